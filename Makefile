@@ -1,0 +1,69 @@
+# Needs Python 3.11 or newer, and make. Everything is installed into .venv, nothing elsewhere.
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
+	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& echo "$$python" && break; done)
+WORKERS ?= 2
+DEMO := demo-output
+SAMPLE := data/samples/synthetic_cnn
+
+.PHONY: help demo test lint format types docs docs-check check clean
+
+help: ## Show this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
+
+$(VENV)/bin/python:
+	@test -n "$(PYTHON)" || { echo "error: Python 3.11 or newer is needed; make PYTHON=/path/to/python3 names one" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV) || { echo "error: no virtual environment could be made (Debian: apt-get install python3-venv)" >&2; exit 1; }
+
+$(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@ $(VENV)/.installed
+
+demo: export TBD_TRACE_DB := $(DEMO)/demo.duckdb
+demo: $(VENV)/.installed ## Ingest the sample trace and answer four questions about it
+	@mkdir -p $(DEMO)
+	$(BIN)/tbd-trace ingest $(SAMPLE)
+	@echo
+	$(BIN)/tbd-trace query fp32_util
+	@echo
+	$(BIN)/tbd-trace query occupancy --limit 10
+	@echo
+	$(BIN)/tbd-trace query dominant_layer
+	@echo
+	$(BIN)/tbd-trace query iteration_timing --limit 10 --plot $(DEMO)/iteration_timing.svg
+	@echo
+	@echo "The plot is in $(DEMO)/iteration_timing.svg, the database in $(TBD_TRACE_DB)."
+	@echo "Next: $(BIN)/tbd-trace query --list"
+
+test: $(VENV)/.installed-dev ## Run the whole test suite
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+lint: $(VENV)/.installed-dev ## Check style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(VENV)/.installed-dev ## Format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(VENV)/.installed-dev ## Check types
+	$(BIN)/mypy
+
+docs: $(VENV)/.installed-dev ## Renew the reference pages in docs/
+	$(BIN)/python tools/make_docs.py
+
+docs-check: $(VENV)/.installed-dev ## Check that the reference pages are up to date
+	$(BIN)/python tools/make_docs.py --check
+
+check: lint types docs-check test ## All checks
+
+clean: ## Remove everything that make made
+	rm -rf $(VENV) $(DEMO) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

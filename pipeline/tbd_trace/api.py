@@ -1,0 +1,120 @@
+"""Traces as Python objects: what ``tbd_trace.open`` returns."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+import polars as pl
+
+from tbd_trace import query as queries
+from tbd_trace.errors import UsageError
+from tbd_trace.store import Database
+
+DEFAULT_DATABASE = "tbd-trace.duckdb"
+
+
+def default_database() -> Path:
+    """Return the database used when none is named: ``TBD_TRACE_DB``, or one in this directory."""
+    return Path(os.environ.get("TBD_TRACE_DB") or DEFAULT_DATABASE)
+
+
+def cache_database() -> Database:
+    """Return the database that keeps what was ingested on the fly.
+
+    It lies in ``TBD_TRACE_CACHE``, or in ``tbd-trace`` of the user's cache directory.
+    """
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    directory = Path(os.environ.get("TBD_TRACE_CACHE") or Path(base) / "tbd-trace")
+    return Database(directory / "cache.duckdb")
+
+
+@dataclass(frozen=True, slots=True)
+class Traces:
+    """Some traces of a database, ready for queries.
+
+    Attributes:
+        database: where they are.
+        trace_ids: which they are.
+    """
+
+    database: Database
+    trace_ids: list[str]
+
+    def query(self, name: str | Path, /, **parameters: object) -> pl.DataFrame:
+        """Answer a query.
+
+        Args:
+            name: a query that ships with the package, or the path of a SQL file.
+            parameters: the query's parameters, as ``--set`` takes them.
+
+        Returns:
+            The rows; units are in the query's documentation (``docs/queries``).
+
+        Raises:
+            CannotAnswerError: the traces lack what the query needs.
+            UsageError: no such query or parameter, or a value that is not allowed.
+        """
+        return self.run(name, **parameters).frame
+
+    def run(self, name: str | Path, /, **parameters: object) -> queries.QueryResult:
+        """Answer a query with the notes that go with the rows; arguments as in :meth:`query`."""
+        found = find_query(str(name))
+        texts = {key: str(value) for key, value in parameters.items()}
+        return queries.run(self.database, found, self.trace_ids, texts)
+
+    def sql(self, statement: str, /) -> pl.DataFrame:
+        """Run a SQL statement that reads the canonical and derived tables of these traces.
+
+        Raises:
+            UsageError: the statement is wrong, or would write.
+        """
+        return queries.sql(self.database, statement, self.trace_ids)
+
+    def connect(self) -> duckdb.DuckDBPyConnection:
+        """Return a DuckDB connection that sees these traces; the caller closes it."""
+        return queries.connect(self.database, self.trace_ids)
+
+
+def find_query(name: str) -> queries.Query:
+    """Return a query by name, or by the path of a SQL file.
+
+    Raises:
+        UsageError: there is no such query, or the file's header is not valid.
+    """
+    path = Path(name)
+    if path.suffix == ".sql" or path.is_file():
+        return queries.Catalogue().load(path)
+    return queries.Catalogue().get(name)
+
+
+def open_traces(
+    *traces: str | os.PathLike[str], db: str | os.PathLike[str] | None = None
+) -> Traces:
+    """Open traces for queries; see :func:`tbd_trace.open`."""
+    selectors = [os.fspath(trace) for trace in traces]
+    files = [selector for selector in selectors if Path(selector).exists()]
+    names = [selector for selector in selectors if selector not in files]
+    if files and names:
+        raise UsageError(
+            f"{names[0]!r} is no file; name either files or traces of a database, not both"
+        )
+    if files:
+        return _ingested_on_the_fly(files)
+    database = Database(Path(db) if db is not None else default_database())
+    if not database.exists():
+        what = f"no file or trace {names[0]!r}: " if names else ""
+        raise UsageError(
+            f"{what}there is no database {database.path}; "
+            "make one with `tbd-trace ingest FILE…`, or name a profiler file"
+        )
+    return Traces(database, database.resolve(names))
+
+
+def _ingested_on_the_fly(files: Sequence[str]) -> Traces:
+    cache = cache_database()
+    reports = cache.ingest([Path(file) for file in files])
+    return Traces(cache, list(dict.fromkeys(report.trace_id for report in reports)))

@@ -1,0 +1,48 @@
+"""``tbd-trace doctor``: what this machine can do."""
+
+# polars and duckdb are imported when a command runs: `--help` stays fast.
+# ruff: noqa: PLC0415
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tbd_trace.cli.options import DEFAULT_DATABASE, DatabaseOption, FormatOption, OutputOption
+from tbd_trace.cli.output import busy, emit
+
+if TYPE_CHECKING:
+    from tbd_trace.machine import Finding
+    from tbd_trace.store import Database
+
+
+def doctor(
+    *,
+    form: FormatOption = None,
+    output: OutputOption = None,
+    db: DatabaseOption = DEFAULT_DATABASE,
+) -> None:
+    """Tell what this machine can do.
+
+    Looks at Python and its libraries, the profilers, the GPU, who may read hardware counters and
+    sample the CPU, and where traces are stored; says what to do about what is missing.
+    """
+    import polars as pl
+
+    from tbd_trace.api import cache_database
+    from tbd_trace.machine import examine
+    from tbd_trace.store import Database
+
+    with busy("looking around"):
+        findings = [
+            *examine(),
+            _storage("database", Database(db)),
+            _storage("cache", cache_database()),
+        ]
+    emit(pl.DataFrame(findings), form, output, limit=0)
+
+
+def _storage(check: str, database: Database) -> Finding:
+    from tbd_trace.machine import storage
+
+    count = len(database.trace_ids())
+    contents = f"{count} trace{'' if count == 1 else 's'}" if database.exists() else "not made yet"
+    return storage(check, database.path, contents)

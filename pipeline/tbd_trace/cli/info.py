@@ -1,0 +1,50 @@
+"""``tbd-trace info``: what a database or a trace holds."""
+
+# polars and duckdb are imported when a command runs: `--help` stays fast.
+# ruff: noqa: PLC0415
+from __future__ import annotations
+
+from tbd_trace.cli.options import (
+    DEFAULT_DATABASE,
+    DatabaseOption,
+    FormatOption,
+    LimitOption,
+    OutputOption,
+    TracesArgument,
+)
+from tbd_trace.cli.output import busy, emit
+
+_QUERY = "trace_info"
+_OVERVIEW = (
+    "trace_id",
+    "name",
+    "tool",
+    "tool_version",
+    "kind",
+    "devices",
+    "duration_ns",
+    "kernels",
+    "nvtx_ranges",
+)
+
+
+def info(
+    traces: TracesArgument = None,
+    *,
+    form: FormatOption = None,
+    output: OutputOption = None,
+    limit: LimitOption = None,
+    db: DatabaseOption = DEFAULT_DATABASE,
+) -> None:
+    """Show what the database or a trace holds.
+
+    Without TRACE the traces are listed; with it, all that is known about each is shown (the query
+    trace_info).
+    """
+    import tbd_trace
+
+    with busy("reading"):
+        result = tbd_trace.open(*(traces or []), db=db).run(_QUERY)
+    shown = result.frame if traces else result.frame.select(_OVERVIEW)
+    units = {name: column.unit for name, column in result.query.columns.items()}
+    emit(shown, form, output, limit=limit, units=units, records=bool(traces))

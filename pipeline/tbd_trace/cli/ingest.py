@@ -1,0 +1,60 @@
+"""``tbd-trace ingest``: read profiler files into a database."""
+
+# polars and duckdb are imported when a command runs: `--help` stays fast.
+# ruff: noqa: PLC0415
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tbd_trace.cli.options import DEFAULT_DATABASE, DatabaseOption
+from tbd_trace.cli.output import busy, failure, note
+from tbd_trace.errors import InputError
+
+if TYPE_CHECKING:
+    from tbd_trace.store import IngestReport
+
+
+def ingest(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="PATH",
+            help="Profiler files and capture directories.",
+            show_default=False,
+        ),
+    ],
+    db: DatabaseOption = DEFAULT_DATABASE,
+) -> None:
+    """Read profiler files into a database.
+
+    Prints one line per file: trace id, format, kernels, ingested or already there, and name. A
+    file that cannot be read does not stop the others.
+    """
+    from tbd_trace.store import Database
+
+    database = Database(db)
+    failed = False
+    for path in paths:
+        try:
+            with busy(f"reading {path}"):
+                reports = database.ingest([path])
+        except InputError as error:
+            failure(error)
+            failed = True
+            continue
+        for report in reports:
+            _show(report)
+    if failed:
+        raise typer.Exit(InputError.exit_code)
+
+
+def _show(report: IngestReport) -> None:
+    kernels = f"{report.kernels:,} kernels"
+    typer.echo(
+        f"{report.trace_id}  {report.format:<12}  {kernels:>17}  {report.status:<13}  {report.name}"
+    )
+    for text in report.notes:
+        note(f"{report.name}: {text}")

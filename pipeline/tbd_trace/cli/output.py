@@ -1,0 +1,92 @@
+"""Where a command's answer goes: rows to standard output or a file, remarks to standard error."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from tbd_trace.errors import UsageError
+from tbd_trace.present import Format, Style, format_of, render, write
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_ROWS_ON_TERMINAL = 50
+
+
+def note(text: str) -> None:
+    """Tell the user something about the answer on standard error."""
+    typer.echo(f"note: {text}", err=True)
+
+
+def failure(text: object) -> None:
+    """Tell the user on standard error what went wrong."""
+    typer.echo(f"error: {text}", err=True)
+
+
+def emit(
+    frame: pl.DataFrame,
+    form: Format | None = None,
+    path: Path | None = None,
+    *,
+    limit: int | None = None,
+    units: Mapping[str, str | None] | None = None,
+    records: bool = False,
+) -> None:
+    """Write rows to standard output or to a file.
+
+    Args:
+        frame: the rows.
+        form: their form; None means what the file's extension asks for, else a table.
+        path: the file; None means standard output.
+        limit: write the first rows only, 0 for all; None means all, but for tables on a terminal.
+        units: unit per column.
+        records: show a table as one line per field.
+
+    Raises:
+        UsageError: the extension names no format, or Parquet would go to a terminal.
+    """
+    form = form or (Format.TABLE if path is None else format_of(path))
+    terminal = path is None and sys.stdout.isatty()
+    if terminal and form is Format.PARQUET:
+        raise UsageError("Parquet is not for a terminal; add -o FILE")
+    if limit is None and terminal and form is Format.TABLE:
+        limit = _ROWS_ON_TERMINAL
+    shown = frame.head(limit) if limit else frame
+    content = render(shown, form, units=units, style=_style(terminal, records))
+    if path is None:
+        typer.echo(content, nl=False)
+    else:
+        write(path, content)
+        note(f"wrote {path}")
+    if frame.is_empty():
+        note("no rows")
+    elif shown.height < frame.height:
+        note(f"{shown.height:,} of {frame.height:,} rows shown; --limit 0 shows all")
+
+
+def _style(terminal: bool, records: bool) -> Style:
+    if not terminal:
+        return Style(records=records)
+    colour = "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+    return Style(width=shutil.get_terminal_size().columns, colour=colour, records=records)
+
+
+@contextmanager
+def busy(text: str) -> Iterator[None]:
+    """Show on a terminal that work is going on."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console  # noqa: PLC0415 - only a terminal needs it
+    from rich.text import Text  # noqa: PLC0415
+
+    with Console(stderr=True).status(Text(text)):
+        yield

@@ -1,0 +1,167 @@
+"""``tbd-trace query``: answer a question that a SQL file asks."""
+
+# polars and duckdb are imported when a command runs: `--help` stays fast.
+# ruff: noqa: PLC0415
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tbd_trace import resources
+from tbd_trace.cli.options import (
+    DEFAULT_DATABASE,
+    DatabaseOption,
+    FormatOption,
+    LimitOption,
+    OutputOption,
+    TracesArgument,
+)
+from tbd_trace.cli.output import busy, emit, note
+from tbd_trace.errors import UsageError
+
+if TYPE_CHECKING:
+    from tbd_trace.api import Traces
+    from tbd_trace.present import Format
+    from tbd_trace.query import Query, QueryResult
+
+
+def _complete_name(incomplete: str) -> list[str]:
+    files = (resources.queries() / "metrics").glob(f"{incomplete}*.sql")
+    return sorted(file.stem for file in files)
+
+
+def query(
+    ctx: typer.Context,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="NAME|FILE.sql",
+            help="A query that ships with tbd-trace (--list names them), or a SQL file.",
+            autocompletion=_complete_name,
+            show_default=False,
+        ),
+    ] = None,
+    traces: TracesArgument = None,
+    *,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Set a parameter of the query; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    form: FormatOption = None,
+    output: OutputOption = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option("--plot", metavar="FILE", help="Draw the answer too: .svg, .png or .pdf."),
+    ] = None,
+    limit: LimitOption = None,
+    list_: Annotated[
+        bool, typer.Option("--list", help="List the queries that ship with tbd-trace.")
+    ] = False,
+    describe: Annotated[
+        bool,
+        typer.Option("--describe", help="Tell what NAME asks, needs and returns, and exit."),
+    ] = False,
+    db: DatabaseOption = DEFAULT_DATABASE,
+    help_: Annotated[
+        bool, typer.Option("--help", help="Show this message, or with NAME its description.")
+    ] = False,
+) -> None:
+    """Answer a question about traces with a SQL file.
+
+    NAME is one of the queries that ship with tbd-trace, or a DuckDB SQL file of your own.
+    """
+    if list_:
+        _list(form, output)
+        return
+    if name is None:
+        if not help_:
+            raise UsageError("name a query; `tbd-trace query --list` names them all")
+        typer.echo(ctx.get_help())
+        return
+    from tbd_trace.api import find_query
+
+    found = find_query(name)
+    if help_ or describe:
+        _describe(found, form)
+        return
+    if plot is not None:
+        _check_plot(found, plot)
+    opened, result = _ask(found, traces or [], db, _parameters(assignments or []))
+    emit(result.frame, form, output, limit=limit, units=_units(found))
+    if plot is not None:
+        _draw(opened, result, plot)
+
+
+def _list(form: Format | None, output: Path | None) -> None:
+    import polars as pl
+
+    from tbd_trace.query import Catalogue
+
+    metrics = [{"name": q.name, "question": q.question} for q in Catalogue().metrics()]
+    emit(pl.DataFrame(metrics, schema=["name", "question"]), form, output, limit=0)
+
+
+def _describe(found: Query, form: Format | None) -> None:
+    from tbd_trace.present import description
+
+    as_json = form is not None and form.value == "json"
+    typer.echo(description.as_json(found) if as_json else description.as_text(found), nl=False)
+
+
+def _parameters(assignments: list[str]) -> dict[str, str]:
+    pairs = [assignment.partition("=") for assignment in assignments]
+    for name, equals, _ in pairs:
+        if not name or not equals:
+            raise UsageError(f"--set {name}: expected NAME=VALUE")
+    return {name.strip(): value for name, _, value in pairs}
+
+
+def _ask(
+    found: Query, traces: list[str], db: Path, parameters: dict[str, str]
+) -> tuple[Traces, QueryResult]:
+    import tbd_trace
+    from tbd_trace.query import run
+
+    with busy(f"asking {found.name}"):
+        opened = tbd_trace.open(*traces, db=db)
+        result = run(opened.database, found, opened.trace_ids, parameters)
+    for text in result.notes:
+        note(text)
+    return opened, result
+
+
+def _units(found: Query) -> dict[str, str | None]:
+    return {name: column.unit for name, column in found.columns.items()}
+
+
+def _check_plot(found: Query, path: Path) -> None:
+    from tbd_trace.present.plot import check_path
+
+    check_path(path)
+    if found.plot is None:
+        raise UsageError(f"{found.name} has no plot; a [plot] table in its header would say how")
+
+
+def _draw(opened: Traces, result: QueryResult, path: Path) -> None:
+    from tbd_trace.present import write
+    from tbd_trace.present.plot import render
+
+    found = result.query
+    assert found.plot is not None  # _check_plot
+    content = render(
+        result.frame,
+        found.plot,
+        title=found.title,
+        form=path.suffix.lower().removeprefix("."),
+        units=_units(found),
+        trace_names=dict(opened.database.traces().select("trace_id", "name").rows()),
+    )
+    write(path, content)
+    note(f"wrote {path}")

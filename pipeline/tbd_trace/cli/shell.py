@@ -1,0 +1,101 @@
+"""The interactive shell of ``tbd-trace sql``."""
+
+from __future__ import annotations
+
+import contextlib
+
+import duckdb
+import polars as pl
+import typer
+
+from tbd_trace.cli.output import emit, failure
+from tbd_trace.errors import UsageError
+from tbd_trace.present import Format
+from tbd_trace.query.session import execute_reading
+
+_HELP = "End a statement with ; — .tables  .schema NAME  .help  .quit"
+
+
+class Shell:
+    """A loop that reads statements and shows their rows.
+
+    Args:
+        connection: sees the traces; statements that write are refused.
+        form: the form of the rows, a table by default.
+        limit: rows to show per statement, as ``--limit``.
+    """
+
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        *,
+        form: Format | None = None,
+        limit: int | None = None,
+    ) -> None:
+        self._connection = connection
+        self._form = form
+        self._limit = limit
+
+    def run(self) -> None:
+        """Read statements until ``.quit`` or the end of the input."""
+        with contextlib.suppress(ImportError):
+            import readline  # noqa: F401, PLC0415 - gives input() editing and history
+        typer.echo(_HELP, err=True)
+        pending = ""
+        while True:
+            try:
+                line = input("...> " if pending else "tbd-trace> ")
+            except EOFError:
+                typer.echo(err=True)
+                return
+            except KeyboardInterrupt:  # forget the statement, not the session
+                typer.echo(err=True)
+                pending = ""
+                continue
+            if not pending and line.strip() in {".quit", ".exit"}:
+                return
+            pending = self.feed(pending, line)
+
+    def feed(self, pending: str, line: str) -> str:
+        """Take one line and return the statement that is still open, empty if none is.
+
+        Args:
+            pending: the lines of the statement so far.
+            line: the line typed.
+        """
+        if not pending and line.strip().startswith("."):
+            self._answer(self._command_sql(line.split()))
+            return ""
+        statement = f"{pending}\n{line}" if pending else line
+        if not statement.strip():
+            return ""
+        if not statement.rstrip().endswith(";"):
+            return statement
+        self._answer(statement)
+        return ""
+
+    def _command_sql(self, words: list[str]) -> str | None:
+        match words:
+            case [".tables"]:
+                return (
+                    "SELECT view_name AS table_name FROM duckdb_views() "
+                    "WHERE NOT internal ORDER BY ALL"
+                )
+            case [".schema", name]:
+                quoted = name.replace('"', '""')
+                return f'SELECT column_name, column_type FROM (DESCRIBE "{quoted}")'
+            case _:
+                typer.echo(_HELP, err=True)
+                return None
+
+    def _answer(self, statement: str | None) -> None:
+        if statement is None:
+            return
+        try:
+            frame: pl.DataFrame = execute_reading(self._connection, statement)
+        except UsageError as error:
+            failure(error)
+        except KeyboardInterrupt:
+            failure("interrupted")
+        else:
+            emit(frame, self._form, limit=self._limit)

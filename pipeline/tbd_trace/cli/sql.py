@@ -1,0 +1,65 @@
+"""``tbd-trace sql``: SQL of one's own over the canonical and derived tables."""
+
+# polars and duckdb are imported when a command runs: `--help` stays fast.
+# ruff: noqa: PLC0415
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from tbd_trace.cli.options import (
+    DEFAULT_DATABASE,
+    DatabaseOption,
+    FormatOption,
+    LimitOption,
+    OutputOption,
+)
+from tbd_trace.cli.output import busy, emit
+
+
+def sql(
+    statement: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="STATEMENT",
+            help="SQL to run; `-` or none reads it from standard input, "
+            "and on a terminal opens a shell.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    trace: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--trace",
+            metavar="TRACE",
+            help="Trace to see, as in `query`; may be repeated. None: the whole database.",
+            show_default=False,
+        ),
+    ] = None,
+    form: FormatOption = None,
+    output: OutputOption = None,
+    limit: LimitOption = None,
+    db: DatabaseOption = DEFAULT_DATABASE,
+) -> None:
+    """Run SQL over the canonical and derived tables.
+
+    docs/tables.md describes the tables. Only statements that read are run.
+    """
+    import tbd_trace
+
+    with busy("reading"):
+        opened = tbd_trace.open(*(trace or []), db=db)
+    if statement is None and sys.stdin.isatty():
+        from tbd_trace.cli.shell import Shell
+
+        with opened.connect() as connection:
+            Shell(connection, form=form, limit=limit).run()
+        return
+    if statement in (None, "-"):
+        statement = sys.stdin.read()
+    with busy("asking"):
+        frame = opened.sql(statement or "")
+    emit(frame, form, output, limit=limit)

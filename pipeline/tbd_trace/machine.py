@@ -1,0 +1,208 @@
+"""What this machine can collect and analyse, found by looking, without starting a profile."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+_LIBRARIES = ("duckdb", "polars", "pyarrow", "matplotlib")
+_TIMEOUT_SECONDS = 20
+_DEBIAN_NSYS = Path("/usr/lib/nsight-systems")
+_IMPORTER = "host-*/QdstrmImporter"
+_PROC = Path("/proc")
+_VERSION = re.compile(r"(\d+\.\d+[\d.]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at.
+
+    Attributes:
+        check: what was looked at.
+        status: ``ok``, ``limited`` (works in part) or ``missing``.
+        found: what is there.
+        advice: what to do about it, empty when there is nothing to do.
+    """
+
+    check: str
+    status: str
+    found: str
+    advice: str = ""
+
+
+def examine() -> list[Finding]:
+    """Return what was found about Python, the profilers, the GPU and permissions."""
+    return [
+        Finding("python", "ok", platform.python_version()),
+        *(Finding(name, "ok", metadata.version(name)) for name in _LIBRARIES),
+        nsys(),
+        nvprof(),
+        ncu(),
+        *gpus(),
+        counters(),
+        cpu_sampling(),
+    ]
+
+
+def nsys() -> Finding:
+    """Look for Nsight Systems and for the importer that its export needs."""
+    path = shutil.which("nsys")
+    if path is None:
+        return Finding(
+            "nsys",
+            "missing",
+            "not on PATH",
+            "install Nsight Systems (Debian: nsight-systems, component non-free) "
+            "to collect timelines and to read .nsys-rep files",
+        )
+    found = f"{_version([path, '--version'])} ({path})"
+    if any(_has_importer(home) for home in _nsys_homes(Path(path))):
+        return Finding("nsys", "ok", found)
+    if _has_importer(_DEBIAN_NSYS):
+        advice = f"export QUADD_INSTALL_DIR={_DEBIAN_NSYS}"
+    else:
+        advice = "install the whole of Nsight Systems, not its target part alone"
+    return Finding(
+        "nsys",
+        "limited",
+        f"{found}; it does not find its importer, so leaves .qdstrm files",
+        advice,
+    )
+
+
+def _nsys_homes(nsys_path: Path) -> Iterator[Path]:
+    """Return where nsys looks for its host part: the variable, or beside its target part."""
+    if "QUADD_INSTALL_DIR" in os.environ:
+        yield Path(os.environ["QUADD_INSTALL_DIR"])
+    yield nsys_path.resolve().parent.parent
+
+
+def _has_importer(home: Path) -> bool:
+    return any(home.glob(_IMPORTER))
+
+
+def nvprof() -> Finding:
+    """Look for nvprof."""
+    path = shutil.which("nvprof")
+    if path is None:
+        return Finding(
+            "nvprof",
+            "missing",
+            "not on PATH",
+            "only for GPUs before compute capability 8.0: install the CUDA toolkit up to 12 "
+            "(Debian: nvidia-profiler, component non-free)",
+        )
+    return Finding("nvprof", "ok", f"{_version([path, '--version'])} ({path})")
+
+
+def ncu() -> Finding:
+    """Look for Nsight Compute."""
+    path = shutil.which("ncu")
+    if path is None:
+        return Finding(
+            "ncu",
+            "missing",
+            "not on PATH",
+            "install Nsight Compute (Debian: nsight-compute, component non-free) "
+            "to collect hardware counters",
+        )
+    return Finding("ncu", "ok", f"{_version([path, '--version'])} ({path})")
+
+
+def gpus() -> list[Finding]:
+    """Look for NVIDIA GPUs and their driver: one finding per GPU, or one that says why not."""
+    path = shutil.which("nvidia-smi")
+    rows = _lines(
+        [path, "--query-gpu=name,driver_version", "--format=csv,noheader"] if path else []
+    )
+    named = [row.rsplit(", ", 1) for row in rows if ", " in row]
+    if named:
+        return [Finding("gpu", "ok", f"{name}, driver {driver}") for name, driver in named]
+    driver = _PROC / "driver" / "nvidia" / "version"
+    if driver.is_file():
+        version = _VERSION.search(driver.read_text())
+        found = f"driver {version[1] if version else 'of unknown version'}; nvidia-smi lists no GPU"
+        return [
+            Finding("gpu", "limited", found, "reload the driver, or give the container the GPU")
+        ]
+    return [
+        Finding("gpu", "missing", "no NVIDIA driver", "profiles are read here, not collected here")
+    ]
+
+
+def counters() -> Finding:
+    """Look whether hardware counters may be read by this user."""
+    parameters = _PROC / "driver" / "nvidia" / "params"
+    if not parameters.is_file():
+        return Finding("hardware counters", "missing", "no NVIDIA driver")
+    match = re.search(r"^RmProfilingAdminOnly:\s*(\d+)", parameters.read_text(), re.MULTILINE)
+    if match is None:
+        return Finding("hardware counters", "limited", "the driver does not say who may read them")
+    if match[1] == "0":
+        return Finding("hardware counters", "ok", "open to all users")
+    if os.geteuid() == 0:
+        return Finding("hardware counters", "ok", "open to the administrator, as this process is")
+    return Finding(
+        "hardware counters",
+        "limited",
+        "open to the administrator only (RmProfilingAdminOnly: 1)",
+        "load the module nvidia with NVreg_RestrictProfilingToAdminUsers=0, or run ncu as root",
+    )
+
+
+def cpu_sampling() -> Finding:
+    """Look whether nsys may sample the CPU (perf_event_paranoid at most 2)."""
+    setting = _PROC / "sys" / "kernel" / "perf_event_paranoid"
+    try:
+        level = int(setting.read_text())
+    except (OSError, ValueError):
+        return Finding("cpu sampling", "missing", "the kernel has no perf events")
+    found = f"perf_event_paranoid is {level}"
+    if level <= 2:
+        return Finding("cpu sampling", "ok", found)
+    return Finding(
+        "cpu sampling", "limited", found, "sysctl kernel.perf_event_paranoid=2, or nsys -s none"
+    )
+
+
+def storage(check: str, path: Path, contents: str) -> Finding:
+    """Describe a place where traces are stored.
+
+    Args:
+        check: what the place is for.
+        path: the database file.
+        contents: what it holds, in words.
+    """
+    directory = path.absolute().parent
+    while not directory.exists():
+        directory = directory.parent
+    free = shutil.disk_usage(directory).free / 2**30
+    found = f"{path} ({contents}), {free:,.1f} GiB free"
+    if os.access(directory, os.W_OK):
+        return Finding(check, "ok", found)
+    return Finding(check, "limited", found, f"{directory} cannot be written; choose another place")
+
+
+def _version(command: list[str]) -> str:
+    """Return the version that a tool prints about itself, the last line that has one."""
+    found = [match[1] for line in _lines(command) if (match := _VERSION.search(line))]
+    return found[-1].rstrip(".") if found else "version unknown"
+
+
+def _lines(command: list[str]) -> list[str]:
+    if not command:
+        return []
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return done.stdout.splitlines() if done.returncode == 0 else []

@@ -1,0 +1,126 @@
+"""Showing a frame as a table, CSV, JSON, Markdown, Parquet or a plot: one module per form."""
+
+# The forms are imported when used: a CSV needs no rich, `--help` needs no polars.
+# ruff: noqa: PLC0415
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tbd_trace.errors import TbdTraceError, UsageError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["Format", "Style", "format_of", "render", "write"]
+
+
+class Format(StrEnum):
+    """A form in which rows are written."""
+
+    TABLE = "table"
+    CSV = "csv"
+    JSON = "json"
+    PARQUET = "parquet"
+    MARKDOWN = "markdown"
+
+
+_EXTENSIONS = {
+    ".txt": Format.TABLE,
+    ".csv": Format.CSV,
+    ".json": Format.JSON,
+    ".parquet": Format.PARQUET,
+    ".md": Format.MARKDOWN,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How a table for people is laid out.
+
+    Attributes:
+        width: cells of the terminal to fit in; None for plain text that nothing is cut from.
+        colour: whether escape sequences for colour are welcome.
+        records: one line per field, as a single row is always shown.
+    """
+
+    width: int | None = None
+    colour: bool = False
+    records: bool = False
+
+
+def format_of(path: Path) -> Format:
+    """Return the format that a file's extension asks for.
+
+    Raises:
+        UsageError: the extension names no format.
+    """
+    try:
+        return _EXTENSIONS[path.suffix.lower()]
+    except KeyError:
+        known = ", ".join(_EXTENSIONS)
+        raise UsageError(
+            f"{path}: its extension names no format (known: {known}); add --format"
+        ) from None
+
+
+def render(
+    frame: pl.DataFrame,
+    form: Format,
+    *,
+    units: Mapping[str, str | None] | None = None,
+    style: Style | None = None,
+) -> bytes:
+    """Return the rows of a frame in one form.
+
+    Args:
+        frame: the rows.
+        form: the form; text comes out as UTF-8 and ends with a newline.
+        units: unit per column, shown where a table has room for it.
+        style: layout of a table, plain text by default.
+    """
+    match form:
+        case Format.TABLE:
+            from tbd_trace.present import table
+
+            return table.render(frame, units or {}, style or Style()).encode()
+        case Format.CSV:
+            from tbd_trace.present import csv
+
+            return csv.render(frame).encode()
+        case Format.JSON:
+            from tbd_trace.present import json
+
+            return json.render(frame).encode()
+        case Format.MARKDOWN:
+            from tbd_trace.present import markdown
+
+            return markdown.render(frame).encode()
+        case Format.PARQUET:
+            from tbd_trace.present import parquet
+
+            return parquet.render(frame)
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write a file as a whole: nobody ever sees half of it.
+
+    Raises:
+        TbdTraceError: the file cannot be written.
+    """
+    try:
+        if path.exists() and not path.is_file():  # /dev/stdout, a named pipe: nothing to rename
+            path.write_bytes(content)
+            return
+        beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        try:
+            beside.write_bytes(content)
+            beside.replace(path)
+        finally:
+            beside.unlink(missing_ok=True)
+    except OSError as error:
+        raise TbdTraceError(f"{path}: cannot be written ({error.strerror})") from error

@@ -1,0 +1,177 @@
+"""How values read in tables for people: aligned numbers, a mark for NULL, safe text."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+import polars as pl
+from rich.cells import cell_len
+
+NULL = "\N{EN DASH}"
+"""What a table shows for NULL."""
+
+_SIGNIFICANT = 4
+_MAX_DECIMALS = 3
+_SCALES: dict[str, tuple[tuple[float, str], ...]] = {
+    "ns": ((1e9, "s"), (1e6, "ms"), (1e3, "µs")),
+    "byte": ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")),
+    "byte/s": ((1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s")),
+    "FLOP": ((1e15, "PFLOP"), (1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP")),
+    "FLOP/s": ((1e15, "PFLOP/s"), (1e12, "TFLOP/s"), (1e9, "GFLOP/s"), (1e6, "MFLOP/s")),
+    "Hz": ((1e9, "GHz"), (1e6, "MHz")),
+}
+_UNIT_ALIASES = {"bytes": "byte", "B": "byte", "B/s": "byte/s", "bytes/s": "byte/s", "flop": "FLOP"}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column as text.
+
+    Attributes:
+        name: column name.
+        cells: one text per row.
+        numeric: whether it is read as numbers, hence aligned to the right.
+    """
+
+    name: str
+    cells: list[str]
+    numeric: bool
+
+
+def columns(frame: pl.DataFrame) -> list[Column]:
+    """Return the columns of a frame as text; the decimals of a column agree with one another."""
+    return [_column(frame[name]) for name in frame.columns]
+
+
+def _column(series: pl.Series) -> Column:
+    values = series.to_list()
+    if not (series.dtype.is_numeric() or isinstance(series.dtype, pl.Decimal)):
+        return Column(series.name, [text(value) for value in values], numeric=False)
+    if series.dtype.is_integer():
+        grouped = "" if is_identifier(series.name) else ","
+        cells = [NULL if value is None else f"{value:{grouped}}" for value in values]
+        return Column(series.name, cells, numeric=True)
+    numbers = [None if value is None else float(value) for value in values]
+    decimals = _decimals(number for number in numbers if number is not None)
+    return Column(series.name, [_number(number, decimals) for number in numbers], numeric=True)
+
+
+def is_identifier(name: str) -> bool:
+    """Tell whether a column holds keys: numbers that are not quantities."""
+    return name in {"id", "pid", "tid"} or name.endswith("_id")
+
+
+def _decimals(numbers: Iterable[float]) -> int:
+    """Return the decimals that show the largest number to four digits and the smallest to two."""
+    sizes = [abs(number) for number in numbers if number and math.isfinite(number)]
+    if not sizes or all(size.is_integer() for size in sizes):
+        return 0
+    for_largest = _SIGNIFICANT - 1 - math.floor(math.log10(max(sizes)))
+    for_smallest = 1 - math.floor(math.log10(min(sizes)))
+    return max(0, min(_MAX_DECIMALS, max(for_largest, for_smallest)))
+
+
+def _number(number: float | None, decimals: int) -> str:
+    if number is None:
+        return NULL
+    too_small = 0 < abs(number) < 0.5 * 10.0**-decimals
+    if not math.isfinite(number) or too_small or abs(number) >= 1e15:
+        return f"{number:.2g}" if too_small else f"{number:.4g}"
+    return f"{number:,.{decimals}f}"
+
+
+def text(value: Any) -> str:
+    """Return one value that is not a number as a single line that is safe on a terminal."""
+    if value is None:
+        return NULL
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, pl.Series):
+        value = value.to_list()
+    if isinstance(value, list) and all(isinstance(item, str | int | float) for item in value):
+        return ", ".join(text(item) for item in value)
+    if isinstance(value, list | dict):
+        return json.dumps(plain(value), ensure_ascii=False)
+    # A name in a trace is another program's text: it must not move the cursor or ring the bell.
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode()
+        for char in str(value)
+    )
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON can hold it: exact where it can be, NaN and infinities as None."""
+    match value:
+        case dict():
+            plain_value: Any = {str(key): plain(item) for key, item in value.items()}
+        case pl.Series() | list() | tuple():
+            plain_value = [plain(item) for item in value]
+        case float():
+            plain_value = value if math.isfinite(value) else None
+        case Decimal():
+            plain_value = int(value) if value == value.to_integral_value() else float(value)
+        case date() | time():  # a datetime is a date
+            plain_value = value.isoformat()
+        case timedelta():
+            plain_value = value.total_seconds()
+        case bytes():
+            plain_value = value.hex()
+        case _:
+            plain_value = value
+    return plain_value
+
+
+def with_unit(cell: str, value: Any, unit: str | None) -> str:
+    """Return a cell with its unit, and a scaled reading where the plain number is hard to read.
+
+    Args:
+        cell: the value as a table shows it.
+        value: the value.
+        unit: its unit, None when it has none.
+    """
+    if unit is None or not isinstance(value, int | float | Decimal):
+        return cell
+    divisor, scaled = scale(abs(float(value)), unit)
+    reading = "" if scaled == unit else f"  ({float(value) / divisor:.{_SIGNIFICANT}g} {scaled})"
+    return f"{cell} {unit}{reading}"
+
+
+def scale(size: float, unit: str) -> tuple[float, str]:
+    """Return the divisor and the unit in which a size reads well, 1 and the unit itself if none.
+
+    Args:
+        size: the size, not negative.
+        unit: its unit: ns, byte, byte/s, FLOP, FLOP/s or Hz are scaled, others are not.
+    """
+    for divisor, name in _SCALES.get(_UNIT_ALIASES.get(unit, unit), ()):
+        if divisor <= size < math.inf:
+            return divisor, name
+    return 1, unit
+
+
+def shorten(name: str, width: int) -> str:
+    """Return a name in at most ``width`` cells of a terminal (at least 1), its middle left out.
+
+    Kernel names differ at both ends: the function in front, its template arguments behind.
+    """
+    if cell_len(name) <= width:
+        return name
+    front_width = max(0, width - 1) * 2 // 3
+    back_width = max(0, width - 1) - front_width
+    front, back = name[:front_width], name[len(name) - back_width :]
+    while cell_len(front) > front_width:  # characters that fill two cells
+        front = front[:-1]
+    while cell_len(back) > back_width:
+        back = back[1:]
+    return f"{front}…{back}"
+
+
+def widest(cells: Sequence[str]) -> int:
+    """Return the width of the widest text on a terminal, in cells."""
+    return max((cell_len(cell) for cell in cells), default=0)

@@ -1,0 +1,47 @@
+"""What to collect when a trace lacks what a question needs."""
+
+from __future__ import annotations
+
+_NSYS = "`nsys profile -t cuda,nvtx,cudnn,cublas`"
+_ADVICE = {
+    "kernel": f"needs single kernels; collect a timeline with {_NSYS}",
+    "kernel_metric": (
+        "needs hardware counters; collect them with `ncu --csv --page raw` "
+        "or, before compute capability 7.5, `nvprof --metrics`"
+    ),
+    "nvtx_range": f"needs NVTX ranges; annotate the program and collect with {_NSYS}",
+    "api_call": f"needs the CUDA API calls; collect with {_NSYS}",
+    "memcpy": "needs GPU memory copies, and the trace has none",
+    "memset": "needs GPU memory fills, and the trace has none",
+    "gpu_sample": (
+        "needs periodic GPU metrics; collect with `nsys profile --gpu-metrics-device=all`"
+    ),
+    "memory_event": (
+        "needs device allocations; collect with `nsys profile --cuda-memory-usage=true`"
+    ),
+    "layer_definition": "needs layers.json beside the trace, in a capture directory",
+    "device": "needs the GPU's description, which this export lacks; export it with a newer nsys",
+    "gpu_op": f"needs GPU operations; collect a timeline with {_NSYS}",
+    "iteration": (
+        "needs iterations: no NVTX range or mark matches iteration_pattern and the kernels show no "
+        "period; mark each iteration with NVTX, or use --set iteration_pattern=REGEX"
+    ),
+    "layer": (
+        "needs layers: no NVTX range names one; annotate the layers with NVTX "
+        "(PyTorch: torch.autograd.profiler.emit_nvtx)"
+    ),
+}
+
+
+def how_to_collect(relation: str, tool: str, kind: str) -> str:
+    """Return what a query lacks and how to get it, as the end of a sentence.
+
+    Args:
+        relation: the table or derived relation without rows.
+        tool: the profiler that made the trace, empty when several are meant.
+        kind: timeline, metrics or summary, empty when several are meant.
+    """
+    advice = _ADVICE.get(relation, f"needs {relation}, which the trace lacks")
+    if tool and kind in ("metrics", "summary"):
+        return f"{advice} (this is a {kind} file of {tool})"
+    return advice

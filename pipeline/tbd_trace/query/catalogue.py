@@ -1,0 +1,84 @@
+"""Finding the query files that ship with the package, and what each depends on."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from tbd_trace import resources
+from tbd_trace.errors import UsageError
+from tbd_trace.query.header import Query, parse_query
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
+
+
+class Catalogue:
+    """The metric queries that ship with the package."""
+
+    def __init__(self) -> None:
+        self._files = {path.stem: path for path in (resources.queries() / "metrics").glob("*.sql")}
+
+    def metrics(self) -> list[Query]:
+        """Return every metric query, sorted by name."""
+        return [parse_query(self._files[name]) for name in sorted(self._files)]
+
+    def get(self, name: str) -> Query:
+        """Return a metric query by name.
+
+        Raises:
+            UsageError: there is none of that name; close names are suggested.
+        """
+        if name not in self._files:
+            close = difflib.get_close_matches(name, self._files, n=3)
+            hint = f"; did you mean {', '.join(close)}?" if close else ""
+            raise UsageError(f"no query {name!r}{hint} (`tbd-trace query --list` names them all)")
+        return parse_query(self._files[name])
+
+    def load(self, path: Path) -> Query:
+        """Return a user's own query file.
+
+        Raises:
+            UsageError: the file cannot be read, or its header is not valid.
+        """
+        return parse_query(path)
+
+
+@cache
+def _derived() -> dict[str, Query]:
+    return {
+        path.stem: parse_query(path)
+        for path in sorted((resources.queries() / "derive").glob("*.sql"))
+    }
+
+
+def derive_relations() -> list[Query]:
+    """Return the derived relations, each after those that it builds on."""
+    return required_relations(_derived())
+
+
+def required_relations(names: Iterable[str]) -> list[Query]:
+    """Return the derived relations among ``names`` and all they build on, in build order."""
+    derived = _derived()
+    ordered: dict[str, Query] = {}
+
+    def visit(name: str) -> None:
+        if name in ordered or name not in derived:
+            return
+        query = derived[name]
+        for need in [*query.needs, *query.optional]:
+            if need != name:
+                visit(need)
+        ordered[name] = query
+
+    for name in names:
+        visit(name)
+    return list(ordered.values())
+
+
+def names_used(sql: str) -> set[str]:
+    """Return the words of a SQL text, comments apart: a superset of the relations it names."""
+    return set(_WORD.findall(_COMMENT.sub(" ", sql)))

@@ -1,0 +1,110 @@
+"""The TOML header of a query file: what the query asks, needs and returns."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tbd_trace.errors import UsageError
+
+_HEADER = re.compile(r"\A\s*/\*(?P<toml>.*?)\*/(?P<sql>.*)\Z", re.DOTALL)
+Scalar = str | int | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """One parameter: what it does, the values allowed (None: any) and its default."""
+
+    doc: str
+    default: Scalar
+    choices: list[Scalar] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of the answer: its unit (None: no unit) and meaning."""
+
+    doc: str
+    unit: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """How to draw the answer where people look rather than read.
+
+    Attributes:
+        kind: line, bar, barh, stacked_bar, histogram or scatter.
+        x: column along the axis of categories or of the independent variable.
+        y: columns drawn against it.
+        series: column whose values make separate lines or groups.
+        title: title of the figure; the query's title if empty.
+        limit: draw at most this many rows, the first ones.
+    """
+
+    kind: str
+    x: str
+    y: list[str]
+    series: str | None = None
+    title: str = ""
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One SQL file: a metric, a derived relation or a user's own query."""
+
+    name: str
+    path: Path
+    sql: str
+    title: str
+    question: str = ""
+    source: str = ""
+    grain: str = ""
+    needs: list[str] = field(default_factory=list)
+    optional: list[str] = field(default_factory=list)
+    params: dict[str, Param] = field(default_factory=dict)
+    columns: dict[str, Column] = field(default_factory=dict)
+    plot: Plot | None = None
+
+    @property
+    def text(self) -> str:
+        """The whole file, header included."""
+        return self.path.read_text(encoding="utf-8")
+
+
+def parse_query(path: Path) -> Query:
+    """Read a query file; a file without a header is all SQL.
+
+    Raises:
+        UsageError: the file cannot be read, or its header is not what it should be.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: cannot be read as a query file ({error})") from error
+    match = _HEADER.match(text)
+    toml = match["toml"] if match and re.search(r"^\s*\w+\s*=", match["toml"], re.M) else ""
+    sql = match["sql"] if match and toml else text
+    try:
+        return _build(path, sql.strip().rstrip(";"), tomllib.loads(toml))
+    except (tomllib.TOMLDecodeError, TypeError, KeyError) as error:
+        raise UsageError(f"{path}: its header is not valid ({error})") from error
+
+
+def _build(path: Path, sql: str, header: dict[str, Any]) -> Query:
+    params = {name: Param(**value) for name, value in header.pop("params", {}).items()}
+    columns = {name: Column(**value) for name, value in header.pop("columns", {}).items()}
+    plot = header.pop("plot", None)
+    return Query(
+        name=path.stem,
+        path=path,
+        sql=sql,
+        title=header.pop("title", path.stem),
+        params=params,
+        columns=columns,
+        plot=Plot(**plot) if plot else None,
+        **header,
+    )

@@ -1,0 +1,76 @@
+"""Profiler file formats: one reader per format, recognised by content."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tbd_trace.errors import InputError
+from tbd_trace.sources.base import Source, TraceDescription, TraceReader
+from tbd_trace.sources.sqlite import SQLITE_MAGIC, SqliteFile
+
+__all__ = ["Source", "TraceDescription", "TraceReader", "identify", "sources"]
+
+_HEAD_BYTES = 65_536
+_LFS_MAGIC = b"version https://git-lfs.github.com/spec/"
+_ACCEPTED = (
+    "expected a Nsight Systems report or SQLite export, an nvprof/NVVP database, "
+    "nvprof CSV or Nsight Compute CSV"
+)
+
+
+def sources() -> list[Source]:
+    """Return the known formats, in the order in which they are tried."""
+    from tbd_trace.sources.nsight_compute import NSIGHT_COMPUTE_CSV  # noqa: PLC0415
+    from tbd_trace.sources.nsys import NSYS_SQLITE  # noqa: PLC0415
+    from tbd_trace.sources.nsys_report import NSYS_REPORT  # noqa: PLC0415
+    from tbd_trace.sources.nvprof import NVPROF_SQLITE  # noqa: PLC0415
+    from tbd_trace.sources.nvprof_csv import NVPROF_CSV  # noqa: PLC0415
+
+    return [NSYS_SQLITE, NVPROF_SQLITE, NSYS_REPORT, NVPROF_CSV, NSIGHT_COMPUTE_CSV]
+
+
+def identify(path: Path) -> Source:
+    """Return the format of a file.
+
+    Raises:
+        InputError: there is no such file, it cannot be read, or it is no profile.
+    """
+    head = _head(path)
+    for source in sources():
+        if source.detect(path, head):
+            return source
+    raise InputError(f"{path}: {_what_it_is(path, head)}")
+
+
+def _head(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file; check the path") from None
+    except IsADirectoryError:
+        raise InputError(
+            f"{path}: a directory without capture.json; name the profiler file in it"
+        ) from None
+    except PermissionError:
+        raise InputError(f"{path}: no permission to read it; check its owner and mode") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+    if not head:
+        raise InputError(f"{path}: empty file; the profiler or a copy was interrupted, redo it")
+    if head.startswith(_LFS_MAGIC):
+        raise InputError(
+            f"{path}: a Git LFS pointer, not the profile; run `git lfs pull` where it came from"
+        )
+    return head
+
+
+def _what_it_is(path: Path, head: bytes) -> str:
+    if head.startswith(SQLITE_MAGIC):
+        with SqliteFile(path) as file:  # a damaged file says so here
+            tables = sorted(file.tables)
+        if not tables:
+            return "a SQLite database without tables; export the profile again"
+        shown = ", ".join(tables[:3]) + (", …" if len(tables) > 3 else "")
+        return f"SQLite, but no profile that tbd-trace knows (tables: {shown}); {_ACCEPTED}"
+    return f"not a profile that tbd-trace knows; {_ACCEPTED}"

@@ -1,0 +1,91 @@
+"""The contract between a file format and the store.
+
+A *source* recognises one format by its content and opens files of it. The *reader* that it returns
+hands over canonical tables (``queries/canonical``) as SQL over relations that it registers on a
+DuckDB connection; it analyses nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+import duckdb
+
+
+@dataclass(slots=True)
+class TraceDescription:
+    """What a file says about itself, for the ``trace`` table.
+
+    Attributes:
+        tool: ``nsys``, ``nvprof`` or ``ncu``.
+        kind: ``timeline``, ``metrics`` or ``summary`` (see ``queries/canonical/trace.sql``).
+        tool_version: profiler version at capture time, None when unknown.
+        export_version: version of the exporting tool, None when unknown.
+        schema_version: version of the schema, None when unknown.
+        utc_start_ns: UTC epoch nanoseconds of trace time 0, None when unknown.
+        notes: sentences that a user of the numbers should know.
+    """
+
+    tool: str
+    kind: str
+    tool_version: str | None = None
+    export_version: str | None = None
+    schema_version: str | None = None
+    utc_start_ns: int | None = None
+    notes: list[str] = field(default_factory=list)
+
+
+class TraceReader(Protocol):
+    """One open profiler file."""
+
+    def describe(self) -> TraceDescription:
+        """Return what the file says about itself; called after the last ``relation``."""
+
+    def relation(self, connection: duckdb.DuckDBPyConnection, table: str) -> str | None:
+        """Return a SELECT that yields the rows of one canonical table, or None if it lacks them.
+
+        The SELECT names its columns as the canonical table does, in any order; columns that it
+        leaves out become NULL, ``trace_id`` is added by the store. It may refer to relations that
+        this call registers on ``connection``; streams (Arrow record batch readers) are consumed
+        once, before the next call. ``connection`` is private to this ingest.
+
+        Raises:
+            InputError: the file is damaged.
+        """
+
+    def __enter__(self) -> Self:
+        """Enter a ``with`` block that closes the file."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the file."""
+
+
+class Source(Protocol):
+    """One file format."""
+
+    @property
+    def format(self) -> str:
+        """Name of the format, as ``trace.format`` has it."""
+
+    def detect(self, path: Path, head: bytes) -> bool:
+        """Tell from the content whether ``path`` is of this format.
+
+        Args:
+            path: the file.
+            head: its first 64 KiB.
+        """
+
+    def open(self, path: Path) -> TraceReader:
+        """Open a detected file.
+
+        Raises:
+            InputError: the file is damaged or of no use; the message says what to do.
+        """

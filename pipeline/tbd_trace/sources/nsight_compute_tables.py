@@ -1,0 +1,137 @@
+"""The tables that Nsight Compute prints with ``--csv``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from tbd_trace.sources import csv_values
+from tbd_trace.sources.csv_frames import frames
+from tbd_trace.sources.csv_text import Damage, Fields, Table, tables
+from tbd_trace.sources.nsight_compute_console import console_tables
+
+RAW: Final = "raw"  # --page raw: one row per kernel, one column per metric
+DETAILS: Final = "details"  # --page details, the default: one row per kernel and metric
+SUMMARY: Final = "summary"  # --print-summary: one row per kernel name and metric
+
+_METRIC = re.compile(r"[a-z][a-z0-9_.:]*")
+_WHOLE = re.compile(r"\d[\d,.]*")
+_EMPTY = "No kernels were profiled"
+
+
+def table_kind(header: Sequence[str]) -> str | None:
+    """Return what a table holds, told by its column names; None if it is not Nsight Compute's."""
+    names = set(header)
+    if {"Kernel Name", "Invocations", "Metric Name", "Average"} <= names:
+        return SUMMARY
+    if not {"ID", "Kernel Name"} <= names:
+        return None
+    if {"Metric Name", "Metric Value"} <= names:
+        return DETAILS
+    return RAW if any("__" in name for name in metric_columns(header)) else None
+
+
+def metric_columns(header: Sequence[str]) -> list[str]:
+    """Return the columns of a raw page that are metrics; the others have titles with spaces."""
+    return [
+        name for name in header if _METRIC.fullmatch(name) or ("__" in name and " " not in name)
+    ]
+
+
+class NsightComputeLayout:
+    """How to recognise Nsight Compute's headers, units and rows; see ``csv_text.Layout``."""
+
+    def is_header(self, fields: Fields) -> bool:
+        """Tell whether a line is the header of a table."""
+        return table_kind(fields) is not None
+
+    def is_units(self, header: Fields, fields: Fields) -> bool:
+        """Tell whether the line below a header holds the units of its columns."""
+        kernel = [header.index(name) for name in ("ID", "Kernel Name") if name in header]
+        return table_kind(header) == RAW and not any(fields[index] for index in kernel)
+
+    def is_row(self, header: Fields, fields: Fields) -> bool:
+        """Tell whether a line is a row; on the details page it is shorter than the header."""
+        kind = table_kind(header)
+        number, last = {
+            RAW: ("ID", header[-1]),
+            DETAILS: ("ID", "Metric Value"),
+            SUMMARY: ("Invocations", "Average"),
+        }[kind or RAW]
+        enough = header.index(last) < len(fields) <= len(header) + 1
+        return enough and _WHOLE.fullmatch(fields[header.index(number)]) is not None
+
+    def repair(self, header: Fields, record: str) -> Fields | None:
+        """Nsight Compute escapes quotes: there is nothing to repair."""
+        return None
+
+    def is_remark(self, line: str) -> bool:
+        """Tell whether a line says that there is nothing to see."""
+        return _EMPTY in line
+
+    def ends_table(self, line: str) -> bool:
+        """Progress and the program's output may stand anywhere: only a header ends a table."""
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some rows of one table.
+
+    Attributes:
+        kind: what the table holds.
+        frame: the rows as text, with the further column ``kernel_id`` unless it is a summary.
+        units: printed unit by column, of a raw page.
+    """
+
+    kind: str
+    frame: pl.DataFrame
+    units: dict[str, str]
+
+
+def parts(path: Path, damage: Damage, *, console: bool = False) -> Iterator[Part]:
+    """Read the tables of a file in batches of rows, in the order of the file.
+
+    Args:
+        path: the file.
+        damage: filled in with what is no row.
+        console: the file is console output, not CSV.
+    """
+    first = 0
+    layout = NsightComputeLayout()
+    for table in console_tables(path, damage) if console else tables(path, layout, damage):
+        kind = table_kind(table.header)
+        following = first
+        for part in _parts(table, kind, first) if kind else ():
+            yield part
+            if "kernel_id" in part.frame.columns:
+                following = max(following, int(part.frame["kernel_id"].max() or 0) + 1)  # type: ignore[arg-type]
+        first = following
+
+
+def _parts(table: Table, kind: str, first_kernel: int) -> Iterator[Part]:
+    """Prepare the rows of one table; ids continue those of the tables before it."""
+    units = dict(zip(table.header, table.units, strict=False))
+    decimal_comma: bool | None = None
+    for frame in frames(table, "ID"):
+        values = _value_columns(kind, frame.columns)
+        if decimal_comma is None:
+            decimal_comma = any(csv_values.has_decimal_comma(frame[name]) for name in values)
+        if decimal_comma:
+            points = [csv_values.with_decimal_point(pl.col(name)).alias(name) for name in values]
+            frame = frame.with_columns(points)  # noqa: PLW2901
+        if kind != SUMMARY:
+            ids = csv_values.number(pl.col("ID")).cast(pl.Int64) + first_kernel
+            frame = frame.with_columns(kernel_id=ids)  # noqa: PLW2901
+        yield Part(kind, frame, units)
+
+
+def _value_columns(kind: str, header: Sequence[str]) -> list[str]:
+    if kind == RAW:
+        return metric_columns(header)
+    return [name for name in ("Metric Value", "Minimum", "Maximum", "Average") if name in header]

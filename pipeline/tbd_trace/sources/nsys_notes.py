@@ -1,0 +1,173 @@
+"""What a Nsight Systems export says about its own recording."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from tbd_trace.sources.base import TraceDescription
+from tbd_trace.sources.nsys_columns import GPU_OPERATIONS
+from tbd_trace.sources.nsys_tables import NsysTables
+
+_KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
+_RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
+_GRAPH = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
+_PROCESS = -16777216  # mask: what a global id says about the process
+_WARNING = 2
+_TELLING = re.compile(r"\bcuda|cupti|nvtx|not all os runtime|dropp|\blost\b|overflow", re.I)
+_ROUTINE = re.compile(r"^No \w+.* events collected|might have not been started correctly", re.I)
+_INSTALLATION = re.compile(r"(?i)nsight[-_ ]?systems(?:-cli)?[-_ /\\]+(\d{4}\.\d+(?:\.\d+)*)")
+_LONGEST = 200
+
+
+def describe(tables: NsysTables) -> TraceDescription:
+    """Return the versions, the start and the notes of a recording.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    export = _export_facts(tables)
+    return TraceDescription(
+        tool="nsys",
+        kind="timeline",
+        tool_version=_capture_version(tables),
+        export_version=export.get("EXPORT_PRODUCT_VERSION"),
+        schema_version=export.get("EXPORT_SCHEMA_VERSION"),
+        utc_start_ns=_utc_start(tables, export),
+        notes=[*_content_notes(tables), *_export_notes(export), *_warnings(tables)],
+    )
+
+
+def _export_facts(tables: NsysTables) -> dict[str, str]:
+    """Return what the exporter wrote about its work: versions and options, no paths."""
+    union = " UNION ALL ".join(
+        f"SELECT name, value FROM {{{table}}}" for table in ("EXPORT_META_DATA", "META_DATA_EXPORT")
+    )
+    wanted = ("EXPORT\\_PRODUCT%", "EXPORT\\_SCHEMA%", "EXPORT\\_PARAM\\_TI%", "%TABLES%", "DERIVED%")
+    like = " OR ".join(f"name LIKE '{pattern}' ESCAPE '\\'" for pattern in wanted)
+    rows = tables.rows(f"SELECT name, value FROM ({union}) WHERE {like}")
+    return {str(name): str(value) for name, value in rows if value}
+
+
+def _capture_version(tables: NsysTables) -> str | None:
+    """Return the profiler's version at capture time.
+
+    No field holds it, but a recorder that loads CUPTI says from which installation.
+    """
+    said = tables.rows(
+        "SELECT DISTINCT text FROM {DIAGNOSTIC_EVENT} WHERE text LIKE 'Loaded CUPTI library%'"
+    )
+    versions = {match[1] for (text,) in said if (match := _INSTALLATION.search(str(text)))}
+    return versions.pop() if len(versions) == 1 else None
+
+
+def _utc_start(tables: NsysTables, export: dict[str, str]) -> int | None:
+    """Return the UTC time of trace time 0; an export can shift its times, or make them UTC."""
+    shift = int(export.get("EXPORT_PARAM_TIME_SHIFT", "0"))
+    if export.get("EXPORT_PARAM_TIME_NORMALIZE") == "true":
+        return -shift
+    rows = tables.rows("SELECT utcEpochNs FROM {TARGET_INFO_SESSION_START_TIME}")
+    started = rows[0][0] if rows else None
+    return started - shift if isinstance(started, int) else None
+
+
+def _content_notes(tables: NsysTables) -> Iterator[str]:
+    """Tell what is missing from the events, and what makes them special."""
+    if not tables.holds(*GPU_OPERATIONS):
+        yield _no_gpu_work(tables)
+    elif not tables.holds(_KERNEL, _GRAPH):
+        yield "no kernel was recorded, only copies or fills of memory"
+    elif not tables.holds(_RUNTIME):
+        yield "no CUDA API calls were recorded: GPU work cannot be tied to host threads"
+    elif orphans := _unlaunched(tables):
+        yield (
+            f"{orphans} kernels have no launching call in the trace (a slice of a longer recording, "
+            "or dropped events): they cannot be tied to host threads"
+        )
+    if graphs := _count(tables, _GRAPH):
+        yield (
+            f"{graphs} CUDA graph launches were traced as a whole: the kernels inside are not "
+            "recorded; profile with --cuda-graph-trace=node to see them"
+        )
+    processes = tables.rows(_UNION_OF_PROCESSES)
+    if len(processes) > 1:
+        numbers = ", ".join(str(number) for (number,) in processes)
+        yield f"{len(processes)} processes used GPUs (pid {numbers})"
+
+
+_UNION_OF_PROCESSES = "SELECT DISTINCT (globalPid >> 24) & 16777215 AS pid FROM ({}) ORDER BY pid"
+_UNION_OF_PROCESSES = _UNION_OF_PROCESSES.format(
+    " UNION ".join(f"SELECT globalPid FROM {{{table}}}" for table in GPU_OPERATIONS)
+)
+
+
+def _no_gpu_work(tables: NsysTables) -> str:
+    if tables.holds(_RUNTIME):
+        return (
+            "CUDA calls were recorded but no GPU activity: the program launched nothing while "
+            "profiled, or the profiler could not record it (driver or permissions)"
+        )
+    traced = tables.rows("SELECT value FROM {META_DATA_CAPTURE} WHERE name = 'CAPTURE_EVENT_TYPE'")
+    if traced and ("Cuda",) not in traced:
+        return "CUDA was not traced: profile with --trace=cuda,nvtx"
+    return (
+        "no CUDA activity was recorded: the program used no GPU while profiled, or CUDA was not "
+        "traced (profile with --trace=cuda,nvtx)"
+    )
+
+
+def _unlaunched(tables: NsysTables) -> int:
+    """Count the kernels whose launching call is not in the trace."""
+    return int(
+        tables.rows(
+            f"""
+            WITH call AS MATERIALIZED (
+                SELECT DISTINCT globalTid & {_PROCESS} AS process, correlationId AS correlation
+                FROM {{{_RUNTIME}}}
+            )
+            SELECT count(*) FROM {{{_KERNEL}}} AS kernel
+            LEFT JOIN call ON call.correlation = kernel.correlationId
+                AND call.process = coalesce(kernel.globalPid & {_PROCESS}, 0)
+            WHERE call.correlation IS NULL AND kernel.correlationId <> 0
+            """
+        )[0][0]
+    )
+
+
+def _count(tables: NsysTables, table: str) -> int:
+    return int(tables.rows(f"SELECT count(*) FROM {{{table}}}")[0][0])
+
+
+def _export_notes(export: dict[str, str]) -> Iterator[str]:
+    """Tell where the export is not the whole recording."""
+    if window := export.get("DERIVED_WINDOW_NS"):
+        yield f"the file is a slice that another tool cut from a recording ({window} ns)"
+    if times := export.get("EXPORT_PARAM_TIMES_TO_EXPORT"):
+        yield f"only a part of the recording was exported (times {times})"
+    if names := export.get("EXPORT_PARAM_TABLES_TO_EXPORT"):
+        yield f"only some tables were exported ({names})"
+
+
+def _warnings(tables: NsysTables) -> Iterator[str]:
+    """Pass on the profiler's warnings and errors about what it recorded.
+
+    Warnings name a process; those about helper processes that did nothing are routine.
+    """
+    profiled = {row[0] for row in tables.rows(_UNION_OF_PROCESSES)}
+    said = tables.rows(
+        "SELECT DISTINCT text, (globalPid >> 24) & 16777215 FROM {DIAGNOSTIC_EVENT} "
+        f"WHERE severity >= {_WARNING} AND severity <= 3 ORDER BY text"
+    )
+    for text in dict.fromkeys(
+        str(text) for text, process in said if not profiled or process in profiled | {0, None}
+    ):
+        line = " ".join(text.split())
+        if _TELLING.search(line) and not (profiled and _ROUTINE.search(line)):
+            yield f"nsys: {line[:_LONGEST]}"
+
+
+def unread(tables: NsysTables, names: Iterable[str]) -> Iterator[str]:
+    """Tell which tables cannot be used because they lack the times of their events."""
+    for name in names:
+        if (columns := tables.lacking(name)) and tables.holds(name):
+            yield f"{name} has no column {' and no column '.join(columns)}: its rows are incomplete"

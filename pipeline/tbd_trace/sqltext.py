@@ -1,0 +1,40 @@
+"""Writing Python values as DuckDB literals, for statements that take no parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+
+def string(value: str) -> str:
+    """Return a quoted SQL string."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+def literal(value: str | int | float | bool | None) -> str:
+    """Return a SQL literal of a scalar."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return string(value) if isinstance(value, str) else repr(value)
+
+
+def identifier(name: str) -> str:
+    """Return a quoted SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def glob_escaped(path: Path) -> str:
+    """Return a path as a DuckDB pattern without wildcards: ``[``, ``*``, ``?`` are themselves."""
+    return "".join(f"[{c}]" if c in "[*?" else c for c in str(path))
+
+
+def file_list(paths: Iterable[Path]) -> str:
+    """Return a SQL list of file names for ``read_parquet``."""
+    return "[" + ", ".join(string(glob_escaped(path)) for path in paths) + "]"
+
+
+def csv_relation(file: Path) -> str:
+    """Return the SELECT of a data table; every value is text unless the whole column is numeric."""
+    return f"SELECT * FROM read_csv({string(glob_escaped(file))}, header = true, sample_size = -1)"

@@ -1,0 +1,97 @@
+"""The ``.duckdb`` file: views over the Parquet files, for people with a DuckDB shell.
+
+tbd-trace itself reads the Parquet files. The views find them by pattern, so that the file needs no
+change when a trace comes or goes, and a shell that holds it open is in nobody's way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from tbd_trace import resources
+from tbd_trace.errors import StoreError
+from tbd_trace.query.catalogue import derive_relations
+from tbd_trace.schema import canonical_tables
+from tbd_trace.sqltext import csv_relation, glob_escaped, identifier, string
+
+if TYPE_CHECKING:
+    from tbd_trace.store.database import Database
+
+_MAGIC = b"DUCK"
+_MAGIC_OFFSET = 8
+
+
+def is_duckdb(path: Path) -> bool:
+    """Tell whether a file is a DuckDB database."""
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        return file.read(_MAGIC_OFFSET + len(_MAGIC))[_MAGIC_OFFSET:] == _MAGIC
+    return False
+
+
+def write_views(database: Database) -> None:
+    """Write the views of a database that has none yet, or whose views are out of date.
+
+    Raises:
+        StoreError: the file cannot be written.
+    """
+    script = list(_statements(database))
+    digest = hashlib.sha256("\n".join(script).encode()).hexdigest()
+    marker = database.traces_directory / ".views"
+    if database.path.exists() and marker.is_file() and marker.read_text() == digest:
+        return
+    try:
+        if database.path.exists():
+            _replace_views(database.path, script)
+        else:
+            _create(database.path, script)
+        marker.write_text(digest)
+    except OSError as error:
+        raise StoreError(f"{database.path}: cannot be written ({error.strerror})") from error
+
+
+def _create(path: Path, script: list[str]) -> None:
+    """Build the file beside its place and link it there, unless another process was first."""
+    with tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent) as scratch:
+        built = Path(scratch) / path.name
+        with duckdb.connect(built) as connection:
+            for statement in script:
+                connection.execute(statement)
+        with contextlib.suppress(FileExistsError):
+            os.link(built, path)
+
+
+def _replace_views(path: Path, script: list[str]) -> None:
+    """Renew the views in place, leaving alone whatever else a user keeps in the file."""
+    try:
+        connection = duckdb.connect(path)
+    except duckdb.IOException:
+        return  # open elsewhere; its views serve until the next ingest
+    with connection:
+        for statement in script:
+            connection.execute(statement)
+
+
+def _statements(database: Database) -> Iterator[str]:
+    root = database.traces_directory.resolve()
+    for table in canonical_tables().values():
+        # Without any trace the pattern matches nothing, which DuckDB takes for an error.
+        if not database.trace_ids():
+            yield f"CREATE OR REPLACE VIEW {table.name} AS {table.empty_select}"
+        else:
+            pattern = string(f"{glob_escaped(root)}/*/{table.name}.parquet")
+            yield f"CREATE OR REPLACE VIEW {table.name} AS SELECT * FROM read_parquet({pattern})"
+        yield f"COMMENT ON VIEW {table.name} IS {string(table.doc)}"
+    for file in sorted(resources.data().glob("*.csv")):
+        name = identifier(file.stem)
+        yield f"CREATE OR REPLACE TABLE {name} AS {csv_relation(file)}"
+    for relation in derive_relations():
+        yield f"CREATE OR REPLACE VIEW {relation.name} AS {relation.sql}"
+        yield f"COMMENT ON VIEW {relation.name} IS {string(relation.title)}"

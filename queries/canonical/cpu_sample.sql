@@ -1,0 +1,9 @@
+-- One periodic sample of what a CPU ran.
+CREATE TABLE cpu_sample (
+    trace_id          VARCHAR NOT NULL, -- the trace
+    timestamp_ns      BIGINT NOT NULL,  -- when, trace clock
+    process_id        BIGINT,           -- key of the process
+    thread_id         BIGINT,           -- key of the thread
+    cpu               INTEGER,          -- logical CPU
+    cycles            BIGINT            -- CPU cycles since the thread's previous sample
+);

@@ -1,0 +1,25 @@
+-- One ingested profiler file. The catalogue of the database.
+CREATE TABLE trace (
+    trace_id          VARCHAR NOT NULL, -- first 12 hexadecimal digits of the file's SHA-256
+    name              VARCHAR NOT NULL, -- file name, or directory/file name for a file of a capture directory
+    path              VARCHAR,          -- absolute path the file was read from
+    sha256            VARCHAR NOT NULL, -- SHA-256 of the profiler file
+    file_bytes        BIGINT,           -- size of the profiler file
+    format            VARCHAR NOT NULL, -- reader that understood it: nsys-sqlite, nvprof-sqlite, nvprof-csv, ncu-csv
+    tool              VARCHAR NOT NULL, -- profiler that made the measurement: nsys, nvprof, ncu
+    tool_version      VARCHAR,          -- version of the profiler at capture time; NULL when the file does not say
+    export_version    VARCHAR,          -- version of the tool that wrote this export; NULL when the file does not say
+    schema_version    VARCHAR,          -- version of the file's schema; NULL when the file does not say
+    kind              VARCHAR NOT NULL, -- what was measured: timeline, metrics (serialised, replayed kernels), summary (aggregates only)
+    capture_id        VARCHAR,          -- shared by the files of one capture directory; NULL for a lone file
+    capture           VARCHAR,          -- capture.json as JSON text, without environment variables and command-line secrets
+    batch_size        BIGINT,           -- samples per iteration and process, from capture.json
+    utc_start_ns      BIGINT,           -- UTC epoch time of trace time 0, where the file says
+    start_ns          BIGINT,           -- earliest event, trace clock
+    end_ns            BIGINT,           -- latest event, trace clock
+    holds             VARCHAR[],        -- canonical tables with rows
+    lacks             VARCHAR[],        -- canonical tables without rows
+    notes             VARCHAR[],        -- what the reader met that a user should know
+    ingested_at       TIMESTAMP,        -- UTC time of ingest
+    ingested_by       VARCHAR           -- tbd-trace version that ingested it
+);

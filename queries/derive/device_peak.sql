@@ -1,0 +1,141 @@
+/*
+title    = "Peak rates of each GPU"
+question = "What could this GPU do at most, and how do we know?"
+source   = "NVIDIA CUDA C++ programming guide, arithmetic throughput table; product datasheets"
+needs    = ["device", "gpu_architectures", "gpu_products"]
+grain    = "device of a trace"
+[columns.trace_id]
+doc = "the trace"
+[columns.process_id]
+doc = "process whose numbering device_id follows; NULL when it holds for every process"
+[columns.device_id]
+doc = "device, as kernel.device_id numbers it"
+[columns.peak_fp32_flops]
+unit = "FLOP/s"
+doc = "SMs × FP32 lanes × 2 × clock; NULL when one of them is unknown"
+[columns.peak_fp16_flops]
+unit = "FLOP/s"
+doc = "half precision outside the tensor cores; NULL when unknown or when the GPU has no FP16 arithmetic of its own"
+[columns.peak_tensor_fp16_flops]
+unit = "FLOP/s"
+doc = "dense FP16 tensor cores that accumulate in FP32; NULL without tensor cores, and when the product is unknown and products of its compute capability differ"
+[columns.peak_tensor_tf32_flops]
+unit = "FLOP/s"
+doc = "dense TF32 tensor cores; NULL as peak_tensor_fp16_flops"
+[columns.peak_tensor_bf16_flops]
+unit = "FLOP/s"
+doc = "dense BF16 tensor cores that accumulate in FP32; NULL as peak_tensor_fp16_flops"
+[columns.peak_fp64_flops]
+unit = "FLOP/s"
+doc = "double precision outside the tensor cores; NULL when unknown"
+[columns.clock_hz]
+unit = "Hz"
+doc = "boost clock used for all but the tensor peaks; NULL when neither the trace nor the product tells it"
+[columns.sm_count]
+unit = "SM"
+doc = "streaming multiprocessors used; NULL when neither the trace nor the product tells it"
+[columns.clock_source]
+doc = "where clock_hz is from: trace, product table; NULL when the clock is unknown"
+[columns.tensor_clock_hz]
+unit = "Hz"
+doc = "clock used for the tensor peaks: some products hold a lower boost clock while their tensor cores run"
+[columns.compute_capability]
+doc = "compute capability used, such as 8.0: the trace's, else the product's"
+[columns.product]
+doc = "row of gpu_products whose pattern matches the device name; NULL when none does"
+[columns.memory_bandwidth_bytes_per_s]
+unit = "byte/s"
+doc = "peak device-memory bandwidth: the trace's, else the product's"
+[columns.evidence]
+doc = "where SM count and clock are from, how the rates per SM are known, how the product's row is known; NULL when nothing is known"
+*/
+WITH matched AS (
+    -- One row per device: a product of its own before a product family.
+    SELECT
+        d.trace_id,
+        d.process_id,
+        d.device_id,
+        p.product,
+        coalesce(d.compute_capability, CAST(p.compute_capability AS VARCHAR)) AS compute_capability,
+        coalesce(nullif(d.sm_count, 0), p.sm_count) AS sm_count,
+        CASE
+            WHEN d.sm_count > 0 THEN 'trace' WHEN p.sm_count IS NOT NULL THEN 'product table'
+        END AS sm_source,
+        coalesce(nullif(d.clock_hz, 0), CAST(p.boost_clock_mhz * 1e6 AS BIGINT)) AS clock_hz,
+        CASE
+            WHEN d.clock_hz > 0 THEN 'trace' WHEN p.boost_clock_mhz IS NOT NULL THEN 'product table'
+        END AS clock_source,
+        p.tensor_clock_mhz / p.boost_clock_mhz AS product_tensor_clock_ratio,
+        p.tensor_rate,
+        p.fp64_fma_per_clock,
+        coalesce(
+            nullif(d.memory_bandwidth_bytes_per_s, 0),
+            CAST(p.memory_bandwidth_gb_per_s * 1e9 AS BIGINT)
+        ) AS memory_bandwidth_bytes_per_s,
+        p.evidence AS product_evidence
+    FROM device AS d
+    LEFT JOIN gpu_products AS p
+        ON regexp_full_match(regexp_replace(trim(d.name), '^(NVIDIA |Tesla )+', ''), p.name_pattern)
+        AND (
+            d.compute_capability IS NULL
+            OR p.compute_capability IS NULL
+            OR CAST(p.compute_capability AS VARCHAR) = d.compute_capability
+        )
+    QUALIFY row_number() OVER (
+        PARTITION BY d.trace_id, d.process_id, d.device_id
+        ORDER BY p.compute_capability IS NULL, p.product
+    ) = 1
+),
+rated AS (
+    SELECT
+        m.* EXCLUDE (fp64_fma_per_clock),
+        a.fp32_fma_per_clock,
+        a.fp16_fma_per_clock,
+        coalesce(m.fp64_fma_per_clock, a.fp64_fma_per_clock) AS fp64_fma_per_clock,
+        a.tensor_fp16_flop_per_clock,
+        a.tensor_bf16_flop_per_clock,
+        a.tensor_tf32_flop_per_clock,
+        m.sm_count * CAST(m.clock_hz AS DOUBLE) AS sm_clocks_per_s,
+        m.clock_hz
+        * coalesce(m.product_tensor_clock_ratio, a.tensor_clock_ratio) AS tensor_clock_hz,
+        -- Halved tensor rates are a property of the product, so an unknown product has none.
+        CASE
+            WHEN m.product IS NOT NULL THEN m.tensor_rate
+            WHEN NOT a.tensor_rate_by_product THEN 1.0
+        END AS tensor_share,
+        a.throughput_evidence
+    FROM matched AS m
+    LEFT JOIN gpu_architectures AS a
+        ON CAST(a.compute_capability AS VARCHAR) = m.compute_capability
+)
+SELECT
+    trace_id,
+    process_id,
+    device_id,
+    sm_clocks_per_s * fp32_fma_per_clock * 2 AS peak_fp32_flops,
+    sm_clocks_per_s * fp16_fma_per_clock * 2 AS peak_fp16_flops,
+    sm_count * tensor_clock_hz * tensor_share * tensor_fp16_flop_per_clock
+        AS peak_tensor_fp16_flops,
+    sm_count * tensor_clock_hz * tensor_share * tensor_tf32_flop_per_clock
+        AS peak_tensor_tf32_flops,
+    sm_count * tensor_clock_hz * tensor_share * tensor_bf16_flop_per_clock
+        AS peak_tensor_bf16_flops,
+    sm_clocks_per_s * fp64_fma_per_clock * 2 AS peak_fp64_flops,
+    clock_hz,
+    sm_count,
+    clock_source,
+    tensor_clock_hz,
+    compute_capability,
+    product,
+    memory_bandwidth_bytes_per_s,
+    nullif(
+        concat_ws(
+            ', ',
+            'SM count: ' || sm_source,
+            'clock: ' || clock_source,
+            'rates per SM: ' || throughput_evidence,
+            'product: ' || product_evidence
+        ),
+        ''
+    ) AS evidence
+FROM rated

@@ -1,0 +1,55 @@
+/*
+title    = "GPU operations"
+question = "What did the GPUs do, kernels, copies, fills and whole graphs alike?"
+grain    = "one operation on a GPU"
+optional = ["kernel", "memcpy", "memset", "graph_launch"]
+[columns.trace_id]
+doc = "the trace"
+[columns.op_kind]
+doc = "kernel, memcpy, memset or graph (a CUDA graph traced as a whole)"
+[columns.op_id]
+doc = "kernel_id, memcpy_id, memset_id or graph_launch_id"
+[columns.start_ns]
+unit = "ns"
+doc = "start on the GPU; operations without a time are left out"
+[columns.end_ns]
+unit = "ns"
+doc = "end on the GPU"
+[columns.duration_ns]
+unit = "ns"
+doc = "end - start"
+[columns.process_id]
+doc = "key of the process; NULL when the file cannot tell"
+[columns.device_id]
+doc = "device"
+[columns.context_id]
+doc = "CUDA context"
+[columns.stream_id]
+doc = "CUDA stream"
+[columns.correlation_id]
+doc = "joins, with process_id, to the launching call"
+[columns.name]
+doc = "kernel name, or [CUDA memcpy HtoD], [CUDA memset], [CUDA graph]"
+[columns.bytes]
+unit = "byte"
+doc = "bytes moved or filled; NULL for kernels and graphs"
+*/
+SELECT trace_id, 'kernel' AS op_kind, kernel_id AS op_id, start_ns, end_ns, duration_ns,
+       process_id, device_id, context_id, stream_id, correlation_id, name, NULL::BIGINT AS bytes
+FROM kernel
+WHERE start_ns IS NOT NULL AND end_ns IS NOT NULL
+UNION ALL
+SELECT trace_id, 'memcpy', memcpy_id, start_ns, end_ns, duration_ns,
+       process_id, device_id, context_id, stream_id, correlation_id,
+       '[CUDA memcpy ' || coalesce(direction, 'unknown') || ']', bytes
+FROM memcpy
+WHERE start_ns IS NOT NULL AND end_ns IS NOT NULL
+UNION ALL
+SELECT trace_id, 'memset', memset_id, start_ns, end_ns, duration_ns,
+       process_id, device_id, context_id, stream_id, correlation_id, '[CUDA memset]', bytes
+FROM memset
+WHERE start_ns IS NOT NULL AND end_ns IS NOT NULL
+UNION ALL
+SELECT trace_id, 'graph', graph_launch_id, start_ns, end_ns, duration_ns,
+       process_id, device_id, context_id, stream_id, correlation_id, '[CUDA graph]', NULL
+FROM graph_launch

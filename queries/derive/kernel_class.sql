@@ -1,0 +1,49 @@
+/*
+title    = "Class of each kernel name"
+question = "What kind of work does this kernel do: convolution, GEMM, normalisation, …?"
+source   = "data/kernel_classes.csv: naming conventions of cuDNN, cuBLAS, CUTLASS, PyTorch, TensorFlow, XLA, MXNet and others"
+needs    = ["kernel_classes"]
+optional = ["kernel", "kernel_aggregate"]
+grain    = "kernel name of a trace"
+[columns.trace_id]
+doc = "the trace"
+[columns.name]
+doc = "kernel name, as kernel.name and kernel_aggregate.name have it"
+[columns.class]
+doc = "kind of work: CONV, GEMM, RNN, attention, batchnorm, layernorm, softmax, activation, …; other when no pattern matches"
+[columns.direction]
+doc = "forward, backward, backward data, backward weights; NULL when the name does not tell"
+[columns.tensor_core]
+doc = "whether the kernel computes on tensor cores; NULL when the name does not tell"
+[columns.pattern]
+doc = "pattern that gave the class; NULL for other"
+[columns.evidence]
+doc = "kernel name: a naming convention, not a measurement"
+*/
+WITH named AS (
+    SELECT trace_id, name FROM kernel
+    UNION
+    SELECT trace_id, name FROM kernel_aggregate
+),
+matched AS (
+    -- Of the rows that tell an attribute, the one of highest priority does.
+    SELECT
+        n.name,
+        max_by(c.class, c.priority) FILTER (c.class IS NOT NULL) AS class,
+        max_by(c.direction, c.priority) FILTER (c.direction IS NOT NULL) AS direction,
+        max_by(c.tensor_core, c.priority) FILTER (c.tensor_core IS NOT NULL) AS tensor_core,
+        max_by(c.pattern, c.priority) FILTER (c.class IS NOT NULL) AS pattern
+    FROM (SELECT DISTINCT name FROM named) AS n
+    INNER JOIN kernel_classes AS c ON regexp_matches(n.name, c.pattern)
+    GROUP BY n.name
+)
+SELECT
+    n.trace_id,
+    n.name,
+    coalesce(m.class, 'other') AS class,
+    m.direction,
+    m.tensor_core,
+    m.pattern,
+    'kernel name' AS evidence
+FROM named AS n
+LEFT JOIN matched AS m ON m.name = n.name

@@ -1,0 +1,156 @@
+/*
+title    = "Theoretical and estimated occupancy of each kernel"
+question = "How many warps can this launch keep on an SM, and what stops it from keeping more?"
+source   = "NVIDIA occupancy calculator (cuda_occupancy.h)"
+needs    = ["kernel", "device_peak", "gpu_architectures"]
+grain    = "kernel"
+[columns.trace_id]
+doc = "the trace"
+[columns.kernel_id]
+doc = "the kernel"
+[columns.theoretical_pct]
+unit = "%"
+doc = "resident warps ÷ the SM's warp limit; 0 when not one block fits; NULL when the compute capability is unknown or not in gpu_architectures, or the block size or register count is missing"
+[columns.active_blocks_per_sm]
+unit = "block"
+doc = "blocks that fit on one SM: the smallest of the four limits below"
+[columns.limiter]
+doc = "grid when the grid has fewer blocks than the GPU can hold at once; else the smallest limit: warps, registers, shared memory, blocks, the first in that order on a tie"
+[columns.waves]
+unit = "wave"
+doc = "blocks of the grid ÷ (active blocks per SM × SMs); below 1 the grid does not fill the GPU"
+[columns.estimated_achieved_pct]
+unit = "%"
+doc = "min(active blocks per SM, blocks of the grid ÷ SMs) × threads per block ÷ thread limit per SM: as if blocks were spread evenly and stayed for the whole kernel"
+[columns.active_warps_per_sm]
+unit = "warp"
+doc = "active blocks per SM × warps per block"
+[columns.blocks_by_warps]
+unit = "block"
+doc = "blocks that the warp slots of an SM allow; 0 when a block exceeds the thread limit"
+[columns.blocks_by_registers]
+unit = "block"
+doc = "blocks that the register file of an SM allows; 2147483647 when the kernel uses none"
+[columns.blocks_by_shared_memory]
+unit = "block"
+doc = "blocks that shared memory allows at the largest carve-out; 2147483647 when the kernel uses none"
+[columns.blocks_by_slots]
+unit = "block"
+doc = "blocks that an SM can track"
+[columns.registers_per_block]
+unit = "register"
+doc = "registers that one block occupies, rounded as the hardware allocates them"
+[columns.shared_bytes_per_block]
+unit = "byte"
+doc = "shared memory that one block occupies, with the system's reservation and rounding"
+[columns.evidence]
+doc = "modelled: from the launch configuration; barriers and thread block clusters are not in a trace and not modelled"
+*/
+WITH launcher AS (
+    -- The device rows that kernels refer to: of the kernel's own process, else of every process.
+    SELECT k.trace_id, k.process_id, k.device_id, d.compute_capability, d.sm_count
+    FROM (SELECT DISTINCT trace_id, process_id, device_id FROM kernel) AS k
+    INNER JOIN device_peak AS d
+        ON d.trace_id = k.trace_id
+        AND d.device_id = k.device_id
+        AND (d.process_id IS NULL OR d.process_id = k.process_id)
+    QUALIFY row_number() OVER (
+        PARTITION BY k.trace_id, k.process_id, k.device_id ORDER BY d.process_id NULLS LAST
+    ) = 1
+),
+launch AS (
+    SELECT
+        k.trace_id,
+        k.kernel_id,
+        k.grid_x * k.grid_y * k.grid_z AS grid_blocks,
+        k.block_x * k.block_y * k.block_z AS block_threads,
+        k.registers_per_thread,
+        k.static_shared_bytes + k.dynamic_shared_bytes AS requested_shared_bytes,
+        l.sm_count,
+        a.* EXCLUDE (compute_capability)
+    FROM kernel AS k
+    LEFT JOIN launcher AS l
+        ON l.trace_id = k.trace_id
+        AND l.device_id = k.device_id
+        AND l.process_id IS NOT DISTINCT FROM k.process_id
+    LEFT JOIN gpu_architectures AS a
+        ON CAST(a.compute_capability AS VARCHAR) = l.compute_capability
+),
+allocated AS (
+    -- Registers are handed out per warp, shared memory per block, both in fixed units.
+    SELECT
+        *,
+        (block_threads + 31) // 32 AS block_warps,
+        (registers_per_thread * 32 + registers_per_warp_unit - 1)
+        // registers_per_warp_unit * registers_per_warp_unit AS warp_registers,
+        (requested_shared_bytes + shared_reserved_bytes_per_block + shared_unit_bytes - 1)
+        // shared_unit_bytes * shared_unit_bytes AS block_shared_bytes
+    FROM launch
+),
+limited AS (
+    SELECT
+        *,
+        CASE
+            WHEN block_threads > max_threads_per_block THEN 0
+            ELSE max_warps_per_sm // block_warps
+        END AS blocks_by_warps,
+        CASE
+            WHEN registers_per_thread > max_registers_per_thread THEN 0
+            -- A block is admitted as if it took registers in four sub-partitions alike, also on
+            -- GP100, which has two but runs no block that its Pascal siblings could not.
+            WHEN warp_registers * ((block_warps + 3) // 4 * 4) > max_registers_per_block THEN 0
+            WHEN warp_registers = 0 THEN 2147483647
+            -- A warp's registers lie in one sub-partition.
+            ELSE registers_per_sm // sub_partitions // warp_registers * sub_partitions
+                // block_warps
+        END AS blocks_by_registers,
+        CASE
+            WHEN block_shared_bytes
+                > shared_bytes_per_block_optin + shared_reserved_bytes_per_block THEN 0
+            WHEN block_shared_bytes = 0 THEN 2147483647
+            ELSE shared_bytes_per_sm // block_shared_bytes
+        END AS blocks_by_shared_memory,
+        max_blocks_per_sm AS blocks_by_slots
+    FROM allocated
+),
+resident AS (
+    SELECT
+        *,
+        CASE
+            WHEN
+                blocks_by_warps IS NOT NULL
+                AND blocks_by_registers IS NOT NULL
+                AND blocks_by_shared_memory IS NOT NULL
+                THEN least(
+                    blocks_by_warps, blocks_by_registers, blocks_by_shared_memory, blocks_by_slots
+                )
+        END AS active_blocks_per_sm
+    FROM limited
+)
+SELECT
+    trace_id,
+    kernel_id,
+    100.0 * active_blocks_per_sm * block_warps / max_warps_per_sm AS theoretical_pct,
+    active_blocks_per_sm,
+    CASE
+        WHEN grid_blocks < active_blocks_per_sm * sm_count THEN 'grid'
+        WHEN active_blocks_per_sm = blocks_by_warps THEN 'warps'
+        WHEN active_blocks_per_sm = blocks_by_registers THEN 'registers'
+        WHEN active_blocks_per_sm = blocks_by_shared_memory THEN 'shared memory'
+        WHEN active_blocks_per_sm = blocks_by_slots THEN 'blocks'
+    END AS limiter,
+    grid_blocks / nullif(active_blocks_per_sm * sm_count, 0) AS waves,
+    -- CASE, not least(): least() passes over a NULL.
+    CASE
+        WHEN active_blocks_per_sm <= grid_blocks / sm_count THEN active_blocks_per_sm
+        WHEN active_blocks_per_sm > grid_blocks / sm_count THEN grid_blocks / sm_count
+    END * 100.0 * block_threads / (max_warps_per_sm * 32) AS estimated_achieved_pct,
+    active_blocks_per_sm * block_warps AS active_warps_per_sm,
+    blocks_by_warps,
+    blocks_by_registers,
+    blocks_by_shared_memory,
+    blocks_by_slots,
+    warp_registers * block_warps AS registers_per_block,
+    block_shared_bytes AS shared_bytes_per_block,
+    'modelled' AS evidence
+FROM resident

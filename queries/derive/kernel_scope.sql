@@ -1,0 +1,38 @@
+/*
+title    = "Scope of each kernel"
+question = "Which launch, range, layer, phase and iteration does each kernel belong to?"
+grain    = "one kernel execution with a time"
+needs    = ["op_scope"]
+[columns.trace_id]
+doc = "the trace"
+[columns.kernel_id]
+doc = "the kernel"
+[columns.api_call_id]
+doc = "the launch; NULL when the trace has no record of it"
+[columns.thread_id]
+doc = "thread that launched it"
+[columns.launch_start_ns]
+unit = "ns"
+doc = "start of the launching call"
+[columns.launch_end_ns]
+unit = "ns"
+doc = "end of the launching call"
+[columns.nvtx_range_id]
+doc = "innermost range around the launch"
+[columns.range_path]
+doc = "that range's path"
+[columns.layer]
+doc = "layer that owns the kernel; NULL when nothing tells"
+[columns.layer_evidence]
+doc = "nvtx, nvtx backward or sequence (launch_scope)"
+[columns.phase]
+doc = "data, forward, loss, backward, optimizer, communication; NULL when nothing tells"
+[columns.iteration]
+doc = "number of the iteration; NULL outside iterations"
+[columns.evidence]
+doc = "how the iteration was found: nvtx, time, kernel order; NULL outside iterations"
+*/
+SELECT trace_id, op_id AS kernel_id, api_call_id, thread_id, launch_start_ns, launch_end_ns,
+    nvtx_range_id, range_path, layer, layer_evidence, phase, iteration, evidence
+FROM op_scope
+WHERE op_kind = 'kernel'

@@ -1,0 +1,128 @@
+/*
+title    = "What NVTX texts mean"
+question = "Which NVTX texts mark an iteration, a phase, a layer or a framework operator?"
+source   = "tbd-trace's own convention (docs/capture_directory.md); torch.autograd.profiler.emit_nvtx; PyProf and DLProf markers"
+grain    = "one distinct NVTX domain and text of a trace"
+optional = ["nvtx_range", "nvtx_mark"]
+[params.iteration_pattern]
+doc = "regular expression (RE2) that an iteration's range or mark matches; empty means the usual names (iteration 3, step 3, ProfilerStep#3, train_step, …)"
+default = ""
+[params.layer_pattern]
+doc = "regular expression that a layer's range matches; its first group, if any, is the layer's name; empty means the conventions that tbd-trace knows"
+default = ""
+[params.library_domains]
+doc = "regular expression of NVTX domains that annotate libraries, not the model: they never own a kernel"
+default = "(?i)^(nccl|dali|mpi|cccl|cub|thrust|cudnn|cublas|cufft|cusparse|cusolver|cuda|nvshmem|ucx|rmm|libcudf|nsys|python)"
+[columns.trace_id]
+doc = "the trace"
+[columns.domain]
+doc = "NVTX domain; NULL for the default one"
+[columns.text]
+doc = "NVTX text"
+[columns.is_library]
+doc = "the domain belongs to a library"
+[columns.is_iteration]
+doc = "the text marks an iteration"
+[columns.phase]
+doc = "data, forward, loss, backward, optimizer or communication; NULL when the text marks no phase"
+[columns.layer]
+doc = "name of the layer that the text marks; NULL when it marks none"
+[columns.layer_kind]
+doc = "how the layer was recognised, best first: convention, stack (DLProf call stack), plain (a user's range), module (PyProf call marker), operator (framework operator)"
+[columns.layer_rank]
+doc = "which of several enclosing layers owns a kernel: the largest rank"
+[columns.outermost]
+doc = "among layers of this rank the outermost owns the kernel, not the innermost"
+[columns.seq]
+doc = "autograd sequence number of the operator; NULL without one"
+[columns.is_backward]
+doc = "the text names a backward operator or the backward of a layer"
+*/
+WITH
+distinct_text AS (
+    SELECT DISTINCT trace_id, domain, text FROM nvtx_range WHERE text IS NOT NULL
+    UNION
+    SELECT DISTINCT trace_id, domain, text FROM nvtx_mark WHERE text IS NOT NULL
+),
+setting AS (
+    SELECT
+        coalesce(nullif(getvariable('iteration_pattern'), ''),
+            '(?i)^\s*(?:(?:train(?:ing)?|eval(?:uation)?|global|profiler|epoch[\s_:=#-]*\d+)[\s_:,/.-]*)*'
+            || '(?:iteration|iter|step|mini[_-]?batch|batch)'
+            || '(?:[\s_:=#()\[\]-]*\d+(?:\s*(?:/|to|of)\s*\d+)?\s*[)\]]?)?\s*$') AS iteration_pattern,
+        nullif(getvariable('layer_pattern'), '') AS layer_pattern,
+        coalesce(getvariable('library_domains'),
+            '(?i)^(nccl|dali|mpi|cccl|cub|thrust|cudnn|cublas|cufft|cusparse|cusolver|cuda|nvshmem|ucx|rmm|libcudf|nsys|python)')
+            AS library_domains
+),
+-- The texts of tbd-trace's own domain and of the markers of other tools, taken apart.
+parsed AS (
+    SELECT
+        t.*,
+        coalesce(regexp_matches(t.domain, s.library_domains), false) AS is_library,
+        regexp_matches(t.text, s.iteration_pattern) AS is_iteration,
+        s.layer_pattern,
+        nullif(regexp_extract(t.text, '^layer(?:_backward)?:(.+)$', 1), '') AS convention_layer,
+        starts_with(t.text, 'layer_backward:') AS convention_backward,
+        lower(regexp_replace(t.text, '^phase:', '')) AS phase_text,
+        nullif(regexp_extract(t.text, '''funcStack'': ''([^'']*)''', 1), '') AS stack,
+        nullif(regexp_extract(t.text, '^\{''mod'': ''([^'']*)''', 1), '') AS module,
+        nullif(regexp_extract(t.text, '^\{''mod'': ''[^'']*'', ''op'': ''([^'']*)''', 1), '') AS module_op,
+        starts_with(t.text, '{''traceMarker''') AS is_trace_marker,
+        try_cast(nullif(regexp_extract(t.text, ',\s*seq\s*=\s*(\d+)', 1), '') AS BIGINT) AS seq,
+        -- emit_nvtx prints "aten::conv2d, seq = 4, op_id = 9, sizes = …"; older ones drop the namespace.
+        regexp_extract(t.text, '^(?:autograd::engine::evaluate_function:\s*)?([^,\s]+)(?:,\s*(?:seq|op_id|sizes|input_op_ids)\s*=.*)?$', 1)
+            AS operator,
+        regexp_matches(t.text, ',\s*(?:seq|op_id|sizes|input_op_ids)\s*=')
+            OR regexp_matches(t.text, '^(?:aten|torch|autograd|c10d|prims|nccl|cudnn|quantized|triton_|fsdp|TorchDynamo|## )[:\w]*::?')
+            OR regexp_matches(t.text, '^(?:aten::|autograd::|c10d::|torch::|prims::|nccl:)')
+            AS is_operator
+    FROM distinct_text t, setting s
+),
+classified AS (
+    SELECT
+        *,
+        CASE
+            WHEN regexp_matches(phase_text, '^(forward|fwd|forward[ _-]?pass|forward_step|model forward)$') THEN 'forward'
+            WHEN regexp_matches(phase_text, '^(backward|bwd|backward[ _-]?pass|backprop|backpropagation|loss\.backward|backward_step)$') THEN 'backward'
+            WHEN regexp_matches(phase_text, '^(optimizer|optim|opt|optimizer[ _.-]?step|optimizer\.step.*|opt[ _-]?step|weight[ _-]?update|parameter[ _-]?update|zero[_ ]grad|optimizer\.zero_grad.*)$') THEN 'optimizer'
+            WHEN regexp_matches(phase_text, '^(loss|criterion|compute[ _]loss|loss[ _]?(fn|function))$') THEN 'loss'
+            WHEN regexp_matches(phase_text, '^(data|input|h2d|data[ _-]?(load(ing|er)?|copy( in)?|transfer|fetch|wait)|batch[ _]load(ing)?|load[ _](data|batch)|get[ _]batch|copy[ _]to[ _](device|gpu)|enumerate\(dataloader\).*)([ _#:]*\d+)?$') THEN 'data'
+            WHEN regexp_matches(phase_text, '^(all[ _-]?reduce|grad(ient)?[ _-]?(sync|all[ _-]?reduce)|communication|comm)$') THEN 'communication'
+        END AS phase
+    FROM parsed
+)
+SELECT
+    trace_id, domain, text, is_library, is_iteration, phase,
+    CASE
+        WHEN is_library OR is_iteration THEN NULL
+        WHEN layer_pattern IS NOT NULL THEN
+            CASE WHEN regexp_matches(text, layer_pattern)
+                 THEN coalesce(nullif(regexp_extract(text, layer_pattern, 1), ''), text) END
+        WHEN convention_layer IS NOT NULL THEN convention_layer
+        WHEN phase IS NOT NULL THEN NULL
+        -- DLProf prints the module of the script as "module".
+        WHEN stack IS NOT NULL THEN replace(stack, '/<module>', '/module')
+        WHEN is_trace_marker THEN NULL
+        WHEN module_op IS NOT NULL THEN module || '.' || module_op
+        WHEN is_operator THEN operator
+        ELSE text
+    END AS layer,
+    CASE
+        WHEN layer IS NULL THEN NULL
+        WHEN layer_pattern IS NOT NULL OR convention_layer IS NOT NULL THEN 'convention'
+        WHEN stack IS NOT NULL THEN 'stack'
+        WHEN module_op IS NOT NULL THEN 'module'
+        WHEN is_operator THEN 'operator'
+        ELSE 'plain'
+    END AS layer_kind,
+    -- A user's own range says more than the call markers of a library inside it; of nested calls
+    -- the outermost is the one that the model's code made.
+    CASE layer_kind WHEN 'convention' THEN 5 WHEN 'stack' THEN 4 WHEN 'plain' THEN 3
+        WHEN 'module' THEN 2 WHEN 'operator' THEN 1 END AS layer_rank,
+    layer_kind IN ('module', 'operator') AS outermost,
+    CASE WHEN NOT is_library THEN seq END AS seq,
+    convention_backward
+        OR (is_operator AND regexp_matches(operator, 'Backward\d*$'))
+        OR starts_with(text, 'autograd::engine::evaluate_function') AS is_backward
+FROM classified

@@ -1,0 +1,85 @@
+/*
+title    = "Scope of each GPU operation"
+question = "Which launch, range, layer, phase and iteration does each GPU operation belong to?"
+grain    = "one operation on a GPU"
+needs    = ["gpu_op"]
+optional = ["launch", "launch_scope", "nvtx_tree", "kernel_period"]
+[columns.trace_id]
+doc = "the trace"
+[columns.op_kind]
+doc = "kernel, memcpy, memset or graph"
+[columns.op_id]
+doc = "the operation"
+[columns.start_ns]
+unit = "ns"
+doc = "start on the GPU"
+[columns.end_ns]
+unit = "ns"
+doc = "end on the GPU"
+[columns.duration_ns]
+unit = "ns"
+doc = "end - start"
+[columns.process_id]
+doc = "key of the process"
+[columns.device_id]
+doc = "device"
+[columns.stream_id]
+doc = "CUDA stream"
+[columns.name]
+doc = "kernel name, or the kind of operation"
+[columns.bytes]
+unit = "byte"
+doc = "bytes moved or filled"
+[columns.api_call_id]
+doc = "the launch; NULL when the trace has no record of it"
+[columns.thread_id]
+doc = "thread that launched it"
+[columns.launch_start_ns]
+unit = "ns"
+doc = "start of the launching call"
+[columns.launch_end_ns]
+unit = "ns"
+doc = "end of the launching call"
+[columns.nvtx_range_id]
+doc = "innermost range around the launch"
+[columns.range_path]
+doc = "that range's path"
+[columns.layer]
+doc = "layer that owns the operation; NULL when nothing tells"
+[columns.layer_evidence]
+doc = "nvtx, nvtx backward or sequence (launch_scope)"
+[columns.phase]
+doc = "data, forward, loss, backward, optimizer, communication; NULL when nothing tells"
+[columns.iteration]
+doc = "number of the iteration; NULL outside iterations"
+[columns.evidence]
+doc = "how the iteration was found: nvtx, time, kernel order; NULL outside iterations"
+*/
+WITH
+-- Without launch records the kernels' period is in GPU time.
+unlaunched AS (
+    SELECT o.trace_id, o.op_kind, o.op_id, p.iteration
+    FROM (
+        SELECT o.* FROM gpu_op o
+        WHERE NOT EXISTS (SELECT 1 FROM launch l WHERE l.trace_id = o.trace_id)) o
+    ASOF JOIN kernel_period p
+        ON  p.trace_id = o.trace_id AND p.process_id IS NOT DISTINCT FROM o.process_id
+        AND o.start_ns >= p.start_ns
+    WHERE o.start_ns < p.end_ns
+)
+SELECT o.trace_id, o.op_kind, o.op_id, o.start_ns, o.end_ns, o.duration_ns, o.process_id,
+    o.device_id, o.stream_id, o.name, o.bytes,
+    l.api_call_id, l.thread_id, s.start_ns AS launch_start_ns, s.end_ns AS launch_end_ns,
+    s.nvtx_range_id, t.path AS range_path, s.layer, s.layer_evidence, s.phase,
+    coalesce(s.iteration, u.iteration) AS iteration,
+    CASE WHEN u.iteration IS NOT NULL THEN 'kernel order' ELSE s.evidence END AS evidence
+FROM gpu_op o
+LEFT JOIN launch l
+    ON  l.trace_id = o.trace_id AND l.correlation_id = o.correlation_id
+    AND (o.process_id IS NULL OR l.process_id = o.process_id)
+LEFT JOIN launch_scope s
+    ON s.trace_id = l.trace_id AND s.api_call_id = l.api_call_id
+LEFT JOIN nvtx_tree t
+    ON t.trace_id = s.trace_id AND t.nvtx_range_id = s.nvtx_range_id
+LEFT JOIN unlaunched u
+    ON u.trace_id = o.trace_id AND u.op_kind = o.op_kind AND u.op_id = o.op_id

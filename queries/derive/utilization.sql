@@ -1,0 +1,155 @@
+/*
+title    = "Utilization"
+question = "How much of each peak did the window, an iteration, a layer or a kernel use?"
+source   = "Zhu et al. 2018, section 3.4: 100 × FLOP ÷ (peak × T), with T both the busy and the elapsed time; pipe use weighted by cycles"
+grain    = "precision, evidence and what the parameter by says"
+needs    = ["kernel_work"]
+optional = ["analysis_window", "device_timeline", "process"]
+[params.by]
+doc = "what one row is about"
+choices = ["trace", "iteration", "layer", "kernel"]
+default = "trace"
+[columns.trace_id]
+doc = "the trace"
+[columns.pid]
+doc = "process; NULL when unknown"
+[columns.device_id]
+doc = "device; NULL when unknown"
+[columns.iteration]
+doc = "iteration; NULL unless by iteration"
+[columns.layer]
+doc = "layer; NULL unless by layer, and for the kernels that no layer owns"
+[columns.kernel_name]
+doc = "demangled name; NULL unless by kernel"
+[columns.kernels]
+doc = "kernels that the row is about"
+[columns.precision]
+doc = "fp32, fp16 or tensor"
+[columns.flop]
+unit = "FLOP"
+doc = "floating-point operations done"
+[columns.peak_flops]
+unit = "FLOP/s"
+doc = "the device's peak; where layers differ in arithmetic the FLOP-weighted harmonic mean of their peaks"
+[columns.busy_ns]
+unit = "ns"
+doc = "time in which at least one kernel ran (by layer and by kernel: the sum of the kernels' durations)"
+[columns.elapsed_ns]
+unit = "ns"
+doc = "length of the window or of the iteration on the device; NULL without a timeline"
+[columns.busy_pct]
+unit = "%"
+doc = "100 × FLOP ÷ (peak × busy time)"
+[columns.elapsed_pct]
+unit = "%"
+doc = "100 × FLOP ÷ (peak × elapsed time): by layer and by kernel their part of the window's figure"
+[columns.pipe_pct]
+unit = "%"
+doc = "use of the pipe per SM-active cycle, weighted by cycles"
+[columns.pipe_elapsed_pct]
+unit = "%"
+doc = "use of the pipe per elapsed cycle, weighted by cycles"
+[columns.pipe_level]
+unit = "level"
+doc = "nvprof's level 0 to 10, weighted by duration"
+[columns.covered_pct]
+unit = "%"
+doc = "share of the kernels' time whose FLOP, pipe use or level is known"
+[columns.evidence]
+doc = "counter or modelled"
+[columns.measured_over]
+doc = "stable iterations, all iterations or whole trace; NULL without a timeline"
+[columns.reason]
+doc = "why a percentage is NULL; NULL when none is"
+*/
+WITH
+setting AS (SELECT coalesce(getvariable('by'), 'trace') AS by_what),
+keyed AS (
+    SELECT w.*,
+        CASE WHEN by_what = 'iteration' THEN iteration END AS row_iteration,
+        CASE WHEN by_what = 'layer' THEN layer END AS row_layer,
+        CASE WHEN by_what = 'kernel' THEN kernel_name END AS row_kernel
+    FROM kernel_work w, setting
+    -- the FLOP of a layer say nothing about one of its kernels
+    WHERE NOT (by_what = 'kernel' AND w.evidence IS NOT DISTINCT FROM 'modelled')
+      AND NOT (by_what = 'iteration' AND iteration IS NULL)
+),
+-- Time of all kernels of a row, whether anything is known of them or not.
+all_kernels AS (
+    SELECT trace_id, process_id, device_id, row_iteration, row_layer, row_kernel,
+        count(*) AS kernels, sum(duration_ns)::BIGINT AS kernel_ns
+    FROM (SELECT DISTINCT trace_id, process_id, device_id, row_iteration, row_layer, row_kernel,
+              kernel_id, duration_ns FROM keyed)
+    GROUP BY ALL
+),
+measured AS (
+    SELECT trace_id, process_id, device_id, row_iteration, row_layer, row_kernel, precision, evidence,
+        sum(flop) AS flop,
+        sum(flop / peak_flops) * 1e9 AS ideal_ns,
+        bool_or(flop > 0 AND peak_flops IS NULL) AS lacks_peak,
+        sum(pipe_active_pct * coalesce(cycles, duration_ns)) FILTER (pipe_active_pct IS NOT NULL)
+            / nullif(sum(coalesce(cycles, duration_ns)) FILTER (pipe_active_pct IS NOT NULL), 0) AS pipe_pct,
+        sum(pipe_elapsed_pct * coalesce(cycles, duration_ns)) FILTER (pipe_elapsed_pct IS NOT NULL)
+            / nullif(sum(coalesce(cycles, duration_ns)) FILTER (pipe_elapsed_pct IS NOT NULL), 0) AS pipe_elapsed_pct,
+        sum(pipe_level * coalesce(duration_ns, 1)) FILTER (pipe_level IS NOT NULL)
+            / nullif(sum(coalesce(duration_ns, 1)) FILTER (pipe_level IS NOT NULL), 0) AS pipe_level,
+        sum(duration_ns) AS covered_ns, sum(duration_ns) FILTER (flop IS NOT NULL) AS flop_ns
+    FROM keyed WHERE evidence IS NOT NULL
+    GROUP BY ALL
+),
+busy AS (
+    SELECT trace_id, process_id, device_id, NULL::BIGINT AS row_iteration,
+        sum(duration_ns) FILTER (kernel_active)::BIGINT AS busy_ns, sum(duration_ns)::BIGINT AS elapsed_ns
+    FROM device_timeline GROUP BY ALL
+    UNION ALL
+    SELECT trace_id, process_id, device_id, iteration,
+        sum(duration_ns) FILTER (kernel_active)::BIGINT, sum(duration_ns)::BIGINT
+    FROM device_timeline WHERE iteration IS NOT NULL GROUP BY ALL
+),
+joined AS (
+    SELECT m.*, a.kernels, s.by_what, b.elapsed_ns, w.measured_over,
+        CASE WHEN s.by_what IN ('layer', 'kernel') THEN a.kernel_ns
+             ELSE coalesce(b.busy_ns, a.kernel_ns) END AS busy_ns,
+        100.0 * m.covered_ns / nullif(a.kernel_ns, 0) AS covered_pct,
+        100.0 * m.flop_ns / nullif(a.kernel_ns, 0) AS flop_covered_pct
+    FROM measured m
+    CROSS JOIN setting s
+    JOIN all_kernels a
+        ON  a.trace_id = m.trace_id AND a.process_id = m.process_id AND a.device_id = m.device_id
+        AND a.row_iteration IS NOT DISTINCT FROM m.row_iteration
+        AND a.row_layer IS NOT DISTINCT FROM m.row_layer
+        AND a.row_kernel IS NOT DISTINCT FROM m.row_kernel
+    LEFT JOIN busy b
+        ON  b.trace_id = m.trace_id AND b.process_id = m.process_id AND b.device_id = m.device_id
+        AND b.row_iteration IS NOT DISTINCT FROM m.row_iteration
+    LEFT JOIN analysis_window w
+        ON  w.trace_id = m.trace_id AND coalesce(w.process_id, -1) = m.process_id
+        AND coalesce(w.device_id, -1) = m.device_id
+),
+computed AS (
+    SELECT *,
+        100.0 * ideal_ns / nullif(busy_ns, 0) AS raw_busy_pct,
+        100.0 * ideal_ns / nullif(elapsed_ns, 0) AS raw_elapsed_pct,
+        CASE
+            WHEN flop IS NULL THEN 'FLOP unknown: only the use of the pipe was measured'
+            WHEN lacks_peak THEN 'peak of this device unknown'
+            WHEN evidence = 'counter' AND flop_covered_pct < 95
+                THEN 'counters cover only ' || round(flop_covered_pct, 1) || ' % of the kernel time'
+            WHEN busy_ns IS NULL OR busy_ns = 0 THEN 'the durations of the kernels are unknown'
+            WHEN 100.0 * ideal_ns / busy_ns > 100 THEN 'above the physical peak ('
+                || round(100.0 * ideal_ns / busy_ns, 1) || ' %): FLOP, peak or times are wrong'
+        END AS why_not
+    FROM joined
+)
+SELECT c.trace_id, p.pid, nullif(c.device_id, -1) AS device_id, c.row_iteration AS iteration,
+    c.row_layer AS layer, c.row_kernel AS kernel_name, c.kernels, c.precision, c.flop,
+    CASE WHEN NOT c.lacks_peak THEN c.flop / nullif(c.ideal_ns, 0) * 1e9 END AS peak_flops,
+    c.busy_ns, c.elapsed_ns,
+    CASE WHEN c.why_not IS NULL THEN c.raw_busy_pct END AS busy_pct,
+    CASE WHEN c.why_not IS NULL THEN c.raw_elapsed_pct END AS elapsed_pct,
+    CASE WHEN c.pipe_pct <= 100 THEN c.pipe_pct END AS pipe_pct,
+    CASE WHEN c.pipe_elapsed_pct <= 100 THEN c.pipe_elapsed_pct END AS pipe_elapsed_pct,
+    c.pipe_level, c.covered_pct, c.evidence, c.measured_over,
+    coalesce(c.why_not, CASE WHEN c.elapsed_ns IS NULL THEN 'no timeline: elapsed time unknown' END) AS reason
+FROM computed c
+LEFT JOIN process p ON p.trace_id = c.trace_id AND p.process_id = c.process_id

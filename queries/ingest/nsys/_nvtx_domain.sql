@@ -1,0 +1,10 @@
+-- Names of NVTX domains. Domains are numbered per process, in the order of their registration, so
+-- a name holds for its own process only.
+SELECT
+    process_key(d.globalTid) AS process_id,
+    d.domainId AS domain_id,
+    arg_min(coalesce(d.text, registered.value), d.start) AS name
+FROM nvtx_domain_creation AS d
+LEFT JOIN StringIds AS registered ON registered.id = d.textId
+WHERE d.domainId <> 0
+GROUP BY ALL

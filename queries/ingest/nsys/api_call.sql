@@ -1,0 +1,29 @@
+-- API calls. Left out are rows that are no calls: the profiler's start, finish and error marks
+-- (event classes 10-12 CUDA, 31-32 operating system, 33-34 cuDNN, 35-36 cuBLAS) and the classes
+-- 67-69, which repeat a CUDA call under its own correlation id to hang a backtrace on.
+SELECT
+    4 * c.row + c.number AS api_call_id,
+    c.start AS start_ns,
+    c."end" AS end_ns,
+    process_key(c.globalTid) AS process_id,
+    c.globalTid AS thread_id,
+    nullif(c.correlationId, 0) AS correlation_id,
+    c.api,
+    coalesce(
+        CASE WHEN c.api = 'osrt' THEN function.value ELSE function_name(function.value) END,
+        'unknown'
+    ) AS name
+FROM (
+    SELECT 0 AS number, 'cuda' AS api, * FROM CUPTI_ACTIVITY_KIND_RUNTIME
+    UNION ALL BY NAME
+    SELECT 1 AS number, 'cudnn' AS api, * FROM CUDNN_EVENTS
+    UNION ALL BY NAME
+    SELECT 2 AS number, 'cublas' AS api, * FROM CUBLAS_EVENTS
+    UNION ALL BY NAME
+    SELECT 3 AS number, 'osrt' AS api, * FROM OSRT_API
+) AS c
+LEFT JOIN StringIds AS function ON function.id = c.nameId
+WHERE
+    c.start IS NOT NULL
+    AND c."end" IS NOT NULL
+    AND coalesce(c.eventClass, 0) NOT IN (10, 11, 12, 31, 32, 33, 34, 35, 36, 67, 68, 69)

@@ -1,0 +1,10 @@
+-- What the CPUs ran. With system-wide sampling these are everybody's processes; only the profiled
+-- ones get a row in the process table.
+SELECT
+    s.start AS timestamp_ns,
+    process_key(s.globalTid) AS process_id,
+    s.globalTid AS thread_id,
+    TRY_CAST(s.cpu AS INTEGER) AS cpu,
+    s.cpuCycles AS cycles
+FROM COMPOSITE_EVENTS AS s
+WHERE s.start IS NOT NULL

@@ -1,0 +1,29 @@
+-- Expressions that the mappings of this directory share.
+
+-- Key of the process in one of Nsight Systems' serialised global ids, whose bits are, from the
+-- top: 8 hardware, 8 virtual machine, 24 process, 24 thread. NULL where they name no process.
+CREATE OR REPLACE TEMP MACRO process_key(global_id) AS nullif(global_id & -16777216, 0);
+
+-- Operating-system process id in a global id.
+CREATE OR REPLACE TEMP MACRO process_number(global_id) AS (global_id >> 24) & 16777215;
+
+-- Operating-system thread id in a global id.
+CREATE OR REPLACE TEMP MACRO thread_number(global_id) AS global_id & 16777215;
+
+-- end - start, NULL where the profiler recorded no sensible times.
+CREATE OR REPLACE TEMP MACRO span_ns(start_ns, end_ns) AS
+    CASE WHEN end_ns >= start_ns THEN end_ns - start_ns END;
+
+-- A quantity that cannot be zero: some exports write 0 for unknown.
+CREATE OR REPLACE TEMP MACRO known(quantity) AS CASE WHEN quantity > 0 THEN quantity END;
+
+-- A CUDA number that is 2^32 - 1 where it does not apply.
+CREATE OR REPLACE TEMP MACRO applicable(number) AS nullif(number, 4294967295);
+
+-- The value that all rows of a group agree on, NULL where they differ or one of them lacks it.
+CREATE OR REPLACE TEMP MACRO agreed(x) AS
+    CASE WHEN count(DISTINCT x) = 1 AND count(x) = count(*) THEN any_value(x) END;
+
+-- Name of a CUDA function without its version (_v7000, _v2) and per-thread-stream suffixes.
+CREATE OR REPLACE TEMP MACRO function_name(name) AS
+    regexp_replace(name, '(_v[0-9]+|_ptsz|_ptds)+$', '');

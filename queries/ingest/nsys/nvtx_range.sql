@@ -1,0 +1,32 @@
+-- NVTX ranges: event types 59 and 70 (push/pop), 60 and 71 (start/end); 70 and 71 come from NVTX
+-- text files. A row without a type is a range if it has an end. The thread that ended a range is
+-- recorded only where it is another one.
+SELECT
+    r.row AS nvtx_range_id,
+    r.start AS start_ns,
+    coalesce(r."end", greatest(r.start, (SELECT end_ns FROM trace_end))) AS end_ns,
+    r."end" IS NULL AS is_open,
+    CASE WHEN r.eventType IN (60, 71) THEN 'start_end' ELSE 'push_pop' END AS kind,
+    process_key(r.globalTid) AS process_id,
+    r.globalTid AS thread_id,
+    CASE WHEN r."end" IS NOT NULL THEN coalesce(r.endGlobalTid, r.globalTid) END AS end_thread_id,
+    coalesce(r.domainId, 0) AS domain_id,
+    domain.name AS domain,
+    coalesce(r.text, registered.value) AS text,
+    coalesce(
+        r.doubleValue,
+        r.floatValue,
+        r.int64Value,
+        -- SQLite has no unsigned integers.
+        CASE WHEN r.uint64Value < 0 THEN 18446744073709551616.0 ELSE 0.0 END + r.uint64Value,
+        r.int32Value,
+        r.uint32Value
+    ) AS payload
+FROM NVTX_EVENTS AS r
+LEFT JOIN StringIds AS registered ON registered.id = r.textId
+LEFT JOIN
+    _nvtx_domain AS domain
+    ON domain.process_id = process_key(r.globalTid) AND domain.domain_id = r.domainId
+WHERE
+    r.start IS NOT NULL
+    AND (r.eventType IN (59, 60, 70, 71) OR (r.eventType IS NULL AND r."end" IS NOT NULL))

@@ -1,0 +1,71 @@
+/*
+title    = "GPU compute utilization"
+question = "For how much of the time was each GPU busy?"
+source   = "Zhu et al. 2018, section 3.4.2: length of the union of GPU operations ÷ elapsed time, never their sum"
+grain    = "device used by a process; with --set by=iteration, one iteration"
+needs    = ["gpu_op", "device_timeline"]
+optional = ["analysis_window", "process", "device"]
+[params.by]
+doc = "trace: the whole analysis window; iteration: each iteration in it, by GPU time"
+choices = ["trace", "iteration"]
+default = "trace"
+[columns.trace_id]
+doc = "the trace"
+[columns.pid]
+doc = "process; NULL when unknown"
+[columns.device_id]
+doc = "device; NULL when unknown"
+[columns.device]
+doc = "name of the GPU; NULL when unknown"
+[columns.iteration]
+doc = "iteration; NULL for the whole window"
+[columns.gpu_busy_pct]
+unit = "%"
+doc = "time with any kernel, copy, fill or graph ÷ elapsed"
+[columns.kernel_busy_pct]
+unit = "%"
+doc = "time with a kernel or graph ÷ elapsed"
+[columns.gpu_busy_ns]
+unit = "ns"
+doc = "time with any GPU operation of the process on the device"
+[columns.kernel_busy_ns]
+unit = "ns"
+doc = "time with a kernel or graph"
+[columns.elapsed_ns]
+unit = "ns"
+doc = "length of the window or iteration"
+[columns.measured_over]
+doc = "stable iterations, all iterations or whole trace"
+[columns.iterations]
+doc = "iterations in the window; NULL for the whole trace"
+[plot]
+kind = "bar"
+x = "device_id"
+y = ["gpu_busy_pct", "kernel_busy_pct"]
+*/
+WITH
+keyed AS (
+    SELECT *, CASE WHEN coalesce(getvariable('by'), 'trace') = 'iteration' THEN iteration END AS row_iteration
+    FROM device_timeline
+),
+summed AS (
+    SELECT trace_id, process_id, device_id, row_iteration,
+        coalesce(sum(duration_ns) FILTER (activity <> 'idle'), 0)::BIGINT AS gpu_busy_ns,
+        coalesce(sum(duration_ns) FILTER (kernel_active), 0)::BIGINT AS kernel_busy_ns,
+        sum(duration_ns)::BIGINT AS elapsed_ns
+    FROM keyed GROUP BY ALL
+)
+SELECT s.trace_id, p.pid, nullif(s.device_id, -1) AS device_id, d.name AS device,
+    s.row_iteration AS iteration,
+    100.0 * s.gpu_busy_ns / s.elapsed_ns AS gpu_busy_pct,
+    100.0 * s.kernel_busy_ns / s.elapsed_ns AS kernel_busy_pct,
+    s.gpu_busy_ns, s.kernel_busy_ns, s.elapsed_ns, w.measured_over, w.iterations
+FROM summed s
+JOIN analysis_window w
+    ON  w.trace_id = s.trace_id AND coalesce(w.process_id, -1) = s.process_id
+    AND coalesce(w.device_id, -1) = s.device_id
+LEFT JOIN process p ON p.trace_id = s.trace_id AND p.process_id = s.process_id
+LEFT JOIN device d
+    ON  d.trace_id = s.trace_id AND d.device_id = s.device_id
+    AND (d.process_id IS NULL OR d.process_id = s.process_id)
+ORDER BY s.trace_id, p.pid, s.process_id, device_id, iteration

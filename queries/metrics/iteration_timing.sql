@@ -1,0 +1,50 @@
+/*
+title    = "Iteration timing"
+question = "How long did each iteration take on the host, on the GPU, and from start to start?"
+source   = "three times are kept apart: host span, GPU-projected span, and the period, which is what gives throughput"
+grain    = "one iteration of one process"
+needs    = ["iteration"]
+optional = ["process"]
+[columns.trace_id]
+doc = "the trace"
+[columns.pid]
+doc = "process; NULL when unknown"
+[columns.iteration]
+doc = "number of the iteration, from 0 in order of time"
+[columns.label]
+doc = "text of its range or mark; by kernel order the kernel that every period begins with"
+[columns.start_ns]
+unit = "ns"
+doc = "start on the host, trace clock"
+[columns.host_ns]
+unit = "ns"
+doc = "host span"
+[columns.gpu_ns]
+unit = "ns"
+doc = "GPU-projected span: end of the last operation launched in it minus start of the first; NULL without operations"
+[columns.period_ns]
+unit = "ns"
+doc = "start of the next iteration minus start of this one; NULL for the last"
+[columns.kernels]
+doc = "kernels launched in it"
+[columns.kernel_ns]
+unit = "ns"
+doc = "sum of their durations"
+[columns.in_window]
+doc = "the iteration is in the stable window"
+[columns.dropped]
+doc = "why it is not: first use of a kernel, allocator growth, before the end of warm-up, trend or spread, no stable window"
+[columns.method]
+doc = "nvtx range, nvtx mark, or kernel order (no mark: the period of the kernel sequence)"
+[columns.confidence]
+doc = "1 for the program's own marks; for kernel order the share of kernels in identical periods"
+[plot]
+kind = "line"
+x = "iteration"
+y = ["period_ns", "host_ns", "gpu_ns"]
+*/
+SELECT i.trace_id, p.pid, i.iteration, i.label, i.start_ns, i.host_ns, i.gpu_ns, i.period_ns,
+    i.kernels, i.kernel_ns, i.in_window, i.dropped, i.method, i.confidence
+FROM iteration i
+LEFT JOIN process p ON p.trace_id = i.trace_id AND p.process_id = i.process_id
+ORDER BY i.trace_id, p.pid, i.process_id, i.iteration

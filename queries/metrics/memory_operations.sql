@@ -1,0 +1,73 @@
+/*
+title    = "Memory operations"
+question = "How much time and bandwidth do copies and fills take?"
+source   = "the same sums as nsys stats cuda_gpu_mem_time_sum and cuda_gpu_mem_size_sum"
+grain    = "kind of memory operation of a trace"
+needs    = ["trace"]
+optional = ["memcpy", "memset"]
+[columns.trace_id]
+doc = "the trace"
+[columns.operation]
+doc = "[CUDA memcpy HtoD], [CUDA memset], …"
+[columns.src_kind]
+doc = "kind of the memory copied from; NULL for fills and where the tool does not tell"
+[columns.dst_kind]
+doc = "kind of the memory copied to or filled"
+[columns.instances]
+doc = "operations"
+[columns.total_ns]
+unit = "ns"
+doc = "sum of their durations"
+[columns.mean_ns]
+unit = "ns"
+doc = "mean duration"
+[columns.median_ns]
+unit = "ns"
+doc = "median duration"
+[columns.min_ns]
+unit = "ns"
+doc = "shortest"
+[columns.max_ns]
+unit = "ns"
+doc = "longest"
+[columns.stddev_ns]
+unit = "ns"
+doc = "sample standard deviation; NULL for a single operation"
+[columns.share_pct]
+unit = "%"
+doc = "total ÷ total of all memory operations of the trace"
+[columns.total_bytes]
+unit = "byte"
+doc = "bytes moved or filled"
+[columns.throughput_gb_s]
+unit = "GB/s"
+doc = "bytes ÷ time, 10^9 bytes per second; NULL for no time"
+[params.by]
+doc = "operation: one row per direction; memory_kind: further apart by pageable, pinned, device, … memory"
+choices = ["operation", "memory_kind"]
+default = "operation"
+*/
+WITH
+operation AS (
+    SELECT trace_id, '[CUDA memcpy ' || coalesce(direction, 'unknown') || ']' AS operation,
+        src_kind, dst_kind, duration_ns, bytes
+    FROM memcpy
+    UNION ALL
+    SELECT trace_id, '[CUDA memset]', NULL, memory_kind, duration_ns, bytes FROM memset
+),
+grouped AS (
+    SELECT trace_id, operation,
+        CASE WHEN by_kind THEN src_kind END AS src_kind, CASE WHEN by_kind THEN dst_kind END AS dst_kind,
+        duration_ns, bytes
+    FROM operation, (SELECT coalesce(getvariable('by'), 'operation') = 'memory_kind' AS by_kind)
+)
+SELECT trace_id, operation, src_kind, dst_kind, count(*) AS instances,
+    sum(duration_ns)::BIGINT AS total_ns, avg(duration_ns) AS mean_ns,
+    median(duration_ns)::DOUBLE AS median_ns, min(duration_ns) AS min_ns, max(duration_ns) AS max_ns,
+    stddev_samp(duration_ns) AS stddev_ns,
+    100.0 * sum(duration_ns) / sum(sum(duration_ns)) OVER (PARTITION BY trace_id) AS share_pct,
+    sum(bytes)::BIGINT AS total_bytes,
+    sum(bytes) / nullif(sum(duration_ns), 0)::DOUBLE AS throughput_gb_s
+FROM grouped
+GROUP BY trace_id, operation, src_kind, dst_kind
+ORDER BY trace_id, total_ns DESC NULLS LAST, operation, src_kind, dst_kind

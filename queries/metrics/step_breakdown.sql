@@ -1,0 +1,97 @@
+/*
+title    = "Step breakdown"
+question = "Of each iteration's time, how much is compute, communication and copies that nothing hides, and idle?"
+source   = "disjoint parts: compute, else communication, else copies, else idle; their sum is the elapsed time"
+grain    = "device used by a process; with --set by=iteration, one iteration"
+needs    = ["gpu_op", "device_timeline"]
+optional = ["analysis_window", "process"]
+[params.by]
+doc = "trace: the whole analysis window; iteration: each iteration in it, by GPU time"
+choices = ["trace", "iteration"]
+default = "trace"
+[columns.trace_id]
+doc = "the trace"
+[columns.pid]
+doc = "process; NULL when unknown"
+[columns.device_id]
+doc = "device; NULL when unknown"
+[columns.iteration]
+doc = "iteration; NULL for the whole window"
+[columns.elapsed_ns]
+unit = "ns"
+doc = "length: exactly the sum of the four parts"
+[columns.compute_ns]
+unit = "ns"
+doc = "a kernel other than communication runs"
+[columns.exposed_communication_ns]
+unit = "ns"
+doc = "only communication kernels run"
+[columns.exposed_copy_ns]
+unit = "ns"
+doc = "only copies or fills run"
+[columns.idle_ns]
+unit = "ns"
+doc = "nothing of the process runs on the device"
+[columns.compute_pct]
+unit = "%"
+doc = "compute ÷ elapsed"
+[columns.exposed_communication_pct]
+unit = "%"
+doc = "exposed communication ÷ elapsed"
+[columns.exposed_copy_pct]
+unit = "%"
+doc = "exposed copies ÷ elapsed"
+[columns.idle_pct]
+unit = "%"
+doc = "idle ÷ elapsed"
+[columns.communication_ns]
+unit = "ns"
+doc = "time with a communication kernel, hidden or not"
+[columns.overlap_pct]
+unit = "%"
+doc = "communication hidden by compute ÷ communication; NULL without communication"
+[columns.evidence]
+doc = "kernel name: communication is told by the kernels' names"
+[columns.measured_over]
+doc = "stable iterations, all iterations or whole trace"
+[plot]
+kind = "stacked_bar"
+x = "iteration"
+y = ["compute_ns", "exposed_communication_ns", "exposed_copy_ns", "idle_ns"]
+*/
+WITH
+keyed AS (
+    SELECT *, CASE WHEN coalesce(getvariable('by'), 'trace') = 'iteration' THEN iteration END AS row_iteration
+    FROM device_timeline
+),
+summed AS (
+    SELECT trace_id, process_id, device_id, row_iteration,
+        (max(end_ns) - min(start_ns))::BIGINT AS elapsed_ns,
+        coalesce(sum(duration_ns) FILTER (activity = 'compute'), 0)::BIGINT AS compute_ns,
+        coalesce(sum(duration_ns) FILTER (activity = 'communication'), 0)::BIGINT AS exposed_communication_ns,
+        coalesce(sum(duration_ns) FILTER (activity = 'copy'), 0)::BIGINT AS exposed_copy_ns,
+        coalesce(sum(duration_ns) FILTER (activity = 'idle'), 0)::BIGINT AS idle_ns,
+        coalesce(sum(duration_ns) FILTER (communication_active), 0)::BIGINT AS communication_ns
+    FROM keyed GROUP BY ALL
+),
+asserted AS (
+    SELECT *,
+        CASE WHEN compute_ns + exposed_communication_ns + exposed_copy_ns + idle_ns <> elapsed_ns
+             THEN error('step_breakdown: the parts do not sum to the elapsed time') END AS broken
+    FROM summed
+)
+SELECT s.trace_id, p.pid, nullif(s.device_id, -1) AS device_id, s.row_iteration AS iteration,
+    s.elapsed_ns, s.compute_ns, s.exposed_communication_ns, s.exposed_copy_ns, s.idle_ns,
+    100.0 * s.compute_ns / s.elapsed_ns AS compute_pct,
+    100.0 * s.exposed_communication_ns / s.elapsed_ns AS exposed_communication_pct,
+    100.0 * s.exposed_copy_ns / s.elapsed_ns AS exposed_copy_pct,
+    100.0 * s.idle_ns / s.elapsed_ns AS idle_pct,
+    s.communication_ns,
+    100.0 * (s.communication_ns - s.exposed_communication_ns) / nullif(s.communication_ns, 0) AS overlap_pct,
+    coalesce(s.broken, 'kernel name') AS evidence, w.measured_over
+FROM asserted s
+JOIN analysis_window w
+    ON  w.trace_id = s.trace_id AND coalesce(w.process_id, -1) = s.process_id
+    AND coalesce(w.device_id, -1) = s.device_id
+LEFT JOIN process p ON p.trace_id = s.trace_id AND p.process_id = s.process_id
+ORDER BY s.trace_id, p.pid, s.process_id, device_id, iteration

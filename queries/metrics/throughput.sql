@@ -1,0 +1,69 @@
+/*
+title    = "Throughput"
+question = "How many iterations and samples per second, and how much did the profiler slow them down?"
+source   = "total samples ÷ total time, never the mean of rates (Zhu et al. 2018, section 3.4.1)"
+grain    = "process"
+needs    = ["iteration"]
+optional = ["trace", "process"]
+[params.batch_size]
+doc = "samples per iteration and process; 0 means what capture.json says"
+default = 0
+[columns.trace_id]
+doc = "the trace"
+[columns.pid]
+doc = "process; NULL when unknown"
+[columns.iterations]
+doc = "iterations with a period in the window"
+[columns.elapsed_ns]
+unit = "ns"
+doc = "sum of their periods"
+[columns.iterations_per_s]
+unit = "1/s"
+doc = "iterations ÷ elapsed; NULL below three iterations"
+[columns.batch_size]
+unit = "sample"
+doc = "samples per iteration; NULL when neither capture.json nor the parameter says"
+[columns.samples_per_s]
+unit = "sample/s"
+doc = "batch size × iterations ÷ elapsed, under the profiler"
+[columns.unprofiled_samples_per_s]
+unit = "sample/s"
+doc = "the same from the capture's run without the profiler; NULL without one"
+[columns.profiler_slowdown_pct]
+unit = "%"
+doc = "100 × (unprofiled ÷ profiled − 1)"
+[columns.measured_over]
+doc = "stable iterations, or all iterations where none are stable"
+[columns.method]
+doc = "nvtx range, nvtx mark or kernel order"
+[columns.confidence]
+doc = "1 for the program's own marks; for kernel order the share of kernels in identical periods"
+*/
+WITH
+chosen AS (
+    SELECT *, bool_or(in_window) OVER process AS has_window
+    FROM iteration WINDOW process AS (PARTITION BY trace_id, process_id)
+),
+summed AS (
+    SELECT trace_id, process_id, bool_and(has_window) AS has_window, any_value(method) AS method,
+        any_value(confidence) AS confidence, count(*) AS iterations, sum(period_ns)::BIGINT AS elapsed_ns
+    FROM chosen
+    WHERE (in_window OR NOT has_window) AND period_ns IS NOT NULL
+    GROUP BY trace_id, process_id
+),
+rated AS (
+    SELECT s.*,
+        CASE WHEN s.iterations >= 3 THEN s.iterations / (s.elapsed_ns / 1e9) END AS iterations_per_s,
+        coalesce(nullif(coalesce(getvariable('batch_size'), 0), 0), t.batch_size) AS batch_size,
+        try_cast(json_extract_string(t.capture, '$.throughput.samples_per_second') AS DOUBLE)
+            AS unprofiled_samples_per_s
+    FROM summed s JOIN trace t USING (trace_id)
+)
+SELECT r.trace_id, p.pid, r.iterations, r.elapsed_ns, r.iterations_per_s, r.batch_size,
+    r.batch_size * r.iterations_per_s AS samples_per_s, r.unprofiled_samples_per_s,
+    100.0 * (r.unprofiled_samples_per_s / (r.batch_size * r.iterations_per_s) - 1) AS profiler_slowdown_pct,
+    CASE WHEN r.has_window THEN 'stable iterations' ELSE 'all iterations' END AS measured_over,
+    r.method, r.confidence
+FROM rated r
+LEFT JOIN process p ON p.trace_id = r.trace_id AND p.process_id = r.process_id
+ORDER BY r.trace_id, p.pid, r.process_id

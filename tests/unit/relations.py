@@ -1,0 +1,58 @@
+"""Building single relations for tests: canonical tables, data tables, derived relations."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+import duckdb
+import polars as pl
+from conftest import ROOT
+
+QUERIES = ROOT / "queries"
+
+
+def canonical(connection: duckdb.DuckDBPyConnection, *names: str) -> None:
+    """Create empty canonical tables."""
+    for name in names:
+        connection.execute((QUERIES / "canonical" / f"{name}.sql").read_text())
+
+
+def data(connection: duckdb.DuckDBPyConnection, *names: str) -> None:
+    """Create data tables from their CSV files."""
+    for name in names:
+        file = ROOT / "data" / f"{name}.csv"
+        connection.execute(
+            f"CREATE TABLE {name} AS FROM read_csv('{file}', header = true, sample_size = -1)"
+        )
+
+
+def insert(connection: duckdb.DuckDBPyConnection, table: str, rows: list[dict[str, Any]]) -> None:
+    """Insert rows by column name; columns left out are NULL."""
+    frame = pl.DataFrame(rows, infer_schema_length=None)
+    connection.register("rows_to_insert", frame)
+    connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM rows_to_insert")
+    connection.unregister("rows_to_insert")
+
+
+def derive(connection: duckdb.DuckDBPyConnection, *names: str) -> None:
+    """Create or renew derived relations, in the order given."""
+    for name in names:
+        sql = (QUERIES / "derive" / f"{name}.sql").read_text()
+        connection.execute(f"CREATE OR REPLACE TABLE {name} AS {sql}")
+
+
+def rows(connection: duckdb.DuckDBPyConnection, statement: str) -> list[dict[str, Any]]:
+    """Return the rows of a statement as dictionaries."""
+    return connection.sql(statement).pl().to_dicts()
+
+
+def metric(connection: duckdb.DuckDBPyConnection, name: str) -> list[dict[str, Any]]:
+    """Return the rows of a metric query."""
+    return rows(connection, (QUERIES / "metrics" / f"{name}.sql").read_text())
+
+
+def documented_columns(kind: str, name: str) -> list[str]:
+    """Return the columns that the header of a query file documents, in order."""
+    text = (QUERIES / kind / f"{name}.sql").read_text()
+    return list(tomllib.loads(text.split("*/")[0].split("/*")[1])["columns"])

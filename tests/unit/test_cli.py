@@ -1,0 +1,504 @@
+"""The command line, on the sample capture that ships with the project."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import pty
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner, Result
+
+import tbd_trace
+from conftest import ROOT
+from tbd_trace.cli import main as cli
+from tbd_trace.query import Catalogue
+from tbd_trace.store import Database
+
+SAMPLE = ROOT / "data" / "samples" / "synthetic_cnn"
+TIMELINE = SAMPLE / "timeline.sqlite"
+ENTRY_POINT = [sys.executable, "-c", "from tbd_trace.cli.main import main; main()"]
+OWN_QUERY = """/*
+title = "Kernels of a stream"
+question = "How many kernels ran on each stream?"
+needs = ["kernel"]
+[params.at_least]
+doc = "fewest kernels"
+default = 1
+[columns.stream_id]
+doc = "CUDA stream"
+[columns.kernels]
+doc = "kernels"
+[columns.busy_ns]
+unit = "ns"
+doc = "sum of durations"
+[plot]
+kind = "bar"
+x = "stream_id"
+y = ["busy_ns"]
+*/
+SELECT stream_id, count(*) AS kernels, sum(duration_ns)::BIGINT AS busy_ns
+FROM kernel GROUP BY stream_id
+HAVING count(*) >= coalesce(getvariable('at_least'), 1) ORDER BY stream_id
+"""
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a database that holds the sample, not to be written to."""
+    path = tmp_path_factory.mktemp("database") / "sample.duckdb"
+    Database(path).ingest([SAMPLE])
+    return path
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Run in an empty directory, with a cache of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TBD_TRACE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("TBD_TRACE_DB", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def db(made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TBD_TRACE_DB", str(made))
+    return made
+
+
+@pytest.fixture
+def own_query(tmp_path: Path) -> str:
+    path = tmp_path / "streams.sql"
+    path.write_text(OWN_QUERY)
+    return str(path)
+
+
+def run(*arguments: object, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(cli.app, [str(a) for a in arguments], input=stdin)
+
+
+def succeed(*arguments: object, stdin: str | None = None) -> str:
+    result = run(*arguments, stdin=stdin)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def fail(code: int, *arguments: object) -> str:
+    """Run a command that must fail and return its one line of complaint."""
+    result = run(*arguments)
+    assert result.exit_code == code, result.output
+    assert result.stdout == ""
+    (line,) = [line for line in result.stderr.splitlines() if not line.startswith("note: ")]
+    assert line.startswith("error: ")
+    return line
+
+
+def process(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    command = [*ENTRY_POINT, *(str(argument) for argument in arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, **options)
+
+
+def oracle(statement: str) -> list[tuple[Any, ...]]:
+    """Ask the sample's own SQLite file, without tbd-trace."""
+    with sqlite3.connect(f"file:{TIMELINE}?mode=ro", uri=True) as connection:
+        return connection.execute(statement).fetchall()
+
+
+def kernels_in_sample() -> int:
+    return int(oracle("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL")[0][0])
+
+
+# -- the program as a whole ---------------------------------------------------------------------
+
+
+def test_version() -> None:
+    assert succeed("--version") == f"tbd-trace {tbd_trace.__version__}\n"
+
+
+def test_help_needs_none_of_the_heavy_libraries() -> None:
+    code = (
+        "import sys\n"
+        "from tbd_trace.cli.main import app\n"
+        "heavy = {'polars', 'duckdb', 'pyarrow', 'matplotlib', 'sqlalchemy', 'numpy'}\n"
+        "sys.exit(str(heavy & set(sys.modules)) if heavy & set(sys.modules) else 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_without_a_command_help_is_shown() -> None:
+    result = run()
+    assert "Commands:" in result.output
+    assert result.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "arguments", [["nonsense"], ["query", "--nonsense"], ["ingest"], ["info", "--format", "xml"]]
+)
+def test_wrong_usage_exits_with_2(arguments: list[str]) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert "Traceback" not in result.output
+
+
+def test_a_bug_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(**_: object) -> None:
+        raise ZeroDivisionError("some\nthing")
+
+    monkeypatch.setattr(cli, "app", broken)
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "bug in tbd-trace: ZeroDivisionError: some thing" in line
+    assert "TBD_TRACE_DEBUG=1" in line
+    monkeypatch.setenv("TBD_TRACE_DEBUG", "1")
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_interrupt_exits_with_130(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tbd_trace.api.open_traces", interrupted)
+    assert run("info").exit_code == 130
+
+
+def test_reader_that_goes_away_is_no_error(db: Path) -> None:
+    command = [*ENTRY_POINT, "sql", "FROM range(500000)", "--format", "csv"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        assert running.stdout.readline() == b"range\n"
+        running.stdout.close()
+        assert running.stderr.read() == b""
+    assert running.returncode == 141
+
+
+def test_real_entry_point(db: Path) -> None:
+    done = process("sql", "SELECT count(*) AS kernels FROM kernel", "--format", "csv")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[0] == "kernels"
+    bad = process("query", "no_such_query")
+    assert (bad.returncode, bad.stdout) == (2, "")
+    assert bad.stderr.startswith("error: no query 'no_such_query'")
+
+
+# -- ingest -------------------------------------------------------------------------------------
+
+
+def test_ingest_says_what_it_did_and_is_idempotent() -> None:
+    first = succeed("ingest", SAMPLE, "--db", "x.duckdb").splitlines()
+    assert len(first) == 2
+    assert all(" ingested " in line for line in first)
+    (timeline,) = [line for line in first if "timeline.sqlite" in line]
+    assert re.match(rf"[0-9a-f]{{12}}  nsys-sqlite +{kernels_in_sample():,} kernels  ", timeline)
+    again = succeed("ingest", SAMPLE, TIMELINE, "--db", "x.duckdb").splitlines()
+    assert all(" already there " in line for line in again)
+    assert Path("x.duckdb").is_file()
+
+
+def test_ingest_goes_on_after_a_bad_file(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.sqlite"
+    bad.write_bytes(TIMELINE.read_bytes()[:5000])
+    text = tmp_path / "notes.txt"
+    text.write_text("hello")
+    result = run("ingest", bad, text, tmp_path / "missing", TIMELINE)
+    assert result.exit_code == 1
+    assert result.stdout.count(" ingested ") == 1
+    errors = result.stderr.splitlines()
+    assert len(errors) == 3
+    for line, name in zip(errors, ("bad.sqlite", "notes.txt", "missing"), strict=True):
+        assert line.startswith("error: ")
+        assert name in line
+    assert "Traceback" not in result.output
+
+
+def test_ingest_refuses_a_database_that_is_something_else(tmp_path: Path) -> None:
+    (tmp_path / "x.duckdb").write_text("my notes")
+    assert "choose another --db" in fail(1, "ingest", TIMELINE, "--db", "x.duckdb")
+    assert (tmp_path / "x.duckdb").read_text() == "my notes"
+
+
+# -- which traces -------------------------------------------------------------------------------
+
+
+def test_no_database_says_what_to_do() -> None:
+    for command in (["info"], ["sql", "SELECT 1"], ["query", "trace_info"]):
+        line = fail(2, *command)
+        assert "tbd-trace.duckdb" in line
+        assert "tbd-trace ingest" in line
+
+
+def test_a_file_is_ingested_on_the_fly_into_the_cache(tmp_path: Path) -> None:
+    statement = "SELECT count(*) AS kernels FROM kernel"
+    shown = succeed("sql", statement, "--trace", TIMELINE, "--format", "csv")
+    assert shown == f"kernels\n{kernels_in_sample()}\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cache"]
+    moved = shutil.copy(TIMELINE, tmp_path / "another name.sqlite")
+    succeed("sql", statement, "--trace", moved)
+    assert len(list((tmp_path / "cache").rglob("kernel.parquet"))) == 1
+
+
+def test_traces_are_selected_by_id_prefix_or_name(db: Path) -> None:
+    traces = json.loads(succeed("info", "--format", "json"))
+    assert len(traces) == 2
+    for trace in traces:
+        for selector in (trace["trace_id"], trace["trace_id"][:6], trace["name"]):
+            (found,) = json.loads(succeed("info", selector, "--format", "json"))
+            assert found["trace_id"] == trace["trace_id"]
+    assert "no trace" in fail(2, "info", "nonsense")
+    assert "not both" in fail(2, "info", TIMELINE, traces[0]["trace_id"])
+
+
+# -- info ---------------------------------------------------------------------------------------
+
+
+def test_info_lists_traces_and_tells_all_about_one(db: Path) -> None:
+    listed = succeed("info").splitlines()
+    assert len(listed) == 3
+    assert listed[0].split()[:2] == ["trace_id", "name"]
+    details = succeed("info", "synthetic_cnn/timeline.sqlite")
+    assert re.search(rf"^kernels +{kernels_in_sample():,}$", details, re.M)
+    for field in ("holds", "lacks", "notes", "sha256"):
+        assert re.search(rf"^{field} ", details, re.M)
+
+
+# -- query --------------------------------------------------------------------------------------
+
+
+def test_list_names_every_query() -> None:
+    listed = json.loads(succeed("query", "--list", "--format", "json"))
+    files = sorted(path.stem for path in (ROOT / "queries" / "metrics").glob("*.sql"))
+    assert [row["name"] for row in listed] == files
+    assert all(row["question"].endswith("?") for row in listed)
+    assert [line.split()[0] for line in succeed("query", "--list").splitlines()[1:]] == files
+
+
+@pytest.mark.parametrize("query", Catalogue().metrics(), ids=lambda query: query.name)
+def test_help_of_a_query_is_its_description(query: Any) -> None:
+    shown = succeed("query", query.name, "--help")
+    assert shown == succeed("query", query.name, "--describe")
+    flat = " ".join(shown.split())
+    for text in (query.title, query.question, query.source, *query.needs):
+        assert " ".join(text.split()).replace("- ", "-") in flat.replace("- ", "-")
+    for name, column in query.columns.items():
+        assert f" {name} ({column.unit}) " in flat if column.unit else f" {name} " in flat
+    for name, param in query.params.items():
+        assert f" {name}={param.default} " in flat
+        assert all(str(choice) in flat for choice in param.choices or [])
+    described = json.loads(succeed("query", query.name, "--describe", "--format", "json"))
+    assert list(described["columns"]) == list(query.columns)
+
+
+def test_own_sql_file_against_plain_sqlite(db: Path, own_query: str) -> None:
+    rows = list(csv.DictReader(io.StringIO(succeed("query", own_query, "--format", "csv"))))
+    expected = oracle(
+        "SELECT streamId, count(*), sum(end - start) FROM CUPTI_ACTIVITY_KIND_KERNEL "
+        "GROUP BY streamId ORDER BY streamId"
+    )
+    assert [tuple(map(int, row.values())) for row in rows] == expected
+
+
+def test_forms_agree(db: Path, own_query: str, tmp_path: Path) -> None:
+    succeed("query", own_query, "-o", "answer.parquet")
+    frame = pl.read_parquet("answer.parquet")
+    assert json.loads(succeed("query", own_query, "--format", "JSON")) == frame.to_dicts()
+    assert succeed("query", own_query, "--format", "csv") == frame.write_csv()
+    assert succeed("query", own_query, "--format", "markdown").startswith("| stream_id |")
+    assert run("query", own_query, "--format", "parquet").stdout_bytes.startswith(b"PAR1")
+    assert {path.name for path in tmp_path.iterdir()} == {"answer.parquet", "streams.sql"}
+
+
+def test_output_file(db: Path, own_query: str) -> None:
+    result = run("query", own_query, "-o", "answer.csv")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == "note: wrote answer.csv\n"
+    assert Path("answer.csv").read_text() == succeed("query", own_query, "--format", "csv")
+    succeed("query", own_query, "-o", "answer.csv", "--format", "json")
+    assert json.loads(Path("answer.csv").read_text())
+    assert "names no format" in fail(2, "query", own_query, "-o", "answer.xlsx")
+    assert "cannot be written" in fail(1, "query", own_query, "-o", "no/where.csv")
+
+
+def test_limit_shows_the_first_rows_and_says_so(db: Path) -> None:
+    result = run("sql", "FROM range(5)", "--limit", "2", "--format", "csv")
+    assert result.stdout == "range\n0\n1\n"
+    assert result.stderr == "note: 2 of 5 rows shown; --limit 0 shows all\n"
+    assert succeed("sql", "FROM range(200)", "--limit", "0").count("\n") == 201
+    assert succeed("sql", "FROM range(200)").count("\n") == 201
+
+
+def test_parameters(db: Path, own_query: str) -> None:
+    assert run("query", own_query, "--set", "at_least=1000000").stderr == "note: no rows\n"
+    assert "NAME=VALUE" in fail(2, "query", own_query, "--set", "at_least")
+    assert "no parameter 'nope'" in fail(2, "query", own_query, "--set", "nope=1")
+    assert "at_least=x" in fail(2, "query", own_query, "--set", "at_least=x")
+
+
+def test_query_that_is_not_there(db: Path) -> None:
+    assert "trace_info" in fail(2, "query", "trace_inf")
+    assert "cannot be read" in fail(2, "query", "missing.sql")
+    assert "--list" in fail(2, "query")
+
+
+def test_wrong_sql_is_one_line_of_usage(db: Path, tmp_path: Path) -> None:
+    (tmp_path / "bad.sql").write_text("SELECT nonsense FROM kernel")
+    result = run("query", "bad.sql")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: ")
+    assert "nonsense" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_trace_that_cannot_answer_exits_with_3(db: Path, tmp_path: Path) -> None:
+    header = '/*\ntitle = "x"\nneeds = ["memory_event"]\n*/\n'
+    (tmp_path / "x.sql").write_text(f"{header}SELECT * FROM memory_event")
+    lacking = [
+        trace["trace_id"]
+        for trace in json.loads(succeed("info", "synthetic_cnn/metrics.csv", "--format", "json"))
+    ]
+    line = fail(3, "query", "x.sql", *lacking)
+    assert "nsys profile" in line
+
+
+def test_plot(db: Path, own_query: str) -> None:
+    result = run("query", own_query, "--plot", "plot.svg", "--format", "csv")
+    assert result.exit_code == 0
+    assert result.stdout == succeed("query", own_query, "--format", "csv")
+    assert result.stderr == "note: wrote plot.svg\n"
+    assert "<svg" in Path("plot.svg").read_text()
+    assert ".svg, .png, .pdf" in fail(2, "query", own_query, "--plot", "plot.gif")
+    assert "has no plot" in fail(2, "query", "trace_info", "--plot", "plot.svg")
+
+
+def test_names_of_queries_are_completed() -> None:
+    environment = os.environ | {
+        "_TBD_TRACE_COMPLETE": "complete_bash",
+        "COMP_WORDS": "tbd-trace query trace_",
+        "COMP_CWORD": "2",
+    }
+    assert "trace_info" in process(env=environment).stdout.split()
+
+
+# -- sql ----------------------------------------------------------------------------------------
+
+
+def test_sql_from_an_argument_or_standard_input(db: Path) -> None:
+    statement = "SELECT count(DISTINCT stream_id) AS streams FROM gpu_op"
+    assert succeed("sql", statement) == succeed("sql", stdin=statement)
+    assert succeed("sql", statement) == succeed("sql", "-", stdin=statement + ";\n")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DROP VIEW kernel",
+        "CREATE TABLE x AS SELECT 1",
+        "COPY (SELECT 1) TO 'x.csv'",
+        "ATTACH 'x.duckdb'",
+        "INSERT INTO trace SELECT * FROM trace",
+        "SELECT 1; DELETE FROM trace",
+        "",
+    ],
+)
+def test_sql_only_reads(db: Path, statement: str, tmp_path: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in db.parent.rglob("*")}
+    fail(2, "sql", statement)
+    assert {path: path.stat().st_mtime_ns for path in db.parent.rglob("*")} == before
+    assert not list(tmp_path.iterdir())
+
+
+# -- terminals ----------------------------------------------------------------------------------
+
+
+def on_terminal(*arguments: str, keys: str = "", **environment: str) -> tuple[int, str]:
+    """Run the program on a pseudo-terminal of 80 columns; return its exit code and screen."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        settings = os.environ | {"COLUMNS": "80", "LINES": "24", "TERM": "xterm"} | environment
+        os.execvpe(ENTRY_POINT[0], [*ENTRY_POINT, *arguments], settings)
+    os.write(terminal, keys.encode())
+    screen = b"".join(_chunks(terminal))
+    _, status = os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(status), screen.decode().replace("\r\n", "\n")
+
+
+def _chunks(terminal: int) -> Iterator[bytes]:
+    while True:
+        try:
+            chunk = os.read(terminal, 65536)
+        except OSError:  # Linux reports the end of a terminal as an error
+            return
+        if not chunk:
+            return
+        yield chunk
+
+
+def test_table_on_a_terminal_fits_and_is_cut_after_50_rows(db: Path) -> None:
+    statement = "SELECT range AS n, repeat('kernel', 20) AS kernel_name FROM range(60)"
+    code, screen = on_terminal("sql", statement, NO_COLOR="1")
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen)
+    assert code == 0
+    assert "50 of 60 rows shown" in shown
+    table = [line for line in shown.split("\n") if "kernelkernel" in line]
+    assert len(table) == 50
+    assert all("…" in line for line in table)
+    assert all(len(line.rsplit("\r")[-1]) <= 80 for line in table)
+    assert not re.search(r"\x1b\[[0-9;]*m", screen.split("n   kernel_name")[-1])
+
+
+def test_colour_on_a_terminal(db: Path) -> None:
+    _, screen = on_terminal("sql", "FROM range(2)")
+    assert re.search(r"\x1b\[[0-9;]*m", screen)
+
+
+def test_parquet_is_kept_from_a_terminal(db: Path) -> None:
+    code, screen = on_terminal("sql", "FROM range(2)", "--format", "parquet")
+    assert code == 2
+    assert "-o FILE" in screen
+    assert "PAR1" not in screen
+
+
+def test_shell(db: Path) -> None:
+    keys = (
+        "SELECT 40 +\n2 AS answer;\nSELECT nonsense;\nDROP VIEW kernel;\n.tables\n"
+        ".schema kernel\n.nonsense\nSET VARIABLE x = 7;\nSELECT getvariable('x') AS x;\n.quit\n"
+    )
+    code, screen = on_terminal("sql", keys=keys, NO_COLOR="1", TERM="dumb")
+    assert code == 0
+    assert re.search(r"answer\s+42", screen)
+    assert "nonsense" in screen
+    assert "only statements that read" in screen
+    assert re.search(r"\bnvtx_range\b", screen)
+    assert re.search(r"duration_ns\s+BIGINT", screen)
+    assert re.search(r"\nx\s+7\b", screen)
+    assert "Traceback" not in screen
+
+
+# -- doctor -------------------------------------------------------------------------------------
+
+
+def test_doctor(db: Path) -> None:
+    findings = {row["check"]: row for row in json.loads(succeed("doctor", "--format", "json"))}
+    for check in ("python", "duckdb", "polars", "pyarrow", "nsys", "nvprof", "ncu", "gpu"):
+        assert findings[check]["status"] in {"ok", "limited", "missing"}
+    assert findings["database"]["found"].startswith(f"{db} (2 traces)")
+    assert "(not made yet)" in findings["cache"]["found"]
+    assert "GiB free" in findings["cache"]["found"]
+    assert succeed("doctor").splitlines()[0].split() == ["check", "status", "found", "advice"]

@@ -1,0 +1,300 @@
+"""Rows as tables, CSV, JSON, Markdown and Parquet."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from tbd_trace.errors import TbdTraceError, UsageError
+from tbd_trace.present import Format, Style, format_of, render, write
+from tbd_trace.present.values import NULL, columns, plain, shorten, text, with_unit
+
+KERNEL = (
+    "void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_256x128_16x4_nn_align4>"
+    "(cutlass_80_tensorop_s1688gemm_256x128_16x4_nn_align4::Params)"
+)
+
+
+@pytest.fixture
+def frame() -> pl.DataFrame:
+    return pl.DataFrame(
+        {
+            "kernel_name": [KERNEL, "copy[2] | a*b", None],
+            "calls": [12, 1_234_567, None],
+            "correlation_id": [1000, 2000, 3000],
+            "util_pct": [12.3456, 0.0123, None],
+            "evidence": ["counter", "modelled", None],
+            "tables": [["kernel", "memcpy"], [], None],
+        }
+    )
+
+
+def as_text(frame: pl.DataFrame, form: Format = Format.TABLE, **style: object) -> str:
+    return render(frame, form, style=Style(**style)).decode()  # type: ignore[arg-type]
+
+
+def test_plain_table_is_whole_aligned_and_unboxed(frame: pl.DataFrame) -> None:
+    lines = as_text(frame).splitlines()
+    assert len(lines) == 4
+    assert all(KERNEL in line for line in lines[1:2])
+    assert not re.search("[─│┃━…]", "\n".join(lines))
+    end = lines[0].index("calls") + len("calls")
+    assert [line[:end].split("  ")[-1].strip() for line in lines[1:]] == ["12", "1,234,567", NULL]
+    assert lines[1].rstrip() == lines[1]
+    assert re.search(r"\b12 +1000 +12\.346  counter", lines[1])
+    assert re.search(r"1,234,567 +2000 +0\.012  modelled", lines[2])
+    assert lines[3].count(NULL) == 5
+
+
+def test_terminal_table_fits_and_shortens_names_in_their_middle(frame: pl.DataFrame) -> None:
+    shown = as_text(frame, width=100)
+    assert max(map(cell_len, shown.splitlines())) <= 100
+    assert "void cut" in shown
+    assert "::Params)" in shown
+    assert "…" in shown
+    for whole in ("1,234,567", "12.346", "counter", "modelled", "kernel, memcpy"):
+        assert whole in shown
+
+
+def test_terminal_too_narrow_for_the_numbers_gets_one_field_per_line(frame: pl.DataFrame) -> None:
+    shown = as_text(frame, width=40)
+    assert max(map(cell_len, shown.splitlines())) <= 40
+    assert re.search(r"^calls +1,234,567$", shown, re.M)
+    assert len(shown.strip().split("\n\n")) == frame.height
+
+
+def test_long_prose_on_a_terminal_is_wrapped_not_cut() -> None:
+    words = [f"word{number}" for number in range(40)]
+    prose = pl.DataFrame({"check": ["a", "b"], "advice": [" ".join(words), ""]})
+    shown = as_text(prose, width=60)
+    assert re.findall(r"word\d+", shown) == words
+
+
+def test_one_row_is_shown_as_fields_with_units() -> None:
+    row = pl.DataFrame({"fp32_util_pct": [41.5], "busy_ns": [1_234_567_890], "evidence": ["x"]})
+    units = {"fp32_util_pct": "%", "busy_ns": "ns"}
+    shown = render(row, Format.TABLE, units=units).decode()
+    assert shown.splitlines() == [
+        "fp32_util_pct  41.50 %",
+        "busy_ns        1,234,567,890 ns  (1.235 s)",
+        "evidence       x",
+    ]
+
+
+def test_no_rows_leave_the_header() -> None:
+    empty = pl.DataFrame(schema={"a": pl.Int64, "b": pl.String})
+    assert as_text(empty) == "a  b\n"
+    assert as_text(empty, width=80) == "a  b\n"
+    assert as_text(empty, Format.CSV) == "a,b\n"
+    assert as_text(empty, Format.JSON) == "[]\n"
+
+
+def test_records_style_applies_to_many_rows() -> None:
+    rows = pl.DataFrame({"a": [1, 2], "note": ["x", "y"]})
+    assert as_text(rows, records=True) == "a     1\nnote  x\n\na     2\nnote  y\n"
+
+
+def test_colour_only_when_asked(frame: pl.DataFrame) -> None:
+    assert "\x1b[" in as_text(frame, width=120, colour=True)
+    assert "\x1b[" not in as_text(frame, width=120)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "cells"),
+    [
+        ([1.0, 2.0], ["1", "2"]),
+        ([0.5, 1.0], ["0.500", "1.000"]),
+        ([12345.6, 0.0123], ["12,345.600", "0.012"]),
+        ([123456.7], ["123,457"]),
+        ([99.95, None], ["99.95", NULL]),
+        ([5.0, 4.1e-7], ["5.000", "4.1e-07"]),
+        ([math.nan, math.inf, 1.5], ["nan", "inf", "1.500"]),
+        ([3.12e15], ["3.12e+15"]),
+        ([-0.25, 0.0], ["-0.250", "0.000"]),
+    ],
+)
+def test_numbers_keep_the_digits_that_matter(numbers: list[float | None], cells: list[str]) -> None:
+    assert columns(pl.DataFrame({"x": pl.Series(numbers, dtype=pl.Float64)}))[0].cells == cells
+
+
+def test_huge_integers_and_decimals_are_numbers() -> None:
+    frame = pl.DataFrame(
+        {
+            "sum": pl.Series([2**70, None], dtype=pl.Int128),
+            "cost": pl.Series([Decimal("12.5"), None], dtype=pl.Decimal(10, 2)),
+        }
+    )
+    shown = {column.name: column for column in columns(frame)}
+    assert shown["sum"].cells == ["1,180,591,620,717,411,303,424", NULL]
+    assert shown["cost"].cells == ["12.50", NULL]
+    assert all(column.numeric for column in shown.values())
+    assert json.loads(as_text(frame, Format.JSON))[0] == {"sum": 2**70, "cost": 12.5}
+
+
+def test_text_of_a_trace_cannot_drive_the_terminal() -> None:
+    hostile = pl.DataFrame({"name": ["\x1b[31mred\a\nnext", "[bold]x[/bold]"], "n": [1, 2]})
+    for shown in (as_text(hostile), as_text(hostile, width=80), as_text(hostile, Format.MARKDOWN)):
+        assert not any(not c.isprintable() for c in shown.replace("\n", ""))
+    assert "[bold]x[/bold]" in as_text(hostile, width=80)
+
+
+def test_csv_is_raw(frame: pl.DataFrame) -> None:
+    rows = list(csv.DictReader(io.StringIO(as_text(frame, Format.CSV))))
+    assert [row["calls"] for row in rows] == ["12", "1234567", ""]
+    assert [row["util_pct"] for row in rows] == ["12.3456", "0.0123", ""]
+    assert rows[0]["kernel_name"] == KERNEL
+    assert [row["tables"] for row in rows] == ['["kernel", "memcpy"]', "[]", ""]
+
+
+def test_json_is_raw_and_strict() -> None:
+    frame = pl.DataFrame(
+        {
+            "x": [1.5, math.nan, math.inf],
+            "when": [datetime(2024, 1, 2, 3, 4, 5), None, None],
+            "names": [["a"], None, []],
+            "pair": [{"a": 1, "b": math.nan}, None, None],
+        }
+    )
+
+    def refuse(word: str) -> None:
+        raise AssertionError(word)
+
+    rows = json.loads(as_text(frame, Format.JSON), parse_constant=refuse)
+    assert [row["x"] for row in rows] == [1.5, None, None]
+    assert rows[0]["when"] == "2024-01-02T03:04:05"
+    assert [row["names"] for row in rows] == [["a"], None, []]
+    assert rows[0]["pair"] == {"a": 1, "b": None}
+
+
+def test_markdown_table(frame: pl.DataFrame) -> None:
+    lines = as_text(frame, Format.MARKDOWN).splitlines()
+    assert lines[1] == "| --- | ---: | ---: | ---: | --- | --- |"
+    cells = [re.split(r"(?<!\\)\|", line)[1:-1] for line in lines]
+    assert all(len(row) == len(frame.columns) for row in cells)
+    assert cells[3][0].strip() == r"copy\[2\] \| a\*b"
+
+
+def test_parquet_keeps_types_and_rows(frame: pl.DataFrame) -> None:
+    content = render(frame, Format.PARQUET)
+    assert pl.read_parquet(io.BytesIO(content)).equals(frame)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(-(2**63), 2**63 - 1) | st.none(),
+            st.floats(allow_nan=False, allow_infinity=False) | st.none(),
+            st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=20)
+            | st.none(),
+        ),
+        min_size=1,
+        max_size=8,
+    )
+)
+def test_machine_forms_lose_nothing(rows: list[tuple[object, ...]]) -> None:
+    schema = {"i": pl.Int64, "f": pl.Float64, "s": pl.String}
+    frame = pl.DataFrame(rows, schema=schema, orient="row")
+    assert json.loads(as_text(frame, Format.JSON)) == frame.to_dicts()
+    read = csv.DictReader(io.StringIO(as_text(frame, Format.CSV), newline=""))
+    for fields, row in zip(read, frame.iter_rows(named=True), strict=True):
+        assert fields["i"] == ("" if row["i"] is None else str(row["i"]))
+        assert (float(fields["f"]) if fields["f"] else None) == row["f"]
+        assert fields["s"] == (row["s"] or "")
+
+
+@given(
+    st.lists(st.text(max_size=60), min_size=2, max_size=5),
+    st.integers(20, 120),
+)
+def test_no_line_is_wider_than_the_terminal(names: list[str], width: int) -> None:
+    frame = pl.DataFrame({"kernel_name": names, "total_ns": [10**9 + n for n in range(len(names))]})
+    assert max(map(cell_len, as_text(frame, width=width).splitlines())) <= max(width, 33)
+
+
+@given(st.text(), st.integers(1, 80))
+def test_shorten_keeps_both_ends(name: str, width: int) -> None:
+    assume("…" not in name)
+    short = shorten(name, width)
+    assert cell_len(short) <= width
+    if cell_len(name) <= width:
+        assert short == name
+    else:
+        front, back = short.split("…")
+        assert name.startswith(front)
+        assert name.endswith(back)
+
+
+def test_shorten_uses_the_room() -> None:
+    assert shorten(KERNEL, 21) == KERNEL[:13] + "…" + KERNEL[-7:]
+    assert shorten("abc", 1) == "…"
+
+
+@given(st.text())
+def test_text_is_one_printable_line(name: str) -> None:
+    assert text(name).isprintable()
+    assert text(name) == name or not name.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "shown"),
+    [
+        (2.5e13, "FLOP/s", "c FLOP/s  (25 TFLOP/s)"),
+        (1536, "byte", "c byte  (1.5 KiB)"),
+        (1536, "bytes", "c bytes  (1.5 KiB)"),
+        (999, "ns", "c ns"),
+        (-2_000_000, "ns", "c ns  (-2 ms)"),
+        (42.0, "%", "c %"),
+        (None, "ns", "c"),
+        ("x", "ns", "c"),
+        (1.0, None, "c"),
+    ],
+)
+def test_units(value: object, unit: str | None, shown: str) -> None:
+    assert with_unit("c", value, unit) == shown
+
+
+def test_plain_values() -> None:
+    assert plain([Decimal("3"), Decimal("2.5"), b"\x01\xff", {"a": (1, None)}]) == [
+        3,
+        2.5,
+        "01ff",
+        {"a": [1, None]},
+    ]
+
+
+def test_format_of_extension() -> None:
+    assert format_of(Path("a/b.CSV")) is Format.CSV
+    assert format_of(Path("x.md")) is Format.MARKDOWN
+    with pytest.raises(UsageError, match=r"\.parquet.*--format"):
+        format_of(Path("x.xlsx"))
+
+
+def test_write_replaces_whole_and_leaves_nothing_beside(tmp_path: Path) -> None:
+    target = tmp_path / "out.csv"
+    target.write_text("old")
+    write(target, b"new")
+    assert target.read_bytes() == b"new"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_write_failure_is_one_line_and_keeps_the_old_file(tmp_path: Path) -> None:
+    missing = tmp_path / "nowhere" / "out.csv"
+    with pytest.raises(TbdTraceError, match="cannot be written"):
+        write(missing, b"x")
+    directory = tmp_path / "out.csv"
+    directory.mkdir()
+    with pytest.raises(TbdTraceError, match="cannot be written"):
+        write(directory, b"x")
+    assert list(tmp_path.iterdir()) == [directory]

@@ -1,0 +1,274 @@
+"""Write the reference pages of docs/ from what they describe, so that they cannot drift from it.
+
+docs/queries/   one page per metric query and an index, from the headers of queries/metrics
+docs/tables.md  canonical, derived and data tables, from queries/canonical, queries/derive and data
+docs/cli.md     commands and options, from the command line itself
+
+Usage: python tools/make_docs.py [--check]
+
+With --check nothing is written; the exit code is 1 when a page is out of date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer.main
+
+from tbd_trace import resources
+from tbd_trace.cli.main import app
+from tbd_trace.present.description import meaning, parameters
+from tbd_trace.query import Catalogue, Param, Query
+from tbd_trace.query.catalogue import derive_relations
+from tbd_trace.schema import CanonicalTable, canonical_tables
+
+ROOT = Path(__file__).resolve().parents[1]
+_GENERATED = "<!-- Written by tools/make_docs.py; `make docs` renews it. -->"
+
+
+def pages() -> dict[Path, str]:
+    """Return the text of every generated page by its path below docs/."""
+    metrics = Catalogue().metrics()
+    generated = {Path("queries") / f"{query.name}.md": query_page(query) for query in metrics}
+    generated[Path("queries/README.md")] = query_index(metrics)
+    generated[Path("tables.md")] = tables_page()
+    generated[Path("cli.md")] = cli_page()
+    return {path: f"{_GENERATED}\n{text}" for path, text in generated.items()}
+
+
+def query_index(metrics: Sequence[Query]) -> str:
+    """Return the page that lists the metric queries."""
+    rows = [[f"[{q.name}]({q.name}.md)", cell(q.title), cell(q.question)] for q in metrics]
+    return "\n".join(
+        [
+            "# Queries",
+            "",
+            "`tbd-trace query NAME [TRACE]...` answers one of these questions. Each is a SQL file "
+            "in `queries/metrics`; its page tells what it needs, takes and returns.",
+            "",
+            *table(["query", "title", "question"], rows),
+        ]
+    )
+
+
+def query_page(query: Query) -> str:
+    """Return the page of one metric query."""
+    lines = [f"# {query.title}", "", query.question, ""]
+    lines += ["```", f"tbd-trace query {query.name} [TRACE]... [--set NAME=VALUE]...", "```", ""]
+    facts = [
+        ("Grain", query.grain),
+        ("Source", query.source),
+        ("Needs", relation_links(query.needs, "../tables.md")),
+        ("Uses if there", relation_links(query.optional, "../tables.md")),
+        ("Plot", plot_sentence(query)),
+        ("SQL", f"[queries/metrics/{query.path.name}](../../queries/metrics/{query.path.name})"),
+    ]
+    lines += [f"- {label}: {text}" for label, text in facts if text]
+    taken = parameters(query)
+    if taken:
+        lines += ["", "## Parameters", "", *parameter_table(taken)]
+    lines += ["", "## Columns", "", *column_table(query)]
+    return "\n".join(lines) + "\n"
+
+
+def plot_sentence(query: Query) -> str:
+    """Return what `--plot` draws, empty when the query has no plot."""
+    if query.plot is None:
+        return ""
+    drawn = ", ".join(f"`{column}`" for column in query.plot.y)
+    apart = f", apart by `{query.plot.series}`" if query.plot.series else ""
+    kind = query.plot.kind.replace("_", " ")
+    return f"`--plot FILE.svg` draws {drawn} by `{query.plot.x}`{apart} ({kind})"
+
+
+def tables_page() -> str:
+    """Return the page of all tables that a query may read."""
+    canonical, derived = canonical_tables().values(), derive_relations()
+    lines = [
+        "# Tables",
+        "",
+        "Every query reads these tables, whatever the profiler was. Times are in nanoseconds on "
+        "the clock of the trace, sizes in bytes. What a file does not tell is NULL, never 0. "
+        "All but the data tables have `trace_id`: join on it.",
+        "",
+        "- Canonical tables, as read from the files: "
+        + ", ".join(f"[{t.name}](#{t.name})" for t in canonical),
+        "- Derived tables, computed from them: "
+        + ", ".join(f"[{q.name}](#{q.name})" for q in derived),
+        "- Data tables, which ship with tbd-trace: "
+        + ", ".join(f"[{path.stem}](#{path.stem})" for path in data_files()),
+        "",
+        "## Canonical tables",
+    ]
+    for description in canonical:
+        lines += ["", *canonical_section(description)]
+    lines += ["", "## Derived tables"]
+    for query in derived:
+        lines += ["", *derived_section(query)]
+    lines += ["", "## Data tables"]
+    for path in data_files():
+        lines += ["", *data_section(path)]
+    return "\n".join(lines) + "\n"
+
+
+def data_files() -> list[Path]:
+    """Return the CSV files whose tables queries see."""
+    return sorted(resources.data().glob("*.csv"))
+
+
+def canonical_section(description: CanonicalTable) -> list[str]:
+    """Return the section of a canonical table."""
+    rows = [[f"`{c.name}`", c.type, cell(c.doc)] for c in description.columns]
+    return [
+        f"### {description.name}",
+        "",
+        description.doc,
+        "",
+        *table(["column", "type", "meaning"], rows),
+    ]
+
+
+def derived_section(query: Query) -> list[str]:
+    """Return the section of a derived relation."""
+    facts = [
+        ("Grain", query.grain),
+        ("Source", query.source),
+        ("Built on", relation_links([*query.needs, *query.optional])),
+    ]
+    lines = [f"### {query.name}", "", query.question, ""]
+    lines += [f"- {label}: {text}" for label, text in facts if text]
+    if query.params:
+        lines += ["", *parameter_table(query.params)]
+    return [*lines, "", *column_table(query)]
+
+
+def data_section(path: Path) -> list[str]:
+    """Return the section of a data table."""
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file))
+    columns = ", ".join(f"`{name}`" for name in rows[0])
+    return [
+        f"### {path.stem}",
+        "",
+        f"[data/{path.name}](../data/{path.name}), {len(rows) - 1} rows: {columns}",
+    ]
+
+
+def parameter_table(taken: Mapping[str, Param]) -> list[str]:
+    """Return the table of some parameters."""
+    rows = [[f"`{name}`", f"`{p.default}`", cell(meaning(p))] for name, p in taken.items()]
+    return table(["parameter", "default", "meaning"], rows)
+
+
+def column_table(query: Query) -> list[str]:
+    """Return the table of a query's columns."""
+    rows = [[f"`{name}`", c.unit or "", cell(c.doc)] for name, c in query.columns.items()]
+    return table(["column", "unit", "meaning"], rows)
+
+
+def relation_links(names: Iterable[str], page: str = "") -> str:
+    """Return links to the sections of tables."""
+    return ", ".join(f"[{name}]({page}#{name})" for name in names)
+
+
+def cli_page() -> str:
+    """Return the page of the command line."""
+    root: Any = typer.main.get_command(app)
+    lines = ["# Command line", "", root.help, "", root.epilog, ""]
+    lines += ["## tbd-trace", "", *command_section("tbd-trace", root, "COMMAND [ARGS]...")]
+    for name, command in root.commands.items():
+        lines += ["", f"## tbd-trace {name}", ""]
+        lines += command_section(f"tbd-trace {name}", command)
+    return "\n".join(lines) + "\n"
+
+
+def command_section(name: str, command: Any, rest: str = "") -> list[str]:
+    """Return usage, description, arguments and options of one command."""
+    arguments = [p for p in command.params if p.param_type_name == "argument"]
+    options = [p for p in command.params if p.param_type_name == "option" and not p.hidden]
+    usage = " ".join(filter(None, [name, "[OPTIONS]", *map(argument_usage, arguments), rest]))
+    lines = ["```", usage, "```"]
+    if not rest:
+        lines += ["", *paragraphs(command.help)]
+    if arguments:
+        rows = [[cell(f"`{argument.metavar}`"), cell(argument.help)] for argument in arguments]
+        lines += ["", *table(["argument", "meaning"], rows)]
+    rows = [[option_names(option), option_default(option), cell(option.help)] for option in options]
+    if "--help" not in {name for option in options for name in option.opts}:
+        rows.append(["`--help`", "", "Show this message and exit."])
+    return [*lines, "", *table(["option", "default", "meaning"], rows)]
+
+
+def argument_usage(argument: Any) -> str:
+    """Return an argument as a usage line shows it."""
+    name = argument.metavar if argument.required else f"[{argument.metavar}]"
+    return f"{name}..." if argument.nargs == -1 else name
+
+
+def option_names(option: Any) -> str:
+    """Return the names of an option, the short one first, and what it takes."""
+    names = ", ".join(sorted(option.opts, key=len))
+    return f"`{names} {option.metavar}`" if option.metavar else f"`{names}`"
+
+
+def option_default(option: Any) -> str:
+    """Return the default that a user should know."""
+    shown = option.show_default and option.default not in (None, False, ())
+    return f"`{option.default}`" if shown and not callable(option.default) else ""
+
+
+def paragraphs(text: str) -> list[str]:
+    """Return a docstring's text with each paragraph on one line."""
+    parts = [" ".join(part.split()) for part in text.strip().split("\n\n")]
+    return "\n\n".join(parts).split("\n")
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return the lines of a Markdown table."""
+    rule = ["---"] * len(head)
+    return [f"| {' | '.join(row)} |" for row in [list(head), rule, *rows]]
+
+
+def cell(text: str) -> str:
+    """Return a text as one table cell."""
+    return re.sub(r"\||<(?=[A-Za-z/!])", r"\\\g<0>", " ".join(text.split()))
+
+
+def out_of_date(docs: Path, wanted: dict[Path, str]) -> list[Path]:
+    """Return the pages below docs/ that differ from what they should be, or should not be there."""
+    present = {path.relative_to(docs) for path in (docs / "queries").glob("*.md")}
+    stale = sorted(present - wanted.keys())
+    for path, text in wanted.items():
+        file = docs / path
+        if not file.is_file() or file.read_text(encoding="utf-8") != text:
+            stale.append(path)
+    return stale
+
+
+def main(arguments: Sequence[str] | None = None, docs: Path = ROOT / "docs") -> int:
+    """Write or check the pages and return the exit code."""
+    parser = argparse.ArgumentParser(description="Write the reference pages of docs/.")
+    parser.add_argument("--check", action="store_true", help="only tell which are out of date")
+    check = parser.parse_args(arguments).check
+    wanted = pages()
+    stale = out_of_date(docs, wanted)
+    for path in stale:
+        print(f"docs/{path} {'is out of date; run `make docs`' if check else 'renewed'}")
+        if check:
+            continue
+        if path in wanted:
+            (docs / path).parent.mkdir(parents=True, exist_ok=True)
+            (docs / path).write_text(wanted[path], encoding="utf-8")
+        else:
+            (docs / path).unlink()
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -74,9 +74,16 @@ class Traces:
         """
         return queries.sql(self.database, statement, self.trace_ids)
 
-    def connect(self) -> duckdb.DuckDBPyConnection:
-        """Return a DuckDB connection that sees these traces; the caller closes it."""
-        return queries.connect(self.database, self.trace_ids)
+    def connect(self, *relations: str) -> duckdb.DuckDBPyConnection:
+        """Return a DuckDB connection that sees these traces; the caller closes it.
+
+        Args:
+            relations: derived relations to compute, such as ``"op_scope"``; the canonical tables
+                are there anyway.
+        """
+        connection = queries.connect(self.database, self.trace_ids)
+        queries.prepare(connection, relations)
+        return connection
 
 
 def find_query(name: str) -> queries.Query:

@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import subprocess
 from collections import defaultdict
+from functools import cache
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -44,10 +45,11 @@ needs_nvprof = [
 Database = dict[str, list[dict[str, Any]]]
 
 
-def read(path: Path, *tables: str) -> Database:
+@cache
+def read(path: Path) -> Database:
     found: Database = {}
     with NVPROF_SQLITE.open(path) as reader, duckdb.connect() as connection:
-        for table in tables or canonical_tables():
+        for table in canonical_tables():
             select = reader.relation(connection, table)
             if select is None:
                 found[table] = []
@@ -93,7 +95,7 @@ def test_recognised_by_content(path: Path) -> None:
 
 @pytest.mark.parametrize("path", corpus_files(*FULL, *EMPTY))
 def test_counts_and_times_equal_plain_sql(path: Path) -> None:
-    tables = read(path, *SOURCES)
+    tables = read(path)
     for table, kinds in SOURCES.items():
         totals = [
             row
@@ -119,7 +121,7 @@ def test_all_tables_share_one_clock_and_one_process(path: Path) -> None:
 
 @pytest.mark.parametrize("path", corpus_files(*FULL))
 def test_every_operation_has_one_launching_call(path: Path) -> None:
-    tables = read(path, "kernel", "memcpy", "memset", "api_call")
+    tables = read(path)
     calls = defaultdict(list)
     for row in tables["api_call"]:
         calls[row["correlation_id"]].append(row["name"])
@@ -136,14 +138,14 @@ def test_every_operation_has_one_launching_call(path: Path) -> None:
 def test_strings_are_those_of_the_file(path: Path) -> None:
     names = {row[0] for kind in KERNELS for row in plain(path, f"""
         SELECT value FROM ${kind} AS k JOIN StringTable AS s ON s._id_ = k.name""")}  # fmt: skip
-    rows = read(path, "kernel")["kernel"]
+    rows = read(path)["kernel"]
     assert {row["mangled_name"] or row["name"] for row in rows} == names
     assert all(row["short_name"] and "(" not in row["short_name"] for row in rows)
 
 
 @pytest.mark.parametrize("path", corpus_files(*FULL))
 def test_metric_rows_are_complete_and_named(path: Path) -> None:
-    rows = read(path, "kernel_metric")["kernel_metric"]
+    rows = read(path)["kernel_metric"]
     instances = [row for row in rows if row["unit_instance"] is not None]
     (metrics,) = plain(path, "SELECT count(*) FROM $METRIC")
     (parts,) = plain(path, "SELECT count(*) FROM $METRIC_INSTANCE")
@@ -171,7 +173,7 @@ def printed_number(cell: str, unit: str) -> float:
 @pytest.mark.parametrize("printed", corpus_files("nvprof_csv/*.metrics_gpu_trace.csv"))
 def test_metric_values_equal_nvprofs_csv(printed: Path, corpus: Path) -> None:
     stem = printed.name.removesuffix(".metrics_gpu_trace.csv")
-    rows = read(corpus / "nvprof" / f"{stem}.nvprof", "kernel", "kernel_metric")
+    rows = read(corpus / "nvprof" / f"{stem}.nvprof")
     correlation = {row["kernel_id"]: row["correlation_id"] for row in rows["kernel"]}
     values = {}
     for row in rows["kernel_metric"]:
@@ -290,7 +292,7 @@ class TestAgainstNvprof:
         if not expected:
             pytest.skip("nvprof prints no times of a run that collected metrics")
         found: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
-        for row in read(path, "kernel")["kernel"]:
+        for row in read(path)["kernel"]:
             name = row["mangled_name"] or row["name"]
             calls, total = found[name]
             found[name] = (calls + 1, total + row["duration_ns"])
@@ -305,6 +307,6 @@ class TestAgainstNvprof:
         expected = {int(row[3]): (row[2], round(float(row[1]))) for row in printed}
         found = {
             row["correlation_id"]: (row["name"], row["end_ns"] - row["start_ns"])
-            for row in read(path, "api_call")["api_call"]
+            for row in read(path)["api_call"]
         }
         assert found == expected

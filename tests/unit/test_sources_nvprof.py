@@ -256,7 +256,10 @@ def test_allocations_from_either_table(tmp_path: Path) -> None:
         (4096, "free", START + 9),
         ((1 << 63) + 16, "allocate", START),
     ]
-    single = {**place, "address": 1, "timestamp": START, "memoryOperationType": 2, "streamId": -1}
+    single = {
+        **place, "address": 1, "timestamp": START, "memoryOperationType": 2, "streamId": -1,
+        "deviceId": 0xFFFFFFFF,
+    }  # fmt: skip
     tables, _ = read(make(tmp_path / "b.nvvp", [], {"MEMORY": pairs, "MEMORY2": [single]}))
     (event,) = tables["memory_event"]
     assert (event["operation"], event["stream_id"], event["memory_kind"]) == (
@@ -533,14 +536,22 @@ def test_any_missing_tables_and_columns_are_survived(tmp_path: Path, data: st.Da
     assert len(tables["memcpy"]) == copies
 
 
-def test_every_mapping_fills_columns_of_its_canonical_table(tmp_path: Path) -> None:
+def test_every_mapping_yields_columns_of_its_canonical_table(tmp_path: Path) -> None:
     path = make(tmp_path / "full.nvvp", ["k"], full_rows())
+    filled = set()
     with NVPROF_SQLITE.open(path) as reader, duckdb.connect() as connection:
         for name, table in canonical_tables().items():
             if select := reader.relation(connection, name):
-                described = connection.execute(f"DESCRIBE {select}").fetchall()
-                given_names = {row[0] for row in described}
-                assert given_names <= {column.name for column in table.columns} - {"trace_id"}
+                filled.add(name)
+                types = {column.name: column.type for column in table.columns}
+                given_names = [
+                    row[0] for row in connection.execute(f"DESCRIBE {select}").fetchall()
+                ]
+                assert set(given_names) <= types.keys() - {"trace_id"}
+                casts = ", ".join(f"CAST({given} AS {types[given]})" for given in given_names)
+                assert connection.execute(f"SELECT {casts} FROM ({select})").fetchall(), name
+    mappings = (resources.queries() / "ingest" / "nvprof").glob("[!_]*.sql")
+    assert filled == {mapping.stem for mapping in mappings}
 
 
 def metric_table() -> list[dict[str, str]]:

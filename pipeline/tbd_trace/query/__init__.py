@@ -2,7 +2,7 @@
 
 from tbd_trace.query.catalogue import Catalogue
 from tbd_trace.query.header import Column, Param, Plot, Query
-from tbd_trace.query.session import QueryResult, connect, run, sql
+from tbd_trace.query.session import QueryResult, connect, execute_reading, prepare, run, script, sql
 
 __all__ = [
     "Catalogue",
@@ -12,6 +12,9 @@ __all__ = [
     "Query",
     "QueryResult",
     "connect",
+    "execute_reading",
+    "prepare",
     "run",
+    "script",
     "sql",
 ]

@@ -61,12 +61,29 @@ def connect(
         database: the database.
         trace_ids: the traces to see; None means all.
 
-    The derived relations are views here, computed anew at each use.
+    Derived relations are made by :func:`prepare`, or when :func:`execute_reading` meets them.
     """
-    connection = _base_connection(database, _ids(database, trace_ids))
-    for relation in derive_relations():
-        connection.execute(f"CREATE TEMP VIEW {relation.name} AS {relation.sql}")
+    connection = duckdb.connect()
+    for table in canonical_tables():
+        relation = database.relation(table, _ids(database, trace_ids))
+        connection.execute(f"CREATE TEMP VIEW {table} AS {relation}")
+    for file in sorted(resources.data().glob("*.csv")):
+        connection.execute(f"CREATE TEMP VIEW {identifier(file.stem)} AS {csv_relation(file)}")
     return connection
+
+
+def prepare(connection: duckdb.DuckDBPyConnection, names: Iterable[str]) -> None:
+    """Compute the derived relations among ``names``, and what they build on, where not yet done.
+
+    They become temporary tables: views that stand on views many levels deep take DuckDB longer to
+    bind than to compute.
+    """
+    there = {
+        row[0] for row in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()
+    }
+    for relation in required_relations(names):
+        if relation.name not in there:
+            connection.execute(f"CREATE TEMP TABLE {relation.name} AS {relation.sql}")
 
 
 def run(
@@ -90,15 +107,35 @@ def run(
     selected = _ids(database, trace_ids)
     relations = required_relations(_relation_names(query))
     values = _parameter_values(query, relations, parameters or {})
-    with _base_connection(database, selected) as connection:
+    with connect(database, selected) as connection:
         notes = _check_needs(connection, query, relations)
         for name, value in values.items():
             connection.execute(f"SET VARIABLE {identifier(name)} = {literal(value)}")
-        for relation in relations:
-            connection.execute(f"CREATE TEMP TABLE {relation.name} AS {relation.sql}")
+        prepare(connection, [relation.name for relation in relations])
         _check_derived(connection, query)
         frame = _fetch(connection, query)
     return QueryResult(query, frame, notes, values)
+
+
+def script(query: Query, parameters: Mapping[str, str] | None = None) -> str:
+    """Return a query as a SQL script that runs pasted into a DuckDB shell on the database.
+
+    Args:
+        query: the query.
+        parameters: as in :func:`run`.
+
+    Raises:
+        UsageError: a parameter is unknown or its value not allowed.
+    """
+    relations = required_relations(_relation_names(query))
+    values = _parameter_values(query, relations, parameters or {})
+    statements = [
+        f"SET VARIABLE {identifier(name)} = {literal(value)}" for name, value in values.items()
+    ]
+    statements += [
+        f"CREATE OR REPLACE TEMP TABLE {relation.name} AS\n{relation.sql}" for relation in relations
+    ]
+    return ";\n\n".join([*statements, query.sql]) + ";\n"
 
 
 def sql(database: Database, statement: str, trace_ids: Sequence[str] | None = None) -> pl.DataFrame:
@@ -114,6 +151,8 @@ def sql(database: Database, statement: str, trace_ids: Sequence[str] | None = No
 def execute_reading(connection: duckdb.DuckDBPyConnection, statement: str) -> pl.DataFrame:
     """Run the statements of a text, all of which must only read; return the last one's rows.
 
+    The derived relations that it names are computed first.
+
     Raises:
         UsageError: a statement is wrong, or would write.
     """
@@ -123,6 +162,7 @@ def execute_reading(connection: duckdb.DuckDBPyConnection, statement: str) -> pl
             raise UsageError("no SQL statement given")
         if not all(_only_reads(parsed) for parsed in statements):
             raise UsageError("only statements that read are run here; profiles are evidence")
+        prepare(connection, names_used(statement))
         for parsed in statements[:-1]:
             connection.execute(parsed).fetchall()
         relation = connection.sql(statements[-1].query)
@@ -138,15 +178,6 @@ def _only_reads(statement: duckdb.Statement) -> bool:
 
 def _ids(database: Database, trace_ids: Sequence[str] | None) -> list[str]:
     return database.trace_ids() if trace_ids is None else list(trace_ids)
-
-
-def _base_connection(database: Database, trace_ids: Sequence[str]) -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect()
-    for table in canonical_tables():
-        connection.execute(f"CREATE TEMP VIEW {table} AS {database.relation(table, trace_ids)}")
-    for file in sorted(resources.data().glob("*.csv")):
-        connection.execute(f"CREATE TEMP VIEW {identifier(file.stem)} AS {csv_relation(file)}")
-    return connection
 
 
 def _relation_names(query: Query) -> set[str]:

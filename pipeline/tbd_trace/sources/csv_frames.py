@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 
 import duckdb
 import polars as pl
@@ -141,13 +142,21 @@ def with_kernel_names(frame: pl.DataFrame, printed: str) -> pl.DataFrame:
         printed: column with the name as the tool prints it, demangled or not.
     """
     names = frame.get_column(printed).unique().drop_nulls().to_list()
-    readable = {name: demangle(name) for name in names}
-    columns = {
-        "name": readable,
-        "short_name": {name: short_name(readable[name]) for name in names},
-        "mangled_name": {name: name for name in names if is_mangled(name)},
-    }
+    found = {name: _kernel_names(name) for name in names}
     return frame.with_columns(
-        pl.col(printed).replace_strict(mapping, default=None, return_dtype=pl.String).alias(column)
-        for column, mapping in columns.items()
+        pl.col(printed)
+        .replace_strict(
+            {name: texts[index] for name, texts in found.items()},
+            default=None,
+            return_dtype=pl.String,
+        )
+        .alias(column)
+        for index, column in enumerate(("name", "short_name", "mangled_name"))
     )
+
+
+@lru_cache(maxsize=65_536)
+def _kernel_names(printed: str) -> tuple[str, str, str | None]:
+    """Return demangled, short and mangled name."""
+    name = demangle(printed)
+    return name, short_name(name), printed if is_mangled(printed) else None

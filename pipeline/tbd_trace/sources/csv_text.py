@@ -22,26 +22,30 @@ _MAX_LINES_PER_ROW = 50
 _BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
-class Layout(Protocol):
-    """What the tables of one tool look like."""
+class TableLayout(Protocol):
+    """What the lines of one table look like."""
 
-    def is_header(self, fields: Fields) -> bool:
-        """Tell whether a line is the header of a table."""
+    def is_units(self, fields: Fields) -> bool:
+        """Tell whether the line below the header holds the units of the columns."""
 
-    def is_units(self, header: Fields, fields: Fields) -> bool:
-        """Tell whether the line below a header holds the units of its columns."""
+    def is_row(self, fields: Fields) -> bool:
+        """Tell whether a line is a row."""
 
-    def is_row(self, header: Fields, fields: Fields) -> bool:
-        """Tell whether a line is a row of the table."""
-
-    def repair(self, header: Fields, record: str) -> Fields | None:
+    def repair(self, record: str) -> Fields | None:
         """Return the fields of a row that is not valid CSV, None if it is no row."""
+
+
+class Layout(Protocol):
+    """What the output of one tool looks like."""
+
+    def table(self, fields: Fields) -> TableLayout | None:
+        """Return what the rows below a header look like, None if the line is no header."""
 
     def is_remark(self, line: str) -> bool:
         """Tell whether a line outside tables says something about them."""
 
     def ends_table(self, line: str) -> bool:
-        """Tell whether no row of the table can follow this line."""
+        """Tell whether no row of a table can follow this line."""
 
 
 @dataclass(slots=True)
@@ -140,11 +144,12 @@ def tables(path: Path, layout: Layout, damage: Damage) -> Iterator[Table]:
         remarks: list[str] = []
         while (line := lines.take()) is not None:
             header = split(line) if "," in line else []
-            if header and layout.is_header(header):
-                units = _units(lines, header, layout)
-                table = Table(header, units, remarks, _rows(lines, header, layout, damage))
-                yield table
-                for _ in table.rows:  # what the caller left over
+            table = layout.table(header) if header else None
+            if table is not None:
+                units = _units(lines, header, table)
+                found = Table(header, units, remarks, _rows(lines, header, layout, table, damage))
+                yield found
+                for _ in found.rows:  # what the caller left over
                     pass
                 remarks = []
             elif layout.is_remark(line):
@@ -176,60 +181,59 @@ class Lines:
         return None if line is None else line.rstrip("\n")
 
 
-def _units(lines: Lines, header: Fields, layout: Layout) -> Fields:
+def _units(lines: Lines, header: Fields, table: TableLayout) -> Fields:
     following = lines.peek()
     fields = split(following) if following is not None else []
-    if len(fields) != len(header) or not layout.is_units(header, fields):
+    if len(fields) != len(header) or not table.is_units(fields):
         return []
     lines.take()
     return fields
 
 
-def _rows(lines: Lines, header: Fields, layout: Layout, damage: Damage) -> Iterator[Fields]:
-    noise = 0
+def _rows(
+    lines: Lines, header: Fields, layout: Layout, table: TableLayout, damage: Damage
+) -> Iterator[Fields]:
+    noise, width = 0, len(header)
     while (line := lines.peek()) is not None:
-        fields = _row(line, header, layout)
-        if fields is None and (layout.ends_table(line) or layout.is_header(split(line))):
-            return
-        lines.take()
-        if fields is None and line.strip():
-            fields = _row_over_lines(line, lines, header, layout)
+        fields = _row(line, table)
+        if fields is None:
+            if _ends(line, layout):
+                return
+            lines.take()
+            fields = _row_over_lines(line, lines, layout, table)
+        else:
+            lines.take()
         if fields is None:
             noise += bool(line.strip())
             damage.torn |= lines.unfinished and "," in line
             continue
         damage.unfinished |= lines.unfinished and not line.endswith('"')
         damage.skipped, noise = damage.skipped + noise, 0
-        yield fields[: len(header)] + [""] * (len(header) - len(fields))
+        yield fields[:width] if len(fields) >= width else fields + [""] * (width - len(fields))
 
 
-def _row(record: str, header: Fields, layout: Layout) -> Fields | None:
+def _row(record: str, table: TableLayout) -> Fields | None:
     """Return the fields of a record that is a complete row."""
     if record.count('"') % 2 == 0:
         fields = split(record)
-        if layout.is_row(header, fields):
+        if table.is_row(fields):
             return fields
-    return layout.repair(header, record) if '"' in record else None
+    return table.repair(record) if '"' in record else None
 
 
-def _row_over_lines(line: str, lines: Lines, header: Fields, layout: Layout) -> Fields | None:
+def _ends(line: str, layout: Layout) -> bool:
+    return layout.ends_table(line) or ("," in line and layout.table(split(line)) is not None)
+
+
+def _row_over_lines(line: str, lines: Lines, layout: Layout, table: TableLayout) -> Fields | None:
     """Return the fields of a row with line breaks inside a value."""
     record = line
     for _ in range(_MAX_LINES_PER_ROW if '"' in line else 0):
         following = lines.peek()
-        if following is None or _begins_other(following, header, layout):
+        if following is None or _row(following, table) is not None or _ends(following, layout):
             return None
         record += f"\n{lines.take()}"
-        fields = _row(record, header, layout)
+        fields = _row(record, table)
         if fields is not None:
             return fields
     return None
-
-
-def _begins_other(line: str, header: Fields, layout: Layout) -> bool:
-    """Tell whether a line is a row itself, or ends the table: it continues no row."""
-    return (
-        _row(line, header, layout) is not None
-        or layout.ends_table(line)
-        or layout.is_header(split(line))
-    )

@@ -25,6 +25,8 @@ from tbd_trace.sources.csv_text import Damage, head_lines, split, tables
 from tbd_trace.sources.nsight_compute_console import is_kernel
 from tbd_trace.sources.nsight_compute_devices import devices, processes
 from tbd_trace.sources.nsight_compute_tables import (
+    DETAILS,
+    RAW,
     SUMMARY,
     NsightComputeLayout,
     Part,
@@ -33,13 +35,11 @@ from tbd_trace.sources.nsight_compute_tables import (
 )
 
 _BANNERS = ("==PROF== ", "==ERROR== ", "==WARNING== ")
-_EXTRACT: dict[str, tuple[Callable[[Part], pl.DataFrame], str]] = {
-    # canonical table: how to get its rows; the key by which rows of several batches are one
-    "kernel": (rows.kernels, "kernel_id"),
-    "kernel_metric": (rows.metrics, ""),
-    "kernel_aggregate": (rows.kernel_aggregates, ""),
-    "device": (devices, "device_id"),
-    "process": (processes, "process_id"),
+_EXTRACT: dict[str, tuple[Callable[[Part], pl.DataFrame], tuple[str, ...]]] = {
+    # canonical table: how to get its rows; from what kinds of tables
+    "kernel": (rows.kernels, (RAW, DETAILS)),
+    "kernel_metric": (rows.metrics, (RAW, DETAILS, SUMMARY)),
+    "kernel_aggregate": (rows.kernel_aggregates, (SUMMARY,)),
 }
 
 
@@ -57,39 +57,52 @@ class NsightComputeReader:
         self._path = path
         self._damage = Damage()
         self._notes: dict[str, None] = {}
+        self._kinds: set[str] = set()
+        self._small = {"device": pl.DataFrame(), "process": pl.DataFrame()}
         table = next(tables(path, NsightComputeLayout(), Damage()), None)
         self._console = table is None
-        self._kind = SUMMARY if table and table_kind(table.header) == SUMMARY else "metrics"
-        if table is not None and not table.header:
-            self._note("no kernels were profiled")
-        elif next(self._parts(), None) is None:
-            self._nothing(path, is_csv=table is not None)
-
-    def _nothing(self, path: Path, *, is_csv: bool) -> None:
-        if not is_csv:
+        for part in parts(path, self._damage, console=self._console):
+            self._survey(part)
+        if table is None and not self._kinds:
             raise InputError(
                 f"{path}: the log of an Nsight Compute run without its results; print them with "
                 "`ncu --import REPORT.ncu-rep --csv --page raw`"
             )
-        self._note("no kernels were profiled")
+        if not self._kinds:
+            self._note("no kernels were profiled")
+
+    def _survey(self, part: Part) -> None:
+        """Take in what all rows together say: devices, processes, kinds of tables."""
+        self._kinds.add(part.kind)
+        for table, extract, key in (
+            ("device", devices, "device_id"),
+            ("process", processes, "process_id"),
+        ):
+            known = pl.concat([self._small[table], extract(part)], how="diagonal_relaxed")
+            first = pl.all().drop_nulls().first()
+            self._small[table] = known.group_by(key, maintain_order=True).agg(first)
+        if part.kind == SUMMARY and rows.is_per_range(part):
+            self._note("summary per NVTX range: a kernel counts in every range around it")
 
     def describe(self) -> TraceDescription:
         """Return what the file says about itself; called after the last ``relation``."""
-        return TraceDescription("ncu", self._kind, notes=[*self._notes, *self._damage.notes])
+        kind = "summary" if self._kinds == {SUMMARY} else "metrics"
+        return TraceDescription("ncu", kind, notes=[*self._notes, *self._damage.notes])
 
     def relation(self, connection: duckdb.DuckDBPyConnection, table: str) -> str | None:
         """Return a SELECT over the rows of one canonical table, None if the file lacks them."""
-        if table not in _EXTRACT:
+        if table in self._small:
+            known = self._small[table]
+            return register(connection, table, [known]) if known.height else None
+        extract, kinds = _EXTRACT.get(table, (rows.metrics, ()))
+        if self._kinds.isdisjoint(kinds):
             return None
-        extract, key = _EXTRACT[table]
-        select = register(connection, table, map(partial(self._extracted, extract), self._parts()))
-        if table == "kernel_aggregate":
-            return total_by_name(select)
-        return _merged(table, select, key) if key else select
+        frames = map(partial(self._extracted, extract), self._parts())
+        select = register(connection, table, frames)
+        return _TOTALS[table](select) if table in _TOTALS else select
 
     def _parts(self) -> Iterator[Part]:
-        self._damage = Damage()
-        return parts(self._path, self._damage, console=self._console)
+        return parts(self._path, Damage(), console=self._console)
 
     def _note(self, note: str) -> None:
         self._notes[note] = None
@@ -104,8 +117,6 @@ class NsightComputeReader:
             )
         if "duration_ns" in frame.columns and frame["duration_ns"].has_nulls():
             self._note("kernels without duration: collect gpu__time_duration.sum with the metrics")
-        if part.kind == SUMMARY and rows.is_per_range(part):
-            self._note("summary per NVTX range: a kernel counts in every range around it")
         return frame
 
     def __enter__(self) -> Self:
@@ -120,11 +131,15 @@ class NsightComputeReader:
         """Nothing stays open between reads."""
 
 
-def _merged(table: str, select: str, key: str) -> str:
-    """Return a SELECT with one row per key: the first value that is not NULL of every column."""
-    columns = [column.name for column in canonical_tables()[table].columns]
-    merged = [f"any_value({name}) AS {name}" for name in columns if name not in ("trace_id", key)]
-    return f"SELECT {key}, {', '.join(merged)} FROM ({select}) GROUP BY {key} ORDER BY {key}"
+def _one_row_per_kernel(select: str) -> str:
+    """Return a SELECT that merges the rows of a kernel whose metrics do not stand together."""
+    names = [column.name for column in canonical_tables()["kernel"].columns]
+    merged = [f"any_value({n}) AS {n}" for n in names if n not in ("trace_id", "kernel_id")]
+    columns = ", ".join(["kernel_id", *merged])
+    return f"SELECT {columns} FROM ({select}) GROUP BY kernel_id ORDER BY kernel_id"
+
+
+_TOTALS = {"kernel": _one_row_per_kernel, "kernel_aggregate": total_by_name}
 
 
 class NsightComputeCsv:

@@ -43,32 +43,40 @@ def metric_columns(header: Sequence[str]) -> list[str]:
     ]
 
 
-class NsightComputeLayout:
-    """How to recognise Nsight Compute's headers, units and rows; see ``csv_text.Layout``."""
+class _TableLayout:
+    """How to recognise units and rows of one table; see ``csv_text.TableLayout``."""
 
-    def is_header(self, fields: Fields) -> bool:
-        """Tell whether a line is the header of a table."""
-        return table_kind(fields) is not None
-
-    def is_units(self, header: Fields, fields: Fields) -> bool:
-        """Tell whether the line below a header holds the units of its columns."""
-        kernel = [header.index(name) for name in ("ID", "Kernel Name") if name in header]
-        return table_kind(header) == RAW and not any(fields[index] for index in kernel)
-
-    def is_row(self, header: Fields, fields: Fields) -> bool:
-        """Tell whether a line is a row; on the details page it is shorter than the header."""
-        kind = table_kind(header)
+    def __init__(self, header: Fields, kind: str) -> None:
         number, last = {
             RAW: ("ID", header[-1]),
             DETAILS: ("ID", "Metric Value"),
             SUMMARY: ("Invocations", "Average"),
-        }[kind or RAW]
-        enough = header.index(last) < len(fields) <= len(header) + 1
-        return enough and _WHOLE.fullmatch(fields[header.index(number)]) is not None
+        }[kind]
+        self._kind = kind
+        self._number, self._kernel = header.index(number), header.index("Kernel Name")
+        # Rows of the details page are shorter than their header; some rows end with a comma.
+        self._widths = range(header.index(last) + 1, len(header) + 2)
 
-    def repair(self, header: Fields, record: str) -> Fields | None:
+    def is_units(self, fields: Fields) -> bool:
+        """Tell whether the line below the header holds the units of the columns."""
+        return self._kind == RAW and not fields[self._number] and not fields[self._kernel]
+
+    def is_row(self, fields: Fields) -> bool:
+        """Tell whether a line is long enough and has a number where one belongs."""
+        return len(fields) in self._widths and bool(_WHOLE.fullmatch(fields[self._number]))
+
+    def repair(self, record: str) -> Fields | None:
         """Nsight Compute escapes quotes: there is nothing to repair."""
         return None
+
+
+class NsightComputeLayout:
+    """How to recognise Nsight Compute's tables; see ``csv_text.Layout``."""
+
+    def table(self, fields: Fields) -> _TableLayout | None:
+        """Return what the rows below a header look like, None if the line is no header."""
+        kind = table_kind(fields)
+        return _TableLayout(fields, kind) if kind else None
 
     def is_remark(self, line: str) -> bool:
         """Tell whether a line says that there is nothing to see."""

@@ -76,6 +76,8 @@ class NsysReader:
         events = EVENTS.keys() & set(_RELATION.findall(sql))
         if events and not self._tables.holds(*events):
             return None
+        if table == "nvtx_mark" and not self._tables.holds_marks():
+            return None  # marks are rare: do not read millions of ranges for them
         self._prepare(connection)
         self._provide(connection, sql)
         if table == "device":

@@ -1,4 +1,4 @@
-"""What a Nsight Systems export says about its own recording."""
+"""What an Nsight Systems export says about its own recording."""
 
 from __future__ import annotations
 
@@ -18,6 +18,15 @@ _TELLING = re.compile(r"\bcuda|cupti|nvtx|not all os runtime|dropp|\blost\b|over
 _ROUTINE = re.compile(r"^No \w+.* events collected|might have not been started correctly", re.I)
 _INSTALLATION = re.compile(r"(?i)nsight[-_ ]?systems(?:-cli)?[-_ /\\]+(\d{4}\.\d+(?:\.\d+)*)")
 _LONGEST = 200
+_EXPORT_FACTS = (
+    "EXPORT_PRODUCT_VERSION",
+    "EXPORT_SCHEMA_VERSION",
+    "EXPORT_PARAM_TIME_NORMALIZE",
+    "EXPORT_PARAM_TIME_SHIFT",
+    "EXPORT_PARAM_TIMES_TO_EXPORT",
+    "EXPORT_PARAM_TABLES_TO_EXPORT",
+    "DERIVED_WINDOW_NS",
+)
 
 
 def describe(tables: NsysTables) -> TraceDescription:
@@ -40,12 +49,15 @@ def describe(tables: NsysTables) -> TraceDescription:
 
 def _export_facts(tables: NsysTables) -> dict[str, str]:
     """Return what the exporter wrote about its work: versions and options, no paths."""
-    union = " UNION ALL ".join(
-        f"SELECT name, value FROM {{{table}}}" for table in ("EXPORT_META_DATA", "META_DATA_EXPORT")
+    rows = tables.rows(
+        f"""
+        SELECT name, value FROM (
+            SELECT name, value FROM {{EXPORT_META_DATA}}
+            UNION ALL SELECT name, value FROM {{META_DATA_EXPORT}}
+        )
+        WHERE name IN {_EXPORT_FACTS}
+        """
     )
-    wanted = ("EXPORT\\_PRODUCT%", "EXPORT\\_SCHEMA%", "EXPORT\\_PARAM\\_TI%", "%TABLES%", "DERIVED%")
-    like = " OR ".join(f"name LIKE '{pattern}' ESCAPE '\\'" for pattern in wanted)
-    rows = tables.rows(f"SELECT name, value FROM ({union}) WHERE {like}")
     return {str(name): str(value) for name, value in rows if value}
 
 
@@ -63,12 +75,20 @@ def _capture_version(tables: NsysTables) -> str | None:
 
 def _utc_start(tables: NsysTables, export: dict[str, str]) -> int | None:
     """Return the UTC time of trace time 0; an export can shift its times, or make them UTC."""
-    shift = int(export.get("EXPORT_PARAM_TIME_SHIFT", "0"))
+    shift = _integer(export.get("EXPORT_PARAM_TIME_SHIFT")) or 0
     if export.get("EXPORT_PARAM_TIME_NORMALIZE") == "true":
         return -shift
     rows = tables.rows("SELECT utcEpochNs FROM {TARGET_INFO_SESSION_START_TIME}")
-    started = rows[0][0] if rows else None
-    return started - shift if isinstance(started, int) else None
+    started = _integer(rows[0][0]) if rows else None
+    return None if started is None else started - shift
+
+
+def _integer(value: object) -> int | None:
+    """Return a whole number, None where there is none."""
+    try:
+        return int(str(value))
+    except ValueError:
+        return None
 
 
 def _content_notes(tables: NsysTables) -> Iterator[str]:
@@ -81,24 +101,27 @@ def _content_notes(tables: NsysTables) -> Iterator[str]:
         yield "no CUDA API calls were recorded: GPU work cannot be tied to host threads"
     elif orphans := _unlaunched(tables):
         yield (
-            f"{orphans} kernels have no launching call in the trace (a slice of a longer recording, "
-            "or dropped events): they cannot be tied to host threads"
+            f"{orphans} kernels have no launching call in the trace (a slice of a longer "
+            "recording, or dropped events): they cannot be tied to host threads"
         )
     if graphs := _count(tables, _GRAPH):
         yield (
             f"{graphs} CUDA graph launches were traced as a whole: the kernels inside are not "
             "recorded; profile with --cuda-graph-trace=node to see them"
         )
-    processes = tables.rows(_UNION_OF_PROCESSES)
+    processes = _gpu_processes(tables)
     if len(processes) > 1:
-        numbers = ", ".join(str(number) for (number,) in processes)
+        numbers = ", ".join(map(str, processes))
         yield f"{len(processes)} processes used GPUs (pid {numbers})"
 
 
-_UNION_OF_PROCESSES = "SELECT DISTINCT (globalPid >> 24) & 16777215 AS pid FROM ({}) ORDER BY pid"
-_UNION_OF_PROCESSES = _UNION_OF_PROCESSES.format(
-    " UNION ".join(f"SELECT globalPid FROM {{{table}}}" for table in GPU_OPERATIONS)
-)
+def _gpu_processes(tables: NsysTables) -> list[int]:
+    """Return the process ids of the processes with GPU operations, in order."""
+    union = " UNION ".join(f"SELECT globalPid FROM {{{table}}}" for table in GPU_OPERATIONS)
+    rows = tables.rows(
+        f"SELECT DISTINCT (globalPid >> 24) & 16777215 AS pid FROM ({union}) ORDER BY pid"
+    )
+    return [pid for (pid,) in rows if pid is not None]
 
 
 def _no_gpu_work(tables: NsysTables) -> str:
@@ -153,7 +176,7 @@ def _warnings(tables: NsysTables) -> Iterator[str]:
 
     Warnings name a process; those about helper processes that did nothing are routine.
     """
-    profiled = {row[0] for row in tables.rows(_UNION_OF_PROCESSES)}
+    profiled = set(_gpu_processes(tables))
     said = tables.rows(
         "SELECT DISTINCT text, (globalPid >> 24) & 16777215 FROM {DIAGNOSTIC_EVENT} "
         f"WHERE severity >= {_WARNING} AND severity <= 3 ORDER BY text"

@@ -42,16 +42,21 @@ class NsysTables:
         self._file = _SharedSqliteFile(path)
         self._lock = threading.Lock()
         if not (EVENTS.keys() | DETAILS.keys() - {"StringIds"}) & self._file.tables:
+            tables = ", ".join(sorted(self._file.tables)[:3]) or "none"
             self._file.close()
-            shown = ", ".join(sorted(self._file.tables)[:3]) or "none"
             raise InputError(
-                f"{path}: no table of a Nsight Systems export that tbd-trace knows "
-                f"(its tables: {shown}); export it with another version of nsys"
+                f"{path}: none of the tables of an Nsight Systems export that tbd-trace knows "
+                f"(it has: {tables}); update tbd-trace, or export the report with another nsys"
             )
 
     def holds(self, *names: str) -> bool:
         """Tell whether any of the tables has rows."""
         return any(self._file.has_rows(name) for name in names)
+
+    def holds_marks(self) -> bool:
+        """Tell whether any NVTX event is a mark (types 34 and 65)."""
+        found = self.rows("SELECT 1 FROM {NVTX_EVENTS} WHERE eventType IN (34, 65) LIMIT 1")
+        return found != []
 
     def lacking(self, table: str) -> list[str]:
         """Return the columns for the times of an event that a table should have and has not."""
@@ -117,7 +122,8 @@ class NsysTables:
         )
         # 33 and 39 give names, 75 and 76 create and destroy domains.
         nvtx = (
-            f"SELECT {thread} FROM {{NVTX_EVENTS}} WHERE coalesce(eventType, 59) NOT IN (33, 39, 75, 76)"
+            f"SELECT {thread} FROM {{NVTX_EVENTS}} "
+            "WHERE coalesce(eventType, 59) NOT IN (33, 39, 75, 76)"
             for thread in ("globalTid", "endGlobalTid")
         )
         return self._threads(" UNION ".join((*calls, *nvtx)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -49,34 +48,49 @@ def table_kind(header: Sequence[str]) -> str | None:
     return SUMMARY if names >= _SUMMARY_COLUMNS else None
 
 
-class NvprofLayout:
-    """How to recognise nvprof's headers, units and rows; see ``csv_text.Layout``."""
+class _TableLayout:
+    """How to recognise units and rows of one table; see ``csv_text.TableLayout``."""
 
-    def is_header(self, fields: Fields) -> bool:
-        """Tell whether a line is the header of a table."""
-        return table_kind(fields) is not None
+    def __init__(self, header: Fields, kind: str) -> None:
+        self._width = len(header)
+        leading = {TRACE: "Start", SUMMARY: "Time(%)", METRIC_TRACE: "Device"}
+        self._leading = header.index(leading.get(kind, "Invocations"))
+        self._value = _DEVICE if kind == METRIC_TRACE else _NUMBER
+        self._free_text = _with_free_text(header)
 
-    def is_units(self, header: Fields, fields: Fields) -> bool:
-        """Tell whether the line below a header holds the units of its columns."""
+    def is_units(self, fields: Fields) -> bool:
+        """Tell whether the line below the header holds the units of the columns."""
         return all(_UNIT.fullmatch(unit) for unit in fields)
 
-    def is_row(self, header: Fields, fields: Fields) -> bool:
-        """Tell whether a line is a row: as long as the header, with values where they belong."""
-        if len(fields) != len(header):
-            return False
-        kind = table_kind(header)
-        if kind == METRIC_TRACE:
-            return _DEVICE.match(fields[header.index("Device")]) is not None
-        leading = {TRACE: "Start", SUMMARY: "Time(%)"}.get(kind or "", "Invocations")
-        return _NUMBER.fullmatch(fields[header.index(leading)]) is not None
+    def is_row(self, fields: Fields) -> bool:
+        """Tell whether a line is as long as the header, with a value where one belongs."""
+        return len(fields) == self._width and bool(self._value.fullmatch(fields[self._leading]))
 
-    def repair(self, header: Fields, record: str) -> Fields | None:
+    def repair(self, record: str) -> Fields | None:
         """Return the fields of a row whose name holds quotes: nvprof does not escape them."""
-        match = _with_free_text(tuple(header)).fullmatch(record)
+        match = self._free_text.fullmatch(record)
         if not match:
             return None
         fields = [*split(match["before"])[:-1], match["name"], *split(match["after"])[1:]]
-        return fields if self.is_row(header, fields) else None
+        return fields if self.is_row(fields) else None
+
+
+def _with_free_text(header: Fields) -> re.Pattern[str]:
+    """Return the pattern of a row in which only the name may hold quotes and line breaks."""
+    name = header.index("Name") if "Name" in header else header.index("Kernel")
+    cell = r'(?:"[^"]*"|[^",\n]*)'
+    before = "".join([cell, ","] * name)
+    after = rf"(?:,{cell}){{{len(header) - name - 1}}}"
+    return re.compile(rf'(?P<before>{before})"(?P<name>.*)"(?P<after>{after})', re.DOTALL)
+
+
+class NvprofLayout:
+    """How to recognise nvprof's tables; see ``csv_text.Layout``."""
+
+    def table(self, fields: Fields) -> _TableLayout | None:
+        """Return what the rows below a header look like, None if the line is no header."""
+        kind = table_kind(fields)
+        return _TableLayout(fields, kind) if kind else None
 
     def is_remark(self, line: str) -> bool:
         """Tell whether a line outside tables is nvprof's own."""
@@ -87,16 +101,6 @@ class NvprofLayout:
         remark = _REMARK.match(line)
         titles = (_SECTION, _DEVICE_SECTION, _NVTX_SECTION)
         return remark is not None and any(title.match(remark["said"].rstrip()) for title in titles)
-
-
-@cache
-def _with_free_text(header: tuple[str, ...]) -> re.Pattern[str]:
-    """Return the pattern of a row in which only the name may hold quotes and line breaks."""
-    name = header.index("Name") if "Name" in header else header.index("Kernel")
-    cell = r'(?:"[^"]*"|[^",\n]*)'
-    before = "".join([cell, ","] * name)
-    after = rf"(?:,{cell}){{{len(header) - name - 1}}}"
-    return re.compile(rf'(?P<before>{before})"(?P<name>.*)"(?P<after>{after})', re.DOTALL)
 
 
 @dataclass(slots=True)

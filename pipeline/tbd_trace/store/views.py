@@ -1,7 +1,8 @@
 """The ``.duckdb`` file: views over the Parquet files, for people with a DuckDB shell.
 
 tbd-trace itself reads the Parquet files. The views find them by pattern, so that the file needs no
-change when a trace comes or goes, and a shell that holds it open is in nobody's way.
+change when a trace comes or goes, and a shell that holds it open is in nobody's way. Derived
+relations are not in it: ``tbd-trace query NAME --sql`` prints a query with those that it builds on.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ import duckdb
 
 from tbd_trace import resources
 from tbd_trace.errors import StoreError
-from tbd_trace.query.catalogue import derive_relations
 from tbd_trace.schema import canonical_tables
 from tbd_trace.sqltext import csv_relation, glob_escaped, identifier, string
 
@@ -92,6 +92,3 @@ def _statements(database: Database) -> Iterator[str]:
     for file in sorted(resources.data().glob("*.csv")):
         name = identifier(file.stem)
         yield f"CREATE OR REPLACE TABLE {name} AS {csv_relation(file)}"
-    for relation in derive_relations():
-        yield f"CREATE OR REPLACE VIEW {relation.name} AS {relation.sql}"
-        yield f"COMMENT ON VIEW {relation.name} IS {string(relation.title)}"

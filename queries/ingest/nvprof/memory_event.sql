@@ -1,6 +1,7 @@
 -- Allocations and releases of device memory (--track-memory-allocations on). MEMORY has one record
 -- per allocation with both times; MEMORY2 (version 16 on) one per operation. Where a file has both,
--- they tell of the same operations. Addresses are unsigned, SQLite's integers are not.
+-- they tell of the same operations. 0xFFFFFFFF (-1) means "does not apply". Addresses are unsigned,
+-- SQLite's integers are not.
 WITH operations AS (
     SELECT
         timestamp AS timestamp_ns, correlationId, streamId, processId, deviceId, contextId,
@@ -19,7 +20,7 @@ WITH operations AS (
 SELECT
     o.timestamp_ns,
     coalesce(o.processId, r.process_id) AS process_id,
-    o.deviceId AS device_id,
+    nullif(o.deviceId & 4294967295, 4294967295) AS device_id,
     nullif(o.contextId & 4294967295, 4294967295) AS context_id,
     nullif(o.streamId & 4294967295, 4294967295) AS stream_id,
     nullif(o.correlationId, 0) AS correlation_id,

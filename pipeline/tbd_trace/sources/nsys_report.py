@@ -1,0 +1,221 @@
+"""Reader of Nsight Systems' own reports (.nsys-rep, .qdrep, .qdstrm), by the installed ``nsys``.
+
+A report is exported to SQLite in a temporary directory (``TMPDIR`` chooses where; the export may be
+ten times as large as the report) and read from there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+
+from tbd_trace.errors import InputError
+from tbd_trace.sources.base import TraceDescription
+from tbd_trace.sources.nsys import NsysReader
+
+_TIMEOUT_S = 3600
+_REPORT = b"NVIDIA Tegra Profiler Report"
+_STREAM = b"NVIDIA Nsight Systems Stream"
+_MAGIC_BYTES = 64  # a stream's magic has a prefix
+_TAIL_BYTES = 65_536  # the end of a report says which version made it
+_VERSION = re.compile(rb"\b(20\d\d(?:\.\d+){2,3})-[0-9a-f]{6,}")
+_PROGRESS = re.compile(r"^\s*(\[|Processing|Exporting \d+ events|Generat)|100%\]\s*$")
+
+
+class ReportReader(NsysReader):
+    """One report, exported for the time that it is open.
+
+    Args:
+        path: the report.
+        nsys: the program to export it with.
+        timeout_s: seconds that each step of the export may take.
+
+    Raises:
+        InputError: the report cannot be exported; the message passes on what nsys said.
+    """
+
+    def __init__(self, path: Path, nsys: Path, timeout_s: float) -> None:
+        self._made_by = made_by(path)
+        with contextlib.ExitStack() as stack:
+            directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tbd-trace-")))
+            super().__init__(_export(path, nsys, directory, timeout_s))
+            self._cleanup = stack.pop_all()
+
+    def describe(self) -> TraceDescription:
+        """Return what the report says about itself; see ``TraceReader``."""
+        description = super().describe()
+        description.tool_version = self._made_by or description.tool_version
+        return description
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        super().__exit__(kind, error, trace)
+        self._cleanup.close()
+
+
+class NsysReportSource:
+    """Nsight Systems reports.
+
+    Args:
+        timeout_s: seconds that each step of an export may take.
+    """
+
+    format = "nsys-report"
+
+    def __init__(self, timeout_s: float = _TIMEOUT_S) -> None:
+        self._timeout_s = timeout_s
+
+    def detect(self, path: Path, head: bytes) -> bool:
+        """Tell whether a file begins like a report."""
+        return any(magic in head[:_MAGIC_BYTES] for magic in (_REPORT, _STREAM))
+
+    def open(self, path: Path) -> ReportReader:
+        """Export a report and open the export.
+
+        Raises:
+            InputError: nsys is not installed, or cannot export the report.
+        """
+        nsys = shutil.which("nsys")
+        if nsys is None:
+            version = made_by(path) or "of the version that made it"
+            raise InputError(
+                f"{path}: an Nsight Systems report, which only nsys can read: put nsys {version} "
+                "or newer on PATH, or run `nsys export --type sqlite` where it is installed and "
+                "ingest the .sqlite file"
+            )
+        return ReportReader(path, Path(nsys), self._timeout_s)
+
+
+NSYS_REPORT = NsysReportSource()
+
+
+def made_by(path: Path) -> str | None:
+    """Return the version of nsys that made a report, as far as the file tells.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            head = file.read(_MAGIC_BYTES)
+            file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+            tail = file.read()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+    versions = {match.decode() for match in _VERSION.findall(head if _STREAM in head else tail)}
+    return versions.pop() if len(versions) == 1 else None
+
+
+def _export(path: Path, nsys: Path, directory: Path, timeout_s: float) -> Path:
+    """Export a report to SQLite and return the export's path."""
+    report, sqlite = path, directory / "report.sqlite"
+    with path.open("rb") as file:
+        is_stream = _STREAM in file.read(_MAGIC_BYTES)
+    if is_stream:
+        importer = _importer(nsys)
+        if importer is None:
+            raise InputError(
+                f"{path}: a .qdstrm file, and the installed nsys has no QdstrmImporter: import it "
+                f"where nsys {made_by(path) or 'that made it'} is fully installed "
+                "(QdstrmImporter -i FILE) and ingest the .nsys-rep file"
+            )
+        report = directory / "report.nsys-rep"
+        _run([str(importer), "-i", str(path), "-o", str(report)], path, nsys, report, timeout_s)
+    options = ["export", "--type=sqlite", "--force-overwrite=true", f"--output={sqlite}"]
+    _run([str(nsys), *options, str(report)], path, nsys, sqlite, timeout_s)
+    return sqlite
+
+
+def _importer(nsys: Path) -> Path | None:
+    """Find the program that turns .qdstrm files into reports: it lies beside nsys's own folder."""
+    roots = [Path(os.environ["QUADD_INSTALL_DIR"])] if "QUADD_INSTALL_DIR" in os.environ else []
+    roots += [link.parent.parent for link in _links(nsys)]
+    for root in roots:
+        for found in sorted(root.glob("host-*/QdstrmImporter")):
+            return found
+    return Path(on_path) if (on_path := shutil.which("QdstrmImporter")) else None
+
+
+def _links(path: Path) -> Iterator[Path]:
+    """Yield a path and what it links to, step by step."""
+    yield path
+    while path.is_symlink():
+        path = path.parent / path.readlink()
+        yield path
+
+
+def _run(command: list[str], path: Path, nsys: Path, made: Path, timeout_s: float) -> None:
+    """Run one step of an export; it must make the file ``made``."""
+    code, output = _output_of(command, timeout_s)
+    if code == 0 and made.is_file():
+        return
+    if code is None:
+        raise InputError(f"{path}: nsys did not finish within {timeout_s:g} s; export it yourself")
+    raise InputError(f"{path}: {_failure(_last_line(output), made_by(path), _installed(nsys))}")
+
+
+def _output_of(command: list[str], timeout_s: float) -> tuple[int | None, str]:
+    """Run a command and return its exit code (None: out of time) and what it printed."""
+    with tempfile.TemporaryFile() as output:
+        # A session of its own: nsys starts helpers, and all of them must end with it.
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            code: int | None = process.wait(timeout_s)
+        except BaseException as error:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+            code = None
+        output.seek(0)
+        return code, output.read().decode("utf-8", "replace")
+
+
+def _last_line(output: str) -> str:
+    """Return the last thing that nsys said, without its progress bars."""
+    lines = [line.strip() for line in re.split(r"[\r\n]", output)]
+    said = [line for line in lines if line and not _PROGRESS.search(line)]
+    return said[-1][:300] if said else "it said nothing"
+
+
+def _installed(nsys: Path) -> str | None:
+    """Return the version of the installed nsys."""
+    _, output = _output_of([str(nsys), "--version"], 60)
+    found = re.search(r"\d{4}(?:\.\d+)+", output)
+    return found[0] if found else None
+
+
+def _failure(said: str, report: str | None, installed: str | None) -> str:
+    """Return what went wrong with an export, and what to do."""
+    if report and installed and _numbers(report) > _numbers(installed):
+        return (
+            f"made by nsys {report}, which the installed nsys {installed} is too old to read "
+            f"({said}); install nsys {report} or newer"
+        )
+    return (
+        f"nsys {installed or '(unknown version)'} cannot export this report"
+        f"{f' made by nsys {report}' if report else ''} ({said}); copy it again if it is damaged, "
+        "or export it where it was made and ingest the .sqlite file"
+    )
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))

@@ -7,13 +7,17 @@ import csv
 import gzip
 import json
 import re
+import sqlite3
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import closing
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
-from conftest import CORPUS, ROOT, needs_corpus
+from conftest import CORPUS, ROOT, corpus_files, needs_corpus
 from relations import canonical, data, derive, documented_columns, insert, rows
 
 CLASSES = {
@@ -201,8 +205,10 @@ def test_names_of_summaries_and_of_several_traces(names: duckdb.DuckDBPyConnecti
     ]
 
 
-def kineto_kernels() -> Iterable[tuple[str, str]]:
-    """Yield kernel names of the PyTorch traces, each with the operator that launched it."""
+@cache
+def kineto_kernels() -> set[tuple[str, str]]:
+    """Return the kernel names of a PyTorch trace, each with the operator that launched it."""
+    found = set()
     for path in sorted(CORPUS.glob("kineto/pytorch_kineto*workers_0*")):
         trace = json.loads(gzip.decompress(path.read_bytes()))
         events = trace if isinstance(trace, list) else trace["traceEvents"]
@@ -210,8 +216,28 @@ def kineto_kernels() -> Iterable[tuple[str, str]]:
         for event in events:
             of_kind.setdefault(str(event.get("cat")).lower(), []).append(event)
         operators = {event["args"]["External id"]: event["name"] for event in of_kind["operator"]}
-        for event in of_kind["kernel"]:
-            yield event["name"], operators.get(event["args"]["external id"], "")
+        found |= {
+            (event["name"], operators.get(event["args"]["external id"], ""))
+            for event in of_kind["kernel"]
+        }
+    return found
+
+
+@pytest.mark.parametrize(
+    "path",
+    corpus_files(*(f"nsys/{who}*" for who in ("NERSC", "Raphael", "Ginda", "zx3", "yyhtbs"))),
+)
+def test_networks_are_classified_to_the_last_kernel(
+    names: duckdb.DuckDBPyConnection, path: Path
+) -> None:
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as file:
+        found = file.execute(
+            "SELECT DISTINCT value FROM CUPTI_ACTIVITY_KIND_KERNEL AS kernel"
+            " JOIN StringIds ON StringIds.id = kernel.demangledName"
+        ).fetchall()
+    classified = classify(names, [name for (name,) in found])
+    assert len(classified) == len(found)
+    assert [name for name, row in classified.items() if row["class"] == "other"] == []
 
 
 @needs_corpus
@@ -232,7 +258,7 @@ def test_pytorchs_operators_agree(names: duckdb.DuckDBPyConnection) -> None:
         "aten::_log_softmax": ({"softmax"}, {"forward"}),
         "aten::nll_loss_backward": ({"loss"}, {"backward data"}),
     }
-    launched = [pair for pair in set(kineto_kernels()) if pair[1] in allowed]
+    launched = [pair for pair in kineto_kernels() if pair[1] in allowed]
     assert {operator for _, operator in launched} == set(allowed)
     found = classify(names, {name for name, _ in launched})
     for name, operator in launched:

@@ -166,9 +166,10 @@ def execute_reading(connection: duckdb.DuckDBPyConnection, statement: str) -> pl
         for parsed in statements[:-1]:
             connection.execute(parsed).fetchall()
         relation = connection.sql(statements[-1].query)
-        return relation.pl() if relation is not None else pl.DataFrame()
+        frame: pl.DataFrame = pl.DataFrame() if relation is None else relation.pl()
     except duckdb.Error as error:
         raise UsageError(f"SQL: {error}") from error
+    return frame
 
 
 def _only_reads(statement: duckdb.Statement) -> bool:
@@ -256,6 +257,7 @@ def _check_derived(connection: duckdb.DuckDBPyConnection, query: Query) -> None:
 
 def _fetch(connection: duckdb.DuckDBPyConnection, query: Query) -> pl.DataFrame:
     try:
-        return connection.sql(query.sql).pl()
+        frame: pl.DataFrame = connection.sql(query.sql).pl()
     except duckdb.Error as error:
         raise UsageError(f"{query.path.name}: {error}") from error
+    return frame

@@ -145,14 +145,20 @@ class NsysTables:
         )
 
     def trace_end(self) -> pa.Table:
-        """Return the latest time of any operation, call or range, as one row end_ns."""
+        """Return the latest time of any operation, call or range, as one row end_ns.
+
+        It closes the NVTX ranges that were left open; where there are none it is not looked for.
+        """
         latest = (
             f'SELECT max(max(start), coalesce(max("end"), max(start))) AS t FROM {{{table}}}'
             for table in (*GPU_OPERATIONS, *API_CALLS, "NVTX_EVENTS")
         )
-        return _table(
-            self.rows(f"SELECT max(t) FROM ({' UNION ALL '.join(latest)})"), {"end_ns": pa.int64()}
+        is_open = self.rows(
+            'SELECT 1 FROM {NVTX_EVENTS} WHERE "end" IS NULL '
+            "AND eventType IN (59, 60, 70, 71) LIMIT 1"
         )
+        end = f"SELECT max(t) FROM ({' UNION ALL '.join(latest)})" if is_open else "SELECT NULL"
+        return _table(self.rows(end), {"end_ns": pa.int64()})
 
     def close(self) -> None:
         """Close the file."""

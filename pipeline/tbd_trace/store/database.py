@@ -162,7 +162,8 @@ class Database:
 
     def _trace_frame(self, trace_ids: Sequence[str]) -> pl.DataFrame:
         with duckdb.connect() as connection:
-            return connection.sql(self.relation("trace", trace_ids)).pl()
+            frame: pl.DataFrame = connection.sql(self.relation("trace", trace_ids)).pl()
+        return frame
 
     def resolve(self, selectors: Sequence[str]) -> list[str]:
         """Return the ids of the traces that the selectors name.

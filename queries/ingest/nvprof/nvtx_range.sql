@@ -54,7 +54,7 @@ nesting AS (
     SELECT
         *,
         max(closed_ns) OVER (
-            on_thread RANGE BETWEEN CURRENT ROW AND greatest(closed_ns - start_ns - 1, 0) FOLLOWING
+            on_thread RANGE BETWEEN 1 FOLLOWING AND greatest(closed_ns - start_ns - 1, 0) FOLLOWING
         ) AS inner_closed_ns,
         max(closed_ns) OVER (on_thread RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
             AS outer_closed_ns

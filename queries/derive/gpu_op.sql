@@ -1,7 +1,8 @@
 /*
 title    = "GPU operations"
 question = "What did the GPUs do, kernels, copies, fills and whole graphs alike?"
-grain    = "one operation on a GPU"
+grain    = "one operation on a GPU, in a timeline"
+needs    = ["trace"]
 optional = ["kernel", "memcpy", "memset", "graph_launch"]
 [columns.trace_id]
 doc = "the trace"
@@ -37,7 +38,9 @@ doc = "bytes moved or filled; NULL for kernels and graphs"
 SELECT trace_id, 'kernel' AS op_kind, kernel_id AS op_id, start_ns, end_ns, duration_ns,
        process_id, device_id, context_id, stream_id, correlation_id, name, NULL::BIGINT AS bytes
 FROM kernel
+-- A metric run replays its kernels one by one: when they ran says nothing about the program.
 WHERE start_ns IS NOT NULL AND end_ns IS NOT NULL
+  AND trace_id IN (SELECT trace_id FROM trace WHERE kind = 'timeline')
 UNION ALL
 SELECT trace_id, 'memcpy', memcpy_id, start_ns, end_ns, duration_ns,
        process_id, device_id, context_id, stream_id, correlation_id,

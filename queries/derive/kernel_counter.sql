@@ -45,12 +45,19 @@ matched AS (
         AND m.block_y IS NOT DISTINCT FROM l.block_y AND m.block_z IS NOT DISTINCT FROM l.block_z
         AND m.ordinal = (l.ordinal - 1) % m.executions + 1
 )
-SELECT trace_id, kernel_id, metric, unit, value, tool, trace_id AS counter_trace_id
-FROM kernel_metric
-WHERE kernel_id IS NOT NULL AND unit_instance IS NULL AND value IS NOT NULL
-UNION ALL
-SELECT m.trace_id, m.kernel_id, v.metric, v.unit, v.value, v.tool, m.counter_trace_id
-FROM matched m
-JOIN kernel_metric v
-    ON v.trace_id = m.counter_trace_id AND v.kernel_id = m.counter_kernel_id
-WHERE v.unit_instance IS NULL AND v.value IS NOT NULL
+SELECT trace_id, kernel_id, metric, unit, value, tool, counter_trace_id
+FROM (
+    SELECT trace_id, kernel_id, metric, unit, value, tool, trace_id AS counter_trace_id
+    FROM kernel_metric
+    WHERE kernel_id IS NOT NULL AND unit_instance IS NULL AND value IS NOT NULL
+    UNION ALL
+    SELECT m.trace_id, m.kernel_id, v.metric, v.unit, v.value, v.tool, m.counter_trace_id
+    FROM matched m
+    JOIN kernel_metric v
+        ON v.trace_id = m.counter_trace_id AND v.kernel_id = m.counter_kernel_id
+    WHERE v.unit_instance IS NULL AND v.value IS NOT NULL
+)
+-- Several runs may have measured it: a counter counts once, the kernel's own value first.
+QUALIFY row_number() OVER (
+    PARTITION BY trace_id, kernel_id, tool, metric
+    ORDER BY counter_trace_id <> trace_id, counter_trace_id, value) = 1

@@ -4,7 +4,7 @@ question = "How many floating-point operations did each kernel do, and how busy 
 source   = "counters: fadd + fmul + 2 ffma, nvprof flop_count_sp; model: FLOP of the layers times the batch size"
 grain    = "one kernel in the analysis window, one precision, one kind of evidence"
 needs    = ["kernel", "trace", "utilization_metrics"]
-optional = ["window_op", "kernel_counter", "layer_definition", "device_peak"]
+optional = ["lending_trace", "window_op", "kernel_counter", "layer_definition", "device_peak"]
 [columns.trace_id]
 doc = "the trace"
 [columns.kernel_id]
@@ -46,47 +46,50 @@ unit = "cycle"
 doc = "cycles of the kernel, the weight of the pipe percentages"
 */
 WITH
--- In a capture the timeline gives the times; its metric runs only lend their counters.
-lending AS (
-    SELECT m.trace_id FROM trace m
-    WHERE m.kind = 'metrics'
-      AND EXISTS (SELECT 1 FROM trace t WHERE t.capture_id = m.capture_id AND t.kind = 'timeline')
-),
 counted_kernel AS (
     SELECT o.trace_id, o.op_id AS kernel_id, o.process_id, o.device_id, o.iteration, o.layer,
         o.phase, o.name AS kernel_name, o.duration_ns
     FROM window_op o
-    WHERE o.op_kind = 'kernel' AND o.trace_id NOT IN (SELECT trace_id FROM lending)
+    WHERE o.op_kind = 'kernel'
     UNION ALL
     SELECT trace_id, kernel_id, process_id, device_id, NULL, NULL, NULL, name, duration_ns
     FROM kernel
-    WHERE start_ns IS NULL AND trace_id NOT IN (SELECT trace_id FROM lending)
+    WHERE trace_id IN (SELECT trace_id FROM trace WHERE kind = 'metrics')
+      AND trace_id NOT IN (SELECT trace_id FROM lending_trace)
+),
+-- By metric name first: a pattern is far slower to match than two names are to compare.
+meaning AS (
+    SELECT m.tool, m.metric, u.precision, u.quantity, u.weight, u.preference, u.required
+    FROM (SELECT DISTINCT tool, metric FROM kernel_counter) m
+    JOIN utilization_metrics u ON u.tool = m.tool AND regexp_matches(m.metric, u.pattern)
 ),
 measured AS (
     SELECT c.trace_id, c.kernel_id, u.precision, u.quantity, u.weight, u.preference, u.required,
-        c.metric, c.tool, c.value
-    FROM kernel_counter c
-    JOIN utilization_metrics u ON u.tool = c.tool AND regexp_matches(c.metric, u.pattern)
+        c.metric, c.tool, c.value, {'preference': u.preference, 'metric': c.metric} AS choice
+    FROM kernel_counter c JOIN meaning u USING (tool, metric)
 ),
 flop_of AS (
     SELECT trace_id, kernel_id, precision, sum(value * weight) AS flop
     FROM measured m WHERE quantity = 'flop'
-    GROUP BY trace_id, kernel_id, precision, tool
+    GROUP BY trace_id, kernel_id, precision, tool, preference
     -- a sum with a missing part would be a wrong number, not a small one
     HAVING count(DISTINCT metric) FILTER (required) = (
         SELECT count(*) FROM utilization_metrics u
-        WHERE u.quantity = 'flop' AND u.required AND u.tool = m.tool AND u.precision = m.precision)
-    QUALIFY row_number() OVER (PARTITION BY trace_id, kernel_id, precision ORDER BY tool DESC) = 1
+        WHERE u.quantity = 'flop' AND u.required AND u.tool = m.tool
+          AND u.precision = m.precision AND u.preference = m.preference)
+    QUALIFY row_number() OVER (
+        PARTITION BY trace_id, kernel_id, precision ORDER BY tool, preference) = 1
 ),
 pipe_of AS (
     SELECT trace_id, kernel_id, precision,
-        arg_min(value, preference) FILTER (quantity = 'pipe_active') AS pipe_active_pct,
-        arg_min(value, preference) FILTER (quantity = 'pipe_elapsed') AS pipe_elapsed_pct,
-        arg_min(value, preference) FILTER (quantity = 'level') AS pipe_level
-    FROM measured GROUP BY trace_id, kernel_id, precision
+        arg_min(value, choice) FILTER (quantity = 'pipe_active') AS pipe_active_pct,
+        arg_min(value, choice) FILTER (quantity = 'pipe_elapsed') AS pipe_elapsed_pct,
+        arg_min(value, choice) FILTER (quantity = 'level') AS pipe_level
+    FROM measured WHERE quantity IN ('pipe_active', 'pipe_elapsed', 'level')
+    GROUP BY trace_id, kernel_id, precision
 ),
 cycles_of AS (
-    SELECT trace_id, kernel_id, arg_min(value, preference) AS cycles
+    SELECT trace_id, kernel_id, arg_min(value, choice) AS cycles
     FROM measured WHERE quantity = 'cycles' GROUP BY trace_id, kernel_id
 ),
 counter_row AS (
@@ -94,7 +97,7 @@ counter_row AS (
         NULL::VARCHAR AS arithmetic, p.pipe_active_pct, p.pipe_elapsed_pct, p.pipe_level, c.cycles
     FROM counted_kernel k
     JOIN (SELECT trace_id, kernel_id, precision FROM flop_of
-          UNION SELECT trace_id, kernel_id, precision FROM pipe_of WHERE precision <> 'cycles') e
+          UNION SELECT trace_id, kernel_id, precision FROM pipe_of) e
         USING (trace_id, kernel_id)
     LEFT JOIN flop_of f ON f.trace_id = k.trace_id AND f.kernel_id = k.kernel_id AND f.precision = e.precision
     LEFT JOIN pipe_of p ON p.trace_id = k.trace_id AND p.kernel_id = k.kernel_id AND p.precision = e.precision

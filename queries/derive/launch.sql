@@ -25,6 +25,8 @@ unit = "ns"
 doc = "end of the call"
 [columns.position]
 doc = "order of the call among the launches of its thread, from 1"
+[columns.is_sole]
+doc = "no other process launched with this correlation id: the operations with it whose process the file does not tell are its"
 */
 WITH
 caused AS (
@@ -45,5 +47,6 @@ call AS (
 )
 SELECT trace_id, process_id, thread_id, api_call_id, correlation_id, name, start_ns, end_ns,
     row_number() OVER (
-        PARTITION BY trace_id, process_id, thread_id ORDER BY start_ns, end_ns, api_call_id) AS position
+        PARTITION BY trace_id, process_id, thread_id ORDER BY start_ns, end_ns, api_call_id) AS position,
+    count(*) OVER (PARTITION BY trace_id, correlation_id) = 1 AS is_sole
 FROM call

@@ -76,7 +76,7 @@ SELECT o.trace_id, o.op_kind, o.op_id, o.start_ns, o.end_ns, o.duration_ns, o.pr
 FROM gpu_op o
 LEFT JOIN launch l
     ON  l.trace_id = o.trace_id AND l.correlation_id = o.correlation_id
-    AND (o.process_id IS NULL OR l.process_id = o.process_id)
+    AND (l.process_id = o.process_id OR (o.process_id IS NULL AND l.is_sole))
 LEFT JOIN launch_scope s
     ON s.trace_id = l.trace_id AND s.api_call_id = l.api_call_id
 LEFT JOIN nvtx_tree t

@@ -70,9 +70,7 @@ keyed AS (
         CASE WHEN by_what = 'layer' THEN layer END AS row_layer,
         CASE WHEN by_what = 'kernel' THEN kernel_name END AS row_kernel
     FROM kernel_work w, setting
-    -- the FLOP of a layer say nothing about one of its kernels
-    WHERE NOT (by_what = 'kernel' AND w.evidence IS NOT DISTINCT FROM 'modelled')
-      AND NOT (by_what = 'iteration' AND iteration IS NULL)
+    WHERE NOT (by_what = 'iteration' AND iteration IS NULL)
 ),
 -- Time of all kernels of a row, whether anything is known of them or not.
 all_kernels AS (
@@ -82,19 +80,31 @@ all_kernels AS (
               kernel_id, duration_ns FROM keyed)
     GROUP BY ALL
 ),
+-- Cycles weigh the pipes' percentages; where a kernel lacks them, durations weigh all.
+weighed AS (
+    SELECT *,
+        CASE WHEN bool_and(cycles IS NOT NULL) OVER counted THEN cycles ELSE duration_ns END AS weight
+    FROM keyed, setting
+    -- the FLOP of a layer say nothing about one of its kernels
+    WHERE evidence = 'counter' OR (evidence = 'modelled' AND by_what <> 'kernel')
+    WINDOW counted AS (
+        PARTITION BY trace_id, process_id, device_id, row_iteration, row_layer, row_kernel, precision,
+            evidence, pipe_active_pct IS NULL AND pipe_elapsed_pct IS NULL)
+),
 measured AS (
     SELECT trace_id, process_id, device_id, row_iteration, row_layer, row_kernel, precision, evidence,
         sum(flop) AS flop,
-        sum(flop / peak_flops) * 1e9 AS ideal_ns,
+        sum(CASE WHEN flop = 0 THEN 0 ELSE flop / peak_flops END) * 1e9 AS ideal_ns,
+        max(peak_flops) AS highest_peak,
         bool_or(flop > 0 AND peak_flops IS NULL) AS lacks_peak,
-        sum(pipe_active_pct * coalesce(cycles, duration_ns)) FILTER (pipe_active_pct IS NOT NULL)
-            / nullif(sum(coalesce(cycles, duration_ns)) FILTER (pipe_active_pct IS NOT NULL), 0) AS pipe_pct,
-        sum(pipe_elapsed_pct * coalesce(cycles, duration_ns)) FILTER (pipe_elapsed_pct IS NOT NULL)
-            / nullif(sum(coalesce(cycles, duration_ns)) FILTER (pipe_elapsed_pct IS NOT NULL), 0) AS pipe_elapsed_pct,
+        sum(pipe_active_pct * weight)
+            / nullif(sum(weight) FILTER (pipe_active_pct IS NOT NULL), 0) AS pipe_pct,
+        sum(pipe_elapsed_pct * weight)
+            / nullif(sum(weight) FILTER (pipe_elapsed_pct IS NOT NULL), 0) AS pipe_elapsed_pct,
         sum(pipe_level * coalesce(duration_ns, 1)) FILTER (pipe_level IS NOT NULL)
             / nullif(sum(coalesce(duration_ns, 1)) FILTER (pipe_level IS NOT NULL), 0) AS pipe_level,
         sum(duration_ns) AS covered_ns, sum(duration_ns) FILTER (flop IS NOT NULL) AS flop_ns
-    FROM keyed WHERE evidence IS NOT NULL
+    FROM weighed
     GROUP BY ALL
 ),
 busy AS (
@@ -143,13 +153,17 @@ computed AS (
 )
 SELECT c.trace_id, p.pid, nullif(c.device_id, -1) AS device_id, c.row_iteration AS iteration,
     c.row_layer AS layer, c.row_kernel AS kernel_name, c.kernels, c.precision, c.flop,
-    CASE WHEN NOT c.lacks_peak THEN c.flop / nullif(c.ideal_ns, 0) * 1e9 END AS peak_flops,
+    CASE WHEN NOT c.lacks_peak
+         THEN coalesce(c.flop / nullif(c.ideal_ns, 0) * 1e9, c.highest_peak) END AS peak_flops,
     c.busy_ns, c.elapsed_ns,
     CASE WHEN c.why_not IS NULL THEN c.raw_busy_pct END AS busy_pct,
     CASE WHEN c.why_not IS NULL THEN c.raw_elapsed_pct END AS elapsed_pct,
     CASE WHEN c.pipe_pct <= 100 THEN c.pipe_pct END AS pipe_pct,
     CASE WHEN c.pipe_elapsed_pct <= 100 THEN c.pipe_elapsed_pct END AS pipe_elapsed_pct,
     c.pipe_level, c.covered_pct, c.evidence, c.measured_over,
-    coalesce(c.why_not, CASE WHEN c.elapsed_ns IS NULL THEN 'no timeline: elapsed time unknown' END) AS reason
+    coalesce(
+        c.why_not,
+        CASE WHEN greatest(c.pipe_pct, c.pipe_elapsed_pct) > 100 THEN 'use of the pipe above 100 %: the counter is wrong'
+             WHEN c.elapsed_ns IS NULL THEN 'no timeline: elapsed time unknown' END) AS reason
 FROM computed c
 LEFT JOIN process p ON p.trace_id = c.trace_id AND p.process_id = c.process_id

@@ -37,10 +37,14 @@ x = "cause"
 y = ["idle_ns"]
 */
 WITH
+-- Of operations that begin together the one launched first.
 operation AS (
     SELECT trace_id, coalesce(process_id, -1) AS process_id, coalesce(device_id, -1) AS device_id,
         start_ns, thread_id, launch_end_ns
     FROM op_scope
+    QUALIFY row_number() OVER (
+        PARTITION BY trace_id, process_id, device_id, start_ns
+        ORDER BY launch_end_ns, op_kind, op_id) = 1
 ),
 -- Stretches of idle time; an iteration's boundary inside one does not cut it.
 idle AS (
@@ -58,7 +62,7 @@ idle AS (
 ),
 next_work AS (
     SELECT i.*, row_number() OVER (ORDER BY i.trace_id, i.process_id, i.device_id, i.start_ns) AS gap_id,
-        coalesce(n.thread_id, l.thread_id) AS thread_id, n.launch_end_ns
+        CASE WHEN n.start_ns IS NULL THEN l.thread_id ELSE n.thread_id END AS thread_id, n.launch_end_ns
     FROM idle i
     ASOF LEFT JOIN operation n
         ON  n.trace_id = i.trace_id AND n.process_id = i.process_id AND n.device_id = i.device_id
@@ -82,32 +86,57 @@ call AS (
     FROM (
         SELECT trace_id, process_id, thread_id, name, start_ns, end_ns,
             max(end_ns) OVER (
-                PARTITION BY trace_id, process_id, thread_id ORDER BY start_ns, end_ns DESC
+                PARTITION BY trace_id, process_id, thread_id ORDER BY start_ns, end_ns DESC, api_call_id
                 ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS earlier_end_ns
         FROM api_call WHERE api = 'cuda'
     )
     WHERE earlier_end_ns IS NULL OR end_ns > earlier_end_ns
 ),
 data_range AS (
-    SELECT trace_id, process_id, thread_id, start_ns, end_ns FROM nvtx_meaning WHERE phase = 'data'
+    SELECT trace_id, process_id, thread_id, start_ns, end_ns
+    FROM nvtx_meaning WHERE phase = 'data'
+    QUALIFY end_ns > coalesce(max(end_ns) OVER (
+        PARTITION BY trace_id, process_id, thread_id ORDER BY start_ns, end_ns DESC
+        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), start_ns)
+),
+-- Calls and data ranges of a thread, numbered: those that touch a gap are a run from the last that
+-- began before it to the last that began in it.
+activity AS (
+    SELECT *, row_number() OVER (
+        PARTITION BY trace_id, process_id, thread_id, is_call ORDER BY start_ns, end_ns) AS position
+    FROM (
+        SELECT trace_id, coalesce(process_id, -1) AS process_id, thread_id, start_ns, end_ns, true AS is_call
+        FROM call
+        UNION ALL
+        SELECT trace_id, coalesce(process_id, -1), thread_id, start_ns, end_ns, false FROM data_range
+    )
+),
+last_activity AS (
+    SELECT trace_id, process_id, thread_id, is_call, start_ns, max(position) AS position
+    FROM activity GROUP BY ALL
+),
+asked AS (
+    SELECT gap_id, trace_id, process_id, thread_id, start_ns, end_ns, unnest([true, false]) AS is_call
+    FROM next_work
+),
+touched AS (
+    SELECT g.gap_id, g.trace_id, g.process_id, g.thread_id, g.is_call,
+        unnest(generate_series(coalesce(b.position, 1), e.position)) AS position
+    FROM asked g
+    ASOF LEFT JOIN last_activity b
+        ON  b.trace_id = g.trace_id AND b.process_id = g.process_id AND b.thread_id = g.thread_id
+        AND b.is_call = g.is_call AND g.start_ns >= b.start_ns
+    ASOF JOIN last_activity e
+        ON  e.trace_id = g.trace_id AND e.process_id = g.process_id AND e.thread_id = g.thread_id
+        AND e.is_call = g.is_call AND g.end_ns >= e.start_ns
 ),
 -- Where the launching thread may change what it does.
 cut AS (
     SELECT gap_id, unnest([start_ns, end_ns, launch_end_ns]) AS at_ns FROM next_work
     UNION
-    SELECT g.gap_id, unnest([c.start_ns, c.end_ns])
-    FROM next_work g
-    JOIN call c
-        ON  c.trace_id = g.trace_id AND c.thread_id = g.thread_id
-        AND c.process_id IS NOT DISTINCT FROM nullif(g.process_id, -1)
-        AND c.start_ns < g.end_ns AND c.end_ns > g.start_ns
-    UNION
-    SELECT g.gap_id, unnest([d.start_ns, d.end_ns])
-    FROM next_work g
-    JOIN data_range d
-        ON  d.trace_id = g.trace_id AND d.thread_id = g.thread_id
-        AND d.process_id IS NOT DISTINCT FROM nullif(g.process_id, -1)
-        AND d.start_ns < g.end_ns AND d.end_ns > g.start_ns
+    SELECT t.gap_id, unnest([a.start_ns, a.end_ns])
+    FROM touched t
+    JOIN activity a USING (trace_id, process_id, thread_id, is_call, position)
 ),
 slice AS (
     SELECT g.*, c.at_ns AS slice_start_ns,
@@ -116,7 +145,7 @@ slice AS (
     WHERE c.at_ns BETWEEN g.start_ns AND g.end_ns
 ),
 caused AS (
-    SELECT s.trace_id, s.process_id, s.device_id, s.gap_id,
+    SELECT s.trace_id, s.process_id, s.device_id, s.gap_id, s.slice_start_ns,
         s.slice_end_ns - s.slice_start_ns AS duration_ns,
         CASE
             WHEN s.thread_id IS NULL THEN 'unknown'
@@ -135,6 +164,19 @@ caused AS (
         AND d.process_id IS NOT DISTINCT FROM nullif(s.process_id, -1)
         AND s.slice_start_ns >= d.start_ns
     WHERE s.slice_end_ns > s.slice_start_ns
+),
+-- Slices of one cause that follow each other are one stretch.
+stretch AS (
+    SELECT trace_id, process_id, device_id, gap_id, cause, sum(duration_ns)::BIGINT AS duration_ns
+    FROM (
+        SELECT *, sum(begins) OVER (PARTITION BY gap_id ORDER BY slice_start_ns) AS stretch
+        FROM (
+            SELECT *, (lag(cause) OVER (PARTITION BY gap_id ORDER BY slice_start_ns)
+                IS DISTINCT FROM cause)::INTEGER AS begins
+            FROM caused
+        )
+    )
+    GROUP BY trace_id, process_id, device_id, gap_id, cause, stretch
 )
 SELECT c.trace_id, p.pid, nullif(c.device_id, -1) AS device_id, c.cause,
     sum(c.duration_ns)::BIGINT AS idle_ns,
@@ -143,7 +185,7 @@ SELECT c.trace_id, p.pid, nullif(c.device_id, -1) AS device_id, c.cause,
     100.0 * sum(c.duration_ns) / any_value(w.elapsed_ns) AS elapsed_pct,
     count(DISTINCT c.gap_id) AS gaps, max(c.duration_ns) AS longest_ns,
     'estimated' AS evidence, any_value(w.measured_over) AS measured_over
-FROM caused c
+FROM stretch c
 JOIN analysis_window w
     ON  w.trace_id = c.trace_id AND coalesce(w.process_id, -1) = c.process_id
     AND coalesce(w.device_id, -1) = c.device_id

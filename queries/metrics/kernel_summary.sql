@@ -4,7 +4,7 @@ question = "Which kernels take the GPU's time?"
 source   = "the same sums as nsys stats cuda_gpu_kern_sum and nvprof --print-gpu-summary"
 grain    = "kernel name, or kernel name and launch configuration, of a trace"
 needs    = ["trace"]
-optional = ["kernel", "kernel_aggregate"]
+optional = ["kernel", "kernel_aggregate", "lending_trace"]
 [params.by]
 doc = "kernel: one row per name; configuration: one row per name, grid and block"
 choices = ["kernel", "configuration"]
@@ -53,6 +53,7 @@ single AS (
         CASE WHEN by_configuration THEN concat_ws(' ', block_x, block_y, block_z) END AS block,
         duration_ns
     FROM kernel, (SELECT coalesce(getvariable('by'), 'kernel') = 'configuration' AS by_configuration)
+    WHERE trace_id NOT IN (SELECT trace_id FROM lending_trace)
 ),
 summed AS (
     SELECT trace_id, kernel_name, grid, block, count(*) AS instances,

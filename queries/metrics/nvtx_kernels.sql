@@ -4,7 +4,7 @@ question = "Which kernels does each annotated part of the program launch?"
 source   = "the same sums as nsys stats nvtx_kern_sum: a kernel counts in every range around its launch"
 grain    = "NVTX range and kernel name, per thread of a trace"
 needs    = ["kernel", "nvtx_range"]
-optional = ["launch", "launch_range", "nvtx_tree", "process", "thread"]
+optional = ["launch", "launch_range", "nvtx_tree", "process", "thread", "lending_trace"]
 [params.by]
 doc = "path: ranges with the same ancestors are one; range: ranges with the same domain and text are one, wherever they are"
 choices = ["path", "range"]
@@ -12,7 +12,7 @@ default = "path"
 [columns.trace_id]
 doc = "the trace"
 [columns.range_path]
-doc = "texts from the root to the range, or domain:text by range; NULL for kernels outside every range"
+doc = "domain and texts from the root to the range (domain: a > b), or domain:text by range; NULL for kernels outside every range"
 [columns.style]
 doc = "push_pop or start_end"
 [columns.pid]
@@ -51,7 +51,8 @@ launched AS (
     FROM kernel k
     LEFT JOIN launch l
         ON  l.trace_id = k.trace_id AND l.correlation_id = k.correlation_id
-        AND (k.process_id IS NULL OR l.process_id = k.process_id)
+        AND (l.process_id = k.process_id OR (k.process_id IS NULL AND l.is_sole))
+    WHERE k.trace_id NOT IN (SELECT trace_id FROM lending_trace)
 ),
 in_range AS (
     SELECT l.*, r.nvtx_range_id, r.kind AS style,

@@ -50,7 +50,7 @@ operation AS (
     FROM gpu_op o
     JOIN launch l
         ON  l.trace_id = o.trace_id AND l.correlation_id = o.correlation_id
-        AND (o.process_id IS NULL OR l.process_id = o.process_id)
+        AND (l.process_id = o.process_id OR (o.process_id IS NULL AND l.is_sole))
     GROUP BY ALL
 ),
 projected AS (

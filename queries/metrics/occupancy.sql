@@ -3,7 +3,7 @@ title    = "Occupancy of kernels"
 question = "How full did kernels keep the SMs, how full could they, and what stops them?"
 source   = "NVIDIA occupancy calculator; achieved: nvprof achieved_occupancy, Nsight Compute sm__warps_active.avg.pct_of_peak_sustained_active"
 needs    = ["kernel", "kernel_occupancy"]
-optional = ["kernel_counter"]
+optional = ["kernel_counter", "lending_trace"]
 grain    = "kernel name of a trace, or trace"
 [params.by]
 doc = "one row per kernel name, or one per trace"
@@ -94,6 +94,7 @@ execution AS (
     INNER JOIN timed AS t ON t.trace_id = k.trace_id
     LEFT JOIN kernel_occupancy AS o ON o.trace_id = k.trace_id AND o.kernel_id = k.kernel_id
     LEFT JOIN achieved AS a ON a.trace_id = k.trace_id AND a.kernel_id = k.kernel_id
+    WHERE k.trace_id NOT IN (SELECT trace_id FROM lending_trace)
 ),
 configuration AS (
     SELECT

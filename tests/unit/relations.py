@@ -7,6 +7,7 @@ from typing import Any
 
 import duckdb
 import polars as pl
+
 from conftest import ROOT
 
 QUERIES = ROOT / "queries"
@@ -44,7 +45,8 @@ def derive(connection: duckdb.DuckDBPyConnection, *names: str) -> None:
 
 def rows(connection: duckdb.DuckDBPyConnection, statement: str) -> list[dict[str, Any]]:
     """Return the rows of a statement as dictionaries."""
-    return connection.sql(statement).pl().to_dicts()
+    found: list[dict[str, Any]] = connection.sql(statement).pl().to_dicts()
+    return found
 
 
 def metric(connection: duckdb.DuckDBPyConnection, name: str) -> list[dict[str, Any]]:

@@ -208,7 +208,7 @@ def test_ingest_says_what_it_did_and_is_idempotent() -> None:
     assert all(" ingested " in line for line in first)
     (timeline,) = [line for line in first if "timeline.sqlite" in line]
     assert re.match(rf"[0-9a-f]{{12}}  nsys-sqlite +{kernels_in_sample():,} kernels  ", timeline)
-    again = succeed("ingest", SAMPLE, TIMELINE, "--db", "x.duckdb").splitlines()
+    again = succeed("ingest", SAMPLE, SAMPLE, "--db", "x.duckdb").splitlines()
     assert all(" already there " in line for line in again)
     assert Path("x.duckdb").is_file()
 
@@ -298,17 +298,18 @@ def test_help_of_a_query_is_its_description(name: str) -> None:
     flat = " ".join(shown.split())
     for text in (query.title, query.question, query.source, *query.needs):
         assert " ".join(text.split()).replace("- ", "-") in flat.replace("- ", "-")
-    for name, column in query.columns.items():
-        assert f" {name} ({column.unit}) " in flat if column.unit else f" {name} " in flat
-    for name, param in query.params.items():
-        assert f" {name}={param.default} " in flat
+    for head, column in query.columns.items():
+        assert f" {head} ({column.unit}) " in flat if column.unit else f" {head} " in flat
+    for head, param in query.params.items():
+        assert f" {head}={param.default} " in flat
         assert all(str(choice) in flat for choice in param.choices or [])
     described = json.loads(succeed("query", query.name, "--describe", "--format", "json"))
     assert list(described["columns"]) == list(query.columns)
 
 
 def test_own_sql_file_against_plain_sqlite(db: Path, own_query: str) -> None:
-    rows = list(csv.DictReader(io.StringIO(succeed("query", own_query, "--format", "csv"))))
+    shown = succeed("query", own_query, "synthetic_cnn/timeline.sqlite", "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(shown)))
     expected = oracle(
         "SELECT streamId, count(*), sum(end - start) FROM CUPTI_ACTIVITY_KIND_KERNEL "
         "GROUP BY streamId ORDER BY streamId"
@@ -452,7 +453,7 @@ def _chunks(terminal: int) -> Iterator[bytes]:
 
 
 def test_table_on_a_terminal_fits_and_is_cut_after_50_rows(db: Path) -> None:
-    statement = "SELECT range AS n, repeat('kernel', 20) AS kernel_name FROM range(60)"
+    statement = "SELECT range AS n, repeat('kernel', 20) || range AS kernel_name FROM range(60)"
     code, screen = on_terminal("sql", statement, NO_COLOR="1")
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen)
     assert code == 0

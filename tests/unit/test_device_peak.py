@@ -11,8 +11,9 @@ from typing import Any
 
 import duckdb
 import pytest
-from conftest import REFERENCE, ROOT, corpus_files
 from relations import canonical, data, derive, documented_columns, insert, rows
+
+from conftest import REFERENCE, ROOT, corpus_files
 
 needs_reference = pytest.mark.skipif(
     not REFERENCE.is_dir(), reason=f"no reference tables at {REFERENCE}"

@@ -17,8 +17,9 @@ from typing import Any
 
 import duckdb
 import pytest
-from conftest import CORPUS, ROOT, corpus_files, needs_corpus
 from relations import canonical, data, derive, documented_columns, insert, rows
+
+from conftest import CORPUS, ROOT, corpus_files, needs_corpus
 
 CLASSES = {
     "CONV", "FFT", "GEMM", "RNN", "activation", "attention", "autotuning", "batchnorm",
@@ -243,7 +244,7 @@ def test_networks_are_classified_to_the_last_kernel(
 @needs_corpus
 def test_pytorchs_operators_agree(names: duckdb.DuckDBPyConnection) -> None:
     helpers = {"GEMM", "memory", "elementwise"}  # what convolutions by Winograd and FFT are made of
-    allowed = {
+    allowed: dict[str, tuple[set[str], set[str | None]]] = {
         "aten::cudnn_convolution": ({"CONV", *helpers}, {None, "forward"}),
         "aten::cudnn_convolution_backward_input": ({"CONV", *helpers}, {None, "backward data"}),
         "aten::cudnn_convolution_backward_weight": ({"CONV", *helpers}, {None, "backward weights"}),

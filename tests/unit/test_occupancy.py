@@ -10,10 +10,11 @@ from typing import Any
 
 import duckdb
 import pytest
-from conftest import CORPUS, REFERENCE, corpus_files, needs_corpus
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from relations import canonical, data, derive, documented_columns, insert, metric, rows
+
+from conftest import CORPUS, REFERENCE, corpus_files, needs_corpus
 
 NO_LIMIT = 2_147_483_647
 
@@ -105,7 +106,7 @@ def test_vendor_calculator(gpu: duckdb.DuckDBPyConnection) -> None:
 
 
 def test_full_occupancy_and_a_small_grid(gpu: duckdb.DuckDBPyConnection) -> None:
-    # 8 warps of 32 × 32 registers: 64 warps and 65,536 registers are used up by 8 blocks.
+    # 8 warps of 1,024 registers each: 64 warps and 65,536 registers are used up by 8 blocks.
     full, small = occupancy(gpu, [a100()], [kernel(), kernel(1, grid_x=10, grid_y=10)])
     assert (full["active_blocks_per_sm"], full["theoretical_pct"]) == (8, 100)
     assert (full["blocks_by_warps"], full["blocks_by_registers"]) == (8, 8)
@@ -154,7 +155,7 @@ def test_a_block_no_pascal_sibling_runs_is_not_admitted(gpu: duckdb.DuckDBPyConn
 
 
 def test_missing_stays_null(gpu: duckdb.DuckDBPyConnection) -> None:
-    launches = [
+    launches: list[dict[str, Any]] = [
         {"registers_per_thread": None},
         {"block_x": None},
         {"dynamic_shared_bytes": None},
@@ -215,7 +216,7 @@ def test_properties(launches: list[tuple[str, int, int, int, int]]) -> None:
         device(trace_id=capability, compute_capability=capability, sm_count=50)
         for capability in sorted({launch[0] for launch in launches})
     ]
-    kernels = []
+    kernels: list[dict[str, Any]] = []
     for capability, threads, registers, shared, grid in launches:
         launch = {"trace_id": capability, "block_x": threads, "grid_x": grid}
         launch |= {"registers_per_thread": registers, "dynamic_shared_bytes": shared}

@@ -15,6 +15,7 @@ from PIL import Image
 
 from tbd_trace.errors import CannotAnswerError, UsageError
 from tbd_trace.present import plot as plots
+from tbd_trace.present.values import NULL
 from tbd_trace.query import Plot
 
 UNITS: dict[str, str | None] = {"period_ns": "ns", "busy_ns": "ns", "share_pct": "%"}
@@ -139,6 +140,24 @@ def test_stacked_bars_stand_on_each_other(drawn: list[Figure]) -> None:
     assert [bar.get_y() for bar in idle] == pytest.approx([6e6, 0])
     assert [label.get_text() for label in axes.get_xticklabels()] == list(NAMES.values())
     assert axes.get_ylim()[1] >= 8e6
+
+
+def test_lying_bars_of_series_are_stacked(drawn: list[Figure]) -> None:
+    rows = [("conv1", "forward", 3), ("conv1", "backward", 5), ("fc", "forward", 1)]
+    frame = pl.DataFrame(rows, schema=["layer", "phase", "share_pct"], orient="row")
+    render(frame, Plot("barh", "layer", ["share_pct"], series="phase"))
+    (axes,) = drawn[0].axes
+    forward, backward = axes.containers
+    assert [(bar.get_x(), bar.get_width()) for bar in forward] == [(0, 3), (0, 1)]
+    assert [(bar.get_x(), bar.get_width()) for bar in backward] == [(3, 5)]
+    assert backward[0].get_y() == forward[0].get_y()
+
+
+def test_place_that_is_null_is_drawn_as_such(drawn: list[Figure]) -> None:
+    frame = pl.DataFrame({"iteration": pl.Series([None], dtype=pl.Int64), "share_pct": [4.0]})
+    render(frame, Plot("stacked_bar", "iteration", ["share_pct"]))
+    (axes,) = drawn[0].axes
+    assert [label.get_text() for label in axes.get_xticklabels()] == [NULL]
 
 
 def test_grouped_bars_stand_beside_each_other(

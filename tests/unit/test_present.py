@@ -7,6 +7,7 @@ import io
 import json
 import math
 import re
+import time
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from tbd_trace.errors import TbdTraceError, UsageError
-from tbd_trace.present import Format, Style, format_of, render, write
+from tbd_trace.present import Format, Style, format_of, printable, render, write
 from tbd_trace.present.values import NULL, columns, plain, shorten, text, with_unit
 
 KERNEL = (
@@ -59,7 +60,8 @@ def test_plain_table_is_whole_aligned_and_unboxed(frame: pl.DataFrame) -> None:
 
 
 def test_terminal_table_fits_and_shortens_names_in_their_middle(frame: pl.DataFrame) -> None:
-    shown = as_text(frame, width=100)
+    shown = as_text(pl.concat([frame] * 2), width=100)
+    assert "─" in shown
     assert max(map(cell_len, shown.splitlines())) <= 100
     assert "void cut" in shown
     assert "::Params)" in shown
@@ -69,10 +71,55 @@ def test_terminal_table_fits_and_shortens_names_in_their_middle(frame: pl.DataFr
 
 
 def test_terminal_too_narrow_for_the_numbers_gets_one_field_per_line(frame: pl.DataFrame) -> None:
-    shown = as_text(frame, width=40)
+    shown = as_text(pl.concat([frame] * 2), width=40)
     assert max(map(cell_len, shown.splitlines())) <= 40
     assert re.search(r"^calls +1,234,567$", shown, re.M)
-    assert len(shown.strip().split("\n\n")) == frame.height
+    assert len(shown.strip().split("\n\n")) == 6
+
+
+def test_two_rows_too_wide_for_a_terminal_are_compared_side_by_side(frame: pl.DataFrame) -> None:
+    shown = as_text(frame.head(2), width=80)
+    assert max(map(cell_len, shown.splitlines())) <= 80
+    assert re.search(r"^calls +12 +1,234,567$", shown, re.M)
+    assert re.search(r"^kernel_name +void cutlass\S*…\S+ +copy\[2\] \| a\*b$", shown, re.M)
+    three = as_text(frame, width=55)
+    assert re.search(r"^calls +12 +1,234,567$", three, re.M)
+    assert re.search(rf"^calls +{NULL}$", three, re.M)
+
+
+def test_what_rows_share_goes_above_a_table_that_is_too_wide() -> None:
+    frame = pl.DataFrame(
+        {
+            "trace_id": ["1c079a00335c"] * 5,
+            "layer": ["conv1", "conv2", "conv3", "conv4", "fc"],
+            "busy_ns": [1_500_000] * 5,
+            "reason": pl.Series([None] * 5, dtype=pl.String),
+            "share_pct": [75.25, 20.0, 2.0, 1.0, 1.75],
+            "evidence": ["nvtx"] * 5,
+        }
+    )
+    units = {"busy_ns": "ns"}
+    wide = render(frame, Format.TABLE, units=units, style=Style(width=100)).decode()
+    assert wide.count("1c079a00335c") == 5
+    narrow = render(frame, Format.TABLE, units=units, style=Style(width=44)).decode()
+    above, table = narrow.split("\n\n")
+    assert " ".join(above.split()) == (
+        "trace_id: 1c079a00335c; busy_ns: 1,500,000 ns (1.5 ms); evidence: nvtx; "
+        f"{NULL} in every row: reason"
+    )
+    assert [line.split() for line in table.splitlines()[-2:]] == [
+        ["conv4", "1.00"],
+        ["fc", "1.75"],
+    ]
+    assert max(map(cell_len, narrow.splitlines())) <= 44
+
+
+def test_time_grows_with_rows_not_with_their_square() -> None:
+    rows = 20_000
+    frame = pl.DataFrame({"name": [f"kernel<{n}>" for n in range(rows)], "n": range(rows)})
+    start = time.perf_counter()
+    assert as_text(frame).count("\n") == rows + 1
+    assert time.perf_counter() - start < 10  # about 0.1 s; minutes if every cell looked at all
 
 
 def test_long_prose_on_a_terminal_is_wrapped_not_cut() -> None:
@@ -88,7 +135,7 @@ def test_one_row_is_shown_as_fields_with_units() -> None:
     shown = render(row, Format.TABLE, units=units).decode()
     assert shown.splitlines() == [
         "fp32_util_pct  41.50 %",
-        "busy_ns        1,234,567,890 ns  (1.235 s)",
+        "busy_ns        1,234,567,890 ns (1.235 s)",
         "evidence       x",
     ]
 
@@ -107,8 +154,9 @@ def test_records_style_applies_to_many_rows() -> None:
 
 
 def test_colour_only_when_asked(frame: pl.DataFrame) -> None:
-    assert "\x1b[" in as_text(frame, width=120, colour=True)
-    assert "\x1b[" not in as_text(frame, width=120)
+    numbers = frame.select("calls", "util_pct")
+    assert "\x1b[" in as_text(numbers, width=120, colour=True)
+    assert "\x1b[" not in as_text(numbers, width=120)
 
 
 @pytest.mark.parametrize(
@@ -148,6 +196,11 @@ def test_text_of_a_trace_cannot_drive_the_terminal() -> None:
     for shown in (as_text(hostile), as_text(hostile, width=80), as_text(hostile, Format.MARKDOWN)):
         assert not any(not c.isprintable() for c in shown.replace("\n", ""))
     assert "[bold]x[/bold]" in as_text(hostile, width=80)
+
+
+def test_printable_keeps_text_and_disarms_the_rest() -> None:
+    assert printable("grüße ≤ 核 <a b>") == "grüße ≤ 核 <a b>"
+    assert printable("a\x1b[2Jb\tc\u202e") == "a\\x1b[2Jb\\tc\\u202e"
 
 
 def test_csv_is_raw(frame: pl.DataFrame) -> None:
@@ -250,11 +303,11 @@ def test_text_is_one_printable_line(name: str) -> None:
 @pytest.mark.parametrize(
     ("value", "unit", "shown"),
     [
-        (2.5e13, "FLOP/s", "c FLOP/s  (25 TFLOP/s)"),
-        (1536, "byte", "c byte  (1.5 KiB)"),
-        (1536, "bytes", "c bytes  (1.5 KiB)"),
+        (2.5e13, "FLOP/s", "c FLOP/s (25 TFLOP/s)"),
+        (1536, "byte", "c byte (1.5 KiB)"),
+        (1536, "bytes", "c bytes (1.5 KiB)"),
         (999, "ns", "c ns"),
-        (-2_000_000, "ns", "c ns  (-2 ms)"),
+        (-2_000_000, "ns", "c ns (-2 ms)"),
         (42.0, "%", "c %"),
         (None, "ns", "c"),
         ("x", "ns", "c"),

@@ -13,22 +13,24 @@ from typing import TYPE_CHECKING
 import typer
 
 from tbd_trace.errors import UsageError
-from tbd_trace.present import Format, Style, format_of, render, write
+from tbd_trace.present import Format, Style, format_of, printable, render, write
 
 if TYPE_CHECKING:
     import polars as pl
 
 _ROWS_ON_TERMINAL = 50
+_CHUNK_BYTES = 65_536
 
 
 def note(text: str) -> None:
     """Tell the user something about the answer on standard error."""
-    typer.echo(f"note: {text}", err=True)
+    typer.echo(f"note: {printable(text)}", err=True)
 
 
 def failure(text: object) -> None:
-    """Tell the user on standard error what went wrong."""
-    typer.echo(f"error: {text}", err=True)
+    """Tell the user on standard error what went wrong; only SQL errors have several lines."""
+    shown = "\n".join(printable(line) for line in str(text).splitlines())
+    typer.echo(f"error: {shown}", err=True)
 
 
 def emit(
@@ -62,7 +64,7 @@ def emit(
     shown = frame.head(limit) if limit else frame
     content = render(shown, form, units=units, style=_style(terminal, records))
     if path is None:
-        typer.echo(content, nl=False)
+        _to_stdout(content)
     else:
         write(path, content)
         note(f"wrote {path}")
@@ -70,6 +72,14 @@ def emit(
         note("no rows")
     elif shown.height < frame.height:
         note(f"{shown.height:,} of {frame.height:,} rows shown; --limit 0 shows all")
+
+
+def _to_stdout(content: bytes) -> None:
+    sys.stdout.flush()
+    left = memoryview(content)
+    while left:  # unbuffered (PYTHONUNBUFFERED), a write may stop short
+        left = left[sys.stdout.buffer.write(left[:_CHUNK_BYTES]) :]
+    sys.stdout.buffer.flush()
 
 
 def _style(terminal: bool, records: bool) -> Style:

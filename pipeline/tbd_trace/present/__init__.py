@@ -16,7 +16,7 @@ from tbd_trace.errors import TbdTraceError, UsageError
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Format", "Style", "format_of", "render", "write"]
+__all__ = ["Format", "Style", "format_of", "printable", "render", "write"]
 
 
 class Format(StrEnum):
@@ -51,6 +51,18 @@ class Style:
     width: int | None = None
     colour: bool = False
     records: bool = False
+
+
+def printable(text: str) -> str:
+    """Return a text with what would move a terminal's cursor or ring its bell made visible.
+
+    Names and messages in a trace are other programs' text.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )
 
 
 def format_of(path: Path) -> Format:

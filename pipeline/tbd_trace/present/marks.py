@@ -15,6 +15,7 @@ from tbd_trace.present.values import is_identifier, shorten
 
 # Okabe and Ito's palette: told apart with every kind of colour vision. Black is kept for text.
 _PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#999999")
+_HATCHES = ("", "///", "...")  # where there are more series than colours
 _SLANT: dict[str, Any] = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
 LABEL_WIDTH = 48
 """Characters that a name on a plot is shortened to."""
@@ -66,13 +67,16 @@ def words(column: str) -> str:
 
 
 def draw(axes: Axes, kind: str, series: Sequence[Series], along: Axis, values: Axis) -> None:
-    """Draw series of one kind: line, scatter, bar, stacked_bar, barh or histogram."""
+    """Draw series of one kind: line, scatter, histogram, or bars.
+
+    The kinds of bars are bar, stacked_bar, barh and stacked_barh.
+    """
     match kind:
         case "histogram":
             _histogram(axes, series)
             along, values = values, Axis("count")
-        case "barh":
-            _lying_bars(axes, series)
+        case "barh" | "stacked_barh":
+            _lying_bars(axes, series, stacked=kind == "stacked_barh")
             along, values = values, Axis("")
         case "bar" | "stacked_bar":
             _standing_bars(axes, series, along, stacked=kind == "stacked_bar")
@@ -81,7 +85,7 @@ def draw(axes: Axes, kind: str, series: Sequence[Series], along: Axis, values: A
     axes.set_xlabel(along.label)
     axes.set_ylabel(values.label)
     axes.label_outer()
-    axes.grid(axis="x" if kind == "barh" else "y")
+    axes.grid(axis="x" if kind.endswith("barh") else "y")
     if along.whole:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if len(series) > 1:
@@ -90,6 +94,10 @@ def draw(axes: Axes, kind: str, series: Sequence[Series], along: Axis, values: A
 
 def _colours(series: Sequence[Series]) -> list[str]:
     return [_PALETTE[number % len(_PALETTE)] for number in range(len(series))]
+
+
+def _hatch(number: int) -> str:
+    return _HATCHES[number // len(_PALETTE) % len(_HATCHES)]
 
 
 def _points(axes: Axes, series: Sequence[Series], *, joined: bool) -> None:
@@ -127,11 +135,12 @@ def _standing_bars(axes: Axes, series: Sequence[Series], along: Axis, *, stacked
             width,
             bottom=[base[place] for place in one.places] if stacked else 0.0,
             color=colour,
+            hatch=_hatch(number),
             label=one.label,
         )
-        for place, value in zip(one.places, one.values, strict=True):
-            base[place] += 0.0 if not stacked or math.isnan(value) else value
-    _from_zero(axes, [*base.values(), *(value for one in series for value in one.values)])
+        _heap(base, one)
+    tops = [value for one in series for value in one.values]
+    _from_zero(axes, [*base.values(), *tops] if stacked else tops)
 
 
 def _positions(axes: Axes, series: Sequence[Series], along: Axis) -> dict[Any, float]:
@@ -147,18 +156,34 @@ def _positions(axes: Axes, series: Sequence[Series], along: Axis) -> dict[Any, f
     return {place: float(number) for number, place in enumerate(places)}
 
 
-def _lying_bars(axes: Axes, series: Sequence[Series]) -> None:
+def _lying_bars(axes: Axes, series: Sequence[Series], *, stacked: bool) -> None:
     places = list(dict.fromkeys(place for one in series for place in one.places))
     at = {place: number for number, place in enumerate(places)}
-    width = _BAR_WIDTH / len(series)
+    width = _BAR_WIDTH if stacked else _BAR_WIDTH / len(series)
+    base = dict.fromkeys(places, 0.0)
     for number, (colour, one) in enumerate(zip(_colours(series), series, strict=True)):
-        shift = (number - (len(series) - 1) / 2) * width
-        where = [at[place] + shift for place in one.places]
-        bars = axes.barh(where, one.values, width, color=colour, label=one.label)
-        axes.bar_label(bars, labels=[_figure(v) for v in one.values], padding=3, fontsize=8)
+        shift = 0.0 if stacked else (number - (len(series) - 1) / 2) * width
+        bars = axes.barh(
+            [at[place] + shift for place in one.places],
+            one.values,
+            width,
+            left=[base[place] for place in one.places] if stacked else 0.0,
+            color=colour,
+            hatch=_hatch(number),
+            label=one.label,
+        )
+        if not stacked:
+            axes.bar_label(bars, labels=[_figure(v) for v in one.values], padding=3, fontsize=8)
+        _heap(base, one)
     axes.set_yticks(range(len(places)), [shorten(place, LABEL_WIDTH) for place in places])
-    axes.invert_yaxis()
+    axes.set_ylim(len(places) - 0.5, -0.5)  # the first row on top
     axes.margins(x=0.1)
+
+
+def _heap(base: dict[Any, float], one: Series) -> None:
+    """Add a series to what the next one is stacked on."""
+    for place, value in zip(one.places, one.values, strict=True):
+        base[place] += 0.0 if math.isnan(value) else value
 
 
 def _figure(value: float) -> str:

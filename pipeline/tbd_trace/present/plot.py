@@ -62,7 +62,8 @@ def render(
     """Return the drawing of a frame.
 
     Several traces are drawn one below the other on the same scales, unless the plot itself tells
-    them apart (``trace_id`` as its x or series).
+    them apart (``trace_id`` as its x or series). Lying bars of several series are stacked, those of
+    several columns stand beside each other.
 
     Args:
         frame: the rows, in the order in which they are drawn.
@@ -91,7 +92,8 @@ def render(
             height_ratios=heights,
         )
         for axes, (name, panel) in zip(grid[:, 0], panels, strict=True):
-            draw(axes, plot.kind, _series(panel, plot, values, along), along, values)
+            kind = "stacked_barh" if plot.kind == "barh" and plot.series else plot.kind
+            draw(axes, kind, _series(panel, plot, values, along), along, values)
             axes.set_title(name)
         return _saved(figure, form)
 
@@ -150,7 +152,7 @@ def _axis(columns: list[str], drawn: pl.DataFrame, units: Mapping[str, str | Non
 
 def _along(plot: Plot, drawn: pl.DataFrame, units: Mapping[str, str | None]) -> Axis:
     places = drawn[plot.x]
-    if not is_quantity(places):
+    if not is_quantity(places) or places.null_count():
         return Axis(words(plot.x), is_quantity=False)
     axis = _axis([plot.x], drawn, units)
     return Axis(axis.label, axis.divisor, whole=places.dtype.is_integer() and axis.divisor == 1)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
 
 import polars as pl
 from rich import box
@@ -13,20 +14,23 @@ from rich.table import Table
 from rich.text import Text
 
 from tbd_trace.present import Style
-from tbd_trace.present.values import Column, columns, shorten, widest, with_unit
+from tbd_trace.present.values import NULL, Column, columns, shorten, widest, with_unit
 
 _GAP = 2
-_TERMINAL_GAP = 3
-_HEADER_WIDTH = 14
-_TEXT_WIDTH = 24
+_FEW_ROWS = 2
+_HEADER_WIDTH = 7
 # Columns whose long names are cut in the middle on a terminal; other text is wrapped, never cut.
 _LONG_NAMES = ("name", "kernel", "layer", "path")
+_LEAST_NAME_WIDTH = 16
+_LEAST_TEXT_WIDTH = 12
 
 
 def render(frame: pl.DataFrame, units: Mapping[str, str | None], style: Style) -> str:
     """Return the frame as a table that ends with a newline.
 
-    A single row is shown as one line per field, and so are rows too wide for the terminal.
+    A single row is shown as one line per field. Many rows too wide for a terminal are shown without
+    the columns in which they agree, which go above them; a few, or if that does not help, are shown
+    as one line per field, side by side as far as there is room.
 
     Args:
         frame: the rows.
@@ -38,76 +42,120 @@ def render(frame: pl.DataFrame, units: Mapping[str, str | None], style: Style) -
         return _records(shown, frame, units, style)
     if style.width is None or frame.is_empty():
         return _plain(shown)
-    widths = _fit(shown, style.width)
-    if widths is None:
+    if _total(_natural_width(column) for column in shown) <= style.width:
+        return _on_terminal(shown, [_natural_width(column) for column in shown], style)
+    varying = [column for column in shown if len(set(column.cells)) > 1]
+    widths = _fit(varying, style.width)
+    if widths is None or frame.height <= _FEW_ROWS:
         return _records(shown, frame, units, style)
-    return _on_terminal(shown, widths, style)
+    common = [column for column in shown if len(set(column.cells)) == 1]
+    return _above(common, frame, units, style.width) + _on_terminal(varying, widths, style)
 
 
-def _plain(shown: list[Column]) -> str:
-    lines: list[list[str]] = []
-    for column in shown:
-        width = widest([column.name, *column.cells])
-        lines.append([_pad(cell, width, column.numeric) for cell in [column.name, *column.cells]])
-    rows = zip(*lines, strict=True)
-    return "".join((" " * _GAP).join(row).rstrip() + "\n" for row in rows)
+def _plain(shown: Sequence[Column]) -> str:
+    return _side_by_side([_padded([c.name, *c.cells], right=c.numeric) for c in shown])
 
 
-def _pad(cell: str, width: int, right: bool) -> str:
-    space = " " * (width - cell_len(cell))
-    return space + cell if right else cell + space
+def _padded(cells: Sequence[str], *, right: bool = False) -> list[str]:
+    """Return the cells filled up to the width of the widest."""
+    widths = [cell_len(cell) for cell in cells]
+    most = max(widths)
+    spaces = [" " * (most - width) for width in widths]
+    if right:
+        return [space + cell for space, cell in zip(spaces, cells, strict=True)]
+    return [cell + space for space, cell in zip(spaces, cells, strict=True)]
 
 
-def _fields(
-    shown: list[Column],
-    row: int,
-    values: Mapping[str, object],
-    units: Mapping[str, str | None],
-    style: Style,
-) -> str:
-    name_width = widest([column.name for column in shown])
-    room = None if style.width is None else max(20, style.width - name_width - _GAP)
-    lines = []
-    for column in shown:
-        cell = with_unit(column.cells[row], values[column.name], units.get(column.name))
-        if room is not None and column.name.endswith(_LONG_NAMES):
-            cell = shorten(cell, room)
-        lines.append(f"{_pad(column.name, name_width, right=False)}  {cell}".rstrip() + "\n")
-    return "".join(lines)
+def _side_by_side(blocks: Sequence[Sequence[str]]) -> str:
+    """Return padded blocks of equally many lines beside each other."""
+    lines = zip(*blocks, strict=True)
+    return "".join((" " * _GAP).join(line).rstrip() + "\n" for line in lines)
 
 
 def _records(
-    shown: list[Column], frame: pl.DataFrame, units: Mapping[str, str | None], style: Style
+    shown: Sequence[Column], frame: pl.DataFrame, units: Mapping[str, str | None], style: Style
 ) -> str:
-    rows = enumerate(frame.iter_rows(named=True))
-    return "\n".join(_fields(shown, number, row, units, style) for number, row in rows)
+    """Return one line per field, rows side by side as far as there is room, else in blocks."""
+    names = [column.name for column in shown]
+    filled = [_with_units(column, frame[column.name], units.get(column.name)) for column in shown]
+    room = None if style.width is None else max(20, style.width - widest(names) - _GAP)
+    beside = 1
+    if room is not None:
+        whole = [cell for c in filled if not c.name.endswith(_LONG_NAMES) for cell in c.cells]
+        width = max(widest(whole), _LEAST_TEXT_WIDTH)
+        beside = max(1, min(frame.height, (room + _GAP) // (width + _GAP)))
+        filled = [_shortened(column, (room + _GAP) // beside - _GAP) for column in filled]
+    blocks = []
+    for start in range(0, frame.height, beside):
+        taken = range(start, min(start + beside, frame.height))
+        rows = [[column.cells[row] for column in filled] for row in taken]
+        blocks.append(_side_by_side([_padded(block) for block in [names, *rows]]))
+    return "\n".join(blocks)
 
 
-def _fit(shown: list[Column], width: int) -> dict[str, int] | None:
+def _with_units(column: Column, values: pl.Series, unit: str | None) -> Column:
+    pairs = zip(column.cells, values.to_list(), strict=True)
+    return Column(
+        column.name, [with_unit(cell, value, unit) for cell, value in pairs], numeric=False
+    )
+
+
+def _shortened(column: Column, width: int) -> Column:
+    if not column.name.endswith(_LONG_NAMES):
+        return column
+    return Column(column.name, [shorten(cell, width) for cell in column.cells], numeric=False)
+
+
+def _above(
+    common: Sequence[Column], frame: pl.DataFrame, units: Mapping[str, str | None], width: int
+) -> str:
+    """Return the values in which all rows agree, as lines of text."""
+    values = frame.row(0, named=True)
+    said = [
+        f"{column.name}: {with_unit(column.cells[0], values[column.name], units.get(column.name))}"
+        for column in common
+        if column.cells[0] != NULL
+    ]
+    unknown = [column.name for column in common if column.cells[0] == NULL]
+    if unknown:
+        said.append(f"{NULL} in every row: {', '.join(unknown)}")
+    return "".join(f"{line}\n" for line in [*textwrap.wrap("; ".join(said), width), ""] if said)
+
+
+def _fit(shown: Sequence[Column], width: int) -> list[int] | None:
     """Return the widths in which the columns fit, None where numbers would be cut."""
-    widths = {column.name: _natural_width(column) for column in shown}
-    room = width - _TERMINAL_GAP * (len(shown) - 1)
-    room -= sum(widths[column.name] for column in shown if column.numeric)
-    texts = [column.name for column in shown if not column.numeric]
-    texts.sort(key=lambda name: widths[name])
-    for place, name in enumerate(texts):
-        # Narrow columns take what they need, wide ones share what is left.
-        share = min(widths[name], room // (len(texts) - place))
-        if share < min(widths[name], _TEXT_WIDTH):
-            return None
-        widths[name] = share
-        room -= share
-    return widths if room >= 0 else None
+    natural = [_natural_width(column) for column in shown]
+    widths = [min(n, _least_width(c)) for c, n in zip(shown, natural, strict=True)]
+    spare = width - _total(widths)
+    if spare < 0:
+        return None
+    lacking = [number for number in range(len(shown)) if natural[number] > widths[number]]
+    lacking.sort(key=lambda number: natural[number] - widths[number])
+    for place, number in enumerate(lacking):
+        # Those that lack little get all of it, the others share what is left.
+        more = min(natural[number] - widths[number], spare // (len(lacking) - place))
+        widths[number] += more
+        spare -= more
+    return widths
+
+
+def _total(widths: Iterable[int]) -> int:
+    """Return the width of a table with columns of these widths."""
+    taken = list(widths)
+    return sum(taken) + _GAP * (len(taken) - 1)
+
+
+def _least_width(column: Column) -> int:
+    """Return the width below which a column is no use: numbers are never cut."""
+    if column.numeric:
+        return _natural_width(column)
+    if column.name.endswith(_LONG_NAMES):
+        return _LEAST_NAME_WIDTH
+    return max(_LEAST_TEXT_WIDTH, widest(_header(column).split("\n")))
 
 
 def _natural_width(column: Column) -> int:
     return max(widest(_header(column).split("\n")), widest(column.cells))
-
-
-def _cell(text: str, column: Column, width: int) -> Text:
-    if column.name.endswith(_LONG_NAMES):
-        text = shorten(text, width)
-    return Text(text)  # not markup: a kernel name may hold [ and ]
 
 
 def _header(column: Column) -> str:
@@ -121,19 +169,19 @@ def _header(column: Column) -> str:
     return "\n".join(lines)
 
 
-def _on_terminal(shown: list[Column], widths: Mapping[str, int], style: Style) -> str:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column in shown:
+def _on_terminal(shown: Sequence[Column], widths: Sequence[int], style: Style) -> str:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), pad_edge=False)
+    headers = [_header(column) for column in shown]
+    lines = max(header.count("\n") for header in headers)
+    for column, header, width in zip(shown, headers, widths, strict=True):
         table.add_column(
-            Text(_header(column)),
+            Text("\n" * (lines - header.count("\n")) + header),
             justify="right" if column.numeric else "left",
-            vertical="bottom",
-            width=widths[column.name],
+            width=width,
             overflow="fold",
         )
     for row in zip(*(column.cells for column in shown), strict=True):
-        cells = zip(row, shown, strict=True)
-        table.add_row(*(_cell(text, column, widths[column.name]) for text, column in cells))
+        table.add_row(*map(_cell, row, shown, widths))
     out = io.StringIO()
     console = Console(
         file=out,
@@ -144,3 +192,9 @@ def _on_terminal(shown: list[Column], widths: Mapping[str, int], style: Style) -
     )
     console.print(table)
     return "".join(line.rstrip() + "\n" for line in out.getvalue().splitlines())
+
+
+def _cell(text: str, column: Column, width: int) -> Text:
+    if column.name.endswith(_LONG_NAMES):
+        text = shorten(text, width)
+    return Text(text)  # not markup: a kernel name may hold [ and ]

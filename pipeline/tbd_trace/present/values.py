@@ -13,6 +13,8 @@ from typing import Any
 import polars as pl
 from rich.cells import cell_len
 
+from tbd_trace.present import printable
+
 NULL = "\N{EN DASH}"
 """What a table shows for NULL."""
 
@@ -95,14 +97,10 @@ def text(value: Any) -> str:
     if isinstance(value, pl.Series):
         value = value.to_list()
     if isinstance(value, list) and all(isinstance(item, str | int | float) for item in value):
-        return ", ".join(text(item) for item in value)
+        return ", ".join(text(item) for item in value) or "none"
     if isinstance(value, list | dict):
         return json.dumps(plain(value), ensure_ascii=False)
-    # A name in a trace is another program's text: it must not move the cursor or ring the bell.
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode()
-        for char in str(value)
-    )
+    return printable(str(value))
 
 
 def plain(value: Any) -> Any:
@@ -138,7 +136,7 @@ def with_unit(cell: str, value: Any, unit: str | None) -> str:
     if unit is None or not isinstance(value, int | float | Decimal):
         return cell
     divisor, scaled = scale(abs(float(value)), unit)
-    reading = "" if scaled == unit else f"  ({float(value) / divisor:.{_SIGNIFICANT}g} {scaled})"
+    reading = "" if scaled == unit else f" ({float(value) / divisor:.{_SIGNIFICANT}g} {scaled})"
     return f"{cell} {unit}{reading}"
 
 

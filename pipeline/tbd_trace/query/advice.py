@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 _NSYS = "`nsys profile -t cuda,nvtx,cudnn,cublas`"
+_COUNTERS = (
+    "needs to know the kernels' FLOP or the use of their pipes: collect hardware counters with "
+    "`ncu --csv --page raw` (before compute capability 7.5 `nvprof --metrics`), "
+    "or a capture directory whose layers.json tells the FLOP of the layers"
+)
 _ADVICE = {
     "kernel": f"needs single kernels; collect a timeline with {_NSYS}",
     "kernel_metric": (
@@ -26,6 +31,9 @@ _ADVICE = {
         "needs iterations: no NVTX range or mark matches iteration_pattern and the kernels show no "
         "period; mark each iteration with NVTX, or use --set iteration_pattern=REGEX"
     ),
+    "kernel_work": _COUNTERS,
+    "utilization": _COUNTERS,
+    "device_timeline": f"needs GPU operations; collect a timeline with {_NSYS}",
     "layer": (
         "needs layers: no NVTX range names one; annotate the layers with NVTX "
         "(PyTorch: torch.autograd.profiler.emit_nvtx)"

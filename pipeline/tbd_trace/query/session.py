@@ -7,9 +7,12 @@ relations that the query builds on are computed once, in order.
 
 from __future__ import annotations
 
+import os
 import re
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -33,6 +36,19 @@ _READING = {
     duckdb.StatementType.SET,
 }
 _EXPLAIN_ANALYZE = re.compile(r"^\s*EXPLAIN\s+(ANALYZE|\([^)]*ANALYZE[^)]*\))", re.IGNORECASE)
+
+
+# The traces that a question is about, and what they lack: a metric run of a capture that has a
+# timeline, too, only lends its counters to it.
+_ASKED = """
+    SELECT t.name, t.tool, t.kind,
+        list_filter(t.lacks, lambda x: NOT coalesce(list_contains(flatten(list(l.holds)), x), false))
+    FROM trace t LEFT JOIN trace l ON l.capture_id = t.capture_id AND l.kind = 'metrics'
+    WHERE t.kind <> 'metrics' OR NOT EXISTS (
+        SELECT 1 FROM trace m WHERE m.capture_id = t.capture_id AND m.kind = 'timeline')
+    GROUP BY t.trace_id, t.name, t.tool, t.kind, t.lacks
+    ORDER BY t.name, t.trace_id
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +79,9 @@ def connect(
 
     Derived relations are made by :func:`prepare`, or when :func:`execute_reading` meets them.
     """
-    connection = duckdb.connect()
+    # By default DuckDB would spill into the working directory.
+    spill = Path(tempfile.gettempdir()) / f"tbd-trace-{os.getpid()}"
+    connection = duckdb.connect(config={"temp_directory": str(spill)})
     for table in canonical_tables():
         relation = database.relation(table, _ids(database, trace_ids))
         connection.execute(f"CREATE TEMP VIEW {table} AS {relation}")
@@ -233,7 +251,7 @@ def _check_needs(
         CannotAnswerError: every trace lacks one.
     """
     needed = {name for name in query.needs if name in canonical_tables() and name != "trace"}
-    rows = connection.execute("SELECT name, tool, kind, lacks FROM trace ORDER BY name").fetchall()
+    rows = connection.execute(_ASKED).fetchall()
     if not rows:
         raise CannotAnswerError(f"{query.name}: no trace to ask; ingest one first")
     notes = []
@@ -247,12 +265,19 @@ def _check_needs(
 
 
 def _check_derived(connection: duckdb.DuckDBPyConnection, query: Query) -> None:
+    """Make sure that the derived relations that the query needs have rows.
+
+    Raises:
+        CannotAnswerError: one has none in any of the traces.
+    """
     derived = {relation.name for relation in derive_relations()}
     for need in query.needs:
         if need not in derived:
             continue
         if not connection.execute(f"SELECT 1 FROM {need} LIMIT 1").fetchall():
-            raise CannotAnswerError(f"{query.name} {how_to_collect(need, '', '')}")
+            rows = connection.execute("SELECT DISTINCT tool, kind FROM trace").fetchall()
+            tool, kind = rows[0] if len(rows) == 1 else ("", "")
+            raise CannotAnswerError(f"{query.name} {how_to_collect(need, tool, kind)}")
 
 
 def _fetch(connection: duckdb.DuckDBPyConnection, query: Query) -> pl.DataFrame:

@@ -14,7 +14,7 @@ from tbd_trace.sources.csv_text import Fields, Table
 from tbd_trace.sources.csv_values import blank_as_null, number
 from tbd_trace.sources.demangle import demangle, is_mangled, short_name
 
-_CELLS_PER_BATCH = 500_000
+_CELLS_PER_BATCH = 200_000
 _ROWS_PER_BATCH = 50_000
 _TYPES: dict[str, tuple[type[pl.DataType], pa.DataType]] = {
     "VARCHAR": (pl.String, pa.string()),

@@ -168,6 +168,7 @@ class Lines:
     def __init__(self, file: Iterable[str]) -> None:
         self._file = iter(file)
         self._next = next(self._file, None)
+        self.taken = 0  # number of lines taken
         self.unfinished = False  # the line taken last is the file's last and has no line break
 
     def peek(self) -> str | None:
@@ -177,6 +178,7 @@ class Lines:
     def take(self) -> str | None:
         """Return the next line without its line break and go on, None at the end."""
         line, self._next = self._next, next(self._file, None) if self._next is not None else None
+        self.taken += line is not None
         self.unfinished = self._next is None and line is not None and not line.endswith("\n")
         return None if line is None else line.rstrip("\n")
 
@@ -195,16 +197,14 @@ def _rows(
 ) -> Iterator[Fields]:
     noise, width = 0, len(header)
     while (line := lines.peek()) is not None:
-        fields = _row(line, table)
+        before, fields = lines.taken, _row(line, table)
+        if fields is None and _ends(line, layout):
+            return
+        lines.take()
         if fields is None:
-            if _ends(line, layout):
-                return
-            lines.take()
             fields = _row_over_lines(line, lines, layout, table)
-        else:
-            lines.take()
         if fields is None:
-            noise += bool(line.strip())
+            noise += lines.taken - before if line.strip() else 0
             damage.torn |= lines.unfinished and "," in line
             continue
         damage.unfinished |= lines.unfinished and not line.endswith('"')

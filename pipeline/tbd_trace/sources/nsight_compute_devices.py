@@ -7,7 +7,7 @@ import polars as pl
 from tbd_trace.sources.csv_frames import cell, integer
 from tbd_trace.sources.csv_values import number
 from tbd_trace.sources.nsight_compute_rows import ATTRIBUTE, device_id, raw_metric
-from tbd_trace.sources.nsight_compute_tables import SUMMARY, Part
+from tbd_trace.sources.nsight_compute_tables import Part
 
 _DEVICE = {
     "sm_count": "multiprocessor_count",
@@ -26,8 +26,6 @@ _DEVICE = {
 
 def devices(part: Part) -> pl.DataFrame:
     """Return the devices that the rows name, with what the file tells of them."""
-    if part.kind == SUMMARY:
-        return pl.DataFrame()
     major, minor = (
         cell(part.frame, f"{ATTRIBUTE}compute_capability_{of}") for of in ("major", "minor")
     )

@@ -59,7 +59,7 @@ class NsysReader:
             "calling_thread": self._tables.calling_threads,
             "sampled_thread": self._tables.sampled_threads,
             "nvtx_domain_creation": self._tables.domain_creations,
-            "trace_end": self._tables.trace_end,
+            "recording_end": self._tables.recording_end,
         }
 
     def describe(self) -> TraceDescription:
@@ -143,7 +143,8 @@ class NsysSqliteSource:
             with SqliteFile(path) as file:
                 tables = file.tables
         except InputError:  # truncated: its first pages still tell what it was, for a clear error
-            return b"StringIds" in head and b"TARGET_INFO_" in head
+            text = head.decode("latin-1")
+            return "StringIds" in text and _CHARACTERISTIC.search(text) is not None
         return "StringIds" in tables and any(map(_CHARACTERISTIC.fullmatch, tables))
 
     def open(self, path: Path) -> NsysReader:

@@ -97,6 +97,7 @@ FACTS: Mapping[str, Columns] = {
     "META_DATA_EXPORT": _columns("", texts="name value"),
     "META_DATA_CAPTURE": _columns("", texts="name value"),
     "TARGET_INFO_SESSION_START_TIME": _columns("utcEpochNs"),
+    "ANALYSIS_DETAILS": _columns("duration"),
     "DIAGNOSTIC_EVENT": _columns("severity globalPid", texts="text"),
 }
 """Tables about the recording itself: queried, and only for the rows that are wanted."""

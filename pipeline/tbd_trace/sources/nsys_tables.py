@@ -144,10 +144,11 @@ class NsysTables:
             self.rows(f"SELECT {wanted} FROM {{NVTX_EVENTS}} WHERE eventType = 75"), columns
         )
 
-    def trace_end(self) -> pa.Table:
-        """Return the latest time of any operation, call or range, as one row end_ns.
+    def recording_end(self) -> pa.Table:
+        """Return where NVTX ranges that were left open end, as one row.
 
-        It closes the NVTX ranges that were left open; where there are none it is not looked for.
+        Columns: latest_ns, the latest time of any operation, call or range (looked for only where
+        a range has no end); session_ns, the end of the profiling session.
         """
         latest = (
             f'SELECT max(max(start), coalesce(max("end"), max(start))) AS t FROM {{{table}}}'
@@ -157,8 +158,10 @@ class NsysTables:
             'SELECT 1 FROM {NVTX_EVENTS} WHERE "end" IS NULL '
             "AND eventType IN (59, 60, 70, 71) LIMIT 1"
         )
-        end = f"SELECT max(t) FROM ({' UNION ALL '.join(latest)})" if is_open else "SELECT NULL"
-        return _table(self.rows(end), {"end_ns": pa.int64()})
+        end = f"(SELECT max(t) FROM ({' UNION ALL '.join(latest)}))" if is_open else "NULL"
+        session = "(SELECT max(duration) FROM {ANALYSIS_DETAILS})"
+        columns = {"latest_ns": pa.int64(), "session_ns": pa.int64()}
+        return _table(self.rows(f"SELECT {end}, {session}"), columns)
 
     def close(self) -> None:
         """Close the file."""

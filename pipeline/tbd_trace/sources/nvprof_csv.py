@@ -82,6 +82,9 @@ class _Survey:
             self.devices.update(devices(text))
         if part.process_id is not None:
             self.processes.add(part.process_id)
+        for column in {"Start", "Time"} & part.units.keys():
+            step = NVPROF_UNITS[part.units[column]].factor * rows.PRINTED_STEP
+            self.step_ns = max(self.step_ns, step)
         if part.kind == TRACE:
             self._add_trace(part)
         elif part.kind == SUMMARY:
@@ -94,8 +97,6 @@ class _Survey:
         self.content.update(part.frame["activity"].to_list())
         end = rows.scaled(part, "Start") + rows.scaled(part, "Duration").fill_null(0)
         self.end_ns = max(self.end_ns, part.frame.select(end.max()).item() or 0)
-        step = NVPROF_UNITS[part.units["Start"]].factor * rows.PRINTED_STEP
-        self.step_ns = max(self.step_ns, step)
         self.rounded_sizes |= part.units.get("Size", "")[:1] in ("G", "T")
 
     @property
@@ -113,7 +114,7 @@ class _Survey:
             (not (content["kernel"] or content["aggregate"] or content["metric"]), _NO_KERNELS),
             (
                 step > 1,
-                f"times are printed in steps of {step:.0f} ns: shorter gaps are not real",
+                f"times are printed in steps of {step:.0f} ns: they are no more exact than that",
             ),
             (self.rounded_sizes, "sizes of copies and fills are printed in steps of a kilobyte"),
             (

@@ -36,6 +36,7 @@ _KEPT = (
     "files",
     "throughput",
     "synthetic",
+    "notice",
 )
 _METADATA = {"capture.json", "layers.json"}
 

@@ -23,7 +23,7 @@ FROM (
     SELECT
         coalesce(g.timestamp, g.rawTimestamp) AS timestamp_ns,
         g.typeId AS type_id,
-        coalesce(named.metric, 'metric ' || g.metricId) AS metric,
+        coalesce(named.metric, 'metric ' || g.metricId, 'unknown') AS metric,
         g.value
     FROM GPU_METRICS AS g
     LEFT JOIN _metric_name AS named ON named.type_id = g.typeId AND named.metric_id = g.metricId

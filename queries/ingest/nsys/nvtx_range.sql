@@ -1,15 +1,16 @@
 -- NVTX ranges: event types 59 and 70 (push/pop), 60 and 71 (start/end); 70 and 71 come from NVTX
--- text files. A row without a type is a range if it has an end. The thread that ended a range is
--- recorded only where it is another one.
+-- text files. A row without a type is a range if it has an end. The profiler leaves a range that
+-- was open when the recording ended without an end, or ends it at the very end of the session. The
+-- thread that ended a range is recorded only where it is another one.
 SELECT
     r.row AS nvtx_range_id,
     r.start AS start_ns,
-    coalesce(r."end", greatest(r.start, (SELECT end_ns FROM trace_end))) AS end_ns,
-    r."end" IS NULL AS is_open,
+    coalesce(r."end", greatest(r.start, ended.latest_ns)) AS end_ns,
+    coalesce(r."end" = ended.session_ns, r."end" IS NULL) AS is_open,
     CASE WHEN r.eventType IN (60, 71) THEN 'start_end' ELSE 'push_pop' END AS kind,
     process_key(r.globalTid) AS process_id,
     r.globalTid AS thread_id,
-    CASE WHEN r."end" IS NOT NULL THEN coalesce(r.endGlobalTid, r.globalTid) END AS end_thread_id,
+    CASE WHEN NOT is_open THEN coalesce(r.endGlobalTid, r.globalTid) END AS end_thread_id,
     coalesce(r.domainId, 0) AS domain_id,
     domain.name AS domain,
     coalesce(r.text, registered.value) AS text,
@@ -23,6 +24,7 @@ SELECT
         r.uint32Value
     ) AS payload
 FROM NVTX_EVENTS AS r
+CROSS JOIN recording_end AS ended
 LEFT JOIN StringIds AS registered ON registered.id = r.textId
 LEFT JOIN
     _nvtx_domain AS domain

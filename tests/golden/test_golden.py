@@ -1,0 +1,76 @@
+"""Every metric query on the sample: what it returns is what was worked out without it."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sample_facts import CAPTURE
+from worked import CASES, GOLDEN, Case, text
+
+from tbd_trace.query import Catalogue, run
+from tbd_trace.store import Database
+
+TOLERANCE = 1e-9  # relative, for floats
+
+
+@pytest.fixture(scope="session")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Database:
+    database = Database(tmp_path_factory.mktemp("golden") / "sample.duckdb")
+    database.ingest([CAPTURE])
+    return database
+
+
+def committed(path: Path) -> list[list[str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.reader(file))
+
+
+def agrees(value: Any, expected: str) -> bool:
+    """Tell whether a value is what a CSV field says: floats nearly, everything else exactly."""
+    if isinstance(value, float) and expected:
+        return value == pytest.approx(float(expected), rel=TOLERANCE, abs=0)
+    return text(value) == expected
+
+
+def differences(columns: list[str], rows: list[list[Any]], expected: list[list[str]]) -> list[str]:
+    return [
+        f"row {i} {column}: {text(value)} instead of {right}"
+        for i, (found, wanted) in enumerate(zip(rows, expected, strict=True), 1)
+        for column, value, right in zip(columns, found, wanted, strict=True)
+        if not agrees(value, right)
+    ]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_worked_rows_are_the_committed_ones(case: Case) -> None:
+    header, *expected = committed(case.path)
+    rows = case.rows()
+    assert all(list(row) == header for row in rows)
+    assert len(rows) == len(expected)
+    assert not differences(header, [list(row.values()) for row in rows], expected)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_query_returns_the_committed_rows(case: Case, sample: Database) -> None:
+    header, *expected = committed(case.path)
+    query = Catalogue().get(case.query)
+    frame = run(sample, query, parameters=case.parameters).frame
+    assert header == list(query.columns) == frame.columns
+    assert len(frame) == len(expected)
+    rows = [list(row.values()) for row in frame.to_dicts()]
+    assert not differences(header, rows, expected)
+
+
+def test_every_query_and_every_way_to_group_has_an_answer() -> None:
+    asked = {(case.query, case.parameters.get("by")) for case in CASES}
+    for query in Catalogue().metrics():
+        assert (query.name, None) in asked
+        for by in query.params["by"].choices or [] if "by" in query.params else []:
+            assert by == query.params["by"].default or (query.name, by) in asked
+
+
+def test_no_committed_answer_is_left_over() -> None:
+    assert {path.stem for path in GOLDEN.glob("*.csv")} == {case.name for case in CASES}

@@ -1,0 +1,155 @@
+"""Every golden answer, worked out from the sample's files without tbd-trace.
+
+    python tests/golden/worked.py
+
+writes the CSV files beside this one anew. Their rows are never taken from a query: `test_golden.py`
+compares both the worked rows and the query's rows with the committed files.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sample_facts import Row, Value
+from worked_kernels import (
+    kernel_summary,
+    memory_operations,
+    nvtx_kernels,
+    nvtx_projection,
+    trace_info,
+)
+from worked_layers import dominant_layer, layer_time
+from worked_occupancy import occupancy
+from worked_time import (
+    compute_util,
+    idle_causes,
+    iteration_summary,
+    iteration_timing,
+    stable_iterations,
+    step_breakdown,
+    throughput,
+)
+from worked_utilization import low_util_kernels, utilization
+from worked_window import all_iterations, stable, whole_trace
+
+GOLDEN = Path(__file__).resolve().parent
+
+
+@dataclass(frozen=True)
+class Case:
+    """A query with some parameters, and how its answer is worked out.
+
+    Attributes:
+        name: the query, and after a dot the variant: the stem of the CSV file.
+        rows: works the answer out.
+        parameters: what the query is asked with, the defaults apart.
+    """
+
+    name: str
+    rows: Callable[[], list[Row]]
+    parameters: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def query(self) -> str:
+        return self.name.split(".")[0]
+
+    @property
+    def path(self) -> Path:
+        return GOLDEN / f"{self.name}.csv"
+
+
+CASES = [
+    Case("compute_util", lambda: compute_util({None: stable()})),
+    Case("compute_util.iteration", lambda: compute_util(stable_iterations()), {"by": "iteration"}),
+    Case(
+        "compute_util.all_iterations",
+        lambda: compute_util({None: all_iterations()}),
+        {"window": "iterations"},
+    ),
+    Case(
+        "compute_util.whole_trace",
+        lambda: compute_util({None: whole_trace()}),
+        {"window": "trace"},
+    ),
+    Case("dominant_layer", dominant_layer),
+    Case("dominant_layer.type", lambda: dominant_layer("type"), {"by": "type"}),
+    Case(
+        "dominant_layer.kernel_class",
+        lambda: dominant_layer(attribution="kernel class"),
+        {"attribution": "kernel class"},
+    ),
+    Case("fp16_util", lambda: utilization("fp16")),
+    Case("fp32_util", lambda: utilization("fp32")),
+    *(
+        Case(f"fp32_util.{by}", lambda by=by: utilization("fp32", by), {"by": by})  # type: ignore[misc]
+        for by in ("iteration", "layer", "kernel")
+    ),
+    Case("idle_causes", idle_causes),
+    Case("iteration_summary", iteration_summary),
+    Case("iteration_timing", iteration_timing),
+    Case("kernel_summary", kernel_summary),
+    Case(
+        "kernel_summary.configuration",
+        lambda: kernel_summary("configuration"),
+        {"by": "configuration"},
+    ),
+    Case("layer_time", layer_time),
+    Case("low_util_kernels", low_util_kernels),
+    Case(
+        "low_util_kernels.tensor",
+        lambda: low_util_kernels("tensor", 2),
+        {"precision": "tensor", "count": "2"},
+    ),
+    Case("memory_operations", memory_operations),
+    Case(
+        "memory_operations.memory_kind",
+        lambda: memory_operations("memory_kind"),
+        {"by": "memory_kind"},
+    ),
+    Case("nvtx_kernels", nvtx_kernels),
+    Case("nvtx_kernels.range", lambda: nvtx_kernels("range"), {"by": "range"}),
+    Case("nvtx_projection", nvtx_projection),
+    Case("occupancy", occupancy),
+    Case("occupancy.trace", lambda: occupancy("trace"), {"by": "trace"}),
+    Case("step_breakdown", lambda: step_breakdown({None: stable()})),
+    Case(
+        "step_breakdown.iteration",
+        lambda: step_breakdown(stable_iterations()),
+        {"by": "iteration"},
+    ),
+    Case("tensor_util", lambda: utilization("tensor")),
+    Case("tensor_util.layer", lambda: utilization("tensor", "layer"), {"by": "layer"}),
+    Case("throughput", throughput),
+    Case("throughput.batch_size", lambda: throughput(64), {"batch_size": "64"}),
+    Case("trace_info", trace_info),
+]
+
+
+def text(value: Value) -> str:
+    """Return a value as a CSV field: NULL is empty, floats keep every digit."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return str(value).lower()
+        case list():
+            return json.dumps(value)
+        case _:
+            return str(value)
+
+
+def write(case: Case) -> None:
+    rows = case.rows()
+    with case.path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(rows[0])
+        writer.writerows([text(value) for value in row.values()] for row in rows)
+
+
+if __name__ == "__main__":
+    for golden in CASES:
+        write(golden)

@@ -1,0 +1,235 @@
+"""Iterations, throughput, and what the GPU did at each moment of the window."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import groupby, pairwise
+
+from sample_facts import DEVICE, GPU, PID, Operation, Row, capture, row, timeline
+from worked_window import (
+    Span,
+    Window,
+    first_stable,
+    gpu_span,
+    launched_in,
+    length,
+    parts,
+    periods,
+    stable,
+    union,
+    why_dropped,
+)
+
+MARKED = {"method": "nvtx range", "confidence": 1.0}
+CALLS = {
+    "cudaStreamSynchronize": "synchronization",
+    "cudaMemcpy": "synchronization",  # returns when the copy is done
+    "cudaMalloc": "memory allocation",
+    "cudaFree": "memory allocation",
+    "cudaLaunchKernel": "launch",
+    "cudaMemcpyAsync": "launch",
+    "cudaMemsetAsync": "launch",
+    "cuModuleLoadData": "other CUDA call",
+}
+
+
+def iteration_timing() -> list[Row]:
+    rows = []
+    for i, marked in enumerate(timeline().iterations):
+        kernels = [op for op in launched_in(i) if op.kind == "kernel"]
+        rows.append(
+            row(
+                pid=PID,
+                iteration=i,
+                label=marked.text,
+                start_ns=marked.start,
+                host_ns=marked.end - marked.start,
+                gpu_ns=length([gpu_span(i)]),
+                period_ns=periods()[i] if i < len(periods()) else None,
+                kernels=len(kernels),
+                kernel_ns=sum(op.duration for op in kernels),
+                in_window=i >= first_stable(),
+                dropped=why_dropped(i),
+                **MARKED,
+            )
+        )
+    return rows
+
+
+def iteration_summary() -> list[Row]:
+    first = first_stable()
+    times = {
+        "period_ns": periods()[first:],
+        "host_ns": [r.end - r.start for r in timeline().iterations[first:]],
+        "gpu_ns": [length([gpu_span(i)]) for i in range(first, len(timeline().iterations))],
+    }
+    dropped = "; ".join(
+        f"{why}: {', '.join(str(i) for i in iterations)}"
+        for why, iterations in groupby(range(first), why_dropped)
+    )
+    return [
+        row(
+            pid=PID,
+            measure=measure,
+            n=len(values),
+            median_ns=statistics.median(values),
+            p5_ns=percentile(values, 5),
+            p95_ns=percentile(values, 95),
+            mean_ns=statistics.mean(values),
+            cv_pct=100 * statistics.stdev(values) / statistics.mean(values),
+            measured_over="stable iterations",
+            dropped=dropped,
+            **MARKED,
+        )
+        for measure, values in times.items()
+    ]
+
+
+def percentile(values: Sequence[int], percent: int) -> float:
+    """Interpolate between the two values around a rank that counts from the smallest, 0."""
+    ordered = sorted(values)
+    whole, hundredths = divmod((len(ordered) - 1) * percent, 100)
+    after = ordered[min(whole + 1, len(ordered) - 1)]
+    return ordered[whole] + (after - ordered[whole]) * hundredths / 100
+
+
+def throughput(batch_size: int | None = None) -> list[Row]:
+    counted = periods()[first_stable() :]
+    seconds = sum(counted) / 1e9
+    samples = batch_size or capture()["batch_size"]
+    free = capture()["throughput"]["samples_per_second"]
+    profiled = samples * len(counted) / seconds
+    return [
+        row(
+            pid=PID,
+            iterations=len(counted),
+            elapsed_ns=sum(counted),
+            iterations_per_s=len(counted) / seconds,
+            batch_size=samples,
+            samples_per_s=profiled,
+            unprofiled_samples_per_s=free,
+            profiler_slowdown_pct=100 * (free - profiled) / profiled,
+            measured_over="stable iterations",
+            **MARKED,
+        )
+    ]
+
+
+def compute_util(windows: dict[int | None, Window]) -> list[Row]:
+    rows = []
+    for iteration, window in windows.items():
+        busy, kernels = length(union(window)), length(union(window, "kernel"))
+        whole = stable().iterations if iteration is not None else window.iterations
+        rows.append(
+            row(
+                pid=PID,
+                device_id=DEVICE,
+                device=GPU,
+                iteration=iteration,
+                gpu_busy_pct=100 * busy / window.elapsed,
+                kernel_busy_pct=100 * kernels / window.elapsed,
+                gpu_busy_ns=busy,
+                kernel_busy_ns=kernels,
+                elapsed_ns=window.elapsed,
+                measured_over=window.measured_over,
+                iterations=len(whole) if whole else None,
+            )
+        )
+    return rows
+
+
+def step_breakdown(windows: dict[int | None, Window]) -> list[Row]:
+    """One GPU trains: no kernel communicates."""
+    rows = []
+    for iteration, window in windows.items():
+        compute = length(union(window, "kernel"))
+        busy = length(union(window))
+        part = {
+            "compute": compute,
+            "exposed_communication": 0,
+            "exposed_copy": busy - compute,
+            "idle": window.elapsed - busy,
+        }
+        rows.append(
+            row(
+                pid=PID,
+                device_id=DEVICE,
+                iteration=iteration,
+                elapsed_ns=window.elapsed,
+                **{f"{name}_ns": ns for name, ns in part.items()},
+                **{f"{name}_pct": 100 * ns / window.elapsed for name, ns in part.items()},
+                communication_ns=0,
+                overlap_pct=None,
+                evidence="kernel name",
+                measured_over=window.measured_over,
+            )
+        )
+    return rows
+
+
+def stable_iterations() -> dict[int | None, Window]:
+    return {**parts(stable())}
+
+
+def idle_causes() -> list[Row]:
+    window = stable()
+    stretches: dict[str, list[int]] = defaultdict(list)
+    gaps: dict[str, set[Span]] = defaultdict(set)
+    for gap in idle_gaps(window):
+        for cause, ns in walk(gap):
+            stretches[cause].append(ns)
+            gaps[cause].add(gap)
+    idle = sum(sum(found) for found in stretches.values())
+    return [
+        row(
+            pid=PID,
+            device_id=DEVICE,
+            cause=cause,
+            idle_ns=sum(found),
+            share_pct=100 * sum(found) / idle,
+            elapsed_pct=100 * sum(found) / window.elapsed,
+            gaps=len(gaps[cause]),
+            longest_ns=max(found),
+            evidence="estimated",
+            measured_over=window.measured_over,
+        )
+        for cause, found in sorted(stretches.items(), key=lambda item: (-sum(item[1]), item[0]))
+    ]
+
+
+def idle_gaps(window: Window) -> list[Span]:
+    busy = [(window.start, window.start), *union(window), (window.end, window.end)]
+    return [(before[1], after[0]) for before, after in pairwise(busy) if before[1] < after[0]]
+
+
+def walk(gap: Span) -> list[tuple[str, int]]:
+    """Follow the thread that launched the work after a gap through it: causes and lengths, ns."""
+    following = next((op for op in timeline().operations if op.start >= gap[1]), None)
+    launcher = following or timeline().operations[-1]
+    moments = {*gap, launcher.launch.end} | {
+        moment
+        for span in [*timeline().calls, *timeline().ranges]
+        for moment in (span.start, span.end)
+    }
+    steps = pairwise(sorted(moment for moment in moments if gap[0] <= moment <= gap[1]))
+    told = [(cause_at(a, launcher, launched=following is not None), b - a) for a, b in steps]
+    return [
+        (cause, sum(ns for _, ns in same))
+        for cause, same in groupby(told, key=lambda step: step[0])
+    ]
+
+
+def cause_at(moment: int, launcher: Operation, *, launched: bool) -> str:
+    """Say what the launching thread did from a moment on."""
+    tid = launcher.launch.tid
+    if launched and moment >= launcher.launch.end:
+        return "launch latency"
+    for call in timeline().calls:
+        if call.tid == tid and call.start <= moment < call.end:
+            return CALLS[call.name.split("_")[0]]
+    for r in timeline().ranges:
+        if r.tid == tid and r.text == "phase:data" and r.start <= moment < r.end:
+            return "data wait"
+    return "host work"

@@ -1,0 +1,198 @@
+"""launch, launch_range and op_scope's join to them: containment by brute force."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_trace import MadeDatabase, MadeTrace, relation
+
+HOLDERS = [("t", 1, 1), ("t", 1, 2), ("t", 2, 1), ("u", 1, 1), ("t", None, 1)]
+holder = st.sampled_from(HOLDERS)
+
+
+def key(of: tuple[str, int | None, int]) -> dict[str, Any]:
+    return dict(zip(("trace_id", "process_id", "thread_id"), of, strict=True))
+
+
+def launches(database: MadeDatabase) -> dict[int, dict[str, Any]]:
+    return {row["api_call_id"]: row for row in database.relation("launch")}
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    threads=st.dictionaries(
+        holder, st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=8), min_size=1
+    ),
+    ranges=st.lists(
+        st.tuples(
+            holder,
+            st.integers(0, 30),
+            st.integers(0, 30),
+            st.sampled_from(["push_pop", "start_end"]),
+            st.sampled_from([None, 1, 2]),  # thread that ended it
+        ),
+        max_size=12,
+    ),
+)
+def test_containment_by_brute_force(threads: dict[Any, list[tuple[int, int]]], ranges: Any) -> None:
+    """Calls of a thread follow each other, touching or not; ranges nest, cross or coincide."""
+    made = MadeTrace()
+    calls = []
+    for of, gaps in threads.items():
+        now = 0
+        for correlation, (gap, length) in enumerate(gaps):
+            start, now = now + gap, now + gap + length
+            where = key(of)
+            # the same correlation ids in every thread's process and trace, but not within one
+            number = 100 * where["thread_id"] + correlation
+            call = made.add_call(start, now, correlation_id=number, **where)
+            del where["thread_id"]
+            made.add_kernel(1000 + start, 1001 + now, correlation_id=number, **where)
+            calls.append((of, start, now, call))
+    spans = []
+    for of, start, end, kind, ended_by in ranges:
+        start, end = min(start, end), max(start, end)
+        row = key(of) | {"kind": kind, "end_thread_id": ended_by}
+        spans.append((of, start, end, ended_by, made.add_range(start, end, **row)))
+    with made.connect() as database:
+        # an operation without a process may have been launched by any (tested below)
+        counted = Counter(row["api_call_id"] for row in database.relation("launch"))
+        found = Counter(
+            (r["trace_id"], r["api_call_id"], r["nvtx_range_id"])
+            for r in database.relation("launch_range")
+        )
+    assert set(counted.values()) <= {1}
+    assert set(counted) == {call for *_, call in calls}
+    expected = Counter(
+        (of[0], call, span)
+        for of, start, end, call in calls
+        for owner, begin, finish, ended_by, span in spans
+        if of == owner and ended_by in (None, of[2]) and begin <= start and end <= finish
+    )
+    assert found == expected
+
+
+def test_a_range_of_a_thread_that_launches_nothing_holds_nothing() -> None:
+    made = MadeTrace()
+    made.launch(10, 20, 30, thread_id=1)
+    made.add_range(0, 100, thread_id=2)
+    assert relation(made, "launch_range") == []
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "held"),
+    [(10, 15, True), (9, 16, True), (11, 16, False), (9, 14, False), (15, 20, False)],
+)
+def test_both_ends_are_closed(start: int, end: int, held: bool) -> None:
+    made = MadeTrace()
+    made.launch(10, 50, 60, took=5)
+    made.add_range(start, end)
+    assert bool(relation(made, "launch_range")) is held
+
+
+def test_correlation_ids_repeat_across_processes_and_traces() -> None:
+    made = MadeTrace()
+    for trace in ("t", "u"):
+        for process in (1, 2):
+            made.launch(
+                10, 20, 30, f"{trace}{process}", trace_id=trace, process_id=process,
+                thread_id=10 * process, correlation_id=7,
+            )  # fmt: skip
+            made.add_range(
+                0,
+                99,
+                f"{trace}{process}",
+                trace_id=trace,
+                process_id=process,
+                thread_id=10 * process,
+            )
+    rows = relation(made, "op_scope")
+    assert len(rows) == 4
+    assert all(r["range_path"] == r["name"] == f"{r['trace_id']}{r['process_id']}" for r in rows)
+    assert all(r["thread_id"] == 10 * r["process_id"] for r in rows)
+
+
+def test_operations_without_launch_record_stay() -> None:
+    made = MadeTrace()
+    made.add_kernel(0, 10, correlation_id=99)
+    made.add_kernel(10, 20)  # no correlation id at all
+    made.launch(5, 30, 40)
+    rows = relation(made, "op_scope")
+    assert sorted((r["start_ns"], r["api_call_id"] is None) for r in rows) == [
+        (0, True),
+        (10, True),
+        (30, False),
+    ]
+
+
+def test_calls_without_operations_are_no_launches() -> None:
+    made = MadeTrace()
+    made.add_call(0, 5, "cudaMalloc")
+    made.add_call(5, 9, "cudaDeviceSynchronize", correlation_id=99)
+    made.launch(10, 20, 30)
+    with made.connect() as database:
+        assert [row["name"] for row in database.relation("launch")] == ["cudaLaunchKernel"]
+
+
+def test_graph_nodes_share_the_correlation_id_of_their_graph_s_launch() -> None:
+    made = MadeTrace()
+    call = made.add_call(10, 12, "cudaGraphLaunch", correlation_id=5)
+    for node in range(4):
+        made.add_kernel(20 + node, 21 + node, correlation_id=5, graph_node_id=node, graph_id=1)
+    made.add_memcpy(30, 31, correlation_id=5, graph_node_id=9)
+    span = made.add_range(0, 15, "replay")
+    with made.connect() as database:
+        assert len(launches(database)) == 1
+        rows = database.relation("op_scope")
+    assert len(rows) == 5
+    assert {(r["api_call_id"], r["nvtx_range_id"]) for r in rows} == {(call, span)}
+
+
+def test_the_runtime_call_is_the_launch_not_the_driver_call_inside() -> None:
+    made = MadeTrace()
+    inner = made.add_call(11, 14, "cuLaunchKernel", correlation_id=5)
+    outer = made.add_call(10, 15, "cudaLaunchKernel", correlation_id=5)
+    made.add_kernel(20, 30, correlation_id=5)
+    with made.connect() as database:
+        assert set(launches(database)) == {outer} != {inner}
+
+
+def test_cudnn_and_cublas_calls_launch_nothing_themselves() -> None:
+    made = MadeTrace()
+    made.add_call(0, 90, "cudnnConvolutionForward", api="cudnn", correlation_id=5)
+    call = made.add_call(10, 15, correlation_id=5)
+    made.add_kernel(20, 30, correlation_id=5)
+    with made.connect() as database:
+        assert set(launches(database)) == {call}
+
+
+def test_an_operation_without_process_joins_by_correlation_id_alone() -> None:
+    """nvprof's tables of one process name none."""
+    made = MadeTrace()
+    call = made.add_call(10, 12, correlation_id=5, process_id=77, thread_id=3)
+    made.add_kernel(20, 30, correlation_id=5, process_id=None)
+    span = made.add_range(0, 50, process_id=77, thread_id=3)
+    [row] = relation(made, "op_scope")
+    assert (row["api_call_id"], row["nvtx_range_id"], row["thread_id"]) == (call, span, 3)
+
+
+def test_neither_operation_nor_call_has_a_process() -> None:
+    made = MadeTrace()
+    span = made.add_range(0, 50, process_id=None)
+    made.launch(10, 20, 30, process_id=None)
+    [row] = relation(made, "op_scope")
+    assert row["nvtx_range_id"] == span
+
+
+def test_an_operation_without_process_is_never_counted_twice() -> None:
+    """Two processes used its correlation id: which of them launched it, nobody knows."""
+    made = MadeTrace()
+    for process in (1, 2):
+        made.add_call(10, 12, correlation_id=5, process_id=process, thread_id=process)
+    made.add_kernel(20, 30, correlation_id=5, process_id=None)
+    [row] = relation(made, "op_scope")
+    assert row["api_call_id"] is None

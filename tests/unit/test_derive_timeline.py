@@ -1,0 +1,292 @@
+"""analysis_window, device_timeline, compute_util, step_breakdown: a sweep over every nanosecond."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_trace import MadeDatabase, MadeTrace, Row, metric, relation
+
+Device = tuple[str, int | None, int | None]  # trace, process, device
+KINDS = ["compute", "communication", "copy", "fill", "graph"]
+PRIORITY = ["compute", "communication", "copy"]
+
+
+def add(made: MadeTrace, kind: str, start: int, end: int, **row: Any) -> None:
+    """Add an operation of a kind."""
+    if kind == "compute":
+        made.add_kernel(start, end, "volta_sgemm_128x64_nn", **row)
+    elif kind == "communication":
+        made.add_kernel(start, end, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", **row)
+    elif kind == "copy":
+        made.add_memcpy(start, end, **row)
+    elif kind == "fill":
+        made.add_memset(start, end, **row)
+    else:
+        made.add_graph(start, end, **row)
+
+
+def activity(kind: str) -> str:
+    """Return what an operation of a kind counts as."""
+    return {"fill": "copy", "graph": "compute"}.get(kind, kind)
+
+
+def swept(operations: list[tuple[str, int, int]], start: int, end: int) -> list[set[str]]:
+    """Return what runs in each nanosecond from start to end."""
+    running: list[set[str]] = [set() for _ in range(start, end)]
+    for kind, begin, finish in operations:
+        for at in range(max(begin, start), min(finish, end)):
+            running[at - start].add(activity(kind))
+    return running
+
+
+def shown(moment: set[str]) -> str:
+    return next((kind for kind in PRIORITY if kind in moment), "idle")
+
+
+def cells(rows: list[Row]) -> dict[Device, list[tuple[str, bool, bool, bool]]]:
+    """Return the timeline nanosecond by nanosecond; its stretches must follow each other."""
+    found: dict[Device, list[Any]] = defaultdict(list)
+    ends: dict[Device, int] = {}
+    for row in sorted(rows, key=lambda r: int(r["start_ns"])):
+        device = (row["trace_id"], row["process_id"], row["device_id"])
+        assert row["duration_ns"] == row["end_ns"] - row["start_ns"] > 0
+        assert ends.get(device, row["start_ns"]) == row["start_ns"]
+        ends[device] = row["end_ns"]
+        cell = (row["activity"], row["kernel_active"], row["communication_active"], row["copy_active"])
+        found[device] += [cell] * row["duration_ns"]
+    return found
+
+
+device = st.tuples(
+    st.sampled_from(["t", "u"]), st.sampled_from([1, 2, None]), st.sampled_from([0, 1, None])
+)
+operation = st.tuples(st.sampled_from(KINDS), st.integers(0, 30), st.integers(0, 9))
+
+
+def made_operations(
+    devices: dict[Device, list[tuple[str, int, int]]],
+) -> tuple[MadeTrace, dict[Device, list[tuple[str, int, int]]]]:
+    made = MadeTrace()
+    spans: dict[Device, list[tuple[str, int, int]]] = {}
+    for (trace, process, number), operations in devices.items():
+        spans[trace, process, number] = []
+        for stream, (kind, start, length) in enumerate(operations):
+            row = {"trace_id": trace, "process_id": process, "device_id": number}
+            add(made, kind, start, start + length, stream_id=stream % 3, **row)
+            spans[trace, process, number].append((kind, start, start + length))
+    return made, spans
+
+
+@settings(max_examples=15, deadline=None)
+@given(devices=st.dictionaries(device, st.lists(operation, min_size=1, max_size=9), min_size=1))
+def test_the_union_of_operations_is_a_sweep(
+    devices: dict[Device, list[tuple[str, int, int]]],
+) -> None:
+    """Streams overlap; processes, devices and traces do not see each other."""
+    made, spans = made_operations(devices)
+    with made.connect() as database:
+        database.set(window="trace")  # kernels in random order may show a period
+        check_timeline(database, spans)
+        check_metrics(database, spans)
+
+
+def check_timeline(database: MadeDatabase, spans: dict[Device, Any]) -> None:
+    found = cells(database.relation("device_timeline"))
+    for (trace, process, number), operations in spans.items():
+        key = (trace, -1 if process is None else process, -1 if number is None else number)
+        start, end = min(s for _, s, _ in operations), max(e for _, _, e in operations)
+        assert found.pop(key, []) == [
+            (
+                shown(moment),
+                bool(moment & {"compute", "communication"}),
+                "communication" in moment,
+                "copy" in moment,
+            )
+            for moment in swept(operations, start, end)
+        ]
+    assert not found
+
+
+def check_metrics(database: MadeDatabase, spans: dict[Device, Any]) -> None:
+    """compute_util and step_breakdown have one row per device that was used for any time."""
+    expected_util, expected_steps = Counter(), Counter()
+    for (trace, _, number), operations in spans.items():
+        start, end = min(s for _, s, _ in operations), max(e for _, _, e in operations)
+        moments = swept(operations, start, end)
+        if not moments:
+            continue
+        parts = Counter(shown(moment) for moment in moments)
+        kernels = parts["compute"] + parts["communication"]
+        busy = kernels + parts["copy"]
+        n = len(moments)
+        expected_util[trace, number, busy, kernels, n, 100 * busy / n, 100 * kernels / n] += 1
+        talk = sum("communication" in moment for moment in moments)
+        hidden = 100 * (talk - parts["communication"]) / talk if talk else None
+        split = tuple(parts[kind] for kind in (*PRIORITY, "idle"))
+        expected_steps[(trace, number, n, *split, talk, hidden)] += 1
+    util = ["trace_id", "device_id", "gpu_busy_ns", "kernel_busy_ns", "elapsed_ns"]
+    util += ["gpu_busy_pct", "kernel_busy_pct"]
+    steps = ["trace_id", "device_id", "elapsed_ns", "compute_ns", "exposed_communication_ns"]
+    steps += ["exposed_copy_ns", "idle_ns", "communication_ns", "overlap_pct"]
+    for name, columns, expected in (
+        ("compute_util", util, expected_util),
+        ("step_breakdown", steps, expected_steps),
+    ):
+        rows = database.metric(name)
+        assert Counter(tuple(row[column] for column in columns) for row in rows) == expected
+
+
+def test_two_streams_are_a_union_not_a_sum() -> None:
+    made = MadeTrace()
+    made.add_kernel(0, 100, stream_id=7)
+    made.add_kernel(0, 100, stream_id=8)
+    made.add_kernel(150, 200, stream_id=7)
+    [row] = metric(made, "compute_util")
+    assert (row["gpu_busy_ns"], row["elapsed_ns"], row["gpu_busy_pct"]) == (150, 200, 75.0)
+
+
+def test_communication_hidden_by_compute() -> None:
+    made = MadeTrace()
+    add(made, "compute", 0, 60)
+    add(made, "communication", 40, 100, stream_id=8)
+    add(made, "copy", 90, 120, stream_id=9)
+    add(made, "compute", 130, 140)
+    [row] = metric(made, "step_breakdown")
+    assert {name: value for name, value in row.items() if name.endswith(("_ns", "_pct"))} == {
+        "elapsed_ns": 140,
+        "compute_ns": 70,
+        "exposed_communication_ns": 40,
+        "exposed_copy_ns": 20,
+        "idle_ns": 10,
+        "compute_pct": 50.0,
+        "exposed_communication_pct": pytest.approx(100 * 40 / 140),
+        "exposed_copy_pct": pytest.approx(100 * 20 / 140),
+        "idle_pct": pytest.approx(100 * 10 / 140),
+        "communication_ns": 60,
+        "overlap_pct": pytest.approx(100 * 20 / 60),
+    }
+
+
+def test_without_communication_there_is_no_overlap() -> None:
+    made = MadeTrace()
+    add(made, "compute", 0, 60)
+    [row] = metric(made, "step_breakdown")
+    assert (row["communication_ns"], row["overlap_pct"]) == (0, None)
+
+
+# the window
+
+
+def train(
+    made: MadeTrace, busy: list[tuple[int, int]], *, period: int = 100, device_id: int = 0
+) -> None:
+    """Add iterations of 90 ns on the host; in each, one kernel runs (delay, length) after it began."""
+    for number, (delay, length) in enumerate(busy):
+        at = number * period
+        if device_id == 0:
+            made.add_range(at, at + 90, f"step {number}")
+        made.launch(at + 1, at + delay, at + delay + length, device_id=device_id)
+
+
+@pytest.mark.parametrize(
+    ("window", "expected"),
+    [
+        ("stable", ("stable iterations", 1, 4, 4, 110, 500)),
+        ("iterations", ("all iterations", 0, 4, 5, 10, 500)),
+        ("trace", ("whole trace", None, None, None, 5, 430)),
+    ],
+)
+def test_what_the_window_spans(window: str, expected: tuple[Any, ...]) -> None:
+    """From the first operation of its first iteration to where the next iteration would begin."""
+    made = MadeTrace()
+    made.add_kernel(5, 8, "before any iteration")
+    train(made, [(10, 20)] * 5)
+    [row] = relation(made, "analysis_window", window=window)
+    columns = ("measured_over", "first_iteration", "last_iteration", "iterations")
+    found = tuple(row[name] for name in (*columns, "start_ns", "end_ns"))
+    # the last iteration has no next one: it lasts 90 ns from its first operation
+    assert found == (expected if expected[-1] == 430 else (*expected[:-1], 410 + 90))
+    assert row["elapsed_ns"] == row["end_ns"] - row["start_ns"]
+
+
+def test_the_last_iteration_s_work_is_all_in_the_window() -> None:
+    made = MadeTrace()
+    train(made, [(10, 20)] * 4 + [(10, 200)])
+    [row] = relation(made, "analysis_window", window="iterations")
+    assert row["end_ns"] == 400 + 10 + 200
+
+
+def test_work_outside_iterations_does_not_stretch_the_window() -> None:
+    made = MadeTrace()
+    train(made, [(10, 20)] * 4)
+    for number, start in ((4, 700), (5, 900)):  # not marked: no iteration, no window
+        made.launch(100 * number + 1, start, start + 5, "stray")
+    [row] = relation(made, "analysis_window", window="iterations")
+    assert (row["start_ns"], row["end_ns"]) == (10, 310 + 90)
+
+
+def test_iterations_by_gpu_time() -> None:
+    """Work runs behind its launch; an iteration lasts until the next one's first operation."""
+    made = MadeTrace()
+    train(made, [(110, 20), (150, 40), (120, 30), (110, 20), (110, 20)])
+    rows = metric(made, "step_breakdown", by="iteration", window="iterations")
+    starts = [110, 250, 320, 410, 510, 600]
+    assert [(r["iteration"], r["elapsed_ns"], r["compute_ns"]) for r in rows] == [
+        (0, 140, 20),
+        (1, 70, 40),
+        (2, 90, 30),
+        (3, 100, 20),
+        (4, 90, 20),
+    ]
+    assert [b - a for a, b in zip(starts, starts[1:], strict=False)] == [
+        r["elapsed_ns"] for r in rows
+    ]
+    whole = metric(made, "step_breakdown", window="iterations")
+    assert [r["elapsed_ns"] for r in whole] == [starts[-1] - starts[0]]
+    assert whole[0]["compute_ns"] == sum(r["compute_ns"] for r in rows)
+
+
+def test_devices_of_one_process_have_windows_of_their_own() -> None:
+    made = MadeTrace()
+    train(made, [(10, 20)] * 5)
+    train(made, [(40, 10)] * 5, device_id=1)
+    rows = relation(made, "analysis_window")
+    assert [(r["device_id"], r["start_ns"], r["end_ns"], r["iterations"]) for r in rows] == [
+        (0, 110, 500, 4),
+        (1, 140, 530, 4),
+    ]
+    util = metric(made, "compute_util")
+    assert [(r["device_id"], r["gpu_busy_ns"]) for r in util] == [(0, 80), (1, 40)]
+
+
+def test_operations_of_other_iterations_leave_the_window_s_metrics_alone() -> None:
+    made = MadeTrace()
+    train(made, [(10, 90), (10, 20), (10, 20), (10, 20), (10, 20)])
+    with made.connect() as database:
+        rows = database.relation("window_op")
+    assert [(r["iteration"], r["duration_ns"]) for r in rows] == [(n, 20) for n in (1, 2, 3, 4)]
+
+
+def test_a_device_without_length_of_time_has_no_row() -> None:
+    made = MadeTrace()
+    made.add_kernel(5, 5)
+    made.add_kernel(0, 9, device_id=1)
+    assert [row["device_id"] for row in metric(made, "compute_util")] == [1]
+
+
+@pytest.mark.parametrize("described_for", [None, 1])
+def test_the_device_s_name(described_for: int | None) -> None:
+    made = MadeTrace()
+    made.add_device(name="GPU A", process_id=described_for)
+    made.add("process", process_id=1, pid=4242)
+    made.add_kernel(0, 9)
+    made.add_kernel(0, 9, process_id=2)
+    rows = metric(made, "compute_util")
+    assert [(r["pid"], r["device"]) for r in rows] == [
+        (4242, "GPU A"),
+        (None, None if described_for else "GPU A"),
+    ]

@@ -250,7 +250,9 @@ def ingest(reader: NsysReader) -> tuple[dict[str, Rows], TraceDescription]:
                 connection.execute(
                     f"INSERT INTO {file.stem} BY NAME SELECT 't' AS trace_id, * FROM ({select})"
                 ).fetchall()
-            result = connection.execute(f"SELECT * EXCLUDE (trace_id) FROM {file.stem}")
+            result = connection.execute(
+                f"SELECT * EXCLUDE (trace_id) FROM {file.stem} ORDER BY ALL"
+            )
             names = [column[0] for column in result.description or []]
             found[file.stem] = [dict(zip(names, row, strict=True)) for row in result.fetchall()]
         return found, reader.describe()

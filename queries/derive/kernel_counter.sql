@@ -34,30 +34,32 @@ numbered AS (
         PARTITION BY k.trace_id, k.name, k.grid_x, k.grid_y, k.grid_z, k.block_x, k.block_y, k.block_z)
 ),
 timeline AS (SELECT * FROM numbered WHERE kind = 'timeline' AND capture_id IS NOT NULL),
+-- Where several runs counted the same of a kernel, one of them stands for all: counts do not add.
+lent AS (
+    SELECT n.* EXCLUDE (trace_id, kernel_id, kind), v.metric, v.unit, v.value, v.tool,
+        n.trace_id AS counter_trace_id
+    FROM numbered n
+    JOIN kernel_metric v ON v.trace_id = n.trace_id AND v.kernel_id = n.kernel_id
+    WHERE n.kind = 'metrics' AND n.capture_id IS NOT NULL
+      AND v.unit_instance IS NULL AND v.value IS NOT NULL
+    QUALIFY n.trace_id = min(n.trace_id) OVER (
+        PARTITION BY n.capture_id, n.name, n.grid_x, n.grid_y, n.grid_z, n.block_x, n.block_y,
+            n.block_z, v.tool, v.metric)
+),
+own AS (
+    SELECT DISTINCT trace_id, tool, metric FROM kernel_metric WHERE kernel_id IS NOT NULL
+)
+SELECT trace_id, kernel_id, metric, unit, value, tool, trace_id AS counter_trace_id
+FROM kernel_metric
+WHERE kernel_id IS NOT NULL AND unit_instance IS NULL AND value IS NOT NULL
+UNION ALL
 -- A metric run covers few iterations: its executions stand for those of the timeline in turn.
-matched AS (
-    SELECT l.trace_id, l.kernel_id, m.trace_id AS counter_trace_id, m.kernel_id AS counter_kernel_id
-    FROM timeline l
-    JOIN numbered m
-        ON  m.capture_id = l.capture_id AND m.kind = 'metrics' AND m.name = l.name
-        AND m.grid_x IS NOT DISTINCT FROM l.grid_x AND m.grid_y IS NOT DISTINCT FROM l.grid_y
-        AND m.grid_z IS NOT DISTINCT FROM l.grid_z AND m.block_x IS NOT DISTINCT FROM l.block_x
-        AND m.block_y IS NOT DISTINCT FROM l.block_y AND m.block_z IS NOT DISTINCT FROM l.block_z
-        AND m.ordinal = (l.ordinal - 1) % m.executions + 1
-)
-SELECT trace_id, kernel_id, metric, unit, value, tool, counter_trace_id
-FROM (
-    SELECT trace_id, kernel_id, metric, unit, value, tool, trace_id AS counter_trace_id
-    FROM kernel_metric
-    WHERE kernel_id IS NOT NULL AND unit_instance IS NULL AND value IS NOT NULL
-    UNION ALL
-    SELECT m.trace_id, m.kernel_id, v.metric, v.unit, v.value, v.tool, m.counter_trace_id
-    FROM matched m
-    JOIN kernel_metric v
-        ON v.trace_id = m.counter_trace_id AND v.kernel_id = m.counter_kernel_id
-    WHERE v.unit_instance IS NULL AND v.value IS NOT NULL
-)
--- Several runs may have measured it: a counter counts once, the kernel's own value first.
-QUALIFY row_number() OVER (
-    PARTITION BY trace_id, kernel_id, tool, metric
-    ORDER BY counter_trace_id <> trace_id, counter_trace_id, value) = 1
+SELECT l.trace_id, l.kernel_id, m.metric, m.unit, m.value, m.tool, m.counter_trace_id
+FROM timeline l
+JOIN lent m
+    ON  m.capture_id = l.capture_id AND m.name = l.name
+    AND m.grid_x IS NOT DISTINCT FROM l.grid_x AND m.grid_y IS NOT DISTINCT FROM l.grid_y
+    AND m.grid_z IS NOT DISTINCT FROM l.grid_z AND m.block_x IS NOT DISTINCT FROM l.block_x
+    AND m.block_y IS NOT DISTINCT FROM l.block_y AND m.block_z IS NOT DISTINCT FROM l.block_z
+    AND m.ordinal = (l.ordinal - 1) % m.executions + 1
+ANTI JOIN own o ON o.trace_id = l.trace_id AND o.tool = m.tool AND o.metric = m.metric

@@ -146,7 +146,7 @@ computed AS (
             WHEN evidence = 'counter' AND flop_covered_pct < 95
                 THEN 'counters cover only ' || round(flop_covered_pct, 1) || ' % of the kernel time'
             WHEN busy_ns IS NULL OR busy_ns = 0 THEN 'the durations of the kernels are unknown'
-            WHEN 100.0 * ideal_ns / busy_ns > 100 THEN 'above the physical peak ('
+            WHEN round(100.0 * ideal_ns / busy_ns, 6) > 100 THEN 'above the physical peak ('
                 || round(100.0 * ideal_ns / busy_ns, 1) || ' %): FLOP, peak or times are wrong'
         END AS why_not
     FROM joined

@@ -22,7 +22,7 @@ doc = "demangled name"
 [columns.utilization]
 doc = "utilization of the kernel in the unit of its measure"
 [columns.mean_utilization]
-doc = "the same over all measured kernels of the trace"
+doc = "the same over all measured kernels of the trace; kernels above the physical peak are left out"
 [columns.measure]
 doc = "FLOP (% of peak while it runs), pipe (% of SM-active cycles) or level (nvprof's 0 to 10): the best that was collected for the trace"
 [columns.share_pct]
@@ -69,14 +69,17 @@ weighted AS (
     WHERE m.measure IS NOT NULL
 ),
 by_kernel AS (
-    SELECT trace_id, kernel_name, measure, sum(numerator) / nullif(sum(denominator), 0) AS utilization,
+    SELECT trace_id, kernel_name, measure, sum(numerator) AS numerator,
+        sum(denominator) AS denominator, sum(numerator) / nullif(sum(denominator), 0) AS utilization,
         sum(duration_ns)::BIGINT AS total_ns, count(*) AS instances
     FROM weighted WHERE numerator IS NOT NULL
-    GROUP BY ALL
+    GROUP BY trace_id, kernel_name, measure
+    -- above the physical peak the FLOP, the peak or the times are wrong
+    HAVING measure <> 'FLOP' OR sum(numerator) <= 100 * sum(denominator)
 ),
 by_trace AS (
     SELECT trace_id, sum(numerator) / nullif(sum(denominator), 0) AS mean_utilization
-    FROM weighted WHERE numerator IS NOT NULL GROUP BY trace_id
+    FROM by_kernel GROUP BY trace_id
 ),
 ranked AS (
     SELECT k.*, t.mean_utilization,
@@ -85,7 +88,6 @@ ranked AS (
             PARTITION BY k.trace_id, k.utilization < t.mean_utilization
             ORDER BY k.total_ns DESC NULLS LAST, k.kernel_name) AS rank
     FROM by_kernel k JOIN by_trace t USING (trace_id)
-    WHERE k.measure <> 'FLOP' OR k.utilization <= 100
 )
 SELECT r.trace_id, r.side, r.rank, r.kernel_name, r.utilization, r.mean_utilization, r.measure,
     100.0 * r.total_ns / e.total_ns AS share_pct, r.total_ns, r.instances, 'counter' AS evidence

@@ -54,29 +54,37 @@ launched AS (
         AND (l.process_id = k.process_id OR (k.process_id IS NULL AND l.is_sole))
     WHERE k.trace_id NOT IN (SELECT trace_id FROM lending_trace)
 ),
-in_range AS (
-    SELECT l.*, r.nvtx_range_id, r.kind AS style,
-        CASE coalesce(getvariable('by'), 'path')
-            WHEN 'range' THEN coalesce(r.domain || ':', '') || coalesce(r.text, '')
-            ELSE coalesce(r.domain || ': ', '') || t.path
-        END AS range_path
+-- Paths are long: kernels are grouped by a number that stands for the path.
+node AS (
+    SELECT r.trace_id, r.nvtx_range_id, r.kind AS style,
+        CASE WHEN by_path THEN hash(r.domain, t.path_id) ELSE hash(r.domain, r.text) END AS path_id,
+        CASE WHEN by_path THEN coalesce(r.domain || ': ', '') || t.path
+             ELSE coalesce(r.domain || ':', '') || coalesce(r.text, '') END AS range_path
+    FROM nvtx_range r
+    JOIN nvtx_tree t USING (trace_id, nvtx_range_id),
+        (SELECT coalesce(getvariable('by'), 'path') = 'path' AS by_path)
+),
+summed AS (
+    SELECT l.trace_id, n.path_id, n.style, l.process_id, l.thread_id, l.kernel_name,
+        count(DISTINCT n.nvtx_range_id) AS range_instances,
+        count(DISTINCT l.kernel_id) AS instances, sum(l.duration_ns)::BIGINT AS total_ns,
+        avg(l.duration_ns) AS mean_ns, median(l.duration_ns)::DOUBLE AS median_ns,
+        min(l.duration_ns) AS min_ns, max(l.duration_ns) AS max_ns,
+        stddev_samp(l.duration_ns) AS stddev_ns
     FROM launched l
     LEFT JOIN launch_range lr
         ON lr.trace_id = l.trace_id AND lr.api_call_id = l.api_call_id
-    LEFT JOIN nvtx_range r
-        ON r.trace_id = lr.trace_id AND r.nvtx_range_id = lr.nvtx_range_id
-    LEFT JOIN nvtx_tree t
-        ON t.trace_id = lr.trace_id AND t.nvtx_range_id = lr.nvtx_range_id
-)
-SELECT i.trace_id, i.range_path, i.style, p.pid, th.tid,
-    count(DISTINCT i.nvtx_range_id) AS range_instances, i.kernel_name,
-    count(DISTINCT i.kernel_id) AS instances, sum(i.duration_ns)::BIGINT AS total_ns,
-    avg(i.duration_ns) AS mean_ns, median(i.duration_ns)::DOUBLE AS median_ns,
-    min(i.duration_ns) AS min_ns, max(i.duration_ns) AS max_ns,
-    stddev_samp(i.duration_ns) AS stddev_ns
-FROM in_range i
-LEFT JOIN process p ON p.trace_id = i.trace_id AND p.process_id = i.process_id
+    LEFT JOIN node n
+        ON n.trace_id = lr.trace_id AND n.nvtx_range_id = lr.nvtx_range_id
+    GROUP BY l.trace_id, n.path_id, n.style, l.process_id, l.thread_id, l.kernel_name
+),
+path AS (SELECT trace_id, path_id, min(range_path) AS range_path FROM node GROUP BY trace_id, path_id)
+SELECT s.trace_id, n.range_path, s.style, p.pid, th.tid, s.range_instances, s.kernel_name,
+    s.instances, s.total_ns, s.mean_ns, s.median_ns, s.min_ns, s.max_ns, s.stddev_ns
+FROM summed s
+LEFT JOIN path n ON n.trace_id = s.trace_id AND n.path_id = s.path_id
+LEFT JOIN process p ON p.trace_id = s.trace_id AND p.process_id = s.process_id
 LEFT JOIN (SELECT trace_id, process_id, thread_id, any_value(tid) AS tid FROM thread GROUP BY ALL) th
-    ON  th.trace_id = i.trace_id AND th.process_id = i.process_id AND th.thread_id = i.thread_id
-GROUP BY i.trace_id, i.range_path, i.style, p.pid, th.tid, i.kernel_name
-ORDER BY i.trace_id, i.range_path NULLS LAST, i.style, p.pid, th.tid, total_ns DESC, i.kernel_name
+    ON  th.trace_id = s.trace_id AND th.process_id = s.process_id AND th.thread_id = s.thread_id
+ORDER BY s.trace_id, n.range_path NULLS LAST, s.path_id, s.style, p.pid, s.process_id, th.tid,
+    s.thread_id, s.total_ns DESC NULLS LAST, s.kernel_name

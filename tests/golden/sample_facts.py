@@ -23,8 +23,7 @@ DOMAIN = "tbd_trace"
 PUSH_POP = 59  # NVTX event type
 ID_BITS = 24  # nsys packs process and thread number into one key
 
-Value: TypeAlias = str | int | float | bool | list[str] | None
-Row: TypeAlias = dict[str, Value]
+Row: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -69,10 +68,11 @@ class Operation:
     @property
     def shape(self) -> tuple[str, str]:
         """Grid and block of a kernel, x y z."""
-        return tuple(  # type: ignore[return-value]
+        grid, block = (
             " ".join(str(self.details[f"{what}{axis}"]) for axis in "XYZ")
             for what in ("grid", "block")
         )
+        return grid, block
 
     @cached_property
     def layer(self) -> str | None:
@@ -239,6 +239,6 @@ def trace_id(path: Path) -> str:
     return hashlib.sha256((sha256(path) + metadata).encode()).hexdigest()[:12]
 
 
-def row(**columns: Value) -> Row:
+def row(**columns: Any) -> Row:
     """Return a row about the timeline."""
     return {"trace_id": trace_id(Timeline.path), **columns}

@@ -13,8 +13,9 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from sample_facts import Row, Value
+from sample_facts import Row
 from worked_kernels import (
     kernel_summary,
     memory_operations,
@@ -29,12 +30,11 @@ from worked_time import (
     idle_causes,
     iteration_summary,
     iteration_timing,
-    stable_iterations,
     step_breakdown,
     throughput,
 )
 from worked_utilization import low_util_kernels, utilization
-from worked_window import all_iterations, stable, whole_trace
+from worked_window import all_iterations, parts, stable, whole_trace
 
 GOLDEN = Path(__file__).resolve().parent
 
@@ -64,7 +64,7 @@ class Case:
 
 CASES = [
     Case("compute_util", lambda: compute_util({None: stable()})),
-    Case("compute_util.iteration", lambda: compute_util(stable_iterations()), {"by": "iteration"}),
+    Case("compute_util.iteration", lambda: compute_util(parts(stable())), {"by": "iteration"}),
     Case(
         "compute_util.all_iterations",
         lambda: compute_util({None: all_iterations()}),
@@ -118,7 +118,7 @@ CASES = [
     Case("step_breakdown", lambda: step_breakdown({None: stable()})),
     Case(
         "step_breakdown.iteration",
-        lambda: step_breakdown(stable_iterations()),
+        lambda: step_breakdown(parts(stable())),
         {"by": "iteration"},
     ),
     Case("tensor_util", lambda: utilization("tensor")),
@@ -129,7 +129,7 @@ CASES = [
 ]
 
 
-def text(value: Value) -> str:
+def text(value: Any) -> str:
     """Return a value as a CSV field: NULL is empty, floats keep every digit."""
     match value:
         case None:

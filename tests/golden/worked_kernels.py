@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from sample_facts import (
@@ -13,12 +13,12 @@ from sample_facts import (
     DOMAIN,
     GPU,
     PID,
+    Call,
     Counters,
     Operation,
     Range,
     Row,
     Timeline,
-    Value,
     capture,
     counters,
     number,
@@ -50,7 +50,7 @@ TABLES: dict[str, str | None] = {
 METRIC_RUN = {"device", "kernel", "kernel_metric", "process"}  # what a kernel's row tells
 IDENTITY = 8  # columns before the metrics
 
-Group = Callable[[Operation], tuple[Value, ...]]
+Group = Callable[[Operation], tuple[str | None, ...]]
 
 
 def grouped(operations: Iterable[Operation], key: Group) -> dict[Any, list[Operation]]:
@@ -60,7 +60,7 @@ def grouped(operations: Iterable[Operation], key: Group) -> dict[Any, list[Opera
     return groups
 
 
-def spread(durations: list[int]) -> dict[str, Value]:
+def spread(durations: list[int]) -> Row:
     return {
         "instances": len(durations),
         "total_ns": sum(durations),
@@ -76,12 +76,16 @@ def by_time(rows: Iterable[Row], *then: str) -> list[Row]:
     """Sort by falling total time, then by columns whose NULLs come last."""
     return sorted(
         rows,
-        key=lambda r: (-r["total_ns"], *((r[c] is None, r[c] or "") for c in then)),  # type: ignore[operator]
+        key=lambda r: (-r["total_ns"], *((r[c] is None, r[c] or "") for c in then)),
     )
 
 
 def trace_info() -> list[Row]:
-    events = [*timeline().calls, *timeline().ranges, *timeline().operations]
+    events: Sequence[Call | Range | Operation] = [
+        *timeline().calls,
+        *timeline().ranges,
+        *timeline().operations,
+    ]
     held = sorted(
         {t for t, source in TABLES.items() if source and timeline().counts.get(source)}
         | {"layer_definition"}
@@ -149,14 +153,14 @@ def _described(
 
 
 def kernel_summary(by: str = "kernel") -> list[Row]:
-    def key(op: Operation) -> tuple[Value, ...]:
+    def key(op: Operation) -> tuple[str | None, ...]:
         return (op.name, *(op.shape if by == "configuration" else (None, None)))
 
     total = sum(op.duration for op in timeline().kernels)
     rows = []
     for (name, grid, block), same in grouped(timeline().kernels, key).items():
         times = spread([op.duration for op in same])
-        share = 100 * times["total_ns"] / total  # type: ignore[operator]
+        share = 100 * times["total_ns"] / total
         rows.append(row(kernel_name=name, grid=grid, block=block, **times, share_pct=share))
     return by_time(rows, "kernel_name", "grid", "block")
 
@@ -166,7 +170,7 @@ def memory_operations(by: str = "operation") -> list[Row]:
         number = op.details.get(column) if by == "memory_kind" else None
         return None if number is None else str(timeline().memory_kinds[number]).lower()
 
-    def key(op: Operation) -> tuple[Value, ...]:
+    def key(op: Operation) -> tuple[str | None, ...]:
         target = kind(op, "dstKind" if op.kind == "memcpy" else "memKind")
         return op.name, kind(op, "srcKind"), target
 
@@ -182,9 +186,9 @@ def memory_operations(by: str = "operation") -> list[Row]:
                 src_kind=source,
                 dst_kind=target,
                 **times,
-                share_pct=100 * times["total_ns"] / total,  # type: ignore[operator]
+                share_pct=100 * times["total_ns"] / total,
                 total_bytes=moved,
-                throughput_gb_s=moved / times["total_ns"],  # type: ignore[operator]
+                throughput_gb_s=moved / times["total_ns"],
             )
         )
     return by_time(rows, "operation", "src_kind", "dst_kind")
@@ -242,4 +246,4 @@ def nvtx_projection() -> list[Row]:
                 operations=len(inside),
             )
         )
-    return sorted(rows, key=lambda r: (r["gpu_start_ns"], -r["gpu_ns"], r["nvtx_range_id"]))  # type: ignore[operator]
+    return sorted(rows, key=lambda r: (r["gpu_start_ns"], -r["gpu_ns"], r["nvtx_range_id"]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from sample_facts import Operation, Row, Value, layers, row
+from sample_facts import Operation, Row, layers, row
 from worked_window import kernels_in, stable
 
 # What the kernels of the sample compute.
@@ -37,7 +37,7 @@ def layer_type(layer: str | None) -> str | None:
     return None if layer is None else layers()[layer]["type"]
 
 
-def last(value: Value) -> tuple[bool, str]:
+def last(value: str | None) -> tuple[bool, str]:
     """Return a key that sorts NULL after every text."""
     return value is None, str(value)
 
@@ -66,7 +66,7 @@ def layer_time() -> list[Row]:
                 measured_over=window.measured_over,
             )
         )
-    return sorted(rows, key=lambda r: (-r["gpu_ns"], last(r["layer"]), last(r["phase"])))  # type: ignore[operator]
+    return sorted(rows, key=lambda r: (-r["gpu_ns"], last(r["layer"]), last(r["phase"])))
 
 
 def dominant_layer(by: str = "layer", attribution: str = "nvtx") -> list[Row]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -17,7 +18,7 @@ SHARED_BYTES, SHARED_UNIT, SHARED_RESERVED = 164 * 1024, 128, 1024
 ACHIEVED = "sm__warps_active.avg.pct_of_peak_sustained_active"
 
 
-def weighted(pairs: list[tuple[float, float]]) -> float:
+def weighted(pairs: Sequence[tuple[float, float]]) -> float:
     """Return the mean of values with weights, given as (value, weight)."""
     return sum(value * weight for value, weight in pairs) / sum(weight for _, weight in pairs)
 
@@ -71,7 +72,7 @@ def occupancy(by: str = "kernel") -> list[Row]:
     for kernel in timeline().kernels:
         groups[kernel.name if by == "kernel" else None].append(kernel)
     rows = [_occupancy_row(name, kernels) for name, kernels in groups.items()]
-    return sorted(rows, key=lambda r: (-r["total_ns"], r["kernel_name"]))  # type: ignore[operator]
+    return sorted(rows, key=lambda r: (-r["total_ns"], r["kernel_name"]))
 
 
 def _occupancy_row(name: str | None, kernels: list[Operation]) -> Row:

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import groupby, pairwise
 
-from sample_facts import DEVICE, GPU, PID, Operation, Row, capture, row, timeline
+from sample_facts import DEVICE, GPU, PID, Call, Operation, Range, Row, capture, row, timeline
 from worked_window import (
     Span,
     Window,
@@ -15,14 +15,13 @@ from worked_window import (
     gpu_span,
     launched_in,
     length,
-    parts,
     periods,
     stable,
     union,
     why_dropped,
 )
 
-MARKED = {"method": "nvtx range", "confidence": 1.0}
+MARKED: Row = {"method": "nvtx range", "confidence": 1.0}
 CALLS = {
     "cudaStreamSynchronize": "synchronization",
     "cudaMemcpy": "synchronization",  # returns when the copy is done
@@ -169,10 +168,6 @@ def step_breakdown(windows: dict[int | None, Window]) -> list[Row]:
     return rows
 
 
-def stable_iterations() -> dict[int | None, Window]:
-    return {**parts(stable())}
-
-
 def idle_causes() -> list[Row]:
     window = stable()
     stretches: dict[str, list[int]] = defaultdict(list)
@@ -208,11 +203,8 @@ def walk(gap: Span) -> list[tuple[str, int]]:
     """Follow the thread that launched the work after a gap through it: causes and lengths, ns."""
     following = next((op for op in timeline().operations if op.start >= gap[1]), None)
     launcher = following or timeline().operations[-1]
-    moments = {*gap, launcher.launch.end} | {
-        moment
-        for span in [*timeline().calls, *timeline().ranges]
-        for moment in (span.start, span.end)
-    }
+    spans: list[Call | Range] = [*timeline().calls, *timeline().ranges]
+    moments = {*gap, launcher.launch.end}.union(*({span.start, span.end} for span in spans))
     steps = pairwise(sorted(moment for moment in moments if gap[0] <= moment <= gap[1]))
     told = [(cause_at(a, launcher, launched=following is not None), b - a) for a, b in steps]
     return [

@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from sample_facts import DEVICE, PID, Operation, Row, Value, capture, counters, layers, row
+from sample_facts import DEVICE, PID, Operation, Row, capture, counters, layers, row
 from worked_occupancy import SMS, weighted
 from worked_window import kernels_in, length, parts, stable, union
 
@@ -81,7 +81,7 @@ def utilization(precision: str, by: str = "trace") -> list[Row]:
     for key in dict.fromkeys(_key(kernel, by) for kernel in kernels):
         same = [kernel for kernel in kernels if _key(kernel, by) == key]
         total = sum(kernel.duration for kernel in same)
-        part = parts(window)[key] if by == "iteration" else window  # type: ignore[index]
+        part = parts(window)[same[0].iteration] if by == "iteration" else window
         busy = length(union(part, "kernel")) if by in ("trace", "iteration") else total
         for evidence, work in evidences.items():
             if not (known := [w for w in work if _key(w.kernel, by) == key]):
@@ -105,37 +105,39 @@ def utilization(precision: str, by: str = "trace") -> list[Row]:
     return sorted(rows, key=lambda r: _order(r, by))
 
 
-def _key(kernel: Operation, by: str) -> Value:
-    return {
+def _key(kernel: Operation, by: str) -> str | int | None:
+    keys: dict[str, str | int | None] = {
         "trace": None, "iteration": kernel.iteration, "layer": kernel.layer, "kernel": kernel.name
-    }[by]  # fmt: skip
+    }  # fmt: skip
+    return keys[by]
 
 
 def _order(r: Row, by: str) -> tuple[Any, ...]:
     """Layers and kernels come by falling time, work outside the layers last."""
     named = by in ("layer", "kernel") and (r["layer"] or r["kernel_name"])
-    time = -r["busy_ns"] if named else 0  # type: ignore[operator]
+    time = -r["busy_ns"] if named else 0
     return r["iteration"] or 0, time, r["layer"] or "", r["kernel_name"] or "", r["evidence"]
 
 
 def _of_peak(work: list[Work], peak: float, busy: int, elapsed: int) -> Row:
-    flop = None if work[0].flop is None else sum(w.flop for w in work)  # type: ignore[misc]
+    flop = _flop(work)
     return {
         "flop": flop,
         "peak_flops": peak,
         "busy_ns": busy,
         "elapsed_ns": elapsed,
-        "busy_pct": None if flop is None else 1e11 * flop / (peak * busy),
-        "elapsed_pct": None if flop is None else 1e11 * flop / (peak * elapsed),
+        "busy_pct": None if flop is None else 100 * flop / (peak * busy / 1e9),
+        "elapsed_pct": None if flop is None else 100 * flop / (peak * elapsed / 1e9),
     }
 
 
 def _of_pipe(work: list[Work]) -> Row:
-    """Weight by elapsed cycles; only counters know pipes, and nvprof's levels are not of them."""
-    known = work[0].active is not None
+    """Both percentages are weighted by elapsed cycles; levels are nvprof's."""
+    active = [(w.active, w.cycles) for w in work if w.active is not None]
+    elapsed = [(w.elapsed, w.cycles) for w in work if w.elapsed is not None]
     return {
-        "pipe_pct": weighted([(w.active, w.cycles) for w in work]) if known else None,  # type: ignore[misc]
-        "pipe_elapsed_pct": weighted([(w.elapsed, w.cycles) for w in work]) if known else None,  # type: ignore[misc]
+        "pipe_pct": weighted(active) if active else None,
+        "pipe_elapsed_pct": weighted(elapsed) if elapsed else None,
         "pipe_level": None,
     }
 
@@ -175,11 +177,16 @@ def low_util_kernels(precision: str = "fp32", count: int = 5) -> list[Row]:
     return rows
 
 
+def _flop(work: list[Work]) -> float | None:
+    known = [w.flop for w in work if w.flop is not None]
+    return sum(known) if known else None
+
+
 def _time(work: list[Work]) -> int:
     return sum(w.kernel.duration for w in work)
 
 
 def _use(work: list[Work], precision: str) -> float:
-    if work[0].flop is None:
-        return weighted([(w.active, w.cycles) for w in work])  # type: ignore[misc]
-    return 1e11 * sum(w.flop for w in work) / (PEAK[precision] * _time(work))  # type: ignore[misc]
+    if (flop := _flop(work)) is None:
+        return weighted([(w.active, w.cycles) for w in work if w.active is not None])
+    return 100 * flop / (PEAK[precision] * _time(work) / 1e9)

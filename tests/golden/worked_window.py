@@ -119,7 +119,7 @@ def whole_trace() -> Window:
     return Window(operations[0].start, max(op.end for op in operations), "whole trace")
 
 
-def parts(window: Window) -> dict[int, Window]:
+def parts(window: Window) -> dict[int | None, Window]:
     """Cut a window into its iterations: each reaches to the next one's first operation."""
     assert window.iterations is not None
     starts = [gpu_span(i)[0] for i in window.iterations]

@@ -6,18 +6,17 @@ import csv
 import io
 import json
 import os
-import pty
 import re
 import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
+from terminal import ENTRY_POINT, on_terminal, without_escapes
 from typer.testing import CliRunner, Result
 
 import tbd_trace
@@ -28,7 +27,6 @@ from tbd_trace.store import Database
 
 SAMPLE = ROOT / "data" / "samples" / "synthetic_cnn"
 TIMELINE = SAMPLE / "timeline.sqlite"
-ENTRY_POINT = [sys.executable, "-c", "from tbd_trace.cli.main import main; main()"]
 OWN_QUERY = """/*
 title = "Kernels of a stream"
 question = "How many kernels ran on each stream?"
@@ -429,39 +427,16 @@ def test_sql_only_reads(db: Path, statement: str, tmp_path: Path) -> None:
 # -- terminals ----------------------------------------------------------------------------------
 
 
-def on_terminal(*arguments: str, keys: str = "", **environment: str) -> tuple[int, str]:
-    """Run the program on a pseudo-terminal of 80 columns; return its exit code and screen."""
-    pid, terminal = pty.fork()
-    if pid == 0:
-        settings = os.environ | {"COLUMNS": "80", "LINES": "24", "TERM": "xterm"} | environment
-        os.execvpe(ENTRY_POINT[0], [*ENTRY_POINT, *arguments], settings)
-    os.write(terminal, keys.encode())
-    screen = b"".join(_chunks(terminal))
-    _, status = os.waitpid(pid, 0)
-    return os.waitstatus_to_exitcode(status), screen.decode().replace("\r\n", "\n")
-
-
-def _chunks(terminal: int) -> Iterator[bytes]:
-    while True:
-        try:
-            chunk = os.read(terminal, 65536)
-        except OSError:  # Linux reports the end of a terminal as an error
-            return
-        if not chunk:
-            return
-        yield chunk
-
-
 def test_table_on_a_terminal_fits_and_is_cut_after_50_rows(db: Path) -> None:
     statement = "SELECT range AS n, repeat('kernel', 20) || range AS kernel_name FROM range(60)"
     code, screen = on_terminal("sql", statement, NO_COLOR="1")
-    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen)
+    shown = without_escapes(screen)
     assert code == 0
     assert "50 of 60 rows shown" in shown
     table = [line for line in shown.split("\n") if "kernelkernel" in line]
     assert len(table) == 50
     assert all("…" in line for line in table)
-    assert all(len(line.rsplit("\r")[-1]) <= 80 for line in table)
+    assert all(len(line) <= 80 for line in table)
     assert not re.search(r"\x1b\[[0-9;]*m", screen.split("n   kernel_name")[-1])
 
 

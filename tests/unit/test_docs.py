@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
+from terminal import on_terminal, without_escapes
 from typer.testing import CliRunner
 
 from conftest import ROOT
@@ -101,6 +105,60 @@ def test_links_of_the_documents_lead_somewhere() -> None:
             if anchor and file.suffix == ".md":
                 headings = re.findall(r"^#+ (.+)$", file.read_text(), re.M)
                 assert anchor in {_anchor(heading) for heading in headings}, target
+
+
+def sessions(language: str) -> list[str]:
+    """Return the fenced blocks of the README in a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", (ROOT / "README.md").read_text(), re.S | re.M)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Run where the README's reader does, without leaving anything there."""
+    (tmp_path / "data").symlink_to(ROOT / "data")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TBD_TRACE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("TBD_TRACE_DB", raising=False)
+    return tmp_path
+
+
+def test_session_of_the_readme_is_what_the_program_says(checkout: Path) -> None:
+    blocks = sessions("console")
+    assert len(blocks) >= 5
+    for block in blocks:
+        command, shown = block.split("\n", 1)
+        words = shlex.split(command)
+        assert words[:2] == ["$", "tbd-trace"]
+        code, screen = on_terminal(*words[2:], columns=106, NO_COLOR="1", TERM="dumb")
+        assert code == 0, screen
+        assert without_escapes(screen) == shown, command
+
+
+def test_python_of_the_readme_runs(checkout: Path) -> None:
+    (block,) = sessions("python")
+    names: dict[str, Any] = {}
+    exec(block, names)
+    assert {"trace_id", "layer_type", "share_pct"} <= set(names["layers"].columns)
+    assert names["kernels"].item() == 326
+    assert names["answer"].frame.height >= 1
+
+
+def test_sql_of_the_readme_runs(checkout: Path) -> None:
+    (block,) = sessions("sql")
+    Path("long_kernels.sql").write_text(block)
+    arguments = ["query", "long_kernels.sql", "data/samples/synthetic_cnn/timeline.sqlite"]
+    options = ["--set", "at_least_us=425", "--plot", "long.svg", "--format", "json"]
+    result = CliRunner().invoke(app, [*arguments, *options])
+    assert result.exit_code == 0, result.output
+    rows = json.loads(result.stdout)
+    # data/samples/README.md: base × (1.5 + 1.25 + 10) / 12; im2col only once, base × 1.5
+    assert [(row["phase"], row["mean_ns"]) for row in rows] == [
+        ("forward", 900_000),
+        ("backward", 510_000),
+        ("backward", 467_500),
+        ("forward", 425_000),
+    ]
+    assert Path("long.svg").is_file()
 
 
 def _anchor(heading: str) -> str:

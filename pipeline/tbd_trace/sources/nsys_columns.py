@@ -3,7 +3,7 @@
 Only what is named here is read, by name, so any version can be read as far as it has these: a table
 or column that a file lacks is empty or NULL. Environment variables, command lines, program output
 and analysis files (``TARGET_INFO_SYSTEM_ENV``, ``ProcessStreams``, ``ANALYSIS_FILE``, most of
-``META_DATA_CAPTURE``) are not named on purpose. docs: Nsight Systems' SQLite schema reference.
+``META_DATA_CAPTURE``) stay unread on purpose.
 """
 
 from __future__ import annotations

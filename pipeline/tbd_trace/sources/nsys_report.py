@@ -27,7 +27,7 @@ _STREAM = b"NVIDIA Nsight Systems Stream"
 _MAGIC_BYTES = 64  # a stream's magic has a prefix
 _TAIL_BYTES = 65_536  # the end of a report says which version made it
 _VERSION = re.compile(rb"\b(20\d\d(?:\.\d+){2,3})-[0-9a-f]{6,}")
-_PROGRESS = re.compile(r"^\s*(\[|Processing|Exporting \d+ events|Generat)|100%\]\s*$")
+_PROGRESS = re.compile(r"\[=*\d+%\s*\]")
 
 
 class ReportReader(NsysReader):

@@ -33,11 +33,11 @@ demo: $(VENV)/.installed ## Ingest the sample trace and answer four questions ab
 	@echo
 	$(BIN)/tbd-trace query fp32_util
 	@echo
-	$(BIN)/tbd-trace query occupancy --limit 10
+	$(BIN)/tbd-trace query occupancy --limit 4
 	@echo
 	$(BIN)/tbd-trace query dominant_layer
 	@echo
-	$(BIN)/tbd-trace query iteration_timing --limit 10 --plot $(DEMO)/iteration_timing.svg
+	$(BIN)/tbd-trace query iteration_timing --plot $(DEMO)/iteration_timing.svg
 	@echo
 	@echo "The plot is in $(DEMO)/iteration_timing.svg, the database in $(TBD_TRACE_DB)."
 	@echo "Next: $(BIN)/tbd-trace query --list"

@@ -240,25 +240,29 @@ def write(path: Path, tables: Tables) -> Path:
     return path
 
 
-def ingest(reader: NsysReader) -> tuple[dict[str, Rows], TraceDescription]:
-    """Read every canonical table into DuckDB, its types and NOT NULLs enforced, and return all."""
+def ingest(reader: NsysReader, *tables: str) -> tuple[dict[str, Rows], TraceDescription]:
+    """Read canonical tables (all by default) into DuckDB, which enforces types and NOT NULLs.
+
+    Returns:
+        The rows of each table, without trace_id, and the reader's description.
+    """
+    canonical = resources.queries() / "canonical"
     found = {}
     with duckdb.connect(config={"threads": 1}) as connection:
-        for file in sorted((resources.queries() / "canonical").glob("*.sql")):
-            connection.execute(file.read_text(encoding="utf-8")).fetchall()
-            if file.stem != "trace" and (select := reader.relation(connection, file.stem)):
+        for table in tables or [file.stem for file in sorted(canonical.glob("*.sql"))]:
+            definition = (canonical / f"{table}.sql").read_text(encoding="utf-8")
+            connection.execute(definition).fetchall()
+            if table != "trace" and (select := reader.relation(connection, table)):
                 connection.execute(
-                    f"INSERT INTO {file.stem} BY NAME SELECT 't' AS trace_id, * FROM ({select})"
+                    f"INSERT INTO {table} BY NAME SELECT 't' AS trace_id, * FROM ({select})"
                 ).fetchall()
-            result = connection.execute(
-                f"SELECT * EXCLUDE (trace_id) FROM {file.stem} ORDER BY ALL"
-            )
+            result = connection.execute(f"SELECT * EXCLUDE (trace_id) FROM {table} ORDER BY ALL")
             names = [column[0] for column in result.description or []]
-            found[file.stem] = [dict(zip(names, row, strict=True)) for row in result.fetchall()]
+            found[table] = [dict(zip(names, row, strict=True)) for row in result.fetchall()]
         return found, reader.describe()
 
 
-def read(path: Path) -> tuple[dict[str, Rows], TraceDescription]:
+def read(path: Path, *tables: str) -> tuple[dict[str, Rows], TraceDescription]:
     """Read an export; see ``ingest``."""
     with NsysReader(path) as reader:
-        return ingest(reader)
+        return ingest(reader, *tables)

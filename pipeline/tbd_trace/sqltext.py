@@ -30,11 +30,18 @@ def glob_escaped(path: Path) -> str:
     return "".join(f"[{c}]" if c in "[*?" else c for c in str(path))
 
 
-def file_list(paths: Iterable[Path]) -> str:
-    """Return a SQL list of file names for ``read_parquet``."""
-    return "[" + ", ".join(string(glob_escaped(path)) for path in paths) + "]"
+def parquet_relation(files: Iterable[Path]) -> str:
+    """Return the SELECT of Parquet files of one table.
+
+    What their directories are called (``name=value``, for one) does not matter.
+    """
+    listed = ", ".join(string(glob_escaped(path)) for path in files)
+    return f"SELECT * FROM read_parquet([{listed}], hive_partitioning = false)"
 
 
 def csv_relation(file: Path) -> str:
     """Return the SELECT of a data table; every value is text unless the whole column is numeric."""
-    return f"SELECT * FROM read_csv({string(glob_escaped(file))}, header = true, sample_size = -1)"
+    return (
+        f"SELECT * FROM read_csv({string(glob_escaped(file))}, header = true, sample_size = -1, "
+        "hive_partitioning = false)"
+    )

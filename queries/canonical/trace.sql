@@ -5,7 +5,7 @@ CREATE TABLE trace (
     path              VARCHAR,          -- absolute path the file was read from
     sha256            VARCHAR NOT NULL, -- SHA-256 of the profiler file
     file_bytes        BIGINT,           -- size of the profiler file
-    format            VARCHAR NOT NULL, -- reader that understood it: nsys-sqlite, nvprof-sqlite, nvprof-csv, ncu-csv
+    format            VARCHAR NOT NULL, -- reader that understood it: nsys-sqlite, nsys-report, nvprof-sqlite, nvprof-csv, ncu-csv
     tool              VARCHAR NOT NULL, -- profiler that made the measurement: nsys, nvprof, ncu
     tool_version      VARCHAR,          -- version of the profiler at capture time; NULL when the file does not say
     export_version    VARCHAR,          -- version of the tool that wrote this export; NULL when the file does not say

@@ -51,7 +51,7 @@ unit = "%"
 doc = "use of the pipe per elapsed cycle, weighted by cycles"
 [columns.pipe_level]
 unit = "level"
-doc = "nvprof's level 0 to 10, weighted by duration"
+doc = "nvprof's level 0 to 10, weighted by duration; where no duration is known all executions weigh the same"
 [columns.covered_pct]
 unit = "%"
 doc = "share of the kernels' time whose FLOP, pipe use or level is known"
@@ -83,7 +83,9 @@ all_kernels AS (
 -- Cycles weigh the pipes' percentages; where a kernel lacks them, durations weigh all.
 weighed AS (
     SELECT *,
-        CASE WHEN bool_and(cycles IS NOT NULL) OVER counted THEN cycles ELSE duration_ns END AS weight
+        CASE WHEN bool_and(cycles IS NOT NULL) OVER counted THEN cycles ELSE duration_ns END AS weight,
+        -- without any duration all executions weigh the same
+        CASE WHEN bool_or(duration_ns IS NOT NULL) OVER counted THEN duration_ns ELSE 1 END AS level_weight
     FROM keyed, setting
     -- the FLOP of a layer say nothing about one of its kernels
     WHERE evidence = 'counter' OR (evidence = 'modelled' AND by_what <> 'kernel')
@@ -101,8 +103,8 @@ measured AS (
             / nullif(sum(weight) FILTER (pipe_active_pct IS NOT NULL), 0) AS pipe_pct,
         sum(pipe_elapsed_pct * weight)
             / nullif(sum(weight) FILTER (pipe_elapsed_pct IS NOT NULL), 0) AS pipe_elapsed_pct,
-        sum(pipe_level * coalesce(duration_ns, 1)) FILTER (pipe_level IS NOT NULL)
-            / nullif(sum(coalesce(duration_ns, 1)) FILTER (pipe_level IS NOT NULL), 0) AS pipe_level,
+        sum(pipe_level * level_weight)
+            / nullif(sum(level_weight) FILTER (pipe_level IS NOT NULL), 0) AS pipe_level,
         sum(duration_ns) AS covered_ns, sum(duration_ns) FILTER (flop IS NOT NULL) AS flop_ns
     FROM weighed
     GROUP BY ALL

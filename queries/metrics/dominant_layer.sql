@@ -83,9 +83,9 @@ SELECT s.trace_id,
     CASE WHEN s.is_owned THEN row_number() OVER (
         PARTITION BY s.trace_id, s.is_owned ORDER BY s.gpu_ns DESC, s.layer, s.layer_type) END AS rank,
     s.layer, s.layer_type, s.gpu_ns,
-    100.0 * s.gpu_ns / sum(s.gpu_ns) OVER trace AS share_pct,
+    100.0 * s.gpu_ns / nullif(sum(s.gpu_ns) OVER trace, 0) AS share_pct,
     100.0 * coalesce(sum(s.gpu_ns) FILTER (NOT s.is_owned) OVER trace, 0)
-        / sum(s.gpu_ns) OVER trace AS unattributed_pct,
+        / nullif(sum(s.gpu_ns) OVER trace, 0) AS unattributed_pct,
     s.kernels, s.evidence, w.measured_over
 FROM summed s JOIN seen w USING (trace_id)
 WINDOW trace AS (PARTITION BY s.trace_id)

@@ -14,9 +14,9 @@ doc = "the trace"
 [columns.kernel_name]
 doc = "demangled name"
 [columns.grid]
-doc = "grid in blocks, x y z; NULL by kernel"
+doc = "grid in blocks, x y z; NULL by kernel and when unknown"
 [columns.block]
-doc = "block in threads, x y z; NULL by kernel"
+doc = "block in threads, x y z; NULL by kernel and when unknown"
 [columns.instances]
 doc = "executions"
 [columns.total_ns]
@@ -49,8 +49,8 @@ limit = 20
 WITH
 single AS (
     SELECT trace_id, name AS kernel_name,
-        CASE WHEN by_configuration THEN concat_ws(' ', grid_x, grid_y, grid_z) END AS grid,
-        CASE WHEN by_configuration THEN concat_ws(' ', block_x, block_y, block_z) END AS block,
+        CASE WHEN by_configuration THEN nullif(concat_ws(' ', grid_x, grid_y, grid_z), '') END AS grid,
+        CASE WHEN by_configuration THEN nullif(concat_ws(' ', block_x, block_y, block_z), '') END AS block,
         duration_ns
     FROM kernel, (SELECT coalesce(getvariable('by'), 'kernel') = 'configuration' AS by_configuration)
     WHERE trace_id NOT IN (SELECT trace_id FROM lending_trace)
@@ -63,10 +63,10 @@ summed AS (
     FROM single GROUP BY trace_id, kernel_name, grid, block
     UNION ALL
     SELECT trace_id, name, NULL, NULL, sum(instances)::BIGINT, sum(total_ns)::BIGINT,
-        sum(total_ns) / sum(instances), NULL, min(min_ns), max(max_ns), NULL
+        sum(total_ns) / nullif(sum(instances), 0), NULL, min(min_ns), max(max_ns), NULL
     FROM kernel_aggregate GROUP BY trace_id, name
 )
 SELECT trace_id, kernel_name, grid, block, instances, total_ns, mean_ns, median_ns, min_ns, max_ns,
-    stddev_ns, 100.0 * total_ns / sum(total_ns) OVER (PARTITION BY trace_id) AS share_pct
+    stddev_ns, 100.0 * total_ns / nullif(sum(total_ns) OVER (PARTITION BY trace_id), 0) AS share_pct
 FROM summed
 ORDER BY trace_id, total_ns DESC NULLS LAST, kernel_name, grid, block

@@ -47,7 +47,7 @@ seen AS (
 )
 SELECT c.trace_id, c.layer, t.layer_type, c.phase, c.kernels, c.gpu_ns,
     c.gpu_ns / s.iterations AS iteration_ns,
-    100.0 * c.gpu_ns / sum(c.gpu_ns) OVER (PARTITION BY c.trace_id) AS share_pct,
+    100.0 * c.gpu_ns / nullif(sum(c.gpu_ns) OVER (PARTITION BY c.trace_id), 0) AS share_pct,
     c.layer_evidence AS evidence, s.measured_over
 FROM counted c
 JOIN seen s USING (trace_id)

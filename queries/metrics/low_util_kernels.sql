@@ -20,7 +20,7 @@ doc = "order by total duration on that side, from 1"
 [columns.kernel_name]
 doc = "demangled name"
 [columns.utilization]
-doc = "utilization of the kernel in the unit of its measure"
+doc = "utilization of the kernel in the unit of its measure, weighted by duration (pipe: by cycles); levels without any duration by executions"
 [columns.mean_utilization]
 doc = "the same over all measured kernels of the trace; kernels above the physical peak are left out"
 [columns.measure]
@@ -49,6 +49,8 @@ every_kernel AS (
 -- Measures are never mixed: the first that covers nearly all of what was counted serves.
 measure AS (
     SELECT trace_id,
+        bool_and(cycles IS NOT NULL) FILTER (pipe_active_pct IS NOT NULL) AS has_cycles,
+        bool_or(duration_ns IS NOT NULL) AS has_durations,
         CASE
             WHEN sum(weight) FILTER (ideal_ns IS NOT NULL AND duration_ns > 0) >= 0.95 * sum(weight) THEN 'FLOP'
             WHEN sum(weight) FILTER (pipe_active_pct IS NOT NULL) >= 0.95 * sum(weight) THEN 'pipe'
@@ -58,15 +60,18 @@ measure AS (
     FROM work GROUP BY trace_id
 ),
 weighted AS (
-    SELECT w.trace_id, w.kernel_name, m.measure, w.duration_ns,
-        CASE m.measure WHEN 'FLOP' THEN 100.0 * w.ideal_ns
-            WHEN 'pipe' THEN w.pipe_active_pct * coalesce(w.cycles, w.duration_ns)
-            ELSE w.pipe_level * coalesce(w.duration_ns, 1) END AS numerator,
-        CASE m.measure WHEN 'FLOP' THEN w.duration_ns
-            WHEN 'pipe' THEN coalesce(w.cycles, w.duration_ns)
-            ELSE coalesce(w.duration_ns, 1) END AS denominator
-    FROM work w JOIN measure m USING (trace_id)
-    WHERE m.measure IS NOT NULL
+    SELECT *,
+        CASE measure WHEN 'FLOP' THEN 100.0 * ideal_ns
+            WHEN 'pipe' THEN pipe_active_pct * denominator
+            ELSE pipe_level * denominator END AS numerator
+    FROM (
+        SELECT w.*, m.measure,
+            CASE WHEN m.measure = 'pipe' AND m.has_cycles THEN w.cycles
+                 WHEN m.measure = 'level' AND NOT m.has_durations THEN 1
+                 ELSE w.duration_ns END AS denominator
+        FROM work w JOIN measure m USING (trace_id)
+        WHERE m.measure IS NOT NULL
+    )
 ),
 by_kernel AS (
     SELECT trace_id, kernel_name, measure, sum(numerator) AS numerator,
@@ -90,7 +95,7 @@ ranked AS (
     FROM by_kernel k JOIN by_trace t USING (trace_id)
 )
 SELECT r.trace_id, r.side, r.rank, r.kernel_name, r.utilization, r.mean_utilization, r.measure,
-    100.0 * r.total_ns / e.total_ns AS share_pct, r.total_ns, r.instances, 'counter' AS evidence
+    100.0 * r.total_ns / nullif(e.total_ns, 0) AS share_pct, r.total_ns, r.instances, 'counter' AS evidence
 FROM ranked r JOIN every_kernel e USING (trace_id)
 WHERE r.rank <= coalesce(getvariable('count'), 5)
 ORDER BY r.trace_id, r.side DESC, r.rank

@@ -65,9 +65,10 @@ SELECT trace_id, operation, src_kind, dst_kind, count(*) AS instances,
     sum(duration_ns)::BIGINT AS total_ns, avg(duration_ns) AS mean_ns,
     median(duration_ns)::DOUBLE AS median_ns, min(duration_ns) AS min_ns, max(duration_ns) AS max_ns,
     stddev_samp(duration_ns) AS stddev_ns,
-    100.0 * sum(duration_ns) / sum(sum(duration_ns)) OVER (PARTITION BY trace_id) AS share_pct,
+    100.0 * sum(duration_ns) / nullif(sum(sum(duration_ns)) OVER (PARTITION BY trace_id), 0) AS share_pct,
     sum(bytes)::BIGINT AS total_bytes,
-    sum(bytes) / nullif(sum(duration_ns), 0)::DOUBLE AS throughput_gb_s
+    sum(bytes) FILTER (duration_ns IS NOT NULL)
+        / nullif(sum(duration_ns) FILTER (bytes IS NOT NULL), 0)::DOUBLE AS throughput_gb_s
 FROM grouped
 GROUP BY trace_id, operation, src_kind, dst_kind
 ORDER BY trace_id, total_ns DESC NULLS LAST, operation, src_kind, dst_kind

@@ -44,7 +44,7 @@ unit = "%"
 doc = "use of the pipe per elapsed cycle, weighted by cycles"
 [columns.pipe_level]
 unit = "level"
-doc = "nvprof's level 0 to 10, weighted by duration"
+doc = "nvprof's level 0 to 10, weighted by duration; where no duration is known all executions weigh the same"
 [columns.covered_pct]
 unit = "%"
 doc = "share of the kernels' time whose FLOP, pipe use or level is known"

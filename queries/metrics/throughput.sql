@@ -28,7 +28,7 @@ unit = "sample/s"
 doc = "batch size × iterations ÷ elapsed, under the profiler"
 [columns.unprofiled_samples_per_s]
 unit = "sample/s"
-doc = "the same from the capture's run without the profiler; NULL without one"
+doc = "the same, per process, from the capture's run without the profiler; NULL without one"
 [columns.profiler_slowdown_pct]
 unit = "%"
 doc = "100 × (unprofiled ÷ profiled − 1)"
@@ -53,9 +53,11 @@ summed AS (
 ),
 rated AS (
     SELECT s.*,
-        CASE WHEN s.iterations >= 3 THEN s.iterations / (s.elapsed_ns / 1e9) END AS iterations_per_s,
+        CASE WHEN s.iterations >= 3 THEN s.iterations / (nullif(s.elapsed_ns, 0) / 1e9) END AS iterations_per_s,
         coalesce(nullif(coalesce(getvariable('batch_size'), 0), 0), t.batch_size) AS batch_size,
+        -- the capture's rate is of all its processes together
         try_cast(json_extract_string(t.capture, '$.throughput.samples_per_second') AS DOUBLE)
+            / coalesce(nullif(try_cast(json_extract_string(t.capture, '$.world_size') AS BIGINT), 0), 1)
             AS unprofiled_samples_per_s
     FROM summed s JOIN trace t USING (trace_id)
 )

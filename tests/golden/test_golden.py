@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 from typing import Any
 
@@ -74,3 +75,35 @@ def test_every_query_and_every_way_to_group_has_an_answer() -> None:
 
 def test_no_committed_answer_is_left_over() -> None:
     assert {path.stem for path in GOLDEN.glob("*.csv")} == {case.name for case in CASES}
+
+
+def readme_tables() -> dict[str, list[list[str]]]:
+    """Return the tables of the sample's README that show what the commands print, as cells."""
+    text = (CAPTURE.parent / "README.md").read_text(encoding="utf-8")
+    section = text.split("\n## What the commands print\n")[1].split("\n## ")[0]
+    parts = (part.split("\n", 1) for part in section.split("\n### ")[1:])
+    tables = {name: re.findall(r"^\|.*$", body, flags=re.MULTILINE) for name, body in parts}
+    return {
+        name: [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in lines]
+        for name, lines in tables.items()
+        if lines
+    }
+
+
+@pytest.mark.parametrize("name", readme_tables())
+def test_readme_of_the_sample_shows_the_committed_answers(name: str) -> None:
+    header, *expected = committed(GOLDEN / f"{name}.csv")
+    shown, _, *cells = readme_tables()[name]
+    if shown[0] == "column":  # a line per column: its name, a cell per row, an explanation
+        shown, *cells = (list(line) for line in zip(*(line[:-1] for line in cells), strict=True))
+    answers = [dict(zip(header, row, strict=True)) for row in expected]
+    assert cells == [[as_shown(answer[column]) for column in shown] for answer in answers]
+
+
+def as_shown(field: str) -> str:
+    """Return a CSV field as the README shows it: four decimals where the number is not whole."""
+    try:
+        number = float(field)
+    except ValueError:
+        return field or "\N{EN DASH}"
+    return f"{number:,.0f}" if number.is_integer() else f"{number:.4f}"

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from conftest import CORPUS
+from corpus import CORPUS
 from tbd_trace.query import Catalogue, run, sql
 from tbd_trace.store import Database
 

@@ -17,7 +17,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from conftest import CORPUS, corpus_files
+from corpus import CORPUS, corpus_files
 from tbd_trace.schema import canonical_tables
 from tbd_trace.sources.base import Source, TraceDescription
 from tbd_trace.sources.nsight_compute import NSIGHT_COMPUTE_CSV

@@ -13,7 +13,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from conftest import corpus_files, needs_corpus
+from corpus import corpus_files, needs_corpus
 from tbd_trace.errors import InputError
 from tbd_trace.schema import canonical_tables
 from tbd_trace.sources.nsys import NSYS_SQLITE, NsysReader

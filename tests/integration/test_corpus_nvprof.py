@@ -16,7 +16,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from conftest import corpus_files
+from corpus import corpus_files
 from tbd_trace import resources
 from tbd_trace.errors import InputError
 from tbd_trace.schema import canonical_tables

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import ROOT
+from corpus import ROOT
 
 sys.path.insert(0, str(ROOT / "tools"))
 

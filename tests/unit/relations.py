@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from conftest import ROOT
+from corpus import ROOT
 
 QUERIES = ROOT / "queries"
 

@@ -20,11 +20,11 @@ from terminal import ENTRY_POINT, on_terminal, without_escapes
 from typer.testing import CliRunner, Result
 
 import tbd_trace
-from conftest import ROOT
 from tbd_trace.cli import main as cli
 from tbd_trace.query import Catalogue
 from tbd_trace.store import Database
 
+ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "data" / "samples" / "synthetic_cnn"
 TIMELINE = SAMPLE / "timeline.sqlite"
 OWN_QUERY = """/*

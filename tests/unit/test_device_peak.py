@@ -13,7 +13,7 @@ import duckdb
 import pytest
 from relations import canonical, data, derive, documented_columns, insert, rows
 
-from conftest import REFERENCE, ROOT, corpus_files
+from corpus import REFERENCE, ROOT, corpus_files
 
 needs_reference = pytest.mark.skipif(
     not REFERENCE.is_dir(), reason=f"no reference tables at {REFERENCE}"

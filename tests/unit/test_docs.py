@@ -14,12 +14,12 @@ import pytest
 from terminal import on_terminal, without_escapes
 from typer.testing import CliRunner
 
-from conftest import ROOT
 from tbd_trace.cli.main import app
 from tbd_trace.query import Catalogue
 from tbd_trace.query.catalogue import derive_relations
 from tbd_trace.schema import canonical_tables
 
+ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = ("ingest", "info", "query", "sql", "doctor")
 
 
@@ -151,7 +151,7 @@ def test_sql_of_the_readme_runs(checkout: Path) -> None:
     result = CliRunner().invoke(app, [*arguments, *options])
     assert result.exit_code == 0, result.output
     rows = json.loads(result.stdout)
-    # data/samples/README.md: base × (1.5 + 1.25 + 10) / 12; im2col only once, base × 1.5
+    # data/samples/README.md: base * (1.5 + 1.25 + 10) / 12; im2col only once, base * 1.5
     assert [(row["phase"], row["mean_ns"]) for row in rows] == [
         ("forward", 900_000),
         ("backward", 510_000),

@@ -19,7 +19,7 @@ import duckdb
 import pytest
 from relations import canonical, data, derive, documented_columns, insert, rows
 
-from conftest import CORPUS, ROOT, corpus_files, needs_corpus
+from corpus import CORPUS, ROOT, corpus_files, needs_corpus
 
 CLASSES = {
     "CONV", "FFT", "GEMM", "RNN", "activation", "attention", "autotuning", "batchnorm",

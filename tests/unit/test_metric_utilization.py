@@ -500,6 +500,22 @@ def test_matching_by_name_configuration_and_ordinal(line: list[Any], runs: list[
     assert {r["counter_trace_id"] for r in rows} <= {"count"}
 
 
+def test_levels_without_durations_are_weighted_by_executions_and_never_partly() -> None:
+    """One of two durations known: it alone counts. None known: (4 + 2) ÷ 2 = 3."""
+    made = MadeTrace()
+    made.add_trace(kind="metrics", tool="nvprof")
+    for name, level in (("a", 4.0), ("b", 2.0)):
+        made.add_metric(made.add_kernel(None, None, name), LEVEL, level)
+    one(metric(made, "fp32_util"), pipe_level=3.0)
+    rows = metric(made, "low_util_kernels")
+    assert [(r["kernel_name"], r["utilization"], r["mean_utilization"]) for r in rows] == [
+        ("b", 2.0, 3.0),
+        ("a", 4.0, 3.0),
+    ]
+    made.rows["kernel"][0]["duration_ns"] = 1000
+    one(metric(made, "fp32_util"), pipe_level=4.0)
+
+
 # low_util_kernels
 
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from relations import canonical, data, derive, documented_columns, insert, metric, rows
 
-from conftest import CORPUS, REFERENCE, corpus_files, needs_corpus
+from corpus import CORPUS, REFERENCE, corpus_files, needs_corpus
 
 NO_LIMIT = 2_147_483_647
 

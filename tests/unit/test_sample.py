@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import REFERENCE, ROOT
+from corpus import REFERENCE, ROOT
 
 sys.path.insert(0, str(ROOT / "tools"))
 

@@ -39,12 +39,13 @@ from tbd_trace.sources.nsys_columns import EVENTS
 
 def rows(tmp_path: Path, table: str, tables: Tables) -> Rows:
     """Return one canonical table of made tables; strings are there unless given."""
-    found, _ = read(write(tmp_path / "made.sqlite", {"StringIds": strings()} | tables))
-    return found[table]
+    path = write(tmp_path / "made.sqlite", {"StringIds": strings()} | tables)
+    return read(path, table)[0][table]
 
 
 def notes(tmp_path: Path, tables: Tables) -> str:
-    _, description = read(write(tmp_path / "made.sqlite", {"StringIds": strings()} | tables))
+    path = write(tmp_path / "made.sqlite", {"StringIds": strings()} | tables)
+    _, description = read(path, "device")
     return "\n".join(description.notes)
 
 
@@ -527,7 +528,7 @@ def test_processes_that_share_a_gpu_share_a_row(tmp_path: Path) -> None:
 def test_equal_gpus_with_one_number(tmp_path: Path) -> None:
     tables: Tables = {KERNEL: [kernel()], GPU: [gpu(number, 0) for number in range(4)]}
     assert devices(tmp_path, tables) == [(None, 0, None, "A100", 108)]
-    found, description = read(tmp_path / "made.sqlite")
+    found, description = read(tmp_path / "made.sqlite", "device")
     assert only(found["device"])["uuid"] is None
     assert "device 0 is one of 4 equal GPUs (A100), the file does not tell which" in (
         description.notes
@@ -538,7 +539,7 @@ def test_unequal_gpus_without_numbers(tmp_path: Path) -> None:
     listed = [gpu(0, None, "V100", smCount=80), gpu(1, None, "P100", smCount=56)]
     tables: Tables = {KERNEL: [kernel(deviceId=1)], GPU: listed}
     assert devices(tmp_path, tables) == [(None, 1, None, None, None)]
-    _, description = read(tmp_path / "made.sqlite")
+    _, description = read(tmp_path / "made.sqlite", "device")
     assert any("one of several GPUs" in note for note in description.notes)
 
 
@@ -557,7 +558,7 @@ def test_devices_that_nothing_describes(tmp_path: Path) -> None:
         (global_id(200), 1, None, None, None),
         (global_id(300), 1, None, None, None),
     ]
-    _, description = read(tmp_path / "made.sqlite")
+    _, description = read(tmp_path / "made.sqlite", "device")
     assert any("describes no GPU" in note for note in description.notes)
 
 
@@ -571,7 +572,7 @@ def test_zero_is_unknown(tmp_path: Path) -> None:
 
 
 def test_description(tmp_path: Path) -> None:
-    _, description = read(write(tmp_path / "made.sqlite", profile()))
+    _, description = read(write(tmp_path / "made.sqlite", profile()), "device")
     assert (description.tool, description.kind) == ("nsys", "timeline")
     assert description.export_version == "2026.2.1.210"
     assert description.schema_version == "3.25.0"
@@ -592,7 +593,7 @@ def test_description(tmp_path: Path) -> None:
 def test_capture_version(tmp_path: Path, said: str, version: str | None) -> None:
     event = {"severity": 1, "globalPid": 0, "text": f"Loaded CUPTI library: {said}"}
     tables = profile() | {"DIAGNOSTIC_EVENT": [event]}
-    _, description = read(write(tmp_path / "made.sqlite", tables))
+    _, description = read(write(tmp_path / "made.sqlite", tables), "device")
     assert description.tool_version == version
 
 
@@ -609,7 +610,7 @@ def test_start_of_a_shifted_export(tmp_path: Path, facts: dict[str, str], expect
     tables["META_DATA_EXPORT"] += [
         {"name": f"EXPORT_PARAM_{name}", "value": value} for name, value in facts.items()
     ]
-    _, description = read(write(tmp_path / "made.sqlite", tables))
+    _, description = read(write(tmp_path / "made.sqlite", tables), "device")
     assert description.utc_start_ns == expected
 
 

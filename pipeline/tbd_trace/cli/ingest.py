@@ -39,8 +39,8 @@ def ingest(
     failed = False
     for path in paths:
         try:
-            with busy(f"reading {path}"):
-                reports = database.ingest([path])
+            with busy(f"reading {path}") as say:
+                reports = database.ingest([path], say)
         except InputError as error:
             failure(error)
             failed = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -90,13 +90,13 @@ def _style(terminal: bool, records: bool) -> Style:
 
 
 @contextmanager
-def busy(text: str) -> Iterator[None]:
-    """Show on a terminal that work is going on."""
+def busy(text: str) -> Iterator[Callable[[str], None]]:
+    """Show on a terminal that work is going on; yields what changes the text."""
     if not sys.stderr.isatty():
-        yield
+        yield lambda _text: None
         return
     from rich.console import Console  # noqa: PLC0415 - only a terminal needs it
     from rich.text import Text  # noqa: PLC0415
 
-    with Console(stderr=True).status(Text(text)):
-        yield
+    with Console(stderr=True).status(Text(text)) as status:
+        yield lambda more: status.update(Text(printable(more)))

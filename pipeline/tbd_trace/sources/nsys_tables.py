@@ -39,7 +39,7 @@ class NsysTables:
     """
 
     def __init__(self, path: Path) -> None:
-        self._file = _SharedSqliteFile(path)
+        self._file = SqliteFile(path)
         self._lock = threading.Lock()
         if not (EVENTS.keys() | DETAILS.keys() - {"StringIds"}) & self._file.tables:
             tables = ", ".join(sorted(self._file.tables)[:3]) or "none"
@@ -169,16 +169,6 @@ class NsysTables:
 
 
 _DOMAIN_CREATION = ("globalTid", "domainId", "start", "text", "textId")
-
-
-class _SharedSqliteFile(SqliteFile):
-    """A SQLite file that threads other than the one that opened it may read, one at a time."""
-
-    def _connect(self) -> sqlite3.Connection:
-        uri = f"{self.path.resolve().as_uri()}?mode=ro"
-        connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
-        connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
-        return connection
 
 
 class _Padded(dict[str, str]):

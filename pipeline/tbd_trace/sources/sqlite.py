@@ -44,7 +44,8 @@ class SqliteFile:
     def _connect(self) -> sqlite3.Connection:
         # A profile is evidence: never write to it, not even a journal.
         uri = f"file:{quote(str(self.path.resolve()))}?mode=ro"
-        connection = sqlite3.connect(uri, uri=True)
+        # DuckDB reads the streams from threads of its own, one at a time.
+        connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
         # Exports hold text that is not UTF-8 (kernel names of other locales): keep the row.
         connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
         return connection

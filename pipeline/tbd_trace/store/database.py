@@ -8,19 +8,24 @@ reader sees does not change under it.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import re
 import shutil
+import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import duckdb
 import polars as pl
 
-from tbd_trace.errors import InputError, StoreError, UsageError
+from tbd_trace.errors import StoreError, UsageError
+from tbd_trace.interrupts import interruptible
 from tbd_trace.schema import canonical_tables
-from tbd_trace.sqltext import file_list
+from tbd_trace.sources import identify
+from tbd_trace.sqltext import parquet_relation
 from tbd_trace.store.capture import CaptureFile, capture_files
 from tbd_trace.store.views import is_duckdb, write_views
 from tbd_trace.store.writer import file_hash, identity, write_trace
@@ -28,6 +33,8 @@ from tbd_trace.store.writer import file_hash, identity, write_trace
 # Raised when the canonical tables change, so that files of another layout are not misread.
 LAYOUT = "v1"
 _STALE_SECONDS = 24 * 3600
+_SHORTEST_PREFIX = 4
+_PART = re.compile(r"([0-9a-f]{12})[/\\]\w+\.parquet")  # of a trace, as errors name it
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +65,46 @@ class Database:
 
     Args:
         path: the ``.duckdb`` file; it and its Parquet files are made by the first ingest.
+        setting: what the user chooses the path with, for messages.
+
+    Raises:
+        UsageError: the path names no file.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, setting: str = "--db") -> None:
         self.path = Path(path)
-        self.traces_directory = self.path.with_suffix(".traces") / LAYOUT
+        self._setting = setting
+        if self.path.name in ("", ".."):
+            raise UsageError(f"{setting} {str(path)!r}: name a file, such as tbd-trace.duckdb")
+        if not _is_unicode(str(path)):
+            raise UsageError(f"{setting} {str(path)!r}: its name is not valid UTF-8; use another")
+        stem = self.path.name.removesuffix(".duckdb")
+        self.traces_directory = self.path.with_name(f"{stem}.traces") / LAYOUT
 
     def exists(self) -> bool:
         """Tell whether anything was ever ingested here."""
-        return self.traces_directory.is_dir()
+        return views_marker(self).is_file() or bool(self.trace_ids())
+
+    def why_missing(self) -> str:
+        """Return why there is nothing to read here and what to do, as a sentence."""
+        beside = self.traces_directory.parent
+        layouts = sorted(entry.name for entry in beside.glob("v*") if entry != self.traces_directory)
+        if layouts:
+            return (
+                f"{self.path} was made by another version of tbd-trace (layout {layouts[-1]}, this "
+                f"one reads {LAYOUT}); ingest its profiles again, or use that version"
+            )
+        if is_duckdb(self.path):
+            return (
+                f"{self.path} has no traces: {self.traces_directory} belongs beside it; "
+                "copy that too, or ingest the profiles again"
+            )
+        if self.path.exists():
+            return f"{self.path} is no database of traces; name another with {self._setting}"
+        return (
+            f"there is no database {self.path}; "
+            "make one with `tbd-trace ingest FILE…`, or name a profiler file"
+        )
 
     def ingest(
         self, paths: Sequence[Path], progress: Callable[[str], None] | None = None
@@ -86,24 +124,24 @@ class Database:
         """
         say = progress or (lambda _text: None)
         files = [file for path in paths for file in capture_files(Path(path))]
-        self._prepare()
-        reports = [self._ingest_file(file, say) for file in files]
-        write_views(self)
-        return reports
+        self._check_place()
+        return [self._ingest_file(file, say) for file in files]
 
     def _ingest_file(self, file: CaptureFile, say: Callable[[str], None]) -> IngestReport:
-        if file.path.is_dir():
-            raise InputError(
-                f"{file.path}: a directory without capture.json; name the profiler file in it"
-            )
+        source = identify(file.path)
         sha256 = file_hash(file.path)
         trace_id = identity(file, sha256)
         target = self.traces_directory / trace_id
         known = target.is_dir()
-        if not known:
-            known = not write_trace(
-                file, trace_id, sha256, target, lambda table: say(f"{file.name}: {table}")
-            )
+        try:
+            if not known:
+                known = not write_trace(
+                    file, source, trace_id, sha256, target, lambda table: say(f"{file.name}: {table}")
+                )
+            write_views(self)
+        except StoreError as error:
+            advice = f"choose another place with {self._setting}"
+            raise StoreError(f"{error}; {advice}") from error
         row = self._trace_frame([trace_id]).row(0, named=True)
         return IngestReport(
             path=file.path,
@@ -116,34 +154,67 @@ class Database:
         )
 
     def _kernels(self, trace_id: str) -> int:
-        aggregate = self.files("kernel_aggregate", [trace_id])
-        single = pl.scan_parquet(self.files("kernel", [trace_id])).select(pl.len())
-        total = pl.scan_parquet(aggregate).select(pl.col("instances").sum())
-        return int(single.collect().item()) + int(total.collect().item())
+        single, aggregate = (
+            self.relation(table, [trace_id]) for table in ("kernel", "kernel_aggregate")
+        )
+        with self.reading(), duckdb.connect() as connection:
+            rows = connection.execute(
+                f"SELECT (SELECT count(*) FROM ({single})) "
+                f"+ (SELECT coalesce(sum(instances), 0) FROM ({aggregate}))"
+            ).fetchall()
+        return int(rows[0][0])
 
-    def _prepare(self) -> None:
+    def _check_place(self) -> None:
+        """Make sure that nothing else has the database's name; clear up after killed ingests."""
         if self.path.exists() and not is_duckdb(self.path):
-            raise StoreError(f"{self.path}: exists and is no DuckDB database; choose another --db")
-        try:
-            self.traces_directory.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
             raise StoreError(
-                f"{self.path}: the database cannot be made there ({error.strerror}); "
-                "choose another place with --db"
-            ) from error
+                f"{self.path}: exists and is no DuckDB database; choose another {self._setting}"
+            )
         for entry in self.traces_directory.glob(".*"):
-            if entry.is_dir() and time.time() - entry.stat().st_mtime > _STALE_SECONDS:
-                shutil.rmtree(entry, ignore_errors=True)  # left by an ingest that was killed
+            with contextlib.suppress(OSError):
+                if entry.is_dir() and time.time() - entry.stat().st_mtime > _STALE_SECONDS:
+                    shutil.rmtree(entry, ignore_errors=True)
 
     def trace_ids(self) -> list[str]:
-        """Return the ids of all traces, sorted."""
-        if not self.exists():
+        """Return the ids of all traces, sorted.
+
+        Raises:
+            StoreError: the directory of traces cannot be read.
+        """
+        try:
+            return sorted(
+                entry.name
+                for entry in self.traces_directory.iterdir()
+                if not entry.name.startswith(".") and (entry / "trace.parquet").is_file()
+            )
+        except (FileNotFoundError, NotADirectoryError):
             return []
-        return sorted(
-            entry.name
-            for entry in self.traces_directory.iterdir()
-            if not entry.name.startswith(".") and (entry / "trace.parquet").is_file()
-        )
+        except OSError as error:
+            raise StoreError(
+                f"{self.traces_directory}: cannot be read ({error.strerror}); check its owner and mode"
+            ) from error
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """Explain DuckDB's errors about this database's files; others pass.
+
+        Raises:
+            StoreError: a trace is damaged, or was removed while it was read.
+        """
+        try:
+            with interruptible():
+                yield
+        except duckdb.Error as error:
+            part = _PART.search(str(error))
+            if part is None:
+                raise
+            directory = self.traces_directory / part[1]
+            if not directory.is_dir():
+                raise StoreError(f"trace {part[1]} was removed while it was read; ask again") from error
+            reason = str(error).splitlines()[0]
+            raise StoreError(
+                f"{directory}: damaged ({reason}); remove this directory and ingest the profile again"
+            ) from error
 
     def files(self, table: str, trace_ids: Iterable[str]) -> list[Path]:
         """Return the Parquet files of a canonical table for some traces."""
@@ -154,14 +225,14 @@ class Database:
         files = self.files(table, trace_ids)
         if not files:
             return canonical_tables()[table].empty_select
-        return f"SELECT * FROM read_parquet({file_list(files)})"
+        return parquet_relation(files)
 
     def traces(self) -> pl.DataFrame:
         """Return the ``trace`` table: one row per trace, in the order of ingest."""
         return self._trace_frame(self.trace_ids()).sort("ingested_at", "name", "trace_id")
 
     def _trace_frame(self, trace_ids: Sequence[str]) -> pl.DataFrame:
-        with duckdb.connect() as connection:
+        with self.reading(), duckdb.connect() as connection:
             frame: pl.DataFrame = connection.sql(self.relation("trace", trace_ids)).pl()
         return frame
 
@@ -181,11 +252,14 @@ class Database:
 
     def _one(self, selector: str, known: Sequence[tuple[str, str]]) -> str:
         exact = [i for i, name in known if selector in (i, name)]
-        found = exact or [i for i, _ in known if len(selector) >= 4 and i.startswith(selector)]
+        begun = [i for i, _ in known if i.startswith(selector)]
+        found = exact or (begun if len(selector) >= _SHORTEST_PREFIX else [])
         if len(found) == 1:
             return found[0]
         if found:
             raise UsageError(f"{selector!r} is ambiguous: {', '.join(found)}; use a trace id")
+        if begun:
+            raise UsageError(f"{selector!r}: give at least {_SHORTEST_PREFIX} digits of a trace id")
         close = difflib.get_close_matches(selector, [name for pair in known for name in pair], n=3)
         hint = f"; did you mean {', '.join(close)}?" if close else "; `tbd-trace info` lists them"
         raise UsageError(f"no trace {selector!r} in {self.path}{hint}")
@@ -194,11 +268,32 @@ class Database:
         """Remove traces and return their ids.
 
         Raises:
+            StoreError: a trace cannot be removed.
             UsageError: a selector names no trace, or several; nothing is removed then.
         """
         if not selectors:
             raise UsageError("name the traces to remove")
         trace_ids = self.resolve(selectors)
         for trace_id in trace_ids:
-            shutil.rmtree(self.traces_directory / trace_id)
+            self._remove(self.traces_directory / trace_id)
         return trace_ids
+
+    def _remove(self, directory: Path) -> None:
+        """Remove a trace; by one rename it is gone as a whole for those who read meanwhile."""
+        try:
+            with tempfile.TemporaryDirectory(
+                prefix=f".{directory.name}-", dir=directory.parent
+            ) as hidden:
+                directory.rename(Path(hidden) / directory.name)
+        except FileNotFoundError:
+            pass  # another process was first
+        except OSError as error:
+            raise StoreError(f"{directory}: cannot be removed ({error.strerror})") from error
+
+
+def _is_unicode(text: str) -> bool:
+    """Tell whether a text has no stray bytes, as file names can."""
+    with contextlib.suppress(UnicodeEncodeError):
+        text.encode()
+        return True
+    return False

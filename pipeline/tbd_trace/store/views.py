@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _MAGIC = b"DUCK"
 _MAGIC_OFFSET = 8
+_TRACE = "[0-9a-f]" * 12  # as a pattern: no directory that is just being written
 
 
 def is_duckdb(path: Path) -> bool:
@@ -44,17 +45,25 @@ def write_views(database: Database) -> None:
     """
     script = list(_statements(database))
     digest = hashlib.sha256("\n".join(script).encode()).hexdigest()
-    marker = database.traces_directory / ".views"
-    if database.path.exists() and marker.is_file() and marker.read_text() == digest:
-        return
+    marker = views_marker(database)
     try:
-        if database.path.exists():
-            _replace_views(database.path, script)
-        else:
+        if database.path.exists() and marker.is_file() and marker.read_text() == digest:
+            return
+        if not database.path.exists():
             _create(database.path, script)
+        elif not _replace_views(database.path, script):
+            return  # open elsewhere; a later ingest renews them
         marker.write_text(digest)
     except OSError as error:
         raise StoreError(f"{database.path}: cannot be written ({error.strerror})") from error
+    except duckdb.Error as error:
+        reason = str(error).splitlines()[0]
+        raise StoreError(f"{database.path}: its views cannot be written ({reason})") from error
+
+
+def views_marker(database: Database) -> Path:
+    """Return the file that tells which views a database has."""
+    return database.traces_directory / ".views"
 
 
 def _create(path: Path, script: list[str]) -> None:
@@ -68,15 +77,24 @@ def _create(path: Path, script: list[str]) -> None:
             os.link(built, path)
 
 
-def _replace_views(path: Path, script: list[str]) -> None:
-    """Renew the views in place, leaving alone whatever else a user keeps in the file."""
+def _replace_views(path: Path, script: list[str]) -> bool:
+    """Renew the views in place, leaving alone whatever else a user keeps in the file.
+
+    Returns:
+        False if another process has the file open.
+    """
     try:
         connection = duckdb.connect(path)
-    except duckdb.IOException:
-        return  # open elsewhere; its views serve until the next ingest
+    except duckdb.IOException as error:
+        if "lock" in str(error):
+            return False
+        raise
     with connection:
+        connection.execute("BEGIN")
         for statement in script:
             connection.execute(statement)
+        connection.execute("COMMIT")
+    return True
 
 
 def _statements(database: Database) -> Iterator[str]:
@@ -86,8 +104,9 @@ def _statements(database: Database) -> Iterator[str]:
         if not database.trace_ids():
             yield f"CREATE OR REPLACE VIEW {table.name} AS {table.empty_select}"
         else:
-            pattern = string(f"{glob_escaped(root)}/*/{table.name}.parquet")
-            yield f"CREATE OR REPLACE VIEW {table.name} AS SELECT * FROM read_parquet({pattern})"
+            pattern = string(f"{glob_escaped(root)}/{_TRACE}/{table.name}.parquet")
+            rows = f"SELECT * FROM read_parquet({pattern}, hive_partitioning = false)"
+            yield f"CREATE OR REPLACE VIEW {table.name} AS {rows}"
         yield f"COMMENT ON VIEW {table.name} IS {string(table.doc)}"
     for file in sorted(resources.data().glob("*.csv")):
         name = identifier(file.stem)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -16,14 +17,17 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from tbd_trace.errors import InputError, StoreError
+from tbd_trace.errors import InputError, StoreError, TbdTraceError
+from tbd_trace.interrupts import interruptible
 from tbd_trace.schema import CanonicalTable, canonical_tables
-from tbd_trace.sources import TraceDescription, TraceReader, identify
-from tbd_trace.sqltext import string
+from tbd_trace.sources import Source, TraceDescription, TraceReader
+from tbd_trace.sqltext import parquet_relation, string
 from tbd_trace.store.capture import CaptureFile
 from tbd_trace.version import __version__
 
 _HASH_CHUNK = 1 << 22
+_ATTEMPTS = 10
+_WRITING_FAILS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EIO)
 _TIMED = {  # tables that say when the trace began and ended, and their time columns
     "kernel": ("start_ns", "end_ns"),
     "memcpy": ("start_ns", "end_ns"),
@@ -59,40 +63,45 @@ def identity(file: CaptureFile, sha256: str) -> str:
 
 
 def write_trace(
-    file: CaptureFile, trace_id: str, sha256: str, target: Path, progress: Callable[[str], None]
+    file: CaptureFile,
+    source: Source,
+    trace_id: str,
+    sha256: str,
+    target: Path,
+    progress: Callable[[str], None],
 ) -> bool:
     """Write one profiler file as the directory ``target`` of Parquet files, atomically.
 
     Args:
         file: the profiler file and its capture's metadata.
+        source: the file's format.
         trace_id: id of the trace.
         sha256: hash of the profiler file.
-        target: directory to create; its parent must exist.
+        target: directory to create, with its parents.
         progress: called with the name of each table before it is written.
 
     Returns:
         False if another process made ``target`` in the meantime (its result stands).
 
     Raises:
-        InputError: the file is no profile, or damaged. Nothing is left behind.
-        StoreError: the database's directory cannot be written.
+        InputError: the file is damaged. Nothing is left behind.
+        StoreError: the database's directory cannot be written. Nothing is left behind.
     """
-    source = identify(file.path)
     with _staging(target) as staging:
-        with source.open(file.path) as reader, _ingest_connection(staging) as connection:
+        with (
+            source.open(file.path) as reader,
+            _ingest_connection(staging) as connection,
+            _explained(file.path, staging),
+        ):
             counts = {}
             for table in canonical_tables().values():
                 if table.name != "trace":
                     progress(table.name)
-                    select = _relation(connection, reader, file, table.name)
-                    counts[table.name] = _write_table(
-                        connection,
-                        select,
-                        table,
-                        trace_id=trace_id,
-                        staging=staging,
-                        source=file.path,
-                    )
+                    with _explained(file.path, staging, table.name):
+                        select = _relation(connection, reader, file, table.name)
+                        counts[table.name] = _write_table(
+                            connection, select, table, trace_id=trace_id, staging=staging
+                        )
             description = reader.describe()
             row = _trace_row(
                 file,
@@ -111,14 +120,52 @@ def write_trace(
 @contextlib.contextmanager
 def _staging(target: Path) -> Iterator[Path]:
     """Make a private directory beside the target; remove it whatever happens."""
-    try:
-        staging = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    except OSError as error:
-        raise StoreError(f"{target.parent}: cannot be written ({error.strerror})") from error
+    staging = _private_directory(target)
     try:
         yield staging
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+        for directory in (target.parent, target.parent.parent):
+            with contextlib.suppress(OSError):
+                directory.rmdir()  # made for nothing, if it is empty
+
+
+def _private_directory(target: Path) -> Path:
+    """Make a directory beside the target, and the directories above it."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            return Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+        except FileNotFoundError as error:
+            if attempt == _ATTEMPTS - 1:
+                raise _unwritable(target.parent, error) from error
+            # Another ingest failed and removed the directory while it was empty.
+        except OSError as error:
+            raise _unwritable(target.parent, error) from error
+    raise AssertionError  # not reached
+
+
+def _unwritable(directory: Path, error: OSError) -> StoreError:
+    return StoreError(f"{directory}: cannot be written ({error.strerror})")
+
+
+@contextlib.contextmanager
+def _explained(source: Path, staging: Path, table: str | None = None) -> Iterator[None]:
+    """Tell whether the profile or the database is to blame for an error of DuckDB.
+
+    Raises:
+        InputError: the profile is damaged.
+        StoreError: the database's directory cannot be written.
+    """
+    try:
+        with interruptible():
+            yield
+    except duckdb.Error as error:
+        text = str(error)
+        failed = next((os.strerror(n) for n in _WRITING_FAILS if os.strerror(n) in text), None)
+        if failed and staging.name in text:
+            raise StoreError(f"{staging.parent}: cannot be written ({failed})") from error
+        raise InputError(_reason(text, source, table)) from error
 
 
 def _publish(staging: Path, target: Path) -> bool:
@@ -127,7 +174,7 @@ def _publish(staging: Path, target: Path) -> bool:
     except OSError as error:
         if target.is_dir():  # another process was first; both wrote the same content
             return False
-        raise StoreError(f"{target}: cannot be written ({error.strerror})") from error
+        raise _unwritable(target, error) from error
     target.chmod(0o755 & ~_umask())
     return True
 
@@ -161,33 +208,30 @@ def _write_table(
     *,
     trace_id: str,
     staging: Path,
-    source: Path,
 ) -> int:
     """Write one canonical table and return its number of rows."""
-    try:
-        given = _column_names(connection, select) if select else set()
-        rows = f"FROM ({select})" if select else "WHERE false"
-        path = string(str(staging / f"{table.name}.parquet"))
-        done = connection.execute(
-            f"COPY (SELECT {string(trace_id)} AS trace_id, {_projected(table, given)} {rows}) "
-            f"TO {path} (FORMAT parquet, COMPRESSION zstd)"
-        )
-        return int(done.fetchall()[0][0])
-    except duckdb.Error as error:
-        raise InputError(_reason(error, source, table.name)) from error
+    given = _column_names(connection, select) if select else set()
+    rows = f"FROM ({select})" if select else "WHERE false"
+    path = string(str(staging / f"{table.name}.parquet"))
+    done = connection.execute(
+        f"COPY (SELECT {string(trace_id)} AS trace_id, {_projected(table, given)} {rows}) "
+        f"TO {path} (FORMAT parquet, COMPRESSION zstd)"
+    )
+    return int(done.fetchall()[0][0])
 
 
 def _column_names(connection: duckdb.DuckDBPyConnection, select: str) -> set[str]:
     return {row[0] for row in connection.execute(f"DESCRIBE {select}").fetchall()}
 
 
-def _reason(error: duckdb.Error, source: Path, table: str) -> str:
+def _reason(text: str, source: Path, table: str | None) -> str:
     """Return what a reader itself said about a damaged file, else DuckDB's first line."""
     # DuckDB turns an exception of a stream into text; the reader's own message is in it.
-    said = re.search(r"InputError: (.+)", str(error))
+    said = re.search(r"InputError: (.+)", text)
     if said:
         return said[1]
-    return f"{source}: its {table} rows cannot be read ({str(error).splitlines()[0]})"
+    what = f"its {table} rows" if table else "it"
+    return f"{source}: {what} cannot be read ({text.splitlines()[0]})"
 
 
 def _projected(table: CanonicalTable, given: set[str]) -> str:

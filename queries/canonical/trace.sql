@@ -1,6 +1,6 @@
 -- One ingested profiler file. The catalogue of the database.
 CREATE TABLE trace (
-    trace_id          VARCHAR NOT NULL, -- first 12 hexadecimal digits of the file's SHA-256
+    trace_id          VARCHAR NOT NULL, -- first 12 hexadecimal digits of the file's SHA-256, in a capture salted with its metadata
     name              VARCHAR NOT NULL, -- file name, or directory/file name for a file of a capture directory
     path              VARCHAR,          -- absolute path the file was read from
     sha256            VARCHAR NOT NULL, -- SHA-256 of the profiler file

@@ -98,7 +98,7 @@ def throughput(batch_size: int | None = None) -> list[Row]:
     counted = periods()[first_stable() :]
     seconds = sum(counted) / 1e9
     samples = batch_size or capture()["batch_size"]
-    free = capture()["throughput"]["samples_per_second"]
+    free = capture()["throughput"]["samples_per_second"] / capture()["world_size"]
     profiled = samples * len(counted) / seconds
     return [
         row(

@@ -157,6 +157,7 @@ class MadeDatabase:
 
     def __init__(self, rows: dict[str, list[Row]]) -> None:
         self.connection = _empty_database().cursor()
+        self.connection.execute("SET asof_loop_join_threshold = 0")  # as for real traces
         self.connection.execute("BEGIN TRANSACTION")
         for table in rows:
             self._insert(table, rows[table])

@@ -44,7 +44,7 @@ def metric_rows(directory: Path, *rows: str) -> Database:
 
 
 def test_the_highest_level_is_ten_not_zero(tmp_path: Path) -> None:
-    """ "Max (10)" was read as 0, as its number has two digits."""
+    """The text Max (10) was read as 0, as its number has two digits."""
     database = metric_rows(tmp_path, '"a(int)",1,"Max (10)",5', '"b(int)",2,"Idle (0)",0')
     rows = answer(database, "fp32_util", by="kernel")
     assert {row["kernel_name"]: row["pipe_level"] for row in rows} == {"a(int)": 10.0, "b(int)": 0.0}
@@ -78,8 +78,8 @@ def test_levels_stay_levels() -> None:
 
 def test_the_last_kernel_counts(tmp_path: Path) -> None:
     """It was dropped with the line behind it."""
-    rows = [f'"k{i}(int)",{i},"Low (1)",1' for i in range(5)]
-    database = ingested(tmp_path, (METRIC_TRACE + "".join(f'"V","1","7",{r}\n' for r in rows))[:-1])
+    rows = [f'"V100 (0)","1","7","k{i}(int)",{i},"Low (1)",1' for i in range(5)]
+    database = ingested(tmp_path, METRIC_TRACE + "\n".join(rows))
     names = {row["kernel_name"] for row in answer(database, "kernel_summary")}
     assert names == {f"k{i}(int)" for i in range(5)}
 

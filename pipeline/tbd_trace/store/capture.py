@@ -3,41 +3,29 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tbd_trace.errors import InputError
+from tbd_trace.store.layers import is_count, read_json, read_layers
 
 # What a capture may say about its run; anything else (environments, for one) stays in the file.
-_KEPT = (
-    "format_version",
-    "capture_id",
-    "application",
-    "model",
-    "framework",
-    "framework_version",
-    "dataset",
-    "batch_size",
-    "batch_definition",
-    "sequence_policy",
-    "precision",
-    "optimizer",
-    "seed",
-    "scale",
-    "world_size",
-    "gpu",
-    "warmup",
-    "iterations",
-    "iteration_window",
-    "profiler",
-    "profiler_version",
-    "files",
-    "throughput",
-    "synthetic",
-    "notice",
-)
+# An object's fields are listed in turn; None stands for a single value.
+_SPAN = dict.fromkeys(("first", "last"))
+_KEPT: dict[str, Any] = {
+    **dict.fromkeys(
+        (
+            *("format_version", "capture_id", "synthetic", "notice", "application", "model"),
+            *("framework", "framework_version", "dataset", "batch_size", "batch_definition"),
+            *("sequence_policy", "precision", "optimizer", "seed", "scale", "world_size", "gpu"),
+            *("warmup", "iterations", "profiler", "profiler_version"),
+        )
+    ),
+    "iteration_window": _SPAN,
+    "files": [{**dict.fromkeys(("file", "role", "tool", "tool_version")), "iterations": _SPAN}],
+    "throughput": dict.fromkeys(("samples_per_second", "iterations", "seconds")),
+}
 _METADATA = {"capture.json", "layers.json"}
 
 
@@ -65,12 +53,19 @@ class CaptureFile:
     def batch_size(self) -> int | None:
         """Samples per iteration and process, where the capture says."""
         value = self.metadata.get("batch_size")
-        return value if isinstance(value, int) and not isinstance(value, bool) else None
+        return value if isinstance(value, int) else None
 
 
 def is_capture(path: Path) -> bool:
-    """Tell whether a path is a capture directory."""
-    return (path / "capture.json").is_file()
+    """Tell whether a path is a capture directory.
+
+    Raises:
+        InputError: the directory cannot be looked into.
+    """
+    try:
+        return (path / "capture.json").is_file()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
 
 
 def capture_files(path: Path) -> list[CaptureFile]:
@@ -81,14 +76,15 @@ def capture_files(path: Path) -> list[CaptureFile]:
     """
     if not is_capture(path):
         return [CaptureFile(path, path.name)]
-    document = _json(path / "capture.json")
-    metadata = {key: document[key] for key in _KEPT if key in document}
-    layers = _layers(path / "layers.json")
+    document = read_json(path / "capture.json")
+    metadata = _kept(document, _KEPT)
+    _check_batch_size(path / "capture.json", metadata.get("batch_size"))
+    layers = read_layers(path / "layers.json")
     salt = hashlib.sha256()
     for name in sorted(_METADATA):
         if (path / name).is_file():
             salt.update((path / name).read_bytes())
-    capture_id = str(document.get("capture_id") or salt.hexdigest()[:12])
+    capture_id = str(metadata.get("capture_id") or salt.hexdigest()[:12])
     return [
         CaptureFile(
             file,
@@ -102,43 +98,47 @@ def capture_files(path: Path) -> list[CaptureFile]:
     ]
 
 
+def _kept(value: Any, fields: Any) -> Any:
+    """Return the fields of a value that may be kept, and None for what has another shape."""
+    if isinstance(fields, dict):
+        known = fields.keys() & value.keys() if isinstance(value, dict) else ()
+        return {name: _kept(value[name], fields[name]) for name in fields if name in known}
+    if isinstance(fields, list):
+        return [_kept(entry, fields[0]) for entry in value] if isinstance(value, list) else None
+    return None if isinstance(value, (dict, list)) else value
+
+
+def _check_batch_size(path: Path, value: object) -> None:
+    if value is not None and not (is_count(value) and value):
+        raise InputError(f"{path}: batch_size is {value!r}, expected a whole number above 0")
+
+
 def _profiler_files(path: Path, document: dict[str, Any]) -> list[Path]:
     listed = document.get("files")
     if isinstance(listed, list) and listed:
         names = [entry.get("file") if isinstance(entry, dict) else entry for entry in listed]
         return [_inside(path, name) for name in names]
-    found = [f for f in sorted(path.iterdir()) if f.is_file() and f.name not in _METADATA]
+    try:
+        found = [f for f in sorted(path.iterdir()) if f.is_file() and _may_be_profile(f)]
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
     if not found:
         raise InputError(f"{path}: a capture directory without profiler files; collect it again")
     return found
 
 
+def _may_be_profile(file: Path) -> bool:
+    return file.name not in _METADATA and not file.name.startswith(".")
+
+
 def _inside(directory: Path, name: object) -> Path:
     """Return a file that capture.json names, refusing paths that lead out of the directory."""
-    file = directory / str(name)
+    said = f"{directory}: capture.json names {name!r}"
+    if not isinstance(name, str) or not name or "\0" in name:
+        raise InputError(f"{said} as a profiler file; name a file in the directory")
+    file = directory / name
     if not file.resolve().is_relative_to(directory.resolve()):
-        raise InputError(f"{directory}: capture.json names {name!r}, outside the capture")
+        raise InputError(f"{said}, outside the capture; copy the file in and name it there")
     if not file.is_file():
-        raise InputError(f"{directory}: capture.json names {name!r}, which is missing; copy it too")
+        raise InputError(f"{said}, which is missing; copy it too")
     return file
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise InputError(f"{path}: not readable as JSON ({error}); collect it again") from error
-    if not isinstance(document, dict):
-        raise InputError(f"{path}: expected a JSON object; collect it again")
-    return document
-
-
-def _layers(path: Path) -> list[dict[str, Any]]:
-    if not path.is_file():
-        return []
-    layers = _json(path).get("layers", [])
-    if not isinstance(layers, list) or not all(
-        isinstance(layer, dict) and isinstance(layer.get("name"), str) for layer in layers
-    ):
-        raise InputError(f"{path}: expected a list `layers` of objects with a `name`")
-    return layers

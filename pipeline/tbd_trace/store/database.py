@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,19 +21,18 @@ import duckdb
 import polars as pl
 
 from tbd_trace.errors import StoreError, UsageError
-from tbd_trace.interrupts import interruptible
 from tbd_trace.schema import canonical_tables
 from tbd_trace.sources import identify
 from tbd_trace.sqltext import parquet_relation
 from tbd_trace.store.capture import CaptureFile, capture_files
+from tbd_trace.store.reading import reading
 from tbd_trace.store.views import is_duckdb, write_views
-from tbd_trace.store.writer import file_hash, identity, write_trace
+from tbd_trace.store.writer import content, identity, write_trace
 
 # Raised when the canonical tables change, so that files of another layout are not misread.
 LAYOUT = "v1"
 _STALE_SECONDS = 24 * 3600
 _SHORTEST_PREFIX = 4
-_PART = re.compile(r"([0-9a-f]{12})[/\\]\w+\.parquet")  # of a trace, as errors name it
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +86,9 @@ class Database:
     def why_missing(self) -> str:
         """Return why there is nothing to read here and what to do, as a sentence."""
         beside = self.traces_directory.parent
-        layouts = sorted(entry.name for entry in beside.glob("v*") if entry != self.traces_directory)
+        layouts = sorted(
+            entry.name for entry in beside.glob("v*") if entry != self.traces_directory
+        )
         if layouts:
             return (
                 f"{self.path} was made by another version of tbd-trace (layout {layouts[-1]}, this "
@@ -129,14 +129,14 @@ class Database:
 
     def _ingest_file(self, file: CaptureFile, say: Callable[[str], None]) -> IngestReport:
         source = identify(file.path)
-        sha256 = file_hash(file.path)
-        trace_id = identity(file, sha256)
+        held = content(file.path)
+        trace_id = identity(file, held.sha256)
         target = self.traces_directory / trace_id
         known = target.is_dir()
         try:
             if not known:
                 known = not write_trace(
-                    file, source, trace_id, sha256, target, lambda table: say(f"{file.name}: {table}")
+                    file, source, held, trace_id, target, lambda table: say(f"{file.name}: {table}")
                 )
             write_views(self)
         except StoreError as error:
@@ -157,7 +157,7 @@ class Database:
         single, aggregate = (
             self.relation(table, [trace_id]) for table in ("kernel", "kernel_aggregate")
         )
-        with self.reading(), duckdb.connect() as connection:
+        with reading(self), duckdb.connect() as connection:
             rows = connection.execute(
                 f"SELECT (SELECT count(*) FROM ({single})) "
                 f"+ (SELECT coalesce(sum(instances), 0) FROM ({aggregate}))"
@@ -194,28 +194,6 @@ class Database:
                 f"{self.traces_directory}: cannot be read ({error.strerror}); check its owner and mode"
             ) from error
 
-    @contextlib.contextmanager
-    def reading(self) -> Iterator[None]:
-        """Explain DuckDB's errors about this database's files; others pass.
-
-        Raises:
-            StoreError: a trace is damaged, or was removed while it was read.
-        """
-        try:
-            with interruptible():
-                yield
-        except duckdb.Error as error:
-            part = _PART.search(str(error))
-            if part is None:
-                raise
-            directory = self.traces_directory / part[1]
-            if not directory.is_dir():
-                raise StoreError(f"trace {part[1]} was removed while it was read; ask again") from error
-            reason = str(error).splitlines()[0]
-            raise StoreError(
-                f"{directory}: damaged ({reason}); remove this directory and ingest the profile again"
-            ) from error
-
     def files(self, table: str, trace_ids: Iterable[str]) -> list[Path]:
         """Return the Parquet files of a canonical table for some traces."""
         return [self.traces_directory / trace_id / f"{table}.parquet" for trace_id in trace_ids]
@@ -232,7 +210,7 @@ class Database:
         return self._trace_frame(self.trace_ids()).sort("ingested_at", "name", "trace_id")
 
     def _trace_frame(self, trace_ids: Sequence[str]) -> pl.DataFrame:
-        with self.reading(), duckdb.connect() as connection:
+        with reading(self), duckdb.connect() as connection:
             frame: pl.DataFrame = connection.sql(self.relation("trace", trace_ids)).pl()
         return frame
 

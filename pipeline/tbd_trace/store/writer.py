@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import json
 import os
-import re
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 
-from tbd_trace.errors import InputError, StoreError, TbdTraceError
-from tbd_trace.interrupts import interruptible
+from tbd_trace.errors import InputError
 from tbd_trace.schema import CanonicalTable, canonical_tables
 from tbd_trace.sources import Source, TraceDescription, TraceReader
 from tbd_trace.sqltext import parquet_relation, string
 from tbd_trace.store.capture import CaptureFile
+from tbd_trace.store.staging import explained, private_directory, publish
 from tbd_trace.version import __version__
 
 _HASH_CHUNK = 1 << 22
-_ATTEMPTS = 10
-_WRITING_FAILS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EIO)
 _TIMED = {  # tables that say when the trace began and ended, and their time columns
     "kernel": ("start_ns", "end_ns"),
     "memcpy": ("start_ns", "end_ns"),
@@ -40,8 +36,23 @@ _TIMED = {  # tables that say when the trace began and ended, and their time col
 }
 
 
-def file_hash(path: Path) -> str:
-    """Return the SHA-256 of a file.
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a profiler file held when it was hashed.
+
+    Attributes:
+        sha256: SHA-256 of all its bytes.
+        size: bytes.
+        modified_ns: when it was last written to, as the file system has it.
+    """
+
+    sha256: str
+    size: int
+    modified_ns: int
+
+
+def content(path: Path) -> Content:
+    """Hash a file.
 
     Raises:
         InputError: the file cannot be read.
@@ -49,11 +60,12 @@ def file_hash(path: Path) -> str:
     digest = hashlib.sha256()
     try:
         with path.open("rb") as file:
+            state = os.fstat(file.fileno())
             while chunk := file.read(_HASH_CHUNK):
                 digest.update(chunk)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from error
-    return digest.hexdigest()
+    return Content(digest.hexdigest(), state.st_size, state.st_mtime_ns)
 
 
 def identity(file: CaptureFile, sha256: str) -> str:
@@ -65,8 +77,8 @@ def identity(file: CaptureFile, sha256: str) -> str:
 def write_trace(
     file: CaptureFile,
     source: Source,
+    held: Content,
     trace_id: str,
-    sha256: str,
     target: Path,
     progress: Callable[[str], None],
 ) -> bool:
@@ -75,8 +87,8 @@ def write_trace(
     Args:
         file: the profiler file and its capture's metadata.
         source: the file's format.
+        held: the file's content, as hashed.
         trace_id: id of the trace.
-        sha256: hash of the profiler file.
         target: directory to create, with its parents.
         progress: called with the name of each table before it is written.
 
@@ -84,20 +96,20 @@ def write_trace(
         False if another process made ``target`` in the meantime (its result stands).
 
     Raises:
-        InputError: the file is damaged. Nothing is left behind.
+        InputError: the file is damaged, or changed meanwhile. Nothing is left behind.
         StoreError: the database's directory cannot be written. Nothing is left behind.
     """
-    with _staging(target) as staging:
+    with private_directory(target) as staging:
         with (
             source.open(file.path) as reader,
             _ingest_connection(staging) as connection,
-            _explained(file.path, staging),
+            explained(file.path, staging),
         ):
             counts = {}
             for table in canonical_tables().values():
                 if table.name != "trace":
                     progress(table.name)
-                    with _explained(file.path, staging, table.name):
+                    with explained(file.path, staging, table.name):
                         select = _relation(connection, reader, file, table.name)
                         counts[table.name] = _write_table(
                             connection, select, table, trace_id=trace_id, staging=staging
@@ -107,82 +119,25 @@ def write_trace(
                 file,
                 description,
                 counts,
+                held=held,
                 trace_id=trace_id,
-                sha256=sha256,
                 file_format=source.format,
             )
             row |= _span(connection, counts, staging)
             _write_trace_row(connection, row, staging)
+        _check_unchanged(file.path, held)
         shutil.rmtree(staging / ".spill", ignore_errors=True)
-        return _publish(staging, target)
+        return publish(staging, target)
 
 
-@contextlib.contextmanager
-def _staging(target: Path) -> Iterator[Path]:
-    """Make a private directory beside the target; remove it whatever happens."""
-    staging = _private_directory(target)
+def _check_unchanged(path: Path, held: Content) -> None:
+    """Make sure that what was read is what was hashed."""
     try:
-        yield staging
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
-        for directory in (target.parent, target.parent.parent):
-            with contextlib.suppress(OSError):
-                directory.rmdir()  # made for nothing, if it is empty
-
-
-def _private_directory(target: Path) -> Path:
-    """Make a directory beside the target, and the directories above it."""
-    for attempt in range(_ATTEMPTS):
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            return Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-        except FileNotFoundError as error:
-            if attempt == _ATTEMPTS - 1:
-                raise _unwritable(target.parent, error) from error
-            # Another ingest failed and removed the directory while it was empty.
-        except OSError as error:
-            raise _unwritable(target.parent, error) from error
-    raise AssertionError  # not reached
-
-
-def _unwritable(directory: Path, error: OSError) -> StoreError:
-    return StoreError(f"{directory}: cannot be written ({error.strerror})")
-
-
-@contextlib.contextmanager
-def _explained(source: Path, staging: Path, table: str | None = None) -> Iterator[None]:
-    """Tell whether the profile or the database is to blame for an error of DuckDB.
-
-    Raises:
-        InputError: the profile is damaged.
-        StoreError: the database's directory cannot be written.
-    """
-    try:
-        with interruptible():
-            yield
-    except duckdb.Error as error:
-        text = str(error)
-        failed = next((os.strerror(n) for n in _WRITING_FAILS if os.strerror(n) in text), None)
-        if failed and staging.name in text:
-            raise StoreError(f"{staging.parent}: cannot be written ({failed})") from error
-        raise InputError(_reason(text, source, table)) from error
-
-
-def _publish(staging: Path, target: Path) -> bool:
-    try:
-        staging.rename(target)
+        state = path.stat()
     except OSError as error:
-        if target.is_dir():  # another process was first; both wrote the same content
-            return False
-        raise _unwritable(target, error) from error
-    target.chmod(0o755 & ~_umask())
-    return True
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+    if (state.st_size, state.st_mtime_ns) != (held.size, held.modified_ns):
+        raise InputError(f"{path}: changed while it was read; ingest it when it is complete")
 
 
 @contextlib.contextmanager
@@ -224,16 +179,6 @@ def _column_names(connection: duckdb.DuckDBPyConnection, select: str) -> set[str
     return {row[0] for row in connection.execute(f"DESCRIBE {select}").fetchall()}
 
 
-def _reason(text: str, source: Path, table: str | None) -> str:
-    """Return what a reader itself said about a damaged file, else DuckDB's first line."""
-    # DuckDB turns an exception of a stream into text; the reader's own message is in it.
-    said = re.search(r"InputError: (.+)", text)
-    if said:
-        return said[1]
-    what = f"its {table} rows" if table else "it"
-    return f"{source}: {what} cannot be read ({text.splitlines()[0]})"
-
-
 def _projected(table: CanonicalTable, given: set[str]) -> str:
     """Return the canonical columns in order, cast to their types, NULL where not given."""
     return ", ".join(
@@ -259,10 +204,7 @@ def _layer_relation(connection: duckdb.DuckDBPyConnection, file: CaptureFile) ->
         + [(name, pa.float64()) for name in numbers]
         + [("precision", pa.string())]
     )
-    try:
-        connection.register("layers_json", pa.Table.from_pylist(rows, schema=schema))
-    except pa.ArrowException as error:
-        raise InputError(f"{file.path.parent / 'layers.json'}: {error}") from error
+    connection.register("layers_json", pa.Table.from_pylist(rows, schema=schema))
     return "SELECT * FROM layers_json"
 
 
@@ -271,16 +213,16 @@ def _trace_row(
     description: TraceDescription,
     counts: dict[str, int],
     *,
+    held: Content,
     trace_id: str,
-    sha256: str,
     file_format: str,
 ) -> dict[str, object]:
     return {
         "trace_id": trace_id,
-        "name": file.name,
-        "path": str(file.path.resolve()),
-        "sha256": sha256,
-        "file_bytes": file.path.stat().st_size,
+        "name": _unicode(file.name),
+        "path": _unicode(str(file.path.resolve())),
+        "sha256": held.sha256,
+        "file_bytes": held.size,
         "format": file_format,
         "tool": description.tool,
         "tool_version": description.tool_version,
@@ -299,13 +241,18 @@ def _trace_row(
     }
 
 
+def _unicode(name: str) -> str:
+    """Return a file name that can be stored; bytes that are not UTF-8 become ``\\xNN``."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
 def _span(
     connection: duckdb.DuckDBPyConnection, counts: dict[str, int], staging: Path
 ) -> dict[str, int | None]:
     """Return the earliest and the latest time over all tables."""
     parts = [
-        f"SELECT min({start}) AS s, max({end}) AS e FROM read_parquet("
-        f"{string(str(staging / table))} || '.parquet')"
+        f"SELECT min({start}) AS s, max({end}) AS e "
+        f"FROM ({parquet_relation([staging / f'{table}.parquet'])})"
         for table, (start, end) in _TIMED.items()
         if counts.get(table)
     ]

@@ -24,7 +24,7 @@ doc = "the domain belongs to a library"
 [columns.is_iteration]
 doc = "the text marks an iteration"
 [columns.phase]
-doc = "data, forward, loss, backward, optimizer or communication; NULL when the text marks no phase"
+doc = "data, forward, loss, backward, optimizer or communication; NULL when the text marks no phase; of a library, what it is for (DALI: data, NCCL: communication)"
 [columns.layer]
 doc = "name of the layer that the text marks; NULL when it marks none"
 [columns.layer_kind]
@@ -46,11 +46,11 @@ distinct_text AS (
 ),
 setting AS (
     SELECT
-        coalesce(nullif(getvariable('iteration_pattern'), ''),
+        coalesce(nullif(getvariable('iteration_pattern')::VARCHAR, ''),
             '(?i)^\s*(?:(?:train(?:ing)?|eval(?:uation)?|global|profiler|epoch[\s_:=#-]*\d+)[\s_:,/.-]*)*'
             || '(?:iteration|iter|step|mini[_-]?batch|batch)'
             || '(?:[\s_:=#()\[\]-]*\d+(?:\s*(?:/|to|of)\s*\d+)?\s*[)\]]?)?\s*$') AS iteration_pattern,
-        nullif(getvariable('layer_pattern'), '') AS layer_pattern,
+        nullif(getvariable('layer_pattern')::VARCHAR, '') AS layer_pattern,
         coalesce(getvariable('library_domains'),
             '(?i)^(nccl|dali|mpi|cccl|cub|thrust|cudnn|cublas|cufft|cusparse|cusolver|cuda|nvshmem|ucx|rmm|libcudf|nsys|python)')
             AS library_domains
@@ -71,11 +71,13 @@ parsed AS (
         starts_with(t.text, '{''traceMarker''') AS is_trace_marker,
         try_cast(nullif(regexp_extract(t.text, ',\s*seq\s*=\s*(\d+)', 1), '') AS BIGINT) AS seq,
         -- emit_nvtx prints "aten::conv2d, seq = 4, op_id = 9, sizes = …"; older ones drop the namespace.
-        regexp_extract(t.text, '^(?:autograd::engine::evaluate_function:\s*)?([^,\s]+)(?:,\s*(?:seq|op_id|sizes|input_op_ids)\s*=.*)?$', 1)
+        regexp_extract(t.text, '^(?:autograd::engine::evaluate_function:\s*)?(.+?)(?:,\s*(?:seq|op_id|sizes|input_op_ids)\s*=.*)?$', 1)
             AS operator,
         regexp_matches(t.text, ',\s*(?:seq|op_id|sizes|input_op_ids)\s*=')
             OR regexp_matches(t.text, '^(?:aten|torch|autograd|c10d|prims|nccl|cudnn|quantized|triton_|fsdp|TorchDynamo|## )[:\w]*::?')
-            OR regexp_matches(t.text, '^(?:aten::|autograd::|c10d::|torch::|prims::|nccl:)')
+            OR regexp_matches(t.text, '^nccl[A-Z]\w*$')
+            -- nvFuser names its C++ functions
+            OR regexp_matches(t.text, '^(?:nvFuser|GraphCache|Fusion\w*|ExecutorRunFusion|KernelExecutor|fusion_executor|GpuLower)::')
             AS is_operator
     FROM distinct_text t, setting s
 ),
@@ -88,7 +90,12 @@ classified AS (
             WHEN regexp_matches(phase_text, '^(optimizer|optim|opt|optimizer[ _.-]?step|optimizer\.step.*|opt[ _-]?step|weight[ _-]?update|parameter[ _-]?update|zero[_ ]grad|optimizer\.zero_grad.*)$') THEN 'optimizer'
             WHEN regexp_matches(phase_text, '^(loss|criterion|compute[ _]loss|loss[ _]?(fn|function))$') THEN 'loss'
             WHEN regexp_matches(phase_text, '^(data|input|h2d|data[ _-]?(load(ing|er)?|copy( in)?|transfer|fetch|wait)|batch[ _]load(ing)?|load[ _](data|batch)|get[ _]batch|copy[ _]to[ _](device|gpu)|enumerate\(dataloader\).*)([ _#:]*\d+)?$') THEN 'data'
-            WHEN regexp_matches(phase_text, '^(all[ _-]?reduce|grad(ient)?[ _-]?(sync|all[ _-]?reduce)|communication|comm)$') THEN 'communication'
+            WHEN regexp_matches(phase_text, '^(all[ _-]?reduce|grad(ient)?[ _-]?(sync|all[ _-]?reduce)|communication|comm)$')
+                OR regexp_matches(text, '^nccl(:|[A-Z]\w*$)') THEN 'communication'
+            WHEN module IN ('Tensor', 'torch.Tensor', 'torch.autograd') AND module_op = 'backward' THEN 'backward'
+            WHEN contains(lower(module), 'optim') AND module_op IN ('step', 'zero_grad') THEN 'optimizer'
+            WHEN is_library AND regexp_matches(domain, '(?i)^dali') THEN 'data'
+            WHEN is_library AND regexp_matches(domain, '(?i)^(nccl|nvshmem)') THEN 'communication'
         END AS phase
     FROM parsed
 )
@@ -100,12 +107,14 @@ SELECT
             CASE WHEN regexp_matches(text, layer_pattern)
                  THEN coalesce(nullif(regexp_extract(text, layer_pattern, 1), ''), text) END
         WHEN convention_layer IS NOT NULL THEN convention_layer
-        WHEN phase IS NOT NULL THEN NULL
-        -- DLProf prints the module of the script as "module".
-        WHEN stack IS NOT NULL THEN replace(stack, '/<module>', '/module')
+        -- DLProf prints the module of the script as "module", and the second call as "[2]".
+        WHEN stack IS NOT NULL
+            THEN regexp_replace(replace(stack, '/<module>', '/module'), '\((\d+)\)', '[\1]', 'g')
         WHEN is_trace_marker THEN NULL
         WHEN module_op IS NOT NULL THEN module || '.' || module_op
+        WHEN phase IS NOT NULL AND NOT is_operator THEN NULL
         WHEN is_operator THEN operator
+        WHEN text = '' THEN NULL
         ELSE text
     END AS layer,
     CASE
@@ -120,7 +129,7 @@ SELECT
     -- the outermost is the one that the model's code made.
     CASE layer_kind WHEN 'convention' THEN 5 WHEN 'stack' THEN 4 WHEN 'plain' THEN 3
         WHEN 'module' THEN 2 WHEN 'operator' THEN 1 END AS layer_rank,
-    layer_kind IN ('module', 'operator') AS outermost,
+    layer_kind IN ('stack', 'module', 'operator') AS outermost,
     CASE WHEN NOT is_library THEN seq END AS seq,
     convention_backward
         OR (is_operator AND regexp_matches(operator, 'Backward\d*$'))

@@ -3,7 +3,7 @@ title    = "Trace information"
 question = "What is this trace, and what does it hold and lack?"
 grain    = "trace"
 needs    = ["trace"]
-optional = ["kernel", "kernel_aggregate", "memcpy", "memset", "graph_launch", "api_call", "nvtx_range", "kernel_metric", "process", "device", "device_peak"]
+optional = ["kernel", "kernel_aggregate", "memcpy", "memset", "graph_launch", "api_call", "nvtx_range", "kernel_metric", "process", "device"]
 [columns.trace_id]
 doc = "the trace"
 [columns.name]

@@ -12,6 +12,17 @@ __all__ = ["Source", "TraceDescription", "TraceReader", "identify", "sources"]
 
 _HEAD_BYTES = 65_536
 _LFS_MAGIC = b"version https://git-lfs.github.com/spec/"
+_UNREADABLE = {  # what files that are often mistaken for a profile begin with, and what to do
+    b"\x1f\x8b": "compressed with gzip; unpack it first",
+    b"BZh": "compressed with bzip2; unpack it first",
+    b"\xfd7zXZ\x00": "compressed with xz; unpack it first",
+    b"\x28\xb5\x2f\xfd": "compressed with zstd; unpack it first",
+    b"PK\x03\x04": "a ZIP archive; unpack it first",
+    b"NVR\x00": (
+        "an Nsight Compute report, which only ncu can read; "
+        "run `ncu --import FILE --csv --page raw` and ingest what it prints"
+    ),
+}
 _ACCEPTED = (
     "expected a Nsight Systems report or SQLite export, an nvprof/NVVP database, "
     "nvprof CSV or Nsight Compute CSV"
@@ -44,6 +55,8 @@ def identify(path: Path) -> Source:
 
 def _head(path: Path) -> bytes:
     try:
+        if path.is_fifo() or path.is_char_device():  # reading might never end
+            raise InputError(f"{path}: not a file; write the profile to a file first")
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES)
     except FileNotFoundError:
@@ -73,4 +86,9 @@ def _what_it_is(path: Path, head: bytes) -> str:
             return "a SQLite database without tables; export the profile again"
         shown = ", ".join(tables[:3]) + (", …" if len(tables) > 3 else "")
         return f"SQLite, but no profile that tbd-trace knows (tables: {shown}); {_ACCEPTED}"
+    if not head.strip(b"\x00"):
+        return "holds only zeros; the disk was full or a copy was interrupted, copy it again"
+    for magic, what in _UNREADABLE.items():
+        if head.startswith(magic):
+            return what
     return f"not a profile that tbd-trace knows; {_ACCEPTED}"

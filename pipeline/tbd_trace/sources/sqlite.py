@@ -6,6 +6,7 @@ columns by name; what a file lacks comes out as NULL.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,8 +18,10 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from tbd_trace.errors import InputError
+from tbd_trace.sources.sqlite_header import SQLITE_MAGIC, check_complete, damaged
 
-SQLITE_MAGIC = b"SQLite format 3\x00"
+__all__ = ["SQLITE_MAGIC", "SqliteFile"]
+
 _BATCH_ROWS = 65_536
 
 
@@ -29,11 +32,13 @@ class SqliteFile:
         path: the file.
 
     Raises:
-        InputError: the file cannot be opened, is truncated, or is not a database.
+        InputError: the file cannot be opened, is truncated or still being written, or is not a
+            database.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        check_complete(path)
         self._engine = sa.create_engine("sqlite://", creator=self._connect, poolclass=sa.NullPool)
         try:
             self._connection = self._engine.connect()
@@ -42,8 +47,8 @@ class SqliteFile:
             raise InputError(_damaged(path, error)) from error
 
     def _connect(self) -> sqlite3.Connection:
-        # A profile is evidence: never write to it, not even a journal.
-        uri = f"file:{quote(str(self.path.resolve()))}?mode=ro"
+        # A profile is evidence: never write to it or beside it, not even a lock or a journal.
+        uri = f"file:{quote(os.fsencode(self.path.resolve()))}?mode=ro&immutable=1"
         # DuckDB reads the streams from threads of its own, one at a time.
         connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
         # Exports hold text that is not UTF-8 (kernel names of other locales): keep the row.
@@ -190,8 +195,4 @@ def _numbers(text: str) -> list[Any]:
 
 
 def _damaged(path: Path, error: Exception) -> str:
-    reason = str(getattr(error, "orig", None) or error).splitlines()[0]
-    return (
-        f"{path}: damaged or incomplete SQLite file ({reason}); "
-        "copy it again or export it anew from the profiler's report"
-    )
+    return damaged(path, str(getattr(error, "orig", None) or error).splitlines()[0])

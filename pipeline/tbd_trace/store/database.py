@@ -26,7 +26,7 @@ from tbd_trace.sources import identify
 from tbd_trace.sqltext import parquet_relation
 from tbd_trace.store.capture import CaptureFile, capture_files
 from tbd_trace.store.reading import reading
-from tbd_trace.store.views import is_duckdb, write_views
+from tbd_trace.store.views import is_duckdb, views_marker, write_views
 from tbd_trace.store.writer import content, identity, write_trace
 
 # Raised when the canonical tables change, so that files of another layout are not misread.
@@ -136,7 +136,12 @@ class Database:
         try:
             if not known:
                 known = not write_trace(
-                    file, source, held, trace_id, target, lambda table: say(f"{file.name}: {table}")
+                    file,
+                    source,
+                    held=held,
+                    trace_id=trace_id,
+                    target=target,
+                    progress=lambda table: say(f"{file.name}: {table}"),
                 )
             write_views(self)
         except StoreError as error:
@@ -166,7 +171,7 @@ class Database:
 
     def _check_place(self) -> None:
         """Make sure that nothing else has the database's name; clear up after killed ingests."""
-        if self.path.exists() and not is_duckdb(self.path):
+        if not is_duckdb(self.path) and self.path.exists():
             raise StoreError(
                 f"{self.path}: exists and is no DuckDB database; choose another {self._setting}"
             )
@@ -191,7 +196,8 @@ class Database:
             return []
         except OSError as error:
             raise StoreError(
-                f"{self.traces_directory}: cannot be read ({error.strerror}); check its owner and mode"
+                f"{self.traces_directory}: cannot be read ({error.strerror}); "
+                "check its owner and mode"
             ) from error
 
     def files(self, table: str, trace_ids: Iterable[str]) -> list[Path]:

@@ -31,10 +31,18 @@ _TRACE = "[0-9a-f]" * 12  # as a pattern: no directory that is just being writte
 
 
 def is_duckdb(path: Path) -> bool:
-    """Tell whether a file is a DuckDB database."""
-    with contextlib.suppress(OSError), path.open("rb") as file:
-        return file.read(_MAGIC_OFFSET + len(_MAGIC))[_MAGIC_OFFSET:] == _MAGIC
-    return False
+    """Tell whether a file is a DuckDB database.
+
+    Raises:
+        StoreError: there is a file, and it cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            return file.read(_MAGIC_OFFSET + len(_MAGIC))[_MAGIC_OFFSET:] == _MAGIC
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return False
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be read ({error.strerror})") from error
 
 
 def write_views(database: Database) -> None:

@@ -77,6 +77,7 @@ def identity(file: CaptureFile, sha256: str) -> str:
 def write_trace(
     file: CaptureFile,
     source: Source,
+    *,
     held: Content,
     trace_id: str,
     target: Path,
@@ -242,7 +243,7 @@ def _trace_row(
 
 
 def _unicode(name: str) -> str:
-    """Return a file name that can be stored; bytes that are not UTF-8 become ``\\xNN``."""
+    """Return a file name as text that can be stored, whatever its bytes."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 

@@ -1,0 +1,267 @@
+"""Query files say what they are: headers against what DuckDB makes of the SQL."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from corpus import ROOT
+from made_trace import MadeDatabase
+
+from tbd_trace import resources
+from tbd_trace.query import Catalogue, Query, prepare, run, script
+from tbd_trace.query.catalogue import derive_relations, required_relations
+from tbd_trace.schema import canonical_tables
+from tbd_trace.store import Database
+
+METRICS = Catalogue().metrics()
+DERIVED = derive_relations()
+QUERIES = [*METRICS, *DERIVED]
+DATA = {path.stem for path in resources.data().glob("*.csv")}
+RELATIONS = {*canonical_tables(), *(query.name for query in DERIVED), *DATA}
+VARIABLE = re.compile(r"getvariable\('(\w+)'\)")
+DEFAULT = re.compile(r"coalesce\(\s*getvariable\('(\w+)'\)\s*,\s*('(?:[^']|'')*'|[\d.]+|true|false)")
+# An empty text means "the usual": nullif(getvariable('x'), '') falls back on something computed.
+EMPTY = re.compile(r"nullif\(\s*getvariable\('(\w+)'\)\s*,\s*''\s*\)")
+
+each = pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)
+each_metric = pytest.mark.parametrize("query", METRICS, ids=lambda query: query.name)
+
+
+@cache
+def empty() -> duckdb.DuckDBPyConnection:
+    """Return a connection with all relations, without rows."""
+    connection = MadeDatabase({}).connection
+    prepare(connection, [query.name for query in DERIVED])
+    return connection
+
+
+def parameters(query: Query) -> dict[str, Any]:
+    """Return the parameters of a query and of the relations it builds on."""
+    found: dict[str, Any] = {}
+    for source in [*required_relations([*query.needs, *query.optional]), query]:
+        found |= source.params
+    return found
+
+
+@cache
+def definition(relation: str) -> str:
+    """Return the statement that makes a relation without rows."""
+    described = empty().execute(f"DESCRIBE {relation}").fetchall()
+    columns = ", ".join(f'"{name}" {kind}' for name, kind, *_ in described)
+    return f"CREATE TABLE {relation} ({columns})"
+
+
+def describes(connection: duckdb.DuckDBPyConnection, sql: str) -> bool:
+    """Tell whether every relation that a SQL text reads is there."""
+    try:
+        connection.execute(f"DESCRIBE {sql}")
+    except duckdb.CatalogException:
+        return False
+    return True
+
+
+def test_there_are_queries() -> None:
+    assert {"fp32_util", "kernel_summary", "dominant_layer"} <= {q.name for q in METRICS}
+    assert {"gpu_op", "iteration", "nvtx_tree"} <= {q.name for q in DERIVED}
+    assert len({q.name for q in QUERIES} | set(canonical_tables()) | DATA) == (
+        len(QUERIES) + len(canonical_tables()) + len(DATA)
+    )
+
+
+@each
+def test_header_says_what_the_query_is(query: Query) -> None:
+    assert query.text.startswith("/*\n")
+    for text in (query.title, query.question, query.grain):
+        assert text.strip() == text != ""
+    assert query.question.endswith("?")
+    assert query.title != query.name
+    for column in query.columns.values():
+        assert column.doc.strip() == column.doc != ""
+    for param in query.params.values():
+        assert param.doc.strip() == param.doc != ""
+        assert param.choices is None or param.default in param.choices
+
+
+@each
+def test_needs_are_relations_and_cover_what_the_query_reads(query: Query) -> None:
+    declared = {*query.needs, *query.optional}
+    assert not set(query.needs) & set(query.optional)
+    assert declared <= RELATIONS
+    with duckdb.connect() as connection:
+        for name in declared:
+            connection.execute(definition(name))
+        assert describes(connection, query.sql)
+        for name in query.optional:  # what it does not read itself is clutter
+            connection.execute(f"DROP TABLE {name}")
+            assert not describes(connection, query.sql), name
+            connection.execute(definition(name))
+
+
+@each
+def test_columns_are_what_the_query_returns(query: Query) -> None:
+    described = empty().execute(f"DESCRIBE {query.sql}").fetchall()
+    assert list(query.columns) == [row[0] for row in described]
+    for name, kind, *_ in described:
+        # HUGEINT and DECIMAL surprise whoever reads the frame; "NULL" is no type at all
+        assert kind in {
+            "VARCHAR", "BIGINT", "INTEGER", "UBIGINT", "DOUBLE", "BOOLEAN", "VARCHAR[]",
+        } or kind.startswith("STRUCT"), f"{name} is {kind}"  # fmt: skip
+
+
+@each_metric
+def test_metrics_return_plain_values(query: Query) -> None:
+    kinds = {row[1] for row in empty().execute(f"DESCRIBE {query.sql}").fetchall()}
+    assert not any(kind.startswith("STRUCT") for kind in kinds)
+
+
+@each
+def test_units_agree_with_names(query: Query) -> None:
+    units = {"_ns": "ns", "_pct": "%", "_bytes": "byte", "_flops": "FLOP/s", "_hz": "Hz"}
+    for name, column in query.columns.items():
+        for suffix, unit in units.items():
+            if name.endswith(suffix):
+                assert column.unit == unit, name
+
+
+@each_metric
+def test_metrics_are_ordered(query: Query) -> None:
+    """The last ORDER BY stands outside all brackets: it orders the answer."""
+    plain = re.sub(r"--[^\n]*|'(?:[^']|'')*'", "", query.sql)
+    depth, top = 0, ""
+    for character in plain:
+        depth += (character == "(") - (character == ")")
+        top += character if depth == 0 else ""
+    assert "ORDER BY" in top
+    ordered = top[top.rindex("ORDER BY") :]
+    assert re.search(r"\b(trace_id|name)\b", ordered)
+    assert "LIMIT" not in ordered
+
+
+@each
+def test_variables_are_declared_with_the_same_default(query: Query) -> None:
+    known = parameters(query)
+    used = set(VARIABLE.findall(query.sql))
+    assert used <= set(known)
+    assert set(query.params) <= used
+    defaults = DEFAULT.findall(query.sql)
+    assert {name for name, _ in defaults} | set(EMPTY.findall(query.sql)) == used
+    for name, text in defaults:
+        value = duckdb.execute(f"SELECT {text}").fetchall()[0][0]
+        assert float(value) == known[name].default if _is_number(value) else value == known[name].default
+    for name in EMPTY.findall(query.sql):
+        assert known[name].default == ""
+
+
+def _is_number(value: object) -> bool:
+    return not isinstance(value, str | bool)
+
+
+def test_a_parameter_means_one_thing() -> None:
+    """Variables are global: queries that share a name for different choices never meet."""
+    for query in METRICS:
+        found: dict[str, str] = {}
+        for source in [*required_relations([*query.needs, *query.optional]), query]:
+            for name, param in source.params.items():
+                # utilization passes its `by` on to the metrics above it
+                assert found.setdefault(name, source.name) == source.name, (query.name, name, param)
+
+
+def test_derived_relations_come_after_what_they_build_on() -> None:
+    seen: set[str] = set()
+    for query in DERIVED:
+        built_on = {*query.needs, *query.optional} & {other.name for other in DERIVED}
+        assert built_on <= seen
+        seen.add(query.name)
+    assert len(seen) == len(DERIVED)
+
+
+@each_metric
+def test_plots_draw_columns_of_the_answer(query: Query) -> None:
+    if query.plot is not None:
+        drawn = {query.plot.x, *query.plot.y} | ({query.plot.series} - {None})
+        assert drawn <= set(query.columns)
+
+
+# canonical tables
+
+
+@pytest.mark.parametrize("name", canonical_tables())
+def test_canonical_tables_are_what_duckdb_makes_of_them(name: str) -> None:
+    table = canonical_tables()[name]
+    with duckdb.connect() as connection:
+        connection.execute((resources.queries() / "canonical" / f"{name}.sql").read_text())
+        made = connection.execute(f"DESCRIBE {name}").fetchall()
+        empty_columns = connection.execute(f"DESCRIBE {table.empty_select}").fetchall()
+    assert [(column.name, column.type) for column in table.columns] == [row[:2] for row in made]
+    assert [row[:2] for row in empty_columns] == [row[:2] for row in made]
+    assert table.doc.endswith(".")
+    assert table.columns[0].name == "trace_id"
+    assert all(column.doc for column in table.columns)
+
+
+# the same rows in a plain DuckDB shell
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    database = Database(tmp_path_factory.mktemp("sample") / "sample.duckdb")
+    database.ingest([ROOT / "data" / "samples" / "synthetic_cnn"])
+    yield database
+
+
+def in_a_shell(path: Path, text: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Return columns and rows of a script's last statement, run by DuckDB alone."""
+    with duckdb.connect(str(path), read_only=True) as connection:
+        *before, last = connection.extract_statements(text)
+        for statement in before:
+            connection.execute(statement)
+        result = connection.execute(last)
+        return [column[0] for column in result.description or []], result.fetchall()
+
+
+def same(found: list[tuple[Any, ...]], expected: list[tuple[Any, ...]]) -> bool:
+    """Tell whether rows are the same; threads may add floating-point numbers in another order."""
+    return len(found) == len(expected) and all(
+        a == (pytest.approx(b, rel=1e-12) if isinstance(b, float) else b)
+        for row, other in zip(found, expected, strict=True)
+        for a, b in zip(row, other, strict=True)
+    )
+
+
+@each_metric
+def test_the_script_gives_the_same_rows_in_a_shell(sample: Database, query: Query) -> None:
+    expected = run(sample, query)
+    columns, rows = in_a_shell(sample.path, script(query))
+    assert columns == list(query.columns) == expected.frame.columns
+    assert same(rows, expected.frame.rows())
+
+
+def test_parameters_are_set_in_the_script(sample: Database) -> None:
+    query = Catalogue().get("fp32_util")
+    chosen = {"by": "iteration", "window": "iterations"}
+    expected = run(sample, query, parameters=chosen)
+    assert expected.frame.height > 1
+    _, rows = in_a_shell(sample.path, script(query, chosen))
+    assert same(rows, expected.frame.rows())
+
+
+def test_derived_relations_in_a_shell(sample: Database) -> None:
+    """They all run, and none has two equal rows: nothing stands there twice."""
+    with duckdb.connect(str(sample.path), read_only=True) as connection:
+        for query in DERIVED:
+            connection.execute(f"CREATE TEMP TABLE {query.name} AS {query.sql}")
+            described = connection.execute(f"DESCRIBE {query.name}").fetchall()
+            assert [row[0] for row in described] == list(query.columns)
+            twice = connection.execute(
+                f"SELECT * FROM {query.name} GROUP BY ALL HAVING count(*) > 1"
+            ).fetchall()
+            assert twice == [], query.name
+    for query in DERIVED[-3:]:
+        columns, _ = in_a_shell(sample.path, script(query))
+        assert columns == list(query.columns)

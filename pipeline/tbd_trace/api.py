@@ -26,10 +26,24 @@ def cache_database() -> Database:
     """Return the database that keeps what was ingested on the fly.
 
     It lies in ``TBD_TRACE_CACHE``, or in ``tbd-trace`` of the user's cache directory.
+
+    Raises:
+        UsageError: the user has no home directory, and no variable names another place.
     """
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    directory = Path(os.environ.get("TBD_TRACE_CACHE") or Path(base) / "tbd-trace")
-    return Database(directory / "cache.duckdb")
+    chosen = os.environ.get("TBD_TRACE_CACHE")
+    directory = Path(chosen) if chosen else _user_cache() / "tbd-trace"
+    return Database(directory / "cache.duckdb", "TBD_TRACE_CACHE")
+
+
+def _user_cache() -> Path:
+    if base := os.environ.get("XDG_CACHE_HOME"):
+        return Path(base)
+    try:
+        return Path.home() / ".cache"
+    except RuntimeError:
+        raise UsageError(
+            "there is no home directory to keep profiles in; set TBD_TRACE_CACHE to a directory"
+        ) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +117,7 @@ def open_traces(
 ) -> Traces:
     """Open traces for queries; see :func:`tbd_trace.open`."""
     selectors = [os.fspath(trace) for trace in traces]
-    files = [selector for selector in selectors if Path(selector).exists()]
+    files = [selector for selector in selectors if _is_there(selector)]
     names = [selector for selector in selectors if selector not in files]
     if files and names:
         raise UsageError(
@@ -114,11 +128,18 @@ def open_traces(
     database = Database(Path(db) if db is not None else default_database())
     if not database.exists():
         what = f"no file or trace {names[0]!r}: " if names else ""
-        raise UsageError(
-            f"{what}there is no database {database.path}; "
-            "make one with `tbd-trace ingest FILE…`, or name a profiler file"
-        )
+        raise UsageError(what + database.why_missing())
     return Traces(database, database.resolve(names))
+
+
+def _is_there(path: str) -> bool:
+    """Tell whether a path leads to something, as far as one may look."""
+    try:
+        return Path(path).exists()
+    except PermissionError:
+        return True  # reading it says what is wrong
+    except (OSError, ValueError):  # no path at all: too long, for one
+        return False
 
 
 def _ingested_on_the_fly(files: Sequence[str]) -> Traces:

@@ -23,6 +23,10 @@ class UsageError(TbdTraceError):
     exit_code = 2
 
 
+class SqlError(UsageError):
+    """SQL of the user's own is wrong; more lines may point at the place. Exit code 2."""
+
+
 class CannotAnswerError(TbdTraceError):
     """The trace lacks what the question needs. Exit code 3."""
 

@@ -55,31 +55,36 @@ setting AS (
             '(?i)^(nccl|dali|mpi|cccl|cub|thrust|cudnn|cublas|cufft|cusparse|cusolver|cuda|nvshmem|ucx|rmm|libcudf|nsys|python)')
             AS library_domains
 ),
+-- emit_nvtx prints "aten::conv2d, seq = 4, op_id = 9, sizes = …", and the ranges of
+-- record_function with ", op_id = 9": the name is what stands before.
+named AS (
+    SELECT *,
+        regexp_extract(text, '(?s)^(.*?)(?:,\s*(?:seq|op_id|sizes|input_op_ids)\s*=.*)?$', 1) AS name,
+        try_cast(nullif(regexp_extract(text, ',\s*seq\s*=\s*(\d+)', 1), '') AS BIGINT) AS seq
+    FROM distinct_text
+),
 -- The texts of tbd-trace's own domain and of the markers of other tools, taken apart.
 parsed AS (
     SELECT
         t.*,
         coalesce(regexp_matches(t.domain, s.library_domains), false) AS is_library,
-        regexp_matches(t.text, s.iteration_pattern) AS is_iteration,
+        regexp_matches(t.name, s.iteration_pattern) AS is_iteration,
         s.layer_pattern,
-        nullif(regexp_extract(t.text, '^layer(?:_backward)?:(.+)$', 1), '') AS convention_layer,
+        nullif(regexp_extract(t.name, '^layer(?:_backward)?:(.+)$', 1), '') AS convention_layer,
         starts_with(t.text, 'layer_backward:') AS convention_backward,
-        lower(regexp_replace(t.text, '^phase:', '')) AS phase_text,
+        lower(regexp_replace(t.name, '^phase:', '')) AS phase_text,
         nullif(regexp_extract(t.text, '''funcStack'': ''([^'']*)''', 1), '') AS stack,
         nullif(regexp_extract(t.text, '^\{''mod'': ''([^'']*)''', 1), '') AS module,
         nullif(regexp_extract(t.text, '^\{''mod'': ''[^'']*'', ''op'': ''([^'']*)''', 1), '') AS module_op,
         starts_with(t.text, '{''traceMarker''') AS is_trace_marker,
-        try_cast(nullif(regexp_extract(t.text, ',\s*seq\s*=\s*(\d+)', 1), '') AS BIGINT) AS seq,
-        -- emit_nvtx prints "aten::conv2d, seq = 4, op_id = 9, sizes = …"; older ones drop the namespace.
-        regexp_extract(t.text, '^(?:autograd::engine::evaluate_function:\s*)?(.+?)(?:,\s*(?:seq|op_id|sizes|input_op_ids)\s*=.*)?$', 1)
-            AS operator,
-        regexp_matches(t.text, ',\s*(?:seq|op_id|sizes|input_op_ids)\s*=')
-            OR regexp_matches(t.text, '^(?:aten|torch|autograd|c10d|prims|nccl|cudnn|quantized|triton_|fsdp|TorchDynamo|## )[:\w]*::?')
-            OR regexp_matches(t.text, '^nccl[A-Z]\w*$')
+        regexp_replace(t.name, '^autograd::engine::evaluate_function:\s*', '') AS operator,
+        t.seq IS NOT NULL
+            OR (t.name <> t.text AND regexp_matches(t.name, '^\w+::|^(?:detach_?|record_param_comms)$'))
+            OR regexp_matches(t.name, '^(?:aten|torch|autograd|c10d|prims|nccl|cudnn|quantized|triton_|fsdp|TorchDynamo|## )[:\w]*::?')
             -- nvFuser names its C++ functions
-            OR regexp_matches(t.text, '^(?:nvFuser|GraphCache|Fusion\w*|ExecutorRunFusion|KernelExecutor|fusion_executor|GpuLower)::')
+            OR regexp_matches(t.name, '^(?:nvFuser|GraphCache|Fusion\w*|ExecutorRunFusion|KernelExecutor|fusion_executor|GpuLower)::')
             AS is_operator
-    FROM distinct_text t, setting s
+    FROM named t, setting s
 ),
 classified AS (
     SELECT
@@ -90,8 +95,8 @@ classified AS (
             WHEN regexp_matches(phase_text, '^(optimizer|optim|opt|optimizer[ _.-]?step|optimizer\.step.*|opt[ _-]?step|weight[ _-]?update|parameter[ _-]?update|zero[_ ]grad|optimizer\.zero_grad.*)$') THEN 'optimizer'
             WHEN regexp_matches(phase_text, '^(loss|criterion|compute[ _]loss|loss[ _]?(fn|function))$') THEN 'loss'
             WHEN regexp_matches(phase_text, '^(data|input|h2d|data[ _-]?(load(ing|er)?|copy( in)?|transfer|fetch|wait)|batch[ _]load(ing)?|load[ _](data|batch)|get[ _]batch|copy[ _]to[ _](device|gpu)|enumerate\(dataloader\).*)([ _#:]*\d+)?$') THEN 'data'
-            WHEN regexp_matches(phase_text, '^(all[ _-]?reduce|grad(ient)?[ _-]?(sync|all[ _-]?reduce)|communication|comm)$')
-                OR regexp_matches(text, '^nccl(:|[A-Z]\w*$)') THEN 'communication'
+            WHEN regexp_matches(phase_text, '^(all[ _-]?reduce|grad(ient)?[ _-]?(sync|all[ _-]?reduce)|communication|comm)$') THEN 'communication'
+            WHEN regexp_matches(name, '^nccl(:|[A-Z]\w*$)') THEN 'communication'
             WHEN module IN ('Tensor', 'torch.Tensor', 'torch.autograd') AND module_op = 'backward' THEN 'backward'
             WHEN contains(lower(module), 'optim') AND module_op IN ('step', 'zero_grad') THEN 'optimizer'
             WHEN is_library AND regexp_matches(domain, '(?i)^dali') THEN 'data'
@@ -104,18 +109,17 @@ SELECT
     CASE
         WHEN is_library OR is_iteration THEN NULL
         WHEN layer_pattern IS NOT NULL THEN
-            CASE WHEN regexp_matches(text, layer_pattern)
-                 THEN coalesce(nullif(regexp_extract(text, layer_pattern, 1), ''), text) END
+            CASE WHEN regexp_matches(name, layer_pattern)
+                 THEN coalesce(nullif(regexp_extract(name, layer_pattern, 1), ''), name) END
         WHEN convention_layer IS NOT NULL THEN convention_layer
         -- DLProf prints the module of the script as "module", and the second call as "[2]".
         WHEN stack IS NOT NULL
             THEN regexp_replace(replace(stack, '/<module>', '/module'), '\((\d+)\)', '[\1]', 'g')
         WHEN is_trace_marker THEN NULL
         WHEN module_op IS NOT NULL THEN module || '.' || module_op
-        WHEN phase IS NOT NULL AND NOT is_operator THEN NULL
+        WHEN phase IS NOT NULL THEN NULL
         WHEN is_operator THEN operator
-        WHEN text = '' THEN NULL
-        ELSE text
+        ELSE nullif(name, '')
     END AS layer,
     CASE
         WHEN layer IS NULL THEN NULL

@@ -1,36 +1,55 @@
 /*
 title    = "Layers by autograd sequence number"
-question = "Which forward layer created the autograd node with this sequence number?"
+question = "Which forward operator created each autograd node that a backward operator runs, and in which layer?"
 source   = "torch.autograd.profiler.emit_nvtx: a backward operator prints the sequence number of the forward operator that created it"
-grain    = "one autograd sequence number of one process, each time it is used"
+grain    = "one backward operator, and one range around (or of) the forward operator that created its node"
 needs    = ["nvtx_meaning", "nvtx_tree"]
 [columns.trace_id]
 doc = "the trace"
-[columns.process_id]
-doc = "key of the process"
-[columns.seq]
-doc = "autograd sequence number"
-[columns.start_ns]
-unit = "ns"
-doc = "when the forward operator began"
+[columns.backward_range_id]
+doc = "range of the backward operator"
+[columns.forward_range_id]
+doc = "range of the forward operator, or one around it"
 [columns.layer]
-doc = "layer around the forward operator"
+doc = "layer around the forward operator, the same in all rows of a backward operator; NULL when no range tells"
 */
 WITH RECURSIVE
+-- What runs inside a backward operator prints numbers of its own, often 0.
+inside_backward AS (
+    SELECT trace_id, nvtx_range_id FROM nvtx_meaning WHERE is_backward
+    UNION
+    SELECT t.trace_id, t.nvtx_range_id
+    FROM inside_backward b
+    JOIN nvtx_tree t ON t.trace_id = b.trace_id AND t.parent_id = b.nvtx_range_id
+),
+numbered AS (
+    SELECT m.trace_id, coalesce(m.process_id, -1) AS process_id, m.seq, m.nvtx_range_id, m.start_ns,
+        m.is_backward
+    FROM nvtx_meaning m
+    ANTI JOIN (SELECT * FROM inside_backward
+               EXCEPT SELECT trace_id, nvtx_range_id FROM nvtx_meaning WHERE is_backward) i
+        USING (trace_id, nvtx_range_id)
+    WHERE m.seq IS NOT NULL
+),
 -- Operators that create no node print the number of the next one; the last to begin is the creator.
-forward AS (
-    SELECT trace_id, process_id, thread_id, seq, nvtx_range_id, start_ns
-    FROM nvtx_meaning
-    WHERE seq IS NOT NULL AND NOT is_backward
+created AS (
+    SELECT b.trace_id, b.nvtx_range_id AS backward_range_id, f.nvtx_range_id AS forward_range_id
+    FROM (SELECT * FROM numbered WHERE is_backward) b
+    ASOF JOIN (SELECT * FROM numbered WHERE NOT is_backward) f
+        ON  f.trace_id = b.trace_id AND f.process_id = b.process_id AND f.seq = b.seq
+        AND b.start_ns >= f.start_ns
 ),
 chain AS (
-    SELECT trace_id, process_id, seq, start_ns, nvtx_range_id FROM forward
+    SELECT trace_id, backward_range_id, forward_range_id FROM created
     UNION ALL
-    SELECT c.trace_id, c.process_id, c.seq, c.start_ns, t.parent_id
-    FROM chain c JOIN nvtx_tree t USING (trace_id, nvtx_range_id)
+    SELECT c.trace_id, c.backward_range_id, t.parent_id
+    FROM chain c
+    JOIN nvtx_tree t ON t.trace_id = c.trace_id AND t.nvtx_range_id = c.forward_range_id
     WHERE t.parent_id IS NOT NULL
 )
-SELECT c.trace_id, c.process_id, c.seq, c.start_ns, arg_max(m.layer, m.layer_order) AS layer
-FROM chain c JOIN nvtx_meaning m USING (trace_id, nvtx_range_id)
-WHERE m.layer IS NOT NULL
-GROUP BY ALL
+SELECT c.trace_id, c.backward_range_id, c.forward_range_id,
+    first_value(m.layer) OVER (
+        PARTITION BY c.trace_id, c.backward_range_id
+        ORDER BY m.layer_order DESC NULLS LAST, c.forward_range_id) AS layer
+FROM chain c
+JOIN nvtx_meaning m ON m.trace_id = c.trace_id AND m.nvtx_range_id = c.forward_range_id

@@ -25,9 +25,11 @@ QUERIES = [*METRICS, *DERIVED]
 DATA = {path.stem for path in resources.data().glob("*.csv")}
 RELATIONS = {*canonical_tables(), *(query.name for query in DERIVED), *DATA}
 VARIABLE = re.compile(r"getvariable\('(\w+)'\)")
-DEFAULT = re.compile(r"coalesce\(\s*getvariable\('(\w+)'\)\s*,\s*('(?:[^']|'')*'|[\d.]+|true|false)")
+DEFAULT = re.compile(
+    r"coalesce\(\s*getvariable\('(\w+)'\)(?:::\w+)?\s*,\s*('(?:[^']|'')*'|[\d.]+|true|false)"
+)
 # An empty text means "the usual": nullif(getvariable('x'), '') falls back on something computed.
-EMPTY = re.compile(r"nullif\(\s*getvariable\('(\w+)'\)\s*,\s*''\s*\)")
+EMPTY = re.compile(r"nullif\(\s*getvariable\('(\w+)'\)(?:::\w+)?\s*,\s*''\s*\)")
 
 each = pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)
 each_metric = pytest.mark.parametrize("query", METRICS, ids=lambda query: query.name)

@@ -12,6 +12,7 @@ import typer
 from tbd_trace.cli.options import DEFAULT_DATABASE, DatabaseOption
 from tbd_trace.cli.output import busy, failure, note
 from tbd_trace.errors import InputError
+from tbd_trace.present import printable
 
 if TYPE_CHECKING:
     from tbd_trace.store import IngestReport
@@ -23,6 +24,7 @@ def ingest(
         typer.Argument(
             metavar="PATH",
             help="Profiler files and capture directories.",
+            readable=False,  # the reader says more about a file that cannot be read
             show_default=False,
         ),
     ],
@@ -53,8 +55,9 @@ def ingest(
 
 def _show(report: IngestReport) -> None:
     kernels = f"{report.kernels:,} kernels"
+    name = printable(report.name)
     typer.echo(
-        f"{report.trace_id}  {report.format:<12}  {kernels:>17}  {report.status:<13}  {report.name}"
+        f"{report.trace_id}  {report.format:<12}  {kernels:>17}  {report.status:<13}  {name}"
     )
     for text in report.notes:
         note(f"{report.name}: {text}")

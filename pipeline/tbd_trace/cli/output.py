@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tbd_trace.errors import UsageError
+from tbd_trace.errors import SqlError, UsageError
 from tbd_trace.present import Format, Style, format_of, printable, render, write
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ def note(text: str) -> None:
 
 def failure(text: object) -> None:
     """Tell the user on standard error what went wrong; only SQL errors have several lines."""
-    shown = "\n".join(printable(line) for line in str(text).splitlines())
-    typer.echo(f"error: {shown}", err=True)
+    lines = str(text).splitlines() if isinstance(text, SqlError) else [str(text)]
+    typer.echo("error: " + "\n".join(map(printable, lines)), err=True)
 
 
 def emit(
@@ -63,15 +63,24 @@ def emit(
         limit = _ROWS_ON_TERMINAL
     shown = frame.head(limit) if limit else frame
     content = render(shown, form, units=units, style=_style(terminal, records))
+    _deliver(content, path)
+    if frame.is_empty():
+        note("no rows")
+    elif shown.height < frame.height:
+        note(f"{shown.height:,} of {frame.height:,} rows shown; --limit 0 shows all")
+
+
+def emit_text(text: str, path: Path | None = None) -> None:
+    """Write a text to standard output or to a file."""
+    _deliver(text.encode(), path)
+
+
+def _deliver(content: bytes, path: Path | None) -> None:
     if path is None:
         _to_stdout(content)
     else:
         write(path, content)
         note(f"wrote {path}")
-    if frame.is_empty():
-        note("no rows")
-    elif shown.height < frame.height:
-        note(f"{shown.height:,} of {frame.height:,} rows shown; --limit 0 shows all")
 
 
 def _to_stdout(content: bytes) -> None:

@@ -18,7 +18,7 @@ from tbd_trace.cli.options import (
     OutputOption,
     TracesArgument,
 )
-from tbd_trace.cli.output import busy, emit, note
+from tbd_trace.cli.output import busy, emit, emit_text, note
 from tbd_trace.errors import UsageError
 
 if TYPE_CHECKING:
@@ -68,6 +68,13 @@ def query(
         bool,
         typer.Option("--describe", help="Tell what NAME asks, needs and returns, and exit."),
     ] = False,
+    as_sql: Annotated[
+        bool,
+        typer.Option(
+            "--sql",
+            help="Print the query as a script for a DuckDB shell on the database, and exit.",
+        ),
+    ] = False,
     db: DatabaseOption = DEFAULT_DATABASE,
     help_: Annotated[
         bool, typer.Option("--help", help="Show this message, or with NAME its description.")
@@ -91,9 +98,15 @@ def query(
     if help_ or describe:
         _describe(found, form)
         return
+    parameters = _parameters(assignments or [])
+    if as_sql:
+        from tbd_trace.query import script
+
+        emit_text(script(found, parameters), output)
+        return
     if plot is not None:
         _check_plot(found, plot)
-    opened, result = _ask(found, traces or [], db, _parameters(assignments or []))
+    opened, result = _ask(found, traces or [], db, parameters)
     emit(result.frame, form, output, limit=limit, units=_units(found))
     if plot is not None:
         _draw(opened, result, plot)

@@ -39,6 +39,7 @@ _ADVICE = {
         "(PyTorch: torch.autograd.profiler.emit_nvtx)"
     ),
 }
+_TOLD_BY_TIMES = {"iteration", "layer"}  # no annotation of kernels without times would help
 
 
 def how_to_collect(relation: str, tool: str, kind: str) -> str:
@@ -50,6 +51,8 @@ def how_to_collect(relation: str, tool: str, kind: str) -> str:
         kind: timeline, metrics or summary, empty when several are meant.
     """
     advice = _ADVICE.get(relation, f"needs {relation}, which the trace lacks")
+    if kind in ("metrics", "summary") and relation in _TOLD_BY_TIMES:
+        advice = f"needs a timeline; collect one with {_NSYS}"
     if tool and kind in ("metrics", "summary"):
         return f"{advice} (this is a {kind} file of {tool})"
     return advice

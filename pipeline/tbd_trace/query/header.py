@@ -90,14 +90,21 @@ def parse_query(path: Path) -> Query:
     sql = match["sql"] if match and toml else text
     try:
         return _build(path, sql.strip().rstrip(";"), tomllib.loads(toml))
-    except (tomllib.TOMLDecodeError, TypeError, KeyError) as error:
+    except (tomllib.TOMLDecodeError, TypeError, KeyError, AttributeError) as error:
         raise UsageError(f"{path}: its header is not valid ({error})") from error
 
 
 def _build(path: Path, sql: str, header: dict[str, Any]) -> Query:
     params = {name: Param(**value) for name, value in header.pop("params", {}).items()}
+    for name, param in params.items():
+        if not isinstance(param.default, Scalar):
+            raise TypeError(f"the default of {name} is no text, number or boolean")
     columns = {name: Column(**value) for name, value in header.pop("columns", {}).items()}
     plot = header.pop("plot", None)
+    for key in ("needs", "optional"):
+        names = header.get(key, [])
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise TypeError(f"{key} is no list of names")
     return Query(
         name=path.stem,
         path=path,

@@ -7,10 +7,11 @@ relations that the query builds on are computed once, in order.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,12 +20,15 @@ import duckdb
 import polars as pl
 
 from tbd_trace import resources
-from tbd_trace.errors import CannotAnswerError, UsageError
-from tbd_trace.query.advice import how_to_collect
-from tbd_trace.query.catalogue import derive_relations, names_used, required_relations
-from tbd_trace.query.header import Param, Query, Scalar
+from tbd_trace.errors import SqlError, UsageError
+from tbd_trace.interrupts import interruptible
+from tbd_trace.query.catalogue import names_used, required_relations
+from tbd_trace.query.header import Query, Scalar
+from tbd_trace.query.needs import check_derived, check_needs, check_sources
+from tbd_trace.query.parameters import parameter_values
 from tbd_trace.schema import canonical_tables
 from tbd_trace.sqltext import csv_relation, identifier, literal
+from tbd_trace.store.reading import reading
 
 if TYPE_CHECKING:
     from tbd_trace.store.database import Database
@@ -41,18 +45,6 @@ _EXPLAIN_ANALYZE = re.compile(r"^\s*EXPLAIN\s+(ANALYZE|\([^)]*ANALYZE[^)]*\))", 
 # DuckDB runs an ASOF join whose left side it believes to be small as a nested loop; behind filters
 # its estimate is often one row where there are a million.
 _SORTED_ASOF = "SET asof_loop_join_threshold = 0"
-
-# The traces that a question is about, and what they lack: a metric run of a capture that has a
-# timeline, too, only lends its counters to it.
-_ASKED = """
-    SELECT t.name, t.tool, t.kind,
-        list_filter(t.lacks, lambda x: NOT coalesce(list_contains(flatten(list(l.holds)), x), false))
-    FROM trace t LEFT JOIN trace l ON l.capture_id = t.capture_id AND l.kind = 'metrics'
-    WHERE t.kind <> 'metrics' OR NOT EXISTS (
-        SELECT 1 FROM trace m WHERE m.capture_id = t.capture_id AND m.kind = 'timeline')
-    GROUP BY t.trace_id, t.name, t.tool, t.kind, t.lacks
-    ORDER BY t.name, t.trace_id
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +77,10 @@ def connect(
     """
     # By default DuckDB would spill into the working directory.
     spill = Path(tempfile.gettempdir()) / f"tbd-trace-{os.getpid()}"
-    connection = duckdb.connect(config={"temp_directory": str(spill)})
+    connection = duckdb.connect(
+        # A progress bar would go to standard output, among the data.
+        config={"temp_directory": str(spill), "enable_progress_bar": False}
+    )
     connection.execute(_SORTED_ASOF)
     for table in canonical_tables():
         relation = database.relation(table, _ids(database, trace_ids))
@@ -125,18 +120,25 @@ def run(
 
     Raises:
         CannotAnswerError: none of the traces holds what the query needs.
+        StoreError: a trace is damaged, or was removed meanwhile.
         UsageError: a parameter is unknown or its value not allowed, or the SQL is wrong.
     """
     selected = _ids(database, trace_ids)
     relations = required_relations(_relation_names(query))
-    values = _parameter_values(query, relations, parameters or {})
-    with connect(database, selected) as connection:
-        notes = _check_needs(connection, query, relations)
+    values = parameter_values(query, relations, parameters or {})
+    with (
+        _explained(query, values),
+        reading(database),
+        connect(database, selected) as connection,
+    ):
+        notes = check_needs(connection, query)
         for name, value in values.items():
             connection.execute(f"SET VARIABLE {identifier(name)} = {literal(value)}")
         prepare(connection, [relation.name for relation in relations])
-        _check_derived(connection, query)
-        frame = _fetch(connection, query)
+        check_derived(connection, query)
+        frame = _execute(connection, query.sql)
+        if frame.is_empty():
+            check_sources(connection, query)
     return QueryResult(query, frame, notes, values)
 
 
@@ -151,7 +153,7 @@ def script(query: Query, parameters: Mapping[str, str] | None = None) -> str:
         UsageError: a parameter is unknown or its value not allowed.
     """
     relations = required_relations(_relation_names(query))
-    values = _parameter_values(query, relations, parameters or {})
+    values = parameter_values(query, relations, parameters or {})
     statements = [_SORTED_ASOF]
     statements += [
         f"SET VARIABLE {identifier(name)} = {literal(value)}" for name, value in values.items()
@@ -166,10 +168,11 @@ def sql(database: Database, statement: str, trace_ids: Sequence[str] | None = No
     """Run one reading SQL statement over some traces.
 
     Raises:
+        StoreError: a trace is damaged, or was removed meanwhile.
         UsageError: the statement is wrong, or would write.
     """
-    with connect(database, trace_ids) as connection:
-        return execute_reading(connection, statement)
+    with _own_sql("SQL"), reading(database), connect(database, trace_ids) as connection:
+        return _execute(connection, statement)
 
 
 def execute_reading(connection: duckdb.DuckDBPyConnection, statement: str) -> pl.DataFrame:
@@ -180,20 +183,49 @@ def execute_reading(connection: duckdb.DuckDBPyConnection, statement: str) -> pl
     Raises:
         UsageError: a statement is wrong, or would write.
     """
+    with _own_sql("SQL"), interruptible():
+        return _execute(connection, statement)
+
+
+def _execute(connection: duckdb.DuckDBPyConnection, text: str) -> pl.DataFrame:
     try:
-        statements = connection.extract_statements(statement)
-        if not statements:
-            raise UsageError("no SQL statement given")
-        if not all(_only_reads(parsed) for parsed in statements):
-            raise UsageError("only statements that read are run here; profiles are evidence")
-        prepare(connection, names_used(statement))
-        for parsed in statements[:-1]:
-            connection.execute(parsed).fetchall()
-        relation = connection.sql(statements[-1].query)
-        frame: pl.DataFrame = pl.DataFrame() if relation is None else relation.pl()
-    except duckdb.Error as error:
-        raise UsageError(f"SQL: {error}") from error
+        text.encode()
+    except UnicodeEncodeError:
+        raise UsageError("SQL: not valid UTF-8") from None
+    statements = connection.extract_statements(text)
+    if not statements:
+        raise UsageError("no SQL statement given")
+    if not all(_only_reads(parsed) for parsed in statements):
+        raise UsageError("only statements that read are run here; profiles are evidence")
+    prepare(connection, names_used(text))
+    for parsed in statements[:-1]:
+        connection.execute(parsed).fetchall()
+    relation = connection.sql(statements[-1].query)
+    frame: pl.DataFrame = pl.DataFrame() if relation is None else relation.pl()
     return frame
+
+
+@contextlib.contextmanager
+def _own_sql(name: str) -> Iterator[None]:
+    """Blame DuckDB's errors on SQL of the user's own."""
+    try:
+        yield
+    except duckdb.Error as error:
+        raise SqlError(f"{name}: {error}") from error
+
+
+@contextlib.contextmanager
+def _explained(query: Query, values: Mapping[str, Scalar]) -> Iterator[None]:
+    """Blame DuckDB's errors on the parameters that were set, or on a query of the user's own."""
+    given = ", ".join(f"{name}={value}" for name, value in values.items())
+    if given:
+        with _own_sql(f"{query.name} with {given}"):
+            yield
+    elif query.path.is_relative_to(resources.queries()):
+        yield
+    else:
+        with _own_sql(query.path.name):
+            yield
 
 
 def _only_reads(statement: duckdb.Statement) -> bool:
@@ -209,86 +241,3 @@ def _relation_names(query: Query) -> set[str]:
     """Return what a query may refer to: by its header, or by its text if it has none."""
     declared = {*query.needs, *query.optional}
     return declared or names_used(query.sql)
-
-
-def _parameter_values(
-    query: Query, relations: Iterable[Query], given: Mapping[str, str]
-) -> dict[str, Scalar]:
-    known: dict[str, Param] = {}
-    for source in [*relations, query]:
-        known |= source.params
-    for name in given:
-        if name not in known:
-            names = ", ".join(sorted(known)) or "it has none"
-            raise UsageError(f"{query.name} has no parameter {name!r} (parameters: {names})")
-    return {name: _typed(name, known[name], text) for name, text in given.items()}
-
-
-def _typed(name: str, param: Param, text: str) -> Scalar:
-    """Return a parameter's text as a value of the type of its default.
-
-    Raises:
-        UsageError: the text is no such value, or not among the choices.
-    """
-    kind = type(param.default)
-    try:
-        value: Scalar = _boolean(text) if kind is bool else kind(text)
-    except ValueError:
-        raise UsageError(f"{name}={text}: expected a {kind.__name__}") from None
-    if param.choices and value not in param.choices:
-        allowed = ", ".join(str(choice) for choice in param.choices)
-        raise UsageError(f"{name}={text}: not among {allowed}")
-    return value
-
-
-def _boolean(text: str) -> bool:
-    words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-    if text.lower() not in words:
-        raise ValueError(text)
-    return words[text.lower()]
-
-
-def _check_needs(
-    connection: duckdb.DuckDBPyConnection, query: Query, relations: Sequence[Query]
-) -> list[str]:
-    """Tell which traces lack a canonical table that the query needs.
-
-    Raises:
-        CannotAnswerError: every trace lacks one.
-    """
-    needed = {name for name in query.needs if name in canonical_tables() and name != "trace"}
-    rows = connection.execute(_ASKED).fetchall()
-    if not rows:
-        raise CannotAnswerError(f"{query.name}: no trace to ask; ingest one first")
-    notes = []
-    for name, tool, kind, lacks in rows:
-        missing = sorted(needed & set(lacks))
-        if missing:
-            notes.append(f"{name}: {query.name} {how_to_collect(missing[0], tool, kind)}")
-    if len(notes) == len(rows):
-        raise CannotAnswerError("; ".join(dict.fromkeys(notes)))
-    return notes
-
-
-def _check_derived(connection: duckdb.DuckDBPyConnection, query: Query) -> None:
-    """Make sure that the derived relations that the query needs have rows.
-
-    Raises:
-        CannotAnswerError: one has none in any of the traces.
-    """
-    derived = {relation.name for relation in derive_relations()}
-    for need in query.needs:
-        if need not in derived:
-            continue
-        if not connection.execute(f"SELECT 1 FROM {need} LIMIT 1").fetchall():
-            rows = connection.execute("SELECT DISTINCT tool, kind FROM trace").fetchall()
-            tool, kind = rows[0] if len(rows) == 1 else ("", "")
-            raise CannotAnswerError(f"{query.name} {how_to_collect(need, tool, kind)}")
-
-
-def _fetch(connection: duckdb.DuckDBPyConnection, query: Query) -> pl.DataFrame:
-    try:
-        frame: pl.DataFrame = connection.sql(query.sql).pl()
-    except duckdb.Error as error:
-        raise UsageError(f"{query.path.name}: {error}") from error
-    return frame

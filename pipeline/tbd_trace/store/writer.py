@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from tbd_trace.errors import InputError
 from tbd_trace.schema import CanonicalTable, canonical_tables
+from tbd_trace.scratch import scratch_connection
 from tbd_trace.sources import Source, TraceDescription, TraceReader
 from tbd_trace.sqltext import parquet_relation, string
 from tbd_trace.store.capture import CaptureFile
@@ -144,7 +145,7 @@ def _check_unchanged(path: Path, held: Content) -> None:
 @contextlib.contextmanager
 def _ingest_connection(staging: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open the scratch database of one ingest; it spills to disk beside its result."""
-    with duckdb.connect(config={"temp_directory": str(staging / ".spill")}) as connection:
+    with scratch_connection(staging / ".spill") as connection:
         yield connection
 
 

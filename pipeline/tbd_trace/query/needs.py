@@ -1,0 +1,94 @@
+"""Whether the traces hold what a query needs."""
+
+from __future__ import annotations
+
+import duckdb
+
+from tbd_trace import resources
+from tbd_trace.errors import CannotAnswerError, UsageError
+from tbd_trace.query.advice import how_to_collect
+from tbd_trace.query.catalogue import derive_relations
+from tbd_trace.query.header import Query
+from tbd_trace.schema import canonical_tables
+
+_SHOWN = 3  # traces in a message
+
+# The traces that a question is about, and what they lack: a metric run of a capture that has a
+# timeline, too, only lends its counters to it.
+_ASKED = """
+    SELECT t.name, t.tool, t.kind,
+        list_filter(
+            t.lacks, lambda x: NOT coalesce(list_contains(flatten(list(l.holds)), x), false)
+        )
+    FROM trace t LEFT JOIN trace l ON l.capture_id = t.capture_id AND l.kind = 'metrics'
+    WHERE t.kind <> 'metrics' OR NOT EXISTS (
+        SELECT 1 FROM trace m WHERE m.capture_id = t.capture_id AND m.kind = 'timeline')
+    GROUP BY t.trace_id, t.name, t.tool, t.kind, t.lacks
+    ORDER BY t.name, t.trace_id
+"""
+
+
+def check_needs(connection: duckdb.DuckDBPyConnection, query: Query) -> list[str]:
+    """Tell which traces lack a canonical table that the query needs.
+
+    Raises:
+        CannotAnswerError: every trace lacks one.
+        UsageError: the query needs what does not exist.
+    """
+    for name in {*query.needs, *query.optional} - _relations():
+        raise UsageError(
+            f"{query.path.name}: there is no table {name!r} to need (docs/tables.md lists them)"
+        )
+    needed = {name for name in query.needs if name in canonical_tables() and name != "trace"}
+    rows = connection.execute(_ASKED).fetchall()
+    if not rows:
+        raise CannotAnswerError(f"{query.name}: no trace to ask; ingest one first")
+    notes = []
+    for name, tool, kind, lacks in rows:
+        missing = sorted(needed & set(lacks))
+        if missing:
+            notes.append(f"{name}: {query.name} {how_to_collect(missing[0], tool, kind)}")
+    if len(notes) == len(rows):
+        more = [f"{len(notes) - _SHOWN} more traces cannot answer, either"]
+        raise CannotAnswerError("; ".join(notes[:_SHOWN] + (more if notes[_SHOWN:] else [])))
+    return notes
+
+
+def _relations() -> set[str]:
+    data = {file.stem for file in resources.data().glob("*.csv")}
+    return data | canonical_tables().keys() | {relation.name for relation in derive_relations()}
+
+
+def check_sources(connection: duckdb.DuckDBPyConnection, query: Query) -> None:
+    """Tell an empty answer apart from one that the traces cannot give.
+
+    Raises:
+        CannotAnswerError: every trace lacks all that the query reads, or its times.
+    """
+    sources = [
+        name
+        for name in (*query.needs, *query.optional)
+        if name in canonical_tables() and name != "trace"
+    ]
+    rows = connection.execute(_ASKED).fetchall()
+    tool, kind = rows[0][1:3]
+    if sources and all(set(sources) <= set(lacks) for *_, lacks in rows):
+        raise CannotAnswerError(f"{query.name} {how_to_collect(sources[0], tool, kind)}")
+    if sources and all(kind != "timeline" for _, _, kind, _ in rows):
+        raise CannotAnswerError(f"{query.name} {how_to_collect('gpu_op', tool, kind)}")
+
+
+def check_derived(connection: duckdb.DuckDBPyConnection, query: Query) -> None:
+    """Make sure that the derived relations that the query needs have rows.
+
+    Raises:
+        CannotAnswerError: one has none in any of the traces.
+    """
+    derived = {relation.name for relation in derive_relations()}
+    for need in query.needs:
+        if need not in derived:
+            continue
+        if not connection.execute(f"SELECT 1 FROM {need} LIMIT 1").fetchall():
+            rows = connection.execute("SELECT DISTINCT tool, kind FROM trace").fetchall()
+            tool, kind = rows[0] if len(rows) == 1 else ("", "")
+            raise CannotAnswerError(f"{query.name} {how_to_collect(need, tool, kind)}")

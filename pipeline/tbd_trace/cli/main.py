@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
+import signal
 import sys
 import traceback
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +19,7 @@ from tbd_trace.cli.ingest import ingest
 from tbd_trace.cli.output import failure
 from tbd_trace.cli.query import query
 from tbd_trace.cli.sql import sql
-from tbd_trace.errors import TbdTraceError
+from tbd_trace.errors import TbdTraceError, UsageError
 from tbd_trace.version import __version__
 
 if TYPE_CHECKING:
@@ -24,10 +27,29 @@ if TYPE_CHECKING:
 
 _INTERRUPTED = 128 + 2  # as a shell reports SIGINT and SIGPIPE
 _READER_GONE = 128 + 13
+_STDIN, _STDOUT, _STDERR = range(3)
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+# What typer raises for wrong usage: click's class, or that of its own copy of click.
+_WRONG_USAGE: type[Any] = typer.BadParameter.__mro__[1]
 
 
 class _Commands(TyperGroup):
     """The commands, with errors turned into one line and an exit code."""
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        try:
+            status = super().main(*args, **{**options, "standalone_mode": False})
+            sys.stdout.flush()
+        except _WRONG_USAGE as error:
+            failure(_usage(error))
+            status = error.exit_code
+        except OSError as error:
+            if error.filename is not None or error.errno not in _NO_ROOM:
+                raise
+            _drop_output()
+            failure(f"standard output cannot be written ({error.strerror})")
+            status = 1
+        sys.exit(status if isinstance(status, int) else 0)
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -39,10 +61,23 @@ class _Commands(TyperGroup):
         except KeyboardInterrupt:
             raise typer.Exit(_INTERRUPTED) from None
         except BrokenPipeError:
-            # The reader (head, less) has seen enough; what is still buffered goes nowhere.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _drop_output()  # the reader (head, less) has seen enough
             raise typer.Exit(_READER_GONE) from None
         return result
+
+
+def _usage(error: Any) -> str:
+    """Return what is wrong with a command line, and where its help is."""
+    said = error.format_message().rstrip(".")
+    if said.startswith("No such option"):
+        said += " (names that begin with - go after --)"
+    command = error.ctx.command_path if error.ctx else "tbd-trace"
+    return f"{said[:1].lower()}{said[1:]}; see `{command} --help`"
+
+
+def _drop_output() -> None:
+    """Let what is still buffered for standard output go nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 app = typer.Typer(
@@ -51,7 +86,7 @@ app = typer.Typer(
     help="Why is my DNN training slow, and what should I change? Ingests profiles of Nsight "
     "Systems, nvprof and Nsight Compute and answers questions about them with SQL.",
     epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the trace cannot answer the question.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     rich_markup_mode=None,  # plain help: quick to load, and readable in a pipe
     pretty_exceptions_enable=False,
 )
@@ -65,12 +100,15 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _common(
+    ctx: typer.Context,
     version: Annotated[
         bool,
         typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    pass
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help(), err=True)
+        raise typer.Exit(UsageError.exit_code)
 
 
 _COMMANDS: tuple[tuple[Callable[..., None], dict[str, Any]], ...] = (
@@ -85,11 +123,28 @@ for _command, _settings in _COMMANDS:
     app.command(context_settings=_settings)(_command)
 
 
+def _set_up_streams() -> None:
+    """Open the standard streams that the caller closed; let none fail over an odd character."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
+        pass  # or the next file that is opened would become standard output
+    os.close(descriptor)
+    sys.stdin = sys.stdin or os.fdopen(_STDIN)
+    sys.stdout = sys.stdout or os.fdopen(_STDOUT, "w")
+    sys.stderr = sys.stderr or os.fdopen(_STDERR, "w")
+    for stream, errors in (
+        (sys.stdin, "surrogateescape"),
+        (sys.stdout, "backslashreplace"),  # a terminal that is not UTF-8
+        (sys.stderr, "backslashreplace"),
+    ):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=errors)
+
+
 def main() -> None:
     """Run the command line and exit."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # a terminal that is not UTF-8
+    _set_up_streams()
+    # Like Ctrl-C: what is being written is cleared away.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         app(prog_name="tbd-trace")
     except Exception as error:

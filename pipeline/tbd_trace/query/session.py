@@ -27,6 +27,7 @@ from tbd_trace.query.header import Query, Scalar
 from tbd_trace.query.needs import check_derived, check_needs, check_sources
 from tbd_trace.query.parameters import parameter_values
 from tbd_trace.schema import canonical_tables
+from tbd_trace.scratch import SORTED_ASOF, scratch_connection
 from tbd_trace.sqltext import csv_relation, identifier, literal
 from tbd_trace.store.reading import reading
 
@@ -40,11 +41,6 @@ _READING = {
     duckdb.StatementType.SET,
 }
 _EXPLAIN_ANALYZE = re.compile(r"^\s*EXPLAIN\s+(ANALYZE|\([^)]*ANALYZE[^)]*\))", re.IGNORECASE)
-
-
-# DuckDB runs an ASOF join whose left side it believes to be small as a nested loop; behind filters
-# its estimate is often one row where there are a million.
-_SORTED_ASOF = "SET asof_loop_join_threshold = 0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +71,7 @@ def connect(
 
     Derived relations are made by :func:`prepare`, or when :func:`execute_reading` meets them.
     """
-    # By default DuckDB would spill into the working directory.
-    spill = Path(tempfile.gettempdir()) / f"tbd-trace-{os.getpid()}"
-    connection = duckdb.connect(
-        # A progress bar would go to standard output, among the data.
-        config={"temp_directory": str(spill), "enable_progress_bar": False}
-    )
-    connection.execute(_SORTED_ASOF)
+    connection = scratch_connection(Path(tempfile.gettempdir()) / f"tbd-trace-{os.getpid()}")
     for table in canonical_tables():
         relation = database.relation(table, _ids(database, trace_ids))
         connection.execute(f"CREATE TEMP VIEW {table} AS {relation}")
@@ -154,7 +144,7 @@ def script(query: Query, parameters: Mapping[str, str] | None = None) -> str:
     """
     relations = required_relations(_relation_names(query))
     values = parameter_values(query, relations, parameters or {})
-    statements = [_SORTED_ASOF]
+    statements = [SORTED_ASOF]
     statements += [
         f"SET VARIABLE {identifier(name)} = {literal(value)}" for name, value in values.items()
     ]

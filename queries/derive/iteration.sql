@@ -39,7 +39,7 @@ unit = "ns"
 doc = "GPU-projected span: end of the last operation launched in it minus start of the first; NULL without operations"
 [columns.period_ns]
 unit = "ns"
-doc = "start of the next iteration minus start of this one; NULL for the last"
+doc = "start of the next iteration minus start of this one, on the host; by kernel order on the GPU, since the host may run far ahead of it; NULL for the last"
 [columns.kernels]
 doc = "kernels launched in it; a graph traced as a whole counts as none"
 [columns.kernel_ns]
@@ -77,19 +77,23 @@ work AS (
 timed AS (
     SELECT b.*, b.end_ns - b.start_ns AS host_ns, w.gpu_start_ns, w.gpu_end_ns,
         w.gpu_end_ns - w.gpu_start_ns AS gpu_ns,
-        lead(b.start_ns) OVER (PARTITION BY b.trace_id, b.process_id ORDER BY b.iteration)
-            - b.start_ns AS period_ns,
+        CASE WHEN b.method = 'kernel order'
+             THEN lead(w.gpu_start_ns) OVER in_process - w.gpu_start_ns
+             ELSE lead(b.start_ns) OVER in_process - b.start_ns END AS period_ns,
         coalesce(w.kernels, 0) AS kernels, coalesce(w.kernel_ns, 0) AS kernel_ns
     FROM boundary b
     LEFT JOIN work w
         ON  w.trace_id = b.trace_id AND w.process_id IS NOT DISTINCT FROM b.process_id
         AND w.iteration = b.iteration
+    WINDOW in_process AS (PARTITION BY b.trace_id, b.process_id ORDER BY b.iteration)
 ),
 -- Iterations that show the program still warming up: everything up to the last of them is dropped.
 new_kernel AS (
     SELECT trace_id, process_id, first_iteration AS iteration
-    FROM (SELECT trace_id, process_id, name, min(iteration) AS first_iteration
-          FROM op_scope WHERE op_kind = 'kernel' AND iteration IS NOT NULL GROUP BY ALL)
+    FROM (SELECT trace_id, process_id, name,
+              arg_min(coalesce(iteration, -1), start_ns) AS first_iteration
+          FROM op_scope WHERE op_kind = 'kernel' GROUP BY ALL)
+    WHERE first_iteration >= 0
     GROUP BY ALL
 ),
 growth AS (
@@ -116,11 +120,27 @@ warming AS (
         ON  g.trace_id = t.trace_id AND g.process_id IS NOT DISTINCT FROM t.process_id
         AND g.iteration = t.iteration
 ),
+-- Where the profiler stopped recording the GPU before the program ended, the iteration that it
+-- stopped in and those that follow show less work than there was.
+recorded AS (
+    SELECT *,
+        CASE WHEN last_work < last_iteration THEN last_work - 1 ELSE last_iteration END AS last_whole
+    FROM (
+        SELECT *,
+            max(iteration) OVER whole AS last_iteration,
+            coalesce(max(iteration) FILTER (gpu_ns IS NOT NULL) OVER whole, max(iteration) OVER whole)
+                AS last_work
+        FROM warming
+        WINDOW whole AS (PARTITION BY trace_id, process_id)
+    )
+),
 settled AS (
     SELECT *,
-        coalesce(max(iteration) FILTER (warm_up IS NOT NULL) OVER whole, -1) AS last_warm_up,
-        max(iteration) FILTER (period_ns IS NOT NULL) OVER whole AS last_period
-    FROM warming
+        coalesce(max(iteration) FILTER (warm_up IS NOT NULL AND iteration <= last_whole) OVER whole, -1)
+            AS last_warm_up,
+        max(iteration) FILTER (period_ns IS NOT NULL AND iteration <= last_whole) OVER whole
+            AS last_period
+    FROM recorded
     WINDOW whole AS (PARTITION BY trace_id, process_id)
 ),
 -- The spread and trend of every suffix. Long runs are thinned to about 200 iterations, so that the
@@ -128,7 +148,7 @@ settled AS (
 thinned AS (
     SELECT trace_id, coalesce(process_id, -1) AS process_id, iteration, period_ns
     FROM settled
-    WHERE period_ns IS NOT NULL AND iteration > last_warm_up
+    WHERE period_ns IS NOT NULL AND iteration > last_warm_up AND iteration <= last_period
       AND (last_period - iteration) % ceil((last_period + 1) / 200.0) = 0
 ),
 spread AS (
@@ -169,9 +189,10 @@ window_start AS (
 SELECT s.trace_id, s.process_id, s.iteration, s.label, s.start_ns, s.end_ns, s.host_ns,
     s.gpu_start_ns, s.gpu_end_ns, s.gpu_ns, s.period_ns, s.kernels, s.kernel_ns, s.thread_id,
     s.method, s.confidence,
-    coalesce(s.iteration >= w.first_iteration, false) AS in_window,
+    coalesce(s.iteration BETWEEN w.first_iteration AND s.last_whole, false) AS in_window,
     CASE
         WHEN in_window THEN NULL
+        WHEN s.iteration > s.last_whole THEN 'GPU work not fully recorded'
         WHEN s.warm_up IS NOT NULL THEN s.warm_up
         WHEN s.iteration < s.last_warm_up THEN 'before the end of warm-up'
         WHEN w.first_iteration IS NULL THEN 'no stable window'

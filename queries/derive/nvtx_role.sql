@@ -134,8 +134,9 @@ SELECT
     CASE layer_kind WHEN 'convention' THEN 5 WHEN 'stack' THEN 4 WHEN 'plain' THEN 3
         WHEN 'module' THEN 2 WHEN 'operator' THEN 1 END AS layer_rank,
     layer_kind IN ('stack', 'module', 'operator') AS outermost,
-    CASE WHEN NOT is_library THEN seq END AS seq,
+    -- gradients are accumulated by nodes that no forward operator created
+    CASE WHEN NOT is_library AND NOT ends_with(operator, 'AccumulateGrad') THEN seq END AS seq,
     convention_backward
-        OR (is_operator AND regexp_matches(operator, 'Backward\d*$'))
+        OR (is_operator AND regexp_matches(operator, '(?:Backward\d*|AccumulateGrad)$'))
         OR starts_with(text, 'autograd::engine::evaluate_function') AS is_backward
 FROM classified

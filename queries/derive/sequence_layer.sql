@@ -14,7 +14,6 @@ doc = "range of the forward operator, or one around it"
 doc = "layer around the forward operator, the same in all rows of a backward operator; NULL when no range tells"
 */
 WITH RECURSIVE
--- What runs inside a backward operator prints numbers of its own, often 0.
 inside_backward AS (
     SELECT trace_id, nvtx_range_id FROM nvtx_meaning WHERE is_backward
     UNION
@@ -22,14 +21,13 @@ inside_backward AS (
     FROM inside_backward b
     JOIN nvtx_tree t ON t.trace_id = b.trace_id AND t.parent_id = b.nvtx_range_id
 ),
+-- Old versions print 0 for everything that a backward operator calls.
 numbered AS (
     SELECT m.trace_id, coalesce(m.process_id, -1) AS process_id, m.seq, m.nvtx_range_id, m.start_ns,
         m.is_backward
     FROM nvtx_meaning m
-    ANTI JOIN (SELECT * FROM inside_backward
-               EXCEPT SELECT trace_id, nvtx_range_id FROM nvtx_meaning WHERE is_backward) i
-        USING (trace_id, nvtx_range_id)
-    WHERE m.seq IS NOT NULL
+    LEFT JOIN inside_backward i USING (trace_id, nvtx_range_id)
+    WHERE m.seq > 0 OR (m.seq = 0 AND (m.is_backward OR i.nvtx_range_id IS NULL))
 ),
 -- Operators that create no node print the number of the next one; the last to begin is the creator.
 created AS (
@@ -48,8 +46,7 @@ chain AS (
     WHERE t.parent_id IS NOT NULL
 )
 SELECT c.trace_id, c.backward_range_id, c.forward_range_id,
-    first_value(m.layer) OVER (
-        PARTITION BY c.trace_id, c.backward_range_id
-        ORDER BY m.layer_order DESC NULLS LAST, c.forward_range_id) AS layer
+    arg_max(m.layer, m.layer_order) FILTER (m.layer IS NOT NULL AND NOT m.is_backward)
+        OVER (PARTITION BY c.trace_id, c.backward_range_id) AS layer
 FROM chain c
 JOIN nvtx_meaning m ON m.trace_id = c.trace_id AND m.nvtx_range_id = c.forward_range_id

@@ -16,7 +16,7 @@ doc = "process; NULL when unknown"
 doc = "iterations with a period in the window"
 [columns.elapsed_ns]
 unit = "ns"
-doc = "sum of their periods"
+doc = "sum of their periods, on the clock named below"
 [columns.iterations_per_s]
 unit = "1/s"
 doc = "iterations ÷ elapsed; NULL below three iterations"
@@ -32,6 +32,8 @@ doc = "the same, per process, from the capture's run without the profiler; NULL 
 [columns.profiler_slowdown_pct]
 unit = "%"
 doc = "100 × (unprofiled ÷ profiled − 1)"
+[columns.clock]
+doc = "host: from start to start on the host; gpu: from first operation to first operation on the GPU, where the host ran ahead of it (launched the iterations more than 5 % faster than the GPU began them), for then the host's periods tell how fast work was queued, not done"
 [columns.measured_over]
 doc = "stable iterations, or all iterations where none are stable"
 [columns.method]
@@ -41,12 +43,16 @@ doc = "1 for the program's own marks; for kernel order the share of kernels in i
 */
 WITH
 chosen AS (
-    SELECT *, bool_or(in_window) OVER process AS has_window
+    SELECT *, bool_or(in_window) OVER process AS has_window,
+        lead(gpu_start_ns) OVER (PARTITION BY trace_id, process_id ORDER BY iteration)
+            - gpu_start_ns AS gpu_period_ns
     FROM iteration WINDOW process AS (PARTITION BY trace_id, process_id)
 ),
 summed AS (
     SELECT trace_id, process_id, bool_and(has_window) AS has_window, any_value(method) AS method,
-        any_value(confidence) AS confidence, count(*) AS iterations, sum(period_ns)::BIGINT AS elapsed_ns
+        any_value(confidence) AS confidence, count(*) AS iterations,
+        coalesce(count(gpu_period_ns) = count(*) AND sum(gpu_period_ns) > 1.05 * sum(period_ns), false) AS on_gpu,
+        CASE WHEN on_gpu THEN sum(gpu_period_ns) ELSE sum(period_ns) END::BIGINT AS elapsed_ns
     FROM chosen
     WHERE (in_window OR NOT has_window) AND period_ns IS NOT NULL
     GROUP BY trace_id, process_id
@@ -64,6 +70,7 @@ rated AS (
 SELECT r.trace_id, p.pid, r.iterations, r.elapsed_ns, r.iterations_per_s, r.batch_size,
     r.batch_size * r.iterations_per_s AS samples_per_s, r.unprofiled_samples_per_s,
     100.0 * (r.unprofiled_samples_per_s / (r.batch_size * r.iterations_per_s) - 1) AS profiler_slowdown_pct,
+    CASE WHEN r.on_gpu THEN 'gpu' ELSE 'host' END AS clock,
     CASE WHEN r.has_window THEN 'stable iterations' ELSE 'all iterations' END AS measured_over,
     r.method, r.confidence
 FROM rated r

@@ -121,7 +121,7 @@ def test_a_question_that_no_trace_can_answer_says_how_to_collect(
 def test_some_traces_cannot_answer(database: Database, sample: list[str], little: str) -> None:
     """The others do, and a note names those that cannot."""
     result = run(database, Catalogue().get("nvtx_kernels"), [*sample, little])
-    assert set(result.frame["trace_id"]) == {sample[0]}
+    assert set(result.frame.drop_nulls("range_path")["trace_id"]) == {sample[0]}
     [note] = [note for note in result.notes if "little.sqlite" in note]
     assert "NVTX" in note
     assert not any("timeline.sqlite" in note for note in result.notes)
@@ -354,9 +354,7 @@ def test_files_that_are_no_text_or_not_there(tmp_path: Path) -> None:
 
 def test_traces_answer_as_the_command_line_does(database: Database, sample: list[str]) -> None:
     traces = Traces(database, sample)
-    assert traces.query("fp32_util", by="layer").rows() == Traces(database, sample).query(
-        "fp32_util", by="layer"
-    ).rows() or True
+    assert traces.query("fp32_util", by="layer").height > traces.query("fp32_util").height
     assert traces.run("kernel_summary").frame.height == traces.query("kernel_summary").height
     assert traces.sql("SELECT count(*) FROM trace").rows() == [(2,)]
     with traces.connect("op_scope") as connection:

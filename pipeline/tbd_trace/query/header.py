@@ -82,7 +82,7 @@ def parse_query(path: Path) -> Query:
         UsageError: the file cannot be read, or its header is not what it should be.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read as a query file ({error})") from error
     match = _HEADER.match(text)
@@ -105,6 +105,9 @@ def _build(path: Path, sql: str, header: dict[str, Any]) -> Query:
         names = header.get(key, [])
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise TypeError(f"{key} is no list of names")
+    for key in ("title", "question", "source", "grain"):
+        if not isinstance(header.get(key, ""), str):
+            raise TypeError(f"{key} is no text")
     return Query(
         name=path.stem,
         path=path,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from tbd_trace.errors import UsageError
 from tbd_trace.query.header import Param, Query, Scalar
 
-_KINDS = {str: "text", int: "a whole number", float: "a number", bool: "yes or no"}
+_KINDS = {str: "text", int: "an integer", float: "a number", bool: "yes or no"}
 _LARGEST = 2**63 - 1  # of what DuckDB counts with
 
 

@@ -36,11 +36,13 @@ if TYPE_CHECKING:
 
 _READING = {
     duckdb.StatementType.SELECT,
-    duckdb.StatementType.EXPLAIN,
     duckdb.StatementType.PRAGMA,
     duckdb.StatementType.SET,
 }
-_EXPLAIN_ANALYZE = re.compile(r"^\s*EXPLAIN\s+(ANALYZE|\([^)]*ANALYZE[^)]*\))", re.IGNORECASE)
+_GAP = r"(?:\s|--[^\n]*\n|/\*.*?\*/)*"  # white space and comments
+_EXPLAIN = re.compile(
+    rf"{_GAP}EXPLAIN{_GAP}(?:ANALYZE\b|\([^)]*\))?(?P<explained>.*)", re.IGNORECASE | re.DOTALL
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +187,7 @@ def _execute(connection: duckdb.DuckDBPyConnection, text: str) -> pl.DataFrame:
     statements = connection.extract_statements(text)
     if not statements:
         raise UsageError("no SQL statement given")
-    if not all(_only_reads(parsed) for parsed in statements):
+    if not all(_only_reads(connection, parsed) for parsed in statements):
         raise UsageError("only statements that read are run here; profiles are evidence")
     prepare(connection, names_used(text))
     for parsed in statements[:-1]:
@@ -218,9 +220,13 @@ def _explained(query: Query, values: Mapping[str, Scalar]) -> Iterator[None]:
             yield
 
 
-def _only_reads(statement: duckdb.Statement) -> bool:
+def _only_reads(connection: duckdb.DuckDBPyConnection, statement: duckdb.Statement) -> bool:
+    if statement.type != duckdb.StatementType.EXPLAIN:
+        return statement.type in _READING
     # EXPLAIN ANALYZE runs what it explains, which may be a COPY.
-    return statement.type in _READING and not _EXPLAIN_ANALYZE.match(statement.query)
+    match = _EXPLAIN.match(statement.query)
+    explained = connection.extract_statements(match["explained"]) if match else []
+    return len(explained) == 1 and explained[0].type == duckdb.StatementType.SELECT
 
 
 def _ids(database: Database, trace_ids: Sequence[str] | None) -> list[str]:

@@ -78,7 +78,7 @@ def capture_files(path: Path) -> list[CaptureFile]:
         return [CaptureFile(path, path.name)]
     document = read_json(path / "capture.json")
     metadata = _kept(document, _KEPT)
-    _check_batch_size(path / "capture.json", metadata.get("batch_size"))
+    _check_batch_size(path / "capture.json", document.get("batch_size"))
     layers = read_layers(path / "layers.json")
     salt = hashlib.sha256()
     for name in sorted(_METADATA):

@@ -76,12 +76,14 @@ class Database:
             raise UsageError(f"{setting} {str(path)!r}: name a file, such as tbd-trace.duckdb")
         if not _is_unicode(str(path)):
             raise UsageError(f"{setting} {str(path)!r}: its name is not valid UTF-8; use another")
+        if "\\" in self.path.absolute().as_posix():
+            raise UsageError(f"{setting} {path}: DuckDB finds no file below a backslash; use another")
         stem = self.path.name.removesuffix(".duckdb")
         self.traces_directory = self.path.with_name(f"{stem}.traces") / LAYOUT
 
     def exists(self) -> bool:
         """Tell whether anything was ever ingested here."""
-        return views_marker(self).is_file() or bool(self.trace_ids())
+        return bool(self.trace_ids()) or views_marker(self).is_file()
 
     def why_missing(self) -> str:
         """Return why there is nothing to read here and what to do, as a sentence."""
@@ -260,6 +262,7 @@ class Database:
         trace_ids = self.resolve(selectors)
         for trace_id in trace_ids:
             self._remove(self.traces_directory / trace_id)
+        write_views(self)
         return trace_ids
 
     def _remove(self, directory: Path) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -75,14 +76,19 @@ def views_marker(database: Database) -> Path:
 
 
 def _create(path: Path, script: list[str]) -> None:
-    """Build the file beside its place and link it there, unless another process was first."""
-    with tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent) as scratch:
-        built = Path(scratch) / path.name
+    """Build the file, copy it beside its place and link it there, unless another was first."""
+    with (
+        # DuckDB cannot write where the path has a question mark or a backslash.
+        tempfile.TemporaryDirectory(prefix="tbd-trace-") as scratch,
+        tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent) as beside,
+    ):
+        built = Path(scratch) / "views.duckdb"
         with duckdb.connect(built) as connection:
             for statement in script:
                 connection.execute(statement)
+        copied = shutil.copyfile(built, Path(beside) / path.name)
         with contextlib.suppress(FileExistsError):
-            os.link(built, path)
+            os.link(copied, path)
 
 
 def _replace_views(path: Path, script: list[str]) -> bool:

@@ -112,9 +112,9 @@ SELECT
             CASE WHEN regexp_matches(name, layer_pattern)
                  THEN coalesce(nullif(regexp_extract(name, layer_pattern, 1), ''), name) END
         WHEN convention_layer IS NOT NULL THEN convention_layer
-        -- DLProf prints the module of the script as "module", and the second call as "[2]".
+        -- As DLProf prints it: "<module>" as "module", the second call as "[2]".
         WHEN stack IS NOT NULL
-            THEN regexp_replace(replace(stack, '/<module>', '/module'), '\((\d+)\)', '[\1]', 'g')
+            THEN regexp_replace(translate(stack, '<>', ''), '\((\d+)\)', '[\1]', 'g')
         WHEN is_trace_marker THEN NULL
         WHEN module_op IS NOT NULL THEN module || '.' || module_op
         WHEN phase IS NOT NULL THEN NULL

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 from collections import defaultdict
 from functools import cache
 from typing import Any, Self
@@ -90,7 +91,7 @@ class MadeTrace:
         Of the keywords ``thread_id`` belongs to the call, ``process_id``, ``trace_id`` and
         ``correlation_id`` to both, all others to the kernel.
         """
-        both = {key: row[key] for key in ("trace_id", "process_id") if key in row}
+        both: Row = {key: row[key] for key in ("trace_id", "process_id") if key in row}
         both["correlation_id"] = row.pop("correlation_id", None) or self.next_id()
         self.add_call(at, at + took, **both, thread_id=row.pop("thread_id", 1))
         return self.add_kernel(start, end, name, **(row | both))
@@ -112,7 +113,7 @@ class MadeTrace:
 
     def add_device(self, **row: Any) -> None:
         """Add a GPU with a peak of exactly 100 FP32 FLOP per ns (compute capability 8.0)."""
-        # 64 FP32 lanes per SM, 2 operations per clock: 25 SMs × 64 × 2 × 31.25 MHz = 100 GFLOP/s
+        # 64 FP32 lanes per SM, 2 operations per clock: 25 SMs * 64 * 2 * 31.25 MHz = 100 GFLOP/s
         made = {"device_id": 0, "compute_capability": "8.0", "sm_count": 25, "clock_hz": 31_250_000}
         self.add("device", **(made | row))
 
@@ -149,6 +150,9 @@ def _empty_database() -> duckdb.DuckDBPyConnection:
     return connection
 
 
+atexit.register(_empty_database.cache_clear)
+
+
 class MadeDatabase:
     """Made traces in DuckDB, with derived relations on demand.
 
@@ -159,8 +163,8 @@ class MadeDatabase:
         self.connection = _empty_database().cursor()
         self.connection.execute("SET asof_loop_join_threshold = 0")  # as for real traces
         self.connection.execute("BEGIN TRANSACTION")
-        for table in rows:
-            self._insert(table, rows[table])
+        for table, made in rows.items():
+            self._insert(table, made)
 
     def _insert(self, table: str, rows: list[Row]) -> None:
         if rows:
@@ -186,7 +190,8 @@ class MadeDatabase:
 
     def select(self, sql: str) -> list[Row]:
         """Return the rows of a statement."""
-        return self.connection.sql(sql).pl().to_dicts()
+        found: list[Row] = self.connection.sql(sql).pl().to_dicts()
+        return found
 
     def relation(self, name: str, order: str = "ALL") -> list[Row]:
         """Return the rows of a derived relation, computing it and what it builds on."""

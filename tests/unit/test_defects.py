@@ -47,7 +47,10 @@ def test_the_highest_level_is_ten_not_zero(tmp_path: Path) -> None:
     """The text Max (10) was read as 0, as its number has two digits."""
     database = metric_rows(tmp_path, '"a(int)",1,"Max (10)",5', '"b(int)",2,"Idle (0)",0')
     rows = answer(database, "fp32_util", by="kernel")
-    assert {row["kernel_name"]: row["pipe_level"] for row in rows} == {"a(int)": 10.0, "b(int)": 0.0}
+    assert {row["kernel_name"]: row["pipe_level"] for row in rows} == {
+        "a(int)": 10.0,
+        "b(int)": 0.0,
+    }
 
 
 def test_a_blank_metric_is_unknown_not_zero(tmp_path: Path) -> None:
@@ -69,7 +72,9 @@ def test_levels_stay_levels() -> None:
         kernel = made.add_kernel(0, duration, name, stream_id=made.next_id())
         made.add_metric(kernel, LEVEL, level, unit="level")
         if pipe:
-            made.add_metric(kernel, "sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active", pipe)
+            made.add_metric(
+                kernel, "sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active", pipe
+            )
     [row] = metric(made, "fp32_util")
     assert row["pipe_level"] == pytest.approx((100 * 7 + 300 * 1) / 400)
     assert (row["busy_pct"], row["elapsed_pct"], row["flop"]) == (None, None, None)
@@ -91,7 +96,9 @@ def test_the_last_kernel_of_the_last_iteration_counts() -> None:
         made.add_range(at, at + 90, f"step {number}")
         made.launch(at, at + 10, at + 20, "first")
         made.launch(at + 80, at + 85, at + 95, "last")
-    rows = [row for row in relation(made, "window_op", window="iterations") if row["name"] == "last"]
+    rows = [
+        row for row in relation(made, "window_op", window="iterations") if row["name"] == "last"
+    ]
     assert [row["iteration"] for row in rows] == [0, 1, 2, 3]
 
 
@@ -120,7 +127,10 @@ def test_throughput_is_total_over_total_not_the_mean_of_rates() -> None:
         made.launch(start, start + 1000, start + 2000)
         start += period * 1_000_000
     [row] = metric(made, "throughput")
-    assert (row["iterations_per_s"], row["samples_per_s"]) == (pytest.approx(500), pytest.approx(5000))
+    assert (row["iterations_per_s"], row["samples_per_s"]) == (
+        pytest.approx(500),
+        pytest.approx(5000),
+    )
 
 
 @pytest.mark.parametrize("warm_up", [1, 2, 5])
@@ -204,7 +214,9 @@ def test_a_database_whose_tables_are_all_empty(tmp_path: Path) -> None:
         file.execute("INSERT INTO Version VALUES (18)")
         file.execute("CREATE TABLE StringTable (_id_ INTEGER PRIMARY KEY, value TEXT)")
         for kind in ("CONCURRENT_KERNEL", "MEMCPY", "RUNTIME", "DEVICE"):
-            file.execute(f"CREATE TABLE CUPTI_ACTIVITY_KIND_{kind} (_id_ INTEGER PRIMARY KEY, start)")
+            file.execute(
+                f"CREATE TABLE CUPTI_ACTIVITY_KIND_{kind} (_id_ INTEGER PRIMARY KEY, start)"
+            )
     file.close()
     database = Database(tmp_path / "made.duckdb")
     [report] = database.ingest([path])

@@ -38,7 +38,7 @@ def train(
 def stable_window(periods: list[int], last_warm_up: int, limit: float = 0.05) -> Window:
     """Return where the longest suffix without trend and with little spread begins.
 
-    |Theil-Sen slope| × n is below one standard deviation (or both are zero), and the standard
+    |Theil-Sen slope| * n is below one standard deviation (or both are zero), and the standard
     deviation below 5 % of the mean.
     """
     sure = True
@@ -80,8 +80,12 @@ periods_of_a_run = st.one_of(
         st.lists(st.integers(1100, 3000), max_size=5),
         st.lists(st.integers(990, 1010), max_size=9),
     ),
-    st.builds(lambda n, drift: [1000 + drift * i for i in range(n)], st.integers(0, 14), st.integers(-9, 9)),
-)  # fmt: skip
+    st.builds(
+        lambda n, drift: [1000 + drift * i for i in range(n)],
+        st.integers(0, 14),
+        st.integers(-9, 9),
+    ),
+)
 
 
 @settings(max_examples=12, deadline=None)
@@ -109,10 +113,10 @@ def test_the_window_is_the_longest_stable_suffix(
         )
         assert [r["iteration"] for r in mine] == list(range(len(periods) + 1))
         assert [r["period_ns"] for r in mine] == [*periods, None]
-        new, grown = ({n for n in numbers if n <= len(periods)} for numbers in (new, grown))
-        window, sure = stable_window(periods, max({0} | new | grown))
+        first_seen, grew = ({n for n in numbers if n <= len(periods)} for numbers in (new, grown))
+        window, sure = stable_window(periods, max({0} | first_seen | grew))
         if sure:
-            checked(mine, window, new, grown)
+            checked(mine, window, first_seen, grew)
 
 
 def window_of(made: MadeTrace, **parameters: Any) -> list[int]:
@@ -200,7 +204,9 @@ def test_processes_have_windows_of_their_own() -> None:
     rows = relation(made, "iteration")
     found = {
         key: sorted(
-            r["iteration"] for r in rows if (r["trace_id"], r["process_id"]) == key and r["in_window"]
+            r["iteration"]
+            for r in rows
+            if (r["trace_id"], r["process_id"]) == key and r["in_window"]
         )
         for key in {(r["trace_id"], r["process_id"]) for r in rows}
     }

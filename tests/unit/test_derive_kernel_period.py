@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -106,7 +107,7 @@ def test_without_idle_time_the_periods_still_have_the_right_length() -> None:
     launched = run(made, list("abcabd") * 6)
     rows = periods(made)
     assert 5 <= len(rows) <= 6
-    assert {b["start_ns"] - a["start_ns"] for a, b in zip(rows, rows[1:], strict=False)} == {60}
+    assert {b["start_ns"] - a["start_ns"] for a, b in pairwise(rows)} == {60}
     assert rows[0]["start_ns"] in launched
 
 

@@ -54,8 +54,8 @@ def test_containment_by_brute_force(threads: dict[Any, list[tuple[int, int]]], r
             made.add_kernel(1000 + start, 1001 + now, correlation_id=number, **where)
             calls.append((of, start, now, call))
     spans = []
-    for of, start, end, kind, ended_by in ranges:
-        start, end = min(start, end), max(start, end)
+    for of, one, other, kind, ended_by in ranges:
+        start, end = sorted((one, other))
         row = key(of) | {"kind": kind, "end_thread_id": ended_by}
         spans.append((of, start, end, ended_by, made.add_range(start, end, **row)))
     with made.connect() as database:

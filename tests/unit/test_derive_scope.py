@@ -1,4 +1,4 @@
-"""Which layer, phase and iteration own an operation: nvtx_role, nvtx_meaning, launch_scope, op_scope."""
+"""Which layer, phase and iteration own an operation: nvtx_role to op_scope."""
 
 from __future__ import annotations
 
@@ -328,9 +328,7 @@ def test_a_micro_batch_in_a_step_is_no_iteration() -> None:
     for number in range(3):
         made.add_range(100 * number, 100 * number + 80, f"step {number}")
         for part in range(2):
-            made.add_range(
-                100 * number + 30 * part, 100 * number + 30 * part + 20, f"batch {part}"
-            )
+            made.add_range(100 * number + 30 * part, 100 * number + 30 * part + 20, f"batch {part}")
         made.launch(100 * number + 10, 100 * number + 20, 100 * number + 30, f"k{number}")
     assert [r["label"] for r in relation(made, "iteration")] == ["step 0", "step 1", "step 2"]
 
@@ -376,9 +374,7 @@ def test_sequence_numbers_are_a_process_s_own() -> None:
     for process, name in ((1, "one"), (2, "two")):
         made.add_range(0, 50, f"layer:{name}", process_id=process)
         made.add_range(10, 20, "aten::conv2d, seq = 4", process_id=process)
-        made.add_range(
-            100, 120, "ConvolutionBackward0, seq = 4", process_id=process, thread_id=2
-        )
+        made.add_range(100, 120, "ConvolutionBackward0, seq = 4", process_id=process, thread_id=2)
         made.launch(105, 110, 111, f"k{process}", process_id=process, thread_id=2)
     found = scopes(made)
     assert (found["k1"]["layer"], found["k2"]["layer"]) == ("one", "two")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -56,7 +57,12 @@ def cells(rows: list[Row]) -> dict[Device, list[tuple[str, bool, bool, bool]]]:
         assert row["duration_ns"] == row["end_ns"] - row["start_ns"] > 0
         assert ends.get(device, row["start_ns"]) == row["start_ns"]
         ends[device] = row["end_ns"]
-        cell = (row["activity"], row["kernel_active"], row["communication_active"], row["copy_active"])
+        cell = (
+            row["activity"],
+            row["kernel_active"],
+            row["communication_active"],
+            row["copy_active"],
+        )
         found[device] += [cell] * row["duration_ns"]
     return found
 
@@ -113,7 +119,8 @@ def check_timeline(database: MadeDatabase, spans: dict[Device, Any]) -> None:
 
 def check_metrics(database: MadeDatabase, spans: dict[Device, Any]) -> None:
     """compute_util and step_breakdown have one row per device that was used for any time."""
-    expected_util, expected_steps = Counter(), Counter()
+    expected_util: Counter[Any] = Counter()
+    expected_steps: Counter[Any] = Counter()
     for (trace, _, number), operations in spans.items():
         start, end = min(s for _, s, _ in operations), max(e for _, _, e in operations)
         moments = swept(operations, start, end)
@@ -184,7 +191,7 @@ def test_without_communication_there_is_no_overlap() -> None:
 def train(
     made: MadeTrace, busy: list[tuple[int, int]], *, period: int = 100, device_id: int = 0
 ) -> None:
-    """Add iterations of 90 ns on the host; in each, one kernel runs (delay, length) after it began."""
+    """Add iterations of 90 ns on the host; in each a kernel runs (delay, length) after it began."""
     for number, (delay, length) in enumerate(busy):
         at = number * period
         if device_id == 0:
@@ -242,9 +249,7 @@ def test_iterations_by_gpu_time() -> None:
         (3, 100, 20),
         (4, 90, 20),
     ]
-    assert [b - a for a, b in zip(starts, starts[1:], strict=False)] == [
-        r["elapsed_ns"] for r in rows
-    ]
+    assert [b - a for a, b in pairwise(starts)] == [r["elapsed_ns"] for r in rows]
     whole = metric(made, "step_breakdown", window="iterations")
     assert [r["elapsed_ns"] for r in whole] == [starts[-1] - starts[0]]
     assert whole[0]["compute_ns"] == sum(r["compute_ns"] for r in rows)

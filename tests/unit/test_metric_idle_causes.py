@@ -161,10 +161,11 @@ def test_every_idle_nanosecond_has_one_cause(processes: list[Any]) -> None:
                 expected[100 + key, device, cause] = numbers
     rows = metric(made, "idle_causes", window="trace")
     assert {
-        (r["pid"], r["device_id"], r["cause"]): (r["idle_ns"], r["gaps"], r["longest_ns"]) for r in rows
+        (r["pid"], r["device_id"], r["cause"]): (r["idle_ns"], r["gaps"], r["longest_ns"])
+        for r in rows
     } == expected
-    for device, total in idle.items():
-        mine = [r for r in rows if (r["pid"], r["device_id"]) == device]
+    for of, total in idle.items():
+        mine = [r for r in rows if (r["pid"], r["device_id"]) == of]
         assert sum(r["idle_ns"] for r in mine) == total
         assert sum(r["share_pct"] for r in mine) == pytest.approx(100 if total else 0)
 
@@ -229,7 +230,7 @@ def test_idle_time_after_the_last_work_of_the_window() -> None:
         made.add_call(at + 70, at + 90, "cudaDeviceSynchronize")
     rows = metric(made, "idle_causes", window="iterations")
     found = {r["cause"]: (r["idle_ns"], r["gaps"]) for r in rows}
-    # gaps 60–110, 160–210, 260–310, and 360–410 after the last work
+    # gaps 60-110, 160-210, 260-310, and 360-410 after the last work
     assert found == {
         "synchronization": (80, 4),
         "host work": (4 * 20 + 10, 4),

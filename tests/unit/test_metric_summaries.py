@@ -88,7 +88,14 @@ def test_kernel_summary_by_name(kernels: list[tuple[str, str, int | None, int]])
 def test_kernel_summary_by_configuration() -> None:
     made = MadeTrace()
     for grid, duration in ((1, 10), (1, 20), (2, 40)):
-        shape = {"grid_x": grid, "grid_y": 1, "grid_z": 1, "block_x": 64, "block_y": 2, "block_z": 1}
+        shape = {
+            "grid_x": grid,
+            "grid_y": 1,
+            "grid_z": 1,
+            "block_x": 64,
+            "block_y": 2,
+            "block_z": 1,
+        }
         made.add_kernel(0, duration, "gemm", **shape)
     made.add_kernel(0, 5, "gemm")  # of unknown configuration
     rows = metric(made, "kernel_summary", by="configuration")
@@ -123,7 +130,9 @@ def test_kernel_summary_leaves_the_replayed_kernels_of_a_capture_out() -> None:
     made.add_trace("count", capture_id="c", kind="metrics")
     made.add_kernel(0, 10, trace_id="line")
     made.add_kernel(0, 9999, trace_id="count")
-    assert [(r["trace_id"], r["total_ns"]) for r in metric(made, "kernel_summary")] == [("line", 10)]
+    assert [(r["trace_id"], r["total_ns"]) for r in metric(made, "kernel_summary")] == [
+        ("line", 10)
+    ]
 
 
 # copies and fills
@@ -193,9 +202,7 @@ def train(made: MadeTrace, periods: list[int], **row: Any) -> None:
 
 @settings(max_examples=6, deadline=None)
 @given(
-    runs=st.lists(
-        st.lists(st.integers(900, 1100), min_size=1, max_size=12), min_size=1, max_size=6
-    )
+    runs=st.lists(st.lists(st.integers(900, 1100), min_size=1, max_size=12), min_size=1, max_size=6)
 )
 def test_iteration_summary_against_another_implementation(runs: list[list[int]]) -> None:
     made = MadeTrace()
@@ -390,12 +397,13 @@ def test_the_class_of_a_kernel_is_of_the_highest_priority_whatever_the_order() -
     made.add_kernel(0, 10, name)
     with made.connect() as database:
         database.connection.execute(
-            "CREATE TEMP TABLE kernel_classes AS SELECT * FROM memory.main.kernel_classes ORDER BY priority"
+            "CREATE TEMP TABLE kernel_classes AS FROM memory.main.kernel_classes ORDER BY priority"
         )
         [ascending] = database.relation("kernel_class")
     with made.connect() as database:
         database.connection.execute(
-            "CREATE TEMP TABLE kernel_classes AS SELECT * FROM memory.main.kernel_classes ORDER BY priority DESC"
+            "CREATE TEMP TABLE kernel_classes AS "
+            "FROM memory.main.kernel_classes ORDER BY priority DESC"
         )
         [descending] = database.relation("kernel_class")
     assert ascending == descending
@@ -405,7 +413,15 @@ def test_the_class_of_a_kernel_is_of_the_highest_priority_whatever_the_order() -
 def test_time_by_layer_and_phase() -> None:
     rows = metric(network(), "layer_time", window="iterations")
     found = [
-        (r["layer"], r["layer_type"], r["phase"], r["kernels"], r["gpu_ns"], r["iteration_ns"], r["share_pct"])
+        (
+            r["layer"],
+            r["layer_type"],
+            r["phase"],
+            r["kernels"],
+            r["gpu_ns"],
+            r["iteration_ns"],
+            r["share_pct"],
+        )
         for r in rows
     ]
     assert found == [

@@ -110,7 +110,7 @@ def test_fp16_and_fp32_do_not_mix() -> None:
 
 
 def test_levels_are_weighted_by_duration_and_stay_levels() -> None:
-    """(100 × 4 + 200 × 1) ÷ 300 = 2: no percentage, and nothing about FLOP."""
+    """(100 * 4 + 200 * 1) ÷ 300 = 2: no percentage, and nothing about FLOP."""
     made, (a, b) = timeline(100, 200)
     made.add_metric(a, LEVEL, 4.0, unit="level")
     made.add_metric(b, LEVEL, 1.0, unit="level")
@@ -122,7 +122,7 @@ def test_levels_are_weighted_by_duration_and_stay_levels() -> None:
 
 
 def test_pipes_are_weighted_by_cycles() -> None:
-    """(1000 × 50 + 3000 × 10) ÷ 4000 = 20, whatever the durations."""
+    """(1000 * 50 + 3000 * 10) ÷ 4000 = 20, whatever the durations."""
     made, kernels = timeline(900, 100)
     for kernel, cycles, active, elapsed in zip(
         kernels, (1000.0, 3000.0), (50.0, 10.0), (40.0, 8.0), strict=True
@@ -134,7 +134,7 @@ def test_pipes_are_weighted_by_cycles() -> None:
 
 
 def test_cycles_and_durations_never_weigh_together() -> None:
-    """One kernel lacks its cycles: durations weigh both. (900 × 50 + 100 × 10) ÷ 1000 = 46."""
+    """One kernel lacks its cycles: durations weigh both. (900 * 50 + 100 * 10) ÷ 1000 = 46."""
     made, (a, b) = timeline(900, 100)
     made.add_metric(a, FMA_PIPE.format("active"), 50.0)
     made.add_metric(b, FMA_PIPE.format("active"), 10.0)
@@ -273,7 +273,7 @@ def test_only_the_stable_window_counts() -> None:
 
 
 def modelled(batch: int | None = 4, **layer: Any) -> MadeTrace:
-    """Return three iterations of a layer: 30 and 10 ns forward, 40 ns backward on another thread."""
+    """Return three iterations of a layer: 30 and 10 ns forward, 40 backward on another thread."""
     made = MadeTrace()
     made.add_device()
     made.add_trace(batch_size=batch)
@@ -290,7 +290,7 @@ def modelled(batch: int | None = 4, **layer: Any) -> MadeTrace:
 
 
 def test_modelled_from_layers_and_batch() -> None:
-    """4 × (100 + 200) FLOP per iteration = 12 ns at peak, in 80 ns busy of 1000 ns."""
+    """4 * (100 + 200) FLOP per iteration = 12 ns at peak, in 80 ns busy of 1000 ns."""
     made = modelled(forward_flop=100.0, backward_flop=200.0)
     one(
         metric(made, "fp32_util", window="iterations"),
@@ -357,7 +357,7 @@ def test_layers_of_several_arithmetics_have_a_harmonic_peak() -> None:
 
 @pytest.mark.parametrize("layer", [{}, {"backward_flop": 200.0}])
 def test_what_the_model_lacks_is_unknown(layer: dict[str, float]) -> None:
-    made = modelled(**layer)
+    made = modelled(4, **layer)
     rows = metric(made, "fp32_util", window="iterations")
     if layer:
         # the backward pass alone: 40 of 80 ns
@@ -385,7 +385,9 @@ def test_by_kernel_the_uncounted_executions_count_against_the_coverage() -> None
     made = modelled(forward_flop=100.0, backward_flop=200.0)
     first = next(r for r in made.rows["kernel"] if r["name"] == "gemm")
     made.add_metric(first["kernel_id"], FLOP, 800.0)
-    row = one(metric(made, "fp32_util", by="kernel", window="iterations"), kernel_name="gemm", kernels=3)
+    row = one(
+        metric(made, "fp32_util", by="kernel", window="iterations"), kernel_name="gemm", kernels=3
+    )
     assert row["covered_pct"] == pytest.approx(100 / 3)
     assert row["busy_pct"] is None
 
@@ -415,7 +417,7 @@ def capture(
 
 
 def test_counters_come_from_the_metric_run_and_times_from_the_timeline() -> None:
-    """(1000 + 2000 + 1000) ÷ 100 = 40 ns of 150 busy and 250 elapsed; two executions serve three."""
+    """(1000 + 2000 + 1000) ÷ 100 = 40 ns of 150 busy, 250 elapsed; two executions serve three."""
     made, _ = capture(3, [1000.0, 2000.0])
     row = one(
         metric(made, "fp32_util"), trace_id="line", kernels=3, flop=4000.0, busy_ns=150,
@@ -469,7 +471,9 @@ def test_a_metric_run_without_durations_knows_no_percentage() -> None:
     made.add_metric(kernel, FLOP, 1000.0, tool="nvprof")
     made.add_metric(kernel, FMA_PIPE.format("active"), 30.0)
     made.add_metric(kernel, CYCLES, 1000.0)
-    row = one(metric(made, "fp32_util"), busy_pct=None, flop=1000.0, pipe_pct=30.0, covered_pct=None)
+    row = one(
+        metric(made, "fp32_util"), busy_pct=None, flop=1000.0, pipe_pct=30.0, covered_pct=None
+    )
     assert "durations" in row["reason"]
 
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
-from corpus import ROOT
 from made_trace import MadeDatabase
 
+from corpus import ROOT
 from tbd_trace import resources
 from tbd_trace.query import Catalogue, Query, prepare, run, script
 from tbd_trace.query.catalogue import derive_relations, required_relations
@@ -35,12 +34,12 @@ each = pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)
 each_metric = pytest.mark.parametrize("query", METRICS, ids=lambda query: query.name)
 
 
-@cache
-def empty() -> duckdb.DuckDBPyConnection:
+@pytest.fixture(scope="module")
+def empty() -> Iterator[duckdb.DuckDBPyConnection]:
     """Return a connection with all relations, without rows."""
-    connection = MadeDatabase({}).connection
-    prepare(connection, [query.name for query in DERIVED])
-    return connection
+    with MadeDatabase({}) as database:
+        prepare(database.connection, [query.name for query in DERIVED])
+        yield database.connection
 
 
 def parameters(query: Query) -> dict[str, Any]:
@@ -51,10 +50,9 @@ def parameters(query: Query) -> dict[str, Any]:
     return found
 
 
-@cache
-def definition(relation: str) -> str:
+def definition(empty: duckdb.DuckDBPyConnection, relation: str) -> str:
     """Return the statement that makes a relation without rows."""
-    described = empty().execute(f"DESCRIBE {relation}").fetchall()
+    described = empty.execute(f"DESCRIBE {relation}").fetchall()
     columns = ", ".join(f'"{name}" {kind}' for name, kind, *_ in described)
     return f"CREATE TABLE {relation} ({columns})"
 
@@ -91,23 +89,25 @@ def test_header_says_what_the_query_is(query: Query) -> None:
 
 
 @each
-def test_needs_are_relations_and_cover_what_the_query_reads(query: Query) -> None:
+def test_needs_are_relations_and_cover_what_the_query_reads(
+    empty: duckdb.DuckDBPyConnection, query: Query
+) -> None:
     declared = {*query.needs, *query.optional}
     assert not set(query.needs) & set(query.optional)
     assert declared <= RELATIONS
     with duckdb.connect() as connection:
         for name in declared:
-            connection.execute(definition(name))
+            connection.execute(definition(empty, name))
         assert describes(connection, query.sql)
         for name in query.optional:  # what it does not read itself is clutter
             connection.execute(f"DROP TABLE {name}")
             assert not describes(connection, query.sql), name
-            connection.execute(definition(name))
+            connection.execute(definition(empty, name))
 
 
 @each
-def test_columns_are_what_the_query_returns(query: Query) -> None:
-    described = empty().execute(f"DESCRIBE {query.sql}").fetchall()
+def test_columns_are_what_the_query_returns(empty: duckdb.DuckDBPyConnection, query: Query) -> None:
+    described = empty.execute(f"DESCRIBE {query.sql}").fetchall()
     assert list(query.columns) == [row[0] for row in described]
     for name, kind, *_ in described:
         # HUGEINT and DECIMAL surprise whoever reads the frame; "NULL" is no type at all
@@ -117,8 +117,8 @@ def test_columns_are_what_the_query_returns(query: Query) -> None:
 
 
 @each_metric
-def test_metrics_return_plain_values(query: Query) -> None:
-    kinds = {row[1] for row in empty().execute(f"DESCRIBE {query.sql}").fetchall()}
+def test_metrics_return_plain_values(empty: duckdb.DuckDBPyConnection, query: Query) -> None:
+    kinds = {row[1] for row in empty.execute(f"DESCRIBE {query.sql}").fetchall()}
     assert not any(kind.startswith("STRUCT") for kind in kinds)
 
 
@@ -155,7 +155,11 @@ def test_variables_are_declared_with_the_same_default(query: Query) -> None:
     assert {name for name, _ in defaults} | set(EMPTY.findall(query.sql)) == used
     for name, text in defaults:
         value = duckdb.execute(f"SELECT {text}").fetchall()[0][0]
-        assert float(value) == known[name].default if _is_number(value) else value == known[name].default
+        assert (
+            float(value) == known[name].default
+            if _is_number(value)
+            else value == known[name].default
+        )
     for name in EMPTY.findall(query.sql):
         assert known[name].default == ""
 

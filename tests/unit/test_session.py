@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import duckdb
-import made_nsys
 import pytest
-from corpus import ROOT
 
+import made_nsys
+from corpus import ROOT
 from tbd_trace.api import Traces, find_query, open_traces
 from tbd_trace.errors import CannotAnswerError, TbdTraceError, UsageError
 from tbd_trace.query import Catalogue, connect, execute_reading, prepare, run, sql
@@ -51,7 +52,9 @@ def ask(
 
 
 def test_parameters_change_the_answer(database: Database, sample: list[str]) -> None:
-    assert len(ask(database, "fp32_util", sample)) < len(ask(database, "fp32_util", sample, by="layer"))
+    assert len(ask(database, "fp32_util", sample)) < len(
+        ask(database, "fp32_util", sample, by="layer")
+    )
 
 
 def test_parameters_of_the_relations_below_are_known(database: Database, sample: list[str]) -> None:
@@ -62,23 +65,24 @@ def test_parameters_of_the_relations_below_are_known(database: Database, sample:
 
 
 @pytest.mark.parametrize(
-    ("query", "name", "value", "says"),
+    ("query", "setting", "says"),
     [
-        ("fp32_util", "bye", "layer", ["bye", "by", "window"]),
-        ("trace_info", "by", "layer", ["by", "it has none"]),
-        ("fp32_util", "by", "moon", ["by=moon", "trace, iteration, layer, kernel"]),
-        ("throughput", "batch_size", "many", ["batch_size=many", "int"]),
-        ("throughput", "batch_size", "32.5", ["batch_size=32.5", "int"]),
-        ("iteration_summary", "max_cv_pct", "much", ["max_cv_pct=much", "number"]),
-        ("iteration_summary", "max_cv_pct", "nan", ["max_cv_pct=nan"]),
-        ("iteration_summary", "max_cv_pct", "inf", ["max_cv_pct=inf"]),
-        ("iteration_summary", "iteration_pattern", "step(", ["iteration_pattern", "step("]),
-        ("dominant_layer", "layer_pattern", "[", ["layer_pattern", "["]),
+        ("fp32_util", "bye=layer", ["bye", "by", "window"]),
+        ("trace_info", "by=layer", ["by", "it has none"]),
+        ("fp32_util", "by=moon", ["by=moon", "trace, iteration, layer, kernel"]),
+        ("throughput", "batch_size=many", ["batch_size=many", "int"]),
+        ("throughput", "batch_size=32.5", ["batch_size=32.5", "int"]),
+        ("iteration_summary", "max_cv_pct=much", ["max_cv_pct=much", "number"]),
+        ("iteration_summary", "max_cv_pct=nan", ["max_cv_pct=nan"]),
+        ("iteration_summary", "max_cv_pct=inf", ["max_cv_pct=inf"]),
+        ("iteration_summary", "iteration_pattern=step(", ["iteration_pattern", "step("]),
+        ("dominant_layer", "layer_pattern=[", ["layer_pattern", "["]),
     ],
 )
 def test_what_a_parameter_may_not_be(
-    database: Database, sample: list[str], query: str, name: str, value: str, says: list[str]
+    database: Database, sample: list[str], query: str, setting: str, says: list[str]
 ) -> None:
+    name, value = setting.split("=")
     with pytest.raises(UsageError) as raised:
         ask(database, query, sample, **{name: value})
     for text in says:
@@ -203,21 +207,28 @@ WRITES = [
 ]
 
 
+@pytest.fixture(scope="module")
+def connection(database: Database) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Return one connection for all statements: reading must not change it."""
+    with connect(database) as opened:
+        yield opened
+
+
 @pytest.mark.parametrize("statement", READS)
-def test_statements_that_read(database: Database, statement: str) -> None:
-    assert sql(database, statement).height >= 1
+def test_statements_that_read(connection: duckdb.DuckDBPyConnection, statement: str) -> None:
+    assert execute_reading(connection, statement).height >= 1
 
 
 @pytest.mark.parametrize("statement", WRITES)
 def test_statements_that_write_are_refused(
-    database: Database, tmp_path: Path, statement: str
+    connection: duckdb.DuckDBPyConnection, tmp_path: Path, statement: str
 ) -> None:
     with pytest.raises(UsageError, match="only statements that read"):
-        sql(database, statement.format(out=tmp_path / "out"))
+        execute_reading(connection, statement.format(out=tmp_path / "out"))
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("statement", WRITES)
+@pytest.mark.parametrize("statement", [*WRITES[:2], *WRITES[7:8], "SELECT 1; DROP VIEW kernel"])
 def test_a_user_s_file_may_not_write_either(
     database: Database, tmp_path: Path, statement: str
 ) -> None:
@@ -229,11 +240,14 @@ def test_a_user_s_file_may_not_write_either(
 
 
 @pytest.mark.parametrize(
-    "statement", ["", "   ", ";", "-- nothing", "SELEC 1", "SELECT * FROM nothing_there", "SELECT x("]
+    "statement",
+    ["", "   ", ";", "-- nothing", "SELEC 1", "SELECT * FROM nothing_there", "SELECT x("],
 )
-def test_wrong_sql_is_one_clear_error(database: Database, statement: str) -> None:
+def test_wrong_sql_is_one_clear_error(
+    connection: duckdb.DuckDBPyConnection, statement: str
+) -> None:
     with pytest.raises(UsageError):
-        sql(database, statement)
+        execute_reading(connection, statement)
 
 
 def test_sql_computes_the_derived_relations_that_it_names(
@@ -325,7 +339,7 @@ def test_a_broken_header_is_one_clear_error(
     database: Database, tmp_path: Path, header: str
 ) -> None:
     path = own(tmp_path, f"/*\n{header}\n*/\nSELECT 1 AS n")
-    with pytest.raises(UsageError, match="own query.sql") as raised:
+    with pytest.raises(UsageError, match=r"own query\.sql") as raised:
         run(database, find_query(str(path)))
     assert "\n" not in str(raised.value)
 

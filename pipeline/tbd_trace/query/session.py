@@ -122,6 +122,7 @@ def run(
         _explained(query, values),
         reading(database),
         connect(database, selected) as connection,
+        interruptible(connection),
     ):
         notes = check_needs(connection, query)
         for name, value in values.items():
@@ -163,7 +164,12 @@ def sql(database: Database, statement: str, trace_ids: Sequence[str] | None = No
         StoreError: a trace is damaged, or was removed meanwhile.
         UsageError: the statement is wrong, or would write.
     """
-    with _own_sql("SQL"), reading(database), connect(database, trace_ids) as connection:
+    with (
+        _own_sql("SQL"),
+        reading(database),
+        connect(database, trace_ids) as connection,
+        interruptible(connection),
+    ):
         return _execute(connection, statement)
 
 
@@ -175,7 +181,7 @@ def execute_reading(connection: duckdb.DuckDBPyConnection, statement: str) -> pl
     Raises:
         UsageError: a statement is wrong, or would write.
     """
-    with _own_sql("SQL"), interruptible():
+    with _own_sql("SQL"), interruptible(connection):
         return _execute(connection, statement)
 
 

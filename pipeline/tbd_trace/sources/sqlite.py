@@ -23,6 +23,7 @@ from tbd_trace.sources.sqlite_header import SQLITE_MAGIC, check_complete, damage
 __all__ = ["SQLITE_MAGIC", "SqliteFile"]
 
 _BATCH_ROWS = 65_536
+_NO_ROOM = ("database or disk is full", "disk I/O error")  # SQLite sorts in temporary files
 
 
 class SqliteFile:
@@ -195,4 +196,7 @@ def _numbers(text: str) -> list[Any]:
 
 
 def _damaged(path: Path, error: Exception) -> str:
-    return damaged(path, str(getattr(error, "orig", None) or error).splitlines()[0])
+    reason = str(getattr(error, "orig", None) or error).splitlines()[0]
+    if reason in _NO_ROOM:
+        return f"{path}: cannot be read ({reason}); make room for temporary files (TMPDIR)"
+    return damaged(path, reason)

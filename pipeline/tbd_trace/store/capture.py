@@ -115,7 +115,9 @@ def _check_batch_size(path: Path, value: object) -> None:
 
 def _profiler_files(path: Path, document: dict[str, Any]) -> list[Path]:
     listed = document.get("files")
-    if isinstance(listed, list) and listed:
+    if not isinstance(listed, list | None):
+        raise InputError(f"{path}: capture.json has `files` that are no list; list the profiles")
+    if listed:
         names = [entry.get("file") if isinstance(entry, dict) else entry for entry in listed]
         return [_inside(path, name) for name in names]
     try:

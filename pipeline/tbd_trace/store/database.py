@@ -77,7 +77,9 @@ class Database:
         if not _is_unicode(str(path)):
             raise UsageError(f"{setting} {str(path)!r}: its name is not valid UTF-8; use another")
         if "\\" in self.path.absolute().as_posix():
-            raise UsageError(f"{setting} {path}: DuckDB finds no file below a backslash; use another")
+            raise UsageError(
+                f"{setting} {path}: DuckDB reads nothing below a backslash; use another"
+            )
         stem = self.path.name.removesuffix(".duckdb")
         self.traces_directory = self.path.with_name(f"{stem}.traces") / LAYOUT
 

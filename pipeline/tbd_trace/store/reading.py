@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from tbd_trace.errors import StoreError
-from tbd_trace.interrupts import interruptible
+from tbd_trace.interrupts import recognized
 
 if TYPE_CHECKING:
     from tbd_trace.store.database import Database
@@ -27,7 +27,7 @@ def reading(database: Database) -> Iterator[None]:
         KeyboardInterrupt: the user pressed Ctrl-C.
     """
     try:
-        with interruptible():
+        with recognized():
             yield
     except duckdb.Error as error:
         part = _PART.search(str(error))

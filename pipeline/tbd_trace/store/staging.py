@@ -14,7 +14,7 @@ from pathlib import Path
 import duckdb
 
 from tbd_trace.errors import InputError, StoreError
-from tbd_trace.interrupts import interruptible
+from tbd_trace.interrupts import recognized
 
 _WRITING_FAILS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EIO)
 
@@ -69,7 +69,7 @@ def explained(source: Path, directory: Path, table: str | None = None) -> Iterat
         StoreError: the database's directory cannot be written.
     """
     try:
-        with interruptible():
+        with recognized():
             yield
     except duckdb.Error as error:
         text = str(error)

@@ -16,6 +16,7 @@ import duckdb
 import pyarrow as pa
 
 from tbd_trace.errors import InputError
+from tbd_trace.interrupts import interruptible
 from tbd_trace.schema import CanonicalTable, canonical_tables
 from tbd_trace.scratch import scratch_connection
 from tbd_trace.sources import Source, TraceDescription, TraceReader
@@ -105,6 +106,7 @@ def write_trace(
         with (
             source.open(file.path) as reader,
             _ingest_connection(staging) as connection,
+            interruptible(connection),
             explained(file.path, staging),
         ):
             counts = {}

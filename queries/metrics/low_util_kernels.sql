@@ -3,7 +3,7 @@ title    = "Kernels of low utilization"
 question = "Which long-running kernels use the GPU less than the trace does on average, and which more?"
 source   = "Zhu et al. 2018: the table of the five longest kernels whose FP32 utilization is below the average"
 grain    = "one kernel name, below or above the mean of its trace"
-needs    = ["kernel", "kernel_work"]
+needs    = ["kernel", "kernel_counter", "kernel_work"]
 [params.precision]
 doc = "which utilization"
 choices = ["fp32", "fp16", "tensor"]

@@ -22,7 +22,7 @@ def launches(database: MadeDatabase) -> dict[int, dict[str, Any]]:
     return {row["api_call_id"]: row for row in database.relation("launch")}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     threads=st.dictionaries(
         holder, st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=8), min_size=1

@@ -87,7 +87,7 @@ def made_operations(
     return made, spans
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(devices=st.dictionaries(device, st.lists(operation, min_size=1, max_size=9), min_size=1))
 def test_the_union_of_operations_is_a_sweep(
     devices: dict[Device, list[tuple[str, int, int]]],

@@ -140,7 +140,7 @@ def made_process(
     return threads, devices
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     processes=st.lists(
         st.tuples(process, st.lists(st.tuples(st.integers(0, 40), st.integers(0, 3)), max_size=2)),

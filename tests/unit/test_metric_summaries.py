@@ -60,7 +60,7 @@ operations = st.lists(
 # kernels
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(kernels=operations)
 def test_kernel_summary_by_name(kernels: list[tuple[str, str, int | None, int]]) -> None:
     made = MadeTrace()
@@ -138,7 +138,7 @@ def test_kernel_summary_leaves_the_replayed_kernels_of_a_capture_out() -> None:
 # copies and fills
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(copies=operations, fills=operations)
 def test_memory_operations(copies: list[Any], fills: list[Any]) -> None:
     made = MadeTrace()

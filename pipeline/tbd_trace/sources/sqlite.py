@@ -23,6 +23,8 @@ from tbd_trace.sources.sqlite_header import SQLITE_MAGIC, check_complete, damage
 __all__ = ["SQLITE_MAGIC", "SqliteFile"]
 
 _BATCH_ROWS = 65_536
+# The last one is what Python makes of a message about a name that is damaged, too.
+_DAMAGE = (sa.exc.DatabaseError, sqlite3.DatabaseError, UnicodeDecodeError)
 _NO_ROOM = ("database or disk is full", "disk I/O error")  # SQLite sorts in temporary files
 
 
@@ -44,7 +46,7 @@ class SqliteFile:
         try:
             self._connection = self._engine.connect()
             self._schema = self._read_schema()
-        except (sa.exc.DatabaseError, sqlite3.DatabaseError) as error:
+        except _DAMAGE as error:
             raise InputError(_damaged(path, error)) from error
 
     def _connect(self) -> sqlite3.Connection:
@@ -90,7 +92,7 @@ class SqliteFile:
         """
         try:
             return [tuple(row) for row in self._connection.execute(sa.text(statement))]
-        except sa.exc.DatabaseError as error:
+        except _DAMAGE as error:
             raise InputError(_damaged(self.path, error)) from error
 
     def batches(
@@ -136,7 +138,7 @@ class SqliteFile:
                 yield pa.RecordBatch.from_arrays(
                     [_array(v, f.type) for v, f in zip(values, schema, strict=True)], schema=schema
                 )
-        except sa.exc.DatabaseError as error:
+        except _DAMAGE as error:
             raise InputError(_damaged(self.path, error)) from error
 
     def close(self) -> None:

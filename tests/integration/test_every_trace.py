@@ -1,0 +1,362 @@
+"""Every real trace: what is ingested is what the file holds, and every metric keeps its promises."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import math
+import re
+import sqlite3
+from collections.abc import Iterator
+from decimal import Decimal
+from itertools import groupby, pairwise
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from real_traces import Traces
+
+from corpus import corpus_files
+from tbd_trace.errors import CannotAnswerError
+from tbd_trace.query import Catalogue, connect, prepare, session
+from tbd_trace.query.catalogue import derive_relations
+
+FILES = corpus_files("nsys/*", "nvprof/*", "nvprof_csv/*", "ncu/*")
+KERNEL_TABLES = ("KERNEL", "CONCURRENT_KERNEL", "CDP_KERNEL")
+NANOSECONDS = {
+    "s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1,
+    "second": 10**9, "msecond": 10**6, "usecond": 10**3, "nsecond": 1,
+}  # fmt: skip
+UNBOUNDED = {"profiler_slowdown_pct", "cv_pct"}  # percentages that may be negative or beyond 100
+
+Count = tuple[int, int | None]  # kernel executions, and their total duration if the file tells
+Answers = dict[str, pl.DataFrame]
+
+
+# what the file holds, by readers that share nothing with the package's
+
+
+def count_sqlite(path: Path) -> Count:
+    total, duration = 0, 0
+    with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
+        there = {row[0] for row in database.execute("SELECT name FROM sqlite_master")}
+        for table in KERNEL_TABLES:
+            if (name := f"CUPTI_ACTIVITY_KIND_{table}") in there:
+                rows = database.execute(f'SELECT count(*), total("end" - start) FROM {name}')
+                ((number, length),) = rows.fetchall()
+                total, duration = total + number, duration + int(length)
+    return total, duration if total else None
+
+
+def table_rows(path: Path) -> list[list[str]]:
+    """Return header, units and rows of a CSV file, without the text that tools print around it."""
+    with path.open(newline="") as file:
+        return list(csv.reader(line for line in file if not line.startswith("==")))
+
+
+def nanoseconds(value: str, unit: str) -> int:
+    return round(Decimal(value.replace(",", "")) * NANOSECONDS[unit])
+
+
+def count_nvprof_csv(path: Path) -> Count:
+    header, units, *rows = table_rows(path)
+    if "Metric Name" in header:
+        return 0, None  # sums of counters alone
+    if "Kernel" in header:
+        return sum(len(row) == len(header) for row in rows), None
+    if "Grid X" not in header and "Type" not in header:
+        return 0, None  # calls and ranges alone
+    columns = ("Time", "Calls") if "Type" in header else ("Duration", None)
+    time, calls = (header.index(name) if name else None for name in columns)
+    kernels = [
+        row
+        for row in rows
+        if not row[header.index("Name")].startswith("[")
+        and ("Type" not in header or row[header.index("Type")] == "GPU activities")
+    ]
+    assert time is not None
+    total = sum(nanoseconds(row[time], units[time]) for row in kernels)
+    return sum(int(row[calls]) if calls else 1 for row in kernels), total
+
+
+def count_ncu_csv(path: Path) -> Count:
+    header, *rows = table_rows(path)
+    if "Metric Name" not in header:  # one row per kernel below a row of units
+        time = next(i for i, name in enumerate(header) if name == "gpu__time_duration.sum")
+        return len(rows) - 1, sum(nanoseconds(row[time], rows[0][time]) for row in rows[1:])
+    at = {name: header.index(name) for name in header}
+    key = ["ID"] if "ID" in at else ["Kernel Name", "Block Size", "Grid Size"]
+    value = "Metric Value" if "ID" in at else "Average"
+    kernels: dict[tuple[str, ...], tuple[int, int]] = {}
+    for row in rows:
+        if row[at["Metric Name"]] in ("Duration", "gpu__time_duration.sum"):
+            times = int(row[at["Invocations"]]) if "Invocations" in at else 1
+            length = nanoseconds(row[at[value]], row[at["Metric Unit"]])
+            kernels[tuple(row[at[name]] for name in key)] = times, times * length
+    return sum(n for n, _ in kernels.values()), sum(length for _, length in kernels.values())
+
+
+def count_ncu_console(path: Path) -> Count:
+    text = path.read_text()
+    durations = re.findall(r"^ +Duration +(\w+) +([\d.,]+)$", text, re.M)
+    kernels = re.findall(r"^  \S.*, Context \d+, Stream \d+$", text, re.M)
+    assert len(kernels) == len(durations)
+    return len(kernels), sum(nanoseconds(value, unit) for unit, value in durations)
+
+
+def counted(path: Path) -> Count:
+    if path.parent.name in ("nsys", "nvprof"):
+        return count_sqlite(path)
+    if path.suffix == ".txt":
+        return count_ncu_console(path)
+    return count_ncu_csv(path) if path.parent.name == "ncu" else count_nvprof_csv(path)
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_holds_what_the_file_holds(traces: Traces, path: Path) -> None:
+    (row,) = traces.ask(f"{path.parent.name}/{path.name}", "trace_info").rows(named=True)
+    assert (row["kernels"], row["kernel_ns"]) == counted(path)
+
+
+# what every metric promises
+
+
+@contextlib.contextmanager
+def one_connection(traces: Traces, trace_id: str) -> Iterator[None]:
+    """Let all queries about one trace share the derived relations, for the time of the tests."""
+    with connect(traces.database, [trace_id]) as connection, pytest.MonkeyPatch.context() as patch:
+        prepare(connection, [relation.name for relation in derive_relations()])
+        patch.setattr(session, "connect", lambda *_: contextlib.nullcontext(connection))
+        yield
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_every_metric_answers_or_says_why_not(traces: Traces, path: Path) -> None:
+    trace_id = traces.id(f"{path.parent.name}/{path.name}")
+    answers: Answers = {}
+    with one_connection(traces, trace_id):
+        for query in Catalogue().metrics():
+            try:
+                frame = session.run(traces.database, query, [trace_id]).frame
+            except CannotAnswerError as refusal:
+                # One sentence: what the trace lacks and how to get it.
+                assert re.search(r" (needs|lacks) \S+.{15}", str(refusal)), refusal
+                assert "\n" not in str(refusal)
+                continue
+            assert frame.columns == list(query.columns)
+            assert not frame.is_empty(), query.name
+            assert set(frame["trace_id"]) == {trace_id}
+            # The order is total: the same rows in the same order every time.
+            again = session.run(traces.database, query, [trace_id]).frame
+            assert again.equals(frame), query.name
+            answers[query.name] = frame
+    check_numbers(answers)
+    for name, frame in answers.items():
+        if check := globals().get(f"check_{name}"):
+            check(frame, answers)
+
+
+def check_numbers(answers: Answers) -> None:
+    for name, frame in answers.items():
+        for column in frame.columns:
+            values = frame[column].drop_nulls().to_list()
+            if frame[column].dtype.is_float():
+                assert all(map(math.isfinite, values)), (name, column)
+            if column.endswith("_pct") and column not in UNBOUNDED:
+                assert all(-1e-9 <= v <= 100 + 1e-9 for v in values), (name, column)
+            if column.endswith("_ns") and column not in ("start_ns", "gpu_start_ns"):
+                assert all(v >= 0 for v in values), (name, column)
+    assert "trace_info" in answers
+
+
+def whole(shares: pl.Series) -> bool:
+    """Tell whether shares make up everything: 100 % together, or none of them is known."""
+    return shares.null_count() == len(shares) or abs(shares.sum() - 100) < 1e-6
+
+
+def rows_of(frame: pl.DataFrame) -> list[dict[str, Any]]:
+    return frame.rows(named=True)
+
+
+def by_device(frame: pl.DataFrame, column: str) -> dict[tuple[int | None, int | None], int]:
+    grouped = frame.group_by("pid", "device_id").agg(pl.col(column).sum())
+    return {(row["pid"], row["device_id"]): row[column] for row in rows_of(grouped)}
+
+
+def check_trace_info(frame: pl.DataFrame, answers: Answers) -> None:
+    (row,) = rows_of(frame)
+    assert not set(row["holds"]) & set(row["lacks"])
+    counts = ("memcpys", "memsets", "graph_launches", "api_calls", "nvtx_ranges")
+    tables = ("memcpy", "memset", "graph_launch", "api_call", "nvtx_range")
+    for count, table in zip(counts, tables, strict=True):
+        assert (row[count] > 0) == (table in row["holds"])
+    assert len(row["sha256"]) == 64
+
+
+def check_kernel_summary(frame: pl.DataFrame, answers: Answers) -> None:
+    (info,) = rows_of(answers["trace_info"])
+    assert whole(frame["share_pct"])
+    assert frame["instances"].sum() == info["kernels"]
+    assert frame["total_ns"].sum() == (info["kernel_ns"] or 0)
+    for row in rows_of(frame):
+        if row["total_ns"] is not None:
+            assert row["min_ns"] <= row["mean_ns"] <= row["max_ns"]
+            assert row["median_ns"] is None or row["min_ns"] <= row["median_ns"] <= row["max_ns"]
+
+
+def check_memory_operations(frame: pl.DataFrame, answers: Answers) -> None:
+    (info,) = rows_of(answers["trace_info"])
+    assert frame["instances"].sum() == info["memcpys"] + info["memsets"]
+    assert whole(frame["share_pct"])
+
+
+def check_layer_time(frame: pl.DataFrame, answers: Answers) -> None:
+    assert whole(frame["share_pct"])
+    dominant = answers["dominant_layer"]
+    assert frame["gpu_ns"].sum() == dominant["gpu_ns"].sum()
+    assert frame["kernels"].sum() == dominant["kernels"].sum()
+    assert all((row["layer"] is None) == (row["evidence"] is None) for row in rows_of(frame))
+    assert "" not in frame["layer"]
+
+
+def check_dominant_layer(frame: pl.DataFrame, answers: Answers) -> None:
+    assert whole(frame["share_pct"])
+    owned = frame.filter(pl.col("rank").is_not_null())
+    assert owned["rank"].to_list() == list(range(1, len(owned) + 1))
+    assert owned["gpu_ns"].to_list() == sorted(owned["gpu_ns"], reverse=True)
+    rest = frame.filter(pl.col("rank").is_null())["share_pct"].sum()
+    assert all(share == pytest.approx(rest) for share in frame["unattributed_pct"])
+
+
+def check_step_breakdown(frame: pl.DataFrame, answers: Answers) -> None:
+    parts = ["compute", "exposed_communication", "exposed_copy", "idle"]
+    for row in rows_of(frame):
+        assert sum(row[f"{part}_ns"] for part in parts) == row["elapsed_ns"]
+        assert sum(row[f"{part}_pct"] for part in parts) == pytest.approx(100, abs=1e-6)
+        assert row["exposed_communication_ns"] <= row["communication_ns"]
+
+
+def check_idle_causes(frame: pl.DataFrame, answers: Answers) -> None:
+    idle = by_device(answers["step_breakdown"], "idle_ns")
+    causes = by_device(frame, "idle_ns")
+    assert causes == {device: length for device, length in idle.items() if length}
+    for _, share in by_device(frame, "share_pct").items():
+        assert share == pytest.approx(100, abs=1e-6)
+    assert all(row["longest_ns"] <= row["idle_ns"] for row in rows_of(frame))
+
+
+def check_compute_util(frame: pl.DataFrame, answers: Answers) -> None:
+    for row in rows_of(frame):
+        assert row["kernel_busy_ns"] <= row["gpu_busy_ns"] <= row["elapsed_ns"]
+        assert row["kernel_busy_pct"] <= row["gpu_busy_pct"] <= 100
+    steps = answers["step_breakdown"]
+    busy, elapsed, idle = (
+        by_device(source, column)
+        for source, column in ((frame, "gpu_busy_ns"), (frame, "elapsed_ns"), (steps, "idle_ns"))
+    )
+    assert elapsed == by_device(steps, "elapsed_ns")
+    assert {device: elapsed[device] - idle[device] for device in idle} == busy
+
+
+def check_occupancy(frame: pl.DataFrame, answers: Answers) -> None:
+    (info,) = rows_of(answers["trace_info"])
+    assert frame["instances"].sum() == info["kernels"]
+    for row in rows_of(frame):
+        if row["theoretical_pct"] is not None and row["estimated_achieved_pct"] is not None:
+            assert row["estimated_achieved_pct"] <= row["theoretical_pct"] + 1e-9
+        assert (row["evidence"] == "counter") == (row["achieved_pct"] is not None)
+
+
+def check_iteration_timing(frame: pl.DataFrame, answers: Answers) -> None:
+    for _, group in groupby(rows_of(frame), key=lambda row: row["pid"]):
+        rows = list(group)
+        assert [row["iteration"] for row in rows] == list(range(len(rows)))
+        assert len({(row["method"], row["confidence"]) for row in rows}) == 1
+        assert all(a["start_ns"] < b["start_ns"] for a, b in pairwise(rows))
+        assert all(row["in_window"] == (row["dropped"] is None) for row in rows)
+        assert 0.5 <= rows[0]["confidence"] <= 1
+        window = [row["iteration"] for row in rows if row["in_window"]]
+        assert window == list(range(window[0], window[-1] + 1)) if window else True
+        assert len(window) != 1
+        # those that nothing was recorded of are never measured
+        assert all(row["kernels"] for row in rows if row["in_window"])
+
+
+def check_iteration_summary(frame: pl.DataFrame, answers: Answers) -> None:
+    timing = answers["iteration_timing"]
+    for row in rows_of(frame):
+        mine = timing.filter(pl.col("pid").eq_missing(row["pid"]))
+        if mine["in_window"].any():
+            mine = mine.filter("in_window")
+        assert row["n"] == mine[row["measure"]].drop_nulls().len()
+        assert (row["median_ns"] is None) == (row["n"] < 3)
+        if row["median_ns"] is not None:
+            assert row["p5_ns"] <= row["median_ns"] <= row["p95_ns"]
+
+
+def check_throughput(frame: pl.DataFrame, answers: Answers) -> None:
+    assert frame["iterations"].min() >= 1  # type: ignore[operator]
+    assert (frame["iterations_per_s"].drop_nulls() > 0).all()
+
+
+def check_nvtx_projection(frame: pl.DataFrame, answers: Answers) -> None:
+    (info,) = rows_of(answers["trace_info"])
+    assert len(frame) <= info["nvtx_ranges"]
+    depths = dict(zip(frame["nvtx_range_id"], frame["depth"], strict=True))
+    for row in rows_of(frame):
+        assert 1 <= row["launches"] <= row["operations"]
+        assert row["gpu_ns"] > 0
+        parent = row["parent_id"]
+        assert row["depth"] == (0 if parent is None else depths[parent] + 1)
+        assert row["range_path"].count(" > ") >= min(row["depth"], 15)
+        assert len(row["range_path"]) < 16_000
+
+
+def check_nvtx_kernels(frame: pl.DataFrame, answers: Answers) -> None:
+    (info,) = rows_of(answers["trace_info"])
+    outside = frame.filter(pl.col("range_path").is_null())
+    assert (outside["range_instances"] == 0).all()
+    inside = frame.filter(pl.col("range_path").is_not_null())
+    assert (inside["range_instances"] > 0).all()
+    # Every kernel is outside all ranges, or inside at least one.
+    assert outside["instances"].sum() <= info["kernels"] <= frame["instances"].sum()
+
+
+def check_low_util_kernels(frame: pl.DataFrame, answers: Answers) -> None:
+    for side, group in groupby(rows_of(frame), key=lambda row: row["side"]):
+        rows = list(group)
+        assert [row["rank"] for row in rows] == list(range(1, len(rows) + 1))
+        for row in rows:
+            assert (row["utilization"] < row["mean_utilization"]) == (side == "below")
+
+
+def check_utilization(frame: pl.DataFrame, answers: Answers) -> None:
+    for row in rows_of(frame):
+        assert (row["busy_pct"] is None) <= (row["reason"] is not None)
+        if row["elapsed_pct"] is not None:
+            assert row["elapsed_pct"] <= row["busy_pct"] + 1e-9
+
+
+check_fp32_util = check_fp16_util = check_tensor_util = check_utilization
+
+
+def test_a_trace_is_answered_alike_among_others(traces: Traces) -> None:
+    """Answers about several traces at once are those about each of them."""
+    names = [
+        "nsys/GindaChen_nsys-ai__tests__fixtures__mfu_2gpu_after.sqlite",
+        "nsys/MohanadOdema_DLProf__w_Relu__nsys_profile.sqlite",
+        "nsys/zx3xyy_assignment2-systems__result.sqlite",
+        "nvprof/josiahdavis_profiling-lm__net.sql",
+        "nvprof_csv/josiahdavis_profiling-lm__net.gpu_trace.csv",
+    ]
+    ids = [traces.id(name) for name in names]
+    for query in Catalogue().metrics():
+        try:
+            together = session.run(traces.database, query, ids).frame
+        except CannotAnswerError:
+            continue
+        for name, trace_id in zip(names, ids, strict=True):
+            mine = together.filter(pl.col("trace_id") == trace_id)
+            if not mine.is_empty():
+                assert mine.equals(traces.ask(name, query.name)), (query.name, name)

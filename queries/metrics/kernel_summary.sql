@@ -59,7 +59,10 @@ summed AS (
     SELECT trace_id, kernel_name, grid, block, count(*) AS instances,
         sum(duration_ns)::BIGINT AS total_ns, avg(duration_ns) AS mean_ns,
         median(duration_ns)::DOUBLE AS median_ns, min(duration_ns) AS min_ns,
-        max(duration_ns) AS max_ns, stddev_samp(duration_ns) AS stddev_ns
+        max(duration_ns) AS max_ns,
+        -- exact sums, so that the order of addition does not show
+        sqrt((count(duration_ns) * sum(duration_ns::HUGEINT * duration_ns) - sum(duration_ns)::HUGEINT * sum(duration_ns))
+            / nullif(count(duration_ns) * (count(duration_ns) - 1.0), 0)) AS stddev_ns
     FROM single GROUP BY trace_id, kernel_name, grid, block
     UNION ALL
     SELECT trace_id, name, NULL, NULL, sum(instances)::BIGINT, sum(total_ns)::BIGINT,

@@ -64,7 +64,9 @@ grouped AS (
 SELECT trace_id, operation, src_kind, dst_kind, count(*) AS instances,
     sum(duration_ns)::BIGINT AS total_ns, avg(duration_ns) AS mean_ns,
     median(duration_ns)::DOUBLE AS median_ns, min(duration_ns) AS min_ns, max(duration_ns) AS max_ns,
-    stddev_samp(duration_ns) AS stddev_ns,
+    -- exact sums, so that the order of addition does not show
+    sqrt((count(duration_ns) * sum(duration_ns::HUGEINT * duration_ns) - sum(duration_ns)::HUGEINT * sum(duration_ns))
+        / nullif(count(duration_ns) * (count(duration_ns) - 1.0), 0)) AS stddev_ns,
     100.0 * sum(duration_ns) / nullif(sum(sum(duration_ns)) OVER (PARTITION BY trace_id), 0) AS share_pct,
     sum(bytes)::BIGINT AS total_bytes,
     sum(bytes) FILTER (duration_ns IS NOT NULL)

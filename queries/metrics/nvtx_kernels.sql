@@ -70,7 +70,9 @@ summed AS (
         count(DISTINCT l.kernel_id) AS instances, sum(l.duration_ns)::BIGINT AS total_ns,
         avg(l.duration_ns) AS mean_ns, median(l.duration_ns)::DOUBLE AS median_ns,
         min(l.duration_ns) AS min_ns, max(l.duration_ns) AS max_ns,
-        stddev_samp(l.duration_ns) AS stddev_ns
+        -- exact sums, so that the order of addition does not show
+        sqrt((count(l.duration_ns) * sum(l.duration_ns::HUGEINT * l.duration_ns) - sum(l.duration_ns)::HUGEINT * sum(l.duration_ns))
+            / nullif(count(l.duration_ns) * (count(l.duration_ns) - 1.0), 0)) AS stddev_ns
     FROM launched l
     LEFT JOIN launch_range lr
         ON lr.trace_id = l.trace_id AND lr.api_call_id = l.api_call_id

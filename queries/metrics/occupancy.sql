@@ -78,6 +78,7 @@ timed AS (
 execution AS (
     SELECT
         k.trace_id,
+        k.kernel_id,
         CASE coalesce(getvariable('by'), 'kernel') WHEN 'kernel' THEN k.name END AS kernel_name,
         k.duration_ns,
         CASE WHEN t.has_durations THEN k.duration_ns ELSE 1 END AS weight,
@@ -112,10 +113,21 @@ configuration AS (
         sum(duration_ns) AS total_ns,
         sum(weight) AS weight,
         count(achieved_pct) AS counted_instances,
-        sum(weight * achieved_pct) AS weighted_achieved,
-        sum(weight) FILTER (achieved_pct IS NOT NULL) AS counted_weight
+        sum(weight * achieved_pct ORDER BY kernel_id) AS weighted_achieved,
+        sum(weight) FILTER (achieved_pct IS NOT NULL) AS counted_weight,
+        min(kernel_id) AS first_kernel_id
     FROM execution
-    GROUP BY ALL
+    GROUP BY
+        trace_id,
+        kernel_name,
+        grid_blocks,
+        block_threads,
+        registers_per_thread,
+        shared_bytes,
+        theoretical_pct,
+        estimated_achieved_pct,
+        limiter,
+        waves
 ),
 binding AS (
     SELECT trace_id, kernel_name, first(limiter ORDER BY weight DESC, limiter) AS limiter
@@ -127,17 +139,20 @@ binding AS (
     )
     GROUP BY trace_id, kernel_name
 ),
+-- The order of addition shows in the last digit: it is always the same.
 grouped AS (
     SELECT
         trace_id,
         kernel_name,
-        sum(weight * theoretical_pct)
+        sum(weight * theoretical_pct ORDER BY first_kernel_id)
         / nullif(sum(weight) FILTER (theoretical_pct IS NOT NULL), 0) AS theoretical_pct,
-        sum(weight * estimated_achieved_pct)
+        sum(weight * estimated_achieved_pct ORDER BY first_kernel_id)
         / nullif(sum(weight) FILTER (estimated_achieved_pct IS NOT NULL), 0)
             AS estimated_achieved_pct,
-        sum(weighted_achieved) / nullif(sum(counted_weight), 0) AS achieved_pct,
-        sum(weight * waves) / nullif(sum(weight) FILTER (waves IS NOT NULL), 0) AS waves,
+        sum(weighted_achieved ORDER BY first_kernel_id)
+        / nullif(sum(counted_weight), 0) AS achieved_pct,
+        sum(weight * waves ORDER BY first_kernel_id)
+        / nullif(sum(weight) FILTER (waves IS NOT NULL), 0) AS waves,
         sum(instances) AS instances,
         sum(counted_instances) AS counted_instances,
         count(*) AS configurations,

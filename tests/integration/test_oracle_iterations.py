@@ -12,6 +12,7 @@ import pytest
 from real_traces import Traces, corpus_file, oracle_rows
 
 NERSC = "nsys/NERSC_sc22-dl-tutorial__sample_nsys_profiles__{}.qdrep.exp2022.4.sqlite"
+RUNS = ["baseline", "4gpu_baseline", "4gpu_bucketcap100mb", "dali_amp_apex_jit"]
 BASELINE = NERSC.format("baseline")
 MODEL = "nsys/zx3xyy_assignment2-systems__{}.sqlite"
 UNMARKED = {"iteration_pattern": "^no range is called this$"}
@@ -38,7 +39,7 @@ def marked(name: str, pattern: str) -> list[tuple[int, int]]:
     )
 
 
-@pytest.mark.parametrize("run", ["baseline", "4gpu_baseline", "4gpu_bucketcap100mb", "dali_amp_apex_jit"])  # fmt: skip
+@pytest.mark.parametrize("run", RUNS)
 def test_marked_steps_are_the_iterations(traces: Traces, run: str) -> None:
     answer = traces.ask(NERSC.format(run), "iteration_timing")
     steps = marked(NERSC.format(run), "step [0-9]*")
@@ -99,7 +100,7 @@ def test_a_loader_s_kernels_are_data_whatever_the_program_does_meanwhile(traces:
 
 
 def test_steps_after_the_profiler_stopped_are_not_measured(traces: Traces) -> None:
-    """The recording of the GPU ends in step 12 of 29: its kernels are fewer, later steps have none."""
+    """The recording of the GPU ends in step 12 of 29: fewer kernels in it, none in later steps."""
     rows = traces.ask(NERSC.format("4gpu_bucketcap100mb"), "iteration_timing").rows(named=True)
     assert [row["kernels"] for row in rows] == [293] * 12 + [188] + [0] * 16
     assert [row["iteration"] for row in rows if row["in_window"]] == list(range(1, 12))
@@ -141,9 +142,7 @@ def test_the_kernels_order_finds_steps_of_changing_length(traces: Traces) -> Non
     ("trace", "iterations", "kernels"),
     [("result", 4, 692), ("result_2_7B", 4, 1832), ("result_2_7B_nvtx", 4, 1832)],
 )
-def test_unmarked_forward_passes(
-    traces: Traces, trace: str, iterations: int, kernels: int
-) -> None:
+def test_unmarked_forward_passes(traces: Traces, trace: str, iterations: int, kernels: int) -> None:
     answer = traces.ask(MODEL.format(trace), "iteration_timing")
     assert answer["kernels"].to_list() == [kernels] * iterations
     assert set(answer["method"]) == {"kernel order"}

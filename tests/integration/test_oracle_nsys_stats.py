@@ -10,7 +10,6 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 import pytest
-
 from real_traces import Traces, corpus_file, oracle_rows
 
 NERSC = "nsys/NERSC_sc22-dl-tutorial__sample_nsys_profiles__{}.qdrep.exp2022.4.sqlite"
@@ -66,8 +65,11 @@ def test_kernel_sums(traces: Traces, stem: str) -> None:
     columns = ["Name", "GridXYZ", "BlockXYZ", "Instances", *TIMES, "Time (%)"]
     same(
         (
-            [row["kernel_name"], row["grid"], row["block"], text(row["instances"])]
-            + [*times(row), printed(row["share_pct"])]
+            [
+                *(text(row[name]) for name in ("kernel_name", "grid", "block", "instances")),
+                *times(row),
+                printed(row["share_pct"]),
+            ]
             for row in answer.iter_rows(named=True)
         ),
         # its grids and blocks are padded
@@ -97,8 +99,13 @@ def test_kernels_by_nvtx_range(traces: Traces, stem: str) -> None:
     names = ("pid", "tid", "range_instances", "instances")
     same(
         (
-            [text(row["range_path"]), STYLES[row["style"]], *(text(row[name]) for name in names)]
-            + [*times(row), row["kernel_name"]]
+            [
+                text(row["range_path"]),
+                STYLES[row["style"]],
+                *(text(row[name]) for name in names),
+                *times(row),
+                row["kernel_name"],
+            ]
             for row in answer.iter_rows(named=True)
         ),
         ([row[column] for column in columns] for row in oracle(stem, "nvtxkernsum")),
@@ -171,9 +178,7 @@ def test_nesting_of_ranges(traces: Traces, stem: str) -> None:
         # NVIDIA's parent is one farther out, …
         assert their_parent is None or their_parent["nvtx_range_id"] in path(parent)[1:]
         # … although ours encloses the range, exactly, and not once rounded.
-        outer, inner = (
-            (r["start_ns"], r["start_ns"] + r["host_ns"]) for r in (parent, mine)
-        )
+        outer, inner = ((r["start_ns"], r["start_ns"] + r["host_ns"]) for r in (parent, mine))
         assert encloses(outer, inner)
         assert not encloses(rounded_as_nsys(*outer), rounded_as_nsys(*inner))
     assert lost == (2 if "dali" in stem else 0)
@@ -190,7 +195,11 @@ TEXT_REPORTS = {
 @pytest.mark.parametrize("report", TEXT_REPORTS)
 def test_kernel_sums_of_a_newer_nsys(traces: Traces, report: str) -> None:
     """nsys 2024.6 printed the authors' own reports, by name alone, and cut long names."""
-    block = corpus_file(f"oracle/{report}").read_text().split("** CUDA GPU Kernel Summary (cuda_gpu_kern_sum):")[1]
+    block = (
+        corpus_file(f"oracle/{report}")
+        .read_text()
+        .split("** CUDA GPU Kernel Summary (cuda_gpu_kern_sum):")[1]
+    )
     lines = block.split("Processing")[0].strip().splitlines()[2:]
     theirs = [line.split(maxsplit=8) for line in lines]
     trace = f"nsys/zx3xyy_assignment2-systems__{TEXT_REPORTS[report]}.sqlite"

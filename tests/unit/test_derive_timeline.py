@@ -276,6 +276,20 @@ def test_operations_of_other_iterations_leave_the_window_s_metrics_alone() -> No
     assert [(r["iteration"], r["duration_ns"]) for r in rows] == [(n, 20) for n in (1, 2, 3, 4)]
 
 
+def test_work_that_reaches_into_the_window_counts_while_it_is_in_it() -> None:
+    """A copy that began before the window, and one that ends after it, are cut at its ends."""
+    made = MadeTrace()
+    train(made, [(10, 20)] * 5)
+    made.add_memcpy(95, 125, stream_id=9)  # the window begins at 110
+    made.add_memcpy(490, 700, stream_id=9)  # and ends at 500
+    rows = relation(made, "device_timeline")
+    assert (min(r["start_ns"] for r in rows), max(r["end_ns"] for r in rows)) == (110, 500)
+    [row] = metric(made, "step_breakdown")
+    assert (row["elapsed_ns"], row["compute_ns"], row["exposed_copy_ns"]) == (390, 80, 10)
+    [row] = metric(made, "compute_util")
+    assert row["gpu_busy_ns"] == 90
+
+
 def test_a_device_without_length_of_time_has_no_row() -> None:
     made = MadeTrace()
     made.add_kernel(5, 5)

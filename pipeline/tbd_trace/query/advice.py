@@ -39,7 +39,7 @@ _ADVICE = {
         "(PyTorch: torch.autograd.profiler.emit_nvtx)"
     ),
 }
-_TOLD_BY_TIMES = {"iteration", "layer"}  # no annotation of kernels without times would help
+_TOLD_BY_TIMES = {"iteration", "layer", "memcpy", "memset"}  # counters of kernels know none of it
 
 
 def how_to_collect(relation: str, tool: str, kind: str) -> str:

@@ -76,7 +76,7 @@ class Database:
             raise UsageError(f"{setting} {str(path)!r}: name a file, such as tbd-trace.duckdb")
         if not _is_unicode(str(path)):
             raise UsageError(f"{setting} {str(path)!r}: its name is not valid UTF-8; use another")
-        if "\\" in self.path.absolute().as_posix():
+        if "\\" in _absolute(self.path).as_posix():
             raise UsageError(
                 f"{setting} {path}: DuckDB reads nothing below a backslash; use another"
             )
@@ -147,7 +147,7 @@ class Database:
                     target=target,
                     progress=lambda table: say(f"{file.name}: {table}"),
                 )
-            write_views(self)
+            self._write_views(needed=not known)
         except StoreError as error:
             advice = f"choose another place with {self._setting}"
             raise StoreError(f"{error}; {advice}") from error
@@ -161,6 +161,14 @@ class Database:
             kernels=self._kernels(trace_id),
             notes=list(row["notes"]),
         )
+
+    def _write_views(self, needed: bool) -> None:
+        """Write the views; a database that may only be read does without new ones."""
+        try:
+            write_views(self)
+        except StoreError:
+            if needed:
+                raise
 
     def _kernels(self, trace_id: str) -> int:
         single, aggregate = (
@@ -278,6 +286,14 @@ class Database:
             pass  # another process was first
         except OSError as error:
             raise StoreError(f"{directory}: cannot be removed ({error.strerror})") from error
+
+
+def _absolute(path: Path) -> Path:
+    """Return a path from the root, as far as it can be known."""
+    try:
+        return path.absolute()
+    except OSError:  # the working directory is gone
+        return path
 
 
 def _is_unicode(text: str) -> bool:

@@ -1,0 +1,262 @@
+"""Interruptions, full disks, and several processes at once: nothing lost, nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+from program import (
+    METRICS,
+    SAMPLE,
+    TIMELINE,
+    Outcome,
+    complaint,
+    end,
+    invoke,
+    rows,
+    run,
+    start,
+    state,
+)
+
+from corpus import ROOT
+from tbd_trace.store import Database
+
+ITERATIONS = 3000
+KERNELS_PER_ITERATION = 25
+SAMPLE_KERNELS = 301
+COUNT = ("sql", "SELECT count(*) FROM kernel", "--format", "csv")
+
+
+@pytest.fixture(scope="session")
+def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a profile that takes a while to ingest."""
+    folder = tmp_path_factory.mktemp("big")
+    make = [sys.executable, str(ROOT / "tools" / "make_sample.py"), f"--iterations={ITERATIONS}"]
+    subprocess.run([*make, f"--output={folder}"], check=True, capture_output=True)
+    return folder / "timeline.sqlite"
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Run in an empty directory, with a cache of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TBD_TRACE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("TBD_TRACE_DB", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def db() -> Path:
+    """Return a database with one trace, relative to the working directory."""
+    assert invoke("ingest", METRICS, "--db", "x.duckdb").code == 0
+    return Path("x.duckdb")
+
+
+def own_profile(number: int, iterations: int = 0) -> Path:
+    """Write a copy of the sample that is a profile of its own."""
+    path = Path(shutil.copyfile(TIMELINE, f"own{number}.sqlite"))
+    with sqlite3.connect(path) as file:
+        file.execute("DELETE FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE rowid > ?", [number + 1])
+    file.close()
+    return path
+
+
+def staging(db: Path) -> list[Path]:
+    """Return the private directories of ingests."""
+    return list(db.with_suffix(".traces").glob("v1/.[0-9a-f]*-*"))
+
+
+def wait_for(what: Callable[[], object], seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.01)
+
+
+def started_ingest(profile: Path, db: Path) -> subprocess.Popen[str]:
+    """Start an ingest and return once it writes rows."""
+    process = start("ingest", profile, "--db", db)
+    wait_for(lambda: process.poll() is not None or list(db.parent.glob("x.traces/v1/.*/*.parquet")))
+    assert process.poll() is None
+    return process
+
+
+# -- interruptions -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_ingest_leaves_nothing(big: Path, db: Path, number: signal.Signals) -> None:
+    before = state(Path.cwd())
+    process = started_ingest(big, db)
+    process.send_signal(number)
+    assert end(process, timeout=20) == Outcome(130, "", "")
+    assert state(Path.cwd()) == before
+
+
+def test_a_killed_ingest_is_as_if_it_never_was(big: Path, db: Path) -> None:
+    process = started_ingest(big, db)
+    process.kill()
+    assert end(process).code == -signal.SIGKILL
+    assert rows(invoke(*COUNT, "--db", db)) == ["25"]
+    assert len(rows(invoke("info", "--db", db, "--format", "csv"))) == 1
+    with duckdb.connect(db, read_only=True) as shell:
+        assert shell.sql("SELECT count(*) FROM kernel").fetchall() == [(25,)]
+    assert (
+        f" {ITERATIONS * KERNELS_PER_ITERATION + 1:,} kernels"
+        in invoke("ingest", big, "--db", db).out
+    )
+    [left] = staging(db)
+    os.utime(left, (0, 0))  # the next ingest clears away what a day-old one left
+    assert invoke("ingest", METRICS, "--db", db).code == 0
+    assert staging(db) == []
+
+
+def test_an_interrupted_first_ingest_makes_no_database(big: Path) -> None:
+    process = started_ingest(big, Path("x.duckdb"))
+    process.send_signal(signal.SIGINT)
+    assert end(process, timeout=20).code == 130
+    assert list(Path.cwd().iterdir()) == []
+
+
+ENDLESS = "SELECT count(*) FROM range(1000000000000) WHERE hash(range) % 7 = 0"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_query_stops_when_told(db: Path, number: signal.Signals) -> None:
+    """DuckDB's threads work for as long as the statement takes, and do not look for signals."""
+    process = start("sql", ENDLESS, "--db", db)
+    wait_for(lambda: _cpu_seconds(process.pid) > 2.5)
+    began = time.monotonic()
+    process.send_signal(number)
+    assert end(process, timeout=20) == Outcome(130, "", "")
+    assert time.monotonic() - began < 10
+
+
+def _cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+# -- full disks ----------------------------------------------------------------------------------
+
+
+def limited(size: int) -> Callable[[], None]:
+    """Return what lets a process write no file larger than some bytes, as a full disk would."""
+    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+@pytest.mark.parametrize("size", [100, 100_000])
+def test_no_room_for_a_trace(big: Path, db: Path, size: int) -> None:
+    before = state(Path.cwd())
+    line = complaint(run("ingest", big, "--db", db, preexec_fn=limited(size)), 1)
+    assert "x.traces/v1: cannot be written (File too large); choose another place" in line
+    assert state(Path.cwd()) == before
+
+
+def test_no_room_for_an_answer(db: Path) -> None:
+    Path("answer.csv").write_text("the old answer")
+    before = state(Path.cwd())
+    asked = ("query", "kernel_summary", "--db", db, "-o", "answer.csv")
+    line = complaint(run(*asked, preexec_fn=limited(100)), 1)
+    assert "answer.csv: cannot be written (File too large)" in line
+    assert state(Path.cwd()) == before
+
+
+# -- several processes ---------------------------------------------------------------------------
+
+
+def test_many_ingest_at_once_while_others_ask(db: Path) -> None:
+    """Eight processes, each with a profile of its own and one that all of them have."""
+    profiles = [own_profile(number) for number in range(8)]
+    ingests = [start("ingest", METRICS, profile, TIMELINE, "--db", db) for profile in profiles]
+    asked = []
+    while any(process.poll() is None for process in ingests):
+        asked.append(invoke(*COUNT, "--db", db))
+    outcomes = [end(process) for process in ingests]
+    assert [(outcome.code, outcome.err) for outcome in outcomes] == [(0, "")] * 8
+    statuses = [[line.split()[4] for line in outcome.out.splitlines()] for outcome in outcomes]
+    assert {(first, second) for first, second, _ in statuses} == {("already", "ingested")}
+    assert [third for *_, third in statuses].count("ingested") == 1
+    total = 25 + SAMPLE_KERNELS + sum(range(1, 9))
+    seen = [int(rows(outcome)[0]) for outcome in asked]
+    assert seen == sorted(seen)
+    assert seen[0] >= 25
+    assert rows(invoke(*COUNT, "--db", db)) == [str(total)]
+    with duckdb.connect(db, read_only=True) as shell:
+        assert shell.sql("SELECT count(*) FROM kernel").fetchall() == [(total,)]
+    assert staging(db) == []
+
+
+def test_two_first_ingests_at_once() -> None:
+    """One makes the database, the other a file that is no profile: neither is in the other's way."""
+    Path("bad.csv").write_text("no profile")
+    good = [start("ingest", SAMPLE, "--db", "x.duckdb") for _ in range(2)]
+    bad = start("ingest", "bad.csv", "--db", "x.duckdb")
+    assert [end(process).code for process in good] == [0, 0]
+    assert end(bad).code == 1
+    assert rows(invoke(*COUNT, "--db", "x.duckdb")) == [str(SAMPLE_KERNELS + 25)]
+
+
+def test_a_trace_that_is_removed_while_it_is_read(db: Path) -> None:
+    """A reader sees all of a trace or is told that it went."""
+    database = Database(db)
+    profile = own_profile(6)
+    [report] = database.ingest([profile])
+    code = (
+        "import sys, pathlib; from tbd_trace.store import Database\n"
+        "database = Database(pathlib.Path('x.duckdb'))\n"
+        "for _ in range(40):\n"
+        f"    database.ingest([pathlib.Path({profile.name!r})])\n"
+        f"    database.remove([{report.trace_id!r}])\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE) as process:
+        asked = []
+        while process.poll() is None:
+            asked.append(invoke(*COUNT, "--db", db))
+        assert process.returncode == 0, process.stderr and process.stderr.read()
+    for outcome in asked:
+        if outcome.code == 0:
+            assert rows(outcome) in (["25"], ["32"])
+        else:
+            assert "was removed while it was read; ask again" in complaint(outcome, 1)
+    assert any(outcome.code == 0 for outcome in asked)
+    assert rows(invoke(*COUNT, "--db", db)) == ["25"]
+
+
+@pytest.fixture
+def shell(db: Path) -> Iterator[subprocess.Popen[str]]:
+    """Hold the database's file open to write in another DuckDB."""
+    code = "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('open', flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(db)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "open\n"
+        yield process
+        process.communicate("\n")
+
+
+def test_a_database_that_another_duckdb_holds(db: Path, shell: subprocess.Popen[str]) -> None:
+    assert invoke("ingest", own_profile(4), "--db", db).code == 0
+    assert rows(run(*COUNT, "--db", db)) == ["30"]
+    shutil.rmtree(db.with_suffix(".traces"))
+    assert shell.poll() is None
+    assert invoke("ingest", METRICS, "--db", db).code == 0
+    shell.communicate("\n")
+    assert invoke("ingest", METRICS, "--db", db).code == 0
+    with duckdb.connect(db, read_only=True) as reader:
+        assert reader.sql("SELECT count(*) FROM kernel").fetchall() == [(25,)]

@@ -127,7 +127,7 @@ def test_holds_what_the_file_holds(traces: Traces, path: Path) -> None:
 
 @contextlib.contextmanager
 def one_connection(traces: Traces, trace_ids: list[str]) -> Iterator[None]:
-    """Let all queries about some traces share the derived relations, which takes long to compute."""
+    """Let all queries about some traces share the derived relations, which are slow to make."""
     with connect(traces.database, trace_ids) as connection, pytest.MonkeyPatch.context() as patch:
         prepare(connection, [relation.name for relation in derive_relations()])
         patch.setattr(session, "connect", lambda *_: contextlib.nullcontext(connection))

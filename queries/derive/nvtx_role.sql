@@ -56,12 +56,23 @@ setting AS (
             AS library_domains
 ),
 -- emit_nvtx prints "aten::conv2d, seq = 4, op_id = 9, sizes = …", and the ranges of
--- record_function with ", op_id = 9": the name is what stands before.
+-- record_function with ", op_id = 9": the name is what stands before. The same few names come back
+-- in very many texts.
 named AS (
-    SELECT *,
-        regexp_extract(text, '(?s)^(.*?)(?:,\s*(?:seq|op_id|sizes|input_op_ids)\s*=.*)?$', 1) AS name,
-        try_cast(nullif(regexp_extract(text, ',\s*seq\s*=\s*(\d+)', 1), '') AS BIGINT) AS seq
-    FROM distinct_text
+    SELECT *, name <> text AS is_numbered
+    FROM (
+        SELECT *,
+            CASE WHEN contains(text, '=')
+                 THEN regexp_extract(text, '(?s)^(.*?)(?:,\s*(?:seq|op_id|sizes|input_op_ids)\s*=.*)?$', 1)
+                 ELSE text END AS name,
+            CASE WHEN contains(text, 'seq')
+                 THEN try_cast(nullif(regexp_extract(text, ',\s*seq\s*=\s*(\d+)', 1), '') AS BIGINT)
+            END AS seq
+        FROM distinct_text
+    )
+),
+distinct_name AS (
+    SELECT DISTINCT domain, name, is_numbered, seq IS NOT NULL AS has_seq FROM named
 ),
 -- The texts of tbd-trace's own domain and of the markers of other tools, taken apart.
 parsed AS (
@@ -71,20 +82,20 @@ parsed AS (
         regexp_matches(t.name, s.iteration_pattern) AS is_iteration,
         s.layer_pattern,
         nullif(regexp_extract(t.name, '^layer(?:_backward)?:(.+)$', 1), '') AS convention_layer,
-        starts_with(t.text, 'layer_backward:') AS convention_backward,
+        starts_with(t.name, 'layer_backward:') AS convention_backward,
         lower(regexp_replace(t.name, '^phase:', '')) AS phase_text,
-        nullif(regexp_extract(t.text, '''funcStack'': ''([^'']*)''', 1), '') AS stack,
-        nullif(regexp_extract(t.text, '^\{''mod'': ''([^'']*)''', 1), '') AS module,
-        nullif(regexp_extract(t.text, '^\{''mod'': ''[^'']*'', ''op'': ''([^'']*)''', 1), '') AS module_op,
-        starts_with(t.text, '{''traceMarker''') AS is_trace_marker,
+        nullif(regexp_extract(t.name, '''funcStack'': ''([^'']*)''', 1), '') AS stack,
+        nullif(regexp_extract(t.name, '^\{''mod'': ''([^'']*)''', 1), '') AS module,
+        nullif(regexp_extract(t.name, '^\{''mod'': ''[^'']*'', ''op'': ''([^'']*)''', 1), '') AS module_op,
+        starts_with(t.name, '{''traceMarker''') AS is_trace_marker,
         regexp_replace(t.name, '^autograd::engine::evaluate_function:\s*', '') AS operator,
-        t.seq IS NOT NULL
-            OR (t.name <> t.text AND regexp_matches(t.name, '^\w+::|^(?:detach_?|record_param_comms)$'))
+        t.has_seq
+            OR (t.is_numbered AND regexp_matches(t.name, '^\w+::|^(?:detach_?|record_param_comms)$'))
             OR regexp_matches(t.name, '^(?:aten|torch|autograd|c10d|prims|nccl|cudnn|quantized|triton_|fsdp|TorchDynamo|## )[:\w]*::?')
             -- nvFuser names its C++ functions
             OR regexp_matches(t.name, '^(?:nvFuser|GraphCache|Fusion\w*|ExecutorRunFusion|KernelExecutor|fusion_executor|GpuLower)::')
             AS is_operator
-    FROM named t, setting s
+    FROM distinct_name t, setting s
 ),
 classified AS (
     SELECT
@@ -103,40 +114,49 @@ classified AS (
             WHEN is_library AND regexp_matches(domain, '(?i)^(nccl|nvshmem)') THEN 'communication'
         END AS phase
     FROM parsed
+),
+judged AS (
+    SELECT
+        domain, name, is_numbered, has_seq, is_library, is_iteration, phase,
+        CASE
+            WHEN is_library OR is_iteration THEN NULL
+            WHEN layer_pattern IS NOT NULL THEN
+                CASE WHEN regexp_matches(name, layer_pattern)
+                     THEN coalesce(nullif(regexp_extract(name, layer_pattern, 1), ''), name) END
+            WHEN convention_layer IS NOT NULL THEN convention_layer
+            -- As DLProf prints it: "<module>" as "module", the second call as "[2]".
+            WHEN stack IS NOT NULL
+                THEN regexp_replace(translate(stack, '<>', ''), '\((\d+)\)', '[\1]', 'g')
+            WHEN is_trace_marker THEN NULL
+            WHEN module_op IS NOT NULL THEN module || '.' || module_op
+            WHEN phase IS NOT NULL THEN NULL
+            WHEN is_operator THEN operator
+            ELSE nullif(name, '')
+        END AS layer,
+        CASE
+            WHEN layer IS NULL THEN NULL
+            WHEN layer_pattern IS NOT NULL OR convention_layer IS NOT NULL THEN 'convention'
+            WHEN stack IS NOT NULL THEN 'stack'
+            WHEN module_op IS NOT NULL THEN 'module'
+            WHEN is_operator THEN 'operator'
+            ELSE 'plain'
+        END AS layer_kind,
+        -- A user's own range says more than the call markers of a library inside it; of nested calls
+        -- the outermost is the one that the model's code made.
+        CASE layer_kind WHEN 'convention' THEN 5 WHEN 'stack' THEN 4 WHEN 'plain' THEN 3
+            WHEN 'module' THEN 2 WHEN 'operator' THEN 1 END AS layer_rank,
+        layer_kind IN ('stack', 'module', 'operator') AS outermost,
+        -- gradients are accumulated by nodes that no forward operator created
+        NOT is_library AND NOT ends_with(operator, 'AccumulateGrad') AS has_node,
+        convention_backward
+            OR (is_operator AND regexp_matches(operator, '(?:Backward\d*|AccumulateGrad)$'))
+            OR starts_with(name, 'autograd::engine::evaluate_function') AS is_backward
+    FROM classified
 )
 SELECT
-    trace_id, domain, text, is_library, is_iteration, phase,
-    CASE
-        WHEN is_library OR is_iteration THEN NULL
-        WHEN layer_pattern IS NOT NULL THEN
-            CASE WHEN regexp_matches(name, layer_pattern)
-                 THEN coalesce(nullif(regexp_extract(name, layer_pattern, 1), ''), name) END
-        WHEN convention_layer IS NOT NULL THEN convention_layer
-        -- As DLProf prints it: "<module>" as "module", the second call as "[2]".
-        WHEN stack IS NOT NULL
-            THEN regexp_replace(translate(stack, '<>', ''), '\((\d+)\)', '[\1]', 'g')
-        WHEN is_trace_marker THEN NULL
-        WHEN module_op IS NOT NULL THEN module || '.' || module_op
-        WHEN phase IS NOT NULL THEN NULL
-        WHEN is_operator THEN operator
-        ELSE nullif(name, '')
-    END AS layer,
-    CASE
-        WHEN layer IS NULL THEN NULL
-        WHEN layer_pattern IS NOT NULL OR convention_layer IS NOT NULL THEN 'convention'
-        WHEN stack IS NOT NULL THEN 'stack'
-        WHEN module_op IS NOT NULL THEN 'module'
-        WHEN is_operator THEN 'operator'
-        ELSE 'plain'
-    END AS layer_kind,
-    -- A user's own range says more than the call markers of a library inside it; of nested calls
-    -- the outermost is the one that the model's code made.
-    CASE layer_kind WHEN 'convention' THEN 5 WHEN 'stack' THEN 4 WHEN 'plain' THEN 3
-        WHEN 'module' THEN 2 WHEN 'operator' THEN 1 END AS layer_rank,
-    layer_kind IN ('stack', 'module', 'operator') AS outermost,
-    -- gradients are accumulated by nodes that no forward operator created
-    CASE WHEN NOT is_library AND NOT ends_with(operator, 'AccumulateGrad') THEN seq END AS seq,
-    convention_backward
-        OR (is_operator AND regexp_matches(operator, '(?:Backward\d*|AccumulateGrad)$'))
-        OR starts_with(text, 'autograd::engine::evaluate_function') AS is_backward
-FROM classified
+    t.trace_id, t.domain, t.text, j.is_library, j.is_iteration, j.phase, j.layer, j.layer_kind,
+    j.layer_rank, j.outermost, CASE WHEN j.has_node THEN t.seq END AS seq, j.is_backward
+FROM named t
+JOIN judged j
+    ON  j.domain IS NOT DISTINCT FROM t.domain AND j.name = t.name
+    AND j.is_numbered = t.is_numbered AND j.has_seq = (t.seq IS NOT NULL)

@@ -93,15 +93,16 @@ weighed AS (
         PARTITION BY trace_id, process_id, device_id, row_iteration, row_layer, row_kernel, precision,
             evidence, pipe_active_pct IS NULL AND pipe_elapsed_pct IS NULL)
 ),
+-- Sums of fractions are taken in order, so that the same question has the same answer to the last digit.
 measured AS (
     SELECT trace_id, process_id, device_id, row_iteration, row_layer, row_kernel, precision, evidence,
-        sum(flop) AS flop,
-        sum(CASE WHEN flop = 0 THEN 0 ELSE flop / peak_flops END) * 1e9 AS ideal_ns,
+        sum(flop ORDER BY kernel_id) AS flop,
+        sum(CASE WHEN flop = 0 THEN 0 ELSE flop / peak_flops END ORDER BY kernel_id) * 1e9 AS ideal_ns,
         max(peak_flops) AS highest_peak,
         bool_or(flop > 0 AND peak_flops IS NULL) AS lacks_peak,
-        sum(pipe_active_pct * weight)
+        sum(pipe_active_pct * weight ORDER BY kernel_id)
             / nullif(sum(weight) FILTER (pipe_active_pct IS NOT NULL), 0) AS pipe_pct,
-        sum(pipe_elapsed_pct * weight)
+        sum(pipe_elapsed_pct * weight ORDER BY kernel_id)
             / nullif(sum(weight) FILTER (pipe_elapsed_pct IS NOT NULL), 0) AS pipe_elapsed_pct,
         sum(pipe_level * level_weight)
             / nullif(sum(level_weight) FILTER (pipe_level IS NOT NULL), 0) AS pipe_level,

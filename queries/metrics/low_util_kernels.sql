@@ -74,8 +74,9 @@ weighted AS (
     )
 ),
 by_kernel AS (
-    SELECT trace_id, kernel_name, measure, sum(numerator) AS numerator,
-        sum(denominator) AS denominator, sum(numerator) / nullif(sum(denominator), 0) AS utilization,
+    SELECT trace_id, kernel_name, measure, sum(numerator ORDER BY kernel_id) AS numerator,
+        sum(denominator) AS denominator,
+        sum(numerator ORDER BY kernel_id) / nullif(sum(denominator), 0) AS utilization,
         sum(duration_ns)::BIGINT AS total_ns, count(*) AS instances
     FROM weighted WHERE numerator IS NOT NULL
     GROUP BY trace_id, kernel_name, measure
@@ -83,7 +84,8 @@ by_kernel AS (
     HAVING measure <> 'FLOP' OR sum(numerator) <= 100 * sum(denominator)
 ),
 by_trace AS (
-    SELECT trace_id, sum(numerator) / nullif(sum(denominator), 0) AS mean_utilization
+    SELECT trace_id,
+        sum(numerator ORDER BY kernel_name) / nullif(sum(denominator), 0) AS mean_utilization
     FROM by_kernel GROUP BY trace_id
 ),
 ranked AS (

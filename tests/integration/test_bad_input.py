@@ -142,6 +142,19 @@ def test_databases_that_are_no_profiles() -> None:
     assert "without tables" in refuse("ingest", emptied)
 
 
+def test_an_export_whose_tables_have_new_names() -> None:
+    """It ingests as far as it goes, and is not taken for a program without GPU work."""
+    renamed = [table for table in tables() if table.startswith("CUPTI_ACTIVITY_KIND")]
+    new = altered("new.sqlite", *(f"ALTER TABLE {name} RENAME TO {name}_V9" for name in renamed))
+    outcome = invoke("ingest", new, "--db", "x.duckdb")
+    assert outcome.code == 0
+    words = f"GPU work seems to be in tables that tbd-trace does not know ({KERNEL}_V9, "
+    assert outcome.err.startswith(f"note: new.sqlite: {words}")
+    assert "update tbd-trace" in outcome.err
+    line = refuse("query", "kernel_summary", "--db", "x.duckdb", code=3)
+    assert "needs single kernels" in line
+
+
 def test_a_database_that_is_still_written(tmp_path: Path) -> None:
     """Changes that wait in a journal are neither lost silently nor applied to the evidence."""
     for journal, suffix in (("WAL", "-wal"), ("DELETE", "-journal")):
@@ -562,7 +575,9 @@ WRONG_REQUESTS: list[tuple[list[str], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("request_", "words"), WRONG_REQUESTS, ids=lambda x: " ".join(x)[:40])
+@pytest.mark.parametrize(
+    ("request_", "words"), WRONG_REQUESTS, ids=[" ".join(asked)[:40] for asked, _ in WRONG_REQUESTS]
+)
 def test_wrong_requests(db: Path, request_: list[str], words: str) -> None:
     assert words in refuse(*request_, code=2)
 

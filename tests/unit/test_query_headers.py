@@ -231,21 +231,12 @@ def in_a_shell(path: Path, text: str) -> tuple[list[str], list[tuple[Any, ...]]]
         return [column[0] for column in result.description or []], result.fetchall()
 
 
-def same(found: list[tuple[Any, ...]], expected: list[tuple[Any, ...]]) -> bool:
-    """Tell whether rows are the same; threads may add floating-point numbers in another order."""
-    return len(found) == len(expected) and all(
-        a == (pytest.approx(b, rel=1e-12) if isinstance(b, float) else b)
-        for row, other in zip(found, expected, strict=True)
-        for a, b in zip(row, other, strict=True)
-    )
-
-
 @each_metric
 def test_the_script_gives_the_same_rows_in_a_shell(sample: Database, query: Query) -> None:
     expected = run(sample, query)
     columns, rows = in_a_shell(sample.path, script(query))
     assert columns == list(query.columns) == expected.frame.columns
-    assert same(rows, expected.frame.rows())
+    assert rows == expected.frame.rows()  # to the last digit
 
 
 def test_parameters_are_set_in_the_script(sample: Database) -> None:
@@ -254,7 +245,7 @@ def test_parameters_are_set_in_the_script(sample: Database) -> None:
     expected = run(sample, query, parameters=chosen)
     assert expected.frame.height > 1
     _, rows = in_a_shell(sample.path, script(query, chosen))
-    assert same(rows, expected.frame.rows())
+    assert rows == expected.frame.rows()  # to the last digit
 
 
 def test_derived_relations_in_a_shell(sample: Database) -> None:

@@ -125,6 +125,11 @@ def _gpu_processes(tables: NsysTables) -> list[int]:
 
 
 def _no_gpu_work(tables: NsysTables) -> str:
+    if unknown := tables.unknown_gpu_work():
+        return (
+            f"GPU work seems to be in tables that tbd-trace does not know ({', '.join(unknown)}): "
+            "update tbd-trace, or export the report with another nsys"
+        )
     if tables.holds(_RUNTIME):
         return (
             "CUDA calls were recorded but no GPU activity: the program launched nothing while "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,7 @@ from tbd_trace.sources.nsys_columns import (
 from tbd_trace.sources.sqlite import SqliteFile
 
 _TABLES = {**EVENTS, **DETAILS, **FACTS}
+_GPU_WORK = re.compile(r"(?i)^(?!ENUM_).*(kernel|memcpy|memset|graph_trace)")
 _ROW = "row"
 _TIMES = ("start", "end")
 
@@ -56,6 +58,11 @@ class NsysTables:
         """Tell whether any NVTX event is a mark (types 34 and 65)."""
         found = self.rows("SELECT 1 FROM {NVTX_EVENTS} WHERE eventType IN (34, 65) LIMIT 1")
         return found != []
+
+    def unknown_gpu_work(self) -> list[str]:
+        """Return the tables with rows that look like GPU operations, and are not known here."""
+        named = (name for name in self._file.tables - _TABLES.keys() if _GPU_WORK.search(name))
+        return sorted(name for name in named if self._file.has_rows(name))
 
     def lacking(self, table: str) -> list[str]:
         """Return the columns for the times of an event that a table should have and has not."""

@@ -106,3 +106,20 @@ def test_direction_of_every_kernel(pairs: list[Pair]) -> None:
         if mine["phase"] is None:  # after the backward pass: clipping and the optimizer
             assert notes["trace"][1] in ("language-model.py:264", "language-model.py:266")
             assert operation(theirs) in ("Tensor.norm", "Tensor.mul_", "Tensor.add_")
+
+
+def test_calls_that_raised_own_nothing(traces: Traces) -> None:
+    """PyProf pushes a range per call and forgets to pop it when the call raises."""
+    trace = "nsys/yyhtbs-yye_mmagic_vsr_v2__net.sqlite"
+    ((leaked, text),) = traces.sql(
+        trace,
+        """SELECT count(*), any_value(text) FILTER (text LIKE '{''mod''%') FROM nvtx_range
+           WHERE end_ns = (SELECT max(end_ns) FROM nvtx_range)""",
+    ).rows()
+    assert leaked == 1404
+    assert text.startswith("{'mod': 'torch', 'op': '__getattr__'")
+    layers = Counter(traces.sql(trace, "SELECT layer FROM kernel_scope")["layer"])
+    assert "torch.__getattr__" not in layers
+    # what ran outside them keeps its own call; with them around there is none left for 180
+    assert layers["torch.nn.functional.conv2d"] == 90
+    assert layers[None] == 180

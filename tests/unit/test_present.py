@@ -14,7 +14,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
@@ -271,6 +271,7 @@ def test_machine_forms_lose_nothing(rows: list[tuple[object, ...]]) -> None:
     st.lists(st.text(max_size=60), min_size=2, max_size=5),
     st.integers(20, 120),
 )
+@example(["\x1f\x1f\x1f⺀\U0001342f\U00018cd6"] * 3, 33)  # wide characters above the table
 def test_no_line_is_wider_than_the_terminal(names: list[str], width: int) -> None:
     frame = pl.DataFrame({"kernel_name": names, "total_ns": [10**9 + n for n in range(len(names))]})
     assert max(map(cell_len, as_text(frame, width=width).splitlines())) <= max(width, 33)

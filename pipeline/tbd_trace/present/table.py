@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
 import polars as pl
@@ -119,7 +118,10 @@ def _above(
     unknown = [column.name for column in common if column.cells[0] == NULL]
     if unknown:
         said.append(f"{NULL} in every row: {', '.join(unknown)}")
-    return "".join(f"{line}\n" for line in [*textwrap.wrap("; ".join(said), width), ""] if said)
+    if not said:
+        return ""
+    lines = Text("; ".join(said)).wrap(Console(width=width), width)
+    return "".join(f"{line.plain.rstrip()}\n" for line in lines) + "\n"
 
 
 def _fit(shown: Sequence[Column], width: int) -> list[int] | None:

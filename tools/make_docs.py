@@ -26,6 +26,7 @@ from tbd_trace.cli.main import app
 from tbd_trace.present.description import meaning, parameters
 from tbd_trace.query import Catalogue, Param, Query
 from tbd_trace.query.catalogue import derive_relations
+from tbd_trace.query.header import Need, alternatives
 from tbd_trace.schema import CanonicalTable, canonical_tables
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -139,7 +140,7 @@ def derived_section(query: Query) -> list[str]:
     facts = [
         ("Grain", query.grain),
         ("Source", query.source),
-        ("Built on", relation_links([*query.needs, *query.optional])),
+        ("Built on", relation_links(query.relations)),
     ]
     lines = [f"### {query.name}", "", query.question, ""]
     lines += [f"- {label}: {text}" for label, text in facts if text]
@@ -172,9 +173,11 @@ def column_table(query: Query) -> list[str]:
     return table(["column", "unit", "meaning"], rows)
 
 
-def relation_links(names: Iterable[str], page: str = "") -> str:
-    """Return links to the sections of tables."""
-    return ", ".join(f"[{name}]({page}#{name})" for name in names)
+def relation_links(needs: Iterable[Need], page: str = "") -> str:
+    """Return links to the sections of tables, with "or" between those of which one is enough."""
+    return ", ".join(
+        " or ".join(f"[{name}]({page}#{name})" for name in alternatives(need)) for need in needs
+    )
 
 
 def cli_page() -> str:

@@ -4,11 +4,7 @@ question = "Over which stretch of time is a metric of a device computed?"
 source   = "Zhu et al. 2018: metrics are taken over stable iterations"
 grain    = "one device used by one process"
 needs    = ["op_scope"]
-optional = ["iteration"]
-[params.window]
-doc = "stable: the stable iterations, or what comes nearest (all iterations, the whole trace); iterations: all iterations; trace: everything"
-choices = ["stable", "iterations", "trace"]
-default = "stable"
+optional = ["host_window"]
 [columns.trace_id]
 doc = "the trace"
 [columns.process_id]
@@ -34,40 +30,26 @@ unit = "ns"
 doc = "end - start"
 */
 WITH
-chosen AS (
-    SELECT trace_id, process_id, iteration, host_ns,
-        CASE coalesce(getvariable('window'), 'stable')
-            WHEN 'trace' THEN false
-            WHEN 'iterations' THEN true
-            ELSE in_window OR NOT bool_or(in_window) OVER process
-        END AS is_chosen,
-        bool_or(in_window) OVER process
-            AND coalesce(getvariable('window'), 'stable') = 'stable' AS is_stable
-    FROM iteration
-    WINDOW process AS (PARTITION BY trace_id, process_id)
-),
 on_device AS (
     SELECT trace_id, process_id, device_id, iteration,
         min(start_ns) AS start_ns, max(end_ns) AS end_ns
     FROM op_scope GROUP BY ALL
 ),
 successive AS (
-    SELECT d.*, c.host_ns, c.is_chosen, c.is_stable,
-        lead(d.start_ns) OVER (
-            PARTITION BY d.trace_id, d.process_id, d.device_id ORDER BY d.iteration) AS next_start_ns
-    FROM on_device d
-    JOIN chosen c
-        ON  c.trace_id = d.trace_id AND c.process_id IS NOT DISTINCT FROM d.process_id
-        AND c.iteration = d.iteration
+    SELECT *, lead(start_ns) OVER (
+        PARTITION BY trace_id, process_id, device_id ORDER BY iteration) AS next_start_ns
+    FROM on_device WHERE iteration IS NOT NULL
 ),
 iterations AS (
-    SELECT trace_id, process_id, device_id,
-        CASE WHEN bool_and(is_stable) THEN 'stable iterations' ELSE 'all iterations' END AS measured_over,
-        min(iteration) AS first_iteration, max(iteration) AS last_iteration,
-        count(*) AS iterations, min(start_ns) AS start_ns,
-        max(coalesce(next_start_ns, greatest(end_ns, start_ns + host_ns))) AS end_ns
-    FROM successive WHERE is_chosen
-    GROUP BY trace_id, process_id, device_id
+    SELECT d.trace_id, d.process_id, d.device_id, any_value(w.measured_over) AS measured_over,
+        min(d.iteration) AS first_iteration, max(d.iteration) AS last_iteration,
+        count(*) AS iterations, min(d.start_ns) AS start_ns,
+        max(coalesce(d.next_start_ns, greatest(d.end_ns, d.start_ns + w.end_ns - w.start_ns))) AS end_ns
+    FROM successive d
+    JOIN host_window w
+        ON  w.trace_id = d.trace_id AND w.process_id IS NOT DISTINCT FROM d.process_id
+        AND w.iteration = d.iteration
+    GROUP BY d.trace_id, d.process_id, d.device_id
 ),
 whole AS (
     SELECT trace_id, process_id, device_id, min(start_ns) AS start_ns, max(end_ns) AS end_ns

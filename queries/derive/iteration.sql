@@ -41,10 +41,10 @@ doc = "GPU-projected span: end of the last operation launched in it minus start 
 unit = "ns"
 doc = "start of the next iteration minus start of this one, on the host; by kernel order on the GPU, since the host may run far ahead of it; NULL for the last"
 [columns.kernels]
-doc = "kernels launched in it; a graph traced as a whole counts as none"
+doc = "kernels launched in it; a graph traced as a whole counts as none; NULL where the trace has no GPU work"
 [columns.kernel_ns]
 unit = "ns"
-doc = "sum of their durations"
+doc = "sum of their durations; NULL where the trace has no GPU work"
 [columns.thread_id]
 doc = "thread that marked it, or whose launches show the period"
 [columns.method]
@@ -80,11 +80,13 @@ timed AS (
         CASE WHEN b.method = 'kernel order'
              THEN lead(w.gpu_start_ns) OVER in_process - w.gpu_start_ns
              ELSE lead(b.start_ns) OVER in_process - b.start_ns END AS period_ns,
-        coalesce(w.kernels, 0) AS kernels, coalesce(w.kernel_ns, 0) AS kernel_ns
+        CASE WHEN o.trace_id IS NOT NULL THEN coalesce(w.kernels, 0) END AS kernels,
+        CASE WHEN o.trace_id IS NOT NULL THEN coalesce(w.kernel_ns, 0) END AS kernel_ns
     FROM boundary b
     LEFT JOIN work w
         ON  w.trace_id = b.trace_id AND w.process_id IS NOT DISTINCT FROM b.process_id
         AND w.iteration = b.iteration
+    LEFT JOIN (SELECT DISTINCT trace_id FROM op_scope) o ON o.trace_id = b.trace_id
     WINDOW in_process AS (PARTITION BY b.trace_id, b.process_id ORDER BY b.iteration)
 ),
 -- Iterations that show the program still warming up: everything up to the last of them is dropped.

@@ -26,6 +26,12 @@ doc = "the range; NULL for marks"
 doc = "nvtx range or nvtx mark"
 */
 WITH
+-- tbd_trace.instrument begins an iteration where the optimizer's step ends; the one that was going
+-- on when the program ended is none.
+last_step AS (
+    SELECT trace_id, process_id, max(end_ns) AS end_ns
+    FROM nvtx_range WHERE domain = 'tbd_trace' AND text = 'phase:optimizer' GROUP BY ALL
+),
 candidate AS (
     SELECT r.trace_id, r.process_id, r.thread_id, r.domain_id, r.kind, r.nvtx_range_id, r.text,
         r.start_ns, r.end_ns,
@@ -34,7 +40,10 @@ candidate AS (
             ORDER BY r.start_ns, r.end_ns DESC, r.nvtx_range_id
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS earlier_end_ns
     FROM nvtx_range r JOIN nvtx_meaning m USING (trace_id, nvtx_range_id)
-    WHERE m.is_iteration
+    LEFT JOIN last_step s
+        ON  s.trace_id = r.trace_id AND s.process_id IS NOT DISTINCT FROM r.process_id
+        AND r.domain = 'tbd_trace'
+    WHERE m.is_iteration AND NOT r.is_open AND (s.end_ns IS NULL OR r.start_ns < s.end_ns)
 ),
 -- An iteration inside another (a micro-batch in a step) is part of it.
 outer_only AS (

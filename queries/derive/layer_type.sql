@@ -3,7 +3,7 @@ title    = "Layer types"
 question = "Of what type is each layer?"
 grain    = "one layer of a trace"
 needs    = ["op_scope", "kernel_class"]
-optional = ["layer_definition"]
+optional = ["layer_definition", "nvtx_meaning"]
 [columns.trace_id]
 doc = "the trace"
 [columns.layer]
@@ -25,7 +25,11 @@ named AS (
     SELECT trace_id, layer, arg_max(class, {'ns': total_ns, 'class': class}) AS class
     FROM by_kernel WHERE class <> 'other' GROUP BY ALL
 ),
-seen AS (SELECT DISTINCT trace_id, layer FROM op_scope WHERE layer IS NOT NULL)
+seen AS (
+    SELECT trace_id, layer FROM op_scope WHERE layer IS NOT NULL
+    UNION
+    SELECT trace_id, layer FROM nvtx_meaning WHERE layer IS NOT NULL
+)
 SELECT s.trace_id, s.layer, coalesce(d.layer_type, n.class) AS layer_type,
     CASE WHEN d.layer_type IS NOT NULL THEN 'layers.json'
          WHEN n.class IS NOT NULL THEN 'kernel name' END AS type_evidence

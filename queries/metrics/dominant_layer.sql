@@ -1,16 +1,16 @@
 /*
 title    = "Dominant layer"
-question = "Which layer, or kind of layer, takes most of the GPU's time?"
-source   = "Zhu et al. 2018, dominant layer per model: largest exclusive GPU time, forward and backward of a layer being one layer"
+question = "Which layer, or kind of layer, takes most of the time?"
+source   = "Zhu et al. 2018, dominant layer per model: largest exclusive GPU time, forward and backward of a layer being one layer; without a GPU the same on the host"
 grain    = "layer (or layer type) in the analysis window, the dominant one first"
-needs    = ["kernel"]
-optional = ["window_op", "layer_type", "kernel_class", "analysis_window"]
+needs    = [["kernel", "nvtx_range"], "layer_clock"]
+optional = ["window_op", "layer_host_time", "layer_type", "kernel_class"]
 [params.by]
 doc = "layer: single layers; type: layers of one type together"
 choices = ["layer", "type"]
 default = "layer"
 [params.attribution]
-doc = "auto: by NVTX layers where the trace has any, else by kernel class; nvtx and kernel class force one"
+doc = "auto: by NVTX layers where the trace has any, else by kernel class, which tells nothing on the host clock; nvtx and kernel class force one"
 choices = ["auto", "nvtx", "kernel class"]
 default = "auto"
 [columns.trace_id]
@@ -23,17 +23,22 @@ doc = "layer; by kernel class and by type NULL"
 doc = "type of the layer, from layers.json or from the class of its kernels"
 [columns.gpu_ns]
 unit = "ns"
-doc = "sum of the durations of its kernels, forward and backward"
+doc = "sum of the durations of its kernels, forward and backward; NULL where the trace has no GPU work"
+[columns.host_ns]
+unit = "ns"
+doc = "exclusive host time of its ranges, forward and backward (layer_host_time), on a GPU the time spent launching; NULL where no range marks a layer"
+[columns.clock]
+doc = "gpu or host: the time that rank, share_pct and unattributed_pct use, and that a row must have"
 [columns.share_pct]
 unit = "%"
-doc = "gpu_ns ÷ sum over all kernels in the window"
+doc = "time by that clock ÷ its sum over all rows: on the GPU over all kernels in the window, on the host over its iterations (layers of concurrent threads count once each)"
 [columns.unattributed_pct]
 unit = "%"
-doc = "share of the trace's kernel time that no layer (or no kernel class) owns"
+doc = "share that no layer (or no kernel class) owns: of the trace's kernel time, on the host of the time of the window's iterations (loss, optimizer, data, …)"
 [columns.kernels]
-doc = "kernels"
+doc = "kernels; NULL where the trace has no GPU work"
 [columns.evidence]
-doc = "nvtx, nvtx backward, sequence (joined by + where several), or kernel name: an estimate from naming conventions"
+doc = "how the layer of the time by that clock was found: nvtx, nvtx backward, sequence (joined by + where several), or kernel name: an estimate from naming conventions"
 [columns.measured_over]
 doc = "stable iterations, all iterations or whole trace"
 [plot]
@@ -48,45 +53,65 @@ setting AS (
     SELECT coalesce(getvariable('by'), 'layer') AS by_what,
         coalesce(getvariable('attribution'), 'auto') AS attribution
 ),
-owned AS (
-    SELECT o.trace_id, o.layer, o.layer_evidence, o.duration_ns,
-        coalesce(nullif(c.class, 'other'), CASE WHEN o.op_kind = 'graph' THEN NULL END) AS class,
+chosen AS (
+    SELECT c.*,
         CASE s.attribution WHEN 'nvtx' THEN true WHEN 'kernel class' THEN false
-             ELSE bool_or(o.layer IS NOT NULL) OVER (PARTITION BY o.trace_id) END AS by_range
+             ELSE c.clock = 'host' OR EXISTS (
+                 SELECT 1 FROM window_op o
+                 WHERE o.trace_id = c.trace_id AND o.layer IS NOT NULL AND o.op_kind IN ('kernel', 'graph'))
+        END AS by_range
+    FROM layer_clock c CROSS JOIN setting s
+),
+on_gpu AS (
+    SELECT o.trace_id, 'gpu' AS clock, o.duration_ns AS ns,
+        CASE WHEN c.by_range THEN o.layer END AS layer,
+        CASE WHEN NOT c.by_range THEN nullif(k.class, 'other') END AS kernel_class,
+        CASE WHEN c.by_range THEN o.layer_evidence
+             WHEN nullif(k.class, 'other') IS NOT NULL THEN 'kernel name' END AS evidence
     FROM window_op o
-    CROSS JOIN setting s
-    LEFT JOIN kernel_class c ON c.trace_id = o.trace_id AND c.name = o.name AND o.op_kind = 'kernel'
+    JOIN chosen c USING (trace_id)
+    LEFT JOIN kernel_class k ON k.trace_id = o.trace_id AND k.name = o.name AND o.op_kind = 'kernel'
     WHERE o.op_kind IN ('kernel', 'graph')
 ),
-named AS (
-    SELECT o.trace_id, o.by_range, o.duration_ns,
-        CASE WHEN o.by_range AND s.by_what = 'layer' THEN o.layer END AS layer,
-        CASE WHEN o.by_range THEN t.layer_type ELSE o.class END AS layer_type,
-        CASE WHEN o.by_range THEN o.layer IS NOT NULL ELSE o.class IS NOT NULL END AS is_owned,
-        CASE WHEN o.by_range THEN o.layer_evidence WHEN o.class IS NOT NULL THEN 'kernel name' END AS evidence
-    FROM owned o
-    CROSS JOIN setting s
-    LEFT JOIN layer_type t ON t.trace_id = o.trace_id AND t.layer = o.layer
+on_host AS (
+    SELECT h.trace_id, 'host' AS clock, h.host_ns AS ns,
+        CASE WHEN c.by_range THEN h.layer END AS layer, NULL AS kernel_class,
+        CASE WHEN c.by_range THEN h.layer_evidence END AS evidence
+    FROM layer_host_time h
+    JOIN chosen c USING (trace_id)
+    WHERE c.by_range OR c.clock = 'host'
 ),
 summed AS (
-    SELECT trace_id, layer, CASE WHEN is_owned THEN layer_type END AS layer_type, is_owned,
-        sum(duration_ns)::BIGINT AS gpu_ns, count(*) AS kernels,
-        string_agg(DISTINCT evidence, ' + ' ORDER BY evidence) AS evidence
-    FROM named
-    GROUP BY trace_id, layer, CASE WHEN is_owned THEN layer_type END, is_owned
+    SELECT n.trace_id, coalesce(n.layer, n.kernel_class) IS NOT NULL AS is_owned,
+        CASE WHEN s.by_what = 'layer' THEN n.layer END AS layer,
+        coalesce(t.layer_type, n.kernel_class) AS layer_type,
+        sum(n.ns) FILTER (n.clock = 'gpu') AS gpu_ns,
+        sum(n.ns) FILTER (n.clock = 'host') AS host_ns,
+        count(*) FILTER (n.clock = 'gpu') AS kernels,
+        string_agg(DISTINCT n.evidence, ' + ' ORDER BY n.evidence) FILTER (n.clock = c.clock) AS evidence
+    FROM (FROM on_gpu UNION ALL FROM on_host) n
+    JOIN chosen c USING (trace_id)
+    CROSS JOIN setting s
+    LEFT JOIN layer_type t ON t.trace_id = n.trace_id AND t.layer = n.layer
+    GROUP BY ALL
 ),
-seen AS (
-    SELECT trace_id, string_agg(DISTINCT measured_over, ', ' ORDER BY measured_over) AS measured_over
-    FROM analysis_window GROUP BY ALL
+timed AS (
+    SELECT s.trace_id, s.is_owned, s.layer, s.layer_type, s.evidence, c.clock, c.measured_over, c.total_ns,
+        CASE WHEN c.has_gpu THEN coalesce(s.gpu_ns, 0) END::BIGINT AS gpu_ns,
+        CASE WHEN c.has_gpu THEN s.kernels END AS kernels,
+        s.host_ns::BIGINT AS host_ns,
+        CASE c.clock WHEN 'gpu' THEN s.gpu_ns ELSE s.host_ns END AS ns
+    FROM summed s
+    JOIN chosen c USING (trace_id)
+    WHERE ns IS NOT NULL
 )
-SELECT s.trace_id,
-    CASE WHEN s.is_owned THEN row_number() OVER (
-        PARTITION BY s.trace_id, s.is_owned ORDER BY s.gpu_ns DESC, s.layer, s.layer_type) END AS rank,
-    s.layer, s.layer_type, s.gpu_ns,
-    100.0 * s.gpu_ns / nullif(sum(s.gpu_ns) OVER trace, 0) AS share_pct,
-    100.0 * coalesce(sum(s.gpu_ns) FILTER (NOT s.is_owned) OVER trace, 0)
-        / nullif(sum(s.gpu_ns) OVER trace, 0) AS unattributed_pct,
-    s.kernels, s.evidence, w.measured_over
-FROM summed s JOIN seen w USING (trace_id)
-WINDOW trace AS (PARTITION BY s.trace_id)
-ORDER BY s.trace_id, rank NULLS LAST, s.layer, s.layer_type
+SELECT trace_id,
+    CASE WHEN is_owned THEN row_number() OVER (
+        PARTITION BY trace_id, is_owned ORDER BY ns DESC, layer, layer_type) END AS rank,
+    layer, layer_type, gpu_ns, host_ns, clock,
+    100.0 * ns / nullif(sum(ns) OVER trace, 0) AS share_pct,
+    100.0 * coalesce(sum(ns) FILTER (NOT is_owned) OVER trace, 0) / nullif(total_ns, 0) AS unattributed_pct,
+    kernels, evidence, measured_over
+FROM timed
+WINDOW trace AS (PARTITION BY trace_id)
+ORDER BY trace_id, rank NULLS LAST, layer, layer_type

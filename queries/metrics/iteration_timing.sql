@@ -26,10 +26,10 @@ doc = "GPU-projected span: end of the last operation launched in it minus start 
 unit = "ns"
 doc = "start of the next iteration minus start of this one; NULL for the last"
 [columns.kernels]
-doc = "kernels launched in it"
+doc = "kernels launched in it; NULL where the trace has no GPU work"
 [columns.kernel_ns]
 unit = "ns"
-doc = "sum of their durations"
+doc = "sum of their durations; NULL where the trace has no GPU work"
 [columns.in_window]
 doc = "the iteration is in the stable window"
 [columns.dropped]

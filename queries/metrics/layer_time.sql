@@ -1,55 +1,73 @@
 /*
-title    = "GPU time by layer"
-question = "How much GPU time does each layer take, forward and backward?"
-source   = "exclusive time: the innermost layer around its launch owns a kernel"
+title    = "Time by layer"
+question = "How much time does each layer take, forward and backward?"
+source   = "exclusive time: the innermost layer around its launch owns a kernel, the innermost layer of a thread owns its time"
 grain    = "layer and phase, in the analysis window"
-needs    = ["kernel"]
-optional = ["window_op", "layer_type", "analysis_window"]
+needs    = [["kernel", "nvtx_range"], "layer_clock"]
+optional = ["window_op", "layer_host_time", "layer_type"]
 [columns.trace_id]
 doc = "the trace"
 [columns.layer]
-doc = "layer; NULL for the kernels that no layer owns"
+doc = "layer; NULL for the time that no layer owns"
 [columns.layer_type]
 doc = "type, from layers.json or from the class of its kernels"
 [columns.phase]
 doc = "data, forward, loss, backward, optimizer, communication; NULL when nothing tells"
 [columns.kernels]
-doc = "kernels (a CUDA graph traced as a whole counts as one)"
+doc = "kernels (a CUDA graph traced as a whole counts as one); NULL where the trace has no GPU work"
 [columns.gpu_ns]
 unit = "ns"
-doc = "sum of their durations in the window"
+doc = "sum of their durations in the window; NULL where the trace has no GPU work"
+[columns.host_ns]
+unit = "ns"
+doc = "exclusive host time of its ranges in the window (layer_host_time), on a GPU the time spent launching; NULL where no range marks a layer"
+[columns.clock]
+doc = "the time that iteration_ns, share_pct and the order use, and that a row must have: gpu or host (parameter clock)"
 [columns.iteration_ns]
 unit = "ns"
-doc = "gpu_ns ÷ iterations in the window; NULL without iterations"
+doc = "time by that clock ÷ iterations in the window; NULL without iterations"
 [columns.share_pct]
 unit = "%"
-doc = "gpu_ns ÷ sum over all kernels in the window"
+doc = "time by that clock ÷ its sum over all rows: on the GPU over all kernels in the window, on the host over its iterations"
 [columns.evidence]
-doc = "nvtx (a range around the launch), nvtx backward (a backward range), sequence (autograd sequence number); NULL for kernels that no layer owns"
+doc = "nvtx (a range around the launch, on the host clock the range itself), nvtx backward (a backward range), sequence (autograd sequence number); NULL for what no layer owns"
 [columns.measured_over]
 doc = "stable iterations, all iterations or whole trace"
 [plot]
 kind = "barh"
 x = "layer"
-y = ["gpu_ns"]
+y = ["share_pct"]
 series = "phase"
 limit = 30
 */
 WITH
-counted AS (
+gpu AS (
     SELECT trace_id, layer, phase, layer_evidence, count(*) AS kernels, sum(duration_ns)::BIGINT AS gpu_ns
     FROM window_op WHERE op_kind IN ('kernel', 'graph')
     GROUP BY ALL
 ),
-seen AS (
-    SELECT trace_id, max(iterations) AS iterations, string_agg(DISTINCT measured_over, ', ' ORDER BY measured_over) AS measured_over
-    FROM analysis_window GROUP BY ALL
+host AS (
+    SELECT trace_id, layer, phase, layer_evidence, sum(host_ns)::BIGINT AS host_ns
+    FROM layer_host_time GROUP BY ALL
+),
+timed AS (
+    SELECT c.*, coalesce(g.layer, h.layer) AS layer, coalesce(g.phase, h.phase) AS phase,
+        coalesce(g.layer_evidence, h.layer_evidence) AS evidence,
+        CASE WHEN c.has_gpu THEN coalesce(g.kernels, 0) END AS kernels,
+        CASE WHEN c.has_gpu THEN coalesce(g.gpu_ns, 0) END AS gpu_ns, h.host_ns,
+        CASE c.clock WHEN 'gpu' THEN g.gpu_ns ELSE h.host_ns END AS ns
+    FROM gpu g
+    FULL JOIN host h
+        ON  h.trace_id = g.trace_id AND h.layer IS NOT DISTINCT FROM g.layer
+        AND h.phase IS NOT DISTINCT FROM g.phase
+        AND h.layer_evidence IS NOT DISTINCT FROM g.layer_evidence
+    JOIN layer_clock c ON c.trace_id = coalesce(g.trace_id, h.trace_id)
 )
-SELECT c.trace_id, c.layer, t.layer_type, c.phase, c.kernels, c.gpu_ns,
-    c.gpu_ns / s.iterations AS iteration_ns,
-    100.0 * c.gpu_ns / nullif(sum(c.gpu_ns) OVER (PARTITION BY c.trace_id), 0) AS share_pct,
-    c.layer_evidence AS evidence, s.measured_over
-FROM counted c
-JOIN seen s USING (trace_id)
-LEFT JOIN layer_type t ON t.trace_id = c.trace_id AND t.layer = c.layer
-ORDER BY c.trace_id, c.gpu_ns DESC, c.layer NULLS LAST, c.phase NULLS LAST, evidence NULLS LAST
+SELECT t.trace_id, t.layer, y.layer_type, t.phase, t.kernels, t.gpu_ns, t.host_ns, t.clock,
+    t.ns / t.iterations AS iteration_ns,
+    100.0 * t.ns / nullif(sum(t.ns) OVER (PARTITION BY t.trace_id), 0) AS share_pct,
+    t.evidence, t.measured_over
+FROM timed t
+LEFT JOIN layer_type y ON y.trace_id = t.trace_id AND y.layer = t.layer
+WHERE t.ns IS NOT NULL
+ORDER BY t.trace_id, t.ns DESC, t.layer NULLS LAST, t.phase NULLS LAST, t.evidence NULLS LAST

@@ -1,4 +1,4 @@
-"""Every golden answer, worked out from the sample's files without tbd-trace.
+"""Every golden answer, worked out from the captures' files without tbd-trace.
 
     python tests/golden/worked.py
 
@@ -13,9 +13,16 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from sample_facts import Row
+from worked_host import (
+    cpu_dominant_layer,
+    cpu_iteration_summary,
+    cpu_iteration_timing,
+    cpu_layer_time,
+    cpu_throughput,
+)
 from worked_kernels import (
     kernel_summary,
     memory_operations,
@@ -47,11 +54,13 @@ class Case:
         name: the query, and after a dot the variant: the stem of the CSV file.
         rows: works the answer out.
         parameters: what the query is asked with, the defaults apart.
+        capture: what is asked: the sample, or the run without a GPU (cpu_trace).
     """
 
     name: str
     rows: Callable[[], list[Row]]
     parameters: dict[str, str] = field(default_factory=dict)
+    capture: Literal["sample", "cpu_only"] = "sample"
 
     @property
     def query(self) -> str:
@@ -81,6 +90,23 @@ CASES = [
         "dominant_layer.kernel_class",
         lambda: dominant_layer(attribution="kernel class"),
         {"attribution": "kernel class"},
+    ),
+    Case("dominant_layer.host", lambda: dominant_layer(clock="host"), {"clock": "host"}),
+    *(
+        Case(f"{query}.cpu_only", rows, capture="cpu_only")
+        for query, rows in (
+            ("dominant_layer", cpu_dominant_layer),
+            ("iteration_summary", cpu_iteration_summary),
+            ("iteration_timing", cpu_iteration_timing),
+            ("layer_time", cpu_layer_time),
+            ("throughput", cpu_throughput),
+        )
+    ),
+    Case(
+        "dominant_layer.cpu_only_type",
+        lambda: cpu_dominant_layer("type"),
+        {"by": "type"},
+        capture="cpu_only",
     ),
     Case("fp16_util", lambda: utilization("fp16")),
     Case("fp32_util", lambda: utilization("fp32")),

@@ -1,11 +1,12 @@
-"""Which layers, and which kinds of work, take the GPU's time."""
+"""Which layers, and which kinds of work, take the GPU's time, and the host's beside it."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from typing import Any
 
-from sample_facts import Operation, Row, layers, row
+from sample_facts import Operation, Row, layers, row, timeline
+from worked_host import last, sample_host_times
 from worked_window import kernels_in, stable
 
 # What the kernels of the sample compute.
@@ -37,11 +38,6 @@ def layer_type(layer: str | None) -> str | None:
     return None if layer is None else layers()[layer]["type"]
 
 
-def last(value: str | None) -> tuple[bool, str]:
-    """Return a key that sorts NULL after every text."""
-    return value is None, str(value)
-
-
 def layer_time() -> list[Row]:
     window = stable()
     assert window.iterations is not None
@@ -60,6 +56,8 @@ def layer_time() -> list[Row]:
                 phase=phase,
                 kernels=len(same),
                 gpu_ns=time,
+                host_ns=sample_host_times().get((layer, phase, evidence)),
+                clock="gpu",
                 iteration_ns=time / len(window.iterations),
                 share_pct=100 * time / total,
                 evidence=evidence,
@@ -69,38 +67,47 @@ def layer_time() -> list[Row]:
     return sorted(rows, key=lambda r: (-r["gpu_ns"], last(r["layer"]), last(r["phase"])))
 
 
-def dominant_layer(by: str = "layer", attribution: str = "nvtx") -> list[Row]:
+def dominant_layer(by: str = "layer", attribution: str = "nvtx", clock: str = "gpu") -> list[Row]:
     window = stable()
-    kernels = kernels_in(window)
-    total = sum(k.duration for k in kernels)
-    groups: dict[Any, list[Operation]] = defaultdict(list)
-    for kernel in kernels:
+    assert window.iterations is not None
+    kernels: dict[Any, list[Operation]] = defaultdict(list)
+    host: dict[Any, int] = defaultdict(int)
+    ways: dict[Any, set[str]] = defaultdict(set)
+    for kernel in kernels_in(window):
         if attribution == "kernel class":
-            groups[None, kernel_class(kernel.name)].append(kernel)
+            key, way = (None, kernel_class(kernel.name)), "kernel name"
         else:
-            groups[kernel.layer if by == "layer" else None, layer_type(kernel.layer)].append(kernel)
-    nobody = sum(k.duration for k in groups.get((None, None), []))
-    owned = [key for key in groups if key != (None, None)]
-    owned.sort(key=lambda key: (-sum(k.duration for k in groups[key]), *map(last, key)))
-    rows = []
-    for rank, key in [*enumerate(owned, 1), (None, (None, None))]:
-        if same := groups.get(key):
-            layer, kind = key
-            evidences = sorted({k.layer_evidence for k in same if k.layer_evidence})
-            time = sum(k.duration for k in same)
-            rows.append(
-                row(
-                    rank=rank,
-                    layer=layer,
-                    layer_type=kind,
-                    gpu_ns=time,
-                    share_pct=100 * time / total,
-                    unattributed_pct=100 * nobody / total,
-                    kernels=len(same),
-                    evidence="kernel name"
-                    if attribution == "kernel class"
-                    else " + ".join(evidences) or None,
-                    measured_over=window.measured_over,
-                )
-            )
-    return rows
+            key, way = key_of(kernel.layer, by), kernel.layer_evidence
+        kernels[key].append(kernel)
+        ways[key] |= {way} - {None} if clock == "gpu" else set()
+    if attribution != "kernel class":
+        for (layer, _, way), time in sample_host_times().items():
+            host[key_of(layer, by)] += time
+            ways[key_of(layer, by)] |= {way} - {None} if clock == "host" else set()
+    gpu = {key: sum(k.duration for k in same) for key, same in kernels.items()}
+    times = gpu if clock == "gpu" else host
+    # On the host all there is are the iterations: the main thread waits for the autograd thread.
+    iterations = [timeline().iterations[i] for i in window.iterations]
+    whole = sum(gpu.values()) if clock == "gpu" else sum(r.end - r.start for r in iterations)
+    owned = sorted(times.keys() - {(None, None)}, key=lambda key: (-times[key], *map(last, key)))
+    nobody = [(None, (None, None))] if (None, None) in times else []
+    return [
+        row(
+            rank=rank,
+            layer=key[0],
+            layer_type=key[1],
+            gpu_ns=gpu.get(key, 0),
+            host_ns=host.get(key),
+            clock=clock,
+            share_pct=100 * times[key] / whole,
+            unattributed_pct=100 * times.get((None, None), 0) / whole,
+            kernels=len(kernels[key]),
+            evidence=" + ".join(sorted(ways[key])) or None,
+            measured_over=window.measured_over,
+        )
+        for rank, key in [*enumerate(owned, 1), *nobody]
+    ]
+
+
+def key_of(layer: str | None, by: str) -> tuple[str | None, str | None]:
+    return layer if by == "layer" else None, layer_type(layer)

@@ -202,7 +202,7 @@ class MadeDatabase:
         """Return the rows of a metric."""
         query = Catalogue().get(name)
         self.set(**parameters)
-        prepare(self.connection, [*query.needs, *query.optional])
+        prepare(self.connection, query.relations)
         return self.select(query.sql)
 
 

@@ -15,6 +15,7 @@ from corpus import ROOT
 from tbd_trace import resources
 from tbd_trace.query import Catalogue, Query, prepare, run, script
 from tbd_trace.query.catalogue import derive_relations, required_relations
+from tbd_trace.query.header import alternatives
 from tbd_trace.schema import canonical_tables
 from tbd_trace.store import Database
 
@@ -45,7 +46,7 @@ def empty() -> Iterator[duckdb.DuckDBPyConnection]:
 def parameters(query: Query) -> dict[str, Any]:
     """Return the parameters of a query and of the relations it builds on."""
     found: dict[str, Any] = {}
-    for source in [*required_relations([*query.needs, *query.optional]), query]:
+    for source in [*required_relations(query.relations), query]:
         found |= source.params
     return found
 
@@ -92,9 +93,9 @@ def test_header_says_what_the_query_is(query: Query) -> None:
 def test_needs_are_relations_and_cover_what_the_query_reads(
     empty: duckdb.DuckDBPyConnection, query: Query
 ) -> None:
-    declared = {*query.needs, *query.optional}
-    assert not set(query.needs) & set(query.optional)
-    assert declared <= RELATIONS
+    declared = query.relations
+    assert len(declared) == sum(map(len, map(alternatives, query.needs))) + len(query.optional)
+    assert RELATIONS.issuperset(declared)
     with duckdb.connect() as connection:
         for name in declared:
             connection.execute(definition(empty, name))
@@ -172,7 +173,7 @@ def test_a_parameter_means_one_thing() -> None:
     """Variables are global: queries that share a name for different choices never meet."""
     for query in METRICS:
         found: dict[str, str] = {}
-        for source in [*required_relations([*query.needs, *query.optional]), query]:
+        for source in [*required_relations(query.relations), query]:
             for name, param in source.params.items():
                 # utilization passes its `by` on to the metrics above it
                 assert found.setdefault(name, source.name) == source.name, (query.name, name, param)
@@ -181,7 +182,7 @@ def test_a_parameter_means_one_thing() -> None:
 def test_derived_relations_come_after_what_they_build_on() -> None:
     seen: set[str] = set()
     for query in DERIVED:
-        built_on = {*query.needs, *query.optional} & {other.name for other in DERIVED}
+        built_on = set(query.relations) & {other.name for other in DERIVED}
         assert built_on <= seen
         seen.add(query.name)
     assert len(seen) == len(DERIVED)

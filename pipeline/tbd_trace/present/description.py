@@ -9,13 +9,14 @@ from typing import Any
 
 from tbd_trace.query import Param, Query
 from tbd_trace.query.catalogue import required_relations
+from tbd_trace.query.header import alternatives
 
 _WIDTH = 88
 
 
 def parameters(query: Query) -> dict[str, Param]:
     """Return the parameters that a query takes, those of the relations it builds on included."""
-    sources = [*required_relations([*query.needs, *query.optional]), query]
+    sources = [*required_relations(query.relations), query]
     return {name: param for source in sources for name, param in source.params.items()}
 
 
@@ -25,7 +26,7 @@ def as_text(query: Query) -> str:
     lines += [""]
     lines += _entry("source", query.source)
     lines += _entry("grain", query.grain)
-    lines += _entry("needs", ", ".join(query.needs))
+    lines += _entry("needs", ", ".join(" or ".join(alternatives(need)) for need in query.needs))
     lines += _entry("uses if there", ", ".join(query.optional))
     taken = parameters(query)
     if taken:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 _NSYS = "`nsys profile -t cuda,nvtx,cudnn,cublas`"
 _COUNTERS = (
     "needs to know the kernels' FLOP or the use of their pipes: collect hardware counters with "
@@ -13,6 +15,11 @@ _ADVICE = {
     "kernel_metric": (
         "needs hardware counters; collect them with `ncu --csv --page raw` "
         "or, before compute capability 7.5, `nvprof --metrics`"
+    ),
+    "layer_clock": (
+        "needs kernels to time or layers: collect a timeline with "
+        f"{_NSYS}, or, without a GPU, mark the layers with NVTX ranges layer:NAME "
+        "(docs/capture_directory.md) and collect with `nsys profile -t nvtx`"
     ),
     "nvtx_range": f"needs NVTX ranges; annotate the program and collect with {_NSYS}",
     "api_call": f"needs the CUDA API calls; collect with {_NSYS}",
@@ -42,17 +49,19 @@ _ADVICE = {
 _TOLD_BY_TIMES = {"iteration", "layer", "memcpy", "memset"}  # counters of kernels know none of it
 
 
-def how_to_collect(relation: str, tool: str, kind: str) -> str:
+def how_to_collect(relations: Sequence[str], tool: str, kind: str) -> str:
     """Return what a query lacks and how to get it, as the end of a sentence.
 
     Args:
-        relation: the table or derived relation without rows.
+        relations: the table or derived relation without rows, or several of which one is enough.
         tool: the profiler that made the trace, empty when several are meant.
         kind: timeline, metrics or summary, empty when several are meant.
     """
-    advice = _ADVICE.get(relation, f"needs {relation}, which the trace lacks")
-    if kind in ("metrics", "summary") and relation in _TOLD_BY_TIMES:
+    if kind in ("metrics", "summary") and _TOLD_BY_TIMES.issuperset(relations):
         advice = f"needs a timeline; collect one with {_NSYS}"
+    else:
+        known = (_ADVICE.get(name, f"needs {name}, which the trace lacks") for name in relations)
+        advice = ", or ".join(known)
     if tool and kind in ("metrics", "summary"):
         return f"{advice} (this is a {kind} file of {tool})"
     return advice

@@ -69,9 +69,9 @@ def required_relations(names: Iterable[str]) -> list[Query]:
         if name in ordered or name not in derived:
             return
         query = derived[name]
-        for need in [*query.needs, *query.optional]:
-            if need != name:
-                visit(need)
+        for other in query.relations:
+            if other != name:
+                visit(other)
         ordered[name] = query
 
     for name in names:

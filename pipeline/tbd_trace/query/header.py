@@ -12,6 +12,7 @@ from tbd_trace.errors import UsageError
 
 _HEADER = re.compile(r"\A\s*/\*(?P<toml>.*?)\*/(?P<sql>.*)\Z", re.DOTALL)
 Scalar = str | int | float | bool
+Need = str | list[str]  # a relation that must hold rows, or several of which one must
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,12 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One SQL file: a metric, a derived relation or a user's own query."""
+    """One SQL file: a metric, a derived relation or a user's own query.
+
+    Attributes:
+        needs: what must hold rows: relations, or lists of them of which one is enough.
+        optional: relations that are used if they hold rows.
+    """
 
     name: str
     path: Path
@@ -63,16 +69,27 @@ class Query:
     question: str = ""
     source: str = ""
     grain: str = ""
-    needs: list[str] = field(default_factory=list)
+    needs: list[Need] = field(default_factory=list)
     optional: list[str] = field(default_factory=list)
     params: dict[str, Param] = field(default_factory=dict)
     columns: dict[str, Column] = field(default_factory=dict)
     plot: Plot | None = None
 
     @property
+    def relations(self) -> list[str]:
+        """Every relation that the header names, each once, those needed first."""
+        needed = [name for need in self.needs for name in alternatives(need)]
+        return list(dict.fromkeys([*needed, *self.optional]))
+
+    @property
     def text(self) -> str:
         """The whole file, header included."""
         return self.path.read_text(encoding="utf-8")
+
+
+def alternatives(need: Need) -> list[str]:
+    """Return the relations of which one must hold rows."""
+    return [need] if isinstance(need, str) else need
 
 
 def parse_query(path: Path) -> Query:
@@ -101,10 +118,11 @@ def _build(path: Path, sql: str, header: dict[str, Any]) -> Query:
             raise TypeError(f"the default of {name} is no text, number or boolean")
     columns = {name: Column(**value) for name, value in header.pop("columns", {}).items()}
     plot = header.pop("plot", None)
-    for key in ("needs", "optional"):
-        names = header.get(key, [])
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise TypeError(f"{key} is no list of names")
+    if not _are_names(header.get("optional", [])):
+        raise TypeError("optional is no list of names")
+    needs = header.get("needs", [])
+    if not isinstance(needs, list) or not all(n and _are_names(alternatives(n)) for n in needs):
+        raise TypeError("needs is no list of names, or of lists of names that can stand in")
     for key in ("title", "question", "source", "grain"):
         if not isinstance(header.get(key, ""), str):
             raise TypeError(f"{key} is no text")
@@ -118,3 +136,7 @@ def _build(path: Path, sql: str, header: dict[str, Any]) -> Query:
         plot=Plot(**plot) if plot else None,
         **header,
     )
+
+
+def _are_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)

@@ -8,7 +8,7 @@ from tbd_trace import resources
 from tbd_trace.errors import CannotAnswerError, UsageError
 from tbd_trace.query.advice import how_to_collect
 from tbd_trace.query.catalogue import derive_relations
-from tbd_trace.query.header import Query
+from tbd_trace.query.header import Query, alternatives
 from tbd_trace.schema import canonical_tables
 
 _SHOWN = 3  # traces in a message
@@ -29,23 +29,24 @@ _ASKED = """
 
 
 def check_needs(connection: duckdb.DuckDBPyConnection, query: Query) -> list[str]:
-    """Tell which traces lack a canonical table that the query needs.
+    """Tell which traces lack the canonical tables that the query needs.
 
     Raises:
         CannotAnswerError: every trace lacks one.
         UsageError: the query needs what does not exist.
     """
-    for name in {*query.needs, *query.optional} - _relations():
+    for name in set(query.relations) - _relations():
         raise UsageError(
             f"{query.path.name}: there is no table {name!r} to need (docs/tables.md lists them)"
         )
-    needed = {name for name in query.needs if name in canonical_tables() and name != "trace"}
+    stored = canonical_tables().keys() - {"trace"}
+    needed = [names for names in map(alternatives, query.needs) if stored.issuperset(names)]
     rows = connection.execute(_ASKED).fetchall()
     if not rows:
         raise CannotAnswerError(f"{query.name}: no trace to ask; ingest one first")
     notes = []
     for name, tool, kind, lacks in rows:
-        missing = sorted(needed & set(lacks))
+        missing = sorted(names for names in needed if set(names) <= set(lacks))
         if missing:
             notes.append(f"{name}: {query.name} {how_to_collect(missing[0], tool, kind)}")
     if len(notes) == len(rows):
@@ -65,30 +66,28 @@ def check_sources(connection: duckdb.DuckDBPyConnection, query: Query) -> None:
     Raises:
         CannotAnswerError: every trace lacks all that the query reads, or its times.
     """
-    sources = [
-        name
-        for name in (*query.needs, *query.optional)
-        if name in canonical_tables() and name != "trace"
-    ]
+    sources = [name for name in query.relations if name in canonical_tables() and name != "trace"]
     rows = connection.execute(_ASKED).fetchall()
     tool, kind = rows[0][1:3]
     if sources and all(set(sources) <= set(lacks) for *_, lacks in rows):
-        raise CannotAnswerError(f"{query.name} {how_to_collect(sources[0], tool, kind)}")
+        raise CannotAnswerError(f"{query.name} {how_to_collect(sources[:1], tool, kind)}")
     if sources and all(kind != "timeline" for _, _, kind, _ in rows):
-        raise CannotAnswerError(f"{query.name} {how_to_collect('gpu_op', tool, kind)}")
+        raise CannotAnswerError(f"{query.name} {how_to_collect(['gpu_op'], tool, kind)}")
 
 
 def check_derived(connection: duckdb.DuckDBPyConnection, query: Query) -> None:
     """Make sure that the derived relations that the query needs have rows.
 
     Raises:
-        CannotAnswerError: one has none in any of the traces.
+        CannotAnswerError: one, and what can stand in for it, has none in any of the traces.
     """
     derived = {relation.name for relation in derive_relations()}
-    for need in query.needs:
-        if need not in derived:
+    for names in map(alternatives, query.needs):
+        if not derived.intersection(names):
             continue
-        if not connection.execute(f"SELECT 1 FROM {need} LIMIT 1").fetchall():
+        if not any(
+            connection.execute(f"SELECT 1 FROM {name} LIMIT 1").fetchall() for name in names
+        ):
             rows = connection.execute("SELECT DISTINCT tool, kind FROM trace").fetchall()
             tool, kind = rows[0] if len(rows) == 1 else ("", "")
-            raise CannotAnswerError(f"{query.name} {how_to_collect(need, tool, kind)}")
+            raise CannotAnswerError(f"{query.name} {how_to_collect(names, tool, kind)}")

@@ -241,5 +241,4 @@ def _ids(database: Database, trace_ids: Sequence[str] | None) -> list[str]:
 
 def _relation_names(query: Query) -> set[str]:
     """Return what a query may refer to: by its header, or by its text if it has none."""
-    declared = {*query.needs, *query.optional}
-    return declared or names_used(query.sql)
+    return set(query.relations) or names_used(query.sql)

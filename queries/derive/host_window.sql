@@ -1,0 +1,52 @@
+/*
+title    = "Analysis window on the host"
+question = "Which stretches of host time count for a metric?"
+source   = "Zhu et al. 2018: metrics are taken over stable iterations"
+grain    = "one iteration in the analysis window of its process; one stretch of a process without iterations"
+needs    = ["nvtx_meaning"]
+optional = ["iteration"]
+[params.window]
+doc = "stable: the stable iterations, or what comes nearest (all iterations, the whole trace); iterations: all iterations; trace: everything"
+choices = ["stable", "iterations", "trace"]
+default = "stable"
+[columns.trace_id]
+doc = "the trace"
+[columns.process_id]
+doc = "key of the process"
+[columns.measured_over]
+doc = "what the window is: stable iterations, all iterations, whole trace"
+[columns.iteration]
+doc = "number of the iteration; NULL for the whole trace"
+[columns.thread_id]
+doc = "thread that marked the iteration; NULL for the whole trace"
+[columns.start_ns]
+unit = "ns"
+doc = "start of the iteration; for the whole trace of the process's first NVTX range"
+[columns.end_ns]
+unit = "ns"
+doc = "end of the iteration; for the whole trace of the process's last NVTX range"
+*/
+WITH
+chosen AS (
+    SELECT trace_id, process_id, iteration, thread_id, start_ns, end_ns,
+        CASE coalesce(getvariable('window'), 'stable')
+            WHEN 'trace' THEN false
+            WHEN 'iterations' THEN true
+            ELSE in_window OR NOT bool_or(in_window) OVER process
+        END AS is_chosen,
+        bool_or(in_window) OVER process
+            AND coalesce(getvariable('window'), 'stable') = 'stable' AS is_stable
+    FROM iteration
+    WINDOW process AS (PARTITION BY trace_id, process_id)
+)
+SELECT trace_id, process_id,
+    CASE WHEN is_stable THEN 'stable iterations' ELSE 'all iterations' END AS measured_over,
+    iteration, thread_id, start_ns, end_ns
+FROM chosen WHERE is_chosen
+UNION ALL
+SELECT m.trace_id, m.process_id, 'whole trace', NULL, NULL, min(m.start_ns), max(m.end_ns)
+FROM nvtx_meaning m
+WHERE NOT EXISTS (
+    SELECT 1 FROM chosen c
+    WHERE c.is_chosen AND c.trace_id = m.trace_id AND c.process_id IS NOT DISTINCT FROM m.process_id)
+GROUP BY m.trace_id, m.process_id

@@ -1,0 +1,52 @@
+/*
+title    = "Clock of the layers"
+question = "By which clock is the time that layers take told?"
+grain    = "trace that has such a clock"
+needs    = ["window_op", "analysis_window", "host_window", "layer_host_time"]
+[params.clock]
+doc = "time that layers are told and ranked by; auto: gpu where the trace has GPU work in the window, else host; gpu and host force one"
+choices = ["auto", "gpu", "host"]
+default = "auto"
+[columns.trace_id]
+doc = "the trace"
+[columns.clock]
+doc = "gpu: durations of kernels; host: exclusive time of the layers' NVTX ranges"
+[columns.has_gpu]
+doc = "there are kernels in the window"
+[columns.total_ns]
+unit = "ns"
+doc = "all time by that clock: on the GPU the durations of the kernels in the window, on the host the lengths of the window's iterations; processes that mark no layer count for nothing"
+[columns.iterations]
+doc = "iterations in the window, of the process with the most; NULL for the whole trace"
+[columns.measured_over]
+doc = "stable iterations, all iterations or whole trace; joined by , where processes differ"
+*/
+WITH
+gpu AS (
+    SELECT trace_id, sum(duration_ns)::BIGINT AS total_ns
+    FROM window_op WHERE op_kind IN ('kernel', 'graph')
+    GROUP BY ALL
+),
+program AS (
+    SELECT w.trace_id, w.measured_over, sum(w.end_ns - w.start_ns) AS total_ns,
+        nullif(count(w.iteration), 0) AS iterations
+    FROM host_window w
+    SEMI JOIN layer_host_time t
+        ON t.trace_id = w.trace_id AND t.process_id IS NOT DISTINCT FROM w.process_id
+    GROUP BY w.trace_id, w.process_id, w.measured_over
+),
+clocks AS (
+    SELECT g.trace_id, 'gpu' AS clock, g.total_ns, max(w.iterations) AS iterations,
+        string_agg(DISTINCT w.measured_over, ', ' ORDER BY w.measured_over) AS measured_over
+    FROM gpu g JOIN analysis_window w USING (trace_id)
+    GROUP BY g.trace_id, g.total_ns
+    UNION ALL
+    SELECT trace_id, 'host', sum(total_ns)::BIGINT, max(iterations),
+        string_agg(DISTINCT measured_over, ', ' ORDER BY measured_over)
+    FROM program GROUP BY trace_id
+)
+SELECT trace_id, clock, trace_id IN (SELECT trace_id FROM gpu) AS has_gpu, total_ns, iterations,
+    measured_over
+FROM clocks
+WHERE coalesce(getvariable('clock'), 'auto') IN ('auto', clock)
+QUALIFY row_number() OVER (PARTITION BY trace_id ORDER BY clock) = 1

@@ -1,0 +1,220 @@
+"""What layers take on the host, and the answers about a run without a GPU.
+
+Exclusive time is worked out from the definition: a range's length without that of the layers'
+ranges directly inside it. What no layer owns is found by looking at every moment between two marks.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import cache
+from itertools import pairwise
+
+import cpu_trace
+from cpu_trace import LAYERS, Marked
+from sample_facts import Row, timeline
+from worked_time import percentile
+from worked_window import is_steady, stable
+
+Key = tuple[str | None, str | None, str | None]  # layer, phase, evidence
+CPU = {"trace_id": "cpu_only"}
+STABLE = 1  # the first iteration alone is long
+MARKED = {"method": "nvtx range", "confidence": 1.0}
+WAYS = {"layer:": "nvtx", "layer_backward:": "nvtx backward"}
+
+
+def is_layer(marked: Marked) -> bool:
+    return marked.text.startswith(tuple(WAYS))
+
+
+def holds(outer: Marked, inner: Marked) -> bool:
+    """Tell whether a range holds another one of its thread."""
+    return (
+        outer is not inner
+        and outer.tid == inner.tid
+        and outer.start <= inner.start
+        and inner.end <= outer.end
+    )
+
+
+def exclusive(marked: Marked, among: Sequence[Marked]) -> int:
+    inside = [r for r in among if holds(marked, r)]
+    children = [r for r in inside if not any(holds(other, r) for other in inside)]
+    return marked.end - marked.start - sum(r.end - r.start for r in children)
+
+
+def phase_at(moment: int, phases: Sequence[Marked]) -> str | None:
+    around = [r for r in phases if r.start <= moment < r.end]
+    return max(around).text.split(":")[1] if around else None
+
+
+def host_times(window: Sequence[Marked], marked: Sequence[Marked]) -> dict[Key, int]:
+    """Return the host time, ns, of what each layer does in some iterations, and of the rest.
+
+    Args:
+        window: the iterations, all of one thread.
+        marked: the ranges of phases and layers of all threads.
+    """
+    times: dict[Key, int] = defaultdict(int)
+    driver = window[0].tid
+    for iteration in window:
+        inside = [r for r in marked if iteration.start <= r.start < iteration.end]
+        layers = [r for r in inside if is_layer(r)]
+        phases = [r for r in inside if r.text.startswith("phase:") and r.tid == driver]
+        for layer in layers:
+            way, name = layer.text.split(":", 1)
+            backward = way == "layer_backward"
+            phase = "backward" if backward else phase_at(layer.start, phases)
+            times[name, phase, WAYS[f"{way}:"]] += exclusive(layer, layers)
+        moments = sorted({t for r in [iteration, *inside] for t in (r.start, r.end)})
+        for start, end in pairwise(moments):
+            if not any(r.start <= start < r.end for r in layers):
+                times[None, phase_at(start, phases), None] += end - start
+    return dict(times)
+
+
+@cache
+def sample_host_times() -> dict[Key, int]:
+    """Return the host times of the sample's stable window."""
+    window = stable().iterations
+    assert window is not None
+    every = [Marked(r.text, r.start, r.end, r.tid) for r in timeline().ranges]
+    chosen = [Marked(r.text, r.start, r.end, r.tid) for r in timeline().iterations]
+    return host_times([chosen[i] for i in window], [r for r in every if r not in chosen])
+
+
+# -- the run without a GPU -------------------------------------------------------------------------
+
+
+@cache
+def cpu_host_times() -> dict[Key, int]:
+    return host_times(cpu_trace.iterations()[STABLE:], cpu_trace.ranges())
+
+
+def last(value: str | None) -> tuple[bool, str]:
+    """Return a key that sorts NULL after every text."""
+    return value is None, str(value)
+
+
+def cpu_layer_time() -> list[Row]:
+    times = cpu_host_times()
+    total = sum(times.values())
+    count = len(cpu_trace.DELAYS_US) - STABLE
+    rows = [
+        CPU
+        | {
+            "layer": layer,
+            "layer_type": layer and LAYERS[layer],
+            "phase": phase,
+            "kernels": None,
+            "gpu_ns": None,
+            "host_ns": time,
+            "clock": "host",
+            "iteration_ns": time / count,
+            "share_pct": 100 * time / total,
+            "evidence": evidence,
+            "measured_over": "stable iterations",
+        }
+        for (layer, phase, evidence), time in times.items()
+    ]
+    return sorted(rows, key=lambda r: (-r["host_ns"], last(r["layer"]), last(r["phase"])))
+
+
+def cpu_dominant_layer(by: str = "layer") -> list[Row]:
+    total = sum(r.end - r.start for r in cpu_trace.iterations()[STABLE:])
+    times: dict[tuple[str | None, str | None], int] = defaultdict(int)
+    ways: dict[tuple[str | None, str | None], set[str]] = defaultdict(set)
+    for (layer, _, evidence), time in cpu_host_times().items():
+        key = layer if by == "layer" else None, layer and LAYERS[layer]
+        times[key] += time
+        ways[key] |= {evidence} - {None}
+    nobody = times[None, None]
+    owned = sorted(times.keys() - {(None, None)}, key=lambda k: (-times[k], *map(last, k)))
+    return [
+        CPU
+        | {
+            "rank": rank,
+            "layer": key[0],
+            "layer_type": key[1],
+            "gpu_ns": None,
+            "host_ns": times[key],
+            "clock": "host",
+            "share_pct": 100 * times[key] / sum(times.values()),
+            "unattributed_pct": 100 * nobody / total,
+            "kernels": None,
+            "evidence": " + ".join(sorted(ways[key])) or None,
+            "measured_over": "stable iterations",
+        }
+        for rank, key in [*enumerate(owned, 1), (None, (None, None))]
+    ]
+
+
+def cpu_iteration_timing() -> list[Row]:
+    assert is_steady(cpu_trace.periods()[STABLE:])
+    assert not is_steady(cpu_trace.periods())
+    return [
+        CPU
+        | {
+            "pid": cpu_trace.PID,
+            "iteration": number,
+            "label": marked.text,
+            "start_ns": marked.start,
+            "host_ns": marked.end - marked.start,
+            "gpu_ns": None,
+            "period_ns": dict(enumerate(cpu_trace.periods())).get(number),
+            "kernels": None,
+            "kernel_ns": None,
+            "in_window": number >= STABLE,
+            "dropped": None if number >= STABLE else "trend or spread",
+        }
+        | MARKED
+        for number, marked in enumerate(cpu_trace.iterations())
+    ]
+
+
+def cpu_iteration_summary() -> list[Row]:
+    times = {
+        "period_ns": cpu_trace.periods()[STABLE:],
+        "host_ns": [r.end - r.start for r in cpu_trace.iterations()[STABLE:]],
+        "gpu_ns": [],
+    }
+    return [
+        CPU
+        | {
+            "pid": cpu_trace.PID,
+            "measure": measure,
+            "n": len(values),
+            "median_ns": statistics.median(values) if values else None,
+            "p5_ns": percentile(values, 5) if values else None,
+            "p95_ns": percentile(values, 95) if values else None,
+            "mean_ns": statistics.mean(values) if values else None,
+            "cv_pct": 100 * statistics.stdev(values) / statistics.mean(values) if values else None,
+            "measured_over": "stable iterations",
+            "dropped": "trend or spread: 0",
+        }
+        | MARKED
+        for measure, values in times.items()
+    ]
+
+
+def cpu_throughput() -> list[Row]:
+    counted = cpu_trace.periods()[STABLE:]
+    rate = len(counted) / (sum(counted) / 1e9)
+    return [
+        CPU
+        | {
+            "pid": cpu_trace.PID,
+            "iterations": len(counted),
+            "elapsed_ns": sum(counted),
+            "iterations_per_s": rate,
+            "batch_size": cpu_trace.BATCH_SIZE,
+            "samples_per_s": cpu_trace.BATCH_SIZE * rate,
+            "unprofiled_samples_per_s": None,
+            "profiler_slowdown_pct": None,
+            "clock": "host",
+            "measured_over": "stable iterations",
+        }
+        | MARKED
+    ]

@@ -1,0 +1,111 @@
+"""What a query needs: relations, and relations of which one is enough."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from made_nsys import KERNEL, NVTX, Tables, kernel, nvtx, strings, write
+from tbd_trace.errors import CannotAnswerError, UsageError
+from tbd_trace.query import Catalogue, run
+from tbd_trace.query.advice import how_to_collect
+from tbd_trace.query.header import alternatives, parse_query
+from tbd_trace.store import Database
+
+PUSH_POP = 59
+LAYERS = ("dominant_layer", "layer_time")
+ITERATION = nvtx(PUSH_POP, text="iteration 0")
+LAYER = nvtx(PUSH_POP, text="layer:conv", start=950, end=1050)
+
+
+def holding(folder: Path, **files: Tables) -> Database:
+    """Return a database of nsys exports."""
+    database = Database(folder / "x.duckdb")
+    paths = [
+        write(folder / f"{name}.sqlite", {"StringIds": strings()} | tables)
+        for name, tables in files.items()
+    ]
+    database.ingest(paths)
+    return database
+
+
+def own(folder: Path, needs: str) -> Path:
+    path = folder / "own.sql"
+    path.write_text(f"/*\nneeds = {needs}\n*/ SELECT 1 AS n", encoding="utf-8")
+    return path
+
+
+def refusal(database: Database, name: str | Path, **parameters: str) -> str:
+    query = parse_query(name) if isinstance(name, Path) else Catalogue().get(name)
+    with pytest.raises(CannotAnswerError) as raised:
+        run(database, query, parameters=parameters)
+    message = str(raised.value)
+    assert "\n" not in message
+    return message
+
+
+def test_alternatives_in_a_header(tmp_path: Path) -> None:
+    query = parse_query(own(tmp_path, '["trace", ["kernel", "nvtx_range"]]'))
+    assert [alternatives(need) for need in query.needs] == [["trace"], ["kernel", "nvtx_range"]]
+    assert query.relations == ["trace", "kernel", "nvtx_range"]
+
+
+@pytest.mark.parametrize("needs", ["[[]]", '[""]', '["kernel", [1]]', '[[["kernel"]]]', '"kernel"'])
+def test_what_is_no_need(tmp_path: Path, needs: str) -> None:
+    with pytest.raises(UsageError, match="needs is no list of names"):
+        parse_query(own(tmp_path, needs))
+
+
+def test_one_of_several_relations_is_enough(tmp_path: Path) -> None:
+    database = holding(tmp_path, gpu={KERNEL: [kernel()]}, cpu={NVTX: [LAYER]})
+    both = run(database, parse_query(own(tmp_path, '[["kernel", "nvtx_range"]]')))
+    assert both.notes == []
+    kernels = run(database, parse_query(own(tmp_path, '["kernel"]')))
+    assert [note.split(":")[0] for note in kernels.notes] == ["cpu.sqlite"]
+
+
+def test_none_of_several_relations_is_too_little(tmp_path: Path) -> None:
+    database = holding(tmp_path, gpu={KERNEL: [kernel()]})
+    line = refusal(database, own(tmp_path, '[["memcpy", "nvtx_range"]]'))
+    assert line.startswith("gpu.sqlite: own needs GPU memory copies")
+    assert ", or needs NVTX ranges; annotate the program and collect with" in line
+    derived = refusal(database, own(tmp_path, '[["iteration", "layer_host_time"]]'))
+    assert derived.startswith("own needs iterations")
+    found = run(database, parse_query(own(tmp_path, '[["iteration", "gpu_op"]]')))
+    assert found.frame.rows() == [(1,)]
+
+
+def test_what_to_collect_where_none_of_several_is_there() -> None:
+    one, both = (how_to_collect(names, "", "") for names in (["iteration"], ["iteration", "x"]))
+    assert both == f"{one}, or needs x, which the trace lacks"
+    counters = how_to_collect(["iteration", "memcpy"], "ncu", "metrics")
+    assert counters.startswith("needs a timeline; collect one with")
+    assert counters.count("(this is a metrics file of ncu)") == 1
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_need_kernels_or_ranges(tmp_path: Path, name: str) -> None:
+    database = holding(tmp_path, idle={"OSRT_API": []})
+    line = refusal(database, name)
+    assert f"{name} needs single kernels; collect a timeline with" in line
+    assert "or needs NVTX ranges" in line
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_ranges_that_name_no_layer_tell_nothing_of_layers(tmp_path: Path, name: str) -> None:
+    line = refusal(holding(tmp_path, cpu={NVTX: [ITERATION]}), name)
+    assert line.startswith(f"{name} needs kernels to time or layers: collect")
+    assert "layer:NAME" in line
+    assert "`nsys profile -t nvtx`" in line
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_clock_that_a_trace_lacks(tmp_path: Path, name: str) -> None:
+    (tmp_path / "cpu").mkdir()
+    cpu = holding(tmp_path / "cpu", cpu={NVTX: [ITERATION, LAYER]})
+    assert "needs kernels to time or layers" in refusal(cpu, name, clock="gpu")
+    assert run(cpu, Catalogue().get(name)).frame["clock"].to_list() == ["host", "host"]
+    gpu = holding(tmp_path, gpu={KERNEL: [kernel()]})
+    assert "needs kernels to time or layers" in refusal(gpu, name, clock="host")
+    assert run(gpu, Catalogue().get(name)).frame["clock"].to_list() == ["gpu"]

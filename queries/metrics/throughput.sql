@@ -29,6 +29,10 @@ doc = "batch size × iterations ÷ elapsed, under the profiler"
 [columns.unprofiled_samples_per_s]
 unit = "sample/s"
 doc = "the same, per process, from the capture's run without the profiler; NULL without one"
+[columns.unprofiled_units_per_s]
+doc = "the same in the unit in which the model's throughput is published; NULL where capture.json names none"
+[columns.throughput_unit]
+doc = "that unit, such as images/s or audio s/s"
 [columns.profiler_slowdown_pct]
 unit = "%"
 doc = "100 × (unprofiled ÷ profiled − 1)"
@@ -64,11 +68,14 @@ rated AS (
         -- the capture's rate is of all its processes together
         try_cast(json_extract_string(t.capture, '$.throughput.samples_per_second') AS DOUBLE)
             / coalesce(nullif(try_cast(json_extract_string(t.capture, '$.world_size') AS BIGINT), 0), 1)
-            AS unprofiled_samples_per_s
+            AS unprofiled_samples_per_s,
+        try_cast(json_extract_string(t.capture, '$.throughput.units_per_sample') AS DOUBLE) AS units_per_sample,
+        json_extract_string(t.capture, '$.throughput.unit') AS throughput_unit
     FROM summed s JOIN trace t USING (trace_id)
 )
 SELECT r.trace_id, p.pid, r.iterations, r.elapsed_ns, r.iterations_per_s, r.batch_size,
     r.batch_size * r.iterations_per_s AS samples_per_s, r.unprofiled_samples_per_s,
+    r.unprofiled_samples_per_s * r.units_per_sample AS unprofiled_units_per_s, r.throughput_unit,
     100.0 * (r.unprofiled_samples_per_s / (r.batch_size * r.iterations_per_s) - 1) AS profiler_slowdown_pct,
     CASE WHEN r.on_gpu THEN 'gpu' ELSE 'host' END AS clock,
     CASE WHEN r.has_window THEN 'stable iterations' ELSE 'all iterations' END AS measured_over,

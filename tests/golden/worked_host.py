@@ -212,6 +212,8 @@ def cpu_throughput() -> list[Row]:
             "batch_size": cpu_trace.BATCH_SIZE,
             "samples_per_s": cpu_trace.BATCH_SIZE * rate,
             "unprofiled_samples_per_s": None,
+            "unprofiled_units_per_s": None,
+            "throughput_unit": None,
             "profiler_slowdown_pct": None,
             "clock": "host",
             "measured_over": "stable iterations",

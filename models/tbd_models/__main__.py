@@ -1,0 +1,137 @@
+"""Run one workload: ``python -m tbd_models run resnet50 --framework pytorch --report FILE``.
+
+What a collector starts, in whatever interpreter holds the framework. Exit codes: 0 done, 1 failed,
+2 cannot be run as asked, 12 out of memory; the last two leave a report too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from tbd_models.definition import PRECISIONS, SCALES, Model, UnsupportedError
+from tbd_models.instrument.marks import Marks, NoMarks, NvtxMarks
+from tbd_models.loop import Window, measure
+from tbd_models.registry import FRAMEWORKS, find, implementation
+
+DEFAULTS = Window()
+UNSUPPORTED = 2
+OUT_OF_MEMORY = 12
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="tbd_models", description=__doc__)
+    commands = parser.add_subparsers(required=True)
+    run = commands.add_parser("run", help="train a model for a few iterations")
+    run.add_argument("model")
+    run.add_argument("--framework", default="pytorch", choices=FRAMEWORKS)
+    run.add_argument("--variant")
+    run.add_argument("--scale", default="full", choices=SCALES)
+    run.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
+    run.add_argument("--batch-size", type=positive_number)
+    run.add_argument("--precision", default="fp32", choices=PRECISIONS)
+    run.add_argument("--iterations", type=positive_number, default=DEFAULTS.iterations)
+    run.add_argument("--warmup", type=whole_number, help="default: until iterations are stable")
+    run.add_argument("--max-warmup", type=whole_number, default=DEFAULTS.max_warmup)
+    run.add_argument("--max-warmup-seconds", type=float, default=DEFAULTS.max_warmup_seconds)
+    run.add_argument("--seed", type=int, default=0)
+    run.add_argument("--data", type=Path)
+    run.add_argument("--nvtx", action="store_true", help="mark iterations, phases and layers")
+    run.add_argument("--report", type=Path, help="write what was measured here, as JSON")
+    run.add_argument("--layers", type=Path, help="write the layers here, as layers.json")
+    return parser.parse_args()
+
+
+def whole_number(text: str) -> int:
+    """Return a number of the command line; argparse shows the function's name."""
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{number} is below 0")
+    return number
+
+
+def positive_number(text: str) -> int:
+    """Return a number of the command line that is above 0."""
+    number = whole_number(text)
+    if number == 0:
+        raise argparse.ArgumentTypeError("0 is none at all")
+    return number
+
+
+def main() -> int:
+    """Run the workload that the command line names and return the exit code."""
+    arguments = _arguments()
+    report: dict[str, Any] = {"status": "failed"}
+    try:
+        model = find(arguments.model)
+        report.update(_run(arguments, model))
+        code = 0
+    except (UnsupportedError, ImportError) as error:
+        report.update(status="unsupported", reason=_reason(error))
+        print(f"error: {report['reason']}", file=sys.stderr)
+        code = UNSUPPORTED
+    except (RuntimeError, MemoryError) as error:
+        trainer = import_module(f"tbd_models.{arguments.framework}.trainer")
+        if not trainer.is_out_of_memory(error):
+            raise
+        report.update(status="out_of_memory", reason=_reason(error))
+        print(f"error: out of memory: {report['reason']}", file=sys.stderr)
+        code = OUT_OF_MEMORY
+    if arguments.report:
+        write_json(arguments.report, report)
+    return code
+
+
+def _run(arguments: argparse.Namespace, model: Model) -> dict[str, Any]:
+    variant = model.variant(arguments.variant)
+    build = implementation(model, arguments.framework).workload
+    frame = import_module(f"tbd_models.{arguments.framework}.trainer")
+    settings = frame.Settings(
+        batch_size=arguments.batch_size or variant.batch_size(arguments.scale),
+        precision=arguments.precision,
+        device=arguments.device,
+        seed=arguments.seed,
+        data=arguments.data,
+    )
+    marks: Marks = NvtxMarks() if arguments.nvtx else NoMarks()
+    trainer = frame.TRAINER(build, variant.at(arguments.scale), settings)
+    if arguments.layers:
+        write_json(arguments.layers, {"format_version": 1, "layers": trainer.layers()})
+    if arguments.nvtx:
+        trainer.mark_layers(marks)
+    window = Window(
+        arguments.iterations,
+        arguments.warmup,
+        arguments.max_warmup,
+        arguments.max_warmup_seconds,
+    )
+    measured = measure(trainer, window, marks)
+    return {
+        "status": "ok",
+        "batch_size": settings.batch_size,
+        **trainer.describe(),
+        **measured.as_dict(),
+        "peak_device_bytes": trainer.peak_bytes(),
+    }
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, ImportError):
+        return f"{sys.executable} cannot import what the workload needs: {error}"
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+def write_json(path: Path, document: Any) -> None:
+    """Write a JSON file whole or not at all."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    beside.replace(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

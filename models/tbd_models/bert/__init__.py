@@ -1,0 +1,122 @@
+"""BERT: what its frameworks share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tbd_models.definition import Model, Variant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dimensions:
+    """Dimensions of BERT and of its task.
+
+    Attributes:
+        length: tokens of a sequence.
+        predictions: masked tokens to be told per sequence; 0 to tell where an answer begins and
+            ends instead.
+        learning_rate: after warm-up.
+        warmup_steps: steps in which the learning rate rises.
+        vocabulary: entries of the vocabulary.
+        width: units of embeddings and of every layer's output.
+        inner_width: units inside the feed-forward sublayers.
+        heads: attention heads.
+        layers: layers of the encoder.
+        positions: longest sequence that has embeddings of its positions.
+        dropout: rate of dropout of sublayers and attention weights.
+    """
+
+    length: int
+    predictions: int
+    learning_rate: float
+    warmup_steps: int = 1
+    vocabulary: int = 30522
+    width: int = 1024
+    inner_width: int = 4096
+    heads: int = 16
+    layers: int = 24
+    positions: int = 512
+    dropout: float = 0.1
+
+    def rate(self, step: int) -> float:
+        """Return the learning rate of a step: a linear rise, then constant."""
+        return self.learning_rate * min(1.0, step / self.warmup_steps)
+
+
+def _small(predictions: int, learning_rate: float) -> Dimensions:
+    return Dimensions(
+        length=32,
+        predictions=predictions,
+        learning_rate=learning_rate,
+        vocabulary=64,
+        width=32,
+        inner_width=64,
+        heads=4,
+        layers=2,
+        positions=32,
+    )
+
+
+_PRETRAINING: dict[str, Any] = {
+    "dataset": "Wikipedia and BookCorpus",
+    "optimizer": "lamb",
+    "parameters": 336_226_108,
+    "small": _small(4, 5e-2),
+    "source": "Devlin et al. 2019, arXiv:1810.04805; LAMB: You et al. 2020, arXiv:1904.00962",
+}
+
+MODEL = Model(
+    name="bert",
+    title="BERT-large",
+    application="language modelling",
+    frameworks=("pytorch",),
+    packages={"pytorch": ("transformers",)},
+    layers="24",
+    dominant_layer="Attention",
+    dominant_types=("BertSelfAttention",),
+    batch_definition="sequences",
+    throughput_unit="sequences/s",
+    variants=(
+        Variant(
+            name="pretraining-128",
+            dimensions=Dimensions(
+                length=128, predictions=20, learning_rate=6e-3, warmup_steps=2000
+            ),
+            default_batch_size=8,
+            sweep=(1, 2, 4, 8, 15, 32, 64),
+            forward_flop=80_214_249_472,
+            training_flop=240_642_748_416,
+            **_PRETRAINING,
+        ),
+        Variant(
+            name="pretraining-512",
+            dimensions=Dimensions(length=512, predictions=80, learning_rate=4e-3, warmup_steps=200),
+            default_batch_size=4,
+            sweep=(1, 2, 4, 8, 15),
+            forward_flop=340_178_046_976,
+            training_flop=1_020_534_140_928,
+            **_PRETRAINING,
+        ),
+        Variant(
+            name="squad",
+            dimensions=Dimensions(length=384, predictions=0, learning_rate=3e-5),
+            small=_small(0, 1e-2),
+            dataset="SQuAD 1.1",
+            default_batch_size=4,
+            sweep=(4, 10),
+            optimizer="adamw",
+            parameters=334_094_338,
+            forward_flop=246_425_321_472,
+            training_flop=739_275_964_416,
+            source="Devlin et al. 2019, arXiv:1810.04805",
+        ),
+    ),
+    notes=(
+        "All sequences are full, so nothing is padded. Scores are computed for the masked tokens "
+        "alone. Attention is computed from matrix products and a softmax as in the original, not "
+        "by a fused kernel, so that every device does and counts the same operations. After "
+        "warm-up the learning rate stays, where the publications let it fall. What the suite calls "
+        "attention layers hold feed-forward sublayers too, which have more operations."
+    ),
+)

@@ -1,0 +1,125 @@
+"""Deep Speech 2 in PyTorch."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from tbd_models.deepspeech2 import Convolution, Dimensions
+from tbd_models.pytorch.recurrent import GRU
+from tbd_models.pytorch.workload import Batch, Workload
+
+
+class ConvBlock(nn.Module):
+    """Convolution, batch normalization and a ReLU clipped at 20."""
+
+    def __init__(self, inputs: int, outputs: int, spec: Convolution) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(inputs, outputs, spec.kernel, spec.stride, spec.padding, bias=False)
+        self.bn = nn.BatchNorm2d(outputs)
+        self.clipped_relu = nn.Hardtanh(0, 20, inplace=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return features of shape (N, outputs, steps, bins)."""
+        return self.clipped_relu(self.bn(self.conv(x)))
+
+
+class RecurrentBlock(nn.Module):
+    """Batch normalization over utterances and time (left out in the first block) and a GRU."""
+
+    def __init__(self, inputs: int, hidden: int, bidirectional: bool, normalized: bool) -> None:
+        super().__init__()
+        self.bn = nn.BatchNorm1d(inputs) if normalized else nn.Identity()
+        self.gru = GRU(inputs, hidden, bidirectional=bidirectional)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the states of all steps, of shape (steps, N, directions x hidden)."""
+        normalized: Tensor = self.bn(x.flatten(0, 1))
+        states: Tensor = self.gru(normalized.unflatten(0, x.shape[:2]))[0]
+        return states
+
+
+class TimeFirst(nn.Module):
+    """Lays feature maps out as recurrent layers want them."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return (steps, N, channels x bins) of (N, channels, steps, bins)."""
+        return x.permute(2, 0, 1, 3).flatten(2)
+
+
+class DeepSpeech2(nn.Module):
+    """Deep Speech 2 for spectrograms of shape (N, frames, bins)."""
+
+    def __init__(self, d: Dimensions) -> None:
+        super().__init__()
+        self.convolutions = nn.Sequential()
+        channels = 1
+        for spec in d.convolutions:
+            self.convolutions.append(ConvBlock(channels, d.channels, spec))
+            channels = d.channels
+        self.time_first = TimeFirst()
+        self.recurrent = nn.Sequential()
+        _, features = d.features
+        for number in range(d.recurrent_layers):
+            self.recurrent.append(RecurrentBlock(features, d.hidden, d.bidirectional, number > 0))
+            features = d.hidden * (2 if d.bidirectional else 1)
+        self.head = nn.Sequential()
+        if d.dense:
+            self.head.extend([nn.Linear(features, d.dense), nn.ReLU(inplace=True)])
+            features = d.dense
+        self.head.append(nn.Linear(features, d.labels))
+
+    def forward(self, spectrogram: Tensor) -> Tensor:
+        """Return label scores of shape (steps, N, labels)."""
+        x = self.time_first(self.convolutions(spectrogram[:, None]))
+        return self.head(self.recurrent(x))
+
+
+def utterances(size: int, d: Dimensions, generator: torch.Generator) -> Batch:
+    """Return ``spectrogram`` (N, frames, bins) in float32 and ``transcript`` (N, characters).
+
+    Every character sounds at two frequencies of its own, and lasts as long as any other.
+    """
+    transcript = torch.randint(1, d.labels, (size, d.transcript), generator=generator)
+    noise = torch.randn(size, d.frames, d.bins, generator=generator)
+    character = torch.arange(d.frames) * d.transcript // d.frames
+    sounding = transcript[:, character, None].to(torch.float32) / d.labels
+    bins = torch.linspace(0, 1, d.bins)
+    tones = torch.exp(-400 * (bins - sounding) ** 2) + torch.exp(-400 * (bins - sounding**2) ** 2)
+    return {"spectrogram": 0.3 * noise + 2 * tones, "transcript": transcript}
+
+
+def ctc(scores: Tensor, batch: Batch) -> Tensor:
+    """Return the mean CTC loss per utterance, in float32 whatever the scores are in.
+
+    CTC has no backward pass for tensors without data; layers are counted with the sum instead,
+    which hands the same shapes back.
+    """
+    if scores.is_meta:
+        return scores.float().sum()
+    steps, size, _ = scores.shape
+    transcript = batch["transcript"]
+    total = nn.functional.ctc_loss(
+        scores.float().log_softmax(-1),
+        transcript,
+        # Lengths stay on the CPU, where they are read.
+        torch.full((size,), steps, device="cpu"),
+        torch.full((size,), transcript.shape[1], device="cpu"),
+        reduction="sum",
+        zero_infinity=True,
+    )
+    return total / size
+
+
+def workload(d: Dimensions) -> Workload:
+    """Return the workload of these dimensions."""
+    return Workload(
+        model=DeepSpeech2(d),
+        batch=lambda size, generator: utterances(size, d, generator),
+        forward=lambda model, batch: model(batch["spectrogram"]),
+        loss=ctc,
+        optimizer=lambda parameters: torch.optim.SGD(
+            parameters, lr=d.learning_rate, momentum=0.9, nesterov=d.nesterov
+        ),
+        clip_norm=d.clip_norm,
+    )

@@ -1,0 +1,250 @@
+"""Sizes and floating-point operations of the layers of a PyTorch model, from one training step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import conv_flop_count, flop_registry, sdpa_flop_count
+
+from tbd_models.instrument.pytorch import LayerMarks, layer_names, tensors
+
+_BACKWARD = "layer_backward"
+_PRECISIONS = {torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16"}
+
+
+@dataclass(slots=True)
+class Layer:
+    """One layer; FLOP and bytes of feature maps are those of the batch that was run."""
+
+    name: str
+    type: str
+    parameters: int
+    weight_bytes: int
+    gradient_bytes: int
+    feature_map_bytes: int = 0
+    forward_flop: int = 0
+    backward_flop: int = 0
+    precision: str | None = None
+    worked: bool = False
+
+    def entry(self, batch_size: int | None) -> dict[str, Any]:
+        """Return the entry of layers.json; per sample is unknown without a batch size."""
+        entry: dict[str, Any] = {
+            "name": self.name,
+            "type": self.type,
+            "parameters": self.parameters,
+            "weight_bytes": self.weight_bytes,
+            "gradient_bytes": self.gradient_bytes,
+        }
+        if batch_size is not None:
+            entry["feature_map_bytes"] = self.feature_map_bytes // batch_size
+            entry["forward_flop"] = self.forward_flop / batch_size
+            entry["backward_flop"] = self.backward_flop / batch_size
+        if self.precision is not None:
+            entry["precision"] = self.precision
+        return entry
+
+
+class Measurement:
+    """Measures the layers of a model between ``begin`` and ``end``: one forward and backward pass.
+
+    A layer is a module that runs at least one operation outside its children. Its sizes are its own
+    without its children's. Operations counted are convolutions and matrix products (a multiply-add
+    is two), as ``torch.utils.flop_counter`` defines them, and those of fused recurrent layers and
+    fused attention, without what the backward pass of attention computes again.
+    Works on meta tensors too.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self._counter = _Counter(model)
+        self._counting = ExitStack()
+        self._marks = LayerMarks(model, self._counter)
+        self._hooks = [m.register_forward_hook(self._counter.put_out) for m in self._counter.names]
+
+    def begin(self) -> None:
+        """Begin to count what the calling thread runs, and the backward pass that it starts."""
+        self._counting.enter_context(_Operations(self._counter))
+
+    def end(self) -> list[Layer]:
+        """Stop counting, and return the layers in the order in which they ran."""
+        self._counting.close()
+        self._marks.remove()
+        for hook in self._hooks:
+            hook.remove()
+        layers = self._counter.layers
+        return [layers[name] for name in self._counter.order if layers[name].worked]
+
+
+def measure(model: nn.Module, step: Callable[[], None]) -> list[Layer]:
+    """Return the layers of a model, measured while ``step`` runs it forward and backward once."""
+    measurement = Measurement(model)
+    measurement.begin()
+    try:
+        step()
+    finally:
+        layers = measurement.end()
+    return layers
+
+
+class _Operations(TorchDispatchMode):
+    """Shows a counter every operation that runs."""
+
+    def __init__(self, counter: _Counter) -> None:
+        super().__init__()
+        self._counter = counter
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run an operation and count it."""
+        out = func(*args, **(kwargs or {}))
+        if not func.is_view:
+            self._counter.count(func, args, kwargs or {}, out)
+        return out
+
+
+class _Counter:
+    """Counts the work of the layer that is running; the layer is told by its marks."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.names = layer_names(model)
+        # A parameter that several modules share is the first one's.
+        counted: set[nn.Parameter] = set()
+        self.layers = {}
+        for module, name in self.names.items():
+            own = [p for p in module.parameters(recurse=False) if p not in counted]
+            counted.update(own)
+            self.layers[name] = _unmeasured(name, module, own)
+        self.order: dict[str, None] = {}
+        self._running: list[str] = []
+        # As weak references: they keep an address from being given to another storage, and take
+        # no memory of the training.
+        self._put_out: set[StorageWeakRef] = set()
+
+    def push(self, text: str) -> None:
+        """A layer begins."""
+        self._running.append(text)
+
+    def pop(self) -> None:
+        """A layer ends."""
+        self._running.pop()
+
+    def start(self, text: str) -> None:
+        """Ranges across threads are not layers."""
+
+    def end(self, handle: None) -> None:
+        """Ranges across threads are not layers."""
+
+    def put_out(self, module: nn.Module, inputs: Any, outputs: Any) -> None:
+        """Count the bytes of what a module puts out, unless another layer did already."""
+        layer = self.layers[self.names[module]]
+        known = {_storage(tensor) for tensor in tensors(inputs)}
+        for tensor in tensors(outputs):
+            storage = _storage(tensor)
+            if storage not in known and storage not in self._put_out:
+                self._put_out.add(storage)
+                layer.feature_map_bytes += tensor.numel() * tensor.element_size()
+
+    def count(self, func: Any, args: Any, kwargs: Any, out: Any) -> None:
+        """Count an operation for the layer that is running."""
+        if not self._running:
+            return
+        direction, _, name = self._running[-1].partition(":")
+        layer = self.layers[name]
+        backward = direction == _BACKWARD
+        layer.worked = True
+        if not backward:
+            self.order.setdefault(layer.name)
+        operation = func._overloadpacket
+        formula = _FORMULAS.get(str(operation)) or flop_registry.get(operation)
+        if formula is None:
+            return
+        flop = formula(*args, **kwargs, out_val=out)
+        if backward:
+            layer.backward_flop += flop
+        else:
+            layer.forward_flop += flop
+            operand = next(tensors(args), None)
+            if operand is not None:
+                layer.precision = _PRECISIONS.get(operand.dtype)
+
+
+def _unmeasured(name: str, module: nn.Module, own: list[nn.Parameter]) -> Layer:
+    trained = [p for p in own if p.requires_grad]
+    return Layer(
+        name=name,
+        type=type(module).__name__,
+        parameters=sum(p.numel() for p in trained),
+        weight_bytes=sum(p.numel() * p.element_size() for p in own),
+        gradient_bytes=sum(p.numel() * p.element_size() for p in trained),
+    )
+
+
+def _storage(tensor: Tensor) -> StorageWeakRef:
+    return StorageWeakRef(tensor.untyped_storage())
+
+
+def _recurrent_flop(sequence: Tensor, weights: Any) -> int:
+    """Return the FLOP of a fused recurrent layer: each weight once per step and sample, times 2."""
+    steps = sequence.shape[0] * sequence.shape[1] if sequence.dim() == 3 else sequence.shape[0]
+    elements: int = sum(w.numel() for w in tensors(weights) if w.dim() == 2)
+    return 2 * steps * elements
+
+
+def _cudnn(sequence: Tensor, weights: Any, *_args: Any, out_val: Any, **_kwargs: Any) -> int:
+    return _recurrent_flop(sequence, weights)
+
+
+def _cudnn_backward(sequence: Tensor, weights: Any, *_: Any, out_val: Any, **_kwargs: Any) -> int:
+    return 2 * _recurrent_flop(sequence, weights)
+
+
+def _onednn(sequence: Tensor, *weights: Any, out_val: Any, **_kwargs: Any) -> int:
+    return _recurrent_flop(sequence, weights[:2])
+
+
+def _onednn_backward(sequence: Tensor, *weights: Any, out_val: Any, **_kwargs: Any) -> int:
+    return 2 * _recurrent_flop(sequence, weights[:2])
+
+
+def _attention(query: Tensor, key: Tensor, value: Tensor, *_: Any, **_kwargs: Any) -> int:
+    flop: int = sdpa_flop_count(query.shape, key.shape, value.shape)
+    return flop
+
+
+def _attention_backward(_gradient: Tensor, *operands: Any, **_kwargs: Any) -> int:
+    return 2 * _attention(*operands)
+
+
+def _convolution_backward(
+    gradient: Tensor, inputs: Tensor, weight: Tensor, *rest: Any, **_kwargs: Any
+) -> int:
+    """Return the FLOP of the gradients that are asked for: as many for each as forward.
+
+    torch's own formula counts the weights' gradient once per group.
+    """
+    transposed, wanted = rest[4], rest[7]
+    forward: int = conv_flop_count(
+        list(inputs.shape), list(weight.shape), list(gradient.shape), transposed=transposed
+    )
+    return forward * sum(wanted[:2])
+
+
+# What torch's own registry leaves out, or counts otherwise.
+_FORMULAS: dict[str, Callable[..., int]] = {
+    "aten.convolution_backward": _convolution_backward,
+    "aten._cudnn_rnn": _cudnn,
+    "aten._cudnn_rnn_backward": _cudnn_backward,
+    "aten.mkldnn_rnn_layer": _onednn,
+    "aten.mkldnn_rnn_layer_backward": _onednn_backward,
+}
+for _name in ("flash_attention", "efficient_attention", "cudnn_attention"):
+    _FORMULAS[f"aten._scaled_dot_product_{_name}"] = _attention
+    _FORMULAS[f"aten._scaled_dot_product_{_name}_backward"] = _attention_backward
+_FORMULAS["aten._scaled_dot_product_flash_attention_for_cpu"] = _attention
+_FORMULAS["aten._scaled_dot_product_flash_attention_for_cpu_backward"] = _attention_backward

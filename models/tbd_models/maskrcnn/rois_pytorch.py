@@ -1,0 +1,150 @@
+"""What Mask R-CNN does with the regions that its heads look at, in PyTorch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from tbd_models.maskrcnn import Dimensions
+from tbd_models.pytorch import boxes as box_math
+from tbd_models.pytorch.roi import Maps, bilinear, grid, roi_align
+
+# Deltas of boxes are scaled to about unit variance, as in Fast R-CNN.
+DELTA_WEIGHTS = (10.0, 5.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Pyramid:
+    """The maps of a feature pyramid as one table.
+
+    Attributes:
+        rows: cells (cells, C): of the finest map image by image, then of the next.
+        images: number of images.
+    """
+
+    rows: Tensor
+    images: int
+
+
+class PyramidTable(nn.Module):
+    """Lays the maps of a pyramid out as one table, for boxes of all levels at once."""
+
+    def forward(self, maps: list[Tensor]) -> Pyramid:
+        """Return the table of maps (N, C, H, W), finest first."""
+        rows = [level.permute(0, 2, 3, 1).flatten(0, 2) for level in maps]
+        return Pyramid(torch.cat(rows), len(maps[0]))
+
+
+class RoIAlign(nn.Module):
+    """Features of boxes, each from the level of the pyramid that suits its size."""
+
+    def __init__(self, d: Dimensions, bins: int) -> None:
+        super().__init__()
+        self.bins, self.samples, self.canonical_size = bins, d.samples, d.canonical_size
+        sizes = d.maps[:-1]
+        before = [sum(h * w for h, w in sizes[:level]) for level in range(len(sizes))]
+        table = [[h, w, cells] for (h, w), cells in zip(sizes, before, strict=True)]
+        self.table: Tensor  # per level: height, width, cells of an image on finer levels
+        self.register_buffer("table", torch.tensor(table), persistent=False)
+
+    def forward(self, pyramid: Pyramid, boxes: Tensor) -> Tensor:
+        """Return features (N x R, C, bins, bins) of boxes (N, R, 4) in pixels of the image."""
+        images = pyramid.images
+        level = self._level(boxes)
+        height, width, before = (self.table[:, column][level] for column in range(3))
+        image = torch.arange(images, device=boxes.device)[:, None]
+        start = before * images + image * height * width
+        scaled = boxes * (0.25 * 0.5**level)[..., None]
+        maps = Maps(pyramid.rows, start.flatten(), height.flatten(), width.flatten())
+        return roi_align(maps, scaled.flatten(0, 1), self.bins, self.samples)
+
+    def _level(self, boxes: Tensor) -> Tensor:
+        """Return 0 for boxes that belong to P2, to 3 for those that belong to P5."""
+        size = box_math.area(boxes).clamp(min=1e-6).sqrt()
+        level = 2 + torch.log2(size / self.canonical_size + 1e-6).floor()
+        return level.clamp(0, len(self.table) - 1).long()
+
+
+class Regions(NamedTuple):
+    """The regions that the heads are trained on.
+
+    Attributes:
+        boxes: where they are (N, R, 4).
+        label: class (N, R), 0 for the background.
+        delta: what the box head should predict (N, R, 4).
+        matched: object (N, R) that each belongs to.
+        positive: which (N, R) hold an object: only the first ``positive_rois`` do.
+        used: which (N, R) are trained on.
+    """
+
+    boxes: Tensor
+    label: Tensor
+    delta: Tensor
+    matched: Tensor
+    positive: Tensor
+    used: Tensor
+
+
+class BoxTargets(nn.Module):
+    """Draws the regions that the heads are trained on, with their targets."""
+
+    def __init__(self, d: Dimensions) -> None:
+        super().__init__()
+        self.rois, self.positive_rois = d.rois, d.positive_rois
+
+    @torch.no_grad()
+    def forward(self, proposals: Tensor, valid: Tensor, box: Tensor, label: Tensor) -> Regions:
+        """Return the regions, drawn from the proposals and the objects themselves.
+
+        Args:
+            proposals: proposed boxes (N, P, 4).
+            valid: which of them there are.
+            box: boxes (N, G, 4) of the objects.
+            label: their classes (N, G), 0 where there is no object.
+        """
+        present = label > 0
+        candidates = torch.cat([proposals, box], 1)
+        valid = torch.cat([valid, present], 1)
+        overlap = box_math.iou(candidates, box)
+        matched, kind = box_math.assign(overlap, present, 0.5, 0.5, force=False)
+        kind = torch.where(valid, kind, -1)
+        index, positive, used = box_math.sample(kind, self.rois, self.positive_rois)
+        boxes = box_math.take(candidates, index)
+        matched = box_math.take(matched, index)
+        return Regions(
+            boxes=boxes,
+            label=torch.where(positive, box_math.take(label, matched), 0),
+            delta=box_math.encode(box_math.take(box, matched), boxes, DELTA_WEIGHTS),
+            matched=matched,
+            positive=positive,
+            used=used,
+        )
+
+
+class MaskTargets(nn.Module):
+    """Cuts the masks of objects out at the regions that hold them."""
+
+    def __init__(self, d: Dimensions) -> None:
+        super().__init__()
+        self.bins = 2 * d.mask_bins
+
+    @torch.no_grad()
+    def forward(self, mask: Tensor, boxes: Tensor, matched: Tensor) -> Tensor:
+        """Return masks of 0 and 1 (N, R, bins, bins).
+
+        Args:
+            mask: masks (N, G, H, W) of the objects.
+            boxes: regions (N, R, 4).
+            matched: object (N, R) that each belongs to.
+        """
+        images, objects, height, width = mask.shape
+        image = torch.arange(images, device=mask.device)[:, None]
+        start = ((image * objects + matched) * height * width).flatten()
+        size = [torch.full_like(start, pixels) for pixels in (height, width)]
+        # The value of a pixel is that of its centre.
+        y, x = grid(boxes.flatten(0, 1) - 0.5, self.bins)
+        values = bilinear(Maps(mask.reshape(-1, 1), start, *size), y, x)
+        return (values >= 0.5).float().view(*matched.shape, self.bins, self.bins)

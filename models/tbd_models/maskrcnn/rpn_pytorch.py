@@ -1,0 +1,115 @@
+"""What Mask R-CNN does with the anchors of its region proposal network, in PyTorch."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from tbd_models.maskrcnn import Dimensions
+from tbd_models.pytorch import boxes as box_math
+
+
+class Term(NamedTuple):
+    """A term of the loss.
+
+    Attributes:
+        prediction: what is predicted (N, R, ...).
+        target: what should be.
+        used: which entries (N, R) count.
+    """
+
+    prediction: Tensor
+    target: Tensor
+    used: Tensor
+
+
+def level_anchors(d: Dimensions) -> list[Tensor]:
+    """Return the anchors (A, 4) of P2 to P6."""
+    return [
+        box_math.grid_anchors(*size, stride, [anchor], d.anchor_ratios)
+        for size, stride, anchor in zip(d.maps, d.strides, d.anchor_sizes, strict=True)
+    ]
+
+
+class RPNTargets(nn.Module):
+    """Draws the anchors that the region proposal network is trained on, with their targets."""
+
+    def __init__(self, d: Dimensions) -> None:
+        super().__init__()
+        self.count = d.rpn_samples
+        anchors = torch.cat(level_anchors(d))
+        limit = torch.tensor([d.width, d.height])
+        inside = ((anchors[:, :2] >= 0) & (anchors[:, 2:] <= limit)).all(-1)
+        self.anchors: Tensor
+        self.inside: Tensor
+        self.register_buffer("anchors", anchors, persistent=False)
+        self.register_buffer("inside", inside, persistent=False)
+
+    def forward(
+        self, scores: list[Tensor], deltas: list[Tensor], box: Tensor, label: Tensor
+    ) -> tuple[Term, Term]:
+        """Return the terms of objectness and of boxes.
+
+        Args:
+            scores: scores (N, A) of every level.
+            deltas: predicted deltas (N, A, 4) of every level.
+            box: boxes (N, G, 4) of the objects.
+            label: their classes (N, G), 0 where there is no object.
+        """
+        with torch.no_grad():
+            overlap = box_math.iou(self.anchors, box)
+            # Anchors that reach out of the image are not trained on.
+            overlap = torch.where(self.inside[:, None], overlap, 0.0)
+            matched, kind = box_math.assign(overlap, label > 0, 0.7, 0.3, force=True)
+            kind = torch.where(self.inside, kind, -1)
+            index, positive, used = box_math.sample(kind, self.count, self.count // 2)
+            aim = box_math.take(box, box_math.take(matched, index))
+            target = box_math.encode(aim, self.anchors[index])
+        return (
+            Term(box_math.take(torch.cat(scores, 1), index), positive.float(), used),
+            Term(box_math.take(torch.cat(deltas, 1), index), target, positive),
+        )
+
+
+class RegionProposals(nn.Module):
+    """Turns what the region proposal network predicts into the best boxes of an image."""
+
+    def __init__(self, d: Dimensions) -> None:
+        super().__init__()
+        self.image = (d.height, d.width)
+        self.before, self.after = d.proposals_before, d.proposals_after
+        self.levels = len(d.strides)
+        for number, anchors in enumerate(level_anchors(d)):
+            self.register_buffer(f"anchors{number}", anchors, persistent=False)
+
+    @torch.no_grad()
+    def forward(self, scores: list[Tensor], deltas: list[Tensor]) -> tuple[Tensor, Tensor]:
+        """Return boxes (N, proposals, 4), best first, and which of them there are.
+
+        Args:
+            scores: scores (N, A) of every level.
+            deltas: predicted deltas (N, A, 4) of every level.
+        """
+        found = [
+            self._best(number, scores[number], deltas[number]) for number in range(self.levels)
+        ]
+        score = torch.stack([score for score, _ in found], 1)
+        boxes = torch.stack([boxes for _, boxes in found], 1)
+        kept = box_math.keep_mask(boxes, score > -torch.inf, 0.7)
+        score = torch.where(kept, score, -torch.inf).flatten(1)
+        best = score.topk(min(self.after, score.shape[1]))
+        return box_math.take(boxes.flatten(1, 2), best.indices), best.values > -torch.inf
+
+    def _best(self, number: int, scores: Tensor, deltas: Tensor) -> tuple[Tensor, Tensor]:
+        """Return scores and boxes of the best anchors of a level, filled up to equal length."""
+        anchors: Tensor = getattr(self, f"anchors{number}")
+        best = scores.topk(min(self.before, scores.shape[1]))
+        boxes = box_math.decode(box_math.take(deltas, best.indices), anchors[best.indices])
+        missing = self.before - best.values.shape[1]
+        pad = nn.functional.pad
+        return (
+            pad(best.values, (0, missing), value=-torch.inf),
+            pad(box_math.clip(boxes, *self.image), (0, 0, 0, missing)),
+        )

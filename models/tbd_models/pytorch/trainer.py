@@ -1,0 +1,196 @@
+"""Training a workload in PyTorch."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from tbd_models.data import ArrayData
+from tbd_models.definition import UnsupportedError
+from tbd_models.instrument.layers_pytorch import measure
+from tbd_models.instrument.marks import Marks, NoMarks, marked
+from tbd_models.instrument.pytorch import LayerMarks
+from tbd_models.pytorch.workload import Batch, Workload, to_device
+
+# Batches that are made once and then taken in turn: making data up is not what is measured.
+_POOL = 4
+# How the CPU's allocator, the CUDA runtime, and cuBLAS and cuDNN say it.
+_OUT_OF_MEMORY = ("can't allocate memory", "CUDA error: out of memory", "STATUS_ALLOC_FAILED")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How to train.
+
+    Attributes:
+        batch_size: samples per iteration.
+        precision: ``fp32``, ``tf32`` (matrix products in TF32) or ``mixed`` (automatic casting to
+            FP16 with loss scaling on a GPU, to BF16 on a CPU).
+        device: ``cuda`` or ``cpu``.
+        seed: of weights and data.
+        data: directory with a data set, None for synthetic data.
+    """
+
+    batch_size: int
+    precision: str = "fp32"
+    device: str = "cpu"
+    seed: int = 0
+    data: Path | None = None
+
+
+class PyTorchTrainer:
+    """A workload in training.
+
+    Raises:
+        UnsupportedError: the device is not there, or the data set does not fit the model.
+    """
+
+    def __init__(self, build: Any, dimensions: Any, settings: Settings) -> None:
+        """Build the model.
+
+        Args:
+            build: the ``workload`` function of a model.
+            dimensions: what to pass to it.
+            settings: how to train.
+        """
+        if settings.device == "cuda" and not torch.cuda.is_available():
+            raise UnsupportedError("PyTorch sees no GPU here; use --device cpu")
+        self.device = torch.device(settings.device)
+        on_gpu = self.device.type == "cuda"
+        if settings.precision == "tf32" and not on_gpu:
+            raise UnsupportedError("tf32 is a precision of GPUs; use --precision fp32 on a CPU")
+        torch.manual_seed(settings.seed)
+        torch.backends.cuda.matmul.allow_tf32 = settings.precision == "tf32"
+        torch.backends.cudnn.allow_tf32 = settings.precision == "tf32"
+        torch.backends.cudnn.benchmark = True  # equal shapes every time: pick the fastest once
+        with self.device:
+            self.workload: Workload = build(dimensions)
+        self.workload.model.train()
+        trained = [p for p in self.workload.model.parameters() if p.requires_grad]
+        self._optimizer = self.workload.optimizer(trained)
+        self._mixed = settings.precision == "mixed"
+        self._scaler = torch.amp.GradScaler(enabled=self._mixed and on_gpu)
+        self._autocast_type = torch.float16 if on_gpu else torch.bfloat16
+        self._batches = _batches(self.workload, settings)
+        self._size = settings.batch_size
+        self._steps = 0
+        self._loss: Tensor | None = None
+
+    @property
+    def model(self) -> nn.Module:
+        """The model."""
+        return self.workload.model
+
+    def describe(self) -> dict[str, Any]:
+        """Return versions, device and size, for the capture."""
+        on_gpu = self.device.type == "cuda"
+        return {
+            "framework": "pytorch",
+            "framework_version": torch.__version__,
+            "python_version": platform.python_version(),
+            "cuda_version": torch.version.cuda,
+            "cudnn_version": torch.backends.cudnn.version() if on_gpu else None,
+            "gpu": torch.cuda.get_device_name() if on_gpu else None,
+            "cpu_threads": torch.get_num_threads(),
+            "autocast": str(self._autocast_type).removeprefix("torch.") if self._mixed else None,
+            "parameters": sum(p.numel() for p in self.model.parameters() if p.requires_grad),
+        }
+
+    def layers(self) -> list[dict[str, Any]]:
+        """Return the entries of layers.json, from one forward and backward pass."""
+        batch = to_device(self._batches(0), self.device)
+        found = measure(self.model, lambda: self._forward_backward(batch, NoMarks()))
+        self._optimizer.zero_grad(set_to_none=True)
+        return [layer.entry(self._size) for layer in found]
+
+    def mark_layers(self, marks: Marks) -> None:
+        """Mark every layer from now on."""
+        LayerMarks(self.model, marks)
+
+    def step(self, marks: Marks) -> None:
+        """Run one training iteration with its phases marked."""
+        with marked(marks, "phase:data"):
+            batch = to_device(self._batches(self._steps), self.device)
+        self._forward_backward(batch, marks)
+        with marked(marks, "phase:optimizer"):
+            if self.workload.clip_norm is not None:
+                self._scaler.unscale_(self._optimizer)
+                nn.utils.clip_grad_norm_(self.model.parameters(), self.workload.clip_norm)
+            self._scaler.step(self._optimizer)
+            self._scaler.update()
+            self._optimizer.zero_grad(set_to_none=True)
+        self._steps += 1
+
+    def _forward_backward(self, batch: Batch, marks: Marks) -> None:
+        with torch.autocast(self.device.type, self._autocast_type, enabled=self._mixed):
+            with marked(marks, "phase:forward"):
+                output = self.workload.forward(self.model, batch)
+            with marked(marks, "phase:loss"):
+                loss = self.workload.loss(output, batch)
+        with marked(marks, "phase:backward"):
+            self._scaler.scale(loss).backward()
+        self._loss = loss.detach()
+
+    def synchronize(self) -> None:
+        """Wait until the device has done all work."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+
+    def reserved_bytes(self) -> int | None:
+        """Return the bytes that the caching allocator holds on the GPU, None on a CPU."""
+        return torch.cuda.memory_reserved() if self.device.type == "cuda" else None
+
+    def peak_bytes(self) -> int | None:
+        """Return the most bytes that tensors took on the GPU at a time, None on a CPU."""
+        return torch.cuda.max_memory_allocated() if self.device.type == "cuda" else None
+
+    def loss(self) -> float:
+        """Return the loss of the last iteration, NaN before the first."""
+        return float("nan") if self._loss is None else float(self._loss)
+
+    def start_profiler(self) -> None:
+        """Call cudaProfilerStart."""
+        if self.device.type == "cuda":
+            torch.cuda.profiler.start()
+
+    def stop_profiler(self) -> None:
+        """Call cudaProfilerStop."""
+        if self.device.type == "cuda":
+            torch.cuda.profiler.stop()
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Tell whether an error says that memory ran out, of a GPU or of the host."""
+    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or (
+        isinstance(error, RuntimeError) and any(words in str(error) for words in _OUT_OF_MEMORY)
+    )
+
+
+def _batches(workload: Workload, settings: Settings) -> Any:
+    """Return a function from the number of a step to its batch, on the CPU."""
+    generator = torch.Generator().manual_seed(settings.seed)
+    if settings.data is not None:
+        like = workload.batch(1, generator)
+        if not all(isinstance(value, Tensor) for value in like.values()):
+            raise UnsupportedError("its samples differ in shape, so it takes synthetic data alone")
+        plain = {name: np.asarray(value) for name, value in like.items()}
+        data = ArrayData(settings.data, plain)
+        return lambda number: {
+            name: torch.from_numpy(array)
+            for name, array in data.batch(number, settings.batch_size).items()
+        }
+    pool = [workload.batch(settings.batch_size, generator) for _ in range(_POOL)]
+    if settings.device == "cuda":
+        pool = [
+            {n: v.pin_memory() if isinstance(v, Tensor) else v for n, v in b.items()} for b in pool
+        ]
+    return lambda number: pool[number % _POOL]
+
+
+TRAINER = PyTorchTrainer

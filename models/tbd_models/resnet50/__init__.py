@@ -1,0 +1,72 @@
+"""ResNet-50: what its frameworks share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tbd_models.definition import Model, Variant
+
+
+@dataclass(frozen=True, slots=True)
+class Dimensions:
+    """Dimensions of a residual network of bottleneck blocks.
+
+    Attributes:
+        image_size: height and width in pixels.
+        widths: channels inside the blocks of each stage; a block puts out ``expansion`` as many.
+        blocks: blocks of each stage.
+        stem_width: channels of the first convolution.
+        expansion: channels that a block puts out per channel inside.
+        classes: classes to tell apart.
+        stride_in_3x3: whether a stage halves the image in its first 3x3 convolution (v1.5) rather
+            than in the 1x1 convolution before it (v1).
+    """
+
+    image_size: int = 224
+    widths: tuple[int, ...] = (64, 128, 256, 512)
+    blocks: tuple[int, ...] = (3, 4, 6, 3)
+    stem_width: int = 64
+    expansion: int = 4
+    classes: int = 1000
+    stride_in_3x3: bool = False
+
+
+def _variant(
+    name: str, source: str, forward_flop: int, training_flop: int, stride_in_3x3: bool
+) -> Variant:
+    return Variant(
+        name=name,
+        dimensions=Dimensions(stride_in_3x3=stride_in_3x3),
+        small=Dimensions(
+            image_size=64,
+            widths=(8, 16, 32, 64),
+            stem_width=8,
+            classes=10,
+            stride_in_3x3=stride_in_3x3,
+        ),
+        dataset="ImageNet-1k",
+        default_batch_size=32,
+        sweep=(1, 2, 4, 8, 16, 32, 64, 96, 128),
+        optimizer="sgd",
+        parameters=25_557_032,
+        forward_flop=forward_flop,
+        training_flop=training_flop,
+        source=source,
+    )
+
+
+MODEL = Model(
+    name="resnet50",
+    title="ResNet-50",
+    application="image classification",
+    frameworks=("pytorch", "tensorflow", "mxnet"),
+    layers="50",
+    dominant_layer="CONV",
+    dominant_types=("Conv2d", "Conv2D"),
+    batch_definition="images",
+    throughput_unit="images/s",
+    variants=(
+        _variant("v1", "He et al. 2016, arXiv:1512.03385", 7_715_946_496, 22_911_811_584, False),
+        _variant("v1.5", "stride in the 3x3 convolution", 8_178_368_512, 24_299_077_632, True),
+    ),
+)

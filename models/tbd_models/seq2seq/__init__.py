@@ -1,0 +1,65 @@
+"""Seq2Seq (NMT): what its frameworks share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tbd_models.definition import Model, Variant
+
+
+@dataclass(frozen=True, slots=True)
+class Dimensions:
+    """Dimensions of a recurrent encoder and decoder with additive attention.
+
+    Attributes:
+        vocabulary: entries of the vocabulary, of source and target alike.
+        length: words of a source sentence, and of a target sentence.
+        width: units of embeddings, LSTM layers and attention.
+        layers: LSTM layers of the encoder, and of the decoder.
+        learning_rate: of Adam.
+        clip_norm: largest norm of all gradients together.
+    """
+
+    vocabulary: int = 17191
+    length: int = 25
+    width: int = 512
+    layers: int = 2
+    learning_rate: float = 3e-4
+    clip_norm: float = 5.0
+
+
+MODEL = Model(
+    name="seq2seq",
+    title="Seq2Seq (NMT)",
+    application="machine translation",
+    frameworks=("pytorch", "tensorflow", "mxnet"),
+    layers="5",
+    dominant_layer="LSTM",
+    dominant_types=("LSTM", "LSTMCell"),
+    batch_definition="pairs of sentences of 25 words each",
+    throughput_unit="sentences/s",
+    variants=(
+        Variant(
+            name="nmt",
+            dimensions=Dimensions(),
+            small=Dimensions(vocabulary=64, length=5, width=32, learning_rate=1e-2),
+            dataset="IWSLT15 English-Vietnamese",
+            default_batch_size=128,
+            sweep=(4, 8, 16, 32, 64, 128),
+            optimizer="adam",
+            parameters=36_908_032,
+            forward_flop=965_657_600,
+            training_flop=2_896_972_800,
+            source="Luong et al. 2017, the TensorFlow NMT tutorial; attention of arXiv:1409.0473",
+        ),
+    ),
+    notes=(
+        "All sentences have 25 words, so that every iteration does the same work and nothing is "
+        "padded; the original batches sentences of up to 100 words in buckets of like length. "
+        "Source and target have vocabularies of one size, 17191, that of "
+        "the English side. There is no dropout, as in the configuration that was profiled. "
+        "The number of parameters is PyTorch's, whose LSTM has two vectors of biases per layer "
+        "(8,192 parameters more than with one). The MXNet model of the suite was Sockeye, with the "
+        "same layers."
+    ),
+)

@@ -1,0 +1,91 @@
+"""Transformer: what its frameworks share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tbd_models.definition import Model, Variant
+
+
+@dataclass(frozen=True, slots=True)
+class Dimensions:
+    """Dimensions of a Transformer for translation.
+
+    Attributes:
+        vocabulary: subwords, shared by source and target.
+        length: tokens of a source sentence, and of a target sentence.
+        width: units of embeddings and of every sublayer's output.
+        inner_width: units inside the feed-forward sublayers.
+        heads: attention heads.
+        layers: layers of the encoder, and of the decoder.
+        dropout: rate of dropout of sublayers, attention weights and inner units.
+        label_smoothing: probability that the labels give to all subwords alike.
+        learning_rate: factor of the schedule.
+        warmup_steps: steps in which the learning rate rises.
+    """
+
+    vocabulary: int = 33708
+    length: int = 32
+    width: int = 512
+    inner_width: int = 2048
+    heads: int = 8
+    layers: int = 6
+    dropout: float = 0.1
+    label_smoothing: float = 0.1
+    learning_rate: float = 1.0
+    warmup_steps: int = 16000
+
+    def rate(self, step: int) -> float:
+        """Return the learning rate of a step: a linear rise, then the inverse square root."""
+        shape = min(step**-0.5, step * self.warmup_steps**-1.5)
+        return float(self.learning_rate * self.width**-0.5 * shape)
+
+
+MODEL = Model(
+    name="transformer",
+    title="Transformer",
+    application="machine translation",
+    frameworks=("pytorch", "tensorflow", "mxnet"),
+    layers="12",
+    dominant_layer="Attention",
+    dominant_types=("MultiHeadAttention",),
+    batch_definition="pairs of sentences of 32 tokens each",
+    throughput_unit="sentences/s",
+    variants=(
+        Variant(
+            name="base",
+            dimensions=Dimensions(),
+            small=Dimensions(
+                vocabulary=64,
+                length=8,
+                width=32,
+                inner_width=64,
+                heads=4,
+                layers=2,
+                learning_rate=0.3,
+                warmup_steps=10,
+            ),
+            dataset="WMT14 English-German",
+            default_batch_size=64,
+            sweep=(2, 8, 32, 64, 128),
+            optimizer="adam",
+            parameters=61_362_176,
+            forward_flop=3_960_864_768,
+            training_flop=11_882_594_304,
+            source="Vaswani et al. 2017, arXiv:1706.03762; Tensor2Tensor, preset "
+            "transformer_base_single_gpu",
+        ),
+    ),
+    notes=(
+        "A batch of 64 pairs is the published one of 2048 tokens, and the batches of the sweep are "
+        "those of 64 to 4096 tokens, counted on the target side. All sentences have 32 tokens, so "
+        "that every iteration does the same work and nothing is padded; the original puts "
+        "sentences of like length in a batch. As in Tensor2Tensor, sublayers normalise their input "
+        "rather than their output, projections of attention have no biases, and source, target and "
+        "output share one matrix of embeddings. Attention is computed from matrix products and a "
+        "softmax as in the original, not by a fused kernel, so that every device does and counts "
+        "the same operations. The suite's publication trained on IWSLT15, its code on WMT. "
+        "What the suite calls attention layers hold feed-forward sublayers too, which have more "
+        "operations."
+    ),
+)

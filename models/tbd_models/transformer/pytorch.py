@@ -1,0 +1,189 @@
+"""Transformer in PyTorch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from tbd_models.pytorch.schedule import scheduled
+from tbd_models.pytorch.text import translation_batch
+from tbd_models.pytorch.workload import Workload
+from tbd_models.transformer import Dimensions
+
+
+class MultiHeadAttention(nn.Module):
+    """Attention of several heads to a memory, or of a sequence to itself."""
+
+    def __init__(self, d: Dimensions) -> None:
+        super().__init__()
+        self.heads = d.heads
+        self.query = nn.Linear(d.width, d.width, bias=False)
+        self.key = nn.Linear(d.width, d.width, bias=False)
+        self.value = nn.Linear(d.width, d.width, bias=False)
+        self.dropout = nn.Dropout(d.dropout)
+        self.output = nn.Linear(d.width, d.width, bias=False)
+
+    def forward(self, x: Tensor, memory: Tensor, hidden: Tensor | None = None) -> Tensor:
+        """Return for every position of ``x`` a mean of the memory.
+
+        Args:
+            x: (N, T, width).
+            memory: (N, S, width).
+            hidden: (T, S), true where a position may not look; None if it may look everywhere.
+
+        Returns:
+            Tensor of shape (N, T, width).
+        """
+        query, key = self._split(self.query(x)), self._split(self.key(memory))
+        scores = (query / math.sqrt(query.shape[-1])) @ key.transpose(-2, -1)
+        if hidden is not None:
+            scores = scores.masked_fill(hidden, -math.inf)
+        weights: Tensor = self.dropout(scores.softmax(-1))
+        mean = weights @ self._split(self.value(memory))
+        output: Tensor = self.output(mean.transpose(1, 2).flatten(2))
+        return output
+
+    def _split(self, x: Tensor) -> Tensor:
+        """Return (N, L, width) as (N, heads, L, width / heads)."""
+        return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)
+
+
+class FeedForward(nn.Sequential):
+    """Two linear layers around a ReLU, for every position alike."""
+
+    def __init__(self, d: Dimensions) -> None:
+        super().__init__(
+            nn.Linear(d.width, d.inner_width),
+            nn.ReLU(inplace=True),
+            nn.Dropout(d.dropout),
+            nn.Linear(d.inner_width, d.width),
+        )
+
+
+class EncoderLayer(nn.Module):
+    """Attention to the source, then a feed-forward sublayer."""
+
+    def __init__(self, d: Dimensions) -> None:
+        super().__init__()
+        self.attention_norm = nn.LayerNorm(d.width)
+        self.attention = MultiHeadAttention(d)
+        self.inner_norm = nn.LayerNorm(d.width)
+        self.inner = FeedForward(d)
+        self.dropout = nn.Dropout(d.dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return features of the shape of ``x``, (N, S, width)."""
+        y = self.attention_norm(x)
+        x = x + self.dropout(self.attention(y, y))
+        change: Tensor = self.dropout(self.inner(self.inner_norm(x)))
+        return x + change
+
+
+class DecoderLayer(nn.Module):
+    """Attention to the target so far, attention to the source, then a feed-forward sublayer."""
+
+    def __init__(self, d: Dimensions) -> None:
+        super().__init__()
+        self.self_norm = nn.LayerNorm(d.width)
+        self.self_attention = MultiHeadAttention(d)
+        self.source_norm = nn.LayerNorm(d.width)
+        self.source_attention = MultiHeadAttention(d)
+        self.inner_norm = nn.LayerNorm(d.width)
+        self.inner = FeedForward(d)
+        self.dropout = nn.Dropout(d.dropout)
+
+    def forward(self, x: Tensor, memory: Tensor, hidden: Tensor) -> Tensor:
+        """Return features of the shape of ``x``, (N, T, width).
+
+        Args:
+            x: (N, T, width).
+            memory: (N, S, width), what the encoder put out.
+            hidden: (T, T), true where a position may not look.
+        """
+        y = self.self_norm(x)
+        x = x + self.dropout(self.self_attention(y, y, hidden))
+        x = x + self.dropout(self.source_attention(self.source_norm(x), memory))
+        change: Tensor = self.dropout(self.inner(self.inner_norm(x)))
+        return x + change
+
+
+class Embedding(nn.Module):
+    """Embeddings of tokens and, as sines, of their positions."""
+
+    positions: Tensor
+
+    def __init__(self, d: Dimensions) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(d.vocabulary, d.width)
+        nn.init.normal_(self.tokens.weight, std=d.width**-0.5)
+        self.dropout = nn.Dropout(d.dropout)
+        self.register_buffer("positions", _sines(d.length, d.width), persistent=False)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Return embeddings of shape (N, L, width) for tokens (N, L)."""
+        x = self.tokens(tokens) * math.sqrt(self.tokens.embedding_dim) + self.positions
+        embedded: Tensor = self.dropout(x)
+        return embedded
+
+
+class Transformer(nn.Module):
+    """Encoder, decoder and scores of the target's tokens."""
+
+    later: Tensor
+
+    def __init__(self, d: Dimensions) -> None:
+        super().__init__()
+        self.embedding = Embedding(d)
+        self.encoder = nn.ModuleList(EncoderLayer(d) for _ in range(d.layers))
+        self.encoder_norm = nn.LayerNorm(d.width)
+        self.decoder = nn.ModuleList(DecoderLayer(d) for _ in range(d.layers))
+        self.decoder_norm = nn.LayerNorm(d.width)
+        self.scores = nn.Linear(d.width, d.vocabulary, bias=False)
+        self.scores.weight = self.embedding.tokens.weight
+        later = torch.ones(d.length, d.length, dtype=torch.bool).triu(1)
+        self.register_buffer("later", later, persistent=False)
+        for name, weight in self.named_parameters():
+            if weight.dim() == 2 and not name.startswith("embedding"):
+                nn.init.xavier_uniform_(weight)
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        """Return token scores of shape (N, T, vocabulary) for sentences (N, S) and (N, T)."""
+        memory = self.embedding(source)
+        for layer in self.encoder:
+            memory = layer(memory)
+        memory = self.encoder_norm(memory)
+        x = self.embedding(target)
+        for layer in self.decoder:
+            x = layer(x, memory, self.later)
+        scores: Tensor = self.scores(self.decoder_norm(x))
+        return scores
+
+
+def workload(d: Dimensions) -> Workload:
+    """Return the workload of these dimensions."""
+    return Workload(
+        model=Transformer(d),
+        batch=lambda size, generator: translation_batch(size, d.length, d.vocabulary, generator),
+        forward=lambda model, batch: model(batch["source"], batch["target"]),
+        loss=lambda scores, batch: nn.functional.cross_entropy(
+            scores.flatten(0, 1).float(),
+            batch["label"].flatten(),
+            label_smoothing=d.label_smoothing,
+        ),
+        optimizer=lambda parameters: _adam(parameters, d),
+    )
+
+
+def _adam(parameters: Iterable[nn.Parameter], d: Dimensions) -> torch.optim.Optimizer:
+    adam = torch.optim.Adam(parameters, lr=d.rate(1), betas=(0.9, 0.98), eps=1e-9)
+    return scheduled(adam, d.rate)
+
+
+def _sines(length: int, width: int) -> Tensor:
+    """Return sines, then cosines, of wavelengths from 2 pi to 10000 * 2 pi; (length, width)."""
+    steps = torch.arange(width // 2) / (width // 2 - 1)
+    angles = torch.arange(length)[:, None] * torch.exp(-math.log(10000) * steps)
+    return torch.cat([angles.sin(), angles.cos()], 1)

@@ -2,6 +2,7 @@
 
 docs/queries/   one page per metric query and an index, from the headers of queries/metrics
 docs/tables.md  canonical, derived and data tables, from queries/canonical, queries/derive and data
+docs/models.md  the workloads, from their definitions
 docs/cli.md     commands and options, from the command line itself
 
 Usage: python tools/make_docs.py [--check]
@@ -21,6 +22,7 @@ from typing import Any
 
 import typer.main
 
+from tbd_models.registry import is_implemented, models
 from tbd_trace import resources
 from tbd_trace.cli.main import app
 from tbd_trace.present.description import meaning, parameters
@@ -39,6 +41,7 @@ def pages() -> dict[Path, str]:
     generated = {Path("queries") / f"{query.name}.md": query_page(query) for query in metrics}
     generated[Path("queries/README.md")] = query_index(metrics)
     generated[Path("tables.md")] = tables_page()
+    generated[Path("models.md")] = models_page()
     generated[Path("cli.md")] = cli_page()
     return {path: f"{_GENERATED}\n{text}" for path, text in generated.items()}
 
@@ -115,6 +118,44 @@ def tables_page() -> str:
     lines += ["", "## Data tables"]
     for path in data_files():
         lines += ["", *data_section(path)]
+    return "\n".join(lines) + "\n"
+
+
+def models_page() -> str:
+    """Return the page of the workloads."""
+    lines = [
+        "# Models",
+        "",
+        "The workloads that `tbd-trace collect` trains: architectures at their published "
+        "dimensions, random weights, synthetic data with the shapes of the data set, the published "
+        "optimizer. FLOP are those of the convolutions and matrix products of one sample, a "
+        "multiply-add being two; training is forward and backward pass, without a gradient of the "
+        "input.",
+        "",
+        "At `--scale small` the architecture stays and everything in it shrinks.",
+    ]
+    for model in models():
+        there = ", ".join(name for name in model.frameworks if is_implemented(model.name, name))
+        lines += [
+            "",
+            f"## {model.name}",
+            "",
+            f"{model.title}, {model.application}, in {there}. The suite reports as layers: "
+            f"{model.layers}; as dominant: {model.dominant_layer}. A batch counts "
+            f"{model.batch_definition}; throughput is in {model.throughput_unit}.",
+            "",
+            *table(
+                ["variant", "data set", "batch", "optimizer", "parameters", "forward FLOP",
+                 "training FLOP", "source"],
+                [
+                    [f"`{v.name}`", v.dataset, str(v.default_batch_size), v.optimizer,
+                     f"{v.parameters:,}", f"{v.forward_flop:,}", f"{v.training_flop:,}", v.source]
+                    for v in model.variants
+                ],
+            ),
+        ]  # fmt: skip
+        if model.notes:
+            lines += ["", model.notes]
     return "\n".join(lines) + "\n"
 
 
@@ -216,7 +257,7 @@ def argument_usage(argument: Any) -> str:
 
 def option_names(option: Any) -> str:
     """Return the names of an option, the short one first, and what it takes."""
-    names = ", ".join(sorted(option.opts, key=len))
+    names = ", ".join([*sorted(option.opts, key=len), *option.secondary_opts])
     return f"`{names} {option.metavar}`" if option.metavar else f"`{names}`"
 
 

@@ -8,7 +8,7 @@ db.query("kernel_summary")  # a polars frame
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tbd_trace.errors import (
     CannotAnswerError,
@@ -22,6 +22,7 @@ from tbd_trace.version import __version__
 if TYPE_CHECKING:
     from os import PathLike
 
+    from tbd_models.instrument.training_pytorch import TrainingMarks
     from tbd_trace.api import Traces
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "TbdTraceError",
     "UsageError",
     "__version__",
+    "instrument",
     "open",
 ]
 
@@ -51,3 +53,25 @@ def open(*traces: str | PathLike[str], db: str | PathLike[str] | None = None) ->
     from tbd_trace.api import open_traces  # noqa: PLC0415  (keeps `import tbd_trace` fast)
 
     return open_traces(*traces, db=db)
+
+
+def instrument(model: Any, optimizer: Any, *, batch_size: int | None = None) -> TrainingMarks:
+    """Mark iterations, phases and layers of a PyTorch training loop for the profiler.
+
+    Call it once before the loop, and run the loop under ``tbd-trace collect -- python train.py``;
+    nothing in the loop changes.
+
+    Args:
+        model: the ``torch.nn.Module`` whose forward pass the loop calls.
+        optimizer: the ``torch.optim.Optimizer`` whose step ends an iteration.
+        batch_size: samples per forward pass; operations per sample stay unknown without it.
+
+    Returns:
+        An object whose ``remove()`` takes the marks off again.
+
+    Raises:
+        ImportError: PyTorch or the package ``nvtx`` is missing.
+    """
+    from tbd_models.instrument.training_pytorch import instrument as marked  # noqa: PLC0415
+
+    return marked(model, optimizer, batch_size=batch_size)

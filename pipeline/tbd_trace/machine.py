@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+import sys
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+from tbd_trace import nsys_install
+from tbd_trace.errors import UsageError
+
 _LIBRARIES = ("duckdb", "polars", "pyarrow", "matplotlib")
+# The package of each framework, as pip calls it.
+FRAMEWORKS = {"pytorch": "torch", "tensorflow": "tensorflow", "mxnet": "mxnet"}
+# Later versions of the package record nothing under the profilers that were tried.
+NVTX_VERSION = "0.2.11"
+_FRAMEWORK_PACKAGES = (
+    *("torch", "tensorflow", "tensorflow-cpu", "mxnet", "transformers", "numpy", "nvtx"),
+)
 _TIMEOUT_SECONDS = 20
-_DEBIAN_NSYS = Path("/usr/lib/nsight-systems")
-_IMPORTER = "host-*/QdstrmImporter"
 _PROC = Path("/proc")
 _VERSION = re.compile(r"(\d+\.\d+[\d.]*)")
 
@@ -45,6 +54,7 @@ def examine() -> list[Finding]:
         nsys(),
         nvprof(),
         ncu(),
+        *frameworks(),
         *gpus(),
         counters(),
         cpu_sampling(),
@@ -52,9 +62,9 @@ def examine() -> list[Finding]:
 
 
 def nsys() -> Finding:
-    """Look for Nsight Systems and for the importer that its export needs."""
-    path = shutil.which("nsys")
-    if path is None:
+    """Look for Nsight Systems and for its importer, without which it makes no reports."""
+    installed = nsys_install.find()
+    if installed is None:
         return Finding(
             "nsys",
             "missing",
@@ -62,30 +72,17 @@ def nsys() -> Finding:
             "install Nsight Systems (Debian: nsight-systems, component non-free) "
             "to collect timelines and to read .nsys-rep files",
         )
-    found = f"{_version([path, '--version'])} ({path})"
-    if any(_has_importer(home) for home in _nsys_homes(Path(path))):
-        return Finding("nsys", "ok", found)
-    if _has_importer(_DEBIAN_NSYS):
-        advice = f"export QUADD_INSTALL_DIR={_DEBIAN_NSYS}"
-    else:
-        advice = "install the whole of Nsight Systems, not its target part alone"
+    program = str(installed.program)
+    found = f"{_version([program, '--version'])} ({program})"
+    if installed.importer is not None:
+        return Finding("nsys", "ok", f"{found}, importer {installed.importer}")
     return Finding(
         "nsys",
         "limited",
-        f"{found}; it does not find its importer, so leaves .qdstrm files",
-        advice,
+        f"{found}; its importer is not found, so it may leave .qdstrm files",
+        "install the whole of Nsight Systems, not its target part alone, or name its directory: "
+        f"export {nsys_install.HOME_VARIABLE}=DIRECTORY",
     )
-
-
-def _nsys_homes(nsys_path: Path) -> Iterator[Path]:
-    """Return where nsys looks for its host part: the variable, or beside its target part."""
-    if "QUADD_INSTALL_DIR" in os.environ:
-        yield Path(os.environ["QUADD_INSTALL_DIR"])
-    yield nsys_path.resolve().parent.parent
-
-
-def _has_importer(home: Path) -> bool:
-    return any(home.glob(_IMPORTER))
 
 
 def nvprof() -> Finding:
@@ -135,6 +132,60 @@ def gpus() -> list[Finding]:
     return [
         Finding("gpu", "missing", "no NVIDIA driver", "profiles are read here, not collected here")
     ]
+
+
+def interpreter(python: str = sys.executable) -> dict[str, str]:
+    """Return the versions of the frameworks, numpy and nvtx that an interpreter has installed.
+
+    Raises:
+        UsageError: it is not a Python interpreter that runs.
+    """
+    script = (
+        "import importlib.metadata as m, json, sys\n"
+        "found = {'python': sys.version.split()[0]}\n"
+        f"for name in {_FRAMEWORK_PACKAGES}:\n"
+        "    try: found[name] = m.version(name)\n"
+        "    except Exception: pass\n"
+        "print(json.dumps({name: version for name, version in found.items() if version}))"
+    )
+    said = _lines([python, "-c", script])
+    try:
+        versions = json.loads(said[-1]) if said else {}
+    except ValueError:
+        versions = {}
+    if not isinstance(versions, dict) or "python" not in versions:
+        raise UsageError(f"{python} is no Python interpreter that runs; name one with --python")
+    return versions
+
+
+def frameworks(python: str = sys.executable) -> list[Finding]:
+    """Look for frameworks, and for an nvtx that records, in an interpreter."""
+    versions = interpreter(python)
+    found = [f"{name} {versions[name]}" for name in _FRAMEWORK_PACKAGES if name in versions]
+    has_framework = any(name in versions for name in (*FRAMEWORKS.values(), "tensorflow-cpu"))
+    advice = "" if has_framework else "pip install 'tbd-trace[torch]' to run the PyTorch workloads"
+    return [
+        Finding(
+            "frameworks",
+            "ok" if has_framework else "missing",
+            f"{', '.join(found) or 'none'} ({python})",
+            advice,
+        ),
+        _nvtx(versions.get("nvtx")),
+    ]
+
+
+def _nvtx(version: str | None) -> Finding:
+    advice = f"pip install nvtx=={NVTX_VERSION}, or the workloads' ranges are not recorded"
+    if version is None:
+        return Finding("nvtx", "missing", "not installed", advice)
+    if _numbers(version) > _numbers(NVTX_VERSION):
+        return Finding("nvtx", "limited", f"{version}, which nsys does not see", advice)
+    return Finding("nvtx", "ok", version)
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", version)]
 
 
 def counters() -> Finding:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tbd_trace import nsys_install
 from tbd_trace.query import Catalogue, run
 from tbd_trace.store import Database
 
@@ -91,10 +92,9 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Database, dict[s
 
 
 def record(nsys: str, folder: Path, report: Path) -> None:
-    environment = dict(os.environ)
-    debian = Path("/usr/lib/nsight-systems")  # has the importer that Debian's nsys misses
-    if debian.is_dir():
-        environment.setdefault("QUADD_INSTALL_DIR", str(debian))
+    installed = nsys_install.find()
+    assert installed is not None
+    environment = os.environ | installed.environment()
     options = ["-t", "nvtx,osrt", "-s", "none", "--cpuctxsw=none", "-o", str(report)]
     program = [sys.executable, "training.py", "own.json"]
     subprocess.run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from made_nsys import ingest, kernel, strings, write
+from tbd_trace import nsys_install
 from tbd_trace.errors import InputError
 from tbd_trace.sources.nsys_report import NSYS_REPORT, NsysReportSource, made_by
 
@@ -180,6 +182,27 @@ def test_stream_without_an_importer(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         NSYS_REPORT.open(path)
 
 
+def test_export_is_told_what_nsys_does_not_find(
+    report: Path, tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Debian splits the package: what nsys exports with lies beside a link to it."""
+    whole = tmp_path / "lib" / "nsight-systems"
+    program(whole / "host-linux-x64", "exit 0", "QdstrmImporter")
+    real = program(tmp_path / "arch" / "target-linux-x64", 'echo "home=$QUADD_INSTALL_DIR"; exit 1')
+    (whole / "target-linux-x64").symlink_to(real.parent)
+    (whole / "bin").mkdir()
+    (whole / "bin" / "nsys").symlink_to("../target-linux-x64/nsys")
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "nsys").symlink_to(whole / "bin" / "nsys")
+    only_path(monkeypatch, folder)
+    with pytest.raises(InputError, match=re.escape(f"(home={whole})")):
+        NSYS_REPORT.open(report)
+    monkeypatch.setenv("QUADD_INSTALL_DIR", "/of/the/user")
+    with pytest.raises(InputError, match=re.escape("(home=/of/the/user)")):
+        NSYS_REPORT.open(report)
+
+
 def test_importer_is_found_along_links(
     tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -222,14 +245,16 @@ def nsys() -> str:
     return program
 
 
-def profiled(nsys: str, folder: Path, source: str) -> Path:
-    """Profile a Python program with NVTX traced; return the report."""
+def profiled(nsys: str, folder: Path, source: str, *, is_told: bool = True) -> Path:
+    """Profile a Python program with NVTX traced; return the report.
+
+    With ``is_told`` nsys is shown its importer where it does not find it by itself.
+    """
     script = folder / "program.py"
     script.write_text(source, encoding="utf-8")
-    environment = dict(os.environ)
-    debian = Path("/usr/lib/nsight-systems")  # has the importer that Debian's nsys misses
-    if debian.is_dir():
-        environment.setdefault("QUADD_INSTALL_DIR", str(debian))
+    installed = nsys_install.find()
+    assert installed is not None
+    environment = os.environ | (installed.environment() if is_told else {})
     options = ["-t", "nvtx", "-s", "none", "--cpuctxsw=none", "-o", "r"]
     made = subprocess.run(
         [nsys, "profile", *options, sys.executable, str(script)],
@@ -240,10 +265,10 @@ def profiled(nsys: str, folder: Path, source: str) -> Path:
         timeout=120,
         check=False,
     )
-    path = folder / "r.nsys-rep"
-    if not path.is_file():
+    found = [path for path in folder.glob("r.*") if path.suffix in (".nsys-rep", ".qdstrm")]
+    if not found:
         pytest.skip(f"nsys makes no report here: {made.stdout[-300:]}")
-    return path
+    return found[0]
 
 
 @pytest.mark.tool
@@ -257,6 +282,26 @@ def test_real_report(nsys: str, tmp_path: Path, temporary: Path) -> None:
     assert description.schema_version is not None
     assert abs((description.utc_start_ns or 0) / 1e9 - time.time()) < 3600
     assert any("no CUDA activity" in note for note in description.notes)
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.tool
+def test_real_stream(
+    nsys: str, tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user who sets no variable reads what Debian's nsys leaves, too."""
+    monkeypatch.delenv("QUADD_INSTALL_DIR", raising=False)
+    path = profiled(nsys, tmp_path, "print('nothing to trace')", is_told=False)
+    if path.suffix != ".qdstrm":
+        pytest.skip("this nsys finds its importer without help")
+    with NSYS_REPORT.open(path) as reader:
+        _, description = ingest(reader)
+    assert description.tool_version == description.export_version
+    assert sorted(folder.name for folder in tmp_path.iterdir()) == [
+        "program.py",
+        path.name,
+        temporary.name,
+    ]
     assert list(temporary.iterdir()) == []
 
 

@@ -23,6 +23,7 @@ from sample_capture.cnn import small_cnn
 from sample_capture.counters import iteration_kernels
 from sample_capture.model import Kernel
 from sample_capture.training import duration_ns
+from tbd_trace import nsys_install
 
 TIMELINE = ROOT / "data" / "samples" / "synthetic_cnn" / "timeline.sqlite"
 ITERATIONS = range(12)
@@ -36,10 +37,9 @@ pytestmark = [
 
 def nsys(directory: Path, *arguments: str) -> None:
     """Run nsys; Debian's package finds its own parts only when told where they are."""
-    debian = Path("/usr/lib/nsight-systems")
-    environment = {**os.environ, "HOME": str(directory)}
-    if debian.is_dir():
-        environment.setdefault("QUADD_INSTALL_DIR", str(debian))
+    installed = nsys_install.find()
+    assert installed is not None
+    environment = os.environ | installed.environment() | {"HOME": str(directory)}
     done = subprocess.run(
         ["nsys", *arguments],
         cwd=directory,

@@ -294,7 +294,7 @@ def test_help_of_a_query_is_its_description(name: str) -> None:
     shown = succeed("query", query.name, "--help")
     assert shown == succeed("query", query.name, "--describe")
     flat = " ".join(shown.split())
-    for text in (query.title, query.question, query.source, *query.needs):
+    for text in (query.title, query.question, query.source, *query.relations):
         assert " ".join(text.split()).replace("- ", "-") in flat.replace("- ", "-")
     for head, column in query.columns.items():
         assert f" {head} ({column.unit}) " in flat if column.unit else f" {head} " in flat

@@ -20,7 +20,7 @@ from tbd_trace.query.catalogue import derive_relations
 from tbd_trace.schema import canonical_tables
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMANDS = ("ingest", "info", "query", "sql", "doctor")
+COMMANDS = ("collect", "models", "ingest", "info", "query", "sql", "doctor")
 
 
 @pytest.fixture(scope="module")

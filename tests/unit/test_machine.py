@@ -17,7 +17,6 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     directory.mkdir(parents=True)
     monkeypatch.setenv("PATH", f"{directory}")
     monkeypatch.delenv("QUADD_INSTALL_DIR", raising=False)
-    monkeypatch.setattr(machine, "_DEBIAN_NSYS", tmp_path / "no-debian")
     return directory
 
 
@@ -72,21 +71,30 @@ def test_nsys_finds_its_importer_through_a_link(programs: Path, tmp_path: Path) 
     assert machine.nsys().status == "ok"
 
 
-def test_nsys_of_debian_needs_a_variable(
+def test_nsys_of_debian_needs_nothing_from_the_user(programs: Path, tmp_path: Path) -> None:
+    """The program lies apart from its importer; a link to it beside the importer tells."""
+    apart = tmp_path / "arch" / "target-linux-x64"
+    apart.mkdir(parents=True)
+    program(apart, "nsys", "NVIDIA Nsight Systems version 2022.4.2.1-df9881f")
+    home = tmp_path / "lib" / "nsight-systems"
+    importer(home)
+    (home / "target-linux-x64").symlink_to(apart)
+    (programs / "nsys").symlink_to(home / "target-linux-x64" / "nsys")
+    found = machine.nsys()
+    assert (found.status, found.advice) == ("ok", "")
+    assert found.found.endswith(f"importer {home / 'host-linux-x64' / 'QdstrmImporter'}")
+
+
+def test_nsys_without_its_importer(
     programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program(programs, "nsys", "NVIDIA Nsight Systems version 2022.4.2.1-df9881f")
-    importer(tmp_path / "no-debian")
     found = machine.nsys()
     assert found.status == "limited"
-    assert found.advice == f"export QUADD_INSTALL_DIR={tmp_path / 'no-debian'}"
-    monkeypatch.setenv("QUADD_INSTALL_DIR", str(tmp_path / "no-debian"))
+    assert "export QUADD_INSTALL_DIR=DIRECTORY" in found.advice
+    importer(tmp_path / "elsewhere")
+    monkeypatch.setenv("QUADD_INSTALL_DIR", str(tmp_path / "elsewhere"))
     assert machine.nsys().status == "ok"
-
-
-def test_nsys_without_any_importer(programs: Path) -> None:
-    program(programs, "nsys", "NVIDIA Nsight Systems version 2022.4.2.1-df9881f")
-    assert machine.nsys().status == "limited"
 
 
 def test_nvprof_and_ncu_versions(programs: Path) -> None:

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from tbd_trace.cli.collect import collect
 from tbd_trace.cli.doctor import doctor
 from tbd_trace.cli.info import info
 from tbd_trace.cli.ingest import ingest
+from tbd_trace.cli.models import models
 from tbd_trace.cli.output import failure
 from tbd_trace.cli.query import query
 from tbd_trace.cli.sql import sql
@@ -112,6 +114,8 @@ def _common(
 
 
 _COMMANDS: tuple[tuple[Callable[..., None], dict[str, Any]], ...] = (
+    (collect, {}),
+    (models, {}),
     (ingest, {}),
     (info, {}),
     # `query NAME --help` describes the query, so the command answers --help itself.

@@ -9,15 +9,17 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from tbd_trace import nsys_install
 from tbd_trace.errors import InputError
+from tbd_trace.nsys_install import Installation
 from tbd_trace.sources.base import TraceDescription
 from tbd_trace.sources.nsys import NsysReader
 
@@ -35,18 +37,19 @@ class ReportReader(NsysReader):
 
     Args:
         path: the report.
-        nsys: the program to export it with.
         timeout_s: seconds that each step of the export may take.
 
     Raises:
         InputError: the report cannot be exported; the message passes on what nsys said.
     """
 
-    def __init__(self, path: Path, nsys: Path, timeout_s: float) -> None:
+    def __init__(self, path: Path, timeout_s: float) -> None:
         self._made_by = made_by(path)
         with contextlib.ExitStack() as stack:
-            directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tbd-trace-")))
-            super().__init__(_export(path, nsys, directory, timeout_s))
+            directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="tbd-trace-"))
+            sqlite = Path(directory) / "report.sqlite"
+            export(path, sqlite, timeout_s=timeout_s)
+            super().__init__(sqlite)
             self._cleanup = stack.pop_all()
 
     def describe(self) -> TraceDescription:
@@ -87,15 +90,7 @@ class NsysReportSource:
         Raises:
             InputError: nsys is not installed, or cannot export the report.
         """
-        nsys = shutil.which("nsys")
-        if nsys is None:
-            version = made_by(path) or "of the version that made it"
-            raise InputError(
-                f"{path}: an Nsight Systems report, which only nsys can read: put nsys {version} "
-                "or newer on PATH, or run `nsys export --type sqlite` where it is installed and "
-                "ingest the .sqlite file"
-            )
-        return ReportReader(path, Path(nsys), self._timeout_s)
+        return ReportReader(path, self._timeout_s)
 
 
 NSYS_REPORT = NsysReportSource()
@@ -118,60 +113,92 @@ def made_by(path: Path) -> str | None:
     return versions.pop() if len(versions) == 1 else None
 
 
-def _export(path: Path, nsys: Path, directory: Path, timeout_s: float) -> Path:
-    """Export a report to SQLite and return the export's path."""
-    report, sqlite = path, directory / "report.sqlite"
-    with path.open("rb") as file:
-        is_stream = _STREAM in file.read(_MAGIC_BYTES)
-    if is_stream:
-        importer = _importer(nsys)
-        if importer is None:
-            raise InputError(
-                f"{path}: a .qdstrm file, and the installed nsys has no QdstrmImporter: import it "
-                f"where nsys {made_by(path) or 'that made it'} is fully installed "
-                "(QdstrmImporter -i FILE) and ingest the .nsys-rep file"
-            )
-        report = directory / "report.nsys-rep"
-        _run([str(importer), "-i", str(path), "-o", str(report)], path, nsys, report, timeout_s)
+def export(report: Path, sqlite: Path, *, timeout_s: float = _TIMEOUT_S) -> None:
+    """Export a report to SQLite with the installed nsys.
+
+    Args:
+        report: a ``.nsys-rep``, ``.qdrep`` or ``.qdstrm`` file. A stream is imported first, into
+            a ``.nsys-rep`` file beside the export.
+        sqlite: the export; a file that is there is replaced.
+        timeout_s: seconds that each step may take.
+
+    Raises:
+        InputError: nsys or its importer is not installed, or cannot read the report; the message
+            passes on what nsys said.
+    """
+    installed = nsys_install.find()
+    if installed is None:
+        version = made_by(report) or "of the version that made it"
+        raise InputError(
+            f"{report}: an Nsight Systems report, which only nsys can read: put nsys {version} "
+            "or newer on PATH, or run `nsys export --type sqlite` where it is installed and "
+            "ingest the .sqlite file"
+        )
+    step = _Step(report, installed, timeout_s)
+    source = report
+    if _is_stream(report):
+        source = sqlite.with_suffix(".nsys-rep")
+        step.run([_importer(report, installed), "-i", str(report), "-o", str(source)], source)
     options = ["export", "--type=sqlite", "--force-overwrite=true", f"--output={sqlite}"]
-    _run([str(nsys), *options, str(report)], path, nsys, sqlite, timeout_s)
-    return sqlite
+    step.run([str(installed.program), *options, str(source)], sqlite)
 
 
-def _importer(nsys: Path) -> Path | None:
-    """Find the program that turns .qdstrm files into reports: it lies beside nsys's own folder."""
-    roots = [Path(os.environ["QUADD_INSTALL_DIR"])] if "QUADD_INSTALL_DIR" in os.environ else []
-    roots += [link.parent.parent for link in _links(nsys)]
-    for root in roots:
-        for found in sorted(root.glob("host-*/QdstrmImporter")):
-            return found
-    return Path(on_path) if (on_path := shutil.which("QdstrmImporter")) else None
+def _is_stream(report: Path) -> bool:
+    try:
+        with report.open("rb") as file:
+            return _STREAM in file.read(_MAGIC_BYTES)
+    except OSError as error:
+        raise InputError(f"{report}: cannot be read ({error.strerror})") from error
 
 
-def _links(path: Path) -> Iterator[Path]:
-    """Yield a path and what it links to, step by step."""
-    yield path
-    while path.is_symlink():
-        path = path.parent / path.readlink()
-        yield path
+def _importer(report: Path, installed: Installation) -> str:
+    if installed.importer is None:
+        raise InputError(
+            f"{report}: a .qdstrm file, and the installed nsys has no QdstrmImporter: import it "
+            f"where nsys {made_by(report) or 'that made it'} is fully installed "
+            "(QdstrmImporter -i FILE) and ingest the .nsys-rep file"
+        )
+    return str(installed.importer)
 
 
-def _run(command: list[str], path: Path, nsys: Path, made: Path, timeout_s: float) -> None:
-    """Run one step of an export; it must make the file ``made``."""
-    code, output = _output_of(command, timeout_s)
-    if code == 0 and made.is_file():
-        return
-    if code is None:
-        raise InputError(f"{path}: nsys did not finish within {timeout_s:g} s; export it yourself")
-    raise InputError(f"{path}: {_failure(_last_line(output), made_by(path), _installed(nsys))}")
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """How each step of the export of one report is run."""
+
+    report: Path
+    installed: Installation
+    timeout_s: float
+
+    def run(self, command: list[str], made: Path) -> None:
+        """Run one step; it must make the file ``made``.
+
+        Raises:
+            InputError: it did not.
+        """
+        environment = os.environ | self.installed.environment()
+        code, output = _output_of(command, self.timeout_s, environment)
+        if code == 0 and made.is_file():
+            return
+        if code is None:
+            raise InputError(
+                f"{self.report}: nsys did not finish within {self.timeout_s:g} s; export it "
+                "yourself"
+            )
+        version = _version(self.installed.program)
+        raise InputError(
+            f"{self.report}: {_failure(_last_line(output), made_by(self.report), version)}"
+        )
 
 
-def _output_of(command: list[str], timeout_s: float) -> tuple[int | None, str]:
+def _output_of(
+    command: list[str], timeout_s: float, environment: Mapping[str, str] | None = None
+) -> tuple[int | None, str]:
     """Run a command and return its exit code (None: out of time) and what it printed."""
     with tempfile.TemporaryFile() as output:
         # A session of its own: nsys starts helpers, and all of them must end with it.
         process = subprocess.Popen(
             command,
+            env=environment,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -196,7 +223,7 @@ def _last_line(output: str) -> str:
     return said[-1][:300] if said else "it said nothing"
 
 
-def _installed(nsys: Path) -> str | None:
+def _version(nsys: Path) -> str | None:
     """Return the version of the installed nsys."""
     _, output = _output_of([str(nsys), "--version"], 60)
     found = re.search(r"\d{4}(?:\.\d+)+", output)

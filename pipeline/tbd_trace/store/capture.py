@@ -20,11 +20,14 @@ _KEPT: dict[str, Any] = {
             *("framework", "framework_version", "dataset", "batch_size", "batch_definition"),
             *("sequence_policy", "precision", "optimizer", "seed", "scale", "world_size", "gpu"),
             *("warmup", "iterations", "profiler", "profiler_version"),
+            *("variant", "device", "parameters", "autocast", "profiler_slowdown"),
         )
     ),
     "iteration_window": _SPAN,
     "files": [{**dict.fromkeys(("file", "role", "tool", "tool_version")), "iterations": _SPAN}],
-    "throughput": dict.fromkeys(("samples_per_second", "iterations", "seconds")),
+    "throughput": dict.fromkeys(
+        ("samples_per_second", "iterations", "seconds", "unit", "units_per_sample")
+    ),
 }
 _METADATA = {"capture.json", "layers.json"}
 
@@ -117,6 +120,10 @@ def _profiler_files(path: Path, document: dict[str, Any]) -> list[Path]:
     listed = document.get("files")
     if not isinstance(listed, list | None):
         raise InputError(f"{path}: capture.json has `files` that are no list; list the profiles")
+    status = document.get("status", "ok")
+    if status != "ok" and not listed:
+        reason = document.get("reason") or "it says no more"
+        raise InputError(f"{path}: the run ended as {status} ({reason}); collect it again")
     if listed:
         names = [entry.get("file") if isinstance(entry, dict) else entry for entry in listed]
         return [_inside(path, name) for name in names]

@@ -1,0 +1,1 @@
+"""Running workloads under profilers, and writing what they leave as a capture directory."""

@@ -1,0 +1,272 @@
+"""Collecting: the runs of a capture, one after the other, into a capture directory."""
+
+from __future__ import annotations
+
+import platform
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tbd_collectors import chips, nsight_compute, nsys, nvprof
+from tbd_collectors.directory import FORMAT_VERSION, read_json, write_json, written
+from tbd_collectors.document import described
+from tbd_collectors.plan import COUNTERS, NO_COUNTERS, THROUGHPUT, TIMELINE, Run, runs
+from tbd_collectors.process import CollectionError, Completed, NothingRecordedError, run
+from tbd_collectors.request import Command, Profiling, Workload
+from tbd_collectors.workload import importable
+from tbd_trace import machine
+from tbd_trace.errors import InputError, UsageError
+from tbd_trace.secrets import without_secrets
+
+# Exit codes of `python -m tbd_models`.
+_UNSUPPORTED = 2
+_OUT_OF_MEMORY = 12
+_KILLED = -9
+_LAYERS_VARIABLE = "TBD_TRACE_LAYERS"
+_VERSIONS = {"nsys": machine.nsys, "nvprof": machine.nvprof, "ncu": machine.ncu}
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a capture ended.
+
+    Attributes:
+        capture: its directory.
+        status: ``ok``, ``out_of_memory``, ``failed`` or ``interrupted``.
+        reason: why, empty when it is ok.
+        exit_code: of the program that failed, 0 otherwise.
+        notes: what the user must know about the capture.
+        document: the content of capture.json.
+    """
+
+    capture: Path
+    status: str
+    reason: str
+    exit_code: int
+    notes: list[str]
+    document: dict[str, Any]
+
+
+def _ignore(_text: str) -> None:
+    """Take no notice."""
+
+
+class _EndedError(Exception):
+    """A run ended the capture before its time."""
+
+    def __init__(self, status: str, reason: str, exit_code: int = 1) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+        self.exit_code = exit_code
+
+
+def collect(
+    target: Workload | Command,
+    profiling: Profiling,
+    capture: Path,
+    *,
+    force: bool = False,
+    compute_capability: str | None = None,
+    say: Callable[[str], None] = _ignore,
+    on_line: Callable[[str], None] = _ignore,
+) -> Result:
+    """Collect one capture.
+
+    A run that fails, runs out of memory or is interrupted leaves a capture that says so, with the
+    output of the program in ``NAME.log``.
+
+    Args:
+        target: what to run.
+        profiling: how to profile it.
+        capture: directory to make.
+        force: replace a capture that is there.
+        compute_capability: of the GPU; None asks the driver.
+        say: called with what is done next.
+        on_line: called with each line that the programs print.
+
+    Raises:
+        UsageError: the target cannot be run as asked; nothing is left.
+        StoreError: the directory cannot be written.
+        CollectionError: a profiler is not installed; nothing is left.
+        KeyboardInterrupt: the user pressed Ctrl-C; what there is was kept.
+    """
+    used = compute_capability or capability(target)
+    with written(capture, force) as directory:
+        session = _Session(target, profiling, directory, say, on_line)
+        planned = runs(target, profiling, directory, used, notes=session.notes)
+        interrupted = session.execute(planned)
+        result = session.finish(capture)
+    if interrupted:
+        raise KeyboardInterrupt
+    return result
+
+
+def capability(target: Workload | Command) -> str | None:
+    """Return the compute capability of the GPU that a target runs on, None on a CPU.
+
+    Raises:
+        UsageError: there is no GPU.
+    """
+    if target.device != "cuda":
+        return None
+    found = chips.gpus()
+    if not found:
+        raise UsageError("there is no GPU here (see tbd-trace doctor); use --device cpu")
+    return found[0].compute_capability
+
+
+class _Session:
+    """The runs of one capture, and what becomes known about it."""
+
+    def __init__(
+        self,
+        target: Workload | Command,
+        profiling: Profiling,
+        directory: Path,
+        say: Callable[[str], None],
+        on_line: Callable[[str], None],
+    ) -> None:
+        self._target = target
+        self._profiling = profiling
+        self._directory = directory
+        self._say = say
+        self._on_line = on_line
+        self._status, self._reason, self._exit_code = "ok", "", 0
+        self.notes: list[str] = []
+        self._files: list[dict[str, Any]] = []
+
+    def execute(self, planned: list[Run]) -> bool:
+        """Run everything; return whether the user interrupted it."""
+        try:
+            with importable() as environment:
+                environment[_LAYERS_VARIABLE] = str(self._directory / "layers.json")
+                for number, one in enumerate(planned, 1):
+                    self._say(f"{number}/{len(planned)} {one.name} ({one.tool or 'no profiler'})")
+                    self._execute(one, environment)
+        except _EndedError as error:
+            self._status, self._reason = error.status, error.reason
+            self._exit_code = error.exit_code
+        except KeyboardInterrupt:
+            self._status, self._reason, self._exit_code = (
+                "interrupted",
+                "interrupted by Ctrl-C",
+                130,
+            )
+            return True
+        return False
+
+    def _execute(self, one: Run, environment: dict[str, str]) -> None:
+        completed = run(
+            one.argv,
+            environment=environment | one.environment,
+            directory=Path.cwd(),
+            timeout_s=self._profiling.timeout_s,
+            log=self._directory / f"{one.name}.log",
+            on_line=self._on_line,
+        )
+        report = read_json(self._directory / f"{one.name}.json")
+        if one.name == COUNTERS:
+            self._keep_counters(one)
+            return
+        _check(one, completed, report)
+        if one.name == TIMELINE:
+            self._keep_timeline(one, completed)
+
+    def _keep_timeline(self, one: Run, completed: Completed) -> None:
+        """Keep the timeline; without it the capture has failed, but what was written stays."""
+        try:
+            profile = self._timeline(one, completed)
+        except (CollectionError, InputError) as error:
+            raise _EndedError("failed", self._told(error)) from error
+        self._add(profile, TIMELINE, one.tool or "")
+
+    def _timeline(self, one: Run, completed: Completed) -> Path:
+        """Return the timeline in a form that can be read, with something in it."""
+        on_gpu = self._target.device == "cuda"
+        if one.tool == "nvprof":
+            nvprof.check_timeline(one.output, completed.tail)
+            return one.output
+        self._say("timeline: exporting to SQLite")
+        profile = nsys.export(nsys.report(one.output, completed.tail))
+        try:
+            nsys.check(profile, gpu=on_gpu)
+        except NothingRecordedError as error:
+            if isinstance(self._target, Workload) or on_gpu:
+                raise
+            self.notes.append(self._told(error))
+        return profile
+
+    def _keep_counters(self, one: Run) -> None:
+        """Keep the counters; without them a timeline is worth having all the same."""
+        check = nvprof.check_metrics if one.tool == "nvprof" else nsight_compute.check
+        # All of it: a program may say much after the profiler has said why it cannot count.
+        log = self._directory / f"{one.name}.log"
+        said = log.read_text(encoding="utf-8", errors="replace").splitlines()
+        try:
+            check(one.output, said)
+        except CollectionError as error:
+            one.output.unlink(missing_ok=True)
+            self.notes.append(f"{NO_COUNTERS}: {self._told(error)}")
+            return
+        self._add(one.output, "metrics", one.tool or "")
+
+    def _told(self, error: Exception) -> str:
+        """Return an error's message without the name that the directory has until it is whole."""
+        return str(error).replace(f"{self._directory}/", "")
+
+    def _add(self, path: Path, role: str, tool: str) -> None:
+        version = _VERSIONS[tool]().found.partition(" ")[0]
+        self._files.append({"file": path.name, "role": role, "tool": tool, "tool_version": version})
+
+    def finish(self, capture: Path) -> Result:
+        """Write capture.json and return how the capture ended."""
+        document = self._document()
+        write_json(self._directory / "capture.json", document)
+        for name in (THROUGHPUT, TIMELINE, COUNTERS):
+            (self._directory / f"{name}.json").unlink(missing_ok=True)
+        return Result(capture, self._status, self._reason, self._exit_code, self.notes, document)
+
+    def _document(self) -> dict[str, Any]:
+        bare = read_json(self._directory / f"{THROUGHPUT}.json")
+        profiled = read_json(self._directory / f"{TIMELINE}.json")
+        document: dict[str, Any] = {
+            "format_version": FORMAT_VERSION,
+            "capture_id": str(uuid.uuid4()),
+            "status": self._status,
+            "reason": self._reason or None,
+            "notice": "; ".join(self.notes) or None,
+            "host": f"{platform.system()} {platform.machine()}",
+            "profiler": self._profiling.timeline,
+            "profiler_version": self._files[0]["tool_version"] if self._files else None,
+            "files": self._files,
+        }
+        if isinstance(self._target, Command):
+            document["command"] = without_secrets(self._target.arguments)
+            return document
+        return document | described(self._target, bare, profiled)
+
+
+def _check(one: Run, completed: Completed, report: dict[str, Any]) -> None:
+    """End the capture where a run did not do what it should.
+
+    Raises:
+        UsageError: the workload cannot be run as asked.
+        _EndedError: it failed otherwise.
+    """
+    status = report.get("status")
+    if status == "unsupported":
+        raise UsageError(str(report.get("reason")))
+    if status == "out_of_memory":
+        raise _EndedError("out_of_memory", str(report.get("reason")), _OUT_OF_MEMORY)
+    if completed.timed_out:
+        raise _EndedError("failed", f"the {one.name} run took longer than --timeout allows")
+    if completed.returncode == _KILLED:
+        reason = "the program was killed, as Linux does when the host's memory runs out"
+        raise _EndedError("out_of_memory", reason, _OUT_OF_MEMORY)
+    if completed.returncode != 0:
+        last = completed.tail[-1] if completed.tail else "it said nothing"
+        reason = f"the {one.name} run failed with exit code {completed.returncode}: {last}"
+        raise _EndedError("failed", reason, completed.returncode)

@@ -1,0 +1,73 @@
+"""The command line of a workload, and where its interpreter finds it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+from tbd_collectors.request import Workload
+
+# The packages that a foreign interpreter may need; neither imports more than it has.
+_PACKAGES = ("tbd_models", "tbd_trace")
+
+
+def command(
+    workload: Workload,
+    *,
+    report: Path | None = None,
+    layers: Path | None = None,
+    nvtx: bool = False,
+    iterations: int | None = None,
+    warmup: int | None = None,
+) -> list[str]:
+    """Return the command line that trains a workload.
+
+    Args:
+        workload: what to train.
+        report: where it writes what it measured.
+        layers: where it writes its layers.
+        nvtx: whether it marks iterations, phases and layers.
+        iterations: iterations to measure, if other than the workload says.
+        warmup: iterations before them, if other than the workload says.
+    """
+    arguments = [workload.python, "-m", "tbd_models", "run", workload.model]
+    options: dict[str, object] = {
+        "framework": workload.framework,
+        "variant": workload.variant,
+        "scale": workload.scale,
+        "device": workload.device,
+        "batch-size": workload.batch_size,
+        "precision": workload.precision,
+        "iterations": workload.iterations if iterations is None else iterations,
+        "warmup": workload.warmup if warmup is None else warmup,
+        "seed": workload.seed,
+        "data": workload.data,
+        "report": report,
+        "layers": layers,
+    }
+    for name, value in options.items():
+        if value is not None:
+            arguments += [f"--{name}", str(value)]
+    return [*arguments, "--nvtx"] if nvtx else arguments
+
+
+@contextmanager
+def importable() -> Iterator[dict[str, str]]:
+    """Yield environment variables with which any interpreter finds the workloads.
+
+    The packages are linked into a directory of their own: putting the place where they are
+    installed on the path would give the interpreter this one's numpy too.
+    """
+    with tempfile.TemporaryDirectory(prefix="tbd-trace-") as directory:
+        for package in _PACKAGES:
+            spec = find_spec(package)
+            if spec is not None and spec.submodule_search_locations:
+                source = Path(next(iter(spec.submodule_search_locations))).resolve()
+                (Path(directory) / package).symlink_to(source, target_is_directory=True)
+        inherited = os.environ.get("PYTHONPATH")
+        path = os.pathsep.join([directory, inherited] if inherited else [directory])
+        yield {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}

@@ -1,0 +1,96 @@
+"""``tbd-trace models``: the workloads of the suite, and which of them run here."""
+
+# polars and the workloads are imported when the command runs: `--help` stays fast.
+# ruff: noqa: PLC0415
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tbd_trace.cli.options import FormatOption, OutputOption
+from tbd_trace.cli.output import busy, emit
+
+if TYPE_CHECKING:
+    from tbd_models.definition import Model, Variant
+
+
+def models(
+    *,
+    variants: Annotated[
+        bool, typer.Option("--variants", help="One row per published variant, not per model.")
+    ] = False,
+    python: Annotated[
+        str | None,
+        typer.Option(
+            "--python",
+            metavar="PATH",
+            help="Interpreter that holds the framework. By default this one.",
+            show_default=False,
+        ),
+    ] = None,
+    form: FormatOption = None,
+    output: OutputOption = None,
+) -> None:
+    """List the workloads of the suite.
+
+    Per model and framework: task, layers and dominant layer as the suite reports them, parameters
+    and floating-point operations (convolutions and matrix products of one sample; a multiply-add is
+    two), default batch size, and whether it runs on this machine (gpu, cpu, or why not).
+    """
+    import polars as pl
+
+    from tbd_models import registry
+
+    with busy("looking around"):
+        here = _Here(python or sys.executable)
+        rows = [
+            _row(model, framework, variant) | here.verdict(model, framework)
+            for model in registry.models()
+            for framework in model.frameworks
+            if registry.is_implemented(model.name, framework)
+            for variant in (model.variants if variants else model.variants[:1])
+        ]
+    emit(pl.DataFrame(rows, infer_schema_length=None), form, output, limit=0)
+
+
+def _row(model: Model, framework: str, variant: Variant) -> dict[str, Any]:
+    return {
+        "model": model.name,
+        "framework": framework,
+        "application": model.application,
+        "variant": variant.name,
+        "layers": model.layers,
+        "dominant_layer": model.dominant_layer,
+        "batch_size": variant.default_batch_size,
+        "batch_definition": model.batch_definition,
+        "parameters": variant.parameters,
+        "forward_flop": variant.forward_flop,
+        "training_flop": variant.training_flop,
+        "dataset": variant.dataset,
+        "optimizer": variant.optimizer,
+        "source": variant.source,
+    }
+
+
+class _Here:
+    """What an interpreter and the machine can run."""
+
+    def __init__(self, python: str) -> None:
+        from tbd_trace import machine
+
+        self._installed = machine.interpreter(python)
+        self._packages = machine.FRAMEWORKS
+        self._device = "gpu" if machine.gpus()[0].status == "ok" else "cpu"
+
+    def verdict(self, model: Model, framework: str) -> dict[str, str | None]:
+        """Return where a workload runs, or why it does not."""
+        wanted = (self._packages[framework], "numpy", *model.packages.get(framework, ()))
+        missing = [name for name in wanted if not self._has(name)]
+        if missing:
+            return {"runs_on": None, "why_not": f"not installed: {', '.join(missing)}"}
+        return {"runs_on": self._device, "why_not": None}
+
+    def _has(self, package: str) -> bool:
+        return package in self._installed or f"{package}-cpu" in self._installed

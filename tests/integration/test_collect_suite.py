@@ -1,0 +1,136 @@
+"""Every PyTorch workload, collected by the real nsys without a GPU, ingested and asked."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import tbd_trace
+from tbd_models.registry import NAMES, find
+
+pytest.importorskip("torch", reason="PyTorch is not installed")
+pytestmark = pytest.mark.tool
+
+ITERATIONS = 5
+PHASES = {"data", "forward", "loss", "backward", "optimizer"}
+
+
+def command(*words: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run tbd-trace as a user would, on one core: tests share the machine."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1"} | variables
+    return subprocess.run(
+        [sys.executable, "-m", "tbd_trace", *map(str, words)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=540,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def capture(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the capture of a workload at small scale."""
+    if shutil.which("nsys") is None:
+        pytest.skip("nsys is not installed")
+    folder: Path = tmp_path_factory.mktemp("collected") / str(request.param)
+    done = command(
+        *("collect", request.param, "--framework", "pytorch", "--device", "cpu"),
+        *("--scale", "small", "--batch-size", "2", "--iterations", str(ITERATIONS)),
+        *("--warmup", "2", "-o", folder, "--format", "csv"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[1].startswith(f"{folder},ok,2,{ITERATIONS},2,")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def document(capture: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((capture / "capture.json").read_text(encoding="utf-8"))
+    return content
+
+
+@pytest.fixture(scope="module")
+def traces(capture: Path, tmp_path_factory: pytest.TempPathFactory) -> tbd_trace.api.Traces:
+    from tbd_trace.store import Database
+
+    database = Database(tmp_path_factory.mktemp("store") / "x.duckdb")
+    database.ingest([capture])
+    return tbd_trace.open(db=database.path)
+
+
+def test_iterations_take_as_long_as_the_run_says(
+    traces: tbd_trace.api.Traces, document: dict[str, Any]
+) -> None:
+    found = traces.query("iteration_timing")
+    assert found["label"].to_list() == [f"iteration {2 + n}" for n in range(ITERATIONS)]
+    own = document["profiled"]["iteration_ns"]
+    assert len(own) == ITERATIONS
+    # The last iteration has no period. A millisecond is what starting the window may take.
+    assert found["period_ns"].to_list()[:-1] == pytest.approx(own[:-1], rel=0.05, abs=1e6)
+    assert found["host_ns"].to_list() == pytest.approx(own, rel=0.05, abs=1e6)
+
+
+def test_throughput_is_that_of_the_run_without_a_profiler(
+    traces: tbd_trace.api.Traces, document: dict[str, Any]
+) -> None:
+    bare = document["throughput"]
+    assert bare["samples_per_second"] == pytest.approx(2 * ITERATIONS / bare["seconds"])
+    assert sum(bare["iteration_ns"]) == pytest.approx(1e9 * bare["seconds"])
+    row = traces.query("throughput").row(0, named=True)
+    assert row["unprofiled_samples_per_s"] == pytest.approx(bare["samples_per_second"])
+    model = find(document["model"])
+    seconds = getattr(model.variants[0].small, "seconds", 1.0)  # of an utterance
+    assert row["unprofiled_units_per_s"] == pytest.approx(bare["samples_per_second"] * seconds)
+    assert row["throughput_unit"] == model.throughput_unit
+    medians = [
+        statistics.median(document[name]["iteration_ns"]) for name in ("profiled", "throughput")
+    ]
+    assert document["profiler_slowdown"] == pytest.approx(medians[0] / medians[1])
+
+
+def test_every_layer_and_phase_is_there_forward_and_backward(
+    capture: Path, traces: tbd_trace.api.Traces
+) -> None:
+    """Every layer of layers.json ran forward, every one with FLOP backward ran backward."""
+    layers = json.loads((capture / "layers.json").read_text(encoding="utf-8"))["layers"]
+    table = traces.query("layer_time")
+    assert set(table["phase"].drop_nulls()) >= PHASES
+    assert set(table["clock"]) == {"host"}
+    forward = set(table.filter(pl.col("phase") == "forward")["layer"].drop_nulls())
+    backward = set(table.filter(pl.col("phase") == "backward")["layer"].drop_nulls())
+    assert forward >= {layer["name"] for layer in layers}
+    trained = {layer["name"] for layer in layers if layer["backward_flop"]}
+    assert trained
+    assert backward >= trained
+
+
+def test_dominant_layer_has_a_rank(traces: tbd_trace.api.Traces) -> None:
+    top = traces.query("dominant_layer", by="type").row(0, named=True)
+    assert top["rank"] == 1
+    assert top["layer_type"] is not None
+    assert top["share_pct"] > 5
+
+
+def test_what_ran_is_said(capture: Path, document: dict[str, Any]) -> None:
+    model = find(document["model"])
+    assert document["status"] == "ok"
+    assert document["batch_size"] == 2
+    assert document["precision"] == "fp32"
+    assert document["scale"] == "small"
+    assert document["optimizer"] == model.variants[0].optimizer
+    assert document["framework_version"].startswith("2.")
+    assert document["profiler_version"].startswith("20")
+    layers = json.loads((capture / "layers.json").read_text(encoding="utf-8"))["layers"]
+    assert sum(layer["parameters"] for layer in layers) == document["parameters"]
+    assert (capture / "timeline.nsys-rep").is_file()
+    assert not [path for path in capture.parent.iterdir() if path.name.startswith(".")]

@@ -1,0 +1,163 @@
+"""A capture directory comes into being whole, or not at all."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tbd_collectors.directory import check_free, read_json, write_json, written
+from tbd_trace.errors import StoreError, UsageError
+
+
+def _write(path: Path, text: str = "new", force: bool = False) -> None:
+    with written(path, force) as directory:
+        assert directory.parent == path.absolute().parent  # one rename: the same file system
+        assert not [*directory.iterdir()]
+        (directory / "capture.json").write_text(text)
+
+
+def _tree(path: Path) -> list[str]:
+    return sorted(str(entry.relative_to(path)) for entry in path.rglob("*"))
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> Path:
+    """Return a capture of two files."""
+    path = tmp_path / "c"
+    _write(path, "old")
+    (path / "layers.json").write_text("old")
+    return path
+
+
+def test_a_directory_is_made_with_its_parents(tmp_path: Path) -> None:
+    _write(tmp_path / "a" / "b" / "c")
+    assert _tree(tmp_path) == ["a", "a/b", "a/b/c", "a/b/c/capture.json"]
+
+
+def test_a_relative_path_is_one_of_the_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with written(Path("c")) as directory:
+        (directory / "x").touch()
+        monkeypatch.chdir("/")
+    assert _tree(tmp_path) == ["c", "c/x"]
+
+
+def test_what_exists_stays_without_force(capture: Path) -> None:
+    with pytest.raises(UsageError, match="exists; choose another -o, or --force"):
+        _write(capture)
+    assert (capture / "capture.json").read_text() == "old"
+
+
+def test_force_replaces_a_capture_whole(capture: Path) -> None:
+    _write(capture, force=True)
+    assert _tree(capture.parent) == ["c", "c/capture.json"]
+    assert (capture / "capture.json").read_text() == "new"
+
+
+def test_force_replaces_an_empty_directory(tmp_path: Path) -> None:
+    (tmp_path / "c").mkdir()
+    _write(tmp_path / "c", force=True)
+    assert _tree(tmp_path) == ["c", "c/capture.json"]
+
+
+@pytest.mark.parametrize("kind", ["file", "directory", "link", "broken link"])
+def test_force_replaces_no_other_things(capture: Path, kind: str) -> None:
+    path = capture.parent / "other"
+    if kind == "file":
+        path.write_text("mine")
+    elif kind == "directory":
+        path.mkdir()
+        (path / "thesis.tex").write_text("mine")
+    else:
+        path.symlink_to(capture if kind == "link" else capture.parent / "nowhere")
+    before = _tree(capture.parent)
+    with pytest.raises(UsageError, match="not a capture"):
+        _write(path, force=True)
+    with pytest.raises(UsageError, match="exists"):
+        _write(path)
+    assert _tree(capture.parent) == before
+    assert (capture / "capture.json").read_text() == "old"
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, UsageError])
+@pytest.mark.parametrize("force", [False, True])
+def test_an_error_leaves_what_was_there(
+    capture: Path, error: type[BaseException], force: bool
+) -> None:
+    path = capture if force else capture.parent / "d"
+    before = _tree(capture.parent)
+
+    def fail() -> None:
+        with written(path, force) as directory:
+            (directory / "half").touch()
+            raise error("stop")
+
+    with pytest.raises(error, match="stop"):
+        fail()
+    assert _tree(capture.parent) == before
+    assert (capture / "capture.json").read_text() == "old"
+
+
+def test_a_full_disk_is_one_clear_line(capture: Path) -> None:
+    def fill() -> None:
+        with written(capture, force=True):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "timeline.sqlite")
+
+    before = _tree(capture.parent)
+    with pytest.raises(StoreError, match="No space left on device") as caught:
+        fill()
+    assert "\n" not in str(caught.value)
+    assert _tree(capture.parent) == before
+
+
+def test_a_parent_that_is_a_file_cannot_hold_a_capture(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match=r"cannot be written \((Not a directory|File exists)"):
+        _write(tmp_path / "file" / "c")
+
+
+def test_a_place_without_permission_is_one_clear_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: object, *_: object, **_options: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "mkdir", refuse)
+        with pytest.raises(StoreError, match=r"cannot be written \(Permission denied\)"):
+            _write(tmp_path / "c")
+    assert _tree(tmp_path) == []
+
+
+def test_a_name_that_is_too_long_is_one_clear_line(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="name too long"):
+        _write(tmp_path / ("c" * 300))
+
+
+def test_a_free_place_is_free(tmp_path: Path) -> None:
+    check_free(tmp_path / "c", force=False)
+    check_free(tmp_path / "c", force=True)
+    assert _tree(tmp_path) == []
+
+
+def test_json_leaves_out_what_is_unknown(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    write_json(path, {"a": 0, "b": None, "c": "ü", "d": []})
+    assert json.loads(path.read_text(encoding="utf-8")) == {"a": 0, "c": "ü", "d": []}
+    assert read_json(path) == {"a": 0, "c": "ü", "d": []}
+
+
+@pytest.mark.parametrize("content", [None, b"", b'{"a": 1', b"[1]", b"\xff\xfe"])
+def test_json_that_is_missing_or_cut_off_says_nothing(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    path = tmp_path / "x.json"
+    if content is not None:
+        path.write_bytes(content)
+    assert read_json(path) == {}

@@ -1,0 +1,76 @@
+"""What another interpreter has installed, told without importing any of it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tbd_trace import machine
+from tbd_trace.errors import UsageError
+
+
+def _python(directory: Path, *paths: Path) -> str:
+    """Return an interpreter that has these places alone."""
+    path = directory / "python"
+    joined = ":".join(map(str, paths))
+    path.write_text(f'#!/bin/sh\nPYTHONPATH={joined} exec {sys.executable} -S "$@"\n')
+    path.chmod(0o755)
+    return str(path)
+
+
+def _package(directory: Path, name: str, version: str | None) -> Path:
+    place = directory / f"{name}-{version}.dist-info"
+    place.mkdir(parents=True)
+    if version is not None:
+        text = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        (place / "METADATA").write_text(text)
+    return directory
+
+
+def test_packages_of_another_interpreter(tmp_path: Path) -> None:
+    place = _package(tmp_path / "a", "torch", "2.4.1+cu121")
+    _package(place, "nvtx", "0.2.10")
+    _package(place, "left_over", None)  # as an interrupted pip leaves it
+    older = _package(tmp_path / "b", "torch", "1.0")
+    python = _python(tmp_path, place, older)
+    found = machine.interpreter(python)
+    version = ".".join(map(str, sys.version_info[:3]))
+    assert found == {"python": version, "torch": "2.4.1+cu121", "nvtx": "0.2.10"}
+    frameworks, nvtx = machine.frameworks(python)
+    assert (frameworks.status, frameworks.advice) == ("ok", "")
+    assert frameworks.found == f"torch 2.4.1+cu121, nvtx 0.2.10 ({python})"
+    assert (nvtx.status, nvtx.found) == ("ok", "0.2.10")
+
+
+@pytest.mark.parametrize(
+    ("package", "version", "status"),
+    [("tensorflow-cpu", "2.16.1", "ok"), ("mxnet", "1.9.1", "ok"), ("numpy", "2.0", "missing")],
+)
+def test_frameworks_of_another_interpreter(
+    tmp_path: Path, package: str, version: str, status: str
+) -> None:
+    place = _package(tmp_path / "a", package.replace("-", "_"), version)
+    found, nvtx = machine.frameworks(_python(tmp_path, place))
+    assert found.status == status
+    assert found.found.startswith(f"{package} {version} (")
+    assert bool(found.advice) == (status == "missing")
+    assert (nvtx.status, nvtx.found) == ("missing", "not installed")
+
+
+def test_an_nvtx_that_records_nothing_is_told(tmp_path: Path) -> None:
+    place = _package(tmp_path / "a", "nvtx", "0.2.12")
+    nvtx = machine.frameworks(_python(tmp_path, place))[1]
+    assert nvtx.status == "limited"
+    assert f"nvtx=={machine.NVTX_VERSION}" in nvtx.advice
+
+
+@pytest.mark.parametrize("script", [None, "exit 1", "echo 1", "echo hello", "true", "echo '{}'"])
+def test_what_is_no_interpreter_is_refused(tmp_path: Path, script: str | None) -> None:
+    path = tmp_path / "python"
+    if script is not None:
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+    with pytest.raises(UsageError, match="no Python interpreter that runs; name one with --python"):
+        machine.interpreter(str(path))

@@ -8,8 +8,10 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 WORKERS ?= 2
 DEMO := demo-output
 SAMPLE := data/samples/synthetic_cnn
+SIZES ?= S
+BENCH ?=
 
-.PHONY: help demo test lint format types docs docs-check check clean
+.PHONY: help demo test lint format types docs docs-check check bench bench-rivals clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
@@ -64,6 +66,12 @@ docs-check: $(VENV)/.installed-dev ## Check that the reference pages are up to d
 
 check: lint types docs-check test ## All checks
 
+bench: $(VENV)/.installed ## Measure speed and memory on made traces (SIZES="S M L" for all)
+	$(BIN)/python -m benchmarks.bench --sizes $(SIZES) $(BENCH)
+
+bench-rivals: $(VENV)/bin/python ## Install the tools that the benchmark compares with
+	PYTHON=$(BIN)/python benchmarks/rivals/install.sh
+
 clean: ## Remove everything that make made
-	rm -rf $(VENV) $(DEMO) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(DEMO) benchmarks/.venvs benchmarks/.data build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

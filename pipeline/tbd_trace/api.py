@@ -96,7 +96,8 @@ class Traces:
                 are there anyway.
         """
         connection = queries.connect(self.database, self.trace_ids)
-        queries.prepare(connection, relations)
+        kept = queries.KeptRelations(self.database, self.trace_ids)
+        queries.prepare(connection, relations, kept)
         return connection
 
 
@@ -113,9 +114,18 @@ def find_query(name: str) -> queries.Query:
 
 
 def open_traces(
-    *traces: str | os.PathLike[str], db: str | os.PathLike[str] | None = None
+    *traces: str | os.PathLike[str],
+    db: str | os.PathLike[str] | None = None,
+    question: queries.Query | None = None,
 ) -> Traces:
-    """Open traces for queries; see :func:`tbd_trace.open`."""
+    """Open traces for queries; see :func:`tbd_trace.open`.
+
+    Args:
+        traces: as there.
+        db: as there.
+        question: the only query that they are opened for; a file seen for the first time is then
+            read as far as that takes.
+    """
     selectors = [os.fspath(trace) for trace in traces]
     files = [selector for selector in selectors if _is_there(selector)]
     names = [selector for selector in selectors if selector not in files]
@@ -124,7 +134,7 @@ def open_traces(
             f"{names[0]!r} is no file; name either files or traces of a database, not both"
         )
     if files:
-        return _ingested_on_the_fly(files)
+        return _ingested_on_the_fly([Path(file) for file in files], question)
     database = Database(Path(db) if db is not None else default_database())
     if not database.exists():
         what = f"no file or trace {names[0]!r}: " if names else ""
@@ -142,7 +152,10 @@ def _is_there(path: str) -> bool:
         return False
 
 
-def _ingested_on_the_fly(files: Sequence[str]) -> Traces:
-    cache = cache_database()
-    reports = cache.ingest([Path(file) for file in files])
+def _ingested_on_the_fly(files: Sequence[Path], question: queries.Query | None) -> Traces:
+    cache, tables = cache_database(), None
+    if question is not None and question.partial and not cache.holds(files):
+        tables = sorted(queries.canonical_relations(question) - {"trace"})
+        cache = Database(cache.path.with_name(f"{'-'.join(tables)}.duckdb"), "TBD_TRACE_CACHE")
+    reports = cache.ingest(files, tables=tables)
     return Traces(cache, list(dict.fromkeys(report.trace_id for report in reports)))

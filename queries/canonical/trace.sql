@@ -1,9 +1,9 @@
 -- One ingested profiler file. The catalogue of the database.
 CREATE TABLE trace (
-    trace_id          VARCHAR NOT NULL, -- first 12 hexadecimal digits of the file's SHA-256, in a capture salted with its metadata
+    trace_id          VARCHAR NOT NULL, -- first 12 hexadecimal digits of the file's SHA-256 (above 64 MiB: of its size and samples of it), in a capture salted with its metadata
     name              VARCHAR NOT NULL, -- file name, or directory/file name for a file of a capture directory
     path              VARCHAR,          -- absolute path the file was read from
-    sha256            VARCHAR NOT NULL, -- SHA-256 of the profiler file
+    sha256            VARCHAR,          -- SHA-256 of the profiler file; NULL above 64 MiB
     file_bytes        BIGINT,           -- size of the profiler file
     format            VARCHAR NOT NULL, -- reader that understood it: nsys-sqlite, nsys-report, nvprof-sqlite, nvprof-csv, ncu-csv
     tool              VARCHAR NOT NULL, -- profiler that made the measurement: nsys, nvprof, ncu

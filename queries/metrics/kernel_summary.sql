@@ -5,6 +5,7 @@ source   = "the same sums as nsys stats cuda_gpu_kern_sum and nvprof --print-gpu
 grain    = "kernel name, or kernel name and launch configuration, of a trace"
 needs    = ["trace"]
 optional = ["kernel", "kernel_aggregate", "lending_trace"]
+partial  = true
 [params.by]
 doc = "kernel: one row per name; configuration: one row per name, grid and block"
 choices = ["kernel", "configuration"]

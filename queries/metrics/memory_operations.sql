@@ -5,6 +5,7 @@ source   = "the same sums as nsys stats cuda_gpu_mem_time_sum and cuda_gpu_mem_s
 grain    = "kind of memory operation of a trace"
 needs    = ["trace"]
 optional = ["memcpy", "memset"]
+partial  = true
 [columns.trace_id]
 doc = "the trace"
 [columns.operation]

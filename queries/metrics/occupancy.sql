@@ -4,6 +4,7 @@ question = "How full did kernels keep the SMs, how full could they, and what sto
 source   = "NVIDIA occupancy calculator; achieved: nvprof achieved_occupancy, Nsight Compute sm__warps_active.avg.pct_of_peak_sustained_active"
 needs    = ["kernel", "kernel_occupancy"]
 optional = ["kernel_counter", "lending_trace"]
+partial  = true
 grain    = "kernel name of a trace, or trace"
 [params.by]
 doc = "one row per kernel name, or one per trace"

@@ -26,7 +26,7 @@ doc = "capture that the file belongs to; NULL for a lone file"
 unit = "byte"
 doc = "size of the file"
 [columns.sha256]
-doc = "hash of the file"
+doc = "SHA-256 of the file; NULL for a file above 64 MiB, which is told apart by samples"
 [columns.duration_ns]
 unit = "ns"
 doc = "from the first event to the last; NULL without a time axis"

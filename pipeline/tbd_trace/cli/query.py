@@ -139,11 +139,11 @@ def _parameters(assignments: list[str]) -> dict[str, str]:
 def _ask(
     found: Query, traces: list[str], db: Path, parameters: dict[str, str]
 ) -> tuple[Traces, QueryResult]:
-    import tbd_trace
+    from tbd_trace.api import open_traces
     from tbd_trace.query import run
 
     with busy(f"asking {found.name}"):
-        opened = tbd_trace.open(*traces, db=db)
+        opened = open_traces(*traces, db=db, question=found)
         result = run(opened.database, found, opened.trace_ids, parameters)
     for text in result.notes:
         note(text)

@@ -11,6 +11,7 @@ from pathlib import Path
 from tbd_trace import resources
 from tbd_trace.errors import UsageError
 from tbd_trace.query.header import Query, parse_query
+from tbd_trace.schema import canonical_tables
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -77,6 +78,13 @@ def required_relations(names: Iterable[str]) -> list[Query]:
     for name in names:
         visit(name)
     return list(ordered.values())
+
+
+def canonical_relations(query: Query) -> set[str]:
+    """Return the canonical tables that a query and what it builds on may read."""
+    built = required_relations(query.relations)
+    named = {name for each in (query, *built) for name in each.relations}
+    return named & canonical_tables().keys()
 
 
 def names_used(sql: str) -> set[str]:

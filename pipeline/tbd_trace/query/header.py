@@ -60,6 +60,8 @@ class Query:
     Attributes:
         needs: what must hold rows: relations, or lists of them of which one is enough.
         optional: relations that are used if they hold rows.
+        partial: whether it asks nothing of the traces as a whole, so that a file seen for the first
+            time need not be read beyond the tables that it names.
     """
 
     name: str
@@ -74,6 +76,7 @@ class Query:
     params: dict[str, Param] = field(default_factory=dict)
     columns: dict[str, Column] = field(default_factory=dict)
     plot: Plot | None = None
+    partial: bool = False
 
     @property
     def relations(self) -> list[str]:
@@ -126,6 +129,8 @@ def _build(path: Path, sql: str, header: dict[str, Any]) -> Query:
     for key in ("title", "question", "source", "grain"):
         if not isinstance(header.get(key, ""), str):
             raise TypeError(f"{key} is no text")
+    if not isinstance(header.get("partial", False), bool):
+        raise TypeError("partial is neither true nor false")
     return Query(
         name=path.stem,
         path=path,

@@ -11,6 +11,7 @@ import contextlib
 import os
 import re
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,8 +23,9 @@ import polars as pl
 from tbd_trace import resources
 from tbd_trace.errors import SqlError, UsageError
 from tbd_trace.interrupts import interruptible
-from tbd_trace.query.catalogue import names_used, required_relations
+from tbd_trace.query.catalogue import derive_relations, names_used, required_relations
 from tbd_trace.query.header import Query, Scalar
+from tbd_trace.query.kept import KeptRelations
 from tbd_trace.query.needs import check_derived, check_needs, check_sources
 from tbd_trace.query.parameters import parameter_values
 from tbd_trace.schema import canonical_tables
@@ -82,18 +84,40 @@ def connect(
     return connection
 
 
-def prepare(connection: duckdb.DuckDBPyConnection, names: Iterable[str]) -> None:
-    """Compute the derived relations among ``names``, and what they build on, where not yet done.
+def prepare(
+    connection: duckdb.DuckDBPyConnection,
+    names: Iterable[str],
+    kept: KeptRelations | None = None,
+) -> None:
+    """Make the derived relations among ``names`` visible: those that are kept from their files.
 
-    They become temporary tables: views that stand on views many levels deep take DuckDB longer to
-    bind than to compute.
+    The others, and what they build on, are computed. They become temporary tables: views that stand
+    on views many levels deep take DuckDB longer to bind than to compute.
     """
     there = {
-        row[0] for row in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()
+        row[0]
+        for row in connection.execute(
+            "SELECT table_name FROM duckdb_tables() UNION SELECT view_name FROM duckdb_views()"
+        ).fetchall()
     }
-    for relation in required_relations(names):
-        if relation.name not in there:
-            connection.execute(f"CREATE TEMP TABLE {relation.name} AS {relation.sql}")
+    derived = {relation.name: relation for relation in derive_relations()}
+
+    def make(name: str) -> None:
+        if name in there or name not in derived:
+            return
+        there.add(name)
+        relation = derived[name]
+        if kept is not None and kept.load(connection, relation):
+            return
+        for other in relation.relations:
+            make(other)
+        started = time.perf_counter()
+        connection.execute(f"CREATE TEMP TABLE {name} AS {relation.sql}")
+        if kept is not None:
+            kept.keep(connection, relation, time.perf_counter() - started)
+
+    for name in names:
+        make(name)
 
 
 def run(
@@ -127,9 +151,10 @@ def run(
         notes = check_needs(connection, query)
         for name, value in values.items():
             connection.execute(f"SET VARIABLE {identifier(name)} = {literal(value)}")
-        prepare(connection, [relation.name for relation in relations])
+        kept = KeptRelations(database, selected)
+        prepare(connection, _relation_names(query), kept)
         check_derived(connection, query)
-        frame = _execute(connection, query.sql)
+        frame = _execute(connection, query.sql, kept)
         if frame.is_empty():
             check_sources(connection, query)
     return QueryResult(query, frame, notes, values)
@@ -170,10 +195,12 @@ def sql(database: Database, statement: str, trace_ids: Sequence[str] | None = No
         connect(database, trace_ids) as connection,
         interruptible(connection),
     ):
-        return _execute(connection, statement)
+        return _execute(connection, statement, KeptRelations(database, _ids(database, trace_ids)))
 
 
-def execute_reading(connection: duckdb.DuckDBPyConnection, statement: str) -> pl.DataFrame:
+def execute_reading(
+    connection: duckdb.DuckDBPyConnection, statement: str, kept: KeptRelations | None = None
+) -> pl.DataFrame:
     """Run the statements of a text, all of which must only read; return the last one's rows.
 
     The derived relations that it names are computed first.
@@ -182,10 +209,12 @@ def execute_reading(connection: duckdb.DuckDBPyConnection, statement: str) -> pl
         UsageError: a statement is wrong, or would write.
     """
     with _own_sql("SQL"), interruptible(connection):
-        return _execute(connection, statement)
+        return _execute(connection, statement, kept)
 
 
-def _execute(connection: duckdb.DuckDBPyConnection, text: str) -> pl.DataFrame:
+def _execute(
+    connection: duckdb.DuckDBPyConnection, text: str, kept: KeptRelations | None
+) -> pl.DataFrame:
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -195,7 +224,7 @@ def _execute(connection: duckdb.DuckDBPyConnection, text: str) -> pl.DataFrame:
         raise UsageError("no SQL statement given")
     if not all(_only_reads(connection, parsed) for parsed in statements):
         raise UsageError("only statements that read are run here; profiles are evidence")
-    prepare(connection, names_used(text))
+    prepare(connection, names_used(text), kept)
     for parsed in statements[:-1]:
         connection.execute(parsed).fetchall()
     relation = connection.sql(statements[-1].query)

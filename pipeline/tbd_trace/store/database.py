@@ -13,7 +13,7 @@ import difflib
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -82,6 +82,8 @@ class Database:
             )
         stem = self.path.name.removesuffix(".duckdb")
         self.traces_directory = self.path.with_name(f"{stem}.traces") / LAYOUT
+        # What queries have derived from the traces, for the next query; all of it may be removed.
+        self.derived_directory = self.traces_directory.parent / "derived"
 
     def exists(self) -> bool:
         """Tell whether anything was ever ingested here."""
@@ -111,13 +113,17 @@ class Database:
         )
 
     def ingest(
-        self, paths: Sequence[Path], progress: Callable[[str], None] | None = None
+        self,
+        paths: Sequence[Path],
+        progress: Callable[[str], None] | None = None,
+        tables: Collection[str] | None = None,
     ) -> list[IngestReport]:
         """Ingest profiler files and capture directories; a file that is there already is kept.
 
         Args:
             paths: profiler files or capture directories.
             progress: called with a short text as the work goes on.
+            tables: the canonical tables to read, None for all.
 
         Returns:
             One report per profiler file, in order.
@@ -129,12 +135,24 @@ class Database:
         say = progress or (lambda _text: None)
         files = [file for path in paths for file in capture_files(Path(path))]
         self._check_place()
-        return [self._ingest_file(file, say) for file in files]
+        return [self._ingest_file(file, say, tables) for file in files]
 
-    def _ingest_file(self, file: CaptureFile, say: Callable[[str], None]) -> IngestReport:
+    def holds(self, paths: Sequence[Path]) -> bool:
+        """Tell whether all profiler files of some paths were ingested here.
+
+        Raises:
+            InputError: a file cannot be read, or a capture cannot be understood.
+        """
+        files = [file for path in paths for file in capture_files(Path(path))]
+        known = set(self.trace_ids())
+        return all(identity(file, content(file.path).digest) in known for file in files)
+
+    def _ingest_file(
+        self, file: CaptureFile, say: Callable[[str], None], tables: Collection[str] | None
+    ) -> IngestReport:
         source = identify(file.path)
         held = content(file.path)
-        trace_id = identity(file, held.sha256)
+        trace_id = identity(file, held.digest)
         target = self.traces_directory / trace_id
         known = target.is_dir()
         try:
@@ -145,6 +163,7 @@ class Database:
                     held=held,
                     trace_id=trace_id,
                     target=target,
+                    tables=tables,
                     progress=lambda table: say(f"{file.name}: {table}"),
                 )
             self._write_views(needed=not known)
@@ -272,6 +291,7 @@ class Database:
         trace_ids = self.resolve(selectors)
         for trace_id in trace_ids:
             self._remove(self.traces_directory / trace_id)
+        shutil.rmtree(self.derived_directory, ignore_errors=True)
         write_views(self)
         return trace_ids
 

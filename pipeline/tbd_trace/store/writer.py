@@ -7,10 +7,11 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import BinaryIO
 
 import duckdb
 import pyarrow as pa
@@ -26,6 +27,10 @@ from tbd_trace.store.staging import explained, private_directory, publish
 from tbd_trace.version import __version__
 
 _HASH_CHUNK = 1 << 22
+# Larger files are told apart by samples: hashing all of one would take longer than reading it.
+_WHOLE_BYTES = 1 << 26
+_SAMPLES = 64
+_SAMPLE_BYTES = 1 << 16
 _TIMED = {  # tables that say when the trace began and ended, and their time columns
     "kernel": ("start_ns", "end_ns"),
     "memcpy": ("start_ns", "end_ns"),
@@ -43,12 +48,15 @@ class Content:
     """What a profiler file held when it was hashed.
 
     Attributes:
-        sha256: SHA-256 of all its bytes.
+        digest: SHA-256 that tells it from other files: of all its bytes, or of a large file's size
+            and samples of it. The first sample has SQLite's change counter.
+        sha256: SHA-256 of all its bytes, None for a large file.
         size: bytes.
         modified_ns: when it was last written to, as the file system has it.
     """
 
-    sha256: str
+    digest: str
+    sha256: str | None
     size: int
     modified_ns: int
 
@@ -59,20 +67,34 @@ def content(path: Path) -> Content:
     Raises:
         InputError: the file cannot be read.
     """
-    digest = hashlib.sha256()
     try:
         with path.open("rb") as file:
             state = os.fstat(file.fileno())
-            while chunk := file.read(_HASH_CHUNK):
-                digest.update(chunk)
+            is_whole = state.st_size <= _WHOLE_BYTES
+            digest = _of_all(file) if is_whole else _of_samples(file, state.st_size)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from error
-    return Content(digest.hexdigest(), state.st_size, state.st_mtime_ns)
+    return Content(digest, digest if is_whole else None, state.st_size, state.st_mtime_ns)
 
 
-def identity(file: CaptureFile, sha256: str) -> str:
+def _of_all(file: BinaryIO) -> str:
+    digest = hashlib.sha256()
+    while chunk := file.read(_HASH_CHUNK):
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _of_samples(file: BinaryIO, size: int) -> str:
+    digest = hashlib.sha256(str(size).encode())
+    for number in range(_SAMPLES):
+        file.seek(number * (size - _SAMPLE_BYTES) // (_SAMPLES - 1))
+        digest.update(file.read(_SAMPLE_BYTES))
+    return digest.hexdigest()
+
+
+def identity(file: CaptureFile, digest: str) -> str:
     """Return the trace id: of the content, and of the capture's metadata where there is any."""
-    salted = hashlib.sha256((sha256 + file.salt).encode()).hexdigest() if file.salt else sha256
+    salted = hashlib.sha256((digest + file.salt).encode()).hexdigest() if file.salt else digest
     return salted[:12]
 
 
@@ -83,6 +105,7 @@ def write_trace(
     held: Content,
     trace_id: str,
     target: Path,
+    tables: Collection[str] | None,
     progress: Callable[[str], None],
 ) -> bool:
     """Write one profiler file as the directory ``target`` of Parquet files, atomically.
@@ -93,6 +116,8 @@ def write_trace(
         held: the file's content, as hashed.
         trace_id: id of the trace.
         target: directory to create, with its parents.
+        tables: the canonical tables to read, None for all; the others stay empty, and so does what
+            the trace says about itself as a whole.
         progress: called with the name of each table before it is written.
 
     Returns:
@@ -111,13 +136,17 @@ def write_trace(
         ):
             counts = {}
             for table in canonical_tables().values():
-                if table.name != "trace":
-                    progress(table.name)
-                    with explained(file.path, staging, table.name):
-                        select = _relation(connection, reader, file, table.name)
-                        counts[table.name] = _write_table(
-                            connection, select, table, trace_id=trace_id, staging=staging
-                        )
+                if table.name == "trace":
+                    continue
+                wanted = tables is None or table.name in tables
+                progress(table.name)
+                with explained(file.path, staging, table.name):
+                    select = _relation(connection, reader, file, table.name) if wanted else None
+                    rows = _write_table(
+                        connection, select, table, trace_id=trace_id, staging=staging
+                    )
+                if wanted:
+                    counts[table.name] = rows
             description = reader.describe()
             row = _trace_row(
                 file,
@@ -127,7 +156,7 @@ def write_trace(
                 trace_id=trace_id,
                 file_format=source.format,
             )
-            row |= _span(connection, counts, staging)
+            row |= _span(connection, counts if tables is None else {}, staging)
             _write_trace_row(connection, row, staging)
         _check_unchanged(file.path, held)
         shutil.rmtree(staging / ".spill", ignore_errors=True)

@@ -1,0 +1,179 @@
+"""What is measured: commands in groups, the first of a group being the reference."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from tbd_trace import nsys_install, resources
+from tbd_trace.sources.nsys_columns import DETAILS, EVENTS
+
+_HERE = Path(__file__).resolve().parent
+_TBD = (sys.executable, "-m", "tbd_trace")
+_PROGRAM = str(Path(sys.executable).with_name("tbd-trace"))
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One thing to measure.
+
+    Attributes:
+        name: what the tables call it.
+        command: program and arguments.
+        environment: variables for it.
+        prepare: what to do before each run, not timed.
+        lacks: why it cannot be measured here; empty when it can.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    environment: dict[str, str] = field(default_factory=dict)
+    prepare: Callable[[], None] = lambda: None
+    lacks: str = ""
+
+
+class Subjects:
+    """The subjects for one file.
+
+    Args:
+        file: the Nsight Systems export.
+        scratch: directory for all that the commands write.
+        limit_s: longest time to prepare a run, s.
+    """
+
+    def __init__(self, file: Path, scratch: Path, limit_s: float) -> None:
+        self._file = str(file)
+        self._output = scratch / "output"
+        self._warm = {"TBD_TRACE_CACHE": str(scratch / "warm")}
+        self._asked: set[tuple[str, ...]] = set()
+        self._limit_s = limit_s
+        self._copy = scratch / "nsys-ai" / file.name
+        self._columns = scratch / "columns.json"
+        self._columns.write_text(json.dumps(_columns()), encoding="utf-8")
+
+    def groups(self) -> dict[str, list[Subject]]:
+        """Return the groups by name."""
+        return {
+            "ingest": self._ingest(),
+            "kernel summary, cold": [
+                self._nsys("gpukernsum"),
+                self._cold("kernel_summary"),
+            ],
+            "range summary, cold": [
+                self._nsys("nvtxsum"),
+                self._cold(str(_HERE / "range_summary.sql")),
+            ],
+            "range projection, cold": [
+                self._nsys("nvtxgpuproj"),
+                self._cold("nvtx_projection"),
+            ],
+            "layer breakdown": [
+                self._nsys_ai(),
+                self._cold("layer_time"),
+                self._warm_query("layer_time"),
+            ],
+            "start-up": [
+                Subject("tbd-trace --help", (_PROGRAM, "--help")),
+                Subject("tbd-trace query --list", (_PROGRAM, "query", "--list")),
+            ],
+            "metrics, warm": [
+                self._warm_query(path.stem)
+                for path in sorted((resources.queries() / "metrics").glob("*.sql"))
+            ],
+        }
+
+    def _ingest(self) -> list[Subject]:
+        scan = (sys.executable, str(_HERE / "rivals" / "scan.py"), self._file, str(self._columns))
+        database = ("--db", str(self._output / "bench.duckdb"))
+        ingest = (*_TBD, "ingest", self._file, *database)
+        ordinary = {"TBD_TRACE_READER": "sqlalchemy"}
+        return [
+            Subject("SQLite's own scan", scan),
+            Subject("tbd-trace ingest", ingest, prepare=self._empty),
+            Subject("tbd-trace ingest, SQLAlchemy", ingest, ordinary, self._empty),
+            self._rival("ADBC", "adbc", "adbc_to_parquet.py"),
+            self._rival("DuckDB's sqlite scanner", "duckdb", "scanner_to_parquet.py"),
+        ]
+
+    def _rival(self, name: str, environment: str, script: str) -> Subject:
+        python = _HERE / ".venvs" / environment / "bin" / "python"
+        path = str(_HERE / "rivals" / script)
+        command = (str(python), path, self._file, str(self._columns), str(self._output))
+        return Subject(name, command, prepare=self._empty, lacks=_lacks(python))
+
+    def _nsys(self, report: str) -> Subject:
+        found = nsys_install.find()
+        command = ("nsys", "stats", "--quiet", "--report", report, "--format", "csv")
+        return Subject(
+            f"nsys stats {report}",
+            (*command, "--output", "-", self._file),
+            {} if found is None else found.environment(),
+            lacks="" if found is not None else "nsys is not installed",
+        )
+
+    def _nsys_ai(self) -> Subject:
+        program = _HERE / ".venvs" / "nsys-ai" / "bin" / "nsys-ai"
+        command = (str(program), "skill", "run", "nvtx_layer_breakdown", str(self._copy))
+        home = {"HOME": str(_HERE / ".venvs" / "home")}
+        return Subject(
+            "nsys-ai nvtx_layer_breakdown, cold", command, home, self._fresh_copy, _lacks(program)
+        )
+
+    def _cold(self, query: str) -> Subject:
+        command = (*_TBD, "query", query, self._file, "--format", "csv")
+        environment = {"TBD_TRACE_CACHE": str(self._output)}
+        return Subject(
+            f"tbd-trace query {Path(query).stem}, cold", command, environment, self._empty
+        )
+
+    def _warm_query(self, query: str) -> Subject:
+        command = (*_TBD, "query", query, self._file, "--format", "csv")
+        return Subject(
+            f"tbd-trace query {query}, warm", command, self._warm, lambda: self._ask(command)
+        )
+
+    def _ask(self, command: tuple[str, ...]) -> None:
+        """Ask once what is then measured, so that what the answer is derived from is there."""
+        if command not in self._asked:
+            self._asked.add(command)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                environment = {**os.environ, **self._warm}
+                subprocess.run(
+                    command,
+                    env=environment,
+                    capture_output=True,
+                    timeout=self._limit_s,
+                    check=False,
+                )
+
+    def _empty(self) -> None:
+        shutil.rmtree(self._output, ignore_errors=True)
+        self._output.mkdir(parents=True)
+
+    def _fresh_copy(self) -> None:
+        """Copy the file to where nsys-ai, which writes beside it, finds no cache of its own."""
+        shutil.rmtree(self._copy.parent, ignore_errors=True)
+        self._copy.parent.mkdir(parents=True)
+        shutil.copyfile(self._file, self._copy)
+
+
+def _lacks(program: Path) -> str:
+    return "" if program.exists() else "not installed (benchmarks/rivals/install.sh)"
+
+
+def _columns() -> dict[str, dict[str, str]]:
+    """Return SQLite's types of the columns that ingest reads, by table."""
+    kinds = {pa.int64(): "integer", pa.float64(): "real", pa.string(): "text"}
+    return {
+        table: {name: kinds[kind] for name, kind in columns.items()}
+        for table, columns in {**EVENTS, **DETAILS}.items()
+    }

@@ -1,0 +1,98 @@
+"""Where the time goes: seconds per canonical table, derived relation and metric of one file.
+
+Usage: python -m benchmarks.where FILE [--explain RELATION]
+
+Every derived relation is computed once, from those before it; metrics find them made.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import duckdb
+
+from tbd_trace.query.catalogue import Catalogue, derive_relations
+from tbd_trace.query.header import Query
+from tbd_trace.query.session import connect
+from tbd_trace.store.database import Database
+
+
+@dataclass(frozen=True, slots=True)
+class _Now:
+    """A moment: wall time and CPU time of all threads, s."""
+
+    wall: float
+    cpu: float
+
+
+_Timing = tuple[str, _Now, _Now, str]
+
+
+def main() -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("file", type=Path, metavar="FILE")
+    parser.add_argument("--explain", metavar="RELATION", help="print DuckDB's profile of one")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as directory:
+        database = Database(Path(directory) / "where.duckdb")
+        print("| kind | name | wall, s | CPU, s | rows |\n|---|---|---:|---:|---:|")
+        _print("canonical", _ingest(database, options.file))
+        with connect(database) as connection:
+            relations = derive_relations()
+            if options.explain:
+                print(_explain(connection, relations, options.explain))
+                return
+            _print("derived", (_derive(connection, relation) for relation in relations))
+            _print("metric", (_ask(connection, query) for query in Catalogue().metrics()))
+
+
+def _now() -> _Now:
+    return _Now(time.perf_counter(), time.process_time())
+
+
+def _print(kind: str, timings: Iterator[_Timing]) -> None:
+    for name, begin, end, rows in timings:
+        wall, cpu = end.wall - begin.wall, end.cpu - begin.cpu
+        print(f"| {kind} | {name} | {wall:.2f} | {cpu:.2f} | {rows} |", flush=True)
+
+
+def _ingest(database: Database, file: Path) -> Iterator[_Timing]:
+    begun = [("hash", _now())]
+    database.ingest([file], lambda what: begun.append((what.split()[-1], _now())))
+    begun.append(("", _now()))
+    for (table, start), (_, end) in pairwise(begun):
+        yield table, start, end, ""
+
+
+def _derive(connection: duckdb.DuckDBPyConnection, relation: Query) -> _Timing:
+    begin = _now()
+    connection.execute(f"CREATE TEMP TABLE {relation.name} AS {relation.sql}")
+    end = _now()
+    (rows,) = connection.execute(f"SELECT count(*) FROM {relation.name}").fetchall()[0]
+    return relation.name, begin, end, f"{rows:,}"
+
+
+def _ask(connection: duckdb.DuckDBPyConnection, query: Query) -> _Timing:
+    begin = _now()
+    rows = connection.sql(query.sql).to_arrow_table().num_rows
+    return query.name, begin, _now(), f"{rows:,}"
+
+
+def _explain(connection: duckdb.DuckDBPyConnection, relations: list[Query], name: str) -> str:
+    """Return DuckDB's profile of a relation, computed from those that it builds on."""
+    for relation in relations:
+        if relation.name == name:
+            return str(connection.execute(f"EXPLAIN ANALYZE {relation.sql}").fetchall()[0][1])
+        _derive(connection, relation)
+    return f"there is no derived relation {name}"
+
+
+if __name__ == "__main__":
+    main()

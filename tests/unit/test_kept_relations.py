@@ -1,0 +1,133 @@
+"""Derived relations are computed once and kept: the same answers, sooner, and never stale."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from tbd_trace.query import Catalogue, KeptRelations, connect, prepare, run
+from tbd_trace.query import kept as kept_module
+from tbd_trace.query.catalogue import derive_relations
+from tbd_trace.store import Database
+
+SAMPLE = Path(__file__).resolve().parents[2] / "data" / "samples" / "synthetic_cnn"
+
+
+@pytest.fixture(autouse=True)
+def keep_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_module, "_SHORTEST_SECONDS", 0.0)
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Database:
+    made = Database(tmp_path / "x.duckdb")
+    made.ingest([SAMPLE])
+    return made
+
+
+def kept_files(database: Database) -> list[Path]:
+    return sorted(database.derived_directory.glob("*.parquet"))
+
+
+def test_queries_answer_the_same_from_what_was_kept(database: Database) -> None:
+    queries = [Catalogue().get(name) for name in ("fp32_util", "layer_time", "idle_causes")]
+    first = {query.name: run(database, query).frame for query in queries}
+    assert kept_files(database)
+    for query in queries:
+        assert run(database, query).frame.equals(first[query.name]), query.name
+
+
+def test_every_relation_is_the_same_from_its_file(database: Database) -> None:
+    for relation in derive_relations():
+        rows = []
+        for _ in range(2):
+            with connect(database) as connection:
+                prepare(connection, [relation.name], KeptRelations(database, database.trace_ids()))
+                found = connection.sql(f"FROM {relation.name} ORDER BY ALL")
+                rows.append((found.columns, found.types, found.fetchall()))
+        assert rows[0] == rows[1], relation.name
+
+
+def test_what_was_kept_is_read_and_its_basis_is_not_computed(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = Catalogue().get("layer_time")
+    expected = run(database, query).frame
+    made: list[str] = []
+
+    def spy(self: KeptRelations, connection: object, relation: object, seconds: float) -> None:
+        made.append(relation.name)  # type: ignore[attr-defined]
+
+    monkeypatch.setattr(KeptRelations, "keep", spy)
+    assert run(database, query).frame.equals(expected)
+    assert made == []
+
+
+def test_a_parameter_makes_another_file(database: Database) -> None:
+    query = Catalogue().get("iteration_timing")
+    run(database, query)
+    before = kept_files(database)
+    found = run(database, query, parameters={"min_iterations": "99"})
+    assert not any(found.frame["in_window"])
+    assert len(kept_files(database)) > len(before)
+    assert any(run(database, query).frame["in_window"])
+
+
+def test_another_trace_is_never_answered_from_the_first(database: Database) -> None:
+    timeline, metrics = (
+        [row["trace_id"] for row in database.traces().to_dicts() if row["kind"] == kind]
+        for kind in ("timeline", "metrics")
+    )
+    counts = []
+    for trace_ids in (timeline, metrics, timeline, metrics):
+        with connect(database, trace_ids) as connection:
+            prepare(connection, ["gpu_op"], KeptRelations(database, trace_ids))
+            counts.append(connection.execute("SELECT count(*) FROM gpu_op").fetchall())
+    assert counts[:2] == counts[2:]
+    assert counts[0] != counts[1]
+
+
+@pytest.mark.parametrize("damage", [b"", b"PAR1 and no more"])
+def test_a_damaged_file_is_computed_again(database: Database, damage: bytes) -> None:
+    query = Catalogue().get("layer_time")
+    expected = run(database, query).frame
+    for file in kept_files(database):
+        file.write_bytes(damage)
+    assert run(database, query).frame.equals(expected)
+    with duckdb.connect() as connection:
+        for file in kept_files(database):
+            connection.execute(f"SELECT count(*) FROM '{file}'")
+
+
+def test_what_was_not_used_for_longest_makes_room(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = Catalogue().get("iteration_timing")
+    run(database, query)
+    old = kept_files(database)
+    for file in old:
+        os.utime(file, (0, 0))
+    monkeypatch.setattr(kept_module, "_MOST_BYTES", 1)
+    run(database, query, parameters={"min_iterations": "2"})
+    assert kept_files(database)  # what this query used
+    assert all(file.stat().st_atime > 0 for file in kept_files(database))
+
+
+def test_removing_a_trace_removes_what_was_derived(database: Database) -> None:
+    run(database, Catalogue().get("layer_time"))
+    database.remove([database.trace_ids()[0]])
+    assert kept_files(database) == []
+
+
+def test_a_database_that_may_only_be_read_answers(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_args: object, **_options: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "mkdir", refused)
+    assert not run(database, Catalogue().get("layer_time")).frame.is_empty()
+    assert kept_files(database) == []

@@ -1,0 +1,96 @@
+"""A file seen for the first time is read no further than the question goes."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from corpus import corpus_files, needs_corpus
+from tbd_trace.api import cache_database, open_traces
+from tbd_trace.errors import CannotAnswerError
+from tbd_trace.query import Catalogue, canonical_relations, run
+from tbd_trace.store import Database, writer
+
+SAMPLE = Path(__file__).resolve().parents[2] / "data" / "samples" / "synthetic_cnn"
+PARTIAL = [query.name for query in Catalogue().metrics() if query.partial]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TBD_TRACE_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def answer(path: Path, name: str, *, whole: bool) -> pl.DataFrame | str:
+    query = Catalogue().get(name)
+    opened = open_traces(path, question=None if whole else query)
+    try:
+        return run(opened.database, query, opened.trace_ids).frame
+    except CannotAnswerError as error:
+        return str(error)
+
+
+def same(one: pl.DataFrame | str, other: pl.DataFrame | str) -> bool:
+    if isinstance(one, str) or isinstance(other, str):
+        return one == other
+    return one.equals(other)
+
+
+def test_there_are_such_questions() -> None:
+    assert "kernel_summary" in PARTIAL
+
+
+@pytest.mark.parametrize("name", PARTIAL)
+def test_the_sample_answers_the_same(name: str) -> None:
+    assert same(answer(SAMPLE, name, whole=False), answer(SAMPLE, name, whole=True))
+
+
+@needs_corpus
+@pytest.mark.parametrize("path", corpus_files("nsys/*.sqlite", "nvprof/*", "ncu/*")[::8], ids=str)
+def test_real_files_answer_the_same(path: Path) -> None:
+    for name in PARTIAL:
+        assert same(answer(path, name, whole=False), answer(path, name, whole=True)), name
+
+
+def test_other_tables_are_not_read(cache: Path) -> None:
+    query = Catalogue().get("kernel_summary")
+    opened = open_traces(SAMPLE, question=query)
+    assert opened.database.path.parent == cache
+    assert not cache_database().exists()
+    wanted = canonical_relations(query) - {"trace"}
+    for directory in opened.database.traces_directory.iterdir():
+        for file in directory.glob("*.parquet"):
+            if file.stem not in {*wanted, "trace"}:
+                assert pl.read_parquet(file).is_empty()
+    # What the trace as a whole is, nobody has looked at.
+    assert opened.database.traces()["end_ns"].null_count() == 2
+
+
+def test_what_was_read_before_is_used() -> None:
+    whole = open_traces(SAMPLE)
+    again = open_traces(SAMPLE, question=Catalogue().get("kernel_summary"))
+    assert (again.database.path, again.trace_ids) == (whole.database.path, whole.trace_ids)
+
+
+def test_large_files_are_told_apart_by_samples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "_WHOLE_BYTES", 1000)
+    timeline = SAMPLE / "timeline.sqlite"
+    changed = tmp_path / "changed.sqlite"
+    shutil.copy(timeline, changed)
+    connection = sqlite3.connect(changed)
+    connection.execute("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = start + 1")
+    connection.commit()
+    connection.close()
+    database = Database(tmp_path / "x.duckdb")
+    reports = database.ingest([timeline, changed])
+    assert reports[0].trace_id != reports[1].trace_id
+    assert database.traces()["sha256"].to_list() == [None, None]
+    again = tmp_path / "again.sqlite"
+    shutil.copy(timeline, again)
+    assert database.ingest([again])[0].status == "already there"

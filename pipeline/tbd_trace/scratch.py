@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import duckdb
 
+from tbd_trace.errors import UsageError
+
 # DuckDB runs an ASOF join whose left side it believes to be small as a nested loop; behind filters
 # its estimate is often one row where there are a million.
 SORTED_ASOF = "SET asof_loop_join_threshold = 0"
+THREADS = "TBD_TRACE_THREADS"
+MEMORY_LIMIT = "TBD_TRACE_MEMORY_LIMIT"
 
 
 def scratch_connection(spill: Path) -> duckdb.DuckDBPyConnection:
@@ -17,8 +22,24 @@ def scratch_connection(spill: Path) -> duckdb.DuckDBPyConnection:
     Args:
         spill: directory for what does not fit into memory; by default DuckDB would take the
             working directory.
+
+    The variables ``TBD_TRACE_THREADS`` and ``TBD_TRACE_MEMORY_LIMIT`` say how many threads it may
+    use, and how much memory before it spills.
+
+    Raises:
+        UsageError: one of them has a value that DuckDB does not take.
     """
-    connection = duckdb.connect(config={"temp_directory": str(spill)})
+    config = {"temp_directory": str(spill)}
+    for variable, setting in ((THREADS, "threads"), (MEMORY_LIMIT, "memory_limit")):
+        if value := os.environ.get(variable):
+            config[setting] = value
+    try:
+        connection = duckdb.connect(config=config)
+    except duckdb.Error as error:
+        given = ", ".join(
+            f"{name}={os.environ[name]}" for name in (THREADS, MEMORY_LIMIT) if name in os.environ
+        )
+        raise UsageError(f"{given}: {str(error).splitlines()[0]}") from error
     connection.execute("SET enable_progress_bar = false")  # it would go to standard output
     connection.execute(SORTED_ASOF)
     return connection

@@ -479,3 +479,17 @@ def test_doctor(db: Path) -> None:
     assert "(not made yet)" in findings["cache"]["found"]
     assert "GiB free" in findings["cache"]["found"]
     assert succeed("doctor").splitlines()[0].split() == ["check", "status", "found", "advice"]
+
+
+def test_threads_and_memory_are_bounded(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("TBD_TRACE_THREADS", "TBD_TRACE_MEMORY_LIMIT"):
+        monkeypatch.setenv(variable, "1")  # is put back at the end
+        monkeypatch.delenv(variable)
+    asked = "SELECT current_setting('threads'), current_setting('memory_limit')"
+    said = succeed("--threads", "1", "--memory-limit", "300MiB", "sql", asked, "--format", "csv")
+    assert said.splitlines()[1] == "1,300.0 MiB"
+
+
+def test_a_memory_limit_that_is_none(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TBD_TRACE_MEMORY_LIMIT", "plenty")
+    assert "TBD_TRACE_MEMORY_LIMIT=plenty: " in fail(2, "query", "kernel_summary")

@@ -27,6 +27,8 @@ from tbd_trace.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+# The names that tbd_trace.scratch reads; importing it would import DuckDB.
+THREADS, MEMORY_LIMIT = "TBD_TRACE_THREADS", "TBD_TRACE_MEMORY_LIMIT"
 _INTERRUPTED = 128 + 2  # as a shell reports SIGINT and SIGPIPE
 _READER_GONE = 128 + 13
 _STDIN, _STDOUT, _STDERR = range(3)
@@ -107,7 +109,31 @@ def _common(
         bool,
         typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
     ] = False,
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            "--threads",
+            metavar="N",
+            min=1,
+            help="Threads to use; TBD_TRACE_THREADS in the environment sets it too. By default "
+            "one per core.",
+            show_default=False,
+        ),
+    ] = None,
+    memory_limit: Annotated[
+        str | None,
+        typer.Option(
+            "--memory-limit",
+            metavar="SIZE",
+            help="Memory to use before spilling to disk, such as 800MB; TBD_TRACE_MEMORY_LIMIT in "
+            "the environment sets it too.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
+    for variable, value in ((THREADS, threads), (MEMORY_LIMIT, memory_limit)):
+        if value is not None:
+            os.environ[variable] = str(value)
     if ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help(), err=True)
         raise typer.Exit(UsageError.exit_code)

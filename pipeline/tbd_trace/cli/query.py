@@ -113,12 +113,19 @@ def query(
 
 
 def _list(form: Format | None, output: Path | None) -> None:
-    import polars as pl
-
     from tbd_trace.query import Catalogue
 
-    metrics = [{"name": q.name, "question": q.question} for q in Catalogue().metrics()]
-    emit(pl.DataFrame(metrics, schema=["name", "question"]), form, output, limit=0)
+    metrics = [(query.name, query.question) for query in Catalogue().metrics()]
+    if form is None and output is None:
+        # By hand: polars takes longer to import than all the rest.
+        width = max(len(name) for name, _ in metrics)
+        rows = [("name", "question"), *metrics]
+        emit_text("".join(f"{name:{width}}  {question}\n" for name, question in rows))
+        return
+    import polars as pl
+
+    frame = pl.DataFrame(metrics, schema=["name", "question"], orient="row")
+    emit(frame, form, output, limit=0)
 
 
 def _describe(found: Query, form: Format | None) -> None:

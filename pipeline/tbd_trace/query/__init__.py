@@ -1,9 +1,24 @@
 """Finding, documenting, parameterising and running the SQL files."""
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from tbd_trace.query.catalogue import Catalogue, canonical_relations
 from tbd_trace.query.header import Column, Param, Plot, Query
-from tbd_trace.query.kept import KeptRelations
-from tbd_trace.query.session import QueryResult, connect, execute_reading, prepare, run, script, sql
+
+if TYPE_CHECKING:
+    from tbd_trace.query.kept import KeptRelations
+    from tbd_trace.query.session import (
+        QueryResult,
+        connect,
+        execute_reading,
+        prepare,
+        run,
+        script,
+        sql,
+    )
 
 __all__ = [
     "Catalogue",
@@ -21,3 +36,11 @@ __all__ = [
     "script",
     "sql",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what runs queries when it is first asked for: naming them needs no DuckDB."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = "kept" if name == "KeptRelations" else "session"
+    return getattr(import_module(f"{__name__}.{module}"), name)

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
-import polars as pl
 
 from tbd_trace import resources
 from tbd_trace.errors import SqlError, UsageError
@@ -34,6 +33,8 @@ from tbd_trace.sqltext import csv_relation, identifier, literal
 from tbd_trace.store.reading import reading
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from tbd_trace.store.database import Database
 
 _READING = {
@@ -228,7 +229,11 @@ def _execute(
     for parsed in statements[:-1]:
         connection.execute(parsed).fetchall()
     relation = connection.sql(statements[-1].query)
-    frame: pl.DataFrame = pl.DataFrame() if relation is None else relation.pl()
+    if relation is None:  # a statement without rows
+        import polars as pl  # noqa: PLC0415 - DuckDB imports it otherwise
+
+        return pl.DataFrame()
+    frame: pl.DataFrame = relation.pl()
     return frame
 
 

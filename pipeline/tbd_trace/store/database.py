@@ -16,18 +16,20 @@ import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import duckdb
-import polars as pl
 
 from tbd_trace.errors import StoreError, UsageError
 from tbd_trace.schema import canonical_tables
-from tbd_trace.sources import identify
 from tbd_trace.sqltext import parquet_relation
 from tbd_trace.store.capture import CaptureFile, capture_files
 from tbd_trace.store.reading import reading
 from tbd_trace.store.views import is_duckdb, views_marker, write_views
 from tbd_trace.store.writer import content, identity, write_trace
+
+if TYPE_CHECKING:
+    import polars as pl
 
 # Raised when the canonical tables change, so that files of another layout are not misread.
 LAYOUT = "v1"
@@ -150,6 +152,8 @@ class Database:
     def _ingest_file(
         self, file: CaptureFile, say: Callable[[str], None], tables: Collection[str] | None
     ) -> IngestReport:
+        from tbd_trace.sources import identify  # noqa: PLC0415 - asking needs no readers
+
         source = identify(file.path)
         held = content(file.path)
         trace_id = identity(file, held.digest)

@@ -11,20 +11,21 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import duckdb
-import pyarrow as pa
 
 from tbd_trace.errors import InputError
 from tbd_trace.interrupts import interruptible
 from tbd_trace.schema import CanonicalTable, canonical_tables
 from tbd_trace.scratch import scratch_connection
-from tbd_trace.sources import Source, TraceDescription, TraceReader
 from tbd_trace.sqltext import parquet_relation, string
 from tbd_trace.store.capture import CaptureFile
 from tbd_trace.store.staging import explained, private_directory, publish
 from tbd_trace.version import __version__
+
+if TYPE_CHECKING:
+    from tbd_trace.sources import Source, TraceDescription, TraceReader
 
 _HASH_CHUNK = 1 << 22
 # Larger files are told apart by samples: hashing all of one would take longer than reading it.
@@ -224,6 +225,8 @@ def _projected(table: CanonicalTable, given: set[str]) -> str:
 def _layer_relation(connection: duckdb.DuckDBPyConnection, file: CaptureFile) -> str | None:
     if not file.layers:
         return None
+    import pyarrow as pa  # noqa: PLC0415 - few files have layers
+
     integers = ("parameters", "weight_bytes", "gradient_bytes", "feature_map_bytes")
     numbers = ("forward_flop", "backward_flop")
     rows = [

@@ -89,6 +89,7 @@ class NsysReader:
         if connection is self._connection:
             return
         self._connection = connection
+        self._tables.survey.use(connection)
         self._provided.clear()
         # A stream has no known size; without this DuckDB takes it for small and builds the hash
         # table of a join from the events instead of from the table that explains them.

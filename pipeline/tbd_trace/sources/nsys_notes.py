@@ -12,7 +12,6 @@ from tbd_trace.sources.nsys_tables import NsysTables
 _KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
 _RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
 _GRAPH = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
-_PROCESS = -16777216  # mask: what a global id says about the process
 _WARNING = 2
 _TELLING = re.compile(r"\bcuda|cupti|nvtx|not all os runtime|dropp|\blost\b|overflow", re.I)
 _ROUTINE = re.compile(r"^No \w+.* events collected|might have not been started correctly", re.I)
@@ -99,7 +98,7 @@ def _content_notes(tables: NsysTables) -> Iterator[str]:
         yield "no kernel was recorded, only copies or fills of memory"
     elif not tables.holds(_RUNTIME):
         yield "no CUDA API calls were recorded: GPU work cannot be tied to host threads"
-    elif orphans := _unlaunched(tables):
+    elif orphans := tables.survey.unlaunched_kernels():
         yield (
             f"{orphans} kernels have no launching call in the trace (a slice of a longer "
             "recording, or dropped events): they cannot be tied to host threads"
@@ -117,11 +116,8 @@ def _content_notes(tables: NsysTables) -> Iterator[str]:
 
 def _gpu_processes(tables: NsysTables) -> list[int]:
     """Return the process ids of the processes with GPU operations, in order."""
-    union = " UNION ".join(f"SELECT globalPid FROM {{{table}}}" for table in GPU_OPERATIONS)
-    rows = tables.rows(
-        f"SELECT DISTINCT (globalPid >> 24) & 16777215 AS pid FROM ({union}) ORDER BY pid"
-    )
-    return [pid for (pid,) in rows if pid is not None]
+    found = {group.key[0] for table in GPU_OPERATIONS for group in tables.survey.groups(table)}
+    return sorted({(global_id >> 24) & 16777215 for global_id in found if global_id is not None})
 
 
 def _no_gpu_work(tables: NsysTables) -> str:
@@ -141,24 +137,6 @@ def _no_gpu_work(tables: NsysTables) -> str:
     return (
         "no CUDA activity was recorded: the program used no GPU while profiled, or CUDA was not "
         "traced (profile with --trace=cuda,nvtx)"
-    )
-
-
-def _unlaunched(tables: NsysTables) -> int:
-    """Count the kernels whose launching call is not in the trace."""
-    return int(
-        tables.rows(
-            f"""
-            WITH call AS MATERIALIZED (
-                SELECT DISTINCT globalTid & {_PROCESS} AS process, correlationId AS correlation
-                FROM {{{_RUNTIME}}}
-            )
-            SELECT count(*) FROM {{{_KERNEL}}} AS kernel
-            LEFT JOIN call ON call.correlation = kernel.correlationId
-                AND call.process = coalesce(kernel.globalPid & {_PROCESS}, 0)
-            WHERE call.correlation IS NULL AND kernel.correlationId <> 0
-            """
-        )[0][0]
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from tbd_trace.sources.nsys_columns import (
     NO_CALLS,
     Columns,
 )
+from tbd_trace.sources.nsys_survey import Survey
 from tbd_trace.sources.sqlite import SqliteFile
 
 _TABLES = {**EVENTS, **DETAILS, **FACTS}
@@ -35,6 +36,9 @@ class NsysTables:
     Args:
         path: the file.
 
+    Attributes:
+        survey: what the event tables hold as a whole.
+
     Raises:
         InputError: the file is damaged, or has no table that is known here.
     """
@@ -42,6 +46,7 @@ class NsysTables:
     def __init__(self, path: Path) -> None:
         self._file = SqliteFile(path)
         self._lock = threading.Lock()
+        self.survey = Survey(self._columns, self._file.tables)
         if not (EVENTS.keys() | DETAILS.keys() - {"StringIds"}) & self._file.tables:
             tables = ", ".join(sorted(self._file.tables)[:3]) or "none"
             self._file.close()
@@ -56,8 +61,7 @@ class NsysTables:
 
     def holds_marks(self) -> bool:
         """Tell whether any NVTX event is a mark (types 34 and 65)."""
-        found = self.rows("SELECT 1 FROM {NVTX_EVENTS} WHERE eventType IN (34, 65) LIMIT 1")
-        return found != []
+        return any(group.key[0] in (34, 65) for group in self.survey.groups("NVTX_EVENTS"))
 
     def unknown_gpu_work(self) -> list[str]:
         """Return the tables with rows that look like GPU operations, and are not known here."""
@@ -74,7 +78,10 @@ class NsysTables:
 
         DuckDB may pull several streams at a time, from threads of its own.
         """
-        reader = self._file.batches(table, EVENTS[table], rowid=_ROW)
+        return self._columns(table, EVENTS[table])
+
+    def _columns(self, table: str, columns: Columns) -> pa.RecordBatchReader:
+        reader = self._file.batches(table, columns, rowid=_ROW)
         return pa.RecordBatchReader.from_batches(reader.schema, self._one_at_a_time(reader))
 
     def _one_at_a_time(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
@@ -109,45 +116,53 @@ class NsysTables:
 
         Columns: globalPid, deviceId, contextId, has_device (false: the device is not recorded).
         """
-        recorded = (*GPU_OPERATIONS, "CUDA_GPU_MEMORY_USAGE_EVENTS")
-        union = " UNION ".join(
-            f"SELECT globalPid, {device}, contextId, {known} FROM {{{table}}}"
-            for table, device, known in (
-                *((table, "deviceId", 1) for table in recorded),
-                ("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "NULL", 0),
-            )
-        )
+        found = {
+            (*group.key, 1)
+            for table in (*GPU_OPERATIONS, "CUDA_GPU_MEMORY_USAGE_EVENTS")
+            for group in self.survey.groups(table)
+        } | {
+            (process, None, context, 0)
+            for process, context in self._keys("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION")
+        }
         names = ("globalPid", "deviceId", "contextId", "has_device")
-        return _table(self.rows(union), dict.fromkeys(names, pa.int64()))
+        return _table(_ordered(found), dict.fromkeys(names, pa.int64()))
+
+    def _keys(self, table: str) -> list[tuple[int | None, ...]]:
+        return [group.key for group in self.survey.groups(table)]
 
     def calling_threads(self) -> pa.Table:
         """Return the distinct threads that called an API or NVTX, as a column globalTid."""
-        calls = (
-            f"SELECT globalTid FROM {{{table}}} WHERE coalesce(eventClass, 0) NOT IN {NO_CALLS}"
+        calls = {
+            thread
             for table in API_CALLS
-        )
+            for kind, thread in self._keys(table)
+            if (kind or 0) not in NO_CALLS
+        }
         # 33 and 39 give names, 75 and 76 create and destroy domains.
-        nvtx = (
-            f"SELECT {thread} FROM {{NVTX_EVENTS}} "
-            "WHERE coalesce(eventType, 59) NOT IN (33, 39, 75, 76)"
-            for thread in ("globalTid", "endGlobalTid")
-        )
-        return self._threads(" UNION ".join((*calls, *nvtx)))
+        nvtx = {
+            thread
+            for kind, *threads in self._keys("NVTX_EVENTS")
+            if kind not in (33, 39, 75, 76)
+            for thread in threads
+        }
+        return _threads(calls | nvtx)
 
     def sampled_threads(self) -> pa.Table:
         """Return the distinct threads that CPU samples met, as a column globalTid."""
-        return self._threads("SELECT DISTINCT globalTid FROM {COMPOSITE_EVENTS}")
-
-    def _threads(self, statement: str) -> pa.Table:
-        found = [row for row in self.rows(statement) if row[0] is not None]
-        return _table(found, {"globalTid": pa.int64()})
+        return _threads({thread for (thread,) in self._keys("COMPOSITE_EVENTS")})
 
     def domain_creations(self) -> pa.Table:
         """Return the creations of NVTX domains: globalTid, domainId, start, text, textId."""
         columns = {name: EVENTS["NVTX_EVENTS"][name] for name in _DOMAIN_CREATION}
         wanted = ", ".join(_DOMAIN_CREATION)
+        rows = [
+            row
+            for group in self.survey.groups("NVTX_EVENTS")
+            for row in group.domain_creations or ()
+        ]
+        found = ", ".join(map(str, sorted(rows)))
         return _table(
-            self.rows(f"SELECT {wanted} FROM {{NVTX_EVENTS}} WHERE eventType = 75"), columns
+            self.rows(f"SELECT {wanted} FROM {{NVTX_EVENTS}} WHERE {_ROW} IN ({found})"), columns
         )
 
     def recording_end(self) -> pa.Table:
@@ -156,21 +171,24 @@ class NsysTables:
         Columns: latest_ns, the latest time of any operation, call or range (looked for only where
         a range has no end); session_ns, the end of the profiling session.
         """
-        latest = (
-            f'SELECT max(max(start), coalesce(max("end"), max(start))) AS t FROM {{{table}}}'
+        is_open = any(
+            group.open and group.key[0] in (59, 60, 70, 71)
+            for group in self.survey.groups("NVTX_EVENTS")
+        )
+        latest = [
+            time
             for table in (*GPU_OPERATIONS, *API_CALLS, "NVTX_EVENTS")
-        )
-        is_open = self.rows(
-            'SELECT 1 FROM {NVTX_EVENTS} WHERE "end" IS NULL '
-            "AND eventType IN (59, 60, 70, 71) LIMIT 1"
-        )
-        end = f"(SELECT max(t) FROM ({' UNION ALL '.join(latest)}))" if is_open else "NULL"
-        session = "(SELECT max(duration) FROM {ANALYSIS_DETAILS})"
+            for group in (self.survey.groups(table) if is_open else ())
+            for time in (group.start, group.end)
+            if time is not None
+        ]
+        ((session,),) = self.rows("SELECT max(duration) FROM {ANALYSIS_DETAILS}")
         columns = {"latest_ns": pa.int64(), "session_ns": pa.int64()}
-        return _table(self.rows(f"SELECT {end}, {session}"), columns)
+        return _table([(max(latest, default=None), session)], columns)
 
     def close(self) -> None:
         """Close the file."""
+        self.survey.close()
         self._file.close()
 
 
@@ -178,7 +196,7 @@ _DOMAIN_CREATION = ("globalTid", "domainId", "start", "text", "textId")
 
 
 class _Padded(dict[str, str]):
-    """SQL of known tables by name, with NULL for the columns that a file lacks."""
+    """SQL of known tables by name: NULL for the columns that a file lacks, the rowids of events."""
 
     def __init__(self, file: SqliteFile) -> None:
         self._file = file
@@ -189,11 +207,22 @@ class _Padded(dict[str, str]):
             f'"{name}"' if name.lower() in present else f'NULL AS "{name}"'
             for name in _TABLES[table]
         )
+        columns += f", rowid AS {_ROW}" if present and table in EVENTS else ""
         source = f'FROM "{table}"' if present else "WHERE 0"
         return f"(SELECT {columns} {source})"
 
 
-def _table(rows: list[tuple[Any, ...]], columns: Columns) -> pa.Table:
+def _ordered(rows: Collection[tuple[int | None, ...]]) -> list[tuple[int | None, ...]]:
+    """Return rows in an order that does not depend on chance."""
+    return sorted(rows, key=lambda row: [(value is not None, value or 0) for value in row])
+
+
+def _threads(found: Collection[int | None]) -> pa.Table:
+    rows = [(thread,) for thread in sorted(t for t in found if t is not None)]
+    return _table(rows, {"globalTid": pa.int64()})
+
+
+def _table(rows: Sequence[tuple[Any, ...]], columns: Columns) -> pa.Table:
     """Return rows as an Arrow table; a value of another type is NULL."""
     values = zip(*rows, strict=True) if rows else ([] for _ in columns)
     return pa.table(

@@ -1,11 +1,13 @@
 """Reading SQLite profiles through SQLAlchemy Core, in bounded Arrow batches.
 
 Profilers change their schemas from version to version, so tables are found by presence and
-columns by name; what a file lacks comes out as NULL.
+columns by name; what a file lacks comes out as NULL. Large tables are read without SQLite where
+that gives the same rows (`sqlite_tables`).
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,10 +21,18 @@ import sqlalchemy as sa
 
 from tbd_trace.errors import InputError
 from tbd_trace.sources.sqlite_header import SQLITE_MAGIC, check_complete, damaged
+from tbd_trace.sources.sqlite_values import as_array
+from tbd_trace.sqltext import identifier
 
 __all__ = ["SQLITE_MAGIC", "SqliteFile"]
 
+READER_VARIABLE = "TBD_TRACE_READER"
+"""Environment variable: ``auto`` (the default), ``pages`` or ``sqlalchemy`` reads the tables."""
+
+_LOG = logging.getLogger(__name__)
 _BATCH_ROWS = 65_536
+_LARGE_FILE = 2 << 20  # bytes
+_LARGE_TABLE = 20_000  # rows
 # The last one is what Python makes of a message about a name that is damaged, too.
 _DAMAGE = (sa.exc.DatabaseError, sqlite3.DatabaseError, UnicodeDecodeError)
 _NO_ROOM = ("database or disk is full", "disk I/O error")  # SQLite sorts in temporary files
@@ -114,14 +124,50 @@ class SqliteFile:
             fields.append(pa.field(rowid, pa.int64()))
         schema = pa.schema(fields)
         return pa.RecordBatchReader.from_batches(
-            schema, self._stream(table, list(columns), schema, rowid)
+            schema, self._stream(table, columns, schema, rowid)
         )
 
     def _stream(
-        self, table: str, wanted: Sequence[str], schema: pa.Schema, rowid: str | None
+        self, table: str, columns: Mapping[str, pa.DataType], schema: pa.Schema, rowid: str | None
     ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows from the pages as far as that goes, and the rest from SQLite."""
         if table not in self._schema:
             return
+        done = 0
+        reader = os.environ.get(READER_VARIABLE, "auto")
+        if reader == "pages" or (reader != "sqlalchemy" and self._is_large()):
+            # Imported here, because small files do without NumPy.
+            from tbd_trace.sources import sqlite_tables  # noqa: PLC0415
+            from tbd_trace.sources.sqlite_pages import LeftToSqlite  # noqa: PLC0415
+
+            try:
+                plan = sqlite_tables.plan(self.rows, table, columns, rowid)
+                if reader == "pages" or self._is_large(table):
+                    for batch in sqlite_tables.stream(self.path, plan, schema):
+                        yield batch
+                        done += batch.num_rows
+                    self._check_count(table, done)
+                    return
+            except LeftToSqlite as reason:
+                _LOG.debug("%s: %s is left to SQLite: %s", self.path, table, reason)
+        yield from self._ordinary(table, list(columns), schema, rowid, skip=done)
+
+    def _is_large(self, table: str | None = None) -> bool:
+        """Tell whether the file, or an ordinary table of it, is worth another reader."""
+        if table is None:
+            return self.path.stat().st_size >= _LARGE_FILE
+        last = self.rows(f"SELECT max(rowid) FROM {identifier(table)}")[0][0]
+        return isinstance(last, int) and last >= _LARGE_TABLE
+
+    def _check_count(self, table: str, rows: int) -> None:
+        expected = self.rows(f"SELECT count(*) FROM {identifier(table)} NOT INDEXED")[0][0]
+        if rows != expected:
+            raise InputError(damaged(self.path, f"{rows} of {expected} rows of {table}"))
+
+    def _ordinary(
+        self, table: str, wanted: Sequence[str], schema: pa.Schema, rowid: str | None, *, skip: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that SQLite gives, after the first ``skip``."""
         # SQLite compares column names without regard to case.
         present = {name.lower(): name for name in self._schema[table]}
         selected: list[Any] = [
@@ -131,12 +177,15 @@ class SqliteFile:
         if rowid is not None:
             selected.append(sa.literal_column("rowid"))
         statement = sa.select(*selected).select_from(sa.table(table))
+        if skip:
+            statement = statement.offset(skip)
         try:
             result = self._connection.execution_options(yield_per=_BATCH_ROWS).execute(statement)
             for rows in result.partitions(_BATCH_ROWS):
                 values = list(zip(*rows, strict=True))
                 yield pa.RecordBatch.from_arrays(
-                    [_array(v, f.type) for v, f in zip(values, schema, strict=True)], schema=schema
+                    [as_array(v, f.type) for v, f in zip(values, schema, strict=True)],
+                    schema=schema,
                 )
         except _DAMAGE as error:
             raise InputError(_damaged(self.path, error)) from error
@@ -156,45 +205,6 @@ class SqliteFile:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Build an Arrow array, turning values of another storage class into NULL."""
-    try:
-        return pa.array(values, type=kind)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        return pa.array([_fit(value, kind) for value in values], type=kind)
-
-
-def _fit(value: Any, kind: pa.DataType) -> Any:
-    """Return the value if it fits the Arrow type, converted where nothing is lost, else None."""
-    if value is None:
-        return None
-    candidates: list[Any] = [value]
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        candidates = [value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)]
-    elif pa.types.is_integer(kind) and isinstance(value, float) and value.is_integer():
-        candidates = [int(value)]
-    elif isinstance(value, str):
-        candidates = _numbers(value)
-    for candidate in candidates:
-        try:
-            pa.scalar(candidate, type=kind)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-            continue
-        return candidate
-    return None
-
-
-def _numbers(text: str) -> list[Any]:
-    """Return the numeric readings of a text, the exact one first."""
-    readings: list[Any] = []
-    for convert in (int, float):
-        try:
-            readings.append(convert(text))
-        except ValueError:
-            continue
-    return readings
 
 
 def _damaged(path: Path, error: Exception) -> str:

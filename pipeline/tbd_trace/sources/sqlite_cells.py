@@ -1,0 +1,167 @@
+"""Cells of table leaf pages: each row's rowid and where its record lies, for many pages at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tbd_trace.sources.sqlite_pages import LEAF, Bytes, Integers, LeftToSqlite, PageFile
+
+Words = npt.NDArray[np.uint64]
+Flags = npt.NDArray[np.bool_]
+
+_HEADER = 8  # of a leaf page, before its cell pointers
+_CONTINUED = 0x80
+_LONGEST_PAYLOAD = (1 << 31) - 1
+
+
+class Block:
+    """Bytes that can be read as words at any place.
+
+    Attributes:
+        data: the bytes.
+    """
+
+    def __init__(self, data: Bytes) -> None:
+        self.data = data
+        self._words = np.ndarray((data.size - 7,), ">u8", data, strides=(1,))
+
+    def words(self, places: Integers) -> Words:
+        """Return the 8 bytes at each place as a big-endian number."""
+        return self._words[places].astype(np.uint64)
+
+    def varints(self, places: Integers) -> tuple[Integers, Integers]:
+        """Return the variable-length integers at some places, and the places behind them."""
+        word = self.words(places)
+        value = np.empty(places.size, np.int64)
+        ends = np.empty(places.size, np.int64)
+        left = places.size
+        for length in range(1, 9):
+            mask, pattern = _pattern(length)
+            found = np.flatnonzero((word & mask) == pattern)
+            if not found.size:
+                continue
+            left -= found.size
+            rows = slice(None) if found.size == places.size else found
+            value[rows] = _compact(word[rows], length).view(np.int64)
+            ends[rows] = places[rows] + length
+            if not left:
+                return value, ends
+        full = np.flatnonzero((word & np.uint64(_HIGH_BITS)) == np.uint64(_HIGH_BITS))
+        last = self.data[places[full] + 8].astype(np.uint64)
+        value[full] = (_compact(word[full], 8) << np.uint64(8) | last).view(np.int64)
+        ends[full] = places[full] + 9
+        return value, ends
+
+
+_HIGH_BITS = 0x8080808080808080
+
+
+def _pattern(length: int) -> tuple[np.uint64, np.uint64]:
+    """Return which bits tell that a varint at the top of a word has a length, and their values."""
+    top = ((1 << 8 * length) - 1) << (64 - 8 * length)
+    mask = _HIGH_BITS & top
+    return np.uint64(mask), np.uint64(mask & ~(_CONTINUED << (64 - 8 * length)))
+
+
+def _compact(word: Words, length: int) -> Words:
+    """Join the seven low bits of each of the first bytes of words."""
+    word = word >> np.uint64(64 - 8 * length)
+    value = word & np.uint64(0x7F)
+    for byte in range(1, length):
+        value |= (word >> np.uint64(byte)) & np.uint64(0x7F << 7 * byte)
+    return value
+
+
+@dataclass(slots=True)
+class Cells:
+    """The rows of some leaf pages.
+
+    Attributes:
+        block: the pages.
+        starts: place of each record in the block.
+        sizes: bytes of each record.
+        rowids: the rowids.
+        spilled: whether a record goes on in overflow pages.
+    """
+
+    block: Block
+    starts: Integers
+    sizes: Integers
+    rowids: Integers
+    spilled: Flags
+
+    def record(self, file: PageFile, row: int) -> bytes:
+        """Return the whole record of one row.
+
+        Raises:
+            LeftToSqlite: its overflow pages are damaged.
+        """
+        start, size = int(self.starts[row]), int(self.sizes[row])
+        if not self.spilled[row]:
+            return self.block.data[start : start + size].tobytes()
+        local = start + int(_local_size(np.array([size]), file.usable)[0])
+        if size > file.pages * file.usable:
+            raise LeftToSqlite("a record is larger than the file")
+        head = self.block.data[start : local + 4].tobytes()
+        rest = file.chain(int.from_bytes(head[-4:], "big"), size - (local - start))
+        return head[:-4] + rest
+
+
+def _local_size(sizes: Integers, usable: int) -> Integers:
+    """Return how many bytes of records that go on in overflow pages are in the leaf page."""
+    least = (usable - 12) * 32 // 255 - 23
+    wanted = least + (sizes - least) % (usable - 4)
+    return np.where(wanted <= usable - 35, wanted, least)
+
+
+def find_cells(file: PageFile, pages: Integers, *, is_only: bool) -> Cells:
+    """Return the rows of some leaf pages.
+
+    Args:
+        file: the file.
+        pages: their numbers.
+        is_only: whether they are the whole table, which may then be empty.
+
+    Raises:
+        LeftToSqlite: a page is damaged.
+    """
+    data = file.read(pages)
+    places, limits = _pointers(data, pages.size, file, is_only=is_only)
+    block = Block(data)
+    sizes, behind = block.varints(places)
+    rowids, starts = block.varints(behind)
+    if sizes.size and (sizes.min() < 0 or sizes.max() > _LONGEST_PAYLOAD):
+        raise LeftToSqlite("a record has no sensible size")
+    spilled = sizes > file.usable - 35
+    ends = starts + sizes
+    if spilled.any():
+        ends = np.where(spilled, starts + _local_size(sizes, file.usable) + 4, ends)
+    if (ends > limits).any():
+        raise LeftToSqlite("a record goes beyond its page")
+    return Cells(block, starts, sizes, rowids, spilled)
+
+
+def _pointers(
+    data: Bytes, pages: int, file: PageFile, *, is_only: bool
+) -> tuple[Integers, Integers]:
+    """Return the place of each cell, and the end of the page that it is in."""
+    bases = np.arange(pages) * file.page_size
+    halves = data.view(">u2")
+    if (data[bases] != LEAF).any():
+        raise LeftToSqlite("a page is no leaf page of a table")
+    counts = data[bases + 3].astype(np.int64) << 8 | data[bases + 4]
+    if not (is_only and pages == 1) and counts.min() == 0:
+        raise LeftToSqlite("a leaf page is empty")
+    if counts.max() > (file.usable - _HEADER) // 6:
+        raise LeftToSqlite("a leaf page has too many cells")
+    first = np.cumsum(counts) - counts
+    page_of_row = np.repeat(np.arange(pages), counts)
+    number = np.arange(page_of_row.size) - first[page_of_row]
+    base = bases[page_of_row]
+    pointers = halves[(base + _HEADER >> 1) + number].astype(np.int64)
+    if (pointers < _HEADER + 2 * counts[page_of_row]).any() or (pointers > file.usable - 4).any():
+        raise LeftToSqlite("a cell pointer is out of range")
+    return base + pointers, base + file.usable

@@ -1,0 +1,167 @@
+"""Pages of a SQLite file, read without SQLite: the header and the b-tree of one table.
+
+Written to https://www.sqlite.org/fileformat2.html. What is not as a healthy file of the usual kind
+has it raises `LeftToSqlite`: SQLite then reads the rest, and says what is wrong if something is.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from tbd_trace.sources.sqlite_header import SQLITE_MAGIC
+
+Bytes = npt.NDArray[np.uint8]
+Integers = npt.NDArray[np.int64]
+
+_PADDING = 256
+LEAF = 13
+_INTERIOR = 5
+_HEADER_BYTES = 100
+_MOST_LEVELS = 20  # SQLite's own limit
+_LOCK_BYTE = 1 << 30  # the page that holds this byte is never used
+
+
+class LeftToSqlite(Exception):
+    """This file, table or page is left to SQLite; the message says why."""
+
+
+class PageFile:
+    """A database file, read page by page.
+
+    Args:
+        path: the file; `sqlite_header.check_complete` has passed it.
+
+    Attributes:
+        page_size: bytes of a page.
+        usable: bytes of a page that SQLite uses; the rest belongs to extensions.
+        pages: number of pages.
+
+    Raises:
+        LeftToSqlite: the format is not the usual one.
+    """
+
+    def __init__(self, path: Path) -> None:
+        if not hasattr(os, "preadv"):
+            raise LeftToSqlite("this system cannot read into memory at a place of a file")
+        try:
+            self._descriptor = os.open(path, os.O_RDONLY)
+        except OSError as error:
+            raise LeftToSqlite(f"the file cannot be opened ({error.strerror})") from error
+        try:
+            head = os.pread(self._descriptor, _HEADER_BYTES, 0)
+            self._parse(head, os.fstat(self._descriptor).st_size)
+        except BaseException:
+            self.close()
+            raise
+
+    def _parse(self, head: bytes, size: int) -> None:
+        if len(head) < _HEADER_BYTES or not head.startswith(SQLITE_MAGIC):
+            raise LeftToSqlite("no SQLite header")
+        (self.page_size,) = struct.unpack_from(">H", head, 16)
+        self.page_size = 65_536 if self.page_size == 1 else self.page_size
+        if self.page_size < 512 or self.page_size & (self.page_size - 1):
+            raise LeftToSqlite(f"page size {self.page_size}")
+        write_version, read_version, reserved = head[18:21]
+        self.usable = self.page_size - reserved
+        if write_version not in (1, 2) or read_version not in (1, 2) or self.usable < 480:
+            raise LeftToSqlite("format version or reserved bytes")
+        if head[21:24] != b"\x40\x20\x20":
+            raise LeftToSqlite("payload fractions")
+        schema_format, encoding = struct.unpack_from(">I8xI", head, 44)
+        if schema_format not in (1, 2, 3, 4) or encoding != 1:
+            raise LeftToSqlite("schema format or text encoding")
+        change, self.pages = struct.unpack_from(">II", head, 24)
+        (valid_for,) = struct.unpack_from(">I", head, 92)
+        if change != valid_for or self.pages * self.page_size != size:
+            raise LeftToSqlite("the header does not tell the size of the file")
+
+    def read(self, numbers: Integers) -> Bytes:
+        """Return some pages, one after the other, and more than a page of zeros.
+
+        Args:
+            numbers: page numbers, counted from 1.
+
+        Raises:
+            LeftToSqlite: there is no such page, or it cannot be read.
+        """
+        if numbers.size == 0 or numbers.min() < 2 or numbers.max() > self.pages:
+            raise LeftToSqlite("page number out of range")
+        size = self.page_size
+        block = np.empty((numbers.size + 1) * size + _PADDING, np.uint8)
+        block[numbers.size * size :] = 0
+        target = memoryview(block.data)
+        ends = [*(np.flatnonzero(np.diff(numbers) != 1) + 1).tolist(), numbers.size]
+        first = 0
+        for last in ends:
+            wanted = target[first * size : last * size]
+            try:
+                got = os.preadv(self._descriptor, [wanted], (int(numbers[first]) - 1) * size)
+            except OSError as error:
+                raise LeftToSqlite(f"pages cannot be read ({error.strerror})") from error
+            if got != len(wanted):
+                raise LeftToSqlite("the file ends early")
+            first = last
+        return block
+
+    def leaves(self, root: int) -> Integers:
+        """Return the numbers of a table's leaf pages, in the order of their rows.
+
+        Raises:
+            LeftToSqlite: the tree is not that of an ordinary table, or damaged.
+        """
+        level = np.array([root], np.int64)
+        for _ in range(_MOST_LEVELS):
+            if self.read(level[:1])[0] == LEAF:
+                return level
+            level = np.concatenate([self._children(number) for number in level])
+            if np.unique(level).size != level.size:
+                raise LeftToSqlite("a page is in the tree twice")
+            if (level == _LOCK_BYTE // self.page_size + 1).any():
+                raise LeftToSqlite("the page of the lock byte is in the tree")
+        raise LeftToSqlite("the tree is too deep")
+
+    def _children(self, number: np.int64) -> Integers:
+        page = self.read(np.array([number]))
+        kind, count, rightmost = struct.unpack_from(">BxxHxxxI", page.data)
+        if kind != _INTERIOR or not 0 < count <= (self.usable - 12) // 6:
+            raise LeftToSqlite(f"page {number} is no interior page of a table")
+        pointers = page[12 : 12 + 2 * count].view(">u2").astype(np.int64)
+        if pointers.min() < 12 + 2 * count or pointers.max() > self.usable - 5:
+            raise LeftToSqlite(f"a cell pointer of page {number} is out of range")
+        words = page[pointers[:, None] + np.arange(4)]
+        return np.append(words.view(">u4")[:, 0].astype(np.int64), rightmost)
+
+    def chain(self, number: int, size: int) -> bytes:
+        """Return the content of a chain of overflow pages.
+
+        Args:
+            number: its first page.
+            size: bytes in it.
+
+        Raises:
+            LeftToSqlite: the chain is damaged.
+        """
+        parts = []
+        while size > 0:
+            page = self.read(np.array([number])).tobytes()
+            part = page[4 : 4 + min(size, self.usable - 4)]
+            parts.append(part)
+            size -= len(part)
+            (number,) = struct.unpack_from(">I", page)
+        return b"".join(parts)
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._descriptor)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

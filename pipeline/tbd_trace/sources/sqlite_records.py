@@ -1,0 +1,242 @@
+"""Columns of SQLite records as Arrow arrays, a block of rows at a time."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tbd_trace.sources.sqlite_cells import Cells, Flags
+from tbd_trace.sources.sqlite_pages import Integers, LeftToSqlite, PageFile
+from tbd_trace.sources.sqlite_shapes import FIRST_BLOB, NULL, ONE, REAL, Shapes, parse_header
+from tbd_trace.sources.sqlite_values import as_array
+
+_WIDTHS = np.array([0, 1, 2, 3, 4, 6, 8, 8, 0, 0])
+_EXACT = 1 << 53  # Arrow takes no larger integers for floating-point numbers
+_INLINE = 12  # bytes of text that Arrow's views hold themselves
+_MOST_ODD = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class WantedColumn:
+    """A column to read.
+
+    Attributes:
+        ordinal: its number among the stored columns, None for the rowid.
+        kind: the Arrow type: int64, float64, string or binary.
+        is_real: whether SQLite gives its integers as floating-point numbers.
+        has_default: whether it is something else than NULL where a record is too short.
+    """
+
+    ordinal: int | None
+    kind: pa.DataType
+    is_real: bool = False
+    has_default: bool = False
+
+
+@dataclass(slots=True)
+class _Rows:
+    """The rows of a block, as the readers of columns see them."""
+
+    cells: Cells
+    numbers: Integers
+    present: Integers
+    file: PageFile
+
+
+@dataclass(slots=True)
+class _Stored:
+    """One column of a block: serial types and places by the number of a record's shape."""
+
+    types: Integers
+    places: Integers
+
+
+def decode(
+    file: PageFile, cells: Cells, shapes: Shapes, columns: Sequence[WantedColumn]
+) -> list[pa.Array]:
+    """Return the values of the columns.
+
+    Args:
+        file: the file, for overflow pages.
+        cells: the rows.
+        shapes: what is known of the table's records; its columns are those with an ordinal.
+        columns: the columns.
+
+    Raises:
+        LeftToSqlite: a record is damaged, or too many rows need to be read one by one.
+    """
+    numbers, alone = shapes.numbers(cells)
+    present = np.flatnonzero(np.bincount(numbers))
+    rows = _Rows(cells, numbers, present, file)
+    stored = iter(zip(shapes.types.T, shapes.places.T, strict=True))
+    arrays = []
+    for column in columns:
+        if column.ordinal is None:
+            arrays.append(pa.array(cells.rowids))
+            continue
+        arrays.append(_column(rows, _Stored(*next(stored)), column, alone))
+    return arrays
+
+
+def _column(rows: _Rows, stored: _Stored, column: WantedColumn, alone: Flags) -> pa.Array:
+    read, is_usual = _READERS[column.kind]
+    types = stored.types[rows.present]
+    odd = alone
+    if not is_usual(types).all():
+        odd = alone | ~is_usual(stored.types)[rows.numbers]
+    if not types.any():
+        array = pa.nulls(rows.numbers.size, column.kind)
+    else:
+        array = read(rows, stored, column)
+    return _amended(rows, array, odd, column) if odd.any() else array
+
+
+def _amended(rows: _Rows, array: pa.Array, odd: Flags, column: WantedColumn) -> pa.Array:
+    """Return an array with the values of odd rows, read one by one."""
+    found = np.flatnonzero(odd).tolist()
+    if len(found) > max(_MOST_ODD, odd.size // 8):
+        raise LeftToSqlite("many values are not of the expected type, or large")
+    values = [_value(rows.cells.record(rows.file, row), column) for row in found]
+    return pc.replace_with_mask(array, pa.array(odd), as_array(values, column.kind))
+
+
+def _value(record: bytes, column: WantedColumn) -> Any:
+    """Return one value of a record as SQLite does."""
+    types, places, size = parse_header(record)
+    if size != len(record):
+        raise LeftToSqlite("a record is not as long as its header says")
+    ordinal = column.ordinal or 0
+    if ordinal >= len(types) and column.has_default:
+        raise LeftToSqlite("a record lacks a column that has a default")
+    if ordinal >= len(types):
+        return None
+    serial_type, place = types[ordinal], places[ordinal]
+    if serial_type >= FIRST_BLOB:
+        raw = record[place : place + (serial_type - FIRST_BLOB) // 2]
+        return raw.decode("utf-8", "replace") if serial_type % 2 else raw
+    if serial_type == NULL:
+        return None
+    if serial_type == REAL:
+        (number,) = struct.unpack_from(">d", record, place)
+        return None if math.isnan(number) else number
+    if serial_type > REAL:
+        integer = serial_type - REAL - 1
+    else:
+        raw = record[place : place + int(_WIDTHS[serial_type])]
+        integer = int.from_bytes(raw, "big", signed=True)
+    return float(integer) if column.is_real else integer
+
+
+def _integers(rows: _Rows, stored: _Stored) -> tuple[Integers, Flags]:
+    """Return integers, also the bits of floating-point numbers, and where there are none."""
+    known = np.where(stored.types < FIRST_BLOB, stored.types, NULL)
+    widths = _WIDTHS[known]
+    here = rows.present
+    starts = rows.cells.starts
+    kept = here[widths[here] > 0]
+    if kept.size:
+        places = starts + _each(stored.places, kept, rows)
+        values = rows.cells.block.words(places).view(np.int64)
+        values >>= _each(np.clip(64 - 8 * widths, 0, 56), kept, rows)
+    else:
+        values = np.zeros(starts.size, np.int64)
+    if kept.size < here.size:
+        constant = widths == 0
+        fixed = np.flatnonzero(constant[rows.numbers])
+        values[fixed] = (known == ONE)[rows.numbers[fixed]]
+    empty = known == NULL
+    nulls = empty[rows.numbers] if empty[here].any() else np.zeros(starts.size, np.bool_)
+    return values, nulls
+
+
+def _each(table: Integers, kept: Integers, rows: _Rows) -> Integers | np.int64:
+    """Return an entry per row, or the one that all rows with a stored value share."""
+    entries = table[kept]
+    return np.int64(entries[0]) if (entries == entries[0]).all() else table[rows.numbers]
+
+
+def _read_integers(rows: _Rows, stored: _Stored, column: WantedColumn) -> pa.Array:
+    values, nulls = _integers(rows, stored)
+    return pa.array(values, mask=nulls if nulls.any() else None)
+
+
+def _read_floats(rows: _Rows, stored: _Stored, column: WantedColumn) -> pa.Array:
+    values, nulls = _integers(rows, stored)
+    bits = values.view(np.float64)
+    is_float = stored.types == REAL
+    if is_float[rows.present].all():
+        numbers = bits
+    else:
+        numbers = np.where(is_float[rows.numbers], bits, values.astype(np.float64))
+        if not column.is_real:
+            large = (values > _EXACT) | (values < -_EXACT)
+            nulls |= large & ~is_float[rows.numbers]
+    nulls |= np.isnan(numbers)  # SQLite has no NaN
+    return pa.array(numbers, mask=nulls)
+
+
+def _read_bytes(rows: _Rows, stored: _Stored, column: WantedColumn) -> pa.Array:
+    """Return texts or blobs; Arrow copies them out of the pages."""
+    parity = 1 if pa.types.is_string(column.kind) else 0
+    is_kept = (stored.types >= FIRST_BLOB) & (stored.types % 2 == parity)
+    lengths = np.where(is_kept, (stored.types - FIRST_BLOB) // 2, 0)[rows.numbers]
+    places = rows.cells.starts + stored.places[rows.numbers]
+    data = rows.cells.block.data
+    views = np.empty((lengths.size, 2), np.int64)
+    views[:, 0] = lengths
+    views[:, 1] = places << 32  # of the first buffer
+    short = np.flatnonzero(lengths <= _INLINE)
+    letters = np.arange(_INLINE)
+    inline = data[places[short, None] + letters] * (letters < lengths[short, None])
+    views.view(np.uint8)[short, 4:] = inline
+    absent = ~is_kept[rows.numbers]
+    mask = pa.py_buffer(np.packbits(~absent, bitorder="little")) if absent.any() else None
+    array = pa.Array.from_buffers(
+        pa.binary_view(), lengths.size, [mask, pa.py_buffer(views), pa.py_buffer(data)]
+    ).cast(pa.binary())
+    return _texts(array) if parity else array
+
+
+def _texts(raw: pa.Array) -> pa.Array:
+    """Return bytes as text; what is no UTF-8 becomes U+FFFD."""
+    try:
+        return raw.cast(pa.string())
+    except pa.ArrowInvalid:
+        texts = (None if v is None else v.decode("utf-8", "replace") for v in raw.to_pylist())
+        return pa.array(texts, pa.string())
+
+
+def _is_integer(types: Integers) -> Flags:
+    usual: Flags = (types < FIRST_BLOB) & (types != REAL)
+    return usual
+
+
+def _is_number(types: Integers) -> Flags:
+    usual: Flags = types < FIRST_BLOB
+    return usual
+
+
+def _is_text(types: Integers) -> Flags:
+    usual: Flags = (types == NULL) | (types >= FIRST_BLOB) & (types % 2 == 1)
+    return usual
+
+
+def _is_blob(types: Integers) -> Flags:
+    usual: Flags = (types == NULL) | (types >= FIRST_BLOB) & (types % 2 == 0)
+    return usual
+
+
+_Reader = Callable[[_Rows, _Stored, WantedColumn], pa.Array]
+_READERS: dict[pa.DataType, tuple[_Reader, Callable[[Integers], Flags]]] = {
+    pa.int64(): (_read_integers, _is_integer),
+    pa.float64(): (_read_floats, _is_number),
+    pa.string(): (_read_bytes, _is_text),
+    pa.binary(): (_read_bytes, _is_blob),
+}

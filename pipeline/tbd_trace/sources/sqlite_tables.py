@@ -1,0 +1,146 @@
+"""Streaming a table out of a SQLite file's pages, several times faster than through SQLite.
+
+Used for ordinary tables of ordinary files; `plan` tells which. Batches of pages are read and
+decoded by threads (NumPy and Arrow work outside Python's lock), and come out in order.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tbd_trace.sources.sqlite_cells import find_cells
+from tbd_trace.sources.sqlite_pages import Integers, LeftToSqlite, PageFile
+from tbd_trace.sources.sqlite_records import WantedColumn, decode
+from tbd_trace.sources.sqlite_shapes import Shapes
+
+_BATCH_BYTES = 2 << 20  # what the arrays of a batch take stays near the processor's caches
+_MOST_THREADS = 4
+_KINDS = (pa.int64(), pa.float64(), pa.string(), pa.binary())
+_REAL = ("REAL", "FLOA", "DOUB")
+_NOT_REAL = ("INT", "CHAR", "CLOB", "TEXT", "BLOB")
+
+Query = Callable[[str], list[tuple[Any, ...]]]
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlan:
+    """How to read a table.
+
+    Attributes:
+        root: number of the root page of its b-tree.
+        columns: what to read, None for a column that the table does not have.
+    """
+
+    root: int
+    columns: tuple[WantedColumn | None, ...]
+
+
+def plan(
+    query: Query, table: str, columns: Mapping[str, pa.DataType], rowid: str | None
+) -> TablePlan:
+    """Return how to read columns of a table.
+
+    Args:
+        query: runs a statement in SQLite.
+        table: name of the table.
+        columns: wanted columns and their Arrow types.
+        rowid: name under which the rowid is wanted, too.
+
+    Raises:
+        LeftToSqlite: it is no ordinary table, or one of the columns is computed.
+    """
+    literal, quoted = table.replace("'", "''"), table.replace('"', '""')
+    found = query(f"SELECT type, rootpage FROM sqlite_master WHERE name = '{literal}'")
+    if len(found) != 1 or found[0][0] != "table" or not isinstance(found[0][1], int):
+        raise LeftToSqlite("not a table")
+    infos = query(f'PRAGMA table_xinfo("{quoted}")')
+    if any(info[6] for info in infos):
+        raise LeftToSqlite("generated or hidden columns")
+    stored = {str(info[1]).lower(): info for info in infos}
+    if rowid is not None and "rowid" in stored:
+        raise LeftToSqlite("a column is named rowid")
+    alias = _rowid_alias(infos, query(f'PRAGMA index_list("{quoted}")'))
+    wanted = [_wanted(stored.get(name.lower()), kind, alias) for name, kind in columns.items()]
+    if rowid is not None:
+        wanted.append(WantedColumn(None, pa.int64()))
+    return TablePlan(found[0][1], tuple(wanted))
+
+
+def _rowid_alias(infos: Sequence[tuple[Any, ...]], indexes: Sequence[tuple[Any, ...]]) -> int:
+    """Return the number of the column that is another name of the rowid, -1 if there is none."""
+    keys = [(info[0], str(info[2]).upper()) for info in infos if info[5]]
+    # A primary key that has an index is none, such as INTEGER PRIMARY KEY DESC.
+    if len(keys) != 1 or keys[0][1] != "INTEGER" or any(index[3] == "pk" for index in indexes):
+        return -1
+    return int(keys[0][0])
+
+
+def _wanted(info: tuple[Any, ...] | None, kind: pa.DataType, alias: int) -> WantedColumn | None:
+    """Return how to read one column."""
+    if info is None:
+        return None
+    declared = str(info[2]).upper()
+    is_real = any(t in declared for t in _REAL) and not any(t in declared for t in _NOT_REAL)
+    is_alias = info[0] == alias
+    # Conversions that no profile needs.
+    if kind not in _KINDS or (is_alias and kind != pa.int64()) or (is_real and kind == pa.int64()):
+        raise LeftToSqlite(f"column {info[1]} is wanted as {kind}")
+    if is_alias:
+        return WantedColumn(None, kind)
+    return WantedColumn(int(info[0]), kind, is_real, has_default=info[4] is not None)
+
+
+def stream(path: Path, table: TablePlan, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a table in the order of their rowids.
+
+    Raises:
+        LeftToSqlite: the rows after those that were yielded are left to SQLite.
+    """
+    with PageFile(path) as file:
+        leaves = file.leaves(table.root)
+        pages = max(_BATCH_BYTES // file.page_size, 1)
+        parts = np.array_split(leaves, range(pages, leaves.size, pages))
+        present = [column for column in table.columns if column is not None]
+        stored = [column for column in present if column.ordinal is not None]
+        shapes = Shapes(
+            [column.ordinal or 0 for column in stored],
+            required=[column.ordinal or 0 for column in stored if column.has_default],
+        )
+
+        def read(part: Integers) -> pa.RecordBatch:
+            cells = find_cells(file, part, is_only=leaves.size == 1)
+            arrays = iter(decode(file, cells, shapes, present))
+            filled = [
+                pa.nulls(cells.rowids.size, field.type) if column is None else next(arrays)
+                for column, field in zip(table.columns, schema, strict=True)
+            ]
+            return pa.RecordBatch.from_arrays(filled, schema=schema)
+
+        yield from map(read, parts) if len(parts) == 1 else _ahead(read, parts)
+
+
+def _ahead(
+    read: Callable[[Integers], pa.RecordBatch], parts: Sequence[Integers]
+) -> Iterator[pa.RecordBatch]:
+    """Apply a function in threads, a few parts ahead of the consumer."""
+    threads = min(os.cpu_count() or 1, _MOST_THREADS)
+    pending: deque[Future[pa.RecordBatch]] = deque()
+    executor = ThreadPoolExecutor(threads, thread_name_prefix="tbd-trace-pages")
+    try:
+        for part in parts:
+            pending.append(executor.submit(read, part))
+            if len(pending) > threads:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    finally:
+        executor.shutdown(cancel_futures=True)

@@ -1,0 +1,56 @@
+"""Values of SQLite, which does not enforce types, as Arrow arrays of one type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+_MISFIT = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError)
+
+
+def as_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Build an Arrow array, turning values that do not fit its type into NULL."""
+    try:
+        # Arrow would cut the fractions off.
+        if not (pa.types.is_integer(kind) and float in set(map(type, values))):
+            return pa.array(values, type=kind)
+    except _MISFIT:
+        pass
+    return pa.array([_fit(value, kind) for value in values], type=kind)
+
+
+def _fit(value: Any, kind: pa.DataType) -> Any:
+    """Return the value if it fits the Arrow type, converted where nothing is lost, else None."""
+    if value is None:
+        return None
+    candidates: list[Any] = [value]
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        candidates = [value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)]
+    elif pa.types.is_integer(kind) and isinstance(value, float):
+        candidates = [int(value)] if value.is_integer() else []
+    elif isinstance(value, str) and not pa.types.is_binary(kind):
+        candidates = _numbers(value, exact=pa.types.is_integer(kind))
+    for candidate in candidates:
+        try:
+            pa.scalar(candidate, type=kind)
+        except _MISFIT:
+            continue
+        return candidate
+    return None
+
+
+def _numbers(text: str, *, exact: bool) -> list[Any]:
+    """Return the numeric readings of a text, the exact one first; only whole numbers if exact."""
+    readings: list[Any] = []
+    for convert in (int, float):
+        try:
+            number = convert(text)
+        except ValueError:
+            continue
+        if not exact or isinstance(number, int):
+            readings.append(number)
+        elif number.is_integer():
+            readings.append(int(number))
+    return readings

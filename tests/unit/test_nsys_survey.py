@@ -1,0 +1,76 @@
+"""The survey of event tables says what SQLite says, asked directly."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from nsys_schema import NVTX_DOMAIN, NVTX_PUSH_POP, RUNTIME_CALL, Kernel, Nvtx, Runtime
+from nsys_writer import NsysWriter
+from tbd_trace.errors import InputError
+from tbd_trace.sources.nsys_tables import NsysTables
+
+ROWS = 3000
+UNLAUNCHED = """
+    SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL AS k
+    WHERE k.correlationId <> 0 AND NOT EXISTS (
+        SELECT 1 FROM CUPTI_ACTIVITY_KIND_RUNTIME AS c
+        WHERE c.correlationId = k.correlationId AND c.globalTid >> 24 = k.globalPid >> 24
+    )
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    chance = random.Random(5)
+    with NsysWriter(tmp_path / "f.sqlite", utc_start_ns=0) as writer:
+        processes = [writer.process(pid, "python") for pid in (7, 8)]
+        name = writer.string("cudaLaunchKernel")
+        for i in range(ROWS):
+            process = chance.choice(processes)
+            thread = process | chance.randrange(3)
+            kind = NVTX_DOMAIN if i % 500 == 3 else NVTX_PUSH_POP
+            end = None if i == 77 else i + 5
+            writer.add(Nvtx(i, end, kind, text=f"t{i}", globalTid=thread, domainId=i % 3))
+            writer.add(Runtime(i, i + 1, RUNTIME_CALL, thread, chance.randrange(ROWS), name))
+            kernel = (i, i + 2, 0, 1, 7, chance.randrange(ROWS), process, name, name, name)
+            writer.add(Kernel(*kernel, *[0] * 14, None, None, None))
+    return tmp_path / "f.sqlite"
+
+
+def test_against_sqlite(path: Path) -> None:
+    sqlite = sqlite3.connect(path)
+    tables = NsysTables(path)
+    (unlaunched,) = sqlite.execute(UNLAUNCHED).fetchone()
+    assert 0 < unlaunched < ROWS
+    assert tables.survey.unlaunched_kernels() == unlaunched
+    threads = sqlite.execute(
+        "SELECT globalTid FROM CUPTI_ACTIVITY_KIND_RUNTIME UNION "
+        "SELECT globalTid FROM NVTX_EVENTS WHERE eventType <> 75 ORDER BY 1"
+    ).fetchall()
+    assert tables.calling_threads().column("globalTid").to_pylist() == [t for (t,) in threads]
+    creations = sqlite.execute(
+        "SELECT globalTid, domainId, start, text, textId FROM NVTX_EVENTS WHERE eventType = 75"
+    ).fetchall()
+    assert [tuple(row.values()) for row in tables.domain_creations().to_pylist()] == creations
+    scopes = sqlite.execute(
+        "SELECT DISTINCT globalPid, deviceId, contextId, 1 FROM CUPTI_ACTIVITY_KIND_KERNEL"
+    ).fetchall()
+    assert {tuple(row.values()) for row in tables.operation_scopes().to_pylist()} == set(scopes)
+    assert tables.recording_end().column("latest_ns").to_pylist() == [ROWS + 4]
+    assert not tables.holds_marks()
+    tables.close()
+
+
+def test_damage_is_an_input_error(path: Path) -> None:
+    image = bytearray(path.read_bytes())
+    for page in range(4096 * 20, len(image), 4096):
+        image[page] = 7
+    path.write_bytes(image)
+    tables = NsysTables(path)
+    with pytest.raises(InputError, match=r"f\.sqlite: damaged or incomplete"):
+        tables.calling_threads()
+    tables.close()

@@ -29,7 +29,7 @@ def scratch_connection(spill: Path) -> duckdb.DuckDBPyConnection:
     Raises:
         UsageError: one of them has a value that DuckDB does not take.
     """
-    config = {"temp_directory": str(spill)}
+    config: dict[str, str | bool | int | float | list[str]] = {"temp_directory": str(spill)}
     for variable, setting in ((THREADS, "threads"), (MEMORY_LIMIT, "memory_limit")):
         if value := os.environ.get(variable):
             config[setting] = value

@@ -19,8 +19,8 @@ import duckdb
 import pytest
 
 import made_nsys
-import tbd_trace.store.database as database_module
 from corpus import ROOT
+from tbd_trace import sources
 from tbd_trace.errors import InputError, StoreError, TbdTraceError, UsageError
 from tbd_trace.query import Catalogue, run
 from tbd_trace.schema import canonical_tables
@@ -212,7 +212,7 @@ def test_a_source_that_fails_half_way_leaves_nothing(
     path = profile(tmp_path / "bad.sqlite", kernels=2)
     before = everything(tmp_path)
     with monkeypatch.context() as patched:
-        patched.setattr(database_module, "identify", lambda _path: Breaking(table, error))
+        patched.setattr(sources, "identify", lambda _path: Breaking(table, error))
         with pytest.raises(type(error)):
             database.ingest([path])
     assert everything(tmp_path) == before

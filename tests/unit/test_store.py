@@ -173,7 +173,7 @@ class Breaking:
     def open(self, path: Path) -> Self:
         return self
 
-    def describe(self) -> TraceDescription:
+    def describe(self, *, whole: bool = True) -> TraceDescription:
         return TraceDescription(tool="nsys", kind="timeline")
 
     def relation(self, connection: duckdb.DuckDBPyConnection, table: str) -> str | None:

@@ -41,8 +41,13 @@ class TraceDescription:
 class TraceReader(Protocol):
     """One open profiler file."""
 
-    def describe(self) -> TraceDescription:
-        """Return what the file says about itself; called after the last ``relation``."""
+    def describe(self, *, whole: bool = True) -> TraceDescription:
+        """Return what the file says about itself; called after the last ``relation``.
+
+        Args:
+            whole: whether all tables were asked for; otherwise notes for which events would have to
+                be read that nobody asked for are left out.
+        """
 
     def relation(self, connection: duckdb.DuckDBPyConnection, table: str) -> str | None:
         """Return a SELECT that yields the rows of one canonical table, or None if it lacks them.

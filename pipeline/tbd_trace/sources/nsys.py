@@ -62,9 +62,9 @@ class NsysReader:
             "recording_end": self._tables.recording_end,
         }
 
-    def describe(self) -> TraceDescription:
+    def describe(self, *, whole: bool = True) -> TraceDescription:
         """Return what the file says about itself; see ``TraceReader``."""
-        description = nsys_notes.describe(self._tables)
+        description = nsys_notes.describe(self._tables, whole=whole)
         description.notes += [*self._notes, *nsys_notes.unread(self._tables, EVENTS)]
         return description
 

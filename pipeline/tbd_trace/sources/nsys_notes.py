@@ -28,8 +28,12 @@ _EXPORT_FACTS = (
 )
 
 
-def describe(tables: NsysTables) -> TraceDescription:
+def describe(tables: NsysTables, *, whole: bool = True) -> TraceDescription:
     """Return the versions, the start and the notes of a recording.
+
+    Args:
+        tables: the export.
+        whole: look at all events for the notes; false where only some of them are asked for.
 
     Raises:
         InputError: the file is damaged.
@@ -42,7 +46,11 @@ def describe(tables: NsysTables) -> TraceDescription:
         export_version=export.get("EXPORT_PRODUCT_VERSION"),
         schema_version=export.get("EXPORT_SCHEMA_VERSION"),
         utc_start_ns=_utc_start(tables, export),
-        notes=[*_content_notes(tables), *_export_notes(export), *_warnings(tables)],
+        notes=[
+            *(_content_notes(tables) if whole else ()),
+            *_export_notes(export),
+            *_warnings(tables),
+        ],
     )
 
 

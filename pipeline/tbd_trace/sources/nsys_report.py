@@ -52,9 +52,9 @@ class ReportReader(NsysReader):
             super().__init__(sqlite)
             self._cleanup = stack.pop_all()
 
-    def describe(self) -> TraceDescription:
+    def describe(self, *, whole: bool = True) -> TraceDescription:
         """Return what the report says about itself; see ``TraceReader``."""
-        description = super().describe()
+        description = super().describe(whole=whole)
         description.tool_version = self._made_by or description.tool_version
         return description
 

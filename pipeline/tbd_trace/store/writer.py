@@ -148,7 +148,7 @@ def write_trace(
                     )
                 if wanted:
                     counts[table.name] = rows
-            description = reader.describe()
+            description = reader.describe(whole=tables is None)
             row = _trace_row(
                 file,
                 description,

@@ -130,7 +130,12 @@ def gpus() -> list[Finding]:
             Finding("gpu", "limited", found, "reload the driver, or give the container the GPU")
         ]
     return [
-        Finding("gpu", "missing", "no NVIDIA driver", "profiles are read here, not collected here")
+        Finding(
+            "gpu",
+            "missing",
+            "no NVIDIA driver",
+            "profiles are read here; tbd-trace collect --device cpu records ranges alone",
+        )
     ]
 
 

@@ -1,0 +1,66 @@
+"""``tbd-trace models`` lists the workloads with their published sizes."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from corpus import REFERENCE
+from tbd_trace.cli.main import app
+
+# Row of the golden table per model; Mask R-CNN and EfficientDet have none.
+GOLDEN = {
+    "resnet50": "ResNet-50 v1 (stride in first 1x1)",
+    "inception3": "Inception-v3 (no aux head)",
+    "seq2seq": "Seq2Seq NMT 2x512 uni",
+    "transformer": "Transformer base",
+    "bert": "BERT-large pre-training",
+    "deepspeech2": "Deep Speech 2 MXNet 7xGRU1760",
+}
+
+
+def listed(*options: str) -> list[dict[str, Any]]:
+    result = CliRunner().invoke(app, ["models", "--format", "json", *options])
+    assert result.exit_code == 0, result.output
+    rows: list[dict[str, Any]] = json.loads(result.stdout)
+    return rows
+
+
+def test_the_eight_of_pytorch() -> None:
+    names = [row["model"] for row in listed() if row["framework"] == "pytorch"]
+    assert sorted(names) == sorted([*GOLDEN, "maskrcnn", "efficientdet"])
+
+
+def test_sizes_are_the_golden_ones() -> None:
+    path = REFERENCE / "flops_golden.csv"
+    if not path.is_file():
+        pytest.skip(f"no reference table at {path}")
+    with path.open(encoding="utf-8") as file:
+        rows = {}
+        for row in csv.DictReader(file):
+            rows.setdefault(row["model"], row)
+    for row in listed():
+        if row["model"] in GOLDEN:
+            golden = rows[GOLDEN[row["model"]]]
+            assert row["forward_flop"] == int(golden["forward_flop"]), row["model"]
+            assert golden["params"] in ("", str(row["parameters"])), row["model"]
+
+
+def test_variants_have_rows_of_their_own() -> None:
+    bert = [row["variant"] for row in listed("--variants") if row["model"] == "bert"]
+    assert bert == ["pretraining-128", "pretraining-512", "squad"]
+
+
+def test_an_interpreter_without_frameworks_runs_nothing(tmp_path: Path) -> None:
+    bare = tmp_path / "python"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    bare.chmod(0o755)
+    rows = listed("--python", str(bare))
+    assert {row["runs_on"] for row in rows} == {None}
+    assert all("not installed: torch, numpy" in row["why_not"] for row in rows)

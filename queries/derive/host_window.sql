@@ -3,7 +3,7 @@ title    = "Analysis window on the host"
 question = "Which stretches of host time count for a metric?"
 source   = "Zhu et al. 2018: metrics are taken over stable iterations"
 grain    = "one iteration in the analysis window of its process; one stretch of a process without iterations"
-needs    = ["nvtx_meaning"]
+needs    = ["nvtx_range", "nvtx_role"]
 optional = ["iteration"]
 [params.window]
 doc = "stable: the stable iterations, or what comes nearest (all iterations, the whole trace); iterations: all iterations; trace: everything"
@@ -44,9 +44,12 @@ SELECT trace_id, process_id,
     iteration, thread_id, start_ns, end_ns
 FROM chosen WHERE is_chosen
 UNION ALL
-SELECT m.trace_id, m.process_id, 'whole trace', NULL, NULL, min(m.start_ns), max(m.end_ns)
-FROM nvtx_meaning m
-WHERE NOT EXISTS (
+SELECT r.trace_id, r.process_id, 'whole trace', NULL, NULL, min(r.start_ns), max(r.end_ns)
+FROM nvtx_range r
+SEMI JOIN (SELECT DISTINCT trace_id, domain FROM nvtx_role WHERE NOT is_library) m
+    ON m.trace_id = r.trace_id AND m.domain IS NOT DISTINCT FROM r.domain
+WHERE r.text IS NOT NULL
+  AND NOT EXISTS (
     SELECT 1 FROM chosen c
-    WHERE c.is_chosen AND c.trace_id = m.trace_id AND c.process_id IS NOT DISTINCT FROM m.process_id)
-GROUP BY m.trace_id, m.process_id
+    WHERE c.is_chosen AND c.trace_id = r.trace_id AND c.process_id IS NOT DISTINCT FROM r.process_id)
+GROUP BY r.trace_id, r.process_id

@@ -3,7 +3,7 @@ title    = "Iteration boundaries from NVTX"
 question = "Where does each iteration begin and end, by the program's own marks?"
 grain    = "one iteration of one process"
 needs    = ["nvtx_meaning", "nvtx_role"]
-optional = ["nvtx_range", "nvtx_mark", "launch_range", "trace"]
+optional = ["nvtx_range", "nvtx_mark", "meaning_run", "trace"]
 [columns.trace_id]
 doc = "the trace"
 [columns.process_id]
@@ -51,7 +51,7 @@ outer_only AS (
 ),
 -- Several threads may mark steps (data loaders do): the one that launches most drives the training.
 launches AS (
-    SELECT trace_id, nvtx_range_id, count(*) AS launches FROM launch_range GROUP BY ALL
+    SELECT trace_id, nvtx_range_id, last_position - first_position + 1 AS launches FROM meaning_run
 ),
 driver AS (
     SELECT o.trace_id, o.process_id, o.thread_id, o.domain_id, o.kind

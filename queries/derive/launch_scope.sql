@@ -4,7 +4,7 @@ question = "In which range, layer, phase and iteration was each launch made?"
 source   = "an operation belongs to a range if its launching call lies inside it on the same thread; backward operations come from the autograd thread"
 grain    = "one launch"
 needs    = ["launch"]
-optional = ["launch_range", "nvtx_range", "nvtx_role", "nvtx_meaning", "sequence_layer", "iteration_mark", "kernel_period", "thread"]
+optional = ["meaning_run", "nvtx_meaning", "sequence_layer", "forward_operator", "iteration_mark", "kernel_period", "thread"]
 [columns.trace_id]
 doc = "the trace"
 [columns.api_call_id]
@@ -19,8 +19,6 @@ doc = "start of the call"
 [columns.end_ns]
 unit = "ns"
 doc = "end of the call"
-[columns.nvtx_range_id]
-doc = "innermost range around it on its thread; NULL when there is none"
 [columns.layer]
 doc = "layer that owns it; NULL when no range tells"
 [columns.layer_evidence]
@@ -33,42 +31,40 @@ doc = "number of the iteration; NULL outside iterations"
 doc = "how the iteration was found: nvtx (its range is around the launch on the same thread), time (another thread launched while the iteration's thread was in it), kernel order (the kernels' period); NULL outside iterations"
 */
 WITH
-own AS (
-    SELECT r.trace_id, r.api_call_id,
-        arg_max(m.nvtx_range_id, {'at': m.start_ns, 'tie': m.nvtx_range_id}) AS nvtx_range_id,
-        arg_max(m.layer, m.layer_order) FILTER (m.layer IS NOT NULL) AS layer,
-        arg_max(m.layer_kind, m.layer_order) FILTER (m.layer IS NOT NULL) AS layer_kind,
-        arg_max(m.phase, {'at': m.start_ns, 'tie': m.nvtx_range_id}) FILTER (m.phase IS NOT NULL) AS phase,
-        arg_max(m.nvtx_range_id, {'at': m.start_ns, 'tie': m.nvtx_range_id})
-            FILTER (m.is_backward AND m.seq IS NOT NULL) AS backward_range_id,
+-- Ranges with the same launches say one thing together, and each launch is in few such runs.
+run AS (
+    SELECT r.trace_id, r.process_id, r.thread_id, r.first_position, r.last_position,
+        max(m.layer_order) AS layer_order,
+        max(m.position) FILTER (m.phase IS NOT NULL) AS phase_position,
+        max(m.position) FILTER (m.is_backward AND m.seq IS NOT NULL) AS backward_position,
         bool_or(m.is_backward) AS is_backward,
-        arg_max(i.iteration, m.start_ns) FILTER (i.iteration IS NOT NULL) AS iteration
-    FROM launch_range r
-    JOIN nvtx_meaning m USING (trace_id, nvtx_range_id)
+        bool_or(f.nvtx_range_id IS NOT NULL) AS is_forward,
+        max(i.iteration) AS iteration,
+        -- a library's own range says it: DALI's kernels load data, whatever the program does meanwhile
+        min(r.library_phase) AS library_phase
+    FROM meaning_run r
+    LEFT JOIN nvtx_meaning m USING (trace_id, nvtx_range_id)
+    LEFT JOIN forward_operator f USING (trace_id, nvtx_range_id)
     LEFT JOIN iteration_mark i USING (trace_id, nvtx_range_id)
     GROUP BY ALL
 ),
--- What a library's own range says: DALI's kernels load data, whatever the program does meanwhile.
-library AS (
-    SELECT r.trace_id, r.api_call_id, any_value(m.phase) AS phase
-    FROM launch_range r
-    JOIN nvtx_range n USING (trace_id, nvtx_range_id)
-    JOIN nvtx_role m
-        ON m.trace_id = n.trace_id AND m.domain IS NOT DISTINCT FROM n.domain AND m.text = n.text
-    WHERE m.is_library AND m.phase IS NOT NULL
-    GROUP BY ALL
+held AS (
+    SELECT * EXCLUDE (first_position, last_position),
+        unnest(generate_series(first_position, last_position)) AS position
+    FROM run
 ),
--- A backward operator takes the layer of the forward operator with its sequence number, …
+own AS (
+    SELECT trace_id, process_id, thread_id, position, max(layer_order) AS layer_order,
+        max(phase_position) AS phase_position, max(backward_position) AS backward_position,
+        bool_or(is_backward) AS is_backward, bool_or(is_forward) AS is_forward,
+        max(iteration) AS iteration, min(library_phase) AS library_phase
+    FROM held GROUP BY ALL
+),
+-- A backward operator takes the layer of the forward operator with its sequence number.
 backward AS (
-    SELECT trace_id, backward_range_id, any_value(layer) AS layer FROM sequence_layer GROUP BY ALL
-),
--- … and thereby tells which operators are the forward pass.
-forward AS (
-    SELECT DISTINCT r.trace_id, r.api_call_id
-    FROM (SELECT DISTINCT trace_id, forward_range_id FROM sequence_layer) s
-    JOIN nvtx_meaning m ON m.trace_id = s.trace_id AND m.nvtx_range_id = s.forward_range_id
-    JOIN launch_range r ON r.trace_id = s.trace_id AND r.nvtx_range_id = s.forward_range_id
-    WHERE m.seq IS NOT NULL OR m.layer_kind IN ('stack', 'module')
+    SELECT m.trace_id, m.position, s.layer
+    FROM sequence_layer s
+    JOIN nvtx_meaning m ON m.trace_id = s.trace_id AND m.nvtx_range_id = s.backward_range_id
 ),
 -- Threads that run backward operators and never a forward one whose node is used.
 autograd AS (
@@ -119,31 +115,32 @@ phase_by_time AS (
     WHERE l.thread_id <> p.thread_id
 )
 SELECT l.trace_id, l.api_call_id, l.process_id, l.thread_id, l.start_ns, l.end_ns,
-    o.nvtx_range_id,
-    CASE WHEN o.layer_kind IN ('convention', 'stack', 'plain') THEN o.layer
-         ELSE coalesce(b.layer, o.layer) END AS layer,
+    CASE WHEN m.layer_kind IN ('convention', 'stack', 'plain') THEN m.layer
+         ELSE coalesce(b.layer, m.layer) END AS layer,
     CASE
-        WHEN coalesce(o.layer, b.layer) IS NULL THEN NULL
-        WHEN o.layer_kind IN ('convention', 'stack', 'plain') OR b.layer IS NULL
+        WHEN coalesce(m.layer, b.layer) IS NULL THEN NULL
+        WHEN m.layer_kind IN ('convention', 'stack', 'plain') OR b.layer IS NULL
             THEN CASE WHEN o.is_backward THEN 'nvtx backward' ELSE 'nvtx' END
         ELSE 'sequence'
     END AS layer_evidence,
     coalesce(
-        y.phase,
+        o.library_phase,
         CASE WHEN o.is_backward THEN 'backward' END,
-        o.phase,
-        CASE WHEN f.api_call_id IS NOT NULL THEN 'forward' END,
+        p.phase,
+        CASE WHEN o.is_forward THEN 'forward' END,
         CASE WHEN a.thread_id IS NOT NULL THEN 'backward' END,
         pt.phase) AS phase,
     coalesce(o.iteration, bt.iteration) AS iteration,
     CASE WHEN o.iteration IS NOT NULL THEN 'nvtx' ELSE bt.evidence END AS evidence
 FROM launch l
-LEFT JOIN own o USING (trace_id, api_call_id)
-LEFT JOIN library y USING (trace_id, api_call_id)
-LEFT JOIN backward b ON b.trace_id = o.trace_id AND b.backward_range_id = o.backward_range_id
-LEFT JOIN forward f USING (trace_id, api_call_id)
-LEFT JOIN by_time bt USING (trace_id, api_call_id)
-LEFT JOIN phase_by_time pt USING (trace_id, api_call_id)
+LEFT JOIN own o
+    ON  o.trace_id = l.trace_id AND o.process_id IS NOT DISTINCT FROM l.process_id
+    AND o.thread_id = l.thread_id AND o.position = l.position
+LEFT JOIN nvtx_meaning m ON m.trace_id = o.trace_id AND m.layer_order = o.layer_order
+LEFT JOIN nvtx_meaning p ON p.trace_id = o.trace_id AND p.position = o.phase_position
+LEFT JOIN backward b ON b.trace_id = o.trace_id AND b.position = o.backward_position
+LEFT JOIN by_time bt ON bt.trace_id = l.trace_id AND bt.api_call_id = l.api_call_id
+LEFT JOIN phase_by_time pt ON pt.trace_id = l.trace_id AND pt.api_call_id = l.api_call_id
 LEFT JOIN autograd a
     ON  a.trace_id = l.trace_id AND a.process_id IS NOT DISTINCT FROM l.process_id
     AND a.thread_id = l.thread_id

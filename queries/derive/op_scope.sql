@@ -3,7 +3,7 @@ title    = "Scope of each GPU operation"
 question = "Which launch, range, layer, phase and iteration does each GPU operation belong to?"
 grain    = "one operation on a GPU"
 needs    = ["gpu_op"]
-optional = ["launch", "launch_scope", "nvtx_tree", "kernel_period"]
+optional = ["launch", "launch_scope", "kernel_period"]
 [columns.trace_id]
 doc = "the trace"
 [columns.op_kind]
@@ -40,10 +40,6 @@ doc = "start of the launching call"
 [columns.launch_end_ns]
 unit = "ns"
 doc = "end of the launching call"
-[columns.nvtx_range_id]
-doc = "innermost range around the launch"
-[columns.range_path]
-doc = "that range's path"
 [columns.layer]
 doc = "layer that owns the operation; NULL when nothing tells"
 [columns.layer_evidence]
@@ -70,7 +66,7 @@ unlaunched AS (
 SELECT o.trace_id, o.op_kind, o.op_id, o.start_ns, o.end_ns, o.duration_ns, o.process_id,
     o.device_id, o.stream_id, o.name, o.bytes,
     l.api_call_id, l.thread_id, s.start_ns AS launch_start_ns, s.end_ns AS launch_end_ns,
-    s.nvtx_range_id, t.path AS range_path, s.layer, s.layer_evidence, s.phase,
+    s.layer, s.layer_evidence, s.phase,
     coalesce(s.iteration, u.iteration) AS iteration,
     CASE WHEN u.iteration IS NOT NULL THEN 'kernel order' ELSE s.evidence END AS evidence
 FROM gpu_op o
@@ -79,7 +75,5 @@ LEFT JOIN launch l
     AND (l.process_id = o.process_id OR (o.process_id IS NULL AND l.is_sole))
 LEFT JOIN launch_scope s
     ON s.trace_id = l.trace_id AND s.api_call_id = l.api_call_id
-LEFT JOIN nvtx_tree t
-    ON t.trace_id = s.trace_id AND t.nvtx_range_id = s.nvtx_range_id
 LEFT JOIN unlaunched u
     ON u.trace_id = o.trace_id AND u.op_kind = o.op_kind AND u.op_id = o.op_id

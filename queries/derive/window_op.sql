@@ -31,8 +31,6 @@ unit = "byte"
 doc = "bytes moved or filled"
 [columns.thread_id]
 doc = "thread that launched it"
-[columns.range_path]
-doc = "path of the innermost range around the launch"
 [columns.layer]
 doc = "layer that owns it"
 [columns.layer_evidence]
@@ -45,7 +43,7 @@ doc = "iteration"
 doc = "how the iteration was found"
 */
 SELECT o.trace_id, o.op_kind, o.op_id, o.start_ns, o.end_ns, o.duration_ns, o.process_id,
-    o.device_id, o.stream_id, o.name, o.bytes, o.thread_id, o.range_path, o.layer,
+    o.device_id, o.stream_id, o.name, o.bytes, o.thread_id, o.layer,
     o.layer_evidence, o.phase, o.iteration, o.evidence
 FROM op_scope o
 JOIN analysis_window w

@@ -4,7 +4,7 @@ question = "Which kernels does each annotated part of the program launch?"
 source   = "the same sums as nsys stats nvtx_kern_sum: a kernel counts in every range around its launch"
 grain    = "NVTX range and kernel name, per thread of a trace"
 needs    = ["kernel", "nvtx_range"]
-optional = ["launch", "launch_range", "nvtx_tree", "process", "thread", "lending_trace"]
+optional = ["launch", "launch_range", "nvtx_path", "process", "thread", "lending_trace"]
 [params.by]
 doc = "path: ranges with the same ancestors are one; range: ranges with the same domain and text are one, wherever they are"
 choices = ["path", "range"]
@@ -61,7 +61,7 @@ node AS (
         CASE WHEN by_path THEN coalesce(r.domain || ': ', '') || t.path
              ELSE coalesce(r.domain || ':', '') || coalesce(r.text, '') END AS range_path
     FROM nvtx_range r
-    JOIN nvtx_tree t USING (trace_id, nvtx_range_id),
+    JOIN nvtx_path t USING (trace_id, nvtx_range_id),
         (SELECT coalesce(getvariable('by'), 'path') = 'path' AS by_path)
 ),
 summed AS (

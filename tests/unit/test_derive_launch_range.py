@@ -10,12 +10,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_trace import MadeDatabase, MadeTrace, relation
 
+from tbd_trace.query import prepare
+
 HOLDERS = [("t", 1, 1), ("t", 1, 2), ("t", 2, 1), ("u", 1, 1), ("t", None, 1)]
 holder = st.sampled_from(HOLDERS)
 
 
 def key(of: tuple[str, int | None, int]) -> dict[str, Any]:
     return dict(zip(("trace_id", "process_id", "thread_id"), of, strict=True))
+
+
+def located(made: MadeTrace) -> list[dict[str, Any]]:
+    """Return the operations, each with the innermost range around its launch."""
+    with made.connect() as database:
+        prepare(database.connection, ["op_scope", "innermost_range"])
+        return database.select(
+            "SELECT * FROM op_scope LEFT JOIN innermost_range USING (trace_id, api_call_id)"
+        )
 
 
 def launches(database: MadeDatabase) -> dict[int, dict[str, Any]]:
@@ -110,7 +121,7 @@ def test_correlation_ids_repeat_across_processes_and_traces() -> None:
                 process_id=process,
                 thread_id=10 * process,
             )
-    rows = relation(made, "op_scope")
+    rows = located(made)
     assert len(rows) == 4
     assert all(r["range_path"] == r["name"] == f"{r['trace_id']}{r['process_id']}" for r in rows)
     assert all(r["thread_id"] == 10 * r["process_id"] for r in rows)
@@ -147,7 +158,7 @@ def test_graph_nodes_share_the_correlation_id_of_their_graph_s_launch() -> None:
     span = made.add_range(0, 15, "replay")
     with made.connect() as database:
         assert len(launches(database)) == 1
-        rows = database.relation("op_scope")
+    rows = located(made)
     assert len(rows) == 5
     assert {(r["api_call_id"], r["nvtx_range_id"]) for r in rows} == {(call, span)}
 
@@ -176,7 +187,7 @@ def test_an_operation_without_process_joins_by_correlation_id_alone() -> None:
     call = made.add_call(10, 12, correlation_id=5, process_id=77, thread_id=3)
     made.add_kernel(20, 30, correlation_id=5, process_id=None)
     span = made.add_range(0, 50, process_id=77, thread_id=3)
-    [row] = relation(made, "op_scope")
+    [row] = located(made)
     assert (row["api_call_id"], row["nvtx_range_id"], row["thread_id"]) == (call, span, 3)
 
 
@@ -184,7 +195,7 @@ def test_neither_operation_nor_call_has_a_process() -> None:
     made = MadeTrace()
     span = made.add_range(0, 50, process_id=None)
     made.launch(10, 20, 30, process_id=None)
-    [row] = relation(made, "op_scope")
+    [row] = located(made)
     assert row["nvtx_range_id"] == span
 
 

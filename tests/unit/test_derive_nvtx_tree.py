@@ -1,4 +1,4 @@
-"""nvtx_tree: parent, depth and path against a stack that pushes and pops."""
+"""nvtx_tree and nvtx_path: parent, depth and path against a stack that pushes and pops."""
 
 from __future__ import annotations
 
@@ -8,16 +8,20 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_trace import MadeTrace, nested, relation
+from made_trace import MadeTrace, nested
 
 Span = tuple[int, int, int]  # start, end, id
 
 
 def tree(made: MadeTrace) -> dict[int, tuple[Any, Any, Any]]:
     """Return (parent, depth, path) by range id; every range must be there exactly once."""
-    rows = relation(made, "nvtx_tree")
-    found = {r["nvtx_range_id"]: (r["parent_id"], r["depth"], r["path"]) for r in rows}
-    assert len(found) == len(rows) == len(made.rows["nvtx_range"])
+    with made.connect() as database:
+        paths = {r["nvtx_range_id"]: r["path"] for r in database.relation("nvtx_path")}
+        rows = database.relation("nvtx_tree")
+    found = {
+        r["nvtx_range_id"]: (r["parent_id"], r["depth"], paths[r["nvtx_range_id"]]) for r in rows
+    }
+    assert len(found) == len(paths) == len(rows) == len(made.rows["nvtx_range"])
     return found
 
 

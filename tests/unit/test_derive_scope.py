@@ -209,7 +209,8 @@ def test_ranges_of_libraries_never_own_kernels(domain: str) -> None:
     made.add_range(20, 80, "step 3", domain=domain, domain_id=5)
     made.launch(50, 60, 70, "k")
     found = scopes(made)["k"]
-    assert (found["layer"], found["range_path"]) == ("model", "layer:model")
+    assert found["layer"] == "model"
+    assert [row["range_path"] for row in relation(made, "innermost_range")] == ["layer:model"]
     assert (found["iteration"], found["evidence"]) == (None, None)
 
 
@@ -289,6 +290,47 @@ def test_the_innermost_range_owns_and_the_launch_decides_the_iteration(
         for name, r in scopes(made).items()
     }
     assert found == expected
+
+
+AROUND = [*TEXTS, "aten::a", "aten::b", "{'mod': 'torch', 'op': 'conv2d', 'args': []}"]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    spans=st.lists(
+        st.tuples(
+            st.integers(0, 40),
+            st.integers(0, 30),
+            st.sampled_from(AROUND),
+            st.sampled_from(["push_pop", "start_end"]),
+            st.integers(0, 1),  # domain
+        ),
+        max_size=12,
+    ),
+    calls=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=12),
+)
+def test_ranges_and_launches_that_cross(
+    spans: list[tuple[int, int, str, str, int]], calls: list[tuple[int, int]]
+) -> None:
+    """What holds a launch wholly decides: the best kind of layer, the range that began last."""
+    made = MadeTrace()
+    for start, length, text, kind, domain in spans:
+        made.add_range(start, start + length, text, kind=kind, domain_id=domain)
+    expected = {}
+    now = 0
+    for number, (gap, took) in enumerate(calls):
+        begin, now = now + gap, now + gap + took
+        made.launch(begin, 100 + number, 101 + number, f"k{number}", took=took)
+        around = sorted(
+            (s for s in spans if s[0] <= begin and now <= s[0] + s[1]), key=lambda span: span[0]
+        )
+        texts = [text for _, _, text, _, _ in reversed(around)]
+        layer, phase = expected_scope(texts)
+        others = [t for t in texts if t.startswith("{")] or [t for t in texts if t[:4] == "aten"]
+        if layer is None and others:
+            layer = "torch.conv2d" if others[-1].startswith("{") else others[-1]
+        expected[f"k{number}"] = layer, phase
+    assert {n: (r["layer"], r["phase"]) for n, r in scopes(made).items()} == expected
 
 
 # other threads
@@ -446,5 +488,6 @@ def test_nothing_known_is_null() -> None:
     made = MadeTrace()
     made.launch(20, 30, 40, "k")
     row = scopes(made)["k"]
-    for name in ("layer", "layer_evidence", "phase", "iteration", "evidence", "range_path"):
+    for name in ("layer", "layer_evidence", "phase", "iteration", "evidence"):
         assert row[name] is None
+    assert relation(made, "innermost_range") == []

@@ -77,6 +77,68 @@ def test_every_nanosecond_is_counted_once(threads: list[Any], data: st.DataObjec
     assert found == counted(ranges)
 
 
+def owner_of(open_now: list[tuple[int, str]]) -> Key | None:
+    """Return layer, phase and evidence by the ranges that are open, the first to begin first."""
+    texts = [text for _, text in open_now]
+    backward = any(text.startswith("layer_backward:") for text in texts)
+    phases = [text.removeprefix("phase:") for text in texts if text.startswith("phase:")]
+    convention = [text.split(":")[1] for text in texts if text.startswith("layer")]
+    module = ["torch.conv2d" for text in texts if text == MODULE]
+    operator = [text for text in texts if text.startswith("aten::")]
+    layer = [*convention[-1:], *module[:1], *operator[:1]]
+    if not layer:
+        return None
+    phase = "backward" if backward else phases[-1] if phases else None
+    return layer[0], phase, "nvtx backward" if backward else "nvtx"
+
+
+MODULE = "{'mod': 'torch', 'op': 'conv2d', 'args': []}"
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    spans=st.lists(
+        st.tuples(
+            st.integers(2, 4),  # thread
+            st.integers(0, 75),
+            st.integers(0, 30),
+            st.sampled_from([*TEXTS, MODULE, "aten::a", "aten::b", "phase:data"]),
+            st.sampled_from(["push_pop", "start_end"]),
+        ),
+        max_size=14,
+    )
+)
+def test_ranges_that_cross_each_other(
+    spans: list[tuple[int, int, int, str, str]],
+) -> None:
+    """Start/end ranges may, on several domains anything may; ties go by the order of the file."""
+    made = with_iterations()
+    made.add_range(80, 90, "layer:outside", thread_id=9)
+    for thread, start, length, text, kind in spans:
+        made.add_range(start, start + length, text, thread_id=thread, kind=kind)
+    expected: Counter[Key] = Counter()
+    for number, (first, end) in enumerate(ITERATIONS):
+        for now in range(first, end):
+            owners = []
+            for thread in (2, 3, 4):
+                # sorting is stable: of those that begin together the first in the file is first
+                open_now = sorted(
+                    (
+                        (s, text)
+                        for of, s, length, text, _ in spans
+                        if of == thread and s <= now < s + length
+                    ),
+                    key=lambda span: span[0],
+                )
+                if (owner := owner_of(open_now)) is not None:
+                    owners.append((number, *owner))
+            expected.update(owners or [(number, None)])
+    found: Counter[Key] = Counter()
+    for (iteration, layer, *rest), time in host_times(made).items():
+        found[(iteration, layer, *rest) if layer else (iteration, None)] += time
+    assert found == expected
+
+
 def test_children_of_children_are_taken_off_once() -> None:
     made = with_iterations()
     for start, _ in ITERATIONS:

@@ -147,7 +147,11 @@ class Database:
         """
         files = [file for path in paths for file in capture_files(Path(path))]
         known = set(self.trace_ids())
-        return all(identity(file, content(file.path).digest) in known for file in files)
+        # A pipe is no profile, and hashing it might never end.
+        return all(
+            file.path.is_file() and identity(file, content(file.path).digest) in known
+            for file in files
+        )
 
     def _ingest_file(
         self, file: CaptureFile, say: Callable[[str], None], tables: Collection[str] | None

@@ -493,3 +493,8 @@ def test_threads_and_memory_are_bounded(db: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_memory_limit_that_is_none(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TBD_TRACE_MEMORY_LIMIT", "plenty")
     assert "TBD_TRACE_MEMORY_LIMIT=plenty: " in fail(2, "query", "kernel_summary")
+
+
+def test_too_little_memory(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TBD_TRACE_MEMORY_LIMIT", "1MB")
+    assert "raise --memory-limit" in fail(1, "query", "layer_time")

@@ -23,12 +23,17 @@ def reading(database: Database) -> Iterator[None]:
     """Explain DuckDB's errors about a database's own files; others pass.
 
     Raises:
-        StoreError: a trace is damaged, or was removed while it was read.
+        StoreError: a trace is damaged, or was removed while it was read, or memory ran out.
         KeyboardInterrupt: the user pressed Ctrl-C.
     """
     try:
         with recognized():
             yield
+    except duckdb.OutOfMemoryException as error:
+        raise StoreError(
+            "this takes more memory than there may be used; raise --memory-limit, or take fewer "
+            "--threads"
+        ) from error
     except duckdb.Error as error:
         part = _PART.search(str(error))
         if part is None:

@@ -167,7 +167,11 @@ class SqliteFile:
     def _ordinary(
         self, table: str, wanted: Sequence[str], schema: pa.Schema, rowid: str | None, *, skip: int
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows that SQLite gives, after the first ``skip``."""
+        """Yield the rows that SQLite gives, after the first ``skip``.
+
+        They are not skipped with OFFSET: SQLite then does not decode them, and passes over damage
+        that it reports in a full scan.
+        """
         # SQLite compares column names without regard to case.
         present = {name.lower(): name for name in self._schema[table]}
         selected: list[Any] = [
@@ -177,12 +181,14 @@ class SqliteFile:
         if rowid is not None:
             selected.append(sa.literal_column("rowid"))
         statement = sa.select(*selected).select_from(sa.table(table))
-        if skip:
-            statement = statement.offset(skip)
         try:
             result = self._connection.execution_options(yield_per=_BATCH_ROWS).execute(statement)
             for rows in result.partitions(_BATCH_ROWS):
-                values = list(zip(*rows, strict=True))
+                if skip >= len(rows):
+                    skip -= len(rows)
+                    continue
+                values = list(zip(*rows[skip:], strict=True))
+                skip = 0
                 yield pa.RecordBatch.from_arrays(
                     [as_array(v, f.type) for v, f in zip(values, schema, strict=True)],
                     schema=schema,

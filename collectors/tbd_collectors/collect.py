@@ -16,15 +16,13 @@ from tbd_collectors.plan import COUNTERS, NO_COUNTERS, THROUGHPUT, TIMELINE, Run
 from tbd_collectors.process import CollectionError, Completed, NothingRecordedError, run
 from tbd_collectors.request import Command, Profiling, Workload
 from tbd_collectors.workload import importable
+from tbd_models.definition import OUT_OF_MEMORY
+from tbd_models.instrument.marks import LAYERS_VARIABLE
 from tbd_trace import machine
 from tbd_trace.errors import InputError, UsageError
 from tbd_trace.secrets import without_secrets
 
-# Exit codes of `python -m tbd_models`.
-_UNSUPPORTED = 2
-_OUT_OF_MEMORY = 12
 _KILLED = -9
-_LAYERS_VARIABLE = "TBD_TRACE_LAYERS"
 _VERSIONS = {"nsys": machine.nsys, "nvprof": machine.nvprof, "ncu": machine.ncu}
 
 
@@ -142,7 +140,7 @@ class _Session:
         """Run everything; return whether the user interrupted it."""
         try:
             with importable() as environment:
-                environment[_LAYERS_VARIABLE] = str(self._directory / "layers.json")
+                environment[LAYERS_VARIABLE] = str(self._directory / "layers.json")
                 for number, one in enumerate(planned, 1):
                     self._say(f"{number}/{len(planned)} {one.name} ({one.tool or 'no profiler'})")
                     self._execute(one, environment)
@@ -260,12 +258,12 @@ def _check(one: Run, completed: Completed, report: dict[str, Any]) -> None:
     if status == "unsupported":
         raise UsageError(str(report.get("reason")))
     if status == "out_of_memory":
-        raise _EndedError("out_of_memory", str(report.get("reason")), _OUT_OF_MEMORY)
+        raise _EndedError("out_of_memory", str(report.get("reason")), OUT_OF_MEMORY)
     if completed.timed_out:
         raise _EndedError("failed", f"the {one.name} run took longer than --timeout allows")
     if completed.returncode == _KILLED:
         reason = "the program was killed, as Linux does when the host's memory runs out"
-        raise _EndedError("out_of_memory", reason, _OUT_OF_MEMORY)
+        raise _EndedError("out_of_memory", reason, OUT_OF_MEMORY)
     if completed.returncode != 0:
         last = completed.tail[-1] if completed.tail else "it said nothing"
         reason = f"the {one.name} run failed with exit code {completed.returncode}: {last}"

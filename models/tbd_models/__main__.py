@@ -14,14 +14,19 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tbd_models.definition import PRECISIONS, SCALES, Model, UnsupportedError
+from tbd_models.definition import (
+    OUT_OF_MEMORY,
+    PRECISIONS,
+    SCALES,
+    UNSUPPORTED,
+    Model,
+    UnsupportedError,
+)
 from tbd_models.instrument.marks import Marks, NoMarks, NvtxMarks
 from tbd_models.loop import Window, measure
 from tbd_models.registry import FRAMEWORKS, find, implementation
 
 DEFAULTS = Window()
-UNSUPPORTED = 2
-OUT_OF_MEMORY = 12
 
 
 def _arguments() -> argparse.Namespace:

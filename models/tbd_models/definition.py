@@ -9,6 +9,10 @@ from typing import Any
 SCALES = ("full", "small")
 PRECISIONS = ("fp32", "tf32", "mixed")
 
+# Exit codes of `python -m tbd_models`, beside 0 and 1.
+UNSUPPORTED = 2
+OUT_OF_MEMORY = 12
+
 
 class UnsupportedError(Exception):
     """The model cannot be trained as asked; the message says why and what to do."""

@@ -17,11 +17,8 @@ from torch import nn  # noqa: E402
 
 from tbd_models.instrument import training_pytorch  # noqa: E402
 from tbd_models.instrument.layers_pytorch import measure  # noqa: E402
-from tbd_models.instrument.training_pytorch import (  # noqa: E402
-    LAYERS_VARIABLE,
-    TrainingMarks,
-    instrument,
-)
+from tbd_models.instrument.marks import LAYERS_VARIABLE  # noqa: E402
+from tbd_models.instrument.training_pytorch import TrainingMarks, instrument  # noqa: E402
 
 BATCH = 3
 

@@ -9,6 +9,8 @@ from typing import Any, Protocol
 DOMAIN = "tbd_trace"
 WINDOW = "measured window"
 PHASES = ("data", "forward", "loss", "backward", "optimizer")
+LAYERS_VARIABLE = "TBD_TRACE_LAYERS"
+"""Environment variable: where `tbd-trace collect` wants layers.json; without it none is written."""
 
 
 class Marks(Protocol):

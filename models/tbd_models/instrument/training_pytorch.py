@@ -13,11 +13,8 @@ import torch
 from torch import nn
 
 from tbd_models.instrument.layers_pytorch import Layer, Measurement
-from tbd_models.instrument.marks import Marks, NvtxMarks
+from tbd_models.instrument.marks import LAYERS_VARIABLE, Marks, NvtxMarks
 from tbd_models.instrument.pytorch import LayerMarks
-
-# Where `tbd-trace collect` wants layers.json; without it nothing is written.
-LAYERS_VARIABLE = "TBD_TRACE_LAYERS"
 
 
 class TrainingMarks:

@@ -23,7 +23,6 @@ NO_COUNTERS = (
 )
 # Counting is slow, and what is counted does not depend on how warm the GPU is.
 _COUNTER_WARMUP = 3
-_NCU_FROM = (7, 0)
 _T = TypeVar("_T")
 
 
@@ -163,7 +162,7 @@ def _counters(
     """Count with nvprof where it still can, otherwise with ncu."""
     program = _program(target, COUNTERS, directory, profiling.counter_iterations)
     whole = _is_whole_run(target)
-    if chips.parsed(compute_capability) < _NCU_FROM:
+    if chips.parsed(compute_capability) < nsight_compute.FIRST:
         output = directory / f"{COUNTERS}.nvvp"
         tool = _found(nvprof.installed, "nvprof", missing)
         argv = nvprof.metric_command(

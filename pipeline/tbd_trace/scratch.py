@@ -8,12 +8,11 @@ from pathlib import Path
 import duckdb
 
 from tbd_trace.errors import UsageError
+from tbd_trace.limits import MEMORY_LIMIT, THREADS
 
 # DuckDB runs an ASOF join whose left side it believes to be small as a nested loop; behind filters
 # its estimate is often one row where there are a million.
 SORTED_ASOF = "SET asof_loop_join_threshold = 0"
-THREADS = "TBD_TRACE_THREADS"
-MEMORY_LIMIT = "TBD_TRACE_MEMORY_LIMIT"
 
 
 def scratch_connection(spill: Path) -> duckdb.DuckDBPyConnection:

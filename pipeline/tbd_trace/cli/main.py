@@ -22,13 +22,12 @@ from tbd_trace.cli.output import failure
 from tbd_trace.cli.query import query
 from tbd_trace.cli.sql import sql
 from tbd_trace.errors import TbdTraceError, UsageError
+from tbd_trace.limits import MEMORY_LIMIT, THREADS
 from tbd_trace.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# The names that tbd_trace.scratch reads; importing it would import DuckDB.
-THREADS, MEMORY_LIMIT = "TBD_TRACE_THREADS", "TBD_TRACE_MEMORY_LIMIT"
 _INTERRUPTED = 128 + 2  # as a shell reports SIGINT and SIGPIPE
 _READER_GONE = 128 + 13
 _STDIN, _STDOUT, _STDERR = range(3)

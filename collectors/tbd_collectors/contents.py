@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote
-
-import sqlalchemy as sa
 
 from tbd_collectors.process import CollectionError, NothingRecordedError
+from tbd_trace.errors import InputError
+from tbd_trace.sources.sqlite import SqliteFile
+from tbd_trace.sqltext import identifier
 
 _ACTIVITY = "CUPTI_ACTIVITY_KIND_"
 _NSYS_RANGES = (59, 60, 70, 71)  # push/pop and start/end, of NVTX and of its extension
@@ -61,9 +59,9 @@ def count_nsys(path: Path) -> Contents:
     """Count what an nsys export holds.
 
     Raises:
-        CollectionError: the file is not a SQLite database.
+        CollectionError: the file is not a SQLite database, or not a whole one.
     """
-    is_range = sa.column("eventType").in_(_NSYS_RANGES)
+    is_range = f"eventType IN {_NSYS_RANGES}"
     return _count(path, "NVTX_EVENTS", is_range, ("KERNEL", "GRAPH_TRACE"))
 
 
@@ -71,66 +69,51 @@ def count_nvprof(path: Path) -> Contents:
     """Count what a profile exported by nvprof holds.
 
     Raises:
-        CollectionError: the file is not a SQLite database.
+        CollectionError: the file is not a SQLite database, or not a whole one.
     """
-    starts = sa.column("flags").bitwise_and(_NVPROF_RANGE_START) != 0
-    return _count(path, f"{_ACTIVITY}MARKER", starts, ("KERNEL", "CONCURRENT_KERNEL"))
+    is_start = f"(flags & {_NVPROF_RANGE_START}) != 0"
+    return _count(path, f"{_ACTIVITY}MARKER", is_start, ("KERNEL", "CONCURRENT_KERNEL"))
 
 
 def count_counted(path: Path) -> int:
     """Count the kernels of a profile exported by nvprof that have counters.
 
     Raises:
-        CollectionError: the file is not a SQLite database.
+        CollectionError: the file is not a SQLite database, or not a whole one.
     """
-    kernels = sa.func.count(sa.column("correlationId").distinct())
-    with _opened(path) as connection:
-        return _rows(connection, [f"{_ACTIVITY}METRIC"], count=kernels)
+    with _opened(path) as file:
+        return _rows(file, [f"{_ACTIVITY}METRIC"], count="count(DISTINCT correlationId)")
 
 
-def _count(
-    path: Path, marks: str, is_range: sa.ColumnElement[bool], kernels: Iterable[str]
-) -> Contents:
-    with _opened(path) as connection:
+def _count(path: Path, marks: str, is_range: str, kernels: Iterable[str]) -> Contents:
+    with _opened(path) as file:
         return Contents(
-            ranges=_rows(connection, [marks], is_range),
-            kernels=_rows(connection, [_ACTIVITY + kind for kind in kernels]),
-            api_calls=_rows(connection, [_ACTIVITY + kind for kind in ("RUNTIME", "DRIVER")]),
+            ranges=_rows(file, [marks], where=is_range),
+            kernels=_rows(file, [_ACTIVITY + kind for kind in kernels]),
+            api_calls=_rows(file, [_ACTIVITY + kind for kind in ("RUNTIME", "DRIVER")]),
         )
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[sa.Connection]:
+def _opened(path: Path) -> Iterator[SqliteFile]:
     if not path.is_file():
         raise CollectionError(f"{path}: no such file")
-    # A profile is evidence: never write to it or beside it.
-    uri = f"file:{quote(os.fsencode(path.resolve()))}?mode=ro&immutable=1"
-    engine = sa.create_engine(
-        "sqlite://", creator=lambda: sqlite3.connect(uri, uri=True), poolclass=sa.NullPool
-    )
     try:
-        with engine.connect() as connection:
-            yield connection
-    except (sa.exc.DatabaseError, sqlite3.DatabaseError) as error:
+        with SqliteFile(path) as file:
+            yield file
+    except InputError as error:
+        said = getattr(error.__cause__, "orig", None)  # what SQLite itself says, if it was asked
         raise CollectionError(
-            f"{path}: is not a profile in SQLite ({getattr(error, 'orig', error)})"
+            f"{path}: is not a profile in SQLite ({said})" if said else str(error)
         ) from error
 
 
 def _rows(
-    connection: sa.Connection,
-    names: Iterable[str],
-    where: sa.ColumnElement[bool] | None = None,
-    count: sa.ColumnElement[int] | None = None,
+    file: SqliteFile, names: Iterable[str], *, where: str = "true", count: str = "count(*)"
 ) -> int:
     """Count the rows of some tables; one that is not there has none."""
-    present = set(sa.inspect(connection).get_table_names())
-    condition = sa.true() if where is None else where
-    counted = sa.func.count() if count is None else count
     return sum(
-        connection.execute(
-            sa.select(counted).select_from(sa.table(name)).where(condition)
-        ).scalar_one()
+        file.rows(f"SELECT {count} FROM {identifier(name)} WHERE {where}")[0][0]
         for name in names
-        if name in present
+        if file.has_rows(name)
     )

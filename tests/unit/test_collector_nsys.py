@@ -216,6 +216,20 @@ def test_export_that_is_none(tmp_path: Path) -> None:
         nsys.check(path)
 
 
+def test_export_that_is_cut_off_or_still_written(tmp_path: Path) -> None:
+    path = database(tmp_path / "r.sqlite", NVTX_EVENTS=[("eventType", 59)])
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    with pytest.raises(CollectionError, match=r"^\S+r\.sqlite: damaged or incomplete SQLite file"):
+        nsys.check(path)
+    path.write_bytes(whole)
+    path.with_name("r.sqlite-journal").write_bytes(b"\xd9")
+    with pytest.raises(CollectionError, match=r"some of it is still in r\.sqlite-journal"):
+        nsys.check(path)
+    path.with_name("r.sqlite-journal").unlink()
+    assert nsys.check(path).ranges == 1
+
+
 def test_contents_of_an_nvprof_profile(tmp_path: Path) -> None:
     path = database(
         tmp_path / "p.nvprof",

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import re
-import shutil
 import subprocess
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from itertools import dropwhile
 from pathlib import Path
 
 from tbd_collectors.chips import CHIPS, parsed, read_table
-from tbd_collectors.process import CollectionError, NothingRecordedError
+from tbd_collectors.process import CollectionError, NothingRecordedError, on_path
 from tbd_trace import machine
 from tbd_trace.errors import UsageError
 
@@ -165,10 +164,7 @@ def installed() -> str:
     Raises:
         CollectionError: there is none.
     """
-    path = shutil.which("ncu")
-    if path is None:
-        raise CollectionError(f"ncu is {machine.ncu().found}: {machine.ncu().advice}")
-    return path
+    return on_path("ncu", machine.ncu)
 
 
 def check(table: Path, said: Iterable[str] = ()) -> int:

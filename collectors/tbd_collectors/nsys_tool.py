@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tbd_collectors.process import CollectionError
+from tbd_collectors.process import CollectionError, not_installed
 from tbd_trace import machine, nsys_install
 
 _HELP_TIMEOUT_S = 30
@@ -58,7 +58,7 @@ def installed() -> Nsys:
     """
     found = nsys_install.find()
     if found is None:
-        raise CollectionError(f"nsys is {machine.nsys().found}: {machine.nsys().advice}")
+        raise not_installed(machine.nsys())
     return _examined(str(found.program))
 
 

@@ -8,14 +8,13 @@ iterations are enough.
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tbd_collectors.chips import parsed, read_table
 from tbd_collectors.contents import Contents, count_counted, count_nvprof
 from tbd_collectors.nsight_compute import refuse_forbidden_counters
-from tbd_collectors.process import CollectionError, NothingRecordedError
+from tbd_collectors.process import NothingRecordedError, on_path
 from tbd_trace import machine
 from tbd_trace.errors import UsageError
 
@@ -122,10 +121,7 @@ def installed() -> str:
     Raises:
         CollectionError: there is none.
     """
-    path = shutil.which("nvprof")
-    if path is None:
-        raise CollectionError(f"nvprof is {machine.nvprof().found}: {machine.nvprof().advice}")
-    return path
+    return on_path("nvprof", machine.nvprof)
 
 
 def check_timeline(profile: Path, said: Sequence[str] = ()) -> Contents:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tbd_trace.errors import TbdTraceError
+from tbd_trace.machine import Finding
 
 MARKER = "TBD_TRACE_RUN"
 
@@ -36,6 +38,27 @@ class CollectionError(TbdTraceError):
 
 class NothingRecordedError(CollectionError):
     """A profiler ran, but recorded nothing that can be used. Exit code 1."""
+
+
+def not_installed(tool: Finding) -> CollectionError:
+    """Return the error that says that a profiler is missing and how to get it."""
+    return CollectionError(f"{tool.check} is {tool.found}: {tool.advice}")
+
+
+def on_path(name: str, look: Callable[[], Finding]) -> str:
+    """Return the path of a profiler on PATH.
+
+    Args:
+        name: the program.
+        look: looks for it, and tells how to get it.
+
+    Raises:
+        CollectionError: it is not there.
+    """
+    path = shutil.which(name)
+    if path is None:
+        raise not_installed(look())
+    return path
 
 
 @dataclass(frozen=True, slots=True)

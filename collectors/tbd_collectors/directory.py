@@ -7,7 +7,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,28 +36,52 @@ def check_free(path: Path, force: bool) -> None:
 def written(path: Path, force: bool = False) -> Iterator[Path]:
     """Yield an empty directory that becomes ``path`` when the block ends without an error.
 
-    It is made beside ``path``, so that becoming it is one rename.
+    It is made beside ``path``, so that becoming it is one rename. With an error, nothing of it
+    stays, nor the parents that were made for it.
 
     Raises:
-        StoreError: the directory cannot be written.
-        UsageError: ``path`` exists and may not be replaced.
+        StoreError: the directory cannot be written, or what it replaced cannot be removed.
+        UsageError: ``path`` exists, before or after the block, and may not be replaced.
     """
     path = path.absolute()
     beside = path.parent / f".{path.name}.{os.getpid()}-{uuid.uuid4().hex[:6]}"
     try:
         check_free(path, force)
-        beside.mkdir(parents=True)
+        absent = [parent for parent in path.parents if not parent.exists()]
         try:
+            beside.mkdir(parents=True)
             yield beside
-            if path.exists():
-                shutil.rmtree(path)
-            beside.rename(path)
+            check_free(path, force)
+            _put(beside, path)
         finally:
             shutil.rmtree(beside, ignore_errors=True)
+            with suppress(OSError):  # the first that holds something is to stay, as those above it
+                for parent in absent:
+                    parent.rmdir()
     except OSError as error:
         raise StoreError(
             f"{path}: cannot be written ({error.strerror or error}); "
             "free space or choose another -o"
+        ) from error
+
+
+def _put(new: Path, path: Path) -> None:
+    """Let a directory become ``path``, and only then remove the one that was there."""
+    old = new.with_name(f"{new.name}.old")
+    try:
+        if path.exists():
+            path.rename(old)
+        new.rename(path)
+    finally:
+        if old.exists() and not path.exists():
+            old.rename(path)
+    try:
+        if old.exists():
+            shutil.rmtree(old)
+    except OSError as error:
+        raise StoreError(
+            f"{path}: is written, but the capture before it cannot be removed ({error.strerror}); "
+            f"remove {old}"
         ) from error
 
 

@@ -116,6 +116,69 @@ def test_a_full_disk_is_one_clear_line(capture: Path) -> None:
     assert _tree(capture.parent) == before
 
 
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, OSError])
+def test_an_error_leaves_no_parents_that_were_made(
+    tmp_path: Path, error: type[BaseException]
+) -> None:
+    (tmp_path / "mine").mkdir()
+    with pytest.raises((error, StoreError)), written(tmp_path / "mine" / "a" / "b" / "c"):
+        raise error("stop")
+    assert _tree(tmp_path) == ["mine"]
+
+
+def test_an_error_leaves_parents_that_hold_something(tmp_path: Path) -> None:
+    _write(tmp_path / "suite" / "first")
+    with pytest.raises(ValueError, match="stop"), written(tmp_path / "suite" / "second"):
+        raise ValueError("stop")
+    with pytest.raises(ValueError, match="stop"), written(tmp_path / "a" / "b" / "c"):
+        (tmp_path / "a" / "notes").touch()
+        raise ValueError("stop")
+    assert _tree(tmp_path) == ["a", "a/notes", "suite", "suite/first", "suite/first/capture.json"]
+
+
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
+def test_a_capture_that_cannot_be_put_into_place_leaves_the_old_one(
+    capture: Path, error: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename = Path.rename
+
+    def fail(path: Path, target: Path) -> Path:
+        if target == capture and not path.name.endswith(".old"):
+            assert (next(capture.parent.glob(".c.*.old")) / "layers.json").read_text() == "old"
+            raise error("stop")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", fail)
+    with pytest.raises((error, StoreError)):
+        _write(capture, force=True)
+    assert _tree(capture.parent) == ["c", "c/capture.json", "c/layers.json"]
+    assert (capture / "capture.json").read_text() == "old"
+
+
+def test_an_old_capture_that_cannot_be_removed_is_named(
+    capture: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, **_: object) -> None:
+        assert (capture / "capture.json").read_text() == "new"
+        if path.name.endswith(".old"):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "layers.json")
+
+    monkeypatch.setattr("shutil.rmtree", refuse)
+    with pytest.raises(StoreError, match=r"is written, but .* \(Permission denied\); remove") as e:
+        _write(capture, force=True)
+    left = Path(str(e.value).rpartition(" remove ")[2])
+    assert (left / "layers.json").read_text() == "old"
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_what_came_meanwhile_stays(tmp_path: Path, force: bool) -> None:
+    path = tmp_path / "c"
+    with pytest.raises(UsageError, match=r"exists|not a capture"), written(path, force):
+        path.mkdir()
+        (path / "thesis.tex").write_text("mine")
+    assert _tree(tmp_path) == ["c", "c/thesis.tex"]
+
+
 def test_a_parent_that_is_a_file_cannot_hold_a_capture(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match=r"cannot be written \((Not a directory|File exists)"):

@@ -259,7 +259,7 @@ def ingest(reader: NsysReader, *tables: str) -> tuple[dict[str, Rows], TraceDesc
             result = connection.execute(f"SELECT * EXCLUDE (trace_id) FROM {table} ORDER BY ALL")
             names = [column[0] for column in result.description or []]
             found[table] = [dict(zip(names, row, strict=True)) for row in result.fetchall()]
-        return found, reader.describe()
+        return found, reader.describe(None if tables else connection)
 
 
 def read(path: Path, *tables: str) -> tuple[dict[str, Rows], TraceDescription]:

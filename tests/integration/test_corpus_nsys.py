@@ -34,7 +34,7 @@ def ingested(path: Path, *tables: str) -> Iterator[tuple[duckdb.DuckDBPyConnecti
     with NSYS_SQLITE.open(path) as reader, duckdb.connect(config={"threads": 2}) as connection:
         for table in tables or canonical_tables():
             connection.execute(f"CREATE TABLE {table} AS {_rows(reader, connection, table)}")
-        yield connection, reader.describe().notes
+        yield connection, reader.describe(None if tables else connection).notes
 
 
 def _rows(reader: NsysReader, connection: duckdb.DuckDBPyConnection, table: str) -> str:
@@ -259,7 +259,7 @@ def test_cuda_numbers_are_not_the_order_of_the_list(corpus: Path) -> None:
 
 def test_synchronizations_of_the_second_gpu(corpus: Path) -> None:
     path = corpus / "nsys" / "GindaChen_nsys-ai__tests__fixtures__h100_2gpu_1s.sqlite"
-    with ingested(path, "synchronization") as (connection, notes):
+    with ingested(path) as (connection, notes):
         found = connection.execute(
             "SELECT process_id >> 24 & 16777215, device_id, count(*) "
             "FROM synchronization GROUP BY ALL ORDER BY ALL"
@@ -299,7 +299,7 @@ def test_ranges_that_the_profiler_ended_are_open(corpus: Path) -> None:
 
 def test_graph_launches(corpus: Path) -> None:
     path = corpus / "nsys" / "zx3xyy_assignment2-systems__result_2_7B_compile_ro.sqlite"
-    with ingested(path, "graph_launch") as (connection, notes):
+    with ingested(path) as (connection, notes):
         assert one(
             connection, "SELECT count(*), min(graph_id), min(graph_exec_id) FROM graph_launch"
         ) == (10, 4, 5)

@@ -28,10 +28,15 @@ def reader(name: str) -> Iterator[None]:
 
 
 def read(
-    path: Path, table: str, columns: Mapping[str, pa.DataType], rowid: str | None = None
+    path: Path,
+    table: str,
+    columns: Mapping[str, pa.DataType],
+    rowid: str | None = None,
+    without: str | None = None,
 ) -> pa.Table:
     with SqliteFile(path) as file:
-        return file.batches(table, columns, rowid=rowid).read_all().combine_chunks()
+        batches = file.batches(table, columns, rowid=rowid, without=without)
+        return batches.read_all().combine_chunks()
 
 
 def outcome(
@@ -44,13 +49,17 @@ def outcome(
 
 
 def both(
-    path: Path, table: str, columns: Mapping[str, pa.DataType], rowid: str | None = None
+    path: Path,
+    table: str,
+    columns: Mapping[str, pa.DataType],
+    rowid: str | None = None,
+    without: str | None = None,
 ) -> tuple[pa.Table, pa.Table]:
     """Return what the page reader and what SQLite gives."""
     with reader("pages"):
-        pages = read(path, table, columns, rowid)
+        pages = read(path, table, columns, rowid, without)
     with reader("sqlalchemy"):
-        return pages, read(path, table, columns, rowid)
+        return pages, read(path, table, columns, rowid, without)
 
 
 class Reasons:

@@ -45,7 +45,7 @@ def rows(tmp_path: Path, table: str, tables: Tables) -> Rows:
 
 def notes(tmp_path: Path, tables: Tables) -> str:
     path = write(tmp_path / "made.sqlite", {"StringIds": strings()} | tables)
-    _, description = read(path, "device")
+    _, description = read(path)
     return "\n".join(description.notes)
 
 
@@ -572,7 +572,7 @@ def test_zero_is_unknown(tmp_path: Path) -> None:
 
 
 def test_description(tmp_path: Path) -> None:
-    _, description = read(write(tmp_path / "made.sqlite", profile()), "device")
+    _, description = read(write(tmp_path / "made.sqlite", profile()))
     assert (description.tool, description.kind) == ("nsys", "timeline")
     assert description.export_version == "2026.2.1.210"
     assert description.schema_version == "3.25.0"

@@ -41,12 +41,12 @@ class TraceDescription:
 class TraceReader(Protocol):
     """One open profiler file."""
 
-    def describe(self, *, whole: bool = True) -> TraceDescription:
+    def describe(self, written: duckdb.DuckDBPyConnection | None = None) -> TraceDescription:
         """Return what the file says about itself; called after the last ``relation``.
 
         Args:
-            whole: whether all tables were asked for; otherwise notes for which events would have to
-                be read that nobody asked for are left out.
+            written: a connection on which every canonical table is, as it was read; None where not
+                all were asked for, which leaves out the notes on the events.
         """
 
     def relation(self, connection: duckdb.DuckDBPyConnection, table: str) -> str | None:

@@ -84,7 +84,7 @@ class NsightComputeReader:
         if part.kind == SUMMARY and rows.is_per_range(part):
             self._note("summary per NVTX range: a kernel counts in every range around it")
 
-    def describe(self, *, whole: bool = True) -> TraceDescription:
+    def describe(self, written: duckdb.DuckDBPyConnection | None = None) -> TraceDescription:
         """Return what the file says about itself; called after the last ``relation``."""
         kind = "summary" if self._kinds == {SUMMARY} else "metrics"
         return TraceDescription("ncu", kind, notes=[*self._notes, *self._damage.notes])

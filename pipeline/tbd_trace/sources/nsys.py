@@ -62,9 +62,9 @@ class NsysReader:
             "recording_end": self._tables.recording_end,
         }
 
-    def describe(self, *, whole: bool = True) -> TraceDescription:
+    def describe(self, written: duckdb.DuckDBPyConnection | None = None) -> TraceDescription:
         """Return what the file says about itself; see ``TraceReader``."""
-        description = nsys_notes.describe(self._tables, whole=whole)
+        description = nsys_notes.describe(self._tables, written)
         description.notes += [*self._notes, *nsys_notes.unread(self._tables, EVENTS)]
         return description
 
@@ -89,7 +89,6 @@ class NsysReader:
         if connection is self._connection:
             return
         self._connection = connection
-        self._tables.survey.use(connection)
         self._provided.clear()
         # A stream has no known size; without this DuckDB takes it for small and builds the hash
         # table of a join from the events instead of from the table that explains them.

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+import duckdb
+
+from tbd_trace import resources
 from tbd_trace.sources.base import TraceDescription
 from tbd_trace.sources.nsys_columns import GPU_OPERATIONS
 from tbd_trace.sources.nsys_tables import NsysTables
@@ -28,12 +31,14 @@ _EXPORT_FACTS = (
 )
 
 
-def describe(tables: NsysTables, *, whole: bool = True) -> TraceDescription:
+def describe(
+    tables: NsysTables, written: duckdb.DuckDBPyConnection | None = None
+) -> TraceDescription:
     """Return the versions, the start and the notes of a recording.
 
     Args:
         tables: the export.
-        whole: look at all events for the notes; false where only some of them are asked for.
+        written: a connection with the canonical tables; None where only some were asked for.
 
     Raises:
         InputError: the file is damaged.
@@ -47,7 +52,7 @@ def describe(tables: NsysTables, *, whole: bool = True) -> TraceDescription:
         schema_version=export.get("EXPORT_SCHEMA_VERSION"),
         utc_start_ns=_utc_start(tables, export),
         notes=[
-            *(_content_notes(tables) if whole else ()),
+            *(_content_notes(tables, written) if written is not None else ()),
             *_export_notes(export),
             *_warnings(tables),
         ],
@@ -98,7 +103,7 @@ def _integer(value: object) -> int | None:
         return None
 
 
-def _content_notes(tables: NsysTables) -> Iterator[str]:
+def _content_notes(tables: NsysTables, written: duckdb.DuckDBPyConnection) -> Iterator[str]:
     """Tell what is missing from the events, and what makes them special."""
     if not tables.holds(*GPU_OPERATIONS):
         yield _no_gpu_work(tables)
@@ -106,7 +111,7 @@ def _content_notes(tables: NsysTables) -> Iterator[str]:
         yield "no kernel was recorded, only copies or fills of memory"
     elif not tables.holds(_RUNTIME):
         yield "no CUDA API calls were recorded: GPU work cannot be tied to host threads"
-    elif orphans := tables.survey.unlaunched_kernels():
+    elif orphans := _unlaunched_kernels(written):
         yield (
             f"{orphans} kernels have no launching call in the trace (a slice of a longer "
             "recording, or dropped events): they cannot be tied to host threads"
@@ -120,6 +125,13 @@ def _content_notes(tables: NsysTables) -> Iterator[str]:
     if len(processes) > 1:
         numbers = ", ".join(map(str, processes))
         yield f"{len(processes)} processes used GPUs (pid {numbers})"
+
+
+def _unlaunched_kernels(written: duckdb.DuckDBPyConnection) -> int:
+    """Count the kernels whose launching call is not in the trace."""
+    sql = resources.queries() / "ingest" / "nsys" / "_unlaunched.sql"
+    rows = written.execute(sql.read_text(encoding="utf-8")).fetchall()
+    return int(rows[0][0])
 
 
 def _gpu_processes(tables: NsysTables) -> list[int]:

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+import duckdb
+
 from tbd_trace import nsys_install
 from tbd_trace.errors import InputError
 from tbd_trace.nsys_install import Installation
@@ -52,9 +54,9 @@ class ReportReader(NsysReader):
             super().__init__(sqlite)
             self._cleanup = stack.pop_all()
 
-    def describe(self, *, whole: bool = True) -> TraceDescription:
+    def describe(self, written: duckdb.DuckDBPyConnection | None = None) -> TraceDescription:
         """Return what the report says about itself; see ``TraceReader``."""
-        description = super().describe(whole=whole)
+        description = super().describe(written)
         description.tool_version = self._made_by or description.tool_version
         return description
 

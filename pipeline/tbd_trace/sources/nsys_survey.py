@@ -1,23 +1,19 @@
-"""What the event tables of an Nsight Systems export hold as a whole, from one pass over each.
+"""What the event tables of an Nsight Systems export hold as a whole.
 
-DuckDB groups a table's rows by thread or process and kind while it is streamed; what is asked
-about the table is then answered from a few groups, instead of by a scan of its own.
+A table's rows are grouped by thread or process and kind while they are streamed for some other
+purpose; what is asked about the table is then answered from a few groups. Only a table that has not
+been streamed yet is read for the survey.
 """
 
 from __future__ import annotations
 
-import contextlib
-import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
-import duckdb
 import pyarrow as pa
 
-from tbd_trace.errors import InputError
-from tbd_trace.interrupts import recognized
 from tbd_trace.sources.nsys_columns import API_CALLS, EVENTS, GPU_OPERATIONS, Columns
-from tbd_trace.sqltext import identifier
 
 _OPERATION = ("globalPid", "deviceId", "contextId")
 _KEYS: dict[str, tuple[str, ...]] = {
@@ -28,13 +24,16 @@ _KEYS: dict[str, tuple[str, ...]] = {
     "NVTX_EVENTS": ("eventType", "globalTid", "endGlobalTid"),
     "COMPOSITE_EVENTS": ("globalTid",),
 }
-_KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
-_RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
-_DOMAIN = 75  # the type of NVTX events that create a domain
-_PROCESS = -16777216  # mask: what a global id says about the process
+_TIMES = ("start", "end")
 
-Stream = Callable[[str, Columns], pa.RecordBatchReader]
-"""Returns columns of a table; a column or table that is absent is NULL or empty."""
+
+class Stream(Protocol):
+    """Reads columns of a table; a column or table that is absent is NULL or empty."""
+
+    def __call__(
+        self, table: str, columns: Columns, *, without: str | None = None
+    ) -> pa.RecordBatchReader:
+        """Return the rows, or those without an integer in one column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,21 +42,17 @@ class Group:
 
     Attributes:
         key: the values that they share, in the order of the table's key columns.
-        open: how many of them have no end.
         start: the latest start, ns.
         end: the latest end, ns.
-        domain_creations: rowids of those that create an NVTX domain.
     """
 
     key: tuple[int | None, ...]
-    open: int
     start: int | None
     end: int | None
-    domain_creations: list[int] | None
 
 
 class Survey:
-    """Summaries of the event tables, each made when it is first asked for.
+    """Summaries of the event tables.
 
     Args:
         stream: reads the export.
@@ -68,12 +63,22 @@ class Survey:
         self._stream = stream
         self._tables = tables
         self._groups: dict[str, list[Group]] = {}
-        self._own: duckdb.DuckDBPyConnection | None = None
-        self._connection: duckdb.DuckDBPyConnection | None = None
+        self._unended: pa.Table | None = None
 
-    def use(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Work on this connection, which Ctrl-C interrupts, from now on."""
-        self._connection = connection
+    def watched(self, table: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Pass on all rows of a table; once they are through, its groups are known."""
+        if table not in _KEYS or table in self._groups:
+            yield from batches
+            return
+        latest: dict[tuple[int | None, ...], Group] = {}
+        for batch in batches:
+            for group in _groups(batch, _KEYS[table]):
+                known = latest.get(group.key, group)
+                latest[group.key] = Group(
+                    group.key, _latest(known.start, group.start), _latest(known.end, group.end)
+                )
+            yield batch
+        self._groups[table] = list(latest.values())
 
     def groups(self, table: str) -> list[Group]:
         """Return the groups of rows of an event table, none if it is absent.
@@ -81,85 +86,42 @@ class Survey:
         Raises:
             InputError: the file is damaged.
         """
+        if table not in self._tables:
+            return []
         if table not in self._groups:
-            self._groups[table] = self._grouped(table) if table in self._tables else []
+            names = (*_KEYS[table], *(name for name in _TIMES if name in EVENTS[table]))
+            columns = {name: EVENTS[table][name] for name in names}
+            for _ in self.watched(table, self._stream(table, columns)):
+                pass
         return self._groups[table]
 
-    def _grouped(self, table: str) -> list[Group]:
-        keys = ", ".join(map(identifier, _KEYS[table]))
-        has_end = "end" in EVENTS[table]
-        end = '"end"' if has_end else "start"
-        creates = f"eventType = {_DOMAIN}" if table == "NVTX_EVENTS" else "false"
-        columns = (*_KEYS[table], "start", *(["end"] if has_end else []))
-        with self._streamed(table, columns) as (connection, name):
-            rows = connection.execute(
-                f"SELECT {keys}, count(*) - count({end}), max(start), max({end}), "
-                f"list(row) FILTER (WHERE {creates}) FROM {name} GROUP BY {keys} ORDER BY ALL"
-            ).fetchall()
-        return [Group(row[:-4], *row[-4:]) for row in rows]
+    def unended(self) -> pa.Table:
+        """Return the NVTX events without an end: marks, names, domains, ranges left open.
 
-    def unlaunched_kernels(self) -> int:
-        """Count the kernels whose launching call is not in the trace.
+        Columns: eventType, start, row.
 
         Raises:
             InputError: the file is damaged.
         """
-        with self._streamed(_KERNEL, ("globalPid", "correlationId")) as (connection, name):
-            connection.execute(
-                f"""
-                CREATE OR REPLACE TEMP TABLE nsys_launched AS
-                SELECT
-                    coalesce(globalPid & {_PROCESS}, 0) AS process,
-                    correlationId AS correlation,
-                    count(*) AS kernels
-                FROM {name} WHERE correlationId <> 0 GROUP BY ALL
-                """
-            )
-        with self._streamed(_RUNTIME, ("globalTid", "correlationId")) as (connection, name):
-            total, launched = connection.execute(
-                f"""
-                WITH found AS (
-                    SELECT DISTINCT process, correlation, kernels
-                    FROM {name} AS call
-                    INNER JOIN nsys_launched
-                        ON process = call.globalTid & {_PROCESS}
-                        AND correlation = call.correlationId
-                )
-                SELECT
-                    (SELECT coalesce(sum(kernels), 0) FROM nsys_launched),
-                    (SELECT coalesce(sum(kernels), 0) FROM found)
-                """
-            ).fetchall()[0]
-            connection.execute("DROP TABLE nsys_launched")
-        return int(total - launched)
+        if self._unended is None:
+            columns = {name: EVENTS["NVTX_EVENTS"][name] for name in ("eventType", *_TIMES)}
+            events = self._stream("NVTX_EVENTS", columns, without="end").read_all()
+            kept = events.filter(events.column("end").is_null())
+            self._unended = kept.drop_columns(["end"])
+        return self._unended
 
-    @contextlib.contextmanager
-    def _streamed(
-        self, table: str, columns: tuple[str, ...]
-    ) -> Iterator[tuple[duckdb.DuckDBPyConnection, str]]:
-        """Make columns of a table a relation, for one reading."""
-        connection, name = self._connection or self._open(), "nsys_surveyed"
-        wanted = {column: EVENTS[table].get(column, pa.int64()) for column in columns}
-        connection.register(name, self._stream(table, wanted))
-        try:
-            with recognized():
-                yield connection, name
-        except duckdb.Error as error:
-            # DuckDB turns an exception of a stream into text.
-            said = re.search(r"InputError: (.+)", str(error))
-            if said is None:
-                raise
-            raise InputError(said[1]) from error
-        finally:
-            connection.unregister(name)
 
-    def _open(self) -> duckdb.DuckDBPyConnection:
-        if self._own is None:
-            self._own = duckdb.connect()
-        return self._own
+def _groups(batch: pa.RecordBatch, keys: tuple[str, ...]) -> Iterator[Group]:
+    """Group the rows of a batch."""
+    times = [name for name in _TIMES if name in batch.schema.names]
+    grouped = pa.Table.from_batches([batch]).group_by(list(keys), use_threads=False)
+    found = grouped.aggregate([(name, "max") for name in times])
+    latest = [found.column(f"{name}_max").to_pylist() for name in times]
+    starts, ends = latest if len(latest) == len(_TIMES) else (*latest, [None] * found.num_rows)
+    columns = (found.column(key).to_pylist() for key in keys)
+    for key, start, end in zip(zip(*columns, strict=True), starts, ends, strict=True):
+        yield Group(key, start, end)
 
-    def close(self) -> None:
-        """Close what was opened here."""
-        self._connection = None
-        if self._own is not None:
-            self._own.close()
+
+def _latest(one: int | None, other: int | None) -> int | None:
+    return max((time for time in (one, other) if time is not None), default=None)

@@ -10,6 +10,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tbd_trace.errors import InputError
 from tbd_trace.sources.nsys_columns import (
@@ -28,6 +29,8 @@ _TABLES = {**EVENTS, **DETAILS, **FACTS}
 _GPU_WORK = re.compile(r"(?i)^(?!ENUM_).*(kernel|memcpy|memset|graph_trace)")
 _ROW = "row"
 _TIMES = ("start", "end")
+_RANGES = (59, 60, 70, 71)  # types of NVTX events
+_DOMAIN = 75  # the one that creates a domain
 
 
 class NsysTables:
@@ -78,10 +81,13 @@ class NsysTables:
 
         DuckDB may pull several streams at a time, from threads of its own.
         """
-        return self._columns(table, EVENTS[table])
+        rows = self._columns(table, EVENTS[table])
+        return pa.RecordBatchReader.from_batches(rows.schema, self.survey.watched(table, rows))
 
-    def _columns(self, table: str, columns: Columns) -> pa.RecordBatchReader:
-        reader = self._file.batches(table, columns, rowid=_ROW)
+    def _columns(
+        self, table: str, columns: Columns, *, without: str | None = None
+    ) -> pa.RecordBatchReader:
+        reader = self._file.batches(table, columns, rowid=_ROW, without=without)
         return pa.RecordBatchReader.from_batches(reader.schema, self._one_at_a_time(reader))
 
     def _one_at_a_time(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
@@ -155,12 +161,7 @@ class NsysTables:
         """Return the creations of NVTX domains: globalTid, domainId, start, text, textId."""
         columns = {name: EVENTS["NVTX_EVENTS"][name] for name in _DOMAIN_CREATION}
         wanted = ", ".join(_DOMAIN_CREATION)
-        rows = [
-            row
-            for group in self.survey.groups("NVTX_EVENTS")
-            for row in group.domain_creations or ()
-        ]
-        found = ", ".join(map(str, sorted(rows)))
+        found = ", ".join(map(str, self._unended(_DOMAIN)))
         return _table(
             self.rows(f"SELECT {wanted} FROM {{NVTX_EVENTS}} WHERE {_ROW} IN ({found})"), columns
         )
@@ -171,14 +172,11 @@ class NsysTables:
         Columns: latest_ns, the latest time of any operation, call or range (looked for only where
         a range has no end); session_ns, the end of the profiling session.
         """
-        is_open = any(
-            group.open and group.key[0] in (59, 60, 70, 71)
-            for group in self.survey.groups("NVTX_EVENTS")
-        )
+        tables = (*GPU_OPERATIONS, *API_CALLS, "NVTX_EVENTS") if self._unended(*_RANGES) else ()
         latest = [
             time
-            for table in (*GPU_OPERATIONS, *API_CALLS, "NVTX_EVENTS")
-            for group in (self.survey.groups(table) if is_open else ())
+            for table in tables
+            for group in self.survey.groups(table)
             for time in (group.start, group.end)
             if time is not None
         ]
@@ -186,9 +184,14 @@ class NsysTables:
         columns = {"latest_ns": pa.int64(), "session_ns": pa.int64()}
         return _table([(max(latest, default=None), session)], columns)
 
+    def _unended(self, *types: int) -> list[int]:
+        """Return the rowids of NVTX events of some types that have no end."""
+        found = self.survey.unended().filter(pc.field("eventType").isin(types))
+        rows: list[int] = found.column(_ROW).to_pylist()
+        return rows
+
     def close(self) -> None:
         """Close the file."""
-        self.survey.close()
         self._file.close()
 
 

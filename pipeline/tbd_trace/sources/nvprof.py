@@ -56,7 +56,7 @@ class NvprofReader:
             "recording": lambda: facts.recording(self._file),
         }
 
-    def describe(self, *, whole: bool = True) -> TraceDescription:
+    def describe(self, written: duckdb.DuckDBPyConnection | None = None) -> TraceDescription:
         """Return what the file says about itself; see ``TraceReader``."""
         description = facts.describe(self._file)
         if self._still_mangled:

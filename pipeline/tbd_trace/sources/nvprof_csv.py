@@ -159,7 +159,7 @@ class NvprofCsvReader:
                 "print the profile again with nvprof --csv --log-file FILE"
             )
 
-    def describe(self, *, whole: bool = True) -> TraceDescription:
+    def describe(self, written: duckdb.DuckDBPyConnection | None = None) -> TraceDescription:
         """Return what the file says about itself; called after the last ``relation``."""
         notes = self._survey.notes + self._damage.notes
         if self._nvtx.unmatched:

@@ -106,7 +106,12 @@ class SqliteFile:
             raise InputError(_damaged(self.path, error)) from error
 
     def batches(
-        self, table: str, columns: Mapping[str, pa.DataType], *, rowid: str | None = None
+        self,
+        table: str,
+        columns: Mapping[str, pa.DataType],
+        *,
+        rowid: str | None = None,
+        without: str | None = None,
     ) -> pa.RecordBatchReader:
         """Stream some columns of a table as Arrow record batches.
 
@@ -115,6 +120,7 @@ class SqliteFile:
             columns: wanted columns and their Arrow types; a column the table lacks is all NULL.
                 A value that does not fit its type (SQLite does not enforce types) becomes NULL.
             rowid: if given, a further int64 column of this name holds SQLite's rowid.
+            without: if given, only rows that have no integer in this column.
 
         Returns:
             A reader of batches of at most 65,536 rows, with the columns in the order given.
@@ -124,11 +130,16 @@ class SqliteFile:
             fields.append(pa.field(rowid, pa.int64()))
         schema = pa.schema(fields)
         return pa.RecordBatchReader.from_batches(
-            schema, self._stream(table, columns, schema, rowid)
+            schema, self._stream(table, columns, schema, rowid, without)
         )
 
     def _stream(
-        self, table: str, columns: Mapping[str, pa.DataType], schema: pa.Schema, rowid: str | None
+        self,
+        table: str,
+        columns: Mapping[str, pa.DataType],
+        schema: pa.Schema,
+        rowid: str | None,
+        without: str | None,
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows from the pages as far as that goes, and the rest from SQLite."""
         if table not in self._schema:
@@ -141,16 +152,17 @@ class SqliteFile:
             from tbd_trace.sources.sqlite_pages import LeftToSqlite  # noqa: PLC0415
 
             try:
-                plan = sqlite_tables.plan(self.rows, table, columns, rowid)
+                plan = sqlite_tables.plan(self.rows, table, columns, rowid, without)
                 if reader == "pages" or self._is_large(table):
                     for batch in sqlite_tables.stream(self.path, plan, schema):
                         yield batch
                         done += batch.num_rows
-                    self._check_count(table, done)
+                    if without is None:
+                        self._check_count(table, done)
                     return
             except LeftToSqlite as reason:
                 _LOG.debug("%s: %s is left to SQLite: %s", self.path, table, reason)
-        yield from self._ordinary(table, list(columns), schema, rowid, skip=done)
+        yield from self._ordinary(table, list(columns), schema, rowid, without, skip=done)
 
     def _is_large(self, table: str | None = None) -> bool:
         """Tell whether the file, or an ordinary table of it, is worth another reader."""
@@ -165,7 +177,14 @@ class SqliteFile:
             raise InputError(damaged(self.path, f"{rows} of {expected} rows of {table}"))
 
     def _ordinary(
-        self, table: str, wanted: Sequence[str], schema: pa.Schema, rowid: str | None, *, skip: int
+        self,
+        table: str,
+        wanted: Sequence[str],
+        schema: pa.Schema,
+        rowid: str | None,
+        without: str | None,
+        *,
+        skip: int,
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows that SQLite gives, after the first ``skip``.
 
@@ -181,6 +200,9 @@ class SqliteFile:
         if rowid is not None:
             selected.append(sa.literal_column("rowid"))
         statement = sa.select(*selected).select_from(sa.table(table))
+        if without is not None and without.lower() in present:
+            held: sa.ColumnClause[Any] = sa.column(present[without.lower()])
+            statement = statement.where(sa.func.typeof(held) != "integer")
         try:
             result = self._connection.execution_options(yield_per=_BATCH_ROWS).execute(statement)
             for rows in result.partitions(_BATCH_ROWS):

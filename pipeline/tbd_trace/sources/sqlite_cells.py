@@ -93,6 +93,12 @@ class Cells:
     rowids: Integers
     spilled: Flags
 
+    def some(self, rows: Integers) -> Cells:
+        """Return some of the rows."""
+        return Cells(
+            self.block, self.starts[rows], self.sizes[rows], self.rowids[rows], self.spilled[rows]
+        )
+
     def record(self, file: PageFile, row: int) -> bytes:
         """Return the whole record of one row.
 

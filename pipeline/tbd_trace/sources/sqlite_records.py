@@ -85,6 +85,29 @@ def decode(
     return arrays
 
 
+def without_integer(file: PageFile, cells: Cells, shapes: Shapes, column: WantedColumn) -> Cells:
+    """Return the rows that have no integer in a column.
+
+    Args:
+        file: the file, for overflow pages.
+        cells: the rows.
+        shapes: what is known of the table's records.
+        column: the last of its columns.
+
+    Raises:
+        LeftToSqlite: a record is damaged, or too many rows need to be read one by one.
+    """
+    numbers, alone = shapes.numbers(cells)
+    is_kept = ~_holds_integer(shapes.types[:, -1])[numbers]
+    for row in _few(alone):
+        types, _, _ = parse_header(cells.record(file, row))
+        ordinal = column.ordinal or 0
+        if ordinal >= len(types) and column.has_default:
+            raise LeftToSqlite("a record lacks a column that has a default")
+        is_kept[row] = not _holds_integer(np.array(types[ordinal : ordinal + 1])).any()
+    return cells.some(np.flatnonzero(is_kept))
+
+
 def _column(rows: _Rows, stored: _Stored, column: WantedColumn, alone: Flags) -> pa.Array:
     read, is_usual = _READERS[column.kind]
     types = stored.types[rows.present]
@@ -100,11 +123,16 @@ def _column(rows: _Rows, stored: _Stored, column: WantedColumn, alone: Flags) ->
 
 def _amended(rows: _Rows, array: pa.Array, odd: Flags, column: WantedColumn) -> pa.Array:
     """Return an array with the values of odd rows, read one by one."""
-    found = np.flatnonzero(odd).tolist()
+    values = [_value(rows.cells.record(rows.file, row), column) for row in _few(odd)]
+    return pc.replace_with_mask(array, pa.array(odd), as_array(values, column.kind))
+
+
+def _few(odd: Flags) -> list[int]:
+    """Return the numbers of the rows that are read one by one."""
+    found: list[int] = np.flatnonzero(odd).tolist()
     if len(found) > max(_MOST_ODD, odd.size // 8):
         raise LeftToSqlite("many values are not of the expected type, or large")
-    values = [_value(rows.cells.record(rows.file, row), column) for row in found]
-    return pc.replace_with_mask(array, pa.array(odd), as_array(values, column.kind))
+    return found
 
 
 def _value(record: bytes, column: WantedColumn) -> Any:
@@ -211,6 +239,11 @@ def _texts(raw: pa.Array) -> pa.Array:
     except pa.ArrowInvalid:
         texts = (None if v is None else v.decode("utf-8", "replace") for v in raw.to_pylist())
         return pa.array(texts, pa.string())
+
+
+def _holds_integer(types: Integers) -> Flags:
+    held: Flags = (types != NULL) & (types < FIRST_BLOB) & (types != REAL)
+    return held
 
 
 def _is_integer(types: Integers) -> Flags:

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from tbd_trace.sources.sqlite_cells import find_cells
 from tbd_trace.sources.sqlite_pages import Integers, LeftToSqlite, PageFile
-from tbd_trace.sources.sqlite_records import WantedColumn, decode
+from tbd_trace.sources.sqlite_records import WantedColumn, decode, without_integer
 from tbd_trace.sources.sqlite_shapes import Shapes
 
 _BATCH_BYTES = 2 << 20  # what the arrays of a batch take stays near the processor's caches
@@ -38,14 +38,20 @@ class TablePlan:
     Attributes:
         root: number of the root page of its b-tree.
         columns: what to read, None for a column that the table does not have.
+        without: read only rows without an integer in this column, None for all rows.
     """
 
     root: int
     columns: tuple[WantedColumn | None, ...]
+    without: WantedColumn | None = None
 
 
 def plan(
-    query: Query, table: str, columns: Mapping[str, pa.DataType], rowid: str | None
+    query: Query,
+    table: str,
+    columns: Mapping[str, pa.DataType],
+    rowid: str | None,
+    without: str | None = None,
 ) -> TablePlan:
     """Return how to read columns of a table.
 
@@ -54,6 +60,7 @@ def plan(
         table: name of the table.
         columns: wanted columns and their Arrow types.
         rowid: name under which the rowid is wanted, too.
+        without: only rows without an integer in this column are wanted; None for all.
 
     Raises:
         LeftToSqlite: it is no ordinary table, or one of the columns is computed.
@@ -72,7 +79,12 @@ def plan(
     wanted = [_wanted(stored.get(name.lower()), kind, alias) for name, kind in columns.items()]
     if rowid is not None:
         wanted.append(WantedColumn(None, pa.int64()))
-    return TablePlan(found[0][1], tuple(wanted))
+    filtered = None
+    if without is not None:
+        filtered = _wanted(stored.get(without.lower()), pa.int64(), alias)
+        if filtered is not None and filtered.ordinal is None:
+            raise LeftToSqlite("rows without a rowid are wanted")
+    return TablePlan(found[0][1], tuple(wanted), filtered)
 
 
 def _rowid_alias(infos: Sequence[tuple[Any, ...]], indexes: Sequence[tuple[Any, ...]]) -> int:
@@ -110,7 +122,8 @@ def stream(path: Path, table: TablePlan, schema: pa.Schema) -> Iterator[pa.Recor
         pages = max(_BATCH_BYTES // file.page_size, 1)
         parts = np.array_split(leaves, range(pages, leaves.size, pages))
         present = [column for column in table.columns if column is not None]
-        stored = [column for column in present if column.ordinal is not None]
+        known = [*present, table.without] if table.without else present
+        stored = [column for column in known if column.ordinal is not None]
         shapes = Shapes(
             [column.ordinal or 0 for column in stored],
             required=[column.ordinal or 0 for column in stored if column.has_default],
@@ -118,6 +131,8 @@ def stream(path: Path, table: TablePlan, schema: pa.Schema) -> Iterator[pa.Recor
 
         def read(part: Integers) -> pa.RecordBatch:
             cells = find_cells(file, part, is_only=leaves.size == 1)
+            if table.without is not None:  # the last of the shapes' columns
+                cells = without_integer(file, cells, shapes, table.without)
             arrays = iter(decode(file, cells, shapes, present))
             filled = [
                 pa.nulls(cells.rowids.size, field.type) if column is None else next(arrays)

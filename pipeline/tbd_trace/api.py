@@ -154,8 +154,11 @@ def _is_there(path: str) -> bool:
 
 def _ingested_on_the_fly(files: Sequence[Path], question: queries.Query | None) -> Traces:
     cache, tables = cache_database(), None
-    if question is not None and question.partial and not cache.holds(files):
+    found = cache.find(files)
+    if found is None and question is not None and question.partial:
         tables = sorted(queries.canonical_relations(question) - {"trace"})
         cache = Database(cache.path.with_name(f"{'-'.join(tables)}.duckdb"), "TBD_TRACE_CACHE")
-    reports = cache.ingest(files, tables=tables)
-    return Traces(cache, list(dict.fromkeys(report.trace_id for report in reports)))
+        found = cache.find(files)
+    if found is None:
+        found = [report.trace_id for report in cache.ingest(files, tables=tables)]
+    return Traces(cache, list(dict.fromkeys(found)))

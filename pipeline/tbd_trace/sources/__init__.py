@@ -6,9 +6,9 @@ from pathlib import Path
 
 from tbd_trace.errors import InputError
 from tbd_trace.sources.base import Source, TraceDescription, TraceReader
-from tbd_trace.sources.sqlite import SQLITE_MAGIC, SqliteFile
+from tbd_trace.sources.sqlite_header import SQLITE_MAGIC
 
-__all__ = ["Source", "TraceDescription", "TraceReader", "identify", "sources"]
+__all__ = ["Source", "TraceDescription", "TraceReader", "check_readable", "identify", "sources"]
 
 _HEAD_BYTES = 65_536
 _LFS_MAGIC = b"version https://git-lfs.github.com/spec/"
@@ -53,6 +53,15 @@ def identify(path: Path) -> Source:
     raise InputError(f"{path}: {_what_it_is(path, head)}")
 
 
+def check_readable(path: Path) -> None:
+    """Make sure that a path is that of a file with something in it.
+
+    Raises:
+        InputError: it is not, or may not be read.
+    """
+    _head(path)
+
+
 def _head(path: Path) -> bytes:
     try:
         if path.is_fifo() or path.is_char_device():  # reading might never end
@@ -80,6 +89,8 @@ def _head(path: Path) -> bytes:
 
 def _what_it_is(path: Path, head: bytes) -> str:
     if head.startswith(SQLITE_MAGIC):
+        from tbd_trace.sources.sqlite import SqliteFile  # noqa: PLC0415 - known traces need none
+
         with SqliteFile(path) as file:  # a damaged file says so here
             tables = sorted(file.tables)
         if not tables:

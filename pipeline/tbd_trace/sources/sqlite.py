@@ -17,7 +17,6 @@ from typing import Any, Self
 from urllib.parse import quote
 
 import pyarrow as pa
-import sqlalchemy as sa
 
 from tbd_trace.errors import InputError
 from tbd_trace.sources.sqlite_header import SQLITE_MAGIC, check_complete, damaged
@@ -32,9 +31,8 @@ READER_VARIABLE = "TBD_TRACE_READER"
 _LOG = logging.getLogger(__name__)
 _BATCH_ROWS = 65_536
 _LARGE_FILE = 2 << 20  # bytes
-_LARGE_TABLE = 20_000  # rows
 # The last one is what Python makes of a message about a name that is damaged, too.
-_DAMAGE = (sa.exc.DatabaseError, sqlite3.DatabaseError, UnicodeDecodeError)
+_DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError)
 _NO_ROOM = ("database or disk is full", "disk I/O error")  # SQLite sorts in temporary files
 
 
@@ -52,11 +50,14 @@ class SqliteFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         check_complete(path)
-        self._engine = sa.create_engine("sqlite://", creator=self._connect, poolclass=sa.NullPool)
         try:
-            self._connection = self._engine.connect()
+            self._connection = self._connect()
+        except _DAMAGE as error:
+            raise InputError(_damaged(path, error)) from error
+        try:
             self._schema = self._read_schema()
         except _DAMAGE as error:
+            self._connection.close()
             raise InputError(_damaged(path, error)) from error
 
     def _connect(self) -> sqlite3.Connection:
@@ -70,12 +71,11 @@ class SqliteFile:
 
     def _read_schema(self) -> dict[str, list[str]]:
         names = self._connection.execute(
-            sa.text("SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name")
-        ).scalars()
+            "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name"
+        ).fetchall()
         schema: dict[str, list[str]] = {}
-        for name in list(names):
-            quoted = str(name).replace('"', '""')
-            columns = self._connection.execute(sa.text(f'PRAGMA table_info("{quoted}")'))
+        for (name,) in names:
+            columns = self._connection.execute(f"PRAGMA table_info({identifier(str(name))})")
             schema[str(name)] = [str(row[1]) for row in columns]
         return schema
 
@@ -101,7 +101,7 @@ class SqliteFile:
             InputError: the file is damaged.
         """
         try:
-            return [tuple(row) for row in self._connection.execute(sa.text(statement))]
+            return self._connection.execute(statement).fetchall()
         except _DAMAGE as error:
             raise InputError(_damaged(self.path, error)) from error
 
@@ -146,30 +146,24 @@ class SqliteFile:
             return
         done = 0
         reader = os.environ.get(READER_VARIABLE, "auto")
-        if reader == "pages" or (reader != "sqlalchemy" and self._is_large()):
+        if reader == "pages" or (
+            reader != "sqlalchemy" and self.path.stat().st_size >= _LARGE_FILE
+        ):
             # Imported here, because small files do without NumPy.
             from tbd_trace.sources import sqlite_tables  # noqa: PLC0415
             from tbd_trace.sources.sqlite_pages import LeftToSqlite  # noqa: PLC0415
 
             try:
                 plan = sqlite_tables.plan(self.rows, table, columns, rowid, without)
-                if reader == "pages" or self._is_large(table):
-                    for batch in sqlite_tables.stream(self.path, plan, schema):
-                        yield batch
-                        done += batch.num_rows
-                    if without is None:
-                        self._check_count(table, done)
-                    return
+                for batch in sqlite_tables.stream(self.path, plan, schema):
+                    yield batch
+                    done += batch.num_rows
+                if without is None:
+                    self._check_count(table, done)
+                return
             except LeftToSqlite as reason:
                 _LOG.debug("%s: %s is left to SQLite: %s", self.path, table, reason)
         yield from self._ordinary(table, list(columns), schema, rowid, without, skip=done)
-
-    def _is_large(self, table: str | None = None) -> bool:
-        """Tell whether the file, or an ordinary table of it, is worth another reader."""
-        if table is None:
-            return self.path.stat().st_size >= _LARGE_FILE
-        last = self.rows(f"SELECT max(rowid) FROM {identifier(table)}")[0][0]
-        return isinstance(last, int) and last >= _LARGE_TABLE
 
     def _check_count(self, table: str, rows: int) -> None:
         expected = self.rows(f"SELECT count(*) FROM {identifier(table)} NOT INDEXED")[0][0]
@@ -186,11 +180,13 @@ class SqliteFile:
         *,
         skip: int,
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows that SQLite gives, after the first ``skip``.
+        """Yield the rows that SQLite gives through SQLAlchemy, after the first ``skip``.
 
         They are not skipped with OFFSET: SQLite then does not decode them, and passes over damage
         that it reports in a full scan.
         """
+        import sqlalchemy as sa  # noqa: PLC0415 - large files do without it
+
         # SQLite compares column names without regard to case.
         present = {name.lower(): name for name in self._schema[table]}
         selected: list[Any] = [
@@ -203,25 +199,26 @@ class SqliteFile:
         if without is not None and without.lower() in present:
             held: sa.ColumnClause[Any] = sa.column(present[without.lower()])
             statement = statement.where(sa.func.typeof(held) != "integer")
+        engine = sa.create_engine("sqlite://", creator=self._connect, poolclass=sa.NullPool)
         try:
-            result = self._connection.execution_options(yield_per=_BATCH_ROWS).execute(statement)
-            for rows in result.partitions(_BATCH_ROWS):
-                if skip >= len(rows):
-                    skip -= len(rows)
-                    continue
-                values = list(zip(*rows[skip:], strict=True))
-                skip = 0
-                yield pa.RecordBatch.from_arrays(
-                    [as_array(v, f.type) for v, f in zip(values, schema, strict=True)],
-                    schema=schema,
-                )
-        except _DAMAGE as error:
+            with engine.connect() as connection:
+                result = connection.execution_options(yield_per=_BATCH_ROWS).execute(statement)
+                for rows in result.partitions(_BATCH_ROWS):
+                    if skip >= len(rows):
+                        skip -= len(rows)
+                        continue
+                    values = list(zip(*rows[skip:], strict=True))
+                    skip = 0
+                    yield pa.RecordBatch.from_arrays(
+                        [as_array(v, f.type) for v, f in zip(values, schema, strict=True)],
+                        schema=schema,
+                    )
+        except (*_DAMAGE, sa.exc.DatabaseError) as error:
             raise InputError(_damaged(self.path, error)) from error
 
     def close(self) -> None:
         """Close the file."""
         self._connection.close()
-        self._engine.dispose()
 
     def __enter__(self) -> Self:
         return self

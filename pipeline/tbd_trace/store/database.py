@@ -26,7 +26,7 @@ from tbd_trace.sqltext import parquet_relation
 from tbd_trace.store.capture import CaptureFile, capture_files
 from tbd_trace.store.reading import reading
 from tbd_trace.store.views import is_duckdb, views_marker, write_views
-from tbd_trace.store.writer import content, identity, write_trace
+from tbd_trace.store.writer import Content, content, identity, write_trace
 
 if TYPE_CHECKING:
     import polars as pl
@@ -139,42 +139,39 @@ class Database:
         self._check_place()
         return [self._ingest_file(file, say, tables) for file in files]
 
-    def holds(self, paths: Sequence[Path]) -> bool:
-        """Tell whether all profiler files of some paths were ingested here.
+    def find(self, paths: Sequence[Path]) -> list[str] | None:
+        """Return the traces of profiler files and capture directories, None if one is not here.
 
         Raises:
             InputError: a file cannot be read, or a capture cannot be understood.
         """
-        files = [file for path in paths for file in capture_files(Path(path))]
         known = set(self.trace_ids())
-        # A pipe is no profile, and hashing it might never end.
-        return all(
-            file.path.is_file() and identity(file, content(file.path).digest) in known
-            for file in files
-        )
+        if not known:
+            return None
+        found = [_identified(file)[1] for path in paths for file in capture_files(Path(path))]
+        return found if known.issuperset(found) else None
 
     def _ingest_file(
         self, file: CaptureFile, say: Callable[[str], None], tables: Collection[str] | None
     ) -> IngestReport:
         from tbd_trace.sources import identify  # noqa: PLC0415 - asking needs no readers
 
-        source = identify(file.path)
-        held = content(file.path)
-        trace_id = identity(file, held.digest)
+        held, trace_id = _identified(file)
         target = self.traces_directory / trace_id
         known = target.is_dir()
         try:
             if not known:
                 known = not write_trace(
                     file,
-                    source,
+                    identify(file.path),
                     held=held,
                     trace_id=trace_id,
                     target=target,
                     tables=tables,
                     progress=lambda table: say(f"{file.name}: {table}"),
                 )
-            self._write_views(needed=not known)
+            if tables is None:  # views of tables that were not read would show them as empty
+                self._write_views(needed=not known)
         except StoreError as error:
             advice = f"choose another place with {self._setting}"
             raise StoreError(f"{error}; {advice}") from error
@@ -314,6 +311,15 @@ class Database:
             pass  # another process was first
         except OSError as error:
             raise StoreError(f"{directory}: cannot be removed ({error.strerror})") from error
+
+
+def _identified(file: CaptureFile) -> tuple[Content, str]:
+    """Return what a profiler file holds, and the id of its trace."""
+    from tbd_trace.sources import check_readable  # noqa: PLC0415 - reading needs no sources
+
+    check_readable(file.path)
+    held = content(file.path)
+    return held, identity(file, held.digest)
 
 
 def _absolute(path: Path) -> Path:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 from tbd_trace.errors import InputError
@@ -10,6 +12,13 @@ from tbd_trace.sources.sqlite_header import SQLITE_MAGIC
 
 __all__ = ["Source", "TraceDescription", "TraceReader", "check_readable", "identify", "sources"]
 
+_SOURCES = {
+    "nsys": "NSYS_SQLITE",
+    "nvprof": "NVPROF_SQLITE",
+    "nsys_report": "NSYS_REPORT",
+    "nvprof_csv": "NVPROF_CSV",
+    "nsight_compute": "NSIGHT_COMPUTE_CSV",
+}
 _HEAD_BYTES = 65_536
 _LFS_MAGIC = b"version https://git-lfs.github.com/spec/"
 _UNREADABLE = {  # what files that are often mistaken for a profile begin with, and what to do
@@ -29,15 +38,10 @@ _ACCEPTED = (
 )
 
 
-def sources() -> list[Source]:
-    """Return the known formats, in the order in which they are tried."""
-    from tbd_trace.sources.nsight_compute import NSIGHT_COMPUTE_CSV  # noqa: PLC0415
-    from tbd_trace.sources.nsys import NSYS_SQLITE  # noqa: PLC0415
-    from tbd_trace.sources.nsys_report import NSYS_REPORT  # noqa: PLC0415
-    from tbd_trace.sources.nvprof import NVPROF_SQLITE  # noqa: PLC0415
-    from tbd_trace.sources.nvprof_csv import NVPROF_CSV  # noqa: PLC0415
-
-    return [NSYS_SQLITE, NVPROF_SQLITE, NSYS_REPORT, NVPROF_CSV, NSIGHT_COMPUTE_CSV]
+def sources() -> Iterator[Source]:
+    """Yield the known formats in the order in which they are tried, each imported when it is."""
+    for module, source in _SOURCES.items():
+        yield getattr(import_module(f"tbd_trace.sources.{module}"), source)
 
 
 def identify(path: Path) -> Source:

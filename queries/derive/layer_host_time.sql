@@ -28,153 +28,224 @@ span AS (
     SEMI JOIN (SELECT trace_id, process_id FROM nvtx_meaning WHERE layer IS NOT NULL) m
         ON m.trace_id = w.trace_id AND m.process_id IS NOT DISTINCT FROM w.process_id
 ),
+-- Processes and threads are numbered, so that what follows is sorted and joined by numbers.
+program AS MATERIALIZED (
+    SELECT *, row_number() OVER () AS program FROM (SELECT DISTINCT trace_id, process FROM span)
+),
 host_thread AS MATERIALIZED (
     SELECT *, row_number() OVER () AS host_thread
     FROM (
         SELECT DISTINCT trace_id, coalesce(process_id, -1) AS process, thread_id FROM nvtx_meaning
     )
-    SEMI JOIN span USING (trace_id, process)
+    JOIN program USING (trace_id, process)
 ),
--- Each thing that ranges say is told apart from the others: the layer, by its kind, the phase, the
--- backward operator, and whether the pass is backward or forward.
 said AS MATERIALIZED (
-    SELECT h.host_thread, m.position, m.start_ns, m.end_ns,
-        unnest([
-            CASE WHEN m.layer_order IS NOT NULL THEN m.layer_kind END,
-            CASE WHEN m.phase IS NOT NULL THEN 'phase' END,
-            CASE WHEN m.is_backward AND m.seq IS NOT NULL THEN 'node' END,
-            CASE WHEN m.is_backward THEN 'backward' END,
-            CASE WHEN f.nvtx_range_id IS NOT NULL
-                  AND (m.layer IS NOT NULL OR m.phase IS NOT NULL OR m.is_backward) THEN 'forward' END
-        ]) AS aspect
+    SELECT h.host_thread, m.position, m.start_ns, m.end_ns, m.layer, m.phase,
+        CASE WHEN m.layer_order IS NOT NULL THEN m.layer_kind END AS layer_kind,
+        m.is_backward, m.is_backward AND m.seq IS NOT NULL AS is_node,
+        f.nvtx_range_id IS NOT NULL
+            AND (m.layer IS NOT NULL OR m.phase IS NOT NULL OR m.is_backward) AS is_forward,
+        b.layer AS node_layer
     FROM nvtx_meaning m
     JOIN host_thread h
         ON  h.trace_id = m.trace_id AND h.process = coalesce(m.process_id, -1)
         AND h.thread_id IS NOT DISTINCT FROM m.thread_id
     LEFT JOIN forward_operator f
         ON f.trace_id = m.trace_id AND f.nvtx_range_id = m.nvtx_range_id
+    LEFT JOIN sequence_layer b
+        ON b.trace_id = m.trace_id AND b.backward_range_id = m.nvtx_range_id
     WHERE m.end_ns > m.start_ns
 ),
--- Of layers of these kinds the outermost counts, and of a pass any: each tells of the time that no
--- earlier one has told of.
+-- Most ranges are operators inside others that say more: they add nothing.
+telling AS MATERIALIZED (
+    SELECT host_thread, position, start_ns, end_ns, phase,
+        CASE WHEN layer_kind IN ('convention', 'stack', 'plain') OR NOT in_layer THEN layer_kind END
+            AS layer_kind,
+        is_node AND NOT in_layer AS is_node,
+        is_backward AND NOT in_backward AS is_backward,
+        is_forward AND NOT in_backward AND NOT in_phase AS is_forward
+    FROM (
+        SELECT *,
+            coalesce(end_ns <= max(end_ns) FILTER (layer_kind IN ('convention', 'stack', 'plain'))
+                OVER earlier, false) AS in_layer,
+            coalesce(end_ns <= max(end_ns) FILTER (is_backward) OVER earlier, false) AS in_backward,
+            coalesce(end_ns <= max(end_ns) FILTER (phase IS NOT NULL) OVER earlier, false) AS in_phase
+        FROM said
+        WINDOW earlier AS (
+            PARTITION BY host_thread ORDER BY position
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+    )
+),
+-- Each aspect of what ranges say is told apart: the layer, by its kind, the phase, the backward
+-- operator. What counts at a moment is the sum of the weights of the ranges that are open, and is
+-- the position of one of them (nvtx_meaning).
+-- Of layers of these kinds the outermost counts: each tells of the time that no earlier one has
+-- told of.
 outermost AS (
-    SELECT host_thread, aspect, position, end_ns,
+    SELECT host_thread, layer_kind AS aspect, position AS weight, end_ns,
         greatest(start_ns, coalesce(max(end_ns) OVER earlier, start_ns)) AS start_ns
-    FROM said WHERE aspect IN ('stack', 'module', 'operator', 'backward', 'forward')
+    FROM telling WHERE layer_kind IN ('stack', 'module', 'operator')
     WINDOW earlier AS (
-        PARTITION BY host_thread, aspect ORDER BY position
+        PARTITION BY host_thread, layer_kind ORDER BY position
         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 ),
 -- Of the others the one that began last counts. Of those that begin together that is the last in
 -- the file, while it lasts.
-innermost AS (
-    SELECT host_thread, aspect, position, end_ns, start_ns
-    FROM said WHERE aspect IN ('convention', 'plain', 'phase', 'node')
-    QUALIFY end_ns > coalesce(max(end_ns) OVER (
-        PARTITION BY host_thread, aspect, start_ns ORDER BY position DESC
-        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), start_ns)
+aspect AS (
+    SELECT host_thread, position, start_ns, end_ns,
+        unnest([
+            CASE WHEN layer_kind IN ('convention', 'plain') THEN layer_kind END,
+            CASE WHEN phase IS NOT NULL THEN 'phase' END,
+            CASE WHEN is_node THEN 'node' END
+        ]) AS aspect
+    FROM telling
 ),
-ordered AS MATERIALIZED (
-    SELECT * FROM (FROM outermost UNION ALL BY NAME FROM innermost) WHERE end_ns > start_ns
+lane AS MATERIALIZED (
+    SELECT *, row_number() OVER () AS lane FROM (SELECT DISTINCT host_thread, aspect FROM aspect)
+    WHERE aspect IS NOT NULL
+),
+innermost AS MATERIALIZED (
+    SELECT l.lane, a.position, a.start_ns, a.end_ns
+    FROM aspect a JOIN lane l USING (host_thread, aspect)
+    QUALIFY end_ns > coalesce(max(end_ns) OVER (
+        PARTITION BY lane, start_ns ORDER BY position DESC
+        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), start_ns)
 ),
 -- They nest: where one ends, the one around it counts again, the last one level up (as nvtx_tree).
 event AS (
-    SELECT host_thread, aspect, position, start_ns, end_ns, start_ns AS at_ns, 1 AS step
-    FROM ordered
+    SELECT lane, position, start_ns, end_ns, start_ns AS at_ns, 1 AS step FROM innermost
     UNION ALL
-    SELECT host_thread, aspect, position, start_ns, end_ns, end_ns, -1
-    FROM ordered
+    SELECT lane, position, start_ns, end_ns, end_ns, -1 FROM innermost
 ),
 leveled AS MATERIALIZED (
-    SELECT host_thread, aspect, position, start_ns, end_ns, depth
+    SELECT lane, position, start_ns, end_ns, depth
     FROM (
         SELECT *, sum(step) OVER (
-            PARTITION BY host_thread, aspect ORDER BY at_ns, step, position
-            ROWS UNBOUNDED PRECEDING)::BIGINT AS depth
+            PARTITION BY lane ORDER BY at_ns, step, position ROWS UNBOUNDED PRECEDING)::BIGINT AS depth
         FROM event
     )
     WHERE step = 1
 ),
 parented AS MATERIALIZED (
-    SELECT c.*, p.position AS parent, coalesce(c.end_ns > p.end_ns, false) AS crosses
+    SELECT c.lane, c.start_ns, c.end_ns, c.position - coalesce(p.position, 0) AS weight,
+        coalesce(c.end_ns > p.end_ns, false) AS crosses
     FROM leveled c
     ASOF LEFT JOIN leveled p
-        ON  c.host_thread = p.host_thread AND c.aspect = p.aspect AND c.depth = p.depth + 1
-        AND c.position > p.position
+        ON c.lane = p.lane AND c.depth = p.depth + 1 AND c.position > p.position
 ),
 -- Ranges that cross each other (start/end ranges may) are compared moment by moment instead.
-crossing AS (SELECT DISTINCT host_thread, aspect FROM parented WHERE crosses),
+crossing AS (SELECT DISTINCT lane FROM parented WHERE crosses),
 moment AS (
-    SELECT host_thread, aspect, at_ns,
-        row_number() OVER (PARTITION BY host_thread, aspect ORDER BY at_ns) AS moment
+    SELECT lane, at_ns, row_number() OVER (PARTITION BY lane ORDER BY at_ns) AS moment
     FROM (
-        SELECT DISTINCT host_thread, aspect, unnest([start_ns, end_ns]) AS at_ns
-        FROM ordered SEMI JOIN crossing USING (host_thread, aspect)
+        SELECT DISTINCT lane, unnest([start_ns, end_ns]) AS at_ns
+        FROM innermost SEMI JOIN crossing USING (lane)
     )
 ),
 open_at AS (
-    SELECT o.host_thread, o.aspect, o.position,
-        unnest(range(b.moment, e.moment)) AS moment
-    FROM ordered o
-    JOIN moment b
-        ON b.host_thread = o.host_thread AND b.aspect = o.aspect AND b.at_ns = o.start_ns
-    JOIN moment e
-        ON e.host_thread = o.host_thread AND e.aspect = o.aspect AND e.at_ns = o.end_ns
+    SELECT o.lane, o.position, unnest(range(b.moment, e.moment)) AS moment
+    FROM innermost o
+    LEFT JOIN moment b ON b.lane = o.lane AND b.at_ns = o.start_ns
+    LEFT JOIN moment e ON e.lane = o.lane AND e.at_ns = o.end_ns
 ),
--- What counts from each moment on, by its position (nvtx_meaning); 0 for nothing.
+counted AS (
+    SELECT m.lane, m.at_ns, coalesce(max(o.position), 0) AS counts
+    FROM moment m LEFT JOIN open_at o USING (lane, moment)
+    GROUP BY ALL
+),
 change AS MATERIALIZED (
-    SELECT host_thread, aspect, at_ns, arg_max(counts, turn)::BIGINT AS counts
+    SELECT host_thread, aspect, unnest([start_ns, end_ns]) AS at_ns, unnest([weight, -weight]) AS weight
     FROM (
-        SELECT host_thread, aspect, start_ns AS at_ns, position AS counts, position AS turn
-        FROM parented
+        SELECT host_thread, aspect, start_ns, end_ns, weight FROM outermost WHERE end_ns > start_ns
         UNION ALL
-        SELECT host_thread, aspect, end_ns, coalesce(parent, 0), -depth FROM parented
+        SELECT l.host_thread, l.aspect, p.start_ns, p.end_ns, p.weight
+        FROM parented p JOIN lane l USING (lane) ANTI JOIN crossing USING (lane)
+        UNION ALL
+        SELECT host_thread, 'backward', start_ns, end_ns, 1 FROM telling WHERE is_backward
+        UNION ALL
+        SELECT host_thread, 'forward', start_ns, end_ns, 1 FROM telling WHERE is_forward
     )
-    ANTI JOIN crossing USING (host_thread, aspect)
-    GROUP BY ALL
     UNION ALL
-    SELECT m.host_thread, m.aspect, m.at_ns,
-        coalesce(max(o.position), 0)
-    FROM moment m LEFT JOIN open_at o USING (host_thread, aspect, moment)
+    SELECT l.host_thread, l.aspect, c.at_ns,
+        c.counts - lag(c.counts, 1, 0) OVER (PARTITION BY c.lane ORDER BY c.at_ns)
+    FROM counted c JOIN lane l USING (lane)
+),
+phase_state AS MATERIALIZED (
+    SELECT h.program, h.thread_id, c.start_ns, c.end_ns, s.phase
+    FROM (
+        SELECT host_thread, at_ns AS start_ns,
+            sum(sum(weight)) OVER (
+                PARTITION BY host_thread ORDER BY at_ns ROWS UNBOUNDED PRECEDING)::BIGINT AS position,
+            lead(at_ns) OVER (PARTITION BY host_thread ORDER BY at_ns) AS end_ns
+        FROM change WHERE aspect = 'phase'
+        GROUP BY host_thread, at_ns
+    ) c
+    JOIN host_thread h USING (host_thread)
+    JOIN said s USING (host_thread, position)
+),
+-- The window of a process, cut where a phase begins or ends on any of its threads.
+cut AS (
+    SELECT program, unnest([start_ns, end_ns]) AS at_ns FROM span JOIN program USING (trace_id, process)
+    UNION
+    SELECT program, unnest([start_ns, end_ns]) FROM phase_state
+),
+slice AS MATERIALIZED (
+    SELECT c.program, row_number() OVER in_program AS slice, c.at_ns,
+        lead(c.at_ns) OVER in_program AS end_ns, s.iteration, s.thread_id AS driver_id,
+        coalesce(c.at_ns < s.end_ns, false) AS counts
+    FROM cut c
+    ASOF LEFT JOIN (SELECT * FROM span JOIN program USING (trace_id, process)) s
+        ON s.program = c.program AND c.at_ns >= s.start_ns
+    WINDOW in_program AS (PARTITION BY c.program ORDER BY c.at_ns)
+),
+-- (Left joins, or DuckDB might join all beginnings with all ends first.)
+phase_in AS (
+    SELECT p.*, unnest(range(b.slice, e.slice)) AS slice
+    FROM phase_state p
+    LEFT JOIN slice b ON b.program = p.program AND b.at_ns = p.start_ns
+    LEFT JOIN slice e ON e.program = p.program AND e.at_ns = p.end_ns
+),
+window_phase AS MATERIALIZED (
+    SELECT program, slice,
+        arg_max(p.phase, {'drives': p.thread_id = s.driver_id, 'thread': p.thread_id}) AS phase,
+        any_value(p.phase) FILTER (p.thread_id = s.driver_id) AS driver_phase
+    FROM phase_in p JOIN slice s USING (program, slice)
+    WHERE s.counts
     GROUP BY ALL
 ),
--- All of them together: the last change of each.
-moments AS (
-    SELECT host_thread, at_ns AS start_ns,
-        lead(at_ns) OVER (PARTITION BY host_thread ORDER BY at_ns) AS end_ns
-    FROM (SELECT DISTINCT host_thread, at_ns FROM change)
+-- All aspects of a thread together, moment by moment; slices cut the stretches of its layers.
+turn AS (
+    SELECT host_thread, at_ns,
+        sum(weight) FILTER (aspect = 'convention')::BIGINT AS convention,
+        sum(weight) FILTER (aspect = 'stack')::BIGINT AS stack,
+        sum(weight) FILTER (aspect = 'plain')::BIGINT AS plain,
+        sum(weight) FILTER (aspect = 'module')::BIGINT AS module,
+        sum(weight) FILTER (aspect = 'operator')::BIGINT AS operator,
+        sum(weight) FILTER (aspect = 'phase')::BIGINT AS phase,
+        sum(weight) FILTER (aspect = 'node')::BIGINT AS node,
+        sum(weight) FILTER (aspect = 'backward')::BIGINT AS backward,
+        sum(weight) FILTER (aspect = 'forward')::BIGINT AS forward,
+        count(*) FILTER (aspect = 'slice') AS slice
+    FROM (
+        FROM change
+        UNION ALL
+        SELECT h.host_thread, 'slice', s.at_ns, 1
+        FROM slice s
+        JOIN host_thread h USING (program)
+        SEMI JOIN (SELECT host_thread FROM telling WHERE layer_kind IS NOT NULL OR is_node) l USING (host_thread)
+    )
+    GROUP BY host_thread, at_ns
 ),
-state AS MATERIALIZED (
-    SELECT m.host_thread, m.start_ns, m.end_ns,
-        convention.counts AS convention,
-        stack.counts AS stack,
-        plain.counts AS plain,
-        module.counts AS module,
-        operator.counts AS operator,
-        phase.counts AS phase,
-        node.counts AS node,
-        backward.counts AS backward,
-        forward.counts AS forward
-    FROM moments m
-    ASOF LEFT JOIN (SELECT * FROM change WHERE aspect = 'convention') convention
-        ON convention.host_thread = m.host_thread AND m.start_ns >= convention.at_ns
-    ASOF LEFT JOIN (SELECT * FROM change WHERE aspect = 'stack') stack
-        ON stack.host_thread = m.host_thread AND m.start_ns >= stack.at_ns
-    ASOF LEFT JOIN (SELECT * FROM change WHERE aspect = 'plain') plain
-        ON plain.host_thread = m.host_thread AND m.start_ns >= plain.at_ns
-    ASOF LEFT JOIN (SELECT * FROM change WHERE aspect = 'module') module
-        ON module.host_thread = m.host_thread AND m.start_ns >= module.at_ns
-    ASOF LEFT JOIN (SELECT * FROM change WHERE aspect = 'operator') operator
-        ON operator.host_thread = m.host_thread AND m.start_ns >= operator.at_ns
-    ASOF LEFT JOIN (SELECT * FROM change WHERE aspect = 'phase') phase
-        ON phase.host_thread = m.host_thread AND m.start_ns >= phase.at_ns
-    ASOF LEFT JOIN (SELECT * FROM change WHERE aspect = 'node') node
-        ON node.host_thread = m.host_thread AND m.start_ns >= node.at_ns
-    ASOF LEFT JOIN (SELECT * FROM change WHERE aspect = 'backward') backward
-        ON backward.host_thread = m.host_thread AND m.start_ns >= backward.at_ns
-    ASOF LEFT JOIN (SELECT * FROM change WHERE aspect = 'forward') forward
-        ON forward.host_thread = m.host_thread AND m.start_ns >= forward.at_ns
-    WHERE m.end_ns IS NOT NULL
+state AS (
+    SELECT host_thread, at_ns AS start_ns, lead(at_ns) OVER thread AS end_ns,
+        sum(slice) OVER so_far AS slice, sum(convention) OVER so_far AS convention,
+        sum(stack) OVER so_far AS stack, sum(plain) OVER so_far AS plain,
+        sum(module) OVER so_far AS module, sum(operator) OVER so_far AS operator,
+        sum(phase) OVER so_far AS phase, sum(node) OVER so_far AS node,
+        sum(backward) OVER so_far AS backward, sum(forward) OVER so_far AS forward
+    FROM turn
+    WINDOW thread AS (PARTITION BY host_thread ORDER BY at_ns),
+        so_far AS (PARTITION BY host_thread ORDER BY at_ns ROWS UNBOUNDED PRECEDING)
 ),
 -- Threads that run nothing but backward operators are autograd's.
 autograd AS (
@@ -188,18 +259,13 @@ autograd AS (
     UNION
     SELECT trace_id, process_id, thread_id FROM thread WHERE starts_with(name, 'pt_autograd')
 ),
-backward_layer AS (
-    SELECT m.trace_id, m.position, s.layer
-    FROM sequence_layer s
-    JOIN nvtx_meaning m ON m.trace_id = s.trace_id AND m.nvtx_range_id = s.backward_range_id
-),
 -- What a thread's ranges say of a stretch, as launch_scope's `own` says it of a launch.
 owned AS MATERIALIZED (
-    SELECT h.trace_id, h.process, s.start_ns, s.end_ns,
+    SELECT h.program, s.slice, s.start_ns, s.end_ns,
         CASE WHEN o.layer_kind IN ('convention', 'stack', 'plain') THEN o.layer
-             ELSE coalesce(b.layer, o.layer) END AS layer,
+             ELSE coalesce(n.node_layer, o.layer) END AS layer,
         CASE
-            WHEN o.layer_kind IN ('convention', 'stack', 'plain') OR b.layer IS NULL
+            WHEN o.layer_kind IN ('convention', 'stack', 'plain') OR n.node_layer IS NULL
                 THEN CASE WHEN s.backward > 0 THEN 'nvtx backward' ELSE 'nvtx' END
             ELSE 'sequence'
         END AS layer_evidence,
@@ -210,108 +276,57 @@ owned AS MATERIALIZED (
             CASE WHEN a.thread_id IS NOT NULL THEN 'backward' END) AS phase
     FROM state s
     JOIN host_thread h USING (host_thread)
-    LEFT JOIN nvtx_meaning o
-        ON  o.trace_id = h.trace_id AND o.position = CASE
+    LEFT JOIN said o
+        ON  o.host_thread = s.host_thread AND o.position = CASE
             WHEN s.convention > 0 THEN s.convention WHEN s.stack > 0 THEN s.stack
             WHEN s.plain > 0 THEN s.plain WHEN s.module > 0 THEN s.module ELSE s.operator END
-    LEFT JOIN nvtx_meaning p ON p.trace_id = h.trace_id AND p.position = s.phase
-    LEFT JOIN backward_layer b ON b.trace_id = h.trace_id AND b.position = s.node
+    LEFT JOIN said p ON p.host_thread = s.host_thread AND p.position = s.phase
+    LEFT JOIN said n ON n.host_thread = s.host_thread AND n.position = s.node
     LEFT JOIN autograd a
         ON  a.trace_id = h.trace_id AND coalesce(a.process_id, -1) = h.process
         AND a.thread_id = h.thread_id
-    WHERE coalesce(o.layer, b.layer) IS NOT NULL
+    WHERE coalesce(o.layer, n.node_layer) IS NOT NULL
 ),
-phase_state AS MATERIALIZED (
-    SELECT h.trace_id, h.process, h.thread_id, c.start_ns, c.end_ns, m.phase
+-- Time in which any thread is in a layer, each moment once.
+covered AS (
+    SELECT program, slice, sum(until_ns - at_ns) FILTER (threads > 0)::BIGINT AS host_ns
     FROM (
-        SELECT host_thread, at_ns AS start_ns, counts,
-            lead(at_ns) OVER (PARTITION BY host_thread ORDER BY at_ns) AS end_ns
-        FROM change WHERE aspect = 'phase'
-    ) c
-    JOIN host_thread h USING (host_thread)
-    JOIN nvtx_meaning m ON m.trace_id = h.trace_id AND m.position = c.counts
-),
--- The window of a process, cut where a phase begins or ends on any of its threads. Position: how
--- many slices of the window came before.
-cut AS (
-    SELECT trace_id, process, unnest([start_ns, end_ns]) AS at_ns FROM span
-    UNION
-    SELECT trace_id, process, unnest([start_ns, end_ns]) FROM phase_state
-),
-slice AS MATERIALIZED (
-    SELECT c.trace_id, c.process, c.at_ns, lead(c.at_ns) OVER in_process AS end_ns,
-        s.iteration, s.thread_id AS driver_id, coalesce(c.at_ns < s.end_ns, false) AS counts,
-        (sum(counts::BIGINT) OVER in_process - counts::BIGINT)::BIGINT AS position
-    FROM cut c
-    ASOF LEFT JOIN span s
-        ON s.trace_id = c.trace_id AND s.process = c.process AND c.at_ns >= s.start_ns
-    WINDOW in_process AS (PARTITION BY c.trace_id, c.process ORDER BY c.at_ns)
-),
-phase_in AS (
-    SELECT p.*, unnest(range(b.position, e.position)) AS position
-    FROM phase_state p
-    JOIN slice b ON b.trace_id = p.trace_id AND b.process = p.process AND b.at_ns = p.start_ns
-    JOIN slice e ON e.trace_id = p.trace_id AND e.process = p.process AND e.at_ns = p.end_ns
-),
-window_phase AS MATERIALIZED (
-    SELECT s.trace_id, s.process, s.position,
-        arg_max(p.phase, {'drives': p.thread_id = s.driver_id, 'thread': p.thread_id}) AS phase,
-        any_value(p.phase) FILTER (p.thread_id = s.driver_id) AS driver_phase
-    FROM phase_in p
-    JOIN slice s USING (trace_id, process, position)
-    WHERE s.counts
+        SELECT program, slice, at_ns,
+            sum(step) OVER (PARTITION BY program, slice ORDER BY at_ns ROWS UNBOUNDED PRECEDING) AS threads,
+            lead(at_ns) OVER (PARTITION BY program, slice ORDER BY at_ns) AS until_ns
+        FROM (
+            SELECT program, slice, at_ns, sum(step) AS step
+            FROM (
+                SELECT program, slice, unnest([start_ns, end_ns]) AS at_ns, unnest([1, -1]) AS step
+                FROM owned
+            )
+            GROUP BY ALL HAVING sum(step) <> 0
+        )
+    )
     GROUP BY ALL
 ),
--- Stretches in which any thread is in a layer, each moment once.
-covered AS (
-    SELECT trace_id, process, NULL AS layer, NULL AS layer_evidence, NULL AS phase, false AS is_layer,
-        greatest(start_ns, coalesce(max(end_ns) OVER earlier, start_ns)) AS start_ns, end_ns
-    FROM owned
-    WINDOW earlier AS (
-        PARTITION BY trace_id, process ORDER BY start_ns, end_ns
-        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
-),
-placed AS (
-    SELECT o.*, unnest(range(coalesce(b.position, 0), e.position + e.counts::BIGINT)) AS position
-    FROM (
-        SELECT *, true AS is_layer FROM owned
-        UNION ALL BY NAME
-        SELECT * FROM covered WHERE end_ns > start_ns
-    ) o
-    ASOF LEFT JOIN slice b
-        ON b.trace_id = o.trace_id AND b.process = o.process AND o.start_ns >= b.at_ns
-    ASOF JOIN slice e
-        ON e.trace_id = o.trace_id AND e.process = o.process AND o.end_ns > e.at_ns
-),
 told AS (
-    SELECT p.trace_id, p.process, p.position, p.is_layer, p.layer, p.layer_evidence, p.phase,
-        sum(least(p.end_ns, s.end_ns) - greatest(p.start_ns, s.at_ns))::BIGINT AS host_ns
-    FROM placed p
-    JOIN slice s
-        ON  s.trace_id = p.trace_id AND s.process = p.process AND s.position = p.position
-        AND s.counts
+    SELECT program, slice, layer, layer_evidence, phase, sum(end_ns - start_ns)::BIGINT AS host_ns
+    FROM owned
     GROUP BY ALL
 ),
 by_slice AS (
-    SELECT s.trace_id, s.process, s.iteration, t.layer, t.layer_evidence,
+    SELECT s.program, s.iteration, t.layer, t.layer_evidence,
         coalesce(t.phase, w.driver_phase) AS phase, t.host_ns
     FROM told t
-    JOIN slice s USING (trace_id, process, position)
-    LEFT JOIN window_phase w USING (trace_id, process, position)
-    WHERE t.is_layer AND s.counts
+    JOIN slice s USING (program, slice)
+    LEFT JOIN window_phase w USING (program, slice)
+    WHERE s.counts
     UNION ALL
-    SELECT s.trace_id, s.process, s.iteration, NULL, NULL, w.phase,
-        s.end_ns - s.at_ns - coalesce(t.host_ns, 0)
+    SELECT s.program, s.iteration, NULL, NULL, w.phase, s.end_ns - s.at_ns - coalesce(c.host_ns, 0)
     FROM slice s
-    LEFT JOIN told t
-        ON  t.trace_id = s.trace_id AND t.process = s.process AND t.position = s.position
-        AND NOT t.is_layer
-    LEFT JOIN window_phase w
-        ON w.trace_id = s.trace_id AND w.process = s.process AND w.position = s.position
+    LEFT JOIN covered c USING (program, slice)
+    LEFT JOIN window_phase w USING (program, slice)
     WHERE s.counts
 )
-SELECT trace_id, nullif(process, -1) AS process_id, iteration, layer, layer_evidence, phase,
-    sum(host_ns)::BIGINT AS host_ns
-FROM by_slice
-WHERE host_ns > 0
+SELECT p.trace_id, nullif(p.process, -1) AS process_id, b.iteration, b.layer, b.layer_evidence,
+    b.phase, sum(b.host_ns)::BIGINT AS host_ns
+FROM by_slice b
+JOIN program p USING (program)
+WHERE b.host_ns > 0
 GROUP BY ALL

@@ -295,41 +295,55 @@ def test_the_innermost_range_owns_and_the_launch_decides_the_iteration(
 AROUND = [*TEXTS, "aten::a", "aten::b", "{'mod': 'torch', 'op': 'conv2d', 'args': []}"]
 
 
-@settings(max_examples=40, deadline=None)
-@given(
-    spans=st.lists(
-        st.tuples(
-            st.integers(0, 40),
-            st.integers(0, 30),
-            st.sampled_from(AROUND),
-            st.sampled_from(["push_pop", "start_end"]),
-            st.integers(0, 1),  # domain
-        ),
-        max_size=12,
+Spans = list[tuple[int, int, str, str, int]]
+
+
+def expected_where_ranges_cross(
+    spans: Spans, start: int, end: int
+) -> tuple[str | None, str | None]:
+    """Return layer and phase of a launch: the best kind of layer, the range that began last."""
+    around = sorted(
+        (s for s in spans if s[0] <= start and end <= s[0] + s[1]), key=lambda span: span[0]
+    )
+    texts = [text for _, _, text, _, _ in reversed(around)]
+    layer, phase = expected_scope(texts)
+    others = [t for t in texts if t.startswith("{")] or [t for t in texts if t[:4] == "aten"]
+    if layer is None and others:
+        layer = "torch.conv2d" if others[-1].startswith("{") else others[-1]
+    return layer, phase
+
+
+spans_around = st.lists(
+    st.tuples(
+        st.integers(0, 40),
+        st.integers(0, 30),
+        st.sampled_from(AROUND),
+        st.sampled_from(["push_pop", "start_end"]),
+        st.integers(0, 1),  # domain
     ),
-    calls=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=12),
+    max_size=12,
 )
+calls_in_a_row = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=12)
+
+
+@settings(max_examples=12, deadline=None)
+@given(traces=st.lists(st.tuples(spans_around, calls_in_a_row), min_size=1, max_size=12))
 def test_ranges_and_launches_that_cross(
-    spans: list[tuple[int, int, str, str, int]], calls: list[tuple[int, int]]
+    traces: list[tuple[Spans, list[tuple[int, int]]]],
 ) -> None:
-    """What holds a launch wholly decides: the best kind of layer, the range that began last."""
+    """What holds a launch wholly decides."""
     made = MadeTrace()
-    for start, length, text, kind, domain in spans:
-        made.add_range(start, start + length, text, kind=kind, domain_id=domain)
     expected = {}
-    now = 0
-    for number, (gap, took) in enumerate(calls):
-        begin, now = now + gap, now + gap + took
-        made.launch(begin, 100 + number, 101 + number, f"k{number}", took=took)
-        around = sorted(
-            (s for s in spans if s[0] <= begin and now <= s[0] + s[1]), key=lambda span: span[0]
-        )
-        texts = [text for _, _, text, _, _ in reversed(around)]
-        layer, phase = expected_scope(texts)
-        others = [t for t in texts if t.startswith("{")] or [t for t in texts if t[:4] == "aten"]
-        if layer is None and others:
-            layer = "torch.conv2d" if others[-1].startswith("{") else others[-1]
-        expected[f"k{number}"] = layer, phase
+    for trace, (spans, calls) in enumerate(traces):
+        of = {"trace_id": f"t{trace}"}
+        for start, length, text, kind, domain in spans:
+            made.add_range(start, start + length, text, kind=kind, domain_id=domain, **of)
+        now = 0
+        for number, (gap, took) in enumerate(calls):
+            begin, now = now + gap, now + gap + took
+            name = f"{trace} {number}"
+            made.launch(begin, 100 + number, 101 + number, name, took=took, **of)
+            expected[name] = expected_where_ranges_cross(spans, begin, now)
     assert {n: (r["layer"], r["phase"]) for n, r in scopes(made).items()} == expected
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import Any
 
 import pytest
@@ -17,20 +17,40 @@ Key = tuple[Any, ...]
 
 def host_times(made: MadeTrace, **parameters: Any) -> dict[Key, int]:
     """Return the host time by iteration, layer, phase and evidence."""
+    [found] = host_times_of_traces(made, **parameters).values()
+    return found
+
+
+def host_times_of_traces(made: MadeTrace, **parameters: Any) -> dict[str, dict[Key, int]]:
+    """Return by trace the host time by iteration, layer, phase and evidence."""
     rows = relation(made, "layer_host_time", window="iterations", **parameters)
-    found = {
-        (r["iteration"], r["layer"], r["phase"], r["layer_evidence"]): r["host_ns"] for r in rows
-    }
-    assert len(found) == len(rows)
-    assert all(found.values())
+    found: dict[str, dict[Key, int]] = defaultdict(dict)
+    for r in rows:
+        key = (r["iteration"], r["layer"], r["phase"], r["layer_evidence"])
+        found[r["trace_id"]][key] = r["host_ns"]
+    assert sum(map(len, found.values())) == len(rows)
+    assert all(all(times.values()) for times in found.values())
+    return found
+
+
+def owned_and_not(made: MadeTrace) -> dict[str, Counter[Key]]:
+    """Return by trace the host time of each layer, and that of none by iteration alone."""
+    found: dict[str, Counter[Key]] = defaultdict(Counter)
+    for trace, times in host_times_of_traces(made).items():
+        for (iteration, layer, *rest), time in times.items():
+            found[trace][(iteration, layer, *rest) if layer else (iteration, None)] += time
     return found
 
 
 def with_iterations() -> MadeTrace:
     made = MadeTrace()
-    for number, (start, end) in enumerate(ITERATIONS):
-        made.add_range(start, end, f"iteration {number}")
+    add_iterations(made)
     return made
+
+
+def add_iterations(made: MadeTrace, trace: str = "t") -> None:
+    for number, (start, end) in enumerate(ITERATIONS):
+        made.add_range(start, end, f"iteration {number}", trace_id=trace)
 
 
 def counted(threads: list[list[tuple[int, int, str]]]) -> Counter[Key]:
@@ -60,21 +80,26 @@ def counted(threads: list[list[tuple[int, int, str]]]) -> Counter[Key]:
 steps = st.lists(st.tuples(st.booleans(), st.integers(0, 8)), max_size=24)
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.lists(steps, min_size=1, max_size=3), st.data())
-def test_every_nanosecond_is_counted_once(threads: list[Any], data: st.DataObject) -> None:
-    made = with_iterations()
-    made.add_range(80, 90, "layer:outside", thread_id=9)
-    ranges = []
-    for thread, moves in enumerate(threads, 2):
-        mine = [(s, e, data.draw(st.sampled_from(TEXTS))) for s, e, _ in nested(moves)]
-        for start, end, text in mine:
-            made.add_range(start, end, text, thread_id=thread)
-        ranges.append(mine)
-    found: Counter[Key] = Counter()
-    for (iteration, layer, *rest), time in host_times(made).items():
-        found[(iteration, layer, *rest) if layer else (iteration, None)] += time
-    assert found == counted(ranges)
+@settings(max_examples=15, deadline=None)
+@given(
+    traces=st.lists(st.lists(steps, min_size=1, max_size=3), min_size=1, max_size=12),
+    data=st.data(),
+)
+def test_every_nanosecond_is_counted_once(traces: list[Any], data: st.DataObject) -> None:
+    made = MadeTrace()
+    expected = {}
+    for number, threads in enumerate(traces):
+        trace = f"t{number}"
+        add_iterations(made, trace)
+        made.add_range(80, 90, "layer:outside", trace_id=trace, thread_id=9)
+        ranges = []
+        for thread, moves in enumerate(threads, 2):
+            mine = [(s, e, data.draw(st.sampled_from(TEXTS))) for s, e, _ in nested(moves)]
+            for start, end, text in mine:
+                made.add_range(start, end, text, trace_id=trace, thread_id=thread)
+            ranges.append(mine)
+        expected[trace] = counted(ranges)
+    assert owned_and_not(made) == expected
 
 
 def owner_of(open_now: list[tuple[int, str]]) -> Key | None:
@@ -95,27 +120,11 @@ def owner_of(open_now: list[tuple[int, str]]) -> Key | None:
 MODULE = "{'mod': 'torch', 'op': 'conv2d', 'args': []}"
 
 
-@settings(max_examples=60, deadline=None)
-@given(
-    spans=st.lists(
-        st.tuples(
-            st.integers(2, 4),  # thread
-            st.integers(0, 75),
-            st.integers(0, 30),
-            st.sampled_from([*TEXTS, MODULE, "aten::a", "aten::b", "phase:data"]),
-            st.sampled_from(["push_pop", "start_end"]),
-        ),
-        max_size=14,
-    )
-)
-def test_ranges_that_cross_each_other(
-    spans: list[tuple[int, int, int, str, str]],
-) -> None:
-    """Start/end ranges may, on several domains anything may; ties go by the order of the file."""
-    made = with_iterations()
-    made.add_range(80, 90, "layer:outside", thread_id=9)
-    for thread, start, length, text, kind in spans:
-        made.add_range(start, start + length, text, thread_id=thread, kind=kind)
+Span = tuple[int, int, int, str, str]  # thread, start, length, text, kind
+
+
+def owned(spans: list[Span]) -> Counter[Key]:
+    """Count, one by one, the nanoseconds that each layer owns, and those that none does."""
     expected: Counter[Key] = Counter()
     for number, (first, end) in enumerate(ITERATIONS):
         for now in range(first, end):
@@ -128,15 +137,36 @@ def test_ranges_that_cross_each_other(
                         for of, s, length, text, _ in spans
                         if of == thread and s <= now < s + length
                     ),
-                    key=lambda span: span[0],
+                    key=lambda one: one[0],
                 )
                 if (owner := owner_of(open_now)) is not None:
                     owners.append((number, *owner))
             expected.update(owners or [(number, None)])
-    found: Counter[Key] = Counter()
-    for (iteration, layer, *rest), time in host_times(made).items():
-        found[(iteration, layer, *rest) if layer else (iteration, None)] += time
-    assert found == expected
+    return expected
+
+
+span = st.tuples(
+    st.integers(2, 4),  # thread
+    st.integers(0, 75),
+    st.integers(0, 30),
+    st.sampled_from([*TEXTS, MODULE, "aten::a", "aten::b", "phase:data"]),
+    st.sampled_from(["push_pop", "start_end"]),
+)
+
+
+@settings(max_examples=15, deadline=None)
+@given(traces=st.lists(st.lists(span, max_size=14), min_size=1, max_size=12))
+def test_ranges_that_cross_each_other(traces: list[list[Span]]) -> None:
+    """Start/end ranges may, on several domains anything may; ties go by the order of the file."""
+    made = MadeTrace()
+    for number, spans in enumerate(traces):
+        trace = f"t{number}"
+        add_iterations(made, trace)
+        made.add_range(80, 90, "layer:outside", trace_id=trace, thread_id=9)
+        for thread, start, length, text, kind in spans:
+            row = {"trace_id": trace, "thread_id": thread, "kind": kind}
+            made.add_range(start, start + length, text, **row)
+    assert owned_and_not(made) == {f"t{n}": owned(spans) for n, spans in enumerate(traces)}
 
 
 def test_children_of_children_are_taken_off_once() -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from corpus import CORPUS
+from corpus import CORPUS, ROOT
+from tbd_trace.store import Database
 
 
 @pytest.fixture
@@ -25,6 +26,14 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
     """Return an in-memory DuckDB connection."""
     with duckdb.connect() as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def sample_database(tmp_path_factory: pytest.TempPathFactory) -> Database:
+    """Return a database that holds the sample capture; nothing may be added or removed."""
+    database = Database(tmp_path_factory.mktemp("sample") / "sample.duckdb")
+    database.ingest([ROOT / "data" / "samples" / "synthetic_cnn"])
+    return database
 
 
 @pytest.hookimpl(wrapper=True)

@@ -20,13 +20,6 @@ TOLERANCE = 1e-9  # relative, for floats
 
 
 @pytest.fixture(scope="session")
-def sample(tmp_path_factory: pytest.TempPathFactory) -> Database:
-    database = Database(tmp_path_factory.mktemp("golden") / "sample.duckdb")
-    database.ingest([CAPTURE])
-    return database
-
-
-@pytest.fixture(scope="session")
 def cpu_only(tmp_path_factory: pytest.TempPathFactory) -> Database:
     folder = tmp_path_factory.mktemp("cpu_only")
     database = Database(folder / "cpu_only.duckdb")
@@ -76,9 +69,11 @@ def test_worked_rows_are_the_committed_ones(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_query_returns_the_committed_rows(case: Case, sample: Database, cpu_only: Database) -> None:
+def test_query_returns_the_committed_rows(
+    case: Case, sample_database: Database, cpu_only: Database
+) -> None:
     header, *expected = committed(case.path)
-    frame = answer(case, sample if case.capture == "sample" else cpu_only)
+    frame = answer(case, sample_database if case.capture == "sample" else cpu_only)
     assert header == frame.columns
     assert len(frame) == len(expected)
     rows = [list(row.values()) for row in frame.to_dicts()]

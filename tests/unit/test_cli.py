@@ -52,14 +52,6 @@ HAVING count(*) >= coalesce(getvariable('at_least'), 1) ORDER BY stream_id
 """
 
 
-@pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a database that holds the sample, not to be written to."""
-    path = tmp_path_factory.mktemp("database") / "sample.duckdb"
-    Database(path).ingest([SAMPLE])
-    return path
-
-
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Run in an empty directory, with a cache of its own."""
@@ -70,9 +62,9 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def db(made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("TBD_TRACE_DB", str(made))
-    return made
+def db(sample_database: Database, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TBD_TRACE_DB", str(sample_database.path))
+    return sample_database.path
 
 
 @pytest.fixture

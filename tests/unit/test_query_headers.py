@@ -11,7 +11,6 @@ import duckdb
 import pytest
 from made_trace import MadeDatabase
 
-from corpus import ROOT
 from tbd_trace import resources
 from tbd_trace.query import Catalogue, Query, prepare, run, script
 from tbd_trace.query.catalogue import derive_relations, required_relations
@@ -215,13 +214,6 @@ def test_canonical_tables_are_what_duckdb_makes_of_them(name: str) -> None:
 # the same rows in a plain DuckDB shell
 
 
-@pytest.fixture(scope="module")
-def sample(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    database = Database(tmp_path_factory.mktemp("sample") / "sample.duckdb")
-    database.ingest([ROOT / "data" / "samples" / "synthetic_cnn"])
-    yield database
-
-
 def in_a_shell(path: Path, text: str) -> tuple[list[str], list[tuple[Any, ...]]]:
     """Return columns and rows of a script's last statement, run by DuckDB alone."""
     with duckdb.connect(str(path), read_only=True) as connection:
@@ -233,25 +225,25 @@ def in_a_shell(path: Path, text: str) -> tuple[list[str], list[tuple[Any, ...]]]
 
 
 @each_metric
-def test_the_script_gives_the_same_rows_in_a_shell(sample: Database, query: Query) -> None:
-    expected = run(sample, query)
-    columns, rows = in_a_shell(sample.path, script(query))
+def test_the_script_gives_the_same_rows_in_a_shell(sample_database: Database, query: Query) -> None:
+    expected = run(sample_database, query)
+    columns, rows = in_a_shell(sample_database.path, script(query))
     assert columns == list(query.columns) == expected.frame.columns
     assert rows == expected.frame.rows()  # to the last digit
 
 
-def test_parameters_are_set_in_the_script(sample: Database) -> None:
+def test_parameters_are_set_in_the_script(sample_database: Database) -> None:
     query = Catalogue().get("fp32_util")
     chosen = {"by": "iteration", "window": "iterations"}
-    expected = run(sample, query, parameters=chosen)
+    expected = run(sample_database, query, parameters=chosen)
     assert expected.frame.height > 1
-    _, rows = in_a_shell(sample.path, script(query, chosen))
+    _, rows = in_a_shell(sample_database.path, script(query, chosen))
     assert rows == expected.frame.rows()  # to the last digit
 
 
-def test_derived_relations_in_a_shell(sample: Database) -> None:
+def test_derived_relations_in_a_shell(sample_database: Database) -> None:
     """They all run, and none has two equal rows: nothing stands there twice."""
-    with duckdb.connect(str(sample.path), read_only=True) as connection:
+    with duckdb.connect(str(sample_database.path), read_only=True) as connection:
         for query in DERIVED:
             connection.execute(f"CREATE TEMP TABLE {query.name} AS {query.sql}")
             described = connection.execute(f"DESCRIBE {query.name}").fetchall()
@@ -261,5 +253,5 @@ def test_derived_relations_in_a_shell(sample: Database) -> None:
             ).fetchall()
             assert twice == [], query.name
     for query in DERIVED[-3:]:
-        columns, _ = in_a_shell(sample.path, script(query))
+        columns, _ = in_a_shell(sample_database.path, script(query))
         assert columns == list(query.columns)

@@ -25,6 +25,7 @@ from tbd_models.definition import (
 from tbd_models.instrument.marks import Marks, NoMarks, NvtxMarks
 from tbd_models.loop import Window, measure
 from tbd_models.registry import FRAMEWORKS, find, implementation
+from tbd_models.settings import EXECUTIONS, Settings
 
 DEFAULTS = Window()
 
@@ -40,6 +41,7 @@ def _arguments() -> argparse.Namespace:
     run.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     run.add_argument("--batch-size", type=positive_number)
     run.add_argument("--precision", default="fp32", choices=PRECISIONS)
+    run.add_argument("--execution", default="auto", choices=EXECUTIONS)
     run.add_argument("--iterations", type=positive_number, default=DEFAULTS.iterations)
     run.add_argument("--warmup", type=whole_number, help="default: until iterations are stable")
     run.add_argument("--max-warmup", type=whole_number, default=DEFAULTS.max_warmup)
@@ -94,15 +96,18 @@ def main() -> int:
 
 def _run(arguments: argparse.Namespace, model: Model) -> dict[str, Any]:
     variant = model.variant(arguments.variant)
-    build = implementation(model, arguments.framework).workload
-    frame = import_module(f"tbd_models.{arguments.framework}.trainer")
-    settings = frame.Settings(
+    settings = Settings(
         batch_size=arguments.batch_size or variant.batch_size(arguments.scale),
         precision=arguments.precision,
         device=arguments.device,
         seed=arguments.seed,
         data=arguments.data,
+        execution=arguments.execution,
+        marked=arguments.nvtx,
     )
+    import_module(f"tbd_models.{arguments.framework}").prepare(settings)
+    build = implementation(model, arguments.framework).workload
+    frame = import_module(f"tbd_models.{arguments.framework}.trainer")
     marks: Marks = NvtxMarks() if arguments.nvtx else NoMarks()
     trainer = frame.TRAINER(build, variant.at(arguments.scale), settings)
     if arguments.layers:

@@ -7,6 +7,7 @@ import functools
 import math
 from importlib import import_module
 
+import numpy as np
 import pytest
 
 from corpus import REFERENCE
@@ -28,12 +29,7 @@ every_model = pytest.mark.parametrize(("name", "variant"), CASES, ids=[v for _, 
 META = torch.device("meta")
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def published(name: str, variant: str) -> Variant:
@@ -51,7 +47,7 @@ def workload(name: str, dimensions, device=None):
 def full_size(name: str, variant: str) -> tuple[list[Layer], int]:
     """Return the layers of one training step on one sample, and the number of parameters."""
     work = workload(name, published(name, variant).dimensions, META)
-    batch = to_device(work.batch(1, torch.Generator().manual_seed(0)), META)
+    batch = to_device(work.batch(1, np.random.default_rng(0)), META)
     layers = measure(
         work.model, lambda: work.loss(work.forward(work.model, batch), batch).backward()
     )
@@ -164,7 +160,7 @@ def test_efficientdet_by_hand() -> None:
 @every_model
 def test_batches_follow_from_the_seed(name: str, variant: str) -> None:
     work = workload(name, published(name, variant).small)
-    first, again, other = (work.batch(3, torch.Generator().manual_seed(s)) for s in (7, 7, 8))
+    first, again, other = (work.batch(3, np.random.default_rng(s)) for s in (7, 7, 8))
     assert all(len(value) == 3 for value in first.values())
     assert all(torch.equal(value, again[key]) for key, value in first.items())
     assert not all(torch.equal(value, other[key]) for key, value in first.items())
@@ -184,14 +180,15 @@ def test_shapes_of_batches() -> None:
     }
     for name, shapes in expected.items():
         model: Model = import_module(f"tbd_models.{name}").MODEL
-        batch = workload(name, model.variant(None).small).batch(2, torch.Generator())
+        batch = workload(name, model.variant(None).small).batch(2, np.random.default_rng(0))
         assert {key: tuple(value.shape) for key, value in batch.items()} == shapes
 
 
 def test_objects_are_painted_in_the_colour_of_their_class() -> None:
-    from tbd_models.pytorch.scenes import scene_batch
+    from tbd_models.pytorch.workload import as_tensors
+    from tbd_models.synthetic import scene_batch
 
-    scene = scene_batch(5, (96, 128), 8, 1, torch.Generator().manual_seed(0))
+    scene = as_tensors(scene_batch(5, (96, 128), 8, 1, np.random.default_rng(0)))
     for image, box, label in zip(scene["image"], scene["box"][:, 0], scene["label"], strict=True):
         column, row = ((box[:2] + box[2:]) / 2).long().tolist()
         expected = torch.sin(label * torch.tensor([0.7, 1.9, 3.1]))
@@ -201,9 +198,10 @@ def test_objects_are_painted_in_the_colour_of_their_class() -> None:
 
 
 def test_masks_fill_their_boxes() -> None:
-    from tbd_models.pytorch.scenes import scene_batch
+    from tbd_models.pytorch.workload import as_tensors
+    from tbd_models.synthetic import scene_batch
 
-    scene = scene_batch(6, (96, 128), 8, 4, torch.Generator().manual_seed(0), masks=True)
+    scene = as_tensors(scene_batch(6, (96, 128), 8, 4, np.random.default_rng(0), masks=True))
     objects = zip(
         scene["box"].flatten(0, 1),
         scene["label"].flatten(),
@@ -228,7 +226,7 @@ def test_masks_fill_their_boxes() -> None:
 def test_loss_falls(name: str, variant: str) -> None:
     work = workload(name, published(name, variant).small)
     work.model.train()
-    generator = torch.Generator().manual_seed(0)
+    generator = np.random.default_rng(0)
     pool = [work.batch(2, generator) for _ in range(4)]
     optimizer = work.optimizer(work.model.parameters())
     losses = []
@@ -247,7 +245,7 @@ def test_loss_falls(name: str, variant: str) -> None:
 def test_mixed_precision_gives_about_the_same_loss(name: str, variant: str) -> None:
     work = workload(name, published(name, variant).small)
     work.model.train()
-    batch = work.batch(3, torch.Generator().manual_seed(0))
+    batch = work.batch(3, np.random.default_rng(0))
     losses = []
     for mixed in (False, True):
         torch.manual_seed(0)  # for what is dropped and drawn at random
@@ -266,7 +264,7 @@ def test_mixed_precision_gives_about_the_same_loss(name: str, variant: str) -> N
 def test_any_batch_size_reaches_every_parameter(name: str, variant: str, size: int) -> None:
     work = workload(name, published(name, variant).small)
     work.model.train()
-    batch = work.batch(size, torch.Generator().manual_seed(0))
+    batch = work.batch(size, np.random.default_rng(0))
     loss = work.loss(work.forward(work.model, batch), batch)
     loss.backward()
     assert loss.shape == () and bool(torch.isfinite(loss))

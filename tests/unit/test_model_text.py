@@ -5,10 +5,10 @@ from __future__ import annotations
 import csv
 import itertools
 import math
-from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -16,8 +16,8 @@ torch = pytest.importorskip("torch")
 from corpus import REFERENCE  # noqa: E402
 from tbd_models.definition import Variant  # noqa: E402
 from tbd_models.instrument.layers_pytorch import Layer, measure  # noqa: E402
-from tbd_models.pytorch.text import BEGIN, END, FIRST_WORD, MASK, words  # noqa: E402
 from tbd_models.pytorch.workload import Workload, to_device  # noqa: E402
+from tbd_models.synthetic import BEGIN, END, FIRST_WORD, MASK, words  # noqa: E402
 
 # Model, variant, and the row of the reference: its name and the text that its unit begins with.
 VARIANTS = [
@@ -31,13 +31,12 @@ IDS = [f"{model}-{variant}" for model, variant, _, _ in VARIANTS]
 each_variant = pytest.mark.parametrize(("name", "variant"), [v[:2] for v in VARIANTS], ids=IDS)
 
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
 @pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+def _seeded() -> None:
     torch.manual_seed(0)
-    yield
-    torch.set_num_threads(threads)
 
 
 def _definition(name: str, variant: str) -> Variant:
@@ -55,7 +54,7 @@ def _workload(name: str, dimensions: Any) -> Workload:
 def _measured(name: str, dimensions: Any, size: int, device: str) -> tuple[Workload, list[Layer]]:
     with torch.device(device):
         work = _workload(name, dimensions)
-    batch = to_device(work.batch(size, torch.Generator().manual_seed(0)), torch.device(device))
+    batch = to_device(work.batch(size, np.random.default_rng(0)), torch.device(device))
     layers = measure(
         work.model, lambda: work.loss(work.forward(work.model, batch), batch).backward()
     )
@@ -68,7 +67,7 @@ def _flop(layers: list[Layer], size: int) -> tuple[float, float]:
 
 
 def _losses(work: Workload, size: int, steps: int, bf16: bool = False) -> list[float]:
-    generator = torch.Generator().manual_seed(0)
+    generator = np.random.default_rng(0)
     pool = [work.batch(size, generator) for _ in range(4)]
     optimizer = work.optimizer(list(work.model.parameters()))
     work.model.train()
@@ -142,7 +141,7 @@ def test_a_cpu_counts_as_many_operations_as_meta_tensors(name: str, variant: str
 @each_variant
 def test_batches_come_from_the_seed_alone(name: str, variant: str) -> None:
     work = _workload(name, _definition(name, variant).small)
-    first, again, other = (work.batch(3, torch.Generator().manual_seed(seed)) for seed in (1, 1, 2))
+    first, again, other = (work.batch(3, np.random.default_rng(seed)) for seed in (1, 1, 2))
     assert all(torch.equal(first[key], again[key]) for key in first)
     assert not all(torch.equal(first[key], other[key]) for key in first)
     assert {(len(value), value.dtype) for value in first.values()} == {(3, torch.int64)}
@@ -165,7 +164,7 @@ def test_any_batch_size(name: str, variant: str, size: int) -> None:
 
 def test_words_follow_zipfs_law() -> None:
     vocabulary = 1004
-    drawn = words((200_000,), vocabulary, torch.Generator().manual_seed(0))
+    drawn = torch.from_numpy(words((200_000,), vocabulary, np.random.default_rng(0)))
     assert drawn.min() == FIRST_WORD
     assert drawn.max() == vocabulary - 1
     counts = torch.bincount(drawn, minlength=vocabulary)[FIRST_WORD:] / len(drawn)
@@ -177,7 +176,7 @@ def test_words_follow_zipfs_law() -> None:
 @pytest.mark.parametrize("name", ["seq2seq", "transformer"])
 def test_a_translation_is_the_sentence_reversed(name: str) -> None:
     work = _workload(name, import_module(f"tbd_models.{name}").MODEL.variants[0].small)
-    batch = work.batch(3, torch.Generator().manual_seed(0))
+    batch = work.batch(3, np.random.default_rng(0))
     assert batch["label"].tolist() == [row[::-1] for row in batch["source"].tolist()]
     assert batch["target"].tolist() == [[BEGIN, *row[:-1]] for row in batch["label"].tolist()]
 
@@ -186,7 +185,7 @@ def test_a_translation_is_the_sentence_reversed(name: str) -> None:
 def test_a_translation_depends_on_the_source_and_on_earlier_words_alone(name: str) -> None:
     work = _workload(name, import_module(f"tbd_models.{name}").MODEL.variants[0].small)
     work.model.eval()
-    batch = work.batch(2, torch.Generator().manual_seed(0))
+    batch = work.batch(2, np.random.default_rng(0))
     before = work.forward(work.model, batch)
     at = 3
     later = {**batch, "target": batch["target"].clone()}
@@ -268,7 +267,7 @@ def test_the_schedule_counts_the_optimizers_steps_and_survives_saving() -> None:
 
 def test_masked_words_can_be_told_and_special_tokens_are_not_masked() -> None:
     small = _definition("bert", "pretraining-128").small
-    batch = _workload("bert", small).batch(64, torch.Generator().manual_seed(0))
+    batch = _workload("bert", small).batch(64, np.random.default_rng(0))
     half = small.length // 2
     for n in range(64):
         tokens = batch["tokens"][n].tolist()
@@ -287,7 +286,7 @@ def test_masked_words_can_be_told_and_special_tokens_are_not_masked() -> None:
 
 def test_answers_are_between_the_rarest_words() -> None:
     small = _definition("bert", "squad").small
-    batch = _workload("bert", small).batch(64, torch.Generator().manual_seed(0))
+    batch = _workload("bert", small).batch(64, np.random.default_rng(0))
     for tokens, segments, (begin, end) in zip(
         batch["tokens"].tolist(), batch["segments"].tolist(), batch["span"].tolist(), strict=True
     ):
@@ -309,7 +308,7 @@ def test_bert_scores_masked_words_as_transformers_does() -> None:
     head.transform.LayerNorm.load_state_dict(ours.masked_words.norm.state_dict())
     head.decoder.load_state_dict(ours.masked_words.scores.state_dict())
     theirs.cls.seq_relationship.load_state_dict(ours.next_sentence.state_dict())
-    batch = _workload("bert", small).batch(2, torch.Generator().manual_seed(0))
+    batch = _workload("bert", small).batch(2, np.random.default_rng(0))
     scores, follows = ours(batch["tokens"], batch["segments"], batch["masked"])
     expected = theirs(batch["tokens"], token_type_ids=batch["segments"])
     for n, masked in enumerate(batch["masked"]):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,25 +16,26 @@ from torch import nn  # noqa: E402
 from tbd_models.data import ArrayData  # noqa: E402
 from tbd_models.definition import UnsupportedError  # noqa: E402
 from tbd_models.instrument.marks import PHASES, NoMarks  # noqa: E402
-from tbd_models.pytorch.trainer import PyTorchTrainer, Settings, is_out_of_memory  # noqa: E402
-from tbd_models.pytorch.vision import image_batch  # noqa: E402
-from tbd_models.pytorch.workload import Workload, cross_entropy, to_device  # noqa: E402
+from tbd_models.pytorch.trainer import PyTorchTrainer, is_out_of_memory  # noqa: E402
+from tbd_models.pytorch.workload import (  # noqa: E402
+    Workload,
+    as_tensors,
+    cross_entropy,
+    to_device,
+)
+from tbd_models.settings import Settings  # noqa: E402
+from tbd_models.synthetic import image_batch  # noqa: E402
 
 CLASSES = 5
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def _workload(clip_norm: float | None = None) -> Workload:
     return Workload(
         model=nn.Sequential(nn.Flatten(), nn.Dropout(0.2), nn.Linear(3 * 4 * 4, CLASSES)),
-        batch=lambda size, generator: image_batch(size, 4, CLASSES, generator),
+        batch=lambda size, rng: as_tensors(image_batch(size, 4, CLASSES, rng)),
         forward=lambda model, batch: model(batch["image"]),
         loss=lambda scores, batch: cross_entropy(scores, batch["label"]),
         optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1),
@@ -219,7 +219,7 @@ def test_samples_of_several_shapes_take_no_data_set(tmp_path: Path) -> None:
 
 
 def test_images_of_a_class_share_a_pattern() -> None:
-    batch = image_batch(200, 8, 2, torch.Generator().manual_seed(0))
+    batch = as_tensors(image_batch(200, 8, 2, np.random.default_rng(0)))
     assert batch["image"].shape == (200, 3, 8, 8)
     assert batch["image"].dtype == torch.float32
     assert set(batch["label"].tolist()) == {0, 1}

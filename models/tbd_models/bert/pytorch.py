@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import BertConfig, BertModel
@@ -12,8 +13,8 @@ from transformers import BertConfig, BertModel
 from tbd_models.bert import Dimensions
 from tbd_models.pytorch.lamb import Lamb
 from tbd_models.pytorch.schedule import scheduled
-from tbd_models.pytorch.text import BEGIN, END, MASK, words
 from tbd_models.pytorch.workload import Batch, Workload, cross_entropy
+from tbd_models.synthetic import BEGIN, END, MASK, words
 
 _WEIGHT_DECAY = 0.01
 _INITIAL_SCALE = 0.02
@@ -89,7 +90,7 @@ class QuestionAnswering(nn.Module):
         return scores.transpose(1, 2)
 
 
-def pretraining_batch(size: int, d: Dimensions, generator: torch.Generator) -> Batch:
+def pretraining_batch(size: int, d: Dimensions, rng: np.random.Generator) -> Batch:
     """Return two sentences per sequence, with words masked.
 
     A second sentence that follows the first repeats its words, which tells the two kinds apart and
@@ -100,14 +101,14 @@ def pretraining_batch(size: int, d: Dimensions, generator: torch.Generator) -> B
         words and the words, and ``follows`` (N), 1 where the second sentence follows; all int64.
     """
     half = d.length // 2
-    tokens = words((size, d.length), d.vocabulary, generator)
-    follows = torch.randint(2, (size,), generator=generator)
+    tokens = torch.from_numpy(words((size, d.length), d.vocabulary, rng))
+    follows = torch.from_numpy(rng.integers(2, size=size))
     again = tokens[:, 1 : half - 1]
     second = tokens[:, half : half + again.shape[1]]
     second.copy_(torch.where(follows[:, None] == 1, again, second))
     special = torch.tensor([0, half - 1, d.length - 1])
     tokens[:, special] = torch.tensor([BEGIN, END, END])
-    order = torch.rand(size, d.length, generator=generator)
+    order = torch.from_numpy(rng.random((size, d.length)))
     order[:, special] = 2.0  # last, so never masked
     masked = order.argsort(1)[:, : d.predictions].sort(1).values
     told = tokens.gather(1, masked)
@@ -120,7 +121,7 @@ def pretraining_batch(size: int, d: Dimensions, generator: torch.Generator) -> B
     }
 
 
-def question_batch(size: int, d: Dimensions, generator: torch.Generator) -> Batch:
+def question_batch(size: int, d: Dimensions, rng: np.random.Generator) -> Batch:
     """Return a question and a text per sequence; the answer lies between the two rarest words.
 
     Returns:
@@ -128,9 +129,9 @@ def question_batch(size: int, d: Dimensions, generator: torch.Generator) -> Batc
         end; all int64.
     """
     text = d.length // 6
-    tokens = words((size, d.length), d.vocabulary - 2, generator)
+    tokens = torch.from_numpy(words((size, d.length), d.vocabulary - 2, rng))
     tokens[:, [0, text - 1, d.length - 1]] = torch.tensor([BEGIN, END, END])
-    room = torch.rand(size, d.length - text - 1, generator=generator)
+    room = torch.from_numpy(rng.random((size, d.length - text - 1)))
     span = (room.argsort(1)[:, :2] + text).sort(1).values
     rarest = torch.tensor([d.vocabulary - 2, d.vocabulary - 1]).expand(size, 2)
     return {
@@ -148,7 +149,7 @@ def workload(d: Dimensions) -> Workload:
 def _pretraining(d: Dimensions) -> Workload:
     return Workload(
         model=PreTraining(d),
-        batch=lambda size, generator: pretraining_batch(size, d, generator),
+        batch=lambda size, rng: pretraining_batch(size, d, rng),
         forward=lambda model, batch: model(batch["tokens"], batch["segments"], batch["masked"]),
         loss=lambda scores, batch: (
             cross_entropy(scores[0], batch["words"]) + cross_entropy(scores[1], batch["follows"])
@@ -161,7 +162,7 @@ def _pretraining(d: Dimensions) -> Workload:
 def _question_answering(d: Dimensions) -> Workload:
     return Workload(
         model=QuestionAnswering(d),
-        batch=lambda size, generator: question_batch(size, d, generator),
+        batch=lambda size, rng: question_batch(size, d, rng),
         forward=lambda model, batch: model(batch["tokens"], batch["segments"]),
         loss=lambda scores, batch: cross_entropy(scores, batch["span"]),
         optimizer=lambda parameters: scheduled(

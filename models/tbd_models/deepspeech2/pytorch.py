@@ -7,7 +7,8 @@ from torch import Tensor, nn
 
 from tbd_models.deepspeech2 import Convolution, Dimensions
 from tbd_models.pytorch.recurrent import GRU
-from tbd_models.pytorch.workload import Batch, Workload
+from tbd_models.pytorch.workload import Batch, Workload, as_tensors
+from tbd_models.synthetic import utterance_batch
 
 
 class ConvBlock(nn.Module):
@@ -75,20 +76,6 @@ class DeepSpeech2(nn.Module):
         return self.head(self.recurrent(x))
 
 
-def utterances(size: int, d: Dimensions, generator: torch.Generator) -> Batch:
-    """Return ``spectrogram`` (N, frames, bins) in float32 and ``transcript`` (N, characters).
-
-    Every character sounds at two frequencies of its own, and lasts as long as any other.
-    """
-    transcript = torch.randint(1, d.labels, (size, d.transcript), generator=generator)
-    noise = torch.randn(size, d.frames, d.bins, generator=generator)
-    character = torch.arange(d.frames) * d.transcript // d.frames
-    sounding = transcript[:, character, None].to(torch.float32) / d.labels
-    bins = torch.linspace(0, 1, d.bins)
-    tones = torch.exp(-400 * (bins - sounding) ** 2) + torch.exp(-400 * (bins - sounding**2) ** 2)
-    return {"spectrogram": 0.3 * noise + 2 * tones, "transcript": transcript}
-
-
 def ctc(scores: Tensor, batch: Batch) -> Tensor:
     """Return the mean CTC loss per utterance, in float32 whatever the scores are in.
 
@@ -115,7 +102,9 @@ def workload(d: Dimensions) -> Workload:
     """Return the workload of these dimensions."""
     return Workload(
         model=DeepSpeech2(d),
-        batch=lambda size, generator: utterances(size, d, generator),
+        batch=lambda size, rng: as_tensors(
+            utterance_batch(size, (d.frames, d.bins), d.labels, d.transcript, rng)
+        ),
         forward=lambda model, batch: model(batch["spectrogram"]),
         loss=ctc,
         optimizer=lambda parameters: torch.optim.SGD(

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from tbd_models.efficientdet import Dimensions
 from tbd_models.efficientdet.backbone_pytorch import EfficientNet, norm
 from tbd_models.pytorch import boxes
-from tbd_models.pytorch.scenes import scene_batch
-from tbd_models.pytorch.workload import Batch, Workload
+from tbd_models.pytorch.workload import Batch, Workload, as_tensors
+from tbd_models.synthetic import scene_batch
 
 
 class SeparableConv(nn.Sequential):
@@ -218,8 +218,8 @@ def workload(d: Dimensions) -> Workload:
     """Return the workload of these dimensions."""
     return Workload(
         model=EfficientDet(d),
-        batch=lambda size, generator: scene_batch(
-            size, (d.image_size, d.image_size), d.classes, d.objects, generator
+        batch=lambda size, rng: as_tensors(
+            scene_batch(size, (d.image_size, d.image_size), d.classes, d.objects, rng)
         ),
         forward=lambda model, batch: model(batch["image"]),
         loss=detection_loss,

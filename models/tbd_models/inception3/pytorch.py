@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from tbd_models.inception3 import Conv, Dimensions, Pool, Step, network
-from tbd_models.pytorch.vision import image_batch
-from tbd_models.pytorch.workload import Workload, cross_entropy
+from tbd_models.pytorch.workload import Workload, as_tensors, cross_entropy
+from tbd_models.synthetic import image_batch
 
 
 class ConvBlock(nn.Module):
@@ -82,7 +82,7 @@ def workload(d: Dimensions) -> Workload:
     """Return the workload of these dimensions."""
     return Workload(
         model=InceptionV3(d),
-        batch=lambda size, generator: image_batch(size, d.image_size, d.classes, generator),
+        batch=lambda size, rng: as_tensors(image_batch(size, d.image_size, d.classes, rng)),
         forward=lambda model, batch: model(batch["image"]),
         loss=lambda scores, batch: cross_entropy(scores, batch["label"]),
         optimizer=lambda parameters: torch.optim.SGD(

@@ -15,9 +15,9 @@ from tbd_models.maskrcnn.rois_pytorch import (
 )
 from tbd_models.maskrcnn.rpn_pytorch import RegionProposals, RPNTargets, Term
 from tbd_models.pytorch.boxes import take
-from tbd_models.pytorch.scenes import scene_batch
-from tbd_models.pytorch.workload import Batch, Workload
+from tbd_models.pytorch.workload import Batch, Workload, as_tensors
 from tbd_models.resnet50.pytorch import Bottleneck, ResNet
+from tbd_models.synthetic import scene_batch
 
 
 class FrozenBatchNorm2d(nn.Module):
@@ -262,8 +262,8 @@ def workload(d: Dimensions) -> Workload:
     """Return the workload of these dimensions."""
     return Workload(
         model=MaskRCNN(d),
-        batch=lambda size, generator: scene_batch(
-            size, (d.height, d.width), d.classes - 1, d.objects, generator, masks=True
+        batch=lambda size, rng: as_tensors(
+            scene_batch(size, (d.height, d.width), d.classes - 1, d.objects, rng, masks=True)
         ),
         forward=lambda model, batch: model(
             batch["image"], batch["box"], batch["label"], batch["mask"]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,32 +14,13 @@ from tbd_models.definition import UnsupportedError
 from tbd_models.instrument.layers_pytorch import measure
 from tbd_models.instrument.marks import Marks, NoMarks, marked
 from tbd_models.instrument.pytorch import LayerMarks
-from tbd_models.pytorch.workload import Batch, Workload, to_device
+from tbd_models.pytorch.workload import Batch, Workload, as_tensors, to_device
+from tbd_models.settings import Settings
 
 # Batches that are made once and then taken in turn: making data up is not what is measured.
 _POOL = 4
 # How the CPU's allocator, the CUDA runtime, and cuBLAS and cuDNN say it.
 _OUT_OF_MEMORY = ("can't allocate memory", "CUDA error: out of memory", "STATUS_ALLOC_FAILED")
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How to train.
-
-    Attributes:
-        batch_size: samples per iteration.
-        precision: ``fp32``, ``tf32`` (matrix products in TF32) or ``mixed`` (automatic casting to
-            FP16 with loss scaling on a GPU, to BF16 on a CPU).
-        device: ``cuda`` or ``cpu``.
-        seed: of weights and data.
-        data: directory with a data set, None for synthetic data.
-    """
-
-    batch_size: int
-    precision: str = "fp32"
-    device: str = "cpu"
-    seed: int = 0
-    data: Path | None = None
 
 
 class PyTorchTrainer:
@@ -174,18 +153,15 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def _batches(workload: Workload, settings: Settings) -> Any:
     """Return a function from the number of a step to its batch, on the CPU."""
-    generator = torch.Generator().manual_seed(settings.seed)
+    rng = np.random.default_rng(settings.seed)
     if settings.data is not None:
-        like = workload.batch(1, generator)
+        like = workload.batch(1, rng)
         if not all(isinstance(value, Tensor) for value in like.values()):
             raise UnsupportedError("its samples differ in shape, so it takes synthetic data alone")
         plain = {name: np.asarray(value) for name, value in like.items()}
         data = ArrayData(settings.data, plain)
-        return lambda number: {
-            name: torch.from_numpy(array)
-            for name, array in data.batch(number, settings.batch_size).items()
-        }
-    pool = [workload.batch(settings.batch_size, generator) for _ in range(_POOL)]
+        return lambda number: as_tensors(data.batch(number, settings.batch_size))
+    pool = [workload.batch(settings.batch_size, rng) for _ in range(_POOL)]
     if settings.device == "cuda":
         pool = [
             {n: v.pin_memory() if isinstance(v, Tensor) else v for n, v in b.items()} for b in pool

@@ -6,8 +6,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+
+from tbd_models import synthetic
 
 # A batch is a dict of tensors, or of lists of tensors where samples differ in shape. The first axis
 # (of the list, or of the tensor) is the batch.
@@ -20,8 +23,7 @@ class Workload:
 
     Attributes:
         model: the module, on the default device of the moment when it was built.
-        batch: makes a batch of so many synthetic samples on the CPU, from a generator alone: equal
-            seeds give equal batches.
+        batch: makes a batch of so many synthetic samples on the CPU (``tbd_models.synthetic``).
         forward: runs the model on a batch.
         loss: returns the scalar loss of what ``forward`` returned.
         optimizer: makes the published optimizer.
@@ -29,7 +31,7 @@ class Workload:
     """
 
     model: nn.Module
-    batch: Callable[[int, torch.Generator], Batch]
+    batch: Callable[[int, np.random.Generator], Batch]
     forward: Callable[[nn.Module, Batch], Any]
     loss: Callable[[Any, Batch], Tensor]
     optimizer: Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
@@ -44,6 +46,11 @@ def cross_entropy(scores: Tensor, label: Tensor) -> Tensor:
         label: class per sample; -100 is left out.
     """
     return nn.functional.cross_entropy(scores.flatten(0, -2).float(), label.flatten())
+
+
+def as_tensors(arrays: synthetic.Batch) -> Batch:
+    """Return the arrays of a batch as tensors on the CPU."""
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
 def to_device(batch: Batch, device: torch.device) -> Batch:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from tbd_models.pytorch.vision import image_batch
-from tbd_models.pytorch.workload import Workload, cross_entropy
+from tbd_models.pytorch.workload import Workload, as_tensors, cross_entropy
 from tbd_models.resnet50 import Dimensions
+from tbd_models.synthetic import image_batch
 
 
 class Bottleneck(nn.Module):
@@ -83,7 +83,7 @@ def workload(d: Dimensions) -> Workload:
     """Return the workload of these dimensions."""
     return Workload(
         model=ResNet(d),
-        batch=lambda size, generator: image_batch(size, d.image_size, d.classes, generator),
+        batch=lambda size, rng: as_tensors(image_batch(size, d.image_size, d.classes, rng)),
         forward=lambda model, batch: model(batch["image"]),
         loss=lambda scores, batch: cross_entropy(scores, batch["label"]),
         optimizer=lambda parameters: torch.optim.SGD(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from tbd_models.pytorch.text import translation_batch
-from tbd_models.pytorch.workload import Workload, cross_entropy
+from tbd_models.pytorch.workload import Workload, as_tensors, cross_entropy
 from tbd_models.seq2seq import Dimensions
+from tbd_models.synthetic import translation_batch
 
 # Hidden state and memory cell of every layer, each of shape (layers, N, width).
 State = tuple[Tensor, Tensor]
@@ -119,7 +119,7 @@ def workload(d: Dimensions) -> Workload:
     """Return the workload of these dimensions."""
     return Workload(
         model=Seq2Seq(d),
-        batch=lambda size, generator: translation_batch(size, d.length, d.vocabulary, generator),
+        batch=lambda size, rng: as_tensors(translation_batch(size, d.length, d.vocabulary, rng)),
         forward=lambda model, batch: model(batch["source"], batch["target"]),
         loss=lambda scores, batch: cross_entropy(scores, batch["label"]),
         optimizer=lambda parameters: torch.optim.Adam(parameters, lr=d.learning_rate),

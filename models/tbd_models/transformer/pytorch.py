@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from tbd_models.pytorch.schedule import scheduled
-from tbd_models.pytorch.text import translation_batch
-from tbd_models.pytorch.workload import Workload
+from tbd_models.pytorch.workload import Workload, as_tensors
+from tbd_models.synthetic import translation_batch
 from tbd_models.transformer import Dimensions
 
 
@@ -166,7 +166,7 @@ def workload(d: Dimensions) -> Workload:
     """Return the workload of these dimensions."""
     return Workload(
         model=Transformer(d),
-        batch=lambda size, generator: translation_batch(size, d.length, d.vocabulary, generator),
+        batch=lambda size, rng: as_tensors(translation_batch(size, d.length, d.vocabulary, rng)),
         forward=lambda model, batch: model(batch["source"], batch["target"]),
         loss=lambda scores, batch: nn.functional.cross_entropy(
             scores.flatten(0, 1).float(),

@@ -1,0 +1,149 @@
+"""Synthetic data that can be learnt: the same task whatever the framework.
+
+All of it is made by NumPy from a generator alone: equal seeds give equal batches.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Batch = dict[str, NDArray[Any]]
+
+# The first entries of every vocabulary; words come after them.
+PADDING, BEGIN, END, MASK = range(4)
+FIRST_WORD = 4
+
+
+def image_batch(size: int, image_size: int, classes: int, rng: np.random.Generator) -> Batch:
+    """Return ``image`` (N, 3, H, W) in float32 and ``label`` (N) in int64.
+
+    The images of a class share a pattern under the noise, so that there is something to learn.
+    """
+    label = rng.integers(classes, size=size)
+    noise = rng.standard_normal((size, 3, image_size, image_size), np.float32)
+    across = np.linspace(0, 1, image_size, dtype=np.float32)
+    phase = (label / classes).astype(np.float32)[:, None]
+    waves = (1 + label % 7).astype(np.float32)[:, None]
+    pattern = np.sin(np.float32(6.28) * (phase + across * waves))
+    return {"image": noise + pattern[:, None, None, :], "label": label}
+
+
+def words(shape: tuple[int, ...], vocabulary: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return words, as frequent as Zipf's law has it.
+
+    As in real text a few words are most of the text, and so a few rows of an embedding get most of
+    its gradient.
+
+    Args:
+        shape: of what is returned.
+        vocabulary: entries of the vocabulary, special ones included.
+        rng: source of randomness.
+    """
+    # The logarithm is uniform, so the probability of rank r is log(1 + 1/r): nearly 1/r.
+    ranks = np.exp(rng.random(shape) * math.log(vocabulary - FIRST_WORD + 1)).astype(np.int64)
+    return np.minimum(ranks + FIRST_WORD - 1, vocabulary - 1)
+
+
+def translation_batch(size: int, length: int, vocabulary: int, rng: np.random.Generator) -> Batch:
+    """Return sentence pairs; the translation of a sentence is the sentence reversed.
+
+    Returns:
+        ``source``, ``target`` (what the decoder is given: the translation one word late) and
+        ``label`` (the translation), each of shape (N, length) in int64.
+    """
+    source = words((size, length), vocabulary, rng)
+    label = np.ascontiguousarray(source[:, ::-1])
+    begin = np.full((size, 1), BEGIN, np.int64)
+    return {
+        "source": source,
+        "target": np.concatenate([begin, label[:, :-1]], 1),
+        "label": label,
+    }
+
+
+def utterance_batch(
+    size: int, shape: tuple[int, int], labels: int, transcript: int, rng: np.random.Generator
+) -> Batch:
+    """Return ``spectrogram`` (N, frames, bins) in float32 and ``transcript`` in int64.
+
+    Every character sounds at two frequencies of its own, and lasts as long as any other.
+
+    Args:
+        size: number of utterances N.
+        shape: frames of an utterance, and frequency bins of a frame.
+        labels: characters, numbered from 1, and the blank, which is 0.
+        transcript: characters of an utterance.
+        rng: source of randomness.
+    """
+    frames, bins = shape
+    said = rng.integers(1, labels, size=(size, transcript))
+    noise = rng.standard_normal((size, frames, bins), np.float32)
+    character = np.arange(frames) * transcript // frames
+    sounding = (said[:, character, None] / labels).astype(np.float32)
+    across = np.linspace(0, 1, bins, dtype=np.float32)
+    tones = np.exp(-400 * (across - sounding) ** 2) + np.exp(-400 * (across - sounding**2) ** 2)
+    return {"spectrogram": np.float32(0.3) * noise + 2 * tones, "transcript": said}
+
+
+def scene_batch(
+    size: int,
+    image: tuple[int, int],
+    classes: int,
+    objects: int,
+    rng: np.random.Generator,
+    *,
+    masks: bool = False,
+) -> Batch:
+    """Return images of rectangles (odd classes) and ellipses (even classes), coloured by class.
+
+    Args:
+        size: number of images N.
+        image: height H and width W.
+        classes: classes of objects, numbered from 1.
+        objects: most objects G in an image; every image has at least one.
+        rng: what the images depend on.
+        masks: whether to return masks too.
+
+    Returns:
+        ``image`` (N, 3, H, W) and ``box`` (N, G, 4; left, top, right, bottom in pixels) in float32,
+        ``label`` (N, G) in int64, 0 where there is no object, and ``mask`` (N, G, H, W) in uint8.
+    """
+    height, width = image
+    number = rng.integers(1, objects + 1, size=(size, 1))
+    present = np.arange(objects) < number
+    label = rng.integers(1, classes + 1, size=(size, objects)) * present
+    extent = np.array([width, height], np.float32)
+    shape = (size, objects, 2)
+    box_size = (np.float32(0.1) + np.float32(0.4) * rng.random(shape, np.float32)) * extent
+    start = rng.random(shape, np.float32) * (extent - box_size)
+    box = np.concatenate([start, start + box_size], -1) * present[..., None]
+    picture = np.float32(0.1) * rng.standard_normal((size, 3, height, width), np.float32)
+    colour = np.sin(label[..., None] * np.array([0.7, 1.9, 3.1])).astype(np.float32)
+    batch = {"image": picture, "box": box, "label": label}
+    if masks:
+        batch["mask"] = np.zeros((size, objects, height, width), np.uint8)
+    for sample, which in np.argwhere(present).tolist():
+        inside, rows, columns = _shape(box[sample, which].tolist(), label[sample, which] % 2 == 1)
+        # Later objects lie on top of earlier ones; masks do not tell.
+        picture[sample, :, rows, columns][:, inside] = colour[sample, which, :, None]
+        if masks:
+            batch["mask"][sample, which, rows, columns] = inside
+    return batch
+
+
+def _shape(corners: list[float], rectangle: bool) -> tuple[NDArray[np.bool_], slice, slice]:
+    """Return which pixels have their centre in a shape, and the rows and columns they are of."""
+    left, top, right, bottom = corners
+    rows = slice(math.floor(top), math.ceil(bottom))
+    columns = slice(math.floor(left), math.ceil(right))
+    y = np.arange(rows.start, rows.stop)[:, None] + 0.5
+    x = np.arange(columns.start, columns.stop)[None, :] + 0.5
+    across = (2 * x - left - right) / (right - left)  # -1 to 1 inside
+    down = (2 * y - top - bottom) / (bottom - top)
+    if rectangle:
+        return (np.abs(across) <= 1) & (np.abs(down) <= 1), rows, columns
+    return across**2 + down**2 <= 1, rows, columns

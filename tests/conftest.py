@@ -28,6 +28,25 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
         yield opened
 
 
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Run in an empty directory, with a cache of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TBD_TRACE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("TBD_TRACE_DB", raising=False)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """Let PyTorch compute on one thread, beside tests that run at the same time."""
+    torch = pytest.importorskip("torch")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 @pytest.fixture(scope="session")
 def sample_database(tmp_path_factory: pytest.TempPathFactory) -> Database:
     """Return a database that holds the sample capture; nothing may be added or removed."""

@@ -45,13 +45,10 @@ def sample_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Run in an empty directory, with a cache of its own."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "cache").mkdir()
-    monkeypatch.setenv("TBD_TRACE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("TBD_TRACE_DB", raising=False)
-    return tmp_path
+def elsewhere(elsewhere: Path) -> Path:
+    """Run in an empty directory, with a cache of its own that is there already."""
+    (elsewhere / "cache").mkdir()
+    return elsewhere
 
 
 @pytest.fixture

@@ -31,6 +31,8 @@ from program import (
 from corpus import ROOT
 from tbd_trace.store import Database
 
+pytestmark = pytest.mark.usefixtures("elsewhere")
+
 ITERATIONS = 2000
 KERNELS_PER_ITERATION = 25
 COUNT = ("sql", "SELECT count(*) FROM kernel", "--format", "csv")
@@ -43,15 +45,6 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make = [sys.executable, str(ROOT / "tools" / "make_sample.py"), f"--iterations={ITERATIONS}"]
     subprocess.run([*make, f"--output={folder}"], check=True, capture_output=True)
     return folder / "timeline.sqlite"
-
-
-@pytest.fixture(autouse=True)
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Run in an empty directory, with a cache of its own."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TBD_TRACE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("TBD_TRACE_DB", raising=False)
-    return tmp_path
 
 
 @pytest.fixture

@@ -24,6 +24,8 @@ from tbd_trace.cli import main as cli
 from tbd_trace.query import Catalogue
 from tbd_trace.store import Database
 
+pytestmark = pytest.mark.usefixtures("elsewhere")
+
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "data" / "samples" / "synthetic_cnn"
 TIMELINE = SAMPLE / "timeline.sqlite"
@@ -50,15 +52,6 @@ SELECT stream_id, count(*) AS kernels, sum(duration_ns)::BIGINT AS busy_ns
 FROM kernel GROUP BY stream_id
 HAVING count(*) >= coalesce(getvariable('at_least'), 1) ORDER BY stream_id
 """
-
-
-@pytest.fixture(autouse=True)
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Run in an empty directory, with a cache of its own."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TBD_TRACE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("TBD_TRACE_DB", raising=False)
-    return tmp_path
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import gc
 import threading
 import weakref
 from collections import defaultdict
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -21,13 +20,7 @@ from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 from tbd_models.instrument.pytorch import LayerMarks, layer_names, tensors  # noqa: E402
 
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 class Recorded:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,13 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 from tbd_models.instrument.layers_pytorch import _FORMULAS, Layer, measure  # noqa: E402
 
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def _measured(model: nn.Module, x: Any) -> dict[str, Layer]:

@@ -23,13 +23,12 @@ from tbd_models.instrument.training_pytorch import TrainingMarks, instrument  # 
 BATCH = 3
 
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
 @pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+def _seeded() -> None:
     torch.manual_seed(0)
-    yield
-    torch.set_num_threads(threads)
 
 
 class Ranges:

@@ -42,13 +42,10 @@ def _torch() -> Any:
     return pytest.importorskip("torch")
 
 
+@pytest.mark.usefixtures("one_thread")
 def test_a_run_leaves_report_and_layers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    torch = _torch()
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     files = ["--report", str(tmp_path / "r.json"), "--layers", str(tmp_path / "layers.json")]
     assert _main(monkeypatch, *SMALL, *SHORT, *files) == 0
-    torch.set_num_threads(threads)
     report = json.loads((tmp_path / "r.json").read_text())
     assert (report["status"], report["batch_size"], report["warmup"]) == ("ok", 2, 1)
     assert len(report["iteration_ns"]) == 2
@@ -248,7 +245,7 @@ def test_the_program_understands_its_command_line(monkeypatch: pytest.MonkeyPatc
     assert read == {
         "model": "bert", "framework": "pytorch", "variant": "squad", "scale": "small",
         "device": "cpu", "batch_size": 3, "precision": "mixed", "iterations": 4, "warmup": 2,
-        "max_warmup": 100, "max_warmup_seconds": 60.0, "seed": 5, "data": Path("/d a"),
+        "max_warmup": 100, "max_warmup_seconds": 60.0, "seed": 5, "data": Path("/d a"), "execution": "auto",
         "nvtx": True, "report": Path("/r"), "layers": Path("/l"),
     }  # fmt: skip
 

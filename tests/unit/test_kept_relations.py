@@ -77,6 +77,33 @@ def test_what_was_kept_is_read_and_its_basis_is_not_computed(
     assert made == []
 
 
+def test_a_large_table_gives_way_to_its_file(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = []
+    for smallest in (kept_module._SMALL_BYTES, 0):
+        monkeypatch.setattr(kept_module, "_SMALL_BYTES", smallest)
+        shutil.rmtree(database.derived_directory, ignore_errors=True)
+        with connect(database) as connection:
+            prepare(connection, ["op_scope"], KeptRelations(database, database.trace_ids()))
+            rows = connection.sql("FROM op_scope ORDER BY ALL").fetchall()
+            left = connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()
+        tables.append((rows, len(left)))
+    (in_memory, several), (from_file, none) = tables
+    assert in_memory == from_file
+    assert in_memory
+    assert several > none == 0
+
+
+def test_a_file_that_goes_at_once_leaves_the_table(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_module, "_SMALL_BYTES", 0)
+    monkeypatch.setattr(KeptRelations, "load", lambda *_of: False)
+    query = Catalogue().get("layer_time")
+    assert not run(database, query).frame.is_empty()
+
+
 def test_a_parameter_makes_another_file(database: Database) -> None:
     query = Catalogue().get("iteration_timing")
     run(database, query)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 # Faster ones are computed again: reading them back would not be faster.
 _SHORTEST_SECONDS = 0.1
+# Larger ones are read from their files from then on, for as tables they would stay in memory.
+_SMALL_BYTES = 2**20
 _MOST_BYTES = 8 * 2**30
 _IN_USE_SECONDS = 600
 # Types that Parquet has no equal of.
@@ -60,7 +62,10 @@ class KeptRelations:
         return True
 
     def keep(self, connection: duckdb.DuckDBPyConnection, relation: Query, seconds: float) -> None:
-        """Write a relation that was computed, if that took long and there is a place for it."""
+        """Write a relation that was computed, if that took long and there is a place for it.
+
+        The table gives way to a view of its file, unless it is small.
+        """
         if seconds < _SHORTEST_SECONDS or not _fits_parquet(connection, relation.name):
             return
         path = self._path(connection, relation)
@@ -71,10 +76,23 @@ class KeptRelations:
                 f"COPY {relation.name} TO {string(str(beside))} "
                 "(FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1)"
             )
+            large = beside.stat().st_size > _SMALL_BYTES
             beside.replace(path)
             self._make_room()
         except (OSError, duckdb.IOException):  # a full or read-only disk: the rows are there anyway
             beside.unlink(missing_ok=True)
+            return
+        if large:
+            self._read_instead(connection, relation)
+
+    def _read_instead(self, connection: duckdb.DuckDBPyConnection, relation: Query) -> None:
+        """Put a view of its file in the place of a table that was computed."""
+        table = f"{relation.name}_computed"
+        connection.execute(f"ALTER TABLE {relation.name} RENAME TO {table}")
+        if self.load(connection, relation):
+            connection.execute(f"DROP TABLE {table}")
+        else:  # the file was removed meanwhile
+            connection.execute(f"ALTER TABLE {table} RENAME TO {relation.name}")
 
     def _path(self, connection: duckdb.DuckDBPyConnection, relation: Query) -> Path:
         names = sorted(

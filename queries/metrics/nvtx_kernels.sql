@@ -54,18 +54,30 @@ launched AS (
         AND (l.process_id = k.process_id OR (k.process_id IS NULL AND l.is_sole))
     WHERE k.trace_id NOT IN (SELECT trace_id FROM lending_trace)
 ),
--- Paths are long: kernels are grouped by a number that stands for the path.
+-- Processes, threads and names are numbered, so that kernels are grouped by numbers.
+place AS MATERIALIZED (
+    SELECT *, row_number() OVER () AS place
+    FROM (SELECT DISTINCT trace_id, process_id, thread_id, kernel_name FROM launched)
+),
+numbered AS MATERIALIZED (
+    SELECT p.place, l.trace_id, l.api_call_id, l.kernel_id, l.duration_ns
+    FROM launched l
+    JOIN place p
+        ON  p.trace_id = l.trace_id AND p.process_id IS NOT DISTINCT FROM l.process_id
+        AND p.thread_id IS NOT DISTINCT FROM l.thread_id AND p.kernel_name = l.kernel_name
+),
+setting AS (SELECT coalesce(getvariable('by'), 'path') = 'path' AS by_path),
+-- Paths are long: kernels are grouped by a number that stands for the path, and one of its ranges
+-- tells the text.
 node AS (
-    SELECT r.trace_id, r.nvtx_range_id, r.kind AS style,
-        CASE WHEN by_path THEN hash(r.domain, t.path_id) ELSE hash(r.domain, r.text) END AS path_id,
-        CASE WHEN by_path THEN coalesce(r.domain || ': ', '') || t.path
-             ELSE coalesce(r.domain || ':', '') || coalesce(r.text, '') END AS range_path
+    SELECT r.trace_id, r.nvtx_range_id, r.kind <> 'push_pop' AS is_free,
+        CASE WHEN by_path THEN hash(r.domain, t.path_id) ELSE hash(r.domain, r.text) END AS path_id
     FROM nvtx_range r
-    JOIN nvtx_path t USING (trace_id, nvtx_range_id),
-        (SELECT coalesce(getvariable('by'), 'path') = 'path' AS by_path)
+    JOIN nvtx_path t USING (trace_id, nvtx_range_id), setting
 ),
 summed AS (
-    SELECT l.trace_id, n.path_id, n.style, l.process_id, l.thread_id, l.kernel_name,
+    SELECT l.place, n.path_id, n.is_free,
+        min(n.nvtx_range_id) AS nvtx_range_id,
         count(DISTINCT n.nvtx_range_id) AS range_instances,
         count(DISTINCT l.kernel_id) AS instances, sum(l.duration_ns)::BIGINT AS total_ns,
         avg(l.duration_ns) AS mean_ns, median(l.duration_ns)::DOUBLE AS median_ns,
@@ -73,20 +85,28 @@ summed AS (
         -- exact sums, so that the order of addition does not show
         sqrt((count(l.duration_ns) * sum(l.duration_ns::HUGEINT * l.duration_ns) - sum(l.duration_ns)::HUGEINT * sum(l.duration_ns))
             / nullif(count(l.duration_ns) * (count(l.duration_ns) - 1.0), 0)) AS stddev_ns
-    FROM launched l
+    FROM numbered l
     LEFT JOIN launch_range lr
         ON lr.trace_id = l.trace_id AND lr.api_call_id = l.api_call_id
     LEFT JOIN node n
         ON n.trace_id = lr.trace_id AND n.nvtx_range_id = lr.nvtx_range_id
-    GROUP BY l.trace_id, n.path_id, n.style, l.process_id, l.thread_id, l.kernel_name
-),
-path AS (SELECT trace_id, path_id, min(range_path) AS range_path FROM node GROUP BY trace_id, path_id)
-SELECT s.trace_id, n.range_path, s.style, p.pid, th.tid, s.range_instances, s.kernel_name,
+    GROUP BY l.place, n.path_id, n.is_free
+)
+SELECT c.trace_id,
+    CASE
+        WHEN s.path_id IS NULL THEN NULL
+        WHEN by_path THEN coalesce(r.domain || ': ', '') || t.path
+        ELSE coalesce(r.domain || ':', '') || coalesce(r.text, '')
+    END AS range_path,
+    r.kind AS style, p.pid, th.tid, s.range_instances, c.kernel_name,
     s.instances, s.total_ns, s.mean_ns, s.median_ns, s.min_ns, s.max_ns, s.stddev_ns
 FROM summed s
-LEFT JOIN path n ON n.trace_id = s.trace_id AND n.path_id = s.path_id
-LEFT JOIN process p ON p.trace_id = s.trace_id AND p.process_id = s.process_id
+JOIN place c USING (place)
+CROSS JOIN setting
+LEFT JOIN nvtx_range r ON r.trace_id = c.trace_id AND r.nvtx_range_id = s.nvtx_range_id
+LEFT JOIN nvtx_path t ON by_path AND t.trace_id = c.trace_id AND t.nvtx_range_id = s.nvtx_range_id
+LEFT JOIN process p ON p.trace_id = c.trace_id AND p.process_id = c.process_id
 LEFT JOIN (SELECT trace_id, process_id, thread_id, any_value(tid) AS tid FROM thread GROUP BY ALL) th
-    ON  th.trace_id = s.trace_id AND th.process_id = s.process_id AND th.thread_id = s.thread_id
-ORDER BY s.trace_id, n.range_path NULLS LAST, s.path_id, s.style, p.pid, s.process_id, th.tid,
-    s.thread_id, s.total_ns DESC NULLS LAST, s.kernel_name
+    ON  th.trace_id = c.trace_id AND th.process_id = c.process_id AND th.thread_id = c.thread_id
+ORDER BY c.trace_id, range_path NULLS LAST, s.path_id, style, p.pid, c.process_id, th.tid,
+    c.thread_id, s.total_ns DESC NULLS LAST, c.kernel_name

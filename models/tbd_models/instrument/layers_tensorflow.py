@@ -1,0 +1,251 @@
+"""Sizes and floating-point operations of the layers of a Keras model, from the graph of a step.
+
+The graph is traced and not run: what is counted depends on shapes alone. Counted are convolutions
+and matrix products, a multiply-add being two; recurrent layers, which are loops in a graph, by the
+rule that every weight matrix is used once per step and sample, and twice as often backward.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tbd_models.instrument.tensorflow import LayerMarks, layer_names
+
+_PRECISIONS = {tf.float32: "fp32", tf.float16: "fp16", tf.bfloat16: "bf16"}
+# What passes values on without working on them.
+_NO_WORK = frozenset(
+    (
+        *("Const", "Identity", "IdentityN", "NoOp", "Placeholder", "ReadVariableOp", "Shape"),
+        *("ShapeN", "Size", "Rank", "Reshape", "ExpandDims", "Squeeze", "StopGradient"),
+        *("StridedSlice", "Pack", "BroadcastGradientArgs"),
+    )
+)
+_LOOPS = (keras.layers.RNN, keras.layers.Bidirectional)
+_BACKWARD = "layer_backward"
+
+
+def measure(model: keras.Model, step: Callable[[], Any], batch_size: int) -> list[dict[str, Any]]:
+    """Return the entries of layers.json, in the order in which the layers run.
+
+    A layer is one that adds at least one operation of its own to the graph.
+
+    Args:
+        model: the model, built.
+        step: runs one forward and backward pass on a batch and returns loss and gradients; it is
+            traced in a graph.
+        batch_size: samples of that batch.
+    """
+    names = layer_names(model)
+    owners = _Owners({name: layer for layer, name in names.items()})
+    marks = LayerMarks(model, owners)
+    try:
+        graph = tf.function(step).get_concrete_function().graph
+    finally:
+        marks.remove()
+    used = _used(graph)
+    entries = _entries(names)
+    order: dict[str, None] = {}
+    for text, operation in owners.owned(graph.get_operations()):
+        if operation in used and operation.type not in _NO_WORK:
+            order.setdefault(text.partition(":")[2])
+            _add(entries, text, _flop(operation), operation.outputs)
+    for text, flop, outputs in owners.recurrent:
+        _add(entries, text, flop, outputs)
+    put_out: set[int] = set()
+    for text, tensors in owners.outputs:
+        for tensor in tensors:
+            if id(tensor) not in put_out and tensor.op.type not in _NO_WORK:
+                put_out.add(id(tensor))
+                size = _elements(tensor) * tensor.dtype.size
+                entries[text.partition(":")[2]]["feature_map_bytes"] += size
+    return [_per_sample(entries[name], batch_size) for name in order]
+
+
+def _used(graph: Any) -> set[Any]:
+    """Return the operations that the outputs of a graph depend on; the others do not run."""
+    waiting = [tensor.op for tensor in graph.outputs]
+    used = set(waiting)
+    while waiting:
+        for tensor in waiting.pop().inputs:
+            if tensor.op not in used:
+                used.add(tensor.op)
+                waiting.append(tensor.op)
+    return used
+
+
+class _Owners:
+    """Marks that note which layer was being traced when an operation was added to the graph.
+
+    Attributes:
+        recurrent: FLOP of recurrent layers, each with the layer's mark and tensors of its type.
+        outputs: what each layer puts out.
+    """
+
+    def __init__(self, layers: dict[str, keras.layers.Layer]) -> None:
+        self._layers = layers
+        self._running: list[str] = []
+        self._changes: list[tuple[int, str | None]] = []
+        self._steps: dict[str, int] = {}
+        self.recurrent: list[tuple[str, int, list[Any]]] = []
+        self.outputs: list[tuple[str, list[Any]]] = []
+
+    def push(self, text: str, after: Iterable[Any] = ()) -> list[Any]:
+        """Note that a layer begins."""
+        self._running.append(text)
+        self._note()
+        direction, _, name = text.partition(":")
+        layer = self._layers[name]
+        if isinstance(layer, _LOOPS):
+            given = list(after)
+            if direction != _BACKWARD:
+                self._steps[name] = math.prod(given[0].shape[:2])
+            elements = sum(math.prod(w.shape) for w in layer.weights if len(w.shape) == 2)
+            flop = 2 * self._steps[name] * elements * (2 if direction == _BACKWARD else 1)
+            self.recurrent.append((text, flop, given[:1]))
+        return []
+
+    def pop(self, after: Iterable[Any] = ()) -> list[Any]:
+        """Note that a layer ends."""
+        text = self._running.pop()
+        if not text.startswith(_BACKWARD):
+            self.outputs.append((text, [tensor for tensor in after if tf.is_tensor(tensor)]))
+        self._note()
+        return []
+
+    def _note(self) -> None:
+        count = len(tf.compat.v1.get_default_graph().get_operations())
+        self._changes.append((count, self._running[-1] if self._running else None))
+
+    def owned(self, operations: list[Any]) -> Iterator[tuple[str, Any]]:
+        """Yield the operations of layers, each with the mark of the innermost one."""
+        for (first, text), (last, _) in pairwise([*self._changes, (len(operations), None)]):
+            if text is not None:
+                yield from ((text, operation) for operation in operations[first:last])
+
+
+def _entries(names: dict[keras.layers.Layer, str]) -> dict[str, dict[str, Any]]:
+    """Return an entry per layer; weights that several layers share are the first one's."""
+    counted: set[int] = set()
+    entries = {}
+    for layer, name in names.items():
+        weights = layer.trainable_weights if isinstance(layer, _LOOPS) else _own_weights(layer)
+        own = [w for w in weights if id(w) not in counted]
+        counted.update(map(id, own))
+        size = sum(math.prod(w.shape) * tf.as_dtype(w.dtype).size for w in own)
+        entries[name] = {
+            "name": name,
+            "type": type(layer).__name__,
+            "parameters": sum(math.prod(w.shape) for w in own),
+            "weight_bytes": size,
+            "gradient_bytes": size,
+            "feature_map_bytes": 0,
+            "forward_flop": 0,
+            "backward_flop": 0,
+        }
+    return entries
+
+
+def _own_weights(layer: keras.layers.Layer) -> list[keras.Variable]:
+    """Return the trained weights of a layer, without those of layers inside."""
+    inside = {
+        id(w) for part in layer._flatten_layers(include_self=False) for w in part.trainable_weights
+    }
+    return [w for w in layer.trainable_weights if id(w) not in inside]
+
+
+def _add(entries: dict[str, dict[str, Any]], text: str, flop: int, outputs: Any) -> None:
+    if flop:
+        direction, _, name = text.partition(":")
+        entries[name]["backward_flop" if direction == _BACKWARD else "forward_flop"] += flop
+        if (precision := _PRECISIONS.get(outputs[0].dtype)) is not None:
+            entries[name]["precision"] = precision
+
+
+def _per_sample(entry: dict[str, Any], batch_size: int) -> dict[str, Any]:
+    entry["feature_map_bytes"] //= batch_size
+    entry["forward_flop"] /= batch_size
+    entry["backward_flop"] /= batch_size
+    return entry
+
+
+def _elements(tensor: Any) -> int:
+    return math.prod(tensor.shape.as_list())
+
+
+def _flop(operation: Any) -> int:
+    """Return the FLOP of an operation, 0 for those that are not counted."""
+    formula = _FORMULAS.get(operation.type)
+    return formula(operation) if formula else 0
+
+
+def _convolution(operation: Any) -> int:
+    return _filtered(operation.outputs[0], operation.inputs[1].shape)
+
+
+def _to_input(operation: Any) -> int:
+    return _filtered(operation.inputs[2], operation.inputs[1].shape)
+
+
+def _to_filter(operation: Any) -> int:
+    return _filtered(operation.inputs[2], operation.outputs[0].shape)
+
+
+def _filtered(put_out: Any, filters: Any) -> int:
+    """Return the FLOP of a convolution: every output is a product of (H, W, C) of the filters."""
+    return 2 * _elements(put_out) * math.prod(filters.as_list()[:3])
+
+
+def _depthwise(operation: Any) -> int:
+    return 2 * _elements(operation.outputs[0]) * math.prod(operation.inputs[1].shape[:2])
+
+
+def _depthwise_to_input(operation: Any) -> int:
+    return 2 * _elements(operation.inputs[2]) * math.prod(operation.inputs[1].shape[:2])
+
+
+def _depthwise_to_filter(operation: Any) -> int:
+    return 2 * _elements(operation.inputs[2]) * math.prod(operation.outputs[0].shape[:2])
+
+
+def _matrix_product(operation: Any) -> int:
+    attribute = "transpose_a" if operation.type == "MatMul" else "adj_x"
+    inner = operation.inputs[0].shape[-2 if operation.get_attr(attribute) else -1]
+    return 2 * _elements(operation.outputs[0]) * int(inner)
+
+
+def _einsum(operation: Any) -> int:
+    """Return the FLOP of a product of two tensors: the product of all axes, each once."""
+    if len(operation.inputs) != 2:
+        return 0
+    terms = operation.get_attr("equation").decode().partition("->")[0].split(",")
+    sizes: dict[str, int] = {}
+    for term, tensor in zip(terms, operation.inputs, strict=True):
+        shape = tensor.shape.as_list()
+        letters = term.replace("...", "")
+        # The axes of an ellipsis are numbered from the last.
+        hidden = [str(n) for n in range(len(shape) - len(letters), 0, -1)]
+        head, dots, tail = term.partition("...")
+        axes = [*head, *(hidden if dots else []), *tail]
+        for axis, size in zip(axes, shape, strict=True):
+            sizes[axis] = max(sizes.get(axis, 1), size)
+    return 2 * math.prod(sizes.values())
+
+
+_FORMULAS: dict[str, Callable[[Any], int]] = {
+    "Conv2D": _convolution,
+    "Conv2DBackpropInput": _to_input,
+    "Conv2DBackpropFilter": _to_filter,
+    "DepthwiseConv2dNative": _depthwise,
+    "DepthwiseConv2dNativeBackpropInput": _depthwise_to_input,
+    "DepthwiseConv2dNativeBackpropFilter": _depthwise_to_filter,
+    "MatMul": _matrix_product,
+    "BatchMatMulV2": _matrix_product,
+    "BatchMatMulV3": _matrix_product,
+    "Einsum": _einsum,
+}

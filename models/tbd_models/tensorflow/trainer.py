@@ -1,0 +1,238 @@
+"""Training a workload in TensorFlow."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tbd_models import cuda
+from tbd_models.data import ArrayData
+from tbd_models.definition import UnsupportedError
+from tbd_models.instrument.layers_tensorflow import measure
+from tbd_models.instrument.marks import Marks, NoMarks, marked
+from tbd_models.instrument.tensorflow import GraphMarks, LayerMarks, held
+from tbd_models.settings import Settings
+from tbd_models.synthetic import Batch
+from tbd_models.tensorflow.workload import Tensors, Turn, Workload
+
+# Batches that are made once and then taken in turn: making data up is not what is measured.
+_POOL = 4
+
+
+class TensorFlowTrainer:
+    """A workload in training.
+
+    A step is a graph; with ``eager`` it runs operation by operation, and with ``xla`` it is
+    compiled: one program for the gradients and one for the update, in which nothing is marked.
+
+    Raises:
+        UnsupportedError: the device is not there, or the data set does not fit the model.
+    """
+
+    def __init__(self, build: Any, dimensions: Any, settings: Settings) -> None:
+        """Build the model.
+
+        Args:
+            build: the ``workload`` function of a model.
+            dimensions: what to pass to it.
+            settings: how to train.
+        """
+        self._settings = settings
+        self._execution = "graph" if settings.execution == "auto" else settings.execution
+        self._set_up()
+        self.workload: Workload = build(dimensions)
+        self._batches = _batches(self.workload, settings)
+        self._initialize()
+        self._steps: dict[int, Callable[[Tensors], Any]] = {}
+        self._marks: Marks = NoMarks()
+        self._number = 0
+        self._loss: Any = float("nan")
+
+    def _set_up(self) -> None:
+        """Choose device, precision and threads, which TensorFlow takes before its first work."""
+        settings = self._settings
+        if settings.device == "cpu":
+            if settings.precision == "tf32":
+                raise UnsupportedError("tf32 is a precision of GPUs; use --precision fp32 on a CPU")
+            tf.config.set_visible_devices([], "GPU")
+        elif not tf.config.list_physical_devices("GPU"):
+            raise UnsupportedError("TensorFlow sees no GPU here; use --device cpu")
+        if settings.marked:
+            # Marks and what they enclose run on one thread then.
+            tf.config.threading.set_inter_op_parallelism_threads(1)
+        tf.config.experimental.enable_tensor_float_32_execution(settings.precision == "tf32")
+        halved = "mixed_float16" if settings.device == "cuda" else "mixed_bfloat16"
+        keras.mixed_precision.set_global_policy(
+            halved if settings.precision == "mixed" else "float32"
+        )
+        keras.utils.set_random_seed(settings.seed)
+
+    def _initialize(self) -> None:
+        """Make all weights, and what the optimizers keep for each."""
+        batch = self._batches(0)
+        for turn in self.workload.turns:
+            turn.forward(batch)
+            turn.optimizer.build(turn.weights())
+
+    def describe(self) -> dict[str, Any]:
+        """Return versions, device and size, for the capture."""
+        on_gpu = self._settings.device == "cuda"
+        build = tf.sysconfig.get_build_info()
+        gpus = tf.config.list_physical_devices("GPU") if on_gpu else []
+        policy = keras.mixed_precision.global_policy()
+        return {
+            "framework": "tensorflow",
+            "framework_version": tf.__version__,
+            "keras_version": keras.__version__,
+            "python_version": platform.python_version(),
+            "cuda_version": build.get("cuda_version") if on_gpu else None,
+            "cudnn_version": build.get("cudnn_version") if on_gpu else None,
+            "gpu": tf.config.experimental.get_device_details(gpus[0]).get("device_name")
+            if gpus
+            else None,
+            "cpu_threads": tf.config.threading.get_intra_op_parallelism_threads() or None,
+            "inter_op_threads": tf.config.threading.get_inter_op_parallelism_threads() or None,
+            "execution": self._execution,
+            "autocast": policy.compute_dtype if self._settings.precision == "mixed" else None,
+            "parameters": sum(int(np.prod(w.shape)) for w in self.workload.model.trainable_weights),
+        }
+
+    def layers(self) -> list[dict[str, Any]]:
+        """Return the entries of layers.json, from the graph of every turn taken once."""
+        batch = self._batches(0)
+
+        def step() -> list[Any]:
+            silent = GraphMarks(NoMarks())
+            return [self._gradients(turn, batch, silent) for turn in self.workload.turns]
+
+        return measure(self.workload.model, step, self._settings.batch_size)
+
+    def mark_layers(self, marks: Marks) -> None:
+        """Mark phases and layers from now on."""
+        self._marks = marks
+        if self._execution != "xla":
+            LayerMarks(self.workload.model, GraphMarks(marks))
+
+    def step(self, marks: Marks) -> None:
+        """Run one training iteration with its phases marked."""
+        self._marks = marks
+        loss = None
+        for number, turn in enumerate(self.workload.turns):
+            for _ in range(turn.times):
+                with marked(marks, "phase:data"):
+                    batch = self._batches(self._number)
+                loss = self._step(number, turn)(batch)
+                self._number += 1
+        self._loss = loss
+
+    def _step(self, number: int, turn: Turn) -> Callable[[Tensors], Any]:
+        """Return the function of a turn; graphs are traced when it is called first."""
+        if number not in self._steps:
+            if self._execution == "xla":
+                self._steps[number] = self._compiled(turn)
+            else:
+                marks = GraphMarks(self._marks)
+
+                def run(batch: Tensors) -> Any:
+                    loss, gradients = self._gradients(turn, batch, marks)
+                    self._update(turn, gradients, marks)
+                    return loss
+
+                self._steps[number] = tf.function(run) if self._execution == "graph" else run
+        return self._steps[number]
+
+    def _compiled(self, turn: Turn) -> Callable[[Tensors], Any]:
+        silent = GraphMarks(NoMarks())
+        compute = tf.function(lambda batch: self._gradients(turn, batch, silent), jit_compile=True)
+        apply = tf.function(lambda found: self._update(turn, found, silent), jit_compile=True)
+
+        def run(batch: Tensors) -> Any:
+            loss, gradients = compute(batch)
+            with marked(self._marks, "phase:optimizer"):
+                apply(gradients)
+            return loss
+
+        return run
+
+    def _gradients(self, turn: Turn, batch: Tensors, marks: GraphMarks) -> tuple[Any, list[Any]]:
+        """Return the loss of a batch and its gradients."""
+        weights = [weight.value for weight in turn.weights()]
+        begun = marks.push("phase:forward")
+        with tf.GradientTape() as tape:
+            output = turn.forward(held(batch, begun))
+            output = held(output, marks.pop(tf.nest.flatten(output)))
+            output = held(output, marks.push("phase:loss"))
+            loss = turn.loss(output, batch)
+            loss = held(loss, marks.pop([loss]))
+            loss = held(loss, marks.push("phase:backward"))
+            scaled = turn.optimizer.scale_loss(loss) if self._scales(turn) else loss
+        gradients = tape.gradient(scaled, weights)
+        done = marks.pop([tf.convert_to_tensor(g) for g in gradients if g is not None])
+        return loss, held(gradients, done)
+
+    def _update(self, turn: Turn, gradients: list[Any], marks: GraphMarks) -> None:
+        """Apply gradients."""
+        gradients = held(gradients, marks.push("phase:optimizer"))
+        if turn.clip_norm is not None:
+            gradients, _ = tf.clip_by_global_norm(gradients, turn.clip_norm)
+        turn.optimizer.apply(gradients, turn.weights())
+        marks.pop([tf.identity(weight.value) for weight in turn.weights()])
+
+    def _scales(self, turn: Turn) -> bool:
+        return isinstance(turn.optimizer, keras.optimizers.LossScaleOptimizer)
+
+    def synchronize(self) -> None:
+        """Wait until the device has done all work."""
+        if self._settings.device == "cuda":
+            tf.test.experimental.sync_devices()
+
+    def reserved_bytes(self) -> int | None:
+        """Return None: TensorFlow's allocator does not say what it holds."""
+        return None
+
+    def peak_bytes(self) -> int | None:
+        """Return the most bytes that tensors took on the GPU at a time, None on a CPU."""
+        if self._settings.device == "cpu":
+            return None
+        return int(tf.config.experimental.get_memory_info("GPU:0")["peak"])
+
+    def loss(self) -> float:
+        """Return the loss of the last iteration, NaN before the first."""
+        return float(self._loss)
+
+    def start_profiler(self) -> None:
+        """Call cudaProfilerStart."""
+        if self._settings.device == "cuda":
+            cuda.start_profiler()
+
+    def stop_profiler(self) -> None:
+        """Call cudaProfilerStop."""
+        if self._settings.device == "cuda":
+            cuda.stop_profiler()
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Tell whether an error says that memory ran out, of a GPU or of the host."""
+    return isinstance(error, (tf.errors.ResourceExhaustedError, MemoryError))
+
+
+def _batches(workload: Workload, settings: Settings) -> Callable[[int], Tensors]:
+    """Return a function from the number of a step to its batch."""
+    rng = np.random.default_rng(settings.seed)
+    if settings.data is not None:
+        data = ArrayData(settings.data, workload.batch(1, rng))
+        return lambda number: _tensors(workload, data.batch(number, settings.batch_size))
+    pool = [_tensors(workload, workload.batch(settings.batch_size, rng)) for _ in range(_POOL)]
+    return lambda number: pool[number % _POOL]
+
+
+def _tensors(workload: Workload, batch: Batch) -> Tensors:
+    return {name: tf.constant(value) for name, value in workload.convert(batch).items()}
+
+
+TRAINER = TensorFlowTrainer

@@ -1,0 +1,81 @@
+"""What a TensorFlow workload is: a model, its data, its losses and its optimizers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tbd_models.synthetic import Batch
+
+Tensors = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One update of weights. Most models take one in an iteration.
+
+    Attributes:
+        forward: runs the model on a batch.
+        loss: returns the scalar loss of what ``forward`` returned.
+        weights: returns the weights to update.
+        optimizer: the published optimizer.
+        clip_norm: largest norm of all gradients together, None for no clipping.
+        times: how often it is taken before the next one.
+    """
+
+    forward: Callable[[Tensors], Any]
+    loss: Callable[[Any, Tensors], Any]
+    weights: Callable[[], list[keras.Variable]]
+    optimizer: keras.optimizers.Optimizer
+    clip_norm: float | None = None
+    times: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A model and how it is trained.
+
+    Attributes:
+        model: the layers; models that play against each other are layers of one.
+        batch: makes a batch of so many synthetic samples (``tbd_models.synthetic``).
+        turns: the updates of an iteration.
+        convert: brings the arrays of a batch into the layout that ``forward`` takes.
+    """
+
+    model: keras.Model
+    batch: Callable[[int, np.random.Generator], Batch]
+    turns: tuple[Turn, ...]
+    convert: Callable[[Batch], Batch] = dict
+
+
+def one_turn(
+    model: keras.Model,
+    forward: Callable[[Tensors], Any],
+    loss: Callable[[Any, Tensors], Any],
+    optimizer: keras.optimizers.Optimizer,
+    clip_norm: float | None = None,
+) -> tuple[Turn, ...]:
+    """Return the turns of a model all of whose weights are updated together."""
+    return (Turn(forward, loss, lambda: model.trainable_weights, optimizer, clip_norm),)
+
+
+def cross_entropy(scores: Any, label: Any) -> Any:
+    """Return the mean cross entropy, computed in float32 whatever the scores are in.
+
+    Args:
+        scores: class scores, classes last.
+        label: class per sample.
+    """
+    return tf.reduce_mean(
+        tf.nn.sparse_softmax_cross_entropy_with_logits(label, tf.cast(scores, tf.float32))
+    )
+
+
+def channels_last(batch: Batch) -> Batch:
+    """Return a batch with its images as (N, H, W, 3), which TensorFlow needs on a CPU."""
+    return batch | {"image": np.ascontiguousarray(batch["image"].transpose(0, 2, 3, 1))}

@@ -226,10 +226,21 @@ def cli_page() -> str:
     root: Any = typer.main.get_command(app)
     lines = ["# Command line", "", root.help, "", root.epilog, ""]
     lines += ["## tbd-trace", "", *command_section("tbd-trace", root, "COMMAND [ARGS]...")]
-    for name, command in root.commands.items():
-        lines += ["", f"## tbd-trace {name}", ""]
-        lines += command_section(f"tbd-trace {name}", command)
+    for name in root.list_commands(None):
+        lines += ["", *command_sections(f"tbd-trace {name}", root.commands[name])]
     return "\n".join(lines) + "\n"
+
+
+def command_sections(name: str, command: Any) -> list[str]:
+    """Return the section of a command, and those of the commands below it."""
+    below = getattr(command, "commands", {})
+    if not below:
+        return [f"## {name}", "", *command_section(name, command)]
+    lines = [f"## {name}", "", *paragraphs(command.help), ""]
+    lines += command_section(name, command, "COMMAND [ARGS]...")
+    for subname, subcommand in below.items():
+        lines += ["", *command_sections(f"{name} {subname}", subcommand)]
+    return lines
 
 
 def command_section(name: str, command: Any, rest: str = "") -> list[str]:

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -17,12 +18,18 @@ from tbd_trace import nsys_install
 from tbd_trace.errors import UsageError
 
 _LIBRARIES = ("duckdb", "polars", "pyarrow", "matplotlib")
-# The package of each framework, as pip calls it.
-FRAMEWORKS = {"pytorch": "torch", "tensorflow": "tensorflow", "mxnet": "mxnet"}
+FRAMEWORKS = {
+    "pytorch": ("torch",),
+    "tensorflow": ("tensorflow", "tensorflow-cpu"),
+    "mxnet": ("mxnet", "mxnet-cu112"),
+}
+"""Packages that bring each framework, as pip calls them."""
+
 # Later versions of the package record nothing under the profilers that were tried.
 NVTX_VERSION = "0.2.11"
-_FRAMEWORK_PACKAGES = (
-    *("torch", "tensorflow", "tensorflow-cpu", "mxnet", "transformers", "numpy", "nvtx"),
+_ASKED_PACKAGES = (
+    *(package for packages in FRAMEWORKS.values() for package in packages),
+    *("transformers", "numpy", "nvtx"),
 )
 _TIMEOUT_SECONDS = 20
 _PROC = Path("/proc")
@@ -46,15 +53,20 @@ class Finding:
     advice: str = ""
 
 
-def examine() -> list[Finding]:
-    """Return what was found about Python, the profilers, the GPU and permissions."""
+def examine(pythons: Mapping[str, str] | None = None) -> list[Finding]:
+    """Return what was found about Python, the profilers, the frameworks, the GPU and permissions.
+
+    Args:
+        pythons: interpreter by framework; where none is given it is this one.
+    """
+    used = dict.fromkeys(FRAMEWORKS, sys.executable) | dict(pythons or {})
     return [
         Finding("python", "ok", platform.python_version()),
         *(Finding(name, "ok", metadata.version(name)) for name in _LIBRARIES),
         nsys(),
         nvprof(),
         ncu(),
-        *frameworks(),
+        *(framework(name, python) for name, python in used.items()),
         *gpus(),
         counters(),
         cpu_sampling(),
@@ -148,7 +160,7 @@ def interpreter(python: str = sys.executable) -> dict[str, str]:
     script = (
         "import importlib.metadata as m, json, sys\n"
         "found = {'python': sys.version.split()[0]}\n"
-        f"for name in {_FRAMEWORK_PACKAGES}:\n"
+        f"for name in {_ASKED_PACKAGES}:\n"
         "    try: found[name] = m.version(name)\n"
         "    except Exception: pass\n"
         "print(json.dumps({name: version for name, version in found.items() if version}))"
@@ -163,30 +175,40 @@ def interpreter(python: str = sys.executable) -> dict[str, str]:
     return versions
 
 
-def frameworks(python: str = sys.executable) -> list[Finding]:
-    """Look for frameworks, and for an nvtx that records, in an interpreter."""
-    versions = interpreter(python)
-    found = [f"{name} {versions[name]}" for name in _FRAMEWORK_PACKAGES if name in versions]
-    has_framework = any(name in versions for name in (*FRAMEWORKS.values(), "tensorflow-cpu"))
-    advice = "" if has_framework else "pip install 'tbd-trace[torch]' to run the PyTorch workloads"
-    return [
-        Finding(
-            "frameworks",
-            "ok" if has_framework else "missing",
-            f"{', '.join(found) or 'none'} ({python})",
-            advice,
-        ),
-        _nvtx(versions.get("nvtx")),
-    ]
+def framework_version(name: str, versions: Mapping[str, str]) -> str | None:
+    """Return the version of a framework among installed packages, None if it is not there.
+
+    Args:
+        name: ``pytorch``, ``tensorflow`` or ``mxnet``.
+        versions: version by package, from :func:`interpreter`.
+    """
+    return next((versions[package] for package in FRAMEWORKS[name] if package in versions), None)
 
 
-def _nvtx(version: str | None) -> Finding:
+def framework(name: str, python: str = sys.executable) -> Finding:
+    """Look for a framework, and for an nvtx that records, in an interpreter."""
+    try:
+        versions = interpreter(python)
+    except UsageError:
+        advice = f"tbd-trace env create {name} --force"
+        return Finding(name, "missing", f"{python} does not run", advice)
+    if framework_version(name, versions) is None:
+        advice = f"tbd-trace env create {name}, to train its workloads"
+        return Finding(name, "missing", f"not installed ({python})", advice)
+    shown = [*FRAMEWORKS[name], "numpy", "nvtx"]
+    found = ", ".join(f"{package} {versions[package]}" for package in shown if package in versions)
+    status, advice = _nvtx(versions.get("nvtx"))
+    return Finding(name, status, f"{found} ({python})", advice)
+
+
+def _nvtx(version: str | None) -> tuple[str, str]:
+    """Return what an interpreter's nvtx does to a framework's status, and what to do about it."""
     advice = f"pip install nvtx=={NVTX_VERSION}, or the workloads' ranges are not recorded"
     if version is None:
-        return Finding("nvtx", "missing", "not installed", advice)
+        return "limited", f"nvtx is not installed: {advice}"
     if _numbers(version) > _numbers(NVTX_VERSION):
-        return Finding("nvtx", "limited", f"{version}, which nsys does not see", advice)
-    return Finding("nvtx", "ok", version)
+        return "limited", f"nsys does not see this nvtx: {advice}"
+    return "ok", ""
 
 
 def _numbers(version: str) -> list[int]:

@@ -38,32 +38,51 @@ def test_packages_of_another_interpreter(tmp_path: Path) -> None:
     found = machine.interpreter(python)
     version = ".".join(map(str, sys.version_info[:3]))
     assert found == {"python": version, "torch": "2.4.1+cu121", "nvtx": "0.2.10"}
-    frameworks, nvtx = machine.frameworks(python)
-    assert (frameworks.status, frameworks.advice) == ("ok", "")
-    assert frameworks.found == f"torch 2.4.1+cu121, nvtx 0.2.10 ({python})"
-    assert (nvtx.status, nvtx.found) == ("ok", "0.2.10")
+    pytorch = machine.framework("pytorch", python)
+    assert (pytorch.status, pytorch.advice) == ("ok", "")
+    assert pytorch.found == f"torch 2.4.1+cu121, nvtx 0.2.10 ({python})"
 
 
 @pytest.mark.parametrize(
-    ("package", "version", "status"),
-    [("tensorflow-cpu", "2.16.1", "ok"), ("mxnet", "1.9.1", "ok"), ("numpy", "2.0", "missing")],
+    ("framework", "package", "version"),
+    [
+        ("pytorch", "torch", "2.4.1"),
+        ("tensorflow", "tensorflow", "2.16.1"),
+        ("tensorflow", "tensorflow-cpu", "2.16.1"),
+        ("mxnet", "mxnet", "1.9.1"),
+        ("mxnet", "mxnet-cu112", "1.9.1"),
+    ],
 )
 def test_frameworks_of_another_interpreter(
-    tmp_path: Path, package: str, version: str, status: str
+    tmp_path: Path, framework: str, package: str, version: str
 ) -> None:
     place = _package(tmp_path / "a", package.replace("-", "_"), version)
-    found, nvtx = machine.frameworks(_python(tmp_path, place))
-    assert found.status == status
-    assert found.found.startswith(f"{package} {version} (")
-    assert bool(found.advice) == (status == "missing")
-    assert (nvtx.status, nvtx.found) == ("missing", "not installed")
+    python = _python(tmp_path, place)
+    for name in machine.FRAMEWORKS:
+        found = machine.framework(name, python)
+        if name == framework:  # there, but without nvtx
+            assert (found.status, found.found) == ("limited", f"{package} {version} ({python})")
+            assert (
+                f"nvtx is not installed: pip install nvtx=={machine.NVTX_VERSION}" in found.advice
+            )
+        else:
+            assert (found.status, found.found) == ("missing", f"not installed ({python})")
+            assert f"tbd-trace env create {name}" in found.advice
 
 
 def test_an_nvtx_that_records_nothing_is_told(tmp_path: Path) -> None:
     place = _package(tmp_path / "a", "nvtx", "0.2.12")
-    nvtx = machine.frameworks(_python(tmp_path, place))[1]
-    assert nvtx.status == "limited"
-    assert f"nvtx=={machine.NVTX_VERSION}" in nvtx.advice
+    _package(place, "torch", "2.4.1")
+    pytorch = machine.framework("pytorch", _python(tmp_path, place))
+    assert pytorch.status == "limited"
+    assert "nsys does not see this nvtx" in pytorch.advice
+    assert f"nvtx=={machine.NVTX_VERSION}" in pytorch.advice
+
+
+def test_a_framework_in_what_does_not_run(tmp_path: Path) -> None:
+    found = machine.framework("mxnet", str(tmp_path / "gone"))
+    assert (found.status, found.found) == ("missing", f"{tmp_path}/gone does not run")
+    assert found.advice == "tbd-trace env create mxnet --force"
 
 
 @pytest.mark.parametrize("script", [None, "exit 1", "echo 1", "echo hello", "true", "echo '{}'"])

@@ -20,7 +20,8 @@ from tbd_trace.query.catalogue import derive_relations
 from tbd_trace.schema import canonical_tables
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMANDS = ("collect", "models", "ingest", "info", "query", "sql", "doctor")
+COMMANDS = ("collect", "models", "ingest", "info", "query", "sql", "doctor", "env")
+SUBCOMMANDS = ("env create", "env list", "env remove")
 
 
 @pytest.fixture(scope="module")
@@ -57,10 +58,9 @@ def test_check_finds_what_is_stale_missing_or_left_over(
     assert not (tmp_path / "queries" / "gone.md").exists()
 
 
-@pytest.mark.parametrize("command", ["", *COMMANDS])
+@pytest.mark.parametrize("command", ["", *COMMANDS, *SUBCOMMANDS])
 def test_every_command_and_option_is_documented(command: str) -> None:
-    arguments = [command, "--help"] if command else ["--help"]
-    shown = CliRunner().invoke(app, arguments).stdout
+    shown = CliRunner().invoke(app, [*command.split(), "--help"]).stdout
     options = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", shown.split("Options:")[1]))
     assert {"--help"} <= options
     page = (ROOT / "docs" / "cli.md").read_text()
@@ -73,6 +73,9 @@ def test_every_command_and_option_is_documented(command: str) -> None:
 def test_command_list_is_complete() -> None:
     shown = CliRunner().invoke(app, ["--help"]).stdout
     assert re.findall(r"^  ([a-z-]+)  ", shown.split("Commands:")[1], re.M) == list(COMMANDS)
+    shown = CliRunner().invoke(app, ["env", "--help"]).stdout
+    below = re.findall(r"^  ([a-z-]+)  ", shown.split("Commands:")[1], re.M)
+    assert [f"env {name}" for name in below] == list(SUBCOMMANDS)
 
 
 def test_every_query_has_a_page_that_names_its_columns_and_parameters() -> None:

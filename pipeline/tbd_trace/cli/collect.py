@@ -124,7 +124,8 @@ def collect(
         _option(
             "--python",
             metavar="PATH",
-            text="Interpreter that holds the framework. By default this one.",
+            text="Interpreter that holds the framework. By default that of tbd-trace env create, "
+            "else this one.",
             show_default=False,
         ),
     ] = None,
@@ -208,9 +209,12 @@ def collect(
         "warmup": warmup,
         "seed": seed,
         "data": data,
-        "python": python or sys.executable,
+        "python": python,
     }
-    targets = _targets(target or [], suite, options, batch_size, capture_range)
+    missing: list[str] | None = [] if dry_run else None
+    targets = _targets(
+        target or [], suite, options, batch_size, capture_range=capture_range, missing=missing
+    )
     profiling = Profiling(
         timeline=profiler.value,
         counters=counters,
@@ -220,8 +224,7 @@ def collect(
         timeout_s=timeout,
     )
     captures = places(targets, output, several=suite or len(targets) > 1)
-    if dry_run:
-        missing: list[str] = []
+    if missing is not None:
         for one, capture in zip(targets, captures, strict=True):
             _show_commands(one, profiling, capture, compute_capability, missing)
         for text in missing:
@@ -255,7 +258,9 @@ def _targets(
     suite: bool,
     options: dict[str, Any],
     batch_size: str | None,
+    *,
     capture_range: str | None,
+    missing: list[str] | None,
 ) -> list[Workload | Command]:
     from tbd_collectors import targets
     from tbd_collectors.request import Command
@@ -267,7 +272,29 @@ def _targets(
     if capture_range is not None:
         raise UsageError("--capture-range is for commands; a model marks its own window")
     names = targets.suite(options["framework"]) if suite else words
-    return [*targets.workloads(names, targets.batch_sizes(batch_size), options)]
+    sizes = targets.batch_sizes(batch_size)
+    if options["python"] is None:
+        # What is wrong with the names is said before that the framework is missing.
+        targets.workloads(names, sizes, options)
+        options |= {"python": _interpreter(options["framework"], missing)}
+    return [*targets.workloads(names, sizes, options)]
+
+
+def _interpreter(framework: str, missing: list[str] | None) -> str:
+    """Return the framework's interpreter; where commands are only shown, what is missing is told.
+
+    Raises:
+        UsageError: no interpreter has the framework, and ``missing`` is None.
+    """
+    from tbd_collectors import environments
+
+    try:
+        return environments.interpreter(framework)
+    except UsageError as error:
+        if missing is None:
+            raise
+        missing.append(str(error))
+        return sys.executable
 
 
 def _show_commands(

@@ -22,18 +22,21 @@ def doctor(
 ) -> None:
     """Tell what this machine can do.
 
-    Looks at Python and its libraries, the profilers, the GPU, who may read hardware counters and
-    sample the CPU, and where traces are stored; says what to do about what is missing.
+    Looks at Python and its libraries, the profilers, the frameworks and the interpreters that have
+    them, the GPU, who may read hardware counters and sample the CPU, and where traces are stored;
+    says what to do about what is missing.
     """
     import polars as pl
 
+    from tbd_collectors import environments
     from tbd_trace.api import cache_database
     from tbd_trace.machine import examine
     from tbd_trace.store import Database
 
     with busy("looking around"):
+        pythons = {name: environments.usual_interpreter(name) for name in environments.recipes()}
         findings = [
-            *examine(),
+            *examine(pythons),
             _storage("database", Database(db)),
             _storage("cache", cache_database()),
         ]

@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 
 from tbd_trace.cli.collect import collect
 from tbd_trace.cli.doctor import doctor
+from tbd_trace.cli.env import env
 from tbd_trace.cli.info import info
 from tbd_trace.cli.ingest import ingest
 from tbd_trace.cli.models import models
@@ -38,6 +39,10 @@ _WRONG_USAGE: type[Any] = typer.BadParameter.__mro__[1]
 
 class _Commands(TyperGroup):
     """The commands, with errors turned into one line and an exit code."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the commands, groups of them last."""
+        return sorted(super().list_commands(ctx), key=_GROUPS.__contains__)
 
     def main(self, *args: Any, **options: Any) -> Any:
         try:
@@ -148,8 +153,11 @@ _COMMANDS: tuple[tuple[Callable[..., None], dict[str, Any]], ...] = (
     (sql, {}),
     (doctor, {}),
 )
+_GROUPS = {"env": env}
 for _command, _settings in _COMMANDS:
     app.command(context_settings=_settings)(_command)
+for _name, _group in _GROUPS.items():
+    app.add_typer(_group, name=_name)
 
 
 def _set_up_streams() -> None:

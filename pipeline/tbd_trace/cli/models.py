@@ -4,13 +4,13 @@
 # ruff: noqa: PLC0415
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tbd_trace.cli.options import FormatOption, OutputOption
 from tbd_trace.cli.output import busy, emit
+from tbd_trace.machine import FRAMEWORKS, framework_version
 
 if TYPE_CHECKING:
     from tbd_models.definition import Model, Variant
@@ -26,7 +26,8 @@ def models(
         typer.Option(
             "--python",
             metavar="PATH",
-            help="Interpreter that holds the framework. By default this one.",
+            help="Interpreter that holds the framework. By default that of tbd-trace env create, "
+            "else this one.",
             show_default=False,
         ),
     ] = None,
@@ -44,7 +45,7 @@ def models(
     from tbd_models import registry
 
     with busy("looking around"):
-        here = _Here(python or sys.executable)
+        here = _Here(python)
         rows = [
             _row(model, framework, variant) | here.verdict(model, framework)
             for model in registry.models()
@@ -77,20 +78,22 @@ def _row(model: Model, framework: str, variant: Variant) -> dict[str, Any]:
 class _Here:
     """What an interpreter and the machine can run."""
 
-    def __init__(self, python: str) -> None:
+    def __init__(self, python: str | None) -> None:
+        from tbd_collectors import environments
         from tbd_trace import machine
 
-        self._installed = machine.interpreter(python)
-        self._packages = machine.FRAMEWORKS
+        pythons = {name: python or environments.usual_interpreter(name) for name in FRAMEWORKS}
+        installed = {path: machine.interpreter(path) for path in set(pythons.values())}
+        self._installed = {name: installed[path] for name, path in pythons.items()}
         self._device = "gpu" if machine.gpus()[0].status == "ok" else "cpu"
 
     def verdict(self, model: Model, framework: str) -> dict[str, str | None]:
         """Return where a workload runs, or why it does not."""
-        wanted = (self._packages[framework], "numpy", *model.packages.get(framework, ()))
-        missing = [name for name in wanted if not self._has(name)]
+        installed = self._installed[framework]
+        wanted = ("numpy", *model.packages.get(framework, ()))
+        missing = [name for name in wanted if name not in installed]
+        if framework_version(framework, installed) is None:
+            missing.insert(0, FRAMEWORKS[framework][0])
         if missing:
             return {"runs_on": None, "why_not": f"not installed: {', '.join(missing)}"}
         return {"runs_on": self._device, "why_not": None}
-
-    def _has(self, package: str) -> bool:
-        return package in self._installed or f"{package}-cpu" in self._installed

@@ -1,0 +1,168 @@
+"""``tbd-trace env``: the virtual environments that hold the frameworks."""
+
+# polars and the collectors are imported when the command runs: `--help` stays fast.
+# ruff: noqa: PLC0415
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tbd_trace.cli.options import FormatOption, OutputOption
+from tbd_trace.cli.output import busy, emit, failure, note
+from tbd_trace.errors import TbdTraceError
+
+if TYPE_CHECKING:
+    from tbd_collectors.environments import Environment
+
+env = typer.Typer(
+    help="Make, list and remove environments for the frameworks.\n\n"
+    "An environment is a directory with a framework, numpy and nvtx of tested versions, so that "
+    "the frameworks do not disturb each other; collect, models and doctor use it. They lie in "
+    "~/.local/share/tbd-trace/envs; TBD_TRACE_ENVS in the environment names another place. MXNet "
+    "is retired: 1.9.1 of 2022 is its last release. CNTK installs on no Python of today. Old "
+    "traces of both are read all the same.",
+    rich_markup_mode=None,
+)
+FrameworksArgument = Annotated[
+    list[str], typer.Argument(metavar="FRAMEWORK", help="pytorch, tensorflow, mxnet, or all.")
+]
+
+
+@env.command()
+def create(
+    framework: FrameworksArgument,
+    *,
+    cpu: Annotated[
+        bool | None,
+        typer.Option(
+            "--cpu/--gpu",
+            help="Which build of the framework. By default that for a GPU where there is one.",
+            show_default=False,
+        ),
+    ] = None,
+    python: Annotated[
+        str | None,
+        typer.Option(
+            "--python",
+            metavar="PATH",
+            help="Python to make it with. By default this one, or one on PATH for which the "
+            "framework has wheels.",
+            show_default=False,
+        ),
+    ] = None,
+    into: Annotated[
+        Path | None,
+        typer.Option(
+            "--into",
+            metavar="DIR",
+            help="Make DIR/FRAMEWORK, which is used where TBD_TRACE_ENVS names DIR.",
+            show_default=False,
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Make anew what is there.")] = False,
+    form: FormatOption = None,
+    output: OutputOption = None,
+) -> None:
+    """Make the environment of a framework.
+
+    Installs tested versions with venv and pip, imports them, and only then counts the environment
+    as made. pip is configured as always: PIP_INDEX_URL, PIP_FIND_LINKS and its files hold. CPU
+    builds are smaller: about 1 GB for PyTorch where the index has them, 1.6 GB for TensorFlow,
+    0.3 GB for MXNet.
+    """
+    from tbd_collectors import environments
+    from tbd_trace import machine
+
+    if cpu is None:
+        cpu = machine.gpus()[0].status != "ok"
+    device = "cpu" if cpu else "cuda"
+    made: list[Environment] = []
+    errors: list[TbdTraceError] = []
+    names = environments.frameworks(framework)
+    for name in names:
+        try:
+            made.append(_create(name, device, into, python, force))
+        except TbdTraceError as error:
+            if len(names) == 1:
+                raise
+            failure(error)
+            errors.append(error)
+    if made:
+        _show(made, form, output)
+    if errors:
+        raise typer.Exit(errors[0].exit_code)
+
+
+def _create(
+    name: str, device: str, into: Path | None, python: str | None, force: bool
+) -> Environment:
+    from tbd_collectors import environments
+    from tbd_collectors.environment_making import create as create_one
+
+    with busy(f"making the environment of {name}") as show:
+        made = create_one(
+            name,
+            device,
+            into=into,
+            python=python,
+            force=force,
+            say=lambda text: typer.echo(f"{name}: {text}", err=True),
+            on_line=show,
+        )
+    if not made.is_new:
+        there = made.environment
+        kind = "" if there.marker.get("device") == device else f", for {there.marker['device']}"
+        note(f"{there.directory} is there already{kind}; --force makes it anew")
+    if into is not None and made.environment != environments.environment(name):
+        note(f"to use it: export {environments.HOME_VARIABLE}={into.absolute()}")
+    return made.environment
+
+
+@env.command(name="list")
+def list_environments(*, form: FormatOption = None, output: OutputOption = None) -> None:
+    """List the environments and what they hold.
+
+    The status is ok, half-made (making it was cut off: create makes it anew), broken (its Python
+    was removed), or not made.
+    """
+    from tbd_collectors import environments
+
+    with busy("looking around"):
+        found = [environments.environment(name) for name in environments.recipes()]
+        _show(found, form, output)
+
+
+@env.command()
+def remove(framework: FrameworksArgument) -> None:
+    """Remove the environment of a framework."""
+    from tbd_collectors import environments
+
+    for name in environments.frameworks(framework):
+        found = environments.environment(name)
+        if "all" in framework and found.status == "not made":
+            continue
+        environments.remove(found)
+        note(f"removed {found.directory}")
+
+
+def _show(found: list[Environment], form: Any, output: Path | None) -> None:
+    import polars as pl
+
+    rows = [_row(one) for one in found]
+    emit(pl.DataFrame(rows, infer_schema_length=None), form, output, limit=0)
+
+
+def _row(found: Environment) -> dict[str, str | None]:
+    from tbd_trace import machine
+
+    row: dict[str, str | None] = {"framework": found.framework, "status": found.status}
+    row |= dict.fromkeys(("device", "python_version", "packages", "python"))
+    if found.status == "ok":
+        versions = machine.interpreter(found.python)
+        row["device"] = found.marker.get("device")
+        row["python_version"] = versions.pop("python")
+        row["packages"] = ", ".join(f"{name} {version}" for name, version in versions.items())
+        row["python"] = found.python
+    return row

@@ -105,7 +105,9 @@ class _Owners:
             given = list(after)
             if direction != _BACKWARD:
                 self._steps[name] = math.prod(given[0].shape[:2])
-            elements = sum(math.prod(w.shape) for w in layer.weights if len(w.shape) == 2)
+            # The biases of a GRU have two axes as well.
+            matrices = [w for w in layer.weights if "kernel" in w.name]
+            elements = sum(math.prod(w.shape) for w in matrices)
             flop = 2 * self._steps[name] * elements * (2 if direction == _BACKWARD else 1)
             self.recurrent.append((text, flop, given[:1]))
         return []

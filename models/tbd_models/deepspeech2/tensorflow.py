@@ -1,0 +1,74 @@
+"""Deep Speech 2 in TensorFlow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+from keras import layers
+
+from tbd_models.deepspeech2 import Dimensions
+from tbd_models.synthetic import utterance_batch
+from tbd_models.tensorflow.workload import Tensors, Workload, one_turn
+
+
+def _normalized(x: Any, name: str) -> Any:
+    return layers.BatchNormalization(momentum=0.9, epsilon=1e-5, name=name)(x)
+
+
+def network(d: Dimensions) -> keras.Model:
+    """Return Deep Speech 2 for spectrograms of shape (N, frames, bins)."""
+    spectrogram = keras.Input((d.frames, d.bins))
+    x = layers.Reshape((d.frames, d.bins, 1), name="one_channel")(spectrogram)
+    for number, spec in enumerate(d.convolutions):
+        name = f"conv{number}"
+        if any(spec.padding):
+            x = layers.ZeroPadding2D(spec.padding, name=f"{name}_pad")(x)
+        x = layers.Conv2D(d.channels, spec.kernel, spec.stride, use_bias=False, name=name)(x)
+        x = layers.ReLU(20.0, name=f"{name}_clipped_relu")(_normalized(x, f"{name}_bn"))
+    x = layers.Reshape(d.features, name="features")(x)
+    for number in range(d.recurrent_layers):
+        if number:
+            x = _normalized(x, f"gru{number}_bn")
+        gru = layers.GRU(d.hidden, return_sequences=True, name=f"gru{number}")
+        if d.bidirectional:
+            gru = layers.Bidirectional(gru, name=f"gru{number}")
+        x = gru(x)
+    if d.dense:
+        x = layers.ReLU(name="dense_relu")(layers.Dense(d.dense, name="dense")(x))
+    return keras.Model(spectrogram, layers.Dense(d.labels, dtype="float32", name="scores")(x))
+
+
+def ctc(scores: Any, batch: Tensors) -> Any:
+    """Return the mean CTC loss per utterance of scores (N, steps, labels)."""
+    size, steps, _ = scores.shape
+    transcript = tf.cast(batch["transcript"], tf.int32)
+    return tf.reduce_mean(
+        tf.nn.ctc_loss(
+            transcript,
+            scores,
+            tf.fill([size], transcript.shape[1]),
+            tf.fill([size], steps),
+            logits_time_major=False,
+            blank_index=0,
+        )
+    )
+
+
+def workload(d: Dimensions) -> Workload:
+    """Return the workload of these dimensions."""
+    model = network(d)
+    return Workload(
+        model=model,
+        batch=lambda size, rng: utterance_batch(
+            size, (d.frames, d.bins), d.labels, d.transcript, rng
+        ),
+        turns=one_turn(
+            model,
+            forward=lambda batch: model(batch["spectrogram"], training=True),
+            loss=ctc,
+            optimizer=keras.optimizers.SGD(d.learning_rate, momentum=0.9, nesterov=d.nesterov),
+            clip_norm=d.clip_norm,
+        ),
+    )

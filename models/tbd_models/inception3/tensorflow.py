@@ -1,0 +1,70 @@
+"""Inception-v3 in TensorFlow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import layers
+
+from tbd_models.inception3 import Conv, Dimensions, Pool, Step, network
+from tbd_models.synthetic import image_batch
+from tbd_models.tensorflow.workload import Workload, channels_last, cross_entropy, one_turn
+
+
+def _apply(step: Step, x: Any, name: str) -> Any:
+    """Return what a step of the network makes of features (N, H, W, C)."""
+    if isinstance(step, Conv):
+        initial = keras.initializers.VarianceScaling(2.0, "fan_out", "untruncated_normal")
+        height, width = step.kernel
+        if step.same and step.kernel != (1, 1):
+            x = layers.ZeroPadding2D((height // 2, width // 2), name=f"{name}_pad")(x)
+        x = layers.Conv2D(
+            step.channels,
+            step.kernel,
+            step.stride,
+            use_bias=False,
+            kernel_initializer=initial,
+            name=f"{name}_conv",
+        )(x)
+        x = layers.BatchNormalization(momentum=0.9, epsilon=0.001, name=f"{name}_bn")(x)
+        return layers.ReLU(name=f"{name}_relu")(x)
+    if isinstance(step, Pool):
+        if step.kind == "max":
+            return layers.MaxPooling2D(3, 2, name=f"{name}_pool")(x)
+        x = layers.ZeroPadding2D(1, name=f"{name}_pad")(x)  # the zeros count in the average
+        return layers.AveragePooling2D(3, 1, name=f"{name}_pool")(x)
+    joined = []
+    for number, steps in enumerate(step.branches):
+        branch = x
+        for position, inner in enumerate(steps):
+            branch = _apply(inner, branch, f"{name}_branch{number}_{position}")
+        joined.append(branch)
+    return layers.Concatenate(name=f"{name}_join")(joined)
+
+
+def inception(d: Dimensions) -> keras.Model:
+    """Return Inception-v3 for images of shape (N, H, W, 3)."""
+    image = keras.Input((d.image_size, d.image_size, 3))
+    x = image
+    for name, step in network(d).items():
+        x = _apply(step, x, name)
+    x = layers.GlobalAveragePooling2D(name="avgpool")(x)
+    x = layers.Dropout(d.dropout, name="dropout")(x)
+    return keras.Model(image, layers.Dense(d.classes, dtype="float32", name="fc")(x))
+
+
+def workload(d: Dimensions) -> Workload:
+    """Return the workload of these dimensions."""
+    model = inception(d)
+    return Workload(
+        model=model,
+        batch=lambda size, rng: image_batch(size, d.image_size, d.classes, rng),
+        convert=channels_last,
+        turns=one_turn(
+            model,
+            forward=lambda batch: model(batch["image"], training=True),
+            loss=lambda scores, batch: cross_entropy(scores, batch["label"]),
+            optimizer=keras.optimizers.SGD(0.01, momentum=0.9, weight_decay=1e-4),
+        ),
+    )

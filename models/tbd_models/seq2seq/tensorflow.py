@@ -1,0 +1,146 @@
+"""Seq2Seq in TensorFlow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+from keras import layers
+
+from tbd_models.seq2seq import Dimensions
+from tbd_models.synthetic import translation_batch
+from tbd_models.tensorflow.workload import Workload, cross_entropy, one_turn
+
+_INITIAL = keras.initializers.RandomUniform(-0.1, 0.1)
+_RECURRENT = {
+    "kernel_initializer": _INITIAL,
+    "recurrent_initializer": _INITIAL,
+    "bias_initializer": _INITIAL,
+    "unit_forget_bias": False,
+}
+
+# Hidden state and memory cell of a layer, each of shape (N, width).
+State = list[Any]
+
+
+def _linear(units: int, name: str) -> layers.Dense:
+    return layers.Dense(units, use_bias=False, kernel_initializer=_INITIAL, name=name)
+
+
+class Encoder(layers.Layer):
+    """Embedding and LSTM layers in one direction."""
+
+    def __init__(self, d: Dimensions) -> None:
+        super().__init__(name="encoder")
+        self.embedding = layers.Embedding(d.vocabulary, d.width, _INITIAL, name="embedding")
+        self.recurrent = [
+            layers.LSTM(
+                d.width, return_sequences=True, return_state=True, name=f"lstm{n}", **_RECURRENT
+            )
+            for n in range(d.layers)
+        ]
+
+    def call(self, words: Any) -> tuple[Any, list[State]]:
+        """Return the states after every word, (N, S, width), and the last of every layer."""
+        x = self.embedding(words)
+        states = []
+        for layer in self.recurrent:
+            x, *state = layer(x)
+            states.append(state)
+        return x, states
+
+
+class AdditiveAttention(layers.Layer):
+    """Attention whose scores come from a layer of tanh units (Bahdanau et al. 2015)."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__(name="attention")
+        self.query = _linear(width, "query")
+        self.score = _linear(1, "score")
+
+    def call(self, query: Any, keys: Any, memory: Any) -> Any:
+        """Return the mean of the memory, weighted by how well its keys fit the query.
+
+        Args:
+            query: (N, width).
+            keys: (N, S, width), the memory projected.
+            memory: (N, S, width).
+
+        Returns:
+            Context of shape (N, width).
+        """
+        scores = self.score(tf.tanh(keys + self.query(query)[:, None]))
+        weights = tf.nn.softmax(tf.transpose(scores, (0, 2, 1)))
+        return tf.squeeze(tf.matmul(weights, memory), 1)
+
+
+class Decoder(layers.Layer):
+    """LSTM layers whose input at every step is a word and what was attended to before."""
+
+    def __init__(self, d: Dimensions) -> None:
+        super().__init__(name="decoder")
+        self.embedding = layers.Embedding(d.vocabulary, d.width, _INITIAL, name="embedding")
+        self.cells = [
+            layers.LSTMCell(d.width, name=f"cell{n}", **_RECURRENT) for n in range(d.layers)
+        ]
+        self.keys = _linear(d.width, "keys")
+        self.attention = AdditiveAttention(d.width)
+        self.combine = _linear(d.width, "combine")
+
+    def call(self, words: Any, memory: Any, states: list[State]) -> Any:
+        """Return the attention vector after every word.
+
+        Args:
+            words: (N, T), the word before the one to be told.
+            memory: (N, S, width), what the encoder put out.
+            states: the encoder's last, by layer.
+
+        Returns:
+            Attention vectors of shape (N, T, width).
+        """
+        keys = self.keys(memory)
+        states = list(states)
+        attended = tf.zeros_like(memory[:, 0])
+        found = []
+        # The first layer needs what was attended to in the step before, so no layer can run over
+        # all steps at once.
+        for word in tf.unstack(self.embedding(words), axis=1):
+            x = tf.concat([word, attended], 1)
+            for layer, cell in enumerate(self.cells):
+                x, states[layer] = cell(x, states[layer])
+            context = self.attention(x, keys, memory)
+            attended = self.combine(tf.concat([x, context], 1))
+            found.append(attended)
+        return tf.stack(found, 1)
+
+
+class Seq2Seq(keras.Model):
+    """Encoder, decoder and scores of the words of the target."""
+
+    def __init__(self, d: Dimensions) -> None:
+        super().__init__()
+        self.encoder = Encoder(d)
+        self.decoder = Decoder(d)
+        self.scores = _linear(d.vocabulary, "scores")
+
+    def call(self, source: Any, target: Any) -> Any:
+        """Return word scores of shape (N, T, vocabulary) for sentences (N, S) and (N, T)."""
+        memory, states = self.encoder(source)
+        return self.scores(self.decoder(target, memory, states))
+
+
+def workload(d: Dimensions) -> Workload:
+    """Return the workload of these dimensions."""
+    model = Seq2Seq(d)
+    return Workload(
+        model=model,
+        batch=lambda size, rng: translation_batch(size, d.length, d.vocabulary, rng),
+        turns=one_turn(
+            model,
+            forward=lambda batch: model(batch["source"], batch["target"], training=True),
+            loss=lambda scores, batch: cross_entropy(scores, batch["label"]),
+            optimizer=keras.optimizers.Adam(d.learning_rate, epsilon=1e-8),
+            clip_norm=d.clip_norm,
+        ),
+    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,43 +12,11 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import conv_flop_count, flop_registry, sdpa_flop_count
 
+from tbd_models.instrument.layer import Layer
 from tbd_models.instrument.pytorch import LayerMarks, layer_names, tensors
 
 _BACKWARD = "layer_backward"
 _PRECISIONS = {torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16"}
-
-
-@dataclass(slots=True)
-class Layer:
-    """One layer; FLOP and bytes of feature maps are those of the batch that was run."""
-
-    name: str
-    type: str
-    parameters: int
-    weight_bytes: int
-    gradient_bytes: int
-    feature_map_bytes: int = 0
-    forward_flop: int = 0
-    backward_flop: int = 0
-    precision: str | None = None
-    worked: bool = False
-
-    def entry(self, batch_size: int | None) -> dict[str, Any]:
-        """Return the entry of layers.json; per sample is unknown without a batch size."""
-        entry: dict[str, Any] = {
-            "name": self.name,
-            "type": self.type,
-            "parameters": self.parameters,
-            "weight_bytes": self.weight_bytes,
-            "gradient_bytes": self.gradient_bytes,
-        }
-        if batch_size is not None:
-            entry["feature_map_bytes"] = self.feature_map_bytes // batch_size
-            entry["forward_flop"] = self.forward_flop / batch_size
-            entry["backward_flop"] = self.backward_flop / batch_size
-        if self.precision is not None:
-            entry["precision"] = self.precision
-        return entry
 
 
 class Measurement:

@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from tbd_models.instrument.layers_pytorch import Layer, Measurement
+from tbd_models.instrument.layer import Layer
+from tbd_models.instrument.layers_pytorch import Measurement
 from tbd_models.instrument.marks import LAYERS_VARIABLE, Marks, NvtxMarks
 from tbd_models.instrument.pytorch import LayerMarks
 

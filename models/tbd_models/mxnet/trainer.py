@@ -1,0 +1,200 @@
+"""Training a workload in MXNet."""
+
+from __future__ import annotations
+
+import os
+import platform
+from typing import Any
+
+import mxnet as mx
+import numpy as np
+from mxnet import autograd, gluon
+from mxnet.contrib import amp
+
+from tbd_models import cuda
+from tbd_models.data import ArrayData
+from tbd_models.definition import UnsupportedError
+from tbd_models.instrument.layers_mxnet import measure
+from tbd_models.instrument.marks import Marks, marked
+from tbd_models.instrument.mxnet import LayerMarks
+from tbd_models.mxnet import HYBRIDISED, execution
+from tbd_models.mxnet.workload import Array, Batch, Workload, to_device
+from tbd_models.settings import Settings
+
+# Batches that are made once and then taken in turn: making data up is not what is measured.
+_POOL = 4
+# How the allocators of the GPU, cuDNN and the CPU say it.
+_OUT_OF_MEMORY = ("out of memory", "ALLOC_FAILED", "Failed to allocate CPU Memory", "bad_alloc")
+
+
+class MXNetTrainer:
+    """A workload in training.
+
+    Raises:
+        UnsupportedError: the device is not there or cannot do what is asked, or the data set does
+            not fit the model.
+    """
+
+    def __init__(self, build: Any, dimensions: Any, settings: Settings) -> None:
+        """Build the model.
+
+        Args:
+            build: the ``workload`` function of a model.
+            dimensions: what to pass to it.
+            settings: how to train.
+        """
+        self.device = _device(settings)
+        self._execution = execution(settings)
+        self._mixed = settings.precision == "mixed"
+        if self._mixed:
+            amp.init()  # changes MXNet's operators, so it comes before the model
+        mx.random.seed(settings.seed)
+        np.random.seed(settings.seed)  # what some of MXNet's initializers take
+        self.workload: Workload = build(dimensions)
+        self._batches = _batches(self.workload, settings, self.device)
+        first = self._batches(0)
+        model = self.workload.model
+        # With all shapes known, weights are drawn at once, in one order in every execution.
+        model.infer_shape(*(first[name] for name in self.workload.inputs))
+        model.initialize(self.workload.initializer, ctx=self.device)
+        if self._execution == HYBRIDISED:
+            model.hybridize(static_alloc=True, static_shape=True)
+        self._trained = [p for p in model.collect_params().values() if p.grad_req != "null"]
+        self._trainer = gluon.Trainer(self._trained, self.workload.optimizer(), kvstore=None)
+        if self._mixed:
+            amp.init_trainer(self._trainer)
+        self._layer_marks: LayerMarks | None = None
+        self._size = settings.batch_size
+        self._steps = 0
+        self._loss: Array | None = None
+
+    @property
+    def model(self) -> gluon.HybridBlock:
+        """The model."""
+        return self.workload.model
+
+    def describe(self) -> dict[str, Any]:
+        """Return versions, device and size, for the capture."""
+        return {
+            "framework": "mxnet",
+            "framework_version": mx.__version__,
+            "python_version": platform.python_version(),
+            "cuda_version": None,  # MXNet does not tell
+            "cudnn_version": None,
+            "gpu": None,
+            "cpu_threads": int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1)),
+            "autocast": "float16" if self._mixed else None,
+            "execution": self._execution,
+            "parameters": sum(int(np.prod(p.shape)) for p in self._trained),
+        }
+
+    def layers(self) -> list[dict[str, Any]]:
+        """Return the entries of layers.json, from the shapes of one forward pass."""
+        batch = self._batches(0)
+        shapes = {name: batch[name].shape for name in self.workload.inputs}
+        found = measure(self.model, shapes, "fp16" if self._mixed else "fp32")
+        return [layer.entry(self._size) for layer in found]
+
+    def mark_layers(self, marks: Marks) -> None:
+        """Mark every layer from now on."""
+        self._layer_marks = LayerMarks(self.model, marks)
+
+    def step(self, marks: Marks) -> None:
+        """Run one training iteration with its phases marked."""
+        with marked(marks, "phase:data"):
+            batch = self._batches(self._steps)
+        self._forward_backward(batch, marks)
+        with marked(marks, "phase:optimizer"):
+            if self.workload.clip_norm is not None:
+                self._clip(self.workload.clip_norm)
+            self._trainer.step(1)  # the loss is a mean already
+        self._steps += 1
+
+    def _forward_backward(self, batch: Batch, marks: Marks) -> None:
+        with autograd.record():
+            with marked(marks, "phase:forward"):
+                output = self.workload.forward(batch)
+            with marked(marks, "phase:loss"):
+                loss = self.workload.loss(output, batch)
+        with marked(marks, "phase:backward"):
+            if self._mixed:
+                with autograd.record(), amp.scale_loss(loss, self._trainer) as scaled:
+                    pass
+                scaled.backward()
+            else:
+                loss.backward()
+            if self._layer_marks is not None:
+                self._layer_marks.end_backward()
+        self._loss = loss
+
+    def _clip(self, norm: float) -> None:
+        if self._mixed:
+            amp.unscale(self._trainer)
+        gradients = [parameter.grad(self.device) for parameter in self._trained]
+        gluon.utils.clip_global_norm(gradients, norm, check_isfinite=False)
+
+    def synchronize(self) -> None:
+        """Wait until the device has done all work."""
+        mx.nd.waitall()
+
+    def reserved_bytes(self) -> int | None:
+        """Return the bytes of the GPU that are in use, None on a CPU."""
+        if self.device.device_type == "cpu":
+            return None
+        free, total = mx.context.gpu_memory_info(self.device.device_id)
+        return int(total - free)
+
+    def peak_bytes(self) -> int | None:
+        """Return None: MXNet does not tell."""
+        return None
+
+    def loss(self) -> float:
+        """Return the loss of the last iteration, NaN before the first."""
+        return float("nan") if self._loss is None else float(self._loss.asscalar())
+
+    def start_profiler(self) -> None:
+        """Call cudaProfilerStart."""
+        if self.device.device_type == "gpu":
+            cuda.start_profiler()
+
+    def stop_profiler(self) -> None:
+        """Call cudaProfilerStop."""
+        if self.device.device_type == "gpu":
+            cuda.stop_profiler()
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Tell whether an error says that memory ran out, of a GPU or of the host."""
+    return isinstance(error, MemoryError) or (
+        isinstance(error, mx.MXNetError) and any(words in str(error) for words in _OUT_OF_MEMORY)
+    )
+
+
+def _device(settings: Settings) -> mx.Context:
+    if settings.precision == "tf32":
+        raise UnsupportedError("MXNet has no switch for TF32; use --precision fp32 or mixed")
+    if settings.device == "cpu":
+        if settings.precision == "mixed":
+            raise UnsupportedError("MXNet casts on GPUs alone; use --precision fp32 on a CPU")
+        return mx.cpu()
+    if not mx.context.num_gpus():
+        raise UnsupportedError("MXNet sees no GPU here; use --device cpu")
+    return mx.gpu()
+
+
+def _batches(workload: Workload, settings: Settings, device: mx.Context) -> Any:
+    """Return a function from the number of a step to its batch, on the device."""
+    rng = np.random.default_rng(settings.seed)
+    if settings.data is not None:
+        data = ArrayData(settings.data, workload.batch(1, rng))
+        return lambda number: to_device(data.batch(number, settings.batch_size), device)
+    pool = [to_device(workload.batch(settings.batch_size, rng), mx.cpu()) for _ in range(_POOL)]
+
+    def moved(number: int) -> Batch:
+        batch = pool[number % _POOL]
+        return {name: array.as_in_context(device) for name, array in batch.items()}
+
+    return moved
+
+
+TRAINER = MXNetTrainer

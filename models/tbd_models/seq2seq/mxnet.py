@@ -1,0 +1,131 @@
+"""Seq2Seq in MXNet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mxnet as mx
+from mxnet.gluon import HybridBlock, nn, rnn
+
+from tbd_models.mxnet.workload import Workload, cross_entropy
+from tbd_models.seq2seq import Dimensions
+from tbd_models.synthetic import translation_batch
+
+
+class Encoder(HybridBlock):
+    """Embedding and LSTM layers in one direction."""
+
+    def __init__(self, d: Dimensions) -> None:
+        super().__init__()
+        self._d = d
+        self.embedding = nn.Embedding(d.vocabulary, d.width)
+        self.lstm = rnn.LSTM(d.width, d.layers, layout="NTC", input_size=d.width)
+
+    def hybrid_forward(self, F: Any, words: Any) -> Any:
+        """Return the states after every word, (N, S, width), and the last of every layer."""
+        # Zeros of shape (layers, N, width), made of what has no gradient.
+        one = F.expand_dims(F.zeros_like(F.slice_axis(words, axis=1, begin=0, end=1)), 0)
+        zero = F.tile(one, reps=(self._d.layers, 1, self._d.width))
+        memory, states = self.lstm(self.embedding(words), [zero, zero])
+        return memory, *states
+
+
+class AdditiveAttention(HybridBlock):
+    """Attention whose scores come from a layer of tanh units (Bahdanau et al. 2015)."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.query = nn.Dense(width, use_bias=False, in_units=width)
+        self.score = nn.Dense(1, use_bias=False, flatten=False, in_units=width)
+
+    def hybrid_forward(self, F: Any, query: Any, keys: Any, memory: Any) -> Any:
+        """Return the mean of the memory, weighted by how well its keys fit the query.
+
+        Args:
+            F: operators.
+            query: (N, width).
+            keys: (N, S, width), the memory projected.
+            memory: (N, S, width).
+
+        Returns:
+            Context of shape (N, width).
+        """
+        added = F.broadcast_add(keys, F.expand_dims(self.query(query), 1))
+        weights = F.softmax(self.score(F.tanh(added)), axis=1)
+        return F.squeeze(F.batch_dot(weights, memory, transpose_a=True), axis=1)
+
+
+class Decoder(HybridBlock):
+    """LSTM layers whose input at every step is a word and what was attended to before."""
+
+    def __init__(self, d: Dimensions) -> None:
+        super().__init__()
+        self._d = d
+        self.embedding = nn.Embedding(d.vocabulary, d.width)
+        self.cells = nn.HybridSequential()
+        for layer in range(d.layers):
+            inputs = 2 * d.width if layer == 0 else d.width
+            self.cells.add(rnn.LSTMCell(d.width, input_size=inputs))
+        self.keys = nn.Dense(d.width, use_bias=False, flatten=False, in_units=d.width)
+        self.attention = AdditiveAttention(d.width)
+        self.combine = nn.Dense(d.width, use_bias=False, in_units=2 * d.width)
+
+    def hybrid_forward(self, F: Any, words: Any, memory: Any, hidden: Any, cell: Any) -> Any:
+        """Return the attention vector after every word.
+
+        Args:
+            F: operators.
+            words: (N, T), the word before the one to be told.
+            memory: (N, S, width), what the encoder put out.
+            hidden: the encoder's last hidden states, (layers, N, width).
+            cell: its last memory cells, of the same shape.
+
+        Returns:
+            Attention vectors of shape (N, T, width).
+        """
+        d = self._d
+        keys = self.keys(memory)
+        parts = (
+            F.split(s, num_outputs=d.layers, axis=0, squeeze_axis=True) for s in (hidden, cell)
+        )
+        states = [list(state) for state in zip(*parts, strict=True)]
+        attended = F.zeros_like(states[0][0])
+        found = []
+        # The first layer needs what was attended to in the step before, so no layer can run over
+        # all steps at once.
+        embedded = self.embedding(words)
+        for word in F.split(embedded, num_outputs=d.length, axis=1, squeeze_axis=True):
+            x = F.concat(word, attended, dim=1)
+            for layer, lstm in enumerate(self.cells):
+                x, states[layer] = lstm(x, states[layer])
+            context = self.attention(x, keys, memory)
+            attended = self.combine(F.concat(x, context, dim=1))
+            found.append(attended)
+        return F.stack(*found, axis=1)
+
+
+class Seq2Seq(HybridBlock):
+    """Encoder, decoder and scores of the words of the target."""
+
+    def __init__(self, d: Dimensions) -> None:
+        super().__init__()
+        self.encoder = Encoder(d)
+        self.decoder = Decoder(d)
+        self.scores = nn.Dense(d.vocabulary, use_bias=False, flatten=False, in_units=d.width)
+
+    def hybrid_forward(self, F: Any, source: Any, target: Any) -> Any:
+        """Return word scores of shape (N, T, vocabulary) for sentences (N, S) and (N, T)."""
+        return self.scores(self.decoder(target, *self.encoder(source)))
+
+
+def workload(d: Dimensions) -> Workload:
+    """Return the workload of these dimensions."""
+    return Workload(
+        model=Seq2Seq(d),
+        batch=lambda size, rng: translation_batch(size, d.length, d.vocabulary, rng),
+        inputs=("source", "target"),
+        loss=lambda scores, batch: cross_entropy(scores, batch["label"]),
+        optimizer=lambda: mx.optimizer.Adam(learning_rate=d.learning_rate),
+        initializer=mx.init.Uniform(0.1),
+        clip_norm=d.clip_norm,
+    )

@@ -32,6 +32,7 @@ class Variant:
         sweep: batch sizes of the published sweeps.
         optimizer: name of the published optimizer.
         parameters: trainable parameters at full size.
+        differing_parameters: the same in frameworks where the number differs, by framework.
         forward_flop: floating-point operations of the forward pass of one sample at full size, of
             convolutions and matrix products alone; a multiply-add is two.
         training_flop: the same of forward and backward pass.
@@ -50,6 +51,7 @@ class Variant:
     training_flop: int
     source: str
     small_batch_size: int = 4
+    differing_parameters: Mapping[str, int] = field(default_factory=dict)
 
     def at(self, scale: str) -> Any:
         """Return the dimensions at ``full`` or ``small`` scale."""

@@ -25,7 +25,7 @@ import typer.main
 from tbd_models.registry import is_implemented, models
 from tbd_trace import resources
 from tbd_trace.cli.main import app
-from tbd_trace.present.description import meaning, parameters
+from tbd_trace.present.description import meaning, parameters, refusal
 from tbd_trace.query import Catalogue, Param, Query
 from tbd_trace.query.catalogue import derive_relations
 from tbd_trace.query.header import Need, alternatives
@@ -70,6 +70,7 @@ def query_page(query: Query) -> str:
         ("Source", query.source),
         ("Needs", relation_links(query.needs, "../tables.md")),
         ("Uses if there", relation_links(query.optional, "../tables.md")),
+        ("Refuses", refusal(query)),
         ("Plot", plot_sentence(query)),
         ("SQL", f"[queries/metrics/{query.path.name}](../../queries/metrics/{query.path.name})"),
     ]
@@ -88,7 +89,9 @@ def plot_sentence(query: Query) -> str:
     drawn = ", ".join(f"`{column}`" for column in query.plot.y)
     apart = f", apart by `{query.plot.series}`" if query.plot.series else ""
     kind = query.plot.kind.replace("_", " ")
-    return f"`--plot FILE.svg` draws {drawn} by `{query.plot.x}`{apart} ({kind})"
+    panels = ", ".join(f"`{column}`" for column in query.plot.panels)
+    where = f", a panel per {panels}" if panels else ""
+    return f"`--plot FILE.svg` draws {drawn} by `{query.plot.x}`{apart}{where} ({kind})"
 
 
 def tables_page() -> str:

@@ -4,7 +4,7 @@ question = "How many iterations and samples per second, and how much did the pro
 source   = "total samples ÷ total time, never the mean of rates (Zhu et al. 2018, section 3.4.1)"
 grain    = "process"
 needs    = ["iteration"]
-optional = ["trace", "process"]
+optional = ["iteration_rate", "trace", "process"]
 [params.batch_size]
 doc = "samples per iteration and process; 0 means what capture.json says"
 default = 0
@@ -46,24 +46,8 @@ doc = "nvtx range, nvtx mark or kernel order"
 doc = "1 for the program's own marks; for kernel order the share of kernels in identical periods"
 */
 WITH
-chosen AS (
-    SELECT *, bool_or(in_window) OVER process AS has_window,
-        lead(gpu_start_ns) OVER (PARTITION BY trace_id, process_id ORDER BY iteration)
-            - gpu_start_ns AS gpu_period_ns
-    FROM iteration WINDOW process AS (PARTITION BY trace_id, process_id)
-),
-summed AS (
-    SELECT trace_id, process_id, bool_and(has_window) AS has_window, any_value(method) AS method,
-        any_value(confidence) AS confidence, count(*) AS iterations,
-        coalesce(count(gpu_period_ns) = count(*) AND sum(gpu_period_ns) > 1.05 * sum(period_ns), false) AS on_gpu,
-        CASE WHEN on_gpu THEN sum(gpu_period_ns) ELSE sum(period_ns) END::BIGINT AS elapsed_ns
-    FROM chosen
-    WHERE (in_window OR NOT has_window) AND period_ns IS NOT NULL
-    GROUP BY trace_id, process_id
-),
 rated AS (
     SELECT s.*,
-        CASE WHEN s.iterations >= 3 THEN s.iterations / (nullif(s.elapsed_ns, 0) / 1e9) END AS iterations_per_s,
         coalesce(nullif(coalesce(getvariable('batch_size'), 0), 0), t.batch_size) AS batch_size,
         -- the capture's rate is of all its processes together
         try_cast(json_extract_string(t.capture, '$.throughput.samples_per_second') AS DOUBLE)
@@ -71,15 +55,13 @@ rated AS (
             AS unprofiled_samples_per_s,
         try_cast(json_extract_string(t.capture, '$.throughput.units_per_sample') AS DOUBLE) AS units_per_sample,
         json_extract_string(t.capture, '$.throughput.unit') AS throughput_unit
-    FROM summed s JOIN trace t USING (trace_id)
+    FROM iteration_rate s JOIN trace t USING (trace_id)
 )
 SELECT r.trace_id, p.pid, r.iterations, r.elapsed_ns, r.iterations_per_s, r.batch_size,
     r.batch_size * r.iterations_per_s AS samples_per_s, r.unprofiled_samples_per_s,
     r.unprofiled_samples_per_s * r.units_per_sample AS unprofiled_units_per_s, r.throughput_unit,
     100.0 * (r.unprofiled_samples_per_s / (r.batch_size * r.iterations_per_s) - 1) AS profiler_slowdown_pct,
-    CASE WHEN r.on_gpu THEN 'gpu' ELSE 'host' END AS clock,
-    CASE WHEN r.has_window THEN 'stable iterations' ELSE 'all iterations' END AS measured_over,
-    r.method, r.confidence
+    r.clock, r.measured_over, r.method, r.confidence
 FROM rated r
 LEFT JOIN process p ON p.trace_id = r.trace_id AND p.process_id = r.process_id
 ORDER BY r.trace_id, p.pid, r.process_id

@@ -32,6 +32,7 @@ from worked_kernels import (
 )
 from worked_layers import dominant_layer, layer_time
 from worked_occupancy import occupancy
+from worked_suite import cpu_suite_compare, suite_compare
 from worked_time import (
     compute_util,
     idle_causes,
@@ -99,6 +100,7 @@ CASES = [
             ("iteration_summary", cpu_iteration_summary),
             ("iteration_timing", cpu_iteration_timing),
             ("layer_time", cpu_layer_time),
+            ("suite_compare", cpu_suite_compare),
             ("throughput", cpu_throughput),
         )
     ),
@@ -147,6 +149,7 @@ CASES = [
         lambda: step_breakdown(parts(stable())),
         {"by": "iteration"},
     ),
+    Case("suite_compare", suite_compare),
     Case("tensor_util", lambda: utilization("tensor")),
     Case("tensor_util.layer", lambda: utilization("tensor", "layer"), {"by": "layer"}),
     Case("throughput", throughput),

@@ -212,6 +212,41 @@ def test_too_many_traces_are_refused() -> None:
         render(frame, Plot("line", "iteration", ["period_ns"]))
 
 
+def test_panels_of_a_plot_have_scales_and_labels_of_their_own(drawn: list[Figure]) -> None:
+    frame = pl.DataFrame(
+        {
+            "trace_id": [str(number) for number in range(9)],  # more than there is room for
+            "model": [*["bert"] * 2, *["resnet50"] * 7],
+            "unit": [*["tokens/s"] * 2, *["images/s"] * 7],
+            "framework": [*["pytorch"] * 2, *["mxnet"] * 4, *["pytorch"] * 3],
+            "batch_size": [1, 2, 8, 16, 32, 64, 8, 16, 32],
+            "throughput": [5000.0, 9000.0, *range(10, 80, 10)],
+        }
+    )
+    plot = Plot("line", "batch_size", ["throughput"], "framework", panels=["model", "unit"])
+    render(frame, plot)
+    bert, resnet = drawn[0].axes
+    titles = [axes.get_title(loc="left") for axes in (bert, resnet)]
+    assert titles == ["bert, tokens/s", "resnet50, images/s"]
+    assert bert.get_ylim()[1] > 9000
+    assert resnet.get_ylim()[1] < 100
+    assert bert.get_xlim()[1] < 8
+    assert resnet.get_xlim()[1] > 64
+    assert bert.get_xlabel() == resnet.get_xlabel() == "batch size"
+    assert list(resnet.lines[0].get_xdata()) == [8, 16, 32, 64]
+    legends = [
+        [text.get_text() for text in axes.get_legend().get_texts()] for axes in (bert, resnet)
+    ]
+    assert legends == [["pytorch"], ["mxnet", "pytorch"]], "a lone line is named, too"
+    assert bert.lines[0].get_color() == resnet.lines[1].get_color() != resnet.lines[0].get_color()
+
+
+def test_too_many_panels_are_refused() -> None:
+    frame = pl.DataFrame({"model": [str(n) for n in range(17)], "iteration": 1, "period_ns": 1})
+    with pytest.raises(UsageError, match="room for 16 panels, not 17"):
+        render(frame, Plot("line", "iteration", ["period_ns"], panels=["model"]))
+
+
 def test_extension_is_checked() -> None:
     plots.check_path(Path("x.SVG"))
     with pytest.raises(UsageError, match=r"x\.gif.*\.svg, \.png, \.pdf"):

@@ -190,8 +190,18 @@ def test_derived_relations_come_after_what_they_build_on() -> None:
 @each_metric
 def test_plots_draw_columns_of_the_answer(query: Query) -> None:
     if query.plot is not None:
-        drawn = {query.plot.x, *query.plot.y} | ({query.plot.series} - {None})
+        drawn = {query.plot.x, *query.plot.y, *query.plot.panels} | ({query.plot.series} - {None})
         assert drawn <= set(query.columns)
+
+
+@each_metric
+def test_refusals_are_told_by_a_column_of_sentences(
+    empty: duckdb.DuckDBPyConnection, query: Query
+) -> None:
+    if query.refuse is not None:
+        kinds = {row[0]: row[1] for row in empty.execute(f"DESCRIBE {query.sql}").fetchall()}
+        assert kinds[query.refuse.column] == "VARCHAR[]"
+        assert query.params[query.refuse.unless].default is False
 
 
 # canonical tables

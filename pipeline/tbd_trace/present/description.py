@@ -28,6 +28,7 @@ def as_text(query: Query) -> str:
     lines += _entry("grain", query.grain)
     lines += _entry("needs", ", ".join(" or ".join(alternatives(need)) for need in query.needs))
     lines += _entry("uses if there", ", ".join(query.optional))
+    lines += _entry("refuses", refusal(query))
     taken = parameters(query)
     if taken:
         lines += ["", "Parameters (--set NAME=VALUE):"]
@@ -54,6 +55,7 @@ def as_json(query: Query) -> str:
         "params": {name: dataclasses.asdict(p) for name, p in parameters(query).items()},
         "columns": {name: dataclasses.asdict(c) for name, c in query.columns.items()},
         "plot": dataclasses.asdict(query.plot) if query.plot else None,
+        "refuse": dataclasses.asdict(query.refuse) if query.refuse else None,
     }
     return json.dumps(fields, ensure_ascii=False, indent=2) + "\n"
 
@@ -63,6 +65,13 @@ def meaning(param: Param) -> str:
     if not param.choices:
         return param.doc
     return f"{param.doc} (one of {', '.join(map(str, param.choices))})"
+
+
+def refusal(query: Query) -> str:
+    """Return when an answer is not given although there is one, empty if it always is."""
+    if query.refuse is None:
+        return ""
+    return f"where {query.refuse.column} is not NULL, unless {query.refuse.unless} is true"
 
 
 def _entry(label: str, text: str) -> list[str]:

@@ -47,11 +47,19 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One line or one set of bars: its label and, per row, a place and a value (NaN: none)."""
+    """One line or one set of bars.
+
+    Attributes:
+        label: what the legend calls it.
+        places: place per row.
+        values: value per row, NaN for none.
+        colour: number of its colour, and of its hatching where the colours are used up.
+    """
 
     label: str
     places: list[Any]
     values: list[float]
+    colour: int
 
 
 def is_quantity(column: pl.Series) -> bool:
@@ -66,10 +74,13 @@ def words(column: str) -> str:
     return column.removesuffix("_id").replace("_", " ")
 
 
-def draw(axes: Axes, kind: str, series: Sequence[Series], along: Axis, values: Axis) -> None:
+def draw(
+    axes: Axes, kind: str, series: Sequence[Series], along: Axis, values: Axis, *, own_scales: bool
+) -> None:
     """Draw series of one kind: line, scatter, histogram, or bars.
 
-    The kinds of bars are bar, stacked_bar, barh and stacked_barh.
+    The kinds of bars are bar, stacked_bar, barh and stacked_barh. A panel with scales of its own
+    has labels and a legend of its own, too.
     """
     match kind:
         case "histogram":
@@ -84,20 +95,21 @@ def draw(axes: Axes, kind: str, series: Sequence[Series], along: Axis, values: A
             _points(axes, series, joined=kind == "line")
     axes.set_xlabel(along.label)
     axes.set_ylabel(values.label)
-    axes.label_outer()
+    if not own_scales:
+        axes.label_outer()
     axes.grid(axis="x" if kind.endswith("barh") else "y")
     if along.whole:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    if len(series) > 1:
+    if own_scales or len(series) > 1:
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
 def _colours(series: Sequence[Series]) -> list[str]:
-    return [_PALETTE[number % len(_PALETTE)] for number in range(len(series))]
+    return [_PALETTE[one.colour % len(_PALETTE)] for one in series]
 
 
-def _hatch(number: int) -> str:
-    return _HATCHES[number // len(_PALETTE) % len(_HATCHES)]
+def _hatch(one: Series) -> str:
+    return _HATCHES[one.colour // len(_PALETTE) % len(_HATCHES)]
 
 
 def _points(axes: Axes, series: Sequence[Series], *, joined: bool) -> None:
@@ -135,7 +147,7 @@ def _standing_bars(axes: Axes, series: Sequence[Series], along: Axis, *, stacked
             width,
             bottom=[base[place] for place in one.places] if stacked else 0.0,
             color=colour,
-            hatch=_hatch(number),
+            hatch=_hatch(one),
             label=one.label,
         )
         _heap(base, one)
@@ -169,7 +181,7 @@ def _lying_bars(axes: Axes, series: Sequence[Series], *, stacked: bool) -> None:
             width,
             left=[base[place] for place in one.places] if stacked else 0.0,
             color=colour,
-            hatch=_hatch(number),
+            hatch=_hatch(one),
             label=one.label,
         )
         if not stacked:

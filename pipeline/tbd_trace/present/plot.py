@@ -37,7 +37,8 @@ _RC: dict[Any, Any] = {
     "svg.hashsalt": "tbd-trace",  # the same rows give the same file
 }
 _WIDTH_INCHES = 9
-_MAX_PANELS = 8
+_MAX_TRACES = 8
+_MAX_PANELS = 16
 
 
 def check_path(path: Path) -> None:
@@ -62,8 +63,8 @@ def render(
     """Return the drawing of a frame.
 
     Several traces are drawn one below the other on the same scales, unless the plot itself tells
-    them apart (``trace_id`` as its x or series). Lying bars of several series are stacked, those of
-    several columns stand beside each other.
+    them apart (``trace_id`` as its x or series) or has panels of its own. Lying bars of several
+    series are stacked, those of several columns stand beside each other.
 
     Args:
         frame: the rows, in the order in which they are drawn.
@@ -87,13 +88,14 @@ def render(
         grid = figure.subplots(
             len(panels),
             squeeze=False,
-            sharex=plot.kind in {"barh", "histogram"} or along.is_quantity,
-            sharey=plot.kind != "barh",
+            sharex=not plot.panels and (plot.kind in {"barh", "histogram"} or along.is_quantity),
+            sharey=not plot.panels and plot.kind != "barh",
             height_ratios=heights,
         )
         for axes, (name, panel) in zip(grid[:, 0], panels, strict=True):
             kind = "stacked_barh" if plot.kind == "barh" and plot.series else plot.kind
-            draw(axes, kind, _series(panel, plot, values, along), along, values)
+            series = _series(panel, plot, values, along, drawn if plot.panels else panel)
+            draw(axes, kind, series, along, values, own_scales=bool(plot.panels))
             axes.set_title(name)
         return _saved(figure, form)
 
@@ -113,16 +115,30 @@ def _panels(
     drawn = frame.filter(pl.any_horizontal(pl.col(name).is_not_null() for name in plot.y))
     if drawn.is_empty():
         raise CannotAnswerError("nothing to draw: the query returned no row with a value")
+    if plot.panels:
+        return _named_panels(drawn, plot)
     if "trace_id" not in drawn.columns:
         return [("", _first(drawn, plot))]
     named = drawn.with_columns(pl.col("trace_id").replace(dict(trace_names)))
     if "trace_id" in (plot.x, plot.series):
         return [("", _first(named, plot))]
     parts = [part for _, part in drawn.group_by("trace_id", maintain_order=True)]
-    if len(parts) > _MAX_PANELS:
-        raise UsageError(f"a plot has room for {_MAX_PANELS} traces, not {len(parts)}; name fewer")
+    if len(parts) > _MAX_TRACES:
+        raise UsageError(f"a plot has room for {_MAX_TRACES} traces, not {len(parts)}; name fewer")
     return [
         (trace_names.get(part["trace_id"][0], str(part["trace_id"][0])), _first(part, plot))
+        for part in parts
+    ]
+
+
+def _named_panels(drawn: pl.DataFrame, plot: Plot) -> list[tuple[str, pl.DataFrame]]:
+    parts = [part for _, part in drawn.group_by(plot.panels, maintain_order=True)]
+    if len(parts) > _MAX_PANELS:
+        raise UsageError(
+            f"a plot has room for {_MAX_PANELS} panels, not {len(parts)}; ask for less"
+        )
+    return [
+        (", ".join(text(part[column][0]) for column in plot.panels), _first(part, plot))
         for part in parts
     ]
 
@@ -134,7 +150,7 @@ def _first(frame: pl.DataFrame, plot: Plot) -> pl.DataFrame:
 def _height(panel: pl.DataFrame, plot: Plot) -> float:
     """Return the height of a panel in inches: bars that lie need room for each label."""
     if plot.kind != "barh":
-        return 3.6
+        return 2.6 if plot.panels else 3.6
     return max(1.6, 0.9 + 0.28 * panel[plot.x].n_unique() * (0.5 + 0.5 * len(plot.y)))
 
 
@@ -158,16 +174,29 @@ def _along(plot: Plot, drawn: pl.DataFrame, units: Mapping[str, str | None]) -> 
     return Axis(axis.label, axis.divisor, whole=places.dtype.is_integer() and axis.divisor == 1)
 
 
-def _series(panel: pl.DataFrame, plot: Plot, values: Axis, along: Axis) -> list[Series]:
-    """Return one series per value column and, where the plot has them, per series value."""
+def _series(
+    panel: pl.DataFrame, plot: Plot, values: Axis, along: Axis, coloured: pl.DataFrame
+) -> list[Series]:
+    """Return one series per value column and, where the plot has them, per series value.
+
+    Args:
+        panel: the rows of the panel.
+        plot: what to draw.
+        values: axis of the values.
+        along: the other axis.
+        coloured: rows among whose series the colours are dealt out.
+    """
     parts = panel.partition_by(plot.series, maintain_order=True) if plot.series else [panel]
+    order = coloured[plot.series].unique(maintain_order=True).to_list() if plot.series else []
     found = []
     for part in parts:
         group = shorten(text(part[plot.series][0]), LABEL_WIDTH) if plot.series else ""
-        for column in plot.y:
+        first = order.index(part[plot.series][0]) * len(plot.y) if plot.series else 0
+        for colour, column in enumerate(plot.y, first):
             several = len(plot.y) > 1 or not group
             label = ", ".join(filter(None, [group, words(column) if several else ""]))
-            found.append(Series(label, _places(part[plot.x], along), _values(part[column], values)))
+            places, drawn = _places(part[plot.x], along), _values(part[column], values)
+            found.append(Series(label, places, drawn, colour))
     return found
 
 

@@ -43,6 +43,8 @@ class Plot:
         series: column whose values make separate lines or groups.
         title: title of the figure; the query's title if empty.
         limit: draw at most this many rows, the first ones.
+        panels: columns whose values make panels of their own, with scales of their own; without
+            any, each trace has a panel, all on the same scales.
     """
 
     kind: str
@@ -51,6 +53,20 @@ class Plot:
     series: str | None = None
     title: str = ""
     limit: int | None = None
+    panels: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """When an answer is not given although there is one.
+
+    Attributes:
+        column: column with the reasons, a sentence or a list of them, NULL where there are none.
+        unless: parameter that asks for the answer all the same when it is true.
+    """
+
+    column: str
+    unless: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +78,7 @@ class Query:
         optional: relations that are used if they hold rows.
         partial: whether it asks nothing of the traces as a whole, so that a file seen for the first
             time need not be read beyond the tables that it names.
+        refuse: when the answer is not given although there is one.
     """
 
     name: str
@@ -77,6 +94,7 @@ class Query:
     columns: dict[str, Column] = field(default_factory=dict)
     plot: Plot | None = None
     partial: bool = False
+    refuse: Refusal | None = None
 
     @property
     def relations(self) -> list[str]:
@@ -121,6 +139,9 @@ def _build(path: Path, sql: str, header: dict[str, Any]) -> Query:
             raise TypeError(f"the default of {name} is no text, number or boolean")
     columns = {name: Column(**value) for name, value in header.pop("columns", {}).items()}
     plot = header.pop("plot", None)
+    refuse = Refusal(**header.pop("refuse")) if "refuse" in header else None
+    if refuse is not None and not isinstance(params[refuse.unless].default, bool):
+        raise TypeError(f"{refuse.unless}, by which it refuses, is neither true nor false")
     if not _are_names(header.get("optional", [])):
         raise TypeError("optional is no list of names")
     needs = header.get("needs", [])
@@ -139,6 +160,7 @@ def _build(path: Path, sql: str, header: dict[str, Any]) -> Query:
         params=params,
         columns=columns,
         plot=Plot(**plot) if plot else None,
+        refuse=refuse,
         **header,
     )
 

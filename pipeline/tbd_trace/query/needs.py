@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import chain
+from typing import TYPE_CHECKING
+
 import duckdb
 
 from tbd_trace import resources
 from tbd_trace.errors import CannotAnswerError, UsageError
 from tbd_trace.query.advice import how_to_collect
 from tbd_trace.query.catalogue import derive_relations
-from tbd_trace.query.header import Query, alternatives
+from tbd_trace.query.header import Query, Scalar, alternatives
 from tbd_trace.schema import canonical_tables
 
+if TYPE_CHECKING:
+    import polars as pl
+
 _SHOWN = 3  # traces in a message
+_REASONS_SHOWN = 5
 
 # The traces that a question is about, and what they lack: a metric run of a capture that has a
 # timeline, too, only lends its counters to it.
@@ -91,3 +99,33 @@ def check_derived(connection: duckdb.DuckDBPyConnection, query: Query) -> None:
             rows = connection.execute("SELECT DISTINCT tool, kind FROM trace").fetchall()
             tool, kind = rows[0] if len(rows) == 1 else ("", "")
             raise CannotAnswerError(f"{query.name} {how_to_collect(names, tool, kind)}")
+
+
+def check_refusal(query: Query, frame: pl.DataFrame, values: Mapping[str, Scalar]) -> None:
+    """Keep back an answer that would mislead, unless it was asked for all the same.
+
+    Args:
+        query: the query.
+        frame: its answer.
+        values: the parameters that were set.
+
+    Raises:
+        CannotAnswerError: the answer itself says why it should not be given.
+        UsageError: the answer lacks the column that would say so.
+    """
+    refuse = query.refuse
+    if refuse is None or values.get(refuse.unless, query.params[refuse.unless].default):
+        return
+    if refuse.column not in frame.columns:
+        raise UsageError(
+            f"{query.path.name}: refuses by {refuse.column!r}, which it does not return"
+        )
+    found = frame[refuse.column].drop_nulls().to_list()
+    several = [reasons if isinstance(reasons, list) else [str(reasons)] for reasons in found]
+    reasons = list(dict.fromkeys(chain.from_iterable(several)))
+    if reasons:
+        more = len(reasons) - _REASONS_SHOWN
+        shown = reasons[:_REASONS_SHOWN] + ([f"and {more} more differences"] if more > 0 else [])
+        raise CannotAnswerError(
+            f"{query.name}: {'; '.join(shown)} (--set {refuse.unless}=true answers all the same)"
+        )

@@ -25,7 +25,7 @@ from tbd_trace.interrupts import interruptible
 from tbd_trace.query.catalogue import derive_relations, names_used, required_relations
 from tbd_trace.query.header import Query, Scalar
 from tbd_trace.query.kept import KeptRelations
-from tbd_trace.query.needs import check_derived, check_needs, check_sources
+from tbd_trace.query.needs import check_derived, check_needs, check_refusal, check_sources
 from tbd_trace.query.parameters import parameter_values
 from tbd_trace.schema import canonical_tables
 from tbd_trace.scratch import SORTED_ASOF, scratch_connection
@@ -136,7 +136,8 @@ def run(
         parameters: values for the query's parameters and for those of the relations it builds on.
 
     Raises:
-        CannotAnswerError: none of the traces holds what the query needs.
+        CannotAnswerError: none of the traces holds what the query needs, or the answer would
+            mislead.
         StoreError: a trace is damaged, or was removed meanwhile.
         UsageError: a parameter is unknown or its value not allowed, or the SQL is wrong.
     """
@@ -158,6 +159,7 @@ def run(
         frame = _execute(connection, query.sql, kept)
         if frame.is_empty():
             check_sources(connection, query)
+        check_refusal(query, frame, values)
     return QueryResult(query, frame, notes, values)
 
 

@@ -1,0 +1,70 @@
+"""The row that compares a capture with others, from the answers about it alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cpu_trace
+from sample_facts import GPU, Row, capture
+from worked_host import cpu_dominant_layer, cpu_iteration_summary, cpu_throughput
+from worked_layers import dominant_layer
+from worked_time import compute_util, iteration_summary
+from worked_window import stable
+
+
+def suite_compare() -> list[Row]:
+    (busy,) = compute_util({None: stable()})
+    return [
+        compared(
+            iteration_summary(),
+            dominant_layer(),
+            capture="synthetic_cnn",
+            model=capture()["model"],
+            framework=capture()["framework"],
+            configuration=capture()["framework"],  # a lone capture differs from none
+            batch_size=capture()["batch_size"],
+            throughput=capture()["throughput"]["samples_per_second"],
+            throughput_run="unprofiled",
+            gpu_busy_pct=busy["gpu_busy_pct"],
+            device=GPU,
+            precision=capture()["precision"],
+            profiler=f"nsys {capture()['profiler_version']}",
+        )
+    ]
+
+
+def cpu_suite_compare() -> list[Row]:
+    """The capture says little about the run: what it leaves out is not known."""
+    (rate,) = cpu_throughput()
+    return [
+        compared(
+            cpu_iteration_summary(),
+            cpu_dominant_layer(),
+            capture="capture",
+            batch_size=cpu_trace.BATCH_SIZE,
+            throughput=rate["samples_per_s"],
+            throughput_run="profiled",
+            profiler="nsys",
+        )
+    ]
+
+
+def compared(summary: list[Row], layers: list[Row], **known: Any) -> Row:
+    """Return a row; the period is the first of the summary, the dominant layer the first row."""
+    period, first = summary[0], layers[0]
+    found = known | {
+        "throughput_unit": "samples/s",
+        "iteration_ns": period["median_ns"],
+        "dominant_layer": first["layer"],
+        "dominant_layer_type": first["layer_type"],
+        "dominant_layer_pct": first["share_pct"],
+        "layer_clock": first["clock"],
+        "measured_over": period["measured_over"],
+    }
+    columns = (
+        *("capture", "model", "framework", "configuration", "batch_size", "throughput"),
+        *("throughput_unit", "throughput_run", "iteration_ns", "gpu_busy_pct", "dominant_layer"),
+        *("dominant_layer_type", "dominant_layer_pct", "layer_clock", "peak_device_bytes"),
+        *("device", "precision", "profiler", "measured_over", "differs"),
+    )
+    return {"trace_id": period["trace_id"]} | {name: found.get(name) for name in columns}

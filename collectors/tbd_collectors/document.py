@@ -61,7 +61,7 @@ def _timing(report: dict[str, Any]) -> dict[str, Any] | None:
     """Return how a run went by its own clock."""
     if report.get("status") != "ok":
         return None
-    fields = ("warmup", "stable", "reason", "seconds", "iteration_ns", "losses")
+    fields = ("execution", "warmup", "stable", "reason", "seconds", "iteration_ns", "losses")
     return {name: report[name] for name in fields if report.get(name) not in (None, "")}
 
 

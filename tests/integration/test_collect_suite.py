@@ -1,4 +1,4 @@
-"""Every PyTorch workload, collected by the real nsys without a GPU, ingested and asked."""
+"""Every workload, collected by the real nsys without a GPU, ingested and asked."""
 
 from __future__ import annotations
 
@@ -15,12 +15,18 @@ import polars as pl
 import pytest
 
 import tbd_trace
-from tbd_models.registry import NAMES, find
+from tbd_models.registry import NAMES, find, is_implemented
 
-pytest.importorskip("torch", reason="PyTorch is not installed")
 pytestmark = pytest.mark.tool
 
 ITERATIONS = 5
+# What runs a framework, and how its version begins.
+INTERPRETERS = {
+    "pytorch": (sys.executable, "2."),
+    "mxnet": (os.environ.get("TBD_TRACE_MXNET_PYTHON"), "1.9."),
+}
+# How it runs without marks, and with them; PyTorch has one way alone.
+EXECUTIONS = {"pytorch": (None, None), "mxnet": ("hybridised", "naive engine")}
 PHASES = {"data", "forward", "loss", "backward", "optimizer"}
 
 
@@ -37,14 +43,25 @@ def command(*words: str | Path, **variables: str) -> subprocess.CompletedProcess
     )
 
 
-@pytest.fixture(scope="module", params=NAMES)
+def cells() -> list[tuple[str, str]]:
+    """Return every model with each framework that it is implemented in."""
+    return [(m, f) for f in INTERPRETERS for m in NAMES if is_implemented(m, f)]
+
+
+@pytest.fixture(scope="module", params=cells(), ids="-".join)
 def capture(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the capture of a workload at small scale."""
     if shutil.which("nsys") is None:
         pytest.skip("nsys is not installed")
-    folder: Path = tmp_path_factory.mktemp("collected") / str(request.param)
+    model, framework = request.param
+    if framework == "pytorch":
+        pytest.importorskip("torch", reason="PyTorch is not installed")
+    python, _ = INTERPRETERS[framework]
+    if python is None:
+        pytest.skip(f"TBD_TRACE_{framework.upper()}_PYTHON names no interpreter")
+    folder: Path = tmp_path_factory.mktemp("collected") / model
     done = command(
-        *("collect", request.param, "--framework", "pytorch", "--device", "cpu"),
+        *("collect", model, "--framework", framework, "--python", python, "--device", "cpu"),
         *("--scale", "small", "--batch-size", "2", "--iterations", str(ITERATIONS)),
         *("--warmup", "2", "-o", folder, "--format", "csv"),
     )
@@ -134,7 +151,10 @@ def test_what_ran_is_said(capture: Path, document: dict[str, Any]) -> None:
     assert document["precision"] == "fp32"
     assert document["scale"] == "small"
     assert document["optimizer"] == model.variants[0].optimizer
-    assert document["framework_version"].startswith("2.")
+    _, version = INTERPRETERS[document["framework"]]
+    assert document["framework_version"].startswith(version)
+    runs = (document["throughput"], document["profiled"])
+    assert tuple(run.get("execution") for run in runs) == EXECUTIONS[document["framework"]]
     assert document["profiler_version"].startswith("20")
     layers = json.loads((capture / "layers.json").read_text(encoding="utf-8"))["layers"]
     assert sum(layer["parameters"] for layer in layers) == document["parameters"]

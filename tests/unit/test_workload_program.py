@@ -188,9 +188,9 @@ def test_near_names_are_suggested(name: str, hint: str) -> None:
 def test_frameworks_that_are_not_there_are_refused() -> None:
     with pytest.raises(UnsupportedError, match="no framework 'jax'; choose from pytorch"):
         implementation(find("resnet50"), "jax")
-    lacking = next(name for name in FRAMEWORKS if not is_implemented("resnet50", name))
+    lacking = next(name for name in FRAMEWORKS if not is_implemented("bert", name))
     with pytest.raises(UnsupportedError, match=f"not implemented in {lacking}; choose from"):
-        implementation(find("resnet50"), lacking)
+        implementation(find("bert"), lacking)
 
 
 # Where another interpreter finds it.

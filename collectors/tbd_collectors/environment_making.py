@@ -177,10 +177,10 @@ class _Making:
                 "an index in PIP_INDEX_URL, a directory of wheels in PIP_FIND_LINKS"
             )
         if match := _NO_PACKAGE.search(said):
-            return (
-                f"pip finds no {match['package']} for {self.base} (`{self.base} -m pip config "
-                f"list` shows where it looks); tested: Python {_listed(self.recipe.tested)}"
-            )
+            none = ", nor any other version of it" if "(from versions: none)" in said else ""
+            where = f"`{self.base} -m pip config list` shows where it looks"
+            tested = f"tested: Python {_listed(self.recipe.tested)}"
+            return f"pip finds no {match['package']} for {self.base}{none} ({where}); {tested}"
         if _NO_VENV.search(said):
             return f"{self.base} has no venv or no ensurepip (Debian: apt-get install python3-venv)"
         return ""

@@ -2,9 +2,8 @@
 
 The call of every layer becomes an operation of its own, whose gradient is that of the layer: its
 forward and its backward pass each run as a whole between two marks. In a graph a mark is a Python
-operation; control dependencies tie it to what it encloses, and TensorFlow runs Python operations in
-the order in which they were traced. With one inter-operation thread they all run on that thread,
-and so do the operations that they enclose.
+operation; control dependencies tie it to what it encloses and to the mark before it. With one
+inter-operation thread all marks run on that thread, and so do the operations that they enclose.
 
 XLA compiles no Python operations: there is nothing to mark in what it compiles.
 """
@@ -13,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 import keras
 import numpy as np
@@ -43,6 +43,7 @@ class GraphMarks:
 
     def __init__(self, marks: Marks) -> None:
         self._marks = marks
+        self._last: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
     def push(self, text: str, after: Iterable[Any] = ()) -> Operations:
         """Begin a range once some tensors are known; return what must wait for that."""
@@ -63,8 +64,13 @@ class GraphMarks:
             act()
             return np.int32(0)
 
-        with tf.control_dependencies([tensor for tensor in after if tensor is not None]):
-            return [tf.numpy_function(run, [], tf.int32)]
+        # TensorFlow keeps Python operations, but not in order: each waits for the one before it.
+        graph = tf.compat.v1.get_default_graph()
+        before = [*after, self._last.get(graph)]
+        with tf.control_dependencies([value for value in before if value is not None]):
+            mark = tf.numpy_function(run, [], tf.int32)
+        self._last[graph] = mark.op
+        return [mark]
 
 
 def held(values: Any, operations: Operations) -> Any:

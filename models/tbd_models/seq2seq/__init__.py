@@ -48,6 +48,7 @@ MODEL = Model(
             sweep=(4, 8, 16, 32, 64, 128),
             optimizer="adam",
             parameters=36_908_032,
+            differing_parameters={"tensorflow": 36_899_840},
             forward_flop=965_657_600,
             training_flop=2_896_972_800,
             source="Luong et al. 2017, the TensorFlow NMT tutorial; attention of arXiv:1409.0473",
@@ -59,7 +60,7 @@ MODEL = Model(
         "Source and target have vocabularies of one size, 17191, that of "
         "the English side. There is no dropout, as in the configuration that was profiled. "
         "The number of parameters is PyTorch's, whose LSTM has two vectors of biases per layer "
-        "(8,192 parameters more than with one). The MXNet model of the suite was Sockeye, with the "
+        "(8,192 parameters more than TensorFlow's, which has one). The MXNet model of the suite was Sockeye, with the "
         "same layers."
     ),
 )

@@ -50,6 +50,7 @@ class TensorFlowTrainer:
         self._initialize()
         self._steps: dict[int, Callable[[Tensors], Any]] = {}
         self._marks: Marks = NoMarks()
+        self._in_graph = GraphMarks(self._marks)
         self._number = 0
         self._loss: Any = float("nan")
 
@@ -65,6 +66,8 @@ class TensorFlowTrainer:
         if settings.marked:
             # Marks and what they enclose run on one thread then.
             tf.config.threading.set_inter_op_parallelism_threads(1)
+            # Seen to drop what a mark waits for, where a constant is near.
+            tf.config.optimizer.set_experimental_options({"dependency_optimization": False})
         tf.config.experimental.enable_tensor_float_32_execution(settings.precision == "tf32")
         halved = "mixed_float16" if settings.device == "cuda" else "mixed_bfloat16"
         keras.mixed_precision.set_global_policy(
@@ -113,14 +116,14 @@ class TensorFlowTrainer:
         return measure(self.workload.model, step, self._settings.batch_size)
 
     def mark_layers(self, marks: Marks) -> None:
-        """Mark phases and layers from now on."""
+        """Mark phases and layers from now on; the phase of the data is marked anyway."""
         self._marks = marks
         if self._execution != "xla":
-            LayerMarks(self.workload.model, GraphMarks(marks))
+            self._in_graph = GraphMarks(marks)
+            LayerMarks(self.workload.model, self._in_graph)
 
     def step(self, marks: Marks) -> None:
         """Run one training iteration with its phases marked."""
-        self._marks = marks
         loss = None
         for number, turn in enumerate(self.workload.turns):
             for _ in range(turn.times):
@@ -136,11 +139,10 @@ class TensorFlowTrainer:
             if self._execution == "xla":
                 self._steps[number] = self._compiled(turn)
             else:
-                marks = GraphMarks(self._marks)
 
                 def run(batch: Tensors) -> Any:
-                    loss, gradients = self._gradients(turn, batch, marks)
-                    self._update(turn, gradients, marks)
+                    loss, gradients = self._gradients(turn, batch, self._in_graph)
+                    self._update(turn, gradients, self._in_graph)
                     return loss
 
                 self._steps[number] = tf.function(run) if self._execution == "graph" else run

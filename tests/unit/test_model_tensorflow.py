@@ -1,0 +1,113 @@
+"""The TensorFlow cells of the suite beside their definitions and the PyTorch cells.
+
+They run in an interpreter of their own, which ``TBD_TRACE_TENSORFLOW_PYTHON`` names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from functools import cache
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+from interpreters.tensorflow_cell import EAGER
+from tbd_models.registry import find
+
+PYTHON = os.environ.get("TBD_TRACE_TENSORFLOW_PYTHON")
+ROOT = Path(__file__).resolve().parents[2]
+CELLS = [
+    ("resnet50", "v1"),
+    ("inception3", None),
+    ("seq2seq", None),
+    ("transformer", None),
+    ("deepspeech2", "mxnet-7x1760"),
+]
+PHASES = ["phase:data", "phase:forward", "phase:loss", "phase:backward", "phase:optimizer"]
+
+pytestmark = pytest.mark.skipif(
+    PYTHON is None, reason="TBD_TRACE_TENSORFLOW_PYTHON names no interpreter with TensorFlow"
+)
+every_cell = pytest.mark.parametrize(("name", "variant"), CELLS)
+
+
+@cache
+def cell(name: str, variant: str | None) -> dict[str, Any]:
+    """Return what a cell does; one process per cell."""
+    script = ROOT / "tests" / "interpreters" / "tensorflow_cell.py"
+    done = subprocess.run(
+        [str(PYTHON), str(script), name, *([variant] if variant else [])],
+        env=os.environ | {"PYTHONPATH": str(ROOT / "models"), "TF_NUM_INTRAOP_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@every_cell
+def test_size_and_work_are_those_of_the_definition(name: str, variant: str | None) -> None:
+    definition = find(name).variant(variant)
+    full = cell(name, variant)["full"]
+    known = definition.differing_parameters.get("tensorflow", definition.parameters)
+    assert full["parameters"] == known
+    assert full["forward_flop"] == definition.forward_flop
+    training = full["forward_flop"] + full["backward_flop"]
+    # The data gradient of a first convolution, which nobody needs, is counted in one golden row.
+    unneeded = 1_870_387_200 if (name, variant) == ("deepspeech2", "mxnet-7x1760") else 0
+    assert training == definition.training_flop - unneeded
+
+
+@every_cell
+def test_loss_falls(name: str, variant: str | None) -> None:
+    losses = cell(name, variant)["losses"]
+    assert fmean(losses[-4:]) < 0.97 * fmean(losses[:4])
+
+
+@every_cell
+def test_marks_change_nothing(name: str, variant: str | None) -> None:
+    """The second loss tells that gradients are the same; the first one is that of the weights."""
+    found = cell(name, variant)
+    assert found["marked_losses"][:1] == pytest.approx(found["losses"][:1], rel=1e-3)
+    if name in EAGER:
+        reference = found["reference_losses"]
+        assert found["marked_losses"] == pytest.approx(reference, rel=1e-3)
+        assert found["eager_marked_losses"] == pytest.approx(reference[:1], rel=1e-3)
+
+
+@every_cell
+@pytest.mark.parametrize("execution", ["", "eager_"])
+def test_every_layer_is_marked_inside_its_phase(
+    name: str, variant: str | None, execution: str
+) -> None:
+    found = cell(name, variant)
+    if execution and name not in EAGER:
+        pytest.skip("takes long in eager execution")
+    ranges = found[f"{execution}ranges"]
+    assert [r[0] for r in ranges if r[-1].startswith("phase:")] == PHASES
+    layers = found["small_layers"]
+    forward = {r[-1] for r in ranges if r[0] == "phase:forward"}
+    backward = {r[-1] for r in ranges if r[0] == "phase:backward"}
+    assert forward >= {f"layer:{layer['name']}" for layer in layers}
+    trained = {f"layer_backward:{layer['name']}" for layer in layers if layer["backward_flop"]}
+    assert trained
+    assert backward >= trained
+
+
+@every_cell
+def test_layers_run_on_one_thread(name: str, variant: str | None) -> None:
+    assert cell(name, variant)["layer_threads"] == 1
+
+
+@every_cell
+def test_small_parameters_are_those_of_the_layers(name: str, variant: str | None) -> None:
+    layers = cell(name, variant)["small_layers"]
+    assert len({layer["name"] for layer in layers}) == len(layers)
+    assert all(layer["gradient_bytes"] == 4 * layer["parameters"] for layer in layers)

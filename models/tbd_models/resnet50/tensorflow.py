@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -12,6 +13,9 @@ from tbd_models.synthetic import image_batch
 from tbd_models.tensorflow.workload import Workload, channels_last, cross_entropy, one_turn
 
 _EPSILON = 1e-5
+
+# From features and the name of the layer to features of their shape.
+Normalization = Callable[[Any, str], Any]
 
 
 def _convolution(x: Any, width: int, size: int, stride: int, name: str) -> Any:
@@ -28,33 +32,46 @@ def _normalized(x: Any, name: str) -> Any:
     return layers.BatchNormalization(momentum=0.9, epsilon=_EPSILON, name=name)(x)
 
 
-def _bottleneck(x: Any, width: int, stride: int, d: Dimensions, name: str) -> Any:
+def _bottleneck(
+    x: Any, width: int, stride: int, *, name: str, d: Dimensions, normalized: Normalization
+) -> Any:
     """Return 1x1, 3x3 and 1x1 convolutions around a shortcut."""
     outputs = width * d.expansion
     first, second = (1, stride) if d.stride_in_3x3 else (stride, 1)
     shortcut = x
     if stride != 1 or x.shape[-1] != outputs:
         shortcut = _convolution(x, outputs, 1, stride, f"{name}_downsample_conv")
-        shortcut = _normalized(shortcut, f"{name}_downsample_bn")
+        shortcut = normalized(shortcut, f"{name}_downsample_bn")
     y = _convolution(x, width, 1, first, f"{name}_conv1")
-    y = layers.ReLU(name=f"{name}_relu1")(_normalized(y, f"{name}_bn1"))
+    y = layers.ReLU(name=f"{name}_relu1")(normalized(y, f"{name}_bn1"))
     y = _convolution(y, width, 3, second, f"{name}_conv2")
-    y = layers.ReLU(name=f"{name}_relu2")(_normalized(y, f"{name}_bn2"))
-    y = _normalized(_convolution(y, outputs, 1, 1, f"{name}_conv3"), f"{name}_bn3")
+    y = layers.ReLU(name=f"{name}_relu2")(normalized(y, f"{name}_bn2"))
+    y = normalized(_convolution(y, outputs, 1, 1, f"{name}_conv3"), f"{name}_bn3")
     return layers.ReLU(name=f"{name}_relu")(layers.Add(name=f"{name}_add")([y, shortcut]))
+
+
+def stem(image: Any, d: Dimensions, normalized: Normalization = _normalized) -> Any:
+    """Return the features that the first stage is given, of images (N, H, W, 3)."""
+    x = normalized(_convolution(image, d.stem_width, 7, 2, "conv1"), "bn1")
+    x = layers.ZeroPadding2D(1, name="maxpool_pad")(layers.ReLU(name="relu")(x))
+    return layers.MaxPooling2D(3, 2, name="maxpool")(x)
+
+
+def stage(x: Any, number: int, d: Dimensions, normalized: Normalization = _normalized) -> Any:
+    """Return the features of a stage; the first one is number 0."""
+    for block in range(d.blocks[number]):
+        stride = 2 if number and not block else 1
+        name = f"stage{number}_block{block}"
+        x = _bottleneck(x, d.widths[number], stride, name=name, d=d, normalized=normalized)
+    return x
 
 
 def network(d: Dimensions) -> keras.Model:
     """Return a residual network for images of shape (N, H, W, 3)."""
     image = keras.Input((d.image_size, d.image_size, 3))
-    x = _normalized(_convolution(image, d.stem_width, 7, 2, "conv1"), "bn1")
-    x = layers.ZeroPadding2D(1, name="maxpool_pad")(layers.ReLU(name="relu")(x))
-    x = layers.MaxPooling2D(3, 2, name="maxpool")(x)
-    for stage, (width, blocks) in enumerate(zip(d.widths, d.blocks, strict=True)):
-        for block in range(blocks):
-            stride = 2 if stage and not block else 1
-            name = f"stage{stage}_block{block}"
-            x = _bottleneck(x, width, stride, d, name)
+    x = stem(image, d)
+    for number in range(len(d.widths)):
+        x = stage(x, number, d)
     x = layers.GlobalAveragePooling2D(name="avgpool")(x)
     return keras.Model(image, layers.Dense(d.classes, dtype="float32", name="fc")(x))
 

@@ -23,10 +23,15 @@ ITERATIONS = 5
 # What runs a framework, and how its version begins.
 INTERPRETERS = {
     "pytorch": (sys.executable, "2."),
+    "tensorflow": (os.environ.get("TBD_TRACE_TENSORFLOW_PYTHON"), "2."),
     "mxnet": (os.environ.get("TBD_TRACE_MXNET_PYTHON"), "1.9."),
 }
 # How it runs without marks, and with them; PyTorch has one way alone.
-EXECUTIONS = {"pytorch": (None, None), "mxnet": ("hybridised", "naive engine")}
+EXECUTIONS = {
+    "pytorch": (None, None),
+    "tensorflow": ("graph", "graph"),
+    "mxnet": ("hybridised", "naive engine"),
+}
 PHASES = {"data", "forward", "loss", "backward", "optimizer"}
 
 

@@ -108,8 +108,11 @@ def marked(model: Model) -> dict[str, Any]:
         marks.events.clear()
         trainer.step(marks)
         start.append(trainer.loss())
+    full = {v.name: full_size(model, v) for v in model.variants}
+    import_module("mxnet.contrib.amp").init()  # from here on, operators cast
     return {
-        "full": {v.name: full_size(model, v) for v in model.variants},
+        "full": full,
+        "mixed": {v.name: full_size(model, v) for v in model.variants},
         "layers": layers,
         "difference": difference,
         "events": marks.events,

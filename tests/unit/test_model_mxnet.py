@@ -90,14 +90,15 @@ def is_inside(name: str, other: str, model: str) -> bool:
 
 @needs_mxnet
 def test_full_size_has_the_declared_parameters_and_operations(name: str) -> None:
-    found = seen(name, "marked")["full"]
-    for variant in find(name).variants:
-        wanted = variant.differing_parameters.get("mxnet", variant.parameters)
-        assert found[variant.name] == {
-            "parameters": wanted,
-            "forward_flop": variant.forward_flop,
-            "training_flop": variant.training_flop,
-        }
+    for precision in ("full", "mixed"):
+        found = seen(name, "marked")[precision]
+        for variant in find(name).variants:
+            wanted = variant.differing_parameters.get("mxnet", variant.parameters)
+            assert found[variant.name] == {
+                "parameters": wanted,
+                "forward_flop": variant.forward_flop,
+                "training_flop": variant.training_flop,
+            }
 
 
 @needs_mxnet

@@ -86,9 +86,9 @@ def _trace(model: Block, shapes: Mapping[str, Shape]) -> _Graph:
             _note(hooks, block, name, put_out)
         output = model(*(mx.sym.var(name, shape=shape) for name, shape in shapes.items()))
     everything = mx.sym.Group([*_symbols(output), *(symbol for _, symbol in put_out)])
-    heads = json.loads(everything.tojson())["heads"][-len(put_out) :]
+    heads = json.loads(everything.tojson(remove_amp_cast=False))["heads"][-len(put_out) :]
     internals = everything.get_internals()
-    graph = json.loads(internals.tojson())
+    graph = json.loads(internals.tojson(remove_amp_cast=False))
     _, found, _ = internals.infer_shape(**shapes)
     return _Graph(
         nodes=graph["nodes"],

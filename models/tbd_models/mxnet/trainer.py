@@ -100,7 +100,12 @@ class MXNetTrainer:
         self._layer_marks = LayerMarks(self.model, marks)
 
     def step(self, marks: Marks) -> None:
-        """Run one training iteration with its phases marked."""
+        """Run one training iteration with its phases marked.
+
+        The engine is let one iteration ahead and no more: iterations take as long as they run
+        rather than as long as they are asked for, and memory does not fill with what waits.
+        """
+        before = self._loss
         with marked(marks, "phase:data"):
             batch = self._batches(self._steps)
         self._forward_backward(batch, marks)
@@ -108,6 +113,8 @@ class MXNetTrainer:
             if self.workload.clip_norm is not None:
                 self._clip(self.workload.clip_norm)
             self._trainer.step(1)  # the loss is a mean already
+        if before is not None:
+            before.wait_to_read()
         self._steps += 1
 
     def _forward_backward(self, batch: Batch, marks: Marks) -> None:

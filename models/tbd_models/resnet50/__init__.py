@@ -66,7 +66,8 @@ MODEL = Model(
     batch_definition="images",
     throughput_unit="images/s",
     notes="The default is v1, as in the TensorFlow and MXNet model collections; torchvision's "
-    "ResNet-50 is v1.5, which has the same parameters and 6 % more operations.",
+    "ResNet-50 is v1.5, which has the same parameters and 6 % more operations. MXNet's collection "
+    "has biases in the 1x1 convolutions of v1; here there are none, as published.",
     variants=(
         _variant("v1", "He et al. 2016, arXiv:1512.03385", 7_715_946_496, 22_911_811_584, False),
         _variant("v1.5", "stride in the 3x3 convolution", 8_178_368_512, 24_299_077_632, True),

@@ -59,8 +59,8 @@ MODEL = Model(
         "padded; the original batches sentences of up to 100 words in buckets of like length. "
         "Source and target have vocabularies of one size, 17191, that of "
         "the English side. There is no dropout, as in the configuration that was profiled. "
-        "The number of parameters is PyTorch's, whose LSTM has two vectors of biases per layer "
-        "(8,192 parameters more than TensorFlow's, which has one). The MXNet model of the suite was Sockeye, with the "
-        "same layers."
+        "The number of parameters is that of PyTorch and MXNet, whose LSTM has two vectors of "
+        "biases per layer (8,192 parameters more than TensorFlow's, which has one). The MXNet "
+        "model of the suite was Sockeye, with the same layers."
     ),
 )

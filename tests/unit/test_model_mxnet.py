@@ -258,3 +258,20 @@ def test_the_engine_follows_from_marks() -> None:
     assert execution(Settings(1, marked=True)) == "naive engine"
     with pytest.raises(UnsupportedError, match="use --execution auto"):
         execution(Settings(1, execution="graph", marked=True))
+
+
+@needs_mxnet
+def test_marks_in_unusual_circumstances() -> None:
+    done = python(Path(__file__).parents[1] / "interpreters" / "mxnet_marks.py")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["names"] == ["Twice", "dense"]
+    # The gradient of the input is added to what was there.
+    assert found["marked"] == found["plain"]
+    called = ["layer:Twice", "layer:dense", None, "layer:dense", None, None]
+    backward = [text and text.replace("layer:", "layer_backward:") for text in called]
+    assert found["training"] == called + backward
+    assert found["evaluation"] == called
+    assert found["failure"].count(None) == len(found["failure"]) / 2 > 0
+    assert found["removed"] == []
+    assert found["attributes"]

@@ -77,7 +77,7 @@ def _throughput(workload: Workload, report: dict[str, Any]) -> dict[str, Any] | 
         "iterations": workload.iterations,
         "unit": model.throughput_unit,
         # An utterance counts as the seconds that it lasts, an image as one.
-        "units_per_sample": getattr(dimensions, "seconds", 1.0),
+        "units_per_sample": float(getattr(dimensions, "units_per_sample", 1)),
         **timing,
     }
 

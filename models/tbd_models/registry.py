@@ -18,6 +18,7 @@ NAMES = (
     "maskrcnn",
     "efficientdet",
     "deepspeech2",
+    "wgan",
 )
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 

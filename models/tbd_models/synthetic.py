@@ -147,3 +147,24 @@ def _shape(corners: list[float], rectangle: bool) -> tuple[NDArray[np.bool_], sl
     if rectangle:
         return (np.abs(across) <= 1) & (np.abs(down) <= 1), rows, columns
     return across**2 + down**2 <= 1, rows, columns
+
+
+def adversarial_batch(size: int, image_size: int, latent: int, rng: np.random.Generator) -> Batch:
+    """Return pictures to imitate, and the random numbers that the imitation takes, in float32.
+
+    A picture is a coloured disc with a soft edge, somewhere on a dark ground.
+
+    Returns:
+        ``image`` (N, 3, H, W) from -1 to 1, ``noise`` (N, ``latent``), normally distributed, and
+        ``mix`` (N, 1, 1, 1), uniform from 0 to 1: how far an interpolation is from the image.
+    """
+    across = np.linspace(0, 1, image_size, dtype=np.float32)
+    centre = rng.uniform(0.3, 0.7, (size, 2, 1)).astype(np.float32)
+    squared = (across - centre) ** 2
+    distance = squared[:, 0, :, None] + squared[:, 1, None, :]
+    colour = rng.uniform(0.5, 1, (size, 3, 1, 1)).astype(np.float32)
+    return {
+        "image": 2 * colour * np.exp(-20 * distance[:, None]) - 1,
+        "noise": rng.standard_normal((size, latent), np.float32),
+        "mix": rng.random((size, 1, 1, 1), np.float32),
+    }

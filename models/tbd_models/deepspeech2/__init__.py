@@ -76,6 +76,11 @@ class Dimensions:
         return self.frames / self.frames_per_second
 
     @property
+    def units_per_sample(self) -> float:
+        """Seconds of audio, in which throughput is counted."""
+        return self.seconds
+
+    @property
     def features(self) -> tuple[int, int]:
         """Time steps, and features per step, after the convolutions."""
         steps, bins = self.frames, self.bins

@@ -21,11 +21,12 @@ _PRECISIONS = {tf.float32: "fp32", tf.float16: "fp16", tf.bfloat16: "bf16"}
 # What passes values on without working on them.
 _NO_WORK = frozenset(
     (
-        *("Const", "Identity", "IdentityN", "NoOp", "Placeholder", "ReadVariableOp", "Shape"),
-        *("ShapeN", "Size", "Rank", "Reshape", "ExpandDims", "Squeeze", "StopGradient"),
+        *("Const", "Identity", "IdentityN", "NoOp", "Placeholder", "ReadVariableOp"),
+        *("Shape", "ShapeN", "Size", "Rank", "Reshape", "ExpandDims", "Squeeze", "StopGradient"),
         *("StridedSlice", "Pack", "BroadcastGradientArgs"),
     )
 )
+_SHAPES = frozenset(("Shape", "ShapeN", "Size", "Rank"))
 _LOOPS = (keras.layers.RNN, keras.layers.Bidirectional)
 _BACKWARD = "layer_backward"
 
@@ -67,16 +68,52 @@ def measure(model: keras.Model, step: Callable[[], Any], batch_size: int) -> lis
     return [_per_sample(entries[name], batch_size) for name in order]
 
 
+def joined(turns: Iterable[tuple[int, list[dict[str, Any]]]]) -> list[dict[str, Any]]:
+    """Return the entries of an iteration from those of its turns.
+
+    Operations add up. Feature maps do not: those of a turn are gone when the next one begins, and
+    the largest counts.
+
+    Args:
+        turns: how often each is taken, and its entries.
+    """
+    joint: dict[str, dict[str, Any]] = {}
+    for times, entries in turns:
+        for entry in entries:
+            found = joint.setdefault(
+                entry["name"],
+                entry | {"feature_map_bytes": 0, "forward_flop": 0.0, "backward_flop": 0.0},
+            )
+            found["forward_flop"] += times * entry["forward_flop"]
+            found["backward_flop"] += times * entry["backward_flop"]
+            found["feature_map_bytes"] = max(found["feature_map_bytes"], entry["feature_map_bytes"])
+            if "precision" in entry:
+                found["precision"] = entry["precision"]
+    return list(joint.values())
+
+
 def _used(graph: Any) -> set[Any]:
     """Return the operations that the outputs of a graph depend on; the others do not run."""
-    waiting = [tensor.op for tensor in graph.outputs]
-    used = set(waiting)
+    waiting = list(graph.outputs)
+    seen = {id(tensor) for tensor in waiting}
+    used = set()
     while waiting:
-        for tensor in waiting.pop().inputs:
-            if tensor.op not in used:
-                used.add(tensor.op)
-                waiting.append(tensor.op)
+        tensor = waiting.pop()
+        used.add(tensor.op)
+        for given in _needed(tensor):
+            if id(given) not in seen:
+                seen.add(id(given))
+                waiting.append(given)
     return used
+
+
+def _needed(tensor: Any) -> Iterable[Any]:
+    """Return the inputs of a tensor's operation whose values the tensor depends on."""
+    if tensor.op.type in _SHAPES:
+        return ()  # known without the values
+    if tensor.op.type == "IdentityN":
+        return (tensor.op.inputs[tensor.value_index],)
+    return tensor.op.inputs
 
 
 class _Owners:

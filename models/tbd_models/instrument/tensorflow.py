@@ -10,7 +10,9 @@ XLA compiles no Python operations: there is nothing to mark in what it compiles.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
@@ -18,10 +20,23 @@ import keras
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import record
+from tensorflow.python.eager import tape as tapes
 
 from tbd_models.instrument.marks import Marks, NoMarks
 
 Operations = list[Any]
+
+_WEIGHTS_WANTED = ContextVar("weights_wanted", default=True)
+
+
+@contextmanager
+def inputs_alone() -> Iterator[None]:
+    """Enclose the computation of gradients of inputs: layers leave out those of their weights."""
+    token = _WEIGHTS_WANTED.set(False)
+    try:
+        yield
+    finally:
+        _WEIGHTS_WANTED.reset(token)
 
 
 class Places(Protocol):
@@ -153,16 +168,80 @@ class LayerMarks:
         with tf.GradientTape(persistent=True) as tape:
             tape.watch(sources)
             out, put_out = self._forward(name, call, args, kwargs)
+        learnt = {
+            id(v) for v in tape.watched_variables() if record.should_record_backprop([v.handle])
+        }
+        unit = _Unit(name, self._marks, tape, tf.nest.flatten(out), sources)
 
         def gradient(*upstream: Any, variables: Any = ()) -> Any:
-            begun = self._marks.push(f"layer_backward:{name}", upstream)
-            upstream = held(list(upstream), begun)
-            found = tape.gradient(tf.nest.flatten(out), [*sources, *variables], upstream)
-            found = held(found, self._marks.pop(_values(found)))
-            to_inputs, to_weights = found[: len(sources)], found[len(sources) :]
-            return (to_inputs, to_weights) if variables else to_inputs
+            weights = [v for v in variables if id(v) in learnt]
+            to_inputs, to_weights = unit.gradients(list(upstream), weights)
+            of = dict(zip(map(id, weights), to_weights, strict=True))
+            return (to_inputs, [of.get(id(v)) for v in variables]) if variables else to_inputs
 
         return put_out, gradient
+
+
+class _Unit:
+    """The backward pass of a layer that has run.
+
+    Args:
+        name: the layer.
+        marks: where the ranges go.
+        tape: what the layer did.
+        outputs: what it returned.
+        sources: the tensors that it was given and that have gradients.
+    """
+
+    def __init__(
+        self, name: str, marks: Places, tape: Any, outputs: list[Any], sources: list[Any]
+    ) -> None:
+        self._name = name
+        self._marks = marks
+        self._tape = tape
+        self._outputs = outputs
+        self._sources = sources
+
+    def gradients(self, upstream: list[Any], weights: list[Any]) -> tuple[list[Any], list[Any]]:
+        """Return the gradients of the sources and of weights, those that are not wanted as None."""
+        wanted = [*self._sources, *(weights if _WEIGHTS_WANTED.get() else [])]
+        if record.could_possibly_record():
+            found = self._once_more(upstream, weights, wanted)
+        else:
+            found = self._run(self._outputs, wanted, upstream)
+        found += [None] * (len(self._sources) + len(weights) - len(wanted))
+        return found[: len(self._sources)], found[len(self._sources) :]
+
+    def _run(self, outputs: list[Any], inputs: list[Any], upstream: Any) -> list[Any]:
+        begun = self._marks.push(f"layer_backward:{self._name}", upstream)
+        found = self._tape.gradient(outputs, inputs, held(list(upstream), begun))
+        return list(held(found, self._marks.pop(_values(found))))
+
+    def _once_more(self, upstream: list[Any], weights: list[Any], wanted: list[Any]) -> list[Any]:
+        """Return gradients that are differentiated in their turn, as a whole between two marks."""
+        inputs = [*self._sources, *weights, *upstream]
+        there: list[bool] = []
+
+        @tf.custom_gradient
+        def unit(*_: Any) -> Any:
+            tapes.push_tape(self._tape._tape)
+            try:
+                self._tape.watch(upstream)
+                found = self._run(self._outputs, wanted, upstream)
+            finally:
+                tapes.pop_tape(self._tape._tape)
+            there.extend(value is not None for value in found)
+            kept = [tf.convert_to_tensor(value) for value in found if value is not None]
+
+            def gradient(*above: Any, variables: Any = ()) -> Any:
+                # The weights are among the inputs; layers inside may have read them once more.
+                to_inputs = self._run(kept, inputs, above)
+                return (to_inputs, [None] * len(variables)) if variables else to_inputs
+
+            return kept, gradient
+
+        kept = iter(unit(*map(tf.convert_to_tensor, inputs)))
+        return [next(kept) if is_there else None for is_there in there]
 
 
 def _has_gradient(value: Any) -> bool:

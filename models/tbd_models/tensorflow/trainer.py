@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import keras
@@ -13,7 +14,7 @@ import tensorflow as tf
 from tbd_models import cuda
 from tbd_models.data import ArrayData
 from tbd_models.definition import UnsupportedError
-from tbd_models.instrument.layers_tensorflow import measure
+from tbd_models.instrument.layers_tensorflow import joined, measure
 from tbd_models.instrument.marks import Marks, NoMarks, marked
 from tbd_models.instrument.tensorflow import GraphMarks, LayerMarks, held
 from tbd_models.settings import Settings
@@ -106,14 +107,13 @@ class TensorFlowTrainer:
         }
 
     def layers(self) -> list[dict[str, Any]]:
-        """Return the entries of layers.json, from the graph of every turn taken once."""
-        batch = self._batches(0)
-
-        def step() -> list[Any]:
-            silent = GraphMarks(NoMarks())
-            return [self._gradients(turn, batch, silent) for turn in self.workload.turns]
-
-        return measure(self.workload.model, step, self._settings.batch_size)
+        """Return the entries of layers.json for an iteration, from the graph of every turn."""
+        batch, silent = self._batches(0), GraphMarks(NoMarks())
+        return joined(
+            (turn.times, measure(self.workload.model, step, self._settings.batch_size))
+            for turn in self.workload.turns
+            for step in [partial(self._gradients, turn, batch, silent)]
+        )
 
     def mark_layers(self, marks: Marks) -> None:
         """Mark phases and layers from now on; the phase of the data is marked anyway."""
@@ -165,7 +165,8 @@ class TensorFlowTrainer:
         """Return the loss of a batch and its gradients."""
         weights = [weight.value for weight in turn.weights()]
         begun = marks.push("phase:forward")
-        with tf.GradientTape() as tape:
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(weights)
             output = turn.forward(held(batch, begun))
             output = held(output, marks.pop(tf.nest.flatten(output)))
             output = held(output, marks.push("phase:loss"))

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tbd_models.instrument.tensorflow import inputs_alone
 from tbd_models.synthetic import Batch
 
 Tensors = Mapping[str, Any]
@@ -74,6 +75,15 @@ def cross_entropy(scores: Any, label: Any) -> Any:
     return tf.reduce_mean(
         tf.nn.sparse_softmax_cross_entropy_with_logits(label, tf.cast(scores, tf.float32))
     )
+
+
+def slope(function: Callable[[Any], Any], value: Any) -> Any:
+    """Return the gradient of a function's sum at a value; it can be differentiated in its turn."""
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+        tape.watch(value)
+        result = function(value)
+    with inputs_alone():
+        return tape.gradient(result, value)
 
 
 def channels_last(batch: Batch) -> Batch:

@@ -1,0 +1,185 @@
+"""WGAN-GP and MiniGo, which the suite has in TensorFlow alone.
+
+They run in an interpreter of their own, which ``TBD_TRACE_TENSORFLOW_PYTHON`` names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tbd_models.registry import find
+from tbd_models.synthetic import adversarial_batch
+
+PYTHON = os.environ.get("TBD_TRACE_TENSORFLOW_PYTHON")
+ROOT = Path(__file__).resolve().parents[2]
+
+needs_tensorflow = pytest.mark.skipif(
+    PYTHON is None, reason="TBD_TRACE_TENSORFLOW_PYTHON names no interpreter with TensorFlow"
+)
+every_model = pytest.mark.parametrize("name", ["wgan"])
+
+
+@cache
+def cell(name: str) -> dict[str, Any]:
+    """Return what a model does; one process per model."""
+    script = ROOT / "tests" / "interpreters" / "tensorflow_gan_go.py"
+    done = subprocess.run(
+        [str(PYTHON), str(script), name],
+        env=os.environ | {"PYTHONPATH": str(ROOT / "models"), "TF_NUM_INTRAOP_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def convolution(size: int, kernel: int, inputs: int, outputs: int) -> int:
+    return 2 * size**2 * kernel**2 * inputs * outputs
+
+
+def wgan_by_hand() -> tuple[int, int, int]:
+    """Return parameters, forward and training FLOP of an iteration per image of its batch."""
+    noise = 2 * 128 * 4 * 4 * 512
+    generator, parameters = noise, 128 * 8192 + 8192
+    size, width = 4, 512
+    for outputs in (512, 256, 128, 64):
+        size *= 2  # before all three convolutions of a block
+        generator += convolution(size, 1, width, outputs) + convolution(size, 3, width, outputs)
+        generator += convolution(size, 3, outputs, outputs)
+        parameters += width * outputs + outputs + 9 * width * outputs
+        parameters += 9 * outputs**2 + outputs + 2 * width + 2 * outputs
+        width = outputs
+    generator += convolution(64, 3, 64, 3)
+    parameters += 2 * 64 + 9 * 64 * 3 + 3
+
+    first = convolution(64, 3, 3, 64)
+    critic = first
+    parameters += 9 * 3 * 64 + 64
+    for outputs in (128, 256, 512, 512):
+        # The shortcut is halved before its convolution, the rest after both.
+        shortcut, second = convolution(size // 2, 1, width, outputs), 9 * width * outputs
+        last_block = shortcut + 2 * size**2 * second
+        critic += convolution(size, 3, width, width) + last_block
+        parameters += width * outputs + outputs + 9 * width**2 + second + outputs + 4 * width
+        size, width = size // 2, outputs
+    score = 2 * 8192
+    critic += score
+    parameters += 8192 + 1
+    unmixed = last_block + score  # the slope at a mixture does not depend on what these put out
+
+    forward = generator + 3 * critic - unmixed
+    scores = 2 * (2 * critic - first)  # of real and of made images
+    slope = critic  # by the image alone
+    # What led to the slope once more, both by the slope and by the weights; above the score is 1.
+    twice = 2 * critic - score
+    activations = 2 * (critic - unmixed) - first  # the slope depends on what was normalized
+    critic_turn = forward + scores + slope + twice + activations
+    generator_forward = generator + critic
+    generator_turn = generator_forward + critic + 2 * generator - noise
+    return (
+        parameters,
+        5 * forward + generator_forward,
+        5 * critic_turn + generator_turn,
+    )
+
+
+def test_wgan_by_hand() -> None:
+    variant = find("wgan").variant(None)
+    found = (variant.parameters, variant.forward_flop, variant.training_flop)
+    assert found == wgan_by_hand()
+
+
+def test_pictures_and_random_numbers() -> None:
+    batch = adversarial_batch(200, 16, 8, np.random.default_rng(0))
+    assert {key: value.shape for key, value in batch.items()} == {
+        "image": (200, 3, 16, 16),
+        "noise": (200, 8),
+        "mix": (200, 1, 1, 1),
+    }
+    assert {value.dtype for value in batch.values()} == {np.dtype(np.float32)}
+    image = batch["image"]
+    assert -1 <= image.min() < -0.9
+    assert 0.5 < image.max() <= 1
+    # A disc is somewhere else, and of another colour, in every picture; its edge is soft.
+    assert len({tuple(np.argwhere(p[0] == p[0].max())[0]) for p in image}) > 20
+    assert image.max((2, 3)).std(0).min() > 0.1
+    # The steepest place of 2 exp(-20 x²) is 0.158 from its middle, where it falls by 7.67 per 1.
+    assert 0.3 < np.abs(np.diff(image, axis=-1)).max() < 7.67 / 15
+    assert batch["mix"].min() >= 0
+    assert 0.4 < batch["mix"].mean() < 0.6
+    assert abs(float(batch["noise"].std()) - 1) < 0.1
+
+
+@needs_tensorflow
+@every_model
+def test_size_and_work_are_those_of_the_definition(name: str) -> None:
+    for variant in find(name).variants:
+        full = cell(name)["full"][variant.name]
+        assert full["parameters"] == full["trained"] == variant.parameters
+        assert full["forward_flop"] == variant.forward_flop
+        assert full["forward_flop"] + full["backward_flop"] == variant.training_flop
+
+
+@needs_tensorflow
+@every_model
+@pytest.mark.parametrize("execution", ["graph", "eager"])
+def test_gradients_are_those_without_marks(name: str, execution: str) -> None:
+    """For WGAN-GP this holds of gradients of gradients: the penalty is part of the critic's."""
+    differences = cell(name)["differences"][execution]
+    assert differences == pytest.approx([0] * len(differences), abs=1e-4)
+
+
+@needs_tensorflow
+@every_model
+@pytest.mark.parametrize("execution", ["graph", "eager"])
+def test_every_layer_is_marked_inside_a_phase(name: str, execution: str) -> None:
+    found = cell(name)
+    ranges = found["ranges"][execution]
+    phases = {"phase:forward", "phase:loss", "phase:backward"}
+    assert {r[0] for r in ranges} == phases
+    assert len(found["layers"]) > 20
+    texts = {r[-1] for r in ranges}
+    assert texts >= {f"layer:{layer['name']}" for layer in found["layers"]}
+    trained = [layer["name"] for layer in found["layers"] if layer["backward_flop"]]
+    assert trained
+    assert texts >= {f"layer_backward:{layer}" for layer in trained}
+
+
+@needs_tensorflow
+@pytest.mark.parametrize("execution", ["graph", "eager"])
+def test_the_penalty_runs_the_critic_four_ways(execution: str) -> None:
+    """Its scores of three kinds of images, and their slope; then backward through all of that."""
+    ranges = cell("wgan")["ranges"][execution]
+    runs = Counter((r[0], r[-1]) for r in ranges)
+    layer, backward = "layer:critic.block1_conv1", "layer_backward:critic.block1_conv1"
+    # The generator's turn runs it once each way.
+    assert runs["phase:forward", layer] == 3 + 1
+    assert runs["phase:forward", backward] == 1
+    assert runs["phase:backward", backward] == 4 + 1
+    inside = {r[-2] for r in ranges if r[-1] == backward}
+    assert inside == {"layer_backward:critic"}
+
+
+@needs_tensorflow
+def test_the_critic_learns_to_tell_made_images_from_real_ones() -> None:
+    """Without the penalty its loss is minus the estimate of their distance, which grows at first.
+
+    That the loss gets below zero tells that real images score higher, whatever the penalty.
+    """
+    losses = cell("wgan")["losses"]
+    assert losses[0] > 0
+    assert losses[-1] < -1
+    assert fmean(losses[10:]) < fmean(losses[:10]) - 1

@@ -6,12 +6,13 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo "$$python" && break; done)
 WORKERS ?= 2
+FRAMEWORKS ?= $(CURDIR)/.frameworks
 DEMO := demo-output
 SAMPLE := data/samples/synthetic_cnn
 SIZES ?= S
 BENCH ?=
 
-.PHONY: help demo test lint format types docs docs-check check bench bench-rivals clean
+.PHONY: help demo test frameworks test-frameworks lint format types docs docs-check check bench bench-rivals clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
@@ -47,6 +48,13 @@ demo: $(VENV)/.installed ## Ingest the sample trace and answer four questions ab
 test: $(VENV)/.installed-dev ## Run the whole test suite
 	$(BIN)/python -m pytest -n $(WORKERS)
 
+frameworks: $(VENV)/.installed ## Make environments with TensorFlow and MXNet, whose tests skip without
+	$(BIN)/tbd-trace env create tensorflow mxnet --cpu --into $(FRAMEWORKS)
+
+test-frameworks: export TBD_TRACE_TENSORFLOW_PYTHON := $(FRAMEWORKS)/tensorflow/bin/python
+test-frameworks: export TBD_TRACE_MXNET_PYTHON := $(FRAMEWORKS)/mxnet/bin/python
+test-frameworks: frameworks test ## Run the whole test suite, TensorFlow and MXNet included
+
 lint: $(VENV)/.installed-dev ## Check style and formatting
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -73,5 +81,5 @@ bench-rivals: $(VENV)/bin/python ## Install the tools that the benchmark compare
 	PYTHON=$(BIN)/python benchmarks/rivals/install.sh
 
 clean: ## Remove everything that make made
-	rm -rf $(VENV) $(DEMO) benchmarks/.venvs benchmarks/.data build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(FRAMEWORKS) $(DEMO) benchmarks/.venvs benchmarks/.data build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

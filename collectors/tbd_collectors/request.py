@@ -21,6 +21,7 @@ class Workload:
         device: ``cuda`` or ``cpu``.
         batch_size: samples per iteration.
         precision: ``fp32``, ``tf32`` or ``mixed``.
+        execution: ``auto``, ``eager``, ``graph`` or ``xla``.
         iterations: iterations to measure.
         warmup: iterations before them, None until stable.
         seed: of weights and data.
@@ -35,6 +36,7 @@ class Workload:
     device: str = "cuda"
     batch_size: int = 1
     precision: str = "fp32"
+    execution: str = "auto"
     iterations: int = 10
     warmup: int | None = None
     seed: int = 0
@@ -50,6 +52,8 @@ class Workload:
         parts = [self.model, self.variant, self.framework, self.precision, f"bs{self.batch_size}"]
         if self.scale != "full":
             parts.append(self.scale)
+        if self.execution != "auto":
+            parts.append(self.execution)
         return "-".join(part for part in parts if part)
 
 

@@ -42,6 +42,7 @@ def command(
         "device": workload.device,
         "batch-size": workload.batch_size,
         "precision": workload.precision,
+        "execution": workload.execution,
         "iterations": workload.iterations if iterations is None else iterations,
         "warmup": workload.warmup if warmup is None else warmup,
         "seed": workload.seed,

@@ -165,3 +165,27 @@ def test_what_ran_is_said(capture: Path, document: dict[str, Any]) -> None:
     assert sum(layer["parameters"] for layer in layers) == document["parameters"]
     assert (capture / "timeline.nsys-rep").is_file()
     assert not [path for path in capture.parent.iterdir() if path.name.startswith(".")]
+
+
+def test_what_xla_compiles_has_no_layers(tmp_path: Path) -> None:
+    """Iterations are marked all the same, and that no layer is known is said."""
+    python, _ = INTERPRETERS["tensorflow"]
+    if python is None or shutil.which("nsys") is None:
+        pytest.skip("nsys, or an interpreter with TensorFlow, is missing")
+    done = command(
+        *("collect", "resnet50", "--framework", "tensorflow", "--python", python),
+        *("--execution", "xla", "--device", "cpu", "--scale", "small", "--batch-size", "2"),
+        *("--iterations", "3", "--warmup", "1", "--no-throughput", "-o", tmp_path / "x"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "no layers" in done.stderr
+    asked = {
+        query: command(
+            "query", query, tmp_path / "x", "--format", "json", TBD_TRACE_CACHE=str(tmp_path)
+        )
+        for query in ("iteration_timing", "layer_time")
+    }
+    timing = json.loads(asked["iteration_timing"].stdout)
+    assert [row["label"] for row in timing] == [f"iteration {1 + n}" for n in range(3)]
+    assert asked["layer_time"].returncode == 3
+    assert "layer" in asked["layer_time"].stderr

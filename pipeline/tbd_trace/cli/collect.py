@@ -52,6 +52,15 @@ class Precision(StrEnum):
     MIXED = "mixed"
 
 
+class Execution(StrEnum):
+    """How a framework runs a model."""
+
+    AUTO = "auto"
+    EAGER = "eager"
+    GRAPH = "graph"
+    XLA = "xla"
+
+
 class Timeline(StrEnum):
     """Profilers that record timelines."""
 
@@ -96,6 +105,14 @@ def collect(
     precision: Annotated[Precision, _option("--precision", text="mixed is automatic casting.")] = (
         Precision.FP32
     ),
+    execution: Annotated[
+        Execution,
+        _option(
+            "--execution",
+            text="eager runs operation by operation, graph as a whole, xla compiled. auto is what "
+            "the framework's users do.",
+        ),
+    ] = Execution.AUTO,
     iterations: Annotated[
         int, _option("--iterations", metavar="N", min=1, text="Iterations to measure.")
     ] = 10,
@@ -205,6 +222,7 @@ def collect(
         "scale": scale.value,
         "device": place,
         "precision": precision.value,
+        "execution": execution.value,
         "iterations": iterations,
         "warmup": warmup,
         "seed": seed,
@@ -230,6 +248,8 @@ def collect(
         for text in missing:
             note(text)
         return
+    if execution is Execution.XLA:
+        note("XLA compiles a step as a whole: iterations and two phases are marked, no layers")
     results: list[Result] = []
     try:
         exit_code = collect_all(

@@ -26,6 +26,8 @@ CELLS = [
     ("seq2seq", None),
     ("transformer", None),
     ("deepspeech2", "mxnet-7x1760"),
+    ("maskrcnn", None),
+    ("efficientdet", None),
 ]
 PHASES = ["phase:data", "phase:forward", "phase:loss", "phase:backward", "phase:optimizer"]
 

@@ -104,7 +104,8 @@ fact AS (
             {'part': coalesce(model, ''), 'field': 'batch definition', 'value': said ->> '$.batch_definition'},
             {'part': coalesce(model, ''), 'field': 'sequence policy', 'value': said ->> '$.sequence_policy'},
             {'part': coalesce(model, ''), 'field': 'optimizer', 'value': said ->> '$.optimizer'},
-            {'part': concat_ws('/', model, framework), 'field': 'framework version', 'value': said ->> '$.framework_version'}
+            {'part': concat_ws('/', model, framework), 'field': 'framework version', 'value': said ->> '$.framework_version'},
+            {'part': concat_ws('/', model, framework), 'field': 'execution', 'value': coalesce(said ->> '$.throughput.execution', said ->> '$.profiled.execution', 'the framework''s only one')}
         ], recursive := true)
         FROM described
     )

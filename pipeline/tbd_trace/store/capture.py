@@ -21,12 +21,14 @@ _KEPT: dict[str, Any] = {
             *("sequence_policy", "precision", "optimizer", "seed", "scale", "world_size", "gpu"),
             *("warmup", "iterations", "profiler", "profiler_version"),
             *("variant", "device", "parameters", "autocast", "profiler_slowdown"),
+            "peak_device_bytes",
         )
     ),
     "iteration_window": _SPAN,
     "files": [{**dict.fromkeys(("file", "role", "tool", "tool_version")), "iterations": _SPAN}],
+    "profiled": {"execution": None},
     "throughput": dict.fromkeys(
-        ("samples_per_second", "iterations", "seconds", "unit", "units_per_sample")
+        ("samples_per_second", "iterations", "seconds", "unit", "units_per_sample", "execution")
     ),
 }
 _METADATA = {"capture.json", "layers.json"}

@@ -84,8 +84,10 @@ def _create(path: Path, script: list[str]) -> None:
     ):
         built = Path(scratch) / "views.duckdb"
         with duckdb.connect(built) as connection:
+            connection.execute("BEGIN")  # one, rather than one per statement
             for statement in script:
                 connection.execute(statement)
+            connection.execute("COMMIT")
         copied = shutil.copyfile(built, Path(beside) / path.name)
         with contextlib.suppress(FileExistsError):
             os.link(copied, path)

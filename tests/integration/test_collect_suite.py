@@ -97,13 +97,12 @@ def test_iterations_take_as_long_as_the_run_says(
     assert found["label"].to_list() == [f"iteration {2 + n}" for n in range(ITERATIONS)]
     own = document["profiled"]["iteration_ns"]
     assert len(own) == ITERATIONS
-    # Between reading its clock and marking an iteration a busy machine may do something else.
-    slack = {"rel": 0.05, "abs": 1e7}
-    assert found["period_ns"].to_list()[:-1] == pytest.approx(
-        own[:-1], **slack
-    )  # the last has none
-    assert found["host_ns"].to_list() == pytest.approx(own, **slack)
-    assert found["host_ns"].sum() == pytest.approx(sum(own), rel=0.05, abs=1e6 * ITERATIONS)
+    periods, spans = found["period_ns"].to_list(), found["host_ns"].to_list()
+    # Between reading its clock and marking an iteration a busy machine may do something else, once.
+    for times, said in ((periods[:-1], own[:-1]), (spans, own)):  # the last one has no period
+        off = [t for t, s in zip(times, said, strict=True) if abs(t - s) > max(0.05 * s, 1e7)]
+        assert len(off) <= 1, (times, said)
+    assert statistics.median(spans) == pytest.approx(statistics.median(own), rel=0.05, abs=5e6)
 
 
 def test_throughput_is_that_of_the_run_without_a_profiler(

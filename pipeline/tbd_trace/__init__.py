@@ -22,7 +22,6 @@ from tbd_trace.version import __version__
 if TYPE_CHECKING:
     from os import PathLike
 
-    from tbd_models.instrument.training_pytorch import TrainingMarks
     from tbd_trace.api import Traces
 
 __all__ = [
@@ -55,23 +54,31 @@ def open(*traces: str | PathLike[str], db: str | PathLike[str] | None = None) ->
     return open_traces(*traces, db=db)
 
 
-def instrument(model: Any, optimizer: Any, *, batch_size: int | None = None) -> TrainingMarks:
-    """Mark iterations, phases and layers of a PyTorch training loop for the profiler.
+def instrument(model: Any, optimizer: Any = None, *, batch_size: int | None = None) -> Any:
+    """Mark a training loop for the profiler.
 
-    Call it once before the loop, and run the loop under ``tbd-trace collect -- python train.py``;
-    nothing in the loop changes.
+    Call it once before the loop, and run the loop under ``tbd-trace collect -- python train.py``.
+    In a PyTorch loop nothing changes; iterations, phases and layers are marked. Of a Keras model in
+    TensorFlow, layers are marked in all that is traced from then on, and what is returned is a
+    callback that marks the iterations of ``fit``.
 
     Args:
-        model: the ``torch.nn.Module`` whose forward pass the loop calls.
-        optimizer: the ``torch.optim.Optimizer`` whose step ends an iteration.
-        batch_size: samples per forward pass; operations per sample stay unknown without it.
+        model: the ``torch.nn.Module`` whose forward pass the loop calls, or the ``keras.Model``.
+        optimizer: the ``torch.optim.Optimizer`` whose step ends an iteration; Keras needs none.
+        batch_size: samples per forward pass; operations per sample stay unknown without it, and in
+            Keras.
 
     Returns:
         An object whose ``remove()`` takes the marks off again.
 
     Raises:
-        ImportError: PyTorch or the package ``nvtx`` is missing.
+        ImportError: the framework or the package ``nvtx`` is missing.
+        RuntimeError: TensorFlow works with several inter-operation threads already.
     """
+    if any(base.__module__.split(".")[0] == "keras" for base in type(model).__mro__):
+        from tbd_models.instrument.training_tensorflow import TrainingMarks  # noqa: PLC0415
+
+        return TrainingMarks(model)
     from tbd_models.instrument.training_pytorch import instrument as marked  # noqa: PLC0415
 
     return marked(model, optimizer, batch_size=batch_size)

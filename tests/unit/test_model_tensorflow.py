@@ -113,3 +113,38 @@ def test_small_parameters_are_those_of_the_layers(name: str, variant: str | None
     layers = cell(name, variant)["small_layers"]
     assert len({layer["name"] for layer in layers}) == len(layers)
     assert all(layer["gradient_bytes"] == 4 * layer["parameters"] for layer in layers)
+
+
+def fitted(**environment: str) -> dict[str, Any]:
+    """Return what ``fit`` with marks does."""
+    script = ROOT / "tests" / "interpreters" / "keras_fit.py"
+    path = os.pathsep.join([str(ROOT / "models"), str(ROOT / "tests")])
+    done = subprocess.run(
+        [str(PYTHON), str(script)],
+        env=os.environ | {"PYTHONPATH": path} | environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_fit_marks_iterations_and_layers() -> None:
+    ranges = fitted(TF_NUM_INTEROP_THREADS="1")["ranges"]
+    assert [r[-1] for r in ranges if len(r) == 1 and r[0].startswith("iteration")] == [
+        f"iteration {n}" for n in range(4)
+    ]
+    texts = [r[-1] for r in ranges]
+    for name in ("stem", "left", "right", "scores"):
+        assert texts.count(f"layer:{name}") == 4
+        assert texts.count(f"layer_backward:{name}") == 4
+    assert not any(
+        "layer" in outer and "layer" in inner for *outer, inner in ranges for outer in outer
+    )
+
+
+def test_several_threads_are_refused_with_what_to_do() -> None:
+    assert "TF_NUM_INTEROP_THREADS=1" in fitted(TF_NUM_INTEROP_THREADS="")["error"]

@@ -19,6 +19,7 @@ NAMES = (
     "efficientdet",
     "deepspeech2",
     "wgan",
+    "minigo",
 )
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 

@@ -168,3 +168,40 @@ def adversarial_batch(size: int, image_size: int, latent: int, rng: np.random.Ge
         "noise": rng.standard_normal((size, latent), np.float32),
         "mix": rng.random((size, 1, 1, 1), np.float32),
     }
+
+
+def go_batch(size: int, board: int, rng: np.random.Generator) -> Batch:
+    """Return positions with stones strewn over the board, and what would be played there.
+
+    The best move is the empty point with most stones of the player to move beside it, or passing
+    where there is none; who has more stones wins. There are no captures and no games: the
+    history is stones put down one after another.
+
+    Returns:
+        ``position`` (N, 17, board, board): 8 planes of the stones of the player to move, the last
+        position first, each followed by the other player's, and a plane of ones for Black;
+        ``policy`` (N, board² + 1), the share of each move, passing last; ``value`` (N), 1 where the
+        player to move wins, else -1. All in float32.
+    """
+    history = 8
+    order = rng.permuted(np.tile(np.arange(board**2), (size, 1)), axis=1)
+    stones = rng.integers(history, board**2 - board, size=(size, 1))
+    own = rng.random((size, board**2)) < rng.uniform(0.3, 0.7, (size, 1))
+    planes = np.zeros((size, 2 * history + 1, board**2), np.float32)
+    for back in range(history):
+        there = order < stones - back
+        planes[:, 2 * back] = there & own
+        planes[:, 2 * back + 1] = there & ~own
+    planes[:, -1] = rng.integers(2, size=(size, 1))
+    mine, others = planes[:, 0], planes[:, 1]
+    padded = np.pad(mine.reshape(size, board, board), ((0, 0), (1, 1), (1, 1)))
+    beside = padded[:, 2:, 1:-1] + padded[:, :-2, 1:-1] + padded[:, 1:-1, 2:] + padded[:, 1:-1, :-2]
+    weight = np.where(mine + others > 0, 0, beside.reshape(size, -1) ** 4).astype(np.float32)
+    total = weight.sum(1, keepdims=True)
+    policy = np.concatenate([weight / np.maximum(total, 1), total == 0], 1).astype(np.float32)
+    ahead = mine.sum(1) > others.sum(1)
+    return {
+        "position": planes.reshape(size, -1, board, board),
+        "policy": policy,
+        "value": np.where(ahead, 1, -1).astype(np.float32),
+    }

@@ -49,7 +49,19 @@ def main(name: str) -> None:
         variant.name: full_size(TRAINER(build, variant.dimensions, Settings(batch_size=1)))
         for variant in model.variants
     }
+    if name == "minigo":
+        result["playing"] = playing(
+            TRAINER(build, model.variant("selfplay").small, Settings(BATCH))
+        )
     json.dump(result, sys.stdout)
+
+
+def playing(trainer: Any) -> list[list[str]]:
+    """Return the ranges of an iteration whose batch comes from games."""
+    recorder = Recorder()
+    trainer.mark_layers(recorder)
+    trainer.step(recorder)
+    return nested(recorder.events)
 
 
 def gradients(trainer: Any) -> list[list[Any]]:

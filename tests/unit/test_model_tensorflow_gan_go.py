@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 needs_tensorflow = pytest.mark.skipif(
     PYTHON is None, reason="TBD_TRACE_TENSORFLOW_PYTHON names no interpreter with TensorFlow"
 )
-every_model = pytest.mark.parametrize("name", ["wgan"])
+every_model = pytest.mark.parametrize("name", ["wgan", "minigo"])
 
 
 @cache
@@ -100,6 +100,26 @@ def test_wgan_by_hand() -> None:
     variant = find("wgan").variant(None)
     found = (variant.parameters, variant.forward_flop, variant.training_flop)
     assert found == wgan_by_hand()
+
+
+@pytest.mark.parametrize(
+    ("variant", "blocks", "width", "hidden"),
+    [("mlperf-9x9", 9, 32, 64), ("9x9-20x128", 20, 128, 256), ("selfplay", 9, 32, 64)],
+)
+def test_minigo_by_hand(variant: str, blocks: int, width: int, hidden: int) -> None:
+    first = convolution(9, 3, 17, width)
+    forward = first + 2 * blocks * convolution(9, 3, width, width)
+    forward += convolution(9, 1, width, 2) + 2 * (2 * 81) * 82
+    forward += convolution(9, 1, width, 1) + 2 * 81 * hidden + 2 * hidden
+    scale_and_offset = 2 * width
+    parameters = 9 * 17 * width + width + scale_and_offset
+    parameters += 2 * blocks * (9 * width**2 + width + scale_and_offset)
+    parameters += 2 * width + 2 + 2 * 81 * 82 + 82  # the heads are normalized without them
+    parameters += width + 1 + 81 * hidden + hidden + hidden + 1
+    known = find("minigo").variant(variant)
+    assert known.parameters == parameters
+    assert known.forward_flop == forward
+    assert known.training_flop == 3 * forward - first
 
 
 def test_pictures_and_random_numbers() -> None:
@@ -183,3 +203,23 @@ def test_the_critic_learns_to_tell_made_images_from_real_ones() -> None:
     assert losses[0] > 0
     assert losses[-1] < -1
     assert fmean(losses[10:]) < fmean(losses[:10]) - 1
+
+
+@needs_tensorflow
+def test_policy_and_value_are_learnt() -> None:
+    losses = cell("minigo")["losses"]
+    assert fmean(losses[-4:]) < 0.7 * fmean(losses[:4])
+
+
+@needs_tensorflow
+def test_games_are_played_while_data_are_awaited() -> None:
+    """At small scale 8 positions are searched, 4 at a time: two rounds before one of training."""
+    ranges = cell("minigo")["playing"]
+    runs = [number for number, r in enumerate(ranges) if r[-1] == "layer:stem_conv"]
+    texts = [r[-1] for r in ranges]
+    waiting, training = texts.index("phase:data"), texts.index("phase:forward")
+    assert len(runs) == 3
+    assert waiting < runs[0] < runs[1] < training < runs[2]
+    # The network runs on TensorFlow's thread, the main thread awaits it.
+    assert ranges[runs[0]][:-1] == []
+    assert ranges[runs[2]][:-1] == ["phase:forward"]

@@ -48,6 +48,7 @@ class TensorFlowTrainer:
         self._set_up()
         self.workload: Workload = build(dimensions)
         self._batches = _batches(self.workload, settings)
+        self._rng = np.random.default_rng(settings.seed)
         self._initialize()
         self._steps: dict[int, Callable[[Tensors], Any]] = {}
         self._marks: Marks = NoMarks()
@@ -128,10 +129,17 @@ class TensorFlowTrainer:
         for number, turn in enumerate(self.workload.turns):
             for _ in range(turn.times):
                 with marked(marks, "phase:data"):
-                    batch = self._batches(self._number)
+                    batch = self._batch()
                 loss = self._step(number, turn)(batch)
                 self._number += 1
         self._loss = loss
+
+    def _batch(self) -> Tensors:
+        """Return the batch of the next step."""
+        work, settings = self.workload, self._settings
+        if work.earn is None or settings.data is not None:
+            return self._batches(self._number)
+        return _tensors(work, work.earn(settings.batch_size, self._rng))
 
     def _step(self, number: int, turn: Turn) -> Callable[[Tensors], Any]:
         """Return the function of a turn; graphs are traced when it is called first."""

@@ -46,12 +46,15 @@ class Workload:
         batch: makes a batch of so many synthetic samples (``tbd_models.synthetic``).
         turns: the updates of an iteration.
         convert: brings the arrays of a batch into the layout that ``forward`` takes.
+        earn: makes the batch of a step where that is part of the training, as by playing games;
+            None where synthetic batches are ready before.
     """
 
     model: keras.Model
     batch: Callable[[int, np.random.Generator], Batch]
     turns: tuple[Turn, ...]
     convert: Callable[[Batch], Batch] = dict
+    earn: Callable[[int, np.random.Generator], Batch] | None = None
 
 
 def one_turn(

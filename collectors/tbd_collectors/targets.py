@@ -9,7 +9,7 @@ from typing import Any
 
 from tbd_collectors.request import Command, Workload
 from tbd_models.definition import UnsupportedError
-from tbd_models.registry import NAMES, find, is_implemented
+from tbd_models.registry import FRAMEWORKS, NAMES, find, is_implemented
 from tbd_trace.errors import UsageError
 
 
@@ -51,6 +51,13 @@ def _default_batch_size(name: str, options: dict[str, Any]) -> int:
             f"{name} is not implemented in {options['framework']}; see tbd-trace models"
         )
     return model.variant(options["variant"]).batch_size(options["scale"])
+
+
+def usual_framework(models: Sequence[str]) -> str:
+    """Return the framework where nobody asks for one: PyTorch where it has the models."""
+    known = [name for name in models if name in NAMES]
+    having = (f for f in FRAMEWORKS if all(is_implemented(name, f) for name in known))
+    return next(having, FRAMEWORKS[0])
 
 
 def suite(framework: str) -> list[str]:

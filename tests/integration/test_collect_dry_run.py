@@ -64,6 +64,13 @@ def needs(*names: str) -> None:
             pytest.skip(f"{name} is not installed")
 
 
+def test_a_model_without_pytorch_needs_no_framework_named(tmp_path: Path) -> None:
+    words = ["collect", "minigo", "--device", "cpu", "--dry-run", "--python", "python3"]
+    done = CliRunner().invoke(cli.app, [*words, "-o", str(tmp_path / "c")])
+    assert done.exit_code == 0, done.stderr
+    assert "run minigo --framework tensorflow" in done.stdout
+
+
 @pytest.mark.parametrize(("capability", "counted_by"), COUNTED_BY.items())
 def test_every_run_is_shown(capability: str, counted_by: str, tmp_path: Path) -> None:
     lines, _ = shown(tmp_path / "c", capability)

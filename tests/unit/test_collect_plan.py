@@ -91,6 +91,14 @@ def test_unknown_names_are_refused_before_anything_runs(
         targets.workloads([name], sizes, OPTIONS | options)
 
 
+def test_a_model_that_pytorch_has_not_is_taken_from_the_framework_that_has_it() -> None:
+    assert targets.usual_framework(["resnet50"]) == "pytorch"
+    assert targets.usual_framework(["wgan"]) == "tensorflow"
+    assert targets.usual_framework(["resnet50", "wgan"]) == "tensorflow"
+    assert targets.usual_framework([]) == "pytorch"  # the whole suite
+    assert targets.usual_framework(["wgna"]) == "pytorch"  # which then names the nearest
+
+
 def test_a_suite_is_what_a_framework_has() -> None:
     assert targets.suite("pytorch") == [n for n in NAMES if is_implemented(n, "pytorch")]
     with pytest.raises(UsageError, match="no model is implemented in caffe"):

@@ -86,8 +86,13 @@ def collect(
         bool, _option("--suite", text="All models of the framework, a capture each, in -o.")
     ] = False,
     framework: Annotated[
-        Framework, _option("--framework", text="Framework of the model.")
-    ] = Framework.PYTORCH,
+        Framework | None,
+        _option(
+            "--framework",
+            text="Framework of the model. By default PyTorch, or the first that has the model.",
+            show_default=False,
+        ),
+    ] = None,
     variant: Annotated[
         str | None, _option("--variant", metavar="NAME", text="Published variant of the model.")
     ] = None,
@@ -217,7 +222,7 @@ def collect(
 
     place = _device(device)
     options = {
-        "framework": framework.value,
+        "framework": framework.value if framework else None,
         "variant": variant,
         "scale": scale.value,
         "device": place,
@@ -291,6 +296,7 @@ def _targets(
         return [Command(tuple(words), device=options["device"], capture_range=capture_range)]
     if capture_range is not None:
         raise UsageError("--capture-range is for commands; a model marks its own window")
+    options["framework"] = options["framework"] or targets.usual_framework(words)
     names = targets.suite(options["framework"]) if suite else words
     sizes = targets.batch_sizes(batch_size)
     if options["python"] is None:

@@ -112,8 +112,10 @@ MODEL = Model(
     "9x9 board, 9 blocks of 32 channels, with its batch of 16; batch sizes above are ours. Two of "
     "the variants train the network alone, on synthetic positions whose best move has most stones "
     "of the player beside it. In selfplay each place in the batch is a game, and in phase data of "
-    "every iteration each game searches 200 positions and makes a move; training draws from games "
-    "that are over, and from synthetic positions until the first one is. FLOP are those of "
+    "every iteration each game searches 200 positions and makes a move; the network judges 8 of "
+    "every game at a time, where MLPerf's code plays one game after another and trains between "
+    "generations. Training draws from games that are over, and from synthetic positions until the "
+    "first one is; nobody resigns. FLOP are those of "
     "training: the search judges 200 positions more per position trained on. Values are for the "
     "player to move, not for Black.",
 )

@@ -16,8 +16,8 @@ Array = NDArray[np.float32]
 Judge = Callable[[Array], tuple[Array, Array]]
 """From positions (N, 17, board, board) to shares of moves (N, moves) and values (N)."""
 
-# Of MiniGo: how much priors weigh, and the noise that makes games differ.
-_EXPLORATION = 0.96
+# As in MLPerf's code: how much priors weigh, and the noise that makes games differ.
+_EXPLORATION = 1.38
 _NOISE_SHARE = 0.25
 _NOISE_TIMES_POINTS = 0.03 * 361
 # Positions that training draws from.

@@ -130,6 +130,8 @@ MODEL = Model(
     notes=(
         "Batch sizes are ours: the suite published none. The learning rate is the paper's 0.16 for "
         "128 images, scaled to 8, without its schedule. Depthwise convolutions with stride 2 are "
-        "padded on both sides, where the authors' code pads on one; sizes and work are the same."
+        "padded on both sides, where the authors' code pads on one; sizes and work are the same. "
+        "In TensorFlow the depthwise and the 1x1 convolution of pyramid and heads are one layer, "
+        "SeparableConv2D."
     ),
 )

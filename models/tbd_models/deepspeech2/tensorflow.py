@@ -68,7 +68,8 @@ def workload(d: Dimensions) -> Workload:
             model,
             forward=lambda batch: model(batch["spectrogram"], training=True),
             loss=ctc,
-            optimizer=keras.optimizers.SGD(d.learning_rate, momentum=0.9, nesterov=d.nesterov),
-            clip_norm=d.clip_norm,
+            optimizer=keras.optimizers.SGD(
+                d.learning_rate, 0.9, nesterov=d.nesterov, global_clipnorm=d.clip_norm
+            ),
         ),
     )

@@ -190,7 +190,8 @@ def workload(d: Dimensions) -> Workload:
             model,
             forward=lambda batch: model(batch["image"], training=True),
             loss=lambda found, batch: detection_loss(found, batch, anchors),
-            optimizer=keras.optimizers.SGD(d.learning_rate, momentum=0.9, weight_decay=4e-5),
-            clip_norm=10.0,
+            optimizer=keras.optimizers.SGD(
+                d.learning_rate, 0.9, weight_decay=4e-5, global_clipnorm=10.0
+            ),
         ),
     )

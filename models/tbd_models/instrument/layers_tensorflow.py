@@ -179,7 +179,7 @@ def _entries(names: dict[keras.layers.Layer, str]) -> dict[str, dict[str, Any]]:
         size = sum(math.prod(w.shape) * tf.as_dtype(w.dtype).size for w in own)
         entries[name] = {
             "name": name,
-            "type": type(layer).__name__,
+            "type": _type(layer),
             "parameters": sum(math.prod(w.shape) for w in own),
             "weight_bytes": size,
             "gradient_bytes": size,
@@ -188,6 +188,12 @@ def _entries(names: dict[keras.layers.Layer, str]) -> dict[str, dict[str, Any]]:
             "backward_flop": 0,
         }
     return entries
+
+
+def _type(layer: keras.layers.Layer) -> str:
+    """Return the class of a layer; one that runs both ways is of the class of each way."""
+    each = layer.forward_layer if isinstance(layer, keras.layers.Bidirectional) else layer
+    return type(each).__name__
 
 
 def _own_weights(layer: keras.layers.Layer) -> list[keras.Variable]:

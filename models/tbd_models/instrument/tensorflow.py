@@ -215,7 +215,7 @@ class _Unit:
     def _run(self, outputs: list[Any], inputs: list[Any], upstream: Any) -> list[Any]:
         begun = self._marks.push(f"layer_backward:{self._name}", upstream)
         found = self._tape.gradient(outputs, inputs, held(list(upstream), begun))
-        return list(held(found, self._marks.pop(_values(found))))
+        return list(held(found, self._marks.pop(values(found))))
 
     def _once_more(self, upstream: list[Any], weights: list[Any], wanted: list[Any]) -> list[Any]:
         """Return gradients that are differentiated in their turn, as a whole between two marks."""
@@ -250,6 +250,6 @@ def _has_gradient(value: Any) -> bool:
     )
 
 
-def _values(gradients: Iterable[Any]) -> list[Any]:
+def values(gradients: Iterable[Any]) -> list[Any]:
     """Return the tensors of gradients, of which those of embeddings are sparse."""
     return [g.values if isinstance(g, tf.IndexedSlices) else g for g in gradients]

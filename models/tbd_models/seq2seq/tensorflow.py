@@ -140,7 +140,8 @@ def workload(d: Dimensions) -> Workload:
             model,
             forward=lambda batch: model(batch["source"], batch["target"], training=True),
             loss=lambda scores, batch: cross_entropy(scores, batch["label"]),
-            optimizer=keras.optimizers.Adam(d.learning_rate, epsilon=1e-8),
-            clip_norm=d.clip_norm,
+            optimizer=keras.optimizers.Adam(
+                d.learning_rate, epsilon=1e-8, global_clipnorm=d.clip_norm
+            ),
         ),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,7 +17,8 @@ from tbd_models.data import ArrayData
 from tbd_models.definition import UnsupportedError
 from tbd_models.instrument.layers_tensorflow import joined, measure
 from tbd_models.instrument.marks import Marks, NoMarks, marked
-from tbd_models.instrument.tensorflow import GraphMarks, LayerMarks, held
+from tbd_models.instrument.tensorflow import GraphMarks, LayerMarks, held, values
+from tbd_models.instrument.training_tensorflow import keep_order
 from tbd_models.settings import Settings
 from tbd_models.synthetic import Batch
 from tbd_models.tensorflow.workload import Tensors, Turn, Workload
@@ -46,7 +48,7 @@ class TensorFlowTrainer:
         self._settings = settings
         self._execution = "graph" if settings.execution == "auto" else settings.execution
         self._set_up()
-        self.workload: Workload = build(dimensions)
+        self.workload: Workload = self._scaled(build(dimensions))
         self._batches = _batches(self.workload, settings)
         self._rng = np.random.default_rng(settings.seed)
         self._initialize()
@@ -66,16 +68,23 @@ class TensorFlowTrainer:
         elif not tf.config.list_physical_devices("GPU"):
             raise UnsupportedError("TensorFlow sees no GPU here; use --device cpu")
         if settings.marked:
-            # Marks and what they enclose run on one thread then.
-            tf.config.threading.set_inter_op_parallelism_threads(1)
-            # Seen to drop what a mark waits for, where a constant is near.
-            tf.config.optimizer.set_experimental_options({"dependency_optimization": False})
+            keep_order()
         tf.config.experimental.enable_tensor_float_32_execution(settings.precision == "tf32")
         halved = "mixed_float16" if settings.device == "cuda" else "mixed_bfloat16"
         keras.mixed_precision.set_global_policy(
             halved if settings.precision == "mixed" else "float32"
         )
         keras.utils.set_random_seed(settings.seed)
+
+    def _scaled(self, workload: Workload) -> Workload:
+        """Return a workload whose losses are scaled where gradients are in FP16."""
+        if self._settings.precision != "mixed" or self._settings.device == "cpu":
+            return workload
+        scaled = (
+            replace(turn, optimizer=keras.optimizers.LossScaleOptimizer(turn.optimizer))
+            for turn in workload.turns
+        )
+        return replace(workload, turns=tuple(scaled))
 
     def _initialize(self) -> None:
         """Make all weights, and what the optimizers keep for each."""
@@ -181,21 +190,16 @@ class TensorFlowTrainer:
             loss = turn.loss(output, batch)
             loss = held(loss, marks.pop([loss]))
             loss = held(loss, marks.push("phase:backward"))
-            scaled = turn.optimizer.scale_loss(loss) if self._scales(turn) else loss
+            scaled = turn.optimizer.scale_loss(loss)
         gradients = tape.gradient(scaled, weights)
-        done = marks.pop([tf.convert_to_tensor(g) for g in gradients if g is not None])
+        done = marks.pop(values(gradients))
         return loss, held(gradients, done)
 
     def _update(self, turn: Turn, gradients: list[Any], marks: GraphMarks) -> None:
         """Apply gradients."""
         gradients = held(gradients, marks.push("phase:optimizer"))
-        if turn.clip_norm is not None:
-            gradients, _ = tf.clip_by_global_norm(gradients, turn.clip_norm)
         turn.optimizer.apply(gradients, turn.weights())
         marks.pop([tf.identity(weight.value) for weight in turn.weights()])
-
-    def _scales(self, turn: Turn) -> bool:
-        return isinstance(turn.optimizer, keras.optimizers.LossScaleOptimizer)
 
     def synchronize(self) -> None:
         """Wait until the device has done all work."""

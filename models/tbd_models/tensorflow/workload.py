@@ -25,7 +25,6 @@ class Turn:
         loss: returns the scalar loss of what ``forward`` returned.
         weights: returns the weights to update.
         optimizer: the published optimizer.
-        clip_norm: largest norm of all gradients together, None for no clipping.
         times: how often it is taken before the next one.
     """
 
@@ -33,7 +32,6 @@ class Turn:
     loss: Callable[[Any, Tensors], Any]
     weights: Callable[[], list[keras.Variable]]
     optimizer: keras.optimizers.Optimizer
-    clip_norm: float | None = None
     times: int = 1
 
 
@@ -62,10 +60,9 @@ def one_turn(
     forward: Callable[[Tensors], Any],
     loss: Callable[[Any, Tensors], Any],
     optimizer: keras.optimizers.Optimizer,
-    clip_norm: float | None = None,
 ) -> tuple[Turn, ...]:
     """Return the turns of a model all of whose weights are updated together."""
-    return (Turn(forward, loss, lambda: model.trainable_weights, optimizer, clip_norm),)
+    return (Turn(forward, loss, lambda: model.trainable_weights, optimizer),)
 
 
 def cross_entropy(scores: Any, label: Any) -> Any:

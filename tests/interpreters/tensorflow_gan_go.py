@@ -31,11 +31,13 @@ def main(name: str) -> None:
     result: dict[str, Any] = {"differences": {}, "ranges": {}}
     graph = small(marked=True)  # first: TensorFlow's threads are chosen once
     result["layers"] = graph.layers()
-    expected = gradients(small(execution="eager"))
+    expected, _ = gradients(small(execution="eager"))
     for execution, marked in (("graph", graph), ("eager", small(execution="eager"))):
         recorder = Recorder()
         marked.mark_layers(recorder)
-        found = gradients(marked)
+        found, filters = gradients(marked)
+        if execution == "graph":
+            result["weight_gradients"] = filters
         result["differences"][execution] = [
             difference(a, b) for a, b in zip(found, expected, strict=True)
         ]
@@ -64,21 +66,42 @@ def playing(trainer: Any) -> list[list[str]]:
     return nested(recorder.events)
 
 
-def gradients(trainer: Any) -> list[list[Any]]:
-    """Return the gradients of every turn, weights staying what they are."""
+def gradients(trainer: Any) -> tuple[list[list[Any]], list[int]]:
+    """Return the gradients of every turn, weights staying what they are.
+
+    And of a graph how many gradients of a convolution's weights are computed in each turn.
+    """
     import tensorflow as tf
 
     from tbd_models.instrument.tensorflow import GraphMarks
 
     marks = GraphMarks(trainer._marks)
-    found = []
+    batch = trainer._batches(0)
+    found, filters = [], []
     for turn in trainer.workload.turns:
 
         def run(batch: Any, turn: Any = turn) -> Any:
             return trainer._gradients(turn, batch, marks)[1]
 
         step = tf.function(run) if trainer._execution == "graph" else run
-        found.append([gradient.numpy() for gradient in step(trainer._batches(0))])
+        found.append([gradient.numpy() for gradient in step(batch)])
+        if trainer._execution == "graph":
+            run_types = [op.type for op in executed(step.get_concrete_function(batch).graph)]
+            filters.append(run_types.count("Conv2DBackpropFilter"))
+    return found, filters
+
+
+def executed(graph: Any) -> set[Any]:
+    """Return the operations of a graph that are not pruned: what outputs and marks wait for."""
+    waiting = [op for op in graph.get_operations() if op.type == "PyFunc"]
+    waiting += [tensor.op for tensor in graph.outputs]
+    found = set(waiting)
+    while waiting:
+        op = waiting.pop()
+        for before in [tensor.op for tensor in op.inputs] + op.control_inputs:
+            if before not in found:
+                found.add(before)
+                waiting.append(before)
     return found
 
 

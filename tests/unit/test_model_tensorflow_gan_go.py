@@ -194,6 +194,18 @@ def test_the_penalty_runs_the_critic_four_ways(execution: str) -> None:
 
 
 @needs_tensorflow
+def test_marks_compute_no_gradients_that_nobody_asks_for() -> None:
+    """What stands between marks is run: no framework prunes it."""
+    small = find("wgan").variant(None).small
+    convolutions = 3 * (len(small.widths) - 1) + 1  # in either network
+    generator_turn, critic_turn = cell("wgan")["weight_gradients"]
+    assert generator_turn == convolutions  # not the critic's
+    # Of real and of made images, of the slope's way back, and of the way to what it depends on,
+    # which ends before the last block's sum; none while the slope itself is computed.
+    assert critic_turn == 3 * convolutions + (convolutions - 2)
+
+
+@needs_tensorflow
 def test_the_critic_learns_to_tell_made_images_from_real_ones() -> None:
     """Without the penalty its loss is minus the estimate of their distance, which grows at first.
 

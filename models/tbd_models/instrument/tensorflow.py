@@ -11,7 +11,7 @@ XLA compiles no Python operations: there is nothing to mark in what it compiles.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
@@ -26,17 +26,22 @@ from tbd_models.instrument.marks import Marks, NoMarks
 
 Operations = list[Any]
 
-_WEIGHTS_WANTED = ContextVar("weights_wanted", default=True)
+# By identity, the weights whose gradients are wanted; None means all of them.
+_WANTED: ContextVar[frozenset[int] | None] = ContextVar("wanted", default=None)
 
 
 @contextmanager
-def inputs_alone() -> Iterator[None]:
-    """Enclose the computation of gradients of inputs: layers leave out those of their weights."""
-    token = _WEIGHTS_WANTED.set(False)
+def _alone(weights: Iterable[tf.Variable]) -> Iterator[None]:
+    token = _WANTED.set(frozenset(map(id, weights)))
     try:
         yield
     finally:
-        _WEIGHTS_WANTED.reset(token)
+        _WANTED.reset(token)
+
+
+def inputs_alone() -> AbstractContextManager[None]:
+    """Enclose the computation of gradients of inputs: layers leave out those of their weights."""
+    return _alone(())
 
 
 class Places(Protocol):
@@ -204,22 +209,31 @@ class _Unit:
 
     def gradients(self, upstream: list[Any], weights: list[Any]) -> tuple[list[Any], list[Any]]:
         """Return the gradients of the sources and of weights, those that are not wanted as None."""
-        wanted = [*self._sources, *(weights if _WEIGHTS_WANTED.get() else [])]
+        inputs = [*self._sources, *weights]
         if record.could_possibly_record():
-            found = self._once_more(upstream, weights, wanted)
+            found = self._once_more(upstream, inputs)
         else:
-            found = self._run(self._outputs, wanted, upstream)
-        found += [None] * (len(self._sources) + len(weights) - len(wanted))
+            found = self._run(self._outputs, inputs, upstream)
         return found[: len(self._sources)], found[len(self._sources) :]
 
     def _run(self, outputs: list[Any], inputs: list[Any], upstream: Any) -> list[Any]:
+        """Return gradients; a layer inside computes those of weights that are asked for here."""
+        known = _WANTED.get()
+        asked = [
+            value
+            for value in inputs
+            if known is None or id(value) in known or not isinstance(value, tf.Variable)
+        ]
         begun = self._marks.push(f"layer_backward:{self._name}", upstream)
-        found = self._tape.gradient(outputs, inputs, held(list(upstream), begun))
-        return list(held(found, self._marks.pop(values(found))))
+        with _alone(value for value in asked if isinstance(value, tf.Variable)):
+            found = self._tape.gradient(outputs, asked, held(list(upstream), begun))
+        found = held(found, self._marks.pop(values(found)))
+        by_input = dict(zip(map(id, asked), found, strict=True))
+        return [by_input.get(id(value)) for value in inputs]
 
-    def _once_more(self, upstream: list[Any], weights: list[Any], wanted: list[Any]) -> list[Any]:
+    def _once_more(self, upstream: list[Any], inputs: list[Any]) -> list[Any]:
         """Return gradients that are differentiated in their turn, as a whole between two marks."""
-        inputs = [*self._sources, *weights, *upstream]
+        sources = [*inputs, *upstream]
         there: list[bool] = []
 
         @tf.custom_gradient
@@ -227,20 +241,20 @@ class _Unit:
             tapes.push_tape(self._tape._tape)
             try:
                 self._tape.watch(upstream)
-                found = self._run(self._outputs, wanted, upstream)
+                found = self._run(self._outputs, inputs, upstream)
             finally:
                 tapes.pop_tape(self._tape._tape)
             there.extend(value is not None for value in found)
             kept = [tf.convert_to_tensor(value) for value in found if value is not None]
 
             def gradient(*above: Any, variables: Any = ()) -> Any:
-                # The weights are among the inputs; layers inside may have read them once more.
-                to_inputs = self._run(kept, inputs, above)
-                return (to_inputs, [None] * len(variables)) if variables else to_inputs
+                # The weights are among the sources; layers inside may have read them once more.
+                to_sources = self._run(kept, sources, above)
+                return (to_sources, [None] * len(variables)) if variables else to_sources
 
             return kept, gradient
 
-        kept = iter(unit(*map(tf.convert_to_tensor, inputs)))
+        kept = iter(unit(*map(tf.convert_to_tensor, sources)))
         return [next(kept) if is_there else None for is_there in there]
 
 

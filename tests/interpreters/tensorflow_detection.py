@@ -146,9 +146,11 @@ def maskrcnn(directory: Path) -> None:
     found = keras.Model(work.model.inputs, wanted)(batch, training=True)
     scores = [found[f"score{n}"] for n in levels]
     deltas = [found[f"delta{n}"] for n in levels]
-    found["proposals"], found["valid"] = layer("proposals")(scores, deltas)
     with np.load(directory / "regions.npz") as given:
         regions = {name: tf.constant(value) for name, value in given.items()}
+    found["proposals"], found["valid"] = layer("proposals")(
+        [regions[f"drawn_score{n}"] for n in levels], [regions[f"drawn_delta{n}"] for n in levels]
+    )
     with tf.GradientTape() as tape:
         tape.watch(found["rows"])
         box, label = regions["boxes"], regions["label"]

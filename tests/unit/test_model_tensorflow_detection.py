@@ -154,10 +154,17 @@ def _maskrcnn(directory: Path) -> dict[str, Any]:
     given = _regions(batch, scores[4].shape[1])
     _save(directory / "batch.npz", batch)
     _save(directory / "weights.npz", dict(model.named_parameters()))
+    # At random, the largest boxes best: the best boxes of an untrained network hardly overlap.
+    drawn = (
+        [2 * n + torch.randn(score.shape) for n, score in enumerate(scores)],
+        [0.1 * torch.randn(delta.shape) for delta in deltas],
+    )
+    given |= {f"drawn_score{n}": score for n, score in enumerate(drawn[0])}
+    given |= {f"drawn_delta{n}": delta for n, delta in enumerate(drawn[1])}
     _save(directory / "regions.npz", given)
     found = {f"score{n}": score for n, score in enumerate(scores)}
     found |= {f"delta{n}": delta for n, delta in enumerate(deltas)}
-    found["proposals"], found["valid"] = model.proposals(scores, deltas)
+    found["proposals"], found["valid"] = model.proposals(*drawn)
     rows = model.table(pyramid[:-1]).rows.detach().requires_grad_()
     table = Pyramid(rows, len(batch["image"]))
     score, delta = model.box_head(table, given["boxes"])

@@ -46,7 +46,7 @@ demo: $(VENV)/.installed ## Ingest the sample trace and answer four questions ab
 	@echo "Next: $(BIN)/tbd-trace query --list"
 
 test: $(VENV)/.installed-dev ## Run the whole test suite
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope
 
 frameworks: $(VENV)/.installed ## Make environments with TensorFlow and MXNet, whose tests skip without
 	$(BIN)/tbd-trace env create tensorflow mxnet --cpu --into $(FRAMEWORKS)

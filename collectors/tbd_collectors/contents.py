@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -102,9 +103,10 @@ def _opened(path: Path) -> Iterator[SqliteFile]:
         with SqliteFile(path) as file:
             yield file
     except InputError as error:
-        said = getattr(error.__cause__, "orig", None)  # what SQLite itself says, if it was asked
+        said = error.__cause__  # what SQLite itself says, if it was asked
+        is_no_profile = isinstance(said, sqlite3.Error)
         raise CollectionError(
-            f"{path}: is not a profile in SQLite ({said})" if said else str(error)
+            f"{path}: is not a profile in SQLite ({said})" if is_no_profile else str(error)
         ) from error
 
 

@@ -61,7 +61,10 @@ def _timing(report: dict[str, Any]) -> dict[str, Any] | None:
     """Return how a run went by its own clock."""
     if report.get("status") != "ok":
         return None
-    fields = ("execution", "warmup", "stable", "reason", "seconds", "iteration_ns", "losses")
+    fields = (
+        *("execution", "inter_op_threads", "warmup", "stable", "reason"),
+        *("seconds", "iteration_ns", "losses"),
+    )
     return {name: report[name] for name in fields if report.get(name) not in (None, "")}
 
 

@@ -114,8 +114,9 @@ def test_throughput_is_that_of_the_run_without_a_profiler(
     row = traces.query("throughput").row(0, named=True)
     assert row["unprofiled_samples_per_s"] == pytest.approx(bare["samples_per_second"])
     model = find(document["model"])
-    seconds = getattr(model.variants[0].small, "seconds", 1.0)  # of an utterance
-    assert row["unprofiled_units_per_s"] == pytest.approx(bare["samples_per_second"] * seconds)
+    # Seconds of an utterance; images of a place in the batch of adversarial training.
+    units = getattr(model.variants[0].small, "units_per_sample", 1)
+    assert row["unprofiled_units_per_s"] == pytest.approx(bare["samples_per_second"] * units)
     assert row["throughput_unit"] == model.throughput_unit
     medians = [
         statistics.median(document[name]["iteration_ns"]) for name in ("profiled", "throughput")

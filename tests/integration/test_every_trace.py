@@ -372,5 +372,7 @@ def test_a_trace_is_answered_alike_among_others(traces: Traces) -> None:
             mine = result.frame.filter(pl.col("trace_id") == trace_id).drop(relative)
             if query in alone:
                 assert mine.equals(alone[query].frame.drop(relative)), (query, name)
+            elif query in RELATIVE:  # beside others it shows what is known, and not the iterations
+                assert mine["iteration_ns"].null_count() == len(mine), name
             elif not mine.is_empty():  # part of an answer, and a note says so
                 assert any(Path(name).name in note for note in result.notes), (query, name)

@@ -12,7 +12,7 @@ import polars as pl
 
 from tbd_trace import query as queries
 from tbd_trace.errors import UsageError
-from tbd_trace.store import Database
+from tbd_trace.store import Database, identified_files
 
 DEFAULT_DATABASE = "tbd-trace.duckdb"
 
@@ -152,13 +152,14 @@ def _is_there(path: str) -> bool:
         return False
 
 
-def _ingested_on_the_fly(files: Sequence[Path], question: queries.Query | None) -> Traces:
+def _ingested_on_the_fly(paths: Sequence[Path], question: queries.Query | None) -> Traces:
     cache, tables = cache_database(), None
+    files = identified_files(paths)
     found = cache.find(files)
     if found is None and question is not None and question.partial:
         tables = sorted(queries.canonical_relations(question) - {"trace"})
         cache = Database(cache.path.with_name(f"{'-'.join(tables)}.duckdb"), "TBD_TRACE_CACHE")
         found = cache.find(files)
     if found is None:
-        found = [report.trace_id for report in cache.ingest(files, tables=tables)]
+        found = [report.trace_id for report in cache.ingest_identified(files, tables)]
     return Traces(cache, list(dict.fromkeys(found)))

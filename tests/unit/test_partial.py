@@ -13,7 +13,7 @@ from corpus import corpus_files
 from tbd_trace.api import cache_database, open_traces
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.query import Catalogue, canonical_relations, run
-from tbd_trace.store import Database, writer
+from tbd_trace.store import Database, database, writer
 
 SAMPLE = Path(__file__).resolve().parents[2] / "data" / "samples" / "synthetic_cnn"
 PARTIAL = [query.name for query in Catalogue().metrics() if query.partial]
@@ -76,6 +76,20 @@ def test_what_was_read_before_is_used() -> None:
     assert (again.database.path, again.trace_ids) == (whole.database.path, whole.trace_ids)
 
 
+@pytest.mark.parametrize("question", ["kernel_summary", None])
+def test_a_file_is_hashed_once(monkeypatch: pytest.MonkeyPatch, question: str | None) -> None:
+    open_traces(SAMPLE / "timeline.sqlite")  # the cache holds another trace
+    hashed = []
+
+    def counted(path: Path) -> writer.Content:
+        hashed.append(path.name)
+        return writer.content(path)
+
+    monkeypatch.setattr(database, "content", counted)
+    open_traces(SAMPLE, question=Catalogue().get(question) if question else None)
+    assert sorted(hashed) == ["metrics.csv", "timeline.sqlite"]
+
+
 def test_large_files_are_told_apart_by_samples(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,10 +101,10 @@ def test_large_files_are_told_apart_by_samples(
     connection.execute("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = start + 1")
     connection.commit()
     connection.close()
-    database = Database(tmp_path / "x.duckdb")
-    reports = database.ingest([timeline, changed])
+    store = Database(tmp_path / "x.duckdb")
+    reports = store.ingest([timeline, changed])
     assert reports[0].trace_id != reports[1].trace_id
-    assert database.traces()["sha256"].to_list() == [None, None]
+    assert store.traces()["sha256"].to_list() == [None, None]
     again = tmp_path / "again.sqlite"
     shutil.copy(timeline, again)
-    assert database.ingest([again])[0].status == "already there"
+    assert store.ingest([again])[0].status == "already there"

@@ -25,7 +25,7 @@ from tbd_trace.query.header import Query
 from tbd_trace.sqltext import identifier, parquet_relation, string
 
 if TYPE_CHECKING:
-    from tbd_trace.store.database import Database
+    from tbd_trace.store.base import TraceStore
 
 # Faster ones are computed again: reading them back would not be faster.
 _SHORTEST_SECONDS = 0.1
@@ -45,9 +45,9 @@ class KeptRelations:
         trace_ids: the traces that queries see.
     """
 
-    def __init__(self, database: Database, trace_ids: Sequence[str]) -> None:
+    def __init__(self, database: TraceStore, trace_ids: Sequence[str]) -> None:
         self.directory = database.derived_directory
-        states = [_state(file) for file in database.files("trace", sorted(trace_ids))]
+        states = [database.state(trace_id) for trace_id in sorted(trace_ids)]
         self._basis = json.dumps([_fingerprint(), duckdb.__version__, states])
 
     def load(self, connection: duckdb.DuckDBPyConnection, relation: Query) -> bool:
@@ -119,14 +119,6 @@ class KeptRelations:
                 return
             path.unlink(missing_ok=True)
             total -= state.st_size
-
-
-def _state(file: Path) -> list[object]:
-    """Return what tells a trace from another ingest of the same profile."""
-    with contextlib.suppress(OSError):
-        state = file.stat()
-        return [file.parent.name, state.st_size, state.st_mtime_ns]
-    return [file.parent.name]
 
 
 @cache

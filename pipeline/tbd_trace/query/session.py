@@ -12,7 +12,7 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +22,12 @@ import duckdb
 from tbd_trace import resources
 from tbd_trace.errors import SqlError, UsageError
 from tbd_trace.interrupts import interruptible
-from tbd_trace.query.catalogue import derive_relations, names_used, required_relations
+from tbd_trace.query.catalogue import (
+    canonical_relations,
+    derive_relations,
+    names_used,
+    required_relations,
+)
 from tbd_trace.query.header import Query, Scalar
 from tbd_trace.query.kept import KeptRelations
 from tbd_trace.query.needs import check_derived, check_needs, check_refusal, check_sources
@@ -35,7 +40,7 @@ from tbd_trace.store.reading import reading
 if TYPE_CHECKING:
     import polars as pl
 
-    from tbd_trace.store.database import Database
+    from tbd_trace.store.base import TraceStore
 
 _READING = {
     duckdb.StatementType.SELECT,
@@ -66,18 +71,24 @@ class QueryResult:
 
 
 def connect(
-    database: Database, trace_ids: Sequence[str] | None = None
+    database: TraceStore,
+    trace_ids: Sequence[str] | None = None,
+    tables: Collection[str] | None = None,
 ) -> duckdb.DuckDBPyConnection:
     """Return a connection that sees the traces: canonical tables, data tables, derived relations.
 
     Args:
-        database: the database.
+        database: where the traces are.
         trace_ids: the traces to see; None means all.
+        tables: the canonical tables that are enough, where each costs something to get at; None
+            means all.
 
     Derived relations are made by :func:`prepare`, or when :func:`execute_reading` meets them.
     """
     connection = scratch_connection(Path(tempfile.gettempdir()) / f"tbd-trace-{os.getpid()}")
     for table in canonical_tables():
+        if tables is not None and database.fetches and table not in tables:
+            continue
         relation = database.relation(table, _ids(database, trace_ids))
         connection.execute(f"CREATE TEMP VIEW {table} AS {relation}")
     for file in sorted(resources.data().glob("*.csv")):
@@ -122,7 +133,7 @@ def prepare(
 
 
 def run(
-    database: Database,
+    database: TraceStore,
     query: Query,
     trace_ids: Sequence[str] | None = None,
     parameters: Mapping[str, str] | None = None,
@@ -147,7 +158,7 @@ def run(
     with (
         _explained(query, values),
         reading(database),
-        connect(database, selected) as connection,
+        connect(database, selected, canonical_relations(query) | {"trace"}) as connection,
         interruptible(connection),
     ):
         notes = check_needs(connection, query)
@@ -185,7 +196,9 @@ def script(query: Query, parameters: Mapping[str, str] | None = None) -> str:
     return ";\n\n".join([*statements, query.sql]) + ";\n"
 
 
-def sql(database: Database, statement: str, trace_ids: Sequence[str] | None = None) -> pl.DataFrame:
+def sql(
+    database: TraceStore, statement: str, trace_ids: Sequence[str] | None = None
+) -> pl.DataFrame:
     """Run one reading SQL statement over some traces.
 
     Raises:
@@ -195,7 +208,7 @@ def sql(database: Database, statement: str, trace_ids: Sequence[str] | None = No
     with (
         _own_sql("SQL"),
         reading(database),
-        connect(database, trace_ids) as connection,
+        connect(database, trace_ids, _tables_of(statement)) as connection,
         interruptible(connection),
     ):
         return _execute(connection, statement, KeptRelations(database, _ids(database, trace_ids)))
@@ -271,8 +284,17 @@ def _only_reads(connection: duckdb.DuckDBPyConnection, statement: duckdb.Stateme
     return len(explained) == 1 and explained[0].type == duckdb.StatementType.SELECT
 
 
-def _ids(database: Database, trace_ids: Sequence[str] | None) -> list[str]:
+def _ids(database: TraceStore, trace_ids: Sequence[str] | None) -> list[str]:
     return database.trace_ids() if trace_ids is None else list(trace_ids)
+
+
+def _tables_of(text: str) -> set[str] | None:
+    """Return the canonical tables that a SQL text may read, all where it may ask for all."""
+    names = names_used(text)
+    if {name.upper() for name in names} & {"SHOW", "DUCKDB_VIEWS", "INFORMATION_SCHEMA"}:
+        return None
+    built = required_relations(names)
+    return names.union(*(relation.relations for relation in built)) & canonical_tables().keys()
 
 
 def _relation_names(query: Query) -> set[str]:

@@ -9,32 +9,25 @@ reader sees does not change under it.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import shutil
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import duckdb
 
 from tbd_trace.errors import StoreError, UsageError
-from tbd_trace.schema import canonical_tables
-from tbd_trace.sqltext import parquet_relation
+from tbd_trace.store.base import TraceStore
 from tbd_trace.store.capture import CaptureFile, capture_files
 from tbd_trace.store.reading import reading
 from tbd_trace.store.views import is_duckdb, views_marker, write_views
 from tbd_trace.store.writer import Content, content, identity, write_trace
 
-if TYPE_CHECKING:
-    import polars as pl
-
 # Raised when the canonical tables change, so that files of another layout are not misread.
 LAYOUT = "v1"
 _STALE_SECONDS = 24 * 3600
-_SHORTEST_PREFIX = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +53,22 @@ class IngestReport:
     notes: list[str] = field(default_factory=list)
 
 
-class Database:
+@dataclass(frozen=True, slots=True)
+class IdentifiedFile:
+    """A profiler file that has been hashed.
+
+    Attributes:
+        file: the file and its capture's metadata.
+        held: what it held then.
+        trace_id: its trace, in whichever database.
+    """
+
+    file: CaptureFile
+    held: Content
+    trace_id: str
+
+
+class Database(TraceStore):
     """The traces ingested under one path.
 
     Args:
@@ -86,6 +94,11 @@ class Database:
         self.traces_directory = self.path.with_name(f"{stem}.traces") / LAYOUT
         # What queries have derived from the traces, for the next query; all of it may be removed.
         self.derived_directory = self.traces_directory.parent / "derived"
+
+    @property
+    def name(self) -> str:
+        """The path."""
+        return str(self.path)
 
     def exists(self) -> bool:
         """Tell whether anything was ever ingested here."""
@@ -137,26 +150,26 @@ class Database:
         say = progress or (lambda _text: None)
         files = [file for path in paths for file in capture_files(Path(path))]
         self._check_place()
-        return [self._ingest_file(file, say, tables) for file in files]
+        return [self._ingest_file(_identified(file), say, tables) for file in files]
 
-    def find(self, paths: Sequence[Path]) -> list[str] | None:
-        """Return the traces of profiler files and capture directories, None if one is not here.
+    def ingest_identified(
+        self, files: Sequence[IdentifiedFile], tables: Collection[str] | None = None
+    ) -> list[IngestReport]:
+        """Ingest files that have been hashed already; otherwise as :meth:`ingest`."""
+        self._check_place()
+        return [self._ingest_file(file, lambda _text: None, tables) for file in files]
 
-        Raises:
-            InputError: a file cannot be read, or a capture cannot be understood.
-        """
-        known = set(self.trace_ids())
-        if not known:
-            return None
-        found = [_identified(file)[1] for path in paths for file in capture_files(Path(path))]
-        return found if known.issuperset(found) else None
+    def find(self, files: Sequence[IdentifiedFile]) -> list[str] | None:
+        """Return the traces of profiler files, None if one of them is not here."""
+        found = [file.trace_id for file in files]
+        return found if set(self.trace_ids()).issuperset(found) else None
 
     def _ingest_file(
-        self, file: CaptureFile, say: Callable[[str], None], tables: Collection[str] | None
+        self, identified: IdentifiedFile, say: Callable[[str], None], tables: Collection[str] | None
     ) -> IngestReport:
         from tbd_trace.sources import identify  # noqa: PLC0415 - asking needs no readers
 
-        held, trace_id = _identified(file)
+        file, trace_id = identified.file, identified.trace_id
         target = self.traces_directory / trace_id
         known = target.is_dir()
         try:
@@ -164,7 +177,7 @@ class Database:
                 known = not write_trace(
                     file,
                     identify(file.path),
-                    held=held,
+                    held=identified.held,
                     trace_id=trace_id,
                     target=target,
                     tables=tables,
@@ -175,7 +188,7 @@ class Database:
         except StoreError as error:
             advice = f"choose another place with {self._setting}"
             raise StoreError(f"{error}; {advice}") from error
-        row = self._trace_frame([trace_id]).row(0, named=True)
+        row = self.trace_frame([trace_id]).row(0, named=True)
         return IngestReport(
             path=file.path,
             trace_id=trace_id,
@@ -240,49 +253,21 @@ class Database:
         """Return the Parquet files of a canonical table for some traces."""
         return [self.traces_directory / trace_id / f"{table}.parquet" for trace_id in trace_ids]
 
-    def relation(self, table: str, trace_ids: Sequence[str]) -> str:
-        """Return a SELECT of a canonical table limited to some traces."""
-        files = self.files(table, trace_ids)
-        if not files:
-            return canonical_tables()[table].empty_select
-        return parquet_relation(files)
+    def state(self, trace_id: str) -> Sequence[object]:
+        """Return what tells a trace from another ingest of the same profile, as JSON values."""
+        with contextlib.suppress(OSError):
+            state = (self.traces_directory / trace_id / "trace.parquet").stat()
+            return [trace_id, state.st_size, state.st_mtime_ns]
+        return [trace_id]
 
-    def traces(self) -> pl.DataFrame:
-        """Return the ``trace`` table: one row per trace, in the order of ingest."""
-        return self._trace_frame(self.trace_ids()).sort("ingested_at", "name", "trace_id")
-
-    def _trace_frame(self, trace_ids: Sequence[str]) -> pl.DataFrame:
-        with reading(self), duckdb.connect() as connection:
-            frame: pl.DataFrame = connection.sql(self.relation("trace", trace_ids)).pl()
-        return frame
-
-    def resolve(self, selectors: Sequence[str]) -> list[str]:
-        """Return the ids of the traces that the selectors name.
-
-        Args:
-            selectors: trace ids, unique prefixes of them, or names; none at all means every trace.
-
-        Raises:
-            UsageError: a selector names no trace, or several.
-        """
-        known = self.traces().select("trace_id", "name").rows()
-        if not selectors:
-            return [trace_id for trace_id, _ in known]
-        return list(dict.fromkeys(self._one(selector, known) for selector in selectors))
-
-    def _one(self, selector: str, known: Sequence[tuple[str, str]]) -> str:
-        exact = [i for i, name in known if selector in (i, name)]
-        begun = [i for i, _ in known if i.startswith(selector)]
-        found = exact or (begun if len(selector) >= _SHORTEST_PREFIX else [])
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise UsageError(f"{selector!r} is ambiguous: {', '.join(found)}; use a trace id")
-        if begun:
-            raise UsageError(f"{selector!r}: give at least {_SHORTEST_PREFIX} digits of a trace id")
-        close = difflib.get_close_matches(selector, [name for pair in known for name in pair], n=3)
-        hint = f"; did you mean {', '.join(close)}?" if close else "; `tbd-trace info` lists them"
-        raise UsageError(f"no trace {selector!r} in {self.path}{hint}")
+    def damaged(self, trace_id: str, reason: str) -> StoreError:
+        """Return the error that a file of a trace could not be read."""
+        directory = self.traces_directory / trace_id
+        if not directory.is_dir():
+            return StoreError(f"trace {trace_id} was removed while it was read; ask again")
+        return StoreError(
+            f"{directory}: damaged ({reason}); remove this directory and ingest the profile again"
+        )
 
     def remove(self, selectors: Sequence[str]) -> list[str]:
         """Remove traces and return their ids.
@@ -313,13 +298,21 @@ class Database:
             raise StoreError(f"{directory}: cannot be removed ({error.strerror})") from error
 
 
-def _identified(file: CaptureFile) -> tuple[Content, str]:
-    """Return what a profiler file holds, and the id of its trace."""
+def identified_files(paths: Sequence[Path]) -> list[IdentifiedFile]:
+    """Hash profiler files and those of capture directories.
+
+    Raises:
+        InputError: a file cannot be read, or a capture cannot be understood.
+    """
+    return [_identified(file) for path in paths for file in capture_files(Path(path))]
+
+
+def _identified(file: CaptureFile) -> IdentifiedFile:
     from tbd_trace.sources import check_readable  # noqa: PLC0415 - reading needs no sources
 
     check_readable(file.path)
     held = content(file.path)
-    return held, identity(file, held.digest)
+    return IdentifiedFile(file, held, identity(file, held.digest))
 
 
 def _absolute(path: Path) -> Path:

@@ -13,14 +13,14 @@ from tbd_trace.errors import StoreError
 from tbd_trace.interrupts import recognized
 
 if TYPE_CHECKING:
-    from tbd_trace.store.database import Database
+    from tbd_trace.store.base import TraceStore
 
 _PART = re.compile(r"([0-9a-f]{12})[/\\]\w+\.parquet")  # of a trace, as errors name it
 
 
 @contextlib.contextmanager
-def reading(database: Database) -> Iterator[None]:
-    """Explain DuckDB's errors about a database's own files; others pass.
+def reading(database: TraceStore) -> Iterator[None]:
+    """Explain DuckDB's errors about a store's own files; others pass.
 
     Raises:
         StoreError: a trace is damaged, or was removed while it was read, or memory ran out.
@@ -38,10 +38,4 @@ def reading(database: Database) -> Iterator[None]:
         part = _PART.search(str(error))
         if part is None:
             raise
-        directory = database.traces_directory / part[1]
-        if not directory.is_dir():
-            raise StoreError(f"trace {part[1]} was removed while it was read; ask again") from error
-        reason = str(error).splitlines()[0]
-        raise StoreError(
-            f"{directory}: damaged ({reason}); remove this directory and ingest the profile again"
-        ) from error
+        raise database.damaged(part[1], str(error).splitlines()[0]) from error

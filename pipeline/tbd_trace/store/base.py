@@ -1,0 +1,109 @@
+"""Where traces are, whatever holds them: what queries ask of a database or an archive."""
+
+from __future__ import annotations
+
+import difflib
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from tbd_trace.errors import StoreError, UsageError
+from tbd_trace.schema import canonical_tables
+from tbd_trace.sqltext import parquet_relation
+from tbd_trace.store.reading import reading
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_SHORTEST_PREFIX = 4
+
+
+class TraceStore(ABC):
+    """Traces, each of them one Parquet file per canonical table.
+
+    Attributes:
+        derived_directory: what queries have derived from the traces, for the next query; all of it
+            may be removed.
+        fetches: whether each table costs something to get at, so that only those are asked for
+            that a query reads.
+    """
+
+    derived_directory: Path
+    fetches: bool = False
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """How the user names it."""
+
+    @abstractmethod
+    def trace_ids(self) -> list[str]:
+        """Return the ids of all traces.
+
+        Raises:
+            StoreError: they cannot be found out.
+        """
+
+    @abstractmethod
+    def files(self, table: str, trace_ids: Iterable[str]) -> list[Path]:
+        """Return the Parquet files of a canonical table for some traces.
+
+        Raises:
+            StoreError: one cannot be had, or is not what it should be.
+        """
+
+    @abstractmethod
+    def state(self, trace_id: str) -> Sequence[object]:
+        """Return what tells a trace's rows from those at another time, as JSON values."""
+
+    @abstractmethod
+    def damaged(self, trace_id: str, reason: str) -> StoreError:
+        """Return the error that a file of a trace could not be read."""
+
+    def relation(self, table: str, trace_ids: Sequence[str]) -> str:
+        """Return a SELECT of a canonical table limited to some traces."""
+        files = self.files(table, trace_ids)
+        if not files:
+            return canonical_tables()[table].empty_select
+        return parquet_relation(files)
+
+    def traces(self) -> pl.DataFrame:
+        """Return the ``trace`` table: one row per trace, in the order of ingest."""
+        return self.trace_frame(self.trace_ids()).sort("ingested_at", "name", "trace_id")
+
+    def trace_frame(self, trace_ids: Sequence[str]) -> pl.DataFrame:
+        """Return the rows of the ``trace`` table for some traces."""
+        with reading(self), duckdb.connect() as connection:
+            frame: pl.DataFrame = connection.sql(self.relation("trace", trace_ids)).pl()
+        return frame
+
+    def resolve(self, selectors: Sequence[str]) -> list[str]:
+        """Return the ids of the traces that the selectors name.
+
+        Args:
+            selectors: trace ids, unique prefixes of them, or names; none at all means every trace.
+
+        Raises:
+            UsageError: a selector names no trace, or several.
+        """
+        known = self.traces().select("trace_id", "name").rows()
+        if not selectors:
+            return [trace_id for trace_id, _ in known]
+        return list(dict.fromkeys(self._one(selector, known) for selector in selectors))
+
+    def _one(self, selector: str, known: Sequence[tuple[str, str]]) -> str:
+        exact = [i for i, name in known if selector in (i, name)]
+        begun = [i for i, _ in known if i.startswith(selector)]
+        found = exact or (begun if len(selector) >= _SHORTEST_PREFIX else [])
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise UsageError(f"{selector!r} is ambiguous: {', '.join(found)}; use a trace id")
+        if begun:
+            raise UsageError(f"{selector!r}: give at least {_SHORTEST_PREFIX} digits of a trace id")
+        close = difflib.get_close_matches(selector, [name for pair in known for name in pair], n=3)
+        hint = f"; did you mean {', '.join(close)}?" if close else "; `tbd-trace info` lists them"
+        raise UsageError(f"no trace {selector!r} in {self.name}{hint}")

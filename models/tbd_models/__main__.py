@@ -82,7 +82,7 @@ def main() -> int:
         report.update(status="unsupported", reason=_reason(error))
         print(f"error: {report['reason']}", file=sys.stderr)
         code = UNSUPPORTED
-    except (RuntimeError, MemoryError) as error:
+    except Exception as error:  # each framework has its own class for memory that ran out
         trainer = import_module(f"tbd_models.{arguments.framework}.trainer")
         if not trainer.is_out_of_memory(error):
             raise

@@ -6,8 +6,6 @@ They run in an interpreter of their own, which ``TBD_TRACE_TENSORFLOW_PYTHON`` n
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from functools import cache
 from pathlib import Path
 from statistics import fmean
@@ -15,11 +13,11 @@ from typing import Any
 
 import pytest
 
+from interpreters.run import in_tensorflow, needs_tensorflow
 from interpreters.tensorflow_cell import EAGER
+from tbd_models.definition import OUT_OF_MEMORY
 from tbd_models.registry import find
 
-PYTHON = os.environ.get("TBD_TRACE_TENSORFLOW_PYTHON")
-ROOT = Path(__file__).resolve().parents[2]
 CELLS = [
     ("resnet50", "v1"),
     ("inception3", None),
@@ -31,25 +29,14 @@ CELLS = [
 ]
 PHASES = ["phase:data", "phase:forward", "phase:loss", "phase:backward", "phase:optimizer"]
 
-pytestmark = pytest.mark.skipif(
-    PYTHON is None, reason="TBD_TRACE_TENSORFLOW_PYTHON names no interpreter with TensorFlow"
-)
+pytestmark = needs_tensorflow
 every_cell = pytest.mark.parametrize(("name", "variant"), CELLS)
 
 
 @cache
 def cell(name: str, variant: str | None) -> dict[str, Any]:
     """Return what a cell does; one process per cell."""
-    script = ROOT / "tests" / "interpreters" / "tensorflow_cell.py"
-    done = subprocess.run(
-        [str(PYTHON), str(script), name, *([variant] if variant else [])],
-        env=os.environ | {"PYTHONPATH": str(ROOT / "models"), "TF_NUM_INTRAOP_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    done = in_tensorflow("tensorflow_cell.py", name, *([variant] if variant else []))
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
@@ -114,18 +101,7 @@ def test_small_parameters_are_those_of_the_layers(name: str, variant: str | None
 
 def fitted(**environment: str) -> dict[str, Any]:
     """Return what ``fit`` with marks does."""
-    script = ROOT / "tests" / "interpreters" / "keras_fit.py"
-    path = os.pathsep.join([str(ROOT / "models"), str(ROOT / "tests")])
-    done = subprocess.run(
-        [str(PYTHON), str(script)],
-        env=os.environ | {"PYTHONPATH": path} | environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    found: dict[str, Any] = json.loads(done.stdout)
+    found: dict[str, Any] = json.loads(in_tensorflow("keras_fit.py", **environment).stdout)
     return found
 
 
@@ -145,3 +121,11 @@ def test_fit_marks_iterations_and_layers() -> None:
 
 def test_several_threads_are_refused_with_what_to_do() -> None:
     assert "TF_NUM_INTEROP_THREADS=1" in fitted(TF_NUM_INTEROP_THREADS="")["error"]
+
+
+def test_memory_that_ran_out_is_reported(tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    done = in_tensorflow("tensorflow_out_of_memory.py", report, code=OUT_OF_MEMORY)
+    said = "OOM when allocating tensor with shape[9]"
+    assert json.loads(report.read_text()) == {"status": "out_of_memory", "reason": said}
+    assert f"error: out of memory: {said}\n" in done.stderr

@@ -1,0 +1,1 @@
+"""Reports: self-contained HTML pages of what the queries say about traces."""

@@ -1,0 +1,125 @@
+"use strict";
+// Sorting, filtering and whole names. Without this script the page has the same tables.
+
+const EMPTY = "\u2013"; // how a cell without a value reads
+
+function bodyRows(table) {
+  return Array.from(table.tBodies[0].rows);
+}
+
+function numberOf(text) {
+  return Number(text.replaceAll(",", ""));
+}
+
+function compare(numeric, first, second) {
+  return numeric ? numberOf(first) - numberOf(second) : first.localeCompare(second);
+}
+
+// Rows without a value stay at the end in both directions; equal ones keep their order.
+function sortBy(table, column, direction) {
+  const numeric = table.tHead.rows[0].cells[column].classList.contains("number");
+  const sign = direction === "ascending" ? 1 : -1;
+  const keyed = bodyRows(table).map((row) => [row.cells[column].textContent.trim(), row]);
+  keyed.sort(([first], [second]) => {
+    if (first === EMPTY || second === EMPTY) {
+      return Number(first === EMPTY) - Number(second === EMPTY);
+    }
+    return sign * compare(numeric, first, second);
+  });
+  table.tBodies[0].append(...keyed.map(([, row]) => row));
+}
+
+function turn(table, heading) {
+  const numeric = heading.classList.contains("number");
+  const first = numeric ? "descending" : "ascending"; // the largest is looked for most
+  const second = numeric ? "ascending" : "descending";
+  const direction = heading.getAttribute("aria-sort") === first ? second : first;
+  for (const other of table.tHead.rows[0].cells) {
+    other.removeAttribute("aria-sort");
+  }
+  heading.setAttribute("aria-sort", direction);
+  sortBy(table, heading.cellIndex, direction);
+}
+
+function makeSortable(table) {
+  for (const heading of table.tHead.rows[0].cells) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.append(...heading.childNodes);
+    heading.append(button);
+    button.addEventListener("click", () => turn(table, heading));
+  }
+}
+
+function filterBy(table, text, status) {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  const rows = bodyRows(table);
+  let shown = 0;
+  for (const row of rows) {
+    const said = row.textContent.toLowerCase();
+    row.hidden = !words.every((word) => said.includes(word));
+    shown += row.hidden ? 0 : 1;
+  }
+  status.textContent = words.length ? `${shown} of ${rows.length} rows` : "";
+}
+
+function toolbarOf(table) {
+  const scroll = table.closest(".scroll");
+  let bar = scroll.previousElementSibling;
+  if (!bar || !bar.classList.contains("tools")) {
+    bar = document.createElement("div");
+    bar.className = "tools";
+    scroll.before(bar);
+  }
+  return bar;
+}
+
+function makeFilterable(table) {
+  const label = document.createElement("label");
+  const box = document.createElement("input");
+  const status = document.createElement("span");
+  const caption = table.caption ? table.caption.textContent : "";
+  label.textContent = "Rows with ";
+  box.type = "search";
+  box.autocomplete = "off";
+  box.spellcheck = false;
+  box.setAttribute("aria-controls", table.id);
+  box.setAttribute("aria-label", `Show only rows with these words: ${caption}`);
+  status.setAttribute("role", "status");
+  box.addEventListener("input", () => filterBy(table, box.value, status));
+  label.append(box);
+  toolbarOf(table).append(label, status);
+}
+
+// Long names take three lines; a button shows all of them whole.
+function makeExpandable(table) {
+  const cut = Array.from(table.querySelectorAll(".clamp"));
+  if (!cut.some((name) => name.scrollHeight > name.clientHeight + 2)) {
+    return;
+  }
+  const button = document.createElement("button");
+  button.type = "button";
+  button.textContent = "Whole names";
+  button.setAttribute("aria-pressed", "false");
+  button.setAttribute("aria-controls", table.id);
+  button.addEventListener("click", () => {
+    const whole = table.classList.toggle("whole");
+    button.setAttribute("aria-pressed", String(whole));
+  });
+  toolbarOf(table).append(button);
+}
+
+// The same rows are on the page once: a link to them elsewhere downloads them, too.
+function makeDownload(link) {
+  const original = document.getElementById(link.hash.slice(1));
+  if (original && original.download) {
+    link.textContent = "Download CSV";
+    link.href = original.href;
+    link.download = original.download;
+  }
+}
+
+document.querySelectorAll("table[data-sortable]").forEach(makeSortable);
+document.querySelectorAll("table[data-filterable]").forEach(makeFilterable);
+document.querySelectorAll("table[data-sortable]").forEach(makeExpandable);
+document.querySelectorAll(".source a[href^='#csv-']").forEach(makeDownload);

@@ -53,6 +53,10 @@ class Variant:
     small_batch_size: int = 4
     differing_parameters: Mapping[str, int] = field(default_factory=dict)
 
+    def parameters_in(self, framework: str) -> int:
+        """Return the trainable parameters at full size in a framework."""
+        return self.differing_parameters.get(framework, self.parameters)
+
     def at(self, scale: str) -> Any:
         """Return the dimensions at ``full`` or ``small`` scale."""
         return self.dimensions if scale == "full" else self.small

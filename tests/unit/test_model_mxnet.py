@@ -93,9 +93,8 @@ def test_full_size_has_the_declared_parameters_and_operations(name: str) -> None
     for precision in ("full", "mixed"):
         found = seen(name, "marked")[precision]
         for variant in find(name).variants:
-            wanted = variant.differing_parameters.get("mxnet", variant.parameters)
             assert found[variant.name] == {
-                "parameters": wanted,
+                "parameters": variant.parameters_in("mxnet"),
                 "forward_flop": variant.forward_flop,
                 "training_flop": variant.training_flop,
             }

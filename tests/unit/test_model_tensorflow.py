@@ -45,8 +45,7 @@ def cell(name: str, variant: str | None) -> dict[str, Any]:
 def test_size_and_work_are_those_of_the_definition(name: str, variant: str | None) -> None:
     definition = find(name).variant(variant)
     full = cell(name, variant)["full"]
-    known = definition.differing_parameters.get("tensorflow", definition.parameters)
-    assert full["parameters"] == known
+    assert full["parameters"] == definition.parameters_in("tensorflow")
     assert full["forward_flop"] == definition.forward_flop
     assert full["forward_flop"] + full["backward_flop"] == definition.training_flop
 

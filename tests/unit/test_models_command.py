@@ -53,6 +53,14 @@ def test_sizes_are_the_golden_ones() -> None:
             assert golden["params"] in ("", str(row["parameters"])), row["model"]
 
 
+def test_parameters_are_those_of_the_framework() -> None:
+    """In PyTorch and MXNet, each of the four LSTMs has a second vector of biases, of 4 x 512."""
+    found = {row["framework"]: row["parameters"] for row in listed() if row["model"] == "seq2seq"}
+    two_biases = 36_908_032
+    one_bias = two_biases - 4 * (4 * 512)
+    assert found == {"pytorch": two_biases, "mxnet": two_biases, "tensorflow": one_bias}
+
+
 def test_variants_have_rows_of_their_own() -> None:
     bert = [row["variant"] for row in listed("--variants") if row["model"] == "bert"]
     assert bert == ["pretraining-128", "pretraining-512", "squad"]

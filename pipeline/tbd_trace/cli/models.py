@@ -66,7 +66,7 @@ def _row(model: Model, framework: str, variant: Variant) -> dict[str, Any]:
         "dominant_layer": model.dominant_layer,
         "batch_size": variant.default_batch_size,
         "batch_definition": model.batch_definition,
-        "parameters": variant.parameters,
+        "parameters": variant.parameters_in(framework),
         "forward_flop": variant.forward_flop,
         "training_flop": variant.training_flop,
         "dataset": variant.dataset,

@@ -98,13 +98,10 @@ def without_integer(file: PageFile, cells: Cells, shapes: Shapes, column: Wanted
         LeftToSqlite: a record is damaged, or too many rows need to be read one by one.
     """
     numbers, alone = shapes.numbers(cells)
-    is_kept = ~_holds_integer(shapes.types[:, -1])[numbers]
+    types = shapes.types[:, -1]
+    is_kept = ~((types != NULL) & _is_integer(types))[numbers]
     for row in _few(alone):
-        types, _, _ = parse_header(cells.record(file, row))
-        ordinal = column.ordinal or 0
-        if ordinal >= len(types) and column.has_default:
-            raise LeftToSqlite("a record lacks a column that has a default")
-        is_kept[row] = not _holds_integer(np.array(types[ordinal : ordinal + 1])).any()
+        is_kept[row] = not isinstance(_value(cells.record(file, row), column), int)
     return cells.some(np.flatnonzero(is_kept))
 
 
@@ -239,11 +236,6 @@ def _texts(raw: pa.Array) -> pa.Array:
     except pa.ArrowInvalid:
         texts = (None if v is None else v.decode("utf-8", "replace") for v in raw.to_pylist())
         return pa.array(texts, pa.string())
-
-
-def _holds_integer(types: Integers) -> Flags:
-    held: Flags = (types != NULL) & (types < FIRST_BLOB) & (types != REAL)
-    return held
 
 
 def _is_integer(types: Integers) -> Flags:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from tbd_collectors.process import CollectionError, NothingRecordedError
 from tbd_trace.errors import InputError
+from tbd_trace.sources.nsys_columns import NVTX_RANGES
 from tbd_trace.sources.sqlite import SqliteFile
 from tbd_trace.sqltext import identifier
 
 _ACTIVITY = "CUPTI_ACTIVITY_KIND_"
-_NSYS_RANGES = (59, 60, 70, 71)  # push/pop and start/end, of NVTX and of its extension
 _NVPROF_RANGE_START = 2
 
 
@@ -62,7 +62,7 @@ def count_nsys(path: Path) -> Contents:
     Raises:
         CollectionError: the file is not a SQLite database, or not a whole one.
     """
-    is_range = f"eventType IN {_NSYS_RANGES}"
+    is_range = f"eventType IN {NVTX_RANGES}"
     return _count(path, "NVTX_EVENTS", is_range, ("KERNEL", "GRAPH_TRACE"))
 
 

@@ -14,6 +14,9 @@ import pyarrow as pa
 
 Columns = dict[str, pa.DataType]
 
+# Types of NVTX events that are ranges: push/pop and start/end, of NVTX and of its extension.
+NVTX_RANGES = (59, 60, 70, 71)
+
 
 def _columns(integers: str, *, texts: str = "", reals: str = "") -> Columns:
     """Return the columns of the names given, by type."""

@@ -20,6 +20,7 @@ from tbd_trace.sources.nsys_columns import (
     FACTS,
     GPU_OPERATIONS,
     NO_CALLS,
+    NVTX_RANGES,
     Columns,
 )
 from tbd_trace.sources.nsys_survey import Survey
@@ -29,8 +30,7 @@ _TABLES = {**EVENTS, **DETAILS, **FACTS}
 _GPU_WORK = re.compile(r"(?i)^(?!ENUM_).*(kernel|memcpy|memset|graph_trace)")
 _ROW = "row"
 _TIMES = ("start", "end")
-_RANGES = (59, 60, 70, 71)  # types of NVTX events
-_DOMAIN = 75  # the one that creates a domain
+_DOMAIN = 75  # type of the NVTX event that creates a domain
 
 
 class NsysTables:
@@ -172,7 +172,7 @@ class NsysTables:
         Columns: latest_ns, the latest time of any operation, call or range (looked for only where
         a range has no end); session_ns, the end of the profiling session.
         """
-        tables = (*GPU_OPERATIONS, *API_CALLS, "NVTX_EVENTS") if self._unended(*_RANGES) else ()
+        tables = (*GPU_OPERATIONS, *API_CALLS, "NVTX_EVENTS") if self._unended(*NVTX_RANGES) else ()
         latest = [
             time
             for table in tables

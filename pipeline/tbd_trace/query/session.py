@@ -153,25 +153,50 @@ def run(
         UsageError: a parameter is unknown or its value not allowed, or the SQL is wrong.
     """
     selected = _ids(database, trace_ids)
-    relations = required_relations(_relation_names(query))
-    values = parameter_values(query, relations, parameters or {})
+    values = checked_values(query, parameters)
     with (
-        _explained(query, values),
+        explained(query, values),
         reading(database),
         connect(database, selected, canonical_relations(query) | {"trace"}) as connection,
         interruptible(connection),
     ):
-        notes = check_needs(connection, query)
-        for name, value in values.items():
-            connection.execute(f"SET VARIABLE {identifier(name)} = {literal(value)}")
-        kept = KeptRelations(database, selected)
-        prepare(connection, _relation_names(query), kept)
-        check_derived(connection, query)
-        frame = _execute(connection, query.sql, kept)
-        if frame.is_empty():
-            check_sources(connection, query)
-        check_refusal(query, frame, values)
-    return QueryResult(query, frame, notes, values)
+        return answer(connection, query, values, KeptRelations(database, selected))
+
+
+def answer(
+    connection: duckdb.DuckDBPyConnection,
+    query: Query,
+    values: Mapping[str, Scalar],
+    kept: KeptRelations,
+) -> QueryResult:
+    """Answer a query on a connection of :func:`connect`; errors as in :func:`run`.
+
+    Args:
+        connection: the connection; the parameters stay set on it.
+        query: the query.
+        values: its parameters, checked.
+        kept: where derived relations are kept.
+    """
+    notes = check_needs(connection, query)
+    for name, value in values.items():
+        connection.execute(f"SET VARIABLE {identifier(name)} = {literal(value)}")
+    prepare(connection, _relation_names(query), kept)
+    check_derived(connection, query)
+    frame = _execute(connection, query.sql, kept)
+    if frame.is_empty():
+        check_sources(connection, query)
+    check_refusal(query, frame, values)
+    return QueryResult(query, frame, notes, dict(values))
+
+
+def checked_values(query: Query, parameters: Mapping[str, str] | None) -> dict[str, Scalar]:
+    """Return parameters of a query, and of the relations it builds on, as values.
+
+    Raises:
+        UsageError: one is unknown, or its value not allowed.
+    """
+    relations = required_relations(_relation_names(query))
+    return parameter_values(query, relations, parameters or {})
 
 
 def script(query: Query, parameters: Mapping[str, str] | None = None) -> str:
@@ -185,7 +210,7 @@ def script(query: Query, parameters: Mapping[str, str] | None = None) -> str:
         UsageError: a parameter is unknown or its value not allowed.
     """
     relations = required_relations(_relation_names(query))
-    values = parameter_values(query, relations, parameters or {})
+    values = checked_values(query, parameters)
     statements = [SORTED_ASOF]
     statements += [
         f"SET VARIABLE {identifier(name)} = {literal(value)}" for name, value in values.items()
@@ -262,8 +287,12 @@ def _own_sql(name: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _explained(query: Query, values: Mapping[str, Scalar]) -> Iterator[None]:
-    """Blame DuckDB's errors on the parameters that were set, or on a query of the user's own."""
+def explained(query: Query, values: Mapping[str, Scalar]) -> Iterator[None]:
+    """Blame DuckDB's errors on the parameters that were set, or on a query of the user's own.
+
+    Raises:
+        UsageError: DuckDB does not take them, or it.
+    """
     given = ", ".join(f"{name}={value}" for name, value in values.items())
     if given:
         with _own_sql(f"{query.name} with {given}"):

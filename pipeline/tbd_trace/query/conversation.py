@@ -1,0 +1,76 @@
+"""Several queries over one connection."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
+from types import TracebackType
+
+from tbd_trace.interrupts import interruptible
+from tbd_trace.query.catalogue import derive_relations, required_relations
+from tbd_trace.query.header import Query
+from tbd_trace.query.kept import KeptRelations
+from tbd_trace.query.session import QueryResult, answer, checked_values, connect, explained
+from tbd_trace.sqltext import identifier
+from tbd_trace.store.base import TraceStore
+from tbd_trace.store.reading import reading
+
+
+class Conversation:
+    """Queries over some traces, one after the other: what one derives, the next need not.
+
+    It is a context manager; queries are asked inside it.
+
+    Args:
+        database: where the traces are.
+        trace_ids: the traces to ask.
+    """
+
+    def __init__(self, database: TraceStore, trace_ids: Sequence[str]) -> None:
+        self._database = database
+        self._trace_ids = list(trace_ids)
+        self._open = ExitStack()
+
+    def __enter__(self) -> Conversation:
+        with ExitStack() as stack:
+            stack.enter_context(reading(self._database))
+            self._connection = stack.enter_context(connect(self._database, self._trace_ids))
+            self._kept = KeptRelations(self._database, self._trace_ids)
+            stack.enter_context(interruptible(self._connection))
+            self._open = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        return self._open.__exit__(kind, error, trace)
+
+    def run(self, query: Query, parameters: Mapping[str, str] | None = None) -> QueryResult:
+        """Answer a query; arguments and errors as in :func:`tbd_trace.query.run`."""
+        values = checked_values(query, parameters)
+        self._forget(values)
+        try:
+            with explained(query, values), reading(self._database):
+                return answer(self._connection, query, values, self._kept)
+        finally:
+            self._forget(values)
+            for name in values:
+                self._connection.execute(f"RESET VARIABLE {identifier(name)}")
+
+    def _forget(self, parameters: Collection[str]) -> None:
+        """Remove the derived relations whose rows depend on parameters."""
+        if not parameters:
+            return
+        kinds = self._connection.execute(
+            "SELECT table_name, 'TABLE' FROM duckdb_tables() "
+            "UNION ALL SELECT view_name, 'VIEW' FROM duckdb_views()"
+        ).fetchall()
+        there = dict(kinds)
+        for relation in derive_relations():
+            below = required_relations([relation.name])
+            depends = any(made.params.keys() & set(parameters) for made in below)
+            if depends and relation.name in there:
+                self._connection.execute(f"DROP {there[relation.name]} {relation.name}")

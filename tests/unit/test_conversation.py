@@ -1,0 +1,60 @@
+"""Queries over one connection answer as each does on a connection of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from tbd_trace.errors import CannotAnswerError, UsageError
+from tbd_trace.query import Catalogue, QueryResult, run
+from tbd_trace.query.conversation import Conversation
+from tbd_trace.store import Database
+
+ASKED: list[tuple[str, dict[str, str]]] = [
+    ("fp32_util", {}),
+    ("fp32_util", {"by": "layer"}),
+    ("fp32_util", {}),
+    ("step_breakdown", {"by": "iteration"}),
+    ("iteration_timing", {}),
+    ("iteration_timing", {"iteration_pattern": "^nothing$"}),
+    ("iteration_summary", {}),
+    ("dominant_layer", {"clock": "host"}),
+    ("dominant_layer", {}),
+    ("kernel_summary", {"by": "configuration"}),
+    ("kernel_summary", {}),
+]
+
+
+def same(first: QueryResult, second: QueryResult) -> bool:
+    return (
+        first.frame.equals(second.frame)
+        and first.notes == second.notes
+        and first.parameters == second.parameters
+    )
+
+
+def test_what_was_asked_before_changes_no_answer(sample_database: Database) -> None:
+    catalogue, traces = Catalogue(), sample_database.trace_ids()
+    with Conversation(sample_database, traces) as conversation:
+        for name, parameters in ASKED:
+            query = catalogue.get(name)
+            alone = run(sample_database, query, traces, parameters)
+            assert same(conversation.run(query, parameters), alone), (name, parameters)
+
+
+def test_every_query_after_all_others(sample_database: Database) -> None:
+    traces = sample_database.trace_ids()
+    with Conversation(sample_database, traces) as conversation:
+        for query in reversed(Catalogue().metrics()):
+            alone = run(sample_database, query, traces)
+            assert same(conversation.run(query), alone), query.name
+
+
+def test_an_error_ends_no_conversation(sample_database: Database) -> None:
+    catalogue = Catalogue()
+    traces = sample_database.resolve(["synthetic_cnn/metrics.csv"])
+    with Conversation(sample_database, traces) as conversation:
+        with pytest.raises(CannotAnswerError, match="timeline"):
+            conversation.run(catalogue.get("iteration_timing"))
+        with pytest.raises(UsageError, match="not among"):
+            conversation.run(catalogue.get("kernel_summary"), {"by": "colour"})
+        assert not conversation.run(catalogue.get("kernel_summary")).frame.is_empty()

@@ -62,7 +62,7 @@ def emit(
     if limit is None and terminal and form is Format.TABLE:
         limit = _ROWS_ON_TERMINAL
     shown = frame.head(limit) if limit else frame
-    content = render(shown, form, units=units, style=_style(terminal, records))
+    content = render(shown, form, units=units, style=style_of(terminal, records))
     _deliver(content, path)
     if frame.is_empty():
         note("no rows")
@@ -91,7 +91,8 @@ def _to_stdout(content: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
-def _style(terminal: bool, records: bool) -> Style:
+def style_of(terminal: bool, records: bool = False) -> Style:
+    """Return how tables are laid out on standard output, a terminal or not."""
     if not terminal:
         return Style(records=records)
     colour = "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"

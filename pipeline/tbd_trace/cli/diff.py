@@ -1,0 +1,141 @@
+"""``tbd-trace diff``: two runs side by side."""
+
+# polars and duckdb are imported when a command runs: `--help` stays fast.
+# ruff: noqa: PLC0415
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tbd_trace.cli.options import DEFAULT_DATABASE, DatabaseOption, FormatOption
+from tbd_trace.cli.output import busy, emit, emit_text, style_of
+from tbd_trace.errors import CannotAnswerError, TbdTraceError, UsageError
+from tbd_trace.present import Format, format_of
+
+if TYPE_CHECKING:
+    from tbd_trace.diff import Comparison, Verdict
+
+_ROWS = 10
+_SIDE = (
+    "a profiler file or capture directory, or the id or name of a trace in the database; both "
+    "sides are of the same kind."
+)
+
+
+def diff(
+    a: Annotated[str, typer.Argument(metavar="A", help=f"Run to compare with: {_SIDE}")],
+    b: Annotated[str, typer.Argument(metavar="B", help="Run to judge.")],
+    *,
+    max_slowdown: Annotated[
+        str | None,
+        typer.Option(
+            "--max-slowdown",
+            metavar="PERCENT",
+            help="Exit with 1 if an iteration of B takes more than PERCENT longer, beyond noise, "
+            "and with 3 if that cannot be told.",
+            show_default=False,
+        ),
+    ] = None,
+    min_change: Annotated[
+        str,
+        typer.Option(
+            "--min-change",
+            metavar="PERCENT",
+            help="Smallest change that counts, whatever the noise within the runs.",
+        ),
+    ] = "1%",
+    form: FormatOption = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write to FILE, not to standard output; a page if it ends in .html.",
+        ),
+    ] = None,
+    limit: Annotated[
+        int,
+        typer.Option(
+            "--limit", metavar="N", min=0, help="Show N rows of each part for people, 0 for all."
+        ),
+    ] = _ROWS,
+    db: DatabaseOption = DEFAULT_DATABASE,
+) -> None:
+    """Compare two runs: is B faster than A, beyond noise, and where?
+
+    Tells first in what the runs differ besides speed, then compares iterations, use of the GPU,
+    layers and kernels.
+    """
+    limit_pct = None if max_slowdown is None else percent("--max-slowdown", max_slowdown)
+    min_change_pct = percent("--min-change", min_change)
+    page = output is not None and output.suffix.lower() in (".html", ".htm")
+    if form is None and output is not None and not page:
+        form = format_of(output)
+    from tbd_trace.api import open_traces
+    from tbd_trace.diff import compare
+
+    with busy("comparing"):
+        sides = [open_traces(side, db=db) for side in (a, b)]
+        comparison = compare(*sides, min_change_pct=min_change_pct)
+    if page and form is None:
+        assert output is not None
+        _write_page(comparison, output)
+    else:
+        _emit(comparison, form or Format.TABLE, output, limit)
+    if limit_pct is not None:
+        check(comparison.verdict, limit_pct)
+
+
+def percent(option: str, text: str) -> float:
+    """Return what a text such as ``5%`` or ``5`` says, in percent.
+
+    Raises:
+        UsageError: it is no such text, or negative.
+    """
+    try:
+        value = float(text.strip().removesuffix("%"))
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise UsageError(f"{option} {text}: expected a percentage, such as 5%")
+    return value
+
+
+def check(verdict: Verdict, limit_pct: float) -> None:
+    """Let a slowdown beyond the limit, and beyond noise, fail.
+
+    Raises:
+        CannotAnswerError: nothing tells whether there is one.
+        TbdTraceError: there is one.
+    """
+    from tbd_trace.diff import Word
+
+    if verdict.change_pct is None:
+        raise CannotAnswerError(f"--max-slowdown cannot be checked: {verdict.sentence}")
+    if verdict.word is Word.SLOWER and verdict.change_pct > limit_pct:
+        raise TbdTraceError(
+            f"B is {verdict.change_pct:.2f} % slower than A, beyond noise; "
+            f"--max-slowdown allows {limit_pct:g} %"
+        )
+
+
+def _emit(comparison: Comparison, form: Format, output: Path | None, limit: int) -> None:
+    from tbd_trace.diff import forms
+
+    match form:
+        case Format.JSON:
+            emit_text(forms.as_json(comparison), output)
+        case Format.CSV | Format.PARQUET:
+            emit(forms.as_frame(comparison), form, output)
+        case _:
+            style = style_of(output is None and sys.stdout.isatty())
+            emit_text(forms.as_text(comparison, form, limit, style), output)
+
+
+def _write_page(comparison: Comparison, path: Path) -> None:
+    raise UsageError(f"{path}: pages are not written yet")

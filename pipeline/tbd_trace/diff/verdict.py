@@ -1,0 +1,178 @@
+"""What follows from the rows of a comparison: one word, and one sentence of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from tbd_trace.present.values import scale
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_REASONS_SHOWN = 3
+_PARTS = {
+    "compute_pct": "compute",
+    "exposed_communication_pct": "exposed communication",
+    "exposed_copy_pct": "exposed copies",
+    "idle_pct": "idle",
+}
+
+
+class Word(StrEnum):
+    """The verdict about B."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    NO_CHANGE = "no change beyond noise"
+    NOT_COMPARABLE = "not comparable"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether B is faster than A.
+
+    Attributes:
+        word: the verdict.
+        sentence: the numbers behind it.
+        change_pct: change of the time of an iteration in percent of A; None where not comparable.
+        low_pct: lower end of its 95 % interval.
+        high_pct: upper end of its 95 % interval.
+        noise_pct: the noise floor.
+        caveats: sentences that a reader of the verdict should know.
+    """
+
+    word: Word
+    sentence: str
+    change_pct: float | None = None
+    low_pct: float | None = None
+    high_pct: float | None = None
+    noise_pct: float | None = None
+    caveats: tuple[str, ...] = ()
+
+
+def judge(frames: Mapping[str, pl.DataFrame]) -> Verdict:
+    """Return the verdict that the answers of the queries lead to."""
+    caveats = _caveats(frames)
+    if reasons := _reasons(frames["comparability"]):
+        return Verdict(Word.NOT_COMPARABLE, f"{_joined(reasons)}.", caveats=caveats)
+    row = _headline(frames["iterations"])
+    if row is None:
+        return _without_iterations(frames["kernels"], caveats)
+    if row["verdict"] is None:
+        counted = f"{row['n_a']} in A, {row['n_b']} in B"
+        return Verdict(Word.NOT_COMPARABLE, f"{row['reason']} ({counted}).", caveats=caveats)
+    return Verdict(
+        word=Word(row["verdict"]),
+        sentence=_sentence(row, frames["utilization"]),
+        change_pct=row["change_pct"],
+        low_pct=row["low_pct"],
+        high_pct=row["high_pct"],
+        noise_pct=row["noise_pct"],
+        caveats=caveats,
+    )
+
+
+def time(ns: float, *, signed: bool = False) -> str:
+    """Return a time in a unit that reads well, such as ``+1.913 ms``."""
+    divisor, unit = scale(abs(ns), "ns")
+    sign = "+" if signed else ""
+    return f"{ns / divisor:{sign}.4g} {unit}"
+
+
+def _headline(iterations: pl.DataFrame) -> dict[str, Any] | None:
+    """Return the row of all processes together, the period if it is known on both sides."""
+    rows = [row for row in iterations.to_dicts() if row["rank"] is None]
+    by_measure = {row["measure"]: row for row in rows if row["n_a"] and row["n_b"]}
+    for measure in ("period_ns", "host_ns"):
+        if measure in by_measure:
+            return by_measure[measure]
+    return rows[0] if rows else None
+
+
+def _reasons(comparability: pl.DataFrame) -> list[str]:
+    return [
+        f"{row['field']} is {row['a']} in A, but {row['b']} in B"
+        for row in comparability.to_dicts()
+        if row["matters"] == "not comparable"
+    ]
+
+
+def _sentence(row: Mapping[str, Any], utilization: pl.DataFrame) -> str:
+    text = (
+        f"an iteration takes {time(row['median_b_ns'])} in B and {time(row['median_a_ns'])} in A "
+        f"(medians of {row['n_b']} and {row['n_a']}); the shift is {row['change_pct']:+.2f} %, "
+        f"95 % interval {row['low_pct']:+.2f} to {row['high_pct']:+.2f} %, noise floor "
+        f"{row['noise_pct']:.2f} %"
+    )
+    parts = _parts(utilization)
+    return f"{text}. Mean change per iteration on a GPU: {parts}." if parts else f"{text}."
+
+
+def _parts(utilization: pl.DataFrame) -> str:
+    """Return where the time of an iteration went, the largest change first."""
+    changes: dict[str, list[float]] = {name: [] for name in _PARTS}
+    for row in utilization.to_dicts():
+        if row["measure"] in changes and None not in (row["a_ns"], row["b_ns"]):
+            changes[row["measure"]].append(row["b_ns"] - row["a_ns"])
+    means = [(_PARTS[name], sum(found) / len(found)) for name, found in changes.items() if found]
+    ordered = sorted(means, key=lambda mean: -abs(mean[1]))
+    return ", ".join(f"{name} {time(mean, signed=True)}" for name, mean in ordered)
+
+
+def _without_iterations(kernels: pl.DataFrame, caveats: tuple[str, ...]) -> Verdict:
+    a_ns, b_ns = int(kernels["a_ns"].sum() or 0), int(kernels["b_ns"].sum() or 0)
+    a_calls, b_calls = kernels["a_calls"].sum() or 0, kernels["b_calls"].sum() or 0
+    told = f"{b_calls:,.0f} kernels took {time(b_ns)} in B, {a_calls:,.0f} took {time(a_ns)} in A"
+    unchanged = kernels.filter(
+        (kernels["change_ns"] != 0) | (kernels["a_calls"] != kernels["b_calls"])
+    ).is_empty()
+    if kernels.height and kernels["change_ns"].null_count() == 0 and unchanged:
+        return Verdict(
+            Word.NO_CHANGE,
+            f"neither side tells iterations; the same kernels took the same time ({told}).",
+            *(0.0, 0.0, 0.0, 0.0),
+            caveats=caveats,
+        )
+    sentence = "without iterations on both sides nothing tells whether both did the same work"
+    return Verdict(
+        Word.NOT_COMPARABLE,
+        f"{sentence}; {told}." if kernels.height else f"{sentence}.",
+        caveats=caveats,
+    )
+
+
+def _caveats(frames: Mapping[str, pl.DataFrame]) -> tuple[str, ...]:
+    rows = {row["field"]: row for row in frames["comparability"].to_dicts()}
+    found = [
+        f"{row['field']} is {row['a'] or 'not known'} in A, {row['b'] or 'not known'} in B."
+        for row in rows.values()
+        if row["matters"] == "uncertain"
+    ]
+    if "kernel order" in _values(rows, "iterations told by"):
+        found.append(
+            "Iterations are the periods of the kernel sequence: one may be a block of a model "
+            "rather than a training step. NVTX ranges around the steps would tell."
+        )
+    if "all iterations" in _values(rows, "iterations measured"):
+        found.append(
+            "No stretch of iterations was stable on a side, so all of them count, warm-up too."
+        )
+    if not frames["iterations"].is_empty():
+        found.append("One run a side does not tell how much runs differ from each other.")
+    if "model" not in rows:
+        found.append("Neither side says which model, batch size and data it used.")
+    return tuple(found)
+
+
+def _values(rows: Mapping[str, Mapping[str, Any]], field: str) -> str:
+    row = rows.get(field, {})
+    return f"{row.get('a')}, {row.get('b')}"
+
+
+def _joined(reasons: list[str]) -> str:
+    more = len(reasons) - _REASONS_SHOWN
+    shown = reasons[:_REASONS_SHOWN] + ([f"and {more} more differences"] if more > 0 else [])
+    return "; ".join(shown)

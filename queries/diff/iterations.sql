@@ -1,0 +1,151 @@
+/*
+title    = "Iterations of two runs"
+question = "Is an iteration of B faster or slower than one of A, beyond the noise within the runs?"
+source   = "Hodges-Lehmann shift with the interval of the Mann-Whitney test (Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, section 4.3), normal approximation; its standard deviation is widened as that of the mean of an AR(1) process with the autocorrelation of lag 1"
+grain    = "kind of time of all processes, and of each process where a side has several"
+needs    = ["diff_side", "iteration"]
+optional = ["iteration_rate", "process", "trace"]
+[params.min_change_pct]
+doc = "smallest change that counts, in percent of A: one run of each side does not tell how much runs differ from each other"
+default = 1.0
+[columns.rank]
+doc = "process, numbered on each side by trace name and process id; NULL for all: of each iteration the mean over the processes that have it"
+[columns.pid_a]
+doc = "process in A; NULL for all and when unknown"
+[columns.pid_b]
+doc = "process in B"
+[columns.measure]
+doc = "period_ns (start to start, on the clock of iteration_rate), host_ns, gpu_ns (iteration_timing)"
+[columns.n_a]
+doc = "iterations counted in A: the stable ones, or all where none are"
+[columns.n_b]
+doc = "iterations counted in B"
+[columns.median_a_ns]
+unit = "ns"
+doc = "median in A"
+[columns.median_b_ns]
+unit = "ns"
+doc = "median in B"
+[columns.change_ns]
+unit = "ns"
+doc = "Hodges-Lehmann shift from A to B: the median of all differences between an iteration of B and one of A"
+[columns.change_pct]
+unit = "%"
+doc = "shift ÷ median of A"
+[columns.low_pct]
+unit = "%"
+doc = "lower end of its 95 % interval ÷ median of A; NULL where the iterations are too few for one"
+[columns.high_pct]
+unit = "%"
+doc = "upper end"
+[columns.noise_pct]
+unit = "%"
+doc = "noise floor, the shift from which on it would count: from the shift to the interval's end on the side of 0, at least min_change_pct"
+[columns.autocorrelation]
+doc = "lag 1, the larger of both sides, negative ones as 0: by how much an iteration is like the one before it"
+[columns.verdict]
+doc = "faster or slower where the interval leaves out 0 and the change reaches min_change_pct, else no change beyond noise; NULL with the reason"
+[columns.reason]
+doc = "why there is no verdict; NULL where there is one"
+*/
+WITH
+setting AS (SELECT 1.959964 AS z, coalesce(getvariable('min_change_pct'), 1.0)::DOUBLE AS least_pct),
+counted AS (
+    SELECT i.trace_id, coalesce(i.process_id, -1) AS process_id, i.iteration, i.host_ns, i.gpu_ns,
+        CASE r.clock WHEN 'gpu' THEN lead(i.gpu_start_ns) OVER in_process - i.gpu_start_ns
+             ELSE i.period_ns END AS period_ns,
+        i.in_window OR NOT bool_or(i.in_window) OVER whole AS counts
+    FROM iteration i
+    LEFT JOIN iteration_rate r
+        ON r.trace_id = i.trace_id AND r.process_id IS NOT DISTINCT FROM i.process_id
+    WINDOW in_process AS (PARTITION BY i.trace_id, i.process_id ORDER BY i.iteration),
+        whole AS (PARTITION BY i.trace_id, i.process_id)
+),
+ranked AS (
+    SELECT s.side, w.trace_id, w.process_id, p.pid,
+        row_number() OVER (PARTITION BY s.side ORDER BY t.name, w.trace_id, p.pid, w.process_id) - 1 AS rank
+    FROM diff_side s
+    JOIN (SELECT DISTINCT trace_id, process_id FROM counted) w USING (trace_id)
+    JOIN trace t USING (trace_id)
+    LEFT JOIN process p ON p.trace_id = w.trace_id AND p.process_id = w.process_id
+),
+measured AS (
+    SELECT r.side, r.rank, c.iteration, unnest(['period_ns', 'host_ns', 'gpu_ns']) AS measure,
+        unnest([c.period_ns, c.host_ns, c.gpu_ns])::DOUBLE AS ns
+    FROM ranked r JOIN counted c USING (trace_id, process_id)
+    WHERE c.counts
+),
+-- Processes that wait for each other are no independent samples: of all together, an iteration is one.
+series AS (
+    SELECT side, NULL::BIGINT AS rank, iteration, measure, avg(ns) AS ns
+    FROM (SELECT *, count(DISTINCT rank) OVER (PARTITION BY side, measure) AS ranks FROM measured WHERE ns IS NOT NULL)
+    GROUP BY side, iteration, measure, ranks HAVING count(*) = ranks
+    UNION ALL
+    SELECT side, rank, iteration, measure, ns FROM measured
+    WHERE ns IS NOT NULL AND (SELECT max(rank) FROM ranked) > 0
+),
+-- All differences of long runs would be too many: at most 500 iterations of each, evenly taken.
+numbered AS (
+    SELECT *, coalesce(rank, -1) AS series,
+        row_number() OVER (PARTITION BY side, rank, measure ORDER BY iteration) AS position,
+        count(*) OVER (PARTITION BY side, rank, measure) AS total
+    FROM series
+),
+taken AS (SELECT * FROM numbered WHERE position % ceil(total / 500.0) = 0),
+successive AS (
+    SELECT *, avg(ns) OVER whole AS mean_ns, lead(ns) OVER (whole ORDER BY position) AS next_ns
+    FROM taken WINDOW whole AS (PARTITION BY side, series, measure)
+),
+summed AS (
+    SELECT side, series, measure, count(*) AS taken,
+        coalesce(least(0.9, greatest(0, sum((ns - mean_ns) * (next_ns - mean_ns) ORDER BY position)
+            / nullif(sum((ns - mean_ns) ** 2 ORDER BY position), 0))), 0) AS rho,
+        -- variance of the mean of n values of an AR(1) process, in that of n independent ones
+        (1 + rho) / (1 - rho) - 2 * rho * (1 - rho ** count(*)) / (count(*) * (1 - rho) ** 2) AS inflation
+    FROM successive GROUP BY ALL
+),
+middle AS (
+    SELECT series, measure,
+        count(*) FILTER (side = 'A') AS n_a, count(*) FILTER (side = 'B') AS n_b,
+        median(ns) FILTER (side = 'A') AS median_a_ns, median(ns) FILTER (side = 'B') AS median_b_ns
+    FROM numbered GROUP BY ALL
+),
+shifted AS (
+    SELECT a.series, a.measure, list_sort(list(b.ns - a.ns)) AS differences, median(b.ns - a.ns) AS change_ns
+    FROM taken a JOIN taken b USING (series, measure)
+    WHERE a.side = 'A' AND b.side = 'B'
+    GROUP BY ALL
+),
+-- Position of the interval's lower end among the sorted differences.
+placed AS (
+    SELECT s.*, greatest(a.rho, b.rho) AS autocorrelation,
+        (a.inflation / a.taken + b.inflation / b.taken) / (1 / a.taken + 1 / b.taken) AS widening,
+        floor(a.taken * b.taken / 2 - z * sqrt(widening * a.taken * b.taken * (a.taken + b.taken + 1) / 12))::BIGINT AS lower_end
+    FROM shifted s
+    JOIN summed a ON a.series = s.series AND a.measure = s.measure AND a.side = 'A'
+    JOIN summed b ON b.series = s.series AND b.measure = s.measure AND b.side = 'B'
+    CROSS JOIN setting
+),
+bounded AS (
+    SELECT m.*, p.change_ns, p.autocorrelation, least_pct,
+        100 * p.change_ns / m.median_a_ns AS change_pct,
+        CASE WHEN p.lower_end >= 1 THEN 100 * p.differences[p.lower_end] / m.median_a_ns END AS low_pct,
+        CASE WHEN p.lower_end >= 1 THEN 100 * p.differences[-p.lower_end] / m.median_a_ns END AS high_pct
+    FROM middle m LEFT JOIN placed p USING (series, measure) CROSS JOIN setting
+)
+SELECT nullif(b.series, -1) AS rank, x.pid AS pid_a, y.pid AS pid_b, b.measure, b.n_a, b.n_b,
+    b.median_a_ns, b.median_b_ns, b.change_ns, b.change_pct, b.low_pct, b.high_pct,
+    greatest(CASE WHEN b.change_pct > 0 THEN b.change_pct - b.low_pct
+                  WHEN b.change_pct < 0 THEN b.high_pct - b.change_pct
+                  ELSE greatest(b.high_pct, -b.low_pct) END, b.least_pct) AS noise_pct,
+    b.autocorrelation,
+    CASE WHEN b.low_pct IS NULL THEN NULL
+         WHEN b.low_pct > 0 AND b.change_pct >= b.least_pct THEN 'slower'
+         WHEN b.high_pct < 0 AND b.change_pct <= -b.least_pct THEN 'faster'
+         ELSE 'no change beyond noise' END AS verdict,
+    CASE WHEN b.n_a = 0 OR b.n_b = 0 THEN 'only one side has such iterations'
+         WHEN b.low_pct IS NULL THEN 'too few iterations to tell a change from noise' END AS reason
+FROM bounded b
+LEFT JOIN ranked x ON x.side = 'A' AND x.rank = b.series
+LEFT JOIN ranked y ON y.side = 'B' AND y.rank = b.series
+ORDER BY rank NULLS FIRST, CASE b.measure WHEN 'period_ns' THEN 0 WHEN 'host_ns' THEN 1 ELSE 2 END

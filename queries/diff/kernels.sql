@@ -1,0 +1,123 @@
+/*
+title    = "Kernels of two runs"
+question = "Which kernels are new, gone, faster, slower, or run more or less often in B than in A?"
+source   = "matched by demangled name, grid and block; a change of time is split at the midpoint: calls × mean duration + duration × mean calls (Marshall-Edgeworth), which add up exactly"
+grain    = "kernel name and launch configuration"
+needs    = ["diff_side", ["kernel", "kernel_aggregate"]]
+optional = ["window_op", "analysis_window", "trace", "lending_trace"]
+[params.min_change_pct]
+doc = "smallest change of a kernel's mean duration that counts, in percent of A"
+default = 1.0
+[columns.kernel_name]
+doc = "demangled name"
+[columns.grid]
+doc = "grid in blocks, x y z; NULL when unknown"
+[columns.block]
+doc = "block in threads, x y z; NULL when unknown"
+[columns.status]
+doc = "new; gone; slower, faster: the mean duration changed by more than 3 standard errors (Welch) and by min_change_pct; more calls, fewer calls: by 1 % at least; joined by ,; unclear: it changed, but below 3 calls no spread tells whether that is noise; NULL where nothing changed beyond noise"
+[columns.a_calls]
+doc = "executions in A, of what the column per says"
+[columns.b_calls]
+doc = "executions in B"
+[columns.a_mean_ns]
+unit = "ns"
+doc = "mean duration in A; NULL where A has not this kernel"
+[columns.b_mean_ns]
+unit = "ns"
+doc = "mean duration in B"
+[columns.a_ns]
+unit = "ns"
+doc = "sum of durations in A, of what the column per says"
+[columns.b_ns]
+unit = "ns"
+doc = "sum of durations in B"
+[columns.change_ns]
+unit = "ns"
+doc = "B - A; NULL where the sides are not told per the same thing"
+[columns.calls_effect_ns]
+unit = "ns"
+doc = "part of the change that comes from more or fewer calls; all of it for a new or gone kernel"
+[columns.duration_effect_ns]
+unit = "ns"
+doc = "part of the change that comes from longer or shorter calls: the rest, exactly"
+[columns.per]
+doc = "iteration of a process; whole trace where no side tells iterations; not alike where one does"
+*/
+WITH
+executed AS (
+    SELECT s.side, k.name, concat_ws(' ', k.grid_x, k.grid_y, k.grid_z) AS grid,
+        concat_ws(' ', k.block_x, k.block_y, k.block_z) AS block,
+        count(*) AS calls, sum(k.duration_ns) AS ns,
+        -- exact sums, so that the order of addition does not show
+        (count(k.duration_ns) * sum(k.duration_ns::HUGEINT * k.duration_ns) - sum(k.duration_ns)::HUGEINT * sum(k.duration_ns))
+            / nullif(count(k.duration_ns) * (count(k.duration_ns) - 1.0), 0) AS variance
+    FROM diff_side s
+    JOIN trace t USING (trace_id)
+    JOIN kernel k USING (trace_id)
+    LEFT JOIN window_op o ON o.trace_id = k.trace_id AND o.op_id = k.kernel_id AND o.op_kind = 'kernel'
+    WHERE (o.op_id IS NOT NULL OR t.kind <> 'timeline')
+      AND s.trace_id NOT IN (SELECT trace_id FROM lending_trace)
+    GROUP BY ALL
+    UNION ALL
+    SELECT s.side, k.name, '', '', sum(k.instances), sum(k.total_ns), NULL
+    FROM diff_side s JOIN kernel_aggregate k USING (trace_id)
+    GROUP BY ALL
+),
+-- Iterations of all processes; NULL where a process has none.
+process_window AS (
+    SELECT trace_id, process_id, max(iterations) AS iterations FROM analysis_window GROUP BY ALL
+),
+units AS (
+    SELECT s.side, CASE WHEN count(w.trace_id) = count(w.iterations) THEN sum(w.iterations) END AS iterations
+    FROM (SELECT DISTINCT side FROM diff_side) s
+    LEFT JOIN diff_side d USING (side)
+    LEFT JOIN process_window w USING (trace_id)
+    GROUP BY s.side
+),
+per AS (
+    SELECT CASE WHEN count(iterations) = 2 THEN 'iteration of a process'
+                WHEN count(iterations) = 0 THEN 'whole trace' ELSE 'not alike' END AS per
+    FROM units
+),
+scaled AS (
+    SELECT e.side, e.name, e.grid, e.block, e.calls AS executions, e.variance, per.per, e.ns / e.calls AS mean_ns,
+        CASE WHEN per.per = 'whole trace' THEN 1 ELSE coalesce(u.iterations, 1) END AS units,
+        e.calls / units AS calls, round(e.ns / units)::BIGINT AS ns
+    FROM executed e JOIN units u USING (side), per
+),
+paired AS (
+    SELECT coalesce(a.name, b.name) AS name, coalesce(a.grid, b.grid) AS grid, coalesce(a.block, b.block) AS block,
+        coalesce(a.per, b.per) AS per, coalesce(a.calls, 0) AS a_calls, coalesce(b.calls, 0) AS b_calls,
+        a.mean_ns AS a_mean_ns, b.mean_ns AS b_mean_ns,
+        CASE WHEN a.name IS NULL THEN 0 ELSE a.ns END AS a_ns,
+        CASE WHEN b.name IS NULL THEN 0 ELSE b.ns END AS b_ns,
+        a.name IS NULL AS is_new, b.name IS NULL AS is_gone,
+        least(a.executions, b.executions) AS executions,
+        sqrt(a.variance / a.executions + b.variance / b.executions) AS error_ns
+    FROM (SELECT * FROM scaled WHERE side = 'A') a
+    FULL JOIN (SELECT * FROM scaled WHERE side = 'B') b
+        ON a.name = b.name AND a.grid = b.grid AND a.block = b.block
+),
+changed AS (
+    SELECT *, CASE WHEN per <> 'not alike' THEN b_ns - a_ns END AS change_ns,
+        CASE WHEN is_new OR is_gone THEN change_ns
+             ELSE round((b_calls - a_calls) * (a_mean_ns + b_mean_ns) / 2)::BIGINT END AS calls_effect_ns,
+        b_mean_ns - a_mean_ns AS longer_ns,
+        abs(longer_ns) >= coalesce(getvariable('min_change_pct'), 1.0) / 100 * a_mean_ns AS is_large
+    FROM paired
+)
+SELECT name AS kernel_name, nullif(grid, '') AS grid, nullif(block, '') AS block,
+    CASE WHEN is_new THEN 'new' WHEN is_gone THEN 'gone' ELSE nullif(concat_ws(', ',
+        CASE WHEN longer_ns = 0 OR NOT is_large THEN NULL
+             WHEN executions < 3 OR error_ns IS NULL THEN 'unclear'
+             WHEN longer_ns > 3 * error_ns THEN 'slower'
+             WHEN -longer_ns > 3 * error_ns THEN 'faster' END,
+        CASE WHEN change_ns IS NULL THEN NULL
+             WHEN b_calls >= 1.01 * a_calls THEN 'more calls'
+             WHEN b_calls <= 0.99 * a_calls THEN 'fewer calls' END), '') END AS status,
+    a_calls, b_calls, a_mean_ns, b_mean_ns, a_ns, b_ns, change_ns,
+    CASE WHEN change_ns IS NOT NULL THEN calls_effect_ns END AS calls_effect_ns,
+    change_ns - calls_effect_ns AS duration_effect_ns, per
+FROM changed
+ORDER BY abs(coalesce(change_ns, 0)) DESC, a_ns DESC, b_ns DESC, name, grid, block

@@ -1,0 +1,94 @@
+/*
+title    = "Layers of two runs"
+question = "Which layers take more or less time in B than in A?"
+source   = "layer_time: exclusive time, by the clock that both sides tell layers by"
+grain    = "layer and phase"
+needs    = ["diff_side", "layer_clock"]
+optional = ["window_op", "layer_host_time", "analysis_window", "host_window"]
+[columns.layer]
+doc = "layer; NULL for the time that no layer owns"
+[columns.phase]
+doc = "data, forward, loss, backward, optimizer, communication; NULL when nothing tells"
+[columns.a_ns]
+unit = "ns"
+doc = "time in A, of what the column per says; 0 where A has no such layer"
+[columns.b_ns]
+unit = "ns"
+doc = "time in B"
+[columns.change_ns]
+unit = "ns"
+doc = "B - A; NULL where the sides are not told per the same thing"
+[columns.change_pct]
+unit = "%"
+doc = "change ÷ time in A; NULL for a layer that A has not"
+[columns.share_a_pct]
+unit = "%"
+doc = "its share of all rows in A"
+[columns.share_b_pct]
+unit = "%"
+doc = "its share of all rows in B"
+[columns.status]
+doc = "new, gone or in both"
+[columns.clock]
+doc = "gpu: durations of kernels; host: exclusive time of ranges"
+[columns.per]
+doc = "iteration of a process; whole trace where no side tells iterations; not alike where one does"
+*/
+WITH
+clock AS (
+    SELECT any_value(c.clock) AS clock
+    FROM diff_side s JOIN layer_clock c USING (trace_id)
+    HAVING count(DISTINCT c.clock) = 1 AND count(DISTINCT s.side) = 2
+),
+time_of AS (
+    SELECT s.side, o.layer, o.phase, sum(o.duration_ns) AS ns
+    FROM diff_side s JOIN window_op o USING (trace_id), clock
+    WHERE clock.clock = 'gpu' AND o.op_kind IN ('kernel', 'graph')
+    GROUP BY ALL
+    UNION ALL
+    SELECT s.side, h.layer, h.phase, sum(h.host_ns)
+    FROM diff_side s JOIN layer_host_time h USING (trace_id), clock
+    WHERE clock.clock = 'host'
+    GROUP BY ALL
+),
+-- Iterations of all processes; NULL where a process has none.
+process_window AS (
+    SELECT trace_id, process_id, max(iterations) AS iterations
+    FROM analysis_window, clock WHERE clock.clock = 'gpu' GROUP BY ALL
+    UNION ALL
+    SELECT w.trace_id, w.process_id, nullif(count(w.iteration), 0)
+    FROM host_window w
+    SEMI JOIN layer_host_time t
+        ON t.trace_id = w.trace_id AND t.process_id IS NOT DISTINCT FROM w.process_id,
+    clock WHERE clock.clock = 'host'
+    GROUP BY w.trace_id, w.process_id
+),
+units AS (
+    SELECT s.side, CASE WHEN count(*) = count(iterations) THEN sum(iterations) END AS iterations
+    FROM diff_side s JOIN process_window w USING (trace_id) GROUP BY s.side
+),
+per AS (
+    SELECT CASE WHEN count(iterations) = 2 THEN 'iteration of a process'
+                WHEN count(iterations) = 0 THEN 'whole trace' ELSE 'not alike' END AS per
+    FROM units
+),
+scaled AS (
+    SELECT t.side, t.layer, t.phase, per.per,
+        round(t.ns / CASE WHEN per.per = 'whole trace' THEN 1 ELSE coalesce(u.iterations, 1) END)::BIGINT AS ns,
+        100.0 * t.ns / nullif(sum(t.ns) OVER (PARTITION BY t.side), 0) AS share_pct
+    FROM time_of t JOIN units u USING (side), per
+),
+paired AS (
+    SELECT layer, phase, any_value(per) AS per,
+        coalesce(max(ns) FILTER (side = 'A'), 0) AS a_ns, coalesce(max(ns) FILTER (side = 'B'), 0) AS b_ns,
+        coalesce(max(share_pct) FILTER (side = 'A'), 0) AS share_a_pct,
+        coalesce(max(share_pct) FILTER (side = 'B'), 0) AS share_b_pct,
+        CASE WHEN count(*) = 2 THEN 'in both' WHEN any_value(side) = 'A' THEN 'gone' ELSE 'new' END AS status
+    FROM scaled GROUP BY layer, phase
+)
+SELECT p.layer, p.phase, p.a_ns, p.b_ns,
+    CASE WHEN p.per <> 'not alike' THEN p.b_ns - p.a_ns END AS change_ns,
+    100.0 * change_ns / nullif(p.a_ns, 0) AS change_pct,
+    p.share_a_pct, p.share_b_pct, p.status, c.clock, p.per
+FROM paired p, clock c
+ORDER BY abs(coalesce(change_ns, 0)) DESC, p.a_ns DESC, p.b_ns DESC, p.layer NULLS LAST, p.phase NULLS LAST

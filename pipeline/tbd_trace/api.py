@@ -10,9 +10,10 @@ from pathlib import Path
 import duckdb
 import polars as pl
 
+from tbd_trace import archive
 from tbd_trace import query as queries
 from tbd_trace.errors import UsageError
-from tbd_trace.store import Database, identified_files
+from tbd_trace.store import Database, TraceStore, identified_files
 
 DEFAULT_DATABASE = "tbd-trace.duckdb"
 
@@ -48,14 +49,14 @@ def _user_cache() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Traces:
-    """Some traces of a database, ready for queries.
+    """Some traces of a database or an archive, ready for queries.
 
     Attributes:
-        database: where they are.
+        database: the database or archive where they are.
         trace_ids: which they are.
     """
 
-    database: Database
+    database: TraceStore
     trace_ids: list[str]
 
     def query(self, name: str | Path, /, **parameters: object) -> pl.DataFrame:
@@ -127,23 +128,60 @@ def open_traces(
             read as far as that takes.
     """
     selectors = [os.fspath(trace) for trace in traces]
-    files = [selector for selector in selectors if _is_there(selector)]
-    names = [selector for selector in selectors if selector not in files]
-    if files and names:
+    names = [selector for selector in selectors if not _is_there(selector)]
+    if selectors and not names:
+        return _of_files(selectors, question)
+    if len(names) < len(selectors):
         raise UsageError(
             f"{names[0]!r} is no file; name either files or traces of a database, not both"
         )
-    if files:
-        return _ingested_on_the_fly([Path(file) for file in files], question)
-    database = Database(Path(db) if db is not None else default_database())
+    store = _store(os.fspath(db) if db is not None else str(default_database()), names)
+    return Traces(store, store.resolve(names))
+
+
+def _store(location: str, names: Sequence[str]) -> TraceStore:
+    """Return the database or the archive that holds traces."""
+    if archive.is_archive(location):
+        return open_archive(location)
+    database = Database(Path(location))
     if not database.exists():
         what = f"no file or trace {names[0]!r}: " if names else ""
         raise UsageError(what + database.why_missing())
-    return Traces(database, database.resolve(names))
+    return database
+
+
+def open_archive(location: str) -> archive.Archive:
+    """Open the archive at a path or URL.
+
+    Raises:
+        StoreError: there is none, or it is damaged.
+        UsageError: the URL is of a kind that cannot be read here.
+    """
+    return archive.Archive(location, cache_database().path.with_name("archives"))
+
+
+def _of_files(selectors: Sequence[str], question: queries.Query | None) -> Traces:
+    """Open archives, profiler files and capture directories."""
+    archives = {s: open_archive(s) for s in selectors if archive.is_archive(s)}
+    if not archives:
+        return _ingested_on_the_fly([Path(file) for file in selectors], question)
+    if len(selectors) == 1:
+        return Traces(archives[selectors[0]], archives[selectors[0]].trace_ids())
+    parts: list[tuple[TraceStore, Sequence[str]]] = []
+    for selector in selectors:
+        if selector in archives:
+            parts.append((archives[selector], archives[selector].trace_ids()))
+        else:
+            opened = _ingested_on_the_fly([Path(selector)], question)
+            parts.append((opened.database, opened.trace_ids))
+    several = archive.Several(parts, next(iter(archives.values())).derived_directory)
+    return Traces(several, several.trace_ids())
 
 
 def _is_there(path: str) -> bool:
-    """Tell whether a path leads to something, as far as one may look."""
+    """Tell whether a URL or a path leads to something, as far as one may look."""
+    if archive.is_url(path):
+        return True
     try:
         return Path(path).exists()
     except PermissionError:

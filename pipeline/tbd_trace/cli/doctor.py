@@ -4,6 +4,7 @@
 # ruff: noqa: PLC0415
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tbd_trace.cli.options import DEFAULT_DATABASE, DatabaseOption, FormatOption, OutputOption
@@ -37,7 +38,7 @@ def doctor(
         pythons = {name: environments.usual_interpreter(name) for name in environments.recipes()}
         findings = [
             *examine(pythons),
-            _storage("database", Database(db)),
+            _storage("database", Database(Path(db))),
             _storage("cache", cache_database()),
         ]
     emit(pl.DataFrame(findings), form, output, limit=0)

@@ -37,7 +37,7 @@ def ingest(
     """
     from tbd_trace.store import Database
 
-    database = Database(db)
+    database = Database(Path(db))
     failed = False
     for path in paths:
         try:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from tbd_trace.cli.archive import archive
 from tbd_trace.cli.collect import collect
 from tbd_trace.cli.doctor import doctor
 from tbd_trace.cli.env import env
@@ -153,7 +154,7 @@ _COMMANDS: tuple[tuple[Callable[..., None], dict[str, Any]], ...] = (
     (sql, {}),
     (doctor, {}),
 )
-_GROUPS = {"env": env}
+_GROUPS = {"archive": archive, "env": env}
 for _command, _settings in _COMMANDS:
     app.command(context_settings=_settings)(_command)
 for _name, _group in _GROUPS.items():

@@ -9,24 +9,26 @@ import typer
 
 from tbd_trace.present import Format
 
-DEFAULT_DATABASE = Path("tbd-trace.duckdb")
+DEFAULT_DATABASE = "tbd-trace.duckdb"
 
 DatabaseOption = Annotated[
-    Path,
+    str,
     typer.Option(
         "--db",
         metavar="FILE",
         envvar="TBD_TRACE_DB",
         show_envvar=False,
-        help="Database to use; TBD_TRACE_DB in the environment sets it too.",
+        help="Database to use, or path or URL of an archive; TBD_TRACE_DB in the environment sets "
+        "it too.",
     ),
 ]
 TracesArgument = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="TRACE",
-        help="Ids (or their first digits) or names of traces in the database, or else profiler "
-        "files and capture directories, which are ingested into a cache. None: the whole database.",
+        help="Ids (or their first digits) or names of traces in the database, or else archives "
+        "(paths or URLs), profiler files and capture directories, which are ingested into a cache. "
+        "None: the whole database.",
         show_default=False,
     ),
 ]

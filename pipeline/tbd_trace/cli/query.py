@@ -144,7 +144,7 @@ def _parameters(assignments: list[str]) -> dict[str, str]:
 
 
 def _ask(
-    found: Query, traces: list[str], db: Path, parameters: dict[str, str]
+    found: Query, traces: list[str], db: str, parameters: dict[str, str]
 ) -> tuple[Traces, QueryResult]:
     from tbd_trace.api import open_traces
     from tbd_trace.query import run

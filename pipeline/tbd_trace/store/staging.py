@@ -94,14 +94,15 @@ def publish(directory: Path, target: Path) -> bool:
         if target.is_dir():  # another process was first; both wrote the same content
             return False
         raise _unwritable(target, error) from error
-    target.chmod(0o755 & ~_umask())
+    everybodys(target)
     return True
 
 
-def _umask() -> int:
+def everybodys(made: Path) -> None:
+    """Give a private directory or file the permissions that others get."""
     mask = os.umask(0)
     os.umask(mask)
-    return mask
+    made.chmod((0o777 if made.is_dir() else 0o666) & ~mask)
 
 
 def _reason(text: str, source: Path, table: str | None) -> str:

@@ -36,7 +36,7 @@ _SAMPLE_BYTES = 1 << 16
 _TELLING = frozenset({"device", "nvtx_mark", "process", "thread"})
 # Delta encodings, for ids and times, and a fast codec: smaller, and written in half the time.
 _PARQUET = "FORMAT parquet, PARQUET_VERSION V2, COMPRESSION lz4_raw"
-_TIMED = {  # tables that say when the trace began and ended, and their time columns
+TIMED = {  # tables that say when the trace began and ended, and their time columns
     "kernel": ("start_ns", "end_ns"),
     "memcpy": ("start_ns", "end_ns"),
     "memset": ("start_ns", "end_ns"),
@@ -299,7 +299,7 @@ def _span(
     parts = [
         f"SELECT min({start}) AS s, max({end}) AS e "
         f"FROM ({parquet_relation([staging / f'{table}.parquet'])})"
-        for table, (start, end) in _TIMED.items()
+        for table, (start, end) in TIMED.items()
         if counts.get(table)
     ]
     if not parts:

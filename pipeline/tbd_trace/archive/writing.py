@@ -1,0 +1,309 @@
+"""Making archives: of traces, of other archives, and the directory form of one."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from tbd_trace.archive.draft import Draft, new_archive
+from tbd_trace.archive.manifest import ArchivedCapture, ArchivedTrace, Manifest, is_safe, table_path
+from tbd_trace.archive.redaction import Redaction, Redactor
+from tbd_trace.archive.store import Archive, checked
+from tbd_trace.errors import InputError, UsageError
+from tbd_trace.interrupts import interruptible
+from tbd_trace.query import connect
+from tbd_trace.schema import canonical_tables
+from tbd_trace.sqltext import string
+from tbd_trace.store.base import TraceStore
+from tbd_trace.store.reading import reading
+from tbd_trace.store.writer import TIMED, content
+
+_PARQUET = "FORMAT parquet, PARQUET_VERSION V2, COMPRESSION zstd, ROW_GROUP_SIZE 122880"
+_NOT_IN_A_NAME = re.compile(r"[^\w.+-]")
+_LONGEST_NAME = 80
+
+Progress = Callable[[str], None]
+
+
+def create(
+    store: TraceStore,
+    trace_ids: Sequence[str],
+    target: Path,
+    *,
+    redaction: Redaction,
+    profiles: bool = False,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Manifest:
+    """Make an archive of traces.
+
+    Args:
+        store: where they are.
+        trace_ids: which they are, in order.
+        target: the archive: a zip file if its name ends in ``.zip``, else a directory.
+        redaction: what may stay in of what is private.
+        profiles: put the profiler files in too, as they are; nothing is taken out of them.
+        force: replace an archive that is there.
+        progress: called with a short text as the work goes on.
+
+    Returns:
+        What the archive holds.
+
+    Raises:
+        InputError: a profiler file is to go in, and is not where it was ingested from.
+        StoreError: the archive cannot be written, or a trace cannot be read.
+        UsageError: there is something else at the target, no trace, or two captures of one id.
+    """
+    if not trace_ids:
+        raise UsageError("there are no traces to put into an archive; name some")
+    say = progress or (lambda _text: None)
+    with (
+        new_archive(target, force=force) as draft,
+        reading(store),
+        connect(store, trace_ids) as connection,
+        interruptible(connection),
+    ):
+        rows = _trace_rows(connection, trace_ids)
+        groups = _captures(rows)
+        redactor = Redactor(connection, redaction)
+        for row in rows:
+            say(row["name"])
+            _add_trace(draft, connection, redactor, row)
+        for capture_id, members in groups.items():
+            _add_capture(draft, connection, redactor, capture_id, members)
+        if profiles:
+            _add_profiles(draft, rows)
+        return draft.finish()
+
+
+def merge(
+    archives: Sequence[Archive], target: Path, *, force: bool = False, progress: Progress | None
+) -> Manifest:
+    """Make one archive of several.
+
+    Args:
+        archives: the archives; a trace that is in several with equal tables is taken once.
+        target: as in :func:`create`.
+        force: as in :func:`create`.
+        progress: as in :func:`create`.
+
+    Raises:
+        StoreError: the archive cannot be written, or one of the others is damaged.
+        UsageError: a trace or a capture is in two archives with different content.
+    """
+    say = progress or (lambda _text: None)
+    with new_archive(target, force=force) as draft:
+        for archive in archives:
+            _check_same(draft, archive)
+            there = {file.path for file in draft.files}
+            for file in archive.manifest.files:
+                if file.path not in there:
+                    say(file.path)
+                    draft.add(file.path, checked(archive.place, file), file.rows)
+            draft.captures = _joined(draft.captures, archive.manifest.captures)
+            known = {trace.trace_id for trace in draft.traces}
+            draft.traces += [t for t in archive.manifest.traces if t.trace_id not in known]
+        return draft.finish()
+
+
+def extract(archive: Archive, target: Path, *, force: bool = False) -> Manifest:
+    """Unpack an archive into a directory, checking every file; the directory is an archive too.
+
+    Raises:
+        StoreError: the archive is damaged, or the directory cannot be written.
+        UsageError: there is something else at the target.
+    """
+    if target.suffix == ".zip":
+        raise UsageError(f"{target}: an archive is extracted into a directory; name one")
+    with new_archive(target, force=force) as draft:
+        for file in archive.manifest.files:
+            draft.add(file.path, checked(archive.place, file), file.rows)
+        draft.captures, draft.traces = archive.manifest.captures, archive.manifest.traces
+        return draft.finish()
+
+
+def _trace_rows(
+    connection: duckdb.DuckDBPyConnection, trace_ids: Sequence[str]
+) -> list[dict[str, Any]]:
+    frame = connection.sql("SELECT * FROM trace").pl()
+    rows = {row["trace_id"]: row for row in frame.to_dicts()}
+    return [rows[trace_id] for trace_id in dict.fromkeys(trace_ids)]
+
+
+def _captures(rows: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Return the traces of each capture."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        if row["capture_id"] is not None:
+            groups.setdefault(row["capture_id"], []).append(row)
+    for capture_id, members in groups.items():
+        if len({row["capture"] for row in members}) > 1:
+            names = ", ".join(row["name"] for row in members)
+            raise UsageError(
+                f"two captures call themselves {capture_id!r}: {names}; put them into different "
+                "archives, or change the capture_id in one capture.json and ingest it again"
+            )
+    return groups
+
+
+def _add_trace(
+    draft: Draft, connection: duckdb.DuckDBPyConnection, redactor: Redactor, row: dict[str, Any]
+) -> None:
+    trace_id = row["trace_id"]
+    before = dict(redactor.counts)
+    for table in canonical_tables():
+        _add_table(draft, connection, redactor, trace_id, table)
+    ((kernels,),) = connection.execute(
+        f"SELECT (SELECT count(*) FROM kernel WHERE trace_id = {string(trace_id)}) + "
+        "(SELECT coalesce(sum(instances), 0) FROM kernel_aggregate "
+        f"WHERE trace_id = {string(trace_id)})"
+    ).fetchall()
+    replaced = {kind: n - before.get(kind, 0) for kind, n in redactor.counts.items()}
+    draft.traces.append(
+        ArchivedTrace(
+            trace_id=trace_id,
+            name=redactor.text(row["name"]),
+            tool=row["tool"],
+            tool_version=row["tool_version"],
+            kind=row["kind"],
+            capture_id=row["capture_id"],
+            kernels=int(kernels),
+            kept=sorted(redactor.redaction.keep),
+            replaced={kind: n for kind, n in replaced.items() if n},
+        )
+    )
+
+
+def _add_table(
+    draft: Draft,
+    connection: duckdb.DuckDBPyConnection,
+    redactor: Redactor,
+    trace_id: str,
+    table: str,
+) -> None:
+    """Write a table, in order of time where it has times; one without rows is left out."""
+    path = table_path(trace_id, table)
+    rows = f"SELECT * FROM {table} WHERE trace_id = {string(trace_id)}"
+    rows = redactor.select(table, rows)
+    if table in TIMED:
+        numbered = f"SELECT *, row_number() OVER () AS place FROM ({rows})"
+        order = ", ".join((*dict.fromkeys(TIMED[table]), "place"))
+        rows = f"SELECT * EXCLUDE (place) FROM ({numbered}) ORDER BY {order}"
+    ((written,),) = connection.execute(
+        f"COPY ({rows}) TO {string(str(draft.place(path)))} ({_PARQUET})"
+    ).fetchall()
+    if written:
+        draft.list(path, int(written))
+    else:
+        (draft.root / path).unlink()
+
+
+def _add_capture(
+    draft: Draft,
+    connection: duckdb.DuckDBPyConnection,
+    redactor: Redactor,
+    capture_id: str,
+    members: Sequence[dict[str, Any]],
+) -> None:
+    """Write the capture.json and layers.json of a capture, as far as the database knows them."""
+    taken = {capture.directory for capture in draft.captures}
+    directory = f"captures/{_file_name(capture_id)}"
+    while directory in taken:
+        directory += "_"
+    document = redactor.document(json.loads(members[0]["capture"] or "{}"))
+    draft.add(f"{directory}/capture.json", [_json(document)])
+    layers = redactor.document(_layers(connection, members[0]["trace_id"]))
+    if layers:
+        draft.add(f"{directory}/layers.json", [_json({"layers": layers})])
+    ids = [row["trace_id"] for row in members]
+    draft.captures.append(ArchivedCapture(capture_id, directory, ids))
+
+
+def _layers(connection: duckdb.DuckDBPyConnection, trace_id: str) -> list[dict[str, Any]]:
+    rows = (
+        connection.sql(
+            f"SELECT * FROM layer_definition WHERE trace_id = {string(trace_id)} ORDER BY position"
+        )
+        .pl()
+        .to_dicts()
+    )
+    renamed = {"layer": "name", "layer_type": "type"}
+    return [
+        {
+            renamed.get(column, column): value
+            for column, value in row.items()
+            if value is not None and column not in ("trace_id", "position")
+        }
+        for row in rows
+    ]
+
+
+def _add_profiles(draft: Draft, rows: Sequence[dict[str, Any]]) -> None:
+    """Put the profiler files in: those of a capture beside its capture.json."""
+    directories = {
+        trace_id: capture.directory for capture in draft.captures for trace_id in capture.trace_ids
+    }
+    for row in rows:
+        profile = Path(row["path"] or row["name"])
+        directory = directories.get(row["trace_id"], f"profiles/{row['trace_id']}")
+        path = f"{directory}/{profile.name}"
+        if not is_safe(path):
+            raise InputError(f"{profile}: its name is not for an archive; rename it")
+        _check_unchanged(profile, row)
+        shutil.copyfile(profile, draft.place(path))
+        draft.list(path)
+
+
+def _check_unchanged(profile: Path, row: dict[str, Any]) -> None:
+    if not profile.is_file():
+        raise InputError(
+            f"{profile}: the profile of {row['name']} is not there any more; "
+            "leave --profiles away, or put it back"
+        )
+    if row["sha256"] is not None and content(profile).sha256 != row["sha256"]:
+        raise InputError(f"{profile}: was changed since it was ingested; ingest it again")
+
+
+def _check_same(draft: Draft, archive: Archive) -> None:
+    """Refuse an archive that has a file of the draft with different content."""
+    there = {file.path: file.sha256 for file in draft.files}
+    for file in archive.manifest.files:
+        if there.get(file.path, file.sha256) != file.sha256:
+            raise UsageError(
+                f"{archive.name}: has another {file.path} than an archive before it (a trace or "
+                "capture that was archived twice, differently); merge only one of them"
+            )
+    for trace in draft.traces:
+        listed = {file.path for file in archive.manifest.of_trace(trace.trace_id)}
+        if listed and listed != {p for p in there if p.startswith(f"traces/{trace.trace_id}/")}:
+            raise UsageError(
+                f"{archive.name}: has other tables of trace {trace.trace_id} than an archive "
+                "before it; merge only one of them"
+            )
+
+
+def _joined(
+    captures: Sequence[ArchivedCapture], more: Sequence[ArchivedCapture]
+) -> list[ArchivedCapture]:
+    joined = {capture.directory: capture for capture in captures}
+    for capture in more:
+        there = joined.get(capture.directory)
+        ids = dict.fromkeys(chain(there.trace_ids if there else (), capture.trace_ids))
+        joined[capture.directory] = replace(capture, trace_ids=list(ids))
+    return list(joined.values())
+
+
+def _file_name(text: str) -> str:
+    return _NOT_IN_A_NAME.sub("_", text)[:_LONGEST_NAME].lstrip(".") or "capture"
+
+
+def _json(document: object) -> bytes:
+    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()

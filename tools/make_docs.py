@@ -26,7 +26,7 @@ from tbd_models.registry import is_implemented, models
 from tbd_trace import resources
 from tbd_trace.cli.main import app
 from tbd_trace.present.description import meaning, parameters, refusal
-from tbd_trace.query import Catalogue, Param, Query
+from tbd_trace.query import Catalogue, Param, Plot, Query
 from tbd_trace.query.catalogue import derive_relations
 from tbd_trace.query.header import Need, alternatives
 from tbd_trace.schema import CanonicalTable, canonical_tables
@@ -84,14 +84,24 @@ def query_page(query: Query) -> str:
 
 def plot_sentence(query: Query) -> str:
     """Return what `--plot` draws, empty when the query has no plot."""
-    if query.plot is None:
-        return ""
-    drawn = ", ".join(f"`{column}`" for column in query.plot.y)
-    apart = f", apart by `{query.plot.series}`" if query.plot.series else ""
-    kind = query.plot.kind.replace("_", " ")
-    panels = ", ".join(f"`{column}`" for column in query.plot.panels)
-    where = f", a panel per {panels}" if panels else ""
-    return f"`--plot FILE.svg` draws {drawn} by `{query.plot.x}`{apart}{where} ({kind})"
+    ways = []
+    plot = query.plot
+    while plot is not None:
+        ways.append(drawn_by(plot))
+        plot = plot.otherwise
+    return "`--plot FILE.svg` draws " + "; else ".join(ways) if ways else ""
+
+
+def drawn_by(plot: Plot) -> str:
+    """Return what one way to draw shows."""
+
+    def names(columns: Iterable[str]) -> str:
+        return ", ".join(f"`{column}`" for column in columns)
+
+    drawn = " and ".join(names(group) for group in plot.groups)
+    apart = f", apart by {names(plot.keys)}" if plot.keys else ""
+    where = f", a panel per {names(plot.panels)}" if plot.panels else ""
+    return f"{drawn} by {names(plot.places)}{apart}{where} ({plot.kind.replace('_', ' ')})"
 
 
 def tables_page() -> str:

@@ -38,9 +38,14 @@ doc = "length of the window or iteration"
 doc = "stable iterations, all iterations or whole trace"
 [columns.iterations]
 doc = "iterations in the window; NULL for the whole trace"
-[plot]
-kind = "bar"
-x = "device_id"
+[[plot]]
+kind = "line"
+x = "iteration"
+y = ["gpu_busy_pct", "kernel_busy_pct"]
+series = ["pid", "device_id"]
+[[plot]]
+kind = "barh"
+x = ["trace_id", "device_id", "pid"]
 y = ["gpu_busy_pct", "kernel_busy_pct"]
 */
 WITH

@@ -54,6 +54,28 @@ doc = "counter or modelled"
 doc = "stable iterations, all iterations or whole trace; NULL without a timeline"
 [columns.reason]
 doc = "why a percentage is NULL; NULL when none is"
+[[plot]]
+kind = "line"
+x = "iteration"
+y = ["busy_pct", "pipe_pct"]
+series = ["evidence", "pid", "device_id"]
+[[plot]]
+kind = "grouped_barh"
+x = "layer"
+y = ["busy_pct", "pipe_pct"]
+series = ["evidence", "pid", "device_id"]
+limit = 60
+[[plot]]
+kind = "grouped_barh"
+x = "kernel_name"
+y = ["busy_pct", "pipe_pct", "pipe_level"]
+series = ["evidence", "pid", "device_id"]
+limit = 20
+[[plot]]
+kind = "grouped_barh"
+x = ["trace_id", "device_id", "pid"]
+y = ["busy_pct", "elapsed_pct", "pipe_pct"]
+series = "evidence"
 */
 SELECT trace_id, pid, device_id, iteration, layer, kernel_name, kernels, flop, peak_flops, busy_ns,
     elapsed_ns, busy_pct, elapsed_pct, pipe_pct, pipe_elapsed_pct, pipe_level, covered_pct,

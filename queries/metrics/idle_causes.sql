@@ -35,6 +35,7 @@ doc = "stable iterations, all iterations or whole trace"
 kind = "barh"
 x = "cause"
 y = ["idle_ns"]
+series = ["device_id", "pid"]
 */
 SELECT c.trace_id, p.pid, nullif(c.device_id, -1) AS device_id, c.cause,
     sum(c.duration_ns)::BIGINT AS idle_ns,

@@ -42,6 +42,8 @@ doc = "1 for the program's own marks; for kernel order the share of kernels in i
 kind = "line"
 x = "iteration"
 y = ["period_ns", "host_ns", "gpu_ns"]
+series = ["pid"]
+window = "in_window"
 */
 SELECT i.trace_id, p.pid, i.iteration, i.label, i.start_ns, i.host_ns, i.gpu_ns, i.period_ns,
     i.kernels, i.kernel_ns, i.in_window, i.dropped, i.method, i.confidence

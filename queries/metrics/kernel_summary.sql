@@ -43,7 +43,8 @@ unit = "%"
 doc = "total ÷ the trace's total kernel time (sum over streams and devices)"
 [plot]
 kind = "barh"
-x = "kernel_name"
+x = ["kernel_name", "grid", "block"]
+x_title = "kernel"
 y = ["total_ns"]
 limit = 20
 */

@@ -3,7 +3,7 @@ title    = "Occupancy of kernels"
 question = "How full did kernels keep the SMs, how full could they, and what stops them?"
 source   = "NVIDIA occupancy calculator; achieved: nvprof achieved_occupancy, Nsight Compute sm__warps_active.avg.pct_of_peak_sustained_active"
 needs    = ["kernel", "kernel_occupancy"]
-optional = ["kernel_counter", "lending_trace"]
+optional = ["achieved_occupancy", "lending_trace"]
 partial  = true
 grain    = "kernel name of a trace, or trace"
 [params.by]
@@ -60,20 +60,7 @@ x = "kernel_name"
 y = ["theoretical_pct", "estimated_achieved_pct", "achieved_pct"]
 limit = 15
 */
-WITH achieved AS (
-    -- nvprof gives a ratio, Nsight Compute a percentage; where both measured, the newer tool counts.
-    SELECT
-        trace_id,
-        kernel_id,
-        coalesce(
-            avg(value) FILTER (metric = 'sm__warps_active.avg.pct_of_peak_sustained_active'),
-            100 * avg(value) FILTER (metric = 'achieved_occupancy')
-        ) AS achieved_pct
-    FROM kernel_counter
-    WHERE metric IN ('sm__warps_active.avg.pct_of_peak_sustained_active', 'achieved_occupancy')
-    GROUP BY trace_id, kernel_id
-),
-timed AS (
+WITH timed AS (
     SELECT trace_id, sum(duration_ns) > 0 AS has_durations FROM kernel GROUP BY trace_id
 ),
 execution AS (
@@ -95,7 +82,7 @@ execution AS (
     FROM kernel AS k
     INNER JOIN timed AS t ON t.trace_id = k.trace_id
     LEFT JOIN kernel_occupancy AS o ON o.trace_id = k.trace_id AND o.kernel_id = k.kernel_id
-    LEFT JOIN achieved AS a ON a.trace_id = k.trace_id AND a.kernel_id = k.kernel_id
+    LEFT JOIN achieved_occupancy AS a ON a.trace_id = k.trace_id AND a.kernel_id = k.kernel_id
     WHERE k.trace_id NOT IN (SELECT trace_id FROM lending_trace)
 ),
 configuration AS (

@@ -54,10 +54,15 @@ doc = "communication hidden by compute ÷ communication; NULL without communicat
 doc = "kernel name: communication is told by the kernels' names"
 [columns.measured_over]
 doc = "stable iterations, all iterations or whole trace"
-[plot]
+[[plot]]
 kind = "stacked_bar"
 x = "iteration"
 y = ["compute_ns", "exposed_communication_ns", "exposed_copy_ns", "idle_ns"]
+panels = ["trace_id", "pid", "device_id"]
+[[plot]]
+kind = "stacked_barh"
+x = ["trace_id", "device_id", "pid"]
+y = ["compute_pct", "exposed_communication_pct", "exposed_copy_pct", "idle_pct"]
 */
 WITH
 keyed AS (

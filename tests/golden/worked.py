@@ -32,6 +32,12 @@ from worked_kernels import (
 )
 from worked_layers import dominant_layer, layer_time
 from worked_occupancy import occupancy
+from worked_plots import (
+    gpu_activity,
+    kernel_durations,
+    layer_occupancy,
+    occupancy_histogram,
+)
 from worked_suite import cpu_suite_compare, suite_compare
 from worked_time import (
     compute_util,
@@ -116,15 +122,24 @@ CASES = [
         Case(f"fp32_util.{by}", lambda by=by: utilization("fp32", by), {"by": by})  # type: ignore[misc]
         for by in ("iteration", "layer", "kernel")
     ),
+    Case("gpu_activity", gpu_activity),
+    Case("gpu_activity.bins", lambda: gpu_activity(7), {"bins": "7"}),
     Case("idle_causes", idle_causes),
     Case("iteration_summary", iteration_summary),
     Case("iteration_timing", iteration_timing),
+    Case("kernel_durations", kernel_durations),
+    Case(
+        "kernel_durations.bins_per_decade",
+        lambda: kernel_durations(1),
+        {"bins_per_decade": "1"},
+    ),
     Case("kernel_summary", kernel_summary),
     Case(
         "kernel_summary.configuration",
         lambda: kernel_summary("configuration"),
         {"by": "configuration"},
     ),
+    Case("layer_occupancy", layer_occupancy),
     Case("layer_time", layer_time),
     Case("low_util_kernels", low_util_kernels),
     Case(
@@ -143,6 +158,8 @@ CASES = [
     Case("nvtx_projection", nvtx_projection),
     Case("occupancy", occupancy),
     Case("occupancy.trace", lambda: occupancy("trace"), {"by": "trace"}),
+    Case("occupancy_histogram", occupancy_histogram),
+    Case("occupancy_histogram.bins", lambda: occupancy_histogram(3), {"bins": "3"}),
     Case("step_breakdown", lambda: step_breakdown({None: stable()})),
     Case(
         "step_breakdown.iteration",

@@ -68,7 +68,7 @@ def occupancy(
 def test_headers_document_the_columns(gpu: duckdb.DuckDBPyConnection) -> None:
     found = occupancy(gpu, [a100()], [kernel()])
     assert list(found[0]) == documented_columns("derive", "kernel_occupancy")
-    assert list(metric(gpu, "occupancy")[0]) == documented_columns("metrics", "occupancy")
+    assert list(by_metric(gpu)[0]) == documented_columns("metrics", "occupancy")
 
 
 @pytest.mark.skipif(not REFERENCE.is_dir(), reason=f"no reference tables at {REFERENCE}")
@@ -317,6 +317,12 @@ def count(
     )
 
 
+def by_metric(gpu: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
+    """Return what query occupancy answers once the counters are there."""
+    derive(gpu, "achieved_occupancy")
+    return metric(gpu, "occupancy")
+
+
 WARPS_ACTIVE = "sm__warps_active.avg.pct_of_peak_sustained_active"
 
 
@@ -333,7 +339,7 @@ def test_metric_weights_by_time(gpu: duckdb.DuckDBPyConnection) -> None:
     count(gpu, 1, "achieved_occupancy", 0.6, "nvprof")
     count(gpu, 1, WARPS_ACTIVE, 80, "ncu")
     count(gpu, 3, "sm_efficiency", 99, "nvprof")
-    big, unknown, small = metric(gpu, "occupancy")
+    big, unknown, small = by_metric(gpu)
     assert [row["kernel_name"] for row in (big, unknown, small)] == ["k", "unknown", "small"]
     assert big["theoretical_pct"] == pytest.approx((500 * 25 + 100 * 100) / 600)
     assert big["achieved_pct"] == pytest.approx((300 * 20 + 100 * 80) / 400)
@@ -358,7 +364,7 @@ def test_metric_by_trace(gpu: duckdb.DuckDBPyConnection) -> None:
     ]
     occupancy(gpu, [a100()], kernels)
     gpu.execute("SET VARIABLE \"by\" = 'trace'")
-    first, second = metric(gpu, "occupancy")
+    first, second = by_metric(gpu)
     assert (first["trace_id"], first["kernel_name"], first["instances"]) == ("t", None, 2)
     assert first["theoretical_pct"] == pytest.approx((100 * 25 + 300 * 100) / 400)
     assert first["limiter"] == "warps"
@@ -368,7 +374,7 @@ def test_metric_by_trace(gpu: duckdb.DuckDBPyConnection) -> None:
 def test_metric_without_durations(gpu: duckdb.DuckDBPyConnection) -> None:
     kernels = [kernel(0, duration_ns=None), kernel(1, duration_ns=None, registers_per_thread=128)]
     occupancy(gpu, [a100()], kernels)
-    (row,) = metric(gpu, "occupancy")
+    (row,) = by_metric(gpu)
     assert row["theoretical_pct"] == pytest.approx((100 + 25) / 2)
     assert row["total_ns"] is None
 
@@ -376,7 +382,7 @@ def test_metric_without_durations(gpu: duckdb.DuckDBPyConnection) -> None:
 def test_metric_limiter_ties_by_alphabet(gpu: duckdb.DuckDBPyConnection) -> None:
     kernels = [kernel(0), kernel(1, registers_per_thread=128)]
     occupancy(gpu, [a100()], kernels)
-    (row,) = metric(gpu, "occupancy")
+    (row,) = by_metric(gpu)
     assert row["limiter"] == "registers"
 
 

@@ -189,9 +189,10 @@ def test_derived_relations_come_after_what_they_build_on() -> None:
 
 @each_metric
 def test_plots_draw_columns_of_the_answer(query: Query) -> None:
-    if query.plot is not None:
-        drawn = {query.plot.x, *query.plot.y, *query.plot.panels} | ({query.plot.series} - {None})
-        assert drawn <= set(query.columns)
+    plot = query.plot
+    while plot is not None:
+        assert plot.columns <= set(query.columns)
+        plot = plot.otherwise
 
 
 @each_metric

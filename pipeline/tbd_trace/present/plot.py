@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import io
-import math
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from xml.sax.saxutils import escape
 
 import matplotlib as mpl
 import polars as pl
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tbd_trace.errors import CannotAnswerError, UsageError
-from tbd_trace.present.marks import LABEL_WIDTH, Axis, Series, draw, is_quantity, words
-from tbd_trace.present.values import scale, shorten, text
+from tbd_trace.errors import UsageError
+from tbd_trace.present import printable
+from tbd_trace.present.marks import LYING, draw
+from tbd_trace.present.places import Panels, arrange
+from tbd_trace.present.series import Axis, Units, place_axis, series_of, value_axis, words
 
 if TYPE_CHECKING:
     from tbd_trace.query import Plot
@@ -37,8 +40,8 @@ _RC: dict[Any, Any] = {
     "svg.hashsalt": "tbd-trace",  # the same rows give the same file
 }
 _WIDTH_INCHES = 9
-_MAX_TRACES = 8
-_MAX_PANELS = 16
+_KINDS = {"barh": "lying bars", "grouped_barh": "lying bars", "stacked_barh": "stacked lying bars"}
+_KINDS |= {"bar": "bars", "stacked_bar": "stacked bars", "binned": "histogram"}
 
 
 def check_path(path: Path) -> None:
@@ -57,14 +60,14 @@ def render(
     *,
     title: str,
     form: str,
-    units: Mapping[str, str | None],
+    units: Units,
     trace_names: Mapping[str, str],
 ) -> bytes:
     """Return the drawing of a frame.
 
     Several traces are drawn one below the other on the same scales, unless the plot itself tells
-    them apart (``trace_id`` as its x or series) or has panels of its own. Lying bars of several
-    series are stacked, those of several columns stand beside each other.
+    them apart (``trace_id`` in its x or series) or has panels of its own. ``barh`` stacks several
+    series, ``grouped_barh`` draws them beside each other, as those of several columns always are.
 
     Args:
         frame: the rows, in the order in which they are drawn.
@@ -78,134 +81,113 @@ def render(
         CannotAnswerError: there is nothing to draw.
         UsageError: there are more traces than a plot has room for.
     """
-    panels = _panels(frame, plot, trace_names)
+    plot, panels = arrange(frame, plot, trace_names)
     drawn = pl.concat([panel for _, panel in panels])
-    values, along = _axis(plot.y, drawn, units), _along(plot, drawn, units)
+    along = place_axis(plot, drawn, units)
+    scales = [value_axis(group, drawn, units, log="y" in plot.log) for group in plot.groups]
     heights = [_height(panel, plot) for _, panel in panels]
+    title = plot.title or title
     with mpl.rc_context(_RC):
         figure = Figure(figsize=(_WIDTH_INCHES, 0.6 + sum(heights)), layout="constrained")
-        figure.suptitle(plot.title or title, x=0.01, ha="left", fontsize=12, fontweight="bold")
+        figure.suptitle(printable(title), x=0.01, ha="left", fontsize=12, fontweight="bold")
         grid = figure.subplots(
             len(panels),
+            len(scales),
             squeeze=False,
-            sharex=not plot.panels and (plot.kind in {"barh", "histogram"} or along.is_quantity),
-            sharey=not plot.panels and plot.kind != "barh",
+            **_shared(plot, along),
             height_ratios=heights,
         )
-        for axes, (name, panel) in zip(grid[:, 0], panels, strict=True):
-            kind = "stacked_barh" if plot.kind == "barh" and plot.series else plot.kind
-            series = _series(panel, plot, values, along, drawn if plot.panels else panel)
-            draw(axes, kind, series, along, values, own_scales=bool(plot.panels))
-            axes.set_title(name)
-        return _saved(figure, form)
+        for row, (name, panel) in zip(grid, panels, strict=True):
+            row[0].set_title(printable(name))
+            coloured = drawn if plot.panels else panel
+            for axes, columns, values in zip(row, plot.groups, scales, strict=True):
+                kind = "stacked_barh" if plot.kind == "barh" and plot.keys else plot.kind
+                draw(
+                    axes,
+                    kind,
+                    series_of(panel, plot, columns, (along, values), coloured),
+                    along,
+                    values,
+                )
+                _legend(axes, plot, beside=len(scales) == 1)
+        _hide_shared_labels(grid, plot, along)
+        return _saved(figure, form, title, _described(plot, panels, scales, along))
 
 
-def _saved(figure: Figure, form: str) -> bytes:
+def _shared(plot: Plot, along: Axis) -> dict[str, Any]:
+    """Return which axes of the panels are the same: as subplots are asked for them."""
+    lying = plot.kind in LYING
+    if plot.panels or plot.kind == "heatmap":
+        return {"sharex": False, "sharey": "row" if lying else False}
+    along_values = lying or plot.kind == "histogram"
+    x = "col" if along_values or along.is_quantity else False
+    return {"sharex": x, "sharey": "row" if lying else "col"}
+
+
+def _hide_shared_labels(grid: Any, plot: Plot, along: Axis) -> None:
+    """Keep the labels of an axis that panels share at the outermost of them."""
+    shared = _shared(plot, along)
+    for axes in grid.flat:
+        place = axes.get_subplotspec()
+        if shared["sharex"] and not place.is_last_row():
+            axes.tick_params(labelbottom=False)
+            axes.set_xlabel("")
+        if shared["sharey"] == "row" and not place.is_first_col():
+            axes.tick_params(labelleft=False)
+
+
+def _legend(axes: Axes, plot: Plot, *, beside: bool) -> None:
+    handles, labels = axes.get_legend_handles_labels()
+    if plot.kind == "heatmap" or not (plot.panels or len(labels) > 1):
+        return
+    if beside:
+        axes.legend(handles, labels, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    else:
+        axes.legend(handles, labels, loc="best")
+
+
+def _described(plot: Plot, panels: Panels, scales: list[Axis], along: Axis) -> str:
+    """Return in words what is drawn, for those who do not see it."""
+    drawn = ", ".join(words(column) for group in plot.groups for column in group)
+    kind = _KINDS.get(plot.kind, plot.kind)
+    names = "; ".join(name for name, _ in panels if name)
+    labels = ", ".join(dict.fromkeys(axis.label for axis in scales if axis.label))
+    sentence = f"{kind.capitalize()} of {drawn} by {along.label}"
+    sentence += f", in {labels}" if labels and labels != drawn else ""
+    return printable(f"{sentence}. {names}." if names else f"{sentence}.")
+
+
+def _saved(figure: Figure, form: str, title: str, description: str) -> bytes:
     buffer = io.BytesIO()
-    undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    metadata: dict[str, Any] = {"Title": printable(title)}
+    metadata |= {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form, {})
     with warnings.catch_warnings(action="ignore"):  # a name in a script that the font lacks
-        figure.savefig(buffer, format=form, dpi=150, metadata=undated.get(form))
-    return buffer.getvalue()
+        figure.savefig(buffer, format=form, dpi=150, metadata=metadata)
+    content = buffer.getvalue()
+    return _with_description(content, description) if form == "svg" else content
 
 
-def _panels(
-    frame: pl.DataFrame, plot: Plot, trace_names: Mapping[str, str]
-) -> list[tuple[str, pl.DataFrame]]:
-    """Return the rows to draw per trace, with the heading of each."""
-    drawn = frame.filter(pl.any_horizontal(pl.col(name).is_not_null() for name in plot.y))
-    if drawn.is_empty():
-        raise CannotAnswerError("nothing to draw: the query returned no row with a value")
-    if plot.panels:
-        return _named_panels(drawn, plot)
-    if "trace_id" not in drawn.columns:
-        return [("", _first(drawn, plot))]
-    named = drawn.with_columns(pl.col("trace_id").replace(dict(trace_names)))
-    if "trace_id" in (plot.x, plot.series):
-        return [("", _first(named, plot))]
-    parts = [part for _, part in drawn.group_by("trace_id", maintain_order=True)]
-    if len(parts) > _MAX_TRACES:
-        raise UsageError(f"a plot has room for {_MAX_TRACES} traces, not {len(parts)}; name fewer")
-    return [
-        (trace_names.get(part["trace_id"][0], str(part["trace_id"][0])), _first(part, plot))
-        for part in parts
-    ]
-
-
-def _named_panels(drawn: pl.DataFrame, plot: Plot) -> list[tuple[str, pl.DataFrame]]:
-    parts = [part for _, part in drawn.group_by(plot.panels, maintain_order=True)]
-    if len(parts) > _MAX_PANELS:
-        raise UsageError(
-            f"a plot has room for {_MAX_PANELS} panels, not {len(parts)}; ask for less"
-        )
-    return [
-        (", ".join(text(part[column][0]) for column in plot.panels), _first(part, plot))
-        for part in parts
-    ]
-
-
-def _first(frame: pl.DataFrame, plot: Plot) -> pl.DataFrame:
-    return frame if plot.limit is None else frame.head(plot.limit)
+def _with_description(svg: bytes, description: str) -> bytes:
+    """Return an SVG that tells what it shows: matplotlib writes no more than a title."""
+    told = f"</title>\n <desc>{escape(description)}</desc>".encode()
+    return svg.replace(b"</title>", told, 1).replace(b"<svg ", b'<svg role="img" ', 1)
 
 
 def _height(panel: pl.DataFrame, plot: Plot) -> float:
-    """Return the height of a panel in inches: bars that lie need room for each label."""
-    if plot.kind != "barh":
-        return 2.6 if plot.panels else 3.6
-    return max(1.6, 0.9 + 0.28 * panel[plot.x].n_unique() * (0.5 + 0.5 * len(plot.y)))
-
-
-def _axis(columns: list[str], drawn: pl.DataFrame, units: Mapping[str, str | None]) -> Axis:
-    """Return the axis that columns share: the scale on which their values read well, its label."""
-    name = words(columns[0]) if len(columns) == 1 else ""
-    found = {units.get(column) for column in columns}
-    unit = found.pop() if len(found) == 1 else None
-    if unit is None:
-        return Axis(name)
-    sizes = [abs(float(value)) for c in columns for value in drawn[c].drop_nulls().to_list()]
-    divisor, scaled = scale(max(sizes, default=0.0), unit)
-    return Axis(f"{name} ({scaled})" if name else scaled, divisor)
-
-
-def _along(plot: Plot, drawn: pl.DataFrame, units: Mapping[str, str | None]) -> Axis:
-    places = drawn[plot.x]
-    if not is_quantity(places) or places.null_count():
-        return Axis(words(plot.x), is_quantity=False)
-    axis = _axis([plot.x], drawn, units)
-    return Axis(axis.label, axis.divisor, whole=places.dtype.is_integer() and axis.divisor == 1)
-
-
-def _series(
-    panel: pl.DataFrame, plot: Plot, values: Axis, along: Axis, coloured: pl.DataFrame
-) -> list[Series]:
-    """Return one series per value column and, where the plot has them, per series value.
-
-    Args:
-        panel: the rows of the panel.
-        plot: what to draw.
-        values: axis of the values.
-        along: the other axis.
-        coloured: rows among whose series the colours are dealt out.
-    """
-    parts = panel.partition_by(plot.series, maintain_order=True) if plot.series else [panel]
-    order = coloured[plot.series].unique(maintain_order=True).to_list() if plot.series else []
-    found = []
-    for part in parts:
-        group = shorten(text(part[plot.series][0]), LABEL_WIDTH) if plot.series else ""
-        first = order.index(part[plot.series][0]) * len(plot.y) if plot.series else 0
-        for colour, column in enumerate(plot.y, first):
-            several = len(plot.y) > 1 or not group
-            label = ", ".join(filter(None, [group, words(column) if several else ""]))
-            places, drawn = _places(part[plot.x], along), _values(part[column], values)
-            found.append(Series(label, places, drawn, colour))
-    return found
-
-
-def _places(column: pl.Series, along: Axis) -> list[Any]:
-    if along.is_quantity:
-        return [place / along.divisor for place in column.to_list()]
-    return [text(place) for place in column.to_list()]
-
-
-def _values(column: pl.Series, axis: Axis) -> list[float]:
-    """Return the values on the scale of their axis, NaN for NULL: nothing is drawn there."""
-    return [math.nan if v is None else float(v) / axis.divisor for v in column.to_list()]
+    """Return the height of a panel in inches: what lies needs room for each label."""
+    places = panel[plot.places[0]].n_unique()
+    columns = max(len(group) for group in plot.groups)
+    groups = panel[plot.keys[0]].n_unique() if plot.keys else 1
+    match plot.kind:
+        case "barh":
+            return max(1.6, 0.9 + 0.28 * places * (0.5 + 0.5 * columns))
+        case "stacked_barh":
+            return max(1.6, 0.9 + 0.28 * places)
+        case "grouped_barh":
+            return max(1.6, 0.9 + 0.28 * places * (0.5 + 0.5 * groups))
+        case "heatmap":
+            return 1.0 + 0.3 * columns * groups
+        case "roofline":
+            return 4.2
+        case _:
+            return 2.6 if plot.panels else 3.6

@@ -6,7 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tbd_trace.query.catalogue import Catalogue, canonical_relations
-from tbd_trace.query.header import Column, Param, Plot, Query
+from tbd_trace.query.header import Check, Column, Param, Query
+from tbd_trace.query.plot import Plot
 
 if TYPE_CHECKING:
     from tbd_trace.query.kept import KeptRelations
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Catalogue",
+    "Check",
     "Column",
     "KeptRelations",
     "Param",

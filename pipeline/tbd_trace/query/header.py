@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tbd_trace.errors import UsageError
+from tbd_trace.query.plot import Plot, parse_plot
 
 _HEADER = re.compile(r"\A\s*/\*(?P<toml>.*?)\*/(?P<sql>.*)\Z", re.DOTALL)
 Scalar = str | int | float | bool
@@ -33,30 +34,6 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Plot:
-    """How to draw the answer where people look rather than read.
-
-    Attributes:
-        kind: line, bar, barh, stacked_bar, histogram or scatter.
-        x: column along the axis of categories or of the independent variable.
-        y: columns drawn against it.
-        series: column whose values make separate lines or groups.
-        title: title of the figure; the query's title if empty.
-        limit: draw at most this many rows, the first ones.
-        panels: columns whose values make panels of their own, with scales of their own; without
-            any, each trace has a panel, all on the same scales.
-    """
-
-    kind: str
-    x: str
-    y: list[str]
-    series: str | None = None
-    title: str = ""
-    limit: int | None = None
-    panels: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
 class Refusal:
     """When an answer is not given although there is one.
 
@@ -70,6 +47,40 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
+class Check:
+    """What makes a query a check: a rule, and what to do where it finds something.
+
+    Attributes:
+        rule: id of the rule, such as OBS04.
+        scope: what a row is about: trace (each trace), sweep (the captures of a batch-size sweep)
+            or cross-run (captures that are set against each other).
+        thresholds: where the defaults of its parameters come from: recalled, proposed, definition.
+        advice: what to do about a finding whose row has no advice of its own.
+        collect: what to collect where nothing could be judged.
+    """
+
+    rule: str
+    scope: str
+    thresholds: str
+    advice: str
+    collect: str
+
+
+CHECK_COLUMNS = {
+    "trace_id": Column("the trace; NULL where the row is about several"),
+    "verdict": Column("pass, finding or not evaluable"),
+    "severity": Column("of a finding: note, warning or severe; NULL otherwise"),
+    "value": Column("what was measured, in the unit below; NULL when it could not be"),
+    "threshold": Column("what it was compared with, in the same unit"),
+    "unit": Column("unit of value and threshold; NULL without one"),
+    "evidence": Column("how the value is known, as in the metric queries"),
+    "reason": Column("a sentence with the numbers, or why there is no verdict"),
+    "advice": Column("what to change or to collect; NULL where the header's advice says it"),
+}
+"""The columns that every check returns, in order."""
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """One SQL file: a metric, a derived relation or a user's own query.
 
@@ -79,6 +90,7 @@ class Query:
         partial: whether it asks nothing of the traces as a whole, so that a file seen for the first
             time need not be read beyond the tables that it names.
         refuse: when the answer is not given although there is one.
+        check: what makes it a check; the columns are then those of every check.
     """
 
     name: str
@@ -95,6 +107,7 @@ class Query:
     plot: Plot | None = None
     partial: bool = False
     refuse: Refusal | None = None
+    check: Check | None = None
 
     @property
     def relations(self) -> list[str]:
@@ -138,6 +151,7 @@ def _build(path: Path, sql: str, header: dict[str, Any]) -> Query:
         if not isinstance(param.default, Scalar):
             raise TypeError(f"the default of {name} is no text, number or boolean")
     columns = {name: Column(**value) for name, value in header.pop("columns", {}).items()}
+    check = Check(**header.pop("check")) if "check" in header else None
     plot = header.pop("plot", None)
     refuse = Refusal(**header.pop("refuse")) if "refuse" in header else None
     if refuse is not None and not isinstance(params[refuse.unless].default, bool):
@@ -158,8 +172,9 @@ def _build(path: Path, sql: str, header: dict[str, Any]) -> Query:
         sql=sql,
         title=header.pop("title", path.stem),
         params=params,
-        columns=columns,
-        plot=Plot(**plot) if plot else None,
+        columns=columns if check is None else CHECK_COLUMNS,
+        check=check,
+        plot=parse_plot(plot) if plot else None,
         refuse=refuse,
         **header,
     )

@@ -1,0 +1,40 @@
+"""Values over time as shades: a row per series."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+
+from tbd_trace.present.palette import HEAT
+from tbd_trace.present.series import LABEL_WIDTH, Axis, Series
+from tbd_trace.present.values import shorten
+
+_UNKNOWN = "#EEEEEE"
+
+
+def heatmap(axes: Axes, series: Sequence[Series], values: Axis) -> None:
+    """Draw a row of cells per series, as dark as their values, and the scale beside them.
+
+    Cells reach from their places to their ends; percentages are drawn from 0 to 100.
+    """
+    known = [value for one in series for value in one.values if math.isfinite(value)]
+    highest = 100.0 if values.label.endswith("%)") else max(known, default=1.0)
+    axes.set_facecolor(_UNKNOWN)
+    for number, one in enumerate(series):
+        mesh = axes.pcolormesh(
+            [*one.places, one.ends[-1]],
+            [number - 0.4, number + 0.4],
+            [one.values],
+            cmap=HEAT,
+            vmin=0,
+            vmax=highest,
+            edgecolors="face",  # no seams between cells
+            linewidth=0.2,
+        )
+    axes.set_yticks(range(len(series)), [shorten(one.label, LABEL_WIDTH) for one in series])
+    axes.set_ylim(len(series) - 0.5, -0.5)  # the first on top
+    figure = axes.get_figure()
+    assert figure is not None
+    figure.colorbar(mesh, ax=axes, label=values.label, aspect=8, pad=0.02)

@@ -1,0 +1,24 @@
+/*
+title    = "Achieved occupancy of each kernel"
+question = "How full did each kernel keep the SMs, by hardware counters?"
+source   = "nvprof achieved_occupancy (a ratio), Nsight Compute sm__warps_active.avg.pct_of_peak_sustained_active (a percentage)"
+needs    = ["kernel_counter"]
+grain    = "kernel that was counted"
+[columns.trace_id]
+doc = "the trace"
+[columns.kernel_id]
+doc = "the kernel"
+[columns.achieved_pct]
+unit = "%"
+doc = "active warps ÷ warp limit, over the cycles in which the SM had work; where both tools measured, Nsight Compute's"
+*/
+SELECT
+    trace_id,
+    kernel_id,
+    coalesce(
+        avg(value) FILTER (metric = 'sm__warps_active.avg.pct_of_peak_sustained_active'),
+        100 * avg(value) FILTER (metric = 'achieved_occupancy')
+    ) AS achieved_pct
+FROM kernel_counter
+WHERE metric IN ('sm__warps_active.avg.pct_of_peak_sustained_active', 'achieved_occupancy')
+GROUP BY trace_id, kernel_id

@@ -1,0 +1,138 @@
+/*
+title    = "GPU activity over time"
+question = "When was each GPU busy, with kernels or with copies, and when was it idle?"
+source   = "length of the union of GPU operations in each bin of time ÷ length of the bin, never their sum (Zhu et al. 2018, section 3.4.2)"
+grain    = "bin of time, per device used by a process; the whole trace, warm-up included"
+needs    = ["gpu_op"]
+optional = ["process"]
+partial  = true
+[params.bins]
+doc = "bins of equal length from the trace's first GPU operation to the end of its last"
+default = 200
+[columns.trace_id]
+doc = "the trace"
+[columns.pid]
+doc = "process; NULL when unknown"
+[columns.device_id]
+doc = "device; NULL when unknown"
+[columns.bin]
+doc = "number of the bin, from 0; the bins of all devices of a trace are the same"
+[columns.offset_ns]
+unit = "ns"
+doc = "from the trace's first GPU operation to the start of the bin"
+[columns.offset_end_ns]
+unit = "ns"
+doc = "from the trace's first GPU operation to the end of the bin"
+[columns.start_ns]
+unit = "ns"
+doc = "start of the bin, trace clock"
+[columns.elapsed_ns]
+unit = "ns"
+doc = "length of the bin: exactly the sum of the three parts; bins differ by a nanosecond where the time does not divide evenly"
+[columns.kernel_ns]
+unit = "ns"
+doc = "a kernel or graph runs"
+[columns.copy_ns]
+unit = "ns"
+doc = "only copies or fills run"
+[columns.idle_ns]
+unit = "ns"
+doc = "nothing of the process runs on the device"
+[columns.busy_pct]
+unit = "%"
+doc = "time with any operation ÷ length of the bin"
+[columns.kernel_pct]
+unit = "%"
+doc = "time with a kernel or graph ÷ length of the bin"
+[columns.copy_pct]
+unit = "%"
+doc = "time with copies or fills alone ÷ length of the bin"
+[plot]
+kind = "heatmap"
+x = "offset_ns"
+x_end = "offset_end_ns"
+x_title = "time"
+y = ["busy_pct"]
+series = ["device_id", "pid"]
+*/
+WITH
+setting AS (
+    SELECT CASE WHEN bins < 1 THEN error('bins must be 1 or more') ELSE bins END AS bins
+    FROM (SELECT coalesce(getvariable('bins'), 200) AS bins)
+),
+operation AS (
+    SELECT trace_id, coalesce(process_id, -1) AS process_id, coalesce(device_id, -1) AS device_id,
+        op_kind IN ('kernel', 'graph') AS is_kernel, start_ns, end_ns
+    FROM gpu_op
+),
+span AS (
+    SELECT trace_id, min(start_ns) AS start_ns, max(end_ns) - min(start_ns) AS length_ns,
+        -- no bin is shorter than a nanosecond
+        least(any_value(bins), max(end_ns) - min(start_ns)) AS bins
+    FROM operation, setting GROUP BY trace_id
+),
+measured AS (
+    SELECT trace_id, process_id, device_id, start_ns, end_ns, 'busy' AS part FROM operation
+    UNION ALL
+    SELECT trace_id, process_id, device_id, start_ns, end_ns, 'kernel' FROM operation WHERE is_kernel
+),
+-- The union: operations that touch what came before belong to one stretch.
+stretch AS (
+    SELECT trace_id, process_id, device_id, part, min(start_ns) AS start_ns, max(end_ns) AS end_ns
+    FROM (
+        SELECT *, count(*) FILTER (begins) OVER (
+            PARTITION BY trace_id, process_id, device_id, part ORDER BY start_ns, end_ns
+            ROWS UNBOUNDED PRECEDING) AS stretch
+        FROM (
+            SELECT *, coalesce(start_ns > max(end_ns) OVER (
+                PARTITION BY trace_id, process_id, device_id, part ORDER BY start_ns, end_ns
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), true) AS begins
+            FROM measured
+        )
+    )
+    GROUP BY trace_id, process_id, device_id, part, stretch
+),
+-- Bin k reaches from length × k ÷ bins to length × (k + 1) ÷ bins, both in whole nanoseconds.
+reaches AS (
+    SELECT t.*, s.start_ns AS first_ns, s.length_ns, s.bins,
+        unnest(range(
+            ((t.start_ns - s.start_ns)::HUGEINT * s.bins // s.length_ns)::BIGINT,
+            least(((t.end_ns - s.start_ns)::HUGEINT * s.bins // s.length_ns)::BIGINT + 1, s.bins))) AS bin
+    FROM stretch t JOIN span s USING (trace_id)
+    WHERE s.bins > 0
+),
+in_bin AS (
+    SELECT trace_id, process_id, device_id, bin,
+        coalesce(sum(clipped_ns) FILTER (part = 'busy'), 0)::BIGINT AS busy_ns,
+        coalesce(sum(clipped_ns) FILTER (part = 'kernel'), 0)::BIGINT AS kernel_ns
+    FROM (
+        SELECT trace_id, process_id, device_id, bin, part,
+            greatest(0, least(end_ns - first_ns, (length_ns::HUGEINT * (bin + 1) // bins)::BIGINT)
+                - greatest(start_ns - first_ns, (length_ns::HUGEINT * bin // bins)::BIGINT)) AS clipped_ns
+        FROM reaches
+    )
+    GROUP BY trace_id, process_id, device_id, bin
+),
+every_bin AS (
+    SELECT d.trace_id, d.process_id, d.device_id, s.start_ns AS first_ns, b.bin,
+        (s.length_ns::HUGEINT * b.bin // s.bins)::BIGINT AS offset_ns,
+        (s.length_ns::HUGEINT * (b.bin + 1) // s.bins)::BIGINT AS offset_end_ns
+    FROM (SELECT DISTINCT trace_id, process_id, device_id FROM operation) d
+    JOIN span s USING (trace_id)
+    JOIN (SELECT trace_id, unnest(range(bins)) AS bin FROM span) b USING (trace_id)
+)
+SELECT e.trace_id, p.pid, nullif(e.device_id, -1) AS device_id, e.bin, e.offset_ns,
+    e.offset_end_ns, e.first_ns + e.offset_ns AS start_ns,
+    e.offset_end_ns - e.offset_ns AS elapsed_ns,
+    coalesce(i.kernel_ns, 0) AS kernel_ns,
+    coalesce(i.busy_ns, 0) - coalesce(i.kernel_ns, 0) AS copy_ns,
+    e.offset_end_ns - e.offset_ns - coalesce(i.busy_ns, 0) AS idle_ns,
+    100.0 * coalesce(i.busy_ns, 0) / (e.offset_end_ns - e.offset_ns) AS busy_pct,
+    100.0 * coalesce(i.kernel_ns, 0) / (e.offset_end_ns - e.offset_ns) AS kernel_pct,
+    100.0 * (coalesce(i.busy_ns, 0) - coalesce(i.kernel_ns, 0)) / (e.offset_end_ns - e.offset_ns) AS copy_pct
+FROM every_bin e
+LEFT JOIN in_bin i
+    ON  i.trace_id = e.trace_id AND i.process_id = e.process_id AND i.device_id = e.device_id
+    AND i.bin = e.bin
+LEFT JOIN process p ON p.trace_id = e.trace_id AND p.process_id = e.process_id
+ORDER BY e.trace_id, p.pid, e.process_id, device_id, e.bin

@@ -1,0 +1,93 @@
+/*
+title    = "Occupancy of layers"
+question = "How full do the kernels of each layer keep the SMs?"
+source   = "the occupancies of each kernel execution (query occupancy), weighted by time"
+grain    = "layer of a trace, forward and backward together"
+needs    = ["window_op", "kernel_occupancy"]
+optional = ["achieved_occupancy", "analysis_window"]
+[columns.trace_id]
+doc = "the trace"
+[columns.layer]
+doc = "layer; NULL for the kernels that no layer owns"
+[columns.theoretical_pct]
+unit = "%"
+doc = "resident warps that the launches allow ÷ warp limit of an SM; NULL as in query occupancy"
+[columns.estimated_achieved_pct]
+unit = "%"
+doc = "the same with no more blocks per SM than the grids have to give"
+[columns.achieved_pct]
+unit = "%"
+doc = "measured: active warps ÷ warp limit; NULL without the counter"
+[columns.counted_pct]
+unit = "%"
+doc = "share of the layer's kernel time with a measured achieved occupancy"
+[columns.kernels]
+unit = "kernel"
+doc = "kernel executions of the layer in the window"
+[columns.total_ns]
+unit = "ns"
+doc = "sum of their durations"
+[columns.evidence]
+doc = "counter when achieved_pct was measured, else modelled; theoretical_pct and estimated_achieved_pct are modelled always"
+[columns.measured_over]
+doc = "stable iterations, all iterations or whole trace; joined by , where devices differ"
+[plot]
+kind = "barh"
+x = "layer"
+y = ["theoretical_pct", "estimated_achieved_pct", "achieved_pct"]
+limit = 60
+*/
+WITH execution AS (
+    SELECT
+        w.trace_id,
+        w.layer,
+        w.op_id AS kernel_id,
+        w.duration_ns,
+        o.theoretical_pct,
+        o.estimated_achieved_pct,
+        a.achieved_pct
+    FROM window_op AS w
+    LEFT JOIN kernel_occupancy AS o ON o.trace_id = w.trace_id AND o.kernel_id = w.op_id
+    LEFT JOIN achieved_occupancy AS a ON a.trace_id = w.trace_id AND a.kernel_id = w.op_id
+    WHERE w.op_kind = 'kernel'
+),
+-- The order of addition shows in the last digit: it is always the same.
+grouped AS (
+    SELECT
+        trace_id,
+        layer,
+        sum(duration_ns * theoretical_pct ORDER BY kernel_id)
+        / nullif(sum(duration_ns) FILTER (theoretical_pct IS NOT NULL), 0) AS theoretical_pct,
+        sum(duration_ns * estimated_achieved_pct ORDER BY kernel_id)
+        / nullif(sum(duration_ns) FILTER (estimated_achieved_pct IS NOT NULL), 0)
+            AS estimated_achieved_pct,
+        sum(duration_ns * achieved_pct ORDER BY kernel_id)
+        / nullif(sum(duration_ns) FILTER (achieved_pct IS NOT NULL), 0) AS achieved_pct,
+        100.0 * coalesce(sum(duration_ns) FILTER (achieved_pct IS NOT NULL), 0)
+        / nullif(sum(duration_ns), 0) AS counted_pct,
+        count(*) AS kernels,
+        CAST(sum(duration_ns) AS BIGINT) AS total_ns
+    FROM execution
+    GROUP BY trace_id, layer
+),
+span AS (
+    SELECT
+        trace_id,
+        string_agg(DISTINCT measured_over, ', ' ORDER BY measured_over) AS measured_over
+    FROM analysis_window
+    GROUP BY trace_id
+)
+SELECT
+    g.trace_id,
+    g.layer,
+    g.theoretical_pct,
+    g.estimated_achieved_pct,
+    g.achieved_pct,
+    g.counted_pct,
+    g.kernels,
+    g.total_ns,
+    CASE WHEN g.achieved_pct IS NOT NULL THEN 'counter' ELSE 'modelled' END AS evidence,
+    s.measured_over
+FROM grouped AS g
+LEFT JOIN span AS s ON s.trace_id = g.trace_id
+ORDER BY g.trace_id, g.layer IS NULL, g.total_ns DESC, g.layer

@@ -30,7 +30,11 @@ used AS (
 ),
 per_iteration AS (
     SELECT s.side, median(i.kernels) AS kernels
-    FROM diff_side s JOIN iteration i USING (trace_id) GROUP BY s.side
+    FROM diff_side s
+    JOIN (SELECT trace_id, kernels, in_window OR NOT bool_or(in_window) OVER (PARTITION BY trace_id, process_id) AS counts
+          FROM iteration) i USING (trace_id)
+    WHERE i.counts
+    GROUP BY s.side
 ),
 fact AS (
     SELECT side, unnest([

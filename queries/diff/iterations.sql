@@ -1,7 +1,7 @@
 /*
 title    = "Iterations of two runs"
 question = "Is an iteration of B faster or slower than one of A, beyond the noise within the runs?"
-source   = "Hodges-Lehmann shift with the interval of the Mann-Whitney test (Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, section 4.3), normal approximation; its standard deviation is widened as that of the mean of an AR(1) process with the autocorrelation of lag 1"
+source   = "Hodges-Lehmann estimate of the ratio (the shift of the logarithms) with the interval of the Mann-Whitney test (Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, section 4.3), normal approximation; its standard deviation is widened as that of the mean of an AR(1) process with the autocorrelation of lag 1"
 grain    = "kind of time of all processes, and of each process where a side has several"
 needs    = ["diff_side", "iteration"]
 optional = ["iteration_rate", "process", "trace"]
@@ -28,21 +28,21 @@ unit = "ns"
 doc = "median in B"
 [columns.change_ns]
 unit = "ns"
-doc = "Hodges-Lehmann shift from A to B: the median of all differences between an iteration of B and one of A"
+doc = "median in B - median in A"
 [columns.change_pct]
 unit = "%"
-doc = "shift ÷ median of A"
+doc = "Hodges-Lehmann estimate: the median of the ratios of each iteration of B to each of A, less 1"
 [columns.low_pct]
 unit = "%"
-doc = "lower end of its 95 % interval ÷ median of A; NULL where the iterations are too few for one"
+doc = "lower end of its 95 % interval; NULL where the iterations are too few for one"
 [columns.high_pct]
 unit = "%"
 doc = "upper end"
 [columns.noise_pct]
 unit = "%"
-doc = "noise floor, the shift from which on it would count: from the shift to the interval's end on the side of 0, at least min_change_pct"
+doc = "noise floor, the change from which on it would count: from the change to the interval's end on the side of 0, at least min_change_pct"
 [columns.autocorrelation]
-doc = "lag 1, the larger of both sides, negative ones as 0: by how much an iteration is like the one before it"
+doc = "of the logarithms, lag 1, of both sides together, a negative one as 0: by how much an iteration is like the one before it"
 [columns.verdict]
 doc = "faster or slower where the interval leaves out 0 and the change reaches min_change_pct, else no change beyond noise; NULL with the reason"
 [columns.reason]
@@ -77,14 +77,14 @@ measured AS (
 ),
 -- Processes that wait for each other are no independent samples: of all together, an iteration is one.
 series AS (
-    SELECT side, NULL::BIGINT AS rank, iteration, measure, avg(ns) AS ns
-    FROM (SELECT *, count(DISTINCT rank) OVER (PARTITION BY side, measure) AS ranks FROM measured WHERE ns IS NOT NULL)
+    SELECT side, NULL::BIGINT AS rank, iteration, measure, avg(ns ORDER BY rank) AS ns
+    FROM (SELECT *, count(DISTINCT rank) OVER (PARTITION BY side, measure) AS ranks FROM measured WHERE ns > 0)
     GROUP BY side, iteration, measure, ranks HAVING count(*) = ranks
     UNION ALL
     SELECT side, rank, iteration, measure, ns FROM measured
-    WHERE ns IS NOT NULL AND (SELECT max(rank) FROM ranked) > 0
+    WHERE ns > 0 AND (SELECT max(rank) FROM ranked) > 0
 ),
--- All differences of long runs would be too many: at most 500 iterations of each, evenly taken.
+-- All ratios of long runs would be too many: at most 500 iterations of each, evenly taken.
 numbered AS (
     SELECT *, coalesce(rank, -1) AS series,
         row_number() OVER (PARTITION BY side, rank, measure ORDER BY iteration) AS position,
@@ -92,17 +92,25 @@ numbered AS (
     FROM series
 ),
 taken AS (SELECT * FROM numbered WHERE position % ceil(total / 500.0) = 0),
+-- Rounded, so that equal times do not differ by the last digit of their mean.
 successive AS (
-    SELECT *, avg(ns) OVER whole AS mean_ns, lead(ns) OVER (whole ORDER BY position) AS next_ns
+    SELECT *, round(ln(ns) - avg(ln(ns)) OVER whole, 12) AS deviation,
+        round(lead(ln(ns)) OVER (whole ORDER BY position) - avg(ln(ns)) OVER whole, 12) AS next_deviation
     FROM taken WINDOW whole AS (PARTITION BY side, series, measure)
 ),
+-- Both sides together tell how much an iteration is like the one before it, for the test is about
+-- two samples that differ in nothing but their median.
+likeness AS (
+    SELECT series, measure,
+        coalesce(least(0.9, greatest(0, sum(deviation * next_deviation ORDER BY side, position)
+            / nullif(sum(deviation ** 2 ORDER BY side, position), 0))), 0) AS rho
+    FROM successive GROUP BY ALL
+),
 summed AS (
-    SELECT side, series, measure, count(*) AS taken,
-        coalesce(least(0.9, greatest(0, sum((ns - mean_ns) * (next_ns - mean_ns) ORDER BY position)
-            / nullif(sum((ns - mean_ns) ** 2 ORDER BY position), 0))), 0) AS rho,
+    SELECT side, series, measure, rho, count(*) AS taken,
         -- variance of the mean of n values of an AR(1) process, in that of n independent ones
         (1 + rho) / (1 - rho) - 2 * rho * (1 - rho ** count(*)) / (count(*) * (1 - rho) ** 2) AS inflation
-    FROM successive GROUP BY ALL
+    FROM taken JOIN likeness USING (series, measure) GROUP BY side, series, measure, rho
 ),
 middle AS (
     SELECT series, measure,
@@ -111,14 +119,14 @@ middle AS (
     FROM numbered GROUP BY ALL
 ),
 shifted AS (
-    SELECT a.series, a.measure, list_sort(list(b.ns - a.ns)) AS differences, median(b.ns - a.ns) AS change_ns
+    SELECT a.series, a.measure, list_sort(list(ln(b.ns / a.ns))) AS ratios, median(ln(b.ns / a.ns)) AS ratio
     FROM taken a JOIN taken b USING (series, measure)
     WHERE a.side = 'A' AND b.side = 'B'
     GROUP BY ALL
 ),
--- Position of the interval's lower end among the sorted differences.
+-- Position of the interval's lower end among the sorted ratios.
 placed AS (
-    SELECT s.*, greatest(a.rho, b.rho) AS autocorrelation,
+    SELECT s.*, a.rho AS autocorrelation,
         (a.inflation / a.taken + b.inflation / b.taken) / (1 / a.taken + 1 / b.taken) AS widening,
         floor(a.taken * b.taken / 2 - z * sqrt(widening * a.taken * b.taken * (a.taken + b.taken + 1) / 12))::BIGINT AS lower_end
     FROM shifted s
@@ -127,10 +135,10 @@ placed AS (
     CROSS JOIN setting
 ),
 bounded AS (
-    SELECT m.*, p.change_ns, p.autocorrelation, least_pct,
-        100 * p.change_ns / m.median_a_ns AS change_pct,
-        CASE WHEN p.lower_end >= 1 THEN 100 * p.differences[p.lower_end] / m.median_a_ns END AS low_pct,
-        CASE WHEN p.lower_end >= 1 THEN 100 * p.differences[-p.lower_end] / m.median_a_ns END AS high_pct
+    SELECT m.*, m.median_b_ns - m.median_a_ns AS change_ns, p.autocorrelation, least_pct,
+        100 * (exp(p.ratio) - 1) AS change_pct,
+        CASE WHEN p.lower_end >= 1 THEN 100 * (exp(p.ratios[p.lower_end]) - 1) END AS low_pct,
+        CASE WHEN p.lower_end >= 1 THEN 100 * (exp(p.ratios[-p.lower_end]) - 1) END AS high_pct
     FROM middle m LEFT JOIN placed p USING (series, measure) CROSS JOIN setting
 )
 SELECT nullif(b.series, -1) AS rank, x.pid AS pid_a, y.pid AS pid_b, b.measure, b.n_a, b.n_b,

@@ -61,7 +61,10 @@ def diff(
     limit: Annotated[
         int,
         typer.Option(
-            "--limit", metavar="N", min=0, help="Show N rows of each part for people, 0 for all."
+            "--limit",
+            metavar="N",
+            min=0,
+            help="Show N layers and kernels in a text for people, 0 for all.",
         ),
     ] = _ROWS,
     db: DatabaseOption = DEFAULT_DATABASE,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tbd_trace.present import Format, Style, render
-from tbd_trace.present.values import plain
+from tbd_trace.present.values import plain, shorten
 
 if TYPE_CHECKING:
     from tbd_trace.diff.comparison import Comparison
@@ -28,6 +28,8 @@ _COLUMNS = {
         *("a_ns", "b_ns", "change_ns", "calls_effect_ns", "duration_effect_ns"),
     ),
 }
+_LIMITED = ("layers", "kernels")
+_NAME_WIDTH = 72
 _UNCHANGED = {
     "comparability": "nothing that is known differs",
     "iterations": "no iterations are known on both sides",
@@ -57,14 +59,14 @@ class Part:
 
 
 def parts(comparison: Comparison, limit: int) -> list[Part]:
-    """Return the parts of a comparison, of each the first ``limit`` rows that changed; 0 is all."""
+    """Return the parts of a comparison, of layers and kernels the first ``limit``; 0 is all."""
     return [_part(comparison, name, limit) for name in _COLUMNS]
 
 
 def _part(comparison: Comparison, name: str, limit: int) -> Part:
     query, frame = comparison.queries[name], comparison.frames[name]
     told = changed(name, frame)
-    shown = told.head(limit) if limit else told
+    shown = told.head(limit) if limit and name in _LIMITED else told
     remark = "" if told.height else f"{_UNCHANGED[name]} ({frame.height} compared)"
     if shown.height < told.height:
         remark = f"{shown.height:,} of {told.height:,} rows shown; --limit 0 shows all"
@@ -104,11 +106,17 @@ def as_text(comparison: Comparison, form: Format, limit: int, style: Style) -> s
     for part in parts(comparison, limit):
         lines = [f"{mark}{part.title}\n"]
         if not part.frame.is_empty():
-            lines.append(render(part.frame, form, units=part.units, style=style).decode())
+            readable = part.frame.with_columns(pl.col(pl.String).map_elements(_fitted, pl.String))
+            lines.append(render(readable, form, units=part.units, style=style).decode())
         if part.remark:
             lines.append(f"{part.remark}\n")
         blocks.append(("\n" if markdown else "").join(lines))
     return "\n".join(blocks)
+
+
+def _fitted(name: str) -> str:
+    """Return a name that leaves room for the numbers beside it; JSON and CSV have it whole."""
+    return shorten(name, _NAME_WIDTH)
 
 
 def as_json(comparison: Comparison) -> str:

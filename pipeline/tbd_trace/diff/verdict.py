@@ -103,7 +103,7 @@ def _reasons(comparability: pl.DataFrame) -> list[str]:
 def _sentence(row: Mapping[str, Any], utilization: pl.DataFrame) -> str:
     text = (
         f"an iteration takes {time(row['median_b_ns'])} in B and {time(row['median_a_ns'])} in A "
-        f"(medians of {row['n_b']} and {row['n_a']}); the shift is {row['change_pct']:+.2f} %, "
+        f"(medians of {row['n_b']} and {row['n_a']}); the change is {row['change_pct']:+.2f} %, "
         f"95 % interval {row['low_pct']:+.2f} to {row['high_pct']:+.2f} %, noise floor "
         f"{row['noise_pct']:.2f} %"
     )

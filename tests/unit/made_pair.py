@@ -1,0 +1,37 @@
+"""Two made runs, and the queries of ``queries/diff`` about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from made_trace import MadeTrace, Row
+
+from tbd_trace.diff.comparison import QUESTIONS, question
+from tbd_trace.query import prepare
+
+
+def add_iterations(made: MadeTrace, trace: str, periods: Sequence[int], **row: Any) -> None:
+    """Add iterations of these lengths, each with a kernel of 100 ns; a last one ends the last."""
+    start = 1000
+    for number, period in enumerate([*periods, 1000]):
+        made.add_range(start, start + period - 10, f"step {number}", trace_id=trace, **row)
+        made.launch(start + 1, start + 50, start + 150, "multiply", trace_id=trace, **row)
+        start += period
+
+
+def answers(
+    made: MadeTrace, a: Sequence[str] = ("a",), b: Sequence[str] = ("b",), **parameters: Any
+) -> Mapping[str, list[Row]]:
+    """Return what the queries say of traces on side A and traces on side B."""
+    with made.connect() as database:
+        database.set(**parameters)
+        database.connection.execute("CREATE TABLE diff_side (trace_id VARCHAR, side VARCHAR)")
+        rows = [*((name, "A") for name in a), *((name, "B") for name in b)]
+        database.connection.executemany("INSERT INTO diff_side VALUES (?, ?)", rows)
+        found = {}
+        for name in QUESTIONS:
+            query = question(name)
+            prepare(database.connection, query.relations)
+            found[name] = database.select(query.sql)
+    return found

@@ -1,0 +1,229 @@
+"""diff: iterations of two runs, against the test written out in Python and counted by hand."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations, pairwise, product
+from statistics import fmean, median
+
+import duckdb
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_pair import add_iterations, answers
+from made_trace import MadeTrace, Row
+
+from tbd_trace.diff.comparison import question
+
+ALL = {"max_cv_pct": 0.0, "min_iterations": 1000}  # nothing is stable, so that all iterations count
+
+
+def headline(a: list[int], b: list[int], min_change_pct: float = 1.0) -> Row:
+    """Return the row of the periods of two runs, of which all count.
+
+    The query's relations are made as tables: deriving them takes a second.
+    """
+    with duckdb.connect() as connection:
+        connection.execute(f"SET VARIABLE min_change_pct = {min_change_pct}")
+        connection.execute("CREATE TABLE diff_side AS VALUES ('a', 'A'), ('b', 'B')")
+        connection.execute("ALTER TABLE diff_side RENAME col0 TO trace_id")
+        connection.execute("ALTER TABLE diff_side RENAME col1 TO side")
+        connection.execute(
+            "CREATE TABLE iteration (trace_id VARCHAR, process_id BIGINT, iteration BIGINT, "
+            "host_ns BIGINT, gpu_ns BIGINT, gpu_start_ns BIGINT, period_ns BIGINT, "
+            "in_window BOOLEAN)"
+        )
+        connection.execute(
+            "CREATE TABLE iteration_rate AS "
+            "SELECT unnest(['a', 'b']) AS trace_id, 1 AS process_id, 'host' AS clock"
+        )
+        connection.execute("CREATE TABLE process (trace_id VARCHAR, process_id BIGINT, pid BIGINT)")
+        connection.execute(
+            "CREATE TABLE trace AS SELECT unnest(['a', 'b']) AS trace_id, 't' AS name"
+        )
+        rows = [
+            (trace, number, period)
+            for trace, periods in (("a", a), ("b", b))
+            for number, period in enumerate(periods)
+        ]
+        made = pl.DataFrame(rows, schema=["trace_id", "iteration", "period_ns"], orient="row")
+        connection.register("made", made)
+        connection.execute(
+            "INSERT INTO iteration "
+            "SELECT trace_id, 1, iteration, 9, 9, 9, period_ns, false FROM made"
+        )
+        found = connection.sql(question("iterations").sql).pl().to_dicts()
+    assert [row["measure"] for row in found] == ["period_ns", "host_ns", "gpu_ns"]
+    return found[0]
+
+
+def logarithms(values: list[int]) -> list[float]:
+    centre = fmean(map(math.log, values))
+    return [round(math.log(value) - centre, 12) for value in values]
+
+
+def expected(a: list[int], b: list[int]) -> tuple[float, float | None, float | None]:
+    """Return change and interval in percent: every ratio of an iteration of B to one of A."""
+    ratios = sorted(y / x for x, y in product(a, b))
+    both = [logarithms(a), logarithms(b)]
+    product_sum = sum(x * y for side in both for x, y in pairwise(side))
+    square_sum = sum(x * x for side in both for x in side)
+    rho = min(0.9, max(0.0, product_sum / square_sum)) if square_sum else 0.0
+
+    def variance_of_mean(n: int) -> float:
+        """Of n values of variance 1 with autocorrelation rho**distance: the sum, term by term."""
+        return sum(rho ** abs(i - j) for i in range(n) for j in range(n)) / n**2
+
+    n, m = len(a), len(b)
+    wider = (variance_of_mean(n) + variance_of_mean(m)) / (1 / n + 1 / m)
+    deviation = math.sqrt(wider * n * m * (n + m + 1) / 12)
+    place = math.floor(n * m / 2 - 1.959964 * deviation)
+    ends = (ratios[place - 1], ratios[-place]) if place >= 1 else (None, None)
+    low, high = (None if end is None else 100 * (end - 1) for end in ends)
+    return 100 * (math.exp(median(map(math.log, ratios))) - 1), low, high
+
+
+PERIODS = st.lists(st.integers(500, 2000), min_size=2, max_size=14)
+
+
+@settings(max_examples=25, deadline=None)
+@given(PERIODS, PERIODS)
+def test_change_and_interval_are_the_tests(a: list[int], b: list[int]) -> None:
+    row = headline(a, b)
+    change, low, high = expected(a, b)
+    assert (row["n_a"], row["n_b"]) == (len(a), len(b))
+    assert row["median_a_ns"] == median(a)
+    assert row["median_b_ns"] - row["median_a_ns"] == row["change_ns"]
+    assert row["change_pct"] == pytest.approx(change, abs=1e-9)
+    assert row["low_pct"] == (None if low is None else pytest.approx(low, abs=1e-9))
+    assert row["high_pct"] == (None if high is None else pytest.approx(high, abs=1e-9))
+    assert (row["reason"] is None) == (low is not None) == (row["verdict"] is not None)
+
+
+def exact_place(n: int, m: int) -> int:
+    """Return the largest k so that the k-th smallest difference bounds 95 %: 0 if none does.
+
+    Without a difference every choice of n places among n + m is as likely: their Mann-Whitney
+    statistics are counted one by one.
+    """
+    statistics = [sum(places) - n * (n - 1) // 2 for places in combinations(range(n + m), n)]
+    k = 0
+    while sum(value <= k for value in statistics) <= 0.025 * len(statistics):
+        k += 1
+    return k
+
+
+@pytest.mark.parametrize(("n", "m"), [(3, 3), (4, 4), (3, 5), (5, 6), (7, 7), (4, 9), (8, 8)])
+def test_interval_is_that_of_the_exact_test_or_one_step_wider(n: int, m: int) -> None:
+    # up and down in turn, so that no iteration is like the one before it
+    a = [10_000 + 7 * (i if i % 2 else -i) for i in range(n)]
+    b = [10_000 + 11 * (-j if j % 2 else j) + 3 for j in range(m)]
+    row = headline(a, b)
+    assert row["autocorrelation"] == 0
+    exact = exact_place(n, m)
+    ratios = sorted(100 * (y / x - 1) for x, y in product(a, b))
+    candidates = [exact, exact - 1]
+    if row["low_pct"] is None:
+        assert 0 in candidates
+    else:
+        allowed = [ratios[k - 1] for k in candidates if k >= 1]
+        assert any(row["low_pct"] == pytest.approx(end, abs=1e-9) for end in allowed)
+
+
+def test_verdicts() -> None:
+    steady = [1000, 1010, 990, 1005, 995, 1002, 998, 1001]
+    slower = [1100, 1111, 1089, 1106, 1094, 1102, 1098, 1101]
+    row = headline(steady, slower)
+    assert row["verdict"] == "slower"
+    assert row["change_pct"] == pytest.approx(10, abs=0.1)
+    assert row["change_pct"] > row["noise_pct"]
+    assert row["noise_pct"] == pytest.approx(max(1.0, row["change_pct"] - row["low_pct"]))
+    assert headline(slower, steady)["verdict"] == "faster"
+    assert headline(steady, slower, min_change_pct=15.0)["verdict"] == "no change beyond noise"
+    noisy = [700, 1500, 800, 1400, 900, 1300, 750, 1450]
+    row = headline(steady, noisy)
+    assert row["verdict"] == "no change beyond noise"
+    assert row["low_pct"] < 0 < row["high_pct"]
+
+
+def test_small_changes_do_not_count_however_sure() -> None:
+    a = [100_000, 100_010, 99_990, 100_005, 99_995, 100_002, 99_998]
+    b = [value + 500 for value in a]  # 0.5 %, 25 times the spread
+    row = headline(a, b)
+    assert row["low_pct"] > 0
+    assert row["verdict"] == "no change beyond noise"
+    assert row["noise_pct"] == 1.0
+    assert headline(a, b, min_change_pct=0.1)["verdict"] == "slower"
+
+
+def test_iterations_that_are_like_those_before_tell_less() -> None:
+    a = [1000, 1003, 1001, 1004, 1002, 1005, 1000, 1004, 1001, 1003]
+    turns = [1040, 1090, 1041, 1091, 1042, 1092, 1043, 1093, 1044, 1094, 1045, 1095]
+    threes = sorted(turns[::4] + turns[1::4]) + sorted(turns[2::4] + turns[3::4])
+    alike, like_before = headline(a, turns), headline(a, threes)
+    assert alike["change_pct"] == like_before["change_pct"]
+    assert alike["autocorrelation"] == 0 < like_before["autocorrelation"]
+    assert like_before["low_pct"] < alike["low_pct"]
+    assert like_before["high_pct"] > alike["high_pct"]
+
+
+def test_too_few_iterations() -> None:
+    row = headline([1000, 1001], [2000, 2001])
+    assert row["verdict"] is None
+    assert row["reason"] == "too few iterations to tell a change from noise"
+    assert row["change_pct"] == pytest.approx(100, abs=0.2)
+
+
+def test_a_side_without_iterations() -> None:
+    made = MadeTrace()
+    add_iterations(made, "a", [1000] * 5)
+    made.launch(1, 50, 60, "multiply", trace_id="b")
+    rows = answers(made)["iterations"]
+    assert {row["reason"] for row in rows} == {"only one side has such iterations"}
+    assert {row["verdict"] for row in rows} == {None}
+
+
+def test_long_runs_are_thinned() -> None:
+    a = [1000 + i % 7 for i in range(1203)]
+    row = headline(a, [2 * value for value in a])
+    assert (row["n_a"], row["n_b"]) == (1203, 1203)
+    assert row["change_pct"] == pytest.approx(100, abs=0.2)
+    assert row["verdict"] == "slower"
+
+
+def test_processes_are_matched_by_rank_and_taken_together() -> None:
+    made = MadeTrace()
+    for trace, factor in (("a", 1), ("b", 2)):
+        for process, pid in ((1, 30), (2, 20)):  # the second process has the lower process id
+            made.add("process", trace_id=trace, process_id=process, pid=pid + factor)
+            periods = [factor * (1000 + 100 * process + i) for i in range(6)]
+            add_iterations(made, trace, periods, process_id=process, thread_id=process)
+    rows = [row for row in answers(made, **ALL)["iterations"] if row["measure"] == "period_ns"]
+    assert [(row["rank"], row["pid_a"], row["pid_b"]) for row in rows] == [
+        (None, None, None),
+        (0, 21, 22),
+        (1, 31, 32),
+    ]
+    # of all together: of each iteration the mean of 1100 + i and 1200 + i
+    assert [row["median_a_ns"] for row in rows] == [1152.5, 1202.5, 1102.5]
+    assert [row["median_b_ns"] for row in rows] == [2305, 2405, 2205]
+    assert {row["n_a"] for row in rows} == {6}
+
+
+def test_stable_iterations_count_alone() -> None:
+    made = MadeTrace()
+    add_iterations(made, "a", [5000, 1000, 1001, 1000, 1001, 1000])
+    add_iterations(made, "b", [1000, 1001, 1000, 1001, 1000, 1001])
+    (row, *_) = answers(made)["iterations"]
+    assert row["n_a"] == 5  # the first is warm-up: its kernel is seen for the first time
+    assert row["median_a_ns"] == 1000
+
+
+def test_a_trace_with_itself() -> None:
+    made = MadeTrace()
+    add_iterations(made, "a", [1000, 1200, 900, 1100, 1000, 950, 1050])
+    for row in answers(made, b=("a",), **ALL)["iterations"]:
+        assert (row["change_ns"], row["change_pct"]) == (0, 0)
+        assert row["low_pct"] <= 0 <= row["high_pct"]
+        assert row["verdict"] == "no change beyond noise"

@@ -1,0 +1,275 @@
+"""diff: comparability, kernels, layers and utilization of two runs, worked out by hand."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_pair import add_iterations, answers
+from made_trace import MadeDatabase, MadeTrace, Row
+
+from tbd_trace.diff.comparison import QUESTIONS, question
+from tbd_trace.query import prepare
+from tbd_trace.query.catalogue import derive_relations
+from tbd_trace.query.header import alternatives
+from tbd_trace.schema import canonical_tables
+
+SAID: dict[str, Any] = {
+    "model": "resnet50",
+    "framework": "pytorch",
+    "framework_version": "2.13.0",
+    "dataset": "synthetic",
+    "precision": "fp32",
+    "scale": "full",
+    "world_size": 1,
+}
+
+
+def described(
+    made: MadeTrace, name: str, batch_size: int = 4, tool: str = "nsys", **said: Any
+) -> None:
+    content = {key: value for key, value in (SAID | said).items() if value is not None}
+    made.add_trace(name, batch_size=batch_size, tool=tool, capture=json.dumps(content))
+    add_iterations(made, name, [1000, 1010, 990, 1000, 1010])
+
+
+def by(rows: list[Row], key: str) -> dict[str, Row]:
+    return {row[key]: row for row in rows}
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_header_says_what_the_query_reads_and_returns(name: str) -> None:
+    query = question(name)
+    assert query.text.startswith("/*\n")
+    assert query.title and query.source and query.grain
+    assert query.question.endswith("?")
+    known = canonical_tables().keys() | {relation.name for relation in derive_relations()}
+    assert set(query.relations) <= known | {"diff_side"}
+    needed = {each for need in query.needs for each in alternatives(need)}
+    assert "diff_side" in needed
+    with MadeDatabase({}) as database:
+        database.connection.execute("CREATE TABLE diff_side (trace_id VARCHAR, side VARCHAR)")
+        prepare(database.connection, query.relations)
+        columns = database.connection.execute(f"DESCRIBE {query.sql}").fetchall()
+        assert [column[0] for column in columns] == list(query.columns)
+        assert {column[1] for column in columns} <= {"VARCHAR", "BIGINT", "DOUBLE", "BOOLEAN"}
+        assert database.select(query.sql) == []
+    variables = set(re.findall(r"getvariable\('(\w+)'\)", query.sql))
+    assert variables == query.params.keys()
+    for relation in query.relations:  # what it does not read is clutter
+        assert re.search(rf"\b{relation}\b", query.sql), relation
+
+
+def test_what_differs_and_what_that_means() -> None:
+    made = MadeTrace()
+    described(made, "a", 4)
+    described(made, "b", 8, framework_version="2.14.0", precision=None)
+    rows = by(answers(made)["comparability"], "field")
+    assert rows["batch size"] == {
+        "field": "batch size", "a": "4", "b": "8", "differs": True, "matters": "not comparable",
+    }  # fmt: skip
+    assert rows["framework version"]["matters"] == "may explain"
+    assert (rows["precision"]["a"], rows["precision"]["b"]) == ("fp32", None)
+    assert rows["precision"]["matters"] == "may explain"
+    for same in ("model", "profiler", "kind of trace", "iterations told by", "world size"):
+        assert not rows[same]["differs"]
+        assert rows[same]["matters"] is None
+    assert "variant" not in rows  # nobody says
+
+
+@pytest.mark.parametrize(
+    ("field", "change"),
+    [
+        ("model", {"model": "bert"}),
+        ("scale", {"scale": "small"}),
+        ("data set", {"dataset": "ImageNet"}),
+        ("profiler", {"tool": "nvprof"}),
+        ("synthetic", {"synthetic": True}),
+    ],
+)
+def test_other_work_is_not_comparable(field: str, change: dict[str, Any]) -> None:
+    made = MadeTrace()
+    described(made, "a")
+    described(made, "b", **change)
+    rows = answers(made)["comparability"]
+    assert rows[0]["field"] == field
+    assert rows[0]["matters"] == "not comparable"
+    assert sum(row["differs"] for row in rows) == 1
+
+
+def test_what_only_one_side_says_is_uncertain() -> None:
+    made = MadeTrace()
+    described(made, "a")
+    add_iterations(made, "b", [1000, 1010, 990, 1000, 1010])
+    rows = by(answers(made)["comparability"], "field")
+    assert rows["model"]["matters"] == rows["batch size"]["matters"] == "uncertain"
+    assert rows["framework"]["matters"] == "may explain"
+
+
+def test_kernels_of_whole_traces() -> None:
+    """A: gemm 2 x 100 ns, old 30. B: gemm 3 x 120 and one of another grid, 50."""
+    made = MadeTrace()
+    for start in (0, 200):
+        made.add_kernel(start, start + 100, "gemm", grid_x=4, trace_id="a")
+    made.add_kernel(500, 530, "old", trace_id="a")
+    for start in (0, 200, 400):
+        made.add_kernel(start, start + 120, "gemm", grid_x=4, trace_id="b")
+    made.add_kernel(600, 650, "gemm", grid_x=5, trace_id="b")
+    rows = {(row["kernel_name"], row["grid"]): row for row in answers(made)["kernels"]}
+    same = rows["gemm", "4"]
+    assert (same["a_calls"], same["b_calls"], same["a_ns"], same["b_ns"]) == (2, 3, 200, 360)
+    # one call more at (100 + 120) / 2, and 20 ns more in (2 + 3) / 2 calls
+    assert same["change_ns"] == 160
+    assert same["calls_effect_ns"] == 110
+    assert same["duration_effect_ns"] == 50
+    assert same["status"] == "unclear, more calls"
+    new, gone = rows["gemm", "5"], rows["old", None]
+    assert (new["status"], new["change_ns"], new["calls_effect_ns"]) == ("new", 50, 50)
+    assert (gone["status"], gone["change_ns"], gone["duration_effect_ns"]) == ("gone", -30, 0)
+    assert {row["per"] for row in rows.values()} == {"whole trace"}
+
+
+def test_kernels_per_iteration() -> None:
+    """All iterations count: 4 in A and 6 in B, each with one kernel of 100 ns."""
+    made = MadeTrace()
+    add_iterations(made, "a", [1000, 3000, 1000])
+    add_iterations(made, "b", [1000, 3000, 1000, 3000, 1000])
+    (row,) = answers(made)["kernels"]
+    assert (row["a_calls"], row["b_calls"], row["a_ns"], row["b_ns"]) == (1, 1, 100, 100)
+    assert (row["change_ns"], row["status"]) == (0, None)
+    assert row["per"] == "iteration of a process"
+
+
+def test_slower_needs_three_standard_errors_and_the_smallest_change() -> None:
+    def status(a: list[int], b: list[int], **parameters: float) -> str | None:
+        made = MadeTrace()
+        for trace, durations in (("a", a), ("b", b)):
+            for number, duration in enumerate(durations):
+                made.add_kernel(1000 * number, 1000 * number + duration, "gemm", trace_id=trace)
+        (row,) = answers(made, **parameters)["kernels"]
+        return None if row["status"] is None else str(row["status"])
+
+    # sample deviation 1 and 1: standard error of the difference sqrt(2 / 3) = 0.816, times 3 2.449
+    assert status([99, 100, 101], [102, 103, 104]) == "slower"
+    assert status([99, 100, 101], [101, 102, 103]) is None
+    assert status([102, 103, 104], [99, 100, 101]) == "faster"
+    assert status([99, 100, 101], [102, 103, 104], min_change_pct=3.5) is None
+
+
+@settings(max_examples=6, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("ab"), st.sampled_from("xyz"), st.integers(1, 500)),
+        min_size=2,
+        max_size=30,
+    )
+)
+def test_effects_add_up_and_every_kernel_is_counted(kernels: list[tuple[str, str, int]]) -> None:
+    made = MadeTrace()
+    made.add_trace("a")
+    made.add_trace("b")
+    for number, (trace, name, duration) in enumerate(kernels):
+        made.add_kernel(1000 * number, 1000 * number + duration, name, trace_id=trace)
+    rows = answers(made)["kernels"]
+    for side in "ab":
+        assert sum(row[f"{side}_ns"] for row in rows) == sum(d for t, _, d in kernels if t == side)
+        assert sum(row[f"{side}_calls"] for row in rows) == sum(t == side for t, *_ in kernels)
+    for row in rows:
+        assert row["change_ns"] == row["b_ns"] - row["a_ns"]
+        assert row["change_ns"] == row["calls_effect_ns"] + row["duration_effect_ns"]
+
+
+def test_sides_of_which_one_tells_iterations() -> None:
+    made = MadeTrace()
+    add_iterations(made, "a", [1000, 1000, 1000])
+    made.add_kernel(0, 100, "multiply", trace_id="b")
+    found = answers(made)
+    (row,) = found["kernels"]
+    assert (row["per"], row["change_ns"], row["calls_effect_ns"]) == ("not alike", None, None)
+    assert (row["a_mean_ns"], row["b_mean_ns"]) == (100, 100)
+    (layer,) = found["layers"]
+    assert (layer["per"], layer["change_ns"]) == ("not alike", None)
+
+
+def layered(made: MadeTrace, trace: str, layers: dict[str, int]) -> None:
+    """Add five iterations of 10 µs in which each layer has one kernel of that length."""
+    for number in range(5):
+        start = at = 10_000 * number
+        made.add_range(start, start + 9_990, f"step {number}", trace_id=trace)
+        for layer, duration in layers.items():
+            made.add_range(at, at + 20, f"layer:{layer}", trace_id=trace)
+            made.launch(at + 5, at + 1000, at + 1000 + duration, layer, trace_id=trace)
+            at += 1000
+
+
+def test_layers_per_iteration() -> None:
+    made = MadeTrace()
+    layered(made, "a", {"conv": 600, "fc": 200, "old": 200})
+    layered(made, "b", {"conv": 450, "fc": 200, "new": 850})
+    rows = by(answers(made)["layers"], "layer")
+    conv = rows["conv"]
+    assert (conv["a_ns"], conv["b_ns"], conv["change_ns"]) == (600, 450, -150)
+    assert conv["change_pct"] == pytest.approx(-25)
+    assert (conv["share_a_pct"], conv["share_b_pct"]) == pytest.approx((60, 30))
+    assert (conv["status"], conv["clock"], conv["per"]) == (
+        "in both",
+        "gpu",
+        "iteration of a process",
+    )
+    assert (rows["fc"]["change_ns"], rows["old"]["status"], rows["new"]["status"]) == (
+        0,
+        "gone",
+        "new",
+    )
+    assert list(rows) == ["new", "old", "conv", "fc"]
+
+
+def test_utilization_sets_like_against_like() -> None:
+    made = MadeTrace()
+    layered(made, "a", {"conv": 600})
+    layered(made, "b", {"conv": 900})
+    found = answers(made)["utilization"]
+    rows = by([row for row in found if row["rank"] == 0], "measure")
+    assert set(rows) == {
+        "gpu_busy_pct", "kernel_busy_pct", "compute_pct", "exposed_communication_pct",
+        "exposed_copy_pct", "idle_pct",
+    }  # fmt: skip
+    # four stable iterations of 10 µs, the last as long as its range: 9990 ns
+    elapsed = 3 * 10_000 + 9_990
+    busy = rows["gpu_busy_pct"]
+    assert busy["a_pct"] == pytest.approx(100 * 4 * 600 / elapsed)
+    assert busy["b_pct"] == pytest.approx(100 * 4 * 900 / elapsed)
+    assert busy["change_points"] == pytest.approx(100 * 4 * 300 / elapsed)
+    assert (busy["a_ns"], busy["b_ns"]) == (600, 900)
+    assert rows["idle_pct"]["b_ns"] - rows["idle_pct"]["a_ns"] == pytest.approx(-300)
+
+
+def test_a_number_is_not_set_against_one_with_other_evidence() -> None:
+    made = MadeTrace()
+    for trace in "ab":
+        layered(made, trace, {"conv": 500})
+        made.add_device(trace_id=trace)
+    kernels = [row["kernel_id"] for row in made.rows["kernel"] if row["trace_id"] == "a"]
+    for kernel in kernels:
+        made.add_metric(kernel, "flop_count_sp", 1000.0, trace_id="a")
+    found = [row for row in answers(made)["utilization"] if row["measure"].startswith("fp32")]
+    assert found
+    for row in found:
+        assert row["evidence"] == "counter"
+        assert row["a_pct"] is not None
+        assert row["b_pct"] is row["change_points"] is None
+
+
+def test_a_trace_with_itself_shows_no_difference() -> None:
+    made = MadeTrace()
+    described(made, "a")
+    found = answers(made, b=("a",))
+    assert not any(row["differs"] for row in found["comparability"])
+    assert {row["change_ns"] for row in found["kernels"]} == {0}
+    assert {row["status"] for row in found["kernels"]} == {None}
+    assert {row["change_ns"] for row in found["layers"]} == {0}
+    assert {row["change_points"] for row in found["utilization"]} == {0}

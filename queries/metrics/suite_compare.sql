@@ -4,7 +4,7 @@ question = "How do models, frameworks and batch sizes compare, and were they mea
 source   = "throughput of the run without a profiler (Zhu et al. 2018, section 3.4.1); captures that differ in more than model, framework and batch size are not compared unless that is forced"
 grain    = "timeline of a capture"
 needs    = ["iteration"]
-optional = ["trace", "iteration_rate", "device", "device_timeline", "window_op", "layer_clock", "layer_host_time", "layer_type"]
+optional = ["capture_run", "window_op", "layer_clock", "layer_host_time", "layer_type"]
 [params.force]
 doc = "true compares captures that were not measured alike, too"
 default = false
@@ -66,77 +66,6 @@ series = "configuration"
 panels = ["model", "throughput_unit"]
 */
 WITH
-used_device AS (
-    SELECT d.trace_id, string_agg(DISTINCT d.name, ', ' ORDER BY d.name) AS device
-    FROM device d
-    SEMI JOIN device_timeline t ON t.trace_id = d.trace_id AND t.device_id = d.device_id
-    GROUP BY d.trace_id
-),
-described AS (
-    SELECT t.trace_id, regexp_replace(t.name, '/[^/]*$', '') AS capture, t.capture AS said,
-        said ->> '$.model' AS model, said ->> '$.framework' AS framework, t.batch_size,
-        nullif(concat_ws(' ', said ->> '$.precision', said ->> '$.autocast'), '') AS precision,
-        coalesce(u.device, said ->> '$.gpu', said ->> '$.device') AS device,
-        try_cast(said ->> '$.throughput.samples_per_second' AS DOUBLE) AS unprofiled_samples_per_s,
-        CASE WHEN unprofiled_samples_per_s IS NULL THEN 'profiled' ELSE 'unprofiled' END AS throughput_run,
-        t.tool, concat_ws(' ', t.tool, coalesce(t.tool_version, said ->> '$.profiler_version')) AS profiler,
-        c.clock
-    FROM trace t
-    LEFT JOIN used_device u USING (trace_id)
-    LEFT JOIN layer_clock c USING (trace_id)
-    WHERE t.kind = 'timeline'
-),
--- What should be alike in the captures of a part: all of them, those of a model, of a model's framework.
-fact AS (
-    SELECT trace_id, capture, part, field, coalesce(value, 'not known') AS value
-    FROM (
-        SELECT trace_id, capture, unnest([
-            {'part': '', 'field': 'device', 'value': device},
-            {'part': '', 'field': 'precision', 'value': precision},
-            {'part': '', 'field': 'scale', 'value': said ->> '$.scale'},
-            {'part': '', 'field': 'processes', 'value': said ->> '$.world_size'},
-            {'part': '', 'field': 'synthetic', 'value': coalesce(said ->> '$.synthetic', 'false')},
-            {'part': '', 'field': 'profiler', 'value': tool},
-            {'part': '', 'field': 'throughput run', 'value': throughput_run},
-            {'part': '', 'field': 'layer clock', 'value': clock},
-            {'part': coalesce(model, ''), 'field': 'variant', 'value': said ->> '$.variant'},
-            {'part': coalesce(model, ''), 'field': 'data set', 'value': said ->> '$.dataset'},
-            {'part': coalesce(model, ''), 'field': 'batch definition', 'value': said ->> '$.batch_definition'},
-            {'part': coalesce(model, ''), 'field': 'sequence policy', 'value': said ->> '$.sequence_policy'},
-            {'part': coalesce(model, ''), 'field': 'optimizer', 'value': said ->> '$.optimizer'},
-            {'part': concat_ws('/', model, framework), 'field': 'framework version', 'value': said ->> '$.framework_version'},
-            {'part': concat_ws('/', model, framework), 'field': 'execution', 'value': coalesce(said ->> '$.throughput.execution', said ->> '$.profiled.execution', 'the framework''s only one')}
-        ], recursive := true)
-        FROM described
-    )
-),
-sentence AS (
-    SELECT part, field,
-        field || ' is ' || string_agg(value || ' in ' || captures, ', but ' ORDER BY instances DESC, value) AS text
-    FROM (
-        SELECT part, field, value, count(*) AS instances,
-            array_to_string(list(capture ORDER BY capture)[:3], ', ')
-                || CASE WHEN instances > 3 THEN format(' and {} more', instances - 3) ELSE '' END AS captures
-        FROM fact GROUP BY part, field, value
-    )
-    GROUP BY part, field HAVING count(*) > 1
-),
-difference AS (
-    SELECT f.trace_id, list(s.text ORDER BY s.text) AS differs,
-        string_agg(f.field || ' ' || f.value, ', ' ORDER BY f.field) AS own
-    FROM fact f JOIN sentence s USING (part, field)
-    GROUP BY f.trace_id
-),
-rate AS (
-    SELECT trace_id, median(iteration_ns) AS iteration_ns,
-        sum(iterations_per_s ORDER BY process_id) AS iterations_per_s,
-        string_agg(DISTINCT measured_over, ', ' ORDER BY measured_over) AS measured_over
-    FROM iteration_rate GROUP BY trace_id
-),
-busy AS (
-    SELECT trace_id, 100.0 * coalesce(sum(duration_ns) FILTER (activity <> 'idle'), 0) / sum(duration_ns) AS gpu_busy_pct
-    FROM device_timeline GROUP BY trace_id
-),
 layer_time AS (
     SELECT o.trace_id, o.layer, sum(o.duration_ns) AS ns
     FROM window_op o JOIN layer_clock c ON c.trace_id = o.trace_id AND c.clock = 'gpu'
@@ -152,29 +81,17 @@ dominant AS (
     FROM (SELECT *, sum(ns) OVER (PARTITION BY trace_id) AS total_ns FROM layer_time)
     WHERE layer IS NOT NULL
     QUALIFY row_number() OVER (PARTITION BY trace_id ORDER BY ns DESC, layer) = 1
-),
-measured AS (
-    SELECT d.trace_id, d.batch_size * r.iterations_per_s AS profiled_samples_per_s, r.iteration_ns,
-        r.measured_over, b.gpu_busy_pct, l.layer, t.layer_type, l.share_pct
-    FROM described d
-    LEFT JOIN rate r USING (trace_id)
-    LEFT JOIN busy b USING (trace_id)
-    LEFT JOIN dominant l USING (trace_id)
-    LEFT JOIN layer_type t ON t.trace_id = d.trace_id AND t.layer = l.layer
 )
-SELECT d.trace_id, d.capture, d.model, d.framework,
-    nullif(concat_ws(', ', d.framework, x.own), '') AS configuration, d.batch_size,
-    CASE WHEN m.trace_id IS NULL THEN NULL
-         ELSE coalesce(d.unprofiled_samples_per_s * coalesce(try_cast(said ->> '$.throughput.units_per_sample' AS DOUBLE), 1),
-             m.profiled_samples_per_s) END AS throughput,
-    CASE throughput_run WHEN 'unprofiled' THEN coalesce(said ->> '$.throughput.unit', 'samples/s')
-         ELSE 'samples/s' END AS throughput_unit,
-    d.throughput_run, m.iteration_ns, m.gpu_busy_pct, m.layer AS dominant_layer,
-    m.layer_type AS dominant_layer_type, m.share_pct AS dominant_layer_pct, d.clock AS layer_clock,
-    try_cast(said ->> '$.peak_device_bytes' AS BIGINT) AS peak_device_bytes, d.device,
-    d.precision, d.profiler, m.measured_over, x.differs
-FROM described d
-LEFT JOIN difference x USING (trace_id)
-LEFT JOIN measured m
-    ON m.trace_id = d.trace_id AND (x.differs IS NULL OR coalesce(getvariable('force'), false))
-ORDER BY d.model, d.framework, configuration, d.batch_size, d.capture, d.trace_id
+SELECT r.trace_id, r.capture, r.model, r.framework, r.configuration, r.batch_size,
+    CASE WHEN answers THEN r.throughput END AS throughput, r.throughput_unit, r.throughput_run,
+    CASE WHEN answers THEN r.iteration_ns END AS iteration_ns,
+    CASE WHEN answers THEN r.gpu_busy_pct END AS gpu_busy_pct,
+    CASE WHEN answers THEN l.layer END AS dominant_layer,
+    CASE WHEN answers THEN t.layer_type END AS dominant_layer_type,
+    CASE WHEN answers THEN l.share_pct END AS dominant_layer_pct,
+    r.layer_clock, r.peak_device_bytes, r.device, r.precision, r.profiler,
+    CASE WHEN answers THEN r.measured_over END AS measured_over, r.differs
+FROM (SELECT *, differs IS NULL OR coalesce(getvariable('force'), false) AS answers FROM capture_run) r
+LEFT JOIN dominant l USING (trace_id)
+LEFT JOIN layer_type t ON t.trace_id = r.trace_id AND t.layer = l.layer
+ORDER BY r.model, r.framework, r.configuration, r.batch_size, r.capture, r.trace_id

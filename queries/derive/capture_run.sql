@@ -1,0 +1,133 @@
+/*
+title    = "Captures side by side"
+question = "What was run in each capture, how fast was it, and was it measured like the others?"
+source   = "throughput of the run without a profiler (Zhu et al. 2018, section 3.4.1)"
+grain    = "timeline of a capture"
+needs    = ["trace"]
+optional = ["iteration_rate", "device", "device_timeline", "layer_clock"]
+[columns.trace_id]
+doc = "the trace"
+[columns.capture]
+doc = "capture directory, or file name"
+[columns.model]
+doc = "model; NULL when capture.json does not say"
+[columns.framework]
+doc = "framework; NULL when capture.json does not say"
+[columns.configuration]
+doc = "framework, and whatever differs in what should be alike"
+[columns.batch_size]
+unit = "sample"
+doc = "samples per iteration and process; NULL when capture.json does not say"
+[columns.throughput]
+doc = "of all processes together, in the unit below"
+[columns.throughput_unit]
+doc = "unit in which the model's throughput is published, such as images/s; samples/s where capture.json names none, and under the profiler"
+[columns.throughput_run]
+doc = "unprofiled: the capture's run without a profiler; profiled: by iterations of the timeline, where there is no such run"
+[columns.iteration_ns]
+unit = "ns"
+doc = "median iteration under the profiler, from start to start (iteration_rate), of several processes the median; NULL below three iterations"
+[columns.gpu_busy_pct]
+unit = "%"
+doc = "time in which a GPU worked ÷ elapsed, over all GPUs used; NULL where the trace has no GPU work"
+[columns.layer_clock]
+doc = "gpu or host: the clock by which layers are told; NULL where nothing tells layers"
+[columns.peak_device_bytes]
+unit = "byte"
+doc = "most device memory that tensors took at a time; NULL when not recorded"
+[columns.device]
+doc = "GPUs used, or cpu; NULL when unknown"
+[columns.precision]
+doc = "main arithmetic, and the type that automatic casting casts to; NULL when capture.json does not say"
+[columns.profiler]
+doc = "profiler of the timeline, and its version"
+[columns.measured_over]
+doc = "stable iterations, or all iterations where none are stable; joined by , where processes differ"
+[columns.differs]
+doc = "what was not alike, and in which captures, a sentence each: device, precision, scale, processes, profiler (not its version), throughput run, layer clock and whether it is synthetic must agree in all captures; variant, data set, batch definition, sequence policy and optimizer in those of a model; framework version in those of a model and framework. Not known is different from known. NULL when all agree"
+*/
+WITH
+used_device AS (
+    SELECT d.trace_id, string_agg(DISTINCT d.name, ', ' ORDER BY d.name) AS device
+    FROM device d
+    SEMI JOIN device_timeline t ON t.trace_id = d.trace_id AND t.device_id = d.device_id
+    GROUP BY d.trace_id
+),
+described AS (
+    SELECT t.trace_id, regexp_replace(t.name, '/[^/]*$', '') AS capture, t.capture AS said,
+        said ->> '$.model' AS model, said ->> '$.framework' AS framework, t.batch_size,
+        nullif(concat_ws(' ', said ->> '$.precision', said ->> '$.autocast'), '') AS precision,
+        coalesce(u.device, said ->> '$.gpu', said ->> '$.device') AS device,
+        try_cast(said ->> '$.throughput.samples_per_second' AS DOUBLE) AS unprofiled_samples_per_s,
+        CASE WHEN unprofiled_samples_per_s IS NULL THEN 'profiled' ELSE 'unprofiled' END AS throughput_run,
+        t.tool, concat_ws(' ', t.tool, coalesce(t.tool_version, said ->> '$.profiler_version')) AS profiler,
+        c.clock
+    FROM trace t
+    LEFT JOIN used_device u USING (trace_id)
+    LEFT JOIN layer_clock c USING (trace_id)
+    WHERE t.kind = 'timeline'
+),
+-- What should be alike in the captures of a part: all of them, those of a model, of a model's framework.
+fact AS (
+    SELECT trace_id, capture, part, field, coalesce(value, 'not known') AS value
+    FROM (
+        SELECT trace_id, capture, unnest([
+            {'part': '', 'field': 'device', 'value': device},
+            {'part': '', 'field': 'precision', 'value': precision},
+            {'part': '', 'field': 'scale', 'value': said ->> '$.scale'},
+            {'part': '', 'field': 'processes', 'value': said ->> '$.world_size'},
+            {'part': '', 'field': 'synthetic', 'value': coalesce(said ->> '$.synthetic', 'false')},
+            {'part': '', 'field': 'profiler', 'value': tool},
+            {'part': '', 'field': 'throughput run', 'value': throughput_run},
+            {'part': '', 'field': 'layer clock', 'value': clock},
+            {'part': coalesce(model, ''), 'field': 'variant', 'value': said ->> '$.variant'},
+            {'part': coalesce(model, ''), 'field': 'data set', 'value': said ->> '$.dataset'},
+            {'part': coalesce(model, ''), 'field': 'batch definition', 'value': said ->> '$.batch_definition'},
+            {'part': coalesce(model, ''), 'field': 'sequence policy', 'value': said ->> '$.sequence_policy'},
+            {'part': coalesce(model, ''), 'field': 'optimizer', 'value': said ->> '$.optimizer'},
+            {'part': concat_ws('/', model, framework), 'field': 'framework version', 'value': said ->> '$.framework_version'},
+            {'part': concat_ws('/', model, framework), 'field': 'execution', 'value': coalesce(said ->> '$.throughput.execution', said ->> '$.profiled.execution', 'the framework''s only one')}
+        ], recursive := true)
+        FROM described
+    )
+),
+sentence AS (
+    SELECT part, field,
+        field || ' is ' || string_agg(value || ' in ' || captures, ', but ' ORDER BY instances DESC, value) AS text
+    FROM (
+        SELECT part, field, value, count(*) AS instances,
+            array_to_string(list(capture ORDER BY capture)[:3], ', ')
+                || CASE WHEN instances > 3 THEN format(' and {} more', instances - 3) ELSE '' END AS captures
+        FROM fact GROUP BY part, field, value
+    )
+    GROUP BY part, field HAVING count(*) > 1
+),
+difference AS (
+    SELECT f.trace_id, list(s.text ORDER BY s.text) AS differs,
+        string_agg(f.field || ' ' || f.value, ', ' ORDER BY f.field) AS own
+    FROM fact f JOIN sentence s USING (part, field)
+    GROUP BY f.trace_id
+),
+rate AS (
+    SELECT trace_id, median(iteration_ns) AS iteration_ns,
+        sum(iterations_per_s ORDER BY process_id) AS iterations_per_s,
+        string_agg(DISTINCT measured_over, ', ' ORDER BY measured_over) AS measured_over
+    FROM iteration_rate GROUP BY trace_id
+),
+busy AS (
+    SELECT trace_id, 100.0 * coalesce(sum(duration_ns) FILTER (activity <> 'idle'), 0) / sum(duration_ns) AS gpu_busy_pct
+    FROM device_timeline GROUP BY trace_id
+)
+SELECT d.trace_id, d.capture, d.model, d.framework,
+    nullif(concat_ws(', ', d.framework, x.own), '') AS configuration, d.batch_size,
+    coalesce(d.unprofiled_samples_per_s * coalesce(try_cast(d.said ->> '$.throughput.units_per_sample' AS DOUBLE), 1),
+        d.batch_size * r.iterations_per_s) AS throughput,
+    CASE d.throughput_run WHEN 'unprofiled' THEN coalesce(d.said ->> '$.throughput.unit', 'samples/s')
+         ELSE 'samples/s' END AS throughput_unit,
+    d.throughput_run, r.iteration_ns, b.gpu_busy_pct, d.clock AS layer_clock,
+    try_cast(d.said ->> '$.peak_device_bytes' AS BIGINT) AS peak_device_bytes, d.device,
+    d.precision, d.profiler, r.measured_over, x.differs
+FROM described d
+LEFT JOIN difference x USING (trace_id)
+LEFT JOIN rate r USING (trace_id)
+LEFT JOIN busy b USING (trace_id)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import mxnet as mx
 from mxnet.gluon import HybridBlock, nn
 
 from tbd_models.inception3 import Conv, Dimensions, Pool, Step, network
-from tbd_models.mxnet.workload import Workload, cross_entropy
-from tbd_models.synthetic import image_batch
+from tbd_models.mxnet.workload import Workload, image_classification
 
 
 def _conv_block(inputs: int, spec: Conv) -> HybridBlock:
@@ -78,10 +76,4 @@ class InceptionV3(HybridBlock):
 
 def workload(d: Dimensions) -> Workload:
     """Return the workload of these dimensions."""
-    return Workload(
-        model=InceptionV3(d),
-        batch=lambda size, rng: image_batch(size, d.image_size, d.classes, rng),
-        inputs=("image",),
-        loss=lambda scores, batch: cross_entropy(scores, batch["label"]),
-        optimizer=lambda: mx.optimizer.SGD(learning_rate=0.01, momentum=0.9, wd=1e-4),
-    )
+    return image_classification(InceptionV3(d), d.image_size, d.classes)

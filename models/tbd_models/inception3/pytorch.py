@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from tbd_models.inception3 import Conv, Dimensions, Pool, Step, network
-from tbd_models.pytorch.workload import Workload, as_tensors, cross_entropy
-from tbd_models.synthetic import image_batch
+from tbd_models.pytorch.workload import Workload, image_classification
 
 
 class ConvBlock(nn.Module):
@@ -80,12 +79,4 @@ class InceptionV3(nn.Module):
 
 def workload(d: Dimensions) -> Workload:
     """Return the workload of these dimensions."""
-    return Workload(
-        model=InceptionV3(d),
-        batch=lambda size, rng: as_tensors(image_batch(size, d.image_size, d.classes, rng)),
-        forward=lambda model, batch: model(batch["image"]),
-        loss=lambda scores, batch: cross_entropy(scores, batch["label"]),
-        optimizer=lambda parameters: torch.optim.SGD(
-            parameters, lr=0.01, momentum=0.9, weight_decay=1e-4
-        ),
-    )
+    return image_classification(InceptionV3(d), d.image_size, d.classes)

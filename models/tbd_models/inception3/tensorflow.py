@@ -8,8 +8,7 @@ import keras
 from keras import layers
 
 from tbd_models.inception3 import Conv, Dimensions, Pool, Step, network
-from tbd_models.synthetic import image_batch
-from tbd_models.tensorflow.workload import Workload, channels_last, cross_entropy, one_turn
+from tbd_models.tensorflow.workload import Workload, image_classification
 
 
 def _apply(step: Step, x: Any, name: str) -> Any:
@@ -56,15 +55,4 @@ def inception(d: Dimensions) -> keras.Model:
 
 def workload(d: Dimensions) -> Workload:
     """Return the workload of these dimensions."""
-    model = inception(d)
-    return Workload(
-        model=model,
-        batch=lambda size, rng: image_batch(size, d.image_size, d.classes, rng),
-        convert=channels_last,
-        turns=one_turn(
-            model,
-            forward=lambda batch: model(batch["image"], training=True),
-            loss=lambda scores, batch: cross_entropy(scores, batch["label"]),
-            optimizer=keras.optimizers.SGD(0.01, momentum=0.9, weight_decay=1e-4),
-        ),
-    )
+    return image_classification(inception(d), d.image_size, d.classes)

@@ -45,6 +45,17 @@ class Workload:
         return self.model(*(batch[name] for name in self.inputs))
 
 
+def image_classification(model: HybridBlock, image_size: int, classes: int) -> Workload:
+    """Return how a model that gives class scores of images (N, 3, H, W) is trained."""
+    return Workload(
+        model=model,
+        batch=lambda size, rng: synthetic.image_batch(size, image_size, classes, rng),
+        inputs=("image",),
+        loss=lambda scores, batch: cross_entropy(scores, batch["label"]),
+        optimizer=lambda: mx.optimizer.SGD(learning_rate=0.01, momentum=0.9, wd=1e-4),
+    )
+
+
 def cross_entropy(scores: Array, label: Array, smoothing: float = 0.0) -> Array:
     """Return the mean cross entropy, computed in float32 whatever the scores are in.
 

@@ -38,6 +38,19 @@ class Workload:
     clip_norm: float | None = None
 
 
+def image_classification(model: nn.Module, image_size: int, classes: int) -> Workload:
+    """Return how a model that gives class scores of images (N, 3, H, W) is trained."""
+    return Workload(
+        model=model,
+        batch=lambda size, rng: as_tensors(synthetic.image_batch(size, image_size, classes, rng)),
+        forward=lambda module, batch: module(batch["image"]),
+        loss=lambda scores, batch: cross_entropy(scores, batch["label"]),
+        optimizer=lambda parameters: torch.optim.SGD(
+            parameters, lr=0.01, momentum=0.9, weight_decay=1e-4
+        ),
+    )
+
+
 def cross_entropy(scores: Tensor, label: Tensor) -> Tensor:
     """Return the mean cross entropy, computed in float32 whatever the scores are in.
 

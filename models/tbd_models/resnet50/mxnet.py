@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import mxnet as mx
 from mxnet.gluon import HybridBlock, nn
 from mxnet.gluon.model_zoo.vision import ResNetV1
 
-from tbd_models.mxnet.workload import Workload, cross_entropy
+from tbd_models.mxnet.workload import Workload, image_classification
 from tbd_models.resnet50 import Dimensions
-from tbd_models.synthetic import image_batch
 
 
 class Bottleneck(HybridBlock):
@@ -57,10 +55,5 @@ def workload(d: Dimensions) -> Workload:
         "Bottleneck", (Bottleneck,), {"stride_in_3x3": d.stride_in_3x3, "expansion": d.expansion}
     )
     outputs = [d.expansion * width for width in d.widths]
-    return Workload(
-        model=ResNetV1(block, list(d.blocks), [d.stem_width, *outputs], classes=d.classes),
-        batch=lambda size, rng: image_batch(size, d.image_size, d.classes, rng),
-        inputs=("image",),
-        loss=lambda scores, batch: cross_entropy(scores, batch["label"]),
-        optimizer=lambda: mx.optimizer.SGD(learning_rate=0.01, momentum=0.9, wd=1e-4),
-    )
+    model = ResNetV1(block, list(d.blocks), [d.stem_width, *outputs], classes=d.classes)
+    return image_classification(model, d.image_size, d.classes)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 
-from tbd_models.pytorch.workload import Workload, as_tensors, cross_entropy
+from tbd_models.pytorch.workload import Workload, image_classification
 from tbd_models.resnet50 import Dimensions
-from tbd_models.synthetic import image_batch
 
 
 class Bottleneck(nn.Module):
@@ -81,12 +79,4 @@ class ResNet(nn.Module):
 
 def workload(d: Dimensions) -> Workload:
     """Return the workload of these dimensions."""
-    return Workload(
-        model=ResNet(d),
-        batch=lambda size, rng: as_tensors(image_batch(size, d.image_size, d.classes, rng)),
-        forward=lambda model, batch: model(batch["image"]),
-        loss=lambda scores, batch: cross_entropy(scores, batch["label"]),
-        optimizer=lambda parameters: torch.optim.SGD(
-            parameters, lr=0.01, momentum=0.9, weight_decay=1e-4
-        ),
-    )
+    return image_classification(ResNet(d), d.image_size, d.classes)

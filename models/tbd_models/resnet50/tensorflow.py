@@ -9,8 +9,7 @@ import keras
 from keras import layers
 
 from tbd_models.resnet50 import Dimensions
-from tbd_models.synthetic import image_batch
-from tbd_models.tensorflow.workload import Workload, channels_last, cross_entropy, one_turn
+from tbd_models.tensorflow.workload import Workload, image_classification
 
 _EPSILON = 1e-5
 
@@ -78,15 +77,4 @@ def network(d: Dimensions) -> keras.Model:
 
 def workload(d: Dimensions) -> Workload:
     """Return the workload of these dimensions."""
-    model = network(d)
-    return Workload(
-        model=model,
-        batch=lambda size, rng: image_batch(size, d.image_size, d.classes, rng),
-        convert=channels_last,
-        turns=one_turn(
-            model,
-            forward=lambda batch: model(batch["image"], training=True),
-            loss=lambda scores, batch: cross_entropy(scores, batch["label"]),
-            optimizer=keras.optimizers.SGD(0.01, momentum=0.9, weight_decay=1e-4),
-        ),
-    )
+    return image_classification(network(d), d.image_size, d.classes)

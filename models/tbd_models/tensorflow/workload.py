@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from tbd_models.instrument.tensorflow import inputs_alone
-from tbd_models.synthetic import Batch
+from tbd_models.synthetic import Batch, image_batch
 
 Tensors = Mapping[str, Any]
 
@@ -63,6 +63,21 @@ def one_turn(
 ) -> tuple[Turn, ...]:
     """Return the turns of a model all of whose weights are updated together."""
     return (Turn(forward, loss, lambda: model.trainable_weights, optimizer),)
+
+
+def image_classification(model: keras.Model, image_size: int, classes: int) -> Workload:
+    """Return how a model that gives class scores of images (N, H, W, 3) is trained."""
+    return Workload(
+        model=model,
+        batch=lambda size, rng: image_batch(size, image_size, classes, rng),
+        convert=channels_last,
+        turns=one_turn(
+            model,
+            forward=lambda batch: model(batch["image"], training=True),
+            loss=lambda scores, batch: cross_entropy(scores, batch["label"]),
+            optimizer=keras.optimizers.SGD(0.01, momentum=0.9, weight_decay=1e-4),
+        ),
+    )
 
 
 def cross_entropy(scores: Any, label: Any) -> Any:

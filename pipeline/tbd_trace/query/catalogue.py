@@ -18,7 +18,7 @@ _COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
 class Catalogue:
-    """The metric queries that ship with the package."""
+    """The metric queries and the checks that ship with the package."""
 
     def __init__(self) -> None:
         self._files = {path.stem: path for path in (resources.queries() / "metrics").glob("*.sql")}
@@ -39,6 +39,11 @@ class Catalogue:
             raise UsageError(f"no query {name!r}{hint} (`tbd-trace query --list` names them all)")
         return parse_query(self._files[name])
 
+    def checks(self) -> list[Query]:
+        """Return every check, sorted by its rule."""
+        found = map(parse_query, sorted((resources.queries() / "checks").glob("*.sql")))
+        return sorted((query for query in found if query.check), key=_rule)
+
     def load(self, path: Path) -> Query:
         """Return a user's own query file.
 
@@ -46,6 +51,11 @@ class Catalogue:
             UsageError: the file cannot be read, or its header is not valid.
         """
         return parse_query(path)
+
+
+def _rule(query: Query) -> str:
+    assert query.check is not None
+    return query.check.rule
 
 
 @cache

@@ -1,0 +1,8 @@
+"""Findings: what the rules of queries/checks say about traces, sweeps and runs."""
+
+from __future__ import annotations
+
+from tbd_trace.checks.evaluation import SEVERITIES, evaluate, findings_from
+from tbd_trace.checks.rules import select
+
+__all__ = ["SEVERITIES", "evaluate", "findings_from", "select"]

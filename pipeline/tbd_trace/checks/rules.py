@@ -1,0 +1,69 @@
+"""Which rules are asked for, and with which parameters."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+
+from tbd_trace.errors import UsageError
+from tbd_trace.query import Catalogue, Check, Query
+from tbd_trace.query.catalogue import required_relations
+from tbd_trace.query.header import Param, Scalar
+from tbd_trace.query.parameters import parameter_values
+
+
+def rule_of(query: Query) -> Check:
+    """Return what makes a query a check."""
+    assert query.check is not None, query.name
+    return query.check
+
+
+def select(names: Sequence[str] | None = None) -> list[Query]:
+    """Return the checks that are named, all when none is, each once, in order of their rules.
+
+    Args:
+        names: rule ids (OBS04) or file names (gpu_idle_small_batch), in any case, with - or _.
+
+    Raises:
+        UsageError: there is no such rule; close names are suggested.
+    """
+    checks = Catalogue().checks()
+    if not names:
+        return checks
+    known = {_key(name): query for query in checks for name in (query.name, rule_of(query).rule)}
+    chosen = []
+    for name in names:
+        if _key(name) not in known:
+            close = difflib.get_close_matches(_key(name), known, n=3)
+            hint = f"; did you mean {', '.join(close)}?" if close else ""
+            raise UsageError(f"no rule {name!r}{hint} (`tbd-trace check --list` names them all)")
+        chosen.append(known[_key(name)].name)
+    return [query for query in checks if query.name in chosen]
+
+
+def _key(name: str) -> str:
+    return name.strip().lower().replace("-", "_")
+
+
+def values(checks: Sequence[Query], given: Mapping[str, str]) -> dict[str, Scalar]:
+    """Return parameters as values; each belongs to at least one of the checks.
+
+    Raises:
+        UsageError: a parameter is unknown to all, or its value not allowed.
+    """
+    found: dict[str, Scalar] = {}
+    for query in checks:
+        relations = required_relations(query.relations)
+        known = {name for source in (*relations, query) for name in source.params}
+        taken = {name: text for name, text in given.items() if name in known}
+        found |= parameter_values(query, relations, taken)
+    for name in given.keys() - found.keys():
+        names = ", ".join(sorted(parameters(checks)))
+        raise UsageError(f"no rule asked for has a parameter {name!r} (parameters: {names})")
+    return found
+
+
+def parameters(checks: Sequence[Query]) -> dict[str, Param]:
+    """Return the parameters of some checks, their thresholds first, and of what they build on."""
+    built = required_relations(name for query in checks for name in query.relations)
+    return {name: param for source in (*checks, *built) for name, param in source.params.items()}

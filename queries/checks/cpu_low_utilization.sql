@@ -1,0 +1,82 @@
+/*
+title    = "Use of the CPUs"
+question = "How much of the CPU cores that it may use does the program use during its iterations?"
+source   = "Zhu et al. 2018, observation 9 (paraphrased from memory): active time of all cores ÷ (cores × elapsed time)"
+grain    = "trace: its process with the most samples"
+needs    = ["trace"]
+optional = ["cpu_sample", "host_window"]
+[check]
+rule = "OBS09"
+scope = "trace"
+thresholds = "recalled"
+advice = "most cores are free: give the input pipeline more workers, if the GPU waits for data"
+collect = "samples of the CPUs with nsys profile --sample=process-tree --cpuctxsw=process-tree, of iterations marked with NVTX, and the number of cores with --set cpu_cores=N"
+[params.cpu_cores]
+doc = "cores that the program may use (in a container its quota); 0: not known, for no profile tells"
+default = 0
+[params.min_cpu_pct]
+doc = "below this share, in percent, the CPUs hardly work"
+default = 15.0
+[params.max_cpu_pct]
+doc = "above this share, in percent, the CPUs may hold the training back"
+default = 80.0
+*/
+WITH
+setting AS (
+    SELECT coalesce(getvariable('cpu_cores'), 0)::BIGINT AS cpu_cores,
+        coalesce(getvariable('min_cpu_pct'), 15.0)::DOUBLE AS min_cpu_pct,
+        coalesce(getvariable('max_cpu_pct'), 80.0)::DOUBLE AS max_cpu_pct
+),
+iterating AS (
+    SELECT trace_id, process_id, min(start_ns) AS start_ns, max(end_ns) AS end_ns,
+        count(iteration) AS iterations
+    FROM host_window WHERE iteration IS NOT NULL GROUP BY ALL
+),
+sampled AS (
+    SELECT s.trace_id, s.process_id, s.timestamp_ns, s.cycles, w.start_ns, w.end_ns, w.iterations,
+        s.timestamp_ns - lag(s.timestamp_ns) OVER thread AS since_ns
+    FROM cpu_sample s
+    LEFT JOIN iterating w ON w.trace_id = s.trace_id AND w.process_id = s.process_id
+    WINDOW thread AS (PARTITION BY s.trace_id, s.process_id, s.thread_id ORDER BY s.timestamp_ns)
+),
+-- A thread that ran all the time since its last sample did as many cycles as the clock: what few
+-- exceed is about its rate.
+clock AS (
+    SELECT trace_id, quantile_cont(cycles / since_ns, 0.99) AS cycles_per_ns
+    FROM sampled WHERE since_ns > 0 AND cycles > 0 GROUP BY trace_id
+),
+active AS (
+    SELECT s.trace_id, s.process_id, count(*) AS samples, any_value(s.iterations) AS iterations,
+        sum(s.cycles) / any_value(c.cycles_per_ns) / any_value(s.end_ns - s.start_ns) AS cores
+    FROM sampled s JOIN clock c ON c.trace_id = s.trace_id
+    WHERE s.timestamp_ns > s.start_ns AND s.timestamp_ns <= s.end_ns
+    GROUP BY s.trace_id, s.process_id
+    QUALIFY row_number() OVER (PARTITION BY s.trace_id ORDER BY samples DESC, s.process_id) = 1
+),
+judged AS (
+    SELECT t.trace_id, a.cores, 100.0 * a.cores / nullif(s.cpu_cores, 0) AS cpu_pct, s.*, a.iterations,
+        CASE
+            WHEN list_contains(t.lacks, 'cpu_sample') THEN 'no samples of the CPUs are in the trace'
+            WHEN a.trace_id IS NULL OR a.cores IS NULL THEN 'no samples of the CPUs with cycles lie in iterations'
+            WHEN s.cpu_cores <= 0 THEN format(
+                '{:.2f} cores were busy on average, and how many the program may use is not known', a.cores)
+            WHEN a.cores > s.cpu_cores THEN format('{:.2f} cores were busy, more than there are', a.cores)
+        END AS why_not
+    FROM trace t
+    CROSS JOIN setting s
+    LEFT JOIN active a ON a.trace_id = t.trace_id
+)
+SELECT trace_id,
+    CASE WHEN why_not IS NOT NULL THEN 'not evaluable'
+         WHEN cpu_pct < min_cpu_pct OR cpu_pct > max_cpu_pct THEN 'finding' ELSE 'pass' END AS verdict,
+    CASE WHEN verdict = 'finding' THEN CASE WHEN cpu_pct > max_cpu_pct THEN 'warning' ELSE 'note' END END AS severity,
+    CASE WHEN why_not IS NULL THEN cpu_pct END AS value,
+    CASE WHEN cpu_pct > max_cpu_pct THEN max_cpu_pct ELSE min_cpu_pct END AS threshold, '%' AS unit,
+    CASE WHEN why_not IS NULL THEN 'estimated' END AS evidence,
+    coalesce(why_not, format('{:.2f} of {} cores were busy on average ({:.1f} %) over {} iterations',
+        cores, cpu_cores, cpu_pct, iterations)) AS reason,
+    CASE WHEN verdict = 'finding' AND severity = 'warning'
+         THEN 'the CPUs are nearly used up: if the GPU waits for data, preprocess ahead of time or on the GPU, or use more cores'
+    END AS advice
+FROM judged
+ORDER BY trace_id

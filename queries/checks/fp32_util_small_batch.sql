@@ -1,0 +1,43 @@
+/*
+title    = "Arithmetic far below the GPU's peak"
+question = "Do kernels use enough of the peak rate that their FLOP could run at?"
+source   = "Zhu et al. 2018, observation 6 (paraphrased from memory): FLOP ÷ (peak × time), with tensor cores against their own peak"
+grain    = "trace: its device of lowest use"
+needs    = ["gpu_op"]
+optional = ["training_window", "peak_use"]
+[check]
+rule = "OBS06"
+scope = "trace"
+thresholds = "proposed"
+advice = "enlarge the batch, use reduced precision on tensor cores, or fuse the kernels that do little arithmetic; tbd-trace query low_util_kernels names them"
+collect = "a capture directory with layers.json, or hardware counters of FLOP beside the timeline (tbd-trace collect makes both)"
+[params.min_peak_pct]
+doc = "kernels should use at least this share of the peak while they run, in percent"
+default = 30.0
+*/
+WITH
+setting AS (SELECT coalesce(getvariable('min_peak_pct'), 30.0)::DOUBLE AS min_peak_pct),
+judged AS (
+    SELECT w.trace_id, u.busy_pct, s.min_peak_pct, u.evidence, w.advice AS to_collect,
+        coalesce(w.why_not, u.why_not,
+            CASE WHEN u.trace_id IS NULL THEN 'the FLOP of the kernels are not known' END) AS why_not,
+        format('{} FLOP used {:.1f} % of the peak of {} while a kernel ran',
+            replace(u.precisions, '+', ' and '), u.busy_pct, w.label)
+            || coalesce(format(' and {:.1f} % of it over {}', u.elapsed_pct, w.span), '') AS reason
+    FROM training_window w
+    CROSS JOIN setting s
+    LEFT JOIN peak_use u USING (trace_id, process_id, device_id)
+)
+SELECT trace_id,
+    CASE WHEN why_not IS NOT NULL THEN 'not evaluable' WHEN busy_pct < min_peak_pct THEN 'finding'
+         ELSE 'pass' END AS verdict,
+    CASE WHEN verdict = 'finding' THEN 'warning' END AS severity,
+    CASE WHEN why_not IS NULL THEN busy_pct END AS value,
+    min_peak_pct AS threshold, '%' AS unit,
+    CASE WHEN why_not IS NULL THEN evidence END AS evidence, coalesce(why_not, reason) AS reason,
+    CASE WHEN verdict = 'not evaluable' THEN to_collect END AS advice
+FROM judged
+QUALIFY row_number() OVER (
+    PARTITION BY trace_id
+    ORDER BY list_position(['pass', 'not evaluable', 'finding'], verdict) DESC, busy_pct, reason) = 1
+ORDER BY trace_id

@@ -1,0 +1,89 @@
+/*
+title    = "Long kernels of low utilization"
+question = "Do kernels that take a good part of the time use the GPU less than the trace does on average?"
+source   = "Zhu et al. 2018, observation 8: the longest kernels whose utilization is below the mean; potential = share × (1 − use ÷ mean use)"
+grain    = "trace"
+needs    = ["gpu_op"]
+optional = ["training_trace", "kernel_utilization", "window_op", "kernel_class"]
+[check]
+rule = "OBS08"
+scope = "trace"
+thresholds = "proposed"
+advice = "begin with the first of these kernels: another algorithm or data layout, a fused kernel, or a larger batch; tbd-trace query low_util_kernels shows them all"
+collect = "hardware counters beside the timeline, in a capture directory (tbd-trace collect does): utilization of single kernels cannot be told without, nor estimated, for neither their FLOP nor their bytes are known"
+[params.min_share_pct]
+doc = "kernels matter from this share of the kernels' time on, in percent"
+default = 2.0
+[params.kernels_named]
+doc = "at most so many kernels are named"
+default = 5
+*/
+WITH
+setting AS (
+    SELECT coalesce(getvariable('min_share_pct'), 2.0)::DOUBLE AS min_share_pct,
+        coalesce(getvariable('kernels_named'), 5)::BIGINT AS kernels_named
+),
+-- FP32 of a program that works on tensor cores says nothing: their own use counts then.
+on_tensor_cores AS (
+    SELECT o.trace_id,
+        coalesce(sum(o.duration_ns) FILTER (c.tensor_core), 0) >= 0.5 * sum(o.duration_ns) AS mostly
+    FROM window_op o
+    JOIN kernel_class c ON c.trace_id = o.trace_id AND c.name = o.name
+    WHERE o.op_kind = 'kernel'
+    GROUP BY o.trace_id
+),
+counted AS (
+    SELECT u.*, row_number() OVER (
+        PARTITION BY u.trace_id ORDER BY u.total_ns DESC NULLS LAST, u.kernel_name) AS place,
+        u.utilization < u.mean_utilization AND u.share_pct >= s.min_share_pct AS is_found
+    FROM kernel_utilization u
+    CROSS JOIN setting s
+    JOIN on_tensor_cores t ON t.trace_id = u.trace_id
+    WHERE u.precision = CASE WHEN t.mostly THEN 'tensor' ELSE 'fp32' END
+),
+measured AS (
+    SELECT c.trace_id, any_value(c.precision) AS precision, any_value(c.measure) AS measure,
+        count(*) FILTER (c.is_found) AS kernels,
+        coalesce(max(c.share_pct) FILTER (c.is_found),
+            max(c.share_pct) FILTER (c.utilization < c.mean_utilization), 0) AS longest_pct,
+        sum(c.share_pct) FILTER (c.is_found) AS together_pct,
+        sum(c.share_pct * (1 - c.utilization / c.mean_utilization)) FILTER (c.is_found) AS potential_pct,
+        any_value(c.mean_utilization) AS mean_utilization,
+        array_to_string(list(
+            format('{} ({:.1f} % of the time, use {:.1f})',
+                CASE WHEN len(c.kernel_name) > 60 THEN c.kernel_name[:36] || '…' || right(c.kernel_name, 23) ELSE c.kernel_name END,
+                c.share_pct, c.utilization)
+            ORDER BY c.place) FILTER (c.is_found)[:any_value(s.kernels_named)], ', ') AS named
+    FROM counted c CROSS JOIN setting s
+    GROUP BY c.trace_id
+),
+judged AS (
+    SELECT t.trace_id, m.* EXCLUDE (trace_id), s.min_share_pct, t.advice AS to_collect,
+        coalesce(t.why_not,
+            CASE WHEN m.trace_id IS NULL THEN 'no hardware counters tell how much single kernels use the GPU' END
+        ) AS why_not,
+        CASE m.measure WHEN 'FLOP' THEN '% of the peak' WHEN 'pipe' THEN '% of the cycles'
+            ELSE 'of 10' END AS scale
+    FROM training_trace t
+    CROSS JOIN setting s
+    LEFT JOIN measured m ON m.trace_id = t.trace_id
+)
+SELECT trace_id,
+    CASE WHEN why_not IS NOT NULL THEN 'not evaluable' WHEN kernels > 0 THEN 'finding' ELSE 'pass' END AS verdict,
+    CASE WHEN verdict = 'finding' THEN 'note' END AS severity,
+    CASE WHEN why_not IS NULL THEN longest_pct END AS value,
+    min_share_pct AS threshold, '%' AS unit,
+    CASE WHEN why_not IS NULL THEN 'counter' END AS evidence,
+    CASE
+        WHEN why_not IS NOT NULL THEN why_not
+        WHEN kernels = 0 THEN format('no kernel below the mean use of {} ({:.1f} {}) takes {:.1f} % of the time',
+            precision, mean_utilization, scale, min_share_pct)
+        ELSE format('kernels below the mean use of {} ({:.1f} {}) take {:.1f} % of the kernel time: {}',
+                precision, mean_utilization, scale, together_pct, named)
+            -- nvprof's levels are no amounts: a share of them would mean nothing
+            || CASE WHEN measure = 'level' THEN ''
+                ELSE format('; at the mean they would take {:.1f} % of the kernel time less', potential_pct) END
+    END AS reason,
+    CASE WHEN verdict = 'not evaluable' THEN to_collect END AS advice
+FROM judged
+ORDER BY trace_id

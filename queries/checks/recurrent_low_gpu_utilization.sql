@@ -1,0 +1,66 @@
+/*
+title    = "Recurrent layers leave the GPU idle"
+question = "Where recurrent layers take most of the time, do kernels keep the GPU busy?"
+source   = "Zhu et al. 2018, observation 5 (paraphrased from memory)"
+grain    = "trace: its least busy recurrent device"
+needs    = ["gpu_op"]
+optional = ["training_window", "device_timeline", "recurrent_share", "window_op"]
+[check]
+rule = "OBS05"
+scope = "trace"
+thresholds = "proposed"
+advice = "use the fused recurrent layer of cuDNN rather than a cell per time step, enlarge the batch, or replay the time steps as a CUDA graph"
+collect = "a timeline of training iterations of a recurrent model, its layers marked (tbd-trace collect does)"
+[params.min_busy_pct]
+doc = "kernels should run for at least this share of the time, in percent"
+default = 80.0
+[params.min_recurrent_pct]
+doc = "from this share of the kernels' time on, in percent, a model counts as recurrent"
+default = 50.0
+*/
+WITH
+setting AS (
+    SELECT coalesce(getvariable('min_busy_pct'), 80.0)::DOUBLE AS min_busy_pct,
+        coalesce(getvariable('min_recurrent_pct'), 50.0)::DOUBLE AS min_recurrent_pct
+),
+busy AS (
+    SELECT trace_id, process_id, device_id,
+        100.0 * coalesce(sum(duration_ns) FILTER (kernel_active), 0) / sum(duration_ns) AS busy_pct
+    FROM device_timeline GROUP BY ALL
+),
+operation AS (
+    SELECT trace_id, coalesce(process_id, -1) AS process_id, coalesce(device_id, -1) AS device_id,
+        median(duration_ns) FILTER (op_kind = 'kernel') AS kernel_ns,
+        bool_or(op_kind = 'graph') AS has_graph
+    FROM window_op GROUP BY ALL
+),
+judged AS (
+    SELECT w.trace_id, b.busy_pct, r.recurrent_pct, r.evidence, s.min_busy_pct, w.advice AS to_collect,
+        CASE
+            WHEN w.why_not IS NOT NULL THEN w.why_not
+            WHEN o.has_graph THEN 'CUDA graphs were traced as a whole: the kernels inside are not known'
+            WHEN r.has_persistent THEN 'persistent kernels run over many time steps and hide how busy the SMs are'
+            WHEN r.recurrent_pct = 0 THEN 'no layer and no kernel name is recurrent, and the rule is about recurrent models'
+        END AS why_not,
+        r.recurrent_pct >= s.min_recurrent_pct AND b.busy_pct < s.min_busy_pct AS is_found,
+        format('recurrent layers take {:.1f} % of the kernel time on {}, where kernels ran for {:.1f} % of {}; the median kernel takes {:.1f} µs',
+            r.recurrent_pct, w.label, b.busy_pct, w.span, o.kernel_ns / 1000) AS reason
+    FROM training_window w
+    CROSS JOIN setting s
+    JOIN busy b USING (trace_id, process_id, device_id)
+    JOIN operation o USING (trace_id, process_id, device_id)
+    JOIN recurrent_share r USING (trace_id, process_id, device_id)
+)
+SELECT trace_id,
+    CASE WHEN why_not IS NOT NULL THEN 'not evaluable' WHEN is_found THEN 'finding' ELSE 'pass' END AS verdict,
+    CASE WHEN verdict = 'finding' THEN 'warning' END AS severity,
+    CASE WHEN why_not IS NULL THEN busy_pct END AS value,
+    min_busy_pct AS threshold, '%' AS unit,
+    CASE WHEN why_not IS NULL THEN evidence END AS evidence, coalesce(why_not, reason) AS reason,
+    CASE WHEN verdict = 'not evaluable' THEN to_collect END AS advice
+FROM judged
+QUALIFY row_number() OVER (
+    PARTITION BY trace_id
+    ORDER BY list_position(['pass', 'not evaluable', 'finding'], verdict) DESC,
+        recurrent_pct DESC, busy_pct, reason) = 1
+ORDER BY trace_id

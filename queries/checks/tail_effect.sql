@@ -1,0 +1,104 @@
+/*
+title    = "Last wave of blocks half empty"
+question = "Do kernels that take a good part of the time end with a wave of blocks that fills little of the GPU?"
+source   = "wave quantisation: waves = blocks ÷ (blocks per SM × SMs), efficiency = waves ÷ waves rounded up"
+grain    = "trace"
+needs    = ["kernel"]
+optional = ["trace", "training_trace", "window_op", "kernel_occupancy", "kernel_class"]
+[check]
+rule = "OCC02"
+scope = "trace"
+thresholds = "proposed"
+advice = "choose a batch or tile size whose blocks fill whole waves, split the work into more and smaller blocks, or run small kernels beside each other (streams, CUDA graphs)"
+collect = "a timeline of training iterations on a GPU that tbd-trace knows (data/gpu_architectures.csv)"
+[params.min_wave_pct]
+doc = "share of the slots of its waves that a launch should fill, in percent"
+default = 80.0
+[params.waves_enough]
+doc = "from so many waves on, the last one hardly matters"
+default = 4.0
+[params.min_share_pct]
+doc = "kernels matter from this share of the kernels' time on, in percent"
+default = 2.0
+*/
+WITH
+setting AS (
+    SELECT coalesce(getvariable('min_wave_pct'), 80.0)::DOUBLE AS min_wave_pct,
+        coalesce(getvariable('waves_enough'), 4.0)::DOUBLE AS waves_enough,
+        coalesce(getvariable('min_share_pct'), 2.0)::DOUBLE AS min_share_pct
+),
+counted AS (
+    SELECT o.trace_id, o.op_id AS kernel_id FROM window_op o WHERE o.op_kind = 'kernel'
+    UNION ALL
+    SELECT trace_id, kernel_id FROM kernel
+    WHERE trace_id IN (SELECT trace_id FROM trace WHERE kind = 'metrics')
+),
+execution AS (
+    SELECT k.trace_id, k.name, k.duration_ns, o.waves,
+        k.grid_x * k.grid_y * k.grid_z AS blocks,
+        100.0 * o.waves / ceil(o.waves) AS wave_pct,
+        round(k.grid_x * k.grid_y * k.grid_z / (o.waves * o.active_blocks_per_sm))::BIGINT AS sm_count
+    FROM counted n
+    JOIN kernel k ON k.trace_id = n.trace_id AND k.kernel_id = n.kernel_id
+    JOIN kernel_occupancy o ON o.trace_id = k.trace_id AND o.kernel_id = k.kernel_id
+    WHERE o.waves > 0
+),
+judged AS (
+    SELECT e.*,
+        e.wave_pct < s.min_wave_pct AND e.waves < s.waves_enough
+            -- Persistent kernels bring a fixed number of blocks per SM, whatever the work.
+            AND NOT (e.waves <= 1 AND e.blocks % e.sm_count = 0)
+            AND NOT regexp_matches(e.name, '(?i)persist|stream_?k|cooperative') AS has_tail
+    FROM execution e
+    CROSS JOIN setting s
+    JOIN kernel_class c ON c.trace_id = e.trace_id AND c.name = e.name
+    WHERE c.class <> 'communication'
+),
+by_name AS (
+    SELECT trace_id, name, sum(duration_ns) AS ns,
+        sum(duration_ns * wave_pct) AS filled,
+        coalesce(sum(duration_ns) FILTER (has_tail), 0) AS tail_ns,
+        sum(duration_ns * wave_pct) FILTER (has_tail) AS tail_filled,
+        sum(duration_ns * waves) FILTER (has_tail) AS tail_waves,
+        100.0 * tail_ns / nullif(sum(sum(duration_ns)) OVER (PARTITION BY trace_id), 0) AS tail_pct
+    FROM judged GROUP BY trace_id, name
+),
+summed AS (
+    SELECT n.trace_id, count(*) FILTER (n.tail_pct >= s.min_share_pct) AS kernels,
+        sum(n.tail_pct) FILTER (n.tail_pct >= s.min_share_pct) AS found_pct,
+        sum(n.tail_filled ORDER BY n.name) FILTER (n.tail_pct >= s.min_share_pct)
+            / nullif(sum(n.tail_ns) FILTER (n.tail_pct >= s.min_share_pct), 0) AS found_wave_pct,
+        sum(n.filled ORDER BY n.name) / nullif(sum(n.ns), 0) AS wave_pct,
+        array_to_string(list(
+            format('{} ({:.1f} % of the time, {:.2f} waves)',
+                CASE WHEN len(n.name) > 60 THEN n.name[:36] || '…' || right(n.name, 23) ELSE n.name END,
+                n.tail_pct, n.tail_waves / n.tail_ns)
+            ORDER BY n.tail_ns DESC, n.name) FILTER (n.tail_pct >= s.min_share_pct)[:3], ', ') AS named
+    FROM by_name n CROSS JOIN setting s
+    GROUP BY n.trace_id
+),
+said AS (
+    SELECT t.trace_id, s.*, m.* EXCLUDE (trace_id), t.advice AS to_collect,
+        coalesce(t.why_not,
+            CASE WHEN m.wave_pct IS NULL
+                 THEN 'the limits of this GPU, the kernels'' configuration or their durations are not known' END
+        ) AS why_not
+    FROM training_trace t
+    CROSS JOIN setting s
+    LEFT JOIN summed m ON m.trace_id = t.trace_id
+)
+SELECT trace_id,
+    CASE WHEN why_not IS NOT NULL THEN 'not evaluable' WHEN kernels > 0 THEN 'finding' ELSE 'pass' END AS verdict,
+    CASE WHEN verdict = 'finding' THEN 'note' END AS severity,
+    CASE WHEN why_not IS NULL THEN coalesce(found_wave_pct, wave_pct) END AS value,
+    min_wave_pct AS threshold, '%' AS unit,
+    CASE WHEN why_not IS NULL THEN 'modelled' END AS evidence,
+    CASE
+        WHEN why_not IS NOT NULL THEN why_not
+        WHEN kernels > 0 THEN format('kernels that fill {:.0f} % of their waves take {:.1f} % of the kernel time: {}',
+            found_wave_pct, found_pct, named)
+        ELSE format('kernels fill {:.0f} % of their waves; none with a tail takes {:.1f} % of the kernel time', wave_pct, min_share_pct)
+    END AS reason,
+    CASE WHEN verdict = 'not evaluable' THEN to_collect END AS advice
+FROM said
+ORDER BY trace_id

@@ -1,0 +1,72 @@
+/*
+title    = "Kernels launched outside the window"
+question = "How much of the kernels' time in the window belongs to work that was launched outside it?"
+source   = "kernels run after their launch: without a synchronisation at the window's edges the GPU works off what was launched before"
+grain    = "trace: its device with the largest share"
+needs    = ["api_call", "launch"]
+optional = ["analysis_window", "op_scope", "iteration"]
+[check]
+rule = "ROB02"
+scope = "trace"
+thresholds = "proposed"
+advice = "synchronise the device where the window begins and ends (before cudaProfilerStart and cudaProfilerStop, and at the end of an iteration)"
+collect = "a timeline with the CUDA API calls that launch the kernels"
+[params.max_outside_pct]
+doc = "largest share of the kernels' time whose launch lies outside the window, in percent"
+default = 1.0
+*/
+WITH
+setting AS (SELECT coalesce(getvariable('max_outside_pct'), 1.0)::DOUBLE AS max_outside_pct),
+-- The window's time on the host: from its first iteration to the one after it.
+host AS (
+    SELECT w.trace_id, w.process_id, w.device_id, w.start_ns AS gpu_start_ns, w.end_ns AS gpu_end_ns,
+        w.measured_over, w.iterations,
+        min(i.start_ns) FILTER (i.iteration >= w.first_iteration) AS start_ns,
+        coalesce(min(i.start_ns) FILTER (i.iteration > w.last_iteration),
+            max(i.end_ns) FILTER (i.iteration = w.last_iteration)) AS end_ns
+    FROM analysis_window w
+    LEFT JOIN iteration i
+        ON  i.trace_id = w.trace_id AND i.process_id IS NOT DISTINCT FROM w.process_id
+        AND w.first_iteration IS NOT NULL
+    GROUP BY ALL
+),
+kernel_in_window AS (
+    SELECT h.trace_id, h.process_id, h.device_id, h.measured_over, h.iterations,
+        least(o.end_ns, h.gpu_end_ns) - greatest(o.start_ns, h.gpu_start_ns) AS ns,
+        o.launch_start_ns IS NULL AS is_unlaunched,
+        coalesce(o.launch_start_ns < h.start_ns OR o.launch_start_ns >= h.end_ns, false) AS is_outside
+    FROM host h
+    JOIN op_scope o
+        ON  o.trace_id = h.trace_id AND o.process_id IS NOT DISTINCT FROM h.process_id
+        AND o.device_id IS NOT DISTINCT FROM h.device_id
+    WHERE o.op_kind IN ('kernel', 'graph')
+      AND o.start_ns < h.gpu_end_ns AND o.end_ns > h.gpu_start_ns
+),
+shared AS (
+    SELECT trace_id, process_id, device_id, measured_over, iterations, sum(ns) AS kernel_ns,
+        100.0 * coalesce(sum(ns) FILTER (is_unlaunched OR is_outside), 0) / nullif(sum(ns), 0) AS outside_pct,
+        100.0 * coalesce(sum(ns) FILTER (is_unlaunched), 0) / nullif(sum(ns), 0) AS unlaunched_pct
+    FROM kernel_in_window GROUP BY ALL
+),
+judged AS (
+    SELECT *,
+        -- a device with hardly any work weighs less than one with much
+        kernel_ns >= 0.1 * max(kernel_ns) OVER (PARTITION BY trace_id) AS is_used,
+        format('of the kernel time in {}, {:.2f} % was launched outside the window',
+            CASE WHEN iterations IS NULL THEN 'the trace' ELSE iterations || replace(' ' || measured_over, ' all ', ' ') END,
+            outside_pct)
+            || CASE WHEN unlaunched_pct > 0 THEN format(
+                ' ({:.2f} % has no launch in the trace: it was launched before recording began, or records are missing)',
+                unlaunched_pct) ELSE '' END AS reason
+    FROM shared
+)
+SELECT trace_id,
+    CASE WHEN outside_pct > max_outside_pct THEN 'finding' ELSE 'pass' END AS verdict,
+    CASE WHEN verdict = 'finding' THEN 'warning' END AS severity,
+    outside_pct AS value, max_outside_pct AS threshold, '%' AS unit, 'timeline' AS evidence, reason,
+    NULL::VARCHAR AS advice
+FROM judged CROSS JOIN setting
+WHERE outside_pct IS NOT NULL
+QUALIFY row_number() OVER (
+    PARTITION BY trace_id ORDER BY is_used DESC, outside_pct DESC, process_id, device_id) = 1
+ORDER BY trace_id

@@ -1,0 +1,84 @@
+/*
+title    = "Counted utilization of each kernel name"
+question = "How much does each kernel use of the GPU, by hardware counters, and how much do all?"
+source   = "Zhu et al. 2018: utilization weighted by duration, against the mean of the trace"
+grain    = "one kernel name of a trace and one precision"
+needs    = ["kernel_work"]
+[columns.trace_id]
+doc = "the trace"
+[columns.precision]
+doc = "fp32, fp16 (outside the tensor cores) or tensor"
+[columns.kernel_name]
+doc = "demangled name"
+[columns.utilization]
+doc = "utilization of the kernel in the unit of its measure, weighted by duration (pipe: by cycles); levels without any duration by executions"
+[columns.mean_utilization]
+doc = "the same over all measured kernels of the trace; kernels above the physical peak are left out"
+[columns.measure]
+doc = "FLOP (% of peak while it runs), pipe (% of SM-active cycles) or level (nvprof's 0 to 10): the best that was collected for the trace"
+[columns.share_pct]
+unit = "%"
+doc = "total duration ÷ duration of all kernels in the window"
+[columns.total_ns]
+unit = "ns"
+doc = "total duration"
+[columns.instances]
+doc = "executions"
+*/
+WITH
+work AS (
+    SELECT *, flop / peak_flops * 1e9 AS ideal_ns, coalesce(duration_ns, cycles) AS weight
+    FROM kernel_work
+    WHERE evidence = 'counter'
+),
+every_kernel AS (
+    SELECT trace_id, sum(duration_ns) AS total_ns
+    FROM (SELECT DISTINCT trace_id, kernel_id, duration_ns FROM kernel_work) GROUP BY ALL
+),
+-- Measures are never mixed: the first that covers nearly all of what was counted serves.
+measure AS (
+    SELECT trace_id, precision,
+        bool_and(cycles IS NOT NULL) FILTER (pipe_active_pct IS NOT NULL) AS has_cycles,
+        bool_or(duration_ns IS NOT NULL) AS has_durations,
+        CASE
+            WHEN sum(weight) FILTER (ideal_ns IS NOT NULL AND duration_ns > 0) >= 0.95 * sum(weight) THEN 'FLOP'
+            WHEN sum(weight) FILTER (pipe_active_pct IS NOT NULL) >= 0.95 * sum(weight) THEN 'pipe'
+            WHEN count(pipe_level) > 0 THEN 'level'
+            WHEN count(pipe_active_pct) > 0 THEN 'pipe'
+        END AS measure
+    FROM work GROUP BY trace_id, precision
+),
+weighted AS (
+    SELECT *,
+        CASE measure WHEN 'FLOP' THEN 100.0 * ideal_ns
+            WHEN 'pipe' THEN pipe_active_pct * denominator
+            ELSE pipe_level * denominator END AS numerator
+    FROM (
+        SELECT w.*, m.measure,
+            CASE WHEN m.measure = 'pipe' AND m.has_cycles THEN w.cycles
+                 WHEN m.measure = 'level' AND NOT m.has_durations THEN 1
+                 ELSE w.duration_ns END AS denominator
+        FROM work w JOIN measure m USING (trace_id, precision)
+        WHERE m.measure IS NOT NULL
+    )
+),
+by_kernel AS (
+    SELECT trace_id, precision, kernel_name, measure, sum(numerator ORDER BY kernel_id) AS numerator,
+        sum(denominator) AS denominator,
+        sum(numerator ORDER BY kernel_id) / nullif(sum(denominator), 0) AS utilization,
+        sum(duration_ns)::BIGINT AS total_ns, count(*) AS instances
+    FROM weighted WHERE numerator IS NOT NULL
+    GROUP BY trace_id, precision, kernel_name, measure
+    -- above the physical peak the FLOP, the peak or the times are wrong
+    HAVING measure <> 'FLOP' OR sum(numerator) <= 100 * sum(denominator)
+),
+by_trace AS (
+    SELECT trace_id, precision,
+        sum(numerator ORDER BY kernel_name) / nullif(sum(denominator), 0) AS mean_utilization
+    FROM by_kernel GROUP BY trace_id, precision
+)
+SELECT k.trace_id, k.precision, k.kernel_name, k.utilization, t.mean_utilization, k.measure,
+    100.0 * k.total_ns / nullif(e.total_ns, 0) AS share_pct, k.total_ns, k.instances
+FROM by_kernel k
+JOIN by_trace t USING (trace_id, precision)
+JOIN every_kernel e USING (trace_id)

@@ -1,0 +1,126 @@
+/*
+title    = "Measured runs"
+question = "How fast did each captured run train, how sure is that, and which runs are of one workload?"
+source   = "total samples ÷ total time of the run without a profiler, else of the timeline; the interval is ± 2 standard errors of the timeline's iteration times"
+grain    = "timeline of a capture that tells its model and batch size"
+needs    = ["trace"]
+optional = ["iteration", "iteration_rate", "device", "device_peak", "device_timeline"]
+[columns.trace_id]
+doc = "the trace"
+[columns.capture]
+doc = "capture directory, or file name"
+[columns.model]
+doc = "model"
+[columns.framework]
+doc = "framework; NULL when capture.json does not say"
+[columns.software]
+doc = "framework, its version and how it ran the model; NULL when capture.json does not say"
+[columns.gpu]
+doc = "GPUs used, or cpu; NULL when unknown"
+[columns.precision]
+doc = "main arithmetic, and the type that automatic casting casts to; NULL when capture.json does not say"
+[columns.workload]
+doc = "model and all else that must be alike for a comparison of frameworks, GPUs or batch sizes: variant, data set, batch definition, sequence policy, optimizer, precision, scale, processes, kind of run"
+[columns.sweep]
+doc = "name of the batch-size sweep that the run may be part of: model, framework, precision and GPU"
+[columns.batch_size]
+unit = "sample"
+doc = "samples per iteration and process"
+[columns.samples_per_s]
+unit = "sample/s"
+doc = "throughput of all processes together"
+[columns.low_samples_per_s]
+unit = "sample/s"
+doc = "lower end of its interval; NULL when fewer than three iterations tell the spread"
+[columns.high_samples_per_s]
+unit = "sample/s"
+doc = "upper end of its interval; NULL as the lower"
+[columns.iterations]
+doc = "iterations that the throughput was measured over"
+[columns.peak_bytes]
+unit = "byte"
+doc = "most device memory that tensors took at a time: allocated, not reserved; NULL when not recorded"
+[columns.memory_bytes]
+unit = "byte"
+doc = "memory of the smallest GPU used; NULL when unknown"
+[columns.peak_flops]
+unit = "FLOP/s"
+doc = "peak of the GPUs used, together, for the precision; NULL when unknown"
+[columns.evidence]
+doc = "unprofiled: the capture's run without a profiler; profiled: the timeline itself"
+*/
+WITH
+used AS (
+    SELECT DISTINCT t.trace_id, d.device_id, d.name, d.memory_bytes, p.peak_fp32_flops,
+        p.peak_tensor_tf32_flops, p.peak_tensor_fp16_flops, p.peak_tensor_bf16_flops
+    FROM (SELECT DISTINCT trace_id, process_id, device_id FROM device_timeline) t
+    JOIN device d
+        ON  d.trace_id = t.trace_id AND d.device_id = t.device_id
+        AND (d.process_id IS NULL OR d.process_id = t.process_id)
+    LEFT JOIN device_peak p
+        ON  p.trace_id = d.trace_id AND p.device_id = d.device_id
+        AND p.process_id IS NOT DISTINCT FROM d.process_id
+),
+hardware AS (
+    SELECT trace_id, string_agg(DISTINCT name, ', ' ORDER BY name) AS gpu,
+        min(memory_bytes) AS memory_bytes, sum(peak_fp32_flops) AS fp32,
+        sum(peak_tensor_tf32_flops) AS tf32, sum(peak_tensor_fp16_flops) AS fp16,
+        sum(peak_tensor_bf16_flops) AS bf16
+    FROM used GROUP BY trace_id
+),
+rate AS (
+    SELECT trace_id, sum(iterations_per_s ORDER BY process_id) AS iterations_per_s,
+        min(iterations) AS iterations
+    FROM iteration_rate GROUP BY trace_id
+),
+-- The spread of one run's iterations stands for that of the other: capture.json keeps no times.
+spread AS (
+    SELECT trace_id, max(cv) AS cv
+    FROM (
+        SELECT trace_id, process_id, stddev_samp(period_ns) / nullif(avg(period_ns), 0) AS cv,
+            count(*) AS n
+        FROM (SELECT *, bool_or(in_window) OVER (PARTITION BY trace_id, process_id) AS has_window FROM iteration)
+        WHERE period_ns IS NOT NULL AND (in_window OR NOT has_window)
+        GROUP BY trace_id, process_id
+    )
+    WHERE n >= 3 GROUP BY trace_id
+),
+described AS (
+    SELECT t.trace_id, regexp_replace(t.name, '/[^/]*$', '') AS capture, t.capture AS said,
+        said ->> '$.model' AS model, said ->> '$.framework' AS framework,
+        framework || ' ' || (said ->> '$.framework_version') || coalesce(
+            ' ' || coalesce(said ->> '$.throughput.execution', said ->> '$.profiled.execution'), '') AS software,
+        coalesce(h.gpu, said ->> '$.gpu', said ->> '$.device') AS gpu,
+        nullif(concat_ws(' ', said ->> '$.precision', said ->> '$.autocast'), '') AS precision,
+        t.batch_size,
+        try_cast(said ->> '$.throughput.samples_per_second' AS DOUBLE) AS unprofiled,
+        t.batch_size * r.iterations_per_s AS profiled,
+        CASE WHEN unprofiled IS NULL THEN 'profiled' ELSE 'unprofiled' END AS evidence,
+        coalesce(unprofiled, profiled) AS samples_per_s,
+        CASE WHEN unprofiled IS NULL THEN r.iterations
+             ELSE try_cast(said ->> '$.throughput.iterations' AS BIGINT) END AS iterations,
+        2 * s.cv / sqrt(greatest(iterations, 1)) AS uncertainty,
+        try_cast(said ->> '$.peak_device_bytes' AS BIGINT) AS peak_bytes,
+        h.memory_bytes,
+        CASE WHEN precision = 'fp32' THEN h.fp32 WHEN precision = 'tf32' THEN h.tf32
+             WHEN regexp_matches(precision, 'bf(loat)?16') THEN h.bf16
+             WHEN regexp_matches(precision, 'f(p|loat)?16|half|mixed') THEN h.fp16 END AS peak_flops
+    FROM trace t
+    LEFT JOIN hardware h USING (trace_id)
+    LEFT JOIN rate r USING (trace_id)
+    LEFT JOIN spread s USING (trace_id)
+    WHERE t.kind = 'timeline'
+)
+SELECT trace_id, capture, model, framework, software, gpu, precision,
+    concat_ws(' · ', model,
+        coalesce(said ->> '$.variant', '?'), coalesce(said ->> '$.dataset', '?'),
+        coalesce(said ->> '$.batch_definition', '?'), coalesce(said ->> '$.sequence_policy', '?'),
+        coalesce(said ->> '$.optimizer', '?'), coalesce(precision, '?'),
+        coalesce(said ->> '$.scale', '?'), coalesce(said ->> '$.world_size', '?'), evidence,
+        CASE WHEN said ->> '$.synthetic' = 'true' THEN 'not measured' END) AS workload,
+    concat_ws(', ', model, framework, precision, gpu) AS sweep,
+    batch_size, samples_per_s, samples_per_s * (1 - uncertainty) AS low_samples_per_s,
+    samples_per_s * (1 + uncertainty) AS high_samples_per_s, iterations, peak_bytes, memory_bytes,
+    peak_flops, evidence
+FROM described
+WHERE model IS NOT NULL AND batch_size IS NOT NULL AND samples_per_s > 0

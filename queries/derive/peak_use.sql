@@ -1,0 +1,74 @@
+/*
+title    = "Use of the peak that matters"
+question = "How much of the peak rates that its FLOP could have run at did each device use?"
+source   = "Zhu et al. 2018, section 3.4.3, with FLOP of several precisions each against its own peak: their shares of the time add up"
+grain    = "one device used by a process, with one kind of evidence: counters, or else the model"
+needs    = ["training_window", "utilization"]
+optional = ["window_op", "kernel_class"]
+[columns.trace_id]
+doc = "the trace"
+[columns.process_id]
+doc = "key of the process; -1 when unknown"
+[columns.device_id]
+doc = "device; -1 when unknown"
+[columns.busy_pct]
+unit = "%"
+doc = "time that the FLOP take at peak ÷ time in which a kernel ran; NULL where why_not says"
+[columns.elapsed_pct]
+unit = "%"
+doc = "time that the FLOP take at peak ÷ elapsed time; NULL where why_not says"
+[columns.precisions]
+doc = "precisions that FLOP are known of, joined by +: fp32, fp16, tensor"
+[columns.evidence]
+doc = "counter or modelled"
+[columns.why_not]
+doc = "why there is no number; NULL where there is one"
+*/
+WITH
+-- Counters of FP32 do not see what tensor cores do, and a model may not know that they were used.
+on_tensor_cores AS (
+    SELECT o.trace_id, coalesce(o.process_id, -1) AS process_id,
+        coalesce(o.device_id, -1) AS device_id,
+        100.0 * coalesce(sum(o.duration_ns) FILTER (c.tensor_core), 0)
+            / nullif(sum(o.duration_ns), 0) AS pct
+    FROM window_op o
+    JOIN kernel_class c ON c.trace_id = o.trace_id AND c.name = o.name
+    WHERE o.op_kind = 'kernel'
+    GROUP BY ALL
+),
+known AS (
+    SELECT w.trace_id, w.process_id, w.device_id, u.evidence,
+        coalesce(sum(u.busy_pct) FILTER (u.flop > 0), 0) AS busy_pct,
+        coalesce(sum(u.elapsed_pct) FILTER (u.flop > 0), 0) AS elapsed_pct,
+        string_agg(u.precision, '+' ORDER BY u.precision) FILTER (u.flop > 0) AS precisions,
+        min(u.reason) FILTER (u.flop > 0 AND u.busy_pct IS NULL) AS reason,
+        coalesce(bool_or(u.precision = 'tensor' AND u.flop > 0), false) AS has_tensor_flop,
+        coalesce(bool_or(u.precision = 'tensor' AND u.flop IS NULL
+            AND coalesce(u.pipe_pct, u.pipe_elapsed_pct, u.pipe_level) > 0), false) AS lacks_tensor_flop
+    FROM training_window w
+    JOIN utilization u
+        ON  u.trace_id = w.trace_id AND u.pid IS NOT DISTINCT FROM w.pid
+        AND coalesce(u.device_id, -1) = w.device_id
+    WHERE u.iteration IS NULL AND u.layer IS NULL AND u.kernel_name IS NULL
+    GROUP BY ALL
+),
+judged AS (
+    SELECT k.*,
+        CASE
+            WHEN k.reason IS NOT NULL THEN k.reason
+            WHEN k.precisions IS NULL THEN 'FLOP unknown: only the use of the pipes was measured'
+            WHEN k.lacks_tensor_flop THEN 'tensor cores were used, and how many FLOP they did was not measured'
+            WHEN t.pct >= 5 AND NOT k.has_tensor_flop
+                THEN format('kernels of tensor cores take {:.1f} % of the time, and their FLOP are not known', t.pct)
+            WHEN k.busy_pct > 100 THEN 'above the physical peak: FLOP, peak or times are wrong'
+        END AS why_not
+    FROM known k
+    LEFT JOIN on_tensor_cores t USING (trace_id, process_id, device_id)
+)
+SELECT trace_id, process_id, device_id,
+    CASE WHEN why_not IS NULL THEN busy_pct END AS busy_pct,
+    CASE WHEN why_not IS NULL THEN elapsed_pct END AS elapsed_pct,
+    precisions, evidence, why_not
+FROM judged
+QUALIFY row_number() OVER (
+    PARTITION BY trace_id, process_id, device_id ORDER BY why_not IS NOT NULL, evidence) = 1

@@ -1,0 +1,57 @@
+/*
+title    = "Share of recurrent layers and convolutions"
+question = "How much of the kernels' time in the analysis window is recurrent, and how much convolution?"
+source   = "types of the layers where layers are marked; else classes of kernel names, with the matrix products right before and after a recurrent cell's kernel"
+grain    = "one device used by a process"
+needs    = ["window_op", "kernel_class"]
+optional = ["layer_type"]
+[columns.trace_id]
+doc = "the trace"
+[columns.process_id]
+doc = "key of the process; -1 when unknown"
+[columns.device_id]
+doc = "device; -1 when unknown"
+[columns.recurrent_pct]
+unit = "%"
+doc = "recurrent kernels ÷ all kernels, by duration"
+[columns.convolution_pct]
+unit = "%"
+doc = "kernels of convolutions ÷ all kernels, by duration"
+[columns.has_persistent]
+doc = "a recurrent kernel keeps its weights on the SMs and runs over many time steps"
+[columns.evidence]
+doc = "layers.json where it tells a layer's type, else kernel name"
+*/
+WITH
+classed AS (
+    SELECT o.trace_id, coalesce(o.process_id, -1) AS process_id,
+        coalesce(o.device_id, -1) AS device_id, o.duration_ns, o.name, c.class,
+        t.layer_type, t.type_evidence,
+        lag(c.class) OVER stream = 'RNN' OR lead(c.class) OVER stream = 'RNN' AS beside_cell
+    FROM window_op o
+    JOIN kernel_class c ON c.trace_id = o.trace_id AND c.name = o.name
+    LEFT JOIN layer_type t ON t.trace_id = o.trace_id AND t.layer = o.layer
+    WHERE o.op_kind = 'kernel'
+    WINDOW stream AS (
+        PARTITION BY o.trace_id, o.process_id, o.device_id, o.stream_id
+        ORDER BY o.start_ns, o.op_id)
+),
+judged AS (
+    SELECT *,
+        CASE WHEN type_evidence = 'layers.json'
+             THEN regexp_matches(layer_type, '(?i)lstm|gru|rnn|recurrent')
+             ELSE class = 'RNN' OR (class = 'GEMM' AND coalesce(beside_cell, false))
+        END AS is_recurrent,
+        CASE WHEN type_evidence = 'layers.json' THEN regexp_matches(layer_type, '(?i)conv')
+             ELSE class = 'CONV' END AS is_convolution
+    FROM classed
+)
+SELECT trace_id, process_id, device_id,
+    100.0 * coalesce(sum(duration_ns) FILTER (is_recurrent), 0) / nullif(sum(duration_ns), 0)
+        AS recurrent_pct,
+    100.0 * coalesce(sum(duration_ns) FILTER (is_convolution), 0) / nullif(sum(duration_ns), 0)
+        AS convolution_pct,
+    coalesce(bool_or(class = 'RNN' AND regexp_matches(name, '(?i)persist')), false) AS has_persistent,
+    CASE WHEN bool_or(type_evidence = 'layers.json') THEN 'layers.json' ELSE 'kernel name' END AS evidence
+FROM judged
+GROUP BY trace_id, process_id, device_id

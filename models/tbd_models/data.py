@@ -1,13 +1,53 @@
-"""A data set of the user's own: one array file per field of a batch."""
+"""The batches of a training: synthetic ones, or a data set of the user's own.
+
+A data set is one array file per field of a batch.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tbd_models.definition import UnsupportedError
+from tbd_models.settings import Settings
+from tbd_models.synthetic import Batch
+
+# Batches that are made once and then taken in turn: making data up is not what is measured.
+_POOL = 4
+
+T = TypeVar("T")
+
+
+def batches(
+    make: Callable[[int, np.random.Generator], Batch],
+    settings: Settings,
+    convert: Callable[[Batch], T],
+) -> Callable[[int], T]:
+    """Return a function from the number of a step to its batch.
+
+    Args:
+        make: makes a batch of so many synthetic samples.
+        settings: how to train: with which data, and how many samples at a time.
+        convert: makes a framework's tensors of arrays.
+
+    Raises:
+        UnsupportedError: the data set does not fit the model.
+    """
+    rng = np.random.default_rng(settings.seed)
+    if settings.data is not None:
+        data = ArrayData(settings.data, make(1, rng))
+        return lambda number: convert(data.batch(number, settings.batch_size))
+    return in_turn(lambda: convert(make(settings.batch_size, rng)))
+
+
+def in_turn(make: Callable[[], T]) -> Callable[[int], T]:
+    """Make a few batches, and return a function from the number of a step to one of them."""
+    pool = [make() for _ in range(_POOL)]
+    return lambda number: pool[number % _POOL]
 
 
 class ArrayData:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import mxnet as mx
@@ -12,7 +14,7 @@ from mxnet import autograd, gluon
 from mxnet.contrib import amp
 
 from tbd_models import cuda
-from tbd_models.data import ArrayData
+from tbd_models.data import batches
 from tbd_models.definition import UnsupportedError
 from tbd_models.instrument.layers_mxnet import measure
 from tbd_models.instrument.marks import Marks, marked
@@ -21,8 +23,6 @@ from tbd_models.mxnet import HYBRIDISED, execution
 from tbd_models.mxnet.workload import Array, Batch, Workload, to_device
 from tbd_models.settings import Settings
 
-# Batches that are made once and then taken in turn: making data up is not what is measured.
-_POOL = 4
 # How the allocators of the GPU, cuDNN and the CPU say it.
 _OUT_OF_MEMORY = ("out of memory", "ALLOC_FAILED", "Failed to allocate CPU Memory", "bad_alloc")
 
@@ -189,17 +189,12 @@ def _device(settings: Settings) -> mx.Context:
     return mx.gpu()
 
 
-def _batches(workload: Workload, settings: Settings, device: mx.Context) -> Any:
+def _batches(workload: Workload, settings: Settings, device: mx.Context) -> Callable[[int], Batch]:
     """Return a function from the number of a step to its batch, on the device."""
-    rng = np.random.default_rng(settings.seed)
-    if settings.data is not None:
-        data = ArrayData(settings.data, workload.batch(1, rng))
-        return lambda number: to_device(data.batch(number, settings.batch_size), device)
-    pool = [to_device(workload.batch(settings.batch_size, rng), mx.cpu()) for _ in range(_POOL)]
+    found = batches(workload.batch, settings, partial(to_device, device=mx.cpu()))
 
     def moved(number: int) -> Batch:
-        batch = pool[number % _POOL]
-        return {name: array.as_in_context(device) for name, array in batch.items()}
+        return {name: array.as_in_context(device) for name, array in found(number).items()}
 
     return moved
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tbd_models.data import ArrayData
+from tbd_models.data import ArrayData, in_turn
 from tbd_models.definition import UnsupportedError
 from tbd_models.instrument.layers_pytorch import measure
 from tbd_models.instrument.marks import Marks, NoMarks, marked
@@ -17,8 +18,6 @@ from tbd_models.instrument.pytorch import LayerMarks
 from tbd_models.pytorch.workload import Batch, Workload, as_tensors, to_device
 from tbd_models.settings import Settings
 
-# Batches that are made once and then taken in turn: making data up is not what is measured.
-_POOL = 4
 # How the CPU's allocator, the CUDA runtime, and cuBLAS and cuDNN say it.
 _OUT_OF_MEMORY = ("can't allocate memory", "CUDA error: out of memory", "STATUS_ALLOC_FAILED")
 
@@ -151,7 +150,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     )
 
 
-def _batches(workload: Workload, settings: Settings) -> Any:
+def _batches(workload: Workload, settings: Settings) -> Callable[[int], Batch]:
     """Return a function from the number of a step to its batch, on the CPU."""
     rng = np.random.default_rng(settings.seed)
     if settings.data is not None:
@@ -161,12 +160,17 @@ def _batches(workload: Workload, settings: Settings) -> Any:
         plain = {name: np.asarray(value) for name, value in like.items()}
         data = ArrayData(settings.data, plain)
         return lambda number: as_tensors(data.batch(number, settings.batch_size))
-    pool = [workload.batch(settings.batch_size, rng) for _ in range(_POOL)]
-    if settings.device == "cuda":
-        pool = [
-            {n: v.pin_memory() if isinstance(v, Tensor) else v for n, v in b.items()} for b in pool
-        ]
-    return lambda number: pool[number % _POOL]
+    on_gpu = settings.device == "cuda"
+
+    def made() -> Batch:
+        batch = workload.batch(settings.batch_size, rng)
+        return _pinned(batch) if on_gpu else batch
+
+    return in_turn(made)
+
+
+def _pinned(batch: Batch) -> Batch:
+    return {n: v.pin_memory() if isinstance(v, Tensor) else v for n, v in batch.items()}
 
 
 TRAINER = PyTorchTrainer

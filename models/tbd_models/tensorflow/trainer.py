@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from tbd_models import cuda
-from tbd_models.data import ArrayData
+from tbd_models.data import batches
 from tbd_models.definition import UnsupportedError
 from tbd_models.instrument.layers_tensorflow import joined, measure
 from tbd_models.instrument.marks import Marks, NoMarks, marked
@@ -22,9 +22,6 @@ from tbd_models.instrument.training_tensorflow import keep_order
 from tbd_models.settings import Settings
 from tbd_models.synthetic import Batch
 from tbd_models.tensorflow.workload import Tensors, Turn, Workload
-
-# Batches that are made once and then taken in turn: making data up is not what is measured.
-_POOL = 4
 
 
 class TensorFlowTrainer:
@@ -49,7 +46,7 @@ class TensorFlowTrainer:
         self._execution = "graph" if settings.execution == "auto" else settings.execution
         self._set_up()
         self.workload: Workload = self._scaled(build(dimensions))
-        self._batches = _batches(self.workload, settings)
+        self._batches = batches(self.workload.batch, settings, partial(_tensors, self.workload))
         self._rng = np.random.default_rng(settings.seed)
         self._initialize()
         self._steps: dict[int, Callable[[Tensors], Any]] = {}
@@ -234,16 +231,6 @@ class TensorFlowTrainer:
 def is_out_of_memory(error: BaseException) -> bool:
     """Tell whether an error says that memory ran out, of a GPU or of the host."""
     return isinstance(error, (tf.errors.ResourceExhaustedError, MemoryError))
-
-
-def _batches(workload: Workload, settings: Settings) -> Callable[[int], Tensors]:
-    """Return a function from the number of a step to its batch."""
-    rng = np.random.default_rng(settings.seed)
-    if settings.data is not None:
-        data = ArrayData(settings.data, workload.batch(1, rng))
-        return lambda number: _tensors(workload, data.batch(number, settings.batch_size))
-    pool = [_tensors(workload, workload.batch(settings.batch_size, rng)) for _ in range(_POOL)]
-    return lambda number: pool[number % _POOL]
 
 
 def _tensors(workload: Workload, batch: Batch) -> Tensors:

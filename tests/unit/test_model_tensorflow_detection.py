@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,21 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corpus import ROOT
+from interpreters.run import in_tensorflow, needs_tensorflow
 
 torch = pytest.importorskip("torch")
 
 from tbd_models.pytorch import boxes  # noqa: E402
 from tbd_models.registry import find, implementation  # noqa: E402
 
-VARIABLE = "TBD_TRACE_TENSORFLOW_PYTHON"
-pytestmark = [
-    pytest.mark.usefixtures("one_thread"),
-    pytest.mark.skipif(
-        VARIABLE not in os.environ,
-        reason=f"set {VARIABLE} to an interpreter that has TensorFlow",
-    ),
-]
+pytestmark = [pytest.mark.usefixtures("one_thread"), needs_tensorflow]
 
 
 class Found:
@@ -34,16 +25,7 @@ class Found:
     def __init__(self, model: str, directory: Path) -> None:
         self.model, self.directory = find(model), directory
         self.pytorch = {"boxes": _box_functions(directory), "network": _NETWORKS[model](directory)}
-        script = ROOT / "tests" / "interpreters" / "tensorflow_detection.py"
-        done = subprocess.run(
-            [os.environ[VARIABLE], script, model, directory],
-            env=os.environ | {"PYTHONPATH": str(ROOT / "models"), "TF_NUM_INTRAOP_THREADS": "1"},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
+        in_tensorflow("tensorflow_detection.py", model, directory)
 
     def tensorflow(self, name: str) -> dict[str, Any]:
         """Return the arrays that TensorFlow left."""

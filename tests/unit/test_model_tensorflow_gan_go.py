@@ -6,43 +6,25 @@ They run in an interpreter of their own, which ``TBD_TRACE_TENSORFLOW_PYTHON`` n
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from collections import Counter
 from functools import cache
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 import pytest
 
+from interpreters.run import in_tensorflow, needs_tensorflow
 from tbd_models.registry import find
 from tbd_models.synthetic import adversarial_batch
 
-PYTHON = os.environ.get("TBD_TRACE_TENSORFLOW_PYTHON")
-ROOT = Path(__file__).resolve().parents[2]
-
-needs_tensorflow = pytest.mark.skipif(
-    PYTHON is None, reason="TBD_TRACE_TENSORFLOW_PYTHON names no interpreter with TensorFlow"
-)
 every_model = pytest.mark.parametrize("name", ["wgan", "minigo"])
 
 
 @cache
 def cell(name: str) -> dict[str, Any]:
     """Return what a model does; one process per model."""
-    script = ROOT / "tests" / "interpreters" / "tensorflow_gan_go.py"
-    done = subprocess.run(
-        [str(PYTHON), str(script), name],
-        env=os.environ | {"PYTHONPATH": str(ROOT / "models"), "TF_NUM_INTRAOP_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    found: dict[str, Any] = json.loads(done.stdout)
+    found: dict[str, Any] = json.loads(in_tensorflow("tensorflow_gan_go.py", name).stdout)
     return found
 
 

@@ -1,0 +1,72 @@
+"""``tbd-trace export``: traces for other tools."""
+
+# polars and duckdb are imported when a command runs: `--help` stays fast.
+# ruff: noqa: PLC0415
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tbd_trace.cli.options import DEFAULT_DATABASE, DatabaseOption, TracesArgument
+from tbd_trace.cli.output import busy, note
+
+export = typer.Typer(
+    help="Write traces for other tools: a timeline for Perfetto, any table as Parquet or CSV.",
+    rich_markup_mode=None,
+)
+
+
+@export.command()
+def perfetto(
+    traces: TracesArgument = None,
+    *,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="File to write: .pftrace or .pftrace.gz."
+        ),
+    ],
+    db: DatabaseOption = DEFAULT_DATABASE,
+) -> None:
+    """Write a timeline for the Perfetto UI (https://ui.perfetto.dev).
+
+    Processes with threads, their NVTX ranges and calls; GPUs with streams, whose operations carry
+    launch configuration, bytes, layer and iteration; arrows from each call to what it caused;
+    sampled GPU metrics as counters. The file opens in the UI without being sent anywhere. Takes
+    one timeline, and the Python package perfetto.
+    """
+    from tbd_trace.api import open_traces
+    from tbd_trace.export.perfetto import export as write
+
+    with busy("exporting"):
+        written = write(open_traces(*(traces or []), db=db), output)
+    slices = sum(written.slices.values())
+    note(
+        f"wrote {output}: {slices:,} slices, {written.instants:,} marks and {written.counters:,} "
+        f"values of counters on {written.tracks:,} tracks; open it at https://ui.perfetto.dev"
+    )
+
+
+@export.command()
+def table(
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME", help="Canonical or derived table (docs/tables.md)."),
+    ],
+    traces: TracesArgument = None,
+    *,
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="FILE", help="File to write: .parquet or .csv."),
+    ],
+    db: DatabaseOption = DEFAULT_DATABASE,
+) -> None:
+    """Write a table as a file, however many rows it has."""
+    from tbd_trace.api import open_traces
+    from tbd_trace.export.tables import export as write
+
+    with busy("exporting"):
+        rows = write(open_traces(*(traces or []), db=db), name, output)
+    note(f"wrote {output}: {rows:,} rows")

@@ -1,0 +1,1 @@
+"""Traces for other tools: the timeline for Perfetto, and any table as a file."""

@@ -1,0 +1,31 @@
+"""Writing a large file piece by piece, that still appears as a whole."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tbd_trace.errors import TbdTraceError
+
+
+@contextmanager
+def written_beside(path: Path) -> Iterator[Path]:
+    """Yield a path beside another; what was written there takes its place in the end.
+
+    After an error nothing is left behind.
+
+    Raises:
+        TbdTraceError: the file cannot be written.
+    """
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        if path.is_dir():
+            raise TbdTraceError(f"{path}: is a directory; name a file")
+        yield beside
+        beside.replace(path)
+    except OSError as error:
+        raise TbdTraceError(f"{path}: cannot be written ({error.strerror})") from error
+    finally:
+        beside.unlink(missing_ok=True)

@@ -1,0 +1,108 @@
+/*
+title    = "Events of a timeline"
+question = "What happened on each thread and each GPU stream, when, and what caused it?"
+grain    = "one NVTX range or mark, call, GPU operation or iteration, in the order of its row and then of time"
+needs    = ["trace"]
+optional = ["api_call", "nvtx_range", "nvtx_mark", "iteration", "op_scope", "gpu_op", "kernel", "memcpy", "memset"]
+[columns.row_kind]
+doc = "nvtx, range (start/end ranges, which cross each other), api, gpu or iteration"
+[columns.process_id]
+doc = "key of the process"
+[columns.thread_id]
+doc = "key of the thread; NULL on a GPU, of iterations, and of ranges that cross threads"
+[columns.device_id]
+doc = "device; NULL on the host"
+[columns.lane]
+doc = "what sets rows of a thread or device apart: the NVTX domain, the API, the CUDA stream"
+[columns.start_ns]
+unit = "ns"
+doc = "start"
+[columns.end_ns]
+unit = "ns"
+doc = "end; NULL for an instant"
+[columns.category]
+doc = "kernel, memcpy, memset, graph, cuda, cudnn, cublas, osrt, nvtx or iteration"
+[columns.name]
+doc = "name of the kernel, function or range"
+[columns.flows]
+doc = "numbers of the GPU operations that a call caused; the number of a GPU operation itself; NULL where there are none"
+[columns.full_name]
+doc = "a kernel's name with its template arguments, where that says more"
+[columns.grid]
+doc = "grid of a kernel, x y z"
+[columns.block]
+doc = "block of a kernel, x y z"
+[columns.registers_per_thread]
+doc = "registers of a kernel"
+[columns.shared_bytes]
+unit = "byte"
+doc = "static and dynamic shared memory per block"
+[columns.bytes]
+unit = "byte"
+doc = "bytes moved or filled"
+[columns.memory]
+doc = "kinds of memory copied between, or filled"
+[columns.layer]
+doc = "layer that owns a GPU operation"
+[columns.phase]
+doc = "phase of a GPU operation"
+[columns.iteration]
+doc = "iteration of a GPU operation, or its number"
+[columns.correlation_id]
+doc = "correlation id of a call or GPU operation"
+*/
+WITH
+operation AS (
+    SELECT o.*, g.context_id, g.correlation_id,
+        4 * o.op_id + CASE o.op_kind WHEN 'kernel' THEN 0 WHEN 'memcpy' THEN 1 WHEN 'memset' THEN 2 ELSE 3 END AS flow
+    FROM op_scope o
+    JOIN gpu_op g ON g.trace_id = o.trace_id AND g.op_kind = o.op_kind AND g.op_id = o.op_id
+),
+caused AS (
+    SELECT trace_id, api_call_id, list(flow ORDER BY flow) AS flows
+    FROM operation WHERE api_call_id IS NOT NULL
+    GROUP BY trace_id, api_call_id
+),
+event AS (
+    SELECT 'gpu' AS row_kind, o.process_id, NULL::BIGINT AS thread_id, o.device_id,
+        'Stream ' || coalesce(o.stream_id::VARCHAR, 'unknown')
+            || coalesce(' (context ' || o.context_id || ')', '') AS lane,
+        o.start_ns, o.end_ns, o.op_kind AS category, coalesce(k.short_name, o.name) AS name,
+        CASE WHEN o.api_call_id IS NOT NULL THEN [o.flow] END AS flows,
+        CASE WHEN k.name <> k.short_name THEN k.name END AS full_name,
+        nullif(concat_ws(' ', k.grid_x, k.grid_y, k.grid_z), '') AS grid,
+        nullif(concat_ws(' ', k.block_x, k.block_y, k.block_z), '') AS block,
+        k.registers_per_thread::BIGINT AS registers_per_thread,
+        k.static_shared_bytes + k.dynamic_shared_bytes AS shared_bytes, o.bytes,
+        coalesce(nullif(concat_ws(' to ', m.src_kind, m.dst_kind), ''), f.memory_kind) AS memory,
+        o.layer, o.phase, o.iteration, o.correlation_id
+    FROM operation o
+    LEFT JOIN kernel k ON o.op_kind = 'kernel' AND k.trace_id = o.trace_id AND k.kernel_id = o.op_id
+    LEFT JOIN memcpy m ON o.op_kind = 'memcpy' AND m.trace_id = o.trace_id AND m.memcpy_id = o.op_id
+    LEFT JOIN memset f ON o.op_kind = 'memset' AND f.trace_id = o.trace_id AND f.memset_id = o.op_id
+    UNION ALL BY NAME
+    SELECT 'api' AS row_kind, a.process_id, a.thread_id,
+        CASE a.api WHEN 'cuda' THEN 'CUDA' WHEN 'cudnn' THEN 'cuDNN' WHEN 'cublas' THEN 'cuBLAS'
+             ELSE 'Operating system' END AS lane,
+        a.start_ns, a.end_ns, a.api AS category, a.name, c.flows, a.correlation_id
+    FROM api_call a LEFT JOIN caused c USING (trace_id, api_call_id)
+    UNION ALL BY NAME
+    SELECT CASE kind WHEN 'push_pop' THEN 'nvtx' ELSE 'range' END AS row_kind, process_id,
+        CASE kind WHEN 'push_pop' THEN thread_id END AS thread_id,
+        'NVTX' || coalesce(' ' || domain, '') AS lane,
+        start_ns, end_ns, 'nvtx' AS category, coalesce(text, '') AS name
+    FROM nvtx_range
+    UNION ALL BY NAME
+    SELECT 'nvtx' AS row_kind, process_id, thread_id, 'NVTX' || coalesce(' ' || domain, '') AS lane,
+        timestamp_ns AS start_ns, 'nvtx' AS category, coalesce(text, '') AS name
+    FROM nvtx_mark
+    UNION ALL BY NAME
+    SELECT 'iteration' AS row_kind, process_id, 'Iterations' AS lane, start_ns, end_ns,
+        'iteration' AS category, coalesce(label, iteration::VARCHAR) AS name, iteration
+    FROM iteration
+)
+SELECT row_kind, process_id, thread_id, device_id, lane, start_ns, end_ns, category, name, flows,
+    full_name, grid, block, registers_per_thread, shared_bytes, bytes, memory, layer, phase, iteration, correlation_id
+FROM event
+ORDER BY row_kind, process_id, thread_id, device_id, lane, start_ns, end_ns DESC NULLS LAST, name, flows,
+    correlation_id

@@ -1,0 +1,23 @@
+/*
+title    = "Processes, threads and devices"
+question = "What are the processes, threads and devices of a timeline called?"
+grain    = "one process, thread of a process or device of a process"
+needs    = ["trace"]
+optional = ["process", "thread", "device"]
+[columns.place]
+doc = "process, thread or device"
+[columns.process_id]
+doc = "key of the process; NULL for a device that all processes number alike"
+[columns.place_id]
+doc = "key of the process or thread, number of the device"
+[columns.number]
+doc = "operating-system process id or thread id; NULL for a device and when unknown"
+[columns.name]
+doc = "its name; NULL when unknown"
+*/
+SELECT 'process' AS place, process_id, process_id AS place_id, pid AS number, name FROM process
+UNION ALL
+SELECT 'thread', process_id, thread_id, tid, name FROM thread
+UNION ALL
+SELECT 'device', process_id, device_id, NULL, name FROM device
+ORDER BY place, process_id, place_id, number, name

@@ -34,9 +34,10 @@ _TOKEN = re.compile(
     r"|eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,})"
 )
 _PATTERNS = (_ADDRESS, _TOKEN, _INNER_ASSIGNMENT, _INNER_OPTION)
-# Counting tokens is what language models do.
-_COUNTED = re.compile(r"token\W*$", re.IGNORECASE)
+# Language models count tokens, and every model makes forward and backward passes.
+_COUNTED = re.compile(r"(?:token|pass)\W*$", re.IGNORECASE)
 _COUNT = re.compile(r"[-+]?[\d.,/]{1,8}|true|false|none|null", re.IGNORECASE)
+_PASS = re.compile(r"(?<!\S)pass\s*:", re.IGNORECASE)
 _HIDDEN_ALREADY = (HIDDEN, "<redacted>", "[redacted]")
 
 
@@ -68,8 +69,8 @@ def without_secrets(arguments: Sequence[str]) -> list[str]:
 def text_without_secrets(text: str, found: Callable[[str], object] | None = None) -> str:
     """Return any text in which values that look like secrets are ``***``.
 
-    As :func:`without_secrets` inside one argument, but for the numbers of tokens: ``token=5`` and
-    ``token: 3/128`` stay.
+    As :func:`without_secrets` inside one argument, but what models count and do stays:
+    ``token: 3/128``, ``forward pass: block 3``.
 
     Args:
         text: the text.
@@ -79,7 +80,8 @@ def text_without_secrets(text: str, found: Callable[[str], object] | None = None
     def hide(match: re.Match[str]) -> str:
         name = match[1] if match.re.groups else ""
         value = match[0].removeprefix(name)
-        if value.strip("\"'") in _HIDDEN_ALREADY or (_COUNTED.search(name) and _is_count(value)):
+        counted = _COUNTED.search(name) and _COUNT.fullmatch(value.strip("\"'"))
+        if counted or value.strip("\"'") in _HIDDEN_ALREADY or _PASS.match(text, match.start()):
             return match[0]
         if found is not None:
             found(match[0])
@@ -93,10 +95,6 @@ def text_without_secrets(text: str, found: Callable[[str], object] | None = None
 def is_secret_name(name: str) -> bool:
     """Tell whether a name of an option, a variable or a field announces a secret."""
     return _NAME.search(_CAMEL.sub("-", name)) is not None
-
-
-def _is_count(value: str) -> bool:
-    return _COUNT.fullmatch(value.strip("\"'")) is not None
 
 
 def _without_inner(argument: str) -> str:

@@ -86,10 +86,10 @@ class Scrubber:
         if "paths" in self._keep:
             return self.text(path, note)
         name = _SPLIT.split(path)[-1]
-        if name != path:
-            note("paths", path)
-            name = f"…/{name}"
-        return self.text(name, note)
+        if path in (name, f"…/{name}"):
+            return self.text(path, note)
+        note("paths", path)
+        return "…/" + self.text(name, note)
 
     def _path(self, match: re.Match[str], note: Note) -> str:
         path = match[0]

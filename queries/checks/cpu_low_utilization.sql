@@ -2,9 +2,9 @@
 title    = "Use of the CPUs"
 question = "How much of the CPU cores that it may use does the program use during its iterations?"
 source   = "Zhu et al. 2018, observation 9 (paraphrased from memory): active time of all cores ÷ (cores × elapsed time)"
-grain    = "trace: its process with the most samples"
+grain    = "trace: its profiled processes together"
 needs    = ["trace"]
-optional = ["cpu_sample", "host_window"]
+optional = ["cpu_sample", "process", "host_window"]
 [check]
 rule = "OBS09"
 scope = "trace"
@@ -28,16 +28,15 @@ setting AS (
         coalesce(getvariable('max_cpu_pct'), 80.0)::DOUBLE AS max_cpu_pct
 ),
 iterating AS (
-    SELECT trace_id, process_id, min(start_ns) AS start_ns, max(end_ns) AS end_ns,
-        count(iteration) AS iterations
-    FROM host_window WHERE iteration IS NOT NULL GROUP BY ALL
+    SELECT trace_id, min(start_ns) AS start_ns, max(end_ns) AS end_ns,
+        count(DISTINCT iteration) AS iterations
+    FROM host_window WHERE iteration IS NOT NULL GROUP BY trace_id
 ),
+-- Where all of the system was sampled, the other processes have no row in process.
 sampled AS (
-    SELECT s.trace_id, s.process_id, s.timestamp_ns, s.cycles, w.start_ns, w.end_ns, w.iterations,
-        s.timestamp_ns - lag(s.timestamp_ns) OVER thread AS since_ns
-    FROM cpu_sample s
-    LEFT JOIN iterating w ON w.trace_id = s.trace_id AND w.process_id = s.process_id
-    WINDOW thread AS (PARTITION BY s.trace_id, s.process_id, s.thread_id ORDER BY s.timestamp_ns)
+    SELECT s.trace_id, s.timestamp_ns, s.cycles, s.timestamp_ns - lag(s.timestamp_ns) OVER (
+        PARTITION BY s.trace_id, s.process_id, s.thread_id ORDER BY s.timestamp_ns) AS since_ns
+    FROM cpu_sample s SEMI JOIN process p ON p.trace_id = s.trace_id AND p.process_id = s.process_id
 ),
 -- A thread that ran all the time since its last sample did as many cycles as the clock: what few
 -- exceed is about its rate.
@@ -46,12 +45,13 @@ clock AS (
     FROM sampled WHERE since_ns > 0 AND cycles > 0 GROUP BY trace_id
 ),
 active AS (
-    SELECT s.trace_id, s.process_id, count(*) AS samples, any_value(s.iterations) AS iterations,
-        sum(s.cycles) / any_value(c.cycles_per_ns) / any_value(s.end_ns - s.start_ns) AS cores
-    FROM sampled s JOIN clock c ON c.trace_id = s.trace_id
-    WHERE s.timestamp_ns > s.start_ns AND s.timestamp_ns <= s.end_ns
-    GROUP BY s.trace_id, s.process_id
-    QUALIFY row_number() OVER (PARTITION BY s.trace_id ORDER BY samples DESC, s.process_id) = 1
+    SELECT s.trace_id, any_value(w.iterations) AS iterations,
+        sum(s.cycles) / any_value(c.cycles_per_ns) / any_value(w.end_ns - w.start_ns) AS cores
+    FROM sampled s
+    JOIN clock c ON c.trace_id = s.trace_id
+    JOIN iterating w
+        ON w.trace_id = s.trace_id AND s.timestamp_ns > w.start_ns AND s.timestamp_ns <= w.end_ns
+    GROUP BY s.trace_id
 ),
 judged AS (
     SELECT t.trace_id, a.cores, 100.0 * a.cores / nullif(s.cpu_cores, 0) AS cpu_pct, s.*, a.iterations,

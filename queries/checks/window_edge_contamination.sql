@@ -3,7 +3,7 @@ title    = "Kernels launched outside the window"
 question = "How much of the kernels' time in the window belongs to work that was launched outside it?"
 source   = "kernels run after their launch: without a synchronisation at the window's edges the GPU works off what was launched before"
 grain    = "trace: its device with the largest share"
-needs    = ["api_call", "launch"]
+needs    = ["api_call", "gpu_op", "launch"]
 optional = ["analysis_window", "op_scope", "iteration"]
 [check]
 rule = "ROB02"

@@ -11,6 +11,8 @@ from tbd_trace.query.catalogue import required_relations
 from tbd_trace.query.header import Param, Scalar
 from tbd_trace.query.parameters import parameter_values
 
+_FIXED = {"by"}  # what a row of a metric is about: rules judge the window as a whole
+
 
 def rule_of(query: Query) -> Check:
     """Return what makes a query a check."""
@@ -54,7 +56,7 @@ def values(checks: Sequence[Query], given: Mapping[str, str]) -> dict[str, Scala
     found: dict[str, Scalar] = {}
     for query in checks:
         relations = required_relations(query.relations)
-        known = {name for source in (*relations, query) for name in source.params}
+        known = {name for source in (*relations, query) for name in source.params} - _FIXED
         taken = {name: text for name, text in given.items() if name in known}
         found |= parameter_values(query, relations, taken)
     for name in given.keys() - found.keys():
@@ -66,4 +68,5 @@ def values(checks: Sequence[Query], given: Mapping[str, str]) -> dict[str, Scala
 def parameters(checks: Sequence[Query]) -> dict[str, Param]:
     """Return the parameters of some checks, their thresholds first, and of what they build on."""
     built = required_relations(name for query in checks for name in query.relations)
-    return {name: param for source in (*checks, *built) for name, param in source.params.items()}
+    params = [item for source in (*checks, *built) for item in source.params.items()]
+    return {name: param for name, param in params if name not in _FIXED}

@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from tbd_trace.cli.archive import archive
+from tbd_trace.cli.check import check
 from tbd_trace.cli.collect import collect
 from tbd_trace.cli.doctor import doctor
 from tbd_trace.cli.env import env
@@ -151,6 +152,7 @@ _COMMANDS: tuple[tuple[Callable[..., None], dict[str, Any]], ...] = (
     (info, {}),
     # `query NAME --help` describes the query, so the command answers --help itself.
     (query, {"help_option_names": []}),
+    (check, {}),
     (sql, {}),
     (doctor, {}),
 )

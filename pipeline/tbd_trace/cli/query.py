@@ -98,7 +98,7 @@ def query(
     if help_ or describe:
         _describe(found, form)
         return
-    parameters = _parameters(assignments or [])
+    parameters = assigned(assignments or [])
     if as_sql:
         from tbd_trace.query import script
 
@@ -135,7 +135,12 @@ def _describe(found: Query, form: Format | None) -> None:
     typer.echo(description.as_json(found) if as_json else description.as_text(found), nl=False)
 
 
-def _parameters(assignments: list[str]) -> dict[str, str]:
+def assigned(assignments: list[str]) -> dict[str, str]:
+    """Return what ``--set NAME=VALUE`` sets.
+
+    Raises:
+        UsageError: an option is no assignment.
+    """
     pairs = [assignment.partition("=") for assignment in assignments]
     for name, equals, _ in pairs:
         if not name or not equals:

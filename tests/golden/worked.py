@@ -38,7 +38,8 @@ from worked_plots import (
     layer_occupancy,
     occupancy_histogram,
 )
-from worked_suite import cpu_suite_compare, suite_compare
+from worked_roofline import roofline
+from worked_suite import batch_sweep, cpu_suite_compare, suite_compare
 from worked_time import (
     compute_util,
     idle_causes,
@@ -79,6 +80,7 @@ class Case:
 
 
 CASES = [
+    Case("batch_sweep", batch_sweep),
     Case("compute_util", lambda: compute_util({None: stable()})),
     Case("compute_util.iteration", lambda: compute_util(parts(stable())), {"by": "iteration"}),
     Case(
@@ -160,6 +162,8 @@ CASES = [
     Case("occupancy.trace", lambda: occupancy("trace"), {"by": "trace"}),
     Case("occupancy_histogram", occupancy_histogram),
     Case("occupancy_histogram.bins", lambda: occupancy_histogram(3), {"bins": "3"}),
+    Case("roofline", roofline),
+    Case("roofline.layer", lambda: roofline("layer"), {"by": "layer"}),
     Case("step_breakdown", lambda: step_breakdown({None: stable()})),
     Case(
         "step_breakdown.iteration",

@@ -9,6 +9,7 @@ from sample_facts import GPU, Row, capture
 from worked_host import cpu_dominant_layer, cpu_iteration_summary, cpu_throughput
 from worked_layers import dominant_layer
 from worked_time import compute_util, iteration_summary
+from worked_utilization import utilization
 from worked_window import stable
 
 
@@ -31,6 +32,23 @@ def suite_compare() -> list[Row]:
             profiler=f"nsys {capture()['profiler_version']}",
         )
     ]
+
+
+def batch_sweep() -> list[Row]:
+    """Counters tell of FP32, for want of them the layers of the tensor cores."""
+    (alike,) = suite_compare()
+    columns = (
+        *("trace_id", "model", "configuration", "batch_size", "capture", "throughput"),
+        *("throughput_unit", "throughput_run", "iteration_ns", "gpu_busy_pct"),
+    )
+    used = {}
+    for precision in ("fp32", "tensor"):
+        known = {r["evidence"]: r["busy_pct"] for r in utilization(precision)}
+        evidence = min(name for name, value in known.items() if value is not None)
+        used[f"{precision}_util_pct"] = known[evidence]
+        used[f"{precision}_evidence"] = evidence
+    last = ("peak_device_bytes", "device", "precision", "measured_over", "differs")
+    return [{name: alike[name] for name in columns} | used | {name: alike[name] for name in last}]
 
 
 def cpu_suite_compare() -> list[Row]:

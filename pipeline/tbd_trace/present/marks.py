@@ -9,7 +9,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis as Ticked
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from tbd_trace.present.bars import binned_bars, from_zero, histogram, lying_bars, standing_bars
 from tbd_trace.present.heat import heatmap
@@ -22,6 +22,7 @@ LYING = ("barh", "grouped_barh", "stacked_barh")
 """Kinds of bars that lie: each place has a line of its own."""
 _MANY_POINTS = 60
 _FAINT = 0.35
+_FEW_DECADES = 1000  # fewer powers of ten make a poor scale
 
 
 def draw(axes: Axes, kind: str, series: Sequence[Series], along: Axis, values: Axis) -> None:
@@ -60,6 +61,9 @@ def _ticks(axis: Ticked, drawn: Axis) -> None:
     if drawn.whole:
         axis.set_major_locator(MaxNLocator(integer=True))
     if drawn.log:
+        low, high = axis.get_view_interval()
+        if high < low * _FEW_DECADES:
+            axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.set_major_formatter(FuncFormatter(_named_tick(drawn.unit)))
         axis.set_minor_formatter(NullFormatter())
 

@@ -6,7 +6,7 @@ Williams, Waterman, Patterson: Roofline (CACM 52:4, 2009).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from matplotlib.axes import Axes
 
@@ -14,55 +14,71 @@ from tbd_trace.present.palette import colours
 from tbd_trace.present.series import Axis, Series
 from tbd_trace.present.values import scale, shorten
 
-_NAMED = 6
-_NAME_WIDTH = 32
+_NUMBERED = 12
+_NAME_WIDTH = 36
 _MARKERS = ("o", "s", "^", "D", "v", "P")
+_ROOF = "#444444"
+_DASHES = ("-", "--", "-.", ":")
+_WIDER = 3  # the roofs reach further than the points, by this factor
 
 
 def roofline(axes: Axes, series: Sequence[Series], values: Axis) -> None:
-    """Draw points under their roofs, on logarithmic axes, and name the first ones.
+    """Draw points under their roofs, on logarithmic axes, and number the first names.
 
-    A roof is the smaller of the peak and of what memory can feed: slope times place.
+    A roof is the smaller of the peak and of what memory can feed: slope times place. What has no
+    place on a logarithmic axis is left out.
     """
     axes.set_xscale("log")
     axes.set_yscale("log")
-    places = [place for one in series for place in one.places if place and place > 0]
+    _roofs(axes, series, values)
+    numbers: dict[str, int] = {}
     for number, (colour, one) in enumerate(zip(colours(series), series, strict=True)):
+        points = list(_points(one))
         axes.plot(
-            one.places,
-            one.values,
+            [place for place, _, _ in points],
+            [value for _, value, _ in points],
             linestyle="none",
             marker=_MARKERS[number % len(_MARKERS)],
             markersize=5,
+            alpha=0.8,
             color=colour,
             label=one.label,
         )
-        for peak, slope in one.roofs:
-            _roof(axes, (peak, slope), places, colour, _called(one.label, peak, slope, values))
-        for place, value, name in list(zip(one.places, one.values, one.names, strict=False))[
-            :_NAMED
-        ]:
-            if math.isfinite(value):
-                axes.annotate(
-                    shorten(name, _NAME_WIDTH), (place, value), (5, 3),
-                    textcoords="offset points", fontsize=7, annotation_clip=True,
-                )  # fmt: skip
+        for place, value, name in points:
+            if name and (name in numbers or len(numbers) < _NUMBERED):
+                mark = str(numbers.setdefault(name, len(numbers) + 1))
+                axes.annotate(mark, (place, value), (4, 3), textcoords="offset points", fontsize=7)
+    for name, number in numbers.items():
+        axes.plot([], [], linestyle="none", label=f"{number}  {shorten(name, _NAME_WIDTH)}")
 
 
-def _roof(
-    axes: Axes, roof: tuple[float, float], places: Sequence[float], colour: str, label: str
-) -> None:
-    peak, slope = roof
-    ridge = peak / slope
-    low, high = min(*places, ridge) / 3, max(*places, ridge) * 3
-    ends = [low, ridge, high]
-    heights = [min(peak, slope * place) for place in ends]
-    axes.plot(ends, heights, color=colour, linewidth=1.2, label=label)
+def _points(one: Series) -> Iterator[tuple[float, float, str]]:
+    """Yield place, value and name of what has a place on logarithmic axes."""
+    names = one.names or [""] * len(one.places)
+    for place, value, name in zip(one.places, one.values, names, strict=True):
+        if place > 0 and math.isfinite(value) and value > 0:
+            yield place, value, name
 
 
-def _called(label: str, peak: float, slope: float, values: Axis) -> str:
+def _roofs(axes: Axes, series: Sequence[Series], values: Axis) -> None:
+    roofs = {_called(*roof, values): roof for one in series for roof in one.roofs}
+    places = [place for one in series for place, _, _ in _points(one)]
+    places += [peak / slope for peak, slope in roofs.values()]
+    for number, (label, (peak, slope)) in enumerate(roofs.items()):
+        ends = [min(places) / _WIDER, peak / slope, max(places) * _WIDER]
+        axes.plot(
+            ends,
+            [min(peak, slope * place) for place in ends],
+            color=_ROOF,
+            linewidth=1.2,
+            linestyle=_DASHES[number % len(_DASHES)],
+            label=label,
+        )
+
+
+def _called(peak: float, slope: float, values: Axis) -> str:
     def amount(size: float, unit: str) -> str:
         divisor, scaled = scale(size, unit)
         return f"{size / divisor:.4g} {scaled}"
 
-    return f"{label} roof: {amount(peak, values.unit or '')}, {amount(slope, 'byte/s')}"
+    return f"roof: {amount(peak, values.unit or '')}, {amount(slope, 'byte/s')}"

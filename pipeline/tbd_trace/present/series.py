@@ -85,7 +85,7 @@ def value_axis(columns: Sequence[str], drawn: pl.DataFrame, units: Units, *, log
     found = {units.get(column) for column in columns}
     unit = found.pop() if len(found) == 1 else None
     if log:
-        return Axis(name or "value", log=True, unit=unit)
+        return Axis(name or "value", log=True, unit=scalable(unit))
     if unit is None:
         return Axis(name)
     sizes = [abs(float(value)) for c in columns for value in drawn[c].drop_nulls().to_list()]
@@ -95,13 +95,18 @@ def value_axis(columns: Sequence[str], drawn: pl.DataFrame, units: Units, *, log
     return Axis(f"{name} ({scaled})" if name else scaled, divisor)
 
 
+def scalable(unit: str | None) -> str | None:
+    """Return a unit that has larger ones, such as ns; None where it has none."""
+    return unit if unit and scale(1e30, unit)[0] != 1 else None
+
+
 def place_axis(plot: Plot, drawn: pl.DataFrame, units: Units) -> Axis:
     """Return the axis along which the rows lie."""
     places = drawn[plot.places[0]]
     if not is_quantity(places) or places.null_count():
         return Axis(plot.x_title, is_quantity=False)
     if "x" in plot.log:
-        return Axis(plot.x_title, log=True, unit=units.get(places.name))
+        return Axis(plot.x_title, log=True, unit=scalable(units.get(places.name)))
     ends = plot.x_end or places.name
     axis = value_axis([ends], drawn, {ends: units.get(places.name)}, log=False)
     label = axis.label.replace(words(ends), plot.x_title, 1)
@@ -160,8 +165,13 @@ def _series(
         ends=_values(part[plot.x_end], along) if plot.x_end else [],
         lit=[bool(value) for value in part[plot.window].to_list()] if plot.window else [],
         roofs=[(float(peak), float(slope)) for peak, slope in roofs],
-        names=[text(name) for name in part[plot.label].to_list()] if plot.label else [],
+        names=_names(part.select(plot.label)) if plot.label else [],
     )
+
+
+def _names(columns: pl.DataFrame) -> list[str]:
+    """Return what each row is called, empty where no column says."""
+    return [", ".join(text(name) for name in row if name is not None) for row in columns.rows()]
 
 
 def _places(column: pl.Series, along: Axis) -> list[Any]:

@@ -40,6 +40,11 @@ _ADVICE = {
     ),
     "kernel_work": _COUNTERS,
     "utilization": _COUNTERS,
+    "kernel_traffic": (
+        "needs the kernels' traffic of device memory: collect dram__bytes_read.sum and "
+        "dram__bytes_write.sum with `ncu --csv --page raw`, or, before compute capability 7.5, "
+        "dram_read_bytes and dram_write_bytes with `nvprof --metrics`"
+    ),
     "device_timeline": f"needs GPU operations; collect a timeline with {_NSYS}",
     "layer": (
         "needs layers: no NVTX range names one; annotate the layers with NVTX "

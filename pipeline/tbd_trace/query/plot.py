@@ -32,7 +32,7 @@ class Plot:
         log: axes that are logarithmic: x, y.
         window: column that is true in the rows of the stable window; the others are drawn fainter.
         roof: column with a peak of y, and column with the most y per x (roofline).
-        label: column that names the first points (roofline).
+        label: columns that name the points (roofline).
         otherwise: what is drawn where no row has a value in x, or none has one in y.
     """
 
@@ -48,7 +48,7 @@ class Plot:
     log: list[str] = field(default_factory=list)
     window: str | None = None
     roof: list[str] = field(default_factory=list)
-    label: str | None = None
+    label: list[str] = field(default_factory=list)
     otherwise: Plot | None = None
 
     @property
@@ -70,9 +70,9 @@ class Plot:
     @property
     def columns(self) -> set[str]:
         """Every column that it draws."""
-        drawn = [*self.places, *self.keys, *self.panels, *self.roof]
+        drawn = [*self.places, *self.keys, *self.panels, *self.roof, *self.label]
         drawn += [column for group in self.groups for column in group]
-        return {*drawn, *filter(None, (self.x_end, self.window, self.label))}
+        return {*drawn, *filter(None, (self.x_end, self.window))}
 
 
 def parse_plot(tables: dict[str, Any] | list[dict[str, Any]]) -> Plot:

@@ -1,0 +1,161 @@
+/*
+title    = "Roofline"
+question = "Is each kernel held back by device memory or by arithmetic, and how far below the limit does it run?"
+source   = "Williams, Waterman, Patterson: Roofline (CACM 52:4, 2009): FLOP/s against FLOP per byte of device memory, under min(peak, intensity × bandwidth)"
+grain    = "kernel name (or layer), precision and kind of evidence, per device used by a process"
+needs    = ["kernel_work", "kernel_traffic"]
+optional = ["device_peak", "process"]
+[params.by]
+doc = "kernel: one row per kernel name; layer: one per layer, where FLOP may also be those of layers.json"
+choices = ["kernel", "layer"]
+default = "kernel"
+[columns.trace_id]
+doc = "the trace"
+[columns.pid]
+doc = "process; NULL when unknown"
+[columns.device_id]
+doc = "device; NULL when unknown"
+[columns.kernel_name]
+doc = "demangled name; NULL by layer"
+[columns.layer]
+doc = "layer; NULL by kernel, and for the kernels that no layer owns"
+[columns.precision]
+doc = "fp32, fp16 (outside the tensor cores) or tensor; work that did no FLOP of a precision has no row of it, and work that did none at all is listed under fp32"
+[columns.kernels]
+unit = "kernel"
+doc = "executions whose FLOP and bytes are known"
+[columns.flop]
+unit = "FLOP"
+doc = "floating-point operations that they did"
+[columns.dram_bytes]
+unit = "byte"
+doc = "bytes that they read from and wrote to device memory, by hardware counters; where work is of several precisions each row has all"
+[columns.total_ns]
+unit = "ns"
+doc = "sum of their durations"
+[columns.arithmetic_intensity]
+unit = "FLOP/byte"
+doc = "FLOP ÷ bytes; NULL where the reason says why"
+[columns.achieved_flops]
+unit = "FLOP/s"
+doc = "FLOP ÷ total duration; NULL where the reason says why"
+[columns.peak_flops]
+unit = "FLOP/s"
+doc = "the device's peak for this precision; where layers differ in arithmetic the FLOP-weighted harmonic mean of their peaks"
+[columns.memory_bandwidth_bytes_per_s]
+unit = "byte/s"
+doc = "the device's peak bandwidth of device memory"
+[columns.bandwidth_pct]
+unit = "%"
+doc = "bytes ÷ (total duration × peak bandwidth); NULL where the reason says why"
+[columns.attainable_flops]
+unit = "FLOP/s"
+doc = "the roof: min(peak, intensity × bandwidth)"
+[columns.attained_pct]
+unit = "%"
+doc = "achieved ÷ attainable; NULL without FLOP"
+[columns.bound]
+doc = "memory where intensity × bandwidth is below the peak, else compute"
+[columns.covered_pct]
+unit = "%"
+doc = "share of the time of all its kernels whose FLOP and bytes are known"
+[columns.evidence]
+doc = "how the FLOP are known: counter or, by layer, modelled; bytes are counted always"
+[columns.reason]
+doc = "why there is no point; NULL where there is one"
+[plot]
+kind = "roofline"
+x = "arithmetic_intensity"
+y = ["achieved_flops"]
+series = ["precision", "evidence", "device_id"]
+log = ["x", "y"]
+x_title = "arithmetic intensity (FLOP/byte)"
+roof = ["peak_flops", "memory_bandwidth_bytes_per_s"]
+label = ["kernel_name", "layer"]
+*/
+WITH
+setting AS (SELECT coalesce(getvariable('by'), 'kernel') AS by_what),
+work AS (
+    SELECT w.*, t.dram_bytes,
+        CASE WHEN by_what = 'kernel' THEN kernel_name END AS row_kernel,
+        CASE WHEN by_what = 'layer' THEN layer END AS row_layer
+    FROM kernel_work w
+    CROSS JOIN setting
+    LEFT JOIN kernel_traffic t ON t.trace_id = w.trace_id AND t.kernel_id = w.kernel_id
+    -- the FLOP of a layer say nothing about one of its kernels
+    WHERE w.evidence = 'counter' OR w.evidence IS NULL OR by_what = 'layer'
+),
+all_kernels AS (
+    SELECT trace_id, process_id, device_id, row_kernel, row_layer, sum(duration_ns) AS kernel_ns
+    FROM (SELECT DISTINCT trace_id, process_id, device_id, row_kernel, row_layer, kernel_id, duration_ns FROM work)
+    GROUP BY ALL
+),
+-- Sums of fractions are taken in order, so that the same question has the same answer to the last digit.
+summed AS (
+    SELECT trace_id, process_id, device_id, row_kernel, row_layer, precision, evidence,
+        count(*) FILTER (known) AS kernels,
+        sum(flop ORDER BY kernel_id) FILTER (known) AS flop,
+        sum(dram_bytes ORDER BY kernel_id) FILTER (known) AS dram_bytes,
+        sum(duration_ns) FILTER (known)::BIGINT AS total_ns,
+        sum(CASE WHEN flop = 0 THEN 0 ELSE flop / peak_flops END ORDER BY kernel_id) FILTER (known) AS ideal_s,
+        max(peak_flops) AS highest_peak, bool_or(flop > 0 AND peak_flops IS NULL) AS lacks_peak,
+        bool_or(flop IS NULL) AS lacks_flop,
+        bool_or(dram_bytes IS NULL) AS lacks_bytes,
+        bool_or(flop > 0 OR (flop IS NULL AND coalesce(pipe_active_pct, pipe_elapsed_pct, pipe_level) > 0)) AS worked
+    FROM (SELECT *, flop IS NOT NULL AND dram_bytes IS NOT NULL AND duration_ns IS NOT NULL AS known FROM work)
+    WHERE evidence IS NOT NULL
+    GROUP BY trace_id, process_id, device_id, row_kernel, row_layer, precision, evidence
+    QUALIFY coalesce(worked, false) OR (precision = 'fp32' AND NOT coalesce(bool_or(bool_or(flop > 0 OR (flop IS NULL AND coalesce(pipe_active_pct, pipe_elapsed_pct, pipe_level) > 0))) OVER (
+        PARTITION BY trace_id, process_id, device_id, row_kernel, row_layer), false))
+),
+rated AS (
+    SELECT s.*, 100.0 * coalesce(s.total_ns, 0) / nullif(a.kernel_ns, 0) AS covered_pct,
+        CASE WHEN NOT coalesce(s.lacks_peak, false) THEN coalesce(s.flop / nullif(s.ideal_s, 0), s.highest_peak) END AS peak_flops,
+        p.memory_bandwidth_bytes_per_s::DOUBLE AS bandwidth,
+        s.flop / nullif(s.dram_bytes, 0) AS intensity,
+        s.flop / nullif(s.total_ns, 0) * 1e9 AS flops,
+        s.dram_bytes / nullif(s.total_ns, 0) * 1e9 AS bytes_per_s
+    FROM summed s
+    JOIN all_kernels a
+        ON  a.trace_id = s.trace_id AND a.process_id = s.process_id AND a.device_id = s.device_id
+        AND a.row_kernel IS NOT DISTINCT FROM s.row_kernel
+        AND a.row_layer IS NOT DISTINCT FROM s.row_layer
+    LEFT JOIN device_peak p
+        ON  p.trace_id = s.trace_id AND p.device_id = s.device_id
+        AND (p.process_id IS NULL OR p.process_id = s.process_id)
+),
+judged AS (
+    SELECT *,
+        CASE
+            WHEN kernels = 0 AND lacks_flop THEN 'FLOP unknown: only the use of the pipe was measured'
+            WHEN kernels = 0 AND lacks_bytes THEN 'bytes unknown: the traffic of device memory was not counted'
+            WHEN total_ns IS NULL OR total_ns = 0 THEN 'the durations of the kernels are unknown'
+            WHEN covered_pct < 95 THEN 'counters cover only ' || round(covered_pct, 1) || ' % of the kernel time'
+            WHEN dram_bytes = 0 THEN 'no traffic of device memory: the caches served it all'
+            WHEN round(100 * flops / peak_flops, 6) > 100 THEN 'above the physical peak ('
+                || round(100 * flops / peak_flops, 1) || ' %): FLOP, peak or times are wrong'
+            WHEN round(100 * bytes_per_s / bandwidth, 6) > 100 THEN 'above the physical bandwidth ('
+                || round(100 * bytes_per_s / bandwidth, 1) || ' %): bytes, bandwidth or times are wrong'
+        END AS why_not,
+        -- CASE, not least(): least() passes over a NULL.
+        CASE WHEN peak_flops <= intensity * bandwidth THEN peak_flops
+             WHEN peak_flops > intensity * bandwidth THEN intensity * bandwidth END AS roof
+    FROM rated
+)
+SELECT j.trace_id, p.pid, nullif(j.device_id, -1) AS device_id, j.row_kernel AS kernel_name,
+    j.row_layer AS layer, j.precision, j.kernels, j.flop, j.dram_bytes, j.total_ns,
+    CASE WHEN j.why_not IS NULL THEN j.intensity END AS arithmetic_intensity,
+    CASE WHEN j.why_not IS NULL THEN j.flops END AS achieved_flops,
+    j.peak_flops, j.bandwidth AS memory_bandwidth_bytes_per_s,
+    CASE WHEN j.why_not IS NULL THEN 100.0 * j.bytes_per_s / j.bandwidth END AS bandwidth_pct,
+    CASE WHEN j.why_not IS NULL THEN j.roof END AS attainable_flops,
+    CASE WHEN j.why_not IS NULL THEN 100.0 * j.flops / nullif(j.roof, 0) END AS attained_pct,
+    CASE WHEN j.why_not IS NOT NULL THEN NULL WHEN j.roof < j.peak_flops THEN 'memory'
+         WHEN j.roof = j.peak_flops THEN 'compute' END AS bound,
+    j.covered_pct, j.evidence,
+    coalesce(j.why_not, CASE WHEN j.peak_flops IS NULL THEN 'peak of this device unknown: no roof'
+        WHEN j.bandwidth IS NULL THEN 'bandwidth of this device unknown: no roof' END) AS reason
+FROM judged j
+LEFT JOIN process p ON p.trace_id = j.trace_id AND p.process_id = j.process_id
+ORDER BY j.trace_id, p.pid, j.process_id, device_id, j.total_ns DESC NULLS LAST, j.row_kernel NULLS LAST,
+    j.row_layer NULLS LAST, j.precision, j.evidence

@@ -26,7 +26,8 @@ HOST, USER = "lab-node-17.physics.example.org", "jabberwocky"
 
 
 @pytest.fixture(autouse=True)
-def machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def machine(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path_factory.getbasetemp()  # has the real user's name
     _be_the_machine(monkeypatch)
 
 

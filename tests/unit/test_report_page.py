@@ -6,10 +6,10 @@ import base64
 import hashlib
 import io
 import re
-from html.parser import HTMLParser
 
 import polars as pl
 import pytest
+from html_page import Reader, csv_of
 from matplotlib.figure import Figure as Drawing
 
 from tbd_trace.present.values import NULL
@@ -28,29 +28,6 @@ FRAME = pl.DataFrame(
 UNITS = {"total_ns": "ns"}
 
 
-class Reader(HTMLParser):
-    """What a browser would make of a page: its elements, its texts per element."""
-
-    def __init__(self, page: bytes) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.texts: list[tuple[str, str]] = []
-        self.feed(page.decode())
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        if data.strip():
-            self.texts.append((self.elements[-1][0], data.strip()))
-
-    def all(self, tag: str) -> list[dict[str, str | None]]:
-        return [attributes for name, attributes in self.elements if name == tag]
-
-    def said(self) -> str:
-        return " ".join(text for _, text in self.texts)
-
-
 def page_of(*blocks: object) -> Reader:
     section = Section("one", "One", "What?", blocks)  # type: ignore[arg-type]
     return Reader(render_page(Page("Title", "Subtitle", [section], {"t1": "run.sqlite"})))
@@ -64,11 +41,6 @@ def drawing(text: str) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="svg")
     return buffer.getvalue()
-
-
-def csv_of(reader: Reader) -> list[str]:
-    links = [link["href"] or "" for link in reader.all("a") if link.get("download")]
-    return [base64.b64decode(link.partition("base64,")[2]).decode() for link in links]
 
 
 def test_hostile_text_is_text_everywhere() -> None:
@@ -113,7 +85,7 @@ def test_the_policy_names_the_only_script_and_no_address() -> None:
 
 def test_the_csv_is_the_whole_frame_whatever_is_shown() -> None:
     reader = page_of(Table(FRAME, UNITS, "kernel_summary by=kernel", limit=1))
-    (content,) = csv_of(reader)
+    (content,) = csv_of(reader).values()
     assert pl.read_csv(io.StringIO(content), schema=FRAME.schema).equals(FRAME)
     (link,) = [link for link in reader.all("a") if link.get("download")]
     assert link["download"] == "kernel_summary-by-kernel.csv"
@@ -133,7 +105,7 @@ def test_rows_that_are_shown_twice_are_carried_once() -> None:
 def test_a_large_csv_keeps_its_first_rows_and_says_so() -> None:
     frame = pl.DataFrame({"n": range(30_000), "text": ["x" * 50] * 30_000})
     reader = page_of(Table(frame, limit=10))
-    (content,) = csv_of(reader)
+    (content,) = csv_of(reader).values()
     kept = pl.read_csv(io.StringIO(content))
     assert kept.equals(frame.head(kept.height))
     assert 5_000 < kept.height < 30_000
@@ -151,10 +123,36 @@ def test_sizes_read_well_and_what_all_rows_share_is_said_once() -> None:
     assert cells == ["2.500", "1.000", NULL]
 
 
-def test_a_single_row_is_one_line_per_column() -> None:
+def test_a_single_row_is_a_list_of_its_columns() -> None:
     reader = page_of(Table(FRAME.head(1), UNITS))
-    assert [a["scope"] for a in reader.all("th")] == ["row"] * 4
-    assert "2.500 ms" in reader.said()
+    assert [text for tag, text in reader.texts if tag == "dt"] == [
+        *("trace", "kernel name", "total", "kind"),
+    ]
+    assert [text for tag, text in reader.texts if tag == "dd"] == [
+        *("run.sqlite", "gemm", "2.500 ms", "a"),
+    ]
+
+
+def test_rows_as_records_leave_out_what_is_not_known() -> None:
+    reader = page_of(Table(FRAME, UNITS, columns=["kernel_name", "total_ns"], records=True))
+    assert [text for tag, text in reader.texts if tag == "dd"] == [
+        *("gemm", "2.500 ms", HOSTILE, "1.000 ms", "copy, with a comma"),
+    ]
+
+
+def test_every_table_has_a_name_and_headings_with_a_scope() -> None:
+    reader = page_of(Table(FRAME, UNITS, caption="Kernels"), Table(FRAME, UNITS))
+    ids = {attributes.get("id") for _, attributes in reader.elements}
+    assert {a["aria-labelledby"] for a in reader.all("table")} <= ids
+    assert {a["scope"] for a in reader.all("th")} == {"col"}
+    assert ("figcaption", "Kernels") in reader.texts
+
+
+def test_a_very_long_name_is_cut_but_whole_in_the_csv() -> None:
+    frame = pl.DataFrame({"kernel_name": ["k" * 50_000, "short"]})
+    reader = page_of(Table(frame))
+    assert max(len(text) for tag, text in reader.texts if tag == "span") <= 1000
+    assert "k" * 50_000 in csv_of(reader)["rows.csv"]
 
 
 def test_no_rows_are_said() -> None:

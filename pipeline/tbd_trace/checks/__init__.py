@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tbd_trace.checks.evaluation import SEVERITIES, evaluate, findings_from
+from tbd_trace.checks.evaluation import SEVERITIES, evaluate, evaluate_on, findings_from
 from tbd_trace.checks.rules import select
 
-__all__ = ["SEVERITIES", "evaluate", "findings_from", "select"]
+__all__ = ["SEVERITIES", "evaluate", "evaluate_on", "findings_from", "select"]

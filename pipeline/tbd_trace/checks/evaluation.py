@@ -97,8 +97,15 @@ def evaluate(
     with reading(database), connect(database, trace_ids, tables) as connection:
         for name, value in settings.items():
             connection.execute(f"SET VARIABLE {identifier(name)} = {literal(value)}")
-        evaluator = Evaluator(connection, KeptRelations(database, trace_ids))
-        rows = [row for query in checks for row in evaluator.rows(query)]
+        return evaluate_on(connection, KeptRelations(database, trace_ids), checks)
+
+
+def evaluate_on(
+    connection: duckdb.DuckDBPyConnection, kept: KeptRelations, checks: Sequence[Query]
+) -> pl.DataFrame:
+    """Return what rules say about the traces of a connection; see :func:`evaluate`."""
+    evaluator = Evaluator(connection, kept)
+    rows = [row for query in checks for row in evaluator.rows(query)]
     return _ordered(rows, evaluator.names)
 
 
@@ -175,15 +182,20 @@ def _abstention(trace: _Asked, lacking: Mapping[str, str]) -> Row:
 
 
 def _complete(query: Query, row: Row) -> Row:
-    """Return a row with what the header of its rule says."""
+    """Return a row with all columns, and with what the header of its rule says."""
     check = rule_of(query)
     advice = {"finding": check.advice, "not evaluable": check.collect}.get(row["verdict"])
-    return row | {
-        "rule": check.rule,
-        "title": query.title,
-        "query": query.name,
-        "advice": row["advice"] or advice,
-    }
+    told: Row = dict.fromkeys(_SCHEMA)
+    return (
+        told
+        | row
+        | {
+            "rule": check.rule,
+            "title": query.title,
+            "query": query.name,
+            "advice": row.get("advice") or advice,
+        }
+    )
 
 
 def _ordered(rows: Sequence[Row], names: Mapping[str, str]) -> pl.DataFrame:

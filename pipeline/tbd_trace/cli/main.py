@@ -16,13 +16,16 @@ from typer.core import TyperGroup
 from tbd_trace.cli.archive import archive
 from tbd_trace.cli.check import check
 from tbd_trace.cli.collect import collect
+from tbd_trace.cli.diff import diff
 from tbd_trace.cli.doctor import doctor
 from tbd_trace.cli.env import env
+from tbd_trace.cli.export import export
 from tbd_trace.cli.info import info
 from tbd_trace.cli.ingest import ingest
 from tbd_trace.cli.models import models
 from tbd_trace.cli.output import failure
 from tbd_trace.cli.query import query
+from tbd_trace.cli.report import report
 from tbd_trace.cli.sql import sql
 from tbd_trace.errors import TbdTraceError, UsageError
 from tbd_trace.limits import MEMORY_LIMIT, THREADS
@@ -153,10 +156,12 @@ _COMMANDS: tuple[tuple[Callable[..., None], dict[str, Any]], ...] = (
     # `query NAME --help` describes the query, so the command answers --help itself.
     (query, {"help_option_names": []}),
     (check, {}),
+    (report, {}),
     (sql, {}),
+    (diff, {}),
     (doctor, {}),
 )
-_GROUPS = {"archive": archive, "env": env}
+_GROUPS = {"archive": archive, "export": export, "env": env}
 for _command, _settings in _COMMANDS:
     app.command(context_settings=_settings)(_command)
 for _name, _group in _GROUPS.items():

@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from types import TracebackType
 
+import duckdb
+
 from tbd_trace.interrupts import interruptible
 from tbd_trace.query.catalogue import derive_relations, required_relations
 from tbd_trace.query.header import Query
@@ -24,7 +26,14 @@ class Conversation:
     Args:
         database: where the traces are.
         trace_ids: the traces to ask.
+
+    Attributes:
+        connection: the connection, while it is open.
+        kept: derived relations that are kept between connections.
     """
+
+    connection: duckdb.DuckDBPyConnection
+    kept: KeptRelations
 
     def __init__(self, database: TraceStore, trace_ids: Sequence[str]) -> None:
         self._database = database
@@ -34,9 +43,9 @@ class Conversation:
     def __enter__(self) -> Conversation:
         with ExitStack() as stack:
             stack.enter_context(reading(self._database))
-            self._connection = stack.enter_context(connect(self._database, self._trace_ids))
-            self._kept = KeptRelations(self._database, self._trace_ids)
-            stack.enter_context(interruptible(self._connection))
+            self.connection = stack.enter_context(connect(self._database, self._trace_ids))
+            self.kept = KeptRelations(self._database, self._trace_ids)
+            stack.enter_context(interruptible(self.connection))
             self._open = stack.pop_all()
         return self
 
@@ -54,17 +63,17 @@ class Conversation:
         self._forget(values)
         try:
             with explained(query, values), reading(self._database):
-                return answer(self._connection, query, values, self._kept)
+                return answer(self.connection, query, values, self.kept)
         finally:
             self._forget(values)
             for name in values:
-                self._connection.execute(f"RESET VARIABLE {identifier(name)}")
+                self.connection.execute(f"RESET VARIABLE {identifier(name)}")
 
     def _forget(self, parameters: Collection[str]) -> None:
         """Remove the derived relations whose rows depend on parameters."""
         if not parameters:
             return
-        kinds = self._connection.execute(
+        kinds = self.connection.execute(
             "SELECT table_name, 'TABLE' FROM duckdb_tables() "
             "UNION ALL SELECT view_name, 'VIEW' FROM duckdb_views()"
         ).fetchall()
@@ -73,4 +82,4 @@ class Conversation:
             below = required_relations([relation.name])
             depends = any(made.params.keys() & set(parameters) for made in below)
             if depends and relation.name in there:
-                self._connection.execute(f"DROP {there[relation.name]} {relation.name}")
+                self.connection.execute(f"DROP {there[relation.name]} {relation.name}")

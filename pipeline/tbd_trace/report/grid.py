@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import polars as pl
 
-from tbd_trace.present.values import Column, columns, is_identifier, scale, text
+from tbd_trace.present.values import Column, columns, is_identifier, scale, shorten, text
 
 _NAME_ENDINGS = ("name", "kernel", "layer", "path", "range")
+_SHORT = 26
+_LONGEST = 1000
 # How the name of a column ends that has the unit.
 _ENDINGS = {
     "ns": "_ns",
@@ -32,7 +34,8 @@ class GridColumn:
         label: its heading.
         unit: unit of the cells, empty for none.
         cells: one text per row.
-        kind: ``number``, ``name`` (of a kernel or layer, maybe long) or ``text``.
+        kind: ``number``, ``name`` (of a kernel or layer, maybe long), ``short`` (text that is not
+            broken) or ``text``.
     """
 
     name: str
@@ -43,15 +46,33 @@ class GridColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
-    """A table.
+class Form:
+    """How rows are shown.
 
     Attributes:
-        columns: its columns; of a single row all that hold a value.
-        common: columns in which all rows agree.
+        trace_names: what is shown for a trace id.
+        columns: columns to show; none means all.
+        limit: rows to show; None means all.
+        records: whether each row is a list of its columns, as a single one always is.
+    """
+
+    trace_names: Mapping[str, str] = field(default_factory=dict)
+    columns: Sequence[str] = ()
+    limit: int | None = None
+    records: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A table, or a list of the columns per row.
+
+    Attributes:
+        columns: its columns.
+        common: columns in which all rows agree, where there are several.
         unknown: labels of the columns that hold nothing.
         shown: rows in it.
         total: rows that there are.
+        is_records: whether each row is a list of its columns.
     """
 
     columns: list[GridColumn]
@@ -59,11 +80,7 @@ class Grid:
     unknown: list[str]
     shown: int
     total: int
-
-    @property
-    def is_record(self) -> bool:
-        """Whether it is a single row, which is shown as one line per column."""
-        return self.total == 1
+    is_records: bool
 
     @property
     def rows(self) -> list[list[tuple[str, GridColumn]]]:
@@ -73,34 +90,28 @@ class Grid:
         ]
 
 
-def grid(
-    frame: pl.DataFrame,
-    units: Mapping[str, str | None],
-    trace_names: Mapping[str, str],
-    chosen: Sequence[str] = (),
-    limit: int | None = None,
-) -> Grid:
+def grid(frame: pl.DataFrame, units: Mapping[str, str | None], form: Form) -> Grid:
     """Return the cells of a table.
 
     Args:
         frame: the rows.
         units: unit per column.
-        trace_names: what is shown for a trace id.
-        chosen: columns to show; none means all.
-        limit: rows to show; None means all.
+        form: what of them is shown, and how.
     """
-    wanted = frame.select([name for name in chosen or frame.columns if name in frame.columns])
-    shown = wanted if limit is None else wanted.head(limit)
-    made = [_column(shown[name], units.get(name), trace_names) for name in shown.columns]
+    wanted = frame.select([name for name in form.columns or frame.columns if name in frame.columns])
+    shown = wanted if form.limit is None else wanted.head(form.limit)
+    made = [_column(shown[name], units.get(name), form.trace_names) for name in shown.columns]
     unknown = [c for c in made if shown.height and wanted[c.name].null_count() == wanted.height]
     known = [column for column in made if column not in unknown]
-    common = [c for c in known if frame.height > 1 and wanted[c.name].n_unique() == 1]
+    records = form.records or frame.height == 1
+    common = [] if records else [c for c in known if wanted[c.name].n_unique() == 1]
     return Grid(
         columns=[column for column in known if column not in common],
         common=common,
         unknown=[column.label for column in unknown],
         shown=shown.height,
         total=frame.height,
+        is_records=records,
     )
 
 
@@ -112,7 +123,8 @@ def _column(values: pl.Series, unit: str | None, trace_names: Mapping[str, str])
     cells = _cells(values if divisor == 1 else values / divisor)
     label = values.name.removesuffix(_ENDINGS.get(unit or "", "")).replace("_", " ")
     spoken = unit is None or unit in label
-    return GridColumn(values.name, label, "" if spoken else read_in, cells.cells, _kind(cells))
+    texts = [shorten(cell, _LONGEST) if len(cell) > _LONGEST else cell for cell in cells.cells]
+    return GridColumn(values.name, label, "" if spoken else read_in, texts, _kind(cells))
 
 
 def _cells(values: pl.Series) -> Column:
@@ -122,6 +134,8 @@ def _cells(values: pl.Series) -> Column:
 def _kind(column: Column) -> str:
     if column.numeric:
         return "number"
+    if all(len(cell) <= _SHORT for cell in column.cells):
+        return "short"
     return "name" if column.name.endswith(_NAME_ENDINGS) else "text"
 
 

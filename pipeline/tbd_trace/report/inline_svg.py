@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 _REFERENCE = re.compile(r"url\(#([^)]*)\)")
 _XLINK_HREF = "{http://www.w3.org/1999/xlink}href"
-_DROPPED = ("metadata", "style")
+_DROPPED = ("metadata", "style", "title", "desc")
 # Black is matplotlib's colour of text and axes, the greys those of its grid and its ground.
 _COLOURS = {
     "#000000": "currentColor",
@@ -47,7 +47,9 @@ def _local(name: str) -> str:
 def _attribute(name: str, value: str, prefix: str) -> str:
     if name == "id":
         return prefix + value
-    if name == _XLINK_HREF:
-        return f"#{prefix}{value.removeprefix('#')}"
+    if name == _XLINK_HREF and value.startswith("#"):
+        return f"#{prefix}{value[1:]}"
+    if name == _XLINK_HREF:  # an image of pixels, as data
+        return "".join(value.split())
     referred = _REFERENCE.sub(rf"url(#{prefix}\1)", value)
     return _COLOUR.sub(lambda found: _COLOURS[found[0].lower()], referred)

@@ -18,8 +18,9 @@ import polars as pl
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from tbd_trace.present.values import NULL
 from tbd_trace.report.downloads import Download, Downloads
-from tbd_trace.report.grid import Grid, grid
+from tbd_trace.report.grid import Form, Grid, grid
 from tbd_trace.report.inline_svg import inline_svg
 from tbd_trace.version import __version__
 
@@ -63,6 +64,36 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that stands out.
+
+    Attributes:
+        title: what it is.
+        severity: how bad it is: note, warning or severe.
+        reason: a sentence with the numbers.
+        advice: what to change.
+        evidence: the rule that found it, and what that rests on.
+    """
+
+    title: str
+    severity: str
+    reason: str
+    advice: str = ""
+    evidence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What stands out, the worst first.
+
+    Attributes:
+        findings: the findings.
+    """
+
+    findings: Sequence[Finding]
+
+
+@dataclass(frozen=True, slots=True)
 class Plot:
     """A drawing.
 
@@ -85,7 +116,7 @@ class Plot:
 class Table:
     """Rows; the page has them as CSV, too, with every column and the numbers as they are.
 
-    A single row is shown as one line per column. Columns in which all rows agree are shown above
+    A single row is shown as a list of its columns. Columns in which all rows agree are shown above
     the table.
 
     Attributes:
@@ -98,6 +129,7 @@ class Table:
         caption: title of the table.
         docs: meaning per column, for those who ask.
         columns: the columns that are shown, in order; none means all.
+        records: whether each row is shown as a list of its columns, the first of which names it.
     """
 
     frame: pl.DataFrame
@@ -109,6 +141,7 @@ class Table:
     caption: str = ""
     docs: Mapping[str, str] = field(default_factory=dict)
     columns: Sequence[str] = ()
+    records: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +157,7 @@ class Note:
     kind: str = "note"
 
 
-Block = Figures | Plot | Table | Note
+Block = Figures | Findings | Plot | Table | Note
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,11 +235,14 @@ def _view(block: Block, page: Page, downloads: Downloads, address: str) -> _View
             download = None if frame is None else downloads.of(frame, block.query)
             return _View("plot", address, block, svg=svg, download=download)
         case Table():
-            shown = grid(block.frame, block.units, page.trace_names, block.columns, block.limit)
+            form = Form(page.trace_names, block.columns, block.limit, block.records)
+            shown = grid(block.frame, block.units, form)
             download = downloads.of(block.frame, block.query)
             return _View("table", address, block, grid=shown, download=download)
         case Figures():
             return _View("figures", address, block)
+        case Findings():
+            return _View("findings", address, block)
         case Note():
             return _View("note", address, block)
 
@@ -221,6 +257,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["code"] = _with_code
+    environment.globals["null"] = NULL
     return environment
 
 

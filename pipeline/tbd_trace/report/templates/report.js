@@ -1,5 +1,5 @@
 "use strict";
-// Sorting, filtering and whole names. Without this script the page has the same tables.
+// Sorting, filtering and whole texts. Without this script the page has the same tables.
 
 const EMPTY = "\u2013"; // how a cell without a value reads
 
@@ -78,7 +78,7 @@ function makeFilterable(table) {
   const label = document.createElement("label");
   const box = document.createElement("input");
   const status = document.createElement("span");
-  const caption = table.caption ? table.caption.textContent : "";
+  const caption = document.getElementById(`${table.id}-caption`).textContent;
   label.textContent = "Rows with ";
   box.type = "search";
   box.autocomplete = "off";
@@ -91,15 +91,15 @@ function makeFilterable(table) {
   toolbarOf(table).append(label, status);
 }
 
-// Long names take three lines; a button shows all of them whole.
+// Long texts take three lines; a button shows all of them whole.
 function makeExpandable(table) {
   const cut = Array.from(table.querySelectorAll(".clamp"));
-  if (!cut.some((name) => name.scrollHeight > name.clientHeight + 2)) {
+  if (!cut.some((text) => text.scrollHeight > text.clientHeight + 2)) {
     return;
   }
   const button = document.createElement("button");
   button.type = "button";
-  button.textContent = "Whole names";
+  button.textContent = "Whole texts";
   button.setAttribute("aria-pressed", "false");
   button.setAttribute("aria-controls", table.id);
   button.addEventListener("click", () => {
@@ -107,6 +107,13 @@ function makeExpandable(table) {
     button.setAttribute("aria-pressed", String(whole));
   });
   toolbarOf(table).append(button);
+}
+
+// What does not scroll is no stop for the Tab key.
+function watchScrolling(box) {
+  new ResizeObserver(() => {
+    box.tabIndex = box.scrollWidth > box.clientWidth ? 0 : -1;
+  }).observe(box);
 }
 
 // The same rows are on the page once: a link to them elsewhere downloads them, too.
@@ -123,3 +130,4 @@ document.querySelectorAll("table[data-sortable]").forEach(makeSortable);
 document.querySelectorAll("table[data-filterable]").forEach(makeFilterable);
 document.querySelectorAll("table[data-sortable]").forEach(makeExpandable);
 document.querySelectorAll(".source a[href^='#csv-']").forEach(makeDownload);
+document.querySelectorAll(".scroll").forEach(watchScrolling);

@@ -1,0 +1,87 @@
+"""``tbd-trace report``: one page with all that the queries say about traces."""
+
+# polars, duckdb and matplotlib are imported when a command runs: `--help` stays fast.
+# ruff: noqa: PLC0415
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tbd_trace.cli.options import DEFAULT_DATABASE, DatabaseOption, TracesArgument
+from tbd_trace.cli.output import busy, note
+from tbd_trace.errors import UsageError
+
+_DEFAULT_OUTPUT = Path("report.html")
+_EXTENSIONS = (".html", ".htm")
+
+
+def report(
+    traces: TracesArgument = None,
+    *,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write the page to FILE (.html), in place of what is there. By default to "
+            "report.html, unless there is one.",
+            show_default=False,
+        ),
+    ] = None,
+    title: Annotated[
+        str,
+        typer.Option(
+            "--title",
+            metavar="TEXT",
+            help="Heading of the page. By default it names the traces.",
+            show_default=False,
+        ),
+    ] = "",
+    db: DatabaseOption = DEFAULT_DATABASE,
+) -> None:
+    """Write a page about traces: what ran, headline numbers, plots and tables.
+
+    The page is one HTML file that needs no network; the rows behind each figure are in it as CSV.
+    """
+    path = _checked(output)
+    from tbd_trace.api import open_traces
+    from tbd_trace.present import write
+    from tbd_trace.report.contents import report as render
+
+    with busy("writing the report"):
+        opened = open_traces(*traces or [], db=db)
+        content = render(opened, title)
+    write(path, content)
+    note(f"wrote {path} ({len(content) / 1e6:.1f} MB)")
+
+
+def _checked(output: Path | None) -> Path:
+    """Return where the page goes, before the work that would be lost.
+
+    Raises:
+        UsageError: it cannot go there, or would take the place of a file that was not named.
+    """
+    path = output or _DEFAULT_OUTPUT
+    try:
+        if output is None and path.exists():
+            raise UsageError(f"{path} is there already; -o {path} replaces it, -o FILE leaves it")
+        _check_place(path)
+    except OSError as error:  # a name that is too long, a directory that is closed
+        raise UsageError(f"{path}: cannot be written ({error.strerror})") from error
+    return path
+
+
+def _check_place(path: Path) -> None:
+    if path.is_dir():
+        raise UsageError(
+            f"{path}: is a directory; name a file in it, such as {path / 'report.html'}"
+        )
+    if path.exists() and not path.is_file():
+        return  # a pipe, /dev/stdout
+    if path.suffix.lower() not in _EXTENSIONS:
+        raise UsageError(f"{path}: a report is an HTML page; let the name end in .html")
+    if not path.parent.is_dir():
+        raise UsageError(f"{path}: there is no directory {path.parent}; make it first")

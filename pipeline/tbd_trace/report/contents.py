@@ -1,0 +1,129 @@
+"""What a report says: the sections of its page, each from queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import polars as pl
+
+from tbd_trace.api import Traces
+from tbd_trace.query.conversation import Conversation
+from tbd_trace.report.asking import Answer, Interview
+from tbd_trace.report.chapters import CHAPTERS, Chapter, Part
+from tbd_trace.report.drawing import plot_block
+from tbd_trace.report.findings import findings
+from tbd_trace.report.headline import headline
+from tbd_trace.report.page import Block, Note, Page, Section, Table, render_page
+from tbd_trace.report.what_ran import in_short, notices, what_ran
+
+_SHOWN_NAMES = 3
+
+
+def report(traces: Traces, title: str = "") -> bytes:
+    """Return a report about traces, an HTML file.
+
+    A section whose queries cannot answer says why and what to collect.
+
+    Args:
+        traces: the traces.
+        title: heading of the page; by default the names of the traces.
+
+    Raises:
+        StoreError: a trace is damaged, or was removed meanwhile.
+    """
+    return render_page(contents(traces, title))
+
+
+def contents(traces: Traces, title: str = "") -> Page:
+    """Return what a report says; arguments and errors as in :func:`report`."""
+    frame = traces.database.trace_frame(traces.trace_ids).sort("name", "trace_id")
+    names = dict(frame.select("trace_id", "name").rows())
+    several = frame.select(pl.coalesce("capture_id", "trace_id")).n_unique() > 1
+    with Conversation(traces.database, traces.trace_ids) as conversation:
+        interview = Interview(conversation)
+        sections = [
+            _summary(interview, names, notices(frame)),
+            findings(conversation, names),
+            what_ran(interview, frame),
+            *(
+                _section(interview, chapter, names)
+                for chapter in CHAPTERS
+                if several or not chapter.compares
+            ),
+        ]
+    return Page(title or _title(list(names.values())), in_short(frame), sections, names)
+
+
+def _title(names: Sequence[str]) -> str:
+    """Return what the traces are called together: those of a capture by its directory."""
+    runs = list(dict.fromkeys(name.partition("/")[0] for name in names))
+    if len(names) == 1:
+        return names[0]
+    more = len(runs) - _SHOWN_NAMES
+    return ", ".join(runs[:_SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _summary(interview: Interview, names: Mapping[str, str], said: Sequence[str]) -> Section:
+    figures = headline(interview, names)
+    blocks: list[Block] = [Note(text) for text in said]
+    blocks += figures or [Note("The traces answer none of the headline's questions.", "missing")]
+    return Section("headline", "Headline", "", blocks)
+
+
+def _section(interview: Interview, chapter: Chapter, names: Mapping[str, str]) -> Section:
+    answers = [(part, interview.ask(part.query, **part.parameters)) for part in chapter.parts]
+    blocks = [block for part, answer in answers for block in _blocks(part, answer, names)]
+    blocks += _remarks(answer for _, answer in answers)
+    return Section(chapter.id, chapter.title, chapter.intro, blocks)
+
+
+def _blocks(part: Part, answer: Answer, names: Mapping[str, str]) -> list[Block]:
+    if answer.reason or not _tells(answer, part.about):
+        return []
+    blocks: list[Block] = []
+    if part.plot and not answer.frame.is_empty():
+        blocks.append(plot_block(answer, names, part.caption))
+    if part.table:
+        blocks.append(
+            Table(
+                answer.frame,
+                answer.units,
+                answer.label,
+                filterable=part.filterable,
+                limit=part.limit,
+                caption=part.caption or answer.query.title,
+                docs=answer.docs,
+                columns=part.columns,
+            )
+        )
+    return blocks
+
+
+def _tells(answer: Answer, column: str) -> bool:
+    """Tell whether an answer is about what it was asked for, such as layers."""
+    return not column or answer.frame[column].drop_nulls().len() > 0
+
+
+def _remarks(answers: Iterable[Answer]) -> list[Note]:
+    """Return what answers say besides their rows: why there are none, or what to know.
+
+    Queries that say the same say it once.
+    """
+    said: dict[tuple[str, str], list[str]] = {}
+    for answer in answers:
+        texts = [(answer.reason, "missing")] if answer.reason else []
+        texts += [(text, "note") for text in answer.notes]
+        for text, kind in texts:
+            key = (text.replace(answer.query.name, "{}"), kind)
+            labels = said.setdefault(key, [])
+            if answer.query.name not in labels:
+                labels.append(answer.query.name)
+    return [Note(text.replace("{}", _each(names)), kind) for (text, kind), names in said.items()]
+
+
+def _each(names: Sequence[str]) -> str:
+    """Return names of queries as the subject of one sentence about each."""
+    quoted = [f"`{name}`" for name in names]
+    if len(quoted) == 1:
+        return quoted[0]
+    return f"each of {', '.join(quoted[:-1])} and {quoted[-1]}"

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import shutil
+import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ from tbd_trace.archive.manifest import (
 from tbd_trace.archive.places import is_archive
 from tbd_trace.errors import StoreError, UsageError
 from tbd_trace.store.database import LAYOUT
-from tbd_trace.store.staging import everybodys, private_directory
+from tbd_trace.store.staging import everybodys
 from tbd_trace.version import __version__
 
 _SEAL = b"sha256:"
@@ -93,7 +94,8 @@ def new_archive(target: Path, *, force: bool = False) -> Iterator[Draft]:
     """
     _check_target(target, force)
     try:
-        with private_directory(target) as private:
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as made_for:
+            private = Path(made_for)
             draft = Draft(private / "archive")
             draft.root.mkdir()
             yield draft
@@ -156,9 +158,9 @@ def seal_is_broken(file: BinaryIO, comment: bytes) -> bool | None:
     Returns:
         None if it has no checksum as a whole, having been packed by another program.
     """
-    if not comment.startswith(_SEAL) or len(comment) != len(_SEAL) + _DIGEST_LENGTH:
+    if not comment:
         return None
-    return comment[len(_SEAL) :] != _digest_before_seal(file)
+    return comment != _SEAL + _digest_before_seal(file)
 
 
 def _digest_before_seal(file: BinaryIO) -> bytes:

@@ -11,6 +11,7 @@ import zipfile
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 from urllib.parse import urlsplit
@@ -63,15 +64,9 @@ class Place(ABC):
                     return
                 yield chunk
 
-    @contextlib.contextmanager
-    def _explained(self, path: str) -> Iterator[None]:
-        try:
-            yield
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise StoreError(f"{self.name}: {path} cannot be read ({reason})") from error
+    def _explained(self, path: str) -> AbstractContextManager[None]:
+        """Explain errors of reading a file."""
+        return _read(self.name, path)
 
 
 class Directory(Place):
@@ -140,15 +135,8 @@ class Zip(Place):
         """The comment that ends the file."""
         return self._zip.comment
 
-    @contextlib.contextmanager
-    def _explained(self, path: str) -> Iterator[None]:
-        try:
-            with super()._explained(path):
-                yield
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
-            raise StoreError(
-                f"{self.name}: {path} is damaged ({error}); get the archive again"
-            ) from error
+    def _explained(self, path: str) -> AbstractContextManager[None]:
+        return _unpacked(self.name, path)
 
 
 class RemoteDirectory(Place):
@@ -166,7 +154,7 @@ class RemoteDirectory(Place):
     def _open(self, path: str) -> BinaryIO:
         return io.BytesIO(self._filesystem.cat_file(f"{self._root}/{path}"))
 
-    def _explained(self, path: str) -> contextlib.AbstractContextManager[None]:
+    def _explained(self, path: str) -> AbstractContextManager[None]:
         return _reached(f"{self.name.rstrip('/')}/{path}")
 
 
@@ -225,8 +213,11 @@ def _remote(url: str) -> Place:
         raise UsageError(f"{url}: cannot be read here ({error})") from error
     if not urlsplit(url).path.endswith(".zip"):
         return RemoteDirectory(filesystem, root, url)
-    with _reached(url):
-        return Zip(_seekable(filesystem, root), url)
+    try:
+        with _reached(url):
+            return Zip(_seekable(filesystem, root), url)
+    except FileNotFoundError:
+        raise StoreError(f"{url}: there is nothing; check the address") from None
 
 
 def _options(scheme: str) -> dict[str, Any]:
@@ -242,15 +233,34 @@ def _options(scheme: str) -> dict[str, Any]:
 
 def _seekable(filesystem: Any, root: str) -> BinaryIO:
     """Open a remote file so that parts of it can be read; as a whole where the server cannot."""
-    file = filesystem.open(root, "rb")
-    if getattr(file, "size", None) is not None and file.seekable():
-        return cast("BinaryIO", file)
-    whole = tempfile.TemporaryFile(prefix="tbd-trace-")  # noqa: SIM115 - the caller's from here
-    with file:
-        while chunk := file.read(1 << 20):
-            whole.write(chunk)
-    whole.seek(0)
-    return cast("BinaryIO", whole)
+    whole_only = "http" in filesystem.protocol and not filesystem.info(root).get("partial")
+    if not whole_only:
+        return cast("BinaryIO", filesystem.open(root, "rb"))
+    copy = tempfile.NamedTemporaryFile(prefix="tbd-trace-")  # noqa: SIM115 - the caller reads it
+    filesystem.get_file(root, copy.name)
+    return cast("BinaryIO", copy)
+
+
+@contextlib.contextmanager
+def _read(name: str, path: str) -> Iterator[None]:
+    """Explain what went wrong with a file of this machine."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise StoreError(f"{name}: {path} cannot be read ({reason})") from error
+
+
+@contextlib.contextmanager
+def _unpacked(name: str, path: str) -> Iterator[None]:
+    """Explain what went wrong with a member of a zip file, here or behind a URL."""
+    try:
+        with _reached(name) if is_url(name) else _read(name, path):
+            yield
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+        raise StoreError(f"{name}: {path} is damaged ({error}); get the archive again") from error
 
 
 @contextlib.contextmanager
@@ -258,7 +268,7 @@ def _reached(url: str) -> Iterator[None]:
     """Explain what went wrong on the way to a URL; each protocol has errors of its own."""
     try:
         yield
-    except (FileNotFoundError, StoreError):
+    except (FileNotFoundError, StoreError, zipfile.BadZipFile, zlib.error, EOFError):
         raise
     except Exception as error:
         reason = " ".join(str(error).split()) or type(error).__name__

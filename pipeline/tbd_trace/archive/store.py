@@ -7,7 +7,7 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cache
 from pathlib import Path
 
 import duckdb
@@ -53,12 +53,11 @@ class Archive(TraceStore):
                 f"tbd-trace reads {LAYOUT}; use the version that made it: "
                 f"{self.manifest.created_by}"
             )
-        self._cache = cache
         self._listed = {file.path: file for file in self.manifest.files}
         self._ready: dict[str, Path] = {}
-        self.derived_directory = cache / "derived"
-        with contextlib.suppress(OSError):
-            self.derived_directory.mkdir(parents=True, exist_ok=True)
+        self._temporary: list[tempfile.TemporaryDirectory[str]] = []  # gone with this object
+        self._copies = self._own_directory(cache / "copies")
+        self.derived_directory = self._own_directory(cache / "derived")
 
     @property
     def name(self) -> str:
@@ -124,18 +123,16 @@ class Archive(TraceStore):
             ) from error
         return copy
 
-    @cached_property
-    def _copies(self) -> Path:
-        """The directory of copies: in the cache, or a temporary one if that is not to be written."""
-        directory = self._cache / "copies"
+    def _own_directory(self, wanted: Path) -> Path:
+        """Return a directory to write to: the one wanted, or a temporary one if it is read-only."""
         try:
-            directory.mkdir(parents=True, exist_ok=True)
-            if os.access(directory, os.W_OK):
-                return directory
+            wanted.mkdir(parents=True, exist_ok=True)
+            if os.access(wanted, os.W_OK):
+                return wanted
         except OSError:
             pass
-        self._temporary = tempfile.TemporaryDirectory(prefix="tbd-trace-")
-        return Path(self._temporary.name)
+        self._temporary.append(tempfile.TemporaryDirectory(prefix="tbd-trace-"))
+        return Path(self._temporary[-1].name)
 
 
 class Several(TraceStore):
@@ -226,14 +223,15 @@ def check_columns(name: str, table: str, file: Path) -> None:
     Raises:
         StoreError: it lacks some, or is no Parquet file.
     """
-    with duckdb.connect() as connection:
-        try:
-            rows = connection.execute(
-                f"DESCRIBE SELECT * FROM read_parquet({string(glob_escaped(file))})"
-            ).fetchall()
-        except duckdb.Error as error:
-            reason = str(error).splitlines()[0]
-            raise StoreError(f"{name}: its {table} cannot be read ({reason})") from error
+    try:
+        rows = (
+            scratch()
+            .execute(f"DESCRIBE SELECT * FROM read_parquet({string(glob_escaped(file))})")
+            .fetchall()
+        )
+    except duckdb.Error as error:
+        reason = str(error).splitlines()[0]
+        raise StoreError(f"{name}: its {table} cannot be read ({reason})") from error
     there = {row[0]: row[1] for row in rows}
     for column in canonical_tables()[table].columns:
         if there.get(column.name) != column.type:
@@ -241,6 +239,12 @@ def check_columns(name: str, table: str, file: Path) -> None:
                 f"{name}: its {table} has no column {column.name} of type {column.type}; "
                 "another version of tbd-trace made it, create it again with this one"
             )
+
+
+@cache
+def scratch() -> duckdb.DuckDBPyConnection:
+    """Return a connection for looking at single files; opening one takes longer than looking."""
+    return duckdb.connect()
 
 
 def _sha256(file: Path) -> str:

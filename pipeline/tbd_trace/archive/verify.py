@@ -6,12 +6,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import duckdb
-
 from tbd_trace.archive.draft import seal_is_broken
 from tbd_trace.archive.manifest import FILE, ArchivedFile
 from tbd_trace.archive.places import Place, Zip
-from tbd_trace.archive.store import Archive, check_columns, checked
+from tbd_trace.archive.store import Archive, check_columns, checked, scratch
 from tbd_trace.errors import StoreError
 from tbd_trace.schema import canonical_tables
 from tbd_trace.sqltext import glob_escaped, string
@@ -52,11 +50,14 @@ def _check_table(name: str, listed: ArchivedFile, file: Path) -> None:
     if table not in canonical_tables():
         raise StoreError(f"{name}: {listed.path} is no table that this version of tbd-trace knows")
     check_columns(name, table, file)
-    with duckdb.connect() as connection:
-        ((rows, others),) = connection.execute(
+    ((rows, others),) = (
+        scratch()
+        .execute(
             f"SELECT count(*), count(*) FILTER (trace_id <> {string(trace_id)}) "
             f"FROM read_parquet({string(glob_escaped(file))})"
-        ).fetchall()
+        )
+        .fetchall()
+    )
     if rows != listed.rows or others:
         raise StoreError(
             f"{name}: {listed.path} has {rows} rows, {others} of them of other traces, and "

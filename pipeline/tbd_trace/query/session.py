@@ -23,7 +23,6 @@ from tbd_trace import resources
 from tbd_trace.errors import SqlError, UsageError
 from tbd_trace.interrupts import interruptible
 from tbd_trace.query.catalogue import (
-    canonical_relations,
     derive_relations,
     names_used,
     required_relations,
@@ -157,7 +156,7 @@ def run(
     with (
         explained(query, values),
         reading(database),
-        connect(database, selected, canonical_relations(query) | {"trace"}) as connection,
+        connect(database, selected, _tables_behind(_relation_names(query))) as connection,
         interruptible(connection),
     ):
         return answer(connection, query, values, KeptRelations(database, selected))
@@ -182,7 +181,7 @@ def answer(
         connection.execute(f"SET VARIABLE {identifier(name)} = {literal(value)}")
     prepare(connection, _relation_names(query), kept)
     check_derived(connection, query)
-    frame = _execute(connection, query.sql, kept)
+    frame = _execute(connection, query.sql)
     if frame.is_empty():
         check_sources(connection, query)
     check_refusal(query, frame, values)
@@ -236,7 +235,10 @@ def sql(
         connect(database, trace_ids, _tables_of(statement)) as connection,
         interruptible(connection),
     ):
-        return _execute(connection, statement, KeptRelations(database, _ids(database, trace_ids)))
+        prepare(
+            connection, names_used(statement), KeptRelations(database, _ids(database, trace_ids))
+        )
+        return _execute(connection, statement)
 
 
 def execute_reading(
@@ -250,12 +252,11 @@ def execute_reading(
         UsageError: a statement is wrong, or would write.
     """
     with _own_sql("SQL"), interruptible(connection):
-        return _execute(connection, statement, kept)
+        prepare(connection, names_used(statement), kept)
+        return _execute(connection, statement)
 
 
-def _execute(
-    connection: duckdb.DuckDBPyConnection, text: str, kept: KeptRelations | None
-) -> pl.DataFrame:
+def _execute(connection: duckdb.DuckDBPyConnection, text: str) -> pl.DataFrame:
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -265,7 +266,6 @@ def _execute(
         raise UsageError("no SQL statement given")
     if not all(_only_reads(connection, parsed) for parsed in statements):
         raise UsageError("only statements that read are run here; profiles are evidence")
-    prepare(connection, names_used(text), kept)
     for parsed in statements[:-1]:
         connection.execute(parsed).fetchall()
     relation = connection.sql(statements[-1].query)
@@ -318,14 +318,22 @@ def _ids(database: TraceStore, trace_ids: Sequence[str] | None) -> list[str]:
 
 
 def _tables_of(text: str) -> set[str] | None:
-    """Return the canonical tables that a SQL text may read, all where it may ask for all."""
+    """Return the canonical tables that a SQL text may read, None where it may ask for all."""
     names = names_used(text)
-    if {name.upper() for name in names} & {"SHOW", "DUCKDB_VIEWS", "INFORMATION_SCHEMA"}:
+    if {name.lower() for name in names} & {"show", "duckdb_views", "information_schema"}:
         return None
-    built = required_relations(names)
-    return names.union(*(relation.relations for relation in built)) & canonical_tables().keys()
+    return _tables_behind(names)
+
+
+def _tables_behind(names: Iterable[str]) -> set[str]:
+    """Return the canonical tables among some relations, and of those that they build on."""
+    named = set(names)
+    built = {name for relation in required_relations(named) for name in relation.relations}
+    return (named | built | {"trace"}) & canonical_tables().keys()
 
 
 def _relation_names(query: Query) -> set[str]:
-    """Return what a query may refer to: by its header, or by its text if it has none."""
-    return set(query.relations) or names_used(query.sql)
+    """Return what a query may refer to: by its header, and a user's own also by its text."""
+    if query.path.is_relative_to(resources.queries()):
+        return set(query.relations)
+    return set(query.relations) | names_used(query.sql)

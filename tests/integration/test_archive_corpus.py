@@ -1,0 +1,67 @@
+"""Archives of real traces, moved away from their sources, answer what the database answered."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from corpus import CORPUS
+from tbd_trace.api import Traces, open_archive, open_traces
+from tbd_trace.archive.redaction import KINDS, Redaction
+from tbd_trace.archive.verify import problems
+from tbd_trace.archive.writing import create
+from tbd_trace.errors import CannotAnswerError
+from tbd_trace.present import Format, render
+from tbd_trace.query import Catalogue
+from tbd_trace.store import Database
+
+# A training run, two processes that share correlation ids, counters, an nvprof timeline.
+NAMES = (
+    "nsys/NERSC_sc22-dl-tutorial__sample_nsys_profiles__4gpu_bucketcap100mb.qdrep.exp2022.4.sqlite",
+    "nsys/GindaChen_nsys-ai__tests__fixtures__mfu_2gpu_after.sqlite",
+    "nvprof/Tim-pijnacker_Thesis__results.nvprof",
+)
+
+
+def answers(traces: Traces) -> dict[str, bytes]:
+    """Return what each query answers, as CSV, or why it does not."""
+    found = {}
+    for query in Catalogue().metrics():
+        try:
+            found[query.name] = render(traces.query(query.name), Format.CSV)
+        except CannotAnswerError as error:
+            found[query.name] = str(error).encode()
+    return found
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Database:
+    if not CORPUS.is_dir():
+        pytest.skip(f"no real traces at {CORPUS} (set TBD_TRACE_CORPUS)")
+    place = tmp_path_factory.mktemp("real")
+    sources = [Path(shutil.copy(CORPUS / name, place)) for name in NAMES]
+    database = Database(place / "real.duckdb")
+    database.ingest(sources)
+    for source in sources:
+        source.unlink()
+    return database
+
+
+@pytest.mark.parametrize("form", ["moved", "moved.tbd.zip"])
+@pytest.mark.parametrize("keep", [frozenset(KINDS), frozenset()], ids=["whole", "redacted"])
+def test_every_query_answers_as_the_database_did(
+    database: Database, elsewhere: Path, form: str, keep: frozenset[str]
+) -> None:
+    made = elsewhere / "made" / form
+    made.parent.mkdir()
+    create(database, database.trace_ids(), made, redaction=Redaction(keep))
+    moved = elsewhere / "another place" / form
+    moved.parent.mkdir()
+    made.rename(moved)
+    assert not list(problems(open_archive(str(moved))))
+    expected = answers(Traces(database, database.trace_ids()))
+    found = answers(open_traces(moved))
+    different = [name for name in expected if found[name] != expected[name]]
+    assert not different

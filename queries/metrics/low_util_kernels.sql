@@ -35,6 +35,11 @@ doc = "total duration"
 doc = "executions"
 [columns.evidence]
 doc = "counter"
+[plot]
+kind = "stacked_barh"
+x = "kernel_name"
+y = ["utilization"]
+series = ["side", "measure"]
 */
 WITH
 ranked AS (

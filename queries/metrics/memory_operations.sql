@@ -47,6 +47,10 @@ doc = "bytes ÷ time, 10^9 bytes per second; NULL for no time"
 doc = "operation: one row per direction; memory_kind: further apart by pageable, pinned, device, … memory"
 choices = ["operation", "memory_kind"]
 default = "operation"
+[plot]
+kind = "barh"
+x = ["operation", "src_kind", "dst_kind"]
+y = [["total_ns"], ["total_bytes"]]
 */
 WITH
 operation AS (

@@ -44,6 +44,14 @@ doc = "stable iterations, or all iterations where none are stable"
 doc = "nvtx range, nvtx mark or kernel order"
 [columns.confidence]
 doc = "1 for the program's own marks; for kernel order the share of kernels in identical periods"
+[[plot]]
+kind = "barh"
+x = ["trace_id", "pid"]
+y = ["samples_per_s", "unprofiled_samples_per_s"]
+[[plot]]
+kind = "barh"
+x = ["trace_id", "pid"]
+y = ["iterations_per_s"]
 */
 WITH
 rated AS (

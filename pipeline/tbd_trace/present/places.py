@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 _MAX_TRACES = 8
 _MAX_PANELS = 16
+_LONG_COMMON = 24  # characters that names need not repeat
 _PLACE, _KEY = "row place", "row series"  # no column of a query has a space in its name
 
 Panels = list[tuple[str, pl.DataFrame]]
@@ -40,7 +43,7 @@ def arrange(frame: pl.DataFrame, plot: Plot, trace_names: Mapping[str, str]) -> 
         drawn = _drawable(frame, chosen)
         if not drawn.is_empty():
             names = _trace_names(drawn, trace_names)
-            drawn, single = _with_single_columns(drawn, chosen, names)
+            drawn, single = _with_single_columns(drawn, chosen, _told_apart(names))
             return single, _panels(drawn, chosen, names)
         chosen = chosen.otherwise
     raise CannotAnswerError("nothing to draw: the query returned no row with a value")
@@ -66,6 +69,23 @@ def _trace_names(frame: pl.DataFrame, names: Mapping[str, str]) -> dict[str, str
     return {key: name if times[name] == 1 else f"{name} {key}" for key, name in shown.items()}
 
 
+def _told_apart(names: Mapping[str, str]) -> dict[str, str]:
+    """Return names without their long common beginning and end, so that shortened ones differ."""
+    values = list(names.values())
+    front = len(_common(values))
+    back = len(_common([name[front:][::-1] for name in values]))
+    if len(values) == 1 or front + back < _LONG_COMMON:
+        return dict(names)
+    before, after = "…" if front else "", "…" if back else ""
+    return {key: f"{before}{name[front : len(name) - back]}{after}" for key, name in names.items()}
+
+
+def _common(names: Sequence[str]) -> str:
+    """Return the beginning that names share, up to the last word that they share as a whole."""
+    same = takewhile(lambda chars: len(set(chars)) == 1, zip(*names, strict=False))
+    return re.sub(r"[A-Za-z0-9]+$", "", "".join(chars[0] for chars in same))
+
+
 def _with_single_columns(
     frame: pl.DataFrame, plot: Plot, names: Mapping[str, str]
 ) -> tuple[pl.DataFrame, Plot]:
@@ -74,7 +94,7 @@ def _with_single_columns(
     series: str | None = None
     # One process or device among keys that nobody asked to see is no series.
     only_key = isinstance(plot.series, list) and not plot.panels and plot.kind != "heatmap"
-    if plot.keys and not (only_key and all(frame[name].n_unique() == 1 for name in plot.keys)):
+    if plot.keys and not (only_key and not any(_differs(frame, name) for name in plot.keys)):
         frame, series = _single(frame, plot.keys, _KEY, names)
     return frame, dataclasses.replace(plot, x=place, series=series, x_title=x_title)
 
@@ -93,9 +113,17 @@ def _single(
 
 def _telling(frame: pl.DataFrame, columns: Sequence[str]) -> list[str]:
     """Return the columns in which rows differ; where they do in none the first with a value."""
-    telling = [name for name in columns if frame[name].n_unique() > 1]
+    telling = [name for name in columns if _differs(frame, name)]
     known = [name for name in columns if frame[name].null_count() < frame.height]
     return telling or known[:1] or list(columns[:1])
+
+
+def _differs(frame: pl.DataFrame, column: str) -> bool:
+    """Tell whether rows differ in a column; processes and devices are told apart in a trace."""
+    if is_identifier(column) and column != "trace_id" and "trace_id" in frame.columns:
+        counts = frame.group_by("trace_id").agg(pl.col(column).n_unique())
+        return bool((counts[column] > 1).any())
+    return frame[column].n_unique() > 1
 
 
 def is_key(column: str) -> bool:

@@ -90,7 +90,7 @@ def value_axis(columns: Sequence[str], drawn: pl.DataFrame, units: Units, *, log
         return Axis(name)
     sizes = [abs(float(value)) for c in columns for value in drawn[c].drop_nulls().to_list()]
     divisor, scaled = scale(max(sizes, default=0.0), unit)
-    if name and scaled in name:  # not: kernels (kernel)
+    if scaled == name.removesuffix("s"):  # not: kernels (kernel)
         return Axis(name, divisor)
     return Axis(f"{name} ({scaled})" if name else scaled, divisor)
 

@@ -1,0 +1,220 @@
+"""Heatmaps, bins, rooflines, stable windows: what is drawn, not how it looks."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from drawing import collected, legend, place_names, render
+from matplotlib.collections import QuadMesh
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from tbd_trace.query import Plot
+
+ROOF = ["peak_flops", "memory_bandwidth_bytes_per_s"]
+ROOFLINE_UNITS = {"intensity": "FLOP/byte", "achieved_flops": "FLOP/s"}
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
+    return collected(monkeypatch)
+
+
+def bars(axes: Any) -> list[tuple[float, float, float]]:
+    """Return left edge, width and height of the bars."""
+    return [
+        (p.get_x(), p.get_width(), p.get_height()) for p in axes.patches if isinstance(p, Rectangle)
+    ]
+
+
+# heatmap
+
+
+HEATMAP = Plot(
+    "heatmap", "start_ns", ["busy_pct"], ["device_id", "pid"], x_end="end_ns", x_title="time"
+)
+HEAT_UNITS = {"start_ns": "ns", "busy_pct": "%"}
+
+
+def test_heatmap_has_a_row_of_cells_per_device(drawn: list[Figure]) -> None:
+    rows = [
+        {"device_id": d, "pid": 7, "start_ns": 10**6 * n, "end_ns": 10**6 * (n + 1), "busy_pct": v}
+        for d, values in ((0, [0.0, 50.0, 100.0]), (1, [10.0, None, 30.0]))
+        for n, v in enumerate(values)
+    ]
+    render(pl.DataFrame(rows), HEATMAP, HEAT_UNITS)
+    axes, scale = drawn[0].axes
+    first, second = (mesh for mesh in axes.collections if isinstance(mesh, QuadMesh))
+    assert first.get_array().ravel().tolist() == [0, 50, 100]
+    assert first.get_clim() == second.get_clim() == (0, 100)
+    edges = np.asarray(first.get_coordinates())
+    assert edges[0, :, 0].tolist() == [0, 1, 2, 3]  # ms
+    assert place_names(axes) == ["device 0", "device 1"]
+    assert axes.get_xlabel() == "time (ms)"
+    assert scale.get_ylabel() == "busy (%)"
+    assert axes.yaxis_inverted()
+
+
+def test_heatmap_of_values_that_are_no_shares_reaches_to_the_largest(drawn: list[Figure]) -> None:
+    frame = pl.DataFrame({"start": [0, 1], "end": [1, 2], "level": [3.0, 8.0], "unit": ["a", "a"]})
+    render(frame, Plot("heatmap", "start", ["level"], "unit", x_end="end"))
+    mesh = next(m for m in drawn[0].axes[0].collections if isinstance(m, QuadMesh))
+    assert mesh.get_clim() == (0, 8)
+
+
+def test_traces_keep_their_own_time_in_heatmaps(drawn: list[Figure]) -> None:
+    frame = pl.DataFrame(
+        {
+            "trace_id": ["a", "b"], "device_id": [0, 0], "pid": [1, 2],
+            "start_ns": [0, 0], "end_ns": [1000, 5000], "busy_pct": [1.0, 2.0],
+        }
+    )  # fmt: skip
+    render(frame, HEATMAP, HEAT_UNITS)
+    short, long, *_ = drawn[0].axes
+    assert short.get_xlim()[1] < long.get_xlim()[1]
+    assert short.get_xlabel() == long.get_xlabel() == "time (µs)"
+    assert place_names(short) == ["device 0"], "processes of different traces are no series"
+
+
+# binned
+
+
+def test_bins_are_drawn_where_they_lie_and_empty_ones_are_left_out(drawn: list[Figure]) -> None:
+    frame = pl.DataFrame({"from": [0.0, 10.0, None], "to": [10.0, 20.0, None], "n": [3, 5, 9]})
+    render(frame, Plot("binned", "from", ["n"], x_end="to", x_title="occupancy"))
+    (axes,) = drawn[0].axes
+    assert bars(axes) == [(0, 10, 3), (10, 10, 5)]
+    assert axes.get_xlabel() == "occupancy"
+    assert axes.get_xscale() == "linear"
+
+
+def test_bins_on_a_logarithmic_axis_are_divided_as_they_look(drawn: list[Figure]) -> None:
+    frame = pl.DataFrame(
+        {"from": [1e3, 1e3], "to": [1e5, 1e5], "n": [1, 2], "kind": ["measured", "modelled"]}
+    )
+    render(
+        frame, Plot("binned", "from", ["n"], "kind", x_end="to", log=["x"]), units={"from": "ns"}
+    )
+    (axes,) = drawn[0].axes
+    (left, width, height), second = bars(axes)
+    assert (left, left + width, height) == pytest.approx((1e3, 1e4, 1))
+    assert second == pytest.approx((1e4, 9e4, 2))
+    assert axes.get_xscale() == "log"
+    named = axes.xaxis.get_major_formatter()
+    assert [named(place, 0) for place in (1e3, 5e4, 1e9)] == ["1 µs", "50 µs", "1 s"]
+    assert legend(axes) == ["measured", "modelled"]
+
+
+def test_a_bin_from_zero_has_a_place_on_a_logarithmic_axis(drawn: list[Figure]) -> None:
+    frame = pl.DataFrame({"from": [0.0, 1.0], "to": [1.0, 10.0], "n": [4, 2]})
+    render(frame, Plot("binned", "from", ["n"], x_end="to", log=["x"]))
+    (zero, one) = bars(drawn[0].axes[0])
+    assert zero[0] > 0
+    assert zero[0] + zero[1] == pytest.approx(one[0])
+
+
+def test_lists_of_columns_are_drawn_beside_each_other(drawn: list[Figure]) -> None:
+    frame = pl.DataFrame(
+        {"trace_id": ["a", "b"], "x": [1, 2], "kernels": [10, 40], "total_ns": [5e6, 7e6]}
+    )
+    units = {"kernels": "kernel", "total_ns": "ns"}
+    render(frame, Plot("scatter", "x", [["kernels"], ["total_ns"]]), units)
+    count_a, time_a, count_b, time_b = drawn[0].axes
+    assert [a.get_ylabel() for a in (count_a, time_a)] == ["kernels", "total (ms)"]
+    assert [a.lines[0].get_ydata()[0] for a in (count_a, time_a, count_b, time_b)] == [10, 5, 40, 7]
+    assert count_a.get_ylim() == count_b.get_ylim() != time_a.get_ylim()
+    assert [a.get_xlabel() for a in (count_a, count_b)] == ["", "x"], "once is enough"
+
+
+# the stable window
+
+
+WINDOW = Plot("line", "iteration", ["period_ns"], ["pid"], window="in_window")
+
+
+def test_iterations_outside_the_stable_window_are_fainter(drawn: list[Figure]) -> None:
+    frame = pl.DataFrame(
+        {
+            "iteration": range(6),
+            "pid": 1,
+            "period_ns": [9, 5, 4, 4, 4, 8],
+            "in_window": [False, False, True, True, True, False],
+        }
+    )
+    render(frame, WINDOW)
+    (axes,) = drawn[0].axes
+    faint, solid = axes.lines
+    assert faint.get_ydata().tolist() == [9, 5, 4, 4, 4, 8]
+    assert (faint.get_alpha() or 1) < (solid.get_alpha() or 1)
+    shown = [float(value) for value in solid.get_ydata()]
+    assert [value for value in shown if math.isfinite(value)] == [4, 4, 4]
+    (span,) = bars(axes)
+    assert span[:2] == (1.5, 3)
+    assert legend(axes) == ["period", "stable window"]
+
+
+def test_without_a_stable_window_all_iterations_are_drawn_alike(drawn: list[Figure]) -> None:
+    frame = pl.DataFrame({"iteration": [0, 1], "pid": 1, "period_ns": [2, 3], "in_window": False})
+    render(frame, WINDOW)
+    (axes,) = drawn[0].axes
+    (line,) = axes.lines
+    assert line.get_ydata().tolist() == [2, 3]
+    assert bars(axes) == []
+
+
+# roofline
+
+
+def roofline(rows: list[tuple[Any, ...]]) -> pl.DataFrame:
+    names = ["name", "precision", "intensity", "achieved_flops", *ROOF]
+    return pl.DataFrame(rows, schema=names, orient="row")
+
+
+PLOT = Plot(
+    "roofline", "intensity", ["achieved_flops"], "precision",
+    log=["x", "y"], roof=ROOF, label=["name"],
+)  # fmt: skip
+
+
+def test_roofline_draws_points_under_the_roof_of_each_peak(drawn: list[Figure]) -> None:
+    rows = [
+        ("conv", "fp32", 100.0, 8e12, 1e13, 1e12),
+        ("add", "fp32", 0.1, 9e10, 1e13 * (1 + 1e-12), 1e12),  # the same roof but for rounding
+        ("gemm", "tensor", 50.0, 4e13, 1e14, 1e12),
+    ]
+    render(roofline(rows), PLOT, ROOFLINE_UNITS)
+    (axes,) = drawn[0].axes
+    flat, high, fp32, tensor, *numbered = axes.lines
+    assert list(flat.get_xdata()) == pytest.approx([0.1 / 3, 10, 300])
+    assert list(flat.get_ydata()) == pytest.approx([1e11 / 3, 1e13, 1e13])
+    assert high.get_ydata()[-1] == pytest.approx(1e14)
+    assert list(fp32.get_xdata()) == [100, 0.1]
+    assert list(fp32.get_ydata()) == [8e12, 9e10]
+    assert list(tensor.get_ydata()) == [4e13]
+    assert axes.get_xscale() == axes.get_yscale() == "log"
+    assert [(text.get_text(), text.xy) for text in axes.texts] == [
+        ("1", (100, 8e12)), ("2", (0.1, 9e10)), ("3", (50, 4e13)),
+    ]  # fmt: skip
+    assert legend(axes) == [
+        "roof: 10 TFLOP/s, 1 TB/s", "roof: 100 TFLOP/s, 1 TB/s", "fp32", "tensor",
+        "1  conv", "2  add", "3  gemm",
+    ]  # fmt: skip
+    assert len(numbered) == 3
+    assert axes.yaxis.get_major_formatter()(1e12, 0) == "1 TFLOP/s"
+
+
+def test_roofline_leaves_out_what_logarithms_have_no_place_for(drawn: list[Figure]) -> None:
+    rows = [
+        ("copy", "fp32", 0.0, 0.0, 1e13, 1e12),
+        ("unknown", "fp32", 1.0, None, None, None),
+        ("conv", "fp32", 100.0, 8e12, None, 1e12),  # no roof, for want of the peak
+    ]
+    render(roofline(rows), PLOT, ROOFLINE_UNITS)
+    (axes,) = drawn[0].axes
+    points = next(line for line in axes.lines if line.get_label() == "fp32")
+    assert list(points.get_xdata()) == [100]
+    assert legend(axes) == ["roof: 10 TFLOP/s, 1 TB/s", "fp32", "1  conv"]

@@ -1,0 +1,82 @@
+"""Every metric that people look at rather than read can be drawn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tbd_trace.errors import UsageError
+from tbd_trace.present import plot as plots
+from tbd_trace.query import Catalogue, Query, run
+from tbd_trace.query.catalogue import required_relations
+from tbd_trace.query.header import parse_query
+from tbd_trace.store import Database
+
+METRICS = Catalogue().metrics()
+READ = {
+    "iteration_summary": "numbers to read; iteration_timing draws the iterations behind them",
+    "nvtx_kernels": "pairs of a range and a kernel: too many names for a plot",
+    "nvtx_projection": "single ranges, thousands of them: a timeline viewer's business",
+    "trace_info": "what the trace is: texts, not measures",
+}
+"""Metric queries without a plot, and why."""
+
+
+def test_every_query_is_drawn_or_has_a_reason_not_to_be() -> None:
+    assert {query.name for query in METRICS if query.plot is None} == READ.keys()
+
+
+def related(query: Query) -> list[Query]:
+    return required_relations(query.relations)
+
+
+def ways() -> list[tuple[Query, dict[str, str]]]:
+    """Return every plot: of each query as it is, and for each way to group its rows."""
+    found = []
+    for query in METRICS:
+        by = next((s.params["by"] for s in [query, *related(query)] if "by" in s.params), None)
+        choices = by.choices or [] if by else []
+        found += [(query, {"by": str(choice)}) for choice in choices] or [(query, {})]
+    return [(query, set_) for query, set_ in found if query.plot is not None]
+
+
+@pytest.mark.parametrize(
+    ("query", "parameters"), ways(), ids=lambda value: getattr(value, "name", str(value))
+)
+def test_every_plot_draws_the_sample(
+    sample_database: Database, query: Query, parameters: dict[str, str]
+) -> None:
+    assert query.plot is not None
+    frame = run(sample_database, query, parameters=parameters).frame
+    svg = plots.render(
+        frame,
+        query.plot,
+        title=query.title,
+        form="svg",
+        units={name: column.unit for name, column in query.columns.items()},
+        trace_names={},
+    )
+    assert f"<title>{query.title}</title>" in svg.decode()
+
+
+@pytest.mark.parametrize(
+    "table",
+    ['[plot]\nkind = "line"\nx = "a"', '[plot]\nkind = "line"\nx = 1\ny = ["b"]',
+     '[[plot]]\nkind = "line"\nx = "a"\ny = ["b"]\n[[plot]]\nkinds = "line"'],
+)  # fmt: skip
+def test_a_plot_that_says_too_little_is_refused(tmp_path: Path, table: str) -> None:
+    path = tmp_path / "own.sql"
+    path.write_text(f'/*\ntitle = "Own"\n{table}\n*/\nSELECT 1 AS a, 2 AS b')
+    with pytest.raises(UsageError, match="its header is not valid"):
+        parse_query(path)
+
+
+def test_several_plots_follow_each_other(tmp_path: Path) -> None:
+    path = tmp_path / "own.sql"
+    table = '[[plot]]\nkind = "line"\nx = "a"\ny = ["b"]\n'
+    path.write_text(f'/*\ntitle = "Own"\n{table}{table.replace("line", "bar")}*/\nSELECT 1')
+    first = parse_query(path).plot
+    assert first is not None
+    assert first.otherwise is not None
+    assert (first.kind, first.otherwise.kind, first.otherwise.otherwise) == ("line", "bar", None)

@@ -42,9 +42,25 @@ doc = "part of the change that comes from more or fewer calls; all of it for a n
 unit = "ns"
 doc = "part of the change that comes from longer or shorter calls: the rest, exactly"
 [columns.per]
-doc = "iteration of a process; whole trace where no side tells iterations; not alike where one does"
+doc = "iteration of a process, of those that tell iterations; whole trace where no side does; not alike where one does"
+[plot]
+kind = "stacked_barh"
+x = "kernel_name"
+y = ["calls_effect_ns", "duration_effect_ns"]
+limit = 20
+title = "Change of the time of kernels"
 */
 WITH
+process_window AS (
+    SELECT s.side, w.trace_id, w.process_id, max(w.iterations) AS iterations
+    FROM diff_side s JOIN analysis_window w USING (trace_id)
+    GROUP BY ALL
+),
+-- Where a process tells iterations, the others of its side are left out.
+counted AS (
+    SELECT * FROM process_window
+    QUALIFY iterations IS NOT NULL OR count(iterations) OVER (PARTITION BY side) = 0
+),
 executed AS (
     SELECT s.side, k.name, concat_ws(' ', k.grid_x, k.grid_y, k.grid_z) AS grid,
         concat_ws(' ', k.block_x, k.block_y, k.block_z) AS block,
@@ -56,7 +72,9 @@ executed AS (
     JOIN trace t USING (trace_id)
     JOIN kernel k USING (trace_id)
     LEFT JOIN window_op o ON o.trace_id = k.trace_id AND o.op_id = k.kernel_id AND o.op_kind = 'kernel'
-    WHERE (o.op_id IS NOT NULL OR t.kind <> 'timeline')
+    LEFT JOIN counted c
+        ON c.side = s.side AND c.trace_id = k.trace_id AND c.process_id IS NOT DISTINCT FROM k.process_id
+    WHERE (o.op_id IS NOT NULL AND c.side IS NOT NULL OR t.kind <> 'timeline')
       AND s.trace_id NOT IN (SELECT trace_id FROM lending_trace)
     GROUP BY ALL
     UNION ALL
@@ -64,15 +82,9 @@ executed AS (
     FROM diff_side s JOIN kernel_aggregate k USING (trace_id)
     GROUP BY ALL
 ),
--- Iterations of all processes; NULL where a process has none.
-process_window AS (
-    SELECT trace_id, process_id, max(iterations) AS iterations FROM analysis_window GROUP BY ALL
-),
 units AS (
-    SELECT s.side, CASE WHEN count(w.trace_id) = count(w.iterations) THEN sum(w.iterations) END AS iterations
-    FROM (SELECT DISTINCT side FROM diff_side) s
-    LEFT JOIN diff_side d USING (side)
-    LEFT JOIN process_window w USING (trace_id)
+    SELECT s.side, sum(c.iterations) AS iterations
+    FROM (SELECT DISTINCT side FROM diff_side) s LEFT JOIN counted c USING (side)
     GROUP BY s.side
 ),
 per AS (

@@ -32,7 +32,13 @@ doc = "new, gone or in both"
 [columns.clock]
 doc = "gpu: durations of kernels; host: exclusive time of ranges"
 [columns.per]
-doc = "iteration of a process; whole trace where no side tells iterations; not alike where one does"
+doc = "iteration of a process, of those that tell iterations; whole trace where no side does; not alike where one does"
+[plot]
+kind = "barh"
+x = ["layer", "phase"]
+y = ["change_ns"]
+limit = 20
+title = "Change of the time of layers"
 */
 WITH
 clock AS (
@@ -40,33 +46,42 @@ clock AS (
     FROM diff_side s JOIN layer_clock c USING (trace_id)
     HAVING count(DISTINCT c.clock) = 1 AND count(DISTINCT s.side) = 2
 ),
+process_window AS (
+    SELECT s.side, w.trace_id, w.process_id, max(w.iterations) AS iterations
+    FROM diff_side s JOIN analysis_window w USING (trace_id), clock
+    WHERE clock.clock = 'gpu'
+    GROUP BY ALL
+    UNION ALL
+    SELECT s.side, w.trace_id, w.process_id, nullif(count(w.iteration), 0)
+    FROM diff_side s
+    JOIN host_window w USING (trace_id)
+    SEMI JOIN layer_host_time t
+        ON t.trace_id = w.trace_id AND t.process_id IS NOT DISTINCT FROM w.process_id,
+    clock
+    WHERE clock.clock = 'host'
+    GROUP BY s.side, w.trace_id, w.process_id
+),
+-- Where a process tells iterations, the others of its side are left out.
+counted AS (
+    SELECT * FROM process_window
+    QUALIFY iterations IS NOT NULL OR count(iterations) OVER (PARTITION BY side) = 0
+),
 time_of AS (
-    SELECT s.side, o.layer, o.phase, sum(o.duration_ns) AS ns
-    FROM diff_side s JOIN window_op o USING (trace_id), clock
+    SELECT c.side, o.layer, o.phase, sum(o.duration_ns) AS ns
+    FROM counted c
+    JOIN window_op o ON o.trace_id = c.trace_id AND o.process_id IS NOT DISTINCT FROM c.process_id,
+    clock
     WHERE clock.clock = 'gpu' AND o.op_kind IN ('kernel', 'graph')
     GROUP BY ALL
     UNION ALL
-    SELECT s.side, h.layer, h.phase, sum(h.host_ns)
-    FROM diff_side s JOIN layer_host_time h USING (trace_id), clock
+    SELECT c.side, h.layer, h.phase, sum(h.host_ns)
+    FROM counted c
+    JOIN layer_host_time h ON h.trace_id = c.trace_id AND h.process_id IS NOT DISTINCT FROM c.process_id,
+    clock
     WHERE clock.clock = 'host'
     GROUP BY ALL
 ),
--- Iterations of all processes; NULL where a process has none.
-process_window AS (
-    SELECT trace_id, process_id, max(iterations) AS iterations
-    FROM analysis_window, clock WHERE clock.clock = 'gpu' GROUP BY ALL
-    UNION ALL
-    SELECT w.trace_id, w.process_id, nullif(count(w.iteration), 0)
-    FROM host_window w
-    SEMI JOIN layer_host_time t
-        ON t.trace_id = w.trace_id AND t.process_id IS NOT DISTINCT FROM w.process_id,
-    clock WHERE clock.clock = 'host'
-    GROUP BY w.trace_id, w.process_id
-),
-units AS (
-    SELECT s.side, CASE WHEN count(*) = count(iterations) THEN sum(iterations) END AS iterations
-    FROM diff_side s JOIN process_window w USING (trace_id) GROUP BY s.side
-),
+units AS (SELECT side, sum(iterations) AS iterations FROM counted GROUP BY side),
 per AS (
     SELECT CASE WHEN count(iterations) = 2 THEN 'iteration of a process'
                 WHEN count(iterations) = 0 THEN 'whole trace' ELSE 'not alike' END AS per

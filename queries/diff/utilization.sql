@@ -26,6 +26,12 @@ doc = "that time per iteration in A; NULL without iterations and for a use of a 
 [columns.b_ns]
 unit = "ns"
 doc = "that time per iteration in B"
+[plot]
+kind = "grouped_barh"
+x = ["measure", "rank"]
+y = ["a_pct", "b_pct"]
+limit = 24
+title = "Use of the GPUs"
 */
 WITH
 ranked AS (

@@ -160,7 +160,7 @@ def test_slower_needs_three_standard_errors_and_the_smallest_change() -> None:
     assert status([99, 100, 101], [102, 103, 104], min_change_pct=3.5) is None
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(
     st.lists(
         st.tuples(st.sampled_from("ab"), st.sampled_from("xyz"), st.integers(1, 500)),
@@ -181,6 +181,17 @@ def test_effects_add_up_and_every_kernel_is_counted(kernels: list[tuple[str, str
     for row in rows:
         assert row["change_ns"] == row["b_ns"] - row["a_ns"]
         assert row["change_ns"] == row["calls_effect_ns"] + row["duration_effect_ns"]
+
+
+def test_processes_without_iterations_are_left_out_beside_others() -> None:
+    made = MadeTrace()
+    for trace in "ab":
+        add_iterations(made, trace, [1000, 1000, 1000])
+        made.add_kernel(0, 700, "stray", trace_id=trace, process_id=2)
+    found = answers(made)
+    assert [row["kernel_name"] for row in found["kernels"]] == ["multiply"]
+    assert {row["per"] for row in found["layers"]} == {"iteration of a process"}
+    assert sum(row["a_ns"] for row in found["layers"]) == 100
 
 
 def test_sides_of_which_one_tells_iterations() -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tbd_trace.cli.options import DEFAULT_DATABASE, DatabaseOption, FormatOption
-from tbd_trace.cli.output import busy, emit, emit_text, style_of
+from tbd_trace.cli.output import busy, emit, emit_text, note, style_of
 from tbd_trace.errors import CannotAnswerError, TbdTraceError, UsageError
 from tbd_trace.present import Format, format_of
 
@@ -141,4 +141,8 @@ def _emit(comparison: Comparison, form: Format, output: Path | None, limit: int)
 
 
 def _write_page(comparison: Comparison, path: Path) -> None:
-    raise UsageError(f"{path}: pages are not written yet")
+    from tbd_trace.diff.page import render
+    from tbd_trace.present import write
+
+    write(path, render(comparison))
+    note(f"wrote {path}")

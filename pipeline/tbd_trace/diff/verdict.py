@@ -126,10 +126,10 @@ def _without_iterations(kernels: pl.DataFrame, caveats: tuple[str, ...]) -> Verd
     a_ns, b_ns = int(kernels["a_ns"].sum() or 0), int(kernels["b_ns"].sum() or 0)
     a_calls, b_calls = kernels["a_calls"].sum() or 0, kernels["b_calls"].sum() or 0
     told = f"{b_calls:,.0f} kernels took {time(b_ns)} in B, {a_calls:,.0f} took {time(a_ns)} in A"
-    unchanged = kernels.filter(
-        (kernels["change_ns"] != 0) | (kernels["a_calls"] != kernels["b_calls"])
-    ).is_empty()
-    if kernels.height and kernels["change_ns"].null_count() == 0 and unchanged:
+    unchanged = all(
+        row["change_ns"] == 0 and row["a_calls"] == row["b_calls"] for row in kernels.to_dicts()
+    )
+    if kernels.height and unchanged:
         return Verdict(
             Word.NO_CHANGE,
             f"neither side tells iterations; the same kernels took the same time ({told}).",

@@ -74,7 +74,7 @@ class Packets:
     def flush(self) -> None:
         """Write the packets that wait."""
         self._file.write(self._trace.SerializeToString())
-        self._trace.Clear()
+        self._trace = protos.Trace()  # cleared, it would keep the memory of its packets
 
     def _track(self, name: str, parent: int | None, order: int | None) -> tuple[int, Any]:
         self._tracks += 1

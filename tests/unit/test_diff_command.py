@@ -1,0 +1,188 @@
+"""diff: the verdict, the forms of the answer, and the command line with its gate."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from corpus import ROOT
+from made_nsys import KERNEL, NVTX, RUNTIME, call, kernel, nvtx, profile, write
+from tbd_trace.cli.diff import percent
+from tbd_trace.cli.main import app
+from tbd_trace.diff.verdict import Word, judge, time
+from tbd_trace.errors import UsageError
+
+SAMPLE = ROOT / "data" / "samples" / "synthetic_cnn"
+PARTS = ("comparability", "iterations", "utilization", "layers", "kernels")
+
+
+def run_of(folder: Path, name: str, factor: float, iterations: int = 12) -> Path:
+    """Write a run whose iterations last about 1 ms times a factor; half of each is a kernel."""
+    tables = {name: rows for name, rows in profile().items() if "CUPTI" not in name}
+    tables[KERNEL], tables[RUNTIME], tables[NVTX] = [], [], []
+    start = 1_000_000
+    for number in range(iterations):
+        length = int(factor * (1_000_000 + 1000 * (number * 5 % 7)))
+        tables[NVTX].append(nvtx(59, start=start, end=start + length - 500, text=f"step {number}"))
+        launched = {"correlationId": 1000 + number}
+        tables[RUNTIME].append(call(4, start=start + 10, end=start + 20, **launched))
+        tables[KERNEL].append(kernel(start=start + 100, end=start + 100 + length // 2, **launched))
+        start += length
+    return write(folder / name, tables)
+
+
+def invoke(*words: object) -> Any:
+    return CliRunner().invoke(app, ["diff", *map(str, words)])
+
+
+def test_a_trace_with_itself(elsewhere: Path) -> None:
+    result = invoke(SAMPLE, SAMPLE, "--format", "json", "--max-slowdown", "0%")
+    assert result.exit_code == 0, result.output
+    answer = json.loads(result.stdout)
+    assert answer["verdict"]["word"] == "no change beyond noise"
+    assert answer["verdict"]["change_pct"] == 0
+    assert not any(row["differs"] for row in answer["comparability"])
+    assert {row["change_ns"] for part in ("layers", "kernels") for row in answer[part]} == {0}
+    assert {row["change_points"] for row in answer["utilization"]} == {0}
+    shown = invoke(SAMPLE, SAMPLE).stdout
+    assert "no change beyond noise" in shown
+    assert "no kernel changed beyond noise" in shown
+    assert "no layer's time changed" in shown
+    assert "nothing that is known differs" in shown
+
+
+def test_gate(elsewhere: Path) -> None:
+    a, b = run_of(elsewhere, "a.sqlite", 1), run_of(elsewhere, "b.sqlite", 1.1)
+    assert invoke(a, b).exit_code == 0
+    assert invoke(a, b, "--max-slowdown", "15%").exit_code == 0
+    tripped = invoke(a, b, "--max-slowdown", "5")
+    assert tripped.exit_code == 1
+    assert "B is 10.00 % slower than A, beyond noise; --max-slowdown allows 5 %" in tripped.stderr
+    assert "slower" in tripped.stdout  # the answer is there all the same
+    assert invoke(b, a, "--max-slowdown", "5%").exit_code == 0
+    few = run_of(elsewhere, "few.sqlite", 2, iterations=3)
+    unknown = invoke(a, few, "--max-slowdown", "5%")
+    assert unknown.exit_code == 3
+    assert "--max-slowdown cannot be checked: too few iterations" in unknown.stderr
+
+
+@pytest.mark.parametrize("text", ["x", "", "-5%", "5%%", "nan", "inf"])
+def test_wrong_percentages(elsewhere: Path, text: str) -> None:
+    result = invoke(SAMPLE, SAMPLE, f"--max-slowdown={text}")
+    assert result.exit_code == 2
+    assert "expected a percentage, such as 5%" in result.stderr
+    assert result.stdout == ""
+
+
+def test_percentages() -> None:
+    assert [percent("--x", text) for text in ("5%", "5", " 2.5 %", "0")] == [5, 5, 2.5, 0]
+    with pytest.raises(UsageError):
+        percent("--x", "five")
+
+
+def test_wrong_names(elsewhere: Path) -> None:
+    assert invoke(SAMPLE, "nothing").exit_code == 2
+    assert invoke(SAMPLE).exit_code == 2
+    assert invoke(SAMPLE, SAMPLE, "-o", "page.doc").exit_code == 2
+    assert not Path("page.doc").exists()
+
+
+def test_traces_of_a_database(elsewhere: Path) -> None:
+    a, b = run_of(elsewhere, "a.sqlite", 1), run_of(elsewhere, "b.sqlite", 0.5)
+    assert CliRunner().invoke(app, ["ingest", str(a), str(b), "--db", "two.duckdb"]).exit_code == 0
+    (elsewhere / "there").mkdir()
+    a.rename(elsewhere / "there" / "a")
+    b.rename(elsewhere / "there" / "b")
+    result = invoke("a.sqlite", "b.sqlite", "--db", "two.duckdb")
+    assert result.exit_code == 0, result.output
+    assert "B against A: faster." in result.stdout
+    mixed = invoke("a.sqlite", elsewhere / "there" / "b", "--db", "two.duckdb")
+    assert mixed.exit_code == 2
+    assert "name either two files or two traces of a database" in mixed.stderr
+
+
+def test_forms(elsewhere: Path) -> None:
+    a, b = run_of(elsewhere, "a.sqlite", 1), run_of(elsewhere, "b.sqlite", 2)
+    markdown = invoke(a, b, "--format", "markdown").stdout
+    assert [line for line in markdown.splitlines() if line.startswith("## ")] == [
+        "## Comparability",
+        "## Iterations of two runs",
+        "## Utilization of two runs",
+        "## Layers of two runs",
+        "## Kernels of two runs",
+    ]
+    rows = list(csv.DictReader(io.StringIO(invoke(a, b, "--format", "csv").stdout)))
+    assert rows[0]["verdict"] == "slower"
+    assert float(rows[0]["change"]) == pytest.approx(100, abs=0.1)
+    assert {row["part"] for row in rows} == {"verdict", *PARTS}
+    assert invoke(a, b, "-o", "rows.parquet").exit_code == 0
+    assert pl.read_parquet("rows.parquet").height == len(rows)
+    answer = json.loads(invoke(a, b, "--format", "json").stdout)
+    assert list(answer) == ["verdict", "a", "b", *PARTS]
+    assert answer["a"]["names"] == ["a.sqlite"]
+
+
+def test_page(elsewhere: Path) -> None:
+    a, b = run_of(elsewhere, "a.sqlite", 1), run_of(elsewhere, "<b>.sqlite", 2)
+    result = invoke(a, b, "-o", "page.html", "--max-slowdown", "5%")
+    assert result.exit_code == 1
+    page = Path("page.html").read_text()
+    assert "<svg" in page
+    assert "&lt;b&gt;.sqlite" in page
+    assert "<b>.sqlite" not in page
+    for title in ("Verdict", "Comparability", "Iterations of two runs", "Kernels of two runs"):
+        assert title in page
+    assert invoke(SAMPLE, SAMPLE, "-o", "same.html").exit_code == 0
+    assert "No kernel changed beyond noise" in Path("same.html").read_text()
+
+
+def test_limit(elsewhere: Path) -> None:
+    a, b = run_of(elsewhere, "a.sqlite", 1), SAMPLE / "timeline.sqlite"
+    shown = invoke(a, b, "--limit", "2").stdout
+    assert "2 of 26 rows shown; --limit 0 shows all" in shown
+    assert "rows shown" not in invoke(a, b, "--limit", "0").stdout
+
+
+def frames(**rows: list[dict[str, Any]]) -> dict[str, pl.DataFrame]:
+    """Return answers of the queries; a part that is left out has no rows."""
+    columns = {
+        "comparability": ("field", "a", "b", "matters"),
+        "iterations": ("rank",),
+        "utilization": ("measure", "a_ns", "b_ns"),
+        "kernels": ("a_ns", "b_ns", "a_calls", "b_calls", "change_ns"),
+    }
+    empty = {name: pl.DataFrame({c: [] for c in found}) for name, found in columns.items()}
+    return empty | {name: pl.DataFrame(found) for name, found in rows.items()}
+
+
+def test_other_work_is_not_comparable_whatever_the_times() -> None:
+    differs = {"field": "batch size", "a": "4", "b": "8", "matters": "not comparable"}
+    verdict = judge(frames(comparability=[differs]))
+    assert verdict.word is Word.NOT_COMPARABLE
+    assert verdict.sentence == "batch size is 4 in A, but 8 in B."
+    assert verdict.change_pct is None
+
+
+def test_without_iterations_work_is_unknown_unless_nothing_differs() -> None:
+    kernel_row = {"a_ns": 100, "b_ns": 90, "a_calls": 2, "b_calls": 2, "change_ns": -10}
+    verdict = judge(frames(kernels=[kernel_row]))
+    assert verdict.word is Word.NOT_COMPARABLE
+    assert "2 kernels took 90 ns in B, 2 took 100 ns in A" in verdict.sentence
+    same = kernel_row | {"b_ns": 100, "change_ns": 0}
+    verdict = judge(frames(kernels=[same]))
+    assert (verdict.word, verdict.change_pct) == (Word.NO_CHANGE, 0)
+    assert judge(frames()).word is Word.NOT_COMPARABLE
+
+
+def test_times() -> None:
+    assert time(16_665_850.5) == "16.67 ms"
+    assert time(1_800, signed=True) == "+1.8 µs"
+    assert time(-1_800_000, signed=True) == "-1.8 ms"
+    assert time(0, signed=True) == "+0 ns"

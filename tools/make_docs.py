@@ -1,6 +1,7 @@
 """Write the reference pages of docs/ from what they describe, so that they cannot drift from it.
 
 docs/queries/   one page per metric query and an index, from the headers of queries/metrics
+docs/checks.md  the rules of `tbd-trace check`, from the headers of queries/checks
 docs/tables.md  canonical, derived and data tables, from queries/canonical, queries/derive and data
 docs/models.md  the workloads, from their definitions
 docs/cli.md     commands and options, from the command line itself
@@ -24,6 +25,7 @@ import typer.main
 
 from tbd_models.registry import is_implemented, models
 from tbd_trace import resources
+from tbd_trace.checks.rules import rule_of
 from tbd_trace.cli.main import app
 from tbd_trace.present.description import meaning, parameters, refusal
 from tbd_trace.query import Catalogue, Param, Plot, Query
@@ -32,6 +34,35 @@ from tbd_trace.query.header import Need, alternatives
 from tbd_trace.schema import CanonicalTable, canonical_tables
 
 ROOT = Path(__file__).resolve().parents[1]
+_ABOUT_CHECKS = (
+    "`tbd-trace check [TRACE]...` runs the rules of `queries/checks` over traces, batch-size "
+    "sweeps and several runs. Each rule passes, finds something, or is not evaluable: then it says "
+    "what is missing, for a rule without its inputs never passes. `--rule` asks single rules, "
+    "`--set NAME=VALUE` sets a threshold, `--format json` is for programs, and `--fail-on "
+    "SEVERITY` exits with 1 where a finding is as bad as that. Where nothing is evaluable the exit "
+    "code is 3.",
+    "",
+    "Rules about training judge training alone: at least three iterations, in a program that its "
+    "capture.json, a range of a backward pass or an optimizer, or a kernel of a backward pass "
+    "shows to train. `--set assume_training=true` judges other programs, too. Of a trace with "
+    "several devices the worst is told; one with less than a tenth of the busiest one's kernel "
+    "time is left out.",
+    "",
+    "Sweeps and runs are told apart by capture.json: model, variant, data set, batch definition, "
+    "sequence policy, optimizer, precision, scale and number of processes must agree, and so must "
+    "the kind of run that the throughput is from. Throughput is known to within two standard "
+    "errors of the timeline's iteration times.",
+    "",
+    "Thresholds are *proposed* defaults, *recalled* from the paper without having been verified, "
+    "or a *definition*.",
+)
+_LINK = "the bytes that each layer communicates, and the link"
+_UNANSWERED = {
+    "OBS11": "a memory profile with the classes of allocations: weights, gradients, feature maps, "
+    "workspace and dynamic",
+    "OBS13": "a run with one worker beside one with several, or the gradients' bytes and the link",
+    **dict.fromkeys(("NET01", "NET02", "NET03"), _LINK),
+}
 _GENERATED = "<!-- Written by tools/make_docs.py; `make docs` renews it. -->"
 
 
@@ -40,6 +71,7 @@ def pages() -> dict[Path, str]:
     metrics = Catalogue().metrics()
     generated = {Path("queries") / f"{query.name}.md": query_page(query) for query in metrics}
     generated[Path("queries/README.md")] = query_index(metrics)
+    generated[Path("checks.md")] = checks_page(Catalogue().checks())
     generated[Path("tables.md")] = tables_page()
     generated[Path("models.md")] = models_page()
     generated[Path("cli.md")] = cli_page()
@@ -102,6 +134,45 @@ def drawn_by(plot: Plot) -> str:
     apart = f", apart by {names(plot.keys)}" if plot.keys else ""
     where = f", a panel per {names(plot.panels)}" if plot.panels else ""
     return f"{drawn} by {names(plot.places)}{apart}{where} ({plot.kind.replace('_', ' ')})"
+
+
+def checks_page(checks: Sequence[Query]) -> str:
+    """Return the page of the rules."""
+    told = [(query, rule_of(query)) for query in checks]
+    rows = [
+        [f"[{c.rule}](#{c.rule.lower()})", f"`{q.name}`", c.scope, cell(q.question)]
+        for q, c in told
+    ]
+    lines = ["# Checks", "", *_ABOUT_CHECKS, "", *table(["rule", "name", "about", "asks"], rows)]
+    lines += ["", "## Answer", "", *column_table(checks[0]), "", "## Rules"]
+    for query in checks:
+        lines += ["", *check_section(query)]
+    unanswered = [[f"`{name}`", why] for name, why in _UNANSWERED.items()]
+    lines += ["", "## Rules without an answer", ""]
+    lines += ["These need data that no table holds yet; no file stands for them.", ""]
+    return "\n".join([*lines, *table(["rule", "needs"], unanswered)]) + "\n"
+
+
+def check_section(query: Query) -> list[str]:
+    """Return the section of one rule."""
+    check = rule_of(query)
+    facts = [
+        ("Asks", query.question),
+        ("About", query.grain),
+        ("Source", query.source),
+        ("On a finding", check.advice),
+        ("To collect", check.collect),
+        ("SQL", f"[queries/checks/{query.path.name}](../queries/checks/{query.path.name})"),
+    ]
+    lines = [f"### {check.rule}", "", f"{query.title} (`{query.name}`)", ""]
+    lines += [f"- {label}: {cell(text)}" for label, text in facts]
+    if query.params:
+        rows = [
+            [f"`{name}`", f"`{p.default}`", cell(meaning(p))] for name, p in query.params.items()
+        ]
+        lines += ["", f"Thresholds ({check.thresholds}):", ""]
+        lines += table(["parameter", "default", "meaning"], rows)
+    return lines
 
 
 def tables_page() -> str:

@@ -23,9 +23,10 @@ rate AS (
 ),
 slowed AS (
     SELECT t.trace_id,
-        100.0 * (try_cast(t.capture ->> '$.profiler_slowdown' AS DOUBLE) - 1) AS told_pct,
-        100.0 * (try_cast(t.capture ->> '$.throughput.samples_per_second' AS DOUBLE)
-            / (t.batch_size * r.iterations_per_s) - 1) AS measured_pct,
+        -- rounded: 1.05 is 5 %, and not a trace more
+        round(100 * (try_cast(t.capture ->> '$.profiler_slowdown' AS DOUBLE) - 1), 9) AS told_pct,
+        round(100 * (try_cast(t.capture ->> '$.throughput.samples_per_second' AS DOUBLE)
+            / (t.batch_size * r.iterations_per_s) - 1), 9) AS measured_pct,
         coalesce(told_pct, measured_pct) AS slowdown_pct,
         t.kind
     FROM trace t LEFT JOIN rate r USING (trace_id)

@@ -70,7 +70,7 @@ hardware AS (
 ),
 rate AS (
     SELECT trace_id, sum(iterations_per_s ORDER BY process_id) AS iterations_per_s,
-        min(iterations) AS iterations
+        min(iterations) AS timed_iterations
     FROM iteration_rate GROUP BY trace_id
 ),
 -- The spread of one run's iterations stands for that of the other: capture.json keeps no times.
@@ -97,7 +97,7 @@ described AS (
         t.batch_size * r.iterations_per_s AS profiled,
         CASE WHEN unprofiled IS NULL THEN 'profiled' ELSE 'unprofiled' END AS evidence,
         coalesce(unprofiled, profiled) AS samples_per_s,
-        CASE WHEN unprofiled IS NULL THEN r.iterations
+        CASE WHEN unprofiled IS NULL THEN r.timed_iterations
              ELSE try_cast(said ->> '$.throughput.iterations' AS BIGINT) END AS iterations,
         2 * s.cv / sqrt(greatest(iterations, 1)) AS uncertainty,
         try_cast(said ->> '$.peak_device_bytes' AS BIGINT) AS peak_bytes,

@@ -19,8 +19,10 @@ from tbd_trace.schema import canonical_tables
 from tbd_trace.store import Database
 
 METRICS = Catalogue().metrics()
+CHECKS = Catalogue().checks()
+ANSWERS = [*METRICS, *CHECKS]
 DERIVED = derive_relations()
-QUERIES = [*METRICS, *DERIVED]
+QUERIES = [*ANSWERS, *DERIVED]
 DATA = {path.stem for path in resources.data().glob("*.csv")}
 RELATIONS = {*canonical_tables(), *(query.name for query in DERIVED), *DATA}
 VARIABLE = re.compile(r"getvariable\('(\w+)'\)")
@@ -31,6 +33,7 @@ DEFAULT = re.compile(
 EMPTY = re.compile(r"nullif\(\s*getvariable\('(\w+)'\)(?:::\w+)?\s*,\s*''\s*\)")
 
 each = pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)
+each_answer = pytest.mark.parametrize("query", ANSWERS, ids=lambda query: query.name)
 each_metric = pytest.mark.parametrize("query", METRICS, ids=lambda query: query.name)
 
 
@@ -116,8 +119,8 @@ def test_columns_are_what_the_query_returns(empty: duckdb.DuckDBPyConnection, qu
         } or kind.startswith("STRUCT"), f"{name} is {kind}"  # fmt: skip
 
 
-@each_metric
-def test_metrics_return_plain_values(empty: duckdb.DuckDBPyConnection, query: Query) -> None:
+@each_answer
+def test_answers_are_plain_values(empty: duckdb.DuckDBPyConnection, query: Query) -> None:
     kinds = {row[1] for row in empty.execute(f"DESCRIBE {query.sql}").fetchall()}
     assert not any(kind.startswith("STRUCT") for kind in kinds)
 
@@ -131,8 +134,8 @@ def test_units_agree_with_names(query: Query) -> None:
                 assert column.unit == unit, name
 
 
-@each_metric
-def test_metrics_are_ordered(query: Query) -> None:
+@each_answer
+def test_answers_are_ordered(query: Query) -> None:
     """The last ORDER BY stands outside all brackets: it orders the answer."""
     plain = re.sub(r"--[^\n]*|'(?:[^']|'')*'", "", query.sql)
     depth, top = 0, ""
@@ -170,7 +173,7 @@ def _is_number(value: object) -> bool:
 
 def test_a_parameter_means_one_thing() -> None:
     """Variables are global: queries that share a name for different choices never meet."""
-    for query in METRICS:
+    for query in ANSWERS:
         found: dict[str, str] = {}
         for source in [*required_relations(query.relations), query]:
             for name, param in source.params.items():
@@ -235,7 +238,7 @@ def in_a_shell(path: Path, text: str) -> tuple[list[str], list[tuple[Any, ...]]]
         return [column[0] for column in result.description or []], result.fetchall()
 
 
-@each_metric
+@each_answer
 def test_the_script_gives_the_same_rows_in_a_shell(sample_database: Database, query: Query) -> None:
     expected = run(sample_database, query)
     columns, rows = in_a_shell(sample_database.path, script(query))

@@ -1,0 +1,482 @@
+"""Rules over single traces: where each passes, finds something and abstains."""
+
+from __future__ import annotations
+
+import statistics
+from itertools import combinations
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_checks import (
+    ITERATIONS,
+    PERIOD,
+    STABLE,
+    add_capture,
+    judged,
+    kernel,
+    rows_of,
+    train,
+    verdict,
+)
+from made_trace import MadeTrace, Row
+
+GEMM = "ampere_sgemm_128x64_nn"
+CELL = "void LSTM_elementWise_fp<float>(int)"
+TRAINING_RULES = ("OBS04", "OBS05", "OBS06", "OBS08", "ROB01", "OCC01", "OCC02")
+
+
+def busy(took: int, **options: Any) -> MadeTrace:
+    """Return a training whose only kernel takes so many of an iteration's 1000 ns."""
+    made = MadeTrace()
+    train(made, kernel(100, took), **options)
+    return made
+
+
+# what training rules judge
+
+
+@pytest.mark.parametrize("rule", TRAINING_RULES)
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"trains": False}, "nothing tells that the iterations train"),
+        ({"iterations": 2}, "fewer than three iterations"),
+        ({"iterations": 0}, "needs"),
+    ],
+)
+def test_rules_about_training_judge_nothing_else(
+    rule: str, options: dict[str, Any], said: str
+) -> None:
+    made = busy(300, **options)
+    made.add_range(0, 1, "anything")
+    row = judged(made, rule)
+    assert verdict(row) == ("not evaluable", None)
+    assert row["value"] is None
+    assert said in row["reason"]
+    assert row["advice"]
+
+
+@pytest.mark.parametrize("rule", TRAINING_RULES)
+def test_kernels_without_iterations_are_not_training(rule: str) -> None:
+    made = MadeTrace()
+    made.launch(0, 10, 20)
+    made.launch(30, 40, 90, "other")
+    assert judged(made, rule)["reason"].startswith("no iterations are known")
+
+
+@pytest.mark.parametrize("tells", ["capture", "kernel name"])
+def test_a_capture_or_the_name_of_a_kernel_tells_training(tells: str) -> None:
+    made = MadeTrace()
+    name = "cudnn_wgrad" if tells == "kernel name" else "work"
+    train(made, kernel(100, 900, name), trains=False)
+    if tells == "capture":
+        add_capture(made, optimizer="sgd")
+    assert verdict(judged(made, "OBS04")) == ("pass", None)
+
+
+def test_what_optimizers_and_copies_launch_alike_tells_nothing() -> None:
+    made = MadeTrace()
+    train(made, kernel(100, 300, "multi_tensor_apply_kernel<Copy>"), trains=False)
+    assert judged(made, "OBS04")["verdict"] == "not evaluable"
+    assert verdict(judged(made, "OBS04", assume_training=True)) == ("finding", "severe")
+
+
+def test_of_several_devices_the_worst_is_told_and_an_unused_one_is_not() -> None:
+    made = MadeTrace()
+    train(
+        made,
+        kernel(100, 900),
+        kernel(100, 600, device_id=1),
+        kernel(100, 20, device_id=2),  # less than a tenth of the busiest
+    )
+    row = judged(made, "OBS04")
+    assert (row["value"], row["severity"]) == (pytest.approx(60), "warning")
+    assert row["reason"].startswith("GPU 1 ran kernels for 60.0 % of 11 stable iterations")
+
+
+def test_each_trace_has_a_row_and_one_that_only_lends_counters_has_none() -> None:
+    made = busy(900)
+    made.add_trace("metrics", kind="metrics", capture_id="c")
+    add_capture(made, "t")
+    made.rows["trace"][-1]["capture_id"] = "c"
+    made.add_trace("nothing")
+    for rule in (*TRAINING_RULES, "OBS09", "ROB02", "ROB03", "ROB04"):
+        assert sorted(row["trace_id"] for row in rows_of(made, rule)) == ["nothing", "t"]
+
+
+# OBS04
+
+
+@pytest.mark.parametrize(
+    ("took", "expected", "threshold"),
+    [
+        (900, ("pass", None), 80),
+        (800, ("pass", None), 80),
+        (799, ("finding", "warning"), 80),
+        (500, ("finding", "warning"), 80),
+        (499, ("finding", "severe"), 50),
+    ],
+)
+def test_gpu_idle(took: int, expected: tuple[str, str | None], threshold: float) -> None:
+    row = judged(busy(took), "OBS04")
+    assert verdict(row) == expected
+    assert (row["value"], row["threshold"], row["unit"]) == (
+        pytest.approx(100 * took / PERIOD), threshold, "%",
+    )  # fmt: skip
+
+
+def test_thresholds_are_parameters() -> None:
+    made = busy(700)
+    assert judged(made, "OBS04", min_busy_pct=70)["verdict"] == "pass"
+    made = busy(700)
+    assert judged(made, "OBS04", severe_busy_pct=75)["severity"] == "severe"
+
+
+@pytest.mark.parametrize(
+    ("cause", "advice"),
+    [
+        ("copies", "pin host memory"),
+        ("data wait", "wait for data"),
+        ("synchronization", "blocking copies"),
+        ("memory allocation", "caching allocator"),
+        ("host work", "outside CUDA"),
+    ],
+)
+def test_advice_is_about_what_the_gpu_waits_for(cause: str, advice: str) -> None:
+    made = busy(300)  # from 100 to 400; the next launch is at 1010
+    for start in range(0, PERIOD * ITERATIONS, PERIOD):
+        if cause == "copies":
+            made.add_memcpy(start + 400, start + 1000)
+        elif cause == "data wait":
+            made.add_range(start + 400, start + 1000, "phase:data")
+        elif cause != "host work":
+            name = {"synchronization": "cudaDeviceSynchronize"}.get(cause, "cudaMalloc")
+            made.add_call(start + 400, start + 1000, name)
+            if name == "cudaMalloc":  # what is freed again does not grow
+                made.add_call(start + 1000, start + 1001, "cudaFree")
+    row = judged(made, "OBS04")
+    assert advice in row["advice"]
+    assert f"without a kernel: {cause}" in row["reason"]
+
+
+def test_graphs_traced_as_a_whole_hide_how_busy_the_gpu_is() -> None:
+    made = busy(300)
+    correlation = made.next_id()
+    made.add_call(5012, 5013, "cudaGraphLaunch", correlation_id=correlation)
+    made.add_graph(5500, 5600, correlation_id=correlation)
+    row = judged(made, "OBS04")
+    assert row["verdict"] == "not evaluable"
+    assert "CUDA graphs" in row["reason"]
+    assert "--cuda-graph-trace=node" in row["advice"]
+
+
+# OBS05
+
+
+@pytest.mark.parametrize(
+    ("kernels", "expected"),
+    [
+        ([(300, CELL), (200, "other")], "finding"),
+        ([(200, CELL), (300, "other")], "pass"),  # 40 % recurrent
+        ([(500, CELL), (300, "other")], "pass"),  # busy
+        ([(100, CELL), (150, GEMM), (200, "other")], "finding"),  # GEMM beside the cell: 56 %
+        ([(100, CELL), (200, "other"), (150, GEMM), (9, "other")], "pass"),  # not beside it
+        ([(200, GEMM), (200, "other")], "not evaluable"),
+        ([(300, CELL), (200, "RNN_blockPersist_fp_LSTM")], "not evaluable"),
+    ],
+)
+def test_recurrent_layers(kernels: list[tuple[int, str]], expected: str) -> None:
+    made = MadeTrace()
+    starts = [100 + sum(took for took, _ in kernels[:place]) for place in range(len(kernels))]
+    train(made, *(kernel(s, took, name) for s, (took, name) in zip(starts, kernels, strict=True)))
+    row = judged(made, "OBS05")
+    assert row["verdict"] == expected
+    if expected != "not evaluable":
+        took = sum(took for took, _ in kernels)
+        assert row["value"] == pytest.approx(100 * took / PERIOD)
+        assert row["evidence"] == "kernel name"
+
+
+def test_layers_json_tells_recurrent_layers() -> None:
+    made = MadeTrace()
+    train(made, kernel(100, 500))
+    made.add_layer("cells", layer_type="LSTM")
+    for start in range(0, PERIOD * ITERATIONS, PERIOD):
+        made.add_range(start + 8, start + 15, "layer:cells")
+    row = judged(made, "OBS05")
+    assert (row["verdict"], row["evidence"]) == ("finding", "layers.json")
+    assert "recurrent layers take 100.0 % of the kernel time" in row["reason"]
+
+
+# OBS06
+
+
+def counted(flop: float, name: str = "work", **metrics: float) -> MadeTrace:
+    """Return a training whose kernel of 500 ns does so many FLOP, on a GPU of 100 FLOP per ns."""
+    made = MadeTrace()
+    made.add_device()
+    for ids in train(made, kernel(100, 500, name)):
+        made.add_metric(ids[0], "flop_count_sp", flop)
+        for metric, value in metrics.items():
+            made.add_metric(ids[0], metric, value)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("flop", "expected"), [(15_000, "pass"), (14_999, "finding"), (60_000, "not evaluable")]
+)
+def test_use_of_the_peak(flop: float, expected: str) -> None:
+    row = judged(counted(flop), "OBS06")
+    assert row["verdict"] == expected
+    if expected == "not evaluable":
+        assert "above the physical peak" in row["reason"]
+        return
+    assert row["value"] == pytest.approx(100 * flop / (100 * 500))
+    assert (row["evidence"], row["threshold"]) == ("counter", 30)
+    assert f"and {flop / 1000:.1f} % of it over 11 stable iterations" in row["reason"]
+
+
+def test_fp32_says_nothing_about_tensor_cores() -> None:
+    row = judged(counted(100, "ampere_fp16_s16816gemm_fp16_128x64"), "OBS06")
+    assert row["verdict"] == "not evaluable"
+    assert "tensor cores" in row["reason"]
+
+
+def test_unknown_flop_are_no_small_flop() -> None:
+    assert judged(busy(500), "OBS06")["reason"] == "the FLOP of the kernels are not known"
+
+
+# OBS08
+
+
+def two_kernels(slow_flop: float) -> MadeTrace:
+    """Return kernels `fast` (600 ns at 50 % of the peak) and `slow` (300 ns)."""
+    made = MadeTrace()
+    made.add_device()
+    for fast, slow in train(made, kernel(100, 600, "fast"), kernel(700, 300, "slow")):
+        made.add_metric(fast, "flop_count_sp", 30_000)
+        made.add_metric(slow, "flop_count_sp", slow_flop)
+    return made
+
+
+def test_long_kernels_below_the_mean() -> None:
+    row = judged(two_kernels(3000), "OBS08")  # slow: 10 % of the peak
+    assert verdict(row) == ("finding", "note")
+    assert row["value"] == pytest.approx(100 / 3)
+    # mean (600 * 50 + 300 * 10) / 900 = 36.67; potential 33.33 * (1 - 10 / 36.67) = 24.24
+    assert row["reason"] == (
+        "kernels below the mean use of fp32 (36.7 % of the peak) take 33.3 % of the kernel time: "
+        "slow (33.3 % of the time, use 10.0); at the mean they would take 24.2 % of the kernel "
+        "time less"
+    )
+
+
+def test_kernels_alike_are_none_below_the_mean() -> None:
+    assert judged(two_kernels(15_000), "OBS08")["verdict"] == "pass"
+    assert judged(two_kernels(3000), "OBS08", min_share_pct=34)["verdict"] == "pass"
+    assert "no hardware counters" in judged(busy(500), "OBS08")["reason"]
+
+
+# OBS09
+
+
+def sampled(threads: int) -> MadeTrace:
+    """Return a training with threads that run all the time, at one cycle per ns."""
+    made = busy(500)
+    made.add("process", process_id=1, pid=1)
+    for thread in range(threads):
+        for at in range(0, PERIOD * ITERATIONS + 1, 250):
+            made.add(
+                "cpu_sample", timestamp_ns=at, process_id=1, thread_id=thread, cpu=thread,
+                cycles=250,
+            )  # fmt: skip
+    # system-wide samples are of other programs, too
+    made.add("cpu_sample", timestamp_ns=1500, process_id=2, thread_id=99, cpu=9, cycles=10**9)
+    made.add_trace(lacks=[])
+    return made
+
+
+@pytest.mark.parametrize(
+    ("cores", "expected", "value"),
+    [
+        (0, ("not evaluable", None), None),
+        (1, ("not evaluable", None), None),
+        (2, ("finding", "warning"), 100),
+        (4, ("pass", None), 50),
+        (16, ("finding", "note"), 12.5),
+    ],
+)
+def test_use_of_the_cpus(cores: int, expected: tuple[str, str | None], value: float | None) -> None:
+    row = judged(sampled(2), "OBS09", cpu_cores=cores)
+    assert verdict(row) == expected
+    assert row["value"] == (value and pytest.approx(value))
+    if not cores:
+        assert row["reason"].startswith("2.00 cores were busy on average")
+
+
+def test_no_samples_of_the_cpus() -> None:
+    made = busy(500)
+    made.add_trace(lacks=["cpu_sample"])
+    assert judged(made, "OBS09")["reason"] == "no samples of the CPUs are in the trace"
+
+
+# ROB01
+
+
+def periods(*lengths: int, **row: Any) -> MadeTrace:
+    made = MadeTrace()
+    train(made, kernel(100, 300, **row), periods=lengths)
+    return made
+
+
+def test_steady_iterations_pass() -> None:
+    row = judged(periods(*[1000, 1010] * 6), "ROB01")
+    assert verdict(row) == ("pass", None)
+    kept = [1000, 1010] * 6
+    # the first warms up, the last has no successor
+    assert row["value"] == pytest.approx(
+        100 * statistics.stdev(kept[1:-1]) / statistics.mean(kept[1:-1])
+    )
+
+
+def test_spread_is_found() -> None:
+    lengths = [1000, 1500] * 6
+    row = judged(periods(*lengths), "ROB01")
+    assert verdict(row) == ("finding", "warning")
+    kept = lengths[1:-1]
+    assert row["value"] == pytest.approx(100 * statistics.stdev(kept) / statistics.mean(kept))
+    assert "10 iterations after warm-up vary by" in row["reason"]
+
+
+def test_a_trend_is_found_where_it_is_more_than_the_spread() -> None:
+    lengths = [1000 + 10 * number for number in range(12)]
+    row = judged(periods(*lengths), "ROB01")
+    assert verdict(row) == ("finding", "warning")
+    # 10 ns per iteration of a median of 1055 ns
+    assert (row["value"], row["unit"]) == (
+        pytest.approx(100 * 100 * 10 / statistics.median(lengths[1:-1])), "% per 100 iterations",
+    )  # fmt: skip
+
+
+def test_warm_up_that_does_not_end_is_found() -> None:
+    made = periods(*[1000] * 12)
+    for number in range(12):
+        made.launch(1000 * number + 50, 1000 * number + 500, 1000 * number + 510, f"k{number}")
+    row = judged(made, "ROB01")
+    assert row["reason"] == "warm-up lasts until iteration 11 of 11 (first use of a kernel)"
+    assert verdict(row) == ("finding", "warning")
+    assert judged(made, "ROB01", iterations_wanted=13)["verdict"] == "not evaluable"
+
+
+@pytest.mark.parametrize("policy", ["bucketed", "padded", "fixed"])
+def test_samples_of_unequal_length_vary_by_design(policy: str) -> None:
+    made = periods(*[1000, 1500] * 6)
+    add_capture(made, sequence_policy=policy)
+    row = judged(made, "ROB01")
+    assert row["verdict"] == ("finding" if policy == "fixed" else "not evaluable")
+
+
+def test_work_that_varies_varies_by_design() -> None:
+    block: Row = {"block_x": 32, "block_y": 1, "block_z": 1, "grid_y": 1, "grid_z": 1}
+    made = periods(*[1000, 1500] * 6, grid_x=10, **block)
+    assert judged(made, "ROB01")["verdict"] == "finding"
+    for number, row in enumerate(made.rows["kernel"]):
+        row["grid_x"] = 10 + 5 * (number % 2)
+    assert "but so does the work" in judged(made, "ROB01")["reason"]
+
+
+@settings(max_examples=15, deadline=None)
+@given(lengths=st.lists(st.integers(500, 2000), min_size=4, max_size=12))
+def test_spread_and_trend_are_those_of_their_definitions(lengths: list[int]) -> None:
+    row = judged(periods(*lengths), "ROB01")
+    assert row["verdict"] != "not evaluable" or len(lengths) < 5
+    if row["value"] is None or row["verdict"] == "pass":
+        return  # of which suffix the times are is the business of the stable window
+    kept = lengths[1:-1]
+    spread = 100 * statistics.stdev(kept) / statistics.mean(kept)
+    slopes = [(kept[b] - kept[a]) / (b - a) for a, b in combinations(range(len(kept)), 2)]
+    trend = 100 * 100 * statistics.median(slopes) / statistics.median(kept)
+    assert row["value"] == pytest.approx(spread if row["unit"] == "%" else trend)
+    assert (spread > 5) == (row["unit"] == "%")
+
+
+# ROB02
+
+
+def late(took: int) -> MadeTrace:
+    """Return a training whose iteration 0 launches a kernel that runs in iteration 1."""
+    made = MadeTrace()
+    made.launch(50, 1500, 1500 + took, "late")
+    train(made, kernel(100, 300))
+    return made
+
+
+@pytest.mark.parametrize(("took", "expected"), [(20, "pass"), (400, "finding")])
+def test_kernels_launched_before_the_window(took: int, expected: str) -> None:
+    row = judged(late(took), "ROB02")
+    assert row["verdict"] == expected
+    assert row["value"] == pytest.approx(100 * took / (STABLE * 300 + took))
+
+
+def test_kernels_without_a_launch_were_launched_before_recording() -> None:
+    made = MadeTrace()
+    made.launch(0, 10, 110)
+    made.add_kernel(200, 210)
+    row = judged(made, "ROB02")
+    assert (row["verdict"], row["value"]) == ("finding", pytest.approx(100 * 10 / 110))
+    assert "9.09 % has no launch in the trace" in row["reason"]
+
+
+def test_without_calls_nothing_tells_launches() -> None:
+    made = MadeTrace()
+    made.add_kernel(0, 10)
+    assert "needs the CUDA API calls" in judged(made, "ROB02")["reason"]
+
+
+# ROB03
+
+
+@pytest.mark.parametrize(
+    ("said", "expected", "value"),
+    [
+        ({"profiler_slowdown": 1.2}, "finding", 20),
+        ({"profiler_slowdown": 1.05}, "pass", 5),
+        ({"profiler_slowdown": 0.99}, "pass", -1),
+        ({}, "not evaluable", None),
+        # 4 samples per 1000 ns under the profiler
+        ({"throughput": {"samples_per_second": 6e6}}, "finding", 50),
+        ({"throughput": {"samples_per_second": 4e6}}, "pass", 0),
+        ({"throughput": {"samples_per_second": 9e6}, "profiler_slowdown": 1.01}, "pass", 1),
+    ],
+)
+def test_profiler_overhead(said: Row, expected: str, value: float | None) -> None:
+    made = busy(900)
+    add_capture(made, batch_size=4, **said)
+    row = judged(made, "ROB03")
+    assert row["verdict"] == expected
+    assert row["value"] == (None if value is None else pytest.approx(value, abs=1e-9))
+
+
+# ROB04
+
+
+@pytest.mark.parametrize(
+    ("trace", "expected", "value"),
+    [
+        ({"notes": ["nsys: CUPTI buffers overflow, 12 records were dropped"]}, "finding", 1),
+        ({"notes": ["nsys: events were lost", "nsys: dropped 1"]}, "finding", 2),
+        ({"notes": ["2 processes used GPUs (pid 1, 2)", "nsys: not all is fine"]}, "pass", 0),
+        ({"notes": []}, "pass", 0),
+        ({"notes": ["3 kernels have no launching call in the trace (…)"]}, "not evaluable", None),
+        ({"notes": [], "tool": "nvprof"}, "not evaluable", None),
+        ({"notes": [], "tool": "ncu", "kind": "metrics"}, "not evaluable", None),
+    ],
+)
+def test_dropped_records(trace: Row, expected: str, value: float | None) -> None:
+    made = MadeTrace()
+    made.add_trace(**trace)
+    row = judged(made, "ROB04")
+    assert (row["verdict"], row["value"]) == (expected, value)
+    assert row["severity"] == ("severe" if expected == "finding" else None)

@@ -26,6 +26,7 @@ doc = "why there is no number; NULL where there is one"
 */
 WITH
 -- Counters of FP32 do not see what tensor cores do, and a model may not know that they were used.
+-- Below 5 % of the time, or of the pipe, that hardly matters.
 on_tensor_cores AS (
     SELECT o.trace_id, coalesce(o.process_id, -1) AS process_id,
         coalesce(o.device_id, -1) AS device_id,
@@ -44,7 +45,7 @@ known AS (
         min(u.reason) FILTER (u.flop > 0 AND u.busy_pct IS NULL) AS reason,
         coalesce(bool_or(u.precision = 'tensor' AND u.flop > 0), false) AS has_tensor_flop,
         coalesce(bool_or(u.precision = 'tensor' AND u.flop IS NULL
-            AND coalesce(u.pipe_pct, u.pipe_elapsed_pct, u.pipe_level) > 0), false) AS lacks_tensor_flop
+            AND coalesce(u.pipe_pct, u.pipe_elapsed_pct, 10 * u.pipe_level) >= 5), false) AS lacks_tensor_flop
     FROM training_window w
     JOIN utilization u
         ON  u.trace_id = w.trace_id AND u.pid IS NOT DISTINCT FROM w.pid

@@ -158,6 +158,7 @@ def test_captures(tmp_path: Path) -> None:
     (capture / "capture.json").write_text(json.dumps(document))
     (capture / "layers.json").write_text('{"layers": [{"name": "conv1"}]}')
     (capture / "run.nsys-rep").write_bytes(b"QDSS\x00\x01" * 10)
+    (capture / "empty.log").touch()
     profile(capture / "timeline.sqlite")
     found = listed(capture)
     assert found["environment", "capture.json: env"][0] == 1

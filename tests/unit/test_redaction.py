@@ -13,8 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_trace import MadeTrace
 
+from corpus import ROOT
 from tbd_trace.archive.columns import TREATMENTS
 from tbd_trace.archive.documents import Treatment
+from tbd_trace.archive.findings import FILE_KINDS
 from tbd_trace.archive.private import leaks_in_tables
 from tbd_trace.archive.redaction import KINDS, Redaction, Redactor, redaction_of
 from tbd_trace.archive.scrubbing import CANDIDATE
@@ -393,3 +395,10 @@ def test_documents() -> None:
         assert json.dumps(document) == before
         kept = Redactor(connection, redaction_of(["all"]))
         assert kept.document(document) == document
+
+
+def test_the_page_has_every_kind() -> None:
+    page = (ROOT / "docs" / "redaction.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `([\w -]+)` \|", page, re.MULTILINE)
+    assert listed[: len(KINDS)] == list(KINDS)
+    assert set(listed) == set(FILE_KINDS)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from tbd_trace.archive.redaction import KINDS
+from tbd_trace.archive.scrubbing import Note
 
 FILE_KINDS = KINDS | {
     "environment": "environment variables",
@@ -47,6 +48,10 @@ class Findings:
         """
         if not is_nothing(value):
             self.state(kind, where, masked(kind, value), count)
+
+    def at(self, where: str) -> Note:
+        """Return a function that adds what is found in one place."""
+        return lambda kind, value: self.add(kind, where, value)
 
     def state(self, kind: str, where: str, example: str, count: int) -> None:
         """Add what is shown as it is."""

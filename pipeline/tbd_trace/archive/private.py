@@ -15,7 +15,7 @@ from tbd_trace.archive.findings import Findings
 from tbd_trace.archive.places import is_archive
 from tbd_trace.archive.private_files import search_sqlite, search_text
 from tbd_trace.archive.redaction import learn_tables
-from tbd_trace.archive.store import Archive
+from tbd_trace.archive.store import Archive, checked
 from tbd_trace.errors import InputError
 from tbd_trace.query import connect
 from tbd_trace.schema import canonical_tables
@@ -91,7 +91,7 @@ def _file(path: Path) -> pl.DataFrame:
 def _capture(directory: Path) -> pl.DataFrame:
     findings = Findings()
     try:
-        files = sorted(file for file in directory.rglob("*") if file.is_file())
+        files = sorted(f for f in directory.rglob("*") if f.is_file() and f.stat().st_size)
     except OSError as error:
         raise InputError(f"{directory}: cannot be read ({error.strerror})") from error
     for file in files:
@@ -108,10 +108,7 @@ def _document(path: Path, findings: Findings) -> None:
     treatment.learn(document)
     fields = document.items() if isinstance(document, dict) else [("", document)]
     for field, value in fields:
-        found: list[tuple[str, str]] = []
-        treatment.document({field: value}, lambda kind, private: found.append((kind, private)))  # noqa: B023
-        for kind, private in found:
-            findings.add(kind, field, private)
+        treatment.document({field: value}, findings.at(field))
 
 
 def _archive(path: Path) -> pl.DataFrame:
@@ -125,7 +122,7 @@ def _archive(path: Path) -> pl.DataFrame:
                 copy = Path(scratch) / listed.path
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 with copy.open("wb") as file:
-                    file.writelines(archive.place.chunks(listed.path))
+                    file.writelines(checked(archive.place, listed))
                 findings.include(listed.path, _file(copy))
                 copy.unlink()
     return findings.frame()

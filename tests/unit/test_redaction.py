@@ -169,6 +169,11 @@ def test_short_and_ordinary_names_are_replaced_in_paths_alone() -> None:
     assert redacted("alice.forward", knowing="/home/alice/x") == "user1.forward"
 
 
+def test_the_home_of_this_machine_may_be_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/staff/jw")
+    assert redacted("/staff/jw/a/x.bin, /staff/jw2/x") == "~/…/x.bin, /staff/jw2/x"
+
+
 def test_unknown_kinds_are_refused() -> None:
     with pytest.raises(UsageError, match="--keep passwords: no such kind; choose from secrets, "):
         redaction_of(["hosts", "passwords"])

@@ -67,6 +67,7 @@ class Identities:
         self.users: set[str] = set()
         self.hosts: set[str] = set()
         self._homes: dict[str, None] = {}
+        self._own_home: str | None = None
         self._numbers: dict[str, dict[str, str]] = {"user": {}, "host": {}, "gpu": {}}
         self._words: re.Pattern[str] | None = None
 
@@ -77,6 +78,7 @@ class Identities:
         self.learn_host(host.partition(".")[0])
         home = Path.home()
         if len(home.parts) > 1:
+            self._own_home = str(home)
             self.learn_user(home.name)
         try:
             self.learn_user(getpass.getuser())
@@ -133,6 +135,14 @@ class Identities:
     def gpu(self, uuid: str) -> str:
         """Return what stands for a GPU's UUID, such as gpu1."""
         return self._number("gpu", uuid)
+
+    def home_of(self, path: str) -> str | None:
+        """Return the home directory with which a path begins, None if it begins with none."""
+        own = self._own_home
+        if own and (path == own or path.startswith((f"{own}/", f"{own}\\"))):
+            return own
+        home = HOME.match(path)
+        return home[0] if home else None
 
     def home(self, directory: str) -> str:
         """Return what stands for a home directory: ``~``, and ``~2`` … for further ones."""

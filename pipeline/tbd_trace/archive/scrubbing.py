@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable
 
 from tbd_trace.archive.identities import (
-    HOME,
     HOST_VARIABLE,
     MAIL,
     PART,
@@ -93,7 +92,7 @@ class Scrubber:
 
     def _path(self, match: re.Match[str], note: Note) -> str:
         path = match[0]
-        home = HOME.match(path)
+        home = self._names.home_of(path)
         if _SOURCE.search(path):
             short = self._source(path, home)
             kind = "source-paths"
@@ -106,7 +105,7 @@ class Scrubber:
             note(kind, path)
         return self._without_users(short, note)
 
-    def _source(self, path: str, home: re.Match[str] | None) -> str:
+    def _source(self, path: str, home: str | None) -> str:
         """Keep the last two parts of the path of a source file."""
         if "source-paths" in self._keep:
             return self._with_home(path, home)
@@ -115,20 +114,20 @@ class Scrubber:
         parts = _SPLIT.split(path)
         return path if len(parts) <= 2 else "…/" + "/".join(parts[-2:])
 
-    def _file(self, path: str, home: re.Match[str] | None) -> str:
+    def _file(self, path: str, home: str | None) -> str:
         """Keep the home and the last part of the path of another file."""
         if "paths" in self._keep:
             return path
         if home is None:
             return "…/" + _SPLIT.split(path)[-1]
-        parts = [part for part in _SPLIT.split(path[home.end() :]) if part]
+        parts = [part for part in _SPLIT.split(path[len(home) :]) if part]
         between = ["…"] if len(parts) > 1 else []
-        return "/".join([self._names.home(home[0]), *between, *parts[-1:]])
+        return "/".join([self._names.home(home), *between, *parts[-1:]])
 
-    def _with_home(self, path: str, home: re.Match[str] | None) -> str:
+    def _with_home(self, path: str, home: str | None) -> str:
         if home is None or "paths" in self._keep:
             return path
-        return self._names.home(home[0]) + path[home.end() :]
+        return self._names.home(home) + path[len(home) :]
 
     def _is_of_files(self, path: str) -> bool:
         parts = [part for part in _SPLIT.split(path) if part and not part.endswith(":")]

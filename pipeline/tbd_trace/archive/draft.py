@@ -140,6 +140,7 @@ def _zipped(draft: Draft, path: Path) -> Path:
         for name in [FILE, *sorted(file.path for file in draft.files)]:
             member = zipfile.ZipInfo(name)
             member.external_attr = 0o644 << 16
+            member.file_size = (draft.root / name).stat().st_size  # tells whether it is large
             small = name.endswith(".json")
             member.compress_type = zipfile.ZIP_DEFLATED if small else zipfile.ZIP_STORED
             with (draft.root / name).open("rb") as source, archive.open(member, "w") as copy:

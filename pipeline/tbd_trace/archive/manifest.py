@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -149,10 +150,10 @@ class Manifest:
                 raise StoreError(f"{name}: {FILE} names the file {file.path!r}; do not trust it")
             if not isinstance(file.size_bytes, int) or file.size_bytes < 0:
                 raise StoreError(f"{name}: {FILE} has no size of {file.path!r}; do not trust it")
-        paths = [file.path for file in self.files]
-        doubled = next((path for path in paths if paths.count(path) > 1), None)
-        if doubled is not None:
-            raise StoreError(f"{name}: {FILE} names {doubled!r} twice; do not trust it")
+        paths = Counter(file.path for file in self.files)
+        for path, times in paths.most_common(1):
+            if times > 1:
+                raise StoreError(f"{name}: {FILE} names {path!r} twice; do not trust it")
         ids = [trace.trace_id for trace in self.traces]
         if len(set(ids)) < len(ids):
             raise StoreError(f"{name}: {FILE} has two traces of one id; do not trust it")

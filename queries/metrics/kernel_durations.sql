@@ -35,7 +35,7 @@ x = "bin_start_ns"
 x_end = "bin_end_ns"
 x_title = "duration"
 log = ["x"]
-y = [["kernels"], ["total_ns"]]
+y = [["kernels_pct"], ["time_pct"]]
 */
 WITH
 setting AS (

@@ -57,13 +57,23 @@ def test_traces_of_one_name_keep_their_own_bars(drawn: list[Figure]) -> None:
 
 
 def test_what_long_names_share_is_left_out(drawn: list[Figure]) -> None:
-    names = {key: f"some_long_directory/profiles_{key}_run.sqlite" for key in ("ab", "ac")}
+    names = {
+        key: f"some_long_directory/many_profiles_{key}_of_a_long_run.sqlite" for key in ("ab", "ac")
+    }
     render(busy(("ab", 1, 0, 5.0), ("ac", 2, 0, 6.0)), BUSY, names=names)
     assert place_names(drawn[0].axes[0]) == ["…ab…", "…ac…"]
 
 
+def test_long_names_that_differ_at_their_ends_are_left_alone(drawn: list[Figure]) -> None:
+    names = {key: key + "x" * 30 + ".sqlite" for key in ("ab", "ac")}
+    render(busy(("ab", 1, 0, 5.0), ("ac", 2, 0, 6.0)), BUSY, names=names)
+    assert place_names(drawn[0].axes[0]) == list(names.values())
+
+
 def test_panels_of_traces_have_whole_names(drawn: list[Figure]) -> None:
-    names = {key: f"some_long_directory/profiles_{key}_run.sqlite" for key in ("ab", "ac")}
+    names = {
+        key: f"some_long_directory/many_profiles_{key}_of_a_long_run.sqlite" for key in ("ab", "ac")
+    }
     render(
         busy(("ab", 1, 0, 5.0), ("ac", 2, 0, 6.0)), Plot("barh", "device_id", ["busy"]), names=names
     )

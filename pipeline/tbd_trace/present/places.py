@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
@@ -13,14 +13,14 @@ import polars as pl
 
 from tbd_trace.errors import CannotAnswerError, UsageError
 from tbd_trace.present.series import words
-from tbd_trace.present.values import is_identifier, text
+from tbd_trace.present.values import is_identifier, shorten, text
 
 if TYPE_CHECKING:
     from tbd_trace.query import Plot
 
 _MAX_TRACES = 8
 _MAX_PANELS = 16
-_LONG_COMMON = 24  # characters that names need not repeat
+_NAME_WIDTH = 36  # of a trace, so that a device has room beside it
 _PLACE, _KEY = "row place", "row series"  # no column of a query has a space in its name
 
 Panels = list[tuple[str, pl.DataFrame]]
@@ -70,12 +70,21 @@ def _trace_names(frame: pl.DataFrame, names: Mapping[str, str]) -> dict[str, str
 
 
 def _told_apart(names: Mapping[str, str]) -> dict[str, str]:
-    """Return names without their long common beginning and end, so that shortened ones differ."""
+    """Return names such that shortened ones differ: without what those that look alike share."""
+    alike: dict[str, list[str]] = defaultdict(list)
+    for key, name in names.items():
+        alike[shorten(name, _NAME_WIDTH)].append(key)
+    told = dict(names)
+    for keys in alike.values():
+        if len(keys) > 1:
+            told |= _without_common({key: names[key] for key in keys})
+    return told
+
+
+def _without_common(names: Mapping[str, str]) -> dict[str, str]:
     values = list(names.values())
     front = len(_common(values))
     back = len(_common([name[front:][::-1] for name in values]))
-    if len(values) == 1 or front + back < _LONG_COMMON:
-        return dict(names)
     before, after = "…" if front else "", "…" if back else ""
     return {key: f"{before}{name[front : len(name) - back]}{after}" for key, name in names.items()}
 

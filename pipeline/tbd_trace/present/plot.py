@@ -85,7 +85,7 @@ def render(
     drawn = pl.concat([panel for _, panel in panels])
     along = place_axis(plot, drawn, units)
     scales = [value_axis(group, drawn, units, log="y" in plot.log) for group in plot.groups]
-    heights = [_height(panel, plot) for _, panel in panels]
+    heights = [_height(panel, plot, len(panels)) for _, panel in panels]
     title = plot.title or title
     with mpl.rc_context(_RC):
         figure = Figure(figsize=(_WIDTH_INCHES, 0.6 + sum(heights)), layout="constrained")
@@ -173,8 +173,8 @@ def _with_description(svg: bytes, description: str) -> bytes:
     return svg.replace(b"</title>", told, 1).replace(b"<svg ", b'<svg role="img" ', 1)
 
 
-def _height(panel: pl.DataFrame, plot: Plot) -> float:
-    """Return the height of a panel in inches: what lies needs room for each label."""
+def _height(panel: pl.DataFrame, plot: Plot, panels: int) -> float:
+    """Return the height of a panel in inches, with room for each label that lies."""
     places = panel[plot.places[0]].n_unique()
     columns = max(len(group) for group in plot.groups)
     groups = panel[plot.keys[0]].n_unique() if plot.keys else 1
@@ -190,4 +190,4 @@ def _height(panel: pl.DataFrame, plot: Plot) -> float:
         case "roofline":
             return 4.2
         case _:
-            return 2.6 if plot.panels else 3.6
+            return 2.6 if plot.panels else max(2.0, 3.9 - 0.3 * panels)

@@ -14,6 +14,7 @@ from tbd_trace.query.header import CHECK_COLUMNS
 from tbd_trace.report.page import Block, Finding, Findings, Note, Section, Table
 
 _QUERY = "tbd-trace check"
+_WORDS = {"finding": "found something", "not evaluable": "not evaluable", "pass": "passed"}
 _SHOWN = ("rule", "title", "verdict", "trace_id", "reason", "advice")
 
 
@@ -35,7 +36,7 @@ def findings(conversation: Conversation, trace_names: Mapping[str, str]) -> Sect
         return Section("findings", title, intro, [Note(str(error), "missing")])
     found = frame.filter(pl.col("verdict") == "finding").to_dicts()
     told = [_finding(row, trace_names) for row in found]
-    blocks: list[Block] = [Findings(told) if told else Note("No rule found anything.")]
+    blocks: list[Block] = [Findings(told) if told else Note(f"No finding: {_counts(frame)}.")]
     docs = {name: column.doc for name, column in CHECK_COLUMNS.items()}
     blocks.append(
         Table(
@@ -44,7 +45,7 @@ def findings(conversation: Conversation, trace_names: Mapping[str, str]) -> Sect
             filterable=True,
             caption=f"All rules: {_counts(frame)}",
             docs=docs,
-            columns=_SHOWN,
+            columns=_SHOWN if len(trace_names) > 1 else [c for c in _SHOWN if c != "trace_id"],
         )
     )
     return Section("findings", title, intro, blocks)
@@ -74,6 +75,3 @@ def _measured(row: Mapping[str, object]) -> str:
 def _counts(frame: pl.DataFrame) -> str:
     counts = dict(frame["verdict"].value_counts().iter_rows())
     return ", ".join(f"{counts[name]} {words}" for name, words in _WORDS.items() if name in counts)
-
-
-_WORDS = {"finding": "found something", "not evaluable": "not evaluable", "pass": "passed"}

@@ -1,8 +1,12 @@
 """Derived relations that took long to compute, kept beside the database for the next query.
 
-Each is a Parquet file whose name is a hash of all that its rows depend on: the traces, the SQL and
-data files of this version, DuckDB, and the values of the parameters. So a file is never out of
-date, only unused; the ones not used for longest are removed where they take too much room.
+Each is a Parquet file whose name is a hash of all that its rows depend on: the traces, the SQL of
+the relation and of those that it builds on, the data tables that they read, DuckDB, and the values
+of the parameters. So a file is never out of date, only unused; the ones not used for longest are
+removed where they take too much room.
+
+Of large traces relations are computed straight into their files: as tables they would fill the
+memory.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +24,8 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from tbd_trace import resources
-from tbd_trace.query.catalogue import required_relations
+from tbd_trace.limits import MEMORY_LIMIT
+from tbd_trace.query.catalogue import canonical_relations, names_used, required_relations
 from tbd_trace.query.header import Query
 from tbd_trace.sqltext import identifier, parquet_relation, string
 
@@ -31,6 +36,10 @@ if TYPE_CHECKING:
 _SHORTEST_SECONDS = 0.1
 # Larger ones are read from their files from then on, for as tables they would stay in memory.
 _SMALL_BYTES = 2**20
+# Relations that build on tables with as many rows are computed into their files, within a memory
+# that leaves the whole process below 1 GB; DuckDB spills what does not fit.
+_MANY_ROWS = 1_000_000
+_STREAM_MEMORY = "750MB"
 _MOST_BYTES = 8 * 2**30
 _IN_USE_SECONDS = 600
 # Types that Parquet has no equal of.
@@ -48,7 +57,8 @@ class KeptRelations:
     def __init__(self, database: TraceStore, trace_ids: Sequence[str]) -> None:
         self.directory = database.derived_directory
         states = [database.state(trace_id) for trace_id in sorted(trace_ids)]
-        self._basis = json.dumps([_fingerprint(), duckdb.__version__, states])
+        self._basis = json.dumps([duckdb.__version__, states])
+        self._rows: dict[str, int] = {}
 
     def load(self, connection: duckdb.DuckDBPyConnection, relation: Query) -> bool:
         """Make a relation visible from its file; return False where there is none."""
@@ -61,29 +71,68 @@ class KeptRelations:
             os.utime(path)  # it was used now
         return True
 
+    def stream(self, connection: duckdb.DuckDBPyConnection, relation: Query) -> bool:
+        """Compute a relation into its file and make it visible from there, if the traces are large.
+
+        Returns:
+            False where they are not, where there is no place for the file, and where the memory is
+            not enough: the relation is still to be computed.
+        """
+        large = self._rows_behind(connection, relation) >= _MANY_ROWS
+        if not large or not _fits_parquet(connection, relation.sql):
+            return False
+        try:
+            with _bounded(connection):
+                size = self._write(connection, relation, f"({relation.sql})")
+        except duckdb.OutOfMemoryException:
+            return False
+        return size is not None and self.load(connection, relation)
+
     def keep(self, connection: duckdb.DuckDBPyConnection, relation: Query, seconds: float) -> None:
         """Write a relation that was computed, if that took long and there is a place for it.
 
         The table gives way to a view of its file, unless it is small.
         """
-        if seconds < _SHORTEST_SECONDS or not _fits_parquet(connection, relation.name):
+        name = identifier(relation.name)
+        if seconds < _SHORTEST_SECONDS or not _fits_parquet(connection, name):
             return
+        size = self._write(connection, relation, name)
+        if size is not None and size > _SMALL_BYTES:
+            self._read_instead(connection, relation)
+
+    def _write(
+        self, connection: duckdb.DuckDBPyConnection, relation: Query, rows: str
+    ) -> int | None:
+        """Write rows, a table or a query in brackets, as a relation's file.
+
+        Returns:
+            The file's size in bytes; None where the disk is full or read-only.
+        """
         path = self._path(connection, relation)
         beside = path.with_name(f".{path.name}.{os.getpid()}")
         try:
             self.directory.mkdir(exist_ok=True)
             connection.execute(
-                f"COPY {relation.name} TO {string(str(beside))} "
-                "(FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1)"
+                f"COPY {rows} TO {string(str(beside))} "
+                "(FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1, PARQUET_VERSION V2)"
             )
-            large = beside.stat().st_size > _SMALL_BYTES
+            size = beside.stat().st_size
             beside.replace(path)
             self._make_room()
-        except (OSError, duckdb.IOException):  # a full or read-only disk: the rows are there anyway
-            beside.unlink(missing_ok=True)
-            return
-        if large:
-            self._read_instead(connection, relation)
+        except (OSError, duckdb.IOException):
+            return None
+        finally:
+            with contextlib.suppress(OSError):
+                beside.unlink(missing_ok=True)
+        return size
+
+    def _rows_behind(self, connection: duckdb.DuckDBPyConnection, relation: Query) -> int:
+        """Return how many rows the canonical tables have that a relation builds on."""
+        tables = canonical_relations(relation)
+        for table in tables - self._rows.keys():
+            found = connection.execute(f"SELECT count(*) FROM {table}").fetchall()
+            self._rows[table] = found[0][0]
+        return sum(self._rows[table] for table in tables)
 
     def _read_instead(self, connection: duckdb.DuckDBPyConnection, relation: Query) -> None:
         """Put a view of its file in the place of a table that was computed."""
@@ -102,7 +151,8 @@ class KeptRelations:
             connection.execute(f"SELECT getvariable({string(name)})").fetchall()[0][0]
             for name in names
         ]
-        text = json.dumps([self._basis, relation.name, names, values], default=str)
+        basis = [self._basis, _fingerprint(relation.name), relation.name]
+        text = json.dumps([*basis, names, values], default=str)
         digest = hashlib.sha256(text.encode()).hexdigest()[:20]
         return self.directory / f"{relation.name}-{digest}.parquet"
 
@@ -122,14 +172,32 @@ class KeptRelations:
 
 
 @cache
-def _fingerprint() -> str:
-    """Return a hash of the files of this version that derived relations come from."""
+def _fingerprint(name: str) -> str:
+    """Return a hash of the SQL of a relation and of those it builds on, and of their tables."""
+    built = required_relations([name])
+    named = {word for made in built for word in (*made.relations, *names_used(made.sql))}
+    files = [*resources.data().glob("*.csv"), *(resources.queries() / "canonical").glob("*.sql")]
     digest = hashlib.sha256()
-    for file in sorted([*resources.queries().rglob("*.sql"), *resources.data().glob("*.csv")]):
+    for made in sorted(built, key=lambda relation: relation.name):
+        digest.update(f"{made.name}\0{made.sql}\0".encode())
+    for file in sorted(file for file in files if file.stem in named):
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()
 
 
-def _fits_parquet(connection: duckdb.DuckDBPyConnection, name: str) -> bool:
-    columns = connection.execute(f"DESCRIBE {identifier(name)}").fetchall()
+@contextlib.contextmanager
+def _bounded(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Bound the memory of what is computed meanwhile, unless the user did."""
+    if os.environ.get(MEMORY_LIMIT):
+        yield
+        return
+    connection.execute(f"SET memory_limit = {string(_STREAM_MEMORY)}")
+    try:
+        yield
+    finally:
+        connection.execute("RESET memory_limit")
+
+
+def _fits_parquet(connection: duckdb.DuckDBPyConnection, rows: str) -> bool:
+    columns = connection.execute(f"DESCRIBE {rows}").fetchall()
     return not any(kind in str(column[1]) for column in columns for kind in _NOT_IN_PARQUET)

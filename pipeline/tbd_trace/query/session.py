@@ -122,6 +122,8 @@ def prepare(
             return
         for other in relation.relations:
             make(other)
+        if kept is not None and kept.stream(connection, relation):
+            return
         started = time.perf_counter()
         connection.execute(f"CREATE TEMP TABLE {name} AS {relation.sql}")
         if kept is not None:

@@ -22,7 +22,7 @@ from corpus import ROOT
 from tbd_trace.api import Traces, open_archive, open_traces
 from tbd_trace.archive import places
 from tbd_trace.archive.manifest import FILE, Manifest, is_safe
-from tbd_trace.archive.redaction import KINDS, Redaction
+from tbd_trace.archive.redaction import Redaction, redaction_of
 from tbd_trace.archive.verify import problems
 from tbd_trace.archive.writing import create
 from tbd_trace.cli.main import app
@@ -32,7 +32,7 @@ from tbd_trace.query import Catalogue
 from tbd_trace.store import Database
 
 SAMPLE = ROOT / "data" / "samples" / "synthetic_cnn"
-EVERYTHING = Redaction(frozenset(KINDS))
+EVERYTHING = redaction_of(["all"])
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -440,6 +440,34 @@ def test_two_captures_of_one_id_are_told(tmp_path: Path, archived: Path) -> None
     words = ["archive", "merge", archived / "sample", tmp_path / "o.zip", "-o", tmp_path / "m"]
     assert "has another captures/synthetic-cnn/capture.json" in failing(*words, code=2)
     assert not (tmp_path / "m").exists() and not (tmp_path / "out").exists()
+
+
+def test_private_names_are_nowhere_in_an_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "/home/gwendolyn")
+    monkeypatch.setenv("USER", "gwendolyn")
+    own = capture(
+        tmp_path / "gwendolyn-run", capture_id="run of gwendolyn", dataset="/home/gwendolyn/data"
+    )
+    for name, words in (("bare", []), ("whole", ["--keep", "all"])):
+        done = run("archive", "create", own, "-o", tmp_path / name, *words)
+        assert done.exit_code == 0, done.output
+        found = [
+            path
+            for path in [tmp_path / name, *(tmp_path / name).rglob("*")]
+            if "gwendolyn" in path.name
+            or (path.suffix == ".json" and "gwendolyn" in path.read_text())
+            or (path.suffix == ".parquet" and "gwendolyn" in str(pl.read_parquet(path).rows()))
+        ]
+        assert bool(found) == (name == "whole"), found
+    assert "user1" in (tmp_path / "bare" / FILE).read_text()
+    opened = tbd_trace.open(tmp_path / "bare")
+    assert opened.query("throughput")["samples_per_s"].to_list() == [12500.0]
+    listed = run("archive", "inspect", "--private", tmp_path / "bare", "--format", "csv")
+    assert listed.exit_code == 0 and len(listed.stdout.splitlines()) == 1, listed.output
+    listed = run("archive", "inspect", "--private", own, "--format", "csv")
+    assert "users" in listed.stdout and "gwendolyn" not in listed.stdout.replace(str(own), "")
 
 
 def test_archives_are_merged_and_read_together(tmp_path: Path, archived: Path) -> None:

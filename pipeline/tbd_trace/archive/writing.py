@@ -76,9 +76,9 @@ def create(
         redactor = Redactor(connection, redaction)
         for row in rows:
             say(row["name"])
-            _add_trace(draft, connection, redactor, row)
-        for capture_id, members in groups.items():
-            _add_capture(draft, connection, redactor, capture_id, members)
+            _add_trace(draft, connection, redactor, store, row)
+        for members in groups.values():
+            _add_capture(draft, connection, redactor, members)
         if profiles:
             _add_profiles(draft, rows)
         return draft.finish()
@@ -155,16 +155,21 @@ def _captures(rows: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]
 
 
 def _add_trace(
-    draft: Draft, connection: duckdb.DuckDBPyConnection, redactor: Redactor, row: dict[str, Any]
+    draft: Draft,
+    connection: duckdb.DuckDBPyConnection,
+    redactor: Redactor,
+    store: TraceStore,
+    row: dict[str, Any],
 ) -> None:
     trace_id = row["trace_id"]
     before = dict(redactor.counts)
     for table in canonical_tables():
-        _add_table(draft, connection, redactor, trace_id, table)
+        rows = redactor.select(table, store.relation(table, [trace_id]))
+        _add_table(draft, connection, trace_id, table, rows)
+    single, aggregate = (store.relation(t, [trace_id]) for t in ("kernel", "kernel_aggregate"))
     ((kernels,),) = connection.execute(
-        f"SELECT (SELECT count(*) FROM kernel WHERE trace_id = {string(trace_id)}) + "
-        "(SELECT coalesce(sum(instances), 0) FROM kernel_aggregate "
-        f"WHERE trace_id = {string(trace_id)})"
+        f"SELECT (SELECT count(*) FROM ({single})) + "
+        f"(SELECT coalesce(sum(instances), 0) FROM ({aggregate}))"
     ).fetchall()
     replaced = {kind: n - before.get(kind, 0) for kind, n in redactor.counts.items()}
     draft.traces.append(
@@ -174,7 +179,7 @@ def _add_trace(
             tool=row["tool"],
             tool_version=row["tool_version"],
             kind=row["kind"],
-            capture_id=row["capture_id"],
+            capture_id=row["capture_id"] and redactor.text(row["capture_id"]),
             kernels=int(kernels),
             kept=sorted(redactor.redaction.keep),
             replaced={kind: n for kind, n in replaced.items() if n},
@@ -183,16 +188,10 @@ def _add_trace(
 
 
 def _add_table(
-    draft: Draft,
-    connection: duckdb.DuckDBPyConnection,
-    redactor: Redactor,
-    trace_id: str,
-    table: str,
+    draft: Draft, connection: duckdb.DuckDBPyConnection, trace_id: str, table: str, rows: str
 ) -> None:
-    """Write a table, in order of time where it has times; one without rows is left out."""
+    """Write rows of a table, in order of time where it has times; without rows it is left out."""
     path = table_path(trace_id, table)
-    rows = f"SELECT * FROM {table} WHERE trace_id = {string(trace_id)}"
-    rows = redactor.select(table, rows)
     if table in TIMED:
         numbered = f"SELECT *, row_number() OVER () AS place FROM ({rows})"
         order = ", ".join((*dict.fromkeys(TIMED[table]), "place"))
@@ -210,10 +209,10 @@ def _add_capture(
     draft: Draft,
     connection: duckdb.DuckDBPyConnection,
     redactor: Redactor,
-    capture_id: str,
     members: Sequence[dict[str, Any]],
 ) -> None:
     """Write the capture.json and layers.json of a capture, as far as the database knows them."""
+    capture_id = redactor.text(members[0]["capture_id"])
     taken = {capture.directory for capture in draft.captures}
     directory = f"captures/{_file_name(capture_id)}"
     while directory in taken:

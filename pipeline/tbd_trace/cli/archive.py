@@ -74,10 +74,10 @@ def create(
 ) -> None:
     """Make an archive of traces."""
     from tbd_trace.api import open_traces
-    from tbd_trace.archive.redaction import KINDS, Redaction
+    from tbd_trace.archive.redaction import redaction_of
     from tbd_trace.archive.writing import create as make
 
-    redaction = Redaction(frozenset(KINDS if "all" in (keep or []) else keep or []))
+    redaction = redaction_of(keep or [])
     with busy("reading") as say:
         opened = open_traces(*(traces or []), db=db)
         manifest = make(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 archive = typer.Typer(
     help="Make, check and unpack archives of traces.\n\n"
-    "An archive is a directory, or a zip file of one, with the tables of some traces. Every command "
+    "An archive is a directory, or a zip file of one, with the tables of traces. Every command "
     "that takes a TRACE or --db reads it in place, also behind an http(s):// or s3:// URL. What is "
     "private is taken out when it is made: docs/redaction.md says what that covers.",
     rich_markup_mode=None,

@@ -1,7 +1,7 @@
 /*
 title    = "Events of a timeline"
 question = "What happened on each thread and each GPU stream, when, and what caused it?"
-grain    = "one NVTX range or mark, call, GPU operation or iteration, in the order of its row and then of time"
+grain    = "one NVTX range or mark, call, GPU operation or iteration, in any order: sorting all of them would take much memory"
 needs    = ["trace"]
 optional = ["api_call", "nvtx_range", "nvtx_mark", "iteration", "op_scope", "gpu_op", "kernel", "memcpy", "memset"]
 [columns.row_kind]
@@ -104,5 +104,3 @@ event AS (
 SELECT row_kind, process_id, thread_id, device_id, lane, start_ns, end_ns, category, name, flows,
     full_name, grid, block, registers_per_thread, shared_bytes, bytes, memory, layer, phase, iteration, correlation_id
 FROM event
-ORDER BY row_kind, process_id, thread_id, device_id, lane, start_ns, end_ns DESC NULLS LAST, name, flows,
-    correlation_id

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 
 from tbd_trace import query as queries
 from tbd_trace import resources
 from tbd_trace.errors import CannotAnswerError, UsageError
 from tbd_trace.export.beside import written_beside
 from tbd_trace.export.lanes import Lanes
+from tbd_trace.export.places import Places
 from tbd_trace.interrupts import interruptible
+from tbd_trace.sqltext import literal, parquet_relation, string
 from tbd_trace.store.reading import reading
 
 if TYPE_CHECKING:
@@ -26,7 +29,9 @@ if TYPE_CHECKING:
     from tbd_trace.export.packets import Packets, Slice, Value
 
 ENDINGS = (".pftrace", ".perfetto-trace", ".pftrace.gz", ".perfetto-trace.gz")
-_ROWS = 5000  # rows in memory at a time
+_FETCHED = 5000  # events as Python objects at a time
+_ROW = ("row_kind", "process_id", "thread_id", "device_id", "lane")
+_TIME = "start_ns, end_ns DESC NULLS LAST, name, flows, correlation_id"
 _ORDER = {"iteration": 0, "nvtx": 1, "range": 2, "api": 3, "gpu": 4}
 
 
@@ -56,7 +61,6 @@ class Event(NamedTuple):
     correlation_id: int | None
 
 
-_Key = TypeVar("_Key")
 _ARGUMENTS = Event._fields[Event._fields.index("full_name") :]
 
 
@@ -141,20 +145,14 @@ class _Timeline:
         self._packets = packets
         self._kept = queries.KeptRelations(timeline.database, timeline.trace_ids)
         self._written = Written()
-        self._names: dict[tuple[str, int | None, int], tuple[int | None, str | None]] = {}
-        self._processes: dict[int | None, int] = {}
-        self._threads: dict[tuple[int | None, int | None], int] = {}
-        self._devices: dict[tuple[int | None, int | None], int] = {}
+        self._places = Places(packets, self._fetched(self._sql("places")))
 
     def write(self) -> Written:
-        for place, process_id, place_id, number, name in self._rows("places"):
-            self._names.setdefault((place, process_id, place_id), (number, name))
-        events = (Event(*row) for row in self._rows("events"))
-        for _, row in groupby(events, key=itemgetter(0, 1, 2, 3, 4)):
-            self._write_row(row)
-        samples = self._rows("counters")
+        with tempfile.TemporaryDirectory(prefix="tbd-trace-") as scratch:
+            self._write_events(Path(scratch) / "events.parquet")
+        samples = self._fetched(self._sql("counters"))
         for (gpu_id, metric, unit), values in groupby(samples, key=itemgetter(0, 1, 2)):
-            parent = self._gpu_metrics(gpu_id)
+            parent = self._places.gpu_metrics(gpu_id)
             track = self._packets.counter_track(metric, unit, parent)
             self._written.tracks += 1
             for *_, time_ns, value in values:
@@ -162,12 +160,38 @@ class _Timeline:
                 self._written.counters += 1
         return self._written
 
-    def _rows(self, name: str) -> Iterator[tuple[Any, ...]]:
+    def _write_events(self, scratch: Path) -> None:
+        """Write all events, of which only those of one row are sorted and in memory at a time."""
+        self._connection.execute(
+            f"COPY ({self._sql('events')}) TO {string(str(scratch))} (FORMAT parquet)"
+        )
+        events = parquet_relation([scratch])
+        rows = f"SELECT DISTINCT {', '.join(_ROW)} FROM ({events}) ORDER BY ALL"
+        for row in self._connection.execute(rows).fetchall():
+            same = " AND ".join(
+                f"{name} IS NOT DISTINCT FROM {literal(value)}"
+                for name, value in zip(_ROW, row, strict=True)
+            )
+            found = self._fetched(f"SELECT * FROM ({events}) WHERE {same} ORDER BY {_TIME}")
+            self._write_row(Event(*event) for event in found)
+
+    def _sql(self, name: str) -> str:
+        """Return a query of ``queries/export``, what it builds on being there."""
         query = queries.Catalogue().load(resources.queries() / "export" / f"{name}.sql")
         queries.prepare(self._connection, query.relations, self._kept)
-        self._connection.execute(query.sql)
-        while rows := self._connection.fetchmany(_ROWS):
+        return query.sql
+
+    def _fetched(self, sql: str) -> Iterator[tuple[Any, ...]]:
+        self._connection.execute(sql)
+        while rows := self._connection.fetchmany(_FETCHED):
             yield from rows
+
+    def _parent(self, event: Event) -> int:
+        if event.row_kind == "gpu":
+            return self._places.device(event.process_id, event.device_id)
+        if event.thread_id is None:
+            return self._places.process(event.process_id)
+        return self._places.thread(event.process_id, event.thread_id)
 
     def _write_row(self, events: Iterator[Event]) -> None:
         """Write the events of one row of the timeline, on as many tracks as they take."""
@@ -199,54 +223,6 @@ class _Timeline:
                 count = self._written.slices.get(current.category, 0)
                 self._written.slices[current.category] = count + 1
         lanes.close()
-
-    def _parent(self, event: Event) -> int:
-        if event.row_kind == "gpu":
-            return self._device(event.process_id, event.device_id)
-        if event.thread_id is None:
-            return self._process(event.process_id)
-        return self._thread(event.process_id, event.thread_id)
-
-    def _process(self, process_id: int | None) -> int:
-        def make() -> int:
-            pid, name = self._names.get(("process", process_id, process_id or 0), (None, None))
-            return self._packets.process(pid, name or f"Process {pid or 'unknown'}")
-
-        return _made(self._processes, process_id, make)
-
-    def _thread(self, process_id: int | None, thread_id: int) -> int:
-        def make() -> int:
-            process = self._process(process_id)
-            pid, _ = self._names.get(("process", process_id, process_id or 0), (None, None))
-            tid, name = self._names.get(("thread", process_id, thread_id), (None, None))
-            return self._packets.thread(process, pid, tid, name or f"Thread {tid or thread_id}")
-
-        return _made(self._threads, (process_id, thread_id), make)
-
-    def _device(self, process_id: int | None, device_id: int | None) -> int:
-        def make() -> int:
-            known = [
-                self._names.get(("device", process, device_id or 0))
-                for process in (process_id, None)
-            ]
-            name = next((f" {found[1]}" for found in known if found and found[1]), "")
-            pid, _ = self._names.get(("process", process_id, process_id or 0), (None, None))
-            used_by = f", process {pid}" if pid is not None else ""
-            number = "unknown" if device_id is None else device_id
-            return self._packets.track(f"GPU {number}{name}{used_by}")
-
-        return _made(self._devices, (process_id, device_id), make)
-
-    def _gpu_metrics(self, gpu_id: int | None) -> int:
-        name = "GPU metrics" if gpu_id is None else f"Metrics of GPU {gpu_id}"
-        return _made(self._devices, (-1, gpu_id), lambda: self._packets.track(name))
-
-
-def _made(known: dict[_Key, int], key: _Key, make: Callable[[], int]) -> int:
-    """Return the track that is known by a key, made if it is not."""
-    if key not in known:
-        known[key] = make()
-    return known[key]
 
 
 def _chained(first: Event, events: Iterator[Event]) -> Iterator[Event]:

@@ -1,0 +1,132 @@
+"""diff on real traces: two runs of a model, and traces with themselves."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import tbd_trace
+from corpus import CORPUS, needs_corpus
+from tbd_trace.cli.main import app
+
+pytestmark = needs_corpus
+PAIR = "nsys/GindaChen_nsys-ai__tests__fixtures__mfu_2gpu_{}.sqlite"
+NERSC = "nsys/NERSC_sc22-dl-tutorial__sample_nsys_profiles__{}.qdrep.exp2022.4.sqlite"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Keep what is ingested for all tests of this module."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TBD_TRACE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def compared(a: Path, b: Path) -> dict[str, Any]:
+    result = CliRunner().invoke(app, ["diff", str(a), str(b), "--format", "json"])
+    assert result.exit_code == 0, result.output
+    answer: dict[str, Any] = json.loads(result.stdout)
+    return answer
+
+
+def test_before_and_after() -> None:
+    """Two slices of 0.3 s of a run on two GPUs, whose periods are blocks of a transformer.
+
+    The kernels take as long as before; the GPUs wait longer between them.
+    """
+    before, after = CORPUS / PAIR.format("before"), CORPUS / PAIR.format("after")
+    answer = compared(before, after)
+    assert answer["verdict"]["word"] == "slower"
+    assert "exposed communication" in answer["verdict"]["sentence"]
+    assert any("periods of the kernel sequence" in text for text in answer["verdict"]["caveats"])
+    assert not any(row["differs"] for row in answer["comparability"])
+    first = answer["iterations"][0]
+    assert (first["n_a"], first["n_b"]) == (15, 13)
+    # the periods themselves, of each the mean of both processes
+    periods = [
+        tbd_trace.open(path)
+        .sql(
+            "SELECT avg(period_ns) AS ns FROM iteration WHERE period_ns IS NOT NULL "
+            "GROUP BY iteration HAVING count(*) = 2"
+        )["ns"]
+        .to_list()
+        for path in (before, after)
+    ]
+    assert first["median_a_ns"] == median(periods[0])
+    ratio = median(b / a for a, b in product(*periods))
+    assert first["change_pct"] == pytest.approx(100 * (ratio - 1), abs=0.05)
+    assert first["low_pct"] < first["change_pct"] < first["high_pct"]
+    assert {row["verdict"] for row in answer["iterations"] if row["measure"] == "period_ns"} == {
+        "slower"
+    }
+    idle = [row for row in answer["utilization"] if row["measure"] == "idle_pct"]
+    assert [row["rank"] for row in idle] == [0, 1]
+    assert all(row["change_points"] > 4 for row in idle)
+    kernel_change = sum(row["change_ns"] for row in answer["kernels"])
+    communication = next(row for row in answer["kernels"] if "SendRecv" in row["kernel_name"])
+    assert communication["change_ns"] > 0.8 * kernel_change
+    assert {(row["a_calls"], row["b_calls"]) for row in answer["kernels"]} <= {
+        (row["a_calls"], row["a_calls"]) for row in answer["kernels"]
+    }
+
+
+def test_a_training_run_made_faster() -> None:
+    """The baseline, and the same model with DALI, mixed precision and fused kernels."""
+    answer = compared(CORPUS / NERSC.format("baseline"), CORPUS / NERSC.format("dali_amp_apex_jit"))
+    assert answer["verdict"]["word"] == "faster"
+    assert answer["verdict"]["high_pct"] < -50
+    kernels = answer["kernels"]
+    assert {row["per"] for row in kernels} == {"iteration of a process"}
+    gone = [row for row in kernels if row["status"] == "gone"]
+    new = [row for row in kernels if row["status"] == "new"]
+    assert any("float" in row["kernel_name"] for row in gone)
+    assert any("__half" in row["kernel_name"] for row in new)
+    # every kernel of the 29 steps counts: 470 a step in A, in B more in the first ones
+    assert sum(row["a_calls"] for row in kernels) == pytest.approx(470)
+    steps = tbd_trace.open(CORPUS / NERSC.format("dali_amp_apex_jit"))
+    (counted,) = steps.sql("SELECT sum(kernels)::BIGINT, count(*) FROM iteration").rows()
+    assert counted[1] == 29
+    assert sum(row["b_calls"] for row in kernels) == pytest.approx(counted[0] / 29)
+    for row in kernels:
+        assert row["calls_effect_ns"] + row["duration_effect_ns"] == row["change_ns"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        PAIR.format("before"),
+        NERSC.format("4gpu_baseline"),
+        "nvprof/josiahdavis_profiling-lm__net.sql",
+        "nvprof/esarmstrong_ece408__timeline.nvprof",
+        "nsys/zx3xyy_assignment2-systems__result_2_7B_compile_ro.sqlite",
+        "ncu/chia7_ece408_project__analysis_file.raw.csv",
+        "nvprof_csv/josiahdavis_profiling-lm__net.summary.csv",
+    ],
+)
+def test_a_trace_with_itself(name: str) -> None:
+    answer = compared(CORPUS / name, CORPUS / name)
+    assert not any(row["differs"] for row in answer["comparability"])
+    for part, column in (
+        ("iterations", "change_ns"),
+        ("utilization", "change_points"),
+        ("layers", "change_ns"),
+        ("kernels", "change_ns"),
+    ):
+        assert {row[column] for row in answer[part]} <= {0}
+    assert {row["status"] for row in answer["kernels"]} <= {None}
+    word = answer["verdict"]["word"]
+    assert word == "no change beyond noise" or not answer["kernels"] or "too few" in str(answer)
+
+
+def test_another_profiler_is_not_comparable() -> None:
+    answer = compared(
+        CORPUS / NERSC.format("baseline"), CORPUS / "nvprof/josiahdavis_profiling-lm__net.sql"
+    )
+    assert answer["verdict"]["word"] == "not comparable"
+    assert "profiler is nsys in A, but nvprof in B" in answer["verdict"]["sentence"]

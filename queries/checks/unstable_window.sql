@@ -118,7 +118,11 @@ SELECT trace_id,
         ELSE format('the times of {} of {} iterations are {} and vary by {:.1f} %', n, iterations,
             CASE WHEN is_stable THEN 'stable' ELSE 'those after warm-up' END, cv_pct)
     END AS reason,
-    CASE WHEN verdict = 'not evaluable' THEN to_collect END AS advice
+    CASE
+        WHEN verdict = 'not evaluable' THEN to_collect
+        WHEN verdict = 'finding' AND found <> 'warm-up'
+            THEN 'look for what the slow iterations have in common (tbd-trace query iteration_timing, idle_causes): waiting for data, evaluation or logging in the loop, clocks that change; averages over such iterations mean little'
+    END AS advice
 FROM judged
 QUALIFY row_number() OVER (
     PARTITION BY trace_id

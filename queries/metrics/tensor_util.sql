@@ -64,13 +64,13 @@ kind = "grouped_barh"
 x = "layer"
 y = ["busy_pct", "pipe_pct"]
 series = ["evidence", "pid", "device_id"]
-limit = 60
+limit = 120
 [[plot]]
 kind = "grouped_barh"
 x = "kernel_name"
 y = ["busy_pct", "pipe_pct", "pipe_level"]
 series = ["evidence", "pid", "device_id"]
-limit = 20
+limit = 40
 [[plot]]
 kind = "grouped_barh"
 x = ["trace_id", "device_id", "pid"]

@@ -46,7 +46,8 @@ def test_heatmap_has_a_row_of_cells_per_device(drawn: list[Figure]) -> None:
         for d, values in ((0, [0.0, 50.0, 100.0]), (1, [10.0, None, 30.0]))
         for n, v in enumerate(values)
     ]
-    render(pl.DataFrame(rows), HEATMAP, HEAT_UNITS)
+    svg = render(pl.DataFrame(rows), HEATMAP, HEAT_UNITS)
+    assert b"<image" not in svg, "shapes, which scale and can be part of a page"
     axes, scale = drawn[0].axes
     first, second = (mesh for mesh in axes.collections if isinstance(mesh, QuadMesh))
     assert first.get_array().ravel().tolist() == [0, 50, 100]
@@ -128,6 +129,14 @@ def test_lists_of_columns_are_drawn_beside_each_other(drawn: list[Figure]) -> No
     assert [a.lines[0].get_ydata()[0] for a in (count_a, time_a, count_b, time_b)] == [10, 5, 40, 7]
     assert count_a.get_ylim() == count_b.get_ylim() != time_a.get_ylim()
     assert [a.get_xlabel() for a in (count_a, count_b)] == ["", "x"], "once is enough"
+
+
+def test_lines_may_have_logarithmic_axes(drawn: list[Figure]) -> None:
+    frame = pl.DataFrame({"batch_size": [1, 64], "rate": [10.0, 5000.0]})
+    render(frame, Plot("line", "batch_size", ["rate"], log=["x", "y"]))
+    (axes,) = drawn[0].axes
+    assert axes.get_xscale() == axes.get_yscale() == "log"
+    assert axes.get_ylim()[0] > 0
 
 
 # the stable window

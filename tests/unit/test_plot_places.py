@@ -10,7 +10,7 @@ from drawing import collected, legend, place_names, render
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from tbd_trace.errors import CannotAnswerError
+from tbd_trace.errors import CannotAnswerError, UsageError
 from tbd_trace.query import Plot
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -100,6 +100,18 @@ def test_the_first_way_to_draw_that_has_values_is_taken(drawn: list[Figure]) -> 
     nothing = pl.DataFrame([(None, None, "gpu", None, None)], schema=schema, orient="row")
     with pytest.raises(CannotAnswerError, match="nothing to draw"):
         render(nothing, plot)
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        ("nope", "the plot draws nope, which the query does not return; its columns are a, b"),
+        ("b", "the plot draws b, which holds no numbers"),
+    ],
+)
+def test_what_a_plot_cannot_draw_is_said(column: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        render(pl.DataFrame({"a": [1], "b": ["text"]}), Plot("line", "a", [column]))
 
 
 def test_kinds_of_evidence_lie_beside_each_other(drawn: list[Figure]) -> None:

@@ -116,8 +116,6 @@ def histogram(axes: Axes, series: Sequence[Series]) -> None:
 
 def binned_bars(axes: Axes, series: Sequence[Series], along: Axis) -> None:
     """Draw a bar over each bin; several series divide its width, as wide as the axis shows it."""
-    if along.log:
-        axes.set_xscale("log")
     for number, (colour, one) in enumerate(zip(colours(series), series, strict=True)):
         edges = [
             [_within(start, end, (number + step) / len(series), log=along.log) for step in (0, 1)]

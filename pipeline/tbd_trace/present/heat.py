@@ -37,4 +37,6 @@ def heatmap(axes: Axes, series: Sequence[Series], values: Axis) -> None:
     axes.set_ylim(len(series) - 0.5, -0.5)  # the first on top
     figure = axes.get_figure()
     assert figure is not None
-    figure.colorbar(mesh, ax=axes, label=values.label, aspect=8, pad=0.02)
+    shades = figure.colorbar(mesh, ax=axes, label=values.label, aspect=8, pad=0.02).solids
+    assert shades is not None
+    shades.set(rasterized=False, edgecolor="face")  # shapes, no picture inside a drawing

@@ -13,7 +13,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from tbd_trace.present.bars import binned_bars, from_zero, histogram, lying_bars, standing_bars
 from tbd_trace.present.heat import heatmap
-from tbd_trace.present.palette import SHADE, colours
+from tbd_trace.present.palette import SHADE, colours, marker
 from tbd_trace.present.roofs import roofline
 from tbd_trace.present.series import Axis, Series
 from tbd_trace.present.values import scale
@@ -49,6 +49,10 @@ def draw(axes: Axes, kind: str, series: Sequence[Series], along: Axis, values: A
             roofline(axes, series, values)
         case _:
             _points(axes, series, values, joined=kind == "line")
+    if along.log:
+        axes.set_xscale("log")
+    if values.log:
+        axes.set_yscale("log")
     axes.set_xlabel(along.label)
     axes.set_ylabel(values.label)
     _ticks(axes.xaxis, along)
@@ -80,10 +84,10 @@ def _named_tick(unit: str | None) -> Callable[[float, int], str]:
 
 def _points(axes: Axes, series: Sequence[Series], values: Axis, *, joined: bool) -> None:
     for colour, one in zip(colours(series), series, strict=True):
-        marker = "o" if not joined or len(one.places) <= _MANY_POINTS else ""
+        mark = marker(one) if not joined or len(one.places) <= _MANY_POINTS else ""
         style: dict[str, Any] = {
             "linestyle": "-" if joined else "none",
-            "marker": marker,
+            "marker": mark,
             "markersize": 3.5,
         }
         if any(one.lit):
@@ -94,9 +98,7 @@ def _points(axes: Axes, series: Sequence[Series], values: Axis, *, joined: bool)
         ]
         axes.plot(one.places, shown, color=colour, label=one.label, **style)
     _shade(axes, series)
-    if values.log:
-        axes.set_yscale("log")
-    else:
+    if not values.log:
         from_zero(axes, [value for one in series for value in one.values])
 
 

@@ -8,6 +8,7 @@ from tbd_trace.present.series import Series
 
 # Okabe and Ito's palette. Black is kept for text.
 _PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#999999")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _HATCHES = ("", "///", "...")  # where there are more series than colours
 HEAT = "Blues"
 """Colour map of shares: light is little, also in black and white."""
@@ -26,3 +27,8 @@ def colours(series: Sequence[Series]) -> list[str]:
 def hatch(one: Series) -> str:
     """Return the hatching of a series, empty as long as there are colours enough."""
     return _HATCHES[one.colour // len(_PALETTE) % len(_HATCHES)]
+
+
+def marker(one: Series) -> str:
+    """Return the mark of a series' points."""
+    return _MARKERS[one.colour % len(_MARKERS)]

@@ -36,17 +36,31 @@ def arrange(frame: pl.DataFrame, plot: Plot, trace_names: Mapping[str, str]) -> 
 
     Raises:
         CannotAnswerError: there is nothing to draw.
-        UsageError: there are more traces or panels than a plot has room for.
+        UsageError: there are more traces or panels than a plot has room for, or the plot draws what
+            the rows do not have.
     """
     chosen: Plot | None = plot
     while chosen is not None:
+        _check_columns(frame, chosen)
         drawn = _drawable(frame, chosen)
         if not drawn.is_empty():
             names = _trace_names(drawn, trace_names)
-            drawn, single = _with_single_columns(drawn, chosen, _told_apart(names))
+            drawn, single = _with_single_columns(drawn, chosen, told_apart(names))
             return single, _panels(drawn, chosen, names)
         chosen = chosen.otherwise
     raise CannotAnswerError("nothing to draw: the query returned no row with a value")
+
+
+def _check_columns(frame: pl.DataFrame, plot: Plot) -> None:
+    missing = sorted(plot.columns - set(frame.columns))
+    if missing:
+        raise UsageError(
+            f"the plot draws {', '.join(missing)}, which the query does not return; "
+            f"its columns are {', '.join(frame.columns)}"
+        )
+    for column in (name for group in plot.groups for name in group):
+        if not (frame[column].dtype.is_numeric() or frame[column].dtype in {pl.Boolean, pl.Null}):
+            raise UsageError(f"the plot draws {column}, which holds no numbers")
 
 
 def _drawable(frame: pl.DataFrame, plot: Plot) -> pl.DataFrame:
@@ -69,7 +83,7 @@ def _trace_names(frame: pl.DataFrame, names: Mapping[str, str]) -> dict[str, str
     return {key: name if times[name] == 1 else f"{name} {key}" for key, name in shown.items()}
 
 
-def _told_apart(names: Mapping[str, str]) -> dict[str, str]:
+def told_apart(names: Mapping[str, str]) -> dict[str, str]:
     """Return names such that shortened ones differ: without what those that look alike share."""
     alike: dict[str, list[str]] = defaultdict(list)
     for key, name in names.items():

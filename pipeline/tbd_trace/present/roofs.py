@@ -10,13 +10,12 @@ from collections.abc import Iterator, Sequence
 
 from matplotlib.axes import Axes
 
-from tbd_trace.present.palette import colours
+from tbd_trace.present.palette import colours, marker
 from tbd_trace.present.series import Axis, Series
 from tbd_trace.present.values import scale, shorten
 
 _NUMBERED = 12
 _NAME_WIDTH = 36
-_MARKERS = ("o", "s", "^", "D", "v", "P")
 _ROOF = "#444444"
 _DASHES = ("-", "--", "-.", ":")
 _WIDER = 3  # the roofs reach further than the points, by this factor
@@ -28,17 +27,15 @@ def roofline(axes: Axes, series: Sequence[Series], values: Axis) -> None:
     A roof is the smaller of the peak and of what memory can feed: slope times place. What has no
     place on a logarithmic axis is left out.
     """
-    axes.set_xscale("log")
-    axes.set_yscale("log")
     _roofs(axes, series, values)
     numbers: dict[str, int] = {}
-    for number, (colour, one) in enumerate(zip(colours(series), series, strict=True)):
+    for colour, one in zip(colours(series), series, strict=True):
         points = list(_points(one))
         axes.plot(
             [place for place, _, _ in points],
             [value for _, value, _ in points],
             linestyle="none",
-            marker=_MARKERS[number % len(_MARKERS)],
+            marker=marker(one),
             markersize=5,
             alpha=0.8,
             color=colour,

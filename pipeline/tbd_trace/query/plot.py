@@ -8,6 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+KINDS = {
+    *("line", "scatter", "histogram", "bar", "stacked_bar", "barh", "grouped_barh"),
+    *("stacked_barh", "binned", "heatmap", "roofline"),
+}
+"""The kinds of plots that can be drawn."""
+
 
 @dataclass(frozen=True, slots=True)
 class Plot:
@@ -85,4 +91,8 @@ def parse_plot(tables: dict[str, Any] | list[dict[str, Any]]) -> Plot:
     plot = Plot(**first, otherwise=parse_plot(others) if others else None)
     if not plot.columns or not all(isinstance(name, str) for name in plot.columns):
         raise TypeError("its plot names no columns")
+    if plot.kind not in KINDS:
+        raise TypeError(f"a plot is a {', '.join(sorted(KINDS))}, not a {plot.kind}")
+    if plot.kind in {"binned", "heatmap"} and plot.x_end is None:
+        raise TypeError(f"a {plot.kind} plot needs x_end, the column where what begins at x ends")
     return plot

@@ -18,6 +18,7 @@ from corpus import ROOT
 from tbd_trace.api import Traces
 from tbd_trace.checks import evaluate
 from tbd_trace.cli import main as cli
+from tbd_trace.errors import CannotAnswerError
 from tbd_trace.present import csv as csv_form
 from tbd_trace.present.values import NULL
 from tbd_trace.query import Catalogue, run
@@ -228,6 +229,22 @@ def test_more_traces_than_a_plot_has_room_for(tmp_path: Path) -> None:
     assert all(f"run{number}.sqlite" in reader.said() for number in range(9))
 
 
+def test_traces_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    database = Database(tmp_path / "same.duckdb")
+    files = []
+    for number in range(2):
+        (tmp_path / str(number)).mkdir()
+        kernels = [made_nsys.kernel(start=1000, end=2000 + number)]
+        tables = {"StringIds": made_nsys.strings(), made_nsys.KERNEL: kernels}
+        files.append(made_nsys.write(tmp_path / str(number) / "run.sqlite", tables))
+    database.ingest(files)
+    page = contents(Traces(database, database.trace_ids()))
+    assert sorted(page.trace_names) == sorted(database.trace_ids())
+    assert all(trace in name for trace, name in page.trace_names.items())
+    compared = section(page, "comparison")
+    assert "needs iterations" in texts(compared, "missing")[0]
+
+
 def invoke(*arguments: str) -> Result:
     return CliRunner().invoke(cli.app, ["report", *arguments])
 
@@ -275,6 +292,17 @@ def test_a_place_that_will_not_do_is_refused_before_the_work(
     assert said in result.stderr
     assert len(result.stderr.splitlines()) == 1
     assert {path.name for path in kernel_file.parent.iterdir()} == {"run.sqlite"}
+
+
+def test_without_a_trace_there_is_no_page(elsewhere: Path) -> None:
+    Database(elsewhere / "empty.duckdb").ingest([])
+    result = invoke("--db", "empty.duckdb")
+    assert result.exit_code in (2, 3)
+    assert "ingest" in result.stderr
+    assert not Path("report.html").exists()
+    empty = Traces(Database(elsewhere / "empty.duckdb"), [])
+    with pytest.raises(CannotAnswerError, match="no trace"):
+        report(empty)
 
 
 def test_what_is_no_profile_leaves_no_page(elsewhere: Path) -> None:

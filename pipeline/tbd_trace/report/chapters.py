@@ -81,7 +81,10 @@ CHAPTERS = (
         "Runs compared",
         "How do the runs compare, and were they measured alike? Those that differ in more than "
         "model, framework and batch size are not compared.",
-        (Part("batch_sweep", plot=True),),
+        (
+            Part("batch_sweep", plot=True, table=False, about="batch_size"),
+            Part("suite_compare"),
+        ),
         compares=True,
     ),
     Chapter(

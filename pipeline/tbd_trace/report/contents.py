@@ -8,6 +8,7 @@ from concurrent.futures import Future
 import polars as pl
 
 from tbd_trace.api import Traces
+from tbd_trace.errors import CannotAnswerError
 from tbd_trace.query.conversation import Conversation
 from tbd_trace.report.artist import Artist
 from tbd_trace.report.asking import Answer, Interview
@@ -31,6 +32,7 @@ def report(traces: Traces, title: str = "") -> bytes:
         title: heading of the page; by default the names of the traces.
 
     Raises:
+        CannotAnswerError: there is no trace.
         StoreError: a trace is damaged, or was removed meanwhile.
     """
     return render_page(contents(traces, title))
@@ -38,8 +40,10 @@ def report(traces: Traces, title: str = "") -> bytes:
 
 def contents(traces: Traces, title: str = "") -> Page:
     """Return what a report says; arguments and errors as in :func:`report`."""
+    if not traces.trace_ids:
+        raise CannotAnswerError("report: no trace to tell of; ingest one first")
     frame = traces.database.trace_frame(traces.trace_ids).sort("name", "trace_id")
-    names = dict(frame.select("trace_id", "name").rows())
+    names = _names(frame)
     several = frame.select(pl.coalesce("capture_id", "trace_id")).n_unique() > 1
     chapters = [chapter for chapter in CHAPTERS if several or not chapter.compares]
     with Conversation(traces.database, traces.trace_ids) as conversation, Artist(names) as artist:
@@ -52,7 +56,19 @@ def contents(traces: Traces, title: str = "") -> Page:
             what_ran(interview, frame),
             *map(_section, chapters, pending),
         ]
-    return Page(title or _title(list(names.values())), in_short(frame), sections, names)
+    from tbd_trace.present.places import told_apart  # noqa: PLC0415 - imports matplotlib
+
+    title = title or _title(frame["name"].to_list())
+    return Page(title, in_short(frame), sections, told_apart(names))
+
+
+def _names(traces: pl.DataFrame) -> dict[str, str]:
+    """Return what the traces are called: with their id where two have the same name."""
+    names = traces["name"].to_list()
+    return {
+        trace: name if names.count(name) == 1 else f"{name} {trace}"
+        for trace, name in traces.select("trace_id", "name").iter_rows()
+    }
 
 
 def _title(names: Sequence[str]) -> str:

@@ -118,7 +118,7 @@ def grid(frame: pl.DataFrame, units: Mapping[str, str | None], form: Form) -> Gr
 def _column(values: pl.Series, unit: str | None, trace_names: Mapping[str, str]) -> GridColumn:
     if values.name == "trace_id":
         names = [trace_names.get(str(value), text(value)) for value in values.to_list()]
-        return GridColumn("trace_id", "trace", "", names, "text")
+        return GridColumn("trace_id", "trace", "", names, _kind(Column("trace", names, False)))
     divisor, read_in = _scaled(values, unit)
     cells = _cells(values if divisor == 1 else values / divisor)
     label = values.name.removesuffix(_ENDINGS.get(unit or "", "")).replace("_", " ")

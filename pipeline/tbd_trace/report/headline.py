@@ -13,6 +13,7 @@ from tbd_trace.report.page import Figure, Figures
 
 Row = Mapping[str, Any]
 _UTILIZATION = {"fp32_util": "FP32 utilization", "tensor_util": "Tensor core utilization"}
+_NOTABLE_PCT = 1
 _UNANSWERED = "The trace cannot tell; its section says why."
 
 
@@ -168,6 +169,9 @@ def _dominant(rows: Sequence[Row]) -> Figure:
         return Figure(label, NULL, query=query, detail=_UNANSWERED, link=link)
     names = [first["layer"], first["layer_type"]]
     name = " \N{MIDDLE DOT} ".join(str(name) for name in names if name is not None)
+    unowned = first["unattributed_pct"]
+    if unowned is not None and unowned >= _NOTABLE_PCT:
+        name += f"; {_number(unowned)} % of the time belongs to no layer"
     clock = "GPU" if first["clock"] == "gpu" else "host"
     evidence = _evidence([first], "evidence", "measured_over")
     share = _spread([first["share_pct"]] if first["share_pct"] is not None else [])

@@ -11,7 +11,7 @@ from tbd_trace.report.asking import Interview
 from tbd_trace.report.page import Block, Section, Table
 
 _SHOWN = (
-    *("trace_id", "tool", "tool_version", "export_version", "format", "kind", "devices"),
+    *("name", "tool", "tool_version", "export_version", "format", "kind", "devices"),
     *("processes", "duration_ns", "kernels", "kernel_ns", "memcpys", "memsets", "graph_launches"),
     *("api_calls", "nvtx_ranges", "metrics", "file_bytes", "holds", "lacks", "notes"),
 )

@@ -19,6 +19,8 @@ doc = "the trace"
 doc = "NVTX domain; NULL for the default one"
 [columns.text]
 doc = "NVTX text"
+[columns.first_range_id]
+doc = "first range with it, by which others name it; NULL when only marks have it"
 [columns.is_library]
 doc = "the domain belongs to a library"
 [columns.is_iteration]
@@ -40,9 +42,14 @@ doc = "the text names a backward operator or the backward of a layer"
 */
 WITH
 distinct_text AS (
-    SELECT DISTINCT trace_id, domain, text FROM nvtx_range WHERE text IS NOT NULL
-    UNION
-    SELECT DISTINCT trace_id, domain, text FROM nvtx_mark WHERE text IS NOT NULL
+    SELECT trace_id, domain, text, min(nvtx_range_id) AS first_range_id
+    FROM (
+        SELECT trace_id, domain, text, nvtx_range_id FROM nvtx_range
+        UNION ALL
+        SELECT trace_id, domain, text, NULL FROM nvtx_mark
+    )
+    WHERE text IS NOT NULL
+    GROUP BY ALL
 ),
 setting AS (
     SELECT
@@ -154,7 +161,7 @@ judged AS (
     FROM classified
 )
 SELECT
-    t.trace_id, t.domain, t.text, j.is_library, j.is_iteration, j.phase, j.layer, j.layer_kind,
+    t.trace_id, t.domain, t.text, t.first_range_id, j.is_library, j.is_iteration, j.phase, j.layer, j.layer_kind,
     j.layer_rank, j.outermost, CASE WHEN j.has_node THEN t.seq END AS seq, j.is_backward
 FROM named t
 JOIN judged j

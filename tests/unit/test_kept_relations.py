@@ -10,9 +10,11 @@ from typing import Any
 import duckdb
 import pytest
 
-from tbd_trace.query import Catalogue, KeptRelations, connect, prepare, run
+from tbd_trace import resources
+from tbd_trace.limits import MEMORY_LIMIT
+from tbd_trace.query import Catalogue, KeptRelations, Query, catalogue, connect, prepare, run
 from tbd_trace.query import kept as kept_module
-from tbd_trace.query.catalogue import derive_relations
+from tbd_trace.query.catalogue import derive_relations, required_relations
 from tbd_trace.store import Database
 
 
@@ -169,3 +171,122 @@ def test_a_database_that_may_only_be_read_answers(
     monkeypatch.setattr(Path, "mkdir", refused)
     assert not run(database, Catalogue().get("layer_time")).frame.is_empty()
     assert kept_files(database) == []
+
+
+# large traces
+
+
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take all traces for large ones."""
+    monkeypatch.setattr(kept_module, "_MANY_ROWS", 0)
+
+
+def memory_limit(connection: duckdb.DuckDBPyConnection) -> str:
+    """Return how much memory DuckDB may use."""
+    return str(connection.execute("SELECT current_setting('memory_limit')").fetchall()[0][0])
+
+
+def test_relations_of_large_traces_are_computed_into_their_files(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [relation.name for relation in derive_relations()]
+    expected = all_rows(database, names)
+    shutil.rmtree(database.derived_directory)
+    monkeypatch.setattr(kept_module, "_MANY_ROWS", 0)
+    with connect(database) as connection:
+        before = memory_limit(connection)
+        prepare(connection, names, KeptRelations(database, database.trace_ids()))
+        assert connection.execute("SELECT table_name FROM duckdb_tables()").fetchall() == []
+        assert memory_limit(connection) == before
+        for name in names:
+            relation = connection.sql(f"FROM {name} ORDER BY ALL")
+            found = (relation.columns, relation.types, relation.fetchall())
+            assert found == expected[name], name
+    assert len(kept_files(database)) == len(names)
+    assert not list(database.derived_directory.glob(".*"))
+
+
+def test_memory_is_bounded_while_a_relation_is_computed(
+    large: None, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    write = KeptRelations._write
+
+    def spy(
+        self: KeptRelations, connection: duckdb.DuckDBPyConnection, relation: Query, rows: str
+    ) -> int | None:
+        seen.append(memory_limit(connection))
+        return write(self, connection, relation, rows)
+
+    monkeypatch.setattr(KeptRelations, "_write", spy)
+    monkeypatch.setattr(kept_module, "_STREAM_MEMORY", "512MiB")
+    with connect(database) as connection:
+        prepare(connection, ["gpu_op"], KeptRelations(database, database.trace_ids()))
+    monkeypatch.setenv(MEMORY_LIMIT, "1GiB")  # what the user says counts
+    with connect(database) as connection:
+        prepare(connection, ["launch"], KeptRelations(database, database.trace_ids()))
+        assert memory_limit(connection) == "1.0 GiB"
+    assert seen == ["512.0 MiB", "1.0 GiB"]
+
+
+def test_where_the_bounded_memory_is_not_enough_more_is_used(
+    large: None, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = run(database, Catalogue().get("layer_time")).frame
+    shutil.rmtree(database.derived_directory)
+    monkeypatch.setattr(kept_module, "_STREAM_MEMORY", "1KiB")
+    assert run(database, Catalogue().get("layer_time")).frame.equals(expected)
+
+
+def test_a_large_trace_in_a_database_that_may_only_be_read(
+    large: None, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    test_a_database_that_may_only_be_read_answers(database, monkeypatch)
+
+
+# what a file depends on
+
+
+def file_names(database: Database) -> dict[str, str]:
+    """Return the name of the file of each derived relation, as its SQL and data are now."""
+    catalogue._derived.cache_clear()
+    kept_module._fingerprint.cache_clear()
+    kept = KeptRelations(database, database.trace_ids())
+    with connect(database) as connection:
+        return {each.name: kept._path(connection, each).name for each in derive_relations()}
+
+
+@pytest.mark.parametrize(
+    ("edit", "changes"),
+    [
+        (("queries/derive/kernel_class.sql", "SELECT", "SELECT "), "kernel_class"),
+        (("data/gpu_products.csv", "recalled", "known"), "device_peak"),
+        (("queries/derive/gpu_op.sql", 'title    = "', 'title    = "Our '), None),
+        (("queries/metrics/layer_time.sql", "SELECT", "SELECT "), None),
+    ],
+)
+def test_an_edit_drops_what_builds_on_it_and_nothing_else(
+    database: Database,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    edit: tuple[str, str, str],
+    changes: str | None,
+) -> None:
+    file, old, new = edit
+    copies = {name: tmp_path / name for name in ("queries", "data")}
+    for name, source in (("queries", resources.queries()), ("data", resources.data())):
+        shutil.copytree(source, copies[name], ignore=shutil.ignore_patterns("samples"))
+        monkeypatch.setattr(resources, name, lambda name=name: copies[name])
+    before = file_names(database)
+    text = (tmp_path / file).read_text(encoding="utf-8")
+    assert old in text
+    (tmp_path / file).write_text(text.replace(old, new), encoding="utf-8")
+    after = file_names(database)
+    dependants = {
+        name for name in before if changes in {each.name for each in required_relations([name])}
+    }
+    assert {name for name in before if before[name] != after[name]} == dependants
+    assert bool(dependants) == (changes is not None)
+    monkeypatch.undo()
+    file_names(database)  # leaves what others read

@@ -53,6 +53,9 @@ _ABOUT_CHECKS = (
     "the kind of run that the throughput is from. Throughput is known to within two standard "
     "errors of the timeline's iteration times.",
     "",
+    "OBS rules are the observations of Zhu et al. 2018 turned into tests, ROB rules are about the "
+    "recording, OCC rules about occupancy; COM01 tells of communication what one trace can tell.",
+    "",
     "Thresholds are *proposed* defaults, *recalled* from the paper without having been verified, "
     "or a *definition*.",
 )

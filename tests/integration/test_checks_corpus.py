@@ -17,7 +17,7 @@ PATTERNS = ("nsys/*", "nvprof/*", "nvprof_csv/*", "ncu/*", "odd/*.sqlite")
 # What TRACES.md calls training and what has iterations; all else is inference, a benchmark, another
 # program, or the start of a run.
 TRAINING = "nsys/NERSC_sc22-dl-tutorial__sample_nsys_profiles__{}.qdrep.exp2022.4.sqlite"
-ABOUT_TRAINING = ("OBS04", "OBS05", "OBS06", "OBS08", "ROB01", "OCC01", "OCC02")
+ABOUT_TRAINING = ("OBS04", "OBS05", "OBS06", "OBS08", "ROB01", "OCC01", "OCC02", "COM01")
 # Not profiles, or damaged: ingesting them is an error already.
 UNREADABLE = (
     "DERIVED_truncated",

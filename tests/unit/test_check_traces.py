@@ -24,7 +24,7 @@ from made_trace import MadeTrace, Row
 
 GEMM = "ampere_sgemm_128x64_nn"
 CELL = "void LSTM_elementWise_fp<float>(int)"
-TRAINING_RULES = ("OBS04", "OBS05", "OBS06", "OBS08", "ROB01", "OCC01", "OCC02")
+TRAINING_RULES = ("OBS04", "OBS05", "OBS06", "OBS08", "ROB01", "OCC01", "OCC02", "COM01")
 
 
 def busy(took: int, **options: Any) -> MadeTrace:
@@ -320,6 +320,34 @@ def test_no_samples_of_the_cpus() -> None:
     made = busy(500)
     made.add_trace(lacks=["cpu_sample"])
     assert judged(made, "OBS09")["reason"] == "no samples of the CPUs are in the trace"
+
+
+# COM01
+
+ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+
+
+@pytest.mark.parametrize(
+    ("start", "took", "expected", "exposed"),
+    [
+        (400, 200, "pass", 0),  # hidden behind the kernel of 300 to 600
+        (500, 300, "pass", 200),
+        (500, 301, "finding", 201),
+    ],
+)
+def test_communication_that_nothing_hides(
+    start: int, took: int, expected: str, exposed: int
+) -> None:
+    made = MadeTrace()
+    train(made, kernel(300, 300), kernel(start, took, ALL_REDUCE))
+    row = judged(made, "COM01")
+    assert row["verdict"] == expected
+    assert row["value"] == pytest.approx(100 * exposed / PERIOD)
+    assert f"{100 * (1 - exposed / took):.1f} % is hidden" in row["reason"]
+
+
+def test_one_gpu_does_not_communicate() -> None:
+    assert "no communication kernel runs" in judged(busy(500), "COM01")["reason"]
 
 
 # ROB01

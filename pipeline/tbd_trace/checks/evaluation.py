@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,8 @@ import duckdb
 import polars as pl
 
 from tbd_trace.checks.rules import rule_of, select, values
-from tbd_trace.errors import CannotAnswerError
+from tbd_trace.errors import CannotAnswerError, SqlError
+from tbd_trace.interrupts import interruptible
 from tbd_trace.query import (
     KeptRelations,
     Query,
@@ -20,7 +22,7 @@ from tbd_trace.query import (
     prepare,
 )
 from tbd_trace.query.advice import how_to_collect
-from tbd_trace.query.header import alternatives
+from tbd_trace.query.header import Scalar, alternatives
 from tbd_trace.sqltext import identifier, literal
 from tbd_trace.store.reading import reading
 
@@ -94,10 +96,31 @@ def evaluate(
     settings = values(checks, parameters or {})
     database, trace_ids = traces.database, traces.trace_ids
     tables = {"trace"}.union(*map(canonical_relations, checks))
-    with reading(database), connect(database, trace_ids, tables) as connection:
+    with (
+        _blamed(settings),
+        reading(database),
+        connect(database, trace_ids, tables) as connection,
+        interruptible(connection),
+    ):
         for name, value in settings.items():
             connection.execute(f"SET VARIABLE {identifier(name)} = {literal(value)}")
         return evaluate_on(connection, KeptRelations(database, trace_ids), checks)
+
+
+@contextlib.contextmanager
+def _blamed(settings: Mapping[str, Scalar]) -> Iterator[None]:
+    """Blame DuckDB's errors on the parameters, where any were set.
+
+    Raises:
+        SqlError: a value cannot be used, such as a regular expression that is none.
+    """
+    try:
+        yield
+    except duckdb.Error as error:
+        if not settings:
+            raise
+        given = ", ".join(f"{name}={value}" for name, value in settings.items())
+        raise SqlError(f"check with {given}: {error}") from error
 
 
 def evaluate_on(
@@ -148,7 +171,8 @@ class Evaluator:
             yield _complete(query, row)
 
     def _answers(self, query: Query) -> list[Row]:
-        return execute_reading(self._connection, query.sql, self._kept).to_dicts()
+        prepare(self._connection, query.relations, self._kept)
+        return execute_reading(self._connection, query.sql).to_dicts()
 
     def _lacking(self, query: Query) -> dict[str, str]:
         """Return what the traces lack that the rule needs, and how to get it, by trace."""

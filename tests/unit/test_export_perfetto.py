@@ -10,7 +10,7 @@ import pytest
 
 import tbd_trace
 from corpus import ROOT
-from made_nsys import MEMCPY, NVTX, call, kernel, nvtx, operation, profile, write
+from made_nsys import KERNEL, MEMCPY, NVTX, RUNTIME, call, kernel, nvtx, operation, profile, write
 from perfetto_file import File, read
 from tbd_trace.errors import CannotAnswerError, TbdTraceError, UsageError
 from tbd_trace.export.perfetto import Written, export
@@ -75,15 +75,13 @@ def test_kernels_carry_configuration_layer_and_iteration(elsewhere: Path) -> Non
 def made(folder: Path) -> Path:
     """Two processes with the same correlation ids, ranges that cross, kernels at the same time."""
     tables = profile()
-    tables["CUPTI_ACTIVITY_KIND_KERNEL"] = [
+    tables[KERNEL] = [
         kernel(pid, start=start, end=end, correlationId=1, streamId=7)
         for pid in (100, 200)
         for start, end in ((1000, 1100), (1050, 1200), (1100, 1150))
     ]
     tables[MEMCPY] = [operation(100, start=1300, end=1310, correlationId=2, copyKind=1, bytes=64)]
-    tables["CUPTI_ACTIVITY_KIND_RUNTIME"] = [
-        call(4, pid, start=900, end=910, correlationId=1) for pid in (100, 200)
-    ]
+    tables[RUNTIME] = [call(4, pid, start=900, end=910, correlationId=1) for pid in (100, 200)]
     tables[NVTX] = [
         nvtx(60, 100, start=10, end=500, text="first", rangeId=1),
         nvtx(60, 100, start=400, end=900, text="second", rangeId=2),
@@ -138,6 +136,15 @@ def test_sampled_metrics_become_counters(elsewhere: Path) -> None:
     export(traces, elsewhere / "made.pftrace")
     file = read(elsewhere / "made.pftrace")
     assert sorted((at, track[-1], value) for track, at, value in file.counters) == samples
+
+
+def test_times_before_the_start_of_the_trace(elsewhere: Path) -> None:
+    tables = profile()
+    tables[KERNEL] = [kernel(start=-500, end=-400)]
+    file, _ = exported(write(elsewhere / "made.sqlite", tables), elsewhere)
+    (first,) = file.of("kernel")
+    assert (first.start, first.end) == (0, 100)
+    assert all(found.start >= 0 for found in file.slices)
 
 
 def test_what_cannot_be_exported(elsewhere: Path) -> None:

@@ -53,10 +53,12 @@ class Packets:
 
     Args:
         file: where to; memory stays bounded by the number of distinct names.
+        origin_ns: time that the file's times count from: they cannot be negative.
     """
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: IO[bytes], origin_ns: int = 0) -> None:
         self._file = file
+        self._origin_ns = origin_ns
         self._trace = protos.Trace()
         self._tracks = 0
         self._interned: dict[tuple[str, str], int] = {}
@@ -145,7 +147,7 @@ class Packets:
 
     def _event(self, track: int, time_ns: int, kind: int) -> Any:
         packet = self._packet(_EVENTS)
-        packet.timestamp = time_ns
+        packet.timestamp = time_ns - self._origin_ns
         packet.sequence_flags = protos.TracePacket.SEQ_NEEDS_INCREMENTAL_STATE
         packet.track_event.type = kind
         packet.track_event.track_uuid = track

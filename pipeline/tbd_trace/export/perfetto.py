@@ -105,7 +105,7 @@ def export(traces: Traces, path: Path) -> Written:
         written_beside(path) as beside,
         _opened(beside, path.name.lower().endswith(".gz")) as file,
     ):
-        packets = Packets(file)
+        packets = Packets(file, _origin(connection))
         written = _Timeline(connection, packets, timeline).write()
         if not (written.slices or written.instants or written.counters):
             raise CannotAnswerError("the timeline has no events")
@@ -122,6 +122,12 @@ def _timeline(traces: Traces) -> Traces:
         names = ", ".join(name for _, name in found)
         raise UsageError(f"several timelines, whose clocks differ: {names}; name one")
     return type(traces)(traces.database, [found[0][0]])
+
+
+def _origin(connection: duckdb.DuckDBPyConnection) -> int:
+    """Return 0, or the time of the first event if that is before the trace's time 0."""
+    found = connection.execute("SELECT least(0, min(start_ns)) FROM trace").fetchone()
+    return int(found[0]) if found else 0
 
 
 @contextmanager

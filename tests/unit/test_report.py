@@ -160,6 +160,21 @@ def test_findings_are_those_of_check(page: Page, sample: Traces) -> None:
     assert all(row["rule"] in f.evidence for f, row in zip(told.findings, rows, strict=True))
 
 
+def test_numbers_of_several_processes_are_not_averaged(tmp_path: Path) -> None:
+    spans = {100: [(0, 100), (900, 1000)], 200: [(0, 400), (600, 1000)]}  # busy 20 % and 80 %
+    kernels = [
+        made_nsys.kernel(pid, start=start, end=end, correlationId=number)
+        for pid, both in spans.items()
+        for number, (start, end) in enumerate(both, 1)
+    ]
+    tables = {"StringIds": made_nsys.strings(), made_nsys.KERNEL: kernels}
+    database = Database(tmp_path / "two.duckdb")
+    database.ingest([made_nsys.write(tmp_path / "two.sqlite", tables)])
+    busy = figures(contents(Traces(database, database.trace_ids())))["GPU busy"]
+    assert busy.value == "20 to 80"
+    assert "least and largest of 2, by process and GPU" in busy.detail
+
+
 def test_what_is_made_up_says_so_first(page: Page) -> None:
     assert "not measured" in texts(section(page, "headline"), "note")[0]
 

@@ -51,10 +51,12 @@ class Interview:
 
     Args:
         conversation: where the traces are asked.
+        only: name of the trace where there is one, which reasons and notes then need not name.
     """
 
-    def __init__(self, conversation: Conversation) -> None:
+    def __init__(self, conversation: Conversation, only: str = "") -> None:
         self._conversation = conversation
+        self._said_before = f"{only}: "
         self._catalogue = Catalogue()
         self._answers: dict[tuple[str, tuple[tuple[str, str], ...]], Answer] = {}
 
@@ -70,5 +72,7 @@ class Interview:
         try:
             result = self._conversation.run(query, parameters)
         except CannotAnswerError as error:
-            return Answer(query, parameters, pl.DataFrame(), reason=str(error))
-        return Answer(query, parameters, result.frame, result.notes)
+            reason = str(error).removeprefix(self._said_before)
+            return Answer(query, parameters, pl.DataFrame(), reason=reason)
+        notes = [note.removeprefix(self._said_before) for note in result.notes]
+        return Answer(query, parameters, result.frame, notes)

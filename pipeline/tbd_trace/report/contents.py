@@ -47,7 +47,7 @@ def contents(traces: Traces, title: str = "") -> Page:
     several = frame.select(pl.coalesce("capture_id", "trace_id")).n_unique() > 1
     chapters = [chapter for chapter in CHAPTERS if several or not chapter.compares]
     with Conversation(traces.database, traces.trace_ids) as conversation, Artist(names) as artist:
-        interview = Interview(conversation)
+        interview = Interview(conversation, only=frame["name"][0] if frame.height == 1 else "")
         # What is drawn is asked first: the rest is asked while it is drawn.
         pending = [_pending(interview, artist, chapter) for chapter in chapters]
         sections = [

@@ -13,6 +13,7 @@ from tbd_trace.report.page import Figure, Figures
 
 Row = Mapping[str, Any]
 _UTILIZATION = {"fp32_util": "FP32 utilization", "tensor_util": "Tensor core utilization"}
+_BY_DEVICE = "by process and GPU"
 _NOTABLE_PCT = 1
 _UNANSWERED = "The trace cannot tell; its section says why."
 
@@ -76,8 +77,8 @@ def _throughput(rows: Sequence[Row]) -> Figure:
         slower = f"; the profiler slows it down by {slowdown} %" if slowdown != NULL else ""
         detail = f"measured without a profiler{slower}" if unprofiled else "under the profiler"
         evidence = "" if unprofiled else _evidence(rows, "method", "measured_over")
-        each = f"{detail}; {_count(rows, 'process', 'processes')}" if len(rows) > 1 else detail
-        return Figure(label, _spread(values), unit, evidence, query, each, link)
+        detail += _of_several(rows, "by process")
+        return Figure(label, _spread(values), unit, evidence, query, detail, link)
     return Figure(label, NULL, query=query, detail=_UNANSWERED, link=link)
 
 
@@ -108,11 +109,9 @@ def _busy(rows: Sequence[Row]) -> Figure:
     if not values:
         return Figure(label, NULL, query=query, detail=_UNANSWERED, link=link)
     detail = f"with kernels {_spread(_known(rows, 'kernel_busy_pct'))} % of the time"
-    if len(rows) > 1:
-        detail += f"; {_count(rows, 'GPU', 'GPUs')}"
-    return Figure(
-        label, _spread(values), "%", _evidence(rows, "measured_over"), query, detail, link
-    )
+    detail += _of_several(rows, _BY_DEVICE)
+    evidence = _evidence(rows, "measured_over")
+    return Figure(label, _spread(values), "%", evidence, query, detail, link)
 
 
 def _utilization(rows: Sequence[Row], query: str, label: str) -> list[Figure]:
@@ -141,6 +140,7 @@ def _utilization_by(rows: Sequence[Row], query: str, name: str, kind: str) -> Fi
             detail = of + (f"; {_spread(elapsed)} % of the elapsed time's" if elapsed else "")
             covered = _spread(_known(rows, "covered_pct"))
             detail += f"; known of {covered} % of the kernels' time"
+            detail += _of_several(rows, _BY_DEVICE)
             return Figure(label, _spread(values), unit, evidence, query, detail, link)
     reason = next((str(row["reason"]) for row in rows if row["reason"]), _UNANSWERED)
     return Figure(label, NULL, "", evidence, query, reason, link)
@@ -184,20 +184,18 @@ def _known(rows: Iterable[Row], column: str) -> list[float]:
 
 def _spread(values: Sequence[float]) -> str:
     """Return a number, or the least and the largest of several that differ: no mean of unlike."""
-    texts = (
-        list(dict.fromkeys(_number(value) for value in (min(values), max(values))))
-        if values
-        else []
-    )
-    return " to ".join(texts) if texts else NULL
+    if not values:
+        return NULL
+    return " to ".join(dict.fromkeys([_number(min(values)), _number(max(values))]))
 
 
 def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
-def _count(rows: Sequence[Row], one: str, several: str) -> str:
-    return f"{len(rows)} {one if len(rows) == 1 else several}"
+def _of_several(rows: Sequence[Row], what: str) -> str:
+    """Return the end of a sentence that tells of how many rows a number is."""
+    return f"; least and largest of {len(rows)}, {what}" if len(rows) > 1 else ""
 
 
 def _evidence(rows: Sequence[Row], *columns: str) -> str:

@@ -2,9 +2,9 @@
 title    = "Iterations that do not settle"
 question = "Are the iterations steady enough to be measured: little spread, no trend, no autotuning, no growing allocator?"
 source   = "sampling rule of Zhu et al. 2018 made explicit (queries/derive/iteration.sql): spread, Theil-Sen trend, kernels seen for the first time, allocations"
-grain    = "trace: its least steady process"
-needs    = ["gpu_op"]
-optional = ["training_window", "iteration", "op_scope", "kernel", "trace"]
+grain    = "trace: its least steady process; without a GPU, too"
+needs    = ["iteration"]
+optional = ["training_window", "gpu_op", "nvtx_meaning", "op_scope", "kernel", "trace"]
 [check]
 rule = "ROB01"
 scope = "trace"
@@ -28,10 +28,21 @@ setting AS (
         coalesce(getvariable('iterations_wanted'), 10)::BIGINT AS iterations_wanted
 ),
 trained AS (
-    SELECT trace_id, process_id, min(label) AS label,
-        CASE WHEN bool_and(why_not IS NOT NULL) THEN min(why_not) END AS why_not,
+    SELECT trace_id, process_id, CASE WHEN bool_and(why_not IS NOT NULL) THEN min(why_not) END AS why_not,
         min(advice) AS to_collect
     FROM training_window GROUP BY ALL
+    UNION ALL
+    -- Training on CPUs is told by the capture, or by its marks.
+    SELECT DISTINCT i.trace_id, coalesce(i.process_id, -1),
+        CASE WHEN t.capture ->> '$.optimizer' IS NULL AND m.trace_id IS NULL
+                  AND NOT coalesce(getvariable('assume_training'), false)
+             THEN 'nothing tells that the iterations train: there is no range of a backward pass or an optimizer' END,
+        NULL
+    FROM iteration i
+    JOIN trace t ON t.trace_id = i.trace_id
+    LEFT JOIN (SELECT DISTINCT trace_id FROM nvtx_meaning WHERE phase IN ('backward', 'optimizer')) m
+        ON m.trace_id = i.trace_id
+    WHERE i.trace_id NOT IN (SELECT trace_id FROM gpu_op)
 ),
 -- How much was launched in each iteration: where that varies, times vary by design.
 work AS (

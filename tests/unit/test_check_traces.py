@@ -63,7 +63,8 @@ def test_kernels_without_iterations_are_not_training(rule: str) -> None:
     made = MadeTrace()
     made.launch(0, 10, 20)
     made.launch(30, 40, 90, "other")
-    assert judged(made, rule)["reason"].startswith("no iterations are known")
+    said = "needs iterations" if rule == "ROB01" else "no iterations are known"
+    assert judged(made, rule)["reason"].startswith(said)
 
 
 @pytest.mark.parametrize("tells", ["capture", "kernel name"])
@@ -386,6 +387,25 @@ def test_a_trend_is_found_where_it_is_more_than_the_spread() -> None:
     assert (row["value"], row["unit"]) == (
         pytest.approx(100 * 100 * 10 / statistics.median(lengths[1:-1])), "% per 100 iterations",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("trains", "lengths", "expected"),
+    [
+        (True, [1000, 1500] * 6, "finding"),
+        (True, [1000, 1010] * 6, "pass"),
+        (False, [1000, 1500] * 6, "not evaluable"),
+    ],
+)
+def test_iterations_without_a_gpu(trains: bool, lengths: list[int], expected: str) -> None:
+    made = MadeTrace()
+    train(made, periods=lengths, trains=trains)
+    row = judged(made, "ROB01")
+    assert row["verdict"] == expected
+    assert judged(made, "ROB01", assume_training=True)["verdict"] != "not evaluable"
+    if expected == "finding":
+        kept = lengths[:-1]  # no kernel is used for the first time
+        assert row["value"] == pytest.approx(100 * statistics.stdev(kept) / statistics.mean(kept))
 
 
 def test_warm_up_that_does_not_end_is_found() -> None:

@@ -44,8 +44,8 @@ doc = "part of the change that comes from longer or shorter calls: the rest, exa
 [columns.per]
 doc = "iteration of a process, of those that tell iterations; whole trace where no side does; not alike where one does"
 [plot]
-kind = "stacked_barh"
-x = "kernel_name"
+kind = "grouped_barh"
+x = ["kernel_name", "grid", "block"]
 y = ["calls_effect_ns", "duration_effect_ns"]
 limit = 20
 title = "Change of the time of kernels"

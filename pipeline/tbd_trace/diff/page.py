@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tbd_trace.diff.comparison import Comparison
 from tbd_trace.diff.forms import Part, changed, parts
 from tbd_trace.diff.verdict import Verdict
@@ -59,17 +61,18 @@ def _section(comparison: Comparison, part: Part) -> Section:
     """Return a part: what changed as a plot and a table; the table's CSV has every column."""
     query = comparison.queries[part.name]
     rows = changed(part.name, comparison.frames[part.name])
+    asked = f"diff {part.name}"
     blocks: list[Block] = []
     if rows.is_empty():
         blocks.append(Note(f"{part.remark[:1].upper()}{part.remark[1:]}."))
     else:
         if query.plot is not None:
-            blocks.append(plot_block(Answer(query, {}, rows), {}))
+            blocks.append(plot_block(Answer(replace(query, name=asked), {}, rows), {}))
         blocks.append(
             Table(
                 rows,
                 part.units,
-                query=f"diff {part.name}",
+                query=asked,
                 filterable=part.name in {"layers", "kernels"},
                 limit=_ROWS,
                 docs={name: column.doc for name, column in query.columns.items()},

@@ -25,7 +25,7 @@ import duckdb
 
 from tbd_trace import resources
 from tbd_trace.limits import MEMORY_LIMIT
-from tbd_trace.query.catalogue import canonical_relations, names_used, required_relations
+from tbd_trace.query.catalogue import names_used, required_relations
 from tbd_trace.query.header import Query
 from tbd_trace.sqltext import identifier, parquet_relation, string
 
@@ -36,10 +36,11 @@ if TYPE_CHECKING:
 _SHORTEST_SECONDS = 0.1
 # Larger ones are read from their files from then on, for as tables they would stay in memory.
 _SMALL_BYTES = 2**20
-# Relations that build on tables with as many rows are computed into their files, within a memory
-# that leaves the whole process below 1 GB; DuckDB spills what does not fit.
-_MANY_ROWS = 1_000_000
-_STREAM_MEMORY = "750MB"
+# Relations of traces with as many rows in these tables are computed into their files, within a
+# memory that leaves the whole process below 1 GB; DuckDB spills what does not fit.
+_LONG_TABLES = {"nvtx_range", "api_call", "kernel"}
+_MANY_ROWS = 4_000_000
+_STREAM_MEMORY = "650MB"
 _MOST_BYTES = 8 * 2**30
 _IN_USE_SECONDS = 600
 # Types that Parquet has no equal of.
@@ -58,7 +59,7 @@ class KeptRelations:
         self.directory = database.derived_directory
         states = [database.state(trace_id) for trace_id in sorted(trace_ids)]
         self._basis = json.dumps([duckdb.__version__, states])
-        self._rows: dict[str, int] = {}
+        self._rows: int | None = None
 
     def load(self, connection: duckdb.DuckDBPyConnection, relation: Query) -> bool:
         """Make a relation visible from its file; return False where there is none."""
@@ -78,8 +79,7 @@ class KeptRelations:
             False where they are not, where there is no place for the file, and where the memory is
             not enough: the relation is still to be computed.
         """
-        large = self._rows_behind(connection, relation) >= _MANY_ROWS
-        if not large or not _fits_parquet(connection, relation.sql):
+        if self._row_count(connection) < _MANY_ROWS or not _fits_parquet(connection, relation.sql):
             return False
         try:
             with _bounded(connection):
@@ -126,13 +126,15 @@ class KeptRelations:
                 beside.unlink(missing_ok=True)
         return size
 
-    def _rows_behind(self, connection: duckdb.DuckDBPyConnection, relation: Query) -> int:
-        """Return how many rows the canonical tables have that a relation builds on."""
-        tables = canonical_relations(relation)
-        for table in tables - self._rows.keys():
-            found = connection.execute(f"SELECT count(*) FROM {table}").fetchall()
-            self._rows[table] = found[0][0]
-        return sum(self._rows[table] for table in tables)
+    def _row_count(self, connection: duckdb.DuckDBPyConnection) -> int:
+        """Return how many rows the long tables have, those that the connection sees."""
+        if self._rows is None:
+            seen = connection.execute("SELECT view_name FROM duckdb_views()").fetchall()
+            self._rows = 0
+            for table in sorted(_LONG_TABLES.intersection(name for (name,) in seen)):
+                found = connection.execute(f"SELECT count(*) FROM {table}").fetchall()
+                self._rows += found[0][0]
+        return self._rows
 
     def _read_instead(self, connection: duckdb.DuckDBPyConnection, relation: Query) -> None:
         """Put a view of its file in the place of a table that was computed."""

@@ -165,17 +165,24 @@ def _of_files(selectors: Sequence[str], question: queries.Query | None) -> Trace
     archives = {s: open_archive(s) for s in selectors if archive.is_archive(s)}
     if not archives:
         return _ingested_on_the_fly([Path(file) for file in selectors], question)
-    if len(selectors) == 1:
-        return Traces(archives[selectors[0]], archives[selectors[0]].trace_ids())
-    parts: list[tuple[TraceStore, Sequence[str]]] = []
-    for selector in selectors:
-        if selector in archives:
-            parts.append((archives[selector], archives[selector].trace_ids()))
-        else:
-            opened = _ingested_on_the_fly([Path(selector)], question)
-            parts.append((opened.database, opened.trace_ids))
-    several = archive.Several(parts, next(iter(archives.values())).derived_directory)
-    return Traces(several, several.trace_ids())
+    return together(
+        *(
+            Traces(archives[selector], archives[selector].trace_ids())
+            if selector in archives
+            else _ingested_on_the_fly([Path(selector)], question)
+            for selector in selectors
+        )
+    )
+
+
+def together(*opened: Traces) -> Traces:
+    """Return traces that were opened one by one as one; each is there once, in order."""
+    ids = list(dict.fromkeys(trace_id for traces in opened for trace_id in traces.trace_ids))
+    store = opened[0].database
+    if any(traces.database.name != store.name for traces in opened):
+        parts = [(traces.database, traces.trace_ids) for traces in opened]
+        store = archive.Several(parts, store.derived_directory)
+    return Traces(store, ids)
 
 
 def _is_there(path: str) -> bool:

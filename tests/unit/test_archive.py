@@ -594,3 +594,10 @@ def test_archives_are_readable_by_others(sample_database: Database, tmp_path: Pa
         os.umask(before)
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o755
     assert (tmp_path / "a.zip").stat().st_mode & 0o777 == 0o644
+
+
+def test_a_run_is_compared_with_an_archived_one(archived: Path) -> None:
+    for pair in ([archived / "sample.tbd.zip", SAMPLE], [SAMPLE, archived / "sample"]):
+        done = run("diff", *pair)
+        assert done.exit_code == 0, done.output
+        assert "no change beyond noise" in done.stdout

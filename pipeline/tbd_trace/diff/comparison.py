@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from tbd_trace import query as queries
 from tbd_trace import resources
-from tbd_trace.api import Traces
+from tbd_trace.api import Traces, together
 from tbd_trace.diff.verdict import Verdict, judge
-from tbd_trace.errors import CannotAnswerError, UsageError
+from tbd_trace.errors import CannotAnswerError
 from tbd_trace.interrupts import interruptible
 from tbd_trace.store.reading import reading
 
@@ -75,14 +75,8 @@ def compare(a: Traces, b: Traces, *, min_change_pct: float = 1.0) -> Comparison:
     Raises:
         CannotAnswerError: one of them is nothing but a metric run's counters.
         StoreError: a trace is damaged, or was removed meanwhile.
-        UsageError: they are not in one place.
     """
-    if a.database.name != b.database.name:
-        raise UsageError(
-            f"one trace is in {a.database.name}, the other in {b.database.name}; name either two "
-            "files or two traces of a database"
-        )
-    both = Traces(a.database, list(dict.fromkeys([*a.trace_ids, *b.trace_ids])))
+    both = together(a, b)
     asked = {name: question(name) for name in QUESTIONS}
     with reading(both.database), both.connect() as connection, interruptible(connection):
         connection.execute(_SIDES)

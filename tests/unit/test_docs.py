@@ -20,8 +20,15 @@ from tbd_trace.query.catalogue import derive_relations
 from tbd_trace.schema import canonical_tables
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMANDS = ("collect", "models", "ingest", "info", "query", "sql", "doctor", "env")
-SUBCOMMANDS = ("env create", "env list", "env remove")
+COMMANDS = (
+    *("collect", "models", "ingest", "info", "query", "check", "report", "sql", "diff", "doctor"),
+    *("archive", "export", "env"),
+)
+SUBCOMMANDS = (
+    *("archive create", "archive merge", "archive extract", "archive verify", "archive ls"),
+    *("archive inspect", "export perfetto", "export table"),
+    *("env create", "env list", "env remove"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -73,9 +80,13 @@ def test_every_command_and_option_is_documented(command: str) -> None:
 def test_command_list_is_complete() -> None:
     shown = CliRunner().invoke(app, ["--help"]).stdout
     assert re.findall(r"^  ([a-z-]+)  ", shown.split("Commands:")[1], re.M) == list(COMMANDS)
-    shown = CliRunner().invoke(app, ["env", "--help"]).stdout
-    below = re.findall(r"^  ([a-z-]+)  ", shown.split("Commands:")[1], re.M)
-    assert [f"env {name}" for name in below] == list(SUBCOMMANDS)
+    groups = dict.fromkeys(command.split()[0] for command in SUBCOMMANDS)
+    found = []
+    for group in groups:
+        shown = CliRunner().invoke(app, [group, "--help"]).stdout
+        below = re.findall(r"^  ([a-z-]+)  ", shown.split("Commands:")[1], re.M)
+        found += [f"{group} {name}" for name in below]
+    assert found == list(SUBCOMMANDS)
 
 
 def test_every_query_has_a_page_that_names_its_columns_and_parameters() -> None:

@@ -22,7 +22,9 @@ from tbd_trace.errors import CannotAnswerError
 from tbd_trace.present import csv as csv_form
 from tbd_trace.present.values import NULL
 from tbd_trace.query import Catalogue, run
+from tbd_trace.report.asking import Answer
 from tbd_trace.report.contents import contents, report
+from tbd_trace.report.drawing import plot_block
 from tbd_trace.report.page import (
     Figure,
     Figures,
@@ -173,6 +175,18 @@ def test_numbers_of_several_processes_are_not_averaged(tmp_path: Path) -> None:
     busy = figures(contents(Traces(database, database.trace_ids())))["GPU busy"]
     assert busy.value == "20 to 80"
     assert "least and largest of 2, by process and GPU" in busy.detail
+
+
+def test_what_has_too_many_rows_is_not_drawn() -> None:
+    query = Catalogue().get("iteration_timing")
+    times = pl.Series([1.0] * 5000)
+    frame = pl.DataFrame(dict.fromkeys(query.columns, times)).with_columns(
+        trace_id=pl.lit("t"), in_window=pl.lit(True)
+    )
+    block = plot_block(Answer(query, {"batch": "1"}, frame), {"t": "run"})
+    assert isinstance(block, Note)
+    assert "5,000 rows are too many; `tbd-trace query iteration_timing --set batch=1`" in block.text
+    assert isinstance(plot_block(Answer(query, {}, frame.head(50)), {"t": "run"}), Plot)
 
 
 def test_what_is_made_up_says_so_first(page: Page) -> None:

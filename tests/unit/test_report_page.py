@@ -112,6 +112,19 @@ def test_a_large_csv_keeps_its_first_rows_and_says_so() -> None:
     assert f"(the first {kept.height:,} of 30,000 rows)" in reader.said()
 
 
+def test_a_page_with_many_large_answers_stays_small() -> None:
+    frames = [pl.DataFrame({"n": range(9_000), "text": [str(k) * 50] * 9_000}) for k in range(12)]
+    blocks = [Table(frame, {}, f"query{k}", limit=10) for k, frame in enumerate(frames)]
+    content = render_page(Page("T", sections=[Section("s", "S", blocks=blocks)]))
+    assert len(content) < 3_000_000
+    for name, text in csv_of(Reader(content)).items():
+        kept = pl.read_csv(io.StringIO(text), schema=frames[0].schema)
+        assert 100 < kept.height < 9_000
+        assert kept.equals(
+            frames[int(name.removeprefix("query").removesuffix(".csv"))].head(kept.height)
+        )
+
+
 def test_sizes_read_well_and_what_all_rows_share_is_said_once() -> None:
     reader = page_of(Table(FRAME, UNITS, "q"))
     headings = [text for tag, text in reader.texts if tag in {"th", "span"}]

@@ -36,6 +36,12 @@ class Answer:
         return " ".join([self.query.name, *(f"{k}={v}" for k, v in self.parameters.items())])
 
     @property
+    def command(self) -> str:
+        """The command that gives the rows."""
+        settings = [f"--set {name}={value}" for name, value in self.parameters.items()]
+        return " ".join(["tbd-trace query", self.query.name, *settings])
+
+    @property
     def units(self) -> dict[str, str | None]:
         """Unit per column."""
         return {name: column.unit for name, column in self.query.columns.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-_MOST_ROWS = 300
+_MOST_ROWS = 200
 _UTILIZATION = {
     "fp32_util": "FP32 utilization",
     "fp16_util": "FP16 utilization",
@@ -106,7 +106,7 @@ CHAPTERS = (
         "nothing hides, and how much is idle?",
         (
             Part("step_breakdown", {"by": "iteration"}, plot=True, table=False),
-            Part("step_breakdown"),
+            Part("step_breakdown", plot=True, caption="All iterations together"),
             Part("compute_util"),
             Part("gpu_activity", plot=True, table=False),
             Part("idle_causes", plot=True),

@@ -10,8 +10,12 @@ import polars as pl
 
 from tbd_trace.present import csv
 
+# A page stays light: of what is larger than this it has the first rows, and the files of a page
+# with many large ones are smaller from one to the next.
 _MOST_BYTES = 400_000
-"""Larger files would make the page heavy; of those it has the first rows."""
+_MOST_BYTES_TOGETHER = 1_500_000
+_SHARE = 4  # of what is left, for the next file
+_LEAST_BYTES = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,7 @@ class Downloads:
     def __init__(self) -> None:
         self._found: dict[tuple[str, int], Download] = {}
         self._names: set[str] = set()
+        self._left = _MOST_BYTES_TOGETHER
 
     def of(self, frame: pl.DataFrame, query: str) -> Download:
         """Return the file of a frame, without its content where it was asked for before.
@@ -50,13 +55,18 @@ class Downloads:
         key = (query, id(frame))
         if found := self._found.get(key):
             return Download(found.id, found.file_name, "", found.rows, found.total)
-        content, rows = _content(frame)
+        content, rows = _content(frame, self._room())
+        self._left -= len(content)
         name = self._name(query)
         encoded = base64.b64encode(content.encode()).decode()
         uri = f"data:text/csv;charset=utf-8;base64,{encoded}"
         download = Download(f"csv-{name}", f"{name}.csv", uri, rows, frame.height)
         self._found[key] = download
         return download
+
+    def _room(self) -> int:
+        """Return how large the next file may be."""
+        return max(_LEAST_BYTES, min(_MOST_BYTES, self._left // _SHARE))
 
     def _name(self, query: str) -> str:
         base = re.sub(r"[^A-Za-z0-9_]+", "-", query).strip("-") or "rows"
@@ -68,12 +78,12 @@ class Downloads:
         return name
 
 
-def _content(frame: pl.DataFrame) -> tuple[str, int]:
+def _content(frame: pl.DataFrame, room: int) -> tuple[str, int]:
     """Return a frame as CSV, as many rows as there is room for, and their number."""
     rows = frame.height
     content = csv.render(frame)
-    while len(content) > _MOST_BYTES and rows > 1:
+    while len(content) > room and rows > 1:
         # Rows differ in length, so the share that fits is an estimate to start from.
-        rows = max(1, min(rows - 1, rows * _MOST_BYTES // len(content)))
+        rows = max(1, min(rows - 1, rows * room // len(content)))
         content = csv.render(frame.head(rows))
     return content, rows

@@ -19,6 +19,9 @@ from tbd_trace.report.page import Note, Plot
 
 # Text stays text: smaller, found by searching, and in the colour and font of the page.
 _RC: dict[Any, Any] = {"svg.fonttype": "none", "savefig.transparent": True}
+_STANDING = {"bar", "stacked_bar"}  # which have no limit of their own
+_MOST_BARS = 400
+_MOST_POINTS = 4000
 _KINDS = {
     "line": "Lines",
     "scatter": "Points",
@@ -42,6 +45,7 @@ def plot_block(answer: Answer, trace_names: Mapping[str, str], caption: str = ""
     caption = caption or drawn.title or answer.query.title
     try:
         chosen, _ = arrange(answer.frame, drawn, trace_names)
+        _check_size(answer, chosen.kind)
         with mpl.rc_context(_RC):
             svg = plots.render(
                 answer.frame,
@@ -55,6 +59,17 @@ def plot_block(answer: Answer, trace_names: Mapping[str, str], caption: str = ""
         return Note(f"{caption} is not drawn: {error}")
     alt = f"{caption}. {in_words(answer.frame, chosen, answer.units)}"
     return Plot(svg, alt, answer.label, answer.frame, caption)
+
+
+def _check_size(answer: Answer, kind: str) -> None:
+    """Refuse a drawing that would take more of the page, and of the time, than it is worth.
+
+    Raises:
+        UsageError: there are too many rows.
+    """
+    most, rows = _MOST_BARS if kind in _STANDING else _MOST_POINTS, answer.frame.height
+    if rows > most:
+        raise UsageError(f"{rows:,} rows are too many; `{answer.command}` has them")
 
 
 def in_words(frame: pl.DataFrame, drawn: Drawn, units: Mapping[str, str | None]) -> str:

@@ -3,7 +3,7 @@ title    = "Occupancy of layers"
 question = "How full do the kernels of each layer keep the SMs?"
 source   = "the occupancies of each kernel execution (query occupancy), weighted by time"
 grain    = "layer of a trace, forward and backward together"
-needs    = ["window_op", "kernel_occupancy"]
+needs    = ["gpu_op", "window_op", "kernel_occupancy"]
 optional = ["achieved_occupancy", "analysis_window"]
 [columns.trace_id]
 doc = "the trace"

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 _ROWS = 10
 _SIDE = (
-    "a profiler file or capture directory, or the id or name of a trace in the database; both "
-    "sides are of the same kind."
+    "a profiler file, a capture directory, an archive (path or URL), or the id or name of a trace "
+    "in the database."
 )
 
 

@@ -93,7 +93,7 @@ def compare(a: Traces, b: Traces, *, min_change_pct: float = 1.0) -> Comparison:
         b=Side(names["B"], b.trace_ids),
         queries=asked,
         frames=frames,
-        verdict=judge(frames),
+        verdict=judge(frames, same=set(a.trace_ids) == set(b.trace_ids)),
     )
 
 

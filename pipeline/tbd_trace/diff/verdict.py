@@ -53,12 +53,20 @@ class Verdict:
     caveats: tuple[str, ...] = ()
 
 
-def judge(frames: Mapping[str, pl.DataFrame]) -> Verdict:
-    """Return the verdict that the answers of the queries lead to."""
+def judge(frames: Mapping[str, pl.DataFrame], *, same: bool = False) -> Verdict:
+    """Return the verdict that the answers of the queries lead to.
+
+    Args:
+        frames: the answers by the name of the query.
+        same: both sides are the same traces.
+    """
     caveats = _caveats(frames)
     if reasons := _reasons(frames["comparability"]):
         return Verdict(Word.NOT_COMPARABLE, f"{_joined(reasons)}.", caveats=caveats)
     row = _headline(frames["iterations"])
+    if same and (row is None or row["verdict"] is None):
+        sentence = "A and B are the same trace: every difference is 0."
+        return Verdict(Word.NO_CHANGE, sentence, *(0.0, 0.0, 0.0, 0.0), caveats=caveats)
     if row is None:
         return _without_iterations(frames["kernels"], caveats)
     if row["verdict"] is None:

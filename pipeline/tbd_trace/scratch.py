@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
+import shutil
+import tempfile
+import time
 from pathlib import Path
 
 import duckdb
@@ -13,6 +18,38 @@ from tbd_trace.limits import MEMORY_LIMIT, THREADS
 # DuckDB runs an ASOF join whose left side it believes to be small as a nested loop; behind filters
 # its estimate is often one row where there are a million.
 SORTED_ASOF = "SET asof_loop_join_threshold = 0"
+
+_OF_A_PROCESS = re.compile(r"tbd-trace-(\d+)")
+_STALE_SECONDS = 24 * 3600
+
+
+def spill_directory() -> Path:
+    """Return where the queries of this process spill to disk.
+
+    What a query left there that was killed a day ago is removed: it can be many gigabytes.
+    """
+    everyones = Path(tempfile.gettempdir())
+    for directory in everyones.glob("tbd-trace-*"):
+        match = _OF_A_PROCESS.fullmatch(directory.name)
+        with contextlib.suppress(OSError):
+            if match and not _is_running(int(match[1])) and _age(directory) > _STALE_SECONDS:
+                shutil.rmtree(directory, ignore_errors=True)
+    return everyones / f"tbd-trace-{os.getpid()}"
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True  # another user's
+    return True
+
+
+def _age(directory: Path) -> float:
+    """Return for how many seconds nothing was made in a directory."""
+    return time.time() - directory.stat().st_mtime
 
 
 def scratch_connection(spill: Path) -> duckdb.DuckDBPyConnection:

@@ -8,13 +8,10 @@ relations that the query builds on are computed once, in order.
 from __future__ import annotations
 
 import contextlib
-import os
 import re
-import tempfile
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -32,7 +29,7 @@ from tbd_trace.query.kept import KeptRelations
 from tbd_trace.query.needs import check_derived, check_needs, check_refusal, check_sources
 from tbd_trace.query.parameters import parameter_values
 from tbd_trace.schema import canonical_tables
-from tbd_trace.scratch import SORTED_ASOF, scratch_connection
+from tbd_trace.scratch import SORTED_ASOF, scratch_connection, spill_directory
 from tbd_trace.sqltext import csv_relation, identifier, literal
 from tbd_trace.store.reading import reading
 
@@ -84,7 +81,7 @@ def connect(
 
     Derived relations are made by :func:`prepare`, or when :func:`execute_reading` meets them.
     """
-    connection = scratch_connection(Path(tempfile.gettempdir()) / f"tbd-trace-{os.getpid()}")
+    connection = scratch_connection(spill_directory())
     for table in canonical_tables():
         if tables is not None and database.fetches and table not in tables:
             continue

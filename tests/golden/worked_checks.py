@@ -2,7 +2,7 @@
 
     python tests/golden/worked_checks.py
 
-writes checks.csv beside this file anew.
+writes checks/sample.csv anew.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from worked_time import compute_util, iteration_summary, throughput
 from worked_utilization import low_util_kernels, utilization
 from worked_window import kernels_in, stable
 
-PATH = Path(__file__).resolve().parent / "checks.csv"
+PATH = Path(__file__).resolve().parent / "checks" / "sample.csv"
 COLUMNS = ("rule", "verdict", "severity", "value", "threshold", "unit", "evidence")
 TENSOR_PIPE = "sm__inst_executed_pipe_tensor_op_hmma.avg.pct_of_peak_sustained_active"
 MATTERS_PCT = 2

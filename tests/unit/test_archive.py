@@ -517,6 +517,15 @@ def test_a_profile_that_is_gone_or_changed_is_told(tmp_path: Path) -> None:
     assert not (tmp_path / "a").exists()
 
 
+def test_nothing_is_ingested_into_an_archive(archived: Path, elsewhere: Path) -> None:
+    profile = SAMPLE / "metrics.csv"
+    for place in (archived / "sample", archived / "sample.tbd.zip"):
+        assert "choose another --db" in failing("ingest", profile, "--db", place)
+    line = failing("ingest", profile, "--db", "https://example.org/a", code=2)
+    assert "only read from" in line
+    assert not list(elsewhere.iterdir())
+
+
 def test_ls_lists_the_traces(archived: Path) -> None:
     done = run("archive", "ls", archived / "sample", "--format", "json")
     rows = {row["name"]: row for row in json.loads(done.stdout)}

@@ -11,7 +11,7 @@ import typer
 
 from tbd_trace.cli.options import DEFAULT_DATABASE, DatabaseOption
 from tbd_trace.cli.output import busy, failure, note
-from tbd_trace.errors import InputError
+from tbd_trace.errors import InputError, UsageError
 from tbd_trace.present import printable
 
 if TYPE_CHECKING:
@@ -35,8 +35,11 @@ def ingest(
     Prints one line per file: trace id, format, kernels, ingested or already there, and name. A
     file that cannot be read does not stop the others.
     """
+    from tbd_trace.archive import is_url
     from tbd_trace.store import Database
 
+    if is_url(db):
+        raise UsageError(f"--db {db}: a URL is only read from; name a file of this machine")
     database = Database(Path(db))
     failed = False
     for path in paths:

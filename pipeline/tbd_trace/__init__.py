@@ -43,8 +43,8 @@ def open(*traces: str | PathLike[str], db: str | PathLike[str] | None = None) ->
         traces: profiler files and capture directories (ingested on the fly into a cache that is
             keyed by their content), paths and URLs of archives, or ids and names of traces in
             ``db``; none means all of ``db``.
-        db: a database made by ``tbd-trace ingest``, or path or URL of an archive; None means ``TBD_TRACE_DB`` or
-            ``tbd-trace.duckdb`` in the working directory.
+        db: a database made by ``tbd-trace ingest``, or path or URL of an archive; None means
+            ``TBD_TRACE_DB`` or ``tbd-trace.duckdb`` in the working directory.
 
     Raises:
         InputError: a file is no profile, or damaged.

@@ -29,7 +29,7 @@ doc = "sum of their durations; NULL in a trace without durations"
 unit = "%"
 doc = "total ÷ the trace's total kernel time (sum over streams and devices); in a trace without durations kernels ÷ all kernels"
 [columns.evidence]
-doc = "counter for achieved, modelled for theoretical and estimated achieved"
+doc = "counter for achieved, modelled for theoretical and estimated achieved; NULL where neither is known"
 [plot]
 kind = "binned"
 x = "bin_start_pct"
@@ -78,7 +78,7 @@ counted AS (
     GROUP BY ALL
 ),
 known AS (
-    -- A measure of which nothing is known has no rows.
+    -- A measure of which nothing is known has no rows beside others.
     SELECT DISTINCT trace_id, position, measure FROM counted WHERE bin IS NOT NULL
 ),
 every_bin AS (
@@ -88,6 +88,11 @@ every_bin AS (
     FROM counted AS c
     SEMI JOIN known AS n ON n.trace_id = c.trace_id AND n.measure = c.measure
     WHERE c.bin IS NULL
+    UNION ALL
+    -- Where no measure is known at all, that is the answer.
+    SELECT c.trace_id, c.position, c.measure, c.bin
+    FROM counted AS c
+    WHERE c.measure = 'theoretical' AND c.trace_id NOT IN (SELECT trace_id FROM known)
 ),
 whole AS (
     SELECT trace_id, count(*) AS kernels, sum(duration_ns) AS total_ns
@@ -105,7 +110,11 @@ SELECT
         WHEN w.total_ns > 0 THEN 100.0 * coalesce(c.total_ns, 0) / w.total_ns
         ELSE 100.0 * coalesce(c.kernels, 0) / w.kernels
     END AS share_pct,
-    CASE e.measure WHEN 'achieved' THEN 'counter' ELSE 'modelled' END AS evidence
+    CASE
+        WHEN e.trace_id NOT IN (SELECT trace_id FROM known) THEN NULL
+        WHEN e.measure = 'achieved' THEN 'counter'
+        ELSE 'modelled'
+    END AS evidence
 FROM every_bin AS e
 CROSS JOIN setting AS s
 INNER JOIN whole AS w ON w.trace_id = e.trace_id

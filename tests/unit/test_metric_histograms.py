@@ -191,6 +191,14 @@ def test_occupancy_of_each_kind_is_counted_apart() -> None:
     assert [r["share_pct"] for r in rows if r["measure"] == "achieved"] == [0, 0, 30, 0, 70]
 
 
+def test_a_trace_that_tells_no_occupancy_says_so() -> None:
+    made = MadeTrace()
+    made.add_kernel(0, 300)
+    (row,) = metric(made, "occupancy_histogram")
+    assert (row["bin_start_pct"], row["bin_end_pct"], row["evidence"]) == (None, None, None)
+    assert (row["kernels"], row["total_ns"], row["share_pct"]) == (1, 300, 100)
+
+
 def test_without_durations_kernels_are_counted() -> None:
     made = MadeTrace()
     made.add_device()

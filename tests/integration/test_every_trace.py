@@ -127,7 +127,7 @@ def test_holds_what_the_file_holds(traces: Traces, path: Path) -> None:
 
 
 # Columns that say how a trace differs from the others.
-RELATIVE = {name: ("configuration", "differs") for name in ("suite_compare", "batch_sweep")}
+RELATIVE = dict.fromkeys(("suite_compare", "batch_sweep"), ("configuration", "differs"))
 
 
 @contextlib.contextmanager

@@ -80,7 +80,8 @@ measured AS (
 stretch AS (
     SELECT trace_id, process_id, device_id, part, min(start_ns) AS start_ns, max(end_ns) AS end_ns
     FROM (
-        SELECT *, count(*) FILTER (begins) OVER (
+        -- a sum, for DuckDB counts filtered rows again for each row
+        SELECT *, sum(begins::INTEGER) OVER (
             PARTITION BY trace_id, process_id, device_id, part ORDER BY start_ns, end_ns
             ROWS UNBOUNDED PRECEDING) AS stretch
         FROM (
@@ -93,46 +94,49 @@ stretch AS (
     GROUP BY trace_id, process_id, device_id, part, stretch
 ),
 -- Bin k reaches from length × k ÷ bins to length × (k + 1) ÷ bins, both in whole nanoseconds.
-reaches AS (
-    SELECT t.*, s.start_ns AS first_ns, s.length_ns, s.bins,
-        unnest(range(
-            ((t.start_ns - s.start_ns)::HUGEINT * s.bins // s.length_ns)::BIGINT,
-            least(((t.end_ns - s.start_ns)::HUGEINT * s.bins // s.length_ns)::BIGINT + 1, s.bins))) AS bin
-    FROM stretch t JOIN span s USING (trace_id)
-    WHERE s.bins > 0
-),
-in_bin AS (
-    SELECT trace_id, process_id, device_id, bin,
-        coalesce(sum(clipped_ns) FILTER (part = 'busy'), 0)::BIGINT AS busy_ns,
-        coalesce(sum(clipped_ns) FILTER (part = 'kernel'), 0)::BIGINT AS kernel_ns
-    FROM (
-        SELECT trace_id, process_id, device_id, bin, part,
-            greatest(0, least(end_ns - first_ns, (length_ns::HUGEINT * (bin + 1) // bins)::BIGINT)
-                - greatest(start_ns - first_ns, (length_ns::HUGEINT * bin // bins)::BIGINT)) AS clipped_ns
-        FROM reaches
-    )
-    GROUP BY trace_id, process_id, device_id, bin
-),
-every_bin AS (
-    SELECT d.trace_id, d.process_id, d.device_id, s.start_ns AS first_ns, b.bin,
+edge AS (
+    SELECT d.trace_id, d.process_id, d.device_id, p.part, s.start_ns AS first_ns, b.bin,
         (s.length_ns::HUGEINT * b.bin // s.bins)::BIGINT AS offset_ns,
-        (s.length_ns::HUGEINT * (b.bin + 1) // s.bins)::BIGINT AS offset_end_ns
+        s.start_ns + offset_ns AS at_ns
     FROM (SELECT DISTINCT trace_id, process_id, device_id FROM operation) d
     JOIN span s USING (trace_id)
-    JOIN (SELECT trace_id, unnest(range(bins)) AS bin FROM span) b USING (trace_id)
+    JOIN (SELECT trace_id, unnest(range(bins + 1)) AS bin FROM span WHERE bins > 0) b USING (trace_id)
+    CROSS JOIN (VALUES ('busy'), ('kernel')) AS p (part)
+),
+summed AS (
+    SELECT *, coalesce(sum(end_ns - start_ns) OVER (
+        PARTITION BY trace_id, process_id, device_id, part ORDER BY start_ns
+        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)::BIGINT AS before_ns
+    FROM stretch
+),
+-- Time of the part from the beginning to each edge: what a bin holds is the difference of two.
+so_far AS (
+    SELECT e.*, coalesce(t.before_ns + least(e.at_ns, t.end_ns) - t.start_ns, 0) AS part_ns
+    FROM edge e
+    ASOF LEFT JOIN summed t
+        ON  t.trace_id = e.trace_id AND t.process_id = e.process_id AND t.device_id = e.device_id
+        AND t.part = e.part AND e.at_ns >= t.start_ns
+),
+bounded AS (
+    SELECT trace_id, process_id, device_id, part, first_ns, bin, offset_ns,
+        lead(offset_ns) OVER device AS offset_end_ns, lead(part_ns) OVER device - part_ns AS part_ns
+    FROM so_far
+    WINDOW device AS (PARTITION BY trace_id, process_id, device_id, part ORDER BY bin)
+),
+every_bin AS (
+    SELECT trace_id, process_id, device_id, first_ns, bin, offset_ns, offset_end_ns,
+        sum(part_ns) FILTER (part = 'busy')::BIGINT AS busy_ns,
+        sum(part_ns) FILTER (part = 'kernel')::BIGINT AS kernel_ns
+    FROM bounded WHERE offset_end_ns IS NOT NULL GROUP BY ALL
 )
 SELECT e.trace_id, p.pid, nullif(e.device_id, -1) AS device_id, e.bin, e.offset_ns,
     e.offset_end_ns, e.first_ns + e.offset_ns AS start_ns,
     e.offset_end_ns - e.offset_ns AS elapsed_ns,
-    coalesce(i.kernel_ns, 0) AS kernel_ns,
-    coalesce(i.busy_ns, 0) - coalesce(i.kernel_ns, 0) AS copy_ns,
-    e.offset_end_ns - e.offset_ns - coalesce(i.busy_ns, 0) AS idle_ns,
-    100.0 * coalesce(i.busy_ns, 0) / (e.offset_end_ns - e.offset_ns) AS busy_pct,
-    100.0 * coalesce(i.kernel_ns, 0) / (e.offset_end_ns - e.offset_ns) AS kernel_pct,
-    100.0 * (coalesce(i.busy_ns, 0) - coalesce(i.kernel_ns, 0)) / (e.offset_end_ns - e.offset_ns) AS copy_pct
+    e.kernel_ns, e.busy_ns - e.kernel_ns AS copy_ns,
+    e.offset_end_ns - e.offset_ns - e.busy_ns AS idle_ns,
+    100.0 * e.busy_ns / (e.offset_end_ns - e.offset_ns) AS busy_pct,
+    100.0 * e.kernel_ns / (e.offset_end_ns - e.offset_ns) AS kernel_pct,
+    100.0 * (e.busy_ns - e.kernel_ns) / (e.offset_end_ns - e.offset_ns) AS copy_pct
 FROM every_bin e
-LEFT JOIN in_bin i
-    ON  i.trace_id = e.trace_id AND i.process_id = e.process_id AND i.device_id = e.device_id
-    AND i.bin = e.bin
 LEFT JOIN process p ON p.trace_id = e.trace_id AND p.process_id = e.process_id
 ORDER BY e.trace_id, p.pid, e.process_id, device_id, e.bin

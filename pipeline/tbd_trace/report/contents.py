@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Future
 
 import polars as pl
 
 from tbd_trace.api import Traces
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.query.conversation import Conversation
-from tbd_trace.report.artist import Artist
 from tbd_trace.report.asking import Answer, Interview
 from tbd_trace.report.chapters import CHAPTERS, Chapter, Part
 from tbd_trace.report.findings import findings
 from tbd_trace.report.headline import headline
-from tbd_trace.report.page import Block, Note, Page, Plot, Section, Table, render_page
+from tbd_trace.report.page import Block, Note, Page, Section, Table, render_page
 from tbd_trace.report.what_ran import in_short, notices, what_ran
 
 _SHOWN_NAMES = 3
-Pending = Block | Future[Plot | Note]
 
 
 def report(traces: Traces, title: str = "") -> bytes:
@@ -46,15 +43,13 @@ def contents(traces: Traces, title: str = "") -> Page:
     names = _names(frame)
     several = frame.select(pl.coalesce("capture_id", "trace_id")).n_unique() > 1
     chapters = [chapter for chapter in CHAPTERS if several or not chapter.compares]
-    with Conversation(traces.database, traces.trace_ids) as conversation, Artist(names) as artist:
+    with Conversation(traces.database, traces.trace_ids) as conversation:
         interview = Interview(conversation, only=frame["name"][0] if frame.height == 1 else "")
-        # What is drawn is asked first: the rest is asked while it is drawn.
-        pending = [_pending(interview, artist, chapter) for chapter in chapters]
         sections = [
             _summary(interview, names, notices(frame)),
             findings(conversation, names),
             what_ran(interview, frame),
-            *map(_section, chapters, pending),
+            *(_section(interview, names, chapter) for chapter in chapters),
         ]
     from tbd_trace.present.places import told_apart  # noqa: PLC0415 - imports matplotlib
 
@@ -87,24 +82,21 @@ def _summary(interview: Interview, names: Mapping[str, str], said: Sequence[str]
     return Section("headline", "Headline", "", blocks)
 
 
-def _section(chapter: Chapter, pending: Iterable[Pending]) -> Section:
-    blocks = [block.result() if isinstance(block, Future) else block for block in pending]
+def _section(interview: Interview, names: Mapping[str, str], chapter: Chapter) -> Section:
+    answers = [(part, interview.ask(part.query, **part.parameters)) for part in chapter.parts]
+    blocks = [block for part, answer in answers for block in _blocks(part, answer, names)]
+    blocks += _remarks(answer for _, answer in answers)
     return Section(chapter.id, chapter.title, chapter.intro, blocks)
 
 
-def _pending(interview: Interview, artist: Artist, chapter: Chapter) -> list[Pending]:
-    """Return what a chapter shows; its plots are yet to be drawn."""
-    answers = [(part, interview.ask(part.query, **part.parameters)) for part in chapter.parts]
-    blocks = [block for part, answer in answers for block in _blocks(part, answer, artist)]
-    return [*blocks, *_remarks(answer for _, answer in answers)]
-
-
-def _blocks(part: Part, answer: Answer, artist: Artist) -> list[Pending]:
+def _blocks(part: Part, answer: Answer, names: Mapping[str, str]) -> list[Block]:
     if answer.reason or not _tells(answer, part.about):
         return []
-    blocks: list[Pending] = []
+    blocks: list[Block] = []
     if part.plot and not answer.frame.is_empty():
-        blocks.append(artist.draw(answer, part.caption))
+        from tbd_trace.report.drawing import plot_block  # noqa: PLC0415 - imports matplotlib
+
+        blocks.append(plot_block(answer, names, part.caption))
     if part.table:
         blocks.append(
             Table(

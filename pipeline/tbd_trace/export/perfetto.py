@@ -14,8 +14,8 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 
 from tbd_trace import query as queries
 from tbd_trace import resources
+from tbd_trace.beside import written_beside
 from tbd_trace.errors import CannotAnswerError, UsageError
-from tbd_trace.export.beside import written_beside
 from tbd_trace.export.lanes import Lanes
 from tbd_trace.export.places import Places
 from tbd_trace.interrupts import interruptible

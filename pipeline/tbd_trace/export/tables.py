@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from tbd_trace import query as queries
+from tbd_trace.beside import written_beside
 from tbd_trace.errors import TbdTraceError, UsageError
-from tbd_trace.export.beside import written_beside
 from tbd_trace.interrupts import interruptible
 from tbd_trace.query.catalogue import derive_relations
 from tbd_trace.schema import canonical_tables

@@ -4,13 +4,13 @@
 # ruff: noqa: PLC0415
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tbd_trace.beside import written_beside
 from tbd_trace.errors import TbdTraceError, UsageError
 
 if TYPE_CHECKING:
@@ -128,11 +128,7 @@ def write(path: Path, content: bytes) -> None:
         if path.exists() and not path.is_file():  # /dev/stdout, a named pipe: nothing to rename
             path.write_bytes(content)
             return
-        beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        try:
+        with written_beside(path) as beside:
             beside.write_bytes(content)
-            beside.replace(path)
-        finally:
-            beside.unlink(missing_ok=True)
     except OSError as error:
         raise TbdTraceError(f"{path}: cannot be written ({error.strerror})") from error

@@ -1,4 +1,4 @@
-"""Writing a large file piece by piece, that still appears as a whole."""
+"""Writing a file that appears as a whole, however long that takes."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ def written_beside(path: Path) -> Iterator[Path]:
     try:
         if path.is_dir():
             raise TbdTraceError(f"{path}: is a directory; name a file")
-        yield beside
-        beside.replace(path)
+        try:
+            yield beside
+            beside.replace(path)
+        finally:
+            beside.unlink(missing_ok=True)
     except OSError as error:
         raise TbdTraceError(f"{path}: cannot be written ({error.strerror})") from error
-    finally:
-        beside.unlink(missing_ok=True)

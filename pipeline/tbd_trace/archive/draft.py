@@ -153,15 +153,12 @@ def _zipped(draft: Draft, path: Path) -> Path:
     return path
 
 
-def seal_is_broken(file: BinaryIO, comment: bytes) -> bool | None:
+def seal_is_broken(file: BinaryIO, comment: bytes) -> bool:
     """Tell whether any byte of a zip archive is not as it was written.
 
-    Returns:
-        None if it has no checksum as a whole, having been packed by another program.
+    One that another program packed again has no checksum as a whole, and so none that is broken.
     """
-    if not comment:
-        return None
-    return comment != _SEAL + _digest_before_seal(file)
+    return bool(comment) and comment != _SEAL + _digest_before_seal(file)
 
 
 def _digest_before_seal(file: BinaryIO) -> bytes:

@@ -71,7 +71,7 @@ def create(
         connect(store, trace_ids) as connection,
         interruptible(connection),
     ):
-        rows = _trace_rows(connection, trace_ids)
+        rows = store.trace_frame(list(dict.fromkeys(trace_ids))).to_dicts()
         groups = _captures(rows)
         redactor = Redactor(connection, redaction)
         for row in rows:
@@ -85,7 +85,11 @@ def create(
 
 
 def merge(
-    archives: Sequence[Archive], target: Path, *, force: bool = False, progress: Progress | None
+    archives: Sequence[Archive],
+    target: Path,
+    *,
+    force: bool = False,
+    progress: Progress | None = None,
 ) -> Manifest:
     """Make one archive of several.
 
@@ -123,19 +127,7 @@ def extract(archive: Archive, target: Path, *, force: bool = False) -> Manifest:
     """
     if target.suffix == ".zip":
         raise UsageError(f"{target}: an archive is extracted into a directory; name one")
-    with new_archive(target, force=force) as draft:
-        for file in archive.manifest.files:
-            draft.add(file.path, checked(archive.place, file), file.rows)
-        draft.captures, draft.traces = archive.manifest.captures, archive.manifest.traces
-        return draft.finish()
-
-
-def _trace_rows(
-    connection: duckdb.DuckDBPyConnection, trace_ids: Sequence[str]
-) -> list[dict[str, Any]]:
-    frame = connection.sql("SELECT * FROM trace").pl()
-    rows = {row["trace_id"]: row for row in frame.to_dicts()}
-    return [rows[trace_id] for trace_id in dict.fromkeys(trace_ids)]
+    return merge([archive], target, force=force)
 
 
 def _captures(rows: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
@@ -166,11 +158,6 @@ def _add_trace(
     for table in canonical_tables():
         rows = redactor.select(table, store.relation(table, [trace_id]))
         _add_table(draft, connection, trace_id, table, rows)
-    single, aggregate = (store.relation(t, [trace_id]) for t in ("kernel", "kernel_aggregate"))
-    ((kernels,),) = connection.execute(
-        f"SELECT (SELECT count(*) FROM ({single})) + "
-        f"(SELECT coalesce(sum(instances), 0) FROM ({aggregate}))"
-    ).fetchall()
     replaced = {kind: n - before.get(kind, 0) for kind, n in redactor.counts.items()}
     draft.traces.append(
         ArchivedTrace(
@@ -180,7 +167,7 @@ def _add_trace(
             tool_version=row["tool_version"],
             kind=row["kind"],
             capture_id=row["capture_id"] and redactor.text(row["capture_id"]),
-            kernels=int(kernels),
+            kernels=store.kernels(trace_id),
             kept=sorted(redactor.redaction.keep),
             replaced={kind: n for kind, n in replaced.items() if n},
         )

@@ -80,6 +80,18 @@ class TraceStore(ABC):
             frame: pl.DataFrame = connection.sql(self.relation("trace", trace_ids)).pl()
         return frame
 
+    def kernels(self, trace_id: str) -> int:
+        """Return the number of kernel executions of a trace, single and aggregated ones."""
+        single, aggregate = (
+            self.relation(table, [trace_id]) for table in ("kernel", "kernel_aggregate")
+        )
+        with reading(self), duckdb.connect() as connection:
+            rows = connection.execute(
+                f"SELECT (SELECT count(*) FROM ({single})) "
+                f"+ (SELECT coalesce(sum(instances), 0) FROM ({aggregate}))"
+            ).fetchall()
+        return int(rows[0][0])
+
     def resolve(self, selectors: Sequence[str]) -> list[str]:
         """Return the ids of the traces that the selectors name.
 

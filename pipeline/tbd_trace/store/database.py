@@ -16,12 +16,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import duckdb
-
 from tbd_trace.errors import StoreError, UsageError
 from tbd_trace.store.base import TraceStore
 from tbd_trace.store.capture import CaptureFile, capture_files
-from tbd_trace.store.reading import reading
 from tbd_trace.store.views import is_duckdb, views_marker, write_views
 from tbd_trace.store.writer import Content, content, identity, write_trace
 
@@ -195,7 +192,7 @@ class Database(TraceStore):
             name=row["name"],
             status="already there" if known else "ingested",
             format=row["format"],
-            kernels=self._kernels(trace_id),
+            kernels=self.kernels(trace_id),
             notes=list(row["notes"]),
         )
 
@@ -206,17 +203,6 @@ class Database(TraceStore):
         except StoreError:
             if needed:
                 raise
-
-    def _kernels(self, trace_id: str) -> int:
-        single, aggregate = (
-            self.relation(table, [trace_id]) for table in ("kernel", "kernel_aggregate")
-        )
-        with reading(self), duckdb.connect() as connection:
-            rows = connection.execute(
-                f"SELECT (SELECT count(*) FROM ({single})) "
-                f"+ (SELECT coalesce(sum(instances), 0) FROM ({aggregate}))"
-            ).fetchall()
-        return int(rows[0][0])
 
     def _check_place(self) -> None:
         """Make sure that nothing else has the database's name; clear up after killed ingests."""

@@ -6,10 +6,10 @@ import io
 import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
+from drawing import collected
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -42,15 +42,7 @@ def iterations() -> pl.DataFrame:
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
     """Collect the figures that are saved."""
-    figures: list[Figure] = []
-    save = Figure.savefig
-
-    def keep(figure: Figure, *args: Any, **kwargs: Any) -> None:
-        figures.append(figure)
-        save(figure, *args, **kwargs)
-
-    monkeypatch.setattr(Figure, "savefig", keep)
-    return figures
+    return collected(monkeypatch)
 
 
 def render(frame: pl.DataFrame, plot: Plot, form: str = "svg") -> bytes:

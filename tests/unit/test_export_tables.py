@@ -64,6 +64,12 @@ def test_what_cannot_be_written(elsewhere: Path) -> None:
     assert [entry.name for entry in elsewhere.iterdir() if "tmp" in entry.name] == []
 
 
+def test_a_directory_that_is_a_file(elsewhere: Path) -> None:
+    (elsewhere / "file").touch()
+    with pytest.raises(TbdTraceError, match="cannot be written"):
+        export(tbd_trace.open(SAMPLE), "kernel", elsewhere / "file" / "rows.csv")
+
+
 def test_commands(elsewhere: Path) -> None:
     def run(*words: str) -> tuple[int, str]:
         result = CliRunner().invoke(app, ["export", *words])

@@ -9,6 +9,7 @@ import pytest
 from drawing import collected, legend, place_names, render
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from tbd_trace.errors import CannotAnswerError, UsageError
 from tbd_trace.query import Plot
@@ -78,6 +79,22 @@ def test_panels_of_traces_have_whole_names(drawn: list[Figure]) -> None:
         busy(("ab", 1, 0, 5.0), ("ac", 2, 0, 6.0)), Plot("barh", "device_id", ["busy"]), names=names
     )
     assert [axes.get_title(loc="left") for axes in drawn[0].axes] == list(names.values())
+
+
+def test_titles_stay_inside_and_apart(drawn: list[Figure]) -> None:
+    names = {key: key * 120 for key in "ab"}
+    layers = [f"a layer whose name takes much room {number}" for number in range(30)]
+    rows = pl.DataFrame(
+        [(trace, layer, 5.0) for trace in names for layer in layers],
+        schema=["trace_id", "layer", "busy"],
+        orient="row",
+    )
+    render(rows, Plot("barh", "layer", ["busy"], title="All layers"), names=names)
+    figure = drawn[0]
+    boxes = {text.get_text(): text.get_window_extent() for text in figure.findobj(Text)}
+    for name in names.values():
+        assert 0 <= boxes[name].x0 < boxes[name].x1 <= figure.bbox.x1
+        assert not boxes[name].overlaps(boxes["All layers"])
 
 
 def test_the_first_way_to_draw_that_has_values_is_taken(drawn: list[Figure]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import io
 import os
 import signal
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 _INTERRUPTED = 128 + 2  # as a shell reports SIGINT and SIGPIPE
 _READER_GONE = 128 + 13
 _STDIN, _STDOUT, _STDERR = range(3)
+# Commands are short: looking through what imports made again and again is in vain.
+_OBJECTS_PER_COLLECTION = 100_000
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 # What typer raises for wrong usage: click's class, or that of its own copy of click.
 _WRONG_USAGE: type[Any] = typer.BadParameter.__mro__[1]
@@ -188,6 +191,7 @@ def _set_up_streams() -> None:
 def main() -> None:
     """Run the command line and exit."""
     _set_up_streams()
+    gc.set_threshold(_OBJECTS_PER_COLLECTION)
     # Like Ctrl-C: what is being written is cleared away.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
@@ -13,6 +13,8 @@ import matplotlib as mpl
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import TightLayoutEngine
+from matplotlib.text import Text
 
 from tbd_trace.errors import UsageError
 from tbd_trace.present import printable
@@ -40,6 +42,8 @@ _RC: dict[Any, Any] = {
     "svg.hashsalt": "tbd-trace",  # the same rows give the same file
 }
 _WIDTH_INCHES = 9
+_INCHES_PER_POINT = 1 / 72
+_PAD = 0.5  # at the edges, in heights of the font
 _KINDS = {"barh": "lying bars", "grouped_barh": "lying bars", "stacked_barh": "stacked lying bars"}
 _KINDS |= {"bar": "bars", "stacked_bar": "stacked bars", "binned": "histogram"}
 
@@ -88,8 +92,7 @@ def render(
     heights = [_height(panel, plot, len(panels)) for _, panel in panels]
     title = plot.title or title
     with mpl.rc_context(_RC):
-        figure = Figure(figsize=(_WIDTH_INCHES, 0.6 + sum(heights)), layout="constrained")
-        figure.suptitle(printable(title), x=0.01, ha="left", fontsize=12, fontweight="bold")
+        figure = _empty_figure(sum(heights), printable(title))
         grid = figure.subplots(
             len(panels),
             len(scales),
@@ -97,8 +100,9 @@ def render(
             **_shared(plot, along),
             height_ratios=heights,
         )
+        titles: list[Text] = []
         for row, (name, panel) in zip(grid, panels, strict=True):
-            row[0].set_title(printable(name))
+            titles.append(row[0].set_title(printable(name)))
             coloured = drawn if plot.panels else panel
             for axes, columns, values in zip(row, plot.groups, scales, strict=True):
                 kind = "stacked_barh" if plot.kind == "barh" and plot.keys else plot.kind
@@ -111,7 +115,18 @@ def render(
                 )
                 _legend(axes, plot, beside=len(scales) == 1)
         _hide_shared_labels(grid, plot, along)
+        _lay_out(figure, titles)
         return _saved(figure, form, title, _described(plot, panels, scales, along))
+
+
+def _empty_figure(inches: float, title: str) -> Figure:
+    """Return a figure with room for panels of a height together, and for their labels."""
+    height = inches + 0.6
+    figure = Figure(figsize=(_WIDTH_INCHES, height))
+    if title:
+        top = 1 - _PAD * _RC["font.size"] * _INCHES_PER_POINT / height
+        figure.suptitle(title, x=0.01, y=top, ha="left", fontsize=12, fontweight="bold")
+    return figure
 
 
 def _shared(plot: Plot, along: Axis) -> dict[str, Any]:
@@ -155,6 +170,20 @@ def _described(plot: Plot, panels: Panels, scales: list[Axis], along: Axis) -> s
     sentence = f"{kind.capitalize()} of {drawn} by {along.label}"
     sentence += f", in {labels}" if labels and labels != drawn else ""
     return printable(f"{sentence}. {names}." if names else f"{sentence}.")
+
+
+def _lay_out(figure: Figure, titles: Sequence[Text]) -> None:
+    """Make room for labels; a title that still leaves the figure ends where its panel does.
+
+    Done here, once: a figure that keeps its layout engine is drawn twice, and a given rectangle,
+    even that of the whole figure, is fitted twice.
+    """
+    layout = TightLayoutEngine(pad=_PAD, rect=None)  # type: ignore[arg-type]
+    with warnings.catch_warnings(action="ignore"):  # labels that leave no room
+        layout.execute(figure)
+        for title in titles:
+            if title.get_window_extent().x1 > figure.bbox.x1:
+                title.set(x=1, horizontalalignment="right")
 
 
 def _saved(figure: Figure, form: str, title: str, description: str) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -21,20 +22,6 @@ if TYPE_CHECKING:
 _SHOWN = 3  # traces in a message
 _REASONS_SHOWN = 5
 
-# The traces that a question is about, and what they lack: a metric run of a capture that has a
-# timeline, too, only lends its counters to it.
-_ASKED = """
-    SELECT t.name, t.tool, t.kind,
-        list_filter(
-            t.lacks, lambda x: NOT coalesce(list_contains(flatten(list(l.holds)), x), false)
-        )
-    FROM trace t LEFT JOIN trace l ON l.capture_id = t.capture_id AND l.kind = 'metrics'
-    WHERE t.kind <> 'metrics' OR NOT EXISTS (
-        SELECT 1 FROM trace m WHERE m.capture_id = t.capture_id AND m.kind = 'timeline')
-    GROUP BY t.trace_id, t.name, t.tool, t.kind, t.lacks
-    ORDER BY t.name, t.trace_id
-"""
-
 
 def check_needs(connection: duckdb.DuckDBPyConnection, query: Query) -> list[str]:
     """Tell which traces lack the canonical tables that the query needs.
@@ -49,18 +36,38 @@ def check_needs(connection: duckdb.DuckDBPyConnection, query: Query) -> list[str
         )
     stored = canonical_tables().keys() - {"trace"}
     needed = [names for names in map(alternatives, query.needs) if stored.issuperset(names)]
-    rows = connection.execute(_ASKED).fetchall()
+    rows = _asked(connection)
     if not rows:
         raise CannotAnswerError(f"{query.name}: no trace to ask; ingest one first")
     notes = []
     for name, tool, kind, lacks in rows:
-        missing = sorted(names for names in needed if set(names) <= set(lacks))
+        missing = sorted(names for names in needed if lacks.issuperset(names))
         if missing:
             notes.append(f"{name}: {query.name} {how_to_collect(missing[0], tool, kind)}")
     if len(notes) == len(rows):
         more = [f"{len(notes) - _SHOWN} more traces cannot answer, either"]
         raise CannotAnswerError("; ".join(notes[:_SHOWN] + (more if notes[_SHOWN:] else [])))
     return notes
+
+
+def _asked(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str, str, set[str]]]:
+    """Return name, tool, kind and lacking tables of the traces that a question is about.
+
+    A metric run of a capture that has a timeline, too, only lends its counters to it.
+    """
+    traces = connection.execute(
+        "SELECT name, tool, kind, capture_id, holds, lacks FROM trace ORDER BY name, trace_id"
+    ).fetchall()
+    timed = {capture for _, _, kind, capture, *_ in traces if kind == "timeline"} - {None}
+    lent: dict[str, set[str]] = defaultdict(set)
+    for _, _, kind, capture, holds, _ in traces:
+        if kind == "metrics":
+            lent[capture].update(holds)
+    return [
+        (name, tool, kind, set(lacks) - (lent[capture] if capture else set()))
+        for name, tool, kind, capture, _, lacks in traces
+        if kind != "metrics" or capture not in timed
+    ]
 
 
 def _relations() -> set[str]:
@@ -75,9 +82,9 @@ def check_sources(connection: duckdb.DuckDBPyConnection, query: Query) -> None:
         CannotAnswerError: every trace lacks all that the query reads, or its times.
     """
     sources = [name for name in query.relations if name in canonical_tables() and name != "trace"]
-    rows = connection.execute(_ASKED).fetchall()
+    rows = _asked(connection)
     tool, kind = rows[0][1:3]
-    if sources and all(set(sources) <= set(lacks) for *_, lacks in rows):
+    if sources and all(lacks.issuperset(sources) for *_, lacks in rows):
         raise CannotAnswerError(f"{query.name} {how_to_collect(sources[:1], tool, kind)}")
     if sources and all(kind != "timeline" for _, _, kind, _ in rows):
         raise CannotAnswerError(f"{query.name} {how_to_collect(['gpu_op'], tool, kind)}")

@@ -147,14 +147,16 @@ class Database(TraceStore):
         say = progress or (lambda _text: None)
         files = [file for path in paths for file in capture_files(Path(path))]
         self._check_place()
-        return [self._ingest_file(_identified(file), say, tables) for file in files]
+        # Views of tables that were not read would show them as empty.
+        views = tables is None
+        return [self._ingest_file(_identified(file), say, tables, views=views) for file in files]
 
     def ingest_identified(
         self, files: Sequence[IdentifiedFile], tables: Collection[str] | None = None
     ) -> list[IngestReport]:
-        """Ingest files that have been hashed already; otherwise as :meth:`ingest`."""
+        """Ingest files that have been hashed already, without views; else as :meth:`ingest`."""
         self._check_place()
-        return [self._ingest_file(file, lambda _text: None, tables) for file in files]
+        return [self._ingest_file(file, lambda _text: None, tables, views=False) for file in files]
 
     def find(self, files: Sequence[IdentifiedFile]) -> list[str] | None:
         """Return the traces of profiler files, None if one of them is not here."""
@@ -162,7 +164,12 @@ class Database(TraceStore):
         return found if set(self.trace_ids()).issuperset(found) else None
 
     def _ingest_file(
-        self, identified: IdentifiedFile, say: Callable[[str], None], tables: Collection[str] | None
+        self,
+        identified: IdentifiedFile,
+        say: Callable[[str], None],
+        tables: Collection[str] | None,
+        *,
+        views: bool,
     ) -> IngestReport:
         from tbd_trace.sources import identify  # noqa: PLC0415 - asking needs no readers
 
@@ -180,7 +187,7 @@ class Database(TraceStore):
                     tables=tables,
                     progress=lambda table: say(f"{file.name}: {table}"),
                 )
-            if tables is None:  # views of tables that were not read would show them as empty
+            if views:
                 self._write_views(needed=not known)
         except StoreError as error:
             advice = f"choose another place with {self._setting}"

@@ -3,7 +3,7 @@ title    = "GPU activity over time"
 question = "When was each GPU busy, with kernels or with copies, and when was it idle?"
 source   = "length of the union of GPU operations in each bin of time ÷ length of the bin, never their sum (Zhu et al. 2018, section 3.4.2)"
 grain    = "bin of time, per device used by a process; the whole trace, warm-up included"
-needs    = ["gpu_op"]
+needs    = ["gpu_op", "busy_stretch"]
 optional = ["process"]
 partial  = true
 [params.bins]
@@ -60,60 +60,27 @@ setting AS (
     SELECT CASE WHEN bins < 1 THEN error('bins must be 1 or more') ELSE bins END AS bins
     FROM (SELECT coalesce(getvariable('bins'), 200) AS bins)
 ),
-operation AS (
-    SELECT trace_id, coalesce(process_id, -1) AS process_id, coalesce(device_id, -1) AS device_id,
-        op_kind IN ('kernel', 'graph') AS is_kernel, start_ns, end_ns
-    FROM gpu_op
-),
 span AS (
     SELECT trace_id, min(start_ns) AS start_ns, max(end_ns) - min(start_ns) AS length_ns,
         -- no bin is shorter than a nanosecond
         least(any_value(bins), max(end_ns) - min(start_ns)) AS bins
-    FROM operation, setting GROUP BY trace_id
-),
-measured AS (
-    SELECT trace_id, process_id, device_id, start_ns, end_ns, 'busy' AS part FROM operation
-    UNION ALL
-    SELECT trace_id, process_id, device_id, start_ns, end_ns, 'kernel' FROM operation WHERE is_kernel
-),
--- The union: operations that touch what came before belong to one stretch.
-stretch AS (
-    SELECT trace_id, process_id, device_id, part, min(start_ns) AS start_ns, max(end_ns) AS end_ns
-    FROM (
-        -- a sum, for DuckDB counts filtered rows again for each row
-        SELECT *, sum(begins::INTEGER) OVER (
-            PARTITION BY trace_id, process_id, device_id, part ORDER BY start_ns, end_ns
-            ROWS UNBOUNDED PRECEDING) AS stretch
-        FROM (
-            SELECT *, coalesce(start_ns > max(end_ns) OVER (
-                PARTITION BY trace_id, process_id, device_id, part ORDER BY start_ns, end_ns
-                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), true) AS begins
-            FROM measured
-        )
-    )
-    GROUP BY trace_id, process_id, device_id, part, stretch
+    FROM busy_stretch, setting GROUP BY trace_id
 ),
 -- Bin k reaches from length × k ÷ bins to length × (k + 1) ÷ bins, both in whole nanoseconds.
 edge AS (
     SELECT d.trace_id, d.process_id, d.device_id, p.part, s.start_ns AS first_ns, b.bin,
         (s.length_ns::HUGEINT * b.bin // s.bins)::BIGINT AS offset_ns,
         s.start_ns + offset_ns AS at_ns
-    FROM (SELECT DISTINCT trace_id, process_id, device_id FROM operation) d
+    FROM (SELECT DISTINCT trace_id, process_id, device_id FROM busy_stretch) d
     JOIN span s USING (trace_id)
     JOIN (SELECT trace_id, unnest(range(bins + 1)) AS bin FROM span WHERE bins > 0) b USING (trace_id)
     CROSS JOIN (VALUES ('busy'), ('kernel')) AS p (part)
-),
-summed AS (
-    SELECT *, coalesce(sum(end_ns - start_ns) OVER (
-        PARTITION BY trace_id, process_id, device_id, part ORDER BY start_ns
-        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)::BIGINT AS before_ns
-    FROM stretch
 ),
 -- Time of the part from the beginning to each edge: what a bin holds is the difference of two.
 so_far AS (
     SELECT e.*, coalesce(t.before_ns + least(e.at_ns, t.end_ns) - t.start_ns, 0) AS part_ns
     FROM edge e
-    ASOF LEFT JOIN summed t
+    ASOF LEFT JOIN busy_stretch t
         ON  t.trace_id = e.trace_id AND t.process_id = e.process_id AND t.device_id = e.device_id
         AND t.part = e.part AND e.at_ns >= t.start_ns
 ),

@@ -4,7 +4,7 @@ question = "While the GPU was idle, what was the thread doing that launched its 
 source   = "gaps of the union of GPU work, cut where the launching thread changes what it does; disjoint, summing to the idle time"
 grain    = "cause, per device used by a process"
 needs    = ["gpu_op", "device_timeline"]
-optional = ["idle_stretch", "analysis_window", "process"]
+optional = ["gap_cause", "analysis_window", "process"]
 [columns.trace_id]
 doc = "the trace"
 [columns.pid]
@@ -42,9 +42,9 @@ SELECT c.trace_id, p.pid, nullif(c.device_id, -1) AS device_id, c.cause,
     100.0 * sum(c.duration_ns) / sum(sum(c.duration_ns)) OVER (
         PARTITION BY c.trace_id, c.process_id, c.device_id) AS share_pct,
     100.0 * sum(c.duration_ns) / any_value(w.elapsed_ns) AS elapsed_pct,
-    count(DISTINCT c.gap_id) AS gaps, max(c.duration_ns) AS longest_ns,
+    count(*) AS gaps, max(c.longest_ns) AS longest_ns,
     'estimated' AS evidence, any_value(w.measured_over) AS measured_over
-FROM idle_stretch c
+FROM gap_cause c
 JOIN analysis_window w
     ON  w.trace_id = c.trace_id AND coalesce(w.process_id, -1) = c.process_id
     AND coalesce(w.device_id, -1) = c.device_id

@@ -41,31 +41,32 @@ WITH execution AS (
     SELECT
         w.trace_id,
         w.layer,
-        w.op_id AS kernel_id,
-        w.duration_ns,
         o.theoretical_pct,
         o.estimated_achieved_pct,
-        a.achieved_pct
+        a.achieved_pct,
+        count(*) AS kernels,
+        sum(w.duration_ns) AS duration_ns
     FROM window_op AS w
     LEFT JOIN kernel_occupancy AS o ON o.trace_id = w.trace_id AND o.kernel_id = w.op_id
     LEFT JOIN achieved_occupancy AS a ON a.trace_id = w.trace_id AND a.kernel_id = w.op_id
     WHERE w.op_kind = 'kernel'
+    GROUP BY ALL
 ),
 -- The order of addition shows in the last digit: it is always the same.
 grouped AS (
     SELECT
         trace_id,
         layer,
-        sum(duration_ns * theoretical_pct ORDER BY kernel_id)
+        sum(duration_ns * theoretical_pct ORDER BY theoretical_pct, duration_ns)
         / nullif(sum(duration_ns) FILTER (theoretical_pct IS NOT NULL), 0) AS theoretical_pct,
-        sum(duration_ns * estimated_achieved_pct ORDER BY kernel_id)
+        sum(duration_ns * estimated_achieved_pct ORDER BY estimated_achieved_pct, duration_ns)
         / nullif(sum(duration_ns) FILTER (estimated_achieved_pct IS NOT NULL), 0)
             AS estimated_achieved_pct,
-        sum(duration_ns * achieved_pct ORDER BY kernel_id)
+        sum(duration_ns * achieved_pct ORDER BY achieved_pct, duration_ns)
         / nullif(sum(duration_ns) FILTER (achieved_pct IS NOT NULL), 0) AS achieved_pct,
         100.0 * coalesce(sum(duration_ns) FILTER (achieved_pct IS NOT NULL), 0)
         / nullif(sum(duration_ns), 0) AS counted_pct,
-        count(*) AS kernels,
+        CAST(sum(kernels) AS BIGINT) AS kernels,
         CAST(sum(duration_ns) AS BIGINT) AS total_ns
     FROM execution
     GROUP BY trace_id, layer

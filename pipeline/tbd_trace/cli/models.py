@@ -10,7 +10,6 @@ import typer
 
 from tbd_trace.cli.options import FormatOption, OutputOption
 from tbd_trace.cli.output import busy, emit
-from tbd_trace.machine import FRAMEWORKS, framework_version
 
 if TYPE_CHECKING:
     from tbd_models.definition import Model, Variant
@@ -82,18 +81,22 @@ class _Here:
         from tbd_collectors import environments
         from tbd_trace import machine
 
-        pythons = {name: python or environments.usual_interpreter(name) for name in FRAMEWORKS}
+        pythons = {
+            name: python or environments.usual_interpreter(name) for name in machine.FRAMEWORKS
+        }
         installed = {path: machine.interpreter(path) for path in set(pythons.values())}
         self._installed = {name: installed[path] for name, path in pythons.items()}
         self._device = "gpu" if machine.gpus()[0].status == "ok" else "cpu"
 
     def verdict(self, model: Model, framework: str) -> dict[str, str | None]:
         """Return where a workload runs, or why it does not."""
+        from tbd_trace import machine
+
         installed = self._installed[framework]
         wanted = ("numpy", *model.packages.get(framework, ()))
         missing = [name for name in wanted if name not in installed]
-        if framework_version(framework, installed) is None:
-            missing.insert(0, FRAMEWORKS[framework][0])
+        if machine.framework_version(framework, installed) is None:
+            missing.insert(0, machine.FRAMEWORKS[framework][0])
         if missing:
             return {"runs_on": None, "why_not": f"not installed: {', '.join(missing)}"}
         return {"runs_on": self._device, "why_not": None}

@@ -4,7 +4,7 @@ question = "When did the GPU do the work that each range launched?"
 source   = "the same projection as nsys stats nvtx_gpu_proj_trace"
 grain    = "NVTX range that launched GPU operations"
 needs    = ["nvtx_range", "gpu_op"]
-optional = ["range_gpu_time", "nvtx_tree", "nvtx_path", "process", "thread"]
+optional = ["range_gpu_time", "nvtx_tree", "process", "thread"]
 [columns.trace_id]
 doc = "the trace"
 [columns.nvtx_range_id]
@@ -15,8 +15,6 @@ doc = "the push/pop range of the same thread and domain around it; NULL for a ro
 doc = "ranges around it in its domain"
 [columns.range_name]
 doc = "domain:text"
-[columns.range_path]
-doc = "texts from the root to the range"
 [columns.style]
 doc = "push_pop or start_end"
 [columns.pid]
@@ -44,13 +42,12 @@ doc = "calls in it that launched operations (distinct correlation ids)"
 doc = "operations that they launched"
 */
 SELECT j.trace_id, j.nvtx_range_id, t.parent_id, t.depth,
-    coalesce(r.domain || ':', '') || coalesce(r.text, '') AS range_name, h.path AS range_path,
+    coalesce(r.domain || ':', '') || coalesce(r.text, '') AS range_name,
     r.kind AS style, p.pid, th.tid, j.gpu_start_ns, j.gpu_ns, j.gpu_sum_ns, r.start_ns,
     r.end_ns - r.start_ns AS host_ns, j.launches, j.operations
 FROM range_gpu_time j
 JOIN nvtx_range r USING (trace_id, nvtx_range_id)
 JOIN nvtx_tree t USING (trace_id, nvtx_range_id)
-JOIN nvtx_path h USING (trace_id, nvtx_range_id)
 LEFT JOIN process p ON p.trace_id = r.trace_id AND p.process_id = r.process_id
 LEFT JOIN (SELECT trace_id, process_id, thread_id, any_value(tid) AS tid FROM thread GROUP BY ALL) th
     ON  th.trace_id = r.trace_id AND th.process_id = r.process_id AND th.thread_id = r.thread_id

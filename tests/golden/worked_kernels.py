@@ -233,7 +233,6 @@ def nvtx_projection() -> list[Row]:
                 parent_id=ancestors[-1].number if ancestors else None,
                 depth=len(ancestors),
                 range_name=f"{DOMAIN}:{r.text}",
-                range_path=path(r),
                 style="push_pop",
                 pid=PID,
                 tid=r.tid,

@@ -324,8 +324,6 @@ def check_nvtx_projection(frame: pl.DataFrame, answers: Answers) -> None:
         assert row["gpu_ns"] > 0
         parent = row["parent_id"]
         assert row["depth"] == (0 if parent is None else depths[parent] + 1)
-        assert row["range_path"].count(" > ") >= min(row["depth"], 15)
-        assert len(row["range_path"]) < 16_000
 
 
 def check_nvtx_kernels(frame: pl.DataFrame, answers: Answers) -> None:
@@ -334,6 +332,7 @@ def check_nvtx_kernels(frame: pl.DataFrame, answers: Answers) -> None:
     assert (outside["range_instances"] == 0).all()
     inside = frame.filter(pl.col("range_path").is_not_null())
     assert (inside["range_instances"] > 0).all()
+    assert (inside["range_path"].str.len_chars() < 16_000).all()  # nested however deep
     # Every kernel is outside all ranges, or inside at least one.
     assert outside["instances"].sum() <= info["kernels"] <= frame["instances"].sum()
 

@@ -41,6 +41,7 @@ def emit(
     limit: int | None = None,
     units: Mapping[str, str | None] | None = None,
     records: bool = False,
+    more: bool = False,
 ) -> None:
     """Write rows to standard output or to a file.
 
@@ -48,9 +49,10 @@ def emit(
         frame: the rows.
         form: their form; None means what the file's extension asks for, else a table.
         path: the file; None means standard output.
-        limit: write the first rows only, 0 for all; None means all, but for tables on a terminal.
+        limit: write the first rows only; see :func:`row_limit`.
         units: unit per column.
         records: show a table as one line per field.
+        more: there are more rows, which nobody asked for.
 
     Raises:
         UsageError: the extension names no format, or Parquet would go to a terminal.
@@ -59,15 +61,29 @@ def emit(
     terminal = path is None and sys.stdout.isatty()
     if terminal and form is Format.PARQUET:
         raise UsageError("Parquet is not for a terminal; add -o FILE")
-    if limit is None and terminal and form is Format.TABLE:
-        limit = _ROWS_ON_TERMINAL
-    shown = frame.head(limit) if limit else frame
+    limit = row_limit(form, path, limit)
+    shown = frame if limit is None else frame.head(limit)
     content = render(shown, form, units=units, style=style_of(terminal, records))
     _deliver(content, path)
     if frame.is_empty():
         note("no rows")
+    elif more:
+        note(f"first {shown.height:,} rows shown; --limit 0 shows all")
     elif shown.height < frame.height:
         note(f"{shown.height:,} of {frame.height:,} rows shown; --limit 0 shows all")
+
+
+def row_limit(form: Format | None, path: Path | None, limit: int | None) -> int | None:
+    """Return how many of the first rows are written, None for all.
+
+    Args:
+        form: their form; None means what the file's extension asks for, else a table.
+        path: the file; None means standard output.
+        limit: what the user asked for, 0 for all; None means all, but for tables on a terminal.
+    """
+    if limit is None and path is None and sys.stdout.isatty() and form in (None, Format.TABLE):
+        return _ROWS_ON_TERMINAL
+    return limit or None
 
 
 def emit_text(text: str, path: Path | None = None) -> None:

@@ -18,7 +18,7 @@ from tbd_trace.cli.options import (
     OutputOption,
     TracesArgument,
 )
-from tbd_trace.cli.output import busy, emit, emit_text, note
+from tbd_trace.cli.output import busy, emit, emit_text, note, row_limit
 from tbd_trace.errors import UsageError
 
 if TYPE_CHECKING:
@@ -106,8 +106,10 @@ def query(
         return
     if plot is not None:
         _check_plot(found, plot)
-    opened, result = _ask(found, traces or [], db, parameters)
-    emit(result.frame, form, output, limit=limit, units=_units(found))
+    # A plot draws all rows.
+    rows = row_limit(form, output, limit) if plot is None else None
+    opened, result = _ask(found, traces or [], db, parameters, rows)
+    emit(result.frame, form, output, limit=limit, units=_units(found), more=result.more)
     if plot is not None:
         _draw(opened, result, plot)
 
@@ -149,14 +151,14 @@ def assigned(assignments: list[str]) -> dict[str, str]:
 
 
 def _ask(
-    found: Query, traces: list[str], db: str, parameters: dict[str, str]
+    found: Query, traces: list[str], db: str, parameters: dict[str, str], rows: int | None
 ) -> tuple[Traces, QueryResult]:
     from tbd_trace.api import open_traces
     from tbd_trace.query import run
 
     with busy(f"asking {found.name}"):
         opened = open_traces(*traces, db=db, question=found)
-        result = run(opened.database, found, opened.trace_ids, parameters)
+        result = run(opened.database, found, opened.trace_ids, parameters, rows)
     for text in result.notes:
         note(text)
     return opened, result

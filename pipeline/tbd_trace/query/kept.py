@@ -79,7 +79,7 @@ class KeptRelations:
             False where they are not, where there is no place for the file, and where the memory is
             not enough: the relation is still to be computed.
         """
-        if self._row_count(connection) < _MANY_ROWS or not _fits_parquet(connection, relation.sql):
+        if not self.is_large(connection) or not _fits_parquet(connection, relation.sql):
             return False
         try:
             with _bounded(connection):
@@ -126,15 +126,15 @@ class KeptRelations:
                 beside.unlink(missing_ok=True)
         return size
 
-    def _row_count(self, connection: duckdb.DuckDBPyConnection) -> int:
-        """Return how many rows the long tables have, those that the connection sees."""
+    def is_large(self, connection: duckdb.DuckDBPyConnection) -> bool:
+        """Tell whether the traces are so large that what they derive should not stay in memory."""
         if self._rows is None:
             seen = connection.execute("SELECT view_name FROM duckdb_views()").fetchall()
             self._rows = 0
             for table in sorted(_LONG_TABLES.intersection(name for (name,) in seen)):
                 found = connection.execute(f"SELECT count(*) FROM {table}").fetchall()
                 self._rows += found[0][0]
-        return self._rows
+        return self._rows >= _MANY_ROWS
 
     def _read_instead(self, connection: duckdb.DuckDBPyConnection, relation: Query) -> None:
         """Put a view of its file in the place of a table that was computed."""

@@ -55,15 +55,17 @@ class QueryResult:
 
     Attributes:
         query: the query that was run.
-        frame: the rows.
+        frame: the rows, or the first of them.
         notes: sentences that a reader of the numbers should know.
         parameters: the parameters that were set.
+        more: whether there are more rows than the frame has, which nobody asked for.
     """
 
     query: Query
     frame: pl.DataFrame
     notes: list[str] = field(default_factory=list)
     parameters: dict[str, Scalar] = field(default_factory=dict)
+    more: bool = False
 
 
 def connect(
@@ -137,6 +139,7 @@ def run(
     query: Query,
     trace_ids: Sequence[str] | None = None,
     parameters: Mapping[str, str] | None = None,
+    rows: int | None = None,
 ) -> QueryResult:
     """Run a query over some traces.
 
@@ -145,6 +148,8 @@ def run(
         query: the query.
         trace_ids: the traces to ask; None means all.
         parameters: values for the query's parameters and for those of the relations it builds on.
+        rows: how many of the first rows are enough: of large traces no more are computed. None
+            means all.
 
     Raises:
         CannotAnswerError: none of the traces holds what the query needs, or the answer would
@@ -160,7 +165,7 @@ def run(
         connect(database, selected, _tables_behind(_relation_names(query))) as connection,
         interruptible(connection),
     ):
-        return answer(connection, query, values, KeptRelations(database, selected))
+        return answer(connection, query, values, KeptRelations(database, selected), rows)
 
 
 def answer(
@@ -168,6 +173,7 @@ def answer(
     query: Query,
     values: Mapping[str, Scalar],
     kept: KeptRelations,
+    rows: int | None = None,
 ) -> QueryResult:
     """Answer a query on a connection of :func:`connect`; errors as in :func:`run`.
 
@@ -176,17 +182,22 @@ def answer(
         query: the query.
         values: its parameters, checked.
         kept: where derived relations are kept.
+        rows: how many of the first rows are enough; None means all.
     """
     notes = check_needs(connection, query)
     for name, value in values.items():
         connection.execute(f"SET VARIABLE {identifier(name)} = {literal(value)}")
     prepare(connection, _relation_names(query), kept)
     check_derived(connection, query)
-    frame = _execute(connection, query.sql)
+    # Whether an answer would mislead shows in any of its rows.
+    if rows is not None and (query.refuse or not kept.is_large(connection)):
+        rows = None
+    frame = _execute(connection, query.sql, None if rows is None else rows + 1)
     if frame.is_empty():
         check_sources(connection, query)
     check_refusal(query, frame, values)
-    return QueryResult(query, frame, notes, dict(values))
+    more = rows is not None and frame.height > rows
+    return QueryResult(query, frame[:rows], notes, dict(values), more)
 
 
 def checked_values(query: Query, parameters: Mapping[str, str] | None) -> dict[str, Scalar]:
@@ -257,7 +268,9 @@ def execute_reading(
         return _execute(connection, statement)
 
 
-def _execute(connection: duckdb.DuckDBPyConnection, text: str) -> pl.DataFrame:
+def _execute(
+    connection: duckdb.DuckDBPyConnection, text: str, rows: int | None = None
+) -> pl.DataFrame:
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -274,6 +287,8 @@ def _execute(connection: duckdb.DuckDBPyConnection, text: str) -> pl.DataFrame:
         import polars as pl  # noqa: PLC0415 - DuckDB imports it otherwise
 
         return pl.DataFrame()
+    if rows is not None and statements[-1].type == duckdb.StatementType.SELECT:
+        relation = relation.limit(rows)
     frame: pl.DataFrame = relation.pl()
     return frame
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import errno
 import gc
 import io
@@ -9,7 +11,7 @@ import os
 import signal
 import sys
 import traceback
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -188,6 +190,14 @@ def _set_up_streams() -> None:
             stream.reconfigure(errors=errors)
 
 
+def _leave(status: Any) -> NoReturn:
+    """Exit as Python does, but for its last search for garbage, which takes up to half a second."""
+    atexit._run_exitfuncs()
+    with contextlib.suppress(OSError, ValueError):  # closed, or full
+        sys.stderr.flush()
+    os._exit(status)
+
+
 def main() -> None:
     """Run the command line and exit."""
     _set_up_streams()
@@ -196,6 +206,8 @@ def main() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         app(prog_name="tbd-trace")
+    except SystemExit as ended:
+        _leave(ended.code)
     except Exception as error:
         if os.environ.get("TBD_TRACE_DEBUG"):
             traceback.print_exc()

@@ -12,19 +12,17 @@ import polars as pl
 
 from tbd_trace.checks.rules import rule_of, select, values
 from tbd_trace.errors import CannotAnswerError, SqlError
-from tbd_trace.interrupts import interruptible
 from tbd_trace.query import (
     KeptRelations,
     Query,
     canonical_relations,
-    connect,
     execute_reading,
     prepare,
 )
 from tbd_trace.query.advice import how_to_collect
+from tbd_trace.query.conversation import Conversation
 from tbd_trace.query.header import Scalar, alternatives
 from tbd_trace.sqltext import identifier, literal
-from tbd_trace.store.reading import reading
 
 if TYPE_CHECKING:
     from tbd_trace.api import Traces
@@ -96,15 +94,11 @@ def evaluate(
     settings = values(checks, parameters or {})
     database, trace_ids = traces.database, traces.trace_ids
     tables = {"trace"}.union(*map(canonical_relations, checks))
-    with (
-        _blamed(settings),
-        reading(database),
-        connect(database, trace_ids, tables) as connection,
-        interruptible(connection),
-    ):
+    with _blamed(settings), Conversation(database, trace_ids, tables) as conversation:
+        connection = conversation.connection
         for name, value in settings.items():
             connection.execute(f"SET VARIABLE {identifier(name)} = {literal(value)}")
-        return evaluate_on(connection, KeptRelations(database, trace_ids), checks)
+        return evaluate_on(connection, conversation.kept, checks)
 
 
 @contextlib.contextmanager

@@ -15,11 +15,9 @@ from tbd_trace import resources
 from tbd_trace.api import Traces, together
 from tbd_trace.diff.verdict import Verdict, judge
 from tbd_trace.errors import CannotAnswerError
-from tbd_trace.interrupts import interruptible
-from tbd_trace.store.reading import reading
+from tbd_trace.query.conversation import Conversation
 
 if TYPE_CHECKING:
-    import duckdb
     import polars as pl
 
 QUESTIONS = ("comparability", "iterations", "utilization", "layers", "kernels")
@@ -78,12 +76,13 @@ def compare(a: Traces, b: Traces, *, min_change_pct: float = 1.0) -> Comparison:
     """
     both = together(a, b)
     asked = {name: question(name) for name in QUESTIONS}
-    with reading(both.database), both.connect() as connection, interruptible(connection):
+    with Conversation(both.database, both.trace_ids) as conversation:
+        connection = conversation.connection
         connection.execute(_SIDES)
         sides = [*((i, "A") for i in a.trace_ids), *((i, "B") for i in b.trace_ids)]
         connection.executemany("INSERT INTO diff_side VALUES (?, ?)", sides)
         connection.execute(f"SET VARIABLE min_change_pct = {float(min_change_pct)}")
-        frames = _answers(connection, asked, both)
+        frames = _answers(conversation, asked)
         names = dict(connection.execute(_ASKED).fetchall())
     for side in ("A", "B"):
         if side not in names:
@@ -103,9 +102,9 @@ def question(name: str) -> queries.Query:
 
 
 def _answers(
-    connection: duckdb.DuckDBPyConnection, asked: Mapping[str, queries.Query], traces: Traces
+    conversation: Conversation, asked: Mapping[str, queries.Query]
 ) -> dict[str, pl.DataFrame]:
-    kept = queries.KeptRelations(traces.database, traces.trace_ids)
+    connection, kept = conversation.connection, conversation.kept
     queries.prepare(connection, ["lending_trace"], kept)
     frames = {}
     for name, query in asked.items():

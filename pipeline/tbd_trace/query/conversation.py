@@ -13,9 +13,13 @@ from tbd_trace.query.catalogue import derive_relations, required_relations
 from tbd_trace.query.header import Query
 from tbd_trace.query.kept import KeptRelations
 from tbd_trace.query.session import QueryResult, answer, checked_values, connect, explained
+from tbd_trace.schema import canonical_tables
 from tbd_trace.sqltext import identifier
 from tbd_trace.store.base import TraceStore
 from tbd_trace.store.reading import reading
+
+# Traces with fewer are read once, rather than for each question.
+_FEW_ROWS = 500_000
 
 
 class Conversation:
@@ -26,6 +30,8 @@ class Conversation:
     Args:
         database: where the traces are.
         trace_ids: the traces to ask.
+        tables: the canonical tables that are enough, where each costs something to get at; None
+            means all.
 
     Attributes:
         connection: the connection, while it is open.
@@ -35,16 +41,26 @@ class Conversation:
     connection: duckdb.DuckDBPyConnection
     kept: KeptRelations
 
-    def __init__(self, database: TraceStore, trace_ids: Sequence[str]) -> None:
+    def __init__(
+        self,
+        database: TraceStore,
+        trace_ids: Sequence[str],
+        tables: Collection[str] | None = None,
+    ) -> None:
         self._database = database
         self._trace_ids = list(trace_ids)
+        self._tables = tables
         self._open = ExitStack()
 
     def __enter__(self) -> Conversation:
         with ExitStack() as stack:
             stack.enter_context(reading(self._database))
-            self.connection = stack.enter_context(connect(self._database, self._trace_ids))
+            self.connection = stack.enter_context(
+                connect(self._database, self._trace_ids, self._tables)
+            )
             self.kept = KeptRelations(self._database, self._trace_ids)
+            if self.kept.rows(self.connection) < _FEW_ROWS:
+                _hold_tables(self.connection)
             stack.enter_context(interruptible(self.connection))
             self._open = stack.pop_all()
         return self
@@ -83,3 +99,12 @@ class Conversation:
             depends = any(made.params.keys() & set(parameters) for made in below)
             if depends and relation.name in there:
                 self.connection.execute(f"DROP {there[relation.name]} {relation.name}")
+
+
+def _hold_tables(connection: duckdb.DuckDBPyConnection) -> None:
+    """Put tables in the place of the views of canonical tables."""
+    seen = connection.execute("SELECT view_name FROM duckdb_views()").fetchall()
+    for table in sorted(canonical_tables().keys() & {name for (name,) in seen}):
+        connection.execute(f"CREATE TEMP TABLE {table}_held AS FROM {table}")
+        connection.execute(f"DROP VIEW {table}")
+        connection.execute(f"ALTER TABLE {table}_held RENAME TO {table}")

@@ -128,13 +128,17 @@ class KeptRelations:
 
     def is_large(self, connection: duckdb.DuckDBPyConnection) -> bool:
         """Tell whether the traces are so large that what they derive should not stay in memory."""
+        return self.rows(connection) >= _MANY_ROWS
+
+    def rows(self, connection: duckdb.DuckDBPyConnection) -> int:
+        """Return how many rows the long tables have, those that the connection sees."""
         if self._rows is None:
             seen = connection.execute("SELECT view_name FROM duckdb_views()").fetchall()
             self._rows = 0
             for table in sorted(_LONG_TABLES.intersection(name for (name,) in seen)):
                 found = connection.execute(f"SELECT count(*) FROM {table}").fetchall()
                 self._rows += found[0][0]
-        return self._rows >= _MANY_ROWS
+        return self._rows
 
     def _read_instead(self, connection: duckdb.DuckDBPyConnection, relation: Query) -> None:
         """Put a view of its file in the place of a table that was computed."""

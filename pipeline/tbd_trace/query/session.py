@@ -282,7 +282,7 @@ def _execute(
         raise UsageError("only statements that read are run here; profiles are evidence")
     for parsed in statements[:-1]:
         connection.execute(parsed).fetchall()
-    relation = connection.sql(statements[-1].query)
+    relation = connection.sql(statements[-1])
     if relation is None:  # a statement without rows
         import polars as pl  # noqa: PLC0415 - DuckDB imports it otherwise
 

@@ -41,7 +41,11 @@ def test_what_was_asked_before_changes_no_answer(sample_database: Database) -> N
             assert same(conversation.run(query, parameters), alone), (name, parameters)
 
 
-def test_every_query_after_all_others(sample_database: Database) -> None:
+@pytest.mark.parametrize("few_rows", [0, 500_000], ids=["views", "tables"])
+def test_every_query_after_all_others(
+    sample_database: Database, few_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tbd_trace.query.conversation._FEW_ROWS", few_rows)
     traces = sample_database.trace_ids()
     with Conversation(sample_database, traces) as conversation:
         for query in reversed(Catalogue().metrics()):

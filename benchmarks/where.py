@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -85,7 +85,7 @@ def _ask(connection: duckdb.DuckDBPyConnection, query: Query) -> _Timing:
     return query.name, begin, _now(), f"{rows:,}"
 
 
-def _explain(connection: duckdb.DuckDBPyConnection, relations: list[Query], name: str) -> str:
+def _explain(connection: duckdb.DuckDBPyConnection, relations: Sequence[Query], name: str) -> str:
     """Return DuckDB's profile of a relation, computed from those that it builds on."""
     for relation in relations:
         if relation.name == name:

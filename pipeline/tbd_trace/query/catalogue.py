@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -66,7 +66,8 @@ def _derived() -> dict[str, Query]:
     }
 
 
-def derive_relations() -> list[Query]:
+@cache
+def derive_relations() -> Sequence[Query]:
     """Return the derived relations, each after those that it builds on."""
     return required_relations(_derived())
 
@@ -97,6 +98,7 @@ def canonical_relations(query: Query) -> set[str]:
     return named & canonical_tables().keys()
 
 
-def names_used(sql: str) -> set[str]:
+@cache
+def names_used(sql: str) -> frozenset[str]:
     """Return the words of a SQL text, comments apart: a superset of the relations it names."""
-    return set(_WORD.findall(_COMMENT.sub(" ", sql)))
+    return frozenset(_WORD.findall(_COMMENT.sub(" ", sql)))

@@ -64,9 +64,11 @@ class KeptRelations:
     def load(self, connection: duckdb.DuckDBPyConnection, relation: Query) -> bool:
         """Make a relation visible from its file; return False where there is none."""
         path = self._path(connection, relation)
+        if not path.exists():
+            return False
         try:
             connection.execute(f"CREATE TEMP VIEW {relation.name} AS {parquet_relation([path])}")
-        except duckdb.Error:  # there is none, or it is damaged
+        except duckdb.Error:  # it is damaged, or was removed
             return False
         with contextlib.suppress(OSError):
             os.utime(path)  # it was used now
@@ -150,12 +152,10 @@ class KeptRelations:
             connection.execute(f"ALTER TABLE {table} RENAME TO {relation.name}")
 
     def _path(self, connection: duckdb.DuckDBPyConnection, relation: Query) -> Path:
-        names = sorted(
-            {name for made in required_relations([relation.name]) for name in made.params}
-        )
+        fingerprint, names = _depends_on(relation.name)
         wanted = ", ".join(f"getvariable({string(name)})" for name in names)
         values = connection.execute(f"SELECT {wanted}").fetchall()[0] if names else ()
-        basis = [self._basis, _fingerprint(relation.name), relation.name]
+        basis = [self._basis, fingerprint, relation.name]
         text = json.dumps([*basis, names, values], default=str)
         digest = hashlib.sha256(text.encode()).hexdigest()[:20]
         return self.directory / f"{relation.name}-{digest}.parquet"
@@ -176,8 +176,13 @@ class KeptRelations:
 
 
 @cache
-def _fingerprint(name: str) -> str:
-    """Return a hash of the SQL of a relation and of those it builds on, and of their tables."""
+def _depends_on(name: str) -> tuple[str, Sequence[str]]:
+    """Return what a relation's rows depend on besides the traces.
+
+    Returns:
+        A hash of the SQL of the relation and of those that it builds on, and of their tables; the
+        names of their parameters, sorted.
+    """
     built = required_relations([name])
     named = {word for made in built for word in (*made.relations, *names_used(made.sql))}
     files = [*resources.data().glob("*.csv"), *(resources.queries() / "canonical").glob("*.sql")]
@@ -186,7 +191,7 @@ def _fingerprint(name: str) -> str:
         digest.update(f"{made.name}\0{made.sql}\0".encode())
     for file in sorted(file for file in files if file.stem in named):
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
-    return digest.hexdigest()
+    return digest.hexdigest(), sorted({param for made in built for param in made.params})
 
 
 @contextlib.contextmanager

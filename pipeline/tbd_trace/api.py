@@ -206,5 +206,6 @@ def _ingested_on_the_fly(paths: Sequence[Path], question: queries.Query | None) 
         cache = Database(cache.path.with_name(f"{'-'.join(tables)}.duckdb"), "TBD_TRACE_CACHE")
         found = cache.find(files)
     if found is None:
-        found = [report.trace_id for report in cache.ingest_identified(files, tables)]
+        cache.ingest_identified(files, tables)
+        found = [file.trace_id for file in files]
     return Traces(cache, list(dict.fromkeys(found)))

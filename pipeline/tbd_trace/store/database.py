@@ -12,7 +12,7 @@ import contextlib
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -125,17 +125,13 @@ class Database(TraceStore):
         )
 
     def ingest(
-        self,
-        paths: Sequence[Path],
-        progress: Callable[[str], None] | None = None,
-        tables: Collection[str] | None = None,
+        self, paths: Sequence[Path], progress: Callable[[str], None] | None = None
     ) -> list[IngestReport]:
         """Ingest profiler files and capture directories; a file that is there already is kept.
 
         Args:
             paths: profiler files or capture directories.
             progress: called with a short text as the work goes on.
-            tables: the canonical tables to read, None for all.
 
         Returns:
             One report per profiler file, in order.
@@ -147,61 +143,75 @@ class Database(TraceStore):
         say = progress or (lambda _text: None)
         files = [file for path in paths for file in capture_files(Path(path))]
         self._check_place()
-        # Views of tables that were not read would show them as empty.
-        views = tables is None
-        return [self._ingest_file(_identified(file), say, tables, views=views) for file in files]
+        return [self._ingest_file(_identified(file), say) for file in files]
 
     def ingest_identified(
         self, files: Sequence[IdentifiedFile], tables: Collection[str] | None = None
-    ) -> list[IngestReport]:
-        """Ingest files that have been hashed already, without views; else as :meth:`ingest`."""
+    ) -> None:
+        """Ingest files that have been hashed already; no views are written.
+
+        Args:
+            files: the files.
+            tables: the canonical tables to read, None for all.
+
+        Raises:
+            InputError: a file is no profile or damaged; earlier files stay ingested.
+            StoreError: the database cannot be written.
+        """
         self._check_place()
-        return [self._ingest_file(file, lambda _text: None, tables, views=False) for file in files]
+        with self._advised():
+            for file in files:
+                self._add(file, tables)
 
     def find(self, files: Sequence[IdentifiedFile]) -> list[str] | None:
         """Return the traces of profiler files, None if one of them is not here."""
         found = [file.trace_id for file in files]
         return found if set(self.trace_ids()).issuperset(found) else None
 
-    def _ingest_file(
-        self,
-        identified: IdentifiedFile,
-        say: Callable[[str], None],
-        tables: Collection[str] | None,
-        *,
-        views: bool,
-    ) -> IngestReport:
-        from tbd_trace.sources import identify  # noqa: PLC0415 - asking needs no readers
-
+    def _ingest_file(self, identified: IdentifiedFile, say: Callable[[str], None]) -> IngestReport:
         file, trace_id = identified.file, identified.trace_id
-        target = self.traces_directory / trace_id
-        known = target.is_dir()
-        try:
-            if not known:
-                known = not write_trace(
-                    file,
-                    identify(file.path),
-                    held=identified.held,
-                    trace_id=trace_id,
-                    target=target,
-                    tables=tables,
-                    progress=lambda table: say(f"{file.name}: {table}"),
-                )
-            if views:
-                self._write_views(needed=not known)
-        except StoreError as error:
-            advice = f"choose another place with {self._setting}"
-            raise StoreError(f"{error}; {advice}") from error
+        with self._advised():
+            added = self._add(identified, progress=lambda table: say(f"{file.name}: {table}"))
+            self._write_views(needed=added)
         row = self.trace_frame([trace_id]).row(0, named=True)
         return IngestReport(
             path=file.path,
             trace_id=trace_id,
             name=row["name"],
-            status="already there" if known else "ingested",
+            status="ingested" if added else "already there",
             format=row["format"],
             kernels=self.kernels(trace_id),
             notes=list(row["notes"]),
         )
+
+    def _add(
+        self,
+        identified: IdentifiedFile,
+        tables: Collection[str] | None = None,
+        progress: Callable[[str], None] = lambda _table: None,
+    ) -> bool:
+        """Write the trace of a file; return whether it is new."""
+        from tbd_trace.sources import identify  # noqa: PLC0415 - asking needs no readers
+
+        target = self.traces_directory / identified.trace_id
+        return not target.is_dir() and write_trace(
+            identified.file,
+            identify(identified.file.path),
+            held=identified.held,
+            trace_id=identified.trace_id,
+            target=target,
+            tables=tables,
+            progress=progress,
+        )
+
+    @contextlib.contextmanager
+    def _advised(self) -> Iterator[None]:
+        """Tell what to do where the database cannot be written."""
+        try:
+            yield
+        except StoreError as error:
+            advice = f"choose another place with {self._setting}"
+            raise StoreError(f"{error}; {advice}") from error
 
     def _write_views(self, needed: bool) -> None:
         """Write the views; a database that may only be read does without new ones."""

@@ -95,10 +95,9 @@ def evaluate(
     database, trace_ids = traces.database, traces.trace_ids
     tables = {"trace"}.union(*map(canonical_relations, checks))
     with _blamed(settings), Conversation(database, trace_ids, tables) as conversation:
-        connection = conversation.connection
         for name, value in settings.items():
-            connection.execute(f"SET VARIABLE {identifier(name)} = {literal(value)}")
-        return evaluate_on(connection, conversation.kept, checks)
+            conversation.connection.execute(f"SET VARIABLE {identifier(name)} = {literal(value)}")
+        return evaluate_on(conversation, checks)
 
 
 @contextlib.contextmanager
@@ -117,11 +116,9 @@ def _blamed(settings: Mapping[str, Scalar]) -> Iterator[None]:
         raise SqlError(f"check with {given}: {error}") from error
 
 
-def evaluate_on(
-    connection: duckdb.DuckDBPyConnection, kept: KeptRelations, checks: Sequence[Query]
-) -> pl.DataFrame:
-    """Return what rules say about the traces of a connection; see :func:`evaluate`."""
-    evaluator = Evaluator(connection, kept)
+def evaluate_on(conversation: Conversation, checks: Sequence[Query]) -> pl.DataFrame:
+    """Return what rules say about the traces of a conversation; see :func:`evaluate`."""
+    evaluator = Evaluator(conversation.connection, conversation.kept)
     rows = [row for query in checks for row in evaluator.rows(query)]
     return _ordered(rows, evaluator.names)
 

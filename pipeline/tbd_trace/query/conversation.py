@@ -11,7 +11,7 @@ import duckdb
 from tbd_trace.interrupts import interruptible
 from tbd_trace.query.catalogue import derive_relations, required_relations
 from tbd_trace.query.header import Query
-from tbd_trace.query.kept import KeptRelations
+from tbd_trace.query.kept import KeptRelations, views_seen
 from tbd_trace.query.session import QueryResult, answer, checked_values, connect, explained
 from tbd_trace.schema import canonical_tables
 from tbd_trace.sqltext import identifier
@@ -103,8 +103,7 @@ class Conversation:
 
 def _hold_tables(connection: duckdb.DuckDBPyConnection) -> None:
     """Put tables in the place of the views of canonical tables."""
-    seen = connection.execute("SELECT view_name FROM duckdb_views()").fetchall()
-    for table in sorted(canonical_tables().keys() & {name for (name,) in seen}):
+    for table in sorted(canonical_tables().keys() & views_seen(connection)):
         connection.execute(f"CREATE TEMP TABLE {table}_held AS FROM {table}")
         connection.execute(f"DROP VIEW {table}")
         connection.execute(f"ALTER TABLE {table}_held RENAME TO {table}")

@@ -135,9 +135,8 @@ class KeptRelations:
     def rows(self, connection: duckdb.DuckDBPyConnection) -> int:
         """Return how many rows the long tables have, those that the connection sees."""
         if self._rows is None:
-            seen = connection.execute("SELECT view_name FROM duckdb_views()").fetchall()
             self._rows = 0
-            for table in sorted(_LONG_TABLES.intersection(name for (name,) in seen)):
+            for table in sorted(_LONG_TABLES & views_seen(connection)):
                 found = connection.execute(f"SELECT count(*) FROM {table}").fetchall()
                 self._rows += found[0][0]
         return self._rows
@@ -173,6 +172,12 @@ class KeptRelations:
                 return
             path.unlink(missing_ok=True)
             total -= state.st_size
+
+
+def views_seen(connection: duckdb.DuckDBPyConnection) -> set[str]:
+    """Return the names of the views that a connection sees."""
+    rows = connection.execute("SELECT view_name FROM duckdb_views()").fetchall()
+    return {name for (name,) in rows}
 
 
 @cache

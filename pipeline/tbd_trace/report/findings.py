@@ -31,7 +31,7 @@ def findings(conversation: Conversation, trace_names: Mapping[str, str]) -> Sect
         "A rule that lacks what it needs says so; it does not pass."
     )
     try:
-        frame = evaluate_on(conversation.connection, conversation.kept, select(None))
+        frame = evaluate_on(conversation, select(None))
     except CannotAnswerError as error:
         return Section("findings", title, intro, [Note(str(error), "missing")])
     found = frame.filter(pl.col("verdict") == "finding").to_dicts()

@@ -65,7 +65,7 @@ idle AS (
 ),
 gap AS MATERIALIZED (
     SELECT i.*, row_number() OVER (ORDER BY i.device, i.start_ns) AS gap_id, n.launch_end_ns,
-        CASE WHEN n.start_ns IS NULL THEN l.host_thread ELSE n.host_thread END AS host_thread,
+        CASE WHEN n.start_ns IS NULL THEN l.host_thread ELSE n.host_thread END AS host_thread
     FROM idle i
     ASOF LEFT JOIN operation n ON n.device = i.device AND i.end_ns <= n.start_ns
     -- after the last work: the thread that launched that

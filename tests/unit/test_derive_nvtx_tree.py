@@ -106,6 +106,16 @@ def test_crossing_ranges_lose_nobody(spans: list[tuple[int, int]]) -> None:
         assert path.count(" > ") == depth
 
 
+def test_a_path_of_many_ranges_keeps_its_two_ends() -> None:
+    made = MadeTrace()
+    for depth in range(20):
+        made.add_range(depth, 100 - depth, f"r{depth}")
+    paths = {depth: path.split(" > ") for _, depth, path in tree(made).values()}
+    for depth in range(20):
+        texts = [f"r{above}" for above in range(depth + 1)]
+        assert paths[depth] == (texts if depth < 16 else [*texts[:8], "…", *texts[-8:]])
+
+
 def test_equal_ranges_nest_in_the_order_of_the_file() -> None:
     made = MadeTrace()
     outer, inner = made.add_range(0, 9, "outer"), made.add_range(0, 9, "inner")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tbd_trace.api import Traces
+from tbd_trace.checks import evaluate, evaluate_on, select
 from tbd_trace.errors import CannotAnswerError, UsageError
 from tbd_trace.query import Catalogue, QueryResult, run
 from tbd_trace.query.conversation import Conversation
@@ -62,3 +64,15 @@ def test_an_error_ends_no_conversation(sample_database: Database) -> None:
         with pytest.raises(UsageError, match="not among"):
             conversation.run(catalogue.get("kernel_summary"), {"by": "colour"})
         assert not conversation.run(catalogue.get("kernel_summary")).frame.is_empty()
+
+
+def test_rules_do_not_judge_by_the_parameters_of_questions(sample_database: Database) -> None:
+    traces = sample_database.trace_ids()
+    alone = evaluate(Traces(sample_database, traces))
+    with Conversation(sample_database, traces) as conversation:
+        for name, parameters in ASKED:
+            conversation.run(Catalogue().get(name), parameters)
+        conversation.run(Catalogue().get("fp32_util"), {"by": "kernel"})
+        assert evaluate_on(conversation, select(None)).equals(alone)
+        asked = conversation.run(Catalogue().get("fp32_util"), {"by": "kernel"})
+    assert same(asked, run(sample_database, asked.query, traces, {"by": "kernel"}))

@@ -253,7 +253,8 @@ def file_names(database: Database) -> dict[str, str]:
     """Return the name of the file of each derived relation, as its SQL and data are now."""
     catalogue._derived.cache_clear()
     catalogue.derive_relations.cache_clear()
-    kept_module._depends_on.cache_clear()
+    catalogue.parameters_behind.cache_clear()
+    kept_module._fingerprint.cache_clear()
     kept = KeptRelations(database, database.trace_ids())
     with connect(database) as connection:
         return {each.name: kept._path(connection, each).name for each in derive_relations()}

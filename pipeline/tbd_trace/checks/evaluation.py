@@ -95,9 +95,7 @@ def evaluate(
     database, trace_ids = traces.database, traces.trace_ids
     tables = {"trace"}.union(*map(canonical_relations, checks))
     with _blamed(settings), Conversation(database, trace_ids, tables) as conversation:
-        for name, value in settings.items():
-            conversation.connection.execute(f"SET VARIABLE {identifier(name)} = {literal(value)}")
-        return evaluate_on(conversation, checks)
+        return evaluate_on(conversation, checks, settings)
 
 
 @contextlib.contextmanager
@@ -116,8 +114,16 @@ def _blamed(settings: Mapping[str, Scalar]) -> Iterator[None]:
         raise SqlError(f"check with {given}: {error}") from error
 
 
-def evaluate_on(conversation: Conversation, checks: Sequence[Query]) -> pl.DataFrame:
+def evaluate_on(
+    conversation: Conversation,
+    checks: Sequence[Query],
+    settings: Mapping[str, Scalar] | None = None,
+) -> pl.DataFrame:
     """Return what rules say about the traces of a conversation; see :func:`evaluate`."""
+    settings = settings or {}
+    conversation.renew({name for query in checks for name in query.relations}, settings)
+    for name, value in settings.items():
+        conversation.connection.execute(f"SET VARIABLE {identifier(name)} = {literal(value)}")
     evaluator = Evaluator(conversation.connection, conversation.kept)
     rows = [row for query in checks for row in evaluator.rows(query)]
     return _ordered(rows, evaluator.names)

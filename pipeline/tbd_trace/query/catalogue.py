@@ -91,6 +91,12 @@ def required_relations(names: Iterable[str]) -> list[Query]:
     return list(ordered.values())
 
 
+@cache
+def parameters_behind(name: str) -> Sequence[str]:
+    """Return the parameters on which a derived relation's rows depend, sorted."""
+    return sorted({param for relation in required_relations([name]) for param in relation.params})
+
+
 def canonical_relations(query: Query) -> set[str]:
     """Return the canonical tables that a query and what it builds on may read."""
     built = required_relations(query.relations)

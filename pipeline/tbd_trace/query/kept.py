@@ -16,7 +16,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +25,7 @@ import duckdb
 
 from tbd_trace import resources
 from tbd_trace.limits import MEMORY_LIMIT
-from tbd_trace.query.catalogue import names_used, required_relations
+from tbd_trace.query.catalogue import names_used, parameters_behind, required_relations
 from tbd_trace.query.header import Query
 from tbd_trace.sqltext import identifier, parquet_relation, string
 
@@ -135,10 +135,7 @@ class KeptRelations:
     def rows(self, connection: duckdb.DuckDBPyConnection) -> int:
         """Return how many rows the long tables have, those that the connection sees."""
         if self._rows is None:
-            self._rows = 0
-            for table in sorted(_LONG_TABLES & views_seen(connection)):
-                found = connection.execute(f"SELECT count(*) FROM {table}").fetchall()
-                self._rows += found[0][0]
+            self._rows = long_rows(connection, {name: name for name in standing(connection)})
         return self._rows
 
     def _read_instead(self, connection: duckdb.DuckDBPyConnection, relation: Query) -> None:
@@ -151,10 +148,10 @@ class KeptRelations:
             connection.execute(f"ALTER TABLE {table} RENAME TO {relation.name}")
 
     def _path(self, connection: duckdb.DuckDBPyConnection, relation: Query) -> Path:
-        fingerprint, names = _depends_on(relation.name)
+        names = parameters_behind(relation.name)
         wanted = ", ".join(f"getvariable({string(name)})" for name in names)
         values = connection.execute(f"SELECT {wanted}").fetchall()[0] if names else ()
-        basis = [self._basis, fingerprint, relation.name]
+        basis = [self._basis, _fingerprint(relation.name), relation.name]
         text = json.dumps([*basis, names, values], default=str)
         digest = hashlib.sha256(text.encode()).hexdigest()[:20]
         return self.directory / f"{relation.name}-{digest}.parquet"
@@ -174,19 +171,30 @@ class KeptRelations:
             total -= state.st_size
 
 
-def views_seen(connection: duckdb.DuckDBPyConnection) -> set[str]:
-    """Return the names of the views that a connection sees."""
-    rows = connection.execute("SELECT view_name FROM duckdb_views()").fetchall()
-    return {name for (name,) in rows}
+def long_rows(connection: duckdb.DuckDBPyConnection, relations: Mapping[str, str]) -> int:
+    """Return how many rows the long tables have; ``relations`` are canonical ones by name."""
+    rows = 0
+    for table in sorted(_LONG_TABLES & relations.keys()):
+        found = connection.execute(f"SELECT count(*) FROM ({relations[table]})").fetchall()
+        rows += found[0][0]
+    return rows
+
+
+def standing(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
+    """Return what a connection sees: TABLE or VIEW by name."""
+    return dict(
+        connection.execute(
+            "SELECT table_name, 'TABLE' FROM duckdb_tables() "
+            "UNION ALL SELECT view_name, 'VIEW' FROM duckdb_views()"
+        ).fetchall()
+    )
 
 
 @cache
-def _depends_on(name: str) -> tuple[str, Sequence[str]]:
-    """Return what a relation's rows depend on besides the traces.
+def _fingerprint(name: str) -> str:
+    """Return a hash of the SQL of a relation and of those that it builds on, and of their tables.
 
-    Returns:
-        A hash of the SQL of the relation and of those that it builds on, and of their tables; the
-        names of their parameters, sorted.
+    With the traces and the parameters that is all that its rows depend on.
     """
     built = required_relations([name])
     named = {word for made in built for word in (*made.relations, *names_used(made.sql))}
@@ -196,7 +204,7 @@ def _depends_on(name: str) -> tuple[str, Sequence[str]]:
         digest.update(f"{made.name}\0{made.sql}\0".encode())
     for file in sorted(file for file in files if file.stem in named):
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
-    return digest.hexdigest(), sorted({param for made in built for param in made.params})
+    return digest.hexdigest()
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ from tbd_trace.query.catalogue import (
     required_relations,
 )
 from tbd_trace.query.header import Query, Scalar
-from tbd_trace.query.kept import KeptRelations
+from tbd_trace.query.kept import KeptRelations, long_rows, standing
 from tbd_trace.query.needs import check_derived, check_needs, check_refusal, check_sources
 from tbd_trace.query.parameters import parameter_values
 from tbd_trace.schema import canonical_tables
@@ -72,6 +72,7 @@ def connect(
     database: TraceStore,
     trace_ids: Sequence[str] | None = None,
     tables: Collection[str] | None = None,
+    few_rows: int = 0,
 ) -> duckdb.DuckDBPyConnection:
     """Return a connection that sees the traces: canonical tables, data tables, derived relations.
 
@@ -80,16 +81,21 @@ def connect(
         trace_ids: the traces to see; None means all.
         tables: the canonical tables that are enough, where each costs something to get at; None
             means all.
+        few_rows: traces whose long tables have fewer are read now, into memory, and once, rather
+            than by each statement.
 
     Derived relations are made by :func:`prepare`, or when :func:`execute_reading` meets them.
     """
     connection = scratch_connection(spill_directory())
-    for table in canonical_tables():
-        if tables is not None and database.fetches and table not in tables:
-            continue
-        relation = database.relation(table, _ids(database, trace_ids))
+    relations = {
+        table: database.relation(table, _ids(database, trace_ids))
+        for table in canonical_tables()
+        if tables is None or not database.fetches or table in tables
+    }
+    held = few_rows > 0 and long_rows(connection, relations) < few_rows
+    for table, relation in relations.items():
         # Nearly every relation asks the few rows of `trace`: a table, not a file each time.
-        kind = "TABLE" if table == "trace" else "VIEW"
+        kind = "TABLE" if held or table == "trace" else "VIEW"
         connection.execute(f"CREATE TEMP {kind} {table} AS {relation}")
     for file in sorted(resources.data().glob("*.csv")):
         connection.execute(f"CREATE TEMP VIEW {identifier(file.stem)} AS {csv_relation(file)}")
@@ -106,12 +112,7 @@ def prepare(
     The others, and what they build on, are computed. They become temporary tables: views that stand
     on views many levels deep take DuckDB longer to bind than to compute.
     """
-    there = {
-        row[0]
-        for row in connection.execute(
-            "SELECT table_name FROM duckdb_tables() UNION SELECT view_name FROM duckdb_views()"
-        ).fetchall()
-    }
+    there = set(standing(connection))
     derived = {relation.name: relation for relation in derive_relations()}
 
     def make(name: str) -> None:
@@ -162,7 +163,7 @@ def run(
     with (
         explained(query, values),
         reading(database),
-        connect(database, selected, _tables_behind(_relation_names(query))) as connection,
+        connect(database, selected, _tables_behind(relation_names(query))) as connection,
         interruptible(connection),
     ):
         return answer(connection, query, values, KeptRelations(database, selected), rows)
@@ -187,7 +188,7 @@ def answer(
     notes = check_needs(connection, query)
     for name, value in values.items():
         connection.execute(f"SET VARIABLE {identifier(name)} = {literal(value)}")
-    prepare(connection, _relation_names(query), kept)
+    prepare(connection, relation_names(query), kept)
     check_derived(connection, query)
     # Whether an answer would mislead shows in any of its rows.
     if rows is not None and (query.refuse or not kept.is_large(connection)):
@@ -206,7 +207,7 @@ def checked_values(query: Query, parameters: Mapping[str, str] | None) -> dict[s
     Raises:
         UsageError: one is unknown, or its value not allowed.
     """
-    relations = required_relations(_relation_names(query))
+    relations = required_relations(relation_names(query))
     return parameter_values(query, relations, parameters or {})
 
 
@@ -220,7 +221,7 @@ def script(query: Query, parameters: Mapping[str, str] | None = None) -> str:
     Raises:
         UsageError: a parameter is unknown or its value not allowed.
     """
-    relations = required_relations(_relation_names(query))
+    relations = required_relations(relation_names(query))
     values = checked_values(query, parameters)
     statements = [SORTED_ASOF]
     statements += [
@@ -348,7 +349,7 @@ def _tables_behind(names: Iterable[str]) -> set[str]:
     return (named | built | {"trace"}) & canonical_tables().keys()
 
 
-def _relation_names(query: Query) -> set[str]:
+def relation_names(query: Query) -> set[str]:
     """Return what a query may refer to: by its header, and a user's own also by its text."""
     if query.path.is_relative_to(resources.queries()):
         return set(query.relations)

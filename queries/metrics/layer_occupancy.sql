@@ -35,7 +35,7 @@ doc = "stable iterations, all iterations or whole trace; joined by , where devic
 kind = "barh"
 x = "layer"
 y = ["theoretical_pct", "estimated_achieved_pct", "achieved_pct"]
-limit = 60
+limit = 30
 */
 WITH execution AS (
     SELECT

@@ -57,7 +57,7 @@ def _plain(shown: Sequence[Column]) -> str:
 
 def _padded(cells: Sequence[str], *, right: bool = False) -> list[str]:
     """Return the cells filled up to the width of the widest."""
-    widths = [cell_len(cell) for cell in cells]
+    widths = [len(cell) if cell.isascii() else cell_len(cell) for cell in cells]
     most = max(widths)
     spaces = [" " * (most - width) for width in widths]
     if right:

@@ -53,6 +53,9 @@ def columns(frame: pl.DataFrame) -> list[Column]:
 
 def _column(series: pl.Series) -> Column:
     values = series.to_list()
+    if series.dtype == pl.String:
+        shown = {value: text(value) for value in series.unique().to_list()}  # names repeat
+        return Column(series.name, [shown[value] for value in values], numeric=False)
     if not (series.dtype.is_numeric() or isinstance(series.dtype, pl.Decimal)):
         return Column(series.name, [text(value) for value in values], numeric=False)
     if series.dtype.is_integer():

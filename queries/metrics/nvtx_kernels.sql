@@ -4,11 +4,7 @@ question = "Which kernels does each annotated part of the program launch?"
 source   = "the same sums as nsys stats nvtx_kern_sum: a kernel counts in every range around its launch"
 grain    = "NVTX range and kernel name, per thread of a trace"
 needs    = ["kernel", "nvtx_range"]
-optional = ["launch", "launch_range", "nvtx_path", "process", "thread", "lending_trace"]
-[params.by]
-doc = "path: ranges with the same ancestors are one; range: ranges with the same domain and text are one, wherever they are"
-choices = ["path", "range"]
-default = "path"
+optional = ["range_kernel", "nvtx_tree", "process", "thread"]
 [columns.trace_id]
 doc = "the trace"
 [columns.range_path]
@@ -44,69 +40,58 @@ doc = "longest"
 unit = "ns"
 doc = "sample standard deviation; NULL for a single kernel"
 */
-WITH
-launched AS (
-    SELECT k.trace_id, k.kernel_id, k.name AS kernel_name, k.duration_ns,
-        l.api_call_id, l.process_id, l.thread_id
-    FROM kernel k
-    LEFT JOIN launch l
-        ON  l.trace_id = k.trace_id AND l.correlation_id = k.correlation_id
-        AND (l.process_id = k.process_id OR (k.process_id IS NULL AND l.is_sole))
-    WHERE k.trace_id NOT IN (SELECT trace_id FROM lending_trace)
-),
--- Processes, threads and names are numbered, so that kernels are grouped by numbers.
-place AS MATERIALIZED (
-    SELECT *, row_number() OVER () AS place
-    FROM (SELECT DISTINCT trace_id, process_id, thread_id, kernel_name FROM launched)
-),
-numbered AS MATERIALIZED (
-    SELECT p.place, l.trace_id, l.api_call_id, l.kernel_id, l.duration_ns
-    FROM launched l
-    JOIN place p
-        ON  p.trace_id = l.trace_id AND p.process_id IS NOT DISTINCT FROM l.process_id
-        AND p.thread_id IS NOT DISTINCT FROM l.thread_id AND p.kernel_name = l.kernel_name
-),
+-- Paths are long: where only the first rows are wanted, only theirs are put together.
+WITH RECURSIVE
 setting AS (SELECT coalesce(getvariable('by'), 'path') = 'path' AS by_path),
--- Paths are long: kernels are grouped by a number that stands for the path, and one of its ranges
--- tells the text.
-node AS (
-    SELECT r.trace_id, r.nvtx_range_id, r.kind <> 'push_pop' AS is_free,
-        CASE WHEN by_path THEN hash(r.domain, t.path_id) ELSE hash(r.domain, r.text) END AS path_id
-    FROM nvtx_range r
-    JOIN nvtx_path t USING (trace_id, nvtx_range_id), setting
+shown AS MATERIALIZED (
+    FROM range_kernel
+    ORDER BY trace_id, begin_ns NULLS LAST, nvtx_range_id, process_id, thread_id,
+        total_ns DESC NULLS LAST, kernel_name
+    LIMIT getvariable('first_rows')
 ),
-summed AS (
-    SELECT l.place, n.path_id, n.is_free,
-        min(n.nvtx_range_id) AS nvtx_range_id,
-        count(DISTINCT n.nvtx_range_id) AS range_instances,
-        count(DISTINCT l.kernel_id) AS instances, sum(l.duration_ns)::BIGINT AS total_ns,
-        avg(l.duration_ns) AS mean_ns, median(l.duration_ns)::DOUBLE AS median_ns,
-        min(l.duration_ns) AS min_ns, max(l.duration_ns) AS max_ns,
-        -- exact sums, so that the order of addition does not show
-        sqrt((count(l.duration_ns) * sum(l.duration_ns::HUGEINT * l.duration_ns) - sum(l.duration_ns)::HUGEINT * sum(l.duration_ns))
-            / nullif(count(l.duration_ns) * (count(l.duration_ns) - 1.0), 0)) AS stddev_ns
-    FROM numbered l
-    LEFT JOIN launch_range lr
-        ON lr.trace_id = l.trace_id AND lr.api_call_id = l.api_call_id
-    LEFT JOIN node n
-        ON n.trace_id = lr.trace_id AND n.nvtx_range_id = lr.nvtx_range_id
-    GROUP BY l.place, n.path_id, n.is_free
+around AS (
+    SELECT trace_id, nvtx_range_id FROM shown, setting WHERE by_path AND nvtx_range_id IS NOT NULL
+    UNION
+    SELECT t.trace_id, t.parent_id
+    FROM around a JOIN nvtx_tree t USING (trace_id, nvtx_range_id)
+    WHERE t.parent_id IS NOT NULL
+),
+node AS (
+    SELECT t.trace_id, t.nvtx_range_id, t.parent_id, t.depth, coalesce(r.text, '') AS text
+    FROM around
+    JOIN nvtx_tree t USING (trace_id, nvtx_range_id)
+    JOIN nvtx_range r USING (trace_id, nvtx_range_id)
+),
+-- As nvtx_path does it for every range.
+tree AS (
+    SELECT trace_id, nvtx_range_id, depth, text AS head, []::VARCHAR[] AS tail
+    FROM node WHERE parent_id IS NULL
+    UNION ALL
+    SELECT n.trace_id, n.nvtx_range_id, n.depth,
+        CASE WHEN n.depth < 8 THEN t.head || ' > ' || n.text ELSE t.head END,
+        CASE WHEN n.depth < 8 THEN t.tail ELSE list_append(t.tail, n.text)[-8:] END
+    FROM tree t JOIN node n ON n.trace_id = t.trace_id AND n.parent_id = t.nvtx_range_id
+),
+path AS (
+    SELECT trace_id, nvtx_range_id,
+        concat_ws(' > ', head, CASE WHEN depth >= 16 THEN '…' END,
+            CASE WHEN len(tail) > 0 THEN array_to_string(tail, ' > ') END) AS text
+    FROM tree
 )
-SELECT c.trace_id,
+SELECT s.trace_id,
     CASE
-        WHEN s.path_id IS NULL THEN NULL
-        WHEN by_path THEN coalesce(r.domain || ': ', '') || t.path
+        WHEN r.nvtx_range_id IS NULL THEN NULL
+        WHEN by_path THEN coalesce(r.domain || ': ', '') || t.text
         ELSE coalesce(r.domain || ':', '') || coalesce(r.text, '')
     END AS range_path,
-    r.kind AS style, p.pid, th.tid, s.range_instances, c.kernel_name,
+    r.kind AS style, p.pid, th.tid, s.range_instances, s.kernel_name,
     s.instances, s.total_ns, s.mean_ns, s.median_ns, s.min_ns, s.max_ns, s.stddev_ns
-FROM summed s
-JOIN place c USING (place)
+FROM shown s
 CROSS JOIN setting
-LEFT JOIN nvtx_range r ON r.trace_id = c.trace_id AND r.nvtx_range_id = s.nvtx_range_id
-LEFT JOIN nvtx_path t ON by_path AND t.trace_id = c.trace_id AND t.nvtx_range_id = s.nvtx_range_id
-LEFT JOIN process p ON p.trace_id = c.trace_id AND p.process_id = c.process_id
+LEFT JOIN nvtx_range r ON r.trace_id = s.trace_id AND r.nvtx_range_id = s.nvtx_range_id
+LEFT JOIN path t ON t.trace_id = s.trace_id AND t.nvtx_range_id = s.nvtx_range_id
+LEFT JOIN process p ON p.trace_id = s.trace_id AND p.process_id = s.process_id
 LEFT JOIN (SELECT trace_id, process_id, thread_id, any_value(tid) AS tid FROM thread GROUP BY ALL) th
-    ON  th.trace_id = c.trace_id AND th.process_id = c.process_id AND th.thread_id = c.thread_id
-ORDER BY c.trace_id, range_path NULLS LAST, s.path_id, style, p.pid, c.process_id, th.tid,
-    c.thread_id, s.total_ns DESC NULLS LAST, c.kernel_name
+    ON  th.trace_id = s.trace_id AND th.process_id = s.process_id AND th.thread_id = s.thread_id
+ORDER BY s.trace_id, s.begin_ns NULLS LAST, s.nvtx_range_id, s.process_id, s.thread_id,
+    s.total_ns DESC NULLS LAST, s.kernel_name

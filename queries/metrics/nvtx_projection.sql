@@ -41,11 +41,17 @@ doc = "calls in it that launched operations (distinct correlation ids)"
 [columns.operations]
 doc = "operations that they launched"
 */
+-- Where only the first rows are wanted, only their ranges are looked up.
+WITH shown AS MATERIALIZED (
+    FROM range_gpu_time
+    ORDER BY trace_id, gpu_start_ns, gpu_ns DESC, nvtx_range_id
+    LIMIT getvariable('first_rows')
+)
 SELECT j.trace_id, j.nvtx_range_id, t.parent_id, t.depth,
     coalesce(r.domain || ':', '') || coalesce(r.text, '') AS range_name,
     r.kind AS style, p.pid, th.tid, j.gpu_start_ns, j.gpu_ns, j.gpu_sum_ns, r.start_ns,
     r.end_ns - r.start_ns AS host_ns, j.launches, j.operations
-FROM range_gpu_time j
+FROM shown j
 JOIN nvtx_range r USING (trace_id, nvtx_range_id)
 JOIN nvtx_tree t USING (trace_id, nvtx_range_id)
 LEFT JOIN process p ON p.trace_id = r.trace_id AND p.process_id = r.process_id

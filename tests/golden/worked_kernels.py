@@ -199,11 +199,17 @@ def path(r: Range) -> str:
 
 
 def nvtx_kernels(by: str = "path") -> list[Row]:
+    def called(r: Range) -> str:
+        return f"{DOMAIN}: {path(r)}" if by == "path" else f"{DOMAIN}:{r.text}"
+
+    begun: dict[str, tuple[int, int]] = {}
+    for r in timeline().ranges:
+        start, number = begun.get(called(r), (r.start, r.number))
+        begun[called(r)] = min(start, r.start), min(number, r.number)
     found: dict[tuple[str, int, str], list[tuple[Range, Operation]]] = defaultdict(list)
     for kernel in timeline().kernels:
         for r in kernel.ranges:
-            name = f"{DOMAIN}: {path(r)}" if by == "path" else f"{DOMAIN}:{r.text}"
-            found[name, r.tid, kernel.name].append((r, kernel))
+            found[called(r), r.tid, kernel.name].append((r, kernel))
     rows = [
         row(
             range_path=name,
@@ -216,7 +222,7 @@ def nvtx_kernels(by: str = "path") -> list[Row]:
         )
         for (name, tid, kernel_name), inside in found.items()
     ]
-    return sorted(by_time(rows, "kernel_name"), key=lambda r: (r["range_path"], r["tid"]))
+    return sorted(by_time(rows, "kernel_name"), key=lambda r: (begun[r["range_path"]], r["tid"]))
 
 
 def nvtx_projection() -> list[Row]:

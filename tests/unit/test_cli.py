@@ -329,24 +329,28 @@ def test_limit_shows_the_first_rows_and_says_so(db: Path) -> None:
     assert succeed("sql", "FROM range(200)").count("\n") == 201
 
 
+@pytest.mark.parametrize(
+    "asked", ["nvtx_projection", "nvtx_kernels", "nvtx_kernels --set by=range", "kernel_summary"]
+)
 def test_of_a_large_trace_no_more_rows_are_computed_than_are_shown(
-    db: Path, monkeypatch: pytest.MonkeyPatch
+    db: Path, asked: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = succeed("query", "nvtx_projection", "--format", "csv").splitlines(keepends=True)
+    query = ("query", *asked.split(), "--format", "csv")
+    whole = succeed(*query).splitlines(keepends=True)
     count = len(whole) - 1
-    monkeypatch.setattr("tbd_trace.query.kept._MANY_ROWS", 0)
+    monkeypatch.setattr("tbd_trace.query.session._MANY_ROWS", 0)
     for limit in (1, count - 1):
-        shown = run("query", "nvtx_projection", "--format", "csv", "--limit", str(limit))
+        shown = run(*query, "--limit", str(limit))
         assert shown.stdout == "".join(whole[: limit + 1])
         assert shown.stderr == f"note: first {limit:,} rows shown; --limit 0 shows all\n"
     for limit in (0, count, count + 1):
-        shown = run("query", "nvtx_projection", "--format", "csv", "--limit", str(limit))
+        shown = run(*query, "--limit", str(limit))
         assert (shown.stdout, shown.stderr) == ("".join(whole), "")
 
 
 def test_a_plot_draws_all_rows_of_a_large_trace(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     succeed("query", "gpu_activity", "--plot", "whole.svg")
-    monkeypatch.setattr("tbd_trace.query.kept._MANY_ROWS", 0)
+    monkeypatch.setattr("tbd_trace.query.session._MANY_ROWS", 0)
     succeed("query", "gpu_activity", "--limit", "2", "--plot", "large.svg")
     assert Path("whole.svg").read_bytes() == Path("large.svg").read_bytes()
 

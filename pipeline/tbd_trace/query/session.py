@@ -38,6 +38,11 @@ if TYPE_CHECKING:
 
     from tbd_trace.store.base import TraceStore
 
+FIRST_ROWS = "first_rows"
+"""Variable that says how many of the first rows a query need compute; NULL for all."""
+
+# Of traces whose long tables have as many, only the rows that are wanted are computed.
+_MANY_ROWS = 1_000_000
 _READING = {
     duckdb.StatementType.SELECT,
     duckdb.StatementType.PRAGMA,
@@ -191,7 +196,7 @@ def answer(
     prepare(connection, relation_names(query), kept)
     check_derived(connection, query)
     # Whether an answer would mislead shows in any of its rows.
-    if rows is not None and (query.refuse or not kept.is_large(connection)):
+    if rows is not None and (query.refuse or kept.rows(connection) < _MANY_ROWS):
         rows = None
     frame = _execute(connection, query.sql, None if rows is None else rows + 1)
     if frame.is_empty():
@@ -283,6 +288,8 @@ def _execute(
         raise UsageError("only statements that read are run here; profiles are evidence")
     for parsed in statements[:-1]:
         connection.execute(parsed).fetchall()
+    if rows is not None:
+        connection.execute(f"SET VARIABLE {FIRST_ROWS} = {rows}")
     relation = connection.sql(statements[-1])
     if relation is None:  # a statement without rows
         import polars as pl  # noqa: PLC0415 - DuckDB imports it otherwise

@@ -292,6 +292,19 @@ def test_the_command_writes_a_page(kernel_file: Path) -> None:
     assert ("h1", "My <run>") in reader.texts
 
 
+def test_a_page_is_the_same_on_one_cpu(
+    sample_database: Database, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages = []
+    for cpus in (1, 2):
+        monkeypatch.setattr("tbd_trace.report.plotter._cpus", lambda cpus=cpus: cpus)
+        result = invoke("--db", str(sample_database.path), "-o", f"{cpus}.html")
+        assert result.exit_code == 0, result.output
+        pages.append(Path(f"{cpus}.html").read_bytes())
+    assert pages[0] == pages[1]
+    assert b"<svg" in pages[0]
+
+
 def test_without_a_name_nothing_is_replaced(kernel_file: Path) -> None:
     assert invoke(str(kernel_file)).exit_code == 0
     first = Path("report.html").read_bytes()

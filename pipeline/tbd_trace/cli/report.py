@@ -50,10 +50,11 @@ def report(
     from tbd_trace.api import open_traces
     from tbd_trace.present import write
     from tbd_trace.report.contents import report as render
+    from tbd_trace.report.plotter import Plotter
 
-    with busy("writing the report"):
+    with busy("writing the report"), Plotter() as plotter:
         opened = open_traces(*traces or [], db=db)
-        content = render(opened, title)
+        content = render(opened, title, plotter.draw)
     write(path, content)
     note(f"wrote {path} ({len(content) / 1e6:.1f} MB)")
 

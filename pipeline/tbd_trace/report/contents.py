@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 import polars as pl
 
 from tbd_trace.api import Traces
 from tbd_trace.errors import CannotAnswerError
+from tbd_trace.present.places import told_apart
 from tbd_trace.query.conversation import Conversation
 from tbd_trace.report.asking import Answer, Interview
 from tbd_trace.report.chapters import CHAPTERS, Chapter, Part
 from tbd_trace.report.findings import findings
 from tbd_trace.report.headline import headline
-from tbd_trace.report.page import Block, Note, Page, Section, Table, render_page
+from tbd_trace.report.page import Block, Note, Page, Plot, Section, Table, render_page
+from tbd_trace.report.plotter import Draw, draw_here
 from tbd_trace.report.what_ran import in_short, notices, what_ran
 
 _SHOWN_NAMES = 3
 
 
-def report(traces: Traces, title: str = "") -> bytes:
+def report(traces: Traces, title: str = "", draw: Draw | None = None) -> bytes:
     """Return a report about traces, an HTML file.
 
     A section whose queries cannot answer says why and what to collect.
@@ -27,15 +30,16 @@ def report(traces: Traces, title: str = "") -> bytes:
     Args:
         traces: the traces.
         title: heading of the page; by default the names of the traces.
+        draw: draws its plots, in the end by default; see :class:`tbd_trace.report.plotter.Plotter`.
 
     Raises:
         CannotAnswerError: there is no trace.
         StoreError: a trace is damaged, or was removed meanwhile.
     """
-    return render_page(contents(traces, title))
+    return render_page(contents(traces, title, draw))
 
 
-def contents(traces: Traces, title: str = "") -> Page:
+def contents(traces: Traces, title: str = "", draw: Draw | None = None) -> Page:
     """Return what a report says; arguments and errors as in :func:`report`."""
     if not traces.trace_ids:
         raise CannotAnswerError("report: no trace to tell of; ingest one first")
@@ -45,14 +49,11 @@ def contents(traces: Traces, title: str = "") -> Page:
     chapters = [chapter for chapter in CHAPTERS if several or not chapter.compares]
     with Conversation(traces.database, traces.trace_ids) as conversation:
         interview = Interview(conversation, only=frame["name"][0] if frame.height == 1 else "")
-        sections = [
-            _summary(interview, names, notices(frame)),
-            findings(conversation, names),
-            what_ran(interview, frame),
-            *(_section(interview, names, chapter) for chapter in chapters),
-        ]
-    from tbd_trace.present.places import told_apart  # noqa: PLC0415 - imports matplotlib
-
+        summary = _summary(interview, names, notices(frame))
+        # What has plots is asked first: they may be drawn meanwhile.
+        finish = [_section(interview, names, chapter, draw or _in_the_end) for chapter in chapters]
+        sections = [summary, findings(conversation, names), what_ran(interview, frame)]
+    sections += [section() for section in finish]
     title = title or _title(frame["name"].to_list())
     return Page(title, in_short(frame), sections, told_apart(names))
 
@@ -82,34 +83,44 @@ def _summary(interview: Interview, names: Mapping[str, str], said: Sequence[str]
     return Section("headline", "Headline", "", blocks)
 
 
-def _section(interview: Interview, names: Mapping[str, str], chapter: Chapter) -> Section:
+def _in_the_end(
+    answer: Answer, trace_names: Mapping[str, str], caption: str
+) -> Callable[[], Plot | Note]:
+    return partial(draw_here, answer, trace_names, caption)
+
+
+def _section(
+    interview: Interview, names: Mapping[str, str], chapter: Chapter, draw: Draw
+) -> Callable[[], Section]:
+    """Ask the questions of a chapter; what is returned waits for its plots."""
     answers = [(part, interview.ask(part.query, **part.parameters)) for part in chapter.parts]
-    blocks = [block for part, answer in answers for block in _blocks(part, answer, names)]
-    blocks += _remarks(answer for _, answer in answers)
-    return Section(chapter.id, chapter.title, chapter.intro, blocks)
+    blocks = [block for part, answer in answers for block in _blocks(part, answer, names, draw)]
+    remarks = _remarks(answer for _, answer in answers)
+    return lambda: Section(
+        chapter.id, chapter.title, chapter.intro, [*(block() for block in blocks), *remarks]
+    )
 
 
-def _blocks(part: Part, answer: Answer, names: Mapping[str, str]) -> list[Block]:
+def _blocks(
+    part: Part, answer: Answer, names: Mapping[str, str], draw: Draw
+) -> list[Callable[[], Block]]:
     if answer.reason or not _tells(answer, part.about):
         return []
-    blocks: list[Block] = []
+    blocks: list[Callable[[], Block]] = []
     if part.plot and not answer.frame.is_empty():
-        from tbd_trace.report.drawing import plot_block  # noqa: PLC0415 - imports matplotlib
-
-        blocks.append(plot_block(answer, names, part.caption))
+        blocks.append(draw(answer, names, part.caption))
     if part.table:
-        blocks.append(
-            Table(
-                answer.frame,
-                answer.units,
-                answer.label,
-                filterable=part.filterable,
-                limit=part.limit,
-                caption=part.caption or answer.query.title,
-                docs=answer.docs,
-                columns=part.columns,
-            )
+        table = Table(
+            answer.frame,
+            answer.units,
+            answer.label,
+            filterable=part.filterable,
+            limit=part.limit,
+            caption=part.caption or answer.query.title,
+            docs=answer.docs,
+            columns=part.columns,
         )
+        blocks.append(lambda: table)
     return blocks
 
 

@@ -20,7 +20,7 @@ from rich.cells import cell_len
 
 from tbd_trace.errors import TbdTraceError, UsageError
 from tbd_trace.present import Format, Style, format_of, printable, render, write
-from tbd_trace.present.values import NULL, columns, plain, shorten, text, with_unit
+from tbd_trace.present.values import NULL, columns, plain, shorten, text, width_of, with_unit
 
 KERNEL = (
     "void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_256x128_16x4_nn_align4>"
@@ -275,6 +275,12 @@ def test_machine_forms_lose_nothing(rows: list[tuple[object, ...]]) -> None:
 def test_no_line_is_wider_than_the_terminal(names: list[str], width: int) -> None:
     frame = pl.DataFrame({"kernel_name": names, "total_ns": [10**9 + n for n in range(len(names))]})
     assert max(map(cell_len, as_text(frame, width=width).splitlines())) <= max(width, 33)
+
+
+@example("tab\tin a column's name")
+@given(st.text() | st.text(st.characters(codec="ascii")))
+def test_a_width_is_that_of_a_terminal(text: str) -> None:
+    assert width_of(text) == cell_len(text)
 
 
 @given(st.text(), st.integers(1, 80))

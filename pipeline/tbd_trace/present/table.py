@@ -7,13 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import polars as pl
 from rich import box
-from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from tbd_trace.present import Style
-from tbd_trace.present.values import NULL, Column, columns, shorten, widest, with_unit
+from tbd_trace.present.values import NULL, Column, columns, shorten, widest, width_of, with_unit
 
 _GAP = 2
 _FEW_ROWS = 2
@@ -57,7 +56,7 @@ def _plain(shown: Sequence[Column]) -> str:
 
 def _padded(cells: Sequence[str], *, right: bool = False) -> list[str]:
     """Return the cells filled up to the width of the widest."""
-    widths = [len(cell) if cell.isascii() else cell_len(cell) for cell in cells]
+    widths = [width_of(cell) for cell in cells]
     most = max(widths)
     spaces = [" " * (most - width) for width in widths]
     if right:

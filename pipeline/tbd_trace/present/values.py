@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, time, timedelta
 from decimal import Decimal
@@ -161,18 +161,23 @@ def shorten(name: str, width: int) -> str:
 
     Kernel names differ at both ends: the function in front, its template arguments behind.
     """
-    if cell_len(name) <= width:
+    if width_of(name) <= width:
         return name
     front_width = max(0, width - 1) * 2 // 3
     back_width = max(0, width - 1) - front_width
     front, back = name[:front_width], name[len(name) - back_width :]
-    while cell_len(front) > front_width:  # characters that fill two cells
+    while width_of(front) > front_width:  # characters that fill two cells
         front = front[:-1]
-    while cell_len(back) > back_width:
+    while width_of(back) > back_width:
         back = back[1:]
     return f"{front}…{back}"
 
 
-def widest(cells: Sequence[str]) -> int:
+def width_of(text: str) -> int:
+    """Return the width of a text on a terminal, in cells; most text needs no table of widths."""
+    return len(text) if text.isascii() and text.isprintable() else cell_len(text)
+
+
+def widest(texts: Iterable[str]) -> int:
     """Return the width of the widest text on a terminal, in cells."""
-    return max((cell_len(cell) for cell in cells), default=0)
+    return max(map(width_of, texts), default=0)

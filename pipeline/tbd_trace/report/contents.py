@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 
 import polars as pl
 
@@ -15,14 +14,14 @@ from tbd_trace.report.asking import Answer, Interview
 from tbd_trace.report.chapters import CHAPTERS, Chapter, Part
 from tbd_trace.report.findings import findings
 from tbd_trace.report.headline import headline
-from tbd_trace.report.page import Block, Note, Page, Plot, Section, Table, render_page
-from tbd_trace.report.plotter import Draw, draw_here
+from tbd_trace.report.page import Block, Note, Page, Section, Table, render_page
+from tbd_trace.report.plotter import Draw, draw_later
 from tbd_trace.report.what_ran import in_short, notices, what_ran
 
 _SHOWN_NAMES = 3
 
 
-def report(traces: Traces, title: str = "", draw: Draw | None = None) -> bytes:
+def report(traces: Traces, title: str = "", draw: Draw = draw_later) -> bytes:
     """Return a report about traces, an HTML file.
 
     A section whose queries cannot answer says why and what to collect.
@@ -39,7 +38,7 @@ def report(traces: Traces, title: str = "", draw: Draw | None = None) -> bytes:
     return render_page(contents(traces, title, draw))
 
 
-def contents(traces: Traces, title: str = "", draw: Draw | None = None) -> Page:
+def contents(traces: Traces, title: str = "", draw: Draw = draw_later) -> Page:
     """Return what a report says; arguments and errors as in :func:`report`."""
     if not traces.trace_ids:
         raise CannotAnswerError("report: no trace to tell of; ingest one first")
@@ -51,7 +50,7 @@ def contents(traces: Traces, title: str = "", draw: Draw | None = None) -> Page:
         interview = Interview(conversation, only=frame["name"][0] if frame.height == 1 else "")
         summary = _summary(interview, names, notices(frame))
         # What has plots is asked first: they may be drawn meanwhile.
-        finish = [_section(interview, names, chapter, draw or _in_the_end) for chapter in chapters]
+        finish = [_section(interview, names, chapter, draw) for chapter in chapters]
         sections = [summary, findings(conversation, names), what_ran(interview, frame)]
     sections += [section() for section in finish]
     title = title or _title(frame["name"].to_list())
@@ -81,12 +80,6 @@ def _summary(interview: Interview, names: Mapping[str, str], said: Sequence[str]
     blocks: list[Block] = [Note(text) for text in said]
     blocks += figures or [Note("The traces answer none of the headline's questions.", "missing")]
     return Section("headline", "Headline", "", blocks)
-
-
-def _in_the_end(
-    answer: Answer, trace_names: Mapping[str, str], caption: str
-) -> Callable[[], Plot | Note]:
-    return partial(draw_here, answer, trace_names, caption)
 
 
 def _section(

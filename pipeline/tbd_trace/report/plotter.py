@@ -30,6 +30,13 @@ def draw_here(answer: Answer, trace_names: Mapping[str, str], caption: str) -> P
     return plot_block(answer, trace_names, caption)
 
 
+def draw_later(
+    answer: Answer, trace_names: Mapping[str, str], caption: str
+) -> Callable[[], Plot | Note]:
+    """Return what draws the plot of an answer in this process when it is called."""
+    return partial(draw_here, answer, trace_names, caption)
+
+
 class Plotter:
     """Draws plots in a process of its own, one after the other.
 
@@ -40,7 +47,6 @@ class Plotter:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._talk = ThreadPoolExecutor(1)
-        self._is_left = False
 
     def __enter__(self) -> Plotter:
         if _cpus() > 1:
@@ -53,18 +59,18 @@ class Plotter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._is_left = True
+        process, self._process = self._process, None
         self._talk.shutdown(wait=False, cancel_futures=True)
-        if self._process is not None:
-            self._process.kill()
-            self._process.communicate()
+        if process is not None:
+            process.kill()
+            process.communicate()
 
     def draw(
         self, answer: Answer, trace_names: Mapping[str, str], caption: str
     ) -> Callable[[], Plot | Note]:
         """Begin to draw the plot of an answer; what is returned waits for it."""
         if self._process is None:
-            return partial(draw_here, answer, trace_names, caption)
+            return draw_later(answer, trace_names, caption)
         return self._talk.submit(self._drawn, self._process, answer, trace_names, caption).result
 
     def _drawn(
@@ -81,7 +87,7 @@ class Plotter:
             process.stdin.flush()
             drawn: Plot | Note = pickle.load(process.stdout)
         except (OSError, EOFError, ValueError, pickle.PickleError):  # it failed, or never began
-            if self._is_left:  # nobody waits for it
+            if self._process is None:  # nobody waits for it any more
                 raise
             return draw_here(answer, trace_names, caption)
         return replace(drawn, frame=answer.frame) if isinstance(drawn, Plot) else drawn

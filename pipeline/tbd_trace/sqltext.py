@@ -20,6 +20,11 @@ def literal(value: str | int | float | bool | None) -> str:
     return string(value) if isinstance(value, str) else repr(value)
 
 
+def set_variable(name: str, value: str | int | float | bool | None) -> str:
+    """Return the statement that gives a query's parameter its value."""
+    return f"SET VARIABLE {identifier(name)} = {literal(value)}"
+
+
 def identifier(name: str) -> str:
     """Return a quoted SQL identifier."""
     return '"' + name.replace('"', '""') + '"'

@@ -22,7 +22,7 @@ from tbd_trace.query import (
 from tbd_trace.query.advice import how_to_collect
 from tbd_trace.query.conversation import Conversation
 from tbd_trace.query.header import Scalar, alternatives
-from tbd_trace.sqltext import identifier, literal
+from tbd_trace.sqltext import identifier, set_variable
 
 if TYPE_CHECKING:
     from tbd_trace.api import Traces
@@ -123,7 +123,7 @@ def evaluate_on(
     settings = settings or {}
     conversation.renew({name for query in checks for name in query.relations}, settings)
     for name, value in settings.items():
-        conversation.connection.execute(f"SET VARIABLE {identifier(name)} = {literal(value)}")
+        conversation.connection.execute(set_variable(name, value))
     evaluator = Evaluator(conversation.connection, conversation.kept)
     rows = [row for query in checks for row in evaluator.rows(query)]
     return _ordered(rows, evaluator.names)

@@ -16,6 +16,7 @@ from tbd_trace.api import Traces, together
 from tbd_trace.diff.verdict import Verdict, judge
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.query.conversation import Conversation
+from tbd_trace.sqltext import set_variable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -81,7 +82,7 @@ def compare(a: Traces, b: Traces, *, min_change_pct: float = 1.0) -> Comparison:
         connection.execute(_SIDES)
         sides = [*((i, "A") for i in a.trace_ids), *((i, "B") for i in b.trace_ids)]
         connection.executemany("INSERT INTO diff_side VALUES (?, ?)", sides)
-        connection.execute(f"SET VARIABLE min_change_pct = {float(min_change_pct)}")
+        connection.execute(set_variable("min_change_pct", float(min_change_pct)))
         frames = _answers(conversation, asked)
         names = dict(connection.execute(_ASKED).fetchall())
     for side in ("A", "B"):

@@ -30,7 +30,7 @@ from tbd_trace.query.needs import check_derived, check_needs, check_refusal, che
 from tbd_trace.query.parameters import parameter_values
 from tbd_trace.schema import canonical_tables
 from tbd_trace.scratch import SORTED_ASOF, scratch_connection, spill_directory
-from tbd_trace.sqltext import csv_relation, identifier, literal
+from tbd_trace.sqltext import csv_relation, identifier, set_variable
 from tbd_trace.store.reading import reading
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def answer(
     """
     notes = check_needs(connection, query)
     for name, value in values.items():
-        connection.execute(f"SET VARIABLE {identifier(name)} = {literal(value)}")
+        connection.execute(set_variable(name, value))
     prepare(connection, relation_names(query), kept)
     check_derived(connection, query)
     # Whether an answer would mislead shows in any of its rows.
@@ -229,9 +229,7 @@ def script(query: Query, parameters: Mapping[str, str] | None = None) -> str:
     relations = required_relations(relation_names(query))
     values = checked_values(query, parameters)
     statements = [SORTED_ASOF]
-    statements += [
-        f"SET VARIABLE {identifier(name)} = {literal(value)}" for name, value in values.items()
-    ]
+    statements += [set_variable(name, value) for name, value in values.items()]
     statements += [
         f"CREATE OR REPLACE TEMP TABLE {relation.name} AS\n{relation.sql}" for relation in relations
     ]
@@ -289,7 +287,7 @@ def _execute(
     for parsed in statements[:-1]:
         connection.execute(parsed).fetchall()
     if rows is not None:
-        connection.execute(f"SET VARIABLE {FIRST_ROWS} = {rows}")
+        connection.execute(set_variable(FIRST_ROWS, rows))
     relation = connection.sql(statements[-1])
     if relation is None:  # a statement without rows
         import polars as pl  # noqa: PLC0415 - DuckDB imports it otherwise

@@ -11,6 +11,11 @@ def string(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
+def enumerated(value: str) -> str:
+    """Return an SQL string of a type that has only this value."""
+    return f"CAST({string(value)} AS ENUM({string(value)}))"
+
+
 def literal(value: str | int | float | bool | None) -> str:
     """Return a SQL literal of a scalar."""
     if value is None:

@@ -6,11 +6,15 @@ import random
 import sqlite3
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nsys_schema import NVTX_DOMAIN, NVTX_PUSH_POP, RUNTIME_CALL, Kernel, Nvtx, Runtime
 from nsys_writer import NsysWriter
 from tbd_trace.errors import InputError
+from tbd_trace.sources.nsys_survey import Seen
 from tbd_trace.sources.nsys_tables import NsysTables
 
 ROWS = 3000
@@ -64,3 +68,19 @@ def test_damage_is_an_input_error(path: Path) -> None:
     with pytest.raises(InputError, match=r"f\.sqlite: damaged or incomplete"):
         tables.calling_threads()
     tables.close()
+
+
+values = st.one_of(st.none(), st.integers(-2, 2), st.integers(-(2**63), 2**63 - 1))
+
+
+@given(st.lists(st.lists(st.tuples(values, values, values), max_size=30), max_size=4))
+def test_seen_are_the_distinct_keys_and_the_latest_time(
+    batches: list[list[tuple[int | None, int | None, int | None]]],
+) -> None:
+    seen = Seen()
+    for rows in batches:
+        columns = [pa.array([row[i] for row in rows], pa.int64()) for i in range(3)]
+        seen.add(pa.record_batch(columns, ["thread", "end", "kind"]), ["kind", "thread"])
+    rows = [row for batch in batches for row in batch]
+    assert seen.keys == {(kind, thread) for thread, _, kind in rows}
+    assert seen.latest == max((end for _, end, _ in rows if end is not None), default=None)

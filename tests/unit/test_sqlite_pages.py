@@ -19,7 +19,7 @@ from sqlite_readings import both, read, reader, watching
 from tbd_trace.sources import sqlite_tables
 from tbd_trace.sources.sqlite import SqliteFile
 
-KINDS = [pa.int64(), pa.float64(), pa.string(), pa.binary()]
+KINDS = [pa.int64(), pa.float64(), pa.string(), pa.string_view(), pa.binary()]
 PAGE_SIZES = [512, 1024, 2048, 4096, 8192, 16384, 32768, 65536]
 AFFINITIES = ["INTEGER", "REAL", "TEXT", "BLOB", "NUMERIC", "", "FLOATING POINT", "DOUBLE"]
 

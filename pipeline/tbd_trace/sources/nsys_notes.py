@@ -136,7 +136,7 @@ def _unlaunched_kernels(written: duckdb.DuckDBPyConnection) -> int:
 
 def _gpu_processes(tables: NsysTables) -> list[int]:
     """Return the process ids of the processes with GPU operations, in order."""
-    found = {group.key[0] for table in GPU_OPERATIONS for group in tables.survey.groups(table)}
+    found = {process for table in GPU_OPERATIONS for process, *_ in tables.survey.seen(table).keys}
     return sorted({(global_id >> 24) & 16777215 for global_id in found if global_id is not None})
 
 

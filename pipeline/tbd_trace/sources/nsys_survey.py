@@ -1,20 +1,23 @@
 """What the event tables of an Nsight Systems export hold as a whole.
 
-A table's rows are grouped by thread or process and kind while they are streamed for some other
-purpose; what is asked about the table is then answered from a few groups. Only a table that has not
-been streamed yet is read for the survey.
+Which threads or processes a table has, and which kinds of events, is found while its rows are
+streamed for some other purpose. Only a table that has not been streamed yet is read for the survey.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
-import polars as pl
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tbd_trace.sources.nsys_columns import API_CALLS, EVENTS, GPU_OPERATIONS, Columns
+
+Key = tuple[int | None, ...]
 
 _OPERATION = ("globalPid", "deviceId", "contextId")
 _KEYS: dict[str, tuple[str, ...]] = {
@@ -26,6 +29,8 @@ _KEYS: dict[str, tuple[str, ...]] = {
     "COMPOSITE_EVENTS": ("globalTid",),
 }
 _TIMES = ("start", "end")
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+_NULL = np.uint64(0xD1B54A32D192ED03)  # what a NULL counts as: no value that is met
 
 
 class Stream(Protocol):
@@ -37,19 +42,48 @@ class Stream(Protocol):
         """Return the rows, or those without an integer in one column."""
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Rows of a table that share process or thread, and kind.
+@dataclass(slots=True)
+class Seen:
+    """What the rows of a table have been so far.
 
     Attributes:
-        key: the values that they share, in the order of the table's key columns.
-        start: the latest start, ns.
-        end: the latest end, ns.
+        keys: the distinct values of the table's key columns, in their order.
+        latest: the latest start or end, ns.
     """
 
-    key: tuple[int | None, ...]
-    start: int | None
-    end: int | None
+    keys: set[Key] = field(default_factory=set)
+    latest: int | None = None
+    _mixed: set[int] = field(default_factory=set)
+
+    def add(self, batch: pa.RecordBatch, keys: Sequence[str]) -> None:
+        """Look at some rows."""
+        for name in _TIMES:
+            time = pc.max(batch.column(name)).as_py() if name in batch.schema.names else None
+            if time is not None:
+                self.latest = time if self.latest is None else max(time, self.latest)
+        columns = [batch.column(name) for name in keys]
+        mixed = _mixed(columns)
+        for number in set(np.unique(mixed).tolist()) - self._mixed:
+            self._mixed.add(number)
+            row = int(np.argmax(mixed == np.uint64(number)))
+            self.keys.add(tuple(column[row].as_py() for column in columns))
+
+
+def _mixed(columns: Sequence[pa.Array]) -> npt.NDArray[np.uint64]:
+    """Return a number per row that is the same where all columns are.
+
+    Others are as good as never the same: the numbers have 64 bits, and tables hundreds of keys.
+    """
+    mixed = np.zeros(len(columns[0]), np.uint64)
+    for column in columns:
+        if column.null_count < len(column):
+            mixed += pc.fill_null(column, 0).to_numpy().view(np.uint64)
+        if column.null_count:
+            mixed[pc.is_null(column).to_numpy(zero_copy_only=False)] += _NULL
+        mixed ^= mixed >> np.uint64(32)
+        mixed *= _MIX
+        mixed ^= mixed >> np.uint64(29)
+    return mixed
 
 
 class Survey:
@@ -63,38 +97,34 @@ class Survey:
     def __init__(self, stream: Stream, tables: Collection[str]) -> None:
         self._stream = stream
         self._tables = tables
-        self._groups: dict[str, list[Group]] = {}
+        self._seen: dict[str, Seen] = {}
         self._unended: pa.Table | None = None
 
     def watched(self, table: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Pass on all rows of a table; once they are through, its groups are known."""
-        if table not in _KEYS or table in self._groups:
+        """Pass on all rows of a table; once they are through, it is known what they are."""
+        if table not in _KEYS or table in self._seen:
             yield from batches
             return
-        latest: dict[tuple[int | None, ...], Group] = {}
+        seen = Seen()
         for batch in batches:
-            for group in _groups(batch, _KEYS[table]):
-                known = latest.get(group.key, group)
-                latest[group.key] = Group(
-                    group.key, _latest(known.start, group.start), _latest(known.end, group.end)
-                )
+            seen.add(batch, _KEYS[table])
             yield batch
-        self._groups[table] = list(latest.values())
+        self._seen[table] = seen
 
-    def groups(self, table: str) -> list[Group]:
-        """Return the groups of rows of an event table, none if it is absent.
+    def seen(self, table: str) -> Seen:
+        """Return what the rows of an event table are, nothing if it is absent.
 
         Raises:
             InputError: the file is damaged.
         """
         if table not in self._tables:
-            return []
-        if table not in self._groups:
+            return Seen()
+        if table not in self._seen:
             names = (*_KEYS[table], *(name for name in _TIMES if name in EVENTS[table]))
             columns = {name: EVENTS[table][name] for name in names}
             for _ in self.watched(table, self._stream(table, columns)):
                 pass
-        return self._groups[table]
+        return self._seen[table]
 
     def unended(self) -> pa.Table:
         """Return the NVTX events without an end: marks, names, domains, ranges left open.
@@ -110,18 +140,3 @@ class Survey:
             kept = events.filter(events.column("end").is_null())
             self._unended = kept.drop_columns(["end"])
         return self._unended
-
-
-def _groups(batch: pa.RecordBatch, keys: tuple[str, ...]) -> Iterator[Group]:
-    """Group the rows of a batch."""
-    rows = pl.DataFrame(batch)
-    latest = [
-        pl.col(name).max() if name in rows.columns else pl.lit(None).alias(name) for name in _TIMES
-    ]
-    # Not by pyarrow, which imports a whole query engine to group, a tenth of a second.
-    for *key, start, end in rows.group_by(keys).agg(latest).iter_rows():
-        yield Group(tuple(key), start, end)
-
-
-def _latest(one: int | None, other: int | None) -> int | None:
-    return max((time for time in (one, other) if time is not None), default=None)

@@ -64,7 +64,7 @@ class NsysTables:
 
     def holds_marks(self) -> bool:
         """Tell whether any NVTX event is a mark (types 34 and 65)."""
-        return any(group.key[0] in (34, 65) for group in self.survey.groups("NVTX_EVENTS"))
+        return any(kind in (34, 65) for kind, *_ in self.survey.seen("NVTX_EVENTS").keys)
 
     def unknown_gpu_work(self) -> list[str]:
         """Return the tables with rows that look like GPU operations, and are not known here."""
@@ -123,31 +123,28 @@ class NsysTables:
         Columns: globalPid, deviceId, contextId, has_device (false: the device is not recorded).
         """
         found = {
-            (*group.key, 1)
+            (*key, 1)
             for table in (*GPU_OPERATIONS, "CUDA_GPU_MEMORY_USAGE_EVENTS")
-            for group in self.survey.groups(table)
+            for key in self.survey.seen(table).keys
         } | {
             (process, None, context, 0)
-            for process, context in self._keys("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION")
+            for process, context in self.survey.seen("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION").keys
         }
         names = ("globalPid", "deviceId", "contextId", "has_device")
         return _table(_ordered(found), dict.fromkeys(names, pa.int64()))
-
-    def _keys(self, table: str) -> list[tuple[int | None, ...]]:
-        return [group.key for group in self.survey.groups(table)]
 
     def calling_threads(self) -> pa.Table:
         """Return the distinct threads that called an API or NVTX, as a column globalTid."""
         calls = {
             thread
             for table in API_CALLS
-            for kind, thread in self._keys(table)
+            for kind, thread in self.survey.seen(table).keys
             if (kind or 0) not in NO_CALLS
         }
         # 33 and 39 give names, 75 and 76 create and destroy domains.
         nvtx = {
             thread
-            for kind, *threads in self._keys("NVTX_EVENTS")
+            for kind, *threads in self.survey.seen("NVTX_EVENTS").keys
             if kind not in (33, 39, 75, 76)
             for thread in threads
         }
@@ -155,7 +152,7 @@ class NsysTables:
 
     def sampled_threads(self) -> pa.Table:
         """Return the distinct threads that CPU samples met, as a column globalTid."""
-        return _threads({thread for (thread,) in self._keys("COMPOSITE_EVENTS")})
+        return _threads({thread for (thread,) in self.survey.seen("COMPOSITE_EVENTS").keys})
 
     def domain_creations(self) -> pa.Table:
         """Return the creations of NVTX domains: globalTid, domainId, start, text, textId."""
@@ -173,13 +170,7 @@ class NsysTables:
         a range has no end); session_ns, the end of the profiling session.
         """
         tables = (*GPU_OPERATIONS, *API_CALLS, "NVTX_EVENTS") if self._unended(*NVTX_RANGES) else ()
-        latest = [
-            time
-            for table in tables
-            for group in self.survey.groups(table)
-            for time in (group.start, group.end)
-            if time is not None
-        ]
+        latest = [time for table in tables if (time := self.survey.seen(table).latest) is not None]
         ((session,),) = self.rows("SELECT max(duration) FROM {ANALYSIS_DETAILS}")
         columns = {"latest_ns": pa.int64(), "session_ns": pa.int64()}
         return _table([(max(latest, default=None), session)], columns)
@@ -238,5 +229,5 @@ def _table(rows: Sequence[tuple[Any, ...]], columns: Columns) -> pa.Table:
 
 
 def _fits(value: Any, kind: pa.DataType) -> Any:
-    wanted = str if pa.types.is_string(kind) else int
+    wanted = str if kind == pa.string_view() else int
     return value if isinstance(value, wanted) else None

@@ -26,11 +26,13 @@ class Block:
 
     def __init__(self, data: Bytes) -> None:
         self.data = data
-        self._words = np.ndarray((data.size - 7,), ">u8", data, strides=(1,))
+        self._words = {
+            order: np.ndarray((data.size - 7,), f"{order}u8", data, strides=(1,)) for order in "<>"
+        }
 
-    def words(self, places: Integers) -> Words:
-        """Return the 8 bytes at each place as a big-endian number."""
-        return self._words[places].astype(np.uint64)
+    def words(self, places: Integers, order: str = ">") -> Words:
+        """Return the 8 bytes at each place as a number, big-endian or little-endian (``<``)."""
+        return self._words[order][places].astype(np.uint64, copy=False)
 
     def varints(self, places: Integers) -> tuple[Integers, Integers]:
         """Return the variable-length integers at some places, and the places behind them."""
@@ -141,6 +143,8 @@ def find_cells(file: PageFile, pages: Integers, *, is_only: bool) -> Cells:
     rowids, starts = block.varints(behind)
     if sizes.size and (sizes.min() < 0 or sizes.max() > _LONGEST_PAYLOAD):
         raise LeftToSqlite("a record has no sensible size")
+    if (rowids[1:] <= rowids[:-1]).any():
+        raise LeftToSqlite("rows are not in order")
     spilled = sizes > file.usable - 35
     ends = starts + sizes
     if spilled.any():

@@ -120,11 +120,19 @@ class PageFile:
             if self.read(level[:1])[0] == LEAF:
                 return level
             level = np.concatenate([self._children(number) for number in level])
-            if np.unique(level).size != level.size:
-                raise LeftToSqlite("a page is in the tree twice")
+            self._check_distinct(level)
             if (level == _LOCK_BYTE // self.page_size + 1).any():
                 raise LeftToSqlite("the page of the lock byte is in the tree")
         raise LeftToSqlite("the tree is too deep")
+
+    def _check_distinct(self, numbers: Integers) -> None:
+        """Make sure that pages exist and none is named twice."""
+        if numbers.min() < 2 or numbers.max() > self.pages:
+            raise LeftToSqlite("page number out of range")
+        is_named = np.zeros(self.pages + 1, np.bool_)
+        is_named[numbers] = True
+        if np.count_nonzero(is_named) != numbers.size:
+            raise LeftToSqlite("a page is in the tree twice")
 
     def _children(self, number: np.int64) -> Integers:
         page = self.read(np.array([number]))

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tbd_trace.sources.sqlite_cells import Cells, Flags
+from tbd_trace.sources.sqlite_cells import Block, Cells, Flags
 from tbd_trace.sources.sqlite_pages import Integers, LeftToSqlite, PageFile
 from tbd_trace.sources.sqlite_shapes import FIRST_BLOB, NULL, ONE, REAL, Shapes, parse_header
 from tbd_trace.sources.sqlite_values import as_array
@@ -20,6 +21,7 @@ from tbd_trace.sources.sqlite_values import as_array
 _WIDTHS = np.array([0, 1, 2, 3, 4, 6, 8, 8, 0, 0])
 _EXACT = 1 << 53  # Arrow takes no larger integers for floating-point numbers
 _INLINE = 12  # bytes of text that Arrow's views hold themselves
+_PREFIX = 4  # of them beside the length
 _MOST_ODD = 1000
 
 
@@ -29,7 +31,7 @@ class WantedColumn:
 
     Attributes:
         ordinal: its number among the stored columns, None for the rowid.
-        kind: the Arrow type: int64, float64, string or binary.
+        kind: the Arrow type: int64, float64, string, string_view or binary.
         is_real: whether SQLite gives its integers as floating-point numbers.
         has_default: whether it is something else than NULL where a record is too short.
     """
@@ -121,7 +123,9 @@ def _column(rows: _Rows, stored: _Stored, column: WantedColumn, alone: Flags) ->
 def _amended(rows: _Rows, array: pa.Array, odd: Flags, column: WantedColumn) -> pa.Array:
     """Return an array with the values of odd rows, read one by one."""
     values = [_value(rows.cells.record(rows.file, row), column) for row in _few(odd)]
-    return pc.replace_with_mask(array, pa.array(odd), as_array(values, column.kind))
+    kind = pa.string() if column.kind == pa.string_view() else column.kind  # no kernel for views
+    replaced = pc.replace_with_mask(array.cast(kind), pa.array(odd), as_array(values, kind))
+    return replaced.cast(column.kind)
 
 
 def _few(odd: Flags) -> list[int]:
@@ -208,34 +212,40 @@ def _read_floats(rows: _Rows, stored: _Stored, column: WantedColumn) -> pa.Array
 
 
 def _read_bytes(rows: _Rows, stored: _Stored, column: WantedColumn) -> pa.Array:
-    """Return texts or blobs; Arrow copies them out of the pages."""
-    parity = 1 if pa.types.is_string(column.kind) else 0
+    """Return texts or blobs; views leave them in the pages."""
+    parity = 0 if column.kind == pa.binary() else 1
     is_kept = (stored.types >= FIRST_BLOB) & (stored.types % 2 == parity)
     lengths = np.where(is_kept, (stored.types - FIRST_BLOB) // 2, 0)[rows.numbers]
     places = rows.cells.starts + stored.places[rows.numbers]
-    data = rows.cells.block.data
-    views = np.empty((lengths.size, 2), np.int64)
-    views[:, 0] = lengths
-    views[:, 1] = places << 32  # of the first buffer
-    short = np.flatnonzero(lengths <= _INLINE)
-    letters = np.arange(_INLINE)
-    inline = data[places[short, None] + letters] * (letters < lengths[short, None])
-    views.view(np.uint8)[short, 4:] = inline
-    absent = ~is_kept[rows.numbers]
-    mask = pa.py_buffer(np.packbits(~absent, bitorder="little")) if absent.any() else None
-    array = pa.Array.from_buffers(
-        pa.binary_view(), lengths.size, [mask, pa.py_buffer(views), pa.py_buffer(data)]
-    ).cast(pa.binary())
-    return _texts(array) if parity else array
-
-
-def _texts(raw: pa.Array) -> pa.Array:
-    """Return bytes as text; what is no UTF-8 becomes U+FFFD."""
+    present = is_kept[rows.numbers]
+    mask = None if present.all() else pa.py_buffer(np.packbits(present, bitorder="little"))
+    views = pa.py_buffer(_views(rows.cells.block, places, lengths))
+    data = pa.py_buffer(rows.cells.block.data)
+    raw = pa.Array.from_buffers(pa.binary_view(), lengths.size, [mask, views, data])
     try:
-        return raw.cast(pa.string())
-    except pa.ArrowInvalid:
+        return raw.cast(column.kind)
+    except pa.ArrowInvalid:  # what is no UTF-8 becomes U+FFFD
         texts = (None if v is None else v.decode("utf-8", "replace") for v in raw.to_pylist())
-        return pa.array(texts, pa.string())
+        return pa.array(texts, column.kind)
+
+
+def _views(block: Block, places: Integers, lengths: Integers) -> npt.NDArray[np.uint64]:
+    """Return what Arrow has for each value: its length, its first bytes, where the others are.
+
+    Short values are there as a whole, with zeros behind them.
+    """
+    views = np.empty((lengths.size, 2), np.uint64)
+    first = block.words(places, order="<") & _LETTERS[np.minimum(lengths, _PREFIX)]
+    views[:, 0] = lengths.view(np.uint64) | first << np.uint64(32)
+    views[:, 1] = places.view(np.uint64) << np.uint64(32)  # of the first buffer
+    short = np.flatnonzero(lengths <= _INLINE)
+    rest = block.words(places[short] + _PREFIX, order="<")
+    views[short, 1] = rest & _LETTERS[np.maximum(lengths[short] - _PREFIX, 0)]
+    return views
+
+
+# By the number of bytes: a word that has those.
+_LETTERS = np.array([(1 << 8 * n) - 1 for n in range(9)], np.uint64)
 
 
 def _is_integer(types: Integers) -> Flags:
@@ -263,5 +273,6 @@ _READERS: dict[pa.DataType, tuple[_Reader, Callable[[Integers], Flags]]] = {
     pa.int64(): (_read_integers, _is_integer),
     pa.float64(): (_read_floats, _is_number),
     pa.string(): (_read_bytes, _is_text),
+    pa.string_view(): (_read_bytes, _is_text),
     pa.binary(): (_read_bytes, _is_blob),
 }

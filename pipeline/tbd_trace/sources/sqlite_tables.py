@@ -24,7 +24,8 @@ from tbd_trace.sources.sqlite_shapes import Shapes
 
 _BATCH_BYTES = 2 << 20  # what the arrays of a batch take stays near the processor's caches
 _MOST_THREADS = 4
-_KINDS = (pa.int64(), pa.float64(), pa.string(), pa.binary())
+_AHEAD = 8  # batches; DuckDB takes none while it compresses what it has
+_KINDS = (pa.int64(), pa.float64(), pa.string(), pa.string_view(), pa.binary())
 _REAL = ("REAL", "FLOA", "DOUB")
 _NOT_REAL = ("INT", "CHAR", "CLOB", "TEXT", "BLOB")
 
@@ -153,7 +154,7 @@ def _ahead(
     try:
         for part in parts:
             pending.append(executor.submit(read, part))
-            if len(pending) > threads:
+            if len(pending) > _AHEAD:
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()

@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +19,7 @@ from tbd_trace.errors import InputError
 from tbd_trace.interrupts import interruptible
 from tbd_trace.schema import CanonicalTable, canonical_tables
 from tbd_trace.scratch import scratch_connection
-from tbd_trace.sqltext import parquet_relation, string
+from tbd_trace.sqltext import enumerated, parquet_relation, string
 from tbd_trace.store.capture import CaptureFile
 from tbd_trace.store.staging import explained, private_directory, publish
 from tbd_trace.version import __version__
@@ -207,11 +207,11 @@ def _write_table(
     staging: Path,
 ) -> int:
     """Write one canonical table and return its number of rows."""
-    given = _column_names(connection, select) if select else set()
+    given = _column_types(connection, select) if select else {}
     rows = f"FROM ({select})" if select else "WHERE false"
     path = string(str(staging / f"{table.name}.parquet"))
     ((rows_written,),) = connection.execute(
-        f"COPY (SELECT {string(trace_id)} AS trace_id, {_projected(table, given)} {rows}) "
+        f"COPY (SELECT {enumerated(trace_id)} AS trace_id, {_projected(table, given)} {rows}) "
         f"TO {path} ({_PARQUET})"
     ).fetchall()
     written = parquet_relation([staging / f"{table.name}.parquet"])
@@ -219,17 +219,23 @@ def _write_table(
     return int(rows_written)
 
 
-def _column_names(connection: duckdb.DuckDBPyConnection, select: str) -> set[str]:
-    return {row[0] for row in connection.execute(f"DESCRIBE {select}").fetchall()}
+def _column_types(connection: duckdb.DuckDBPyConnection, select: str) -> dict[str, str]:
+    return {row[0]: row[1] for row in connection.execute(f"DESCRIBE {select}").fetchall()}
 
 
-def _projected(table: CanonicalTable, given: set[str]) -> str:
-    """Return the canonical columns in order, cast to their types, NULL where not given."""
-    return ", ".join(
-        f"CAST({column.name if column.name in given else 'NULL'} AS {column.type}) AS {column.name}"
-        for column in table.columns
-        if column.name != "trace_id"
-    )
+def _projected(table: CanonicalTable, given: Mapping[str, str]) -> str:
+    """Return the canonical columns in order, cast to their types, NULL where not given.
+
+    An enumeration stays one: the file has texts all the same, and writing them is free.
+    """
+    parts = []
+    for column in table.columns:
+        value = column.name if column.name in given else "NULL"
+        if not given.get(column.name, "").startswith("ENUM("):
+            value = f"CAST({value} AS {column.type})"
+        if column.name != "trace_id":
+            parts.append(f"{value} AS {column.name}")
+    return ", ".join(parts)
 
 
 def _layer_relation(connection: duckdb.DuckDBPyConnection, file: CaptureFile) -> str | None:

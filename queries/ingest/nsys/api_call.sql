@@ -14,13 +14,13 @@ SELECT
         'unknown'
     ) AS name
 FROM (
-    SELECT 0 AS number, 'cuda' AS api, * FROM CUPTI_ACTIVITY_KIND_RUNTIME
+    SELECT 0 AS number, api_name('cuda') AS api, * FROM CUPTI_ACTIVITY_KIND_RUNTIME
     UNION ALL BY NAME
-    SELECT 1 AS number, 'cudnn' AS api, * FROM CUDNN_EVENTS
+    SELECT 1 AS number, api_name('cudnn') AS api, * FROM CUDNN_EVENTS
     UNION ALL BY NAME
-    SELECT 2 AS number, 'cublas' AS api, * FROM CUBLAS_EVENTS
+    SELECT 2 AS number, api_name('cublas') AS api, * FROM CUBLAS_EVENTS
     UNION ALL BY NAME
-    SELECT 3 AS number, 'osrt' AS api, * FROM OSRT_API
+    SELECT 3 AS number, api_name('osrt') AS api, * FROM OSRT_API
 ) AS c
 LEFT JOIN StringIds AS function ON function.id = c.nameId
 WHERE

@@ -7,7 +7,9 @@ SELECT
     r.start AS start_ns,
     coalesce(r."end", greatest(r.start, ended.latest_ns)) AS end_ns,
     coalesce(r."end" = ended.session_ns, r."end" IS NULL) AS is_open,
-    CASE WHEN r.eventType IN (60, 71) THEN 'start_end' ELSE 'push_pop' END AS kind,
+    CASE
+        WHEN r.eventType IN (60, 71) THEN range_kind('start_end') ELSE range_kind('push_pop')
+    END AS kind,
     process_key(r.globalTid) AS process_id,
     r.globalTid AS thread_id,
     CASE WHEN NOT is_open THEN coalesce(r.endGlobalTid, r.globalTid) END AS end_thread_id,

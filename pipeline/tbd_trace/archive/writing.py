@@ -18,6 +18,7 @@ from tbd_trace.archive.manifest import ArchivedCapture, ArchivedTrace, Manifest,
 from tbd_trace.archive.redaction import Redaction, Redactor
 from tbd_trace.archive.store import Archive, checked
 from tbd_trace.errors import InputError, UsageError
+from tbd_trace.frames import frame
 from tbd_trace.interrupts import interruptible
 from tbd_trace.query import connect
 from tbd_trace.schema import canonical_tables
@@ -214,13 +215,11 @@ def _add_capture(
 
 
 def _layers(connection: duckdb.DuckDBPyConnection, trace_id: str) -> list[dict[str, Any]]:
-    rows = (
+    rows = frame(
         connection.sql(
             f"SELECT * FROM layer_definition WHERE trace_id = {string(trace_id)} ORDER BY position"
         )
-        .pl()
-        .to_dicts()
-    )
+    ).to_dicts()
     renamed = {"layer": "name", "layer_type": "type"}
     return [
         {

@@ -15,6 +15,7 @@ from tbd_trace import resources
 from tbd_trace.api import Traces, together
 from tbd_trace.diff.verdict import Verdict, judge
 from tbd_trace.errors import CannotAnswerError
+from tbd_trace.frames import frame
 from tbd_trace.query.conversation import Conversation
 from tbd_trace.sqltext import set_variable
 
@@ -110,5 +111,5 @@ def _answers(
     frames = {}
     for name, query in asked.items():
         queries.prepare(connection, query.relations, kept)
-        frames[name] = connection.sql(query.sql).pl()
+        frames[name] = frame(connection.sql(query.sql))
     return frames

@@ -18,6 +18,7 @@ import duckdb
 
 from tbd_trace import resources
 from tbd_trace.errors import SqlError, UsageError
+from tbd_trace.frames import frame
 from tbd_trace.interrupts import interruptible
 from tbd_trace.query.catalogue import (
     derive_relations,
@@ -295,8 +296,7 @@ def _execute(
         return pl.DataFrame()
     if rows is not None and statements[-1].type == duckdb.StatementType.SELECT:
         relation = relation.limit(rows)
-    frame: pl.DataFrame = relation.pl()
-    return frame
+    return frame(relation)
 
 
 @contextlib.contextmanager

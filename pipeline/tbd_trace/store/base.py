@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from tbd_trace.errors import StoreError, UsageError
+from tbd_trace.frames import frame
 from tbd_trace.schema import canonical_tables
 from tbd_trace.sqltext import parquet_relation
 from tbd_trace.store.reading import reading
@@ -77,8 +78,7 @@ class TraceStore(ABC):
     def trace_frame(self, trace_ids: Sequence[str]) -> pl.DataFrame:
         """Return the rows of the ``trace`` table for some traces."""
         with reading(self), duckdb.connect() as connection:
-            frame: pl.DataFrame = connection.sql(self.relation("trace", trace_ids)).pl()
-        return frame
+            return frame(connection.sql(self.relation("trace", trace_ids)))
 
     def kernels(self, trace_id: str) -> int:
         """Return the number of kernel executions of a trace, single and aggregated ones."""

@@ -43,16 +43,22 @@ doc = "a backward operator or the backward of a layer"
 WITH
 -- Ranges around an iteration or a phase are loops and functions, not layers. In the order of a
 -- stack, what a range holds follows it at once: the next one begins before the range ends, or none
--- is inside.
+-- is inside. (DuckDB takes five times as long over the stacks one by one. The last stack is first
+-- here, and times of a later stack count as later than all of an earlier one.)
 holding AS (
     SELECT stack_id, nvtx_range_id,
-        coalesce(min(start_ns) FILTER (is_step) OVER later < end_ns, false) AS holds_step,
-        coalesce(min(start_ns) FILTER (is_plain) OVER later < end_ns, false) AS holds_plain
-    FROM range_role
-    WHERE kind = 'push_pop' AND (is_plain OR is_step)
+        coalesce(min(start) FILTER (is_step) OVER later < until, false) AS holds_step,
+        coalesce(min(start) FILTER (is_plain) OVER later < until, false) AS holds_plain
+    FROM (
+        SELECT stack_id, nvtx_range_id, start_ns, end_ns, is_step, is_plain,
+            stack_id::HUGEINT * 9_223_372_036_854_775_808 + start_ns AS start,
+            stack_id::HUGEINT * 9_223_372_036_854_775_808 + end_ns AS until
+        FROM range_role
+        WHERE kind = 'push_pop' AND (is_plain OR is_step)
+    )
     WINDOW later AS (
-        PARTITION BY stack_id ORDER BY start_ns, end_ns = start_ns, end_ns DESC, nvtx_range_id
-        ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)
+        ORDER BY stack_id DESC, start_ns DESC, end_ns = start_ns DESC, end_ns, nvtx_range_id DESC
+        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
     QUALIFY is_plain AND (holds_step OR holds_plain)
 ),
 iterations AS (

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from tbd_trace.errors import TbdTraceError, UsageError
-from tbd_trace.present import Format, Style, format_of, printable, render, write
+from tbd_trace.present import Format, Style, format_of, printable, render, table, write
 from tbd_trace.present.values import NULL, columns, plain, shorten, text, width_of, with_unit
 
 KERNEL = (
@@ -57,6 +57,17 @@ def test_plain_table_is_whole_aligned_and_unboxed(frame: pl.DataFrame) -> None:
     assert re.search(r"\b12 +1000 +12\.346  counter", lines[1])
     assert re.search(r"1,234,567 +2000 +0\.012  modelled", lines[2])
     assert lines[3].count(NULL) == 5
+
+
+def test_parts_of_a_plain_table_are_aligned_with_one_another(
+    frame: pl.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = render(frame, Format.TABLE)
+    assert whole.count(b"\n") == frame.height + 1
+    for rows in (1, 2, frame.height, frame.height + 1):
+        monkeypatch.setattr(table, "_ROWS_AT_ONCE", rows)
+        assert render(frame, Format.TABLE) == whole
+    assert render(pl.DataFrame(), Format.TABLE) == b""
 
 
 def test_terminal_table_fits_and_shortens_names_in_their_middle(frame: pl.DataFrame) -> None:

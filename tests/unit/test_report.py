@@ -108,7 +108,7 @@ def test_every_csv_of_the_file_is_such_an_answer(page: Page, reader: Reader) -> 
     for query, frame in answers.items():
         assert frame is not None
         name = re.sub("[^a-z0-9_]+", "-", query, flags=re.IGNORECASE)
-        assert carried[f"{name}.csv"] == csv_form.render(frame)
+        assert carried[f"{name}.csv"].encode() == csv_form.render(frame)
 
 
 def test_the_sections_are_those_that_the_contents_name(reader: Reader) -> None:

@@ -103,7 +103,7 @@ def render(
         case Format.CSV:
             from tbd_trace.present import csv
 
-            return csv.render(frame).encode()
+            return csv.render(frame)
         case Format.JSON:
             from tbd_trace.present import json
 

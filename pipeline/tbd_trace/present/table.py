@@ -15,6 +15,7 @@ from tbd_trace.present import Style
 from tbd_trace.present.values import NULL, Column, columns, shorten, widest, width_of, with_unit
 
 _GAP = 2
+_ROWS_AT_ONCE = 65_536
 _FEW_ROWS = 2
 _HEADER_WIDTH = 7
 # Columns whose long names are cut in the middle on a terminal; other text is wrapped, never cut.
@@ -51,14 +52,25 @@ def render(frame: pl.DataFrame, units: Mapping[str, str | None], style: Style) -
 
 
 def _plain(shown: Sequence[Column]) -> str:
-    return _side_by_side([_padded([c.name, *c.cells], right=c.numeric) for c in shown])
+    """Return all rows. They are filled up a part at a time: millions of them take gigabytes."""
+    cells = [[column.name, *column.cells] for column in shown]
+    widths = [widest(texts) for texts in cells]
+    parts = []
+    for start in range(0, max(map(len, cells), default=0), _ROWS_AT_ONCE):
+        parts.append(
+            _side_by_side(
+                [
+                    _padded(texts[start : start + _ROWS_AT_ONCE], width, right=column.numeric)
+                    for column, texts, width in zip(shown, cells, widths, strict=True)
+                ]
+            )
+        )
+    return "".join(parts)
 
 
-def _padded(cells: Sequence[str], *, right: bool = False) -> list[str]:
-    """Return the cells filled up to the width of the widest."""
-    widths = [width_of(cell) for cell in cells]
-    most = max(widths)
-    spaces = [" " * (most - width) for width in widths]
+def _padded(cells: Sequence[str], width: int, *, right: bool = False) -> list[str]:
+    """Return the cells filled up to a width."""
+    spaces = [" " * (width - width_of(cell)) for cell in cells]
     if right:
         return [space + cell for space, cell in zip(spaces, cells, strict=True)]
     return [cell + space for space, cell in zip(spaces, cells, strict=True)]
@@ -87,7 +99,7 @@ def _records(
     for start in range(0, frame.height, beside):
         taken = range(start, min(start + beside, frame.height))
         rows = [[column.cells[row] for column in filled] for row in taken]
-        blocks.append(_side_by_side([_padded(block) for block in [names, *rows]]))
+        blocks.append(_side_by_side([_padded(cells, widest(cells)) for cells in [names, *rows]]))
     return "\n".join(blocks)
 
 

@@ -58,7 +58,7 @@ class Downloads:
         content, rows = _content(frame, self._room())
         self._left -= len(content)
         name = self._name(query)
-        encoded = base64.b64encode(content.encode()).decode()
+        encoded = base64.b64encode(content).decode()
         uri = f"data:text/csv;charset=utf-8;base64,{encoded}"
         download = Download(f"csv-{name}", f"{name}.csv", uri, rows, frame.height)
         self._found[key] = download
@@ -78,7 +78,7 @@ class Downloads:
         return name
 
 
-def _content(frame: pl.DataFrame, room: int) -> tuple[str, int]:
+def _content(frame: pl.DataFrame, room: int) -> tuple[bytes, int]:
     """Return a frame as CSV, as many rows as there is room for, and their number."""
     rows = frame.height
     content = csv.render(frame)

@@ -8,6 +8,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import polars as pl
 import pytest
 
 import tbd_trace
+from nsys_agent import retried
 from tbd_models.registry import NAMES, find, is_implemented
 
 pytestmark = pytest.mark.tool
@@ -33,8 +35,6 @@ EXECUTIONS = {
     "mxnet": ("hybridised", "naive engine"),
 }
 PHASES = {"data", "forward", "loss", "backward", "optimizer"}
-# nsys's agent serves all sessions of a user, and one that begins while another ends may lose it.
-AGENT_FAILED = ("Local Endpoint is not available", "sem_open", "Connection to the Agent lost")
 
 
 def command(*words: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -68,14 +68,11 @@ def capture(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         pytest.skip(f"TBD_TRACE_{framework.upper()}_PYTHON names no interpreter")
     folder: Path = tmp_path_factory.mktemp("collected") / model
     words = (
-        *("collect", model, "--framework", framework, "--python", python, "--device", "cpu"),
+        *(model, "--framework", framework, "--python", python, "--device", "cpu"),
         *("--scale", "small", "--batch-size", "2", "--iterations", str(ITERATIONS)),
         *("--warmup", "2", "-o", folder, "--format", "csv"),
     )
-    done = command(*words)
-    for _ in range(2):
-        if any(said in done.stderr for said in AGENT_FAILED):
-            done = command(*words, "--force")
+    done = retried(partial(command, "collect"), *words)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[1].startswith(f"{folder},ok,2,{ITERATIONS},2,")
     return folder

@@ -1,0 +1,28 @@
+"""Collecting with nsys, whose agent may fail."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+# The agent serves all sessions of a user; one that begins while another ends may lose it.
+_FAILURES = ("Local Endpoint is not available", "sem_open", "Connection to the Agent lost")
+_ATTEMPTS = 3
+
+Completed = subprocess.CompletedProcess[str]
+
+
+def retried(collect: Callable[..., Completed], *words: str | Path) -> Completed:
+    """Run ``tbd-trace collect`` until the agent does its part.
+
+    Args:
+        collect: runs the command with arguments.
+        words: the arguments.
+    """
+    done = collect(*words)
+    for _ in range(_ATTEMPTS - 1):
+        if not any(failure in done.stderr for failure in _FAILURES):
+            break
+        done = collect("--force", *words)
+    return done

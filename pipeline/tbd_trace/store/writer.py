@@ -230,11 +230,12 @@ def _projected(table: CanonicalTable, given: Mapping[str, str]) -> str:
     """
     parts = []
     for column in table.columns:
+        if column.name == "trace_id":
+            continue
         value = column.name if column.name in given else "NULL"
         if not given.get(column.name, "").startswith("ENUM("):
             value = f"CAST({value} AS {column.type})"
-        if column.name != "trace_id":
-            parts.append(f"{value} AS {column.name}")
+        parts.append(f"{value} AS {column.name}")
     return ", ".join(parts)
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import polars as pl
 import pytest
 
+from tbd_trace import helpers
 from tbd_trace.query import Catalogue
 from tbd_trace.report import plotter as plotter_module
 from tbd_trace.report.asking import Answer
@@ -29,7 +31,7 @@ def answer(rows: int = 8) -> Answer:
 
 @pytest.fixture(autouse=True)
 def two_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plotter_module, "_cpus", lambda: 2)
+    monkeypatch.setattr(helpers, "cpus", lambda: 2)
 
 
 @pytest.fixture
@@ -72,8 +74,8 @@ def test_what_the_process_does_not_draw_is_drawn_here(drawn_here: list[str]) -> 
     asked = answer()
     with Plotter() as plotter:
         assert same(plotter.draw(asked, NAMES, "before")(), asked, "before")
-        assert plotter._process is not None
-        plotter._process.kill()
+        assert plotter._helper is not None
+        plotter._helper._process.kill()
         assert same(plotter.draw(asked, NAMES, "after")(), asked, "after")
         assert same(plotter.draw(asked, NAMES, "later")(), asked, "later")
     assert drawn_here == ["after", "later"]
@@ -86,8 +88,8 @@ def cannot_start(*_: object, **__: object) -> None:
 @pytest.mark.parametrize(
     ("place", "name", "value"),
     [
-        (plotter_module, "_cpus", lambda: 1),
-        (plotter_module.sys, "executable", ""),  # type: ignore[attr-defined]
+        (helpers, "cpus", lambda: 1),
+        (sys, "executable", ""),
         (subprocess, "Popen", cannot_start),
     ],
     ids=["one CPU", "embedded", "no process"],
@@ -108,11 +110,11 @@ def test_without_another_process_plots_are_drawn_here(
 
 def test_leaving_early_ends_the_process(drawn_here: list[str]) -> None:
     with pytest.raises(ValueError, match="enough"), Plotter() as plotter:
-        process = plotter._process
+        assert plotter._helper is not None
+        process = plotter._helper._process
         for number in range(3):
             plotter.draw(answer(), NAMES, f"plot {number}")
         raise ValueError("enough")
-    assert process is not None
     assert process.returncode is not None
     plotter._talk.shutdown(wait=True)
     assert drawn_here == []

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import gc
-import os
-import pickle
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
 
+from tbd_trace import helpers
+from tbd_trace.helpers import Helper, HelperFailed
 from tbd_trace.report.asking import Answer
 from tbd_trace.report.page import Note, Plot
 
 Draw = Callable[[Answer, Mapping[str, str], str], Callable[[], Plot | Note]]
 """Takes what :func:`tbd_trace.report.drawing.plot_block` does; its result returns the plot."""
-
-# Not multiprocessing: it would run the caller's script again.
-_PROGRAM = "import sys; sys.path[:] = {path!r}; from {module} import serve; serve()"
 
 
 def draw_here(answer: Answer, trace_names: Mapping[str, str], caption: str) -> Plot | Note:
@@ -45,12 +40,16 @@ class Plotter:
     """
 
     def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
+        self._helper: Helper | None = None
         self._talk = ThreadPoolExecutor(1)
 
     def __enter__(self) -> Plotter:
-        if _cpus() > 1:
-            self._process = _started()
+        if helpers.cpus() > 1:
+            try:
+                self._helper = Helper()
+            except HelperFailed:
+                return self
+            self._talk.submit(self._helper.call, _prepare)
         return self
 
     def __exit__(
@@ -59,74 +58,39 @@ class Plotter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        process, self._process = self._process, None
+        helper, self._helper = self._helper, None
         self._talk.shutdown(wait=False, cancel_futures=True)
-        if process is not None:
-            process.kill()
-            process.communicate()
+        if helper is not None:
+            helper.close()
 
     def draw(
         self, answer: Answer, trace_names: Mapping[str, str], caption: str
     ) -> Callable[[], Plot | Note]:
         """Begin to draw the plot of an answer; what is returned waits for it."""
-        if self._process is None:
+        if self._helper is None:
             return draw_later(answer, trace_names, caption)
-        return self._talk.submit(self._drawn, self._process, answer, trace_names, caption).result
+        return self._talk.submit(self._drawn, self._helper, answer, trace_names, caption).result
 
     def _drawn(
-        self,
-        process: subprocess.Popen[bytes],
-        answer: Answer,
-        trace_names: Mapping[str, str],
-        caption: str,
+        self, helper: Helper, answer: Answer, trace_names: Mapping[str, str], caption: str
     ) -> Plot | Note:
-        assert process.stdin is not None
-        assert process.stdout is not None
         try:
-            pickle.dump((answer, trace_names, caption), process.stdin)
-            process.stdin.flush()
-            drawn: Plot | Note = pickle.load(process.stdout)
-        except (OSError, EOFError, ValueError, pickle.PickleError):  # it failed, or never began
-            if self._process is None:  # nobody waits for it any more
+            drawn = helper.call(_draw_for_another, answer, trace_names, caption)
+        except HelperFailed:
+            if self._helper is None:  # nobody waits for it any more
                 raise
             return draw_here(answer, trace_names, caption)
         return replace(drawn, frame=answer.frame) if isinstance(drawn, Plot) else drawn
 
 
-def _cpus() -> int:
-    """Return how many CPUs this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def _prepare() -> None:
+    """Get ready to draw, in the other process."""
+    import tbd_trace.report.drawing  # noqa: F401, PLC0415 - imports matplotlib
+
+    gc.disable()  # the process ends before garbage is worth looking for
 
 
-def _started() -> subprocess.Popen[bytes] | None:
-    if not sys.executable:
-        return None
-    program = _PROGRAM.format(path=sys.path, module=__name__)
-    try:
-        return subprocess.Popen(
-            [sys.executable, "-c", program],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,  # what fails is drawn again by the caller, who reports it
-            start_new_session=True,  # Ctrl-C is for the caller
-        )
-    except OSError:
-        return None
-
-
-def serve() -> None:
-    """Draw what standard input asks for until it ends: what a :class:`Plotter` starts."""
-    from tbd_trace.report.drawing import plot_block  # noqa: PLC0415 - imports matplotlib
-
-    gc.disable()  # it ends before garbage is worth looking for
-    questions, answers = sys.stdin.buffer, sys.stdout.buffer
-    while True:
-        try:
-            asked = pickle.load(questions)
-        except EOFError:
-            return
-        drawn = plot_block(*asked)
-        pickle.dump(replace(drawn, frame=None) if isinstance(drawn, Plot) else drawn, answers)
-        answers.flush()
+def _draw_for_another(answer: Answer, trace_names: Mapping[str, str], caption: str) -> Plot | Note:
+    """Return the plot of an answer without the answer, which the caller has."""
+    drawn = draw_here(answer, trace_names, caption)
+    return replace(drawn, frame=None) if isinstance(drawn, Plot) else drawn

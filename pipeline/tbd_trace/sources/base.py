@@ -7,10 +7,11 @@ DuckDB connection; it analyses nothing.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import duckdb
 
@@ -71,6 +72,64 @@ class TraceReader(Protocol):
         trace: TracebackType | None,
     ) -> None:
         """Close the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One of the parts that the rows of a table are cut into, in the order of the file.
+
+    Attributes:
+        number: which of them, from 0.
+        count: how many there are.
+    """
+
+    number: int
+    count: int
+
+
+class PartReader(TraceReader, Protocol):
+    """A reader of one part of a canonical table."""
+
+    def seen(self) -> Any:
+        """Return what it has met in the rows, for the reader that the part was asked of."""
+
+
+Work = Callable[[], Any]
+"""Something to do in whichever process: it can be pickled, and so can its result."""
+
+
+@runtime_checkable
+class PartedReader(TraceReader, Protocol):
+    """A reader of a file whose large tables may be read in parts, by several processes.
+
+    What a part's rows mean can depend on other rows of the file: those are looked for first.
+    """
+
+    def rows_in_parts(self, table: str) -> int:
+        """Return how many rows are read for a canonical table, 0 if it cannot be in parts.
+
+        The number may be too large.
+        """
+
+    def searches(self, table: str, processes: int) -> Sequence[Work]:
+        """Return what is to be looked for before a table is read in parts; often nothing."""
+
+    def found(self, results: Sequence[Any]) -> None:
+        """Take the results of searches."""
+
+    def part_opener(self, table: str, part: Part) -> Callable[[], PartReader]:
+        """Return what opens a reader of one part, in whichever process.
+
+        Where that raises an exception, or reading does, the whole table is to be read by
+        ``relation``, which says what is wrong if anything is.
+        """
+
+    def note(self, table: str, seen: Sequence[Any]) -> None:
+        """Take what the readers of all parts of a canonical table have seen.
+
+        Raises:
+            InputError: they are not all the rows; the file is damaged.
+        """
 
 
 class Source(Protocol):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -15,13 +15,16 @@ import pyarrow as pa
 from tbd_trace import resources
 from tbd_trace.errors import InputError
 from tbd_trace.sources import nsys_notes
-from tbd_trace.sources.base import TraceDescription
+from tbd_trace.sources.base import Part, TraceDescription
 from tbd_trace.sources.nsys_columns import DETAILS, EVENTS
+from tbd_trace.sources.nsys_survey import Seen
 from tbd_trace.sources.nsys_tables import NsysTables
 from tbd_trace.sources.sqlite import SQLITE_MAGIC, SqliteFile
+from tbd_trace.sources.sqlite_pages import LeftToSqlite
 
 _MAPPINGS = Path("ingest") / "nsys"
 _RELATION = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)")
+_OF_UNENDED = frozenset({"nvtx_domain_creation", "recording_end"})  # worked out from those events
 _CHARACTERISTIC = re.compile(
     r"CUPTI_ACTIVITY_KIND_\w+|TARGET_INFO_\w+|NVTX_EVENTS|OSRT_API|ANALYSIS_DETAILS|"
     r"EXPORT_META_DATA|META_DATA_EXPORT|META_DATA_CAPTURE"
@@ -35,6 +38,14 @@ def _text(name: str) -> str | None:
     return path.read_text(encoding="utf-8") if path.is_file() else None
 
 
+@cache
+def _relations(sql: str) -> frozenset[str]:
+    """Return the relations that a mapping reads, also through other mappings."""
+    named = frozenset(_RELATION.findall(sql))
+    inner = [_text(name) for name in named if name.startswith("_")]
+    return named.union(*(_relations(text) for text in inner if text))
+
+
 class NsysReader:
     """One open export.
 
@@ -44,13 +55,21 @@ class NsysReader:
 
     Args:
         path: the file.
+        part: the part of the rows of each event table to read, None for all.
+        worked_out: relations that somebody has worked out already, by their names.
 
     Raises:
         InputError: the file is damaged, or has no table that is known.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._tables = NsysTables(path)
+    def __init__(
+        self,
+        path: Path,
+        part: Part | None = None,
+        worked_out: Mapping[str, pa.Table] | None = None,
+    ) -> None:
+        self._path = path
+        self._tables = NsysTables(path, part)
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._provided: set[str] = set()
         self._notes: list[str] = []
@@ -61,6 +80,8 @@ class NsysReader:
             "nvtx_domain_creation": self._tables.domain_creations,
             "recording_end": self._tables.recording_end,
         }
+        for name, table in (worked_out or {}).items():
+            self._computed[name] = partial(_itself, table)
 
     def describe(self, written: duckdb.DuckDBPyConnection | None = None) -> TraceDescription:
         """Return what the file says about itself; see ``TraceReader``."""
@@ -113,6 +134,45 @@ class NsysReader:
                 continue  # a name of the mapping's own WITH clause
             self._provided.add(name)
 
+    def rows_in_parts(self, table: str) -> int:
+        """Return how many rows are read for a canonical table; see ``PartedReader``."""
+        needed = _relations(_text(table) or "")
+        if table == "nvtx_mark" or (needed & self._computed.keys()) - _OF_UNENDED:
+            return 0
+        rows = [self._tables.rows_in_parts(event) for event in self._present(needed)]
+        return sum(rows) if all(rows) else 0
+
+    def _present(self, relations: frozenset[str]) -> list[str]:
+        """Return the event tables among some relations that have rows."""
+        return sorted(name for name in EVENTS.keys() & relations if self._tables.holds(name))
+
+    def searches(self, table: str, processes: int) -> list[partial[pa.Table]]:
+        """Return what looks for NVTX events without an end; see ``PartedReader``."""
+        if not _relations(_text(table) or "") & _OF_UNENDED:
+            return []
+        return [
+            partial(_unended, self._path, Part(number, processes)) for number in range(processes)
+        ]
+
+    def found(self, results: Sequence[pa.Table]) -> None:
+        """Take what was found; see ``PartedReader``."""
+        self._tables.survey.join_unended(results)
+
+    def part_opener(self, table: str, part: Part) -> partial[NsysReader]:
+        """Return what opens a reader of a part; see ``PartedReader``."""
+        names = _relations(_text(table) or "") & _OF_UNENDED
+        worked_out = {name: self._computed[name]() for name in names}
+        return partial(NsysReader, self._path, part, worked_out)
+
+    def seen(self) -> dict[str, Seen]:
+        """Return what the event tables of a part are; see ``PartReader``."""
+        return self._tables.survey.seen_so_far()
+
+    def note(self, table: str, seen: Sequence[Mapping[str, Seen]]) -> None:
+        """Take what was seen of all parts; see ``PartedReader``."""
+        for event in self._present(_relations(_text(table) or "")):
+            self._tables.join(event, [part[event] for part in seen])
+
     def _note_devices(self, connection: duckdb.DuckDBPyConnection) -> None:
         sql = _text("_device_note") or ""
         self._provide(connection, sql)
@@ -128,6 +188,25 @@ class NsysReader:
         trace: TracebackType | None,
     ) -> None:
         self._tables.close()
+
+
+def _itself(table: pa.Table) -> pa.Table:
+    return table
+
+
+def _unended(path: Path, part: Part) -> pa.Table:
+    """Return the NVTX events of a part that have no end.
+
+    Raises:
+        InputError: the pages cannot be read.
+    """
+    tables = NsysTables(path, part)
+    try:
+        return tables.survey.unended()
+    except LeftToSqlite as error:
+        raise InputError(f"{path}: {error}") from error
+    finally:
+        tables.close()
 
 
 class NsysSqliteSource:

@@ -6,7 +6,7 @@ streamed for some other purpose. Only a table that has not been streamed yet is 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -20,7 +20,7 @@ from tbd_trace.sources.nsys_columns import API_CALLS, EVENTS, GPU_OPERATIONS, Co
 Key = tuple[int | None, ...]
 
 _OPERATION = ("globalPid", "deviceId", "contextId")
-_KEYS: dict[str, tuple[str, ...]] = {
+SURVEYED: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(GPU_OPERATIONS, _OPERATION),
     "CUDA_GPU_MEMORY_USAGE_EVENTS": _OPERATION,
     "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": ("globalPid", "contextId"),
@@ -49,24 +49,37 @@ class Seen:
     Attributes:
         keys: the distinct values of the table's key columns, in their order.
         latest: the latest start or end, ns.
+        rows: their number.
     """
 
     keys: set[Key] = field(default_factory=set)
     latest: int | None = None
+    rows: int = 0
     _mixed: set[int] = field(default_factory=set)
 
     def add(self, batch: pa.RecordBatch, keys: Sequence[str]) -> None:
         """Look at some rows."""
+        self.rows += batch.num_rows
         for name in _TIMES:
-            time = pc.max(batch.column(name)).as_py() if name in batch.schema.names else None
-            if time is not None:
-                self.latest = time if self.latest is None else max(time, self.latest)
+            if name in batch.schema.names:
+                self._note_time(pc.max(batch.column(name)).as_py())
         columns = [batch.column(name) for name in keys]
         mixed = _mixed(columns)
         for number in set(np.unique(mixed).tolist()) - self._mixed:
             self._mixed.add(number)
             row = int(np.argmax(mixed == np.uint64(number)))
             self.keys.add(tuple(column[row].as_py() for column in columns))
+
+    def join(self, other: Seen) -> None:
+        """Take what somebody has seen of other rows of the table."""
+        self.keys |= other.keys
+        self.rows += other.rows
+        self._mixed |= other._mixed
+        self._note_time(other.latest)
+
+    def _note_time(self, time: int | None) -> None:
+        if time is not None:
+            self.latest = time if self.latest is None else max(time, self.latest)
 
 
 def _mixed(columns: Sequence[pa.Array]) -> npt.NDArray[np.uint64]:
@@ -102,14 +115,26 @@ class Survey:
 
     def watched(self, table: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pass on all rows of a table; once they are through, it is known what they are."""
-        if table not in _KEYS or table in self._seen:
+        if table not in SURVEYED or table in self._seen:
             yield from batches
             return
         seen = Seen()
         for batch in batches:
-            seen.add(batch, _KEYS[table])
+            seen.add(batch, SURVEYED[table])
             yield batch
         self._seen[table] = seen
+
+    def seen_so_far(self) -> dict[str, Seen]:
+        """Return what the rows of the tables are that have been streamed."""
+        return dict(self._seen)
+
+    def join(self, table: str, seen: Iterable[Seen]) -> Seen:
+        """Take what was seen of all parts of a table, and return it as one."""
+        whole = Seen()
+        for part in seen:
+            whole.join(part)
+        self._seen[table] = whole
+        return whole
 
     def seen(self, table: str) -> Seen:
         """Return what the rows of an event table are, nothing if it is absent.
@@ -120,7 +145,7 @@ class Survey:
         if table not in self._tables:
             return Seen()
         if table not in self._seen:
-            names = (*_KEYS[table], *(name for name in _TIMES if name in EVENTS[table]))
+            names = (*SURVEYED[table], *(name for name in _TIMES if name in EVENTS[table]))
             columns = {name: EVENTS[table][name] for name in names}
             for _ in self.watched(table, self._stream(table, columns)):
                 pass
@@ -140,3 +165,7 @@ class Survey:
             kept = events.filter(events.column("end").is_null())
             self._unended = kept.drop_columns(["end"])
         return self._unended
+
+    def join_unended(self, parts: Sequence[pa.Table]) -> None:
+        """Take the NVTX events without an end that were found in all parts of the table."""
+        self._unended = pa.concat_tables(parts)

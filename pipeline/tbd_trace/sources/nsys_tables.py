@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tbd_trace.errors import InputError
+from tbd_trace.sources.base import Part
 from tbd_trace.sources.nsys_columns import (
     API_CALLS,
     DETAILS,
@@ -23,7 +24,7 @@ from tbd_trace.sources.nsys_columns import (
     NVTX_RANGES,
     Columns,
 )
-from tbd_trace.sources.nsys_survey import Survey
+from tbd_trace.sources.nsys_survey import SURVEYED, Seen, Survey
 from tbd_trace.sources.sqlite import SqliteFile
 
 _TABLES = {**EVENTS, **DETAILS, **FACTS}
@@ -38,16 +39,18 @@ class NsysTables:
 
     Args:
         path: the file.
+        part: the part of the rows of each event table to read, None for all.
 
     Attributes:
-        survey: what the event tables hold as a whole.
+        survey: what the event tables hold as a whole, or in that part.
 
     Raises:
         InputError: the file is damaged, or has no table that is known here.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, part: Part | None = None) -> None:
         self._file = SqliteFile(path)
+        self._part = part
         self._lock = threading.Lock()
         self.survey = Survey(self._columns, self._file.tables)
         if not (EVENTS.keys() | DETAILS.keys() - {"StringIds"}) & self._file.tables:
@@ -87,7 +90,7 @@ class NsysTables:
     def _columns(
         self, table: str, columns: Columns, *, without: str | None = None
     ) -> pa.RecordBatchReader:
-        reader = self._file.batches(table, columns, rowid=_ROW, without=without)
+        reader = self._file.batches(table, columns, rowid=_ROW, without=without, part=self._part)
         return pa.RecordBatchReader.from_batches(reader.schema, self._one_at_a_time(reader))
 
     def _one_at_a_time(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
@@ -97,6 +100,20 @@ class NsysTables:
             if batch is None:
                 return
             yield batch
+
+    def rows_in_parts(self, table: str) -> int:
+        """Return how many rows an event table has at most, 0 if it cannot be read in parts."""
+        if table not in SURVEYED:
+            return 0
+        return self._file.rows_in_parts(table, EVENTS[table], _ROW)
+
+    def join(self, table: str, seen: Sequence[Seen]) -> None:
+        """Take what was seen of all parts of an event table.
+
+        Raises:
+            InputError: those are not all its rows; the file is damaged.
+        """
+        self._file.check_count(table, self.survey.join(table, seen).rows)
 
     def load(self, connection: duckdb.DuckDBPyConnection, table: str) -> None:
         """Copy a small table into a temporary DuckDB table of the same name."""

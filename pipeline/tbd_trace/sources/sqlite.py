@@ -19,6 +19,7 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from tbd_trace.errors import InputError
+from tbd_trace.sources.base import Part
 from tbd_trace.sources.sqlite_header import SQLITE_MAGIC, check_complete, damaged
 from tbd_trace.sources.sqlite_values import as_array
 from tbd_trace.sqltext import identifier
@@ -112,6 +113,7 @@ class SqliteFile:
         *,
         rowid: str | None = None,
         without: str | None = None,
+        part: Part | None = None,
     ) -> pa.RecordBatchReader:
         """Stream some columns of a table as Arrow record batches.
 
@@ -121,16 +123,20 @@ class SqliteFile:
                 A value that does not fit its type (SQLite does not enforce types) becomes NULL.
             rowid: if given, a further int64 column of this name holds SQLite's rowid.
             without: if given, only rows that have no integer in this column.
+            part: if given, only this part of the rows, of a table that ``rows_in_parts`` counts.
 
         Returns:
             A reader of batches of at most 65,536 rows, with the columns in the order given.
+
+        Raises:
+            LeftToSqlite: from the reader of a part; other readers then turn to SQLite.
         """
         fields = [pa.field(name, kind) for name, kind in columns.items()]
         if rowid is not None:
             fields.append(pa.field(rowid, pa.int64()))
         schema = pa.schema(fields)
         return pa.RecordBatchReader.from_batches(
-            schema, self._stream(table, columns, schema, rowid, without)
+            schema, self._stream(table, columns, schema, rowid, without, part=part)
         )
 
     def _stream(
@@ -140,38 +146,71 @@ class SqliteFile:
         schema: pa.Schema,
         rowid: str | None,
         without: str | None,
+        *,
+        part: Part | None,
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows from the pages as far as that goes, and the rest from SQLite."""
         if table not in self._schema:
             return
         done = 0
-        reader = os.environ.get(READER_VARIABLE, "auto")
-        if reader == "pages" or (
-            reader != "sqlalchemy" and self.path.stat().st_size >= _LARGE_FILE
-        ):
+        if part is not None or self._reads_pages():
             # Imported here, because small files do without NumPy.
             from tbd_trace.sources import sqlite_tables  # noqa: PLC0415
             from tbd_trace.sources.sqlite_pages import LeftToSqlite  # noqa: PLC0415
 
             try:
                 plan = sqlite_tables.plan(self.rows, table, columns, rowid, without)
-                for batch in sqlite_tables.stream(self.path, plan, schema):
+                for batch in sqlite_tables.stream(self.path, plan, schema, part):
                     yield batch
                     done += batch.num_rows
-                if without is None:
-                    self._check_count(table, done)
+                if without is None and part is None:
+                    self.check_count(table, done)
                 return
             except LeftToSqlite as reason:
+                if part is not None:
+                    raise
                 _LOG.debug("%s: %s is left to SQLite: %s", self.path, table, reason)
         yield from self._ordinary(table, list(columns), schema, rowid, without, skip=done)
 
-    def _check_count(self, table: str, rows: int) -> None:
+    def _reads_pages(self) -> bool:
+        """Tell whether large tables are read from the pages."""
+        reader = os.environ.get(READER_VARIABLE, "auto")
+        return reader == "pages" or (
+            reader != "sqlalchemy" and self.path.stat().st_size >= _LARGE_FILE
+        )
+
+    def rows_in_parts(self, table: str, columns: Mapping[str, pa.DataType], rowid: str) -> int:
+        """Return how many rows a table has at most, 0 if it cannot be read in parts."""
+        if table not in self._schema or not self._reads_pages():
+            return 0
+        from tbd_trace.sources import sqlite_tables  # noqa: PLC0415 - imports NumPy
+        from tbd_trace.sources.sqlite_pages import LeftToSqlite  # noqa: PLC0415
+
+        try:
+            sqlite_tables.plan(self.rows, table, columns, rowid)
+            first, last = self._rowids(table)
+        except (LeftToSqlite, InputError):  # the reader of the whole table says what is wrong
+            return 0
+        return 0 if first is None or last is None else last - first + 1
+
+    def _rowids(self, table: str) -> tuple[int | None, int | None]:
+        """Return the first and the last rowid of an ordinary table, None if it is empty."""
         name = identifier(table)
-        first, last = self.rows(
+        ((first, last),) = self.rows(
             f"SELECT (SELECT min(rowid) FROM {name}), (SELECT max(rowid) FROM {name})"
-        )[0]
-        if first is not None and rows == last - first + 1:
+        )
+        return first, last
+
+    def check_count(self, table: str, rows: int) -> None:
+        """Make sure that a table has as many rows as were read.
+
+        Raises:
+            InputError: it has not; the file is damaged.
+        """
+        first, last = self._rowids(table)
+        if first is not None and last is not None and rows == last - first + 1:
             return  # their rowids, which go up, leave room for no other
+        name = identifier(table)
         ((expected,),) = self.rows(f"SELECT count(*) FROM {name} NOT INDEXED")
         if rows != expected:
             raise InputError(damaged(self.path, f"{rows} of {expected} rows of {table}"))

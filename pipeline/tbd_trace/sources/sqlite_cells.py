@@ -12,7 +12,6 @@ from tbd_trace.sources.sqlite_pages import LEAF, Bytes, Integers, LeftToSqlite, 
 Words = npt.NDArray[np.uint64]
 Flags = npt.NDArray[np.bool_]
 
-_HEADER = 8  # of a leaf page, before its cell pointers
 _CONTINUED = 0x80
 _LONGEST_PAYLOAD = (1 << 31) - 1
 
@@ -40,7 +39,7 @@ class Block:
         value = np.empty(places.size, np.int64)
         ends = np.empty(places.size, np.int64)
         left = places.size
-        for length in range(1, 9):
+        for length in _likely_first(word):
             mask, pattern = _pattern(length)
             found = np.flatnonzero((word & mask) == pattern)
             if not found.size:
@@ -59,6 +58,13 @@ class Block:
 
 
 _HIGH_BITS = 0x8080808080808080
+
+
+def _likely_first(word: Words) -> list[int]:
+    """Return the lengths that varints at the top of words can have, that of the first one first."""
+    ends = ~int(word[0]) & _HIGH_BITS if word.size else 0
+    likely = 9 - (ends.bit_length() + 7) // 8 if ends else 1
+    return [likely, *(length for length in range(1, 9) if length != likely)]
 
 
 def _pattern(length: int) -> tuple[np.uint64, np.uint64]:
@@ -137,7 +143,8 @@ def find_cells(file: PageFile, pages: Integers, *, is_only: bool) -> Cells:
         LeftToSqlite: a page is damaged.
     """
     data = file.read(pages)
-    places, limits = _pointers(data, pages.size, file, is_only=is_only)
+    may_be_empty = is_only and pages.size == 1
+    places, limits, _ = file.cells(data, pages.size, LEAF, may_be_empty=may_be_empty)
     block = Block(data)
     sizes, behind = block.varints(places)
     rowids, starts = block.varints(behind)
@@ -152,26 +159,3 @@ def find_cells(file: PageFile, pages: Integers, *, is_only: bool) -> Cells:
     if (ends > limits).any():
         raise LeftToSqlite("a record goes beyond its page")
     return Cells(block, starts, sizes, rowids, spilled)
-
-
-def _pointers(
-    data: Bytes, pages: int, file: PageFile, *, is_only: bool
-) -> tuple[Integers, Integers]:
-    """Return the place of each cell, and the end of the page that it is in."""
-    bases = np.arange(pages) * file.page_size
-    halves = data.view(">u2")
-    if (data[bases] != LEAF).any():
-        raise LeftToSqlite("a page is no leaf page of a table")
-    counts = data[bases + 3].astype(np.int64) << 8 | data[bases + 4]
-    if not (is_only and pages == 1) and counts.min() == 0:
-        raise LeftToSqlite("a leaf page is empty")
-    if counts.max() > (file.usable - _HEADER) // 6:
-        raise LeftToSqlite("a leaf page has too many cells")
-    first = np.cumsum(counts) - counts
-    page_of_row = np.repeat(np.arange(pages), counts)
-    number = np.arange(page_of_row.size) - first[page_of_row]
-    base = bases[page_of_row]
-    pointers = halves[(base + _HEADER >> 1) + number].astype(np.int64)
-    if (pointers < _HEADER + 2 * counts[page_of_row]).any() or (pointers > file.usable - 4).any():
-        raise LeftToSqlite("a cell pointer is out of range")
-    return base + pointers, base + file.usable

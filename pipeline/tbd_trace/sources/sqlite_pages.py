@@ -22,6 +22,8 @@ Integers = npt.NDArray[np.int64]
 _PADDING = 256
 LEAF = 13
 _INTERIOR = 5
+_INTERIOR_AT_ONCE = 1024  # pages
+_LEAST_CELL = 6  # bytes, with its pointer
 _HEADER_BYTES = 100
 _MOST_LEVELS = 20  # SQLite's own limit
 _LOCK_BYTE = 1 << 30  # the page that holds this byte is never used
@@ -119,7 +121,8 @@ class PageFile:
         for _ in range(_MOST_LEVELS):
             if self.read(level[:1])[0] == LEAF:
                 return level
-            level = np.concatenate([self._children(number) for number in level])
+            parts = np.array_split(level, range(_INTERIOR_AT_ONCE, level.size, _INTERIOR_AT_ONCE))
+            level = np.concatenate([self._children(part) for part in parts])
             self._check_distinct(level)
             if (level == _LOCK_BYTE // self.page_size + 1).any():
                 raise LeftToSqlite("the page of the lock byte is in the tree")
@@ -134,16 +137,46 @@ class PageFile:
         if np.count_nonzero(is_named) != numbers.size:
             raise LeftToSqlite("a page is in the tree twice")
 
-    def _children(self, number: np.int64) -> Integers:
-        page = self.read(np.array([number]))
-        kind, count, rightmost = struct.unpack_from(">BxxHxxxI", page.data)
-        if kind != _INTERIOR or not 0 < count <= (self.usable - 12) // 6:
-            raise LeftToSqlite(f"page {number} is no interior page of a table")
-        pointers = page[12 : 12 + 2 * count].view(">u2").astype(np.int64)
-        if pointers.min() < 12 + 2 * count or pointers.max() > self.usable - 5:
-            raise LeftToSqlite(f"a cell pointer of page {number} is out of range")
-        words = page[pointers[:, None] + np.arange(4)]
-        return np.append(words.view(">u4")[:, 0].astype(np.int64), rightmost)
+    def _children(self, numbers: Integers) -> Integers:
+        """Return the pages below some interior pages, in order."""
+        data = self.read(numbers)
+        places, _, counts = self.cells(data, numbers.size, _INTERIOR)
+        last = np.arange(numbers.size) * self.page_size + 8
+        return np.insert(_page_numbers(data, places), np.cumsum(counts), _page_numbers(data, last))
+
+    def cells(
+        self, data: Bytes, pages: int, kind: int, *, may_be_empty: bool = False
+    ) -> tuple[Integers, Integers, Integers]:
+        """Return where the cells of b-tree pages are.
+
+        Args:
+            data: the pages.
+            pages: their number.
+            kind: what they are to be.
+            may_be_empty: whether they may have no cells.
+
+        Returns:
+            The place of each cell, the end of the page that it is in, the number of cells by page.
+
+        Raises:
+            LeftToSqlite: a page is damaged.
+        """
+        header = 8 if kind == LEAF else 12
+        bases = np.arange(pages) * self.page_size
+        if (data[bases] != kind).any():
+            raise LeftToSqlite("a page of a table is of the wrong kind")
+        counts = data[bases + 3].astype(np.int64) << 8 | data[bases + 4]
+        if counts.min() == 0 and not may_be_empty:
+            raise LeftToSqlite("a page of a table is empty")
+        if counts.max() > (self.usable - header) // _LEAST_CELL:
+            raise LeftToSqlite("a page of a table has too many cells")
+        page = np.repeat(np.arange(pages), counts)
+        number = np.arange(page.size) - (np.cumsum(counts) - counts)[page]
+        base = bases[page]
+        pointers = data.view(">u2")[(base + header >> 1) + number].astype(np.int64)
+        if (pointers < header + 2 * counts[page]).any() or (pointers > self.usable - 4).any():
+            raise LeftToSqlite("a cell pointer is out of range")
+        return base + pointers, base + self.usable, counts
 
     def chain(self, number: int, size: int) -> bytes:
         """Return the content of a chain of overflow pages.
@@ -173,3 +206,8 @@ class PageFile:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _page_numbers(data: Bytes, places: Integers) -> Integers:
+    numbers: Integers = data[places[:, None] + np.arange(4)].view(">u4")[:, 0].astype(np.int64)
+    return numbers

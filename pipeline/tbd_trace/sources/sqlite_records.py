@@ -23,6 +23,9 @@ _EXACT = 1 << 53  # Arrow takes no larger integers for floating-point numbers
 _INLINE = 12  # bytes of text that Arrow's views hold themselves
 _PREFIX = 4  # of them beside the length
 _MOST_ODD = 1000
+_FIRST_TYPES = 7  # serial types in the first eight bytes of a header, behind its length
+_LONG_TYPES = 0x8080808080808080
+_INTEGERS = np.isin(np.arange(256), [1, 2, 3, 4, 5, 6, 8, 9])  # serial types
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +102,27 @@ def without_integer(file: PageFile, cells: Cells, shapes: Shapes, column: Wanted
     Raises:
         LeftToSqlite: a record is damaged, or too many rows need to be read one by one.
     """
+    cells = cells.some(np.flatnonzero(~_surely_integer(cells, column.ordinal or 0)))
     numbers, alone = shapes.numbers(cells)
     types = shapes.types[:, -1]
     is_kept = ~((types != NULL) & _is_integer(types))[numbers]
     for row in _few(alone):
         is_kept[row] = not isinstance(_value(cells.record(file, row), column), int)
     return cells.some(np.flatnonzero(is_kept))
+
+
+def _surely_integer(cells: Cells, ordinal: int) -> Flags:
+    """Tell which rows have an integer in a column, as far as the first bytes tell.
+
+    They are the header's length and the first serial types, where all those take one byte.
+    """
+    if ordinal >= _FIRST_TYPES:
+        return np.zeros(cells.starts.size, np.bool_)
+    head = cells.block.words(cells.starts) >> np.uint64(8 * (_FIRST_TYPES - 1 - ordinal))
+    is_short = head & np.uint64(_LONG_TYPES) == 0
+    reaches = head >> np.uint64(8 * (ordinal + 1)) > np.uint64(ordinal + 1)
+    surely: Flags = is_short & reaches & _INTEGERS[(head & np.uint64(0xFF)).astype(np.uint8)]
+    return surely
 
 
 def _column(rows: _Rows, stored: _Stored, column: WantedColumn, alone: Flags) -> pa.Array:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tbd_trace.sources.base import Part
 from tbd_trace.sources.sqlite_cells import find_cells
 from tbd_trace.sources.sqlite_pages import Integers, LeftToSqlite, PageFile
 from tbd_trace.sources.sqlite_records import WantedColumn, decode, without_integer
@@ -112,16 +113,27 @@ def _wanted(info: tuple[Any, ...] | None, kind: pa.DataType, alias: int) -> Want
     return WantedColumn(int(info[0]), kind, is_real, has_default=info[4] is not None)
 
 
-def stream(path: Path, table: TablePlan, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def stream(
+    path: Path, table: TablePlan, schema: pa.Schema, part: Part | None = None
+) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a table in the order of their rowids.
+
+    Args:
+        path: the file.
+        table: how to read the table.
+        schema: names and types of its columns.
+        part: the part of the rows to read, in this thread only; None for all, with other threads.
 
     Raises:
         LeftToSqlite: the rows after those that were yielded are left to SQLite.
     """
     with PageFile(path) as file:
         leaves = file.leaves(table.root)
+        is_only = leaves.size == 1
+        if part is not None:
+            leaves = np.array_split(leaves, part.count)[part.number]
         pages = max(_BATCH_BYTES // file.page_size, 1)
-        parts = np.array_split(leaves, range(pages, leaves.size, pages))
+        batches = np.array_split(leaves, range(pages, leaves.size, pages)) if leaves.size else []
         present = [column for column in table.columns if column is not None]
         known = [*present, table.without] if table.without else present
         stored = [column for column in known if column.ordinal is not None]
@@ -130,8 +142,8 @@ def stream(path: Path, table: TablePlan, schema: pa.Schema) -> Iterator[pa.Recor
             required=[column.ordinal or 0 for column in stored if column.has_default],
         )
 
-        def read(part: Integers) -> pa.RecordBatch:
-            cells = find_cells(file, part, is_only=leaves.size == 1)
+        def read(pages: Integers) -> pa.RecordBatch:
+            cells = find_cells(file, pages, is_only=is_only)
             if table.without is not None:  # the last of the shapes' columns
                 cells = without_integer(file, cells, shapes, table.without)
             arrays = iter(decode(file, cells, shapes, present))
@@ -141,19 +153,19 @@ def stream(path: Path, table: TablePlan, schema: pa.Schema) -> Iterator[pa.Recor
             ]
             return pa.RecordBatch.from_arrays(filled, schema=schema)
 
-        yield from map(read, parts) if len(parts) == 1 else _ahead(read, parts)
+        yield from map(read, batches) if part or len(batches) == 1 else _ahead(read, batches)
 
 
 def _ahead(
-    read: Callable[[Integers], pa.RecordBatch], parts: Sequence[Integers]
+    read: Callable[[Integers], pa.RecordBatch], batches: Sequence[Integers]
 ) -> Iterator[pa.RecordBatch]:
-    """Apply a function in threads, a few parts ahead of the consumer."""
+    """Apply a function in threads, a few batches ahead of the consumer."""
     threads = min(os.cpu_count() or 1, _MOST_THREADS)
     pending: deque[Future[pa.RecordBatch]] = deque()
     executor = ThreadPoolExecutor(threads, thread_name_prefix="tbd-trace-pages")
     try:
-        for part in parts:
-            pending.append(executor.submit(read, part))
+        for batch in batches:
+            pending.append(executor.submit(read, batch))
             if len(pending) > _AHEAD:
                 yield pending.popleft().result()
         while pending:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from tbd_trace.errors import StoreError, UsageError
-from tbd_trace.frames import frame
 from tbd_trace.schema import canonical_tables
 from tbd_trace.sqltext import parquet_relation
 from tbd_trace.store.reading import reading
@@ -77,6 +76,8 @@ class TraceStore(ABC):
 
     def trace_frame(self, trace_ids: Sequence[str]) -> pl.DataFrame:
         """Return the rows of the ``trace`` table for some traces."""
+        from tbd_trace.frames import frame  # noqa: PLC0415 - helpers do without polars
+
         with reading(self), duckdb.connect() as connection:
             return frame(connection.sql(self.relation("trace", trace_ids)))
 

@@ -1,9 +1,9 @@
 """The database of traces behind one path.
 
-``tbd-trace.duckdb`` holds views; the rows lie beside it, in ``tbd-trace.traces/<trace id>/``, one
-Parquet file per canonical table. A trace is written in a private directory and appears by one
-rename: an interrupted ingest leaves nothing, two processes never wait for each other, and what a
-reader sees does not change under it.
+``tbd-trace.duckdb`` holds views; the rows lie beside it, in ``tbd-trace.traces/<trace id>/``, a
+Parquet file per canonical table, or several. A trace is written in a private directory and appears
+by one rename: an interrupted ingest leaves nothing, two processes never wait for each other, and
+what a reader sees does not change under it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 from tbd_trace.errors import StoreError, UsageError
 from tbd_trace.store.base import TraceStore
 from tbd_trace.store.capture import CaptureFile, capture_files
+from tbd_trace.store.tables import table_files, whole_file
 from tbd_trace.store.views import is_duckdb, views_marker, write_views
 from tbd_trace.store.writer import Content, content, identity, write_trace
 
@@ -242,7 +243,7 @@ class Database(TraceStore):
             return sorted(
                 entry.name
                 for entry in self.traces_directory.iterdir()
-                if not entry.name.startswith(".") and (entry / "trace.parquet").is_file()
+                if not entry.name.startswith(".") and whole_file(entry, "trace").is_file()
             )
         except (FileNotFoundError, NotADirectoryError):
             return []
@@ -254,12 +255,13 @@ class Database(TraceStore):
 
     def files(self, table: str, trace_ids: Iterable[str]) -> list[Path]:
         """Return the Parquet files of a canonical table for some traces."""
-        return [self.traces_directory / trace_id / f"{table}.parquet" for trace_id in trace_ids]
+        directories = (self.traces_directory / trace_id for trace_id in trace_ids)
+        return [file for directory in directories for file in table_files(directory, table)]
 
     def state(self, trace_id: str) -> Sequence[object]:
         """Return what tells a trace from another ingest of the same profile, as JSON values."""
         with contextlib.suppress(OSError):
-            state = (self.traces_directory / trace_id / "trace.parquet").stat()
+            state = whole_file(self.traces_directory / trace_id, "trace").stat()
             return [trace_id, state.st_size, state.st_mtime_ns]
         return [trace_id]
 

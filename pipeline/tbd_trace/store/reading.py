@@ -15,7 +15,7 @@ from tbd_trace.interrupts import recognized
 if TYPE_CHECKING:
     from tbd_trace.store.base import TraceStore
 
-_PART = re.compile(r"([0-9a-f]{12})[/\\]\w+\.parquet")  # of a trace, as errors name it
+_PART = re.compile(r"([0-9a-f]{12})[/\\][\w.]+\.parquet")  # of a trace, as errors name it
 
 
 @contextlib.contextmanager

@@ -22,6 +22,7 @@ from tbd_trace import resources
 from tbd_trace.errors import StoreError
 from tbd_trace.schema import canonical_tables
 from tbd_trace.sqltext import csv_relation, glob_escaped, identifier, string
+from tbd_trace.store.tables import files_pattern
 
 if TYPE_CHECKING:
     from tbd_trace.store.database import Database
@@ -120,7 +121,7 @@ def _statements(database: Database) -> Iterator[str]:
         if not database.trace_ids():
             yield f"CREATE OR REPLACE VIEW {table.name} AS {table.empty_select}"
         else:
-            pattern = string(f"{glob_escaped(root)}/{_TRACE}/{table.name}.parquet")
+            pattern = string(f"{glob_escaped(root)}/{_TRACE}/{files_pattern(table.name)}")
             rows = f"SELECT * FROM read_parquet({pattern}, hive_partitioning = false)"
             yield f"CREATE OR REPLACE VIEW {table.name} AS {rows}"
         yield f"COMMENT ON VIEW {table.name} IS {string(table.doc)}"

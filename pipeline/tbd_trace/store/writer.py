@@ -1,4 +1,4 @@
-"""Writing one trace: a Parquet file per canonical table, published together by one rename."""
+"""Writing one trace: Parquet files of its canonical tables, published together by one rename."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,11 +17,14 @@ import duckdb
 
 from tbd_trace.errors import InputError
 from tbd_trace.interrupts import interruptible
-from tbd_trace.schema import CanonicalTable, canonical_tables
+from tbd_trace.schema import canonical_tables
 from tbd_trace.scratch import scratch_connection
-from tbd_trace.sqltext import enumerated, parquet_relation, string
+from tbd_trace.sources.base import PartedReader
+from tbd_trace.sqltext import parquet_relation, string
 from tbd_trace.store.capture import CaptureFile
+from tbd_trace.store.parts import write_in_parts
 from tbd_trace.store.staging import explained, private_directory, publish
+from tbd_trace.store.tables import PARQUET, table_files, whole_file, write_table
 from tbd_trace.version import __version__
 
 if TYPE_CHECKING:
@@ -32,10 +35,9 @@ _HASH_CHUNK = 1 << 22
 _WHOLE_BYTES = 1 << 26
 _SAMPLES = 64
 _SAMPLE_BYTES = 1 << 16
+_SMALL_BYTES = 1 << 26
 # Tables that tell about the events of others.
 _TELLING = frozenset({"device", "nvtx_mark", "process", "thread"})
-# Delta encodings, for ids and times, and a fast codec: smaller, and written in half the time.
-_PARQUET = "FORMAT parquet, PARQUET_VERSION V2, COMPRESSION lz4_raw"
 TIMED = {  # tables that say when the trace began and ended, and their time columns
     "kernel": ("start_ns", "end_ns"),
     "memcpy": ("start_ns", "end_ns"),
@@ -135,21 +137,32 @@ def write_trace(
     with private_directory(target) as staging:
         with (
             source.open(file.path) as reader,
-            _ingest_connection(staging) as connection,
+            _ingest_connection(staging, held.size) as connection,
             interruptible(connection),
             explained(file.path, staging),
         ):
+            wanted = [name for name in _in_order() if tables is None or name in tables]
             counts = {}
-            for table in _in_order():
-                wanted = tables is None or table.name in tables
-                progress(table.name)
-                with explained(file.path, staging, table.name):
-                    select = _relation(connection, reader, file, table.name) if wanted else None
-                    rows = _write_table(
-                        connection, select, table, trace_id=trace_id, staging=staging
-                    )
-                if wanted:
-                    counts[table.name] = rows
+            if isinstance(reader, PartedReader):
+                counts = write_in_parts(
+                    reader, wanted, trace_id=trace_id, staging=staging, progress=progress
+                )
+            for name in _in_order():
+                if name not in counts:
+                    progress(name)
+                    with explained(file.path, staging, name):
+                        is_wanted = name in wanted
+                        rows = write_table(
+                            connection,
+                            _relation(connection, reader, file, name) if is_wanted else None,
+                            canonical_tables()[name],
+                            trace_id=trace_id,
+                            file=whole_file(staging, name),
+                        )
+                    if is_wanted:
+                        counts[name] = rows
+                written = parquet_relation(table_files(staging, name))
+                connection.execute(f"CREATE TEMP VIEW {name} AS {written}")
             description = reader.describe(connection if tables is None else None)
             row = _trace_row(
                 file,
@@ -162,14 +175,15 @@ def write_trace(
             row |= _span(connection, counts if tables is None else {}, staging)
             _write_trace_row(connection, row, staging)
         _check_unchanged(file.path, held)
-        shutil.rmtree(staging / ".spill", ignore_errors=True)
+        for spill in staging.glob("*.spill"):
+            shutil.rmtree(spill, ignore_errors=True)
         return publish(staging, target)
 
 
-def _in_order() -> list[CanonicalTable]:
+def _in_order() -> list[str]:
     """Return the tables to write, those last that tell about others, which readers then know."""
-    tables = [table for table in canonical_tables().values() if table.name != "trace"]
-    return sorted(tables, key=lambda table: (table.name in _TELLING, table.name))
+    tables = canonical_tables().keys() - {"trace"}
+    return sorted(tables, key=lambda table: (table in _TELLING, table))
 
 
 def _check_unchanged(path: Path, held: Content) -> None:
@@ -183,9 +197,16 @@ def _check_unchanged(path: Path, held: Content) -> None:
 
 
 @contextlib.contextmanager
-def _ingest_connection(staging: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open the scratch database of one ingest; it spills to disk beside its result."""
-    with scratch_connection(staging / ".spill") as connection:
+def _ingest_connection(staging: Path, size: int) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open the scratch database of one ingest; it spills to disk beside its result.
+
+    Args:
+        staging: the private directory of the ingest.
+        size: bytes of the file. A small one is read as fast by one thread, in 50 MB less.
+    """
+    with scratch_connection(staging / "ingest.spill") as connection:
+        if size < _SMALL_BYTES:
+            connection.execute("SET threads = 1")
         yield connection
 
 
@@ -196,47 +217,6 @@ def _relation(
     if table == "layer_definition":
         return _layer_relation(connection, file)
     return reader.relation(connection, table)
-
-
-def _write_table(
-    connection: duckdb.DuckDBPyConnection,
-    select: str | None,
-    table: CanonicalTable,
-    *,
-    trace_id: str,
-    staging: Path,
-) -> int:
-    """Write one canonical table and return its number of rows."""
-    given = _column_types(connection, select) if select else {}
-    rows = f"FROM ({select})" if select else "WHERE false"
-    path = string(str(staging / f"{table.name}.parquet"))
-    ((rows_written,),) = connection.execute(
-        f"COPY (SELECT {enumerated(trace_id)} AS trace_id, {_projected(table, given)} {rows}) "
-        f"TO {path} ({_PARQUET})"
-    ).fetchall()
-    written = parquet_relation([staging / f"{table.name}.parquet"])
-    connection.execute(f"CREATE TEMP VIEW {table.name} AS {written}")
-    return int(rows_written)
-
-
-def _column_types(connection: duckdb.DuckDBPyConnection, select: str) -> dict[str, str]:
-    return {row[0]: row[1] for row in connection.execute(f"DESCRIBE {select}").fetchall()}
-
-
-def _projected(table: CanonicalTable, given: Mapping[str, str]) -> str:
-    """Return the canonical columns in order, cast to their types, NULL where not given.
-
-    An enumeration stays one: the file has texts all the same, and writing them is free.
-    """
-    parts = []
-    for column in table.columns:
-        if column.name == "trace_id":
-            continue
-        value = column.name if column.name in given else "NULL"
-        if not given.get(column.name, "").startswith("ENUM("):
-            value = f"CAST({value} AS {column.type})"
-        parts.append(f"{value} AS {column.name}")
-    return ", ".join(parts)
 
 
 def _layer_relation(connection: duckdb.DuckDBPyConnection, file: CaptureFile) -> str | None:
@@ -305,7 +285,7 @@ def _span(
     """Return the earliest and the latest time over all tables."""
     parts = [
         f"SELECT min({start}) AS s, max({end}) AS e "
-        f"FROM ({parquet_relation([staging / f'{table}.parquet'])})"
+        f"FROM ({parquet_relation(table_files(staging, table))})"
         for table, (start, end) in TIMED.items()
         if counts.get(table)
     ]
@@ -323,6 +303,6 @@ def _write_trace_row(
     columns = ", ".join(
         f"CAST(${column.name} AS {column.type}) AS {column.name}" for column in table.columns
     )
-    path = string(str(staging / "trace.parquet"))
+    path = string(str(whole_file(staging, "trace")))
     connection.execute(f"CREATE TEMP TABLE trace_row AS SELECT {columns}", row)
-    connection.execute(f"COPY trace_row TO {path} ({_PARQUET})")
+    connection.execute(f"COPY trace_row TO {path} ({PARQUET})")

@@ -1,0 +1,81 @@
+"""The Parquet files of a trace: one per canonical table, or several where a table is large."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import duckdb
+
+from tbd_trace.schema import CanonicalTable
+from tbd_trace.sqltext import enumerated, string
+
+# Delta encodings, for ids and times, and a fast codec: smaller, and written in half the time.
+PARQUET = "FORMAT parquet, PARQUET_VERSION V2, COMPRESSION lz4_raw"
+
+
+def table_files(directory: Path, table: str) -> list[Path]:
+    """Return the files of a canonical table in a trace's directory, in the order of the rows."""
+    parts = sorted(directory.glob(f"{table}.*.parquet"))
+    return parts or [whole_file(directory, table)]
+
+
+def whole_file(directory: Path, table: str) -> Path:
+    """Return the file of a canonical table that is in one."""
+    return directory / f"{table}.parquet"
+
+
+def part_file(directory: Path, table: str, number: int) -> Path:
+    """Return the file of one of several parts of a canonical table; they sort by their numbers."""
+    return directory / f"{table}.{number:04}.parquet"
+
+
+def files_pattern(table: str) -> str:
+    """Return a pattern of the names of a canonical table's files."""
+    return f"{table}.*parquet"
+
+
+def write_table(
+    connection: duckdb.DuckDBPyConnection,
+    select: str | None,
+    table: CanonicalTable,
+    *,
+    trace_id: str,
+    file: Path,
+) -> int:
+    """Write rows of a canonical table and return their number.
+
+    Args:
+        connection: a connection on which the SELECT can be run.
+        select: yields the rows, with or without all columns; None for no rows.
+        table: the canonical table.
+        trace_id: id of the trace.
+        file: the file to write.
+    """
+    given = _column_types(connection, select) if select else {}
+    rows = f"FROM ({select})" if select else "WHERE false"
+    ((written,),) = connection.execute(
+        f"COPY (SELECT {enumerated(trace_id)} AS trace_id, {_projected(table, given)} {rows}) "
+        f"TO {string(str(file))} ({PARQUET})"
+    ).fetchall()
+    return int(written)
+
+
+def _column_types(connection: duckdb.DuckDBPyConnection, select: str) -> dict[str, str]:
+    return {row[0]: row[1] for row in connection.execute(f"DESCRIBE {select}").fetchall()}
+
+
+def _projected(table: CanonicalTable, given: Mapping[str, str]) -> str:
+    """Return the canonical columns in order, cast to their types, NULL where not given.
+
+    An enumeration stays one: the file has texts all the same, and writing them is free.
+    """
+    parts = []
+    for column in table.columns:
+        if column.name == "trace_id":
+            continue
+        value = column.name if column.name in given else "NULL"
+        if not given.get(column.name, "").startswith("ENUM("):
+            value = f"CAST({value} AS {column.type})"
+        parts.append(f"{value} AS {column.name}")
+    return ", ".join(parts)

@@ -58,19 +58,23 @@ said AS MATERIALIZED (
 ),
 -- Most ranges are operators inside others that say more: they add nothing.
 telling AS MATERIALIZED (
-    SELECT host_thread, position, start_ns, end_ns, phase,
-        CASE WHEN layer_kind IN ('convention', 'stack', 'plain') OR NOT in_layer THEN layer_kind END
-            AS layer_kind,
+    SELECT host_thread, position, start_ns, end_ns, has_phase,
+        CASE WHEN is_whole OR NOT in_layer THEN layer_kind END AS layer_kind,
         is_node AND NOT in_layer AS is_node,
         is_backward AND NOT in_backward AS is_backward,
         is_forward AND NOT in_backward AND NOT in_phase AS is_forward
     FROM (
         SELECT *,
-            coalesce(end_ns <= max(end_ns) FILTER (layer_kind IN ('convention', 'stack', 'plain'))
-                OVER earlier, false) AS in_layer,
+            coalesce(end_ns <= max(end_ns) FILTER (is_whole) OVER earlier, false) AS in_layer,
             coalesce(end_ns <= max(end_ns) FILTER (is_backward) OVER earlier, false) AS in_backward,
-            coalesce(end_ns <= max(end_ns) FILTER (phase IS NOT NULL) OVER earlier, false) AS in_phase
-        FROM said
+            coalesce(end_ns <= max(end_ns) FILTER (has_phase) OVER earlier, false) AS in_phase
+        FROM (
+            SELECT host_thread, position, start_ns, end_ns, is_node, is_backward, is_forward,
+                phase IS NOT NULL AS has_phase,
+                coalesce(layer_kind IN ('convention', 'stack', 'plain'), false) AS is_whole,
+                layer_kind
+            FROM said
+        )
         WINDOW earlier AS (
             PARTITION BY host_thread ORDER BY position
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
@@ -95,7 +99,7 @@ aspect AS (
     SELECT host_thread, position, start_ns, end_ns,
         unnest([
             CASE WHEN layer_kind IN ('convention', 'plain') THEN layer_kind END,
-            CASE WHEN phase IS NOT NULL THEN 'phase' END,
+            CASE WHEN has_phase THEN 'phase' END,
             CASE WHEN is_node THEN 'node' END
         ]) AS aspect
     FROM telling

@@ -41,26 +41,6 @@ doc = "autograd sequence number; NULL without one"
 doc = "a backward operator or the backward of a layer"
 */
 WITH
--- Ranges around an iteration or a phase are loops and functions, not layers. In the order of a
--- stack, what a range holds follows it at once: the next one begins before the range ends, or none
--- is inside. (DuckDB takes five times as long over the stacks one by one. The last stack is first
--- here, and times of a later stack count as later than all of an earlier one.)
-holding AS (
-    SELECT stack_id, nvtx_range_id,
-        coalesce(min(start) FILTER (is_step) OVER later < until, false) AS holds_step,
-        coalesce(min(start) FILTER (is_plain) OVER later < until, false) AS holds_plain
-    FROM (
-        SELECT stack_id, nvtx_range_id, start_ns, end_ns, is_step, is_plain,
-            stack_id::HUGEINT * 9_223_372_036_854_775_808 + start_ns AS start,
-            stack_id::HUGEINT * 9_223_372_036_854_775_808 + end_ns AS until
-        FROM range_role
-        WHERE kind = 'push_pop' AND (is_plain OR is_step)
-    )
-    WINDOW later AS (
-        ORDER BY stack_id DESC, start_ns DESC, end_ns = start_ns DESC, end_ns, nvtx_range_id DESC
-        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
-    QUALIFY is_plain AND (holds_step OR holds_plain)
-),
 iterations AS (
     SELECT trace_id, process_id, count(*) AS iterations
     FROM range_role WHERE is_iteration GROUP BY ALL
@@ -92,18 +72,42 @@ plain AS MATERIALIZED (
             AS is_container
     FROM named
 ),
+-- Ranges around an iteration or a phase are loops and functions, not layers, and so are ranges of a
+-- name that comes once around others of the user's. In the order of a stack, what a range holds
+-- follows it at once: the next one begins before the range ends, or none is inside. (DuckDB takes
+-- five times as long over the stacks one by one. The last stack is first here, and times of a later
+-- stack count as later than all of an earlier one.)
+holder AS (
+    SELECT stack_id, nvtx_range_id
+    FROM (
+        SELECT m.stack_id, m.nvtx_range_id, m.start_ns, m.end_ns, m.is_step, m.is_plain,
+            coalesce(p.is_sole, false) AS is_sole,
+            m.stack_id::HUGEINT * 9_223_372_036_854_775_808 + m.start_ns AS start,
+            m.stack_id::HUGEINT * 9_223_372_036_854_775_808 + m.end_ns AS until
+        FROM range_role m
+        LEFT JOIN plain p
+            ON m.is_plain AND p.stack_id = m.stack_id AND p.first_range_id = m.first_range_id
+        WHERE m.kind = 'push_pop' AND (m.is_plain OR m.is_step)
+    )
+    WINDOW later AS (
+        ORDER BY stack_id DESC, start_ns DESC, end_ns = start_ns DESC, end_ns, nvtx_range_id DESC
+        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+    QUALIFY is_plain AND (
+        coalesce(min(start) FILTER (is_step) OVER later < until, false)
+        OR is_sole AND coalesce(min(start) FILTER (is_plain) OVER later < until, false))
+),
 -- Most layers are operators inside operators or inside layers that say more: they own nothing.
 -- (Backward ranges outdo no others where forward operators may be inside: sequence_layer.)
 judged AS NOT MATERIALIZED (
-    SELECT m.* EXCLUDE (layer_rank, is_step, is_plain, is_numbered),
-        CASE WHEN NOT coalesce(
-                p.is_container OR h.holds_step OR (p.is_sole AND h.holds_plain), false)
+    SELECT m.* EXCLUDE (
+            trace_id, process_id, thread_id, domain_id, kind, layer_rank, is_step, is_plain, is_numbered),
+        CASE WHEN NOT coalesce(p.is_container, false) AND h.stack_id IS NULL
              THEN m.layer_rank END AS layer_rank,
         n.stack_id IS NOT NULL AS has_numbered
     FROM range_role m
     LEFT JOIN plain p
         ON m.is_plain AND p.stack_id = m.stack_id AND p.first_range_id = m.first_range_id
-    LEFT JOIN holding h
+    LEFT JOIN holder h
         ON m.is_plain AND h.stack_id = m.stack_id AND h.nvtx_range_id = m.nvtx_range_id
     LEFT JOIN (SELECT DISTINCT stack_id FROM range_role WHERE is_numbered) n
         ON n.stack_id = m.stack_id
@@ -126,11 +130,18 @@ owner AS (
         WHEN layer_rank <= 4 THEN max(reach_ns) FILTER (layer_rank >= 4) OVER earlier
     END, false)
 ),
+-- What is the same in a whole stack need not be sorted and joined with its ranges.
+stack AS MATERIALIZED (
+    SELECT stack_id, any_value(trace_id) AS trace_id, any_value(process_id) AS process_id,
+        any_value(thread_id) AS thread_id, any_value(domain_id) AS domain_id, any_value(kind) AS kind
+    FROM range_role GROUP BY stack_id
+),
 placed AS (
-    SELECT m.*, o.nvtx_range_id IS NOT NULL AS may_own,
-        row_number() OVER (PARTITION BY m.trace_id ORDER BY m.start_ns, m.nvtx_range_id) AS position
+    SELECT m.*, o.nvtx_range_id IS NOT NULL AS may_own, s.* EXCLUDE (stack_id),
+        row_number() OVER (PARTITION BY s.trace_id ORDER BY m.start_ns, m.nvtx_range_id) AS position
     FROM judged m
     LEFT JOIN owner o USING (stack_id, nvtx_range_id)
+    LEFT JOIN stack s USING (stack_id)
     WHERE m.tells OR o.nvtx_range_id IS NOT NULL
 )
 SELECT m.trace_id, m.nvtx_range_id, m.process_id, m.thread_id, m.stays, m.domain_id, m.kind,

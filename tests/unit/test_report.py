@@ -297,7 +297,7 @@ def test_a_page_is_the_same_on_one_cpu(
 ) -> None:
     pages = []
     for cpus in (1, 2):
-        monkeypatch.setattr("tbd_trace.report.plotter._cpus", lambda cpus=cpus: cpus)
+        monkeypatch.setattr("tbd_trace.helpers.cpus", lambda cpus=cpus: cpus)
         result = invoke("--db", str(sample_database.path), "-o", f"{cpus}.html")
         assert result.exit_code == 0, result.output
         pages.append(Path(f"{cpus}.html").read_bytes())

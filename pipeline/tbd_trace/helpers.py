@@ -33,8 +33,9 @@ class Helper:
     """
 
     def __init__(self) -> None:
-        if not sys.executable:
-            raise HelperFailed("this Python is part of another program")
+        # Where Python is part of another program, that would be started again.
+        if not sys.executable or getattr(sys, "frozen", False):
+            raise HelperFailed("there is no Python to start")
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", _PROGRAM.format(path=sys.path)],

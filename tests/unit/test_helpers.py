@@ -41,13 +41,13 @@ def cannot_start(*_: object, **__: object) -> None:
 
 @pytest.mark.parametrize(
     ("place", "name", "value"),
-    [(sys, "executable", ""), (subprocess, "Popen", cannot_start)],
-    ids=["embedded", "no process"],
+    [(sys, "executable", ""), (sys, "frozen", True), (subprocess, "Popen", cannot_start)],
+    ids=["embedded", "frozen", "no process"],
 )
 def test_it_may_not_start(
     place: Any, name: str, value: str | Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(place, name, value)
+    monkeypatch.setattr(place, name, value, raising=False)
     with pytest.raises(HelperFailed):
         Helper()
 

@@ -77,7 +77,7 @@ def write_in_parts(
     searches = {table: reader.searches(table, count) for table in sizes}
     at_once = [table for table in sizes if not searches[table]]
     with _Crew(count) as crew:
-        progress(", ".join(sizes))
+        progress(", ".join(at_once or sizes))
         works = writer.works(at_once)
         done = crew.run(works | {f"for {table}": search for table, search in searches.items()})
         rows = writer.finish(at_once, done)

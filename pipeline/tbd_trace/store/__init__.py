@@ -1,4 +1,4 @@
-"""The database: one Parquet file per canonical table and trace, found through one path."""
+"""The database: Parquet files of the canonical tables of traces, found through one path."""
 
 from tbd_trace.store.base import TraceStore
 from tbd_trace.store.database import Database, IngestReport, identified_files

@@ -22,7 +22,7 @@ _SHORTEST_PREFIX = 4
 
 
 class TraceStore(ABC):
-    """Traces, each of them one Parquet file per canonical table.
+    """Traces, each of them Parquet files of its canonical tables.
 
     Attributes:
         derived_directory: what queries have derived from the traces, for the next query; all of it

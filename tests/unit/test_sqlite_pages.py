@@ -17,7 +17,9 @@ from hypothesis import strategies as st
 from sqlite_readings import both, read, reader, watching
 
 from tbd_trace.sources import sqlite_tables
+from tbd_trace.sources.base import Part
 from tbd_trace.sources.sqlite import SqliteFile
+from tbd_trace.sources.sqlite_pages import LeftToSqlite
 
 KINDS = [pa.int64(), pa.float64(), pa.string(), pa.string_view(), pa.binary()]
 PAGE_SIZES = [512, 1024, 2048, 4096, 8192, 16384, 32768, 65536]
@@ -321,6 +323,36 @@ def test_no_number_is_null(tmp_path: Path) -> None:
     path = filled(tmp_path / "f", "r REAL", [(math.nan,), (math.inf,), (-0.0,), (2**53 + 1,)])
     values = assert_same(path, {"r": pa.float64()})["r"].to_pylist()
     assert values == [None, math.inf, 0.0, float(2**53)]
+
+
+@pytest.mark.parametrize("rows", [0, 1, 3000])
+@pytest.mark.parametrize("page_size", [512, 65536])
+@pytest.mark.parametrize("count", [1, 2, 3, 50])
+@pytest.mark.parametrize("without", [None, "b"])
+def test_parts_of_a_table(
+    tmp_path: Path, rows: int, page_size: int, count: int, without: str | None
+) -> None:
+    path = tmp_path / "f"
+    with database(path, f"page_size={page_size}") as connection:
+        connection.execute(f"CREATE TABLE t ({DECLARED})")
+        connection.executemany("INSERT INTO t VALUES (?, ?, ?, ?, ?)", events(rows))
+        connection.execute("UPDATE t SET b = NULL WHERE rowid % 7 = 1")
+    _, whole = both(path, "t", EVENTS, "row", without)
+    with SqliteFile(path) as file:
+        parts = [
+            file.batches(
+                "t", EVENTS, rowid="row", without=without, part=Part(number, count)
+            ).read_all()
+            for number in range(count)
+        ]
+    assert pa.concat_tables(parts).combine_chunks().equals(whole)
+
+
+def test_a_part_is_not_left_to_sqlite(tmp_path: Path) -> None:
+    """Whoever asked for it could not tell which rows SQLite would have to give."""
+    path = filled(tmp_path / "f", "a", [(i + 0.5 if i % 2 else str(i),) for i in range(5000)])
+    with SqliteFile(path) as file, pytest.raises(LeftToSqlite):
+        file.batches("t", {"a": pa.int64()}, part=Part(0, 2)).read_all()
 
 
 def test_a_stream_may_be_left_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

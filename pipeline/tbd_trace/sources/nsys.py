@@ -39,11 +39,10 @@ def _text(name: str) -> str | None:
 
 
 @cache
-def _relations(sql: str) -> frozenset[str]:
+def _relations(mapping: str) -> frozenset[str]:
     """Return the relations that a mapping reads, also through other mappings."""
-    named = frozenset(_RELATION.findall(sql))
-    inner = [_text(name) for name in named if name.startswith("_")]
-    return named.union(*(_relations(text) for text in inner if text))
+    named = frozenset(_RELATION.findall(_text(mapping) or ""))
+    return named.union(*(_relations(name) for name in named if name.startswith("_")))
 
 
 class NsysReader:
@@ -80,8 +79,7 @@ class NsysReader:
             "nvtx_domain_creation": self._tables.domain_creations,
             "recording_end": self._tables.recording_end,
         }
-        for name, table in (worked_out or {}).items():
-            self._computed[name] = partial(_itself, table)
+        self._worked_out = dict(worked_out or {})
 
     def describe(self, written: duckdb.DuckDBPyConnection | None = None) -> TraceDescription:
         """Return what the file says about itself; see ``TraceReader``."""
@@ -129,14 +127,20 @@ class NsysReader:
                 self._provide(connection, inner)
                 connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {inner}")
             elif name in self._computed:
-                connection.register(name, self._computed[name]())
+                connection.register(name, self._work_out(name))
             else:
                 continue  # a name of the mapping's own WITH clause
             self._provided.add(name)
 
+    def _work_out(self, name: str) -> pa.Table:
+        """Return a relation that is computed, once."""
+        if name not in self._worked_out:
+            self._worked_out[name] = self._computed[name]()
+        return self._worked_out[name]
+
     def rows_in_parts(self, table: str) -> int:
         """Return how many rows are read for a canonical table; see ``PartedReader``."""
-        needed = _relations(_text(table) or "")
+        needed = _relations(table)
         if table == "nvtx_mark" or (needed & self._computed.keys()) - _OF_UNENDED:
             return 0
         rows = [self._tables.rows_in_parts(event) for event in self._present(needed)]
@@ -148,7 +152,7 @@ class NsysReader:
 
     def searches(self, table: str, processes: int) -> list[partial[pa.Table]]:
         """Return what looks for NVTX events without an end; see ``PartedReader``."""
-        if not _relations(_text(table) or "") & _OF_UNENDED:
+        if not _relations(table) & _OF_UNENDED:
             return []
         return [
             partial(_unended, self._path, Part(number, processes)) for number in range(processes)
@@ -160,8 +164,8 @@ class NsysReader:
 
     def part_opener(self, table: str, part: Part) -> partial[NsysReader]:
         """Return what opens a reader of a part; see ``PartedReader``."""
-        names = _relations(_text(table) or "") & _OF_UNENDED
-        worked_out = {name: self._computed[name]() for name in names}
+        names = _relations(table) & _OF_UNENDED
+        worked_out = {name: self._work_out(name) for name in names}
         return partial(NsysReader, self._path, part, worked_out)
 
     def seen(self) -> dict[str, Seen]:
@@ -170,7 +174,7 @@ class NsysReader:
 
     def note(self, table: str, seen: Sequence[Mapping[str, Seen]]) -> None:
         """Take what was seen of all parts; see ``PartedReader``."""
-        for event in self._present(_relations(_text(table) or "")):
+        for event in self._present(_relations(table)):
             self._tables.join(event, [part[event] for part in seen])
 
     def _note_devices(self, connection: duckdb.DuckDBPyConnection) -> None:
@@ -188,10 +192,6 @@ class NsysReader:
         trace: TracebackType | None,
     ) -> None:
         self._tables.close()
-
-
-def _itself(table: pa.Table) -> pa.Table:
-    return table
 
 
 def _unended(path: Path, part: Part) -> pa.Table:

@@ -74,7 +74,6 @@ class Seen:
         """Take what somebody has seen of other rows of the table."""
         self.keys |= other.keys
         self.rows += other.rows
-        self._mixed |= other._mixed
         self._note_time(other.latest)
 
     def _note_time(self, time: int | None) -> None:

@@ -6,7 +6,6 @@ decoded by threads (NumPy and Arrow work outside Python's lock), and come out in
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tbd_trace.helpers import cpus
 from tbd_trace.sources.base import Part
 from tbd_trace.sources.sqlite_cells import find_cells
 from tbd_trace.sources.sqlite_pages import Integers, LeftToSqlite, PageFile
@@ -160,7 +160,7 @@ def _ahead(
     read: Callable[[Integers], pa.RecordBatch], batches: Sequence[Integers]
 ) -> Iterator[pa.RecordBatch]:
     """Apply a function in threads, a few batches ahead of the consumer."""
-    threads = min(os.cpu_count() or 1, _MOST_THREADS)
+    threads = min(cpus(), _MOST_THREADS)
     pending: deque[Future[pa.RecordBatch]] = deque()
     executor = ThreadPoolExecutor(threads, thread_name_prefix="tbd-trace-pages")
     try:

@@ -16,8 +16,10 @@ PARQUET = "FORMAT parquet, PARQUET_VERSION V2, COMPRESSION lz4_raw"
 
 def table_files(directory: Path, table: str) -> list[Path]:
     """Return the files of a canonical table in a trace's directory, in the order of the rows."""
-    parts = sorted(directory.glob(f"{table}.*.parquet"))
-    return parts or [whole_file(directory, table)]
+    whole = whole_file(directory, table)
+    if whole.exists():
+        return [whole]
+    return sorted(directory.glob(f"{table}.*.parquet")) or [whole]
 
 
 def whole_file(directory: Path, table: str) -> Path:

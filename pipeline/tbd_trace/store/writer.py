@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,10 +19,8 @@ from tbd_trace.errors import InputError
 from tbd_trace.interrupts import interruptible
 from tbd_trace.schema import canonical_tables
 from tbd_trace.scratch import scratch_connection
-from tbd_trace.sources.base import PartedReader
 from tbd_trace.sqltext import parquet_relation, string
 from tbd_trace.store.capture import CaptureFile
-from tbd_trace.store.parts import write_in_parts
 from tbd_trace.store.staging import explained, private_directory, publish
 from tbd_trace.store.tables import PARQUET, table_files, whole_file, write_table
 from tbd_trace.version import __version__
@@ -141,28 +139,15 @@ def write_trace(
             interruptible(connection),
             explained(file.path, staging),
         ):
-            wanted = [name for name in _in_order() if tables is None or name in tables]
-            counts = {}
-            if isinstance(reader, PartedReader):
-                counts = write_in_parts(
-                    reader, wanted, trace_id=trace_id, staging=staging, progress=progress
-                )
-            for name in _in_order():
-                if name not in counts:
-                    progress(name)
-                    with explained(file.path, staging, name):
-                        is_wanted = name in wanted
-                        rows = write_table(
-                            connection,
-                            _relation(connection, reader, file, name) if is_wanted else None,
-                            canonical_tables()[name],
-                            trace_id=trace_id,
-                            file=whole_file(staging, name),
-                        )
-                    if is_wanted:
-                        counts[name] = rows
-                written = parquet_relation(table_files(staging, name))
-                connection.execute(f"CREATE TEMP VIEW {name} AS {written}")
+            counts = _write_tables(
+                connection,
+                reader,
+                file,
+                wanted=[name for name in _in_order() if tables is None or name in tables],
+                trace_id=trace_id,
+                staging=staging,
+                progress=progress,
+            )
             description = reader.describe(connection if tables is None else None)
             row = _trace_row(
                 file,
@@ -178,6 +163,45 @@ def write_trace(
         for spill in staging.glob("*.spill"):
             shutil.rmtree(spill, ignore_errors=True)
         return publish(staging, target)
+
+
+def _write_tables(
+    connection: duckdb.DuckDBPyConnection,
+    reader: TraceReader,
+    file: CaptureFile,
+    *,
+    wanted: Sequence[str],
+    trace_id: str,
+    staging: Path,
+    progress: Callable[[str], None],
+) -> dict[str, int]:
+    """Write all canonical tables, make views of them, and return the rows of those wanted."""
+    # Imported here, because asking needs no readers.
+    from tbd_trace.sources.base import PartedReader  # noqa: PLC0415
+    from tbd_trace.store.parts import write_in_parts  # noqa: PLC0415
+
+    counts = {}
+    if isinstance(reader, PartedReader):
+        counts = write_in_parts(
+            reader, wanted, trace_id=trace_id, staging=staging, progress=progress
+        )
+    for name in _in_order():
+        if name not in counts:
+            progress(name)
+            with explained(file.path, staging, name):
+                is_wanted = name in wanted
+                rows = write_table(
+                    connection,
+                    _relation(connection, reader, file, name) if is_wanted else None,
+                    canonical_tables()[name],
+                    trace_id=trace_id,
+                    file=whole_file(staging, name),
+                )
+            if is_wanted:
+                counts[name] = rows
+        written = parquet_relation(table_files(staging, name))
+        connection.execute(f"CREATE TEMP VIEW {name} AS {written}")
+    return counts
 
 
 def _in_order() -> list[str]:

@@ -35,16 +35,19 @@ ordered AS (
         coalesce(l.start_ns, o.start_ns) AS at_ns, coalesce(l.end_ns, o.end_ns) AS done_ns,
         l.start_ns IS NOT NULL AS is_launched,
         hash(o.name, k.grid_x, k.grid_y, k.grid_z, k.block_x, k.block_y, k.block_z) AS signature
-    FROM gpu_op o
+    -- (filtered first, or everything would be joined to be dropped)
+    FROM (
+        SELECT o.* FROM gpu_op o
+        WHERE o.op_kind IN ('kernel', 'graph')
+          AND NOT EXISTS (
+              SELECT 1 FROM iteration_mark m
+              WHERE m.trace_id = o.trace_id AND m.process_id IS NOT DISTINCT FROM o.process_id)
+    ) o
     LEFT JOIN kernel k
         ON k.trace_id = o.trace_id AND k.kernel_id = o.op_id AND o.op_kind = 'kernel'
     LEFT JOIN launch l
         ON  l.trace_id = o.trace_id AND l.correlation_id = o.correlation_id
         AND (l.process_id = o.process_id OR (o.process_id IS NULL AND l.is_sole))
-    WHERE o.op_kind IN ('kernel', 'graph')
-      AND NOT EXISTS (
-          SELECT 1 FROM iteration_mark m
-          WHERE m.trace_id = o.trace_id AND m.process_id IS NOT DISTINCT FROM o.process_id)
     QUALIFY is_launched = bool_or(l.start_ns IS NOT NULL) OVER (PARTITION BY o.trace_id, o.process_id)
 ),
 -- What keeps its order from iteration to iteration: the launches of one thread, whatever the

@@ -4,7 +4,7 @@ question = "How much time did each layer take on the host, forward and backward,
 source   = "exclusive time: at every moment of a thread the layer that would own a kernel launched then (launch_scope) owns the time"
 grain    = "one layer, phase and iteration of the analysis window of a process that marks layers; layer NULL for the time that no layer of any thread owns"
 needs    = ["nvtx_meaning", "host_window"]
-optional = ["sequence_layer", "forward_operator", "thread"]
+optional = ["sequence_layer", "autograd_thread", "forward_operator"]
 [columns.trace_id]
 doc = "the trace"
 [columns.process_id]
@@ -39,46 +39,59 @@ host_thread AS MATERIALIZED (
     )
     JOIN program USING (trace_id, process)
 ),
-said AS MATERIALIZED (
-    SELECT h.host_thread, m.position, m.start_ns, m.end_ns, m.layer, m.phase,
-        CASE WHEN m.layer_order IS NOT NULL THEN m.layer_kind END AS layer_kind,
-        m.is_backward, m.is_backward AND m.seq IS NOT NULL AS is_node,
-        f.nvtx_range_id IS NOT NULL
-            AND (m.layer IS NOT NULL OR m.phase IS NOT NULL OR m.is_backward) AS is_forward,
-        b.layer AS node_layer
+heard AS NOT MATERIALIZED (
+    SELECT h.host_thread, m.* EXCLUDE (layer_kind),
+        CASE WHEN m.layer_order IS NOT NULL THEN m.layer_kind END AS layer_kind
     FROM nvtx_meaning m
     JOIN host_thread h
         ON  h.trace_id = m.trace_id AND h.process = coalesce(m.process_id, -1)
         AND h.thread_id IS NOT DISTINCT FROM m.thread_id
-    LEFT JOIN forward_operator f
-        ON f.trace_id = m.trace_id AND f.nvtx_range_id = m.nvtx_range_id
-    LEFT JOIN sequence_layer b
-        ON b.trace_id = m.trace_id AND b.backward_range_id = m.nvtx_range_id
     WHERE m.end_ns > m.start_ns
 ),
 -- Most ranges are operators inside others that say more: they add nothing.
-telling AS MATERIALIZED (
-    SELECT host_thread, position, start_ns, end_ns, has_phase,
-        CASE WHEN is_whole OR NOT in_layer THEN layer_kind END AS layer_kind,
-        is_node AND NOT in_layer AS is_node,
-        is_backward AND NOT in_backward AS is_backward,
-        is_forward AND NOT in_backward AND NOT in_phase AS is_forward
+adding AS MATERIALIZED (
+    SELECT *
     FROM (
-        SELECT *,
-            coalesce(end_ns <= max(end_ns) FILTER (is_whole) OVER earlier, false) AS in_layer,
-            coalesce(end_ns <= max(end_ns) FILTER (is_backward) OVER earlier, false) AS in_backward,
-            coalesce(end_ns <= max(end_ns) FILTER (has_phase) OVER earlier, false) AS in_phase
+        SELECT host_thread, trace_id, nvtx_range_id, position, start_ns, end_ns, has_phase,
+            CASE WHEN is_whole OR NOT in_layer THEN layer_kind END AS layer_kind,
+            is_node AND NOT in_layer AS is_node,
+            is_backward AND NOT in_backward AS is_backward,
+            may_be_forward AND NOT in_backward AND NOT in_phase AS may_be_forward
         FROM (
-            SELECT host_thread, position, start_ns, end_ns, is_node, is_backward, is_forward,
-                phase IS NOT NULL AS has_phase,
-                coalesce(layer_kind IN ('convention', 'stack', 'plain'), false) AS is_whole,
-                layer_kind
-            FROM said
+            SELECT *,
+                coalesce(end_ns <= max(end_ns) FILTER (is_whole) OVER earlier, false) AS in_layer,
+                coalesce(end_ns <= max(end_ns) FILTER (is_backward) OVER earlier, false)
+                    AS in_backward,
+                coalesce(end_ns <= max(end_ns) FILTER (has_phase) OVER earlier, false) AS in_phase
+            FROM (
+                SELECT host_thread, trace_id, nvtx_range_id, position, start_ns, end_ns, is_backward,
+                    is_backward AND seq IS NOT NULL AS is_node,
+                    phase IS NOT NULL AS has_phase,
+                    layer IS NOT NULL OR phase IS NOT NULL OR is_backward AS may_be_forward,
+                    coalesce(layer_kind IN ('convention', 'stack', 'plain'), false) AS is_whole,
+                    layer_kind
+                FROM heard
+            )
+            WINDOW earlier AS (
+                PARTITION BY host_thread ORDER BY position
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
         )
-        WINDOW earlier AS (
-            PARTITION BY host_thread ORDER BY position
-            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
     )
+    WHERE layer_kind IS NOT NULL OR has_phase OR is_node OR is_backward OR may_be_forward
+),
+telling AS MATERIALIZED (
+    SELECT a.* EXCLUDE (may_be_forward),
+        a.may_be_forward AND f.nvtx_range_id IS NOT NULL AS is_forward
+    FROM adding a
+    LEFT JOIN forward_operator f
+        ON a.may_be_forward AND f.trace_id = a.trace_id AND f.nvtx_range_id = a.nvtx_range_id
+),
+said AS MATERIALIZED (
+    SELECT t.host_thread, t.position, t.layer_kind, m.layer, m.phase, b.layer AS node_layer
+    FROM telling t
+    JOIN nvtx_meaning m USING (trace_id, nvtx_range_id)
+    LEFT JOIN sequence_layer b
+        ON t.is_node AND b.trace_id = t.trace_id AND b.backward_range_id = t.nvtx_range_id
 ),
 -- Each aspect of what ranges say is told apart: the layer, by its kind, the phase, the backward
 -- operator. What counts at a moment is the sum of the weights of the ranges that are open, and is
@@ -217,23 +230,22 @@ window_phase AS MATERIALIZED (
     WHERE s.counts
     GROUP BY ALL
 ),
--- All aspects of a thread together, moment by moment; slices cut the stretches of its layers.
+-- All aspects of a thread together, moment by moment; slices cut the stretches of its layers. Three
+-- aspects share a number, 40 bits each, so that there is half as much to sort.
 turn AS (
     SELECT host_thread, at_ns,
-        sum(weight) FILTER (aspect = 'convention')::BIGINT AS convention,
-        sum(weight) FILTER (aspect = 'stack')::BIGINT AS stack,
-        sum(weight) FILTER (aspect = 'plain')::BIGINT AS plain,
-        sum(weight) FILTER (aspect = 'module')::BIGINT AS module,
-        sum(weight) FILTER (aspect = 'operator')::BIGINT AS operator,
-        sum(weight) FILTER (aspect = 'phase')::BIGINT AS phase,
-        sum(weight) FILTER (aspect = 'node')::BIGINT AS node,
-        sum(weight) FILTER (aspect = 'backward')::BIGINT AS backward,
-        sum(weight) FILTER (aspect = 'forward')::BIGINT AS forward,
-        count(*) FILTER (aspect = 'slice') AS slice
+        sum(weight * CASE aspect WHEN 'convention' THEN 1::HUGEINT WHEN 'stack' THEN 1::HUGEINT << 40
+            WHEN 'plain' THEN 1::HUGEINT << 80 END) AS whole,
+        sum(weight * CASE aspect WHEN 'module' THEN 1::HUGEINT WHEN 'operator' THEN 1::HUGEINT << 40
+            WHEN 'phase' THEN 1::HUGEINT << 80 END) AS called,
+        sum(weight * CASE aspect WHEN 'node' THEN 1::HUGEINT WHEN 'backward' THEN 1::HUGEINT << 40
+            WHEN 'forward' THEN 1::HUGEINT << 80 END) AS passed,
+        sum(weight) FILTER (aspect = 'slice')::BIGINT AS slice
     FROM (
         FROM change
         UNION ALL
-        SELECT h.host_thread, 'slice', s.at_ns, 1
+        -- the last one closes them all
+        SELECT h.host_thread, 'slice', s.at_ns, CASE WHEN s.end_ns IS NULL THEN 1 - s.slice ELSE 1 END
         FROM slice s
         JOIN host_thread h USING (program)
         SEMI JOIN (SELECT host_thread FROM telling WHERE layer_kind IS NOT NULL OR is_node) l USING (host_thread)
@@ -242,29 +254,22 @@ turn AS (
 ),
 -- (What opens also closes, so the weights of a thread add up to nothing and their sums may go on from
 -- thread to thread; thread by thread DuckDB takes twice as long.)
-state AS (
-    SELECT host_thread, at_ns AS start_ns, lead(at_ns) OVER thread AS end_ns,
-        count(nullif(slice, 0)) OVER (thread ROWS UNBOUNDED PRECEDING) AS slice,
-        sum(convention) OVER so_far AS convention,
-        sum(stack) OVER so_far AS stack, sum(plain) OVER so_far AS plain,
-        sum(module) OVER so_far AS module, sum(operator) OVER so_far AS operator,
-        sum(phase) OVER so_far AS phase, sum(node) OVER so_far AS node,
-        sum(backward) OVER so_far AS backward, sum(forward) OVER so_far AS forward
+summed AS (
+    SELECT host_thread, at_ns AS start_ns, lead(at_ns) OVER so_far AS end_ns,
+        sum(slice) OVER so_far AS slice, sum(whole) OVER so_far AS whole,
+        sum(called) OVER so_far AS called, sum(passed) OVER so_far AS passed
     FROM turn
-    WINDOW thread AS (PARTITION BY host_thread ORDER BY at_ns),
-        so_far AS (ORDER BY host_thread, at_ns ROWS UNBOUNDED PRECEDING)
+    WINDOW so_far AS (ORDER BY host_thread, at_ns ROWS UNBOUNDED PRECEDING)
 ),
--- Threads that run nothing but backward operators are autograd's.
-autograd AS (
-    SELECT m.trace_id, m.process_id, m.thread_id
-    FROM nvtx_meaning m
-    JOIN sequence_layer s ON s.trace_id = m.trace_id AND s.backward_range_id = m.nvtx_range_id
-    EXCEPT
-    SELECT m.trace_id, m.process_id, m.thread_id
-    FROM nvtx_meaning m
-    JOIN sequence_layer s ON s.trace_id = m.trace_id AND s.forward_range_id = m.nvtx_range_id
-    UNION
-    SELECT trace_id, process_id, thread_id FROM thread WHERE starts_with(name, 'pt_autograd')
+state AS (
+    SELECT host_thread, start_ns, end_ns, slice::BIGINT AS slice,
+        coalesce(
+            nullif(whole % (1::HUGEINT << 40), 0), nullif((whole >> 40) % (1::HUGEINT << 40), 0),
+            nullif(whole >> 80, 0), nullif(called % (1::HUGEINT << 40), 0),
+            (called >> 40) % (1::HUGEINT << 40))::BIGINT AS layer,
+        (called >> 80)::BIGINT AS phase, (passed % (1::HUGEINT << 40))::BIGINT AS node,
+        (passed >> 40) % (1::HUGEINT << 40) > 0 AS is_backward, passed >> 80 > 0 AS is_forward
+    FROM summed
 ),
 -- What a thread's ranges say of a stretch, as launch_scope's `own` says it of a launch.
 owned AS MATERIALIZED (
@@ -273,23 +278,20 @@ owned AS MATERIALIZED (
              ELSE coalesce(n.node_layer, o.layer) END AS layer,
         CASE
             WHEN o.layer_kind IN ('convention', 'stack', 'plain') OR n.node_layer IS NULL
-                THEN CASE WHEN s.backward > 0 THEN 'nvtx backward' ELSE 'nvtx' END
+                THEN CASE WHEN s.is_backward THEN 'nvtx backward' ELSE 'nvtx' END
             ELSE 'sequence'
         END AS layer_evidence,
         coalesce(
-            CASE WHEN s.backward > 0 THEN 'backward' END,
+            CASE WHEN s.is_backward THEN 'backward' END,
             p.phase,
-            CASE WHEN s.forward > 0 THEN 'forward' END,
+            CASE WHEN s.is_forward THEN 'forward' END,
             CASE WHEN a.thread_id IS NOT NULL THEN 'backward' END) AS phase
     FROM state s
     JOIN host_thread h USING (host_thread)
-    LEFT JOIN said o
-        ON  o.host_thread = s.host_thread AND o.position = CASE
-            WHEN s.convention > 0 THEN s.convention WHEN s.stack > 0 THEN s.stack
-            WHEN s.plain > 0 THEN s.plain WHEN s.module > 0 THEN s.module ELSE s.operator END
+    LEFT JOIN said o ON o.host_thread = s.host_thread AND o.position = s.layer
     LEFT JOIN said p ON p.host_thread = s.host_thread AND p.position = s.phase
     LEFT JOIN said n ON n.host_thread = s.host_thread AND n.position = s.node
-    LEFT JOIN autograd a
+    LEFT JOIN autograd_thread a
         ON  a.trace_id = h.trace_id AND coalesce(a.process_id, -1) = h.process
         AND a.thread_id = h.thread_id
     WHERE coalesce(o.layer, n.node_layer) IS NOT NULL

@@ -72,6 +72,40 @@ plain AS MATERIALIZED (
             AS is_container
     FROM named
 ),
+-- What is the same in a whole stack need not be sorted and joined with its ranges.
+stack AS MATERIALIZED (
+    SELECT stack_id, any_value(trace_id) AS trace_id, any_value(process_id) AS process_id,
+        any_value(thread_id) AS thread_id, any_value(domain_id) AS domain_id, any_value(kind) AS kind,
+        bool_or(is_numbered) AS has_numbered
+    FROM range_role GROUP BY stack_id
+),
+-- What is inside a layer of the best kinds owns nothing and decides nothing, and that is most of what
+-- a framework prints: it is dropped before anything is sorted. (Backward ranges outdo no others where
+-- forward operators may be inside: sequence_layer.) A layer is found by the moments that it is open
+-- at, as many as there are layers.
+best AS MATERIALIZED (
+    SELECT r.stack_id, r.start_ns, r.end_ns
+    FROM range_role r JOIN stack s USING (stack_id)
+    WHERE r.layer_rank >= 4 AND r.stays AND NOT (r.is_backward AND s.has_numbered)
+),
+moment AS MATERIALIZED (
+    SELECT greatest(sum(end_ns - start_ns) // nullif(count(*), 0), 1)::BIGINT AS length_ns FROM best
+),
+open_best AS MATERIALIZED (
+    SELECT stack_id, start_ns, end_ns,
+        unnest(range(start_ns // length_ns, end_ns // length_ns + 1)) AS moment
+    FROM best, moment
+),
+outside AS NOT MATERIALIZED (
+    SELECT r.* EXCLUDE (moment)
+    FROM (
+        SELECT range_role.*, start_ns // length_ns AS moment
+        FROM range_role, moment WHERE layer_rank IS NOT NULL
+    ) r
+    ANTI JOIN open_best b
+        ON  b.stack_id = r.stack_id AND b.moment = r.moment
+        AND r.layer_rank <= 4 AND b.start_ns < r.start_ns AND b.end_ns > r.end_ns
+),
 -- Ranges around an iteration or a phase are loops and functions, not layers, and so are ranges of a
 -- name that comes once around others of the user's. In the order of a stack, what a range holds
 -- follows it at once: the next one begins before the range ends, or none is inside. (DuckDB takes
@@ -84,10 +118,16 @@ holder AS (
             coalesce(p.is_sole, false) AS is_sole,
             m.stack_id::HUGEINT * 9_223_372_036_854_775_808 + m.start_ns AS start,
             m.stack_id::HUGEINT * 9_223_372_036_854_775_808 + m.end_ns AS until
-        FROM range_role m
+        FROM (
+            FROM range_role WHERE is_step
+            UNION ALL
+            FROM outside WHERE is_plain AND stack_id NOT IN (SELECT stack_id FROM plain WHERE is_sole)
+            UNION ALL
+            FROM range_role WHERE is_plain AND stack_id IN (SELECT stack_id FROM plain WHERE is_sole)
+        ) m
         LEFT JOIN plain p
             ON m.is_plain AND p.stack_id = m.stack_id AND p.first_range_id = m.first_range_id
-        WHERE m.kind = 'push_pop' AND (m.is_plain OR m.is_step)
+        WHERE m.kind = 'push_pop'
     )
     WINDOW later AS (
         ORDER BY stack_id DESC, start_ns DESC, end_ns = start_ns DESC, end_ns, nvtx_range_id DESC
@@ -97,30 +137,20 @@ holder AS (
         OR is_sole AND coalesce(min(start) FILTER (is_plain) OVER later < until, false))
 ),
 -- Most layers are operators inside operators or inside layers that say more: they own nothing.
--- (Backward ranges outdo no others where forward operators may be inside: sequence_layer.)
-judged AS NOT MATERIALIZED (
-    SELECT m.* EXCLUDE (
-            trace_id, process_id, thread_id, domain_id, kind, layer_rank, is_step, is_plain, is_numbered),
-        CASE WHEN NOT coalesce(p.is_container, false) AND h.stack_id IS NULL
-             THEN m.layer_rank END AS layer_rank,
-        n.stack_id IS NOT NULL AS has_numbered
-    FROM range_role m
-    LEFT JOIN plain p
-        ON m.is_plain AND p.stack_id = m.stack_id AND p.first_range_id = m.first_range_id
-    LEFT JOIN holder h
-        ON m.is_plain AND h.stack_id = m.stack_id AND h.nvtx_range_id = m.nvtx_range_id
-    LEFT JOIN (SELECT DISTINCT stack_id FROM range_role WHERE is_numbered) n
-        ON n.stack_id = m.stack_id
-),
--- All layers are sorted here, by little more than their times; few are left.
 owner AS (
     SELECT stack_id, nvtx_range_id
     FROM (
-        SELECT stack_id, nvtx_range_id, start_ns, layer_rank,
+        SELECT m.stack_id, m.nvtx_range_id, m.start_ns, m.layer_rank,
             -- what has no length is outside a range that ends then
-            end_ns + (end_ns = start_ns)::INTEGER AS until_ns,
-            CASE WHEN stays AND NOT (is_backward AND has_numbered) THEN end_ns END AS reach_ns
-        FROM judged WHERE layer_rank IS NOT NULL
+            m.end_ns + (m.end_ns = m.start_ns)::INTEGER AS until_ns,
+            CASE WHEN m.stays AND NOT (m.is_backward AND s.has_numbered) THEN m.end_ns END AS reach_ns
+        FROM outside m
+        JOIN stack s USING (stack_id)
+        LEFT JOIN plain p
+            ON m.is_plain AND p.stack_id = m.stack_id AND p.first_range_id = m.first_range_id
+        LEFT JOIN holder h
+            ON m.is_plain AND h.stack_id = m.stack_id AND h.nvtx_range_id = m.nvtx_range_id
+        WHERE NOT coalesce(p.is_container, false) AND h.stack_id IS NULL
     )
     WINDOW earlier AS (
         PARTITION BY stack_id ORDER BY start_ns, nvtx_range_id
@@ -130,16 +160,12 @@ owner AS (
         WHEN layer_rank <= 4 THEN max(reach_ns) FILTER (layer_rank >= 4) OVER earlier
     END, false)
 ),
--- What is the same in a whole stack need not be sorted and joined with its ranges.
-stack AS MATERIALIZED (
-    SELECT stack_id, any_value(trace_id) AS trace_id, any_value(process_id) AS process_id,
-        any_value(thread_id) AS thread_id, any_value(domain_id) AS domain_id, any_value(kind) AS kind
-    FROM range_role GROUP BY stack_id
-),
 placed AS (
-    SELECT m.*, o.nvtx_range_id IS NOT NULL AS may_own, s.* EXCLUDE (stack_id),
+    SELECT m.nvtx_range_id, m.first_range_id, m.start_ns, m.end_ns, m.stays, m.is_iteration,
+        m.is_backward, m.outermost, m.layer_rank,
+        o.nvtx_range_id IS NOT NULL AS may_own, s.* EXCLUDE (has_numbered),
         row_number() OVER (PARTITION BY s.trace_id ORDER BY m.start_ns, m.nvtx_range_id) AS position
-    FROM judged m
+    FROM range_role m
     LEFT JOIN owner o USING (stack_id, nvtx_range_id)
     LEFT JOIN stack s USING (stack_id)
     WHERE m.tells OR o.nvtx_range_id IS NOT NULL

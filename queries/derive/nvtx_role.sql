@@ -65,7 +65,7 @@ setting AS (
 -- emit_nvtx prints "aten::conv2d, seq = 4, op_id = 9, sizes = …", and the ranges of
 -- record_function with ", op_id = 9": the name is what stands before. The same few names come back
 -- in very many texts.
-named AS (
+named AS MATERIALIZED (
     SELECT *, name <> text AS is_numbered
     FROM (
         SELECT *,

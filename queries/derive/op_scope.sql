@@ -3,7 +3,7 @@ title    = "Scope of each GPU operation"
 question = "Which launch, range, layer, phase and iteration does each GPU operation belong to?"
 grain    = "one operation on a GPU"
 needs    = ["gpu_op"]
-optional = ["launch", "launch_scope", "kernel_period"]
+optional = ["launch_scope", "kernel_period"]
 [columns.trace_id]
 doc = "the trace"
 [columns.op_kind]
@@ -57,7 +57,7 @@ unlaunched AS (
     SELECT o.trace_id, o.op_kind, o.op_id, p.iteration
     FROM (
         SELECT o.* FROM gpu_op o
-        WHERE NOT EXISTS (SELECT 1 FROM launch l WHERE l.trace_id = o.trace_id)) o
+        WHERE NOT EXISTS (SELECT 1 FROM launch_scope s WHERE s.trace_id = o.trace_id)) o
     ASOF JOIN kernel_period p
         ON  p.trace_id = o.trace_id AND p.process_id IS NOT DISTINCT FROM o.process_id
         AND o.start_ns >= p.start_ns
@@ -65,15 +65,13 @@ unlaunched AS (
 )
 SELECT o.trace_id, o.op_kind, o.op_id, o.start_ns, o.end_ns, o.duration_ns, o.process_id,
     o.device_id, o.stream_id, o.name, o.bytes,
-    l.api_call_id, l.thread_id, s.start_ns AS launch_start_ns, s.end_ns AS launch_end_ns,
+    s.api_call_id, s.thread_id, s.start_ns AS launch_start_ns, s.end_ns AS launch_end_ns,
     s.layer, s.layer_evidence, s.phase,
     coalesce(s.iteration, u.iteration) AS iteration,
     CASE WHEN u.iteration IS NOT NULL THEN 'kernel order' ELSE s.evidence END AS evidence
 FROM gpu_op o
-LEFT JOIN launch l
-    ON  l.trace_id = o.trace_id AND l.correlation_id = o.correlation_id
-    AND (l.process_id = o.process_id OR (o.process_id IS NULL AND l.is_sole))
 LEFT JOIN launch_scope s
-    ON s.trace_id = l.trace_id AND s.api_call_id = l.api_call_id
+    ON  s.trace_id = o.trace_id AND s.correlation_id = o.correlation_id
+    AND (s.process_id = o.process_id OR (o.process_id IS NULL AND s.is_sole))
 LEFT JOIN unlaunched u
     ON u.trace_id = o.trace_id AND u.op_kind = o.op_kind AND u.op_id = o.op_id

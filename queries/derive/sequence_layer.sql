@@ -8,32 +8,43 @@ needs    = ["nvtx_meaning"]
 doc = "the trace"
 [columns.backward_range_id]
 doc = "range of the backward operator"
+[columns.backward_position]
+doc = "its position (nvtx_meaning)"
 [columns.forward_range_id]
 doc = "range of the forward operator"
 [columns.layer]
 doc = "layer around the forward operator in its NVTX domain; NULL when no range tells"
 */
 WITH
--- Old versions print 0 for everything that a backward operator calls.
-candidate AS (
+candidate AS NOT MATERIALIZED (
     SELECT trace_id, coalesce(process_id, -1) AS process_id, coalesce(thread_id, -1) AS thread_id,
-        domain_id, kind, nvtx_range_id, start_ns, end_ns, seq, is_backward,
-        coalesce(kind = 'push_pop' AND max(end_ns) FILTER (is_backward) OVER earlier > start_ns, false)
-            AS in_backward
+        domain_id, kind, nvtx_range_id, start_ns, end_ns, position, seq, is_backward
     FROM nvtx_meaning
     WHERE is_backward OR seq IS NOT NULL
+),
+-- Old versions print 0 for everything that a backward operator calls.
+zero AS (
+    SELECT trace_id, process_id, thread_id, domain_id, kind
+    FROM candidate WHERE seq = 0 AND NOT is_backward GROUP BY ALL
+),
+called AS (
+    SELECT trace_id, nvtx_range_id
+    FROM candidate SEMI JOIN zero USING (trace_id, process_id, thread_id, domain_id, kind)
+    WHERE kind = 'push_pop' AND (seq = 0 OR is_backward)
     WINDOW earlier AS (
-        PARTITION BY trace_id, process_id, thread_id, domain_id, kind
+        PARTITION BY trace_id, process_id, thread_id, domain_id
         ORDER BY start_ns, end_ns = start_ns, end_ns DESC, nvtx_range_id
         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+    QUALIFY seq = 0 AND NOT is_backward AND max(end_ns) FILTER (is_backward) OVER earlier > start_ns
 ),
-numbered AS (
-    SELECT * FROM candidate WHERE seq > 0 OR (seq = 0 AND (is_backward OR NOT in_backward))
+numbered AS NOT MATERIALIZED (
+    SELECT * FROM candidate ANTI JOIN called USING (trace_id, nvtx_range_id) WHERE seq >= 0
 ),
 -- Operators that create no node print the number of the next one; the last to begin is the creator,
 -- and of those that begin together the last in the file.
 created AS MATERIALIZED (
-    SELECT b.trace_id, b.nvtx_range_id AS backward_range_id, f.nvtx_range_id AS forward_range_id
+    SELECT b.trace_id, b.nvtx_range_id AS backward_range_id, b.position AS backward_position,
+        f.nvtx_range_id AS forward_range_id
     FROM (SELECT * FROM numbered WHERE is_backward) b
     ASOF JOIN (
         SELECT trace_id, process_id, seq, start_ns, max(nvtx_range_id) AS nvtx_range_id
@@ -95,6 +106,6 @@ layer_of AS (
     SELECT trace_id, nvtx_range_id, layer FROM nvtx_meaning
     WHERE kind <> 'push_pop' AND NOT is_backward AND layer IS NOT NULL
 )
-SELECT c.trace_id, c.backward_range_id, c.forward_range_id, l.layer
+SELECT c.trace_id, c.backward_range_id, c.backward_position, c.forward_range_id, l.layer
 FROM created c
 LEFT JOIN layer_of l ON l.trace_id = c.trace_id AND l.nvtx_range_id = c.forward_range_id

@@ -25,10 +25,10 @@ unit = "ns"
 doc = "end of the call"
 [columns.layer_order]
 doc = "of the layer that owns it (nvtx_meaning); NULL without one"
-[columns.phase_position]
-doc = "position (nvtx_meaning) of the innermost range that marks a phase; NULL without one"
+[columns.phase]
+doc = "phase that the innermost of those marks that mark one; NULL without one"
 [columns.backward_position]
-doc = "position of the innermost backward operator with a sequence number; NULL without one"
+doc = "position (nvtx_meaning) of the innermost backward operator with a sequence number; NULL without one"
 [columns.is_backward]
 doc = "one of the ranges is a backward one; NULL without ranges that say anything"
 [columns.is_forward]
@@ -43,7 +43,7 @@ held AS (
     SELECT r.trace_id, r.process_id, r.thread_id,
         unnest(generate_series(r.first_position, r.last_position)) AS position,
         m.layer_order,
-        CASE WHEN m.phase IS NOT NULL THEN m.position END AS phase_position,
+        CASE WHEN m.phase IS NOT NULL THEN m.position END AS phase_position, m.phase,
         CASE WHEN m.is_backward AND m.seq IS NOT NULL THEN m.position END AS backward_position,
         m.is_backward, f.nvtx_range_id IS NOT NULL AS is_forward, i.iteration,
         -- a library's own range says it: DALI's kernels load data, whatever the program does meanwhile
@@ -55,13 +55,13 @@ held AS (
 ),
 own AS (
     SELECT trace_id, process_id, thread_id, position, max(layer_order) AS layer_order,
-        max(phase_position) AS phase_position, max(backward_position) AS backward_position,
+        arg_max(phase, phase_position) AS phase, max(backward_position) AS backward_position,
         bool_or(is_backward) AS is_backward, bool_or(is_forward) AS is_forward,
         max(iteration) AS iteration, min(library_phase) AS library_phase
     FROM held GROUP BY ALL
 )
 SELECT l.trace_id, l.api_call_id, l.process_id, l.thread_id, l.correlation_id, l.is_sole,
-    l.start_ns, l.end_ns, o.layer_order, o.phase_position, o.backward_position, o.is_backward,
+    l.start_ns, l.end_ns, o.layer_order, o.phase, o.backward_position, o.is_backward,
     o.is_forward, o.iteration, o.library_phase
 FROM launch l
 LEFT JOIN own o

@@ -4,7 +4,7 @@ question = "In which range, layer, phase and iteration was each launch made?"
 source   = "an operation belongs to a range if its launching call lies inside it on the same thread; backward operations come from the autograd thread"
 grain    = "one launch"
 needs    = ["launch_meaning"]
-optional = ["nvtx_meaning", "sequence_layer", "autograd_thread", "iteration_mark", "kernel_period"]
+optional = ["nvtx_meaning", "sequence_layer", "autograd_thread", "launch_by_time"]
 [columns.trace_id]
 doc = "the trace"
 [columns.api_call_id]
@@ -34,42 +34,6 @@ doc = "number of the iteration; NULL outside iterations"
 [columns.evidence]
 doc = "how the iteration was found: nvtx (its range is around the launch on the same thread), time (another thread launched while the iteration's thread was in it), kernel order (the kernels' period); NULL outside iterations"
 */
-WITH
-boundary AS (
-    SELECT trace_id, process_id, iteration, start_ns, end_ns, 'time' AS evidence FROM iteration_mark
-    UNION ALL
-    SELECT trace_id, process_id, iteration, start_ns, end_ns, 'kernel order' FROM kernel_period
-),
--- The phase that the iteration's own thread was in when another thread launched. Between its
--- forward pass and what it marks next it waits for the backward pass.
-phase_range AS (
-    SELECT m.trace_id, m.process_id, m.thread_id, m.phase, m.start_ns, m.end_ns
-    FROM nvtx_meaning m
-    JOIN (SELECT DISTINCT trace_id, process_id, thread_id FROM iteration_mark) d
-        ON  d.trace_id = m.trace_id AND d.process_id IS NOT DISTINCT FROM m.process_id
-        AND d.thread_id IS NOT DISTINCT FROM m.thread_id
-    WHERE m.phase IS NOT NULL
-),
-by_time AS (
-    SELECT i.trace_id, i.api_call_id, i.iteration, i.evidence,
-        CASE
-            WHEN (i.thread_id <> p.thread_id) IS NOT TRUE THEN NULL
-            WHEN i.start_ns < p.end_ns THEN p.phase
-            WHEN p.phase IN ('forward', 'loss') AND p.start_ns >= i.iteration_start_ns THEN 'backward'
-        END AS phase
-    FROM (
-        SELECT e.trace_id, e.api_call_id, e.process_id, e.thread_id, e.start_ns, b.iteration, b.evidence,
-            b.start_ns AS iteration_start_ns
-        FROM (FROM launch_meaning WHERE iteration IS NULL) e
-        ASOF JOIN boundary b
-            ON  b.trace_id = e.trace_id AND b.process_id IS NOT DISTINCT FROM e.process_id
-            AND e.start_ns >= b.start_ns
-        WHERE e.start_ns < b.end_ns
-    ) i
-    ASOF LEFT JOIN phase_range p
-        ON  p.trace_id = i.trace_id AND p.process_id IS NOT DISTINCT FROM i.process_id
-        AND i.start_ns >= p.start_ns
-)
 SELECT l.trace_id, l.api_call_id, l.process_id, l.thread_id, l.correlation_id, l.is_sole,
     l.start_ns, l.end_ns,
     CASE WHEN m.layer_kind IN ('convention', 'stack', 'plain') THEN m.layer
@@ -83,7 +47,7 @@ SELECT l.trace_id, l.api_call_id, l.process_id, l.thread_id, l.correlation_id, l
     coalesce(
         l.library_phase,
         CASE WHEN l.is_backward THEN 'backward' END,
-        p.phase,
+        l.phase,
         CASE WHEN l.is_forward THEN 'forward' END,
         CASE WHEN a.thread_id IS NOT NULL THEN 'backward' END,
         bt.phase) AS phase,
@@ -92,11 +56,9 @@ SELECT l.trace_id, l.api_call_id, l.process_id, l.thread_id, l.correlation_id, l
 FROM launch_meaning l
 LEFT JOIN (FROM nvtx_meaning WHERE layer_order IS NOT NULL) m
     ON m.trace_id = l.trace_id AND m.layer_order = l.layer_order
-LEFT JOIN (FROM nvtx_meaning WHERE phase IS NOT NULL) p
-    ON p.trace_id = l.trace_id AND p.position = l.phase_position
 -- a backward operator takes the layer of the forward operator with its sequence number
 LEFT JOIN sequence_layer b ON b.trace_id = l.trace_id AND b.backward_position = l.backward_position
-LEFT JOIN by_time bt ON bt.trace_id = l.trace_id AND bt.api_call_id = l.api_call_id
+LEFT JOIN launch_by_time bt ON bt.trace_id = l.trace_id AND bt.api_call_id = l.api_call_id
 LEFT JOIN autograd_thread a
     ON  a.trace_id = l.trace_id AND a.process_id IS NOT DISTINCT FROM l.process_id
     AND a.thread_id = l.thread_id

@@ -1,0 +1,50 @@
+/*
+title    = "Launches by time"
+question = "Which iteration, and which of its phases, was under way when another thread launched?"
+source   = "the iteration's own thread waits for what it gave to others: between its forward pass and what it marks next for the backward pass"
+grain    = "one launch that no iteration's range is around and that was made between the beginning and the end of one"
+needs    = ["launch_meaning"]
+optional = ["nvtx_meaning", "iteration_mark", "kernel_period"]
+[columns.trace_id]
+doc = "the trace"
+[columns.api_call_id]
+doc = "the launch"
+[columns.iteration]
+doc = "number of the iteration"
+[columns.evidence]
+doc = "time (the iteration is marked) or kernel order (it is the kernels' period)"
+[columns.phase]
+doc = "phase that the iteration's own thread was in; NULL for launches of that thread, and when nothing tells"
+*/
+WITH
+boundary AS (
+    SELECT trace_id, process_id, iteration, start_ns, end_ns, 'time' AS evidence FROM iteration_mark
+    UNION ALL
+    SELECT trace_id, process_id, iteration, start_ns, end_ns, 'kernel order' FROM kernel_period
+),
+phase_range AS (
+    SELECT m.trace_id, m.process_id, m.thread_id, m.phase, m.start_ns, m.end_ns
+    FROM nvtx_meaning m
+    JOIN (SELECT DISTINCT trace_id, process_id, thread_id FROM iteration_mark) d
+        ON  d.trace_id = m.trace_id AND d.process_id IS NOT DISTINCT FROM m.process_id
+        AND d.thread_id IS NOT DISTINCT FROM m.thread_id
+    WHERE m.phase IS NOT NULL
+)
+SELECT i.trace_id, i.api_call_id, i.iteration, i.evidence,
+    CASE
+        WHEN (i.thread_id <> p.thread_id) IS NOT TRUE THEN NULL
+        WHEN i.start_ns < p.end_ns THEN p.phase
+        WHEN p.phase IN ('forward', 'loss') AND p.start_ns >= i.iteration_start_ns THEN 'backward'
+    END AS phase
+FROM (
+    SELECT e.trace_id, e.api_call_id, e.process_id, e.thread_id, e.start_ns, b.iteration, b.evidence,
+        b.start_ns AS iteration_start_ns
+    FROM (FROM launch_meaning WHERE iteration IS NULL) e
+    ASOF JOIN boundary b
+        ON  b.trace_id = e.trace_id AND b.process_id IS NOT DISTINCT FROM e.process_id
+        AND e.start_ns >= b.start_ns
+    WHERE e.start_ns < b.end_ns
+) i
+ASOF LEFT JOIN phase_range p
+    ON  p.trace_id = i.trace_id AND p.process_id IS NOT DISTINCT FROM i.process_id
+    AND i.start_ns >= p.start_ns

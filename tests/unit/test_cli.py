@@ -120,6 +120,17 @@ def test_help_needs_none_of_the_heavy_libraries() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_a_file_s_kernels_are_read_without_libraries_that_start_slowly(tmp_path: Path) -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "tbd_trace", "query", "kernel_summary"]
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [*command, str(TIMELINE)], capture_output=True, text=True, check=True, env=environment
+    )
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "pyarrow" in imported
+    assert not imported & {"numpy.ma", "pyarrow.compute"}
+
+
 def test_without_a_command_help_is_shown() -> None:
     result = run()
     assert "Commands:" in result.output

@@ -13,8 +13,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tbd_trace.sources.arrow_numpy import numpy_integers
 from tbd_trace.sources.nsys_columns import API_CALLS, EVENTS, GPU_OPERATIONS, Columns
 
 Key = tuple[int | None, ...]
@@ -62,10 +62,14 @@ class Seen:
         self.rows += batch.num_rows
         for name in _TIMES:
             if name in batch.schema.names:
-                self._note_time(pc.max(batch.column(name)).as_py())
+                times, nulls = numpy_integers(batch.column(name))
+                known = times if nulls is None else times[~nulls]
+                self._note_time(int(known.max()) if known.size else None)
         columns = [batch.column(name) for name in keys]
         mixed = _mixed(columns)
-        for number in set(np.unique(mixed).tolist()) - self._mixed:
+        ordered = np.sort(mixed)
+        first = np.flatnonzero(np.diff(ordered, prepend=~ordered[:1]))
+        for number in set(ordered[first].tolist()) - self._mixed:
             self._mixed.add(number)
             row = int(np.argmax(mixed == np.uint64(number)))
             self.keys.add(tuple(column[row].as_py() for column in columns))
@@ -88,10 +92,10 @@ def _mixed(columns: Sequence[pa.Array]) -> npt.NDArray[np.uint64]:
     """
     mixed = np.zeros(len(columns[0]), np.uint64)
     for column in columns:
-        if column.null_count < len(column):
-            mixed += pc.fill_null(column, 0).to_numpy().view(np.uint64)
-        if column.null_count:
-            mixed[pc.is_null(column).to_numpy(zero_copy_only=False)] += _NULL
+        numbers, nulls = numpy_integers(column)
+        mixed += numbers.view(np.uint64)
+        if nulls is not None:
+            mixed[nulls] += _NULL
         mixed ^= mixed >> np.uint64(32)
         mixed *= _MIX
         mixed ^= mixed >> np.uint64(29)

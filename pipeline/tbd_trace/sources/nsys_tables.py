@@ -10,7 +10,6 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tbd_trace.errors import InputError
 from tbd_trace.sources.base import Part
@@ -194,9 +193,9 @@ class NsysTables:
 
     def _unended(self, *types: int) -> list[int]:
         """Return the rowids of NVTX events of some types that have no end."""
-        found = self.survey.unended().filter(pc.field("eventType").isin(types))
-        rows: list[int] = found.column(_ROW).to_pylist()
-        return rows
+        events = self.survey.unended()
+        pairs = zip(*(events.column(name).to_pylist() for name in ("eventType", _ROW)), strict=True)
+        return [row for kind, row in pairs if kind in types]
 
     def close(self) -> None:
         """Close the file."""

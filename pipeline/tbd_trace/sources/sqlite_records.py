@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tbd_trace.sources.arrow_numpy import arrow_array
 from tbd_trace.sources.sqlite_cells import Block, Cells, Flags
 from tbd_trace.sources.sqlite_pages import Integers, LeftToSqlite, PageFile
 from tbd_trace.sources.sqlite_shapes import FIRST_BLOB, NULL, ONE, REAL, Shapes, parse_header
@@ -84,7 +84,7 @@ def decode(
     arrays = []
     for column in columns:
         if column.ordinal is None:
-            arrays.append(pa.array(cells.rowids))
+            arrays.append(arrow_array(cells.rowids))
             continue
         arrays.append(_column(rows, _Stored(*next(stored)), column, alone))
     return arrays
@@ -140,6 +140,8 @@ def _column(rows: _Rows, stored: _Stored, column: WantedColumn, alone: Flags) ->
 
 def _amended(rows: _Rows, array: pa.Array, odd: Flags, column: WantedColumn) -> pa.Array:
     """Return an array with the values of odd rows, read one by one."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - slow to import, and few files have such rows
+
     values = [_value(rows.cells.record(rows.file, row), column) for row in _few(odd)]
     kind = pa.string() if column.kind == pa.string_view() else column.kind  # no kernel for views
     replaced = pc.replace_with_mask(array.cast(kind), pa.array(odd), as_array(values, kind))
@@ -211,7 +213,7 @@ def _each(table: Integers, kept: Integers, rows: _Rows) -> Integers | np.int64:
 
 def _read_integers(rows: _Rows, stored: _Stored, column: WantedColumn) -> pa.Array:
     values, nulls = _integers(rows, stored)
-    return pa.array(values, mask=nulls if nulls.any() else None)
+    return arrow_array(values, nulls)
 
 
 def _read_floats(rows: _Rows, stored: _Stored, column: WantedColumn) -> pa.Array:
@@ -226,7 +228,7 @@ def _read_floats(rows: _Rows, stored: _Stored, column: WantedColumn) -> pa.Array
             large = (values > _EXACT) | (values < -_EXACT)
             nulls |= large & ~is_float[rows.numbers]
     nulls |= np.isnan(numbers)  # SQLite has no NaN
-    return pa.array(numbers, mask=nulls)
+    return arrow_array(numbers, nulls)
 
 
 def _read_bytes(rows: _Rows, stored: _Stored, column: WantedColumn) -> pa.Array:
@@ -239,12 +241,17 @@ def _read_bytes(rows: _Rows, stored: _Stored, column: WantedColumn) -> pa.Array:
     mask = None if present.all() else pa.py_buffer(np.packbits(present, bitorder="little"))
     views = pa.py_buffer(_views(rows.cells.block, places, lengths))
     data = pa.py_buffer(rows.cells.block.data)
-    raw = pa.Array.from_buffers(pa.binary_view(), lengths.size, [mask, views, data])
+    buffers = [mask, views, data]
+    raw = pa.Array.from_buffers(pa.binary_view(), lengths.size, buffers)
     try:
-        return raw.cast(column.kind)
+        if column.kind != pa.string_view():
+            return raw.cast(column.kind)
+        texts = pa.Array.from_buffers(column.kind, lengths.size, buffers)
+        texts.validate(full=True)
+        return texts
     except pa.ArrowInvalid:  # what is no UTF-8 becomes U+FFFD
-        texts = (None if v is None else v.decode("utf-8", "replace") for v in raw.to_pylist())
-        return pa.array(texts, column.kind)
+        decoded = (None if v is None else v.decode("utf-8", "replace") for v in raw.to_pylist())
+        return pa.array(decoded, column.kind)
 
 
 def _views(block: Block, places: Integers, lengths: Integers) -> npt.NDArray[np.uint64]:

@@ -40,8 +40,12 @@ host_thread AS MATERIALIZED (
     JOIN program USING (trace_id, process)
 ),
 heard AS NOT MATERIALIZED (
-    SELECT h.host_thread, m.* EXCLUDE (layer_kind),
-        CASE WHEN m.layer_order IS NOT NULL THEN m.layer_kind END AS layer_kind
+    SELECT h.host_thread, m.trace_id, m.nvtx_range_id, m.position, m.start_ns, m.end_ns,
+        m.phase IS NOT NULL AS has_phase,
+        CASE WHEN m.layer_order IS NOT NULL THEN m.layer_kind END AS layer_kind,
+        m.layer_order IS NOT NULL AND m.layer_kind IN ('convention', 'stack', 'plain') AS is_whole,
+        m.is_backward, m.is_backward AND m.seq IS NOT NULL AS is_node,
+        m.layer IS NOT NULL OR m.phase IS NOT NULL OR m.is_backward AS may_be_forward
     FROM nvtx_meaning m
     JOIN host_thread h
         ON  h.trace_id = m.trace_id AND h.process = coalesce(m.process_id, -1)
@@ -63,15 +67,7 @@ adding AS MATERIALIZED (
                 coalesce(end_ns <= max(end_ns) FILTER (is_backward) OVER earlier, false)
                     AS in_backward,
                 coalesce(end_ns <= max(end_ns) FILTER (has_phase) OVER earlier, false) AS in_phase
-            FROM (
-                SELECT host_thread, trace_id, nvtx_range_id, position, start_ns, end_ns, is_backward,
-                    is_backward AND seq IS NOT NULL AS is_node,
-                    phase IS NOT NULL AS has_phase,
-                    layer IS NOT NULL OR phase IS NOT NULL OR is_backward AS may_be_forward,
-                    coalesce(layer_kind IN ('convention', 'stack', 'plain'), false) AS is_whole,
-                    layer_kind
-                FROM heard
-            )
+            FROM heard
             WINDOW earlier AS (
                 PARTITION BY host_thread ORDER BY position
                 ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
@@ -86,6 +82,7 @@ telling AS MATERIALIZED (
     LEFT JOIN forward_operator f
         ON a.may_be_forward AND f.trace_id = a.trace_id AND f.nvtx_range_id = a.nvtx_range_id
 ),
+-- What they say, by position: texts are not carried through what is sorted.
 said AS MATERIALIZED (
     SELECT t.host_thread, t.position, t.layer_kind, m.layer, m.phase, b.layer AS node_layer
     FROM telling t

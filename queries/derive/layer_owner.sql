@@ -13,20 +13,21 @@ WITH
 numbered AS (SELECT DISTINCT stack_id FROM range_role WHERE is_numbered),
 -- What is inside a layer of the best kinds owns nothing and decides nothing, and that is most of what
 -- a framework prints: it is dropped before anything is sorted. (Backward ranges outdo no others where
--- forward operators may be inside: sequence_layer.) A layer is found by the moments that it is open
--- at, as many as there are layers.
+-- forward operators may be inside: sequence_layer.)
 best AS MATERIALIZED (
     SELECT r.stack_id, r.start_ns, r.end_ns
     FROM range_role r LEFT JOIN numbered n USING (stack_id)
     WHERE r.layer_rank >= 4 AND r.stays AND NOT (r.is_backward AND n.stack_id IS NOT NULL)
 ),
+-- They are looked up by the moments that they are open at, moments as long as one usually is. Much
+-- longer ones would be open at too many: what is inside them alone is sorted like the rest.
 moment AS MATERIALIZED (
-    SELECT greatest(sum(end_ns - start_ns) // nullif(count(*), 0), 1)::BIGINT AS length_ns FROM best
+    SELECT greatest(median(end_ns - start_ns)::BIGINT, 1) AS length_ns FROM best
 ),
 open_best AS MATERIALIZED (
     SELECT stack_id, start_ns, end_ns,
         unnest(range(start_ns // length_ns, end_ns // length_ns + 1)) AS moment
-    FROM best, moment
+    FROM best, moment WHERE end_ns - start_ns <= 16 * length_ns
 ),
 outside AS NOT MATERIALIZED (
     SELECT r.* EXCLUDE (moment)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tbd_trace.sources.arrow_numpy import arrow_array, numpy_integers
+from tbd_trace.sources.arrow_numpy import arrow_array, distinct, numpy_integers
 
 integers = st.lists(st.none() | st.integers(-(2**63), 2**63 - 1), max_size=40)
 
@@ -43,3 +43,8 @@ def test_a_column_of_nothing_but_nulls() -> None:
 @pytest.mark.parametrize("step", [1, 2, -1])
 def test_strided_numbers(step: int) -> None:
     assert arrow_array(np.arange(6.0)[::step]).to_pylist() == list(np.arange(6.0)[::step])
+
+
+@given(values=st.lists(st.integers(0, 2**64 - 1) | st.sampled_from([0, 1, 2**64 - 1]), max_size=40))
+def test_distinct_numbers(values: list[int]) -> None:
+    assert distinct(np.array(values, np.uint64)).tolist() == sorted(set(values))

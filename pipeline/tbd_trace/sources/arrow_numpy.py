@@ -1,7 +1,7 @@
 """Arrow arrays over the memory of NumPy arrays, and back.
 
-``pyarrow.array`` imports ``numpy.ma``, and ``Array.fill_null`` imports ``pyarrow.compute``. Every
-command that reads a file would take a tenth of a second longer.
+``pyarrow.array`` and ``numpy.unique`` import ``numpy.ma``, and ``Array.fill_null`` imports
+``pyarrow.compute``. Every command that reads a file would take a tenth of a second longer.
 """
 
 from __future__ import annotations
@@ -10,27 +10,29 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-Flags = npt.NDArray[np.bool_]
+from tbd_trace.sources.sqlite_cells import Flags
+from tbd_trace.sources.sqlite_pages import Integers
 
 
-def arrow_array(
-    values: npt.NDArray[np.int64] | npt.NDArray[np.float64], nulls: Flags | None = None
-) -> pa.Array:
+def arrow_array(values: Integers | npt.NDArray[np.float64], nulls: Flags | None = None) -> pa.Array:
     """Return numbers as an Arrow array, which shares their memory.
 
     Args:
         values: the numbers.
         nulls: which of them are NULL; None for none.
     """
-    present = None
-    if nulls is not None and nulls.any():
-        present = pa.py_buffer(np.packbits(~nulls, bitorder="little"))
+    present = None if nulls is None else validity(~nulls)
     kind = pa.from_numpy_dtype(values.dtype)
     data = pa.py_buffer(np.ascontiguousarray(values))
     return pa.Array.from_buffers(kind, values.size, [present, data])
 
 
-def numpy_integers(column: pa.Array) -> tuple[npt.NDArray[np.int64], Flags | None]:
+def validity(present: Flags) -> pa.Buffer | None:
+    """Return the bitmap that tells Arrow which values are not NULL; None where all are present."""
+    return None if present.all() else pa.py_buffer(np.packbits(present, bitorder="little"))
+
+
+def numpy_integers(column: pa.Array) -> tuple[Integers, Flags | None]:
     """Return 64-bit integers with 0 for NULL, and which are NULL; None where none is."""
     present, data = column.buffers()
     rows = slice(column.offset, column.offset + len(column))
@@ -40,3 +42,11 @@ def numpy_integers(column: pa.Array) -> tuple[npt.NDArray[np.int64], Flags | Non
     if data is None:
         return np.zeros(len(column), np.int64), nulls
     return np.where(nulls, 0, np.frombuffer(data, np.int64)[rows]), nulls
+
+
+def distinct(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Return the numbers that there are, in order, each once."""
+    ordered = np.sort(numbers)
+    is_first = np.diff(ordered, prepend=~ordered[:1]) != 0  # no number is its own inverse
+    found: npt.NDArray[np.uint64] = ordered[is_first]
+    return found

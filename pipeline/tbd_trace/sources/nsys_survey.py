@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tbd_trace.sources.arrow_numpy import numpy_integers
+from tbd_trace.sources.arrow_numpy import distinct, numpy_integers
 from tbd_trace.sources.nsys_columns import API_CALLS, EVENTS, GPU_OPERATIONS, Columns
 
 Key = tuple[int | None, ...]
@@ -67,9 +67,7 @@ class Seen:
                 self._note_time(int(known.max()) if known.size else None)
         columns = [batch.column(name) for name in keys]
         mixed = _mixed(columns)
-        ordered = np.sort(mixed)
-        first = np.flatnonzero(np.diff(ordered, prepend=~ordered[:1]))
-        for number in set(ordered[first].tolist()) - self._mixed:
+        for number in set(distinct(mixed).tolist()) - self._mixed:
             self._mixed.add(number)
             row = int(np.argmax(mixed == np.uint64(number)))
             self.keys.add(tuple(column[row].as_py() for column in columns))

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tbd_trace.sources.arrow_numpy import arrow_array
+from tbd_trace.sources.arrow_numpy import arrow_array, validity
 from tbd_trace.sources.sqlite_cells import Block, Cells, Flags
 from tbd_trace.sources.sqlite_pages import Integers, LeftToSqlite, PageFile
 from tbd_trace.sources.sqlite_shapes import FIRST_BLOB, NULL, ONE, REAL, Shapes, parse_header
@@ -238,10 +238,9 @@ def _read_bytes(rows: _Rows, stored: _Stored, column: WantedColumn) -> pa.Array:
     lengths = np.where(is_kept, (stored.types - FIRST_BLOB) // 2, 0)[rows.numbers]
     places = rows.cells.starts + stored.places[rows.numbers]
     present = is_kept[rows.numbers]
-    mask = None if present.all() else pa.py_buffer(np.packbits(present, bitorder="little"))
     views = pa.py_buffer(_views(rows.cells.block, places, lengths))
     data = pa.py_buffer(rows.cells.block.data)
-    buffers = [mask, views, data]
+    buffers = [validity(present), views, data]
     raw = pa.Array.from_buffers(pa.binary_view(), lengths.size, buffers)
     try:
         if column.kind != pa.string_view():

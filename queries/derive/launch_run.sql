@@ -33,11 +33,19 @@ call AS MATERIALIZED (
         ON  h.trace_id = l.trace_id AND h.process_id IS NOT DISTINCT FROM l.process_id
         AND h.thread_id = l.thread_id
 ),
-first_at AS (
-    SELECT host_thread, start_ns, min(position) AS position FROM call GROUP BY ALL
-),
-last_by AS (
+last_by AS MATERIALIZED (
     SELECT host_thread, end_ns, max(position) AS position FROM call GROUP BY ALL
+),
+-- Most ranges hold one launch alone: those that end from its end on, but before the next end.
+lasting AS (
+    SELECT host_thread, position, end_ns,
+        lead(end_ns) OVER (PARTITION BY host_thread ORDER BY end_ns) AS next_end_ns
+    FROM last_by
+),
+first_at AS (
+    SELECT host_thread, f.start_ns, f.position, l.end_ns, l.next_end_ns
+    FROM (SELECT host_thread, start_ns, min(position) AS position FROM call GROUP BY ALL) f
+    LEFT JOIN lasting l USING (host_thread, position)
 ),
 same_thread AS (
     SELECT h.host_thread, r.nvtx_range_id, r.start_ns, r.end_ns
@@ -47,14 +55,21 @@ same_thread AS (
         AND h.thread_id = r.thread_id
     WHERE r.end_thread_id IS NULL OR r.end_thread_id = r.thread_id
 ),
-begun AS (
-    SELECT r.host_thread, r.nvtx_range_id, r.end_ns, f.position AS first_position
+begun AS MATERIALIZED (
+    SELECT r.host_thread, r.nvtx_range_id, r.end_ns, f.position AS first_position,
+        coalesce(r.end_ns >= f.end_ns AND r.end_ns < f.next_end_ns, false) AS holds_one
     FROM same_thread r
     ASOF JOIN first_at f ON r.host_thread = f.host_thread AND r.start_ns <= f.start_ns
+),
+run AS (
+    SELECT host_thread, nvtx_range_id, first_position, first_position AS last_position
+    FROM begun WHERE holds_one
+    UNION ALL
+    SELECT r.host_thread, r.nvtx_range_id, r.first_position, l.position
+    FROM begun r
+    ASOF JOIN last_by l ON r.host_thread = l.host_thread AND r.end_ns >= l.end_ns
+    WHERE NOT r.holds_one AND l.position >= r.first_position
 )
-SELECT h.trace_id, r.nvtx_range_id, h.process_id, h.thread_id, r.first_position,
-    l.position AS last_position
-FROM begun r
+SELECT h.trace_id, r.nvtx_range_id, h.process_id, h.thread_id, r.first_position, r.last_position
+FROM run r
 JOIN host_thread h USING (host_thread)
-ASOF JOIN last_by l ON r.host_thread = l.host_thread AND r.end_ns >= l.end_ns
-WHERE l.position >= r.first_position

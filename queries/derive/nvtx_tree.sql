@@ -1,6 +1,6 @@
 /*
 title    = "NVTX tree"
-question = "How do the NVTX ranges of each thread nest?"
+question = "How do the NVTX ranges of each thread nest, and which have the same texts?"
 source   = "push/pop ranges of one thread and one domain form a stack (NVTX documentation)"
 grain    = "one NVTX range"
 optional = ["nvtx_range"]
@@ -12,58 +12,75 @@ doc = "the range"
 doc = "innermost push/pop range of the same thread and domain that was open when it began; NULL for a root and for start/end ranges, which do not nest"
 [columns.depth]
 doc = "number of ranges around it: 0 for a root"
+[columns.text_id]
+doc = "the same for ranges with the same kind, domain and text"
+[columns.path_id]
+doc = "the same for ranges with the same kind, domain and texts from the root on (nvtx_path)"
 */
--- Stacks are numbered, so that all ranges are sorted and joined by numbers alone.
+-- All beginnings and ends are sorted once and then counted as they come, which spills well: windows
+-- over whole threads would not. What opens also closes, so sums start at nothing on each stack. Texts
+-- are long: their hashes stand for them.
 WITH
+worded AS (
+    SELECT *, hash(kind, domain, coalesce(text, '')) AS text_id FROM nvtx_range
+),
 stack AS MATERIALIZED (
-    SELECT *, row_number() OVER () AS stack_id
+    SELECT *, row_number() OVER ()::INTEGER AS stack_id
     FROM (
         SELECT DISTINCT trace_id, process_id, thread_id, domain_id
         FROM nvtx_range WHERE kind = 'push_pop'
     )
 ),
--- Order in which a thread's stack saw the ranges: an outer range before the inner one that begins
--- with it; a range without length after all that began before it or with it.
-ordered AS (
-    SELECT s.stack_id, r.nvtx_range_id, r.start_ns, r.end_ns, r.end_ns = r.start_ns AS is_empty,
-        row_number() OVER in_stack AS position
-    FROM nvtx_range r
+stacked AS (
+    SELECT s.stack_id, r.nvtx_range_id, r.start_ns, r.end_ns, r.text_id
+    FROM worded r
     JOIN stack s
         ON  s.trace_id = r.trace_id AND s.process_id IS NOT DISTINCT FROM r.process_id
         AND s.thread_id IS NOT DISTINCT FROM r.thread_id AND s.domain_id = r.domain_id
     WHERE r.kind = 'push_pop'
-    WINDOW in_stack AS (
-        PARTITION BY s.stack_id
-        ORDER BY r.start_ns, r.end_ns = r.start_ns, r.end_ns DESC, r.nvtx_range_id)
 ),
--- At one instant: first the ends of ranges that began earlier, then the beginnings, then the ends
--- of ranges without length.
+-- At one instant: first the ends of ranges that began earlier (turn NULL), then the beginnings, the
+-- longest first (turn below 0), then both events of each range without length (turn 0).
 event AS (
-    SELECT stack_id, nvtx_range_id, position, start_ns AS at_ns,
-        (CASE WHEN is_empty THEN 2 ELSE 1 END)::TINYINT AS turn, 1::TINYINT AS step
-    FROM ordered
+    SELECT stack_id, start_ns AS at_ns, start_ns - end_ns AS turn, nvtx_range_id * 2 AS event_id,
+        text_id
+    FROM stacked
     UNION ALL
-    SELECT stack_id, nvtx_range_id, position, end_ns,
-        (CASE WHEN is_empty THEN 2 ELSE 0 END)::TINYINT, -1::TINYINT
-    FROM ordered
+    SELECT stack_id, end_ns, CASE WHEN start_ns = end_ns THEN 0 END, nvtx_range_id * 2 + 1, text_id
+    FROM stacked
 ),
-counted AS (
-    SELECT stack_id, nvtx_range_id, position, step,
-        sum(step) OVER (
-            PARTITION BY stack_id ORDER BY at_ns, turn, position, step DESC
-            ROWS UNBOUNDED PRECEDING)::INTEGER - 1 AS depth
+ordered AS (
+    SELECT stack_id, event_id // 2 AS nvtx_range_id, event_id % 2 = 0 AS begins,
+        CASE WHEN event_id % 2 = 0 THEN 1 ELSE -1 END AS step, text_id
     FROM event
+    ORDER BY stack_id, at_ns, turn NULLS FIRST, event_id
 ),
 leveled AS (
-    SELECT stack_id, nvtx_range_id, position, depth FROM counted WHERE step = 1
+    SELECT *, (sum(step) OVER (ROWS UNBOUNDED PRECEDING))::INTEGER - begins::INTEGER AS depth,
+        lag(CASE WHEN begins THEN nvtx_range_id END) OVER () AS began_before
+    FROM ordered
+),
+-- The texts of the open ranges and their depths, in one number.
+pathed AS (
+    SELECT *, row_number() OVER () AS position,
+        sum(step * (hash(text_id, depth) >> 1)::BIGINT) OVER (ROWS UNBOUNDED PRECEDING) AS path
+    FROM leveled
+),
+-- What begins right after another is its child. What begins after an end has the parent of the one
+-- that began last on its own level.
+by_level AS (
+    SELECT stack_id, nvtx_range_id, depth, text_id, path, began_before
+    FROM pathed WHERE begins
+    ORDER BY depth, position
+),
+parented AS (
+    SELECT *, last_value(began_before IGNORE NULLS) OVER (ROWS UNBOUNDED PRECEDING) AS parent_id
+    FROM by_level
 )
--- The parent is the last range one level up that began before.
-SELECT s.trace_id, child.nvtx_range_id, parent.nvtx_range_id AS parent_id, child.depth
-FROM leveled child
+SELECT s.trace_id, p.nvtx_range_id, CASE WHEN p.depth > 0 THEN p.parent_id END AS parent_id, p.depth,
+    p.text_id, hash(p.path) AS path_id
+FROM parented p
 JOIN stack s USING (stack_id)
-ASOF LEFT JOIN leveled parent
-    ON  child.stack_id = parent.stack_id
-    AND child.depth = parent.depth + 1
-    AND child.position > parent.position
 UNION ALL
-SELECT trace_id, nvtx_range_id, NULL, 0 FROM nvtx_range WHERE kind <> 'push_pop'
+SELECT trace_id, nvtx_range_id, NULL, 0, text_id, hash((hash(text_id, 0) >> 1)::HUGEINT)
+FROM worded WHERE kind <> 'push_pop'

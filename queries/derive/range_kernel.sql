@@ -4,7 +4,7 @@ question = "How long do the kernels take that each annotated part of the program
 source   = "the same sums as nsys stats nvtx_kern_sum: a kernel counts in every range around its launch"
 grain    = "kernel name and the thread that launched, per path of NVTX ranges or, as the parameter by says, per domain and text"
 needs    = ["kernel"]
-optional = ["launch", "launch_range", "nvtx_range", "nvtx_text_id", "lending_trace"]
+optional = ["launch", "launch_range", "nvtx_range", "nvtx_tree", "lending_trace"]
 [params.by]
 doc = "path: ranges with the same ancestors are one; range: ranges with the same domain and text are one, wherever they are"
 choices = ["path", "range"]
@@ -12,7 +12,7 @@ default = "path"
 [columns.trace_id]
 doc = "the trace"
 [columns.path_id]
-doc = "the number of these ranges' path, or of their text (nvtx_text_id); 0 for kernels outside every range"
+doc = "the number of these ranges' path, or of their text (nvtx_tree); 0 for kernels outside every range"
 [columns.nvtx_range_id]
 doc = "one of these ranges"
 [columns.begin_ns]
@@ -51,7 +51,7 @@ WITH
 member AS (
     SELECT trace_id, nvtx_range_id,
         CASE WHEN coalesce(getvariable('by'), 'path') = 'path' THEN path_id ELSE text_id END AS path_id
-    FROM nvtx_text_id
+    FROM nvtx_tree
 ),
 launched AS (
     SELECT k.trace_id, k.kernel_id, k.name AS kernel_name, k.duration_ns,

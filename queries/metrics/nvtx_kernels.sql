@@ -49,17 +49,31 @@ shown AS MATERIALIZED (
         total_ns DESC NULLS LAST, kernel_name
     LIMIT getvariable('first_rows')
 ),
+-- What is around them began no later: of a long trace that is little to look through.
+latest AS (
+    SELECT trace_id, max(r.start_ns) AS start_ns
+    FROM shown JOIN nvtx_range r USING (trace_id, nvtx_range_id)
+    GROUP BY ALL
+),
+early AS MATERIALIZED (
+    SELECT t.trace_id, t.nvtx_range_id, t.parent_id, t.depth
+    FROM nvtx_tree t
+    SEMI JOIN (
+        SELECT r.trace_id, r.nvtx_range_id
+        FROM nvtx_range r JOIN latest l ON l.trace_id = r.trace_id AND r.start_ns <= l.start_ns
+    ) r USING (trace_id, nvtx_range_id)
+),
 around AS (
     SELECT trace_id, nvtx_range_id FROM shown, setting WHERE by_path AND nvtx_range_id IS NOT NULL
     UNION
     SELECT t.trace_id, t.parent_id
-    FROM around a JOIN nvtx_tree t USING (trace_id, nvtx_range_id)
+    FROM around a JOIN early t USING (trace_id, nvtx_range_id)
     WHERE t.parent_id IS NOT NULL
 ),
-node AS (
+node AS MATERIALIZED (
     SELECT t.trace_id, t.nvtx_range_id, t.parent_id, t.depth, coalesce(r.text, '') AS text
     FROM around
-    JOIN nvtx_tree t USING (trace_id, nvtx_range_id)
+    JOIN early t USING (trace_id, nvtx_range_id)
     JOIN nvtx_range r USING (trace_id, nvtx_range_id)
 ),
 -- As nvtx_path does it for every range.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import combinations
+from random import Random
 from typing import Any
 
 import pytest
@@ -104,6 +106,70 @@ def test_crossing_ranges_lose_nobody(spans: list[tuple[int, int]]) -> None:
     for parent, depth, path in found.values():
         assert depth == (0 if parent is None else found[parent][1] + 1)
         assert path.count(" > ") == depth
+
+
+def test_thousands_of_ranges_come_in_order() -> None:
+    """They are more than DuckDB takes at a time, on several threads of its own."""
+    random = Random(0)
+    made = MadeTrace()
+    expected: dict[int, tuple[int | None, int]] = {}
+    for thread in range(3):
+        choices = [(random.random() < 0.5, random.randrange(3)) for _ in range(12_000)]
+        spans = [(start, end, made.next_id()) for start, end, _ in nested(choices)]
+        for start, end, number in random.sample(spans, len(spans)):
+            made.add_range(start, end, f"r{number}", nvtx_range_id=number, thread_id=thread)
+        expected |= {number: place[:2] for number, place in simulated(spans).items()}
+    with made.connect() as database:
+        rows = database.relation("nvtx_tree")
+    assert {r["nvtx_range_id"]: (r["parent_id"], r["depth"]) for r in rows} == expected
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    threads=st.lists(
+        st.tuples(
+            st.sampled_from(["push_pop", "start_end"]),
+            st.sampled_from([None, "library"]),  # domain
+            st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=12),
+        ),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_equal_texts_and_equal_paths_have_equal_numbers(threads: list[Any]) -> None:
+    made = MadeTrace()
+    texts: dict[int, tuple[Any, ...]] = {}
+    for thread, (kind, domain, steps_of_thread) in enumerate(threads):
+        for (start, end, _), (text, _) in zip(
+            nested([(push, 1) for _, push in steps_of_thread]),
+            [step for step in steps_of_thread if step[1]],
+            strict=True,
+        ):
+            number = made.add_range(
+                start, end, text, thread_id=thread, kind=kind, domain=domain, domain_id=thread
+            )
+            texts[number] = (kind, domain, text)
+    with made.connect() as database:
+        rows = {r["nvtx_range_id"]: r for r in database.relation("nvtx_tree")}
+    above: dict[int, tuple[Any, ...]] = {number: (texts[number],) for number in rows}
+    for number, row in sorted(rows.items(), key=lambda item: item[1]["depth"]):
+        if row["parent_id"] is not None:
+            above[number] = (*above[row["parent_id"]], texts[number])
+    for first, second in combinations(rows, 2):
+        for key, meaning in (("text_id", texts), ("path_id", above)):
+            is_same = rows[first][key] == rows[second][key]
+            assert is_same == (meaning[first] == meaning[second])
+
+
+def test_the_order_of_texts_makes_a_path() -> None:
+    made = MadeTrace()
+    made.add_range(0, 10, "a")
+    inner_b = made.add_range(1, 9, "b")
+    made.add_range(20, 30, "b")
+    inner_a = made.add_range(21, 29, "a")
+    with made.connect() as database:
+        path_id = {r["nvtx_range_id"]: r["path_id"] for r in database.relation("nvtx_tree")}
+    assert path_id[inner_a] != path_id[inner_b]
 
 
 def test_a_path_of_many_ranges_keeps_its_two_ends() -> None:

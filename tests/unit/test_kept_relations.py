@@ -71,10 +71,10 @@ def test_what_was_kept_is_read_and_its_basis_is_not_computed(
     expected = run(database, query).frame
     made: list[str] = []
 
-    def spy(self: KeptRelations, connection: object, relation: object, seconds: float) -> None:
-        made.append(relation.name)  # type: ignore[attr-defined]
+    def spy(self: KeptRelations, connection: object, relation: Query) -> None:
+        made.append(relation.name)
 
-    monkeypatch.setattr(KeptRelations, "keep", spy)
+    monkeypatch.setattr(KeptRelations, "compute", spy)
     assert run(database, query).frame.equals(expected)
     assert made == []
 
@@ -221,7 +221,7 @@ def test_memory_is_bounded_while_a_relation_is_computed(
         return write(self, connection, relation, rows)
 
     monkeypatch.setattr(KeptRelations, "_write", spy)
-    monkeypatch.setattr(kept_module, "_STREAM_MEMORY", "512MiB")
+    monkeypatch.setattr(kept_module, "_STREAM_MEMORY", 512 * 2**20)
     with connect(database) as connection:
         prepare(connection, ["gpu_op"], KeptRelations(database, database.trace_ids()))
     monkeypatch.setenv(MEMORY_LIMIT, "1GiB")  # what the user says counts
@@ -231,13 +231,51 @@ def test_memory_is_bounded_while_a_relation_is_computed(
     assert seen == ["512.0 MiB", "1.0 GiB"]
 
 
+def test_memory_grows_with_the_traces(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    create = KeptRelations._create
+
+    def spy(self: KeptRelations, connection: duckdb.DuckDBPyConnection, relation: Query) -> None:
+        seen.append(memory_limit(connection))
+        create(self, connection, relation)
+
+    monkeypatch.setattr(KeptRelations, "_create", spy)
+    monkeypatch.setattr(kept_module, "_LEAST_MEMORY", 64 * 2**20)
+    for name, per_row in (("gpu_op", 0), ("launch", 2**20)):
+        monkeypatch.setattr(kept_module, "_MEMORY_PER_ROW", per_row)
+        with connect(database) as connection:
+            kept = KeptRelations(database, database.trace_ids())
+            before = memory_limit(connection)
+            prepare(connection, [name], kept, only=True)
+            assert memory_limit(connection) == before
+            rows = kept.rows(connection)
+    assert 64 < rows < 1024
+    assert seen == ["64.0 MiB", f"{rows}.0 MiB"]
+
+
+@pytest.mark.parametrize("is_large", [False, True])
 def test_where_the_bounded_memory_is_not_enough_more_is_used(
-    large: None, database: Database, monkeypatch: pytest.MonkeyPatch
+    database: Database, monkeypatch: pytest.MonkeyPatch, is_large: bool
 ) -> None:
     expected = run(database, Catalogue().get("layer_time")).frame
     shutil.rmtree(database.derived_directory)
-    monkeypatch.setattr(kept_module, "_STREAM_MEMORY", "1KiB")
+    if is_large:
+        monkeypatch.setattr(kept_module, "_MANY_ROWS", 0)
+    monkeypatch.setattr(kept_module, "_STREAM_MEMORY", 1024)
+    monkeypatch.setattr(kept_module, "_LEAST_MEMORY", 1024)
+    monkeypatch.setattr(kept_module, "_MEMORY_PER_ROW", 0)
     assert run(database, Catalogue().get("layer_time")).frame.equals(expected)
+
+
+def test_what_only_others_build_on_leaves_memory(database: Database) -> None:
+    def tables(*, only: bool) -> set[str]:
+        with connect(database) as connection:
+            prepare(connection, ["iteration"], kept=None, only=only)
+            found = connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()
+            return {name for (name,) in found}
+
+    assert tables(only=True) == {"trace", "iteration"}
+    assert tables(only=False) >= {"trace", "iteration", "iteration_mark", "gpu_op"}
 
 
 def test_a_large_trace_in_a_database_that_may_only_be_read(

@@ -36,11 +36,14 @@ if TYPE_CHECKING:
 _SHORTEST_SECONDS = 0.1
 # Larger ones are read from their files from then on, for as tables they would stay in memory.
 _SMALL_BYTES = 2**20
-# Relations of traces with as many rows in these tables are computed into their files, within a
-# memory that leaves the whole process below 1 GB; DuckDB spills what does not fit.
+# Relations of traces with as many rows in these tables are computed into their files.
 _LONG_TABLES = {"nvtx_range", "api_call", "kernel"}
 _MANY_ROWS = 4_000_000
-_STREAM_MEMORY = "650MB"
+# DuckDB takes what it may have and spills the rest. This leaves the whole process below 1 GB where
+# relations go into their files; of smaller traces more would not make it faster.
+_STREAM_MEMORY = 650_000_000
+_MEMORY_PER_ROW = 400
+_LEAST_MEMORY = 150_000_000
 _MOST_BYTES = 8 * 2**30
 _IN_USE_SECONDS = 600
 # Types that Parquet has no equal of.
@@ -74,29 +77,60 @@ class KeptRelations:
             os.utime(path)  # it was used now
         return True
 
-    def stream(self, connection: duckdb.DuckDBPyConnection, relation: Query) -> bool:
-        """Compute a relation into its file and make it visible from there, if the traces are large.
+    @contextlib.contextmanager
+    def bounded(self, connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+        """Bound the memory of what is computed meanwhile, unless the user did.
 
-        Returns:
-            False where they are not, where there is no place for the file, and where the memory is
-            not enough: the relation is still to be computed.
+        Rather once than for each relation: DuckDB returns to the system what it had set aside.
         """
+        if os.environ.get(MEMORY_LIMIT):
+            yield
+            return
+        memory = max(self.rows(connection) * _MEMORY_PER_ROW, _LEAST_MEMORY)
+        if self.is_large(connection):
+            memory = _STREAM_MEMORY
+        with contextlib.suppress(duckdb.OutOfMemoryException):  # what is there takes more
+            connection.execute(f"SET memory_limit = '{memory}B'")
+        try:
+            yield
+        finally:
+            connection.execute("RESET memory_limit")
+
+    def compute(self, connection: duckdb.DuckDBPyConnection, relation: Query) -> None:
+        """Compute a relation, whose own relations are visible, and make it visible.
+
+        Of large traces it goes straight into its file, of others it becomes a table first. Where
+        the bounded memory is not enough it takes what there is.
+
+        Raises:
+            duckdb.Error: it cannot be computed.
+        """
+        try:
+            if not self._stream(connection, relation):
+                self._create(connection, relation)
+        except duckdb.OutOfMemoryException:
+            if os.environ.get(MEMORY_LIMIT):
+                raise
+            with _unbounded(connection):
+                self._create(connection, relation)
+
+    def _stream(self, connection: duckdb.DuckDBPyConnection, relation: Query) -> bool:
+        """Compute a relation into its file, if the traces are large and there is a place for it."""
         if not self.is_large(connection) or not _fits_parquet(connection, relation.sql):
             return False
-        try:
-            with _bounded(connection):
-                size = self._write(connection, relation, f"({relation.sql})")
-        except duckdb.OutOfMemoryException:
-            return False
+        size = self._write(connection, relation, f"({relation.sql})")
         return size is not None and self.load(connection, relation)
 
-    def keep(self, connection: duckdb.DuckDBPyConnection, relation: Query, seconds: float) -> None:
-        """Write a relation that was computed, if that took long and there is a place for it.
+    def _create(self, connection: duckdb.DuckDBPyConnection, relation: Query) -> None:
+        """Compute a relation as a table, and keep it if that took long and there is a place for it.
 
         The table gives way to a view of its file, unless it is small.
         """
         name = identifier(relation.name)
-        if seconds < _SHORTEST_SECONDS or not _fits_parquet(connection, name):
+        started = time.perf_counter()
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {relation.sql}")
+        took_long = time.perf_counter() - started >= _SHORTEST_SECONDS
+        if not took_long or not _fits_parquet(connection, name):
             return
         size = self._write(connection, relation, name)
         if size is not None and size > _SMALL_BYTES:
@@ -208,16 +242,12 @@ def _fingerprint(name: str) -> str:
 
 
 @contextlib.contextmanager
-def _bounded(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Bound the memory of what is computed meanwhile, unless the user did."""
-    if os.environ.get(MEMORY_LIMIT):
-        yield
-        return
-    connection.execute(f"SET memory_limit = {string(_STREAM_MEMORY)}")
-    try:
-        yield
-    finally:
-        connection.execute("RESET memory_limit")
+def _unbounded(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    ((limit,),) = connection.execute("SELECT current_setting('memory_limit')").fetchall()
+    connection.execute("RESET memory_limit")
+    yield
+    with contextlib.suppress(duckdb.OutOfMemoryException):  # the new table may take more
+        connection.execute(f"SET memory_limit = {string(limit)}")
 
 
 def _fits_parquet(connection: duckdb.DuckDBPyConnection, rows: str) -> bool:

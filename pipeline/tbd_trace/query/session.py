@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -112,33 +111,59 @@ def prepare(
     connection: duckdb.DuckDBPyConnection,
     names: Iterable[str],
     kept: KeptRelations | None = None,
+    *,
+    only: bool = False,
 ) -> None:
     """Make the derived relations among ``names`` visible: those that are kept from their files.
 
     The others, and what they build on, are computed. They become temporary tables: views that stand
     on views many levels deep take DuckDB longer to bind than to compute.
+
+    Args:
+        connection: a connection of :func:`connect`.
+        names: names of relations; those that are not derived are skipped.
+        kept: where derived relations are kept; None means that none are.
+        only: nothing else is wanted: what the relations build on leaves memory as soon as the last
+            of them is made.
     """
+    wanted = set(names)
     there = set(standing(connection))
     derived = {relation.name: relation for relation in derive_relations()}
+    missing: list[Query] = []
 
-    def make(name: str) -> None:
+    def look_for(name: str) -> None:
         if name in there or name not in derived:
             return
         there.add(name)
-        relation = derived[name]
-        if kept is not None and kept.load(connection, relation):
+        if kept is not None and kept.load(connection, derived[name]):
             return
-        for other in relation.relations:
-            make(other)
-        if kept is not None and kept.stream(connection, relation):
-            return
-        started = time.perf_counter()
-        connection.execute(f"CREATE TEMP TABLE {name} AS {relation.sql}")
-        if kept is not None:
-            kept.keep(connection, relation, time.perf_counter() - started)
+        for other in derived[name].relations:
+            look_for(other)
+        missing.append(derived[name])
 
-    for name in names:
-        make(name)
+    for name in wanted:
+        look_for(name)
+    if not missing:
+        return
+    bound: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+    # Tables of small traces stay for the questions that follow, and may take what they take.
+    if kept is not None and (only or kept.is_large(connection)):
+        bound = kept.bounded(connection)
+    with bound:
+        for position, relation in enumerate(missing):
+            if kept is None:
+                connection.execute(f"CREATE TEMP TABLE {relation.name} AS {relation.sql}")
+            else:
+                kept.compute(connection, relation)
+            if only:
+                needed = wanted.union(*(later.relations for later in missing[position + 1 :]))
+                for other in derived.keys() & set(relation.relations) - needed:
+                    _drop_table(connection, other)
+
+
+def _drop_table(connection: duckdb.DuckDBPyConnection, name: str) -> None:
+    with contextlib.suppress(duckdb.CatalogException):  # it is a view of its file, or dropped
+        connection.execute(f"DROP TABLE {identifier(name)}")
 
 
 def run(
@@ -172,7 +197,8 @@ def run(
         connect(database, selected, _tables_behind(relation_names(query))) as connection,
         interruptible(connection),
     ):
-        return answer(connection, query, values, KeptRelations(database, selected), rows)
+        kept = KeptRelations(database, selected)
+        return answer(connection, query, values, kept, rows, only=True)
 
 
 def answer(
@@ -181,6 +207,8 @@ def answer(
     values: Mapping[str, Scalar],
     kept: KeptRelations,
     rows: int | None = None,
+    *,
+    only: bool = False,
 ) -> QueryResult:
     """Answer a query on a connection of :func:`connect`; errors as in :func:`run`.
 
@@ -190,11 +218,12 @@ def answer(
         values: its parameters, checked.
         kept: where derived relations are kept.
         rows: how many of the first rows are enough; None means all.
+        only: no other query follows (:func:`prepare`).
     """
     notes = check_needs(connection, query)
     for name, value in values.items():
         connection.execute(set_variable(name, value))
-    prepare(connection, relation_names(query), kept)
+    prepare(connection, relation_names(query), kept, only=only)
     check_derived(connection, query)
     # Whether an answer would mislead shows in any of its rows.
     if rows is not None and (query.refuse or kept.rows(connection) < _MANY_ROWS):
@@ -252,9 +281,8 @@ def sql(
         connect(database, trace_ids, _tables_of(statement)) as connection,
         interruptible(connection),
     ):
-        prepare(
-            connection, names_used(statement), KeptRelations(database, _ids(database, trace_ids))
-        )
+        kept = KeptRelations(database, _ids(database, trace_ids))
+        prepare(connection, names_used(statement), kept, only=True)
         return _execute(connection, statement)
 
 

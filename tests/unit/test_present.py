@@ -8,6 +8,7 @@ import json
 import math
 import re
 import time
+from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -19,7 +20,17 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from tbd_trace.errors import TbdTraceError, UsageError
-from tbd_trace.present import Format, Style, format_of, printable, render, table, write
+from tbd_trace.present import (
+    Format,
+    Style,
+    format_of,
+    parts,
+    printable,
+    render,
+    table,
+    write,
+)
+from tbd_trace.present import csv as csv_form
 from tbd_trace.present.values import NULL, columns, plain, shorten, text, width_of, with_unit
 
 KERNEL = (
@@ -59,15 +70,36 @@ def test_plain_table_is_whole_aligned_and_unboxed(frame: pl.DataFrame) -> None:
     assert lines[3].count(NULL) == 5
 
 
-def test_parts_of_a_plain_table_are_aligned_with_one_another(
-    frame: pl.DataFrame, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("form", [Format.TABLE, Format.CSV])
+def test_parts_follow_each_other_as_if_written_at_once(
+    frame: pl.DataFrame, monkeypatch: pytest.MonkeyPatch, form: Format
 ) -> None:
-    whole = render(frame, Format.TABLE)
-    assert whole.count(b"\n") == frame.height + 1
-    for rows in (1, 2, frame.height, frame.height + 1):
-        monkeypatch.setattr(table, "_ROWS_AT_ONCE", rows)
-        assert render(frame, Format.TABLE) == whole
+    module = {Format.TABLE: table, Format.CSV: csv_form}[form]
+    assert len(list(parts(frame, form))) == 2  # the header, all rows
+    whole = as_text(frame, form)
+    for rows in range(1, frame.height + 1):
+        monkeypatch.setattr(module, "_ROWS_AT_ONCE", rows)
+        assert len(list(parts(frame, form))) == 1 + math.ceil(frame.height / rows)
+        assert as_text(frame, form) == whole
+
+
+def test_a_table_without_columns_is_empty() -> None:
     assert render(pl.DataFrame(), Format.TABLE) == b""
+
+
+def test_a_file_is_written_from_parts(tmp_path: Path) -> None:
+    path = tmp_path / "rows.txt"
+
+    def failing() -> Iterator[bytes]:
+        yield b"half"
+        raise KeyboardInterrupt
+
+    write(path, iter([b"a", b"", b"b"]))
+    assert path.read_bytes() == b"ab"
+    with pytest.raises(KeyboardInterrupt):
+        write(path, failing())
+    assert path.read_bytes() == b"ab"
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_terminal_table_fits_and_shortens_names_in_their_middle(frame: pl.DataFrame) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from tbd_trace.errors import SqlError, UsageError
-from tbd_trace.present import Format, Style, format_of, printable, render, write
+from tbd_trace.present import Format, Style, format_of, parts, printable, write
 
 if TYPE_CHECKING:
     import polars as pl
@@ -63,8 +63,7 @@ def emit(
         raise UsageError("Parquet is not for a terminal; add -o FILE")
     limit = row_limit(form, path, limit)
     shown = frame if limit is None else frame.head(limit)
-    content = render(shown, form, units=units, style=style_of(terminal, records))
-    _deliver(content, path)
+    _deliver(parts(shown, form, units=units, style=style_of(terminal, records)), path)
     if frame.is_empty():
         note("no rows")
     elif more:
@@ -88,12 +87,13 @@ def row_limit(form: Format | None, path: Path | None, limit: int | None) -> int 
 
 def emit_text(text: str, path: Path | None = None) -> None:
     """Write a text to standard output or to a file."""
-    _deliver(text.encode(), path)
+    _deliver([text.encode()], path)
 
 
-def _deliver(content: bytes, path: Path | None) -> None:
+def _deliver(content: Iterable[bytes], path: Path | None) -> None:
     if path is None:
-        _to_stdout(content)
+        for part in content:
+            _to_stdout(part)
     else:
         write(path, content)
         note(f"wrote {path}")

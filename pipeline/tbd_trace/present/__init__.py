@@ -4,7 +4,7 @@
 # ruff: noqa: PLC0415
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -16,7 +16,7 @@ from tbd_trace.errors import TbdTraceError, UsageError
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Format", "Style", "format_of", "printable", "render", "write"]
+__all__ = ["Format", "Style", "format_of", "parts", "printable", "render", "write"]
 
 
 class Format(StrEnum):
@@ -95,40 +95,59 @@ def render(
         units: unit per column, shown where a table has room for it.
         style: layout of a table, plain text by default.
     """
+    return b"".join(parts(frame, form, units=units, style=style))
+
+
+def parts(
+    frame: pl.DataFrame,
+    form: Format,
+    *,
+    units: Mapping[str, str | None] | None = None,
+    style: Style | None = None,
+) -> Iterator[bytes]:
+    """Yield what :func:`render` returns; of millions of rows no more than a part is in memory.
+
+    So far as the form allows: JSON, Markdown and Parquet come as a whole.
+    """
     match form:
         case Format.TABLE:
             from tbd_trace.present import table
 
-            return table.render(frame, units or {}, style or Style()).encode()
+            yield from map(str.encode, table.parts(frame, units or {}, style or Style()))
         case Format.CSV:
             from tbd_trace.present import csv
 
-            return csv.render(frame)
+            yield from csv.parts(frame)
         case Format.JSON:
             from tbd_trace.present import json
 
-            return json.render(frame).encode()
+            yield json.render(frame).encode()
         case Format.MARKDOWN:
             from tbd_trace.present import markdown
 
-            return markdown.render(frame).encode()
+            yield markdown.render(frame).encode()
         case Format.PARQUET:
             from tbd_trace.present import parquet
 
-            return parquet.render(frame)
+            yield parquet.render(frame)
 
 
-def write(path: Path, content: bytes) -> None:
-    """Write a file as a whole: nobody ever sees half of it.
+def write(path: Path, content: bytes | Iterable[bytes]) -> None:
+    """Write a file as a whole, from its content or the parts of it: nobody ever sees half of it.
 
     Raises:
         TbdTraceError: the file cannot be written.
     """
     try:
         if path.exists() and not path.is_file():  # /dev/stdout, a named pipe: nothing to rename
-            path.write_bytes(content)
+            _write(path, content)
             return
         with written_beside(path) as beside:
-            beside.write_bytes(content)
+            _write(beside, content)
     except OSError as error:
         raise TbdTraceError(f"{path}: cannot be written ({error.strerror})") from error
+
+
+def _write(path: Path, content: bytes | Iterable[bytes]) -> None:
+    with path.open("wb") as file:
+        file.writelines([content] if isinstance(content, bytes) else content)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import polars as pl
 from rich import box
@@ -12,7 +12,16 @@ from rich.table import Table
 from rich.text import Text
 
 from tbd_trace.present import Style
-from tbd_trace.present.values import NULL, Column, columns, shorten, widest, width_of, with_unit
+from tbd_trace.present.values import (
+    NULL,
+    Column,
+    columns,
+    decimals_of,
+    shorten,
+    widest,
+    width_of,
+    with_unit,
+)
 
 _GAP = 2
 _ROWS_AT_ONCE = 65_536
@@ -24,8 +33,8 @@ _LEAST_NAME_WIDTH = 16
 _LEAST_TEXT_WIDTH = 12
 
 
-def render(frame: pl.DataFrame, units: Mapping[str, str | None], style: Style) -> str:
-    """Return the frame as a table that ends with a newline.
+def parts(frame: pl.DataFrame, units: Mapping[str, str | None], style: Style) -> Iterator[str]:
+    """Yield the frame as a table, part after part; each ends with a newline.
 
     A single row is shown as one line per field. Many rows too wide for a terminal are shown without
     the columns in which they agree, which go above them; a few, or if that does not help, are shown
@@ -36,36 +45,56 @@ def render(frame: pl.DataFrame, units: Mapping[str, str | None], style: Style) -
         units: unit per column; shown beside the values of a single row.
         style: layout.
     """
-    shown = columns(frame)
     if frame.height == 1 or (style.records and not frame.is_empty()):
-        return _records(shown, frame, units, style)
-    if style.width is None or frame.is_empty():
-        return _plain(shown)
-    if _total(_natural_width(column) for column in shown) <= style.width:
+        yield _records(columns(frame), frame, units, style)
+    elif style.width is None or frame.is_empty():
+        yield from _plain(frame)
+    else:
+        yield _fitted(columns(frame), frame, units, style, style.width)
+
+
+def _fitted(
+    shown: Sequence[Column],
+    frame: pl.DataFrame,
+    units: Mapping[str, str | None],
+    style: Style,
+    width: int,
+) -> str:
+    """Return the rows on a terminal of a width."""
+    if _total(_natural_width(column) for column in shown) <= width:
         return _on_terminal(shown, [_natural_width(column) for column in shown], style)
     varying = [column for column in shown if len(set(column.cells)) > 1]
-    widths = _fit(varying, style.width)
+    widths = _fit(varying, width)
     if widths is None or frame.height <= _FEW_ROWS:
         return _records(shown, frame, units, style)
     common = [column for column in shown if len(set(column.cells)) == 1]
-    return _above(common, frame, units, style.width) + _on_terminal(varying, widths, style)
+    return _above(common, frame, units, width) + _on_terminal(varying, widths, style)
 
 
-def _plain(shown: Sequence[Column]) -> str:
-    """Return all rows. They are filled up a part at a time: millions of them take gigabytes."""
-    cells = [[column.name, *column.cells] for column in shown]
-    widths = [widest(texts) for texts in cells]
-    parts = []
-    for start in range(0, max(map(len, cells), default=0), _ROWS_AT_ONCE):
-        parts.append(
-            _side_by_side(
-                [
-                    _padded(texts[start : start + _ROWS_AT_ONCE], width, right=column.numeric)
-                    for column, texts, width in zip(shown, cells, widths, strict=True)
-                ]
-            )
-        )
-    return "".join(parts)
+def _plain(frame: pl.DataFrame) -> Iterator[str]:
+    """Yield all rows, a part at a time: as text, millions of them take gigabytes."""
+    decimals = decimals_of(frame)
+    # Each slice is put into words twice, for the widths and for its lines, but for the only one.
+    slices = list(frame.iter_slices(_ROWS_AT_ONCE))
+    only = [columns(rows, decimals) for rows in slices] if len(slices) == 1 else None
+    widths = [width_of(name) for name in frame.columns]
+    for shown in only or (columns(rows, decimals) for rows in slices):
+        for number, column in enumerate(shown):
+            widths[number] = max(widths[number], widest(column.cells))
+    names = columns(frame.clear())
+    yield _lines(names, [[column.name] for column in names], widths)
+    for shown in only or (columns(rows, decimals) for rows in slices):
+        yield _lines(shown, [column.cells for column in shown], widths)
+
+
+def _lines(shown: Sequence[Column], cells: Sequence[Sequence[str]], widths: Sequence[int]) -> str:
+    """Return cells of columns as lines: text to the left of the widths, numbers to the right."""
+    return _side_by_side(
+        [
+            _padded(texts, width, right=column.numeric)
+            for column, texts, width in zip(shown, cells, widths, strict=True)
+        ]
+    )
 
 
 def _padded(cells: Sequence[str], width: int, *, right: bool = False) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, time, timedelta
 from decimal import Decimal
@@ -46,12 +46,29 @@ class Column:
     numeric: bool
 
 
-def columns(frame: pl.DataFrame) -> list[Column]:
-    """Return the columns of a frame as text; the decimals of a column agree with one another."""
-    return [_column(frame[name]) for name in frame.columns]
+def columns(frame: pl.DataFrame, decimals: Mapping[str, int] | None = None) -> list[Column]:
+    """Return the columns of a frame as text; the decimals of a column agree with one another.
+
+    Args:
+        frame: the rows.
+        decimals: decimals of the columns with any, of the frame that these rows are a part of
+            (:func:`decimals_of`); None means that they are all.
+    """
+    if decimals is None:
+        decimals = decimals_of(frame)
+    return [_column(frame[name], decimals.get(name, 0)) for name in frame.columns]
 
 
-def _column(series: pl.Series) -> Column:
+def decimals_of(frame: pl.DataFrame) -> dict[str, int]:
+    """Return how many decimals the columns show whose numbers need not be whole, by name."""
+    return {
+        name: _decimals(float(value) for value in frame[name].drop_nulls())
+        for name, dtype in frame.schema.items()
+        if dtype.is_float() or isinstance(dtype, pl.Decimal)
+    }
+
+
+def _column(series: pl.Series, decimals: int) -> Column:
     values = series.to_list()
     if series.dtype == pl.String:
         shown = {value: text(value) for value in series.unique().to_list()}  # names repeat
@@ -63,7 +80,6 @@ def _column(series: pl.Series) -> Column:
         cells = [NULL if value is None else f"{value:{grouped}}" for value in values]
         return Column(series.name, cells, numeric=True)
     numbers = [None if value is None else float(value) for value in values]
-    decimals = _decimals(number for number in numbers if number is not None)
     return Column(series.name, [_number(number, decimals) for number in numbers], numeric=True)
 
 

@@ -41,7 +41,7 @@ CLAIMS = (
     Claim("SML", _NSYS_AI, _LAYERS, 7),
     Claim("SML", _NSYS_AI, _LAYERS, 5, memory=True),
     Claim("S", "nsys stats nvtxgpuproj", "tbd-trace query nvtx_projection, cold", 500),
-    Claim("SM", "nsys stats nvtxsum", "tbd-trace query range_summary, cold", 5),
+    Claim("SM", "nsys stats nvtxsum", "tbd-trace query nvtx_summary, cold", 5),
     Claim("SM", "nsys stats gpukernsum", "tbd-trace query kernel_summary, cold", 1),
 )
 

@@ -70,7 +70,7 @@ class Subjects:
             ],
             "range summary, cold": [
                 self._nsys("nvtxsum"),
-                self._cold(str(_HERE / "range_summary.sql")),
+                self._cold("nvtx_summary"),
             ],
             "range projection, cold": [
                 self._nsys("nvtxgpuproj"),

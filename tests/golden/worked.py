@@ -28,6 +28,7 @@ from worked_kernels import (
     memory_operations,
     nvtx_kernels,
     nvtx_projection,
+    nvtx_summary,
     trace_info,
 )
 from worked_layers import dominant_layer, layer_time
@@ -158,6 +159,7 @@ CASES = [
     Case("nvtx_kernels", nvtx_kernels),
     Case("nvtx_kernels.range", lambda: nvtx_kernels("range"), {"by": "range"}),
     Case("nvtx_projection", nvtx_projection),
+    Case("nvtx_summary", nvtx_summary),
     Case("occupancy", occupancy),
     Case("occupancy.trace", lambda: occupancy("trace"), {"by": "trace"}),
     Case("occupancy_histogram", occupancy_histogram),

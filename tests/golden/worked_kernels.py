@@ -252,3 +252,15 @@ def nvtx_projection() -> list[Row]:
             )
         )
     return sorted(rows, key=lambda r: (r["gpu_start_ns"], -r["gpu_ns"], r["nvtx_range_id"]))
+
+
+def nvtx_summary() -> list[Row]:
+    total = sum(r.end - r.start for r in timeline().ranges)
+    rows = []
+    for (text,), same in grouped(timeline().ranges, lambda r: (r.text,)).items():
+        times = spread([r.end - r.start for r in same])
+        instances = {"instances": times.pop("instances"), "open_instances": 0}
+        share = 100 * times["total_ns"] / total
+        name = f"{DOMAIN}:{text}"
+        rows.append(row(range_name=name, style="push_pop", **instances, **times, share_pct=share))
+    return by_time(rows, "range_name")

@@ -337,6 +337,14 @@ def check_nvtx_kernels(frame: pl.DataFrame, answers: Answers) -> None:
     assert outside["instances"].sum() <= info["kernels"] <= frame["instances"].sum()
 
 
+def check_nvtx_summary(frame: pl.DataFrame, answers: Answers) -> None:
+    (info,) = rows_of(answers["trace_info"])
+    assert frame["instances"].sum() == info["nvtx_ranges"]
+    assert (frame["open_instances"] <= frame["instances"]).all()
+    assert (frame["min_ns"] <= frame["median_ns"]).all()
+    assert (frame["median_ns"] <= frame["max_ns"]).all()
+
+
 def check_low_util_kernels(frame: pl.DataFrame, answers: Answers) -> None:
     for side, group in groupby(rows_of(frame), key=lambda row: row["side"]):
         rows = list(group)

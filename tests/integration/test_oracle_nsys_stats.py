@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
+import polars as pl
 import pytest
 from real_traces import Traces, corpus_file, oracle_rows
 
@@ -90,6 +91,25 @@ def test_memory_operations(traces: Traces, stem: str) -> None:
         ),
         ([row[column] for column in columns] for row in oracle(stem, "gpumemtimesum")),
     )
+
+
+@per_trace
+def test_nvtx_ranges(traces: Traces, stem: str) -> None:
+    answer = traces.ask(TRACES[stem], "nvtx_summary").filter(pl.col("style") == "push_pop")
+    # Where a range was left open, the last NVTX event ends it there.
+    closed = answer.filter(pl.col("open_instances") == 0)
+    left_open = answer.filter(pl.col("open_instances") > 0)["range_name"].to_list()
+    theirs = [row for row in oracle(stem, "nvtxppsum") if row["Range"] not in left_open]
+    columns = ["Range", "Instances", *TIMES]
+    same(
+        (
+            [text(row["range_name"]), text(row["instances"]), *times(row)]
+            for row in closed.iter_rows(named=True)
+        ),
+        ([row[column] for column in columns] for row in theirs),
+    )
+    if not left_open:
+        assert [text(total) for total in closed["total_ns"]] == [row[TIMES[0]] for row in theirs]
 
 
 @per_trace

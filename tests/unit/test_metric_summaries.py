@@ -1,4 +1,4 @@
-"""kernel_summary, memory_operations, throughput, iteration_summary, dominant_layer, layer_time."""
+"""Sums of kernels, copies, ranges, iterations and layers."""
 
 from __future__ import annotations
 
@@ -186,6 +186,59 @@ def test_memory_operations_by_kind_of_memory() -> None:
         ("[CUDA memset]", None, "device", 20),
         ("[CUDA memcpy HtoD]", "pageable", "device", 10),
     ]
+
+
+# ranges
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    ranges=st.lists(
+        st.tuples(
+            st.sampled_from(["t", "u"]),
+            st.sampled_from([None, "library"]),  # domain
+            st.sampled_from(["a", "library:a", None]),  # text
+            st.sampled_from(["push_pop", "start_end"]),
+            st.integers(0, 10**12),
+            st.booleans(),
+        ),
+        min_size=1,
+        max_size=20,
+    )
+)
+def test_nvtx_summary(ranges: list[Any]) -> None:
+    made = MadeTrace()
+    groups: dict[tuple[str, ...], list[tuple[int, bool]]] = defaultdict(list)
+    for trace, domain, name, kind, duration, is_open in ranges:
+        given_row = {"trace_id": trace, "domain": domain, "kind": kind, "is_open": is_open}
+        made.add_range(7, 7 + duration, name, **given_row)
+        groups[trace, domain, name, kind].append((duration, is_open))
+    rows = no_nan(metric(made, "nvtx_summary"))
+    expected = []
+    for (trace, domain, name, kind), same in groups.items():
+        whole = sum(d for key, group in groups.items() if key[0] == trace for d, _ in group)
+        described_row = described([duration for duration, _ in same])
+        share = 100 * described_row["total_ns"] / whole if whole else None
+        shown = None if name is None else f"{domain}:{name}" if domain else name
+        expected.append(
+            {
+                "trace_id": trace,
+                "range_name": shown,
+                "style": kind,
+                "open_instances": sum(is_open for _, is_open in same),
+                **described_row,
+                "share_pct": share,
+            }
+        )
+
+    def order(row: Row) -> str:
+        return repr(
+            [row[key] for key in ("trace_id", "range_name", "style", "instances", "total_ns")]
+        )
+
+    assert sorted(rows, key=order) == [close(row) for row in sorted(expected, key=order)]
+    totals = [(row["trace_id"], -row["total_ns"]) for row in rows]
+    assert totals == sorted(totals)
 
 
 # iterations

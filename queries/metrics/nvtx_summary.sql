@@ -1,0 +1,60 @@
+/*
+title    = "NVTX ranges"
+question = "How long does each annotated part of the program take on the host?"
+source   = "the same sums as nsys stats nvtx_sum; a range that was never closed lasts until the end of the trace"
+grain    = "domain, text and style of a trace's ranges"
+needs    = ["nvtx_range"]
+partial  = true
+[columns.trace_id]
+doc = "the trace"
+[columns.range_name]
+doc = "domain:text, or the text in the default domain; NULL for ranges without a text"
+[columns.style]
+doc = "push_pop or start_end"
+[columns.instances]
+doc = "ranges"
+[columns.open_instances]
+doc = "of these, ranges that were never closed"
+[columns.total_ns]
+unit = "ns"
+doc = "sum of their durations on the host; ranges inside others count in both"
+[columns.mean_ns]
+unit = "ns"
+doc = "mean duration"
+[columns.median_ns]
+unit = "ns"
+doc = "median duration"
+[columns.min_ns]
+unit = "ns"
+doc = "shortest"
+[columns.max_ns]
+unit = "ns"
+doc = "longest"
+[columns.stddev_ns]
+unit = "ns"
+doc = "sample standard deviation; NULL for a single range"
+[columns.share_pct]
+unit = "%"
+doc = "total ÷ total of all ranges of the trace, which is no elapsed time where ranges nest"
+[plot]
+kind = "barh"
+x = ["range_name", "style"]
+y = [["total_ns"], ["instances"]]
+*/
+WITH
+summed AS (
+    SELECT trace_id, kind, domain, text, count(*) AS instances,
+        count(*) FILTER (is_open) AS open_instances, sum(end_ns - start_ns)::BIGINT AS total_ns,
+        median(end_ns - start_ns)::DOUBLE AS median_ns, min(end_ns - start_ns) AS min_ns,
+        max(end_ns - start_ns) AS max_ns,
+        sum((end_ns - start_ns)::HUGEINT * (end_ns - start_ns))::HUGEINT AS squares
+    FROM nvtx_range GROUP BY ALL
+)
+SELECT trace_id, coalesce(domain || ':', '') || text AS range_name, kind AS style,
+    instances, open_instances, total_ns, total_ns / instances AS mean_ns, median_ns, min_ns, max_ns,
+    -- exact sums, so that the order of addition does not show
+    sqrt((instances * squares - total_ns::HUGEINT * total_ns)
+        / nullif(instances * (instances - 1.0), 0)) AS stddev_ns,
+    100.0 * total_ns / nullif(sum(total_ns) OVER (PARTITION BY trace_id), 0) AS share_pct
+FROM summed
+ORDER BY trace_id, total_ns DESC, domain NULLS FIRST, text NULLS LAST, kind

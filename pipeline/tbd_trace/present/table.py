@@ -24,7 +24,7 @@ from tbd_trace.present.values import (
 )
 
 _GAP = 2
-_ROWS_AT_ONCE = 65_536
+_ROWS_AT_ONCE = 262_144
 _FEW_ROWS = 2
 _HEADER_WIDTH = 7
 # Columns whose long names are cut in the middle on a terminal; other text is wrapped, never cut.
@@ -99,6 +99,8 @@ def _lines(shown: Sequence[Column], cells: Sequence[Sequence[str]], widths: Sequ
 
 def _padded(cells: Sequence[str], width: int, *, right: bool = False) -> list[str]:
     """Return the cells filled up to a width."""
+    if all(map(str.isascii, cells)):
+        return [cell.rjust(width) if right else cell.ljust(width) for cell in cells]
     spaces = [" " * (width - width_of(cell)) for cell in cells]
     if right:
         return [space + cell for space, cell in zip(spaces, cells, strict=True)]

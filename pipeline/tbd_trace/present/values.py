@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, time, timedelta
 from decimal import Decimal
@@ -80,7 +80,7 @@ def _column(series: pl.Series, decimals: int) -> Column:
         cells = [NULL if value is None else f"{value:{grouped}}" for value in values]
         return Column(series.name, cells, numeric=True)
     numbers = [None if value is None else float(value) for value in values]
-    return Column(series.name, [_number(number, decimals) for number in numbers], numeric=True)
+    return Column(series.name, _numbers(numbers, decimals), numeric=True)
 
 
 def is_identifier(name: str) -> bool:
@@ -98,13 +98,21 @@ def _decimals(numbers: Iterable[float]) -> int:
     return max(0, min(_MAX_DECIMALS, max(for_largest, for_smallest)))
 
 
-def _number(number: float | None, decimals: int) -> str:
-    if number is None:
-        return NULL
-    too_small = 0 < abs(number) < 0.5 * 10.0**-decimals
-    if not math.isfinite(number) or too_small or abs(number) >= 1e15:
-        return f"{number:.2g}" if too_small else f"{number:.4g}"
-    return f"{number:,.{decimals}f}"
+def _numbers(numbers: Iterable[float | None], decimals: int) -> list[str]:
+    least, form = 0.5 * 10.0**-decimals, f",.{decimals}f"
+    return [
+        NULL
+        if number is None
+        else format(number, form)
+        if least <= abs(number) < 1e15 or number == 0
+        else _extreme(number)
+        for number in numbers
+    ]
+
+
+def _extreme(number: float) -> str:
+    """Return a number that is too small or too large for a column's decimals, or none at all."""
+    return f"{number:.2g}" if abs(number) < 1 else f"{number:.4g}"
 
 
 def text(value: Any) -> str:
@@ -194,6 +202,7 @@ def width_of(text: str) -> int:
     return len(text) if text.isascii() and text.isprintable() else cell_len(text)
 
 
-def widest(texts: Iterable[str]) -> int:
+def widest(texts: Sequence[str]) -> int:
     """Return the width of the widest text on a terminal, in cells."""
-    return max(map(width_of, texts), default=0)
+    is_plain = all(map(str.isascii, texts)) and all(map(str.isprintable, texts))
+    return max(map(len if is_plain else width_of, texts), default=0)

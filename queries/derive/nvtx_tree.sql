@@ -82,5 +82,5 @@ SELECT s.trace_id, p.nvtx_range_id, CASE WHEN p.depth > 0 THEN p.parent_id END A
 FROM parented p
 JOIN stack s USING (stack_id)
 UNION ALL
-SELECT trace_id, nvtx_range_id, NULL, 0, text_id, hash((hash(text_id, 0) >> 1)::HUGEINT)
+SELECT trace_id, nvtx_range_id, NULL, 0, text_id, text_id
 FROM worded WHERE kind <> 'push_pop'

@@ -44,11 +44,11 @@ y = [["total_ns"], ["instances"]]
 WITH
 summed AS (
     SELECT trace_id, kind, domain, text, count(*) AS instances,
-        count(*) FILTER (is_open) AS open_instances, sum(end_ns - start_ns)::BIGINT AS total_ns,
-        median(end_ns - start_ns)::DOUBLE AS median_ns, min(end_ns - start_ns) AS min_ns,
-        max(end_ns - start_ns) AS max_ns,
-        sum((end_ns - start_ns)::HUGEINT * (end_ns - start_ns))::HUGEINT AS squares
-    FROM nvtx_range GROUP BY ALL
+        count(*) FILTER (is_open) AS open_instances, sum(duration_ns)::BIGINT AS total_ns,
+        median(duration_ns)::DOUBLE AS median_ns, min(duration_ns) AS min_ns,
+        max(duration_ns) AS max_ns, sum(duration_ns::HUGEINT * duration_ns)::HUGEINT AS squares
+    FROM (SELECT *, end_ns - start_ns AS duration_ns FROM nvtx_range)
+    GROUP BY ALL
 )
 SELECT trace_id, coalesce(domain || ':', '') || text AS range_name, kind AS style,
     instances, open_instances, total_ns, total_ns / instances AS mean_ns, median_ns, min_ns, max_ns,

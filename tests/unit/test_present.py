@@ -77,7 +77,8 @@ def test_parts_follow_each_other_as_if_written_at_once(
     module = {Format.TABLE: table, Format.CSV: csv_form}[form]
     assert len(list(parts(frame, form))) == 2  # the header, all rows
     whole = as_text(frame, form)
-    for rows in range(1, frame.height + 1):
+    assert whole.count("\n") == frame.height + 1
+    for rows in range(1, frame.height + 2):
         monkeypatch.setattr(module, "_ROWS_AT_ONCE", rows)
         assert len(list(parts(frame, form))) == 1 + math.ceil(frame.height / rows)
         assert as_text(frame, form) == whole

@@ -15,6 +15,7 @@ from tbd_trace.present import Style
 from tbd_trace.present.values import (
     NULL,
     Column,
+    are_plain,
     columns,
     decimals_of,
     shorten,
@@ -99,7 +100,7 @@ def _lines(shown: Sequence[Column], cells: Sequence[Sequence[str]], widths: Sequ
 
 def _padded(cells: Sequence[str], width: int, *, right: bool = False) -> list[str]:
     """Return the cells filled up to a width."""
-    if all(map(str.isascii, cells)):
+    if are_plain(cells):
         return [cell.rjust(width) if right else cell.ljust(width) for cell in cells]
     spaces = [" " * (width - width_of(cell)) for cell in cells]
     if right:

@@ -204,5 +204,9 @@ def width_of(text: str) -> int:
 
 def widest(texts: Sequence[str]) -> int:
     """Return the width of the widest text on a terminal, in cells."""
-    is_plain = all(map(str.isascii, texts)) and all(map(str.isprintable, texts))
-    return max(map(len if is_plain else width_of, texts), default=0)
+    return max(map(len if are_plain(texts) else width_of, texts), default=0)
+
+
+def are_plain(texts: Sequence[str]) -> bool:
+    """Tell whether each character of the texts fills one cell: :func:`width_of` is slower."""
+    return all(map(str.isascii, texts)) and all(map(str.isprintable, texts))

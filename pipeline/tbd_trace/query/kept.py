@@ -86,9 +86,10 @@ class KeptRelations:
         if os.environ.get(MEMORY_LIMIT):
             yield
             return
-        memory = max(self.rows(connection) * _MEMORY_PER_ROW, _LEAST_MEMORY)
         if self.is_large(connection):
             memory = _STREAM_MEMORY
+        else:
+            memory = max(self.rows(connection) * _MEMORY_PER_ROW, _LEAST_MEMORY)
         with contextlib.suppress(duckdb.OutOfMemoryException):  # what is there takes more
             connection.execute(f"SET memory_limit = '{memory}B'")
         try:

@@ -31,6 +31,7 @@ class Claim:
 
 _INGEST = "tbd-trace ingest"
 _LAYERS = "tbd-trace query layer_time, cold"
+_OWN_TIME = "tbd-trace query nvtx_gpu_time"
 _NSYS_AI = "nsys-ai nvtx_layer_breakdown, cold"
 
 CLAIMS = (
@@ -38,6 +39,9 @@ CLAIMS = (
     Claim("SML", "tbd-trace ingest, SQLAlchemy", _INGEST, 10),
     Claim("SML", "ADBC", _INGEST, 4),
     Claim("SML", "DuckDB's sqlite scanner", _INGEST, 2.5),
+    Claim("SML", "SQLite's own scan, again", f"{_OWN_TIME}, ingested", 1 / 1.5),
+    Claim("SML", _NSYS_AI, f"{_OWN_TIME}, cold", 7),
+    Claim("SML", _NSYS_AI, f"{_OWN_TIME}, cold", 5, memory=True),
     Claim("SML", _NSYS_AI, _LAYERS, 7),
     Claim("SML", _NSYS_AI, _LAYERS, 5, memory=True),
     Claim("S", "nsys stats nvtxgpuproj", "tbd-trace query nvtx_projection, cold", 500),

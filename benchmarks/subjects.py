@@ -76,8 +76,13 @@ class Subjects:
                 self._nsys("nvtxgpuproj"),
                 self._cold("nvtx_projection"),
             ],
+            "attribution": [
+                self._scan("SQLite's own scan, again"),
+                self._derived_anew("nvtx_gpu_time"),
+            ],
             "layer breakdown": [
                 self._nsys_ai(),
+                self._cold("nvtx_gpu_time"),
                 self._cold("layer_time"),
                 self._warm_query("layer_time"),
             ],
@@ -92,17 +97,20 @@ class Subjects:
         }
 
     def _ingest(self) -> list[Subject]:
-        scan = (sys.executable, str(_HERE / "rivals" / "scan.py"), self._file, str(self._columns))
         database = ("--db", str(self._output / "bench.duckdb"))
         ingest = (*_TBD, "ingest", self._file, *database)
         ordinary = {"TBD_TRACE_READER": "sqlalchemy"}
         return [
-            Subject("SQLite's own scan", scan),
+            self._scan("SQLite's own scan"),
             Subject("tbd-trace ingest", ingest, prepare=self._empty),
             Subject("tbd-trace ingest, SQLAlchemy", ingest, ordinary, self._empty),
             self._rival("ADBC", "adbc", "adbc_to_parquet.py"),
             self._rival("DuckDB's sqlite scanner", "duckdb", "scanner_to_parquet.py"),
         ]
+
+    def _scan(self, name: str) -> Subject:
+        script = str(_HERE / "rivals" / "scan.py")
+        return Subject(name, (sys.executable, script, self._file, str(self._columns)))
 
     def _rival(self, name: str, environment: str, script: str) -> Subject:
         python = _HERE / ".venvs" / environment / "bin" / "python"
@@ -140,6 +148,17 @@ class Subjects:
         return Subject(
             f"tbd-trace query {query}, warm", command, self._warm, lambda: self._ask(command)
         )
+
+    def _derived_anew(self, query: str) -> Subject:
+        """Return a query on a file that is ingested, with nothing derived from it."""
+        command = (*_TBD, "query", query, self._file, "--format", "csv")
+
+        def forget() -> None:
+            self._ask(command)
+            for derived in Path(self._warm["TBD_TRACE_CACHE"]).glob("*/derived"):
+                shutil.rmtree(derived)
+
+        return Subject(f"tbd-trace query {query}, ingested", command, self._warm, forget)
 
     def _ask(self, command: tuple[str, ...]) -> None:
         """Ask once what is then measured, so that what the answer is derived from is there."""

@@ -3,7 +3,7 @@ title    = "Scope of each kernel"
 question = "Which launch, range, layer, phase and iteration does each kernel belong to?"
 grain    = "one kernel execution with a time"
 needs    = ["op_scope"]
-optional = ["innermost_range"]
+optional = ["innermost_range", "nvtx_path"]
 [columns.trace_id]
 doc = "the trace"
 [columns.kernel_id]
@@ -34,8 +34,9 @@ doc = "number of the iteration; NULL outside iterations"
 doc = "how the iteration was found: nvtx, time, kernel order; NULL outside iterations"
 */
 SELECT o.trace_id, o.op_id AS kernel_id, o.api_call_id, o.thread_id, o.launch_start_ns,
-    o.launch_end_ns, i.nvtx_range_id, i.range_path, o.layer, o.layer_evidence, o.phase, o.iteration,
+    o.launch_end_ns, i.nvtx_range_id, p.path AS range_path, o.layer, o.layer_evidence, o.phase, o.iteration,
     o.evidence
 FROM op_scope o
 LEFT JOIN innermost_range i USING (trace_id, api_call_id)
+LEFT JOIN nvtx_path p USING (trace_id, nvtx_range_id)
 WHERE o.op_kind = 'kernel'

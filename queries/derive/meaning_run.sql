@@ -3,7 +3,7 @@ title    = "Runs of launches with a meaning"
 question = "From which to which of its thread's launches does each range reach that says something about them?"
 source   = "as launch_run, for the ranges of nvtx_meaning alone: most ranges tell nothing about layers, and need no search"
 grain    = "one range around at least one launch, of nvtx_meaning or of a library and with a phase"
-needs    = ["launch", "nvtx_role"]
+needs    = ["launch_thread", "launch_begin", "launch_end", "nvtx_role"]
 optional = ["nvtx_meaning", "nvtx_range"]
 [columns.trace_id]
 doc = "the trace"
@@ -20,27 +20,7 @@ doc = "position of the last launch in it; all between are in it, too"
 [columns.library_phase]
 doc = "phase that a library's range marks; NULL for ranges of nvtx_meaning"
 */
--- The calls of a thread follow each other, so a range holds a run of them: from the first that
--- begins at or after its start to the last that ends by its end. Threads are numbered, so that
--- ranges are sorted and joined by numbers alone.
 WITH
-host_thread AS MATERIALIZED (
-    SELECT *, row_number() OVER () AS host_thread
-    FROM (SELECT DISTINCT trace_id, process_id, thread_id FROM launch WHERE thread_id IS NOT NULL)
-),
-call AS MATERIALIZED (
-    SELECT h.host_thread, l.start_ns, l.end_ns, l.position
-    FROM launch l
-    JOIN host_thread h
-        ON  h.trace_id = l.trace_id AND h.process_id IS NOT DISTINCT FROM l.process_id
-        AND h.thread_id = l.thread_id
-),
-first_at AS (
-    SELECT host_thread, start_ns, min(position) AS position FROM call GROUP BY ALL
-),
-last_by AS (
-    SELECT host_thread, end_ns, max(position) AS position FROM call GROUP BY ALL
-),
 marking AS (
     SELECT trace_id, process_id, thread_id, nvtx_range_id, start_ns, end_ns,
         NULL::VARCHAR AS library_phase
@@ -56,7 +36,7 @@ marking AS (
 same_thread AS (
     SELECT h.host_thread, r.nvtx_range_id, r.start_ns, r.end_ns, r.library_phase
     FROM marking r
-    JOIN host_thread h
+    JOIN launch_thread h
         ON  h.trace_id = r.trace_id AND h.process_id IS NOT DISTINCT FROM r.process_id
         AND h.thread_id = r.thread_id
 ),
@@ -64,11 +44,11 @@ begun AS (
     SELECT r.host_thread, r.nvtx_range_id, r.end_ns, r.library_phase,
         f.position AS first_position
     FROM same_thread r
-    ASOF JOIN first_at f ON r.host_thread = f.host_thread AND r.start_ns <= f.start_ns
+    ASOF JOIN launch_begin f ON f.host_thread = r.host_thread AND r.start_ns <= f.start_ns
 )
 SELECT h.trace_id, r.nvtx_range_id, h.process_id, h.thread_id, r.first_position,
     l.position AS last_position, r.library_phase
 FROM begun r
-JOIN host_thread h USING (host_thread)
-ASOF JOIN last_by l ON r.host_thread = l.host_thread AND r.end_ns >= l.end_ns
+JOIN launch_thread h USING (host_thread)
+ASOF JOIN launch_end l ON l.host_thread = r.host_thread AND r.end_ns >= l.end_ns
 WHERE l.position >= r.first_position

@@ -26,6 +26,7 @@ from worked_host import (
 from worked_kernels import (
     kernel_summary,
     memory_operations,
+    nvtx_gpu_time,
     nvtx_kernels,
     nvtx_projection,
     nvtx_summary,
@@ -156,6 +157,8 @@ CASES = [
         lambda: memory_operations("memory_kind"),
         {"by": "memory_kind"},
     ),
+    Case("nvtx_gpu_time", nvtx_gpu_time),
+    Case("nvtx_gpu_time.text", lambda: nvtx_gpu_time("text"), {"by": "text"}),
     Case("nvtx_kernels", nvtx_kernels),
     Case("nvtx_kernels.range", lambda: nvtx_kernels("range"), {"by": "range"}),
     Case("nvtx_projection", nvtx_projection),

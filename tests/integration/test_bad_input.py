@@ -293,8 +293,8 @@ def without_times(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 ABOUT_TIME = [
     *("compute_util", "dominant_layer", "idle_causes", "iteration_summary", "iteration_timing"),
-    *("layer_time", "memory_operations", "nvtx_kernels", "nvtx_projection", "nvtx_summary"),
-    *("step_breakdown", "throughput"),
+    *("layer_time", "memory_operations", "nvtx_gpu_time", "nvtx_kernels", "nvtx_projection"),
+    *("nvtx_summary", "step_breakdown", "throughput"),
 ]
 
 

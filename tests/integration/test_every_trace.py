@@ -337,6 +337,14 @@ def check_nvtx_kernels(frame: pl.DataFrame, answers: Answers) -> None:
     assert outside["instances"].sum() <= info["kernels"] <= frame["instances"].sum()
 
 
+def check_nvtx_gpu_time(frame: pl.DataFrame, answers: Answers) -> None:
+    (info,) = rows_of(answers["trace_info"])
+    assert (frame["kernels"].sum(), frame["gpu_ns"].sum()) == (info["kernels"], info["kernel_ns"])
+    assert frame["memory_operations"].sum() == info["memcpys"] + info["memsets"]
+    assert frame["instances"].sum() <= info["nvtx_ranges"]
+    assert frame.filter(pl.col("range_name").is_null())["instances"].null_count() <= 1
+
+
 def check_nvtx_summary(frame: pl.DataFrame, answers: Answers) -> None:
     (info,) = rows_of(answers["trace_info"])
     assert frame["instances"].sum() == info["nvtx_ranges"]

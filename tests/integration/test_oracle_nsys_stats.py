@@ -147,6 +147,36 @@ def test_projection_onto_the_gpu(traces: Traces, stem: str) -> None:
     )
 
 
+@per_trace
+def test_innermost_ranges(traces: Traces, stem: str) -> None:
+    """What a range launches itself is what it launches, less what the ranges directly in it do.
+
+    Of every domain, as in the same report, whose parents are not used: see test_nesting_of_ranges.
+    """
+    own: Counter[int] = Counter()
+    names: dict[int, str] = {}
+    around: dict[str, list[tuple[int, int]]] = {}  # open ranges of a thread: end and number
+    theirs = [
+        (int(r["Orig Start (ns)"]), int(r["Orig Duration (ns)"]), r)
+        for r in oracle(stem, "nvtxgpuproj")
+    ]
+    for start, duration, row in sorted(theirs, key=lambda r: (r[0], -r[1])):
+        number, launches = int(row["RangeId"]), int(row["NumGPUOps"])
+        outer = around.setdefault(row["TID"], [])
+        while outer and outer[-1][0] < start + duration:
+            outer.pop()
+        if outer:
+            own[outer[-1][1]] -= launches
+        own[number] += launches
+        names[number] = row["Name"]
+        outer.append((start + duration, number))
+    expected = Counter(names[number] for number, launches in own.items() if launches)
+    answer = traces.ask(TRACES[stem], "nvtx_gpu_time", {"by": "text", "library_domains": "^$"})
+    inside = answer.filter(pl.col("range_name").is_not_null())
+    assert expected
+    assert dict(inside.select("range_name", "instances").iter_rows()) == expected
+
+
 def rounded_as_nsys(start: int, end: int) -> tuple[float, float]:
     """Return how SQLite's R-tree, which nsys stats nests ranges with, keeps a range."""
     with sqlite3.connect(":memory:") as database:

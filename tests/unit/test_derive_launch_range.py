@@ -23,9 +23,11 @@ def key(of: tuple[str, int | None, int]) -> dict[str, Any]:
 def located(made: MadeTrace) -> list[dict[str, Any]]:
     """Return the operations, each with the innermost range around its launch."""
     with made.connect() as database:
-        prepare(database.connection, ["op_scope", "innermost_range"])
+        prepare(database.connection, ["op_scope", "innermost_range", "nvtx_path"])
         return database.select(
-            "SELECT * FROM op_scope LEFT JOIN innermost_range USING (trace_id, api_call_id)"
+            "SELECT *, path AS range_path "
+            "FROM op_scope LEFT JOIN innermost_range USING (trace_id, api_call_id) "
+            "LEFT JOIN nvtx_path USING (trace_id, nvtx_range_id)"
         )
 
 
@@ -45,16 +47,24 @@ def launches(database: MadeDatabase) -> dict[int, dict[str, Any]]:
             st.integers(0, 30),
             st.sampled_from(["push_pop", "start_end"]),
             st.sampled_from([None, 1, 2]),  # thread that ended it
+            st.sampled_from([None, "NCCL", "mine"]),  # domain
+            st.sampled_from([None, "text"]),
         ),
         max_size=12,
     ),
+    shift=st.sampled_from([0, -20]),
 )
-def test_containment_by_brute_force(threads: dict[Any, list[tuple[int, int]]], ranges: Any) -> None:
-    """Calls of a thread follow each other, touching or not; ranges nest, cross or coincide."""
+def test_containment_by_brute_force(
+    threads: dict[Any, list[tuple[int, int]]], ranges: Any, shift: int
+) -> None:
+    """Calls of a thread follow each other, touching or not; ranges nest, cross or coincide.
+
+    Some begin before the recording, at times below 0.
+    """
     made = MadeTrace()
     calls = []
     for of, gaps in threads.items():
-        now = 0
+        now = shift
         for correlation, (gap, length) in enumerate(gaps):
             start, now = now + gap, now + gap + length
             where = key(of)
@@ -65,10 +75,14 @@ def test_containment_by_brute_force(threads: dict[Any, list[tuple[int, int]]], r
             made.add_kernel(1000 + start, 1001 + now, correlation_id=number, **where)
             calls.append((of, start, now, call))
     spans = []
-    for of, one, other, kind, ended_by in ranges:
-        start, end = sorted((one, other))
-        row = key(of) | {"kind": kind, "end_thread_id": ended_by}
-        spans.append((of, start, end, ended_by, made.add_range(start, end, **row)))
+    owning = {}  # of several ranges that which is the largest owns
+    for of, one, other, kind, ended_by, domain, text in ranges:
+        start, end = sorted((one + shift, other + shift))
+        row = key(of) | {"kind": kind, "end_thread_id": ended_by, "domain": domain}
+        span = made.add_range(start, end, text, **row)
+        spans.append((of, start, end, ended_by, span))
+        if text:
+            owning[span] = (domain != "NCCL", start, span)
     with made.connect() as database:
         # an operation without a process may have been launched by any (tested below)
         counted = Counter(row["api_call_id"] for row in database.relation("launch"))
@@ -76,6 +90,9 @@ def test_containment_by_brute_force(threads: dict[Any, list[tuple[int, int]]], r
             (r["trace_id"], r["api_call_id"], r["nvtx_range_id"])
             for r in database.relation("launch_range")
         )
+        innermost = {
+            r["api_call_id"]: r["nvtx_range_id"] for r in database.relation("innermost_range")
+        }
     assert set(counted.values()) <= {1}
     assert set(counted) == {call for *_, call in calls}
     expected = Counter(
@@ -85,6 +102,11 @@ def test_containment_by_brute_force(threads: dict[Any, list[tuple[int, int]]], r
         if of == owner and ended_by in (None, of[2]) and begin <= start and end <= finish
     )
     assert found == expected
+    largest: dict[int, tuple[bool, int, int]] = {}
+    for _, call, span in expected:
+        if span in owning:
+            largest[call] = max(owning[span], largest.get(call, owning[span]))
+    assert innermost == {call: span for call, (*_, span) in largest.items()}
 
 
 def test_a_range_of_a_thread_that_launches_nothing_holds_nothing() -> None:

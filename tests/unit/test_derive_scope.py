@@ -210,7 +210,7 @@ def test_ranges_of_libraries_never_own_kernels(domain: str) -> None:
     made.launch(50, 60, 70, "k")
     found = scopes(made)["k"]
     assert found["layer"] == "model"
-    assert [row["range_path"] for row in relation(made, "innermost_range")] == ["layer:model"]
+    assert [row["range_path"] for row in relation(made, "kernel_scope")] == ["layer:model"]
     assert (found["iteration"], found["evidence"]) == (None, None)
 
 

@@ -55,8 +55,8 @@ chosen AS (
     FROM held GROUP BY ALL
 )
 SELECT l.trace_id, l.api_call_id, (c.innermost & 9_223_372_036_854_775_807)::BIGINT AS nvtx_range_id
-FROM chosen c
-JOIN launch_thread h USING (host_thread)
-JOIN launch l
-    ON  l.trace_id = h.trace_id AND l.process_id IS NOT DISTINCT FROM h.process_id
-    AND l.thread_id = h.thread_id AND l.position = c.position
+FROM launch l
+JOIN launch_thread h
+    ON  h.trace_id = l.trace_id AND h.process_id IS NOT DISTINCT FROM l.process_id
+    AND h.thread_id = l.thread_id
+JOIN chosen c ON c.host_thread = h.host_thread AND c.position = l.position

@@ -3,7 +3,7 @@ title    = "What the ranges around each launch say"
 question = "Which layer, phase, backward operator and iteration do the ranges around each launch mark?"
 source   = "an operation belongs to a range if its launching call lies inside it on the same thread"
 grain    = "one launch"
-needs    = ["launch"]
+needs    = ["launch", "launch_thread"]
 optional = ["meaning_run", "nvtx_meaning", "forward_operator", "iteration_mark"]
 [columns.trace_id]
 doc = "the trace"
@@ -40,8 +40,7 @@ doc = "phase that a library's own range says (DALI: data); NULL without one"
 */
 WITH
 held AS (
-    SELECT r.trace_id, r.process_id, r.thread_id,
-        unnest(generate_series(r.first_position, r.last_position)) AS position,
+    SELECT r.host_thread, unnest(generate_series(r.first_position, r.last_position)) AS position,
         m.layer_order,
         CASE WHEN m.phase IS NOT NULL THEN m.position END AS phase_position, m.phase,
         CASE WHEN m.is_backward AND m.seq IS NOT NULL THEN m.position END AS backward_position,
@@ -54,7 +53,7 @@ held AS (
     LEFT JOIN iteration_mark i USING (trace_id, nvtx_range_id)
 ),
 own AS (
-    SELECT trace_id, process_id, thread_id, position, max(layer_order) AS layer_order,
+    SELECT host_thread, position, max(layer_order) AS layer_order,
         arg_max(phase, phase_position) AS phase, max(backward_position) AS backward_position,
         bool_or(is_backward) AS is_backward, bool_or(is_forward) AS is_forward,
         max(iteration) AS iteration, min(library_phase) AS library_phase
@@ -64,6 +63,7 @@ SELECT l.trace_id, l.api_call_id, l.process_id, l.thread_id, l.correlation_id, l
     l.start_ns, l.end_ns, o.layer_order, o.phase, o.backward_position, o.is_backward,
     o.is_forward, o.iteration, o.library_phase
 FROM launch l
-LEFT JOIN own o
-    ON  o.trace_id = l.trace_id AND o.process_id IS NOT DISTINCT FROM l.process_id
-    AND o.thread_id = l.thread_id AND o.position = l.position
+LEFT JOIN launch_thread h
+    ON  h.trace_id = l.trace_id AND h.process_id IS NOT DISTINCT FROM l.process_id
+    AND h.thread_id = l.thread_id
+LEFT JOIN own o ON o.host_thread = h.host_thread AND o.position = l.position

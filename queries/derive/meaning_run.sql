@@ -9,10 +9,8 @@ optional = ["nvtx_meaning", "nvtx_range"]
 doc = "the trace"
 [columns.nvtx_range_id]
 doc = "the range"
-[columns.process_id]
-doc = "key of the process"
-[columns.thread_id]
-doc = "key of the thread"
+[columns.host_thread]
+doc = "number of the thread (launch_thread)"
 [columns.first_position]
 doc = "position (launch) of the first launch in it"
 [columns.last_position]
@@ -46,8 +44,8 @@ begun AS (
     FROM same_thread r
     ASOF JOIN launch_begin f ON f.host_thread = r.host_thread AND r.start_ns <= f.start_ns
 )
-SELECT h.trace_id, r.nvtx_range_id, h.process_id, h.thread_id, r.first_position,
-    l.position AS last_position, r.library_phase
+SELECT h.trace_id, r.nvtx_range_id, host_thread, r.first_position, l.position AS last_position,
+    r.library_phase
 FROM begun r
 JOIN launch_thread h USING (host_thread)
 ASOF JOIN launch_end l ON l.host_thread = r.host_thread AND r.end_ns >= l.end_ns

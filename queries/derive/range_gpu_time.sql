@@ -3,7 +3,7 @@ title    = "GPU time of each range"
 question = "When did the GPU do the work that each range launched, and how long did it take?"
 source   = "the same projection as nsys stats nvtx_gpu_proj_trace"
 grain    = "NVTX range that launched GPU operations"
-needs    = ["gpu_op", "launch", "launch_run"]
+needs    = ["gpu_op", "launch", "launch_thread", "launch_run"]
 [columns.trace_id]
 doc = "the trace"
 [columns.nvtx_range_id]
@@ -24,36 +24,36 @@ doc = "operations that they launched"
 */
 WITH
 operation AS (
-    SELECT l.trace_id, l.process_id, l.thread_id, l.position, min(o.start_ns) AS start_ns,
-        max(o.end_ns) AS end_ns, sum(o.duration_ns) AS sum_ns, count(*) AS operations
+    SELECT h.host_thread, l.position, min(o.start_ns) AS start_ns, max(o.end_ns) AS end_ns,
+        sum(o.duration_ns) AS sum_ns, count(*) AS operations
     FROM gpu_op o
     JOIN launch l
         ON  l.trace_id = o.trace_id AND l.correlation_id = o.correlation_id
         AND (l.process_id = o.process_id OR (o.process_id IS NULL AND l.is_sole))
+    JOIN launch_thread h
+        ON  h.trace_id = l.trace_id AND h.process_id IS NOT DISTINCT FROM l.process_id
+        AND h.thread_id = l.thread_id
     GROUP BY ALL
 ),
 -- Ranges with the same launches have the same sums: each launch is in few such runs.
 run AS (
-    SELECT DISTINCT trace_id, process_id, thread_id, first_position, last_position FROM launch_run
+    SELECT DISTINCT host_thread, first_position, last_position FROM launch_run
 ),
 held AS (
     SELECT *, unnest(generate_series(first_position, last_position)) AS position FROM run
 ),
 summed AS (
-    SELECT h.trace_id, h.process_id, h.thread_id, h.first_position, h.last_position,
+    SELECT h.host_thread, h.first_position, h.last_position,
         min(o.start_ns) AS gpu_start_ns, max(o.end_ns) - min(o.start_ns) AS gpu_ns,
         sum(o.sum_ns)::BIGINT AS gpu_sum_ns, count(*) AS launches,
         sum(o.operations)::BIGINT AS operations
     FROM held h
-    JOIN operation o
-        ON  o.trace_id = h.trace_id AND o.process_id IS NOT DISTINCT FROM h.process_id
-        AND o.thread_id = h.thread_id AND o.position = h.position
+    JOIN operation o ON o.host_thread = h.host_thread AND o.position = h.position
     GROUP BY ALL
 )
 SELECT r.trace_id, r.nvtx_range_id, s.gpu_start_ns, s.gpu_ns, s.gpu_sum_ns, s.launches,
     s.operations
 FROM launch_run r
 JOIN summed s
-    ON  s.trace_id = r.trace_id AND s.process_id IS NOT DISTINCT FROM r.process_id
-    AND s.thread_id = r.thread_id AND s.first_position = r.first_position
+    ON  s.host_thread = r.host_thread AND s.first_position = r.first_position
     AND s.last_position = r.last_position

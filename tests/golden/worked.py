@@ -158,7 +158,7 @@ CASES = [
         {"by": "memory_kind"},
     ),
     Case("nvtx_gpu_time", nvtx_gpu_time),
-    Case("nvtx_gpu_time.text", lambda: nvtx_gpu_time("text"), {"by": "text"}),
+    Case("nvtx_gpu_time.text", nvtx_gpu_time, {"by": "text"}),
     Case("nvtx_kernels", nvtx_kernels),
     Case("nvtx_kernels.range", lambda: nvtx_kernels("range"), {"by": "range"}),
     Case("nvtx_projection", nvtx_projection),

@@ -254,9 +254,8 @@ def nvtx_projection() -> list[Row]:
     return sorted(rows, key=lambda r: (r["gpu_start_ns"], -r["gpu_ns"], r["nvtx_range_id"]))
 
 
-def nvtx_gpu_time(by: str = "name") -> list[Row]:
-    """Return the sample's answer, by texts and by names: no text of it has numbers to leave out."""
-    del by
+def nvtx_gpu_time() -> list[Row]:
+    """Return the answer by names and by texts: no text of the sample has numbers to leave out."""
     total = sum(op.duration for op in timeline().kernels)
     rows = []
     for (text,), same in grouped(timeline().operations, lambda op: (op.ranges[-1].text,)).items():

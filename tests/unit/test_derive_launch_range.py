@@ -109,6 +109,19 @@ def test_containment_by_brute_force(
     assert innermost == {call: span for call, (*_, span) in largest.items()}
 
 
+@settings(max_examples=10, deadline=None)
+@given(order=st.permutations(HOLDERS))
+def test_threads_have_the_same_numbers_every_time(order: list[tuple[str, int | None, int]]) -> None:
+    """Runs that an earlier question left behind are read by these numbers."""
+    made = MadeTrace()
+    for at, of in enumerate(order):
+        made.launch(at, 10, 20, correlation_id=1 + at, **key(of))
+    rows = relation(made, "launch_thread")
+    numbers = {(r["trace_id"], r["process_id"], r["thread_id"]): r["host_thread"] for r in rows}
+    expected = sorted(HOLDERS, key=lambda of: (of[0], of[1] is None, of[1], of[2]))
+    assert numbers == {of: number for number, of in enumerate(expected, 1)}
+
+
 def test_a_range_of_a_thread_that_launches_nothing_holds_nothing() -> None:
     made = MadeTrace()
     made.launch(10, 20, 30, thread_id=1)

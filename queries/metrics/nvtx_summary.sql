@@ -49,12 +49,14 @@ summed AS (
         max(duration_ns) AS max_ns, sum(duration_ns::HUGEINT * duration_ns)::HUGEINT AS squares
     FROM (SELECT *, end_ns - start_ns AS duration_ns FROM nvtx_range)
     GROUP BY ALL
-)
+),
+-- A window over the sums would hold each of a million texts.
+whole AS (SELECT trace_id, sum(end_ns - start_ns) AS whole_ns FROM nvtx_range GROUP BY ALL)
 SELECT trace_id, coalesce(domain || ':', '') || text AS range_name, kind AS style,
     instances, open_instances, total_ns, total_ns / instances AS mean_ns, median_ns, min_ns, max_ns,
     -- exact sums, so that the order of addition does not show
     sqrt((instances * squares - total_ns::HUGEINT * total_ns)
         / nullif(instances * (instances - 1.0), 0)) AS stddev_ns,
-    100.0 * total_ns / nullif(sum(total_ns) OVER (PARTITION BY trace_id), 0) AS share_pct
-FROM summed
+    100.0 * total_ns / nullif(whole_ns, 0) AS share_pct
+FROM summed JOIN whole USING (trace_id)
 ORDER BY trace_id, total_ns DESC, domain NULLS FIRST, text NULLS LAST, kind

@@ -7,10 +7,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 # The agent serves all sessions of a user; one that begins while another ends may lose it.
-_FAILURES = ("Local Endpoint is not available", "sem_open", "Connection to the Agent lost")
-_ATTEMPTS = 3
+_FAILURES = (
+    *("Local Endpoint is not available", "sem_open", "Connection to the Agent lost"),
+    "exit code 1: End of file",
+)
+ATTEMPTS = 3
 
 Completed = subprocess.CompletedProcess[str]
+
+
+def agent_failed(message: str) -> bool:
+    """Tell whether a message is about the agent."""
+    return any(failure in message for failure in _FAILURES)
 
 
 def retried(collect: Callable[..., Completed], *words: str | Path) -> Completed:
@@ -21,8 +29,8 @@ def retried(collect: Callable[..., Completed], *words: str | Path) -> Completed:
         words: the arguments.
     """
     done = collect(*words)
-    for _ in range(_ATTEMPTS - 1):
-        if not any(failure in done.stderr for failure in _FAILURES):
+    for _ in range(ATTEMPTS - 1):
+        if not agent_failed(done.stderr):
             break
         done = collect("--force", *words)
     return done

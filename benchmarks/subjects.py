@@ -136,22 +136,23 @@ class Subjects:
             "nsys-ai nvtx_layer_breakdown, cold", command, home, self._fresh_copy, _lacks(program)
         )
 
+    def _query(self, query: str) -> tuple[str, ...]:
+        return (*_TBD, "query", query, self._file, "--format", "csv")
+
     def _cold(self, query: str) -> Subject:
-        command = (*_TBD, "query", query, self._file, "--format", "csv")
+        command = self._query(query)
         environment = {"TBD_TRACE_CACHE": str(self._output)}
-        return Subject(
-            f"tbd-trace query {Path(query).stem}, cold", command, environment, self._empty
-        )
+        return Subject(f"tbd-trace query {query}, cold", command, environment, self._empty)
 
     def _warm_query(self, query: str) -> Subject:
-        command = (*_TBD, "query", query, self._file, "--format", "csv")
+        command = self._query(query)
         return Subject(
             f"tbd-trace query {query}, warm", command, self._warm, lambda: self._ask(command)
         )
 
     def _derived_anew(self, query: str) -> Subject:
         """Return a query on a file that is ingested, with nothing derived from it."""
-        command = (*_TBD, "query", query, self._file, "--format", "csv")
+        command = self._query(query)
 
         def forget() -> None:
             self._ask(command)

@@ -43,13 +43,13 @@ limit = 30
 WITH
 by_range AS (
     SELECT trace_id, domain, range_name, style,
-        coalesce(sum(operations) FILTER (op_kind IN ('kernel', 'graph')), 0)::BIGINT AS kernels,
-        coalesce(sum(total_ns) FILTER (op_kind IN ('kernel', 'graph')), 0)::BIGINT AS gpu_ns,
-        max({'ns': total_ns, 'name': op_name}) FILTER (op_kind IN ('kernel', 'graph')) AS largest,
-        coalesce(sum(operations) FILTER (op_kind IN ('memcpy', 'memset')), 0)::BIGINT
-            AS memory_operations,
-        coalesce(sum(total_ns) FILTER (op_kind IN ('memcpy', 'memset')), 0)::BIGINT AS memory_ns
-    FROM own_operation GROUP BY ALL
+        coalesce(sum(operations) FILTER (is_kernel), 0)::BIGINT AS kernels,
+        coalesce(sum(total_ns) FILTER (is_kernel), 0)::BIGINT AS gpu_ns,
+        max({'ns': total_ns, 'name': op_name}) FILTER (is_kernel) AS largest,
+        coalesce(sum(operations) FILTER (NOT is_kernel), 0)::BIGINT AS memory_operations,
+        coalesce(sum(total_ns) FILTER (NOT is_kernel), 0)::BIGINT AS memory_ns
+    FROM (SELECT *, op_kind IN ('kernel', 'graph') AS is_kernel FROM own_operation)
+    GROUP BY ALL
 ),
 range_count AS (
     SELECT trace_id, domain, name, kind, count(*) AS instances FROM innermost_name GROUP BY ALL

@@ -1,6 +1,10 @@
-"""Recurrent layers whose work can be counted without running them step by step."""
+"""Recurrent layers that also run where PyTorch's own do not, or only slowly."""
 
 from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -32,3 +36,34 @@ class GRU(nn.GRU):
 
         before = product(x, "ih")[..., : self.hidden_size]
         return product(before, "hh")[..., : self.hidden_size]
+
+
+class LSTM(nn.LSTM):
+    """LSTM layers, also in mixed precision on a CPU without AVX-512."""
+
+    def forward(  # type: ignore[override]  # packed sequences are not taken
+        self, x: Tensor, hx: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """Return the states of all steps and the last ones, as ``nn.LSTM`` does.
+
+        Under autocast PyTorch asks oneDNN for an LSTM in bfloat16. Where oneDNN has none PyTorch
+        fails, so there it is not asked.
+        """
+        lacking = x.device.type == "cpu" and torch.is_autocast_enabled("cpu") and not _has_avx512()
+        with _without_onednn() if lacking else contextlib.nullcontext():
+            states, last = super().forward(x, hx)
+        return states, last
+
+
+def _has_avx512() -> bool:
+    return torch.backends.cpu.get_cpu_capability().startswith("AVX512")
+
+
+@contextlib.contextmanager
+def _without_onednn() -> Iterator[None]:
+    onednn: Any = torch.backends.mkldnn  # its own context manager warns, about Intel's GPUs
+    before, onednn.enabled = onednn.enabled, False
+    try:
+        yield
+    finally:
+        onednn.enabled = before

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from tbd_models.pytorch.recurrent import LSTM
 from tbd_models.pytorch.workload import Workload, as_tensors, cross_entropy
 from tbd_models.seq2seq import Dimensions
 from tbd_models.synthetic import translation_batch
@@ -19,7 +20,7 @@ class Encoder(nn.Module):
     def __init__(self, d: Dimensions) -> None:
         super().__init__()
         self.embedding = nn.Embedding(d.vocabulary, d.width)
-        self.lstm = nn.LSTM(d.width, d.width, d.layers, batch_first=True)
+        self.lstm = LSTM(d.width, d.width, d.layers, batch_first=True)
 
     def forward(self, words: Tensor) -> tuple[Tensor, State]:
         """Return the states after every word, (N, S, width), and the last of every layer."""

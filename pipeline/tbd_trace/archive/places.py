@@ -24,6 +24,7 @@ _CONNECT_SECONDS = 10
 _SILENT_SECONDS = 30
 _CHUNK_BYTES = 1 << 20
 _ENCRYPTED = 1  # in a member's flags
+_END_RECORD = 22  # bytes of the record before the comment that ends a zip file
 
 
 class Place(ABC):
@@ -109,6 +110,7 @@ class Zip(Place):
         self.name, self.file = name, file
         try:
             self._zip = zipfile.ZipFile(file)
+            _check_comment(file, self._zip.comment)
         except (zipfile.BadZipFile, EOFError, ValueError, NotImplementedError) as error:
             raise StoreError(
                 f"{name}: no complete zip file ({error}); if it was downloaded, download it again"
@@ -137,6 +139,18 @@ class Zip(Place):
 
     def _explained(self, path: str) -> AbstractContextManager[None]:
         return _unpacked(self.name, path)
+
+
+def _check_comment(file: BinaryIO, comment: bytes) -> None:
+    """Make sure that a zip file has the whole comment, which is the last thing in it.
+
+    Raises:
+        zipfile.BadZipFile: it is shorter than the record before it says.
+    """
+    file.seek(-_END_RECORD - len(comment), os.SEEK_END)
+    record = file.read(_END_RECORD)
+    if record.startswith(b"PK\5\6") and int.from_bytes(record[-2:], "little") > len(comment):
+        raise zipfile.BadZipFile("its end is missing")
 
 
 class RemoteDirectory(Place):

@@ -102,7 +102,8 @@ Work = Callable[[], Any]
 class PartedReader(TraceReader, Protocol):
     """A reader of a file whose large tables may be read in parts, by several processes.
 
-    What a part's rows mean can depend on other rows of the file: those are looked for first.
+    What a part's rows mean can depend on other rows of the file. Parts are read as the reader
+    expects those to be, and again where they turn out to be otherwise.
     """
 
     def rows_in_parts(self, table: str) -> int:
@@ -110,12 +111,6 @@ class PartedReader(TraceReader, Protocol):
 
         The number may be too large.
         """
-
-    def searches(self, table: str, processes: int) -> Sequence[Work]:
-        """Return what is to be looked for before a table is read in parts; often nothing."""
-
-    def found(self, results: Sequence[Any]) -> None:
-        """Take the results of searches."""
 
     def part_opener(self, table: str, part: Part) -> Callable[[], PartReader]:
         """Return what opens a reader of one part, in whichever process.
@@ -129,6 +124,12 @@ class PartedReader(TraceReader, Protocol):
 
         Raises:
             InputError: they are not all the rows; the file is damaged.
+        """
+
+    def outdated(self, table: str) -> Sequence[int]:
+        """Return which parts are to be read again, as all tables have been noted now.
+
+        It is asked once; what opens these parts from now on knows better.
         """
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
@@ -16,7 +17,7 @@ from tbd_trace import resources
 from tbd_trace.errors import InputError
 from tbd_trace.sources import nsys_notes
 from tbd_trace.sources.base import Part, TraceDescription
-from tbd_trace.sources.nsys_columns import DETAILS, EVENTS
+from tbd_trace.sources.nsys_columns import DETAILS, EVENTS, NVTX_RANGES
 from tbd_trace.sources.nsys_survey import Seen
 from tbd_trace.sources.nsys_tables import NsysTables
 from tbd_trace.sources.sqlite import SQLITE_MAGIC, SqliteFile
@@ -24,6 +25,7 @@ from tbd_trace.sources.sqlite_pages import LeftToSqlite
 
 _MAPPINGS = Path("ingest") / "nsys"
 _RELATION = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)")
+_HEADS = 64  # the first of so many parts of the events is looked at before they are read in parts
 _OF_UNENDED = frozenset({"nvtx_domain_creation", "recording_end"})  # worked out from those events
 _CHARACTERISTIC = re.compile(
     r"CUPTI_ACTIVITY_KIND_\w+|TARGET_INFO_\w+|NVTX_EVENTS|OSRT_API|ANALYSIS_DETAILS|"
@@ -80,6 +82,8 @@ class NsysReader:
             "recording_end": self._tables.recording_end,
         }
         self._worked_out = dict(worked_out or {})
+        self._expected: dict[str, pa.Table] = {}
+        self._has_open_ranges: list[bool] = []  # by part
 
     def describe(self, written: duckdb.DuckDBPyConnection | None = None) -> TraceDescription:
         """Return what the file says about itself; see ``TraceReader``."""
@@ -144,29 +148,24 @@ class NsysReader:
         if table == "nvtx_mark" or (needed & self._computed.keys()) - _OF_UNENDED:
             return 0
         rows = [self._tables.rows_in_parts(event) for event in self._present(needed)]
-        return sum(rows) if all(rows) else 0
+        if not all(rows):
+            return 0
+        if needed & _OF_UNENDED and not self._expected:
+            try:
+                self._expected = _expected(self._path)
+            except (LeftToSqlite, InputError):  # reading the whole table says what is wrong
+                return 0
+        return sum(rows)
 
     def _present(self, relations: frozenset[str]) -> list[str]:
         """Return the event tables among some relations that have rows."""
         return sorted(name for name in EVENTS.keys() & relations if self._tables.holds(name))
 
-    def searches(self, table: str, processes: int) -> list[partial[pa.Table]]:
-        """Return what looks for NVTX events without an end; see ``PartedReader``."""
-        if not _relations(table) & _OF_UNENDED:
-            return []
-        return [
-            partial(_unended, self._path, Part(number, processes)) for number in range(processes)
-        ]
-
-    def found(self, results: Sequence[pa.Table]) -> None:
-        """Take what was found; see ``PartedReader``."""
-        self._tables.survey.join_unended(results)
-
     def part_opener(self, table: str, part: Part) -> partial[NsysReader]:
         """Return what opens a reader of a part; see ``PartedReader``."""
         names = _relations(table) & _OF_UNENDED
-        worked_out = {name: self._work_out(name) for name in names}
-        return partial(NsysReader, self._path, part, worked_out)
+        expected = {name: self._expected[name] for name in names}
+        return partial(NsysReader, self._path, part, expected)
 
     def seen(self) -> dict[str, Seen]:
         """Return what the event tables of a part are; see ``PartReader``."""
@@ -176,6 +175,21 @@ class NsysReader:
         """Take what was seen of all parts; see ``PartedReader``."""
         for event in self._present(_relations(table)):
             self._tables.join(event, [part[event] for part in seen])
+        if _relations(table) & _OF_UNENDED:
+            self._has_open_ranges = [
+                any(kind in NVTX_RANGES for kind, _ in part["NVTX_EVENTS"].unended) for part in seen
+            ]
+
+    def outdated(self, table: str) -> list[int]:
+        """Return which parts are to be read again; see ``PartedReader``."""
+        known = {name: self._work_out(name) for name in _relations(table) & _OF_UNENDED}
+        new = {name for name in known if not known[name].equals(self._expected[name])}
+        self._expected |= known
+        if "nvtx_domain_creation" in new:
+            return list(range(len(self._has_open_ranges)))
+        if "recording_end" in new:
+            return [number for number, has in enumerate(self._has_open_ranges) if has]
+        return []
 
     def _note_devices(self, connection: duckdb.DuckDBPyConnection) -> None:
         sql = _text("_device_note") or ""
@@ -194,19 +208,20 @@ class NsysReader:
         self._tables.close()
 
 
-def _unended(path: Path, part: Part) -> pa.Table:
-    """Return the NVTX events of a part that have no end.
+def _expected(path: Path) -> dict[str, pa.Table]:
+    """Return what the first NVTX events say of those without an end, which is often all.
+
+    Events are in the order of their starts: domains are created before they are used.
 
     Raises:
-        InputError: the pages cannot be read.
+        InputError: the file is damaged.
+        LeftToSqlite: it cannot be read in parts.
     """
-    tables = NsysTables(path, part)
-    try:
-        return tables.survey.unended()
-    except LeftToSqlite as error:
-        raise InputError(f"{path}: {error}") from error
-    finally:
-        tables.close()
+    with contextlib.closing(NsysTables(path, Part(0, _HEADS))) as head:
+        return {
+            "nvtx_domain_creation": head.domain_creations(),
+            "recording_end": head.recording_end(),
+        }
 
 
 class NsysSqliteSource:

@@ -16,6 +16,8 @@ Columns = dict[str, pa.DataType]
 
 # Types of NVTX events that are ranges: push/pop and start/end, of NVTX and of its extension.
 NVTX_RANGES = (59, 60, 70, 71)
+NVTX_DOMAIN = 75  # the type of those that create a domain
+ROW = "row"  # the column of an event table's stream that has SQLite's rowid
 
 
 def _columns(integers: str, *, texts: str = "", reals: str = "") -> Columns:

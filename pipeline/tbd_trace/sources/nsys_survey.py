@@ -15,9 +15,18 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tbd_trace.sources.arrow_numpy import distinct, numpy_integers
-from tbd_trace.sources.nsys_columns import API_CALLS, EVENTS, GPU_OPERATIONS, Columns
+from tbd_trace.sources.nsys_columns import (
+    API_CALLS,
+    EVENTS,
+    GPU_OPERATIONS,
+    NVTX_DOMAIN,
+    NVTX_RANGES,
+    ROW,
+    Columns,
+)
 
 Key = tuple[int | None, ...]
+Unended = tuple[int, int]
 
 _OPERATION = ("globalPid", "deviceId", "contextId")
 SURVEYED: dict[str, tuple[str, ...]] = {
@@ -50,11 +59,14 @@ class Seen:
         keys: the distinct values of the table's key columns, in their order.
         latest: the latest start or end, ns.
         rows: their number.
+        unended: type and rowid of the NVTX ranges that were left open and of the events that
+            create NVTX domains: those of the events without an end that tell about others.
     """
 
     keys: set[Key] = field(default_factory=set)
     latest: int | None = None
     rows: int = 0
+    unended: list[Unended] = field(default_factory=list)
     _mixed: set[int] = field(default_factory=set)
 
     def add(self, batch: pa.RecordBatch, keys: Sequence[str]) -> None:
@@ -71,16 +83,30 @@ class Seen:
             self._mixed.add(number)
             row = int(np.argmax(mixed == np.uint64(number)))
             self.keys.add(tuple(column[row].as_py() for column in columns))
+        if "eventType" in batch.schema.names:
+            self.unended += _unended(batch)
 
     def join(self, other: Seen) -> None:
         """Take what somebody has seen of other rows of the table."""
         self.keys |= other.keys
         self.rows += other.rows
+        self.unended += other.unended
         self._note_time(other.latest)
 
     def _note_time(self, time: int | None) -> None:
         if time is not None:
             self.latest = time if self.latest is None else max(time, self.latest)
+
+
+def _unended(events: pa.RecordBatch) -> list[Unended]:
+    """Return what `Seen` keeps of some NVTX events."""
+    _, has_none = numpy_integers(events.column("end"))
+    if has_none is None:
+        return []
+    types, _ = numpy_integers(events.column("eventType"))
+    rows, _ = numpy_integers(events.column(ROW))
+    kept = has_none & np.isin(types, (*NVTX_RANGES, NVTX_DOMAIN))
+    return list(zip(types[kept].tolist(), rows[kept].tolist(), strict=True))
 
 
 def _mixed(columns: Sequence[pa.Array]) -> npt.NDArray[np.uint64]:
@@ -112,7 +138,7 @@ class Survey:
         self._stream = stream
         self._tables = tables
         self._seen: dict[str, Seen] = {}
-        self._unended: pa.Table | None = None
+        self._unended: list[Unended] | None = None
 
     def watched(self, table: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pass on all rows of a table; once they are through, it is known what they are."""
@@ -135,6 +161,8 @@ class Survey:
         for part in seen:
             whole.join(part)
         self._seen[table] = whole
+        if table == "NVTX_EVENTS":
+            self._unended = whole.unended
         return whole
 
     def seen(self, table: str) -> Seen:
@@ -152,21 +180,14 @@ class Survey:
                 pass
         return self._seen[table]
 
-    def unended(self) -> pa.Table:
-        """Return the NVTX events without an end: marks, names, domains, ranges left open.
-
-        Columns: eventType, start, row.
+    def unended(self) -> list[Unended]:
+        """Return the NVTX events without an end that tell about others (see `Seen`).
 
         Raises:
             InputError: the file is damaged.
         """
         if self._unended is None:
-            columns = {name: EVENTS["NVTX_EVENTS"][name] for name in ("eventType", *_TIMES)}
-            events = self._stream("NVTX_EVENTS", columns, without="end").read_all()
-            kept = events.filter(events.column("end").is_null())
-            self._unended = kept.drop_columns(["end"])
+            columns = {name: EVENTS["NVTX_EVENTS"][name] for name in ("eventType", "end")}
+            events = self._stream("NVTX_EVENTS", columns, without="end")
+            self._unended = [found for batch in events for found in _unended(batch)]
         return self._unended
-
-    def join_unended(self, parts: Sequence[pa.Table]) -> None:
-        """Take the NVTX events without an end that were found in all parts of the table."""
-        self._unended = pa.concat_tables(parts)

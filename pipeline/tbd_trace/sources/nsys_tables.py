@@ -20,7 +20,9 @@ from tbd_trace.sources.nsys_columns import (
     FACTS,
     GPU_OPERATIONS,
     NO_CALLS,
+    NVTX_DOMAIN,
     NVTX_RANGES,
+    ROW,
     Columns,
 )
 from tbd_trace.sources.nsys_survey import SURVEYED, Seen, Survey
@@ -28,9 +30,7 @@ from tbd_trace.sources.sqlite import SqliteFile
 
 _TABLES = {**EVENTS, **DETAILS, **FACTS}
 _GPU_WORK = re.compile(r"(?i)^(?!ENUM_).*(kernel|memcpy|memset|graph_trace)")
-_ROW = "row"
 _TIMES = ("start", "end")
-_DOMAIN = 75  # type of the NVTX event that creates a domain
 
 
 class NsysTables:
@@ -89,7 +89,7 @@ class NsysTables:
     def _columns(
         self, table: str, columns: Columns, *, without: str | None = None
     ) -> pa.RecordBatchReader:
-        reader = self._file.batches(table, columns, rowid=_ROW, without=without, part=self._part)
+        reader = self._file.batches(table, columns, rowid=ROW, without=without, part=self._part)
         return pa.RecordBatchReader.from_batches(reader.schema, self._one_at_a_time(reader))
 
     def _one_at_a_time(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
@@ -104,7 +104,7 @@ class NsysTables:
         """Return how many rows an event table has at most, 0 if it cannot be read in parts."""
         if table not in SURVEYED:
             return 0
-        return self._file.rows_in_parts(table, EVENTS[table], _ROW)
+        return self._file.rows_in_parts(table, EVENTS[table], ROW)
 
     def join(self, table: str, seen: Sequence[Seen]) -> None:
         """Take what was seen of all parts of an event table.
@@ -174,9 +174,9 @@ class NsysTables:
         """Return the creations of NVTX domains: globalTid, domainId, start, text, textId."""
         columns = {name: EVENTS["NVTX_EVENTS"][name] for name in _DOMAIN_CREATION}
         wanted = ", ".join(_DOMAIN_CREATION)
-        found = ", ".join(map(str, self._unended(_DOMAIN)))
+        found = ", ".join(map(str, self._unended(NVTX_DOMAIN)))
         return _table(
-            self.rows(f"SELECT {wanted} FROM {{NVTX_EVENTS}} WHERE {_ROW} IN ({found})"), columns
+            self.rows(f"SELECT {wanted} FROM {{NVTX_EVENTS}} WHERE {ROW} IN ({found})"), columns
         )
 
     def recording_end(self) -> pa.Table:
@@ -193,9 +193,7 @@ class NsysTables:
 
     def _unended(self, *types: int) -> list[int]:
         """Return the rowids of NVTX events of some types that have no end."""
-        events = self.survey.unended()
-        pairs = zip(*(events.column(name).to_pylist() for name in ("eventType", _ROW)), strict=True)
-        return [row for kind, row in pairs if kind in types]
+        return [row for kind, row in self.survey.unended() if kind in types]
 
     def close(self) -> None:
         """Close the file."""
@@ -217,7 +215,7 @@ class _Padded(dict[str, str]):
             f'"{name}"' if name.lower() in present else f'NULL AS "{name}"'
             for name in _TABLES[table]
         )
-        columns += f", rowid AS {_ROW}" if present and table in EVENTS else ""
+        columns += f", rowid AS {ROW}" if present and table in EVENTS else ""
         source = f'FROM "{table}"' if present else "WHERE 0"
         return f"(SELECT {columns} {source})"
 

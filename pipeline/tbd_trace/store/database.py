@@ -16,9 +16,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import duckdb
+
 from tbd_trace.errors import StoreError, UsageError
 from tbd_trace.store.base import TraceStore
 from tbd_trace.store.capture import CaptureFile, capture_files
+from tbd_trace.store.reading import reading
 from tbd_trace.store.tables import table_files, whole_file
 from tbd_trace.store.views import is_duckdb, views_marker, write_views
 from tbd_trace.store.writer import Content, content, identity, write_trace
@@ -174,15 +177,17 @@ class Database(TraceStore):
         with self._advised():
             added = self._add(identified, progress=lambda table: say(f"{file.name}: {table}"))
             self._write_views(needed=added)
-        row = self.trace_frame([trace_id]).row(0, named=True)
+        wanted = f"SELECT name, format, notes FROM ({self.relation('trace', [trace_id])})"
+        with reading(self), duckdb.connect() as connection:  # as a frame it would need polars
+            ((name, file_format, notes),) = connection.execute(wanted).fetchall()
         return IngestReport(
             path=file.path,
             trace_id=trace_id,
-            name=row["name"],
+            name=name,
             status="ingested" if added else "already there",
-            format=row["format"],
+            format=file_format,
             kernels=self.kernels(trace_id),
-            notes=list(row["notes"]),
+            notes=notes,
         )
 
     def _add(

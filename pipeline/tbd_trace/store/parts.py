@@ -26,7 +26,7 @@ from tbd_trace.limits import MEMORY_LIMIT, THREADS
 from tbd_trace.schema import canonical_tables
 from tbd_trace.scratch import scratch_connection
 from tbd_trace.sources.base import Part, PartedReader, PartReader, Work
-from tbd_trace.store.tables import part_file, table_files, whole_file, write_table
+from tbd_trace.store.tables import part_file, whole_file, write_table
 
 _MOST_PROCESSES = 4  # each takes some 200 MB
 _WORTH_A_PART = 50_000  # rows of a table; smaller ones are quick in any way
@@ -34,6 +34,9 @@ _WORTH_HELPERS = 1_000_000  # rows of all tables: until they are read, another p
 _WORTH_CUTTING = 500_000  # rows of a table
 _MOST_ROWS = 2_000_000  # of a part
 _MOST_ROUNDS = 16  # of parts; a table whose rowids have gaps seems larger than it is
+
+
+_PartOf = tuple[str, int]  # a canonical table and the number of one of its parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,19 +76,12 @@ def write_in_parts(
     sizes = {table: rows for table, rows in sizes.items() if rows >= _WORTH_A_PART}
     if sum(sizes.values()) < _WORTH_HELPERS:
         return {}
-    writer = _Writer(reader, sizes, count, trace_id, staging)
-    searches = {table: reader.searches(table, count) for table in sizes}
-    at_once = [table for table in sizes if not searches[table]]
+    writer = _Writer(reader, _files(sizes, count, staging), trace_id)
     with _Crew(count) as crew:
-        progress(", ".join(at_once or sizes))
-        works = writer.works(at_once)
-        done = crew.run(works | {f"for {table}": search for table, search in searches.items()})
-        rows = writer.finish(at_once, done)
-        later = [table for table in sizes if searches[table] and f"for {table}" in done]
-        for table in later:
-            progress(table)
-            reader.found(done[f"for {table}"])
-        return rows | writer.finish(later, crew.run(writer.works(later)))
+        progress(", ".join(sizes))
+        writer.write(crew, writer.parts())
+        writer.write(crew, writer.outdated())
+    return writer.finish()
 
 
 def _processes() -> int:
@@ -98,66 +94,77 @@ def _processes() -> int:
     return 1 if MEMORY_LIMIT in os.environ else min(allowed, cpus(), _MOST_PROCESSES)
 
 
+def _files(sizes: Mapping[str, int], processes: int, staging: Path) -> dict[str, list[Path]]:
+    """Return the files to write for each table, those of the largest parts first.
+
+    All processes are to have done at the same time.
+    """
+    counts = {table: _count(rows, processes) for table, rows in sizes.items()}
+    return {
+        table: [part_file(staging, table, number) for number in range(counts[table])]
+        if counts[table] > 1
+        else [whole_file(staging, table)]
+        for table in sorted(sizes, key=lambda table: -sizes[table] // counts[table])
+    }
+
+
+def _count(rows: int, processes: int) -> int:
+    """Return the number of parts of a table."""
+    if rows < _WORTH_CUTTING:
+        return 1
+    rounds = -(-rows // (processes * _MOST_ROWS))
+    return processes * min(rounds, _MOST_ROUNDS)
+
+
 class _Writer:
-    """Cuts tables into parts, and puts together what became of them."""
+    """Writes tables in parts, and puts together what became of them."""
 
     def __init__(
-        self,
-        reader: PartedReader,
-        sizes: Mapping[str, int],
-        processes: int,
-        trace_id: str,
-        staging: Path,
+        self, reader: PartedReader, files: Mapping[str, Sequence[Path]], trace_id: str
     ) -> None:
         self._reader = reader
-        self._sizes = sizes
-        self._processes = processes
+        self._files = files
         self._trace_id = trace_id
-        self._staging = staging
+        self._written: dict[_PartOf, _Written] = {}
 
-    def works(self, tables: Sequence[str]) -> dict[str, list[Work]]:
-        """Return what writes the parts of each table."""
+    def parts(self) -> list[_PartOf]:
+        """Return all parts of all tables."""
+        return [(table, n) for table, files in self._files.items() for n in range(len(files))]
+
+    def write(self, crew: _Crew, parts: Sequence[_PartOf]) -> None:
+        """Write some parts; those that fail are no longer there."""
+        for part in parts:
+            self._written.pop(part, None)
+        self._written |= crew.run({part: self._work(*part) for part in parts})
+
+    def _work(self, table: str, number: int) -> Work:
+        files = self._files[table]
+        opener = self._reader.part_opener(table, Part(number, len(files)))
+        return partial(_write_part, opener, table, self._trace_id, files[number])
+
+    def outdated(self) -> list[_PartOf]:
+        """Return the parts to write again, as all have been read now."""
+        tables = self._complete()
+        for table, parts in tables.items():
+            self._reader.note(table, [part.seen for part in parts])
+        return [(table, number) for table in tables for number in self._reader.outdated(table)]
+
+    def _complete(self) -> dict[str, list[_Written]]:
+        """Return what was written of the tables that have all their parts."""
+        numbers = {table: range(len(files)) for table, files in self._files.items()}
         return {
-            table: [
-                partial(
-                    _write_part,
-                    self._reader.part_opener(table, Part(number, len(files))),
-                    table,
-                    self._trace_id,
-                    file,
-                )
-                for number, file in enumerate(files)
-            ]
-            for table in tables
-            for files in [self._files(table)]
+            table: [self._written[table, number] for number in numbers[table]]
+            for table in numbers
+            if all((table, number) in self._written for number in numbers[table])
         }
 
-    def _files(self, table: str) -> list[Path]:
-        count = self._count(table)
-        if count == 1:
-            return [whole_file(self._staging, table)]
-        return [part_file(self._staging, table, number) for number in range(count)]
-
-    def _count(self, table: str) -> int:
-        """Return the number of parts; all processes are to have done at the same time."""
-        if self._sizes[table] < _WORTH_CUTTING:
-            return 1
-        rounds = -(-self._sizes[table] // (self._processes * _MOST_ROWS))
-        return self._processes * min(rounds, _MOST_ROUNDS)
-
-    def finish(
-        self, tables: Sequence[str], done: Mapping[str, Sequence[_Written]]
-    ) -> dict[str, int]:
+    def finish(self) -> dict[str, int]:
         """Return the numbers of rows of the tables that were written; remove remains of others."""
-        rows = {}
-        for table in tables:
-            if table in done:
-                self._reader.note(table, [part.seen for part in done[table]])
-                rows[table] = sum(part.rows for part in done[table])
-                continue
-            for file in table_files(self._staging, table):
+        complete = self._complete()
+        for table in self._files.keys() - complete.keys():
+            for file in self._files[table]:
                 file.unlink(missing_ok=True)
-        return rows
+        return {table: sum(part.rows for part in parts) for table, parts in complete.items()}
 
 
 def _write_part(
@@ -189,17 +196,17 @@ class _Crew:
             for _ in range(processes - 1):
                 self._helpers.append(Helper())
 
-    def run(self, works: Mapping[str, Sequence[Work]]) -> dict[str, list[Any]]:
-        """Return the results of works by their group, without the groups where one failed."""
-        waiting = deque((group, n) for group, several in works.items() for n in range(len(several)))
-        results: dict[str, dict[int, Any]] = {group: {} for group in works}
+    def run(self, works: Mapping[_PartOf, Work]) -> dict[_PartOf, Any]:
+        """Return the results of works, without those that failed."""
+        waiting = deque(works)
+        results: dict[_PartOf, Any] = {}
 
         def take(call: Callable[[Work], Any]) -> None:
             with contextlib.suppress(HelperFailed, IndexError):
                 while True:
-                    group, number = waiting.popleft()
+                    part = waiting.popleft()
                     with contextlib.suppress(duckdb.Error, InputError, OSError):
-                        results[group][number] = call(works[group][number])
+                        results[part] = call(works[part])
 
         with ThreadPoolExecutor(max(len(self._helpers), 1)) as talks:
             try:
@@ -211,11 +218,7 @@ class _Crew:
                 waiting.clear()
                 self.close()
                 raise
-        return {
-            group: [found[number] for number in range(len(found))]
-            for group, found in results.items()
-            if len(found) == len(works[group])
-        }
+        return results
 
     def close(self) -> None:
         """End the helpers, whatever they are at."""

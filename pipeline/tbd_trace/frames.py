@@ -10,13 +10,13 @@ import polars as pl
 from tbd_trace.arrow_stream import ArrowStream
 from tbd_trace.sqltext import identifier
 
-_UNKNOWN_TO_POLARS = re.compile(r"INTERVAL|UNION")
+_TEXT = re.compile(r"INTERVAL|UNION|^ENUM\(.*\)$")
 _FROM_THE_STREAM = "got external error: "
 _ERRORS = {"Out of Memory Error": duckdb.OutOfMemoryException, "IO Error": duckdb.IOException}
 
 
 def frame(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
-    """Return the rows of a relation; intervals and unions as text.
+    """Return the rows of a relation; intervals, unions and enumerations as text.
 
     ``relation.pl()`` would import pyarrow, which takes longer than most questions. It numbers
     columns of the same name.
@@ -26,10 +26,10 @@ def frame(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
     """
     is_numbered = len(set(relation.columns)) < len(relation.columns)
     kinds = [str(kind) for kind in relation.types]
-    if not is_numbered and any(map(_UNKNOWN_TO_POLARS.search, kinds)):
+    if not is_numbered and any(map(_TEXT.search, kinds)):
         relation = relation.project(
             ", ".join(
-                f"CAST({name} AS VARCHAR) AS {name}" if _UNKNOWN_TO_POLARS.search(kind) else name
+                f"CAST({name} AS VARCHAR) AS {name}" if _TEXT.search(kind) else name
                 for name, kind in zip(map(identifier, relation.columns), kinds, strict=True)
             )
         )

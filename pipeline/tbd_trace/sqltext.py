@@ -49,6 +49,14 @@ def parquet_relation(files: Iterable[Path]) -> str:
     return f"SELECT * FROM read_parquet([{listed}], hive_partitioning = false)"
 
 
+def of_one_trace(relation: str, trace_id: str) -> str:
+    """Return the SELECT of one trace's rows with its id as a constant of one byte.
+
+    Every sort, join and table made of the rows carries the id along: as text it takes 16 bytes.
+    """
+    return f"SELECT * REPLACE ({enumerated(trace_id)} AS trace_id) FROM ({relation})"
+
+
 def csv_relation(file: Path) -> str:
     """Return the SELECT of a data table; every value is text unless the whole column is numeric."""
     return (

@@ -7,13 +7,14 @@ import sys
 from pathlib import Path
 
 import duckdb
+import polars as pl
 import pytest
 
 from tbd_trace.frames import frame
 
 VALUES = [
     "1::TINYINT", "1::UBIGINT", "1.5::FLOAT", "0.1", "1.25::DECIMAL(18, 3)", "5::HUGEINT",
-    "'text'", "'x'::ENUM('x', 'y')", "NULL", "true", "'b'::BLOB", "DATE '2026-01-02'",
+    "'text'", "NULL", "true", "'b'::BLOB", "DATE '2026-01-02'",
     "TIME '10:11:12'", "TIMESTAMP '2026-01-02 03:04:05.678'", "[1, NULL]", "['a']",
     "{'a': 1, 'b': [2.5]}", "MAP {'k': 1}",
 ]  # fmt: skip
@@ -33,6 +34,12 @@ def test_what_polars_does_not_know_is_text() -> None:
     """)
     assert frame(relation).rows() == [("3 days", "['01:00:00']", "1", 1)]
     assert frame(relation).columns == ['a "b', "l", "u", "n"]
+
+
+def test_enumerations_are_text() -> None:
+    found = frame(duckdb.sql("SELECT 'x'::ENUM('x', 'y') AS e, ['y'::ENUM('x', 'y')] AS l"))
+    assert found.rows() == [("x", ["y"])]
+    assert found.schema["e"] == pl.String
 
 
 def test_columns_of_one_name_are_numbered() -> None:

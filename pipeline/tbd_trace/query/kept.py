@@ -27,7 +27,7 @@ from tbd_trace import resources
 from tbd_trace.limits import MEMORY_LIMIT
 from tbd_trace.query.catalogue import names_used, parameters_behind, required_relations
 from tbd_trace.query.header import Query
-from tbd_trace.sqltext import identifier, parquet_relation, string
+from tbd_trace.sqltext import identifier, of_one_trace, parquet_relation, string
 
 if TYPE_CHECKING:
     from tbd_trace.store.base import TraceStore
@@ -47,7 +47,7 @@ _LEAST_MEMORY = 150_000_000
 _MOST_BYTES = 8 * 2**30
 _IN_USE_SECONDS = 600
 # Types that Parquet has no equal of.
-_NOT_IN_PARQUET = ("HUGEINT", "INTERVAL", "UNION", "ENUM", "BIT")
+_NOT_IN_PARQUET = ("HUGEINT", "INTERVAL", "UNION", "BIT")
 
 
 class KeptRelations:
@@ -62,6 +62,7 @@ class KeptRelations:
         self.directory = database.derived_directory
         states = [database.state(trace_id) for trace_id in sorted(trace_ids)]
         self._basis = json.dumps([duckdb.__version__, states])
+        self._only_trace = trace_ids[0] if len(trace_ids) == 1 else None
         self._rows: int | None = None
 
     def load(self, connection: duckdb.DuckDBPyConnection, relation: Query) -> bool:
@@ -70,7 +71,10 @@ class KeptRelations:
         if not path.exists():
             return False
         try:
-            connection.execute(f"CREATE TEMP VIEW {relation.name} AS {parquet_relation([path])}")
+            rows = parquet_relation([path])
+            if self._only_trace is not None and "trace_id" in relation.columns:
+                rows = of_one_trace(rows, self._only_trace)
+            connection.execute(f"CREATE TEMP VIEW {relation.name} AS {rows}")
         except duckdb.Error:  # it is damaged, or was removed
             return False
         with contextlib.suppress(OSError):

@@ -12,7 +12,7 @@ import duckdb
 
 from tbd_trace.errors import StoreError, UsageError
 from tbd_trace.schema import canonical_tables
-from tbd_trace.sqltext import parquet_relation
+from tbd_trace.sqltext import of_one_trace, parquet_relation
 from tbd_trace.store.reading import reading
 
 if TYPE_CHECKING:
@@ -68,7 +68,8 @@ class TraceStore(ABC):
         files = self.files(table, trace_ids)
         if not files:
             return canonical_tables()[table].empty_select
-        return parquet_relation(files)
+        rows = parquet_relation(files)
+        return of_one_trace(rows, trace_ids[0]) if len(trace_ids) == 1 else rows
 
     def traces(self) -> pl.DataFrame:
         """Return the ``trace`` table: one row per trace, in the order of ingest."""

@@ -56,7 +56,4 @@ chosen AS (
 )
 SELECT l.trace_id, l.api_call_id, (c.innermost & 9_223_372_036_854_775_807)::BIGINT AS nvtx_range_id
 FROM launch l
-JOIN launch_thread h
-    ON  h.trace_id = l.trace_id AND h.process_id IS NOT DISTINCT FROM l.process_id
-    AND h.thread_id = l.thread_id
-JOIN chosen c ON c.host_thread = h.host_thread AND c.position = l.position
+JOIN chosen c ON c.host_thread = l.host_thread AND c.position = l.position

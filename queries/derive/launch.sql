@@ -23,6 +23,8 @@ doc = "start of the call"
 [columns.end_ns]
 unit = "ns"
 doc = "end of the call"
+[columns.host_thread]
+doc = "number of the thread, by which launches and ranges are sorted and joined; NULL where the thread is not known"
 [columns.position]
 doc = "order of the call among the launches of its thread, from 1"
 [columns.is_sole]
@@ -44,10 +46,18 @@ call AS (
     QUALIFY row_number() OVER (
         PARTITION BY a.trace_id, a.process_id, a.correlation_id
         ORDER BY a.start_ns, a.end_ns DESC, a.api_call_id) = 1
+),
+-- What is kept for the next question has these numbers in it: they must come out alike every time.
+thread_number AS (
+    SELECT *, row_number() OVER (ORDER BY trace_id, process_id, thread_id) AS thread
+    FROM (SELECT DISTINCT trace_id, process_id, thread_id FROM api_call WHERE api = 'cuda')
 )
 -- The position comes last: rows in the order of the calls take a third of the room.
-SELECT trace_id, process_id, thread_id, api_call_id, correlation_id, name, start_ns, end_ns,
-    row_number() OVER (
-        PARTITION BY trace_id, process_id, thread_id ORDER BY start_ns, end_ns, api_call_id) AS position,
-    is_sole
-FROM (SELECT *, count(*) OVER (PARTITION BY trace_id, correlation_id) = 1 AS is_sole FROM call)
+SELECT l.trace_id, l.process_id, l.thread_id, l.api_call_id, l.correlation_id, l.name, l.start_ns, l.end_ns,
+    CASE WHEN l.thread_id IS NOT NULL THEN t.thread END AS host_thread,
+    row_number() OVER (PARTITION BY t.thread ORDER BY l.start_ns, l.end_ns, l.api_call_id) AS position,
+    l.is_sole
+FROM (SELECT *, count(*) OVER (PARTITION BY trace_id, correlation_id) = 1 AS is_sole FROM call) l
+JOIN thread_number t
+    ON  t.trace_id = l.trace_id AND t.process_id IS NOT DISTINCT FROM l.process_id
+    AND t.thread_id IS NOT DISTINCT FROM l.thread_id

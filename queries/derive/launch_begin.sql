@@ -3,7 +3,7 @@ title    = "Beginnings of launches"
 question = "Which launch does each thread begin next, and what holds that one alone?"
 source   = "the calls of a thread follow each other, so a range holds a run of them: from the first that begins at or after its start to the last that ends by its end (launch_end)"
 grain    = "one instant at which launches of a thread begin"
-needs    = ["launch", "launch_thread", "launch_end"]
+needs    = ["launch", "launch_end"]
 [columns.host_thread]
 doc = "number of the thread (launch_thread)"
 [columns.start_ns]
@@ -25,11 +25,8 @@ lasting AS (
 )
 SELECT f.host_thread, f.start_ns, f.position, e.end_ns, e.next_end_ns
 FROM (
-    SELECT h.host_thread, l.start_ns, min(l.position) AS position
-    FROM launch l
-    JOIN launch_thread h
-        ON  h.trace_id = l.trace_id AND h.process_id IS NOT DISTINCT FROM l.process_id
-        AND h.thread_id = l.thread_id
+    SELECT host_thread, start_ns, min(position) AS position
+    FROM launch WHERE host_thread IS NOT NULL
     GROUP BY ALL
 ) f
 LEFT JOIN lasting e ON e.host_thread = f.host_thread AND e.position = f.position

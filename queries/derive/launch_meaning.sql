@@ -3,7 +3,7 @@ title    = "What the ranges around each launch say"
 question = "Which layer, phase, backward operator and iteration do the ranges around each launch mark?"
 source   = "an operation belongs to a range if its launching call lies inside it on the same thread"
 grain    = "one launch"
-needs    = ["launch", "launch_thread"]
+needs    = ["launch"]
 optional = ["meaning_run", "nvtx_meaning", "forward_operator", "iteration_mark"]
 [columns.trace_id]
 doc = "the trace"
@@ -63,7 +63,4 @@ SELECT l.trace_id, l.api_call_id, l.process_id, l.thread_id, l.correlation_id, l
     l.start_ns, l.end_ns, o.layer_order, o.phase, o.backward_position, o.is_backward,
     o.is_forward, o.iteration, o.library_phase
 FROM launch l
-LEFT JOIN launch_thread h
-    ON  h.trace_id = l.trace_id AND h.process_id IS NOT DISTINCT FROM l.process_id
-    AND h.thread_id = l.thread_id
-LEFT JOIN own o ON o.host_thread = h.host_thread AND o.position = l.position
+LEFT JOIN own o ON o.host_thread = l.host_thread AND o.position = l.position

@@ -3,7 +3,7 @@ title    = "GPU time of each range"
 question = "When did the GPU do the work that each range launched, and how long did it take?"
 source   = "the same projection as nsys stats nvtx_gpu_proj_trace"
 grain    = "NVTX range that launched GPU operations"
-needs    = ["gpu_op", "launch", "launch_thread", "launch_run"]
+needs    = ["gpu_op", "launch", "launch_run"]
 [columns.trace_id]
 doc = "the trace"
 [columns.nvtx_range_id]
@@ -24,15 +24,13 @@ doc = "operations that they launched"
 */
 WITH
 operation AS (
-    SELECT h.host_thread, l.position, min(o.start_ns) AS start_ns, max(o.end_ns) AS end_ns,
+    SELECT l.host_thread, l.position, min(o.start_ns) AS start_ns, max(o.end_ns) AS end_ns,
         sum(o.duration_ns) AS sum_ns, count(*) AS operations
     FROM gpu_op o
     JOIN launch l
         ON  l.trace_id = o.trace_id AND l.correlation_id = o.correlation_id
         AND (l.process_id = o.process_id OR (o.process_id IS NULL AND l.is_sole))
-    JOIN launch_thread h
-        ON  h.trace_id = l.trace_id AND h.process_id IS NOT DISTINCT FROM l.process_id
-        AND h.thread_id = l.thread_id
+    WHERE l.host_thread IS NOT NULL
     GROUP BY ALL
 ),
 -- Ranges with the same launches have the same sums: each launch is in few such runs.

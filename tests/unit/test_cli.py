@@ -349,7 +349,7 @@ def test_of_a_large_trace_no_more_rows_are_computed_than_are_shown(
     query = ("query", *asked.split(), "--format", "csv")
     whole = succeed(*query).splitlines(keepends=True)
     count = len(whole) - 1
-    monkeypatch.setattr("tbd_trace.query.session._MANY_ROWS", 0)
+    monkeypatch.setattr("tbd_trace.query.session._WORTH_LIMITING", 0)
     for limit in (1, count - 1):
         shown = run(*query, "--limit", str(limit))
         assert shown.stdout == "".join(whole[: limit + 1])
@@ -361,7 +361,7 @@ def test_of_a_large_trace_no_more_rows_are_computed_than_are_shown(
 
 def test_a_plot_draws_all_rows_of_a_large_trace(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     succeed("query", "gpu_activity", "--plot", "whole.svg")
-    monkeypatch.setattr("tbd_trace.query.session._MANY_ROWS", 0)
+    monkeypatch.setattr("tbd_trace.query.session._WORTH_LIMITING", 0)
     succeed("query", "gpu_activity", "--limit", "2", "--plot", "large.svg")
     assert Path("whole.svg").read_bytes() == Path("large.svg").read_bytes()
 

@@ -179,7 +179,7 @@ def test_a_database_that_may_only_be_read_answers(
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take all traces for large ones."""
-    monkeypatch.setattr(kept_module, "_MANY_ROWS", 0)
+    monkeypatch.setattr(kept_module, "_LARGE", 0)
 
 
 def memory_limit(connection: duckdb.DuckDBPyConnection) -> str:
@@ -193,7 +193,7 @@ def test_relations_of_large_traces_are_computed_into_their_files(
     names = [relation.name for relation in derive_relations()]
     expected = all_rows(database, names)
     shutil.rmtree(database.derived_directory)
-    monkeypatch.setattr(kept_module, "_MANY_ROWS", 0)
+    monkeypatch.setattr(kept_module, "_LARGE", 0)
     with connect(database) as connection:
         before = memory_limit(connection)
         prepare(connection, names, KeptRelations(database, database.trace_ids()))
@@ -260,7 +260,7 @@ def test_where_the_bounded_memory_is_not_enough_more_is_used(
     expected = run(database, Catalogue().get("layer_time")).frame
     shutil.rmtree(database.derived_directory)
     if is_large:
-        monkeypatch.setattr(kept_module, "_MANY_ROWS", 0)
+        monkeypatch.setattr(kept_module, "_LARGE", 0)
     monkeypatch.setattr(kept_module, "_STREAM_MEMORY", 1024)
     monkeypatch.setattr(kept_module, "_LEAST_MEMORY", 1024)
     monkeypatch.setattr(kept_module, "_MEMORY_PER_ROW", 0)

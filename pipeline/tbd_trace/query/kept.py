@@ -38,7 +38,7 @@ _SHORTEST_SECONDS = 0.1
 _SMALL_BYTES = 2**20
 # Relations of traces with as many rows in these tables are computed into their files.
 _LONG_TABLES = {"nvtx_range", "api_call", "kernel"}
-_MANY_ROWS = 4_000_000
+_LARGE = 4_000_000
 # DuckDB takes what it may have and spills the rest. This leaves the whole process below 1 GB where
 # relations go into their files; of smaller traces more would not make it faster.
 _STREAM_MEMORY = 650_000_000
@@ -169,7 +169,7 @@ class KeptRelations:
 
     def is_large(self, connection: duckdb.DuckDBPyConnection) -> bool:
         """Tell whether the traces are so large that what they derive should not stay in memory."""
-        return self.rows(connection) >= _MANY_ROWS
+        return self.rows(connection) >= _LARGE
 
     def rows(self, connection: duckdb.DuckDBPyConnection) -> int:
         """Return how many rows the long tables have, those that the connection sees."""

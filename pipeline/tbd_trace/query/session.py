@@ -42,7 +42,7 @@ FIRST_ROWS = "first_rows"
 """Variable that says how many of the first rows a query need compute; NULL for all."""
 
 # Of traces whose long tables have as many, only the rows that are wanted are computed.
-_MANY_ROWS = 1_000_000
+_WORTH_LIMITING = 1_000_000
 _READING = {
     duckdb.StatementType.SELECT,
     duckdb.StatementType.PRAGMA,
@@ -226,7 +226,7 @@ def answer(
     prepare(connection, relation_names(query), kept, only=only)
     check_derived(connection, query)
     # Whether an answer would mislead shows in any of its rows.
-    if rows is not None and (query.refuse or kept.rows(connection) < _MANY_ROWS):
+    if rows is not None and (query.refuse or kept.rows(connection) < _WORTH_LIMITING):
         rows = None
     frame = _execute(connection, query.sql, None if rows is None else rows + 1)
     if frame.is_empty():

@@ -40,6 +40,7 @@ doc = "total ÷ total of all ranges of the trace, which is no elapsed time where
 kind = "barh"
 x = ["range_name", "style"]
 y = [["total_ns"], ["instances"]]
+limit = 30
 */
 WITH
 summed AS (

@@ -71,6 +71,14 @@ def test_long_names_that_differ_at_their_ends_are_left_alone(drawn: list[Figure]
     assert place_names(drawn[0].axes[0]) == list(names.values())
 
 
+@pytest.mark.parametrize("kind", ["barh", "stacked_barh"])
+def test_of_very_many_bars_the_first_are_drawn(drawn: list[Figure], kind: str) -> None:
+    frame = pl.DataFrame({"range_name": [f"r{n}" for n in range(5000)], "total_ns": range(5000)})
+    render(frame, Plot(kind, "range_name", ["total_ns"]))
+    assert place_names(drawn[0].axes[0]) == [f"r{n}" for n in range(100)]
+    assert drawn[0].get_figheight() < 40
+
+
 def test_panels_of_traces_have_whole_names(drawn: list[Figure]) -> None:
     names = {
         key: f"some_long_directory/many_profiles_{key}_of_a_long_run.sqlite" for key in ("ab", "ac")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _MAX_TRACES = 8
 _MAX_PANELS = 16
+_MAX_LINES = 100  # of a panel
 _NAME_WIDTH = 36  # of a trace, so that a device has room beside it
 _PLACE, _KEY = "row place", "row series"  # no column of a query has a space in its name
 
@@ -198,4 +199,6 @@ def _named_panels(drawn: pl.DataFrame, plot: Plot, names: Mapping[str, str]) -> 
 
 
 def _first(frame: pl.DataFrame, plot: Plot) -> pl.DataFrame:
-    return frame if plot.limit is None else frame.head(plot.limit)
+    # Each bar that lies has a line of its own: thousands take minutes, and nobody looks at them.
+    most = _MAX_LINES if plot.limit is None and plot.kind.endswith("barh") else plot.limit
+    return frame if most is None else frame.head(most)

@@ -30,7 +30,8 @@ class Plot:
             of its own.
         series: column whose values make separate lines or groups.
         title: title of the figure; the query's title if empty.
-        limit: draw at most this many rows, the first ones.
+        limit: draw at most this many rows, the first ones; None for all, of bars that lie the first
+            100.
         panels: columns whose values make panels of their own, with scales of their own; without
             any, each trace has a panel, all on the same scales.
         x_end: column with the ends of the stretches that begin at x (binned, heatmap).

@@ -36,7 +36,7 @@ def frame(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
     try:
         if is_numbered:
             numbered: pl.DataFrame = relation.pl()
-            return numbered
+            return numbered.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
         return pl.DataFrame(ArrowStream(relation.__arrow_c_stream__()))
     except pl.exceptions.ComputeError as error:
         text = str(error).removeprefix(_FROM_THE_STREAM)

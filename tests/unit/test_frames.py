@@ -40,6 +40,8 @@ def test_enumerations_are_text() -> None:
     found = frame(duckdb.sql("SELECT 'x'::ENUM('x', 'y') AS e, ['y'::ENUM('x', 'y')] AS l"))
     assert found.rows() == [("x", ["y"])]
     assert found.schema["e"] == pl.String
+    twice = frame(duckdb.sql("SELECT 'x'::ENUM('x') AS e, 'y'::ENUM('y') AS e"))
+    assert (twice.rows(), set(twice.dtypes)) == ([("x", "y")], {pl.String})
 
 
 def test_columns_of_one_name_are_numbered() -> None:

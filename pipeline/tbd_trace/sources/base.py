@@ -94,10 +94,6 @@ class PartReader(TraceReader, Protocol):
         """Return what it has met in the rows, for the reader that the part was asked of."""
 
 
-Work = Callable[[], Any]
-"""Something to do in whichever process: it can be pickled, and so can its result."""
-
-
 @runtime_checkable
 class PartedReader(TraceReader, Protocol):
     """A reader of a file whose large tables may be read in parts, by several processes.

@@ -161,8 +161,6 @@ class Survey:
         for part in seen:
             whole.join(part)
         self._seen[table] = whole
-        if table == "NVTX_EVENTS":
-            self._unended = whole.unended
         return whole
 
     def seen(self, table: str) -> Seen:
@@ -186,6 +184,8 @@ class Survey:
         Raises:
             InputError: the file is damaged.
         """
+        if "NVTX_EVENTS" in self._seen:
+            return self._seen["NVTX_EVENTS"].unended
         if self._unended is None:
             columns = {name: EVENTS["NVTX_EVENTS"][name] for name in ("eventType", "end")}
             events = self._stream("NVTX_EVENTS", columns, without="end")

@@ -25,7 +25,7 @@ from tbd_trace.interrupts import recognized
 from tbd_trace.limits import MEMORY_LIMIT, THREADS
 from tbd_trace.schema import canonical_tables
 from tbd_trace.scratch import scratch_connection
-from tbd_trace.sources.base import Part, PartedReader, PartReader, Work
+from tbd_trace.sources.base import Part, PartedReader, PartReader
 from tbd_trace.store.tables import part_file, whole_file, write_table
 
 _MOST_PROCESSES = 4  # each takes some 200 MB
@@ -35,8 +35,8 @@ _WORTH_CUTTING = 500_000  # rows of a table
 _MOST_ROWS = 2_000_000  # of a part
 _MOST_ROUNDS = 16  # of parts; a table whose rowids have gaps seems larger than it is
 
-
 _PartOf = tuple[str, int]  # a canonical table and the number of one of its parts
+_Work = Callable[[], Any]  # for whichever process: it can be pickled, and so can its result
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class _Writer:
             self._written.pop(part, None)
         self._written |= crew.run({part: self._work(*part) for part in parts})
 
-    def _work(self, table: str, number: int) -> Work:
+    def _work(self, table: str, number: int) -> _Work:
         files = self._files[table]
         opener = self._reader.part_opener(table, Part(number, len(files)))
         return partial(_write_part, opener, table, self._trace_id, files[number])
@@ -196,12 +196,12 @@ class _Crew:
             for _ in range(processes - 1):
                 self._helpers.append(Helper())
 
-    def run(self, works: Mapping[_PartOf, Work]) -> dict[_PartOf, Any]:
+    def run(self, works: Mapping[_PartOf, _Work]) -> dict[_PartOf, Any]:
         """Return the results of works, without those that failed."""
         waiting = deque(works)
         results: dict[_PartOf, Any] = {}
 
-        def take(call: Callable[[Work], Any]) -> None:
+        def take(call: Callable[[_Work], Any]) -> None:
             with contextlib.suppress(HelperFailed, IndexError):
                 while True:
                     part = waiting.popleft()
@@ -232,5 +232,5 @@ class _Crew:
         self.close()
 
 
-def _here(work: Work) -> Any:
+def _here(work: _Work) -> Any:
     return work()

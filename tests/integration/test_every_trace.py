@@ -135,7 +135,7 @@ def one_connection(traces: Traces, trace_ids: list[str]) -> Iterator[duckdb.Duck
     """Let all queries about some traces share the derived relations, which are slow to make."""
     with connect(traces.database, trace_ids) as connection, pytest.MonkeyPatch.context() as patch:
         prepare(connection, [relation.name for relation in derive_relations()])
-        patch.setattr(session, "connect", lambda *_: contextlib.nullcontext(connection))
+        patch.setattr(session, "connect", lambda *_, **__: contextlib.nullcontext(connection))
         yield connection
 
 

@@ -13,12 +13,14 @@ import pytest
 
 import made_nsys
 from corpus import corpus_files
+from tbd_trace.api import find_query, open_traces
 from tbd_trace.errors import InputError
 from tbd_trace.helpers import Helper
 from tbd_trace.query import Catalogue, run
 from tbd_trace.schema import canonical_tables
 from tbd_trace.sources.sqlite import READER_VARIABLE
-from tbd_trace.store import Database, parts
+from tbd_trace.store import Database, crew, parts
+from tbd_trace.store import database as store_database
 from tbd_trace.store.tables import table_files
 
 ROWS = 6000
@@ -28,7 +30,7 @@ EXPORTS = corpus_files("nsys/*.sqlite")
 @pytest.fixture(autouse=True)
 def two_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let two processes read files of any size."""
-    monkeypatch.setattr(parts, "cpus", lambda: 2)
+    monkeypatch.setattr(crew, "cpus", lambda: 2)
     monkeypatch.setattr(parts, "_WORTH_A_PART", 1)
     monkeypatch.setattr(parts, "_WORTH_HELPERS", 1)
     monkeypatch.setattr(parts, "_WORTH_CUTTING", 100)
@@ -96,7 +98,7 @@ def ingested(path: Path, directory: Path) -> Database:
 def whole(path: Path, directory: Path) -> Database:
     """Ingest a file by one process."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parts, "cpus", lambda: 1)
+        patch.setattr(crew, "cpus", lambda: 1)
         return ingested(path, directory)
 
 
@@ -190,6 +192,44 @@ def test_queries_views_and_removal(tmp_path: Path) -> None:
         assert count == len(rows(one, table)), table
     database.remove(database.trace_ids())
     assert not any(database.traces_directory.glob("[0-9a-f]*"))
+
+
+@pytest.mark.parametrize("worth", [1, 10 * ROWS], ids=["wanted", "not wanted after all"])
+def test_helpers_of_a_large_file_get_ready_first(
+    worth: int, tmp_path: Path, helped: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[Helper] = []
+    original = Helper.__init__
+
+    def noted(helper: Helper) -> None:
+        original(helper)
+        started.append(helper)
+
+    monkeypatch.setattr(Helper, "__init__", noted)
+    monkeypatch.setattr(store_database, "_LARGE_FILE", 0)
+    monkeypatch.setattr(parts, "_WORTH_HELPERS", worth)
+    path = export(tmp_path / "f.sqlite")
+    database = ingested(path, tmp_path / "parts")
+    (helper,) = started
+    assert helper._process.returncode is not None
+    if worth == 1:
+        assert helped[0] == "get_ready"
+        assert set(helped[1:]) == {"_write_part"}
+    assert_same(database, whole(path, tmp_path / "whole"))
+
+
+def test_a_question_about_kernels_alone_starts_no_helper(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_database, "_LARGE_FILE", 0)
+    monkeypatch.setattr(parts, "_WORTH_HELPERS", 10 * ROWS)
+    monkeypatch.setattr(Helper, "__init__", cannot_start)
+    path = str(export(tmp_path / "f.sqlite"))
+    question = find_query("kernel_summary")
+    opened = open_traces(path, question=question)
+    assert run(opened.database, question).frame.height > 0
+    with pytest.raises(OSError, match="no more processes"):
+        open_traces(path)
 
 
 def killed(helper: Helper, work: Any) -> Any:
@@ -318,7 +358,7 @@ def test_ctrl_c_ends_the_helpers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Helper, "__init__", noted)
-    monkeypatch.setattr(parts, "_here", interrupted)
+    monkeypatch.setattr(crew, "_here", interrupted)
     with pytest.raises(KeyboardInterrupt):
         ingested(export(tmp_path / "f.sqlite"), tmp_path / "db")
     (helper,) = started

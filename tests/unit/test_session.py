@@ -157,6 +157,21 @@ def test_every_metric_answers_or_says_why_not(database: Database, little: str, q
         assert frame.columns == list(query.columns)
 
 
+def test_names_limit_what_a_connection_sees(database: Database) -> None:
+    """The long tables are always there: they tell how large the traces are."""
+    with connect(database, names={"trace", "memcpy", "kernel_classes"}) as connection:
+        views = connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal")
+        seen = {name for (name,) in views.fetchall()}
+    assert seen == {"memcpy", "kernel_classes", "kernel", "api_call", "nvtx_range"}
+
+
+def test_a_name_misspelled_in_a_query_of_ones_own(database: Database, tmp_path: Path) -> None:
+    own = tmp_path / "own.sql"
+    own.write_text("SELECT count(*) AS n FROM memcpi")
+    with pytest.raises(UsageError, match=r"Did you mean .*memcpy"):
+        run(database, Catalogue().load(own))
+
+
 def test_unknown_queries_suggest_known_ones() -> None:
     with pytest.raises(UsageError, match="fp32_util"):
         find_query("fp32_utils")

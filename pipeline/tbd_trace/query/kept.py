@@ -37,11 +37,11 @@ _SHORTEST_SECONDS = 0.1
 # Larger ones are read from their files from then on, for as tables they would stay in memory.
 _SMALL_BYTES = 2**20
 # Relations of traces with as many rows in these tables are computed into their files.
-_LONG_TABLES = {"nvtx_range", "api_call", "kernel"}
+LONG_TABLES = frozenset({"nvtx_range", "api_call", "kernel"})
 _LARGE = 4_000_000
 # DuckDB takes what it may have and spills the rest. This leaves the whole process below 1 GB where
 # relations go into their files; of smaller traces more would not make it faster.
-_STREAM_MEMORY = 650_000_000
+_STREAM_MEMORY = 740_000_000
 _MEMORY_PER_ROW = 400
 _LEAST_MEMORY = 150_000_000
 _MOST_BYTES = 8 * 2**30
@@ -213,7 +213,7 @@ class KeptRelations:
 def long_rows(connection: duckdb.DuckDBPyConnection, relations: Mapping[str, str]) -> int:
     """Return how many rows the long tables have; ``relations`` are canonical ones by name."""
     rows = 0
-    for table in sorted(_LONG_TABLES & relations.keys()):
+    for table in sorted(LONG_TABLES & relations.keys()):
         found = connection.execute(f"SELECT count(*) FROM ({relations[table]})").fetchall()
         rows += found[0][0]
     return rows

@@ -25,7 +25,7 @@ from tbd_trace.query.catalogue import (
     required_relations,
 )
 from tbd_trace.query.header import Query, Scalar
-from tbd_trace.query.kept import KeptRelations, long_rows, standing
+from tbd_trace.query.kept import LONG_TABLES, KeptRelations, long_rows, standing
 from tbd_trace.query.needs import check_derived, check_needs, check_refusal, check_sources
 from tbd_trace.query.parameters import parameter_values
 from tbd_trace.schema import canonical_tables
@@ -78,6 +78,7 @@ def connect(
     trace_ids: Sequence[str] | None = None,
     tables: Collection[str] | None = None,
     few_rows: int = 0,
+    names: Collection[str] | None = None,
 ) -> duckdb.DuckDBPyConnection:
     """Return a connection that sees the traces: canonical tables, data tables, derived relations.
 
@@ -88,6 +89,8 @@ def connect(
             means all.
         few_rows: traces whose long tables have fewer are read now, into memory, and once, rather
             than by each statement.
+        names: all that will be asked for, of canonical tables and data tables, which take a
+            millisecond or more each; None means anything.
 
     Derived relations are made by :func:`prepare`, or when :func:`execute_reading` meets them.
     """
@@ -95,7 +98,8 @@ def connect(
     relations = {
         table: database.relation(table, _ids(database, trace_ids))
         for table in canonical_tables()
-        if tables is None or not database.fetches or table in tables
+        if (tables is None or not database.fetches or table in tables)
+        and (names is None or table in names or table in LONG_TABLES)
     }
     held = few_rows > 0 and long_rows(connection, relations) < few_rows
     for table, relation in relations.items():
@@ -103,7 +107,8 @@ def connect(
         kind = "TABLE" if held or table == "trace" else "VIEW"
         connection.execute(f"CREATE TEMP {kind} {table} AS {relation}")
     for file in sorted(resources.data().glob("*.csv")):
-        connection.execute(f"CREATE TEMP VIEW {identifier(file.stem)} AS {csv_relation(file)}")
+        if names is None or file.stem in names:
+            connection.execute(f"CREATE TEMP VIEW {identifier(file.stem)} AS {csv_relation(file)}")
     return connection
 
 
@@ -194,7 +199,12 @@ def run(
     with (
         explained(query, values),
         reading(database),
-        connect(database, selected, _tables_behind(relation_names(query))) as connection,
+        connect(
+            database,
+            selected,
+            _tables_behind(relation_names(query)),
+            names=_all_names(query),
+        ) as connection,
         interruptible(connection),
     ):
         kept = KeptRelations(database, selected)
@@ -380,6 +390,17 @@ def _tables_behind(names: Iterable[str]) -> set[str]:
     named = set(names)
     built = {name for relation in required_relations(named) for name in relation.relations}
     return (named | built | {"trace"}) & canonical_tables().keys()
+
+
+def _all_names(query: Query) -> set[str] | None:
+    """Return whatever a shipped query and what it builds on name, None for a user's own.
+
+    DuckDB's error about a name that does not exist suggests some that do.
+    """
+    if not query.path.is_relative_to(resources.queries()):
+        return None
+    asked = (query, *required_relations(query.relations))
+    return {"trace"}.union(*(names_used(each.sql) for each in asked))
 
 
 def relation_names(query: Query) -> set[str]:

@@ -180,11 +180,12 @@ def _warnings(tables: NsysTables) -> Iterator[str]:
 
     Warnings name a process; those about helper processes that did nothing are routine.
     """
-    profiled = set(_gpu_processes(tables))
     said = tables.rows(
         "SELECT DISTINCT text, (globalPid >> 24) & 16777215 FROM {DIAGNOSTIC_EVENT} "
         f"WHERE severity >= {_WARNING} AND severity <= 3 ORDER BY text"
     )
+    # Whole tables may have to be read for them.
+    profiled = set(_gpu_processes(tables)) if said else set()
     for text in dict.fromkeys(
         str(text) for text, process in said if not profiled or process in profiled | {0, None}
     ):

@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -21,6 +22,7 @@ import duckdb
 from tbd_trace.errors import StoreError, UsageError
 from tbd_trace.store.base import TraceStore
 from tbd_trace.store.capture import CaptureFile, capture_files
+from tbd_trace.store.crew import Crew, get_ready
 from tbd_trace.store.reading import reading
 from tbd_trace.store.tables import table_files, whole_file
 from tbd_trace.store.views import is_duckdb, views_marker, write_views
@@ -29,6 +31,9 @@ from tbd_trace.store.writer import Content, content, identity, write_trace
 # Raised when the canonical tables change, so that files of another layout are not misread.
 LAYOUT = "v1"
 _STALE_SECONDS = 24 * 3600
+# Files of which several processes may read the long tables: they start while this one imports.
+_LARGE_FILE = 100 << 20  # bytes
+_LONG = frozenset({"api_call", "nvtx_range"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,18 +202,27 @@ class Database(TraceStore):
         progress: Callable[[str], None] = lambda _table: None,
     ) -> bool:
         """Write the trace of a file; return whether it is new."""
-        from tbd_trace.sources import identify  # noqa: PLC0415 - asking needs no readers
-
+        path = identified.file.path
         target = self.traces_directory / identified.trace_id
-        return not target.is_dir() and write_trace(
-            identified.file,
-            identify(identified.file.path),
-            held=identified.held,
-            trace_id=identified.trace_id,
-            target=target,
-            tables=tables,
-            progress=progress,
-        )
+        if target.is_dir():
+            return False
+        with Crew() as crew:
+            if identified.held.size >= _LARGE_FILE and (
+                tables is None or _LONG.intersection(tables)
+            ):
+                crew.call_helpers(partial(get_ready, path))
+            from tbd_trace.sources import identify  # noqa: PLC0415 - asking needs no readers
+
+            return write_trace(
+                identified.file,
+                identify(path),
+                held=identified.held,
+                trace_id=identified.trace_id,
+                target=target,
+                tables=tables,
+                crew=crew,
+                progress=progress,
+            )
 
     @contextlib.contextmanager
     def _advised(self) -> Iterator[None]:

@@ -7,36 +7,29 @@ the caller writes its table as a whole, and meets the reason.
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import duckdb
 
-from tbd_trace.errors import InputError
-from tbd_trace.helpers import Helper, HelperFailed, cpus
 from tbd_trace.interrupts import recognized
-from tbd_trace.limits import MEMORY_LIMIT, THREADS
 from tbd_trace.schema import canonical_tables
 from tbd_trace.scratch import scratch_connection
 from tbd_trace.sources.base import Part, PartedReader, PartReader
+from tbd_trace.store.crew import Crew, Work, processes
 from tbd_trace.store.tables import part_file, whole_file, write_table
 
-_MOST_PROCESSES = 4  # each takes some 200 MB
 _WORTH_A_PART = 50_000  # rows of a table; smaller ones are quick in any way
 _WORTH_HELPERS = 1_000_000  # rows of all tables: until they are read, another process has started
 _WORTH_CUTTING = 500_000  # rows of a table
-_MOST_ROWS = 2_000_000  # of a part
+_MOST_ROWS = 1_000_000  # of a part
 _MOST_ROUNDS = 16  # of parts; a table whose rowids have gaps seems larger than it is
 
 _PartOf = tuple[str, int]  # a canonical table and the number of one of its parts
-_Work = Callable[[], Any]  # for whichever process: it can be pickled, and so can its result
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +44,7 @@ def write_in_parts(
     reader: PartedReader,
     tables: Sequence[str],
     *,
+    crew: Crew,
     trace_id: str,
     staging: Path,
     progress: Callable[[str], None],
@@ -60,6 +54,7 @@ def write_in_parts(
     Args:
         reader: the open file.
         tables: the canonical tables that are wanted.
+        crew: the processes that write them; it is closed then.
         trace_id: id of the trace.
         staging: the directory to write to.
         progress: called with the names of tables before they are written.
@@ -71,27 +66,21 @@ def write_in_parts(
     Raises:
         InputError: the file is damaged.
     """
-    count = _processes()
+    count = processes()
     sizes = {table: reader.rows_in_parts(table) for table in tables} if count > 1 else {}
     sizes = {table: rows for table, rows in sizes.items() if rows >= _WORTH_A_PART}
     if sum(sizes.values()) < _WORTH_HELPERS:
         return {}
     writer = _Writer(reader, _files(sizes, count, staging), trace_id)
-    with _Crew(count) as crew:
+    try:
+        crew.call_helpers()
         progress(", ".join(sizes))
         writer.write(crew, writer.parts())
         writer.write(crew, writer.outdated())
+    finally:
+        crew.close()
+        _database.cache_clear()
     return writer.finish()
-
-
-def _processes() -> int:
-    """Return how many processes may work at an ingest.
-
-    It is one where the user bounds the memory, which DuckDB takes for the bound of one process.
-    """
-    threads = os.environ.get(THREADS, "")
-    allowed = int(threads) if threads.isdecimal() else _MOST_PROCESSES
-    return 1 if MEMORY_LIMIT in os.environ else min(allowed, cpus(), _MOST_PROCESSES)
 
 
 def _files(sizes: Mapping[str, int], processes: int, staging: Path) -> dict[str, list[Path]]:
@@ -131,13 +120,13 @@ class _Writer:
         """Return all parts of all tables."""
         return [(table, n) for table, files in self._files.items() for n in range(len(files))]
 
-    def write(self, crew: _Crew, parts: Sequence[_PartOf]) -> None:
+    def write(self, crew: Crew, parts: Sequence[_PartOf]) -> None:
         """Write some parts; those that fail are no longer there."""
         for part in parts:
             self._written.pop(part, None)
         self._written |= crew.run({part: self._work(*part) for part in parts})
 
-    def _work(self, table: str, number: int) -> _Work:
+    def _work(self, table: str, number: int) -> Work:
         files = self._files[table]
         opener = self._reader.part_opener(table, Part(number, len(files)))
         return partial(_write_part, opener, table, self._trace_id, files[number])
@@ -174,12 +163,7 @@ def _write_part(
 
     DuckDB asks for rows in this thread, so that Ctrl-C comes soon without more.
     """
-    with (
-        opener() as reader,
-        scratch_connection(file.with_suffix(".spill")) as connection,
-        recognized(),
-    ):
-        connection.execute("SET threads = 1")
+    with opener() as reader, _database(file.parent).cursor() as connection, recognized():
         select = reader.relation(connection, table)
         rows = write_table(
             connection, select, canonical_tables()[table], trace_id=trace_id, file=file
@@ -187,50 +171,12 @@ def _write_part(
         return _Written(rows, reader.seen())
 
 
-class _Crew:
-    """Processes that do what there is to do: this one and helpers. It is a context manager."""
+@cache
+def _database(staging: Path) -> duckdb.DuckDBPyConnection:
+    """Return the database in which this process maps its parts.
 
-    def __init__(self, processes: int) -> None:
-        self._helpers: list[Helper] = []
-        with contextlib.suppress(HelperFailed):
-            for _ in range(processes - 1):
-                self._helpers.append(Helper())
-
-    def run(self, works: Mapping[_PartOf, _Work]) -> dict[_PartOf, Any]:
-        """Return the results of works, without those that failed."""
-        waiting = deque(works)
-        results: dict[_PartOf, Any] = {}
-
-        def take(call: Callable[[_Work], Any]) -> None:
-            with contextlib.suppress(HelperFailed, IndexError):
-                while True:
-                    part = waiting.popleft()
-                    with contextlib.suppress(duckdb.Error, InputError, OSError):
-                        results[part] = call(works[part])
-
-        with ThreadPoolExecutor(max(len(self._helpers), 1)) as talks:
-            try:
-                for helper in self._helpers:
-                    talks.submit(take, helper.call)
-                take(_here)
-                talks.shutdown()
-            except BaseException:  # Ctrl-C, for one
-                waiting.clear()
-                self.close()
-                raise
-        return results
-
-    def close(self) -> None:
-        """End the helpers, whatever they are at."""
-        while self._helpers:
-            self._helpers.pop().close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-def _here(work: _Work) -> Any:
-    return work()
+    They share one because memory that went back to the system is slow to get again.
+    """
+    connection = scratch_connection(staging / f"part-{os.getpid()}.spill")
+    connection.execute("SET threads = 1")
+    return connection

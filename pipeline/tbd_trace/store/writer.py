@@ -21,6 +21,7 @@ from tbd_trace.schema import canonical_tables
 from tbd_trace.scratch import scratch_connection
 from tbd_trace.sqltext import parquet_relation, string
 from tbd_trace.store.capture import CaptureFile
+from tbd_trace.store.crew import Crew
 from tbd_trace.store.staging import explained, private_directory, publish
 from tbd_trace.store.tables import PARQUET, table_files, whole_file, write_table
 from tbd_trace.version import __version__
@@ -111,6 +112,7 @@ def write_trace(
     trace_id: str,
     target: Path,
     tables: Collection[str] | None,
+    crew: Crew,
     progress: Callable[[str], None],
 ) -> bool:
     """Write one profiler file as the directory ``target`` of Parquet files, atomically.
@@ -123,6 +125,7 @@ def write_trace(
         target: directory to create, with its parents.
         tables: the canonical tables to read, None for all; the others stay empty, and so does what
             the trace says about itself as a whole.
+        crew: the processes that may work at it.
         progress: called with the name of each table before it is written.
 
     Returns:
@@ -144,6 +147,7 @@ def write_trace(
                 reader,
                 file,
                 wanted=[name for name in _in_order() if tables is None or name in tables],
+                crew=crew,
                 trace_id=trace_id,
                 staging=staging,
                 progress=progress,
@@ -171,6 +175,7 @@ def _write_tables(
     file: CaptureFile,
     *,
     wanted: Sequence[str],
+    crew: Crew,
     trace_id: str,
     staging: Path,
     progress: Callable[[str], None],
@@ -183,7 +188,7 @@ def _write_tables(
     counts = {}
     if isinstance(reader, PartedReader):
         counts = write_in_parts(
-            reader, wanted, trace_id=trace_id, staging=staging, progress=progress
+            reader, wanted, crew=crew, trace_id=trace_id, staging=staging, progress=progress
         )
     for name in _in_order():
         if name not in counts:

@@ -42,11 +42,16 @@ WITH
 held AS (
     SELECT r.host_thread, unnest(generate_series(r.first_position, r.last_position)) AS position,
         m.layer_order,
-        CASE WHEN m.phase IS NOT NULL THEN m.position END AS phase_position, m.phase,
+        CASE WHEN m.phase IS NOT NULL THEN m.position END AS phase_position,
+        -- numbers instead of texts: `own` takes a third of the time, and nothing is spilled
+        CAST(m.phase AS ENUM('data', 'forward', 'loss', 'backward', 'optimizer', 'communication'))
+            AS phase,
         CASE WHEN m.is_backward AND m.seq IS NOT NULL THEN m.position END AS backward_position,
         m.is_backward, f.nvtx_range_id IS NOT NULL AS is_forward, i.iteration,
         -- a library's own range says it: DALI's kernels load data, whatever the program does meanwhile
-        r.library_phase
+        CAST(r.library_phase
+            AS ENUM('data', 'forward', 'loss', 'backward', 'optimizer', 'communication'))
+            AS library_phase
     FROM meaning_run r
     LEFT JOIN nvtx_meaning m USING (trace_id, nvtx_range_id)
     LEFT JOIN forward_operator f USING (trace_id, nvtx_range_id)
@@ -60,7 +65,7 @@ own AS (
     FROM held GROUP BY ALL
 )
 SELECT l.trace_id, l.api_call_id, l.process_id, l.thread_id, l.correlation_id, l.is_sole,
-    l.start_ns, l.end_ns, o.layer_order, o.phase, o.backward_position, o.is_backward,
-    o.is_forward, o.iteration, o.library_phase
+    l.start_ns, l.end_ns, o.layer_order, o.phase::VARCHAR AS phase, o.backward_position,
+    o.is_backward, o.is_forward, o.iteration, o.library_phase::VARCHAR AS library_phase
 FROM launch l
 LEFT JOIN own o ON o.host_thread = l.host_thread AND o.position = l.position

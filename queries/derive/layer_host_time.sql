@@ -286,9 +286,12 @@ owned AS MATERIALIZED (
             CASE WHEN a.thread_id IS NOT NULL THEN 'backward' END) AS phase
     FROM state s
     JOIN host_thread h USING (host_thread)
-    LEFT JOIN said o ON o.host_thread = s.host_thread AND o.position = s.layer
-    LEFT JOIN said p ON p.host_thread = s.host_thread AND p.position = s.phase
-    LEFT JOIN said n ON n.host_thread = s.host_thread AND n.position = s.node
+    LEFT JOIN (FROM said WHERE layer IS NOT NULL OR layer_kind IS NOT NULL) o
+        ON o.host_thread = s.host_thread AND o.position = s.layer
+    LEFT JOIN (FROM said WHERE phase IS NOT NULL) p
+        ON p.host_thread = s.host_thread AND p.position = s.phase
+    LEFT JOIN (FROM said WHERE node_layer IS NOT NULL) n
+        ON n.host_thread = s.host_thread AND n.position = s.node
     LEFT JOIN autograd_thread a
         ON  a.trace_id = h.trace_id AND coalesce(a.process_id, -1) = h.process
         AND a.thread_id = h.thread_id

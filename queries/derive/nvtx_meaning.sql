@@ -43,21 +43,20 @@ doc = "a backward operator or the backward of a layer"
 WITH
 -- What is the same in a whole stack need not be sorted and joined with its ranges.
 stack AS MATERIALIZED (
-    SELECT stack_id, any_value(trace_id) AS trace_id, any_value(process_id) AS process_id,
-        any_value(thread_id) AS thread_id, any_value(domain_id) AS domain_id, any_value(kind) AS kind
+    SELECT stack_id, any_value(process_id) AS process_id, any_value(thread_id) AS thread_id,
+        any_value(domain_id) AS domain_id, any_value(kind) AS kind
     FROM range_role GROUP BY stack_id
 ),
 placed AS (
-    SELECT m.nvtx_range_id, m.first_range_id, m.start_ns, m.end_ns, m.stays, m.is_iteration,
-        m.is_backward, m.outermost, m.layer_rank,
-        o.nvtx_range_id IS NOT NULL AS may_own, s.*,
-        row_number() OVER (PARTITION BY s.trace_id ORDER BY m.start_ns, m.nvtx_range_id) AS position
+    SELECT m.trace_id, m.stack_id, m.nvtx_range_id, m.first_range_id, m.start_ns, m.end_ns, m.stays,
+        m.is_iteration, m.is_backward, m.outermost, m.layer_rank,
+        o.nvtx_range_id IS NOT NULL AS may_own,
+        row_number() OVER (PARTITION BY m.trace_id ORDER BY m.start_ns, m.nvtx_range_id) AS position
     FROM range_role m
     LEFT JOIN layer_owner o USING (stack_id, nvtx_range_id)
-    LEFT JOIN stack s USING (stack_id)
     WHERE m.tells OR o.nvtx_range_id IS NOT NULL
 )
-SELECT m.trace_id, m.nvtx_range_id, m.process_id, m.thread_id, m.stays, m.domain_id, m.kind,
+SELECT m.trace_id, m.nvtx_range_id, s.process_id, s.thread_id, m.stays, s.domain_id, s.kind,
     m.start_ns, m.end_ns, m.position, m.is_iteration, r.phase,
     CASE WHEN m.layer_rank IS NOT NULL THEN coalesce(p.name, r.layer) END AS layer,
     CASE WHEN m.layer_rank IS NOT NULL THEN r.layer_kind END AS layer_kind,
@@ -66,6 +65,7 @@ SELECT m.trace_id, m.nvtx_range_id, m.process_id, m.thread_id, m.stays, m.domain
     END::BIGINT AS layer_order,
     r.seq, m.is_backward
 FROM placed m
+LEFT JOIN stack s USING (stack_id)
 JOIN nvtx_role r USING (trace_id, first_range_id)
 LEFT JOIN plain_layer p
     ON p.stack_id = m.stack_id AND p.first_range_id = m.first_range_id AND r.layer_kind = 'plain'

@@ -62,15 +62,24 @@ unlaunched AS (
         ON  p.trace_id = o.trace_id AND p.process_id IS NOT DISTINCT FROM o.process_id
         AND o.start_ns >= p.start_ns
     WHERE o.start_ns < p.end_ns
+),
+-- Numbers instead of texts: the join takes half the time, and nothing is spilled.
+scope AS (
+    SELECT * REPLACE (
+        CAST(layer_evidence AS ENUM('nvtx', 'nvtx backward', 'sequence')) AS layer_evidence,
+        CAST(phase AS ENUM('data', 'forward', 'loss', 'backward', 'optimizer', 'communication'))
+            AS phase,
+        CAST(evidence AS ENUM('nvtx', 'time', 'kernel order')) AS evidence)
+    FROM launch_scope
 )
 SELECT o.trace_id, o.op_kind, o.op_id, o.start_ns, o.end_ns, o.duration_ns, o.process_id,
     o.device_id, o.stream_id, o.name, o.bytes,
     s.api_call_id, s.thread_id, s.start_ns AS launch_start_ns, s.end_ns AS launch_end_ns,
-    s.layer, s.layer_evidence, s.phase,
+    s.layer, s.layer_evidence::VARCHAR AS layer_evidence, s.phase::VARCHAR AS phase,
     coalesce(s.iteration, u.iteration) AS iteration,
-    CASE WHEN u.iteration IS NOT NULL THEN 'kernel order' ELSE s.evidence END AS evidence
+    CASE WHEN u.iteration IS NOT NULL THEN 'kernel order' ELSE s.evidence::VARCHAR END AS evidence
 FROM gpu_op o
-LEFT JOIN launch_scope s
+LEFT JOIN scope s
     ON  s.trace_id = o.trace_id AND s.correlation_id = o.correlation_id
     AND (s.process_id = o.process_id OR (o.process_id IS NULL AND s.is_sole))
 LEFT JOIN unlaunched u

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import re
 from typing import Any
 
 import pytest
 from made_trace import MadeTrace, Row, relation
+
+from tbd_trace import resources
 
 
 def told(made: MadeTrace, **parameters: Any) -> dict[int, Row]:
@@ -105,3 +108,20 @@ def test_who_closes_a_range() -> None:
     numbers = [made.add_range(0, 10, "conv1", end_thread_id=thread) for thread in (1, None, 2)]
     found = told(made)
     assert [found[number]["stays"] for number in numbers] == [True, True, False]
+
+
+def test_phases_are_listed_alike() -> None:
+    """Relations that have phases as enumerations know all that a text may mark."""
+    derive = resources.queries() / "derive"
+    texts = (derive / "nvtx_role.sql").read_text(encoding="utf-8")
+    cases = texts[texts.index("classified AS") : texts.index("END AS phase")]
+    marked = set(re.findall(r"THEN '(\w+)'", cases))
+    assert len(marked) == 6
+    enumerations = [
+        set(re.findall(r"'([^']+)'", values))
+        for file in derive.glob("*.sql")
+        for values in re.findall(r"ENUM\(([^)]+)\)", file.read_text(encoding="utf-8"))
+    ]
+    phases = [values for values in enumerations if values & marked]
+    assert len(phases) == 5
+    assert all(values == marked for values in phases)

@@ -22,7 +22,6 @@ import duckdb
 from tbd_trace.errors import StoreError, UsageError
 from tbd_trace.store.base import TraceStore
 from tbd_trace.store.capture import CaptureFile, capture_files
-from tbd_trace.store.crew import Crew, get_ready
 from tbd_trace.store.reading import reading
 from tbd_trace.store.tables import table_files, whole_file
 from tbd_trace.store.views import is_duckdb, views_marker, write_views
@@ -202,6 +201,8 @@ class Database(TraceStore):
         progress: Callable[[str], None] = lambda _table: None,
     ) -> bool:
         """Write the trace of a file; return whether it is new."""
+        from tbd_trace.store.crew import Crew, get_ready  # noqa: PLC0415 - asking needs none
+
         path = identified.file.path
         target = self.traces_directory / identified.trace_id
         if target.is_dir():
@@ -211,7 +212,7 @@ class Database(TraceStore):
                 tables is None or _LONG.intersection(tables)
             ):
                 crew.call_helpers(partial(get_ready, path))
-            from tbd_trace.sources import identify  # noqa: PLC0415 - asking needs no readers
+            from tbd_trace.sources import identify  # noqa: PLC0415 - takes long
 
             return write_trace(
                 identified.file,

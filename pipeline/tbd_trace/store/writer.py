@@ -21,13 +21,13 @@ from tbd_trace.schema import canonical_tables
 from tbd_trace.scratch import scratch_connection
 from tbd_trace.sqltext import parquet_relation, string
 from tbd_trace.store.capture import CaptureFile
-from tbd_trace.store.crew import Crew
 from tbd_trace.store.staging import explained, private_directory, publish
 from tbd_trace.store.tables import PARQUET, table_files, whole_file, write_table
 from tbd_trace.version import __version__
 
 if TYPE_CHECKING:
     from tbd_trace.sources import Source, TraceDescription, TraceReader
+    from tbd_trace.store.crew import Crew
 
 _HASH_CHUNK = 1 << 22
 # Larger files are told apart by samples: hashing all of one would take longer than reading it.

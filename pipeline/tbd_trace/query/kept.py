@@ -41,7 +41,7 @@ LONG_TABLES = frozenset({"nvtx_range", "api_call", "kernel"})
 _LARGE = 4_000_000
 # DuckDB takes what it may have and spills the rest. This leaves the whole process below 1 GB where
 # relations go into their files; of smaller traces more would not make it faster.
-_STREAM_MEMORY = 740_000_000
+_STREAM_MEMORY = 700_000_000
 _MEMORY_PER_ROW = 400
 _LEAST_MEMORY = 150_000_000
 _MOST_BYTES = 8 * 2**30

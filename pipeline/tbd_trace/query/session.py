@@ -357,7 +357,7 @@ def explained(query: Query, values: Mapping[str, Scalar]) -> Iterator[None]:
     if given:
         with _own_sql(f"{query.name} with {given}"):
             yield
-    elif query.path.is_relative_to(resources.queries()):
+    elif _is_shipped(query):
         yield
     else:
         with _own_sql(query.path.name):
@@ -392,12 +392,16 @@ def _tables_behind(names: Iterable[str]) -> set[str]:
     return (named | built | {"trace"}) & canonical_tables().keys()
 
 
+def _is_shipped(query: Query) -> bool:
+    return query.path.is_relative_to(resources.queries())
+
+
 def _all_names(query: Query) -> set[str] | None:
     """Return whatever a shipped query and what it builds on name, None for a user's own.
 
     DuckDB's error about a name that does not exist suggests some that do.
     """
-    if not query.path.is_relative_to(resources.queries()):
+    if not _is_shipped(query):
         return None
     asked = (query, *required_relations(query.relations))
     return {"trace"}.union(*(names_used(each.sql) for each in asked))
@@ -405,6 +409,6 @@ def _all_names(query: Query) -> set[str] | None:
 
 def relation_names(query: Query) -> set[str]:
     """Return what a query may refer to: by its header, and a user's own also by its text."""
-    if query.path.is_relative_to(resources.queries()):
+    if _is_shipped(query):
         return set(query.relations)
     return set(query.relations) | names_used(query.sql)

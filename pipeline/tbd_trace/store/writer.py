@@ -154,12 +154,7 @@ def write_trace(
             )
             description = reader.describe(connection if tables is None else None)
             row = _trace_row(
-                file,
-                description,
-                counts,
-                held=held,
-                trace_id=trace_id,
-                file_format=source.format,
+                file, description, counts, held=held, trace_id=trace_id, file_format=source.format
             )
             row |= _span(connection, counts if tables is None else {}, staging)
             _write_trace_row(connection, row, staging)

@@ -1,3 +1,5 @@
--- Texts as names of API functions: worked out once for each text, not for each call.
-SELECT id, value AS name, function_name(value) AS unversioned_name
+-- Names of API functions without version, where they have one: worked out once for each text, not for
+-- each call.
+SELECT id, function_name(value) AS name
 FROM StringIds
+WHERE function_name(value) <> value

@@ -10,7 +10,8 @@ SELECT
     nullif(c.correlationId, 0) AS correlation_id,
     c.api,
     coalesce(
-        CASE WHEN c.api = 'osrt' THEN function.name ELSE function.unversioned_name END,
+        CASE WHEN c.api <> 'osrt' THEN unversioned.name END,
+        function.value,
         'unknown'
     ) AS name
 FROM (
@@ -22,7 +23,8 @@ FROM (
     UNION ALL BY NAME
     SELECT 3 AS number, api_name('osrt') AS api, * FROM OSRT_API
 ) AS c
-LEFT JOIN _function AS function ON function.id = c.nameId
+LEFT JOIN StringIds AS function ON function.id = c.nameId
+LEFT JOIN _function AS unversioned ON unversioned.id = c.nameId
 WHERE
     c.start IS NOT NULL
     AND c."end" IS NOT NULL

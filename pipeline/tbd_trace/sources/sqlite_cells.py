@@ -33,28 +33,65 @@ class Block:
         """Return the 8 bytes at each place as a number, big-endian or little-endian (``<``)."""
         return self._words[order][places].astype(np.uint64, copy=False)
 
-    def varints(self, places: Integers) -> tuple[Integers, Integers]:
-        """Return the variable-length integers at some places, and the places behind them."""
-        word = self.words(places)
+    def windows(self, places: Integers, width: int) -> Bytes:
+        """Return some bytes from each place on, as a matrix with a row for each place.
+
+        One copy of a row and several words of it (`word_at`) take a fraction of the time that each
+        word takes that is fetched by itself (`words`).
+        """
+        shape = (self.data.size - width + 1,)
+        windows = np.ndarray(shape, f"V{width}", self.data, strides=(1,))[places]
+        return windows.view(np.uint8).reshape(places.size, width)
+
+    def varints(self, places: Integers) -> tuple[Integers, Integers, Integers]:
+        """Return the two variable-length integers at some places, and the places behind them.
+
+        Raises:
+            LeftToSqlite: one of the first takes nine bytes, as no size does.
+        """
+        windows = self.windows(places, 16)
+        head, tail = word_at(windows, 0), word_at(windows, 8)
+        first, lengths = self._varints(head, places)
+        if (lengths > 8).any():
+            raise LeftToSqlite("a record has no sensible size")
+        bits = (8 * lengths).view(np.uint64)
+        head <<= bits
+        head |= tail >> (np.uint64(64) - bits)
+        behind = places + lengths
+        second, lengths = self._varints(head, behind)
+        return first, second, behind + lengths
+
+    def _varints(self, words: Words, places: Integers) -> tuple[Integers, Integers]:
+        """Return the variable-length integers at the top of words, and their lengths.
+
+        Args:
+            words: the eight bytes at each place.
+            places: the places; a ninth byte is read from there.
+        """
         value = np.empty(places.size, np.int64)
-        ends = np.empty(places.size, np.int64)
+        lengths = np.empty(places.size, np.int64)
         left = places.size
-        for length in _likely_first(word):
+        for length in _likely_first(words):
             mask, pattern = _pattern(length)
-            found = np.flatnonzero((word & mask) == pattern)
+            found = np.flatnonzero((words & mask) == pattern)
             if not found.size:
                 continue
             left -= found.size
             rows = slice(None) if found.size == places.size else found
-            value[rows] = _compact(word[rows], length).view(np.int64)
-            ends[rows] = places[rows] + length
+            value[rows] = _compact(words[rows], length).view(np.int64)
+            lengths[rows] = length
             if not left:
-                return value, ends
-        full = np.flatnonzero((word & np.uint64(_HIGH_BITS)) == np.uint64(_HIGH_BITS))
+                return value, lengths
+        full = np.flatnonzero((words & np.uint64(_HIGH_BITS)) == np.uint64(_HIGH_BITS))
         last = self.data[places[full] + 8].astype(np.uint64)
-        value[full] = (_compact(word[full], 8) << np.uint64(8) | last).view(np.int64)
-        ends[full] = places[full] + 9
-        return value, ends
+        value[full] = (_compact(words[full], 8) << np.uint64(8) | last).view(np.int64)
+        lengths[full] = 9
+        return value, lengths
+
+
+def word_at(windows: Bytes, at: int, order: str = ">") -> Words:
+    """Return the 8 bytes at one place in each window as a number, as `Block.words` does."""
+    return windows[:, at : at + 8].view(f"{order}u8")[:, 0].astype(np.uint64)
 
 
 _HIGH_BITS = 0x8080808080808080
@@ -146,8 +183,7 @@ def find_cells(file: PageFile, pages: Integers, *, is_only: bool) -> Cells:
     may_be_empty = is_only and pages.size == 1
     places, limits, _ = file.cells(data, pages.size, LEAF, may_be_empty=may_be_empty)
     block = Block(data)
-    sizes, behind = block.varints(places)
-    rowids, starts = block.varints(behind)
+    sizes, rowids, starts = block.varints(places)
     if sizes.size and (sizes.min() < 0 or sizes.max() > _LONGEST_PAYLOAD):
         raise LeftToSqlite("a record has no sensible size")
     if (rowids[1:] <= rowids[:-1]).any():

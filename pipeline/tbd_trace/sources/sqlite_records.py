@@ -6,6 +6,7 @@ import math
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tbd_trace.sources.arrow_numpy import arrow_array, validity
-from tbd_trace.sources.sqlite_cells import Block, Cells, Flags
-from tbd_trace.sources.sqlite_pages import Integers, LeftToSqlite, PageFile
-from tbd_trace.sources.sqlite_shapes import FIRST_BLOB, NULL, ONE, REAL, Shapes, parse_header
+from tbd_trace.sources.sqlite_cells import Block, Cells, Flags, Words, word_at
+from tbd_trace.sources.sqlite_pages import Bytes, Integers, LeftToSqlite, PageFile
+from tbd_trace.sources.sqlite_shapes import FIRST_BLOB, NULL, ONE, REAL, ZERO, Shapes, parse_header
 from tbd_trace.sources.sqlite_values import as_array
 
 _WIDTHS = np.array([0, 1, 2, 3, 4, 6, 8, 8, 0, 0])
@@ -23,6 +24,7 @@ _EXACT = 1 << 53  # Arrow takes no larger integers for floating-point numbers
 _INLINE = 12  # bytes of text that Arrow's views hold themselves
 _PREFIX = 4  # of them beside the length
 _MOST_ODD = 1000
+_WINDOW = 64  # bytes of records that are copied to read several columns from
 _FIRST_TYPES = 7  # serial types in the first eight bytes of a header, behind its length
 _LONG_TYPES = 0x8080808080808080
 _INTEGERS = np.isin(np.arange(256), [1, 2, 3, 4, 5, 6, 8, 9])  # serial types
@@ -45,14 +47,74 @@ class WantedColumn:
     has_default: bool = False
 
 
-@dataclass(slots=True)
 class _Rows:
-    """The rows of a block, as the readers of columns see them."""
+    """The rows of a block, as the readers of columns see them.
 
-    cells: Cells
-    numbers: Integers
-    present: Integers
-    file: PageFile
+    Args:
+        file: the file, for overflow pages.
+        cells: the rows.
+        shapes: what is known of the table's records.
+
+    Attributes:
+        numbers: the number of each row's shape.
+        present: the numbers that there are.
+        alone: which rows are to be read one by one.
+    """
+
+    def __init__(self, file: PageFile, cells: Cells, shapes: Shapes) -> None:
+        self.file = file
+        self.cells = cells
+        self.numbers, self.alone = shapes.numbers(cells)
+        self.present = np.flatnonzero(np.bincount(self.numbers))
+        self._headers = shapes.headers
+        self._sizes = shapes.sizes
+
+    def words(self, stored: _Stored, kept: Integers, order: str = ">") -> Words:
+        """Return the first eight bytes of a column in each row.
+
+        Columns lie at the same place in most records of a block, counted from where the values
+        begin or, behind a text, from where they end.
+
+        Args:
+            stored: the column.
+            kept: the numbers of the shapes that have a value there; other rows have anything.
+            order: as `Block.words` takes it.
+        """
+        places = stored.places[kept]
+        at = _shared(places - self._headers[kept])
+        if at is not None and at <= _WINDOW - 8:
+            return word_at(self._values, at, order)
+        to_end = _shared(self._sizes[kept] - places)
+        if to_end is not None and to_end <= _WINDOW - 8 and self._ends is not None:
+            return word_at(self._ends, _WINDOW - 8 - to_end, order)
+        return self.cells.block.words(self.places(stored, kept), order)
+
+    def places(self, stored: _Stored, kept: Integers) -> Integers:
+        """Return the place of a column in each row; `kept` as in `words`."""
+        return self.cells.starts + self.each(stored.places, kept)
+
+    @cached_property
+    def _values(self) -> Bytes:
+        """The first bytes of each row's values."""
+        return self.cells.block.windows(self.cells.starts + self._headers[self.numbers], _WINDOW)
+
+    @cached_property
+    def _ends(self) -> Bytes | None:
+        """The last bytes of each row and a word, from no place before the block; else None."""
+        cells = self.cells
+        sizes = np.where(cells.spilled, 0, cells.sizes)  # those are read one by one
+        first = cells.starts + sizes - (_WINDOW - 8)
+        return None if (first < 0).any() else cells.block.windows(first, _WINDOW)
+
+    def each(self, table: Integers, kept: Integers) -> Integers | np.int64:
+        """Return the entry of each row's shape, or the one that all shapes in `kept` share."""
+        shared = _shared(table[kept])
+        return table[self.numbers] if shared is None else np.int64(shared)
+
+
+def _shared(numbers: Integers) -> int | None:
+    """Return the number that all of some are, None if they differ."""
+    return int(numbers[0]) if (numbers == numbers[0]).all() else None
 
 
 @dataclass(slots=True)
@@ -77,16 +139,14 @@ def decode(
     Raises:
         LeftToSqlite: a record is damaged, or too many rows need to be read one by one.
     """
-    numbers, alone = shapes.numbers(cells)
-    present = np.flatnonzero(np.bincount(numbers))
-    rows = _Rows(cells, numbers, present, file)
+    rows = _Rows(file, cells, shapes)
     stored = iter(zip(shapes.types.T, shapes.places.T, strict=True))
     arrays = []
     for column in columns:
         if column.ordinal is None:
             arrays.append(arrow_array(cells.rowids))
             continue
-        arrays.append(_column(rows, _Stored(*next(stored)), column, alone))
+        arrays.append(_column(rows, _Stored(*next(stored)), column))
     return arrays
 
 
@@ -125,12 +185,12 @@ def _surely_integer(cells: Cells, ordinal: int) -> Flags:
     return surely
 
 
-def _column(rows: _Rows, stored: _Stored, column: WantedColumn, alone: Flags) -> pa.Array:
+def _column(rows: _Rows, stored: _Stored, column: WantedColumn) -> pa.Array:
     read, is_usual = _READERS[column.kind]
     types = stored.types[rows.present]
-    odd = alone
+    odd = rows.alone
     if not is_usual(types).all():
-        odd = alone | ~is_usual(stored.types)[rows.numbers]
+        odd = odd | ~is_usual(stored.types)[rows.numbers]
     if not types.any():
         array = pa.nulls(rows.numbers.size, column.kind)
     else:
@@ -188,27 +248,20 @@ def _integers(rows: _Rows, stored: _Stored) -> tuple[Integers, Flags]:
     known = np.where(stored.types < FIRST_BLOB, stored.types, NULL)
     widths = _WIDTHS[known]
     here = rows.present
-    starts = rows.cells.starts
+    count = rows.numbers.size
     kept = here[widths[here] > 0]
     if kept.size:
-        places = starts + _each(stored.places, kept, rows)
-        values = rows.cells.block.words(places).view(np.int64)
-        values >>= _each(np.clip(64 - 8 * widths, 0, 56), kept, rows)
+        values = rows.words(stored, kept).view(np.int64)
+        values >>= rows.each(np.clip(64 - 8 * widths, 0, 56), kept)
     else:
-        values = np.zeros(starts.size, np.int64)
-    if kept.size < here.size:
-        constant = widths == 0
+        values = np.zeros(count, np.int64)
+    constant = (known == ZERO) | (known == ONE)
+    if constant[here].any():
         fixed = np.flatnonzero(constant[rows.numbers])
         values[fixed] = (known == ONE)[rows.numbers[fixed]]
     empty = known == NULL
-    nulls = empty[rows.numbers] if empty[here].any() else np.zeros(starts.size, np.bool_)
+    nulls = empty[rows.numbers] if empty[here].any() else np.zeros(count, np.bool_)
     return values, nulls
-
-
-def _each(table: Integers, kept: Integers, rows: _Rows) -> Integers | np.int64:
-    """Return an entry per row, or the one that all rows with a stored value share."""
-    entries = table[kept]
-    return np.int64(entries[0]) if (entries == entries[0]).all() else table[rows.numbers]
 
 
 def _read_integers(rows: _Rows, stored: _Stored, column: WantedColumn) -> pa.Array:
@@ -235,10 +288,13 @@ def _read_bytes(rows: _Rows, stored: _Stored, column: WantedColumn) -> pa.Array:
     """Return texts or blobs; views leave them in the pages."""
     parity = 0 if column.kind == pa.binary() else 1
     is_kept = (stored.types >= FIRST_BLOB) & (stored.types % 2 == parity)
+    kept = rows.present[is_kept[rows.present]]
+    if not kept.size:
+        return pa.nulls(rows.numbers.size, column.kind)
     lengths = np.where(is_kept, (stored.types - FIRST_BLOB) // 2, 0)[rows.numbers]
-    places = rows.cells.starts + stored.places[rows.numbers]
     present = is_kept[rows.numbers]
-    views = pa.py_buffer(_views(rows.cells.block, places, lengths))
+    places, first = rows.places(stored, kept), rows.words(stored, kept, "<")
+    views = pa.py_buffer(_views(rows.cells.block, places, first, lengths))
     data = pa.py_buffer(rows.cells.block.data)
     buffers = [validity(present), views, data]
     raw = pa.Array.from_buffers(pa.binary_view(), lengths.size, buffers)
@@ -253,13 +309,15 @@ def _read_bytes(rows: _Rows, stored: _Stored, column: WantedColumn) -> pa.Array:
         return pa.array(decoded, column.kind)
 
 
-def _views(block: Block, places: Integers, lengths: Integers) -> npt.NDArray[np.uint64]:
+def _views(
+    block: Block, places: Integers, first: Words, lengths: Integers
+) -> npt.NDArray[np.uint64]:
     """Return what Arrow has for each value: its length, its first bytes, where the others are.
 
     Short values are there as a whole, with zeros behind them.
     """
     views = np.empty((lengths.size, 2), np.uint64)
-    first = block.words(places, order="<") & _LETTERS[np.minimum(lengths, _PREFIX)]
+    first &= _LETTERS[np.minimum(lengths, _PREFIX)]
     views[:, 0] = lengths.view(np.uint64) | first << np.uint64(32)
     views[:, 1] = places.view(np.uint64) << np.uint64(32)  # of the first buffer
     short = np.flatnonzero(lengths <= _INLINE)

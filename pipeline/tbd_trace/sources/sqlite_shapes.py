@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tbd_trace.sources.sqlite_cells import Block, Cells, Flags, Words
+from tbd_trace.sources.sqlite_cells import Block, Cells, Flags, Words, word_at
 from tbd_trace.sources.sqlite_pages import Integers, LeftToSqlite
 
 NULL, REAL, ZERO, ONE, FIRST_BLOB, FIRST_TEXT = 0, 7, 8, 9, 12, 13
@@ -76,6 +76,8 @@ class Shapes:
     Attributes:
         types: serial types by number and wanted column.
         places: places of the values, in bytes from the start of the record, likewise.
+        headers: bytes of the header by number; 0 where rows are read one by one.
+        sizes: bytes of the record by number, likewise.
     """
 
     def __init__(self, ordinals: Sequence[int], required: Sequence[int]) -> None:
@@ -88,14 +90,16 @@ class Shapes:
         self.types = np.zeros((_FIRST_CAPACITY, len(ordinals)), np.int64)
         self.places = np.zeros_like(self.types)
         self._words = np.zeros((_MOST_WORDS, _FIRST_CAPACITY), np.uint64)
-        self._sizes = np.zeros(_FIRST_CAPACITY, np.int64)
+        self.headers = np.zeros(_FIRST_CAPACITY, np.int64)
+        self.sizes = np.zeros(_FIRST_CAPACITY, np.int64)
 
     def _grow(self) -> None:
         """Make room for as many again; others go on with the arrays that they have."""
         self.types = np.concatenate([self.types, np.zeros_like(self.types)])
         self.places = np.concatenate([self.places, np.zeros_like(self.places)])
         self._words = np.concatenate([self._words, np.zeros_like(self._words)], axis=1)
-        self._sizes = np.concatenate([self._sizes, np.zeros_like(self._sizes)])
+        self.headers = np.concatenate([self.headers, np.zeros_like(self.headers)])
+        self.sizes = np.concatenate([self.sizes, np.zeros_like(self.sizes)])
 
     def numbers(self, cells: Cells) -> tuple[Integers, Flags]:
         """Return the number of each row's shape, and which rows are to be read one by one.
@@ -116,7 +120,7 @@ class Shapes:
             if rows.size:
                 numbers[rows], known = self._look_up([word[rows] for word in words])
                 rows = rows[~known]
-        if ((self._sizes[numbers] != cells.sizes) & ~alone).any():
+        if ((self.sizes[numbers] != cells.sizes) & ~alone).any():
             raise LeftToSqlite("a record is not as long as its header says")
         return numbers, alone
 
@@ -160,7 +164,8 @@ class Shapes:
                 self.types[number, column] = min(types[ordinal], _LARGE)
                 self.places[number, column] = min(places[ordinal], _LARGE)
         self._words[: header.size, number] = header
-        self._sizes[number] = min(size, _LARGE)
+        self.headers[number] = text[0]
+        self.sizes[number] = min(size, _LARGE)
         self._numbers[text] = number
         self._count += 1
         if not self._slots[slot]:
@@ -170,12 +175,15 @@ class Shapes:
 
 def _header_words(block: Block, starts: Integers, lengths: Integers) -> list[Words]:
     """Return headers as words, with zeros behind their ends."""
+    least, most = int(lengths.min(initial=0)), int(lengths.max(initial=0))
+    windows = block.windows(starts, max(most + 7 & ~7, 8))
     words = []
-    for first in range(0, int(lengths.max(initial=0)), 8):
-        word = block.words(starts + first)
-        word &= _MASKS[np.clip(lengths - first, 0, 8)]
-        words.append(word)
-    return words or [np.zeros(starts.size, np.uint64)]
+    for first in range(0, windows.shape[1], 8):
+        part = word_at(windows, first)
+        if least < first + 8:
+            part &= _MASKS[np.clip(lengths - first, 0, 8)]
+        words.append(part)
+    return words
 
 
 _MASKS = np.array([((1 << 8 * n) - 1) << (64 - 8 * n) for n in range(9)], np.uint64)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import random
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -334,6 +335,22 @@ def test_processes_and_threads_are_the_profiled_ones(tmp_path: Path) -> None:
         (global_id(200), 1, None),
     ]
     assert [row["cycles"] for row in found["cpu_sample"]] == [77, 78]
+
+
+def test_processes_and_threads_come_in_the_order_of_their_ids(tmp_path: Path) -> None:
+    """A file that is ingested again gives the same rows in the same order."""
+    ids = [global_id(pid, tid) for pid in range(100, 140) for tid in range(1, 6)]
+    random.Random(0).shuffle(ids)
+    calls = [call(4, globalTid=thread, correlationId=n) for n, thread in enumerate(ids)]
+    path = write(tmp_path / "made.sqlite", {"StringIds": strings(), RUNTIME: calls})
+    with NsysReader(path) as reader, duckdb.connect() as connection:
+        found = {
+            key: [row[0] for row in connection.sql(f"SELECT {key} FROM ({select})").fetchall()]
+            for table, key in (("process", "process_id"), ("thread", "thread_id"))
+            if (select := reader.relation(connection, table))
+        }
+    assert found["process_id"] == sorted({global_id(pid) for pid in range(100, 140)})
+    assert found["thread_id"] == sorted(ids)
 
 
 def test_the_deliberate_thread_name_wins(tmp_path: Path) -> None:

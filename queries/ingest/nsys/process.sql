@@ -7,3 +7,4 @@ SELECT
 FROM _profiled_process AS p
 LEFT JOIN PROCESSES AS named ON process_key(named.globalPid) = p.process_id
 GROUP BY p.process_id
+ORDER BY p.process_id

@@ -16,3 +16,4 @@ FROM (
 LEFT JOIN ThreadNames AS named ON named.globalTid = seen.globalTid
 LEFT JOIN StringIds AS name ON name.id = named.nameId
 GROUP BY seen.globalTid
+ORDER BY seen.globalTid

@@ -1,36 +1,70 @@
-"""Collecting with nsys, whose agent may fail."""
+"""Running nsys, whose agent may fail."""
 
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 # The agent serves all sessions of a user; one that begins while another ends may lose it.
 _FAILURES = (
     *("Local Endpoint is not available", "sem_open", "Connection to the Agent lost"),
-    "exit code 1: End of file",
+    *("End of file", "Connection reset by peer"),
 )
-ATTEMPTS = 3
+_ATTEMPTS = 3
 
 Completed = subprocess.CompletedProcess[str]
+Done = TypeVar("Done")
 
 
-def agent_failed(message: str) -> bool:
-    """Tell whether a message is about the agent."""
-    return any(failure in message for failure in _FAILURES)
+def until_served(once: Callable[[int], Done], said: Callable[[Done], str]) -> Done:
+    """Run nsys until the agent does its part, at most three times.
+
+    Args:
+        once: runs it; called with the number of the attempt, from 0.
+        said: what a run said about its failure.
+    """
+    for attempt in range(_ATTEMPTS):
+        done = once(attempt)
+        if not any(failure in said(done) for failure in _FAILURES):
+            break
+    return done
 
 
-def retried(collect: Callable[..., Completed], *words: str | Path) -> Completed:
+def collected(collect: Callable[..., Completed], *words: str | Path) -> Completed:
     """Run ``tbd-trace collect`` until the agent does its part.
 
     Args:
         collect: runs the command with arguments.
         words: the arguments.
     """
-    done = collect(*words)
-    for _ in range(ATTEMPTS - 1):
-        if not agent_failed(done.stderr):
-            break
-        done = collect("--force", *words)
-    return done
+    return until_served(
+        lambda attempt: collect(*(["--force"] if attempt else []), *words),
+        lambda done: done.stderr,
+    )
+
+
+def profiled(
+    words: Sequence[str | Path], folder: Path, environment: Mapping[str, str]
+) -> Completed:
+    """Run ``nsys profile`` until the agent does its part.
+
+    Args:
+        words: the arguments.
+        folder: the working directory.
+        environment: all variables of the process.
+    """
+
+    def once(_: int) -> Completed:
+        return subprocess.run(
+            ["nsys", "profile", "--force-overwrite=true", *words],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    return until_served(once, lambda done: done.stderr)

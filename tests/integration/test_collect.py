@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import tbd_trace
-from nsys_agent import retried
+from nsys_agent import collected
 from tbd_collectors.process import MARKER
 
 pytestmark = [
@@ -52,10 +52,10 @@ def arguments(*words: str | Path) -> list[str]:
 
 
 def collect(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    return retried(collected_once, *words)
+    return collected(collect_once, *words)
 
 
-def collected_once(*words: str | Path) -> subprocess.CompletedProcess[str]:
+def collect_once(*words: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         arguments("collect", "--device", "cpu", *words),
         capture_output=True,

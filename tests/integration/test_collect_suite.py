@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 
 import tbd_trace
-from nsys_agent import retried
+from nsys_agent import collected
 from tbd_models.registry import NAMES, find, is_implemented
 
 pytestmark = pytest.mark.tool
@@ -72,7 +72,7 @@ def capture(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         *("--scale", "small", "--batch-size", "2", "--iterations", str(ITERATIONS)),
         *("--warmup", "2", "-o", folder, "--format", "csv"),
     )
-    done = retried(partial(command, "collect"), *words)
+    done = collected(partial(command, "collect"), *words)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[1].startswith(f"{folder},ok,2,{ITERATIONS},2,")
     return folder

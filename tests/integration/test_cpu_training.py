@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from nsys_agent import profiled
 from tbd_trace import nsys_install
 from tbd_trace.query import Catalogue, run
 from tbd_trace.store import Database
@@ -63,15 +63,14 @@ json.dump({"starts": starts, "lengths": lengths}, open(sys.argv[1], "w"))
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Database, dict[str, Any]]:
     """Return the capture in a database, and the program's own times in ns."""
-    nsys = shutil.which("nsys")
-    if nsys is None:
+    if shutil.which("nsys") is None:
         pytest.skip("nsys is not installed")
     pytest.importorskip("nvtx", reason="the nvtx package is not installed")
     folder = tmp_path_factory.mktemp("cpu_training")
     capture = folder / "capture"
     capture.mkdir()
     (folder / "training.py").write_text(TRAINING, encoding="utf-8")
-    record(nsys, folder, capture / "r")
+    record(folder, capture / "r")
     if not (capture / "r.nsys-rep").is_file():
         pytest.skip("nsys is not installed as a whole: it makes no report here")
     content = {
@@ -91,20 +90,13 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Database, dict[s
     }
 
 
-def record(nsys: str, folder: Path, report: Path) -> None:
+def record(folder: Path, report: Path) -> None:
     installed = nsys_install.find()
     assert installed is not None
     environment = os.environ | installed.environment()
     options = ["-t", "nvtx,osrt", "-s", "none", "--cpuctxsw=none", "-o", str(report)]
     program = [sys.executable, "training.py", "own.json"]
-    subprocess.run(
-        [nsys, "profile", *options, *program],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        timeout=120,
-        check=False,
-    )
+    profiled([*options, *program], folder, environment)
 
 
 def ask(database: Database, name: str, **parameters: str) -> list[dict[str, Any]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
 import textwrap
 import time
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import nsys_agent
 from made_nsys import ingest, kernel, strings, write
 from tbd_trace import nsys_install
 from tbd_trace.errors import InputError
@@ -237,34 +237,20 @@ nvtx.push_range("never closed")
 """
 
 
-@pytest.fixture(scope="module")
-def nsys() -> str:
-    program = shutil.which("nsys")
-    if program is None:
-        pytest.skip("nsys is not installed")
-    return program
-
-
-def profiled(nsys: str, folder: Path, source: str, *, is_told: bool = True) -> Path:
+def profiled(folder: Path, source: str, *, is_told: bool = True) -> Path:
     """Profile a Python program with NVTX traced; return the report.
 
     With ``is_told`` nsys is shown its importer where it does not find it by itself.
     """
+    if shutil.which("nsys") is None:
+        pytest.skip("nsys is not installed")
     script = folder / "program.py"
     script.write_text(source, encoding="utf-8")
     installed = nsys_install.find()
     assert installed is not None
     environment = os.environ | (installed.environment() if is_told else {})
     options = ["-t", "nvtx", "-s", "none", "--cpuctxsw=none", "-o", "r"]
-    made = subprocess.run(
-        [nsys, "profile", *options, sys.executable, str(script)],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    made = nsys_agent.profiled([*options, sys.executable, script], folder, environment)
     found = [path for path in folder.glob("r.*") if path.suffix in (".nsys-rep", ".qdstrm")]
     if not found:
         pytest.skip(f"nsys makes no report here: {made.stdout[-300:]}")
@@ -272,8 +258,8 @@ def profiled(nsys: str, folder: Path, source: str, *, is_told: bool = True) -> P
 
 
 @pytest.mark.tool
-def test_real_report(nsys: str, tmp_path: Path, temporary: Path) -> None:
-    path = profiled(nsys, tmp_path, "print('nothing to trace')")
+def test_real_report(tmp_path: Path, temporary: Path) -> None:
+    path = profiled(tmp_path, "print('nothing to trace')")
     assert NSYS_REPORT.detect(path, path.read_bytes()[:65536])
     with NSYS_REPORT.open(path) as reader:
         found, description = ingest(reader)
@@ -286,12 +272,10 @@ def test_real_report(nsys: str, tmp_path: Path, temporary: Path) -> None:
 
 
 @pytest.mark.tool
-def test_real_stream(
-    nsys: str, tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_real_stream(tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A user who sets no variable reads what Debian's nsys leaves, too."""
     monkeypatch.delenv("QUADD_INSTALL_DIR", raising=False)
-    path = profiled(nsys, tmp_path, "print('nothing to trace')", is_told=False)
+    path = profiled(tmp_path, "print('nothing to trace')", is_told=False)
     if path.suffix != ".qdstrm":
         pytest.skip("this nsys finds its importer without help")
     with NSYS_REPORT.open(path) as reader:
@@ -306,17 +290,17 @@ def test_real_stream(
 
 
 @pytest.mark.tool
-def test_real_damaged_report(nsys: str, tmp_path: Path) -> None:
-    path = profiled(nsys, tmp_path, "")
+def test_real_damaged_report(tmp_path: Path) -> None:
+    path = profiled(tmp_path, "")
     path.write_bytes(path.read_bytes()[:50_000])
     with pytest.raises(InputError, match=r"nsys [\d.]+ cannot export this report \(.*error"):
         NSYS_REPORT.open(path)
 
 
 @pytest.mark.tool
-def test_real_ranges(nsys: str, tmp_path: Path) -> None:
+def test_real_ranges(tmp_path: Path) -> None:
     pytest.importorskip("nvtx", reason="the nvtx package is not installed")
-    with NSYS_REPORT.open(profiled(nsys, tmp_path, _PROGRAM)) as reader:
+    with NSYS_REPORT.open(profiled(tmp_path, _PROGRAM)) as reader:
         found, _ = ingest(reader)
     ranges = {row["text"]: row for row in found["nvtx_range"]}
     assert set(ranges) == {"step 0", "inner", "crossing", "never closed"}

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from nsys_agent import ATTEMPTS, agent_failed
+from nsys_agent import until_served
 from tbd_collectors import nsight_compute, nsys, nvprof
 from tbd_collectors.chips import CHIPS
 from tbd_collectors.process import CollectionError, Completed, NothingRecordedError, run
@@ -47,13 +47,16 @@ def needs(program: str) -> None:
 @pytest.fixture
 def perform(tmp_path: Path) -> Callable[[Sequence[str]], Completed]:
     def performed(argv: Sequence[str], timeout_s: float = 120) -> Completed:
-        return run(
-            argv,
-            environment=nsys.environment(),
-            directory=tmp_path,
-            timeout_s=timeout_s,
-            log=tmp_path / "log.txt",
-        )
+        def once(_: int) -> Completed:
+            return run(
+                argv,
+                environment=nsys.environment(),
+                directory=tmp_path,
+                timeout_s=timeout_s,
+                log=tmp_path / "log.txt",
+            )
+
+        return until_served(once, lambda done: "\n".join(done.tail))
 
     return performed
 
@@ -73,13 +76,7 @@ def workload(tmp_path: Path) -> list[str]:
 def test_nsys_accepts(options: nsys.NsysOptions, perform: Perform, tmp_path: Path) -> None:
     needs("nsys")
     assert nsys.unavailable(options) == []
-    for attempt in range(ATTEMPTS):
-        done = perform(nsys.command(SHORT, tmp_path / f"r{attempt}", options))
-        try:
-            return done.require_success("nsys")
-        except CollectionError as error:
-            if attempt == ATTEMPTS - 1 or not agent_failed(str(error)):
-                raise
+    perform(nsys.command(SHORT, tmp_path / "r", options)).require_success("nsys")
 
 
 def test_nsys_refuses_what_it_does_not_know(perform: Perform, tmp_path: Path) -> None:

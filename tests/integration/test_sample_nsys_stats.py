@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from corpus import ROOT
+from nsys_agent import profiled
 
 sys.path.insert(0, str(ROOT / "tools"))
 
@@ -35,15 +36,18 @@ pytestmark = [
 ]
 
 
-def nsys(directory: Path, *arguments: str) -> None:
-    """Run nsys; Debian's package finds its own parts only when told where they are."""
+def environment(home: Path) -> dict[str, str]:
+    """Return what nsys runs with; Debian's finds its own parts only when told where they are."""
     installed = nsys_install.find()
     assert installed is not None
-    environment = os.environ | installed.environment() | {"HOME": str(directory)}
+    return os.environ | installed.environment() | {"HOME": str(home)}
+
+
+def nsys(directory: Path, *arguments: str) -> None:
     done = subprocess.run(
         ["nsys", *arguments],
         cwd=directory,
-        env=environment,
+        env=environment(directory),
         capture_output=True,
         text=True,
         timeout=120,
@@ -175,7 +179,8 @@ def columns(connection: sqlite3.Connection, table: str) -> list[tuple[str, str, 
 
 def test_schema_is_that_of_a_real_export(tmp_path: Path) -> None:
     switches = ("-t", "nvtx", "-s", "none", "--cpuctxsw=none", "-o", "real")
-    nsys(tmp_path, "profile", *switches, "/bin/true")
+    done = profiled([*switches, "/bin/true"], tmp_path, environment(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
     # not lazy: tables without rows are made as well
     nsys(tmp_path, "export", "-t", "sqlite", "--lazy=false", "-o", "real.sqlite", "real.nsys-rep")
     real = sqlite3.connect(tmp_path / "real.sqlite")

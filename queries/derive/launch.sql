@@ -49,7 +49,7 @@ call AS (
 ),
 -- What is kept for the next question has these numbers in it: they must come out alike every time.
 thread_number AS (
-    SELECT *, row_number() OVER (ORDER BY trace_id, process_id, thread_id) AS thread
+    SELECT *, row_number() OVER (ORDER BY trace_id, process_id, thread_id)::INTEGER AS thread
     FROM (SELECT DISTINCT trace_id, process_id, thread_id FROM api_call WHERE api = 'cuda')
 )
 -- The position comes last: rows in the order of the calls take a third of the room.

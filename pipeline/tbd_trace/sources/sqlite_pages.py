@@ -43,6 +43,7 @@ class PageFile:
         page_size: bytes of a page.
         usable: bytes of a page that SQLite uses; the rest belongs to extensions.
         pages: number of pages.
+        state: what tells the file from another one, or from what it was earlier.
 
     Raises:
         LeftToSqlite: the format is not the usual one.
@@ -57,7 +58,9 @@ class PageFile:
             raise LeftToSqlite(f"the file cannot be opened ({error.strerror})") from error
         try:
             head = os.pread(self._descriptor, _HEADER_BYTES, 0)
-            self._parse(head, os.fstat(self._descriptor).st_size)
+            status = os.fstat(self._descriptor)
+            self.state = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+            self._parse(head, status.st_size)
         except BaseException:
             self.close()
             raise
@@ -170,12 +173,14 @@ class PageFile:
             raise LeftToSqlite("a page of a table is empty")
         if counts.max() > (self.usable - header) // _LEAST_CELL:
             raise LeftToSqlite("a page of a table has too many cells")
-        page = np.repeat(np.arange(pages), counts)
-        number = np.arange(page.size) - (np.cumsum(counts) - counts)[page]
-        base = bases[page]
-        pointers = data.view(">u2")[(base + header >> 1) + number].astype(np.int64)
-        if (pointers < header + 2 * counts[page]).any() or (pointers > self.usable - 4).any():
+        ends = np.cumsum(counts)
+        slots = np.repeat((bases + header >> 1) - ends + counts, counts)
+        slots += np.arange(slots.size)
+        pointers = data.view(">u2")[slots].astype(np.int64)
+        least = np.repeat(header + 2 * counts, counts)
+        if (pointers < least).any() or (pointers > self.usable - 4).any():
             raise LeftToSqlite("a cell pointer is out of range")
+        base = np.repeat(bases, counts)
         return base + pointers, base + self.usable, counts
 
     def chain(self, number: int, size: int) -> bytes:
@@ -209,5 +214,5 @@ class PageFile:
 
 
 def _page_numbers(data: Bytes, places: Integers) -> Integers:
-    numbers: Integers = data[places[:, None] + np.arange(4)].view(">u4")[:, 0].astype(np.int64)
-    return numbers
+    words: npt.NDArray[np.uint32] = np.ndarray((data.size - 3,), ">u4", data, strides=(1,))
+    return words[places].astype(np.int64)

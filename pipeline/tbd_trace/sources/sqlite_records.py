@@ -20,6 +20,8 @@ from tbd_trace.sources.sqlite_shapes import FIRST_BLOB, NULL, ONE, REAL, ZERO, S
 from tbd_trace.sources.sqlite_values import as_array
 
 _WIDTHS = np.array([0, 1, 2, 3, 4, 6, 8, 8, 0, 0])
+# What is behind a number in the eight bytes from its first on.
+_SURPLUS_BITS = 64 - 8 * np.maximum(_WIDTHS, 1)
 _EXACT = 1 << 53  # Arrow takes no larger integers for floating-point numbers
 _INLINE = 12  # bytes of text that Arrow's views hold themselves
 _PREFIX = 4  # of them beside the length
@@ -186,14 +188,14 @@ def _surely_integer(cells: Cells, ordinal: int) -> Flags:
 
 
 def _column(rows: _Rows, stored: _Stored, column: WantedColumn) -> pa.Array:
-    read, is_usual = _READERS[column.kind]
     types = stored.types[rows.present]
     odd = rows.alone
-    if not is_usual(types).all():
-        odd = odd | ~is_usual(stored.types)[rows.numbers]
     if not types.any():
         array = pa.nulls(rows.numbers.size, column.kind)
     else:
+        read, is_usual = _READERS[column.kind]
+        if not is_usual(types).all():
+            odd = odd | ~is_usual(stored.types)[rows.numbers]
         array = read(rows, stored, column)
     return _amended(rows, array, odd, column) if odd.any() else array
 
@@ -252,7 +254,7 @@ def _integers(rows: _Rows, stored: _Stored) -> tuple[Integers, Flags]:
     kept = here[widths[here] > 0]
     if kept.size:
         values = rows.words(stored, kept).view(np.int64)
-        values >>= rows.each(np.clip(64 - 8 * widths, 0, 56), kept)
+        values >>= rows.each(_SURPLUS_BITS[known], kept)
     else:
         values = np.zeros(count, np.int64)
     constant = (known == ZERO) | (known == ONE)

@@ -21,7 +21,7 @@ _MOST_WORDS = 16  # of such a header
 _SLOT_BITS = 18
 _FIRST_CAPACITY = 256
 _MOST_SHAPES = 1 << 16
-_LEARNT_AT_ONCE = 4096
+_LEARNT_AT_ONCE = 512
 _LARGE = 1 << 40  # more than any size; damaged headers claim even more
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
@@ -181,12 +181,16 @@ def _header_words(block: Block, starts: Integers, lengths: Integers) -> list[Wor
     for first in range(0, windows.shape[1], 8):
         part = word_at(windows, first)
         if least < first + 8:
-            part &= _MASKS[np.clip(lengths - first, 0, 8)]
+            part &= _MASKS[first // 8][lengths]
         words.append(part)
     return words
 
 
-_MASKS = np.array([((1 << 8 * n) - 1) << (64 - 8 * n) for n in range(9)], np.uint64)
+# By the number of a header's word and the bytes of the header: what of the word is the header's.
+_BYTES_KEPT = np.arange(_LONGEST_HEADER + 1) - 8 * np.arange(_MOST_WORDS)[:, None]
+_MASKS = np.array([((1 << 8 * n) - 1) << (64 - 8 * n) for n in range(9)], np.uint64)[
+    np.clip(_BYTES_KEPT, 0, 8)
+]
 
 
 def _slot(words: list[Words]) -> Integers:

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,7 @@ def stream(
         LeftToSqlite: the rows after those that were yielded are left to SQLite.
     """
     with PageFile(path) as file:
-        leaves = file.leaves(table.root)
+        leaves = file.leaves(table.root) if part is None else _leaves(path, table.root, file.state)
         is_only = leaves.size == 1
         if part is not None:
             leaves = np.array_split(leaves, part.count)[part.number]
@@ -154,6 +155,13 @@ def stream(
             return pa.RecordBatch.from_arrays(filled, schema=schema)
 
         yield from map(read, batches) if part or len(batches) == 1 else _ahead(read, batches)
+
+
+@lru_cache(maxsize=8)
+def _leaves(path: Path, root: int, state: tuple[int, ...]) -> Integers:
+    """Return a table's leaf pages, once for all its parts that this process reads."""
+    with PageFile(path) as file:
+        return file.leaves(root)
 
 
 def _ahead(

@@ -3,8 +3,8 @@ title    = "Innermost range of each launch"
 question = "Which NVTX range is the innermost around each launch?"
 source   = "of the ranges around a launch on its thread the one that began last; a library's only where no other is around"
 grain    = "one launch in a range"
-needs    = ["launch", "launch_thread", "launch_begin", "launch_end"]
-optional = ["nvtx_range", "library_domain"]
+needs    = ["launch", "launch_end"]
+optional = ["range_begin"]
 [columns.trace_id]
 doc = "the trace"
 [columns.api_call_id]
@@ -13,29 +13,10 @@ doc = "the launch"
 doc = "innermost range around it; of several that began last the one that the profiler recorded last"
 */
 WITH
-same_thread AS (
-    SELECT h.host_thread, r.nvtx_range_id, r.start_ns, r.end_ns, y.domain IS NOT NULL AS is_library
-    FROM nvtx_range r
-    JOIN launch_thread h
-        ON  h.trace_id = r.trace_id AND h.process_id IS NOT DISTINCT FROM r.process_id
-        AND h.thread_id = r.thread_id
-    LEFT JOIN library_domain y ON y.domain = r.domain
-    WHERE r.text IS NOT NULL AND (r.end_thread_id IS NULL OR r.end_thread_id = r.thread_id)
-),
--- Of the ranges that hold the same launches one is the innermost: few are left for each launch.
--- Those that hold one alone (launch_begin) need no search for the last. Start and id are in one
--- number, which DuckDB compares faster than structs.
-begun AS MATERIALIZED (
-    SELECT host_thread, is_library, first_position, end_ns, max(began) AS innermost
-    FROM (
-        SELECT r.host_thread, r.is_library, f.position AS first_position,
-            CASE WHEN r.end_ns >= f.end_ns AND r.end_ns < f.next_end_ns THEN NULL ELSE r.end_ns END
-                AS end_ns,
-            r.start_ns::HUGEINT * 9_223_372_036_854_775_808 + r.nvtx_range_id AS began
-        FROM same_thread r
-        ASOF JOIN launch_begin f ON f.host_thread = r.host_thread AND r.start_ns <= f.start_ns
-    )
-    GROUP BY ALL
+-- Start and id are in one number, which DuckDB compares faster than structs.
+begun AS (
+    SELECT *, start_ns::HUGEINT * 9_223_372_036_854_775_808 + nvtx_range_id AS innermost
+    FROM range_begin
 ),
 held AS (
     SELECT host_thread, is_library, first_position AS position, innermost

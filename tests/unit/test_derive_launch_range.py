@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from made_trace import MadeDatabase, MadeTrace, relation
 
 from tbd_trace.query import prepare
+from tbd_trace.query.catalogue import derive_relations
 
 HOLDERS = [("t", 1, 1), ("t", 1, 2), ("t", 2, 1), ("u", 1, 1), ("t", None, 1)]
 holder = st.sampled_from(HOLDERS)
@@ -33,6 +34,22 @@ def located(made: MadeTrace) -> list[dict[str, Any]]:
 
 def launches(database: MadeDatabase) -> dict[int, dict[str, Any]]:
     return {row["api_call_id"]: row for row in database.relation("launch")}
+
+
+def innermost_from_slices(database: MadeDatabase) -> dict[int, int]:
+    """Return the innermost range of each launch where each slice of the ranges is one range."""
+    relations = {relation.name: relation.sql for relation in derive_relations()}
+    connection = database.connection
+    connection.execute("CREATE TEMP TABLE every_range AS FROM nvtx_range")
+    connection.execute("DELETE FROM range_begin")
+    for (number,) in connection.execute("SELECT nvtx_range_id FROM every_range").fetchall():
+        connection.execute("DELETE FROM nvtx_range")
+        connection.execute(
+            f"INSERT INTO nvtx_range FROM every_range WHERE nvtx_range_id = {number}"
+        )
+        connection.execute(f"INSERT INTO range_begin {relations['range_begin']}")
+    found = database.select(relations["innermost_range"])
+    return {row["api_call_id"]: row["nvtx_range_id"] for row in found}
 
 
 @settings(max_examples=20, deadline=None)
@@ -93,6 +110,7 @@ def test_containment_by_brute_force(
         innermost = {
             r["api_call_id"]: r["nvtx_range_id"] for r in database.relation("innermost_range")
         }
+        from_slices = innermost_from_slices(database)
     assert set(counted.values()) <= {1}
     assert set(counted) == {call for *_, call in calls}
     expected = Counter(
@@ -107,6 +125,7 @@ def test_containment_by_brute_force(
         if span in owning:
             largest[call] = max(owning[span], largest.get(call, owning[span]))
     assert innermost == {call: span for call, (*_, span) in largest.items()}
+    assert from_slices == innermost
 
 
 @settings(max_examples=10, deadline=None)

@@ -89,6 +89,8 @@ class Query:
         optional: relations that are used if they hold rows.
         partial: whether it asks nothing of the traces as a whole, so that a file seen for the first
             time need not be read beyond the tables that it names.
+        slices: of a derived relation, the canonical table that may be given slice by slice: what
+            slices of it give is together what the whole gives, or as good for what builds on it.
         refuse: when the answer is not given although there is one.
         check: what makes it a check; the columns are then those of every check.
     """
@@ -106,6 +108,7 @@ class Query:
     columns: dict[str, Column] = field(default_factory=dict)
     plot: Plot | None = None
     partial: bool = False
+    slices: str = ""
     refuse: Refusal | None = None
     check: Check | None = None
 
@@ -161,7 +164,7 @@ def _build(path: Path, sql: str, header: dict[str, Any]) -> Query:
     needs = header.get("needs", [])
     if not isinstance(needs, list) or not all(n and _are_names(alternatives(n)) for n in needs):
         raise TypeError("needs is no list of names, or of lists of names that can stand in")
-    for key in ("title", "question", "source", "grain"):
+    for key in ("title", "question", "source", "grain", "slices"):
         if not isinstance(header.get(key, ""), str):
             raise TypeError(f"{key} is no text")
     if not isinstance(header.get("partial", False), bool):

@@ -18,6 +18,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,7 @@ _SMALL_BYTES = 2**20
 # Relations of traces with as many rows in these tables are computed into their files.
 LONG_TABLES = frozenset({"nvtx_range", "api_call", "kernel"})
 _LARGE = 4_000_000
+_SLICE_ROWS = 6_000_000  # as many are sorted within the memory below
 # DuckDB takes what it may have and spills the rest. This leaves the whole process below 1 GB where
 # relations go into their files; of smaller traces more would not make it faster.
 _STREAM_MEMORY = 700_000_000
@@ -111,7 +113,9 @@ class KeptRelations:
             duckdb.Error: it cannot be computed.
         """
         try:
-            if not self._stream(connection, relation):
+            if self._comes_in_slices(connection, relation) or not self._stream(
+                connection, relation
+            ):
                 self._create(connection, relation)
         except duckdb.OutOfMemoryException:
             if os.environ.get(MEMORY_LIMIT):
@@ -133,13 +137,21 @@ class KeptRelations:
         """
         name = identifier(relation.name)
         started = time.perf_counter()
-        connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {relation.sql}")
+        if self._comes_in_slices(connection, relation):
+            _create_in_slices(connection, relation)
+        else:
+            connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {relation.sql}")
         took_long = time.perf_counter() - started >= _SHORTEST_SECONDS
         if not took_long or not _fits_parquet(connection, name):
             return
         size = self._write(connection, relation, name)
         if size is not None and size > _SMALL_BYTES:
             self._read_instead(connection, relation)
+
+    def _comes_in_slices(self, connection: duckdb.DuckDBPyConnection, relation: Query) -> bool:
+        """Tell whether a relation is computed from slices: of large traces, which are views."""
+        is_view = standing(connection).get(relation.slices) == "VIEW"
+        return is_view and self.is_large(connection)
 
     def _write(
         self, connection: duckdb.DuckDBPyConnection, relation: Query, rows: str
@@ -244,6 +256,40 @@ def _fingerprint(name: str) -> str:
     for file in sorted(file for file in files if file.stem in named):
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()
+
+
+def _create_in_slices(connection: duckdb.DuckDBPyConnection, relation: Query) -> None:
+    """Compute a relation as a table from one slice of a canonical table after another.
+
+    What sorts a slice stays in the bounded memory. What sorts all rows at once spills to disk, and
+    takes twice the time.
+    """
+    name, table = identifier(relation.name), relation.slices
+    whole, key = f"whole_{table}", f"{table}_id"
+    connection.execute(f"ALTER VIEW {table} RENAME TO {whole}")
+    try:
+        into = f"CREATE OR REPLACE TEMP TABLE {name} AS"
+        for first, last in _slices(connection, whole, key):
+            rows = f"FROM {whole} WHERE {key} BETWEEN {first} AND {last}"
+            connection.execute(f"CREATE OR REPLACE TEMP VIEW {table} AS {rows}")
+            connection.execute(f"{into} {relation.sql}")
+            into = f"INSERT INTO {name}"
+    finally:
+        connection.execute(f"DROP VIEW IF EXISTS {table}")
+        connection.execute(f"ALTER VIEW {whole} RENAME TO {table}")
+
+
+def _slices(
+    connection: duckdb.DuckDBPyConnection, table: str, key: str
+) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last id of each slice of a table, of an empty one any."""
+    ((first, last, rows),) = connection.execute(
+        f"SELECT coalesce(min({key}), 0), coalesce(max({key}), 0), count(*) FROM {table}"
+    ).fetchall()
+    count = max(-(-rows // _SLICE_ROWS), 1)
+    starts = [first + (last + 1 - first) * number // count for number in range(count + 1)]
+    for start, following in pairwise(starts):
+        yield start, following - 1
 
 
 @contextlib.contextmanager

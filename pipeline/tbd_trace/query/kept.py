@@ -106,16 +106,14 @@ class KeptRelations:
     def compute(self, connection: duckdb.DuckDBPyConnection, relation: Query) -> None:
         """Compute a relation, whose own relations are visible, and make it visible.
 
-        Of large traces it goes straight into its file, of others it becomes a table first. Where
-        the bounded memory is not enough it takes what there is.
+        Of large traces it goes straight into its file; of others, and where it comes in slices, it
+        becomes a table first. Where the bounded memory is not enough it takes what there is.
 
         Raises:
             duckdb.Error: it cannot be computed.
         """
         try:
-            if self._comes_in_slices(connection, relation) or not self._stream(
-                connection, relation
-            ):
+            if not self._stream(connection, relation):
                 self._create(connection, relation)
         except duckdb.OutOfMemoryException:
             if os.environ.get(MEMORY_LIMIT):
@@ -124,8 +122,13 @@ class KeptRelations:
                 self._create(connection, relation)
 
     def _stream(self, connection: duckdb.DuckDBPyConnection, relation: Query) -> bool:
-        """Compute a relation into its file, if the traces are large and there is a place for it."""
-        if not self.is_large(connection) or not _fits_parquet(connection, relation.sql):
+        """Compute a relation into its file, if the traces are large and there is a place for it.
+
+        One that comes in slices would need a file for each.
+        """
+        if relation.slices or not self.is_large(connection):
+            return False
+        if not _fits_parquet(connection, relation.sql):
             return False
         size = self._write(connection, relation, f"({relation.sql})")
         return size is not None and self.load(connection, relation)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
+
+from tbd_trace import nsys_install
 
 # The agent serves all sessions of a user; one that begins while another ends may lose it.
 _FAILURES = (
@@ -45,22 +48,27 @@ def collected(collect: Callable[..., Completed], *words: str | Path) -> Complete
     )
 
 
-def profiled(
-    words: Sequence[str | Path], folder: Path, environment: Mapping[str, str]
-) -> Completed:
-    """Run ``nsys profile`` until the agent does its part.
+def environment() -> dict[str, str]:
+    """Return all variables of nsys; Debian's finds its own parts only when told where they are."""
+    installed = nsys_install.find()
+    assert installed is not None
+    return os.environ | installed.environment()
+
+
+def nsys(words: Sequence[str | Path], folder: Path, variables: Mapping[str, str]) -> Completed:
+    """Run nsys until the agent does its part.
 
     Args:
-        words: the arguments.
+        words: the arguments; what is written may be there from an attempt before.
         folder: the working directory.
-        environment: all variables of the process.
+        variables: all variables of the process.
     """
 
     def once(_: int) -> Completed:
         return subprocess.run(
-            ["nsys", "profile", "--force-overwrite=true", *words],
+            ["nsys", *words],
             cwd=folder,
-            env=environment,
+            env=variables,
             capture_output=True,
             text=True,
             timeout=120,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sqlite3
 import subprocess
@@ -13,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+import nsys_agent
 import tbd_trace
 from corpus import ROOT
-from tbd_trace import nsys_install
 from tbd_trace.store.database import Database
 
 sys.path.insert(0, str(ROOT))
@@ -107,14 +106,12 @@ def test_the_seed_decides_the_bytes(tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("nsys") is None, reason="nsys is not installed")
 def test_nsys_stats_reads_what_is_made(tmp_path: Path) -> None:
     trace = made(tmp_path / "toy.sqlite", "2022.4")
-    installed = nsys_install.find()
-    assert installed is not None
     totals = {}
     for report in ("gpukernsum", "nvtxsum"):
         command = ["nsys", "stats", "--quiet", "--report", report, "--format", "json"]
         done = subprocess.run(
             [*command, "--output", "-", str(trace)],
-            env={**os.environ, **installed.environment()},
+            env=nsys_agent.environment(),
             check=True,
             capture_output=True,
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sys
 from pathlib import Path
@@ -11,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from nsys_agent import profiled
-from tbd_trace import nsys_install
+import nsys_agent
 from tbd_trace.query import Catalogue, run
 from tbd_trace.store import Database
 
@@ -91,12 +89,9 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Database, dict[s
 
 
 def record(folder: Path, report: Path) -> None:
-    installed = nsys_install.find()
-    assert installed is not None
-    environment = os.environ | installed.environment()
-    options = ["-t", "nvtx,osrt", "-s", "none", "--cpuctxsw=none", "-o", str(report)]
+    options = ["-f", "true", "-t", "nvtx,osrt", "-s", "none", "--cpuctxsw=none", "-o", report]
     program = [sys.executable, "training.py", "own.json"]
-    profiled([*options, *program], folder, environment)
+    nsys_agent.nsys(["profile", *options, *program], folder, nsys_agent.environment())
 
 
 def ask(database: Database, name: str, **parameters: str) -> list[dict[str, Any]]:

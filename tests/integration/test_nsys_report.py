@@ -14,7 +14,6 @@ import pytest
 
 import nsys_agent
 from made_nsys import ingest, kernel, strings, write
-from tbd_trace import nsys_install
 from tbd_trace.errors import InputError
 from tbd_trace.sources.nsys_report import NSYS_REPORT, NsysReportSource, made_by
 
@@ -246,11 +245,9 @@ def profiled(folder: Path, source: str, *, is_told: bool = True) -> Path:
         pytest.skip("nsys is not installed")
     script = folder / "program.py"
     script.write_text(source, encoding="utf-8")
-    installed = nsys_install.find()
-    assert installed is not None
-    environment = os.environ | (installed.environment() if is_told else {})
-    options = ["-t", "nvtx", "-s", "none", "--cpuctxsw=none", "-o", "r"]
-    made = nsys_agent.profiled([*options, sys.executable, script], folder, environment)
+    variables = nsys_agent.environment() if is_told else os.environ
+    options = ["-f", "true", "-t", "nvtx", "-s", "none", "--cpuctxsw=none", "-o", "r"]
+    made = nsys_agent.nsys(["profile", *options, sys.executable, script], folder, variables)
     found = [path for path in folder.glob("r.*") if path.suffix in (".nsys-rep", ".qdstrm")]
     if not found:
         pytest.skip(f"nsys makes no report here: {made.stdout[-300:]}")

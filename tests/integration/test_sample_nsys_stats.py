@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import csv
-import os
 import shutil
 import sqlite3
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
+import nsys_agent
 from corpus import ROOT
-from nsys_agent import profiled
 
 sys.path.insert(0, str(ROOT / "tools"))
 
@@ -24,7 +22,6 @@ from sample_capture.cnn import small_cnn
 from sample_capture.counters import iteration_kernels
 from sample_capture.model import Kernel
 from sample_capture.training import duration_ns
-from tbd_trace import nsys_install
 
 TIMELINE = ROOT / "data" / "samples" / "synthetic_cnn" / "timeline.sqlite"
 ITERATIONS = range(12)
@@ -36,23 +33,9 @@ pytestmark = [
 ]
 
 
-def environment(home: Path) -> dict[str, str]:
-    """Return what nsys runs with; Debian's finds its own parts only when told where they are."""
-    installed = nsys_install.find()
-    assert installed is not None
-    return os.environ | installed.environment() | {"HOME": str(home)}
-
-
 def nsys(directory: Path, *arguments: str) -> None:
-    done = subprocess.run(
-        ["nsys", *arguments],
-        cwd=directory,
-        env=environment(directory),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    variables = nsys_agent.environment() | {"HOME": str(directory)}
+    done = nsys_agent.nsys(arguments, directory, variables)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -178,9 +161,8 @@ def columns(connection: sqlite3.Connection, table: str) -> list[tuple[str, str, 
 
 
 def test_schema_is_that_of_a_real_export(tmp_path: Path) -> None:
-    switches = ("-t", "nvtx", "-s", "none", "--cpuctxsw=none", "-o", "real")
-    done = profiled([*switches, "/bin/true"], tmp_path, environment(tmp_path))
-    assert done.returncode == 0, done.stdout + done.stderr
+    switches = ("-f", "true", "-t", "nvtx", "-s", "none", "--cpuctxsw=none", "-o", "real")
+    nsys(tmp_path, "profile", *switches, "/bin/true")
     # not lazy: tables without rows are made as well
     nsys(tmp_path, "export", "-t", "sqlite", "--lazy=false", "-o", "real.sqlite", "real.nsys-rep")
     real = sqlite3.connect(tmp_path / "real.sqlite")

@@ -98,60 +98,6 @@ def test_a_large_table_gives_way_to_its_file(
     assert several > none == 1  # `trace`, which nothing derives
 
 
-@pytest.fixture
-def sliced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let any trace be large, and its tables come in slices of five rows."""
-    monkeypatch.setattr(kept_module, "_LARGE", 0)
-    monkeypatch.setattr(kept_module, "_SLICE_ROWS", 5)
-
-
-@pytest.mark.usefixtures("sliced")
-def test_slices_are_all_rows_once(database: Database) -> None:
-    with connect(database) as connection:
-        kept = KeptRelations(database, database.trace_ids())
-        expected = connection.sql("FROM nvtx_range ORDER BY ALL").fetchall()
-        text = "SELECT *, (SELECT count(*) FROM nvtx_range) AS rows FROM nvtx_range"
-        kept.compute(connection, made_relation(text))
-        found = connection.sql("FROM made ORDER BY ALL").fetchall()
-        assert [row[:-1] for row in found] == expected
-        assert {row[-1] for row in found} <= {4, 5}
-        assert connection.sql("FROM nvtx_range ORDER BY ALL").fetchall() == expected
-
-
-@pytest.mark.usefixtures("sliced")
-def test_a_slice_that_fails_leaves_the_table_whole(database: Database) -> None:
-    with connect(database) as connection:
-        kept = KeptRelations(database, database.trace_ids())
-        expected = connection.sql("FROM nvtx_range ORDER BY ALL").fetchall()
-        with pytest.raises(duckdb.Error):
-            kept.compute(connection, made_relation("SELECT error(text) FROM nvtx_range"))
-        assert connection.sql("FROM nvtx_range ORDER BY ALL").fetchall() == expected
-
-
-@pytest.mark.usefixtures("sliced")
-def test_no_rows_are_one_slice(database: Database) -> None:
-    with connect(database) as connection:
-        connection.execute(
-            "CREATE OR REPLACE TEMP VIEW nvtx_range AS SELECT NULL::BIGINT AS nvtx_range_id LIMIT 0"
-        )
-        kept = KeptRelations(database, database.trace_ids())
-        kept.compute(connection, made_relation("SELECT count(*) AS rows FROM nvtx_range"))
-        assert connection.sql("FROM made").fetchall() == [(0,)]
-
-
-def made_relation(sql: str) -> Query:
-    return Query("made", Path("made.sql"), sql, "made", slices="nvtx_range")
-
-
-def test_slices_are_of_canonical_tables_with_ids() -> None:
-    named = [relation for relation in derive_relations() if relation.slices]
-    assert named
-    for relation in named:
-        columns = [column.name for column in canonical_tables()[relation.slices].columns]
-        assert f"{relation.slices}_id" in columns
-        assert relation.slices in relation.relations
-
-
 def test_a_file_that_goes_at_once_leaves_the_table(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,6 +181,59 @@ def test_a_database_that_may_only_be_read_answers(
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take all traces for large ones."""
     monkeypatch.setattr(kept_module, "_LARGE", 0)
+
+
+@pytest.fixture
+def sliced(large: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let any trace be large, and its tables come in slices of five rows."""
+    monkeypatch.setattr(kept_module, "_SLICE_ROWS", 5)
+
+
+@pytest.mark.usefixtures("sliced")
+def test_slices_are_all_rows_once(database: Database) -> None:
+    with connect(database) as connection:
+        kept = KeptRelations(database, database.trace_ids())
+        expected = connection.sql("FROM nvtx_range ORDER BY ALL").fetchall()
+        text = "SELECT *, (SELECT count(*) FROM nvtx_range) AS rows FROM nvtx_range"
+        kept.compute(connection, made_relation(text))
+        found = connection.sql("FROM made ORDER BY ALL").fetchall()
+        assert [row[:-1] for row in found] == expected
+        assert {row[-1] for row in found} <= {4, 5}
+        assert connection.sql("FROM nvtx_range ORDER BY ALL").fetchall() == expected
+
+
+@pytest.mark.usefixtures("sliced")
+def test_a_slice_that_fails_leaves_the_table_whole(database: Database) -> None:
+    with connect(database) as connection:
+        kept = KeptRelations(database, database.trace_ids())
+        expected = connection.sql("FROM nvtx_range ORDER BY ALL").fetchall()
+        with pytest.raises(duckdb.Error):
+            kept.compute(connection, made_relation("SELECT error(text) FROM nvtx_range"))
+        assert connection.sql("FROM nvtx_range ORDER BY ALL").fetchall() == expected
+
+
+@pytest.mark.usefixtures("sliced")
+def test_no_rows_are_one_slice(database: Database) -> None:
+    with connect(database) as connection:
+        connection.execute(
+            "CREATE OR REPLACE TEMP VIEW nvtx_range AS SELECT NULL::BIGINT AS nvtx_range_id LIMIT 0"
+        )
+        kept = KeptRelations(database, database.trace_ids())
+        kept.compute(connection, made_relation("SELECT count(*) AS rows FROM nvtx_range"))
+        assert connection.sql("FROM made").fetchall() == [(0,)]
+
+
+def made_relation(sql: str) -> Query:
+    return Query("made", Path("made.sql"), sql, "made", slices="nvtx_range")
+
+
+def test_slices_are_of_canonical_tables_with_ids() -> None:
+    named = [relation for relation in derive_relations() if relation.slices]
+    assert named
+    for relation in named:
+        columns = [column.name for column in canonical_tables()[relation.slices].columns]
+        assert f"{relation.slices}_id" in columns
+        assert relation.slices in relation.relations
 
 
 def memory_limit(connection: duckdb.DuckDBPyConnection) -> str:

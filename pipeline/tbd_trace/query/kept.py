@@ -153,8 +153,9 @@ class KeptRelations:
 
     def _comes_in_slices(self, connection: duckdb.DuckDBPyConnection, relation: Query) -> bool:
         """Tell whether a relation is computed from slices: of large traces, which are views."""
-        is_view = standing(connection).get(relation.slices) == "VIEW"
-        return is_view and self.is_large(connection)
+        if not relation.slices or not self.is_large(connection):
+            return False
+        return standing(connection).get(relation.slices) == "VIEW"
 
     def _write(
         self, connection: duckdb.DuckDBPyConnection, relation: Query, rows: str

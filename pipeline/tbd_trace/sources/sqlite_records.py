@@ -16,10 +16,19 @@ import pyarrow as pa
 from tbd_trace.sources.arrow_numpy import arrow_array, validity
 from tbd_trace.sources.sqlite_cells import Block, Cells, Flags, Words, word_at
 from tbd_trace.sources.sqlite_pages import Bytes, Integers, LeftToSqlite, PageFile
-from tbd_trace.sources.sqlite_shapes import FIRST_BLOB, NULL, ONE, REAL, ZERO, Shapes, parse_header
+from tbd_trace.sources.sqlite_shapes import (
+    FIRST_BLOB,
+    NULL,
+    ONE,
+    REAL,
+    ZERO,
+    Shapes,
+    parse_header,
+    width,
+)
 from tbd_trace.sources.sqlite_values import as_array
 
-_WIDTHS = np.array([0, 1, 2, 3, 4, 6, 8, 8, 0, 0])
+_WIDTHS = np.array([width(serial_type) for serial_type in range(10)])
 # What is behind a number in the eight bytes from its first on.
 _SURPLUS_BITS = 64 - 8 * np.maximum(_WIDTHS, 1)
 _EXACT = 1 << 53  # Arrow takes no larger integers for floating-point numbers
@@ -230,7 +239,7 @@ def _value(record: bytes, column: WantedColumn) -> Any:
         return None
     serial_type, place = types[ordinal], places[ordinal]
     if serial_type >= FIRST_BLOB:
-        raw = record[place : place + (serial_type - FIRST_BLOB) // 2]
+        raw = record[place : place + width(serial_type)]
         return raw.decode("utf-8", "replace") if serial_type % 2 else raw
     if serial_type == NULL:
         return None
@@ -240,7 +249,7 @@ def _value(record: bytes, column: WantedColumn) -> Any:
     if serial_type > REAL:
         integer = serial_type - REAL - 1
     else:
-        raw = record[place : place + int(_WIDTHS[serial_type])]
+        raw = record[place : place + width(serial_type)]
         integer = int.from_bytes(raw, "big", signed=True)
     return float(integer) if column.is_real else integer
 

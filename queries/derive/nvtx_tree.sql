@@ -21,8 +21,26 @@ doc = "the same for ranges with the same kind, domain and texts from the root on
 -- over whole threads would not. What opens also closes, so sums start at nothing on each stack. Texts
 -- are long: their hashes stand for them.
 WITH
-worded AS (
-    SELECT *, hash(kind, domain, coalesce(text, '')) AS text_id FROM nvtx_range
+hashed AS NOT MATERIALIZED (
+    SELECT *, hash(kind, domain, coalesce(text, '')) AS text_hash FROM nvtx_range
+),
+-- Texts with sequence numbers in them have the same hash more often than by chance: of a million,
+-- dozens have that of another. Those are told apart.
+spelled AS NOT MATERIALIZED (
+    SELECT DISTINCT text_hash, kind, domain, coalesce(text, '') AS text FROM hashed
+),
+homonym AS MATERIALIZED (
+    SELECT *, row_number() OVER (PARTITION BY text_hash ORDER BY kind, domain, text) AS number
+    FROM spelled
+    SEMI JOIN (SELECT text_hash FROM spelled GROUP BY ALL HAVING count(*) > 1) USING (text_hash)
+),
+worded AS NOT MATERIALIZED (
+    SELECT r.*,
+        CASE WHEN n.number IS NULL THEN r.text_hash ELSE hash(r.text_hash, n.number) END AS text_id
+    FROM hashed r
+    LEFT JOIN homonym n
+        ON  n.text_hash = r.text_hash AND n.text = coalesce(r.text, '') AND n.kind = r.kind
+        AND n.domain IS NOT DISTINCT FROM r.domain
 ),
 stack AS MATERIALIZED (
     SELECT *, row_number() OVER ()::INTEGER AS stack_id

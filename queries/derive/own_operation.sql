@@ -23,16 +23,29 @@ doc = "operations"
 unit = "ns"
 doc = "sum of their durations"
 */
--- Operations are grouped by hashes of names, which are shorter.
+-- Operations are grouped by hashes of names, which are shorter. Some texts that differ in their sequence
+-- numbers alone share one: those are told apart.
 WITH
-named AS (
-    SELECT *, hash(domain, name, kind) AS label FROM innermost_name
+hashed AS NOT MATERIALIZED (
+    SELECT *, hash(domain, name, kind) AS name_hash FROM innermost_name
+),
+spelled AS MATERIALIZED (
+    SELECT *, row_number() OVER (PARTITION BY trace_id, name_hash ORDER BY domain, name, kind) AS number
+    FROM (SELECT DISTINCT trace_id, name_hash, domain, name, kind FROM hashed)
+),
+labelled AS (
+    SELECT h.trace_id, h.nvtx_range_id,
+        CASE WHEN n.number IS NULL THEN h.name_hash ELSE hash(h.name_hash, n.number) END AS label
+    FROM hashed h
+    LEFT JOIN (FROM spelled WHERE number > 1) n
+        ON  n.trace_id = h.trace_id AND n.name_hash = h.name_hash AND n.name IS NOT DISTINCT FROM h.name
+        AND n.kind = h.kind AND n.domain IS NOT DISTINCT FROM h.domain
 ),
 launcher AS (
     SELECT l.trace_id, l.process_id, l.correlation_id, l.is_sole, n.label
     FROM launch l
     JOIN innermost_range i ON i.trace_id = l.trace_id AND i.api_call_id = l.api_call_id
-    JOIN named n ON n.trace_id = i.trace_id AND n.nvtx_range_id = i.nvtx_range_id
+    JOIN labelled n ON n.trace_id = i.trace_id AND n.nvtx_range_id = i.nvtx_range_id
 ),
 summed AS (
     SELECT o.trace_id, l.label, o.op_kind, o.name AS op_name, count(*) AS operations,
@@ -46,4 +59,6 @@ summed AS (
 SELECT s.trace_id, n.domain, n.name AS range_name, n.kind AS style, s.op_kind, s.op_name, s.operations,
     s.total_ns
 FROM summed s
-LEFT JOIN (SELECT DISTINCT trace_id, label, domain, name, kind FROM named) n USING (trace_id, label)
+LEFT JOIN spelled n
+    ON  n.trace_id = s.trace_id
+    AND s.label = CASE WHEN n.number = 1 THEN n.name_hash ELSE hash(n.name_hash, n.number) END

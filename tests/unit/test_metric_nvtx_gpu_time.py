@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_trace import MadeTrace, Row, metric
+from made_trace import SAME_HASH, MadeTrace, Row, metric
 
 TEXTS = ["linear", "aten::mm, seq = 4", "aten::mm, seq = 9, op_id = 3", "mm, op_id = 1", "x = 1"]
 NAMES = {TEXTS[1]: "aten::mm", TEXTS[2]: "aten::mm", TEXTS[3]: "mm"}
+NAMES |= dict.fromkeys(SAME_HASH, "aten::relu_")
 
 
 def innermost(ranges: list[Any], trace: str, at: int) -> Any:
@@ -66,7 +67,7 @@ def summed(ranges: list[Any], operations: list[Any], by: str) -> dict[Any, Row]:
             st.integers(0, 20),
             st.integers(0, 20),
             st.sampled_from([None, "mine"]),
-            st.sampled_from(TEXTS),
+            st.sampled_from([*TEXTS, *SAME_HASH]),
             st.sampled_from(["push_pop", "start_end"]),
         ),
         min_size=1,
@@ -132,6 +133,15 @@ def test_what_nothing_is_around_has_a_row_of_its_own() -> None:
     assert (outside["range_name"], outside["style"], outside["instances"]) == (None, None, None)
     assert (outside["kernels"], outside["gpu_ns"], outside["mean_ns"]) == (2, 40, None)
     assert (inside["range_name"], inside["share_pct"]) == ("a", 20.0)
+
+
+def test_texts_of_the_same_hash_are_two() -> None:
+    made = MadeTrace()
+    for at, text in zip((0, 100), SAME_HASH, strict=True):
+        made.add_range(at, at + 50, text)
+        made.launch(at + 10, 1000 + at, 1010 + at)
+    rows = metric(made, "nvtx_gpu_time", by="text")
+    assert [(row["range_name"], row["gpu_ns"]) for row in rows] == [(t, 10) for t in SAME_HASH]
 
 
 def test_nested_ranges_of_one_name_do_not_count_twice() -> None:

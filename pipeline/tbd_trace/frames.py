@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import duckdb
 import polars as pl
@@ -24,20 +25,55 @@ def frame(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
     Raises:
         duckdb.Error: they cannot be computed.
     """
-    is_numbered = len(set(relation.columns)) < len(relation.columns)
+    if _is_numbered(relation):
+        numbered: pl.DataFrame = relation.pl()
+        return numbered.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
+    try:
+        return pl.DataFrame(_stream(relation))
+    except pl.exceptions.ComputeError as error:
+        raise _as_duckdb_says(error) from error
+
+
+def frames(relation: duckdb.DuckDBPyRelation) -> Iterator[pl.DataFrame]:
+    """Yield the rows of :func:`frame`, some hundred thousand at a time, as they are computed.
+
+    At least one frame. Arguments and errors as in :func:`frame`.
+    """
+    if _is_numbered(relation):
+        yield frame(relation)
+        return
+    import pyarrow as pa  # noqa: PLC0415 - slow to import, and only large traces need it
+
+    is_empty = True
+    try:
+        reader = pa.RecordBatchReader.from_stream(_stream(relation))
+        for batch in reader:
+            is_empty = False
+            yield pl.DataFrame(pa.RecordBatchReader.from_batches(reader.schema, [batch]))
+    except (OSError, pa.ArrowException) as error:
+        raise _as_duckdb_says(error) from error
+    if is_empty:
+        yield frame(relation.limit(0))
+
+
+def _is_numbered(relation: duckdb.DuckDBPyRelation) -> bool:
+    """Tell whether columns have the same name."""
+    return len(set(relation.columns)) < len(relation.columns)
+
+
+def _stream(relation: duckdb.DuckDBPyRelation) -> ArrowStream:
     kinds = [str(kind) for kind in relation.types]
-    if not is_numbered and any(map(_TEXT.search, kinds)):
+    if any(map(_TEXT.search, kinds)):
         relation = relation.project(
             ", ".join(
                 f"CAST({name} AS VARCHAR) AS {name}" if _TEXT.search(kind) else name
                 for name, kind in zip(map(identifier, relation.columns), kinds, strict=True)
             )
         )
-    try:
-        if is_numbered:
-            numbered: pl.DataFrame = relation.pl()
-            return numbered.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
-        return pl.DataFrame(ArrowStream(relation.__arrow_c_stream__()))
-    except pl.exceptions.ComputeError as error:
-        text = str(error).removeprefix(_FROM_THE_STREAM)
-        raise _ERRORS.get(text.partition(":")[0], duckdb.Error)(text) from error
+    return ArrowStream(relation.__arrow_c_stream__())
+
+
+def _as_duckdb_says(error: Exception) -> duckdb.Error:
+    """Return DuckDB's error that reached a reader of its stream."""
+    text = str(error).removeprefix(_FROM_THE_STREAM)
+    return _ERRORS.get(text.partition(":")[0], duckdb.Error)(text)

@@ -21,6 +21,8 @@ doc = "sum of the operations' durations"
 doc = "calls in it that launched operations (distinct correlation ids)"
 [columns.operations]
 doc = "operations that they launched"
+[columns.position]
+doc = "order of the rows by trace, gpu_start_ns, gpu_ns from the largest down and nvtx_range_id, from 1"
 */
 WITH
 operation AS (
@@ -49,9 +51,13 @@ summed AS (
     JOIN operation o ON o.host_thread = h.host_thread AND o.position = h.position
     GROUP BY ALL
 )
-SELECT r.trace_id, r.nvtx_range_id, s.gpu_start_ns, s.gpu_ns, s.gpu_sum_ns, s.launches,
-    s.operations
-FROM launch_run r
-JOIN summed s
-    ON  s.host_thread = r.host_thread AND s.first_position = r.first_position
-    AND s.last_position = r.last_position
+SELECT *, row_number() OVER () AS position
+FROM (
+    SELECT r.trace_id, r.nvtx_range_id, s.gpu_start_ns, s.gpu_ns, s.gpu_sum_ns, s.launches,
+        s.operations
+    FROM launch_run r
+    JOIN summed s
+        ON  s.host_thread = r.host_thread AND s.first_position = r.first_position
+        AND s.last_position = r.last_position
+    ORDER BY r.trace_id, s.gpu_start_ns, s.gpu_ns DESC, r.nvtx_range_id
+)

@@ -46,6 +46,8 @@ doc = "longest"
 [columns.stddev_ns]
 unit = "ns"
 doc = "sample standard deviation; NULL for a single kernel"
+[columns.position]
+doc = "order of the rows by trace, begin_ns, nvtx_range_id, process, thread, total_ns from the largest down and kernel name, from 1; what is outside every range comes last"
 */
 WITH
 member AS (
@@ -104,14 +106,19 @@ path AS (
     FROM member m JOIN nvtx_range r USING (trace_id, nvtx_range_id)
     GROUP BY ALL
 )
-SELECT p.trace_id, s.path_id, h.nvtx_range_id, h.begin_ns, p.process_id, p.thread_id,
-    p.kernel_name, s.range_instances, coalesce(d.instances, 1) AS instances, s.total_ns,
-    s.total_ns / nullif(s.timed, 0) AS mean_ns, coalesce(d.median_ns, s.total_ns) AS median_ns,
-    s.min_ns, s.max_ns,
-    -- exact sums, so that the order of addition does not show
-    sqrt((s.timed * s.squares - s.total_ns::HUGEINT * s.total_ns)
-        / nullif(s.timed * (s.timed - 1.0), 0)) AS stddev_ns
-FROM summed s
-JOIN place p USING (place)
-LEFT JOIN several d ON d.place = s.place AND d.path_id = s.path_id
-LEFT JOIN path h ON h.trace_id = p.trace_id AND h.path_id = s.path_id
+SELECT *, row_number() OVER () AS position
+FROM (
+    SELECT p.trace_id, s.path_id, h.nvtx_range_id, h.begin_ns, p.process_id, p.thread_id,
+        p.kernel_name, s.range_instances, coalesce(d.instances, 1) AS instances, s.total_ns,
+        s.total_ns / nullif(s.timed, 0) AS mean_ns, coalesce(d.median_ns, s.total_ns) AS median_ns,
+        s.min_ns, s.max_ns,
+        -- exact sums, so that the order of addition does not show
+        sqrt((s.timed * s.squares - s.total_ns::HUGEINT * s.total_ns)
+            / nullif(s.timed * (s.timed - 1.0), 0)) AS stddev_ns
+    FROM summed s
+    JOIN place p USING (place)
+    LEFT JOIN several d ON d.place = s.place AND d.path_id = s.path_id
+    LEFT JOIN path h ON h.trace_id = p.trace_id AND h.path_id = s.path_id
+    ORDER BY p.trace_id, h.begin_ns NULLS LAST, h.nvtx_range_id, p.process_id, p.thread_id,
+        s.total_ns DESC NULLS LAST, p.kernel_name
+)

@@ -40,41 +40,33 @@ doc = "longest"
 unit = "ns"
 doc = "sample standard deviation; NULL for a single kernel"
 */
--- Paths are long: where only the first rows are wanted, only theirs are put together.
+-- Paths are long: where only some rows are wanted, only theirs are put together.
 WITH RECURSIVE
 setting AS (SELECT coalesce(getvariable('by'), 'path') = 'path' AS by_path),
 shown AS MATERIALIZED (
     FROM range_kernel
-    ORDER BY trace_id, begin_ns NULLS LAST, nvtx_range_id, process_id, thread_id,
-        total_ns DESC NULLS LAST, kernel_name
-    LIMIT getvariable('first_rows')
+    WHERE position >= coalesce(getvariable('first_row'), position)
+      AND position <= coalesce(getvariable('last_row'), position)
 ),
--- What is around them began no later: of a long trace that is little to look through.
-latest AS (
-    SELECT trace_id, max(r.start_ns) AS start_ns
-    FROM shown JOIN nvtx_range r USING (trace_id, nvtx_range_id)
-    GROUP BY ALL
-),
-early AS MATERIALIZED (
+around AS MATERIALIZED (
+    SELECT t.trace_id, t.nvtx_range_id, t.parent_id, t.depth
+    FROM nvtx_tree t SEMI JOIN (FROM shown, setting WHERE by_path) s USING (trace_id, nvtx_range_id)
+    UNION
     SELECT t.trace_id, t.nvtx_range_id, t.parent_id, t.depth
     FROM nvtx_tree t
-    SEMI JOIN (
-        SELECT r.trace_id, r.nvtx_range_id
-        FROM nvtx_range r JOIN latest l ON l.trace_id = r.trace_id AND r.start_ns <= l.start_ns
-    ) r USING (trace_id, nvtx_range_id)
+    SEMI JOIN around a ON a.trace_id = t.trace_id AND a.parent_id = t.nvtx_range_id
 ),
-around AS (
-    SELECT trace_id, nvtx_range_id FROM shown, setting WHERE by_path AND nvtx_range_id IS NOT NULL
-    UNION
-    SELECT t.trace_id, t.parent_id
-    FROM around a JOIN early t USING (trace_id, nvtx_range_id)
-    WHERE t.parent_id IS NOT NULL
+-- (DuckDB takes any recursion for a thousand times as long, and would make a hash table of all texts.)
+worded AS (
+    SELECT r.trace_id, r.nvtx_range_id, r.text
+    FROM nvtx_range r
+    SEMI JOIN (
+        SELECT unnest(list({'trace_id': trace_id, 'nvtx_range_id': nvtx_range_id}), recursive := true) FROM around
+    ) USING (trace_id, nvtx_range_id)
 ),
 node AS MATERIALIZED (
-    SELECT t.trace_id, t.nvtx_range_id, t.parent_id, t.depth, coalesce(r.text, '') AS text
-    FROM around
-    JOIN early t USING (trace_id, nvtx_range_id)
-    JOIN nvtx_range r USING (trace_id, nvtx_range_id)
+    SELECT a.*, coalesce(r.text, '') AS text
+    FROM around a JOIN worded r USING (trace_id, nvtx_range_id)
 ),
 -- As nvtx_path does it for every range.
 tree AS (
@@ -107,5 +99,4 @@ LEFT JOIN path t ON t.trace_id = s.trace_id AND t.nvtx_range_id = s.nvtx_range_i
 LEFT JOIN process p ON p.trace_id = s.trace_id AND p.process_id = s.process_id
 LEFT JOIN (SELECT trace_id, process_id, thread_id, any_value(tid) AS tid FROM thread GROUP BY ALL) th
     ON  th.trace_id = s.trace_id AND th.process_id = s.process_id AND th.thread_id = s.thread_id
-ORDER BY s.trace_id, s.begin_ns NULLS LAST, s.nvtx_range_id, s.process_id, s.thread_id,
-    s.total_ns DESC NULLS LAST, s.kernel_name
+ORDER BY s.position

@@ -41,11 +41,11 @@ doc = "calls in it that launched operations (distinct correlation ids)"
 [columns.operations]
 doc = "operations that they launched"
 */
--- Where only the first rows are wanted, only their ranges are looked up.
+-- Where only some rows are wanted, only their ranges are looked up.
 WITH shown AS MATERIALIZED (
     FROM range_gpu_time
-    ORDER BY trace_id, gpu_start_ns, gpu_ns DESC, nvtx_range_id
-    LIMIT getvariable('first_rows')
+    WHERE position >= coalesce(getvariable('first_row'), position)
+      AND position <= coalesce(getvariable('last_row'), position)
 )
 SELECT j.trace_id, j.nvtx_range_id, t.parent_id, t.depth,
     coalesce(r.domain || ':', '') || coalesce(r.text, '') AS range_name,
@@ -57,4 +57,4 @@ JOIN nvtx_tree t USING (trace_id, nvtx_range_id)
 LEFT JOIN process p ON p.trace_id = r.trace_id AND p.process_id = r.process_id
 LEFT JOIN (SELECT trace_id, process_id, thread_id, any_value(tid) AS tid FROM thread GROUP BY ALL) th
     ON  th.trace_id = r.trace_id AND th.process_id = r.process_id AND th.thread_id = r.thread_id
-ORDER BY j.trace_id, j.gpu_start_ns, j.gpu_ns DESC, j.nvtx_range_id
+ORDER BY j.position

@@ -359,6 +359,36 @@ def test_of_a_large_trace_no_more_rows_are_computed_than_are_shown(
         assert (shown.stdout, shown.stderr) == ("".join(whole), "")
 
 
+@pytest.mark.parametrize("form", ["csv", "json", "parquet"])
+@pytest.mark.parametrize(
+    "asked", ["nvtx_projection", "nvtx_kernels", "nvtx_kernels --set by=range", "kernel_summary"]
+)
+def test_all_rows_of_a_large_trace_are_those_of_a_small_one(
+    db: Path, asked: str, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = ("query", *asked.split())
+    succeed(*query, "-o", f"whole.{form}")
+    monkeypatch.setattr("tbd_trace.query.session._WORTH_LIMITING", 0)
+    monkeypatch.setattr("tbd_trace.query.session._BATCH_ROWS", 3)
+    succeed(*query, "-o", f"large.{form}")
+    if form == "parquet":
+        assert pl.read_parquet("large.parquet").equals(pl.read_parquet("whole.parquet"))
+    else:
+        assert Path(f"large.{form}").read_bytes() == Path(f"whole.{form}").read_bytes()
+        shown = run(*query, "--format", form)
+        assert (shown.stdout, shown.stderr) == (Path(f"whole.{form}").read_text(), "")
+
+
+def test_a_large_trace_without_rows_is_told_as_a_small_one(
+    db: Path, own_query: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = ("query", own_query, "--set", "at_least=1000000", "--format", "csv")
+    whole = run(*query)
+    monkeypatch.setattr("tbd_trace.query.session._WORTH_LIMITING", 0)
+    large = run(*query)
+    assert (large.stdout, large.stderr) == (whole.stdout, "note: no rows\n")
+
+
 def test_a_plot_draws_all_rows_of_a_large_trace(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     succeed("query", "gpu_activity", "--plot", "whole.svg")
     monkeypatch.setattr("tbd_trace.query.session._WORTH_LIMITING", 0)

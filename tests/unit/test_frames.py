@@ -10,7 +10,7 @@ import duckdb
 import polars as pl
 import pytest
 
-from tbd_trace.frames import frame
+from tbd_trace.frames import frame, frames
 
 VALUES = [
     "1::TINYINT", "1::UBIGINT", "1.5::FLOAT", "0.1", "1.25::DECIMAL(18, 3)", "5::HUGEINT",
@@ -77,3 +77,23 @@ def test_pyarrow_is_not_imported_and_the_process_ends_in_silence() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout == "[]\n"
     assert done.stderr == ""  # DuckDB writes there what it believes to be leaks
+
+
+def test_frames_are_the_rows_of_the_whole() -> None:
+    columns = ", ".join(f"if(i % 3 = 0, {value}, NULL) AS c{n}" for n, value in enumerate(VALUES))
+    relation = duckdb.sql(
+        f"SELECT i, 't' || i AS t, INTERVAL 1 DAY AS d, {columns} FROM range(300_000) AS r(i)"
+    )
+    several = list(frames(relation))
+    assert len(several) > 1
+    assert pl.concat(several).equals(frame(relation))
+    (empty,) = frames(relation.filter("i < 0"))
+    assert (empty.height, empty.schema) == (0, several[0].schema)
+    (numbered,) = frames(duckdb.sql("SELECT 1 AS a, 2 AS a"))
+    assert numbered.rows(named=True) == [{"a": 1, "a_1": 2}]
+
+
+def test_errors_come_with_the_frames() -> None:
+    late = duckdb.sql("SELECT if(i < 200_000, i, error('said')) AS i FROM range(300_000) AS t(i)")
+    with pytest.raises(duckdb.Error, match=r"^Invalid Input Error: said"):
+        list(frames(late))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
+from itertools import combinations_with_replacement
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_trace import MadeTrace, metric
+from made_trace import SAME_HASH, MadeTrace, metric
 
 DOMAINS = [None, "lib"]
 Step = tuple[str, int, str]
@@ -17,7 +18,7 @@ Step = tuple[str, int, str]
 step = st.tuples(
     st.sampled_from(["push", "push", "pop", "start", "end", "launch", "launch"]),
     st.integers(0, 1),  # domain
-    st.sampled_from(["a", "b"]),
+    st.sampled_from(SAME_HASH),
 )
 
 
@@ -148,8 +149,19 @@ def test_rows_come_in_the_order_in_which_their_paths_begin() -> None:
         ("a", "short"),
         (None, "before"),
     ]
-    first = metric(made, "nvtx_kernels", first_rows=3)
-    assert first == rows[:3]
+    for first, last in combinations_with_replacement(range(1, 7), 2):
+        shown = metric(made, "nvtx_kernels", first_row=first, last_row=last)
+        assert shown == rows[first - 1 : last]
+
+
+@pytest.mark.parametrize("by", ["path", "range"])
+def test_texts_of_the_same_hash_are_two(by: str) -> None:
+    made = MadeTrace()
+    for at, text in zip((0, 100), SAME_HASH, strict=True):
+        made.add_range(at, at + 50, text)
+        made.launch(at + 10, 1000 + at, 1010 + at)
+    rows = metric(made, "nvtx_kernels", by=by)
+    assert [(row["range_path"], row["instances"]) for row in rows] == [(t, 1) for t in SAME_HASH]
 
 
 def test_a_long_path_keeps_its_two_ends() -> None:

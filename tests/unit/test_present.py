@@ -21,9 +21,11 @@ from rich.cells import cell_len
 
 from tbd_trace.errors import TbdTraceError, UsageError
 from tbd_trace.present import (
+    JOINABLE,
     Format,
     Style,
     format_of,
+    joined,
     parts,
     printable,
     render,
@@ -286,6 +288,21 @@ def test_markdown_table(frame: pl.DataFrame) -> None:
 def test_parquet_keeps_types_and_rows(frame: pl.DataFrame) -> None:
     content = render(frame, Format.PARQUET)
     assert pl.read_parquet(io.BytesIO(content)).equals(frame)
+
+
+@pytest.mark.parametrize("form", sorted(JOINABLE))
+@pytest.mark.parametrize("rows_each", [0, 1, 2, 5])
+def test_frames_that_follow_each_other_are_one_answer(
+    frame: pl.DataFrame, form: Format, rows_each: int
+) -> None:
+    slices = list(frame.iter_slices(rows_each)) if rows_each else []
+    cut = [frame.clear(), *slices, frame.clear()]
+    parts = b"".join(joined(cut, form))
+    expected = frame if rows_each else frame.clear()
+    if form is Format.PARQUET:
+        assert pl.read_parquet(io.BytesIO(parts)).equals(expected)
+    else:
+        assert parts == render(expected, form)
 
 
 @given(

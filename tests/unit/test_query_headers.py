@@ -15,7 +15,7 @@ from tbd_trace import resources
 from tbd_trace.query import Catalogue, Query, prepare, run, script
 from tbd_trace.query.catalogue import derive_relations, required_relations
 from tbd_trace.query.header import alternatives
-from tbd_trace.query.session import FIRST_ROWS
+from tbd_trace.query.session import FIRST_ROW, LAST_ROW
 from tbd_trace.schema import canonical_tables
 from tbd_trace.store import Database
 
@@ -145,17 +145,17 @@ def test_answers_are_ordered(query: Query) -> None:
         top += character if depth == 0 else ""
     assert "ORDER BY" in top
     ordered = top[top.rindex("ORDER BY") :]
-    assert re.search(r"\b(trace_id|name)\b", ordered)
+    assert re.search(r"\b(trace_id|name|position)\b", ordered)
     assert "LIMIT" not in ordered
 
 
 @each
 def test_variables_are_declared_with_the_same_default(query: Query) -> None:
     known = parameters(query)
-    used = set(VARIABLE.findall(query.sql)) - {FIRST_ROWS}
+    used = set(VARIABLE.findall(query.sql)) - {FIRST_ROW, LAST_ROW}
     assert used <= set(known)
     assert set(query.params) <= used
-    defaults = DEFAULT.findall(query.sql)
+    defaults = [found for found in DEFAULT.findall(query.sql) if found[0] in used]
     assert {name for name, _ in defaults} | set(EMPTY.findall(query.sql)) == used
     for name, text in defaults:
         value = duckdb.execute(f"SELECT {text}").fetchall()[0][0]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from tbd_trace.errors import SqlError, UsageError
-from tbd_trace.present import Format, Style, format_of, parts, printable, write
+from tbd_trace.present import Format, Style, format_of, joined, parts, printable, write
 
 if TYPE_CHECKING:
     import polars as pl
@@ -57,10 +57,8 @@ def emit(
     Raises:
         UsageError: the extension names no format, or Parquet would go to a terminal.
     """
-    form = form or (Format.TABLE if path is None else format_of(path))
+    form = chosen_form(form, path)
     terminal = path is None and sys.stdout.isatty()
-    if terminal and form is Format.PARQUET:
-        raise UsageError("Parquet is not for a terminal; add -o FILE")
     limit = row_limit(form, path, limit)
     shown = frame if limit is None else frame.head(limit)
     _deliver(parts(shown, form, units=units, style=style_of(terminal, records)), path)
@@ -70,6 +68,39 @@ def emit(
         note(f"first {shown.height:,} rows shown; --limit 0 shows all")
     elif shown.height < frame.height:
         note(f"{shown.height:,} of {frame.height:,} rows shown; --limit 0 shows all")
+
+
+def emit_joined(frames: Iterable[pl.DataFrame], form: Format, path: Path | None = None) -> None:
+    """Write the rows of frames that follow each other as one answer, as the frames come.
+
+    Args:
+        frames: the rows; at least one frame.
+        form: one of ``present.JOINABLE``.
+        path: the file; None means standard output.
+    """
+    rows = 0
+
+    def counted() -> Iterator[pl.DataFrame]:
+        nonlocal rows
+        for frame in frames:
+            rows += frame.height
+            yield frame
+
+    _deliver(joined(counted(), form), path)
+    if rows == 0:
+        note("no rows")
+
+
+def chosen_form(form: Format | None, path: Path | None) -> Format:
+    """Return the form to write in: the one asked for, else what the file's extension asks for.
+
+    Raises:
+        UsageError: the extension names no format, or Parquet would go to a terminal.
+    """
+    form = form or (Format.TABLE if path is None else format_of(path))
+    if path is None and sys.stdout.isatty() and form is Format.PARQUET:
+        raise UsageError("Parquet is not for a terminal; add -o FILE")
+    return form
 
 
 def row_limit(form: Format | None, path: Path | None, limit: int | None) -> int | None:

@@ -4,6 +4,8 @@
 # ruff: noqa: PLC0415
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,10 +20,21 @@ from tbd_trace.cli.options import (
     OutputOption,
     TracesArgument,
 )
-from tbd_trace.cli.output import busy, emit, emit_text, note, row_limit
+from tbd_trace.cli.output import (
+    busy,
+    chosen_form,
+    emit,
+    emit_joined,
+    emit_text,
+    note,
+    row_limit,
+)
 from tbd_trace.errors import UsageError
+from tbd_trace.present import JOINABLE
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from tbd_trace.api import Traces
     from tbd_trace.present import Format
     from tbd_trace.query import Query, QueryResult
@@ -108,6 +121,10 @@ def query(
         _check_plot(found, plot)
     # A plot draws all rows.
     rows = row_limit(form, output, limit) if plot is None else None
+    if rows is None and plot is None and (written := chosen_form(form, output)) in JOINABLE:
+        with closing(_batches(found, traces or [], db, parameters)) as frames:
+            emit_joined(frames, written, output)
+        return
     opened, result = _ask(found, traces or [], db, parameters, rows)
     emit(result.frame, form, output, limit=limit, units=_units(found), more=result.more)
     if plot is not None:
@@ -162,6 +179,25 @@ def _ask(
     for text in result.notes:
         note(text)
     return opened, result
+
+
+def _batches(
+    found: Query, traces: list[str], db: str, parameters: dict[str, str]
+) -> Generator[pl.DataFrame]:
+    """Yield all rows of an answer, millions of them in batches."""
+    from tbd_trace.api import open_traces
+    from tbd_trace.query import run_in_batches
+
+    with busy(f"asking {found.name}"):
+        opened = open_traces(*traces, db=db, question=found)
+        results = run_in_batches(opened.database, found, opened.trace_ids, parameters)
+        first = next(results)
+    with closing(results):
+        for text in first.notes:
+            note(text)
+        yield first.frame
+        for result in results:
+            yield result.frame
 
 
 def _units(found: Query) -> dict[str, str | None]:

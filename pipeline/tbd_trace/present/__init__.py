@@ -16,7 +16,17 @@ from tbd_trace.errors import TbdTraceError, UsageError
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Format", "Style", "format_of", "parts", "printable", "render", "write"]
+__all__ = [
+    "JOINABLE",
+    "Format",
+    "Style",
+    "format_of",
+    "joined",
+    "parts",
+    "printable",
+    "render",
+    "write",
+]
 
 
 class Format(StrEnum):
@@ -28,6 +38,9 @@ class Format(StrEnum):
     PARQUET = "parquet"
     MARKDOWN = "markdown"
 
+
+JOINABLE = frozenset({Format.CSV, Format.JSON, Format.PARQUET})
+"""Forms that need not know all rows before they write the first."""
 
 _EXTENSIONS = {
     ".txt": Format.TABLE,
@@ -107,29 +120,43 @@ def parts(
 ) -> Iterator[bytes]:
     """Yield what :func:`render` returns; of millions of rows no more than a part is in memory.
 
-    So far as the form allows: JSON, Markdown and Parquet come as a whole.
+    So far as the form allows: Markdown comes as a whole.
     """
     match form:
         case Format.TABLE:
             from tbd_trace.present import table
 
             yield from map(str.encode, table.parts(frame, units or {}, style or Style()))
-        case Format.CSV:
-            from tbd_trace.present import csv
-
-            yield from csv.parts(frame)
-        case Format.JSON:
-            from tbd_trace.present import json
-
-            yield json.render(frame).encode()
         case Format.MARKDOWN:
             from tbd_trace.present import markdown
 
             yield markdown.render(frame).encode()
+        case _:
+            yield from joined([frame], form)
+
+
+def joined(frames: Iterable[pl.DataFrame], form: Format) -> Iterator[bytes]:
+    """Yield the rows of frames that follow each other as one answer, as the frames come.
+
+    Args:
+        frames: the rows; all have the same columns.
+        form: one of ``JOINABLE``.
+    """
+    match form:
+        case Format.CSV:
+            from tbd_trace.present import csv
+
+            yield from csv.parts(frames)
+        case Format.JSON:
+            from tbd_trace.present import json
+
+            yield from json.parts(frames)
         case Format.PARQUET:
             from tbd_trace.present import parquet
 
-            yield parquet.render(frame)
+            yield from parquet.parts(frames)
+        case _:
+            raise ValueError(f"{form}: its columns are as wide as the widest of all rows")
 
 
 def write(path: Path, content: bytes | Iterable[bytes]) -> None:

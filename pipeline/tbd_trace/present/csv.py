@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import polars as pl
@@ -16,14 +16,16 @@ _ROWS_AT_ONCE = 65_536
 
 def render(frame: pl.DataFrame) -> bytes:
     """Return the frame as CSV with a header row, in UTF-8."""
-    return b"".join(parts(frame))
+    return b"".join(parts([frame]))
 
 
-def parts(frame: pl.DataFrame) -> Iterator[bytes]:
-    """Yield the lines of :func:`render`, thousands of them at a time; the first has the header."""
-    yield _lines(frame.clear(), include_header=True)
-    for rows in frame.iter_slices(_ROWS_AT_ONCE):
-        yield _lines(rows, include_header=False)
+def parts(frames: Iterable[pl.DataFrame]) -> Iterator[bytes]:
+    """Yield the lines of frames that follow each other, thousands at a time; first the header."""
+    for number, frame in enumerate(frames):
+        if number == 0:
+            yield _lines(frame.clear(), include_header=True)
+        for rows in frame.iter_slices(_ROWS_AT_ONCE):
+            yield _lines(rows, include_header=False)
 
 
 def _lines(frame: pl.DataFrame, *, include_header: bool) -> bytes:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 
 import polars as pl
 
 from tbd_trace.present.values import plain
 
 
-def render(frame: pl.DataFrame) -> str:
-    """Return the frame as a JSON array, one row per line."""
-    rows = (json.dumps(plain(row), ensure_ascii=False) for row in frame.iter_rows(named=True))
-    return "[" + ",\n ".join(rows) + "]\n"
+def parts(frames: Iterable[pl.DataFrame]) -> Iterator[bytes]:
+    """Yield the rows of frames that follow each other as one JSON array, one row per line."""
+    before = "["
+    for frame in frames:
+        rows = (json.dumps(plain(row), ensure_ascii=False) for row in frame.iter_rows(named=True))
+        if not frame.is_empty():
+            yield (before + ",\n ".join(rows)).encode()
+            before = ",\n "
+    yield b"[]\n" if before == "[" else b"]\n"

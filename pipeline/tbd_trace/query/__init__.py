@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         execute_reading,
         prepare,
         run,
+        run_in_batches,
         script,
         sql,
     )
@@ -35,6 +36,7 @@ __all__ = [
     "execute_reading",
     "prepare",
     "run",
+    "run_in_batches",
     "script",
     "sql",
 ]

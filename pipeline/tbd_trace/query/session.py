@@ -8,8 +8,9 @@ relations that the query builds on are computed once, in order.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ import duckdb
 
 from tbd_trace import resources
 from tbd_trace.errors import SqlError, UsageError
-from tbd_trace.frames import frame
+from tbd_trace.frames import frame, frames
 from tbd_trace.interrupts import interruptible
 from tbd_trace.query.catalogue import (
     derive_relations,
@@ -38,11 +39,12 @@ if TYPE_CHECKING:
 
     from tbd_trace.store.base import TraceStore
 
-FIRST_ROWS = "first_rows"
-"""Variable that says how many of the first rows a query need compute; NULL for all."""
+FIRST_ROW, LAST_ROW = "first_row", "last_row"
+"""Variables: which rows of its answer a query need compute, counted from 1; NULL for all."""
 
 # Of traces whose long tables have as many, only the rows that are wanted are computed.
 _WORTH_LIMITING = 1_000_000
+_BATCH_ROWS = 200_000  # 0.2 GB of nvtx_kernels, whose rows are the longest
 _READING = {
     duckdb.StatementType.SELECT,
     duckdb.StatementType.PRAGMA,
@@ -211,6 +213,58 @@ def run(
         return answer(connection, query, values, kept, rows, only=True)
 
 
+def run_in_batches(
+    database: TraceStore,
+    query: Query,
+    trace_ids: Sequence[str] | None = None,
+    parameters: Mapping[str, str] | None = None,
+) -> Generator[QueryResult]:
+    """Run a query over some traces, and yield all rows in one result after another.
+
+    At least one: millions of rows of large traces need not be in memory together. Arguments and
+    errors as in :func:`run`. The traces are open until the generator is exhausted or closed.
+    """
+    selected = _ids(database, trace_ids)
+    values = checked_values(query, parameters)
+    with (
+        explained(query, values),
+        reading(database),
+        connect(
+            database,
+            selected,
+            _tables_behind(relation_names(query)),
+            names=_all_names(query),
+        ) as connection,
+        interruptible(connection),
+    ):
+        kept = KeptRelations(database, selected)
+        if query.refuse or kept.rows(connection) < _WORTH_LIMITING:
+            yield answer(connection, query, values, kept, only=True)
+            return
+        notes = _make_ready(connection, query, values, kept, only=True)
+        for number, rows in enumerate(_batches(connection, query, kept)):
+            if number == 0 and rows.is_empty():
+                check_sources(connection, query)
+            yield QueryResult(query, rows, notes, dict(values))
+
+
+def _batches(
+    connection: duckdb.DuckDBPyConnection, query: Query, kept: KeptRelations
+) -> Iterator[pl.DataFrame]:
+    """Yield the rows of a query; one that can is asked for some after the other."""
+    if f"getvariable('{FIRST_ROW}')" not in query.sql:
+        yield from frames(_last_relation(connection, query.sql))
+        return
+    with kept.bounded(connection):
+        for first in itertools.count(1, _BATCH_ROWS):
+            connection.execute(set_variable(FIRST_ROW, first))
+            connection.execute(set_variable(LAST_ROW, first + _BATCH_ROWS - 1))
+            rows = _execute(connection, query.sql)
+            yield rows
+            if rows.height < _BATCH_ROWS:
+                return
+
+
 def answer(
     connection: duckdb.DuckDBPyConnection,
     query: Query,
@@ -230,11 +284,7 @@ def answer(
         rows: how many of the first rows are enough; None means all.
         only: no other query follows (:func:`prepare`).
     """
-    notes = check_needs(connection, query)
-    for name, value in values.items():
-        connection.execute(set_variable(name, value))
-    prepare(connection, relation_names(query), kept, only=only)
-    check_derived(connection, query)
+    notes = _make_ready(connection, query, values, kept, only=only)
     # Whether an answer would mislead shows in any of its rows.
     if rows is not None and (query.refuse or kept.rows(connection) < _WORTH_LIMITING):
         rows = None
@@ -244,6 +294,23 @@ def answer(
     check_refusal(query, frame, values)
     more = rows is not None and frame.height > rows
     return QueryResult(query, frame[:rows], notes, dict(values), more)
+
+
+def _make_ready(
+    connection: duckdb.DuckDBPyConnection,
+    query: Query,
+    values: Mapping[str, Scalar],
+    kept: KeptRelations,
+    *,
+    only: bool,
+) -> list[str]:
+    """Set a query's parameters and make what it builds on visible; return what to note."""
+    notes = check_needs(connection, query)
+    for name, value in values.items():
+        connection.execute(set_variable(name, value))
+    prepare(connection, relation_names(query), kept, only=only)
+    check_derived(connection, query)
+    return notes
 
 
 def checked_values(query: Query, parameters: Mapping[str, str] | None) -> dict[str, Scalar]:
@@ -314,6 +381,20 @@ def execute_reading(
 def _execute(
     connection: duckdb.DuckDBPyConnection, text: str, rows: int | None = None
 ) -> pl.DataFrame:
+    """Run statements that only read; return the last one's rows, or the first of them."""
+    if rows is not None:
+        connection.execute(set_variable(LAST_ROW, rows))
+    return frame(_last_relation(connection, text, rows))
+
+
+def _last_relation(
+    connection: duckdb.DuckDBPyConnection, text: str, rows: int | None = None
+) -> duckdb.DuckDBPyRelation:
+    """Run the statements of a text but the last, and return that one's rows, not yet computed.
+
+    Raises:
+        UsageError: one of them would write, or there is none.
+    """
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -325,16 +406,12 @@ def _execute(
         raise UsageError("only statements that read are run here; profiles are evidence")
     for parsed in statements[:-1]:
         connection.execute(parsed).fetchall()
-    if rows is not None:
-        connection.execute(set_variable(FIRST_ROWS, rows))
-    relation = connection.sql(statements[-1])
-    if relation is None:  # a statement without rows
-        import polars as pl  # noqa: PLC0415 - DuckDB imports it otherwise
-
-        return pl.DataFrame()
+    relation: duckdb.DuckDBPyRelation | None = connection.sql(statements[-1])
+    if relation is None:  # DuckDB 1 of a statement without rows
+        return connection.sql("SELECT true AS Success WHERE false")
     if rows is not None and statements[-1].type == duckdb.StatementType.SELECT:
-        relation = relation.limit(rows)
-    return frame(relation)
+        return relation.limit(rows)
+    return relation
 
 
 @contextlib.contextmanager

@@ -28,13 +28,17 @@ doc = "thread that launched the first kernel; NULL where launches are unknown"
 doc = "share of the kernels, from the first period on, that lie in identical periods: 1 is perfect"
 */
 WITH
+-- (DuckDB's hashes are the same for some names that differ in their numbers alone.)
+kernel_name AS (
+    SELECT name, row_number() OVER (ORDER BY name) AS number FROM (SELECT DISTINCT name FROM gpu_op)
+),
 -- A CUDA graph traced as a whole counts as one kernel; -1 stands for an unknown process.
 ordered AS (
     SELECT o.trace_id, coalesce(o.process_id, -1) AS process_id, o.op_id, o.device_id, o.stream_id,
         l.thread_id, coalesce(k.short_name, o.name) AS label, o.start_ns,
         coalesce(l.start_ns, o.start_ns) AS at_ns, coalesce(l.end_ns, o.end_ns) AS done_ns,
         l.start_ns IS NOT NULL AS is_launched,
-        hash(o.name, k.grid_x, k.grid_y, k.grid_z, k.block_x, k.block_y, k.block_z) AS signature
+        hash(n.number, k.grid_x, k.grid_y, k.grid_z, k.block_x, k.block_y, k.block_z) AS signature
     -- (filtered first, or everything would be joined to be dropped)
     FROM (
         SELECT o.* FROM gpu_op o
@@ -43,6 +47,7 @@ ordered AS (
               SELECT 1 FROM iteration_mark m
               WHERE m.trace_id = o.trace_id AND m.process_id IS NOT DISTINCT FROM o.process_id)
     ) o
+    LEFT JOIN kernel_name n ON n.name = o.name
     LEFT JOIN kernel k
         ON k.trace_id = o.trace_id AND k.kernel_id = o.op_id AND o.op_kind = 'kernel'
     LEFT JOIN launch l

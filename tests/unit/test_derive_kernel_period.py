@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_trace import MadeTrace, Row, relation
+from made_trace import SAME_HASH, MadeTrace, Row, relation
 
 STEP = 10  # from one launch to the next
 GAP = 1000  # idle time before each period
@@ -220,3 +220,10 @@ def test_iterations_of_the_kernels_order_own_what_is_launched_in_them() -> None:
     for number in range(5):
         for name in "abcd":
             assert (name, number, "kernel order") in found
+
+
+def test_kernels_whose_names_have_the_same_hash_are_two() -> None:
+    made = MadeTrace()
+    first, second = SAME_HASH
+    begins = training(made, [first, "copy", second, "copy"], 6)
+    assert [row["start_ns"] for row in periods(made)] == begins

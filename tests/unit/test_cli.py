@@ -379,6 +379,22 @@ def test_all_rows_of_a_large_trace_are_those_of_a_small_one(
         assert (shown.stdout, shown.stderr) == (Path(f"whole.{form}").read_text(), "")
 
 
+@pytest.mark.parametrize("form", ["csv", "json", "parquet"])
+def test_sql_over_a_large_trace_gives_the_rows_of_a_small_one(
+    db: Path, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    statement = "SELECT k.* FROM kernel k, range(200) ORDER BY ALL"
+    succeed("sql", statement, "-o", f"whole.{form}")
+    monkeypatch.setattr("tbd_trace.query.session._WORTH_LIMITING", 0)
+    succeed("sql", statement, "-o", f"large.{form}")
+    if form == "parquet":
+        assert pl.read_parquet("large.parquet").equals(pl.read_parquet("whole.parquet"))
+    else:
+        assert Path(f"large.{form}").read_bytes() == Path(f"whole.{form}").read_bytes()
+    assert run("sql", "SELECT no FROM kernel", "-o", f"not.{form}").exit_code == 2
+    assert not Path(f"not.{form}").exists()
+
+
 def test_a_large_trace_without_rows_is_told_as_a_small_one(
     db: Path, own_query: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

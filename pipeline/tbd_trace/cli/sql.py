@@ -5,7 +5,10 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from contextlib import closing
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,7 +19,12 @@ from tbd_trace.cli.options import (
     LimitOption,
     OutputOption,
 )
-from tbd_trace.cli.output import busy, emit
+from tbd_trace.cli.output import busy, chosen_form, emit, emit_joined
+from tbd_trace.present import JOINABLE
+
+if TYPE_CHECKING:
+    from tbd_trace.api import Traces
+    from tbd_trace.present import Format
 
 
 def sql(
@@ -60,6 +68,19 @@ def sql(
         return
     if statement in (None, "-"):
         statement = sys.stdin.read()
+    if limit is None and (written := chosen_form(form, output)) in JOINABLE:
+        _emit_batches(opened, statement or "", written, output)
+        return
     with busy("asking"):
         frame = opened.sql(statement or "")
     emit(frame, form, output, limit=limit)
+
+
+def _emit_batches(opened: Traces, statement: str, form: Format, output: Path | None) -> None:
+    """Write all rows, millions of them in batches."""
+    from tbd_trace.query import sql_in_batches
+
+    with closing(sql_in_batches(opened.database, statement, opened.trace_ids)) as frames:
+        with busy("asking"):
+            first = next(frames)
+        emit_joined(chain([first], frames), form, output)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         run_in_batches,
         script,
         sql,
+        sql_in_batches,
     )
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "run_in_batches",
     "script",
     "sql",
+    "sql_in_batches",
 ]
 
 

@@ -198,17 +198,7 @@ def run(
     """
     selected = _ids(database, trace_ids)
     values = checked_values(query, parameters)
-    with (
-        explained(query, values),
-        reading(database),
-        connect(
-            database,
-            selected,
-            _tables_behind(relation_names(query)),
-            names=_all_names(query),
-        ) as connection,
-        interruptible(connection),
-    ):
+    with _connected(database, selected, query, values) as connection:
         kept = KeptRelations(database, selected)
         return answer(connection, query, values, kept, rows, only=True)
 
@@ -226,17 +216,7 @@ def run_in_batches(
     """
     selected = _ids(database, trace_ids)
     values = checked_values(query, parameters)
-    with (
-        explained(query, values),
-        reading(database),
-        connect(
-            database,
-            selected,
-            _tables_behind(relation_names(query)),
-            names=_all_names(query),
-        ) as connection,
-        interruptible(connection),
-    ):
+    with _connected(database, selected, query, values) as connection:
         kept = KeptRelations(database, selected)
         if query.refuse or kept.rows(connection) < _WORTH_LIMITING:
             yield answer(connection, query, values, kept, only=True)
@@ -246,6 +226,21 @@ def run_in_batches(
             if number == 0 and rows.is_empty():
                 check_sources(connection, query)
             yield QueryResult(query, rows, notes, dict(values))
+
+
+@contextlib.contextmanager
+def _connected(
+    database: TraceStore, selected: Sequence[str], query: Query, values: Mapping[str, Scalar]
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Return a connection for one query."""
+    tables = _tables_behind(relation_names(query))
+    with (
+        explained(query, values),
+        reading(database),
+        connect(database, selected, tables, names=_all_names(query)) as connection,
+        interruptible(connection),
+    ):
+        yield connection
 
 
 def _batches(
@@ -352,6 +347,29 @@ def sql(
         StoreError: a trace is damaged, or was removed meanwhile.
         UsageError: the statement is wrong, or would write.
     """
+    with _connected_for_sql(database, statement, trace_ids) as (connection, _):
+        return _execute(connection, statement)
+
+
+def sql_in_batches(
+    database: TraceStore, statement: str, trace_ids: Sequence[str] | None = None
+) -> Generator[pl.DataFrame]:
+    """Run one reading SQL statement, and yield its rows in one frame after another.
+
+    As :func:`run_in_batches`; errors as in :func:`sql`.
+    """
+    with _connected_for_sql(database, statement, trace_ids) as (connection, kept):
+        if kept.rows(connection) < _WORTH_LIMITING:
+            yield _execute(connection, statement)
+        else:
+            yield from frames(_last_relation(connection, statement))
+
+
+@contextlib.contextmanager
+def _connected_for_sql(
+    database: TraceStore, statement: str, trace_ids: Sequence[str] | None
+) -> Iterator[tuple[duckdb.DuckDBPyConnection, KeptRelations]]:
+    """Return a connection that has all that a statement names."""
     with (
         _own_sql("SQL"),
         reading(database),
@@ -360,7 +378,7 @@ def sql(
     ):
         kept = KeptRelations(database, _ids(database, trace_ids))
         prepare(connection, names_used(statement), kept, only=True)
-        return _execute(connection, statement)
+        yield connection, kept
 
 
 def execute_reading(

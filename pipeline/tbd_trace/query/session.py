@@ -246,8 +246,8 @@ def _connected(
 def _batches(
     connection: duckdb.DuckDBPyConnection, query: Query, kept: KeptRelations
 ) -> Iterator[pl.DataFrame]:
-    """Yield the rows of a query; one that can is asked for some after the other."""
-    if f"getvariable('{FIRST_ROW}')" not in query.sql:
+    """Yield the rows of a query; a shipped one that can is asked for some after the other."""
+    if not _is_shipped(query) or f"getvariable('{FIRST_ROW}')" not in query.sql:
         yield from frames(_last_relation(connection, query.sql))
         return
     with kept.bounded(connection):

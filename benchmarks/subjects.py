@@ -170,7 +170,8 @@ class Subjects:
                 subprocess.run(
                     command,
                     env=environment,
-                    capture_output=True,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
                     timeout=self._limit_s,
                     check=False,
                 )

@@ -4,6 +4,7 @@ question = "How long does each annotated part of the program take on the host?"
 source   = "the same sums as nsys stats nvtx_sum; a range that was never closed lasts until the end of the trace"
 grain    = "domain, text and style of a trace's ranges"
 needs    = ["nvtx_range"]
+optional = ["range_total"]
 partial  = true
 [columns.trace_id]
 doc = "the trace"
@@ -42,22 +43,10 @@ x = ["range_name", "style"]
 y = [["total_ns"], ["instances"]]
 limit = 30
 */
-WITH
-summed AS (
-    SELECT trace_id, kind, domain, text, count(*) AS instances,
-        count(*) FILTER (is_open) AS open_instances, sum(duration_ns)::BIGINT AS total_ns,
-        median(duration_ns)::DOUBLE AS median_ns, min(duration_ns) AS min_ns,
-        max(duration_ns) AS max_ns, sum(duration_ns::HUGEINT * duration_ns)::HUGEINT AS squares
-    FROM (SELECT *, end_ns - start_ns AS duration_ns FROM nvtx_range)
-    GROUP BY ALL
-),
 -- A window over the sums would hold each of a million texts.
-whole AS (SELECT trace_id, sum(end_ns - start_ns) AS whole_ns FROM nvtx_range GROUP BY ALL)
+WITH whole AS (SELECT trace_id, sum(total_ns) AS whole_ns FROM range_total GROUP BY ALL)
 SELECT trace_id, coalesce(domain || ':', '') || text AS range_name, kind AS style,
     instances, open_instances, total_ns, total_ns / instances AS mean_ns, median_ns, min_ns, max_ns,
-    -- exact sums, so that the order of addition does not show
-    sqrt((instances * squares - total_ns::HUGEINT * total_ns)
-        / nullif(instances * (instances - 1.0), 0)) AS stddev_ns,
-    100.0 * total_ns / nullif(whole_ns, 0) AS share_pct
-FROM summed JOIN whole USING (trace_id)
+    stddev_ns, 100.0 * total_ns / nullif(whole_ns, 0) AS share_pct
+FROM range_total JOIN whole USING (trace_id)
 ORDER BY trace_id, total_ns DESC, domain NULLS FIRST, text NULLS LAST, kind

@@ -1,0 +1,67 @@
+/*
+title    = "Host time of ranges"
+question = "How long do the NVTX ranges of each text last on the host?"
+source   = "the same sums as nsys stats nvtx_sum"
+grain    = "domain, text and style of a trace's ranges"
+optional = ["nvtx_range"]
+[columns.trace_id]
+doc = "the trace"
+[columns.kind]
+doc = "push_pop or start_end"
+[columns.domain]
+doc = "NVTX domain; NULL for the default one"
+[columns.text]
+doc = "NVTX text; NULL without one"
+[columns.instances]
+doc = "ranges"
+[columns.open_instances]
+doc = "of these, ranges that were never closed"
+[columns.total_ns]
+unit = "ns"
+doc = "sum of their durations; ranges inside others count in both"
+[columns.median_ns]
+unit = "ns"
+doc = "median duration"
+[columns.min_ns]
+unit = "ns"
+doc = "shortest"
+[columns.max_ns]
+unit = "ns"
+doc = "longest"
+[columns.stddev_ns]
+unit = "ns"
+doc = "sample standard deviation; NULL for a single range"
+*/
+WITH
+lasting AS NOT MATERIALIZED (SELECT *, end_ns - start_ns AS duration_ns FROM nvtx_range),
+summed AS MATERIALIZED (
+    SELECT trace_id, kind, domain, text, count(*) AS instances,
+        count(*) FILTER (is_open) AS open_instances, sum(duration_ns)::BIGINT AS total_ns,
+        min(duration_ns) AS min_ns, max(duration_ns) AS max_ns,
+        sum(duration_ns::HUGEINT * duration_ns)::HUGEINT AS squares
+    FROM lasting GROUP BY ALL
+),
+-- The median of one or two durations is the mean of the shortest and the longest: texts with numbers in
+-- them are often that rare, and a million medians would not fit the memory.
+often AS MATERIALIZED (
+    SELECT *, row_number() OVER () AS number FROM summed WHERE instances > 2
+),
+middle AS (
+    SELECT o.number, median(r.duration_ns)::DOUBLE AS median_ns
+    FROM lasting r
+    JOIN often o
+        ON  o.trace_id = r.trace_id AND o.kind = r.kind AND o.text IS NOT DISTINCT FROM r.text
+        AND o.domain IS NOT DISTINCT FROM r.domain
+    GROUP BY ALL
+)
+SELECT trace_id, kind, domain, text, instances, open_instances, total_ns,
+    coalesce(m.median_ns, min_ns / 2 + max_ns / 2) AS median_ns, min_ns, max_ns,
+    -- exact sums, so that the order of addition does not show
+    sqrt((instances * squares - total_ns::HUGEINT * total_ns)
+        / nullif(instances * (instances - 1.0), 0)) AS stddev_ns
+FROM (
+    SELECT *, NULL AS number FROM summed WHERE instances <= 2
+    UNION ALL
+    FROM often
+)
+LEFT JOIN middle m USING (number)

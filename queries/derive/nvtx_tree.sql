@@ -30,13 +30,13 @@ spelled AS NOT MATERIALIZED (
     SELECT DISTINCT text_hash, kind, domain, coalesce(text, '') AS text FROM hashed
 ),
 homonym AS MATERIALIZED (
-    SELECT *, row_number() OVER (PARTITION BY text_hash ORDER BY kind, domain, text) AS number
+    SELECT *, hash(text_hash, row_number() OVER (PARTITION BY text_hash ORDER BY kind, domain, text))
+            AS text_id
     FROM spelled
     SEMI JOIN (SELECT text_hash FROM spelled GROUP BY ALL HAVING count(*) > 1) USING (text_hash)
 ),
 worded AS NOT MATERIALIZED (
-    SELECT r.*,
-        CASE WHEN n.number IS NULL THEN r.text_hash ELSE hash(r.text_hash, n.number) END AS text_id
+    SELECT r.*, coalesce(n.text_id, r.text_hash) AS text_id
     FROM hashed r
     LEFT JOIN homonym n
         ON  n.text_hash = r.text_hash AND n.text = coalesce(r.text, '') AND n.kind = r.kind

@@ -30,12 +30,12 @@ hashed AS NOT MATERIALIZED (
     SELECT *, hash(domain, name, kind) AS name_hash FROM innermost_name
 ),
 spelled AS MATERIALIZED (
-    SELECT *, row_number() OVER (PARTITION BY trace_id, name_hash ORDER BY domain, name, kind) AS number
+    SELECT *, row_number() OVER (PARTITION BY trace_id, name_hash ORDER BY domain, name, kind) AS number,
+        CASE WHEN number = 1 THEN name_hash ELSE hash(name_hash, number) END AS label
     FROM (SELECT DISTINCT trace_id, name_hash, domain, name, kind FROM hashed)
 ),
 labelled AS (
-    SELECT h.trace_id, h.nvtx_range_id,
-        CASE WHEN n.number IS NULL THEN h.name_hash ELSE hash(h.name_hash, n.number) END AS label
+    SELECT h.trace_id, h.nvtx_range_id, coalesce(n.label, h.name_hash) AS label
     FROM hashed h
     LEFT JOIN (FROM spelled WHERE number > 1) n
         ON  n.trace_id = h.trace_id AND n.name_hash = h.name_hash AND n.name IS NOT DISTINCT FROM h.name
@@ -59,6 +59,4 @@ summed AS (
 SELECT s.trace_id, n.domain, n.name AS range_name, n.kind AS style, s.op_kind, s.op_name, s.operations,
     s.total_ns
 FROM summed s
-LEFT JOIN spelled n
-    ON  n.trace_id = s.trace_id
-    AND s.label = CASE WHEN n.number = 1 THEN n.name_hash ELSE hash(n.name_hash, n.number) END
+LEFT JOIN spelled n USING (trace_id, label)

@@ -359,6 +359,14 @@ def test_of_a_large_trace_no_more_rows_are_computed_than_are_shown(
         assert (shown.stdout, shown.stderr) == ("".join(whole), "")
 
 
+def assert_same_rows(file: str, other: str) -> None:
+    """Compare two files of rows, Parquet by its rows and all others byte by byte."""
+    if file.endswith(".parquet"):
+        assert pl.read_parquet(file).equals(pl.read_parquet(other))
+    else:
+        assert Path(file).read_bytes() == Path(other).read_bytes()
+
+
 @pytest.mark.parametrize("form", ["csv", "json", "parquet"])
 @pytest.mark.parametrize(
     "asked", ["nvtx_projection", "nvtx_kernels", "nvtx_kernels --set by=range", "kernel_summary"]
@@ -371,10 +379,8 @@ def test_all_rows_of_a_large_trace_are_those_of_a_small_one(
     monkeypatch.setattr("tbd_trace.query.session._WORTH_LIMITING", 0)
     monkeypatch.setattr("tbd_trace.query.session._BATCH_ROWS", 3)
     succeed(*query, "-o", f"large.{form}")
-    if form == "parquet":
-        assert pl.read_parquet("large.parquet").equals(pl.read_parquet("whole.parquet"))
-    else:
-        assert Path(f"large.{form}").read_bytes() == Path(f"whole.{form}").read_bytes()
+    assert_same_rows(f"large.{form}", f"whole.{form}")
+    if form != "parquet":
         shown = run(*query, "--format", form)
         assert (shown.stdout, shown.stderr) == (Path(f"whole.{form}").read_text(), "")
 
@@ -387,10 +393,7 @@ def test_sql_over_a_large_trace_gives_the_rows_of_a_small_one(
     succeed("sql", statement, "-o", f"whole.{form}")
     monkeypatch.setattr("tbd_trace.query.session._WORTH_LIMITING", 0)
     succeed("sql", statement, "-o", f"large.{form}")
-    if form == "parquet":
-        assert pl.read_parquet("large.parquet").equals(pl.read_parquet("whole.parquet"))
-    else:
-        assert Path(f"large.{form}").read_bytes() == Path(f"whole.{form}").read_bytes()
+    assert_same_rows(f"large.{form}", f"whole.{form}")
     assert run("sql", "SELECT no FROM kernel", "-o", f"not.{form}").exit_code == 2
     assert not Path(f"not.{form}").exists()
 

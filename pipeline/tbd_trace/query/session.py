@@ -196,10 +196,8 @@ def run(
         StoreError: a trace is damaged, or was removed meanwhile.
         UsageError: a parameter is unknown or its value not allowed, or the SQL is wrong.
     """
-    selected = _ids(database, trace_ids)
     values = checked_values(query, parameters)
-    with _connected(database, selected, query, values) as connection:
-        kept = KeptRelations(database, selected)
+    with _connected_for_query(database, trace_ids, query, values) as (connection, kept):
         return answer(connection, query, values, kept, rows, only=True)
 
 
@@ -214,10 +212,8 @@ def run_in_batches(
     At least one: millions of rows of large traces need not be in memory together. Arguments and
     errors as in :func:`run`. The traces are open until the generator is exhausted or closed.
     """
-    selected = _ids(database, trace_ids)
     values = checked_values(query, parameters)
-    with _connected(database, selected, query, values) as connection:
-        kept = KeptRelations(database, selected)
+    with _connected_for_query(database, trace_ids, query, values) as (connection, kept):
         if query.refuse or kept.rows(connection) < _WORTH_LIMITING:
             yield answer(connection, query, values, kept, only=True)
             return
@@ -228,19 +224,36 @@ def run_in_batches(
             yield QueryResult(query, rows, notes, dict(values))
 
 
+_Connected = tuple[duckdb.DuckDBPyConnection, KeptRelations]
+
+
 @contextlib.contextmanager
 def _connected(
-    database: TraceStore, selected: Sequence[str], query: Query, values: Mapping[str, Scalar]
-) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Return a connection for one query."""
-    tables = _tables_behind(relation_names(query))
+    database: TraceStore,
+    trace_ids: Sequence[str] | None,
+    blamed: contextlib.AbstractContextManager[None],
+    tables: Collection[str] | None,
+    names: Collection[str] | None = None,
+) -> Iterator[_Connected]:
+    """Open traces for a question, as :func:`connect` does; ``blamed`` explains DuckDB's errors."""
+    selected = _ids(database, trace_ids)
     with (
-        explained(query, values),
+        blamed,
         reading(database),
-        connect(database, selected, tables, names=_all_names(query)) as connection,
+        connect(database, selected, tables, names=names) as connection,
         interruptible(connection),
     ):
-        yield connection
+        yield connection, KeptRelations(database, selected)
+
+
+def _connected_for_query(
+    database: TraceStore,
+    trace_ids: Sequence[str] | None,
+    query: Query,
+    values: Mapping[str, Scalar],
+) -> contextlib.AbstractContextManager[_Connected]:
+    tables = _tables_behind(relation_names(query))
+    return _connected(database, trace_ids, explained(query, values), tables, _all_names(query))
 
 
 def _batches(
@@ -368,15 +381,9 @@ def sql_in_batches(
 @contextlib.contextmanager
 def _connected_for_sql(
     database: TraceStore, statement: str, trace_ids: Sequence[str] | None
-) -> Iterator[tuple[duckdb.DuckDBPyConnection, KeptRelations]]:
-    """Return a connection that has all that a statement names."""
-    with (
-        _own_sql("SQL"),
-        reading(database),
-        connect(database, trace_ids, _tables_of(statement)) as connection,
-        interruptible(connection),
-    ):
-        kept = KeptRelations(database, _ids(database, trace_ids))
+) -> Iterator[_Connected]:
+    tables = _tables_of(statement)
+    with _connected(database, trace_ids, _own_sql("SQL"), tables) as (connection, kept):
         prepare(connection, names_used(statement), kept, only=True)
         yield connection, kept
 

@@ -9,12 +9,14 @@ counts is the ratio within a round. Prints Markdown, and writes it and JSON besi
 from __future__ import annotations
 
 import argparse
+import compileall
 import json
 import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import tbd_trace
 from benchmarks.generate import generate
 from benchmarks.measure import Cost, measure
 from benchmarks.report import Result, as_json, as_markdown
@@ -33,6 +35,8 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=[""], help="beginnings of groups' names")
     parser.add_argument("--data", type=Path, default=_DATA, help="where all files go")
     options = parser.parse_args()
+    # pip compiles what it installs, as it did the rivals, but not what is installed editable.
+    compileall.compile_dir(Path(tbd_trace.__file__).parent, quiet=1)
     results: list[Result] = []
     for size in options.sizes:
         results.append(_result(size, options.data))

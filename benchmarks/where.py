@@ -2,8 +2,9 @@
 
 Usage: python -m benchmarks.where FILE [--explain RELATION]
 
-Every derived relation is computed once, from those before it; metrics find them made. CPU time is
-that of this process: others help to read large files.
+Every derived relation is computed once, from those before it, in the memory that it gets when it
+is asked for; metrics find them made, and are asked for as many rows as a terminal shows. CPU time
+is that of this process: others help to read large files.
 """
 
 from __future__ import annotations
@@ -18,10 +19,14 @@ from pathlib import Path
 
 import duckdb
 
+from tbd_trace.errors import CannotAnswerError
 from tbd_trace.query.catalogue import Catalogue, derive_relations
 from tbd_trace.query.header import Query
-from tbd_trace.query.session import connect
+from tbd_trace.query.kept import KeptRelations
+from tbd_trace.query.session import answer, checked_values, connect
 from tbd_trace.store.database import Database
+
+_SHOWN = 50  # rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +51,14 @@ def main() -> None:
         print("| kind | name | wall, s | CPU, s | rows |\n|---|---|---:|---:|---:|")
         _print("canonical", _ingest(database, options.file))
         with connect(database) as connection:
+            kept = KeptRelations(database, database.trace_ids())
             relations = derive_relations()
-            if options.explain:
-                print(_explain(connection, relations, options.explain))
-                return
-            _print("derived", (_derive(connection, relation) for relation in relations))
-            _print("metric", (_ask(connection, query) for query in Catalogue().metrics()))
+            with kept.bounded(connection):
+                if options.explain:
+                    print(_explain(connection, kept, relations, options.explain))
+                    return
+                _print("derived", (_derive(connection, kept, each) for each in relations))
+            _print("metric", (_ask(connection, kept, query) for query in Catalogue().metrics()))
 
 
 def _now() -> _Now:
@@ -72,26 +79,35 @@ def _ingest(database: Database, file: Path) -> Iterator[_Timing]:
         yield table, start, end, ""
 
 
-def _derive(connection: duckdb.DuckDBPyConnection, relation: Query) -> _Timing:
+def _derive(connection: duckdb.DuckDBPyConnection, kept: KeptRelations, relation: Query) -> _Timing:
     begin = _now()
-    connection.execute(f"CREATE TEMP TABLE {relation.name} AS {relation.sql}")
+    kept.compute(connection, relation)
     end = _now()
     (rows,) = connection.execute(f"SELECT count(*) FROM {relation.name}").fetchall()[0]
     return relation.name, begin, end, f"{rows:,}"
 
 
-def _ask(connection: duckdb.DuckDBPyConnection, query: Query) -> _Timing:
+def _ask(connection: duckdb.DuckDBPyConnection, kept: KeptRelations, query: Query) -> _Timing:
     begin = _now()
-    rows = connection.sql(query.sql).to_arrow_table().num_rows
-    return query.name, begin, _now(), f"{rows:,}"
+    try:
+        result = answer(connection, query, checked_values(query, None), kept, _SHOWN)
+        rows = f"{result.frame.height:,}{' and more' if result.more else ''}"
+    except CannotAnswerError:
+        rows = "cannot answer"
+    return query.name, begin, _now(), rows
 
 
-def _explain(connection: duckdb.DuckDBPyConnection, relations: Sequence[Query], name: str) -> str:
+def _explain(
+    connection: duckdb.DuckDBPyConnection,
+    kept: KeptRelations,
+    relations: Sequence[Query],
+    name: str,
+) -> str:
     """Return DuckDB's profile of a relation, computed from those that it builds on."""
     for relation in relations:
         if relation.name == name:
             return str(connection.execute(f"EXPLAIN ANALYZE {relation.sql}").fetchall()[0][1])
-        _derive(connection, relation)
+        _derive(connection, kept, relation)
     return f"there is no derived relation {name}"
 
 

@@ -300,6 +300,38 @@ def test_ranges(tmp_path: Path) -> None:
     assert [(row["timestamp_ns"], row["text"]) for row in found["nvtx_mark"]] == [(900, "a mark")]
 
 
+@pytest.mark.parametrize("others", [0, 20_000])
+def test_texts_come_out_as_they_are_recorded(tmp_path: Path, others: int) -> None:
+    # Few texts are handled as an enumeration, many as texts.
+    texts: list[str | None] = ["", None, "gemm", "gemm", "it's", "π", " cublasSgemm_v2", "unknown"]
+    tables: Tables = {
+        "StringIds": [
+            *({"id": number, "value": text} for number, text in enumerate(texts)),
+            *({"id": 100 + number, "value": f"other {number}"} for number in range(others)),
+        ],
+        KERNEL: [
+            kernel(start=number, demangledName=number, shortName=None, mangledName=99)
+            for number in range(len(texts))
+        ],
+        "OSRT_API": [call(number, start=number) for number in range(len(texts))],
+        "CUBLAS_EVENTS": [call(6, start=1)],
+        NVTX: [
+            event
+            for number in range(len(texts))
+            for event in (
+                nvtx(75, textId=number, domainId=1 + number, end=None),
+                nvtx(59, start=950 + number, domainId=1 + number),
+            )
+        ],
+    }
+    found, _ = read(write(tmp_path / "made.sqlite", tables))
+    named = [text if text is not None else "unknown" for text in texts]
+    assert [row["name"] for row in found["kernel"]] == named
+    assert {row["short_name"] for row in found["kernel"]} == {None}
+    assert sorted(row["name"] for row in found["api_call"]) == sorted([*named, " cublasSgemm"])
+    assert [row["domain"] for row in found["nvtx_range"]] == texts
+
+
 def test_domains_are_per_process(tmp_path: Path) -> None:
     tables: Tables = {
         NVTX: [

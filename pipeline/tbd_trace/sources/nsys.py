@@ -26,6 +26,8 @@ from tbd_trace.sources.sqlite_pages import LeftToSqlite
 _MAPPINGS = Path("ingest") / "nsys"
 _RELATION = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)")
 _HEADS = 64  # the first of so many parts of the events is looked at before they are read in parts
+_ENUMERATED = frozenset({"_name", "_nvtx_domain"})  # mappings whose texts go with every event
+_MOST_ENUMERATED = 10_000
 _OF_UNENDED = frozenset({"nvtx_domain_creation", "recording_end"})  # worked out from those events
 _CHARACTERISTIC = re.compile(
     r"CUPTI_ACTIVITY_KIND_\w+|TARGET_INFO_\w+|NVTX_EVENTS|OSRT_API|ANALYSIS_DETAILS|"
@@ -130,6 +132,8 @@ class NsysReader:
             elif inner:
                 self._provide(connection, inner)
                 connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {inner}")
+                if name in _ENUMERATED:
+                    _enumerate(connection, name)
             elif name in self._computed:
                 connection.register(name, self._work_out(name))
             else:
@@ -206,6 +210,26 @@ class NsysReader:
         trace: TracebackType | None,
     ) -> None:
         self._tables.close()
+
+
+def _enumerate(connection: duckdb.DuckDBPyConnection, table: str) -> None:
+    """Make one type, ``<table>_text``, of all texts of a small table, and give it to its columns.
+
+    It is an enumeration, which is written much faster than texts and comes out as texts; but plain
+    VARCHAR where there are too many texts for that to pay.
+    """
+    columns = connection.execute(f"DESCRIBE {table}").fetchall()
+    texts = [name for name, kind, *_ in columns if kind == "VARCHAR"]
+    ((rows,),) = connection.execute(f"SELECT count(*) FROM {table}").fetchall()
+    kind = "VARCHAR"
+    if rows <= _MOST_ENUMERATED:
+        found = " UNION ".join(f"SELECT {name} FROM {table} WHERE {name} <> ''" for name in texts)
+        kind = f"ENUM (SELECT '' UNION {found} ORDER BY 1)"  # DuckDB wants one text at least
+    connection.execute(f"CREATE OR REPLACE TEMP TYPE {table}_text AS {kind}")
+    typed = ", ".join(f"CAST({name} AS {table}_text) AS {name}" for name in texts)
+    connection.execute(
+        f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT * REPLACE ({typed}) FROM {table}"
+    )
 
 
 def _expected(path: Path) -> dict[str, pa.Table]:

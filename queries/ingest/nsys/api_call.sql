@@ -10,9 +10,8 @@ SELECT
     nullif(c.correlationId, 0) AS correlation_id,
     c.api,
     coalesce(
-        CASE WHEN c.api <> 'osrt' THEN unversioned.name END,
-        function.value,
-        'unknown'
+        CASE WHEN c.api = 'osrt' THEN function.name ELSE function.unversioned END,
+        CAST('unknown' AS _name_text)
     ) AS name
 FROM (
     SELECT 0 AS number, api_name('cuda') AS api, * FROM CUPTI_ACTIVITY_KIND_RUNTIME
@@ -23,8 +22,7 @@ FROM (
     UNION ALL BY NAME
     SELECT 3 AS number, api_name('osrt') AS api, * FROM OSRT_API
 ) AS c
-LEFT JOIN StringIds AS function ON function.id = c.nameId
-LEFT JOIN _function AS unversioned ON unversioned.id = c.nameId
+LEFT JOIN _name AS function ON function.id = c.nameId
 WHERE
     c.start IS NOT NULL
     AND c."end" IS NOT NULL

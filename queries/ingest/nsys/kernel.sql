@@ -9,9 +9,9 @@ SELECT
     k.contextId AS context_id,
     k.streamId AS stream_id,
     nullif(k.correlationId, 0) AS correlation_id,
-    coalesce(demangled.value, mangled.value, short.value, 'unknown') AS name,
-    short.value AS short_name,
-    mangled.value AS mangled_name,
+    coalesce(demangled.name, mangled.name, short.name, CAST('unknown' AS _name_text)) AS name,
+    short.name AS short_name,
+    mangled.name AS mangled_name,
     k.gridX AS grid_x,
     k.gridY AS grid_y,
     k.gridZ AS grid_z,
@@ -26,6 +26,6 @@ SELECT
     nullif(k.graphId, 0) AS graph_id,
     nullif(k.graphNodeId, 0) AS graph_node_id
 FROM CUPTI_ACTIVITY_KIND_KERNEL AS k
-LEFT JOIN StringIds AS demangled ON demangled.id = k.demangledName
-LEFT JOIN StringIds AS short ON short.id = k.shortName
-LEFT JOIN StringIds AS mangled ON mangled.id = k.mangledName
+LEFT JOIN _name AS demangled ON demangled.id = k.demangledName
+LEFT JOIN _name AS short ON short.id = k.shortName
+LEFT JOIN _name AS mangled ON mangled.id = k.mangledName

@@ -21,7 +21,10 @@ SELECT
         r.floatValue,
         r.int64Value,
         -- SQLite has no unsigned integers.
-        CASE WHEN r.uint64Value < 0 THEN 18446744073709551616.0 ELSE 0.0 END + r.uint64Value,
+        CASE
+            WHEN r.uint64Value < 0 THEN 18446744073709551616.0 + r.uint64Value
+            ELSE r.uint64Value
+        END,
         r.int32Value,
         r.uint32Value
     ) AS payload
@@ -33,4 +36,7 @@ LEFT JOIN
     ON domain.process_id = process_key(r.globalTid) AND domain.domain_id = r.domainId
 WHERE
     r.start IS NOT NULL
-    AND (r.eventType IN (59, 60, 70, 71) OR (r.eventType IS NULL AND r."end" IS NOT NULL))
+    AND coalesce(
+        r.eventType BETWEEN 59 AND 60 OR r.eventType BETWEEN 70 AND 71,
+        r."end" IS NOT NULL
+    )

@@ -9,13 +9,13 @@ import sys
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
+from tbd_trace.limits import WITHOUT_BLAS_THREADS
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
 # Not multiprocessing: it would run the caller's script again.
 _PROGRAM = f"import sys; sys.path[:] = {{path!r}}; from {__name__} import serve; serve()"
-# NumPy's linear algebra, which nobody asks for here, starts threads that spin.
-_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1"}
 
 
 class HelperFailed(Exception):
@@ -42,7 +42,7 @@ class Helper:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                env=os.environ | _ENVIRONMENT,
+                env=os.environ | WITHOUT_BLAS_THREADS,
                 start_new_session=True,  # Ctrl-C is for the caller
             )
         except OSError as error:

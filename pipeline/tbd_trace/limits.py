@@ -5,3 +5,6 @@ THREADS = "TBD_TRACE_THREADS"
 
 MEMORY_LIMIT = "TBD_TRACE_MEMORY_LIMIT"
 """Memory to use before spilling to disk, with its unit, such as ``800MB``."""
+
+WITHOUT_BLAS_THREADS = {"OPENBLAS_NUM_THREADS": "1"}
+"""Keeps NumPy from starting threads for linear algebra, one per core, that spin in vain."""

@@ -131,6 +131,16 @@ def test_a_file_s_kernels_are_read_without_libraries_that_start_slowly(tmp_path:
     assert not imported & {"numpy.ma", "pyarrow.compute"}
 
 
+@pytest.mark.parametrize(("command", "threads"), [("query", "1"), ("collect", None)])
+def test_only_a_user_s_program_gets_threads_for_linear_algebra(
+    command: str, threads: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "set, so that it is restored")
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS")
+    succeed(command, "--help")
+    assert os.environ.get("OPENBLAS_NUM_THREADS") == threads
+
+
 def test_without_a_command_help_is_shown() -> None:
     result = run()
     assert "Commands:" in result.output

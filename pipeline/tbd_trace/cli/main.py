@@ -31,7 +31,7 @@ from tbd_trace.cli.query import query
 from tbd_trace.cli.report import report
 from tbd_trace.cli.sql import sql
 from tbd_trace.errors import TbdTraceError, UsageError
-from tbd_trace.limits import MEMORY_LIMIT, THREADS
+from tbd_trace.limits import MEMORY_LIMIT, THREADS, WITHOUT_BLAS_THREADS
 from tbd_trace.version import __version__
 
 if TYPE_CHECKING:
@@ -148,6 +148,8 @@ def _common(
     for variable, value in ((THREADS, threads), (MEMORY_LIMIT, memory_limit)):
         if value is not None:
             os.environ[variable] = str(value)
+    if ctx.invoked_subcommand != collect.__name__:  # which runs the user's program
+        os.environ.update(WITHOUT_BLAS_THREADS)
     if ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help(), err=True)
         raise typer.Exit(UsageError.exit_code)

@@ -12,6 +12,9 @@ from tbd_trace.sqltext import enumerated, string
 
 # Delta encodings, for ids and times, and a fast codec: smaller, and written in half the time.
 PARQUET = "FORMAT parquet, PARQUET_VERSION V2, COMPRESSION lz4_raw"
+# Without it, DuckDB looks for up to 24,000 different values of every column, which texts are worth,
+# but not ids and times.
+_SMALL_DICTIONARIES = "DICTIONARY_SIZE_LIMIT 256"
 
 
 def table_files(directory: Path, table: str) -> list[Path]:
@@ -56,9 +59,11 @@ def write_table(
     """
     given = _column_types(connection, select) if select else {}
     rows = f"FROM ({select})" if select else "WHERE false"
+    has_texts = "VARCHAR" in given.values()  # beside enumerations, which are dictionaries
+    options = PARQUET if has_texts else f"{PARQUET}, {_SMALL_DICTIONARIES}"
     ((written,),) = connection.execute(
         f"COPY (SELECT {enumerated(trace_id)} AS trace_id, {_projected(table, given)} {rows}) "
-        f"TO {string(str(file))} ({PARQUET})"
+        f"TO {string(str(file))} ({options})"
     ).fetchall()
     return int(written)
 

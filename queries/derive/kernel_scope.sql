@@ -3,7 +3,7 @@ title    = "Scope of each kernel"
 question = "Which launch, range, layer, phase and iteration does each kernel belong to?"
 grain    = "one kernel execution with a time"
 needs    = ["op_scope"]
-optional = ["innermost_range", "nvtx_path"]
+optional = ["innermost_range"]
 [columns.trace_id]
 doc = "the trace"
 [columns.kernel_id]
@@ -19,9 +19,7 @@ doc = "start of the launching call"
 unit = "ns"
 doc = "end of the launching call"
 [columns.nvtx_range_id]
-doc = "innermost range around the launch"
-[columns.range_path]
-doc = "that range's path"
+doc = "innermost range around the launch; nvtx_path has the texts that lead to it"
 [columns.layer]
 doc = "layer that owns the kernel; NULL when nothing tells"
 [columns.layer_evidence]
@@ -34,9 +32,7 @@ doc = "number of the iteration; NULL outside iterations"
 doc = "how the iteration was found: nvtx, time, kernel order; NULL outside iterations"
 */
 SELECT o.trace_id, o.op_id AS kernel_id, o.api_call_id, o.thread_id, o.launch_start_ns,
-    o.launch_end_ns, i.nvtx_range_id, p.path AS range_path, o.layer, o.layer_evidence, o.phase, o.iteration,
-    o.evidence
+    o.launch_end_ns, i.nvtx_range_id, o.layer, o.layer_evidence, o.phase, o.iteration, o.evidence
 FROM op_scope o
 LEFT JOIN innermost_range i USING (trace_id, api_call_id)
-LEFT JOIN nvtx_path p USING (trace_id, nvtx_range_id)
 WHERE o.op_kind = 'kernel'

@@ -203,14 +203,14 @@ def test_which_of_several_layers_owns(around: list[str], layer: str | None) -> N
 @pytest.mark.parametrize("domain", ["NCCL", "nccl", "DALI", "libcudf", "cuBLAS"])
 def test_ranges_of_libraries_never_own_kernels(domain: str) -> None:
     made = MadeTrace()
-    made.add_range(0, 100, "layer:model")
+    model = made.add_range(0, 100, "layer:model")
     made.add_range(10, 90, "ncclAllReduce", domain=domain, domain_id=5)
     made.add_range(20, 80, "layer:theirs", domain=domain, domain_id=5)
     made.add_range(20, 80, "step 3", domain=domain, domain_id=5)
     made.launch(50, 60, 70, "k")
     found = scopes(made)["k"]
     assert found["layer"] == "model"
-    assert [row["range_path"] for row in relation(made, "kernel_scope")] == ["layer:model"]
+    assert [row["nvtx_range_id"] for row in relation(made, "kernel_scope")] == [model]
     assert (found["iteration"], found["evidence"]) == (None, None)
 
 

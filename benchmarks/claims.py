@@ -35,18 +35,18 @@ _OWN_TIME = "tbd-trace query nvtx_gpu_time"
 _NSYS_AI = "nsys-ai nvtx_layer_breakdown, cold"
 
 CLAIMS = (
-    Claim("SML", "SQLite's own scan", _INGEST, 1 / 0.9),
-    Claim("SML", "tbd-trace ingest, SQLAlchemy", _INGEST, 10),
-    Claim("SML", "ADBC", _INGEST, 4),
-    Claim("SML", "DuckDB's sqlite scanner", _INGEST, 2.5),
-    Claim("SML", "SQLite's own scan, again", f"{_OWN_TIME}, ingested", 1 / 1.5),
-    Claim("SML", _NSYS_AI, f"{_OWN_TIME}, cold", 7),
-    Claim("SML", _NSYS_AI, f"{_OWN_TIME}, cold", 5, memory=True),
-    Claim("SML", _NSYS_AI, _LAYERS, 7),
-    Claim("SML", _NSYS_AI, _LAYERS, 5, memory=True),
+    Claim("L", "SQLite's own scan", _INGEST, 1 / 0.9),
+    Claim("L", "tbd-trace ingest, SQLAlchemy", _INGEST, 10),
+    Claim("L", "ADBC", _INGEST, 4),
+    Claim("L", "DuckDB's sqlite scanner", _INGEST, 2.5),
+    Claim("L", "SQLite's own scan, again", f"{_OWN_TIME}, ingested", 1 / 1.5),
+    Claim("L", _NSYS_AI, f"{_OWN_TIME}, cold", 7),
+    Claim("L", _NSYS_AI, f"{_OWN_TIME}, cold", 5, memory=True),
+    Claim("L", _NSYS_AI, _LAYERS, 7),
+    Claim("L", _NSYS_AI, _LAYERS, 5, memory=True),
     Claim("S", "nsys stats nvtxgpuproj", "tbd-trace query nvtx_projection, cold", 500),
-    Claim("SM", "nsys stats nvtxsum", "tbd-trace query nvtx_summary, cold", 5),
-    Claim("SM", "nsys stats gpukernsum", "tbd-trace query kernel_summary, cold", 1),
+    Claim("M", "nsys stats nvtxsum", "tbd-trace query nvtx_summary, cold", 5),
+    Claim("M", "nsys stats gpukernsum", "tbd-trace query kernel_summary, cold", 1),
 )
 
 

@@ -157,15 +157,16 @@ def test_ratios_are_those_within_a_round() -> None:
         claim.slower: [cost(6), cost(60), cost(12)],
         claim.faster: [cost(2), cost(20), cost(3)],
     }
-    (ratio,) = ratios("S", costs)
+    assert ratios("S", costs) == []  # too small for that claim
+    (ratio,) = ratios("L", costs)
     assert (ratio.claim, ratio.value, ratio.at_least, ratio.reached) == (claim, 3.0, False, False)
 
     costs[claim.slower] = [cost(100, timed_out=True, returncode=-9)]
-    (ratio,) = ratios("S", costs)
+    (ratio,) = ratios("L", costs)
     assert (ratio.value, ratio.at_least, ratio.reached) == (100 / 3, True, True)
 
     costs[claim.faster] = [cost(1, returncode=2)]
-    assert ratios("S", costs) == []
+    assert ratios("L", costs) == []
 
 
 def test_what_is_missing_says_so_in_the_table() -> None:

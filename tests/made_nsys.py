@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 
 from tbd_trace import resources
-from tbd_trace.sources.base import TraceDescription
+from tbd_trace.sources.base import Ask, TraceDescription
 from tbd_trace.sources.nsys import NsysReader
 
 Rows = list[dict[str, Any]]
@@ -259,7 +259,11 @@ def ingest(reader: NsysReader, *tables: str) -> tuple[dict[str, Rows], TraceDesc
             result = connection.execute(f"SELECT * EXCLUDE (trace_id) FROM {table} ORDER BY ALL")
             names = [column[0] for column in result.description or []]
             found[table] = [dict(zip(names, row, strict=True)) for row in result.fetchall()]
-        return found, reader.describe(None if tables else connection)
+        return found, reader.describe(None if tables else _asker(connection))
+
+
+def _asker(connection: duckdb.DuckDBPyConnection) -> Ask:
+    return lambda question: connection.execute(question).fetchall()
 
 
 def read(path: Path, *tables: str) -> tuple[dict[str, Rows], TraceDescription]:

@@ -8,6 +8,7 @@ import re
 import shutil
 import tempfile
 import time
+from functools import cache
 from pathlib import Path
 
 import duckdb
@@ -79,3 +80,13 @@ def scratch_connection(spill: Path) -> duckdb.DuckDBPyConnection:
     connection.execute("SET enable_progress_bar = false")  # it would go to standard output
     connection.execute(SORTED_ASOF)
     return connection
+
+
+@cache
+def ingest_database(staging: Path) -> duckdb.DuckDBPyConnection:
+    """Return the database in which this process maps the rows that it writes to a directory.
+
+    It is one for all, as another takes 20 ms to open, and memory that went back to the system is
+    slow to get again. Whoever closes it clears this cache.
+    """
+    return scratch_connection(staging / f"{os.getpid()}.spill")

@@ -34,7 +34,8 @@ def ingested(path: Path, *tables: str) -> Iterator[tuple[duckdb.DuckDBPyConnecti
     with NSYS_SQLITE.open(path) as reader, duckdb.connect(config={"threads": 2}) as connection:
         for table in tables or canonical_tables():
             connection.execute(f"CREATE TABLE {table} AS {_rows(reader, connection, table)}")
-        yield connection, reader.describe(None if tables else connection).notes
+        ask = None if tables else (lambda sql: connection.execute(sql).fetchall())
+        yield connection, reader.describe(ask).notes
 
 
 def _rows(reader: NsysReader, connection: duckdb.DuckDBPyConnection, table: str) -> str:

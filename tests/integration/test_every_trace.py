@@ -22,6 +22,7 @@ from corpus import corpus_files
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.query import Catalogue, QueryResult, connect, prepare, session
 from tbd_trace.query.catalogue import derive_relations
+from tbd_trace.store.writer import TIMED
 
 FILES = corpus_files("nsys/*", "nvprof/*", "nvprof_csv/*", "ncu/*")
 KERNEL_TABLES = ("KERNEL", "CONCURRENT_KERNEL", "CDP_KERNEL")
@@ -121,6 +122,17 @@ def counted(path: Path) -> Count:
 def test_holds_what_the_file_holds(traces: Traces, path: Path) -> None:
     (row,) = traces.ask(f"{path.parent.name}/{path.name}", "trace_info").rows(named=True)
     assert (row["kernels"], row["kernel_ns"]) == counted(path)
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_begins_and_ends_with_its_events(traces: Traces, path: Path) -> None:
+    spans = " UNION ALL ".join(
+        f"SELECT min({start}) AS s, max({end}) AS e FROM {table}"
+        for table, (start, end) in TIMED.items()
+    )
+    name = f"{path.parent.name}/{path.name}"
+    found = traces.sql(name, "SELECT start_ns, end_ns FROM trace")
+    assert found.rows() == traces.sql(name, f"SELECT min(s), max(e) FROM ({spans})").rows()
 
 
 # what every metric promises

@@ -132,8 +132,13 @@ def test_parts_together_are_the_whole(tmp_path: Path, helped: list[str]) -> None
     assert cut_tables(one) == set()
     assert_same(database, one)
     assert len(rows(database, "nvtx_range")) == ROWS
-    assert {row[10] for row in rows(database, "nvtx_range")} == {None, "late"}
+    trace = database.relation("trace", database.trace_ids())
+    ((notes,),) = duckdb.execute(f"SELECT notes FROM ({trace})").fetchall()
     relation = database.relation("kernel", database.trace_ids())
+    unlaunched = "(process_id >> 24) & 16777215 = 200"  # all calls are those of process 100
+    kernels = duckdb.execute(f"SELECT count(*) FROM ({relation}) WHERE {unlaunched}").fetchall()
+    assert notes[0].startswith(f"{kernels[0][0]} kernels have no launching call in the trace")
+    assert {row[10] for row in rows(database, "nvtx_range")} == {None, "late"}
     ids = duckdb.execute(f"SELECT kernel_id FROM ({relation})").fetchall()
     assert ids == [(number,) for number in range(1, ROWS + 1)]
 

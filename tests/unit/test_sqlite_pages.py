@@ -160,11 +160,14 @@ def test_rows_without_an_integer(tmp_path: Path, column: str) -> None:
     assert table["row"].to_pylist() == kept
 
 
-@pytest.mark.parametrize("batch_bytes", [1, 4096 * 7, 1 << 20])
+@pytest.mark.parametrize(
+    ("batch_bytes", "batch_rows"), [(1, 9**9), (4096 * 7, 9**9), (1 << 20, 9**9), (1 << 20, 300)]
+)
 def test_batches_and_threads_keep_the_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch_bytes: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch_bytes: int, batch_rows: int
 ) -> None:
     monkeypatch.setattr(sqlite_tables, "_BATCH_BYTES", batch_bytes)
+    monkeypatch.setattr(sqlite_tables, "_BATCH_ROWS", batch_rows)
     path = filled(tmp_path / "f", DECLARED, events(20_000))
     assert assert_same(path, EVENTS)["row"].to_pylist() == list(range(1, 20_001))
 

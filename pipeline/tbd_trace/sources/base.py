@@ -7,13 +7,16 @@ DuckDB connection; it analyses nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self, runtime_checkable
 
 import duckdb
+
+Ask = Callable[[str], list[tuple[Any, ...]]]
+"""Runs a SELECT and returns its rows."""
 
 
 @dataclass(slots=True)
@@ -42,12 +45,12 @@ class TraceDescription:
 class TraceReader(Protocol):
     """One open profiler file."""
 
-    def describe(self, written: duckdb.DuckDBPyConnection | None = None) -> TraceDescription:
+    def describe(self, ask: Ask | None = None) -> TraceDescription:
         """Return what the file says about itself; called after the last ``relation``.
 
         Args:
-            written: a connection on which every canonical table is, as it was read; None where not
-                all were asked for, which leaves out the notes on the events.
+            ask: answers a SELECT on the canonical tables, as they were read; None where not all
+                were asked for, which leaves out the notes on the events.
         """
 
     def relation(self, connection: duckdb.DuckDBPyConnection, table: str) -> str | None:
@@ -127,6 +130,9 @@ class PartedReader(TraceReader, Protocol):
 
         It is asked once; what opens these parts from now on knows better.
         """
+
+    def questions(self, tables: Collection[str]) -> Sequence[str]:
+        """Return what ``describe`` will ask that some canonical tables can answer."""
 
 
 class Source(Protocol):

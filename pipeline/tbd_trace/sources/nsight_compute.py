@@ -19,7 +19,7 @@ import polars as pl
 from tbd_trace.errors import InputError
 from tbd_trace.schema import canonical_tables
 from tbd_trace.sources import nsight_compute_rows as rows
-from tbd_trace.sources.base import TraceDescription
+from tbd_trace.sources.base import Ask, TraceDescription
 from tbd_trace.sources.csv_frames import register, total_by_name
 from tbd_trace.sources.csv_text import Damage, head_lines, split, tables
 from tbd_trace.sources.nsight_compute_console import is_kernel
@@ -84,7 +84,7 @@ class NsightComputeReader:
         if part.kind == SUMMARY and rows.is_per_range(part):
             self._note("summary per NVTX range: a kernel counts in every range around it")
 
-    def describe(self, written: duckdb.DuckDBPyConnection | None = None) -> TraceDescription:
+    def describe(self, ask: Ask | None = None) -> TraceDescription:
         """Return what the file says about itself; called after the last ``relation``."""
         kind = "summary" if self._kinds == {SUMMARY} else "metrics"
         return TraceDescription("ncu", kind, notes=[*self._notes, *self._damage.notes])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
@@ -16,7 +16,7 @@ import pyarrow as pa
 from tbd_trace import resources
 from tbd_trace.errors import InputError
 from tbd_trace.sources import nsys_notes
-from tbd_trace.sources.base import Part, TraceDescription
+from tbd_trace.sources.base import Ask, Part, TraceDescription
 from tbd_trace.sources.nsys_columns import DETAILS, EVENTS, NVTX_RANGES
 from tbd_trace.sources.nsys_survey import Seen
 from tbd_trace.sources.nsys_tables import NsysTables
@@ -87,9 +87,9 @@ class NsysReader:
         self._expected: dict[str, pa.Table] = {}
         self._has_open_ranges: list[bool] = []  # by part
 
-    def describe(self, written: duckdb.DuckDBPyConnection | None = None) -> TraceDescription:
+    def describe(self, ask: Ask | None = None) -> TraceDescription:
         """Return what the file says about itself; see ``TraceReader``."""
-        description = nsys_notes.describe(self._tables, written)
+        description = nsys_notes.describe(self._tables, ask)
         description.notes += [*self._notes, *nsys_notes.unread(self._tables, EVENTS)]
         return description
 
@@ -194,6 +194,10 @@ class NsysReader:
         if "recording_end" in new:
             return [number for number, has in enumerate(self._has_open_ranges) if has]
         return []
+
+    def questions(self, tables: Collection[str]) -> list[str]:
+        """Return what ``describe`` will ask of some tables; see ``PartedReader``."""
+        return [nsys_notes.unlaunched()] if {"kernel", "api_call"}.issubset(tables) else []
 
     def _note_devices(self, connection: duckdb.DuckDBPyConnection) -> None:
         sql = _text("_device_note") or ""

@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-import duckdb
-
 from tbd_trace import resources
-from tbd_trace.sources.base import TraceDescription
+from tbd_trace.sources.base import Ask, TraceDescription
 from tbd_trace.sources.nsys_columns import GPU_OPERATIONS
 from tbd_trace.sources.nsys_tables import NsysTables
 
@@ -31,14 +29,12 @@ _EXPORT_FACTS = (
 )
 
 
-def describe(
-    tables: NsysTables, written: duckdb.DuckDBPyConnection | None = None
-) -> TraceDescription:
+def describe(tables: NsysTables, ask: Ask | None = None) -> TraceDescription:
     """Return the versions, the start and the notes of a recording.
 
     Args:
         tables: the export.
-        written: a connection with the canonical tables; None where only some were asked for.
+        ask: answers a SELECT on the canonical tables; None where only some were asked for.
 
     Raises:
         InputError: the file is damaged.
@@ -52,7 +48,7 @@ def describe(
         schema_version=export.get("EXPORT_SCHEMA_VERSION"),
         utc_start_ns=_utc_start(tables, export),
         notes=[
-            *(_content_notes(tables, written) if written is not None else ()),
+            *(_content_notes(tables, ask) if ask is not None else ()),
             *_export_notes(export),
             *_warnings(tables),
         ],
@@ -103,7 +99,7 @@ def _integer(value: object) -> int | None:
         return None
 
 
-def _content_notes(tables: NsysTables, written: duckdb.DuckDBPyConnection) -> Iterator[str]:
+def _content_notes(tables: NsysTables, ask: Ask) -> Iterator[str]:
     """Tell what is missing from the events, and what makes them special."""
     if not tables.holds(*GPU_OPERATIONS):
         yield _no_gpu_work(tables)
@@ -111,7 +107,7 @@ def _content_notes(tables: NsysTables, written: duckdb.DuckDBPyConnection) -> It
         yield "no kernel was recorded, only copies or fills of memory"
     elif not tables.holds(_RUNTIME):
         yield "no CUDA API calls were recorded: GPU work cannot be tied to host threads"
-    elif orphans := _unlaunched_kernels(written):
+    elif orphans := ask(unlaunched())[0][0]:
         yield (
             f"{orphans} kernels have no launching call in the trace (a slice of a longer "
             "recording, or dropped events): they cannot be tied to host threads"
@@ -127,12 +123,10 @@ def _content_notes(tables: NsysTables, written: duckdb.DuckDBPyConnection) -> It
         yield f"{len(processes)} processes used GPUs (pid {numbers})"
 
 
-def _unlaunched_kernels(written: duckdb.DuckDBPyConnection) -> int:
-    """Count the kernels whose launching call is not in the trace."""
-    written.execute("RESET disabled_optimizers")  # the tables are no streams: their sizes are known
+def unlaunched() -> str:
+    """Return the question how many kernels have no launching call, as SQL on canonical tables."""
     sql = resources.queries() / "ingest" / "nsys" / "_unlaunched.sql"
-    rows = written.execute(sql.read_text(encoding="utf-8")).fetchall()
-    return int(rows[0][0])
+    return sql.read_text(encoding="utf-8")
 
 
 def _gpu_processes(tables: NsysTables) -> list[int]:

@@ -17,12 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-import duckdb
-
 from tbd_trace import nsys_install
 from tbd_trace.errors import InputError
 from tbd_trace.nsys_install import Installation
-from tbd_trace.sources.base import TraceDescription
+from tbd_trace.sources.base import Ask, TraceDescription
 from tbd_trace.sources.nsys import NsysReader
 
 _TIMEOUT_S = 3600
@@ -54,9 +52,9 @@ class ReportReader(NsysReader):
             super().__init__(sqlite)
             self._cleanup = stack.pop_all()
 
-    def describe(self, written: duckdb.DuckDBPyConnection | None = None) -> TraceDescription:
+    def describe(self, ask: Ask | None = None) -> TraceDescription:
         """Return what the report says about itself; see ``TraceReader``."""
-        description = super().describe(written)
+        description = super().describe(ask)
         description.tool_version = self._made_by or description.tool_version
         return description
 

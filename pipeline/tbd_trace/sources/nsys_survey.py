@@ -38,8 +38,9 @@ SURVEYED: dict[str, tuple[str, ...]] = {
     "COMPOSITE_EVENTS": ("globalTid",),
 }
 _TIMES = ("start", "end")
-_MIX = np.uint64(0x9E3779B97F4A7C15)
-_NULL = np.uint64(0xD1B54A32D192ED03)  # what a NULL counts as: no value that is met
+# By column: large odd numbers, and what a NULL counts as, which no value does that is met.
+_FACTORS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9], np.uint64)
+_NULLS = _FACTORS * np.uint64(0xD1B54A32D192ED03)
 
 
 class Stream(Protocol):
@@ -115,14 +116,12 @@ def _mixed(columns: Sequence[pa.Array]) -> npt.NDArray[np.uint64]:
     Others are as good as never the same: the numbers have 64 bits, and tables hundreds of keys.
     """
     mixed = np.zeros(len(columns[0]), np.uint64)
-    for column in columns:
+    for column, factor, null in zip(columns, _FACTORS, _NULLS, strict=False):
         numbers, nulls = numpy_integers(column)
-        mixed += numbers.view(np.uint64)
+        part = numbers.view(np.uint64) * factor
         if nulls is not None:
-            mixed[nulls] += _NULL
-        mixed ^= mixed >> np.uint64(32)
-        mixed *= _MIX
-        mixed ^= mixed >> np.uint64(29)
+            part[nulls] = null
+        mixed += part
     return mixed
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from tbd_trace import resources
 from tbd_trace.errors import InputError
 from tbd_trace.sources import nvprof_facts as facts
-from tbd_trace.sources.base import TraceDescription
+from tbd_trace.sources.base import Ask, TraceDescription
 from tbd_trace.sources.demangle import can_demangle, demangle, is_mangled, short_name
 from tbd_trace.sources.nvprof_tables import ACTIVITY_PREFIX, RAW_TABLES, STRINGS, load
 from tbd_trace.sources.sqlite import SQLITE_MAGIC, SqliteFile
@@ -56,7 +56,7 @@ class NvprofReader:
             "recording": lambda: facts.recording(self._file),
         }
 
-    def describe(self, written: duckdb.DuckDBPyConnection | None = None) -> TraceDescription:
+    def describe(self, ask: Ask | None = None) -> TraceDescription:
         """Return what the file says about itself; see ``TraceReader``."""
         description = facts.describe(self._file)
         if self._still_mangled:

@@ -20,7 +20,7 @@ import polars as pl
 
 from tbd_trace.errors import InputError
 from tbd_trace.sources import nvprof_csv_rows as rows
-from tbd_trace.sources.base import TraceDescription
+from tbd_trace.sources.base import Ask, TraceDescription
 from tbd_trace.sources.csv_frames import numbered, register, total_by_name
 from tbd_trace.sources.csv_text import Damage, head_lines, split
 from tbd_trace.sources.csv_values import NVPROF_UNITS
@@ -159,7 +159,7 @@ class NvprofCsvReader:
                 "print the profile again with nvprof --csv --log-file FILE"
             )
 
-    def describe(self, written: duckdb.DuckDBPyConnection | None = None) -> TraceDescription:
+    def describe(self, ask: Ask | None = None) -> TraceDescription:
         """Return what the file says about itself; called after the last ``relation``."""
         notes = self._survey.notes + self._damage.notes
         if self._nvtx.unmatched:

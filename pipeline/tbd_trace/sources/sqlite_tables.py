@@ -24,7 +24,9 @@ from tbd_trace.sources.sqlite_pages import Integers, LeftToSqlite, PageFile
 from tbd_trace.sources.sqlite_records import WantedColumn, decode, without_integer
 from tbd_trace.sources.sqlite_shapes import Shapes
 
-_BATCH_BYTES = 2 << 20  # what the arrays of a batch take stays near the processor's caches
+# What the arrays of a batch take stays near the processor's caches.
+_BATCH_BYTES = 2 << 20
+_BATCH_ROWS = 32_000
 _MOST_THREADS = 4
 _AHEAD = 8  # batches; DuckDB takes none while it compresses what it has
 _KINDS = (pa.int64(), pa.float64(), pa.string(), pa.string_view(), pa.binary())
@@ -133,8 +135,7 @@ def stream(
         is_only = leaves.size == 1
         if part is not None:
             leaves = np.array_split(leaves, part.count)[part.number]
-        pages = max(_BATCH_BYTES // file.page_size, 1)
-        batches = np.array_split(leaves, range(pages, leaves.size, pages)) if leaves.size else []
+        batches = _batches(file, leaves) if leaves.size else []
         present = [column for column in table.columns if column is not None]
         known = [*present, table.without] if table.without else present
         stored = [column for column in known if column.ordinal is not None]
@@ -155,6 +156,14 @@ def stream(
             return pa.RecordBatch.from_arrays(filled, schema=schema)
 
         yield from map(read, batches) if part or len(batches) == 1 else _ahead(read, batches)
+
+
+def _batches(file: PageFile, leaves: Integers) -> list[Integers]:
+    """Return leaf pages by batches, all of as many pages; the rows of the first tell how many."""
+    header = file.read(leaves[:1])
+    rows = max(int(header[3]) << 8 | int(header[4]), 1)
+    pages = max(min(_BATCH_BYTES // file.page_size, _BATCH_ROWS // rows), 1)
+    return np.array_split(leaves, range(pages, leaves.size, pages))
 
 
 @lru_cache(maxsize=8)

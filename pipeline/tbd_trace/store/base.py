@@ -84,15 +84,19 @@ class TraceStore(ABC):
 
     def kernels(self, trace_id: str) -> int:
         """Return the number of kernel executions of a trace, single and aggregated ones."""
+        with reading(self), duckdb.connect() as connection:
+            ((count,),) = connection.execute(self._kernel_count(trace_id)).fetchall()
+        return int(count)
+
+    def _kernel_count(self, trace_id: str) -> str:
+        """Return the SELECT of what `kernels` returns."""
         single, aggregate = (
             self.relation(table, [trace_id]) for table in ("kernel", "kernel_aggregate")
         )
-        with reading(self), duckdb.connect() as connection:
-            rows = connection.execute(
-                f"SELECT (SELECT count(*) FROM ({single})) "
-                f"+ (SELECT coalesce(sum(instances), 0) FROM ({aggregate}))"
-            ).fetchall()
-        return int(rows[0][0])
+        return (
+            f"SELECT (SELECT count(*) FROM ({single})) "
+            f"+ (SELECT coalesce(sum(instances), 0) FROM ({aggregate}))"
+        )
 
     def resolve(self, selectors: Sequence[str]) -> list[str]:
         """Return the ids of the traces that the selectors name.

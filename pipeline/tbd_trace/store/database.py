@@ -181,16 +181,19 @@ class Database(TraceStore):
         with self._advised():
             added = self._add(identified, progress=lambda table: say(f"{file.name}: {table}"))
             self._write_views(needed=added)
-        wanted = f"SELECT name, format, notes FROM ({self.relation('trace', [trace_id])})"
+        wanted = (
+            f"SELECT name, format, notes, ({self._kernel_count(trace_id)}) "
+            f"FROM ({self.relation('trace', [trace_id])})"
+        )
         with reading(self), duckdb.connect() as connection:  # as a frame it would need polars
-            ((name, file_format, notes),) = connection.execute(wanted).fetchall()
+            ((name, file_format, notes, kernels),) = connection.execute(wanted).fetchall()
         return IngestReport(
             path=file.path,
             trace_id=trace_id,
             name=name,
             status="ingested" if added else "already there",
             format=file_format,
-            kernels=self.kernels(trace_id),
+            kernels=int(kernels),
             notes=notes,
         )
 

@@ -7,18 +7,15 @@ the caller writes its table as a whole, and meets the reason.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import duckdb
-
 from tbd_trace.interrupts import recognized
 from tbd_trace.schema import canonical_tables
-from tbd_trace.scratch import scratch_connection
+from tbd_trace.scratch import ingest_database
 from tbd_trace.sources.base import Part, PartedReader, PartReader
 from tbd_trace.store.crew import Crew, Work, processes
 from tbd_trace.store.tables import part_file, whole_file, write_table
@@ -79,7 +76,6 @@ def write_in_parts(
         writer.write(crew, writer.outdated())
     finally:
         crew.close()
-        _database.cache_clear()
     return writer.finish()
 
 
@@ -161,22 +157,13 @@ def _write_part(
 ) -> _Written:
     """Write a part of a canonical table, in whichever process.
 
-    DuckDB asks for rows in this thread, so that Ctrl-C comes soon without more.
+    DuckDB asks for rows in this thread, so that Ctrl-C comes soon without more. It stays with one:
+    with each change it gives memory back to the system, which is slow to get again.
     """
-    with opener() as reader, _database(file.parent).cursor() as connection, recognized():
+    with opener() as reader, ingest_database(file.parent).cursor() as connection, recognized():
+        connection.execute("SET threads = 1")
         select = reader.relation(connection, table)
         rows = write_table(
             connection, select, canonical_tables()[table], trace_id=trace_id, file=file
         )
         return _Written(rows, reader.seen())
-
-
-@cache
-def _database(staging: Path) -> duckdb.DuckDBPyConnection:
-    """Return the database in which this process maps its parts.
-
-    They share one because memory that went back to the system is slow to get again.
-    """
-    connection = scratch_connection(staging / f"part-{os.getpid()}.spill")
-    connection.execute("SET threads = 1")
-    return connection

@@ -18,11 +18,12 @@ import duckdb
 from tbd_trace.errors import InputError
 from tbd_trace.interrupts import interruptible
 from tbd_trace.schema import canonical_tables
-from tbd_trace.scratch import scratch_connection
-from tbd_trace.sqltext import parquet_relation, string
+from tbd_trace.scratch import ingest_database
+from tbd_trace.sqltext import string
 from tbd_trace.store.capture import CaptureFile
 from tbd_trace.store.staging import explained, private_directory, publish
 from tbd_trace.store.tables import PARQUET, table_files, whole_file, write_table
+from tbd_trace.store.written import WrittenTables
 from tbd_trace.version import __version__
 
 if TYPE_CHECKING:
@@ -141,6 +142,7 @@ def write_trace(
             _ingest_connection(staging, held.size) as connection,
             interruptible(connection),
             explained(file.path, staging),
+            WrittenTables(staging) as written,
         ):
             counts = _write_tables(
                 connection,
@@ -148,11 +150,12 @@ def write_trace(
                 file,
                 wanted=[name for name in _in_order() if tables is None or name in tables],
                 crew=crew,
+                written=written if tables is None else None,
                 trace_id=trace_id,
                 staging=staging,
                 progress=progress,
             )
-            description = reader.describe(connection if tables is None else None)
+            description = reader.describe(written.ask if tables is None else None)
             row = _trace_row(
                 file, description, counts, held=held, trace_id=trace_id, file_format=source.format
             )
@@ -171,11 +174,15 @@ def _write_tables(
     *,
     wanted: Sequence[str],
     crew: Crew,
+    written: WrittenTables | None,
     trace_id: str,
     staging: Path,
     progress: Callable[[str], None],
 ) -> dict[str, int]:
-    """Write all canonical tables, make views of them, and return the rows of those wanted."""
+    """Write all canonical tables, and return the rows of those wanted.
+
+    Questions about the large ones are begun before the others are written, if ``written`` is there.
+    """
     # Imported here, because asking needs no readers.
     from tbd_trace.sources.base import PartedReader  # noqa: PLC0415
     from tbd_trace.store.parts import write_in_parts  # noqa: PLC0415
@@ -185,6 +192,9 @@ def _write_tables(
         counts = write_in_parts(
             reader, wanted, crew=crew, trace_id=trace_id, staging=staging, progress=progress
         )
+        if written is not None:
+            for question in reader.questions(counts):
+                written.begin(question, counts)
     for name in _in_order():
         if name not in counts:
             progress(name)
@@ -199,8 +209,6 @@ def _write_tables(
                 )
             if is_wanted:
                 counts[name] = rows
-        written = parquet_relation(table_files(staging, name))
-        connection.execute(f"CREATE TEMP VIEW {name} AS {written}")
     return counts
 
 
@@ -228,10 +236,13 @@ def _ingest_connection(staging: Path, size: int) -> Iterator[duckdb.DuckDBPyConn
         staging: the private directory of the ingest.
         size: bytes of the file. A small one is read as fast by one thread, in 50 MB less.
     """
-    with scratch_connection(staging / "ingest.spill") as connection:
-        if size < _SMALL_BYTES:
-            connection.execute("SET threads = 1")
-        yield connection
+    try:
+        with ingest_database(staging) as connection:
+            if size < _SMALL_BYTES:
+                connection.execute("SET threads = 1")
+            yield connection
+    finally:
+        ingest_database.cache_clear()
 
 
 def _relation(
@@ -306,17 +317,22 @@ def _unicode(name: str) -> str:
 def _span(
     connection: duckdb.DuckDBPyConnection, counts: dict[str, int], staging: Path
 ) -> dict[str, int | None]:
-    """Return the earliest and the latest time over all tables."""
-    parts = [
-        f"SELECT min({start}) AS s, max({end}) AS e "
-        f"FROM ({parquet_relation(table_files(staging, table))})"
-        for table, (start, end) in TIMED.items()
-        if counts.get(table)
-    ]
-    if not parts:
+    """Return the earliest and the latest time over all tables, as their files say."""
+    timed = [table for table in TIMED if counts.get(table)]
+    if not timed:
         return {"start_ns": None, "end_ns": None}
-    union = " UNION ALL ".join(parts)
-    start, end = connection.execute(f"SELECT min(s), max(e) FROM ({union})").fetchall()[0]
+    files = [str(file) for table in timed for file in table_files(staging, table)]
+    columns = [TIMED[table] for table in timed]
+    ((start, end),) = connection.execute(
+        """
+        SELECT
+            min(stats_min_value::BIGINT) FILTER (path_in_schema IN $starts),
+            max(stats_max_value::BIGINT) FILTER (path_in_schema IN $ends)
+        FROM parquet_metadata($files)
+        WHERE path_in_schema IN $starts OR path_in_schema IN $ends
+        """,
+        {"files": files, "starts": [s for s, _ in columns], "ends": [e for _, e in columns]},
+    ).fetchall()
     return {"start_ns": start, "end_ns": end}
 
 

@@ -27,7 +27,7 @@ CREATE OR REPLACE TEMP MACRO applicable(number) AS nullif(number, 4294967295);
 
 -- The value that all rows of a group agree on, NULL where they differ or one of them lacks it.
 CREATE OR REPLACE TEMP MACRO agreed(x) AS
-    CASE WHEN count(DISTINCT x) = 1 AND count(x) = count(*) THEN any_value(x) END;
+    CASE WHEN min(x) = max(x) AND count(x) = count(*) THEN min(x) END;
 
 -- Name of a CUDA function without its version (_v7000, _v2) and per-thread-stream suffixes.
 CREATE OR REPLACE TEMP MACRO function_name(name) AS

@@ -14,6 +14,7 @@ from tbd_trace import resources
 from tbd_trace.limits import MEMORY_LIMIT
 from tbd_trace.query import Catalogue, KeptRelations, Query, catalogue, connect, prepare, run
 from tbd_trace.query import kept as kept_module
+from tbd_trace.query import session as session_module
 from tbd_trace.query.catalogue import derive_relations, required_relations
 from tbd_trace.schema import canonical_tables
 from tbd_trace.store import Database
@@ -78,6 +79,22 @@ def test_what_was_kept_is_read_and_its_basis_is_not_computed(
     monkeypatch.setattr(KeptRelations, "compute", spy)
     assert run(database, query).frame.equals(expected)
     assert made == []
+
+
+@pytest.mark.parametrize("is_slow", [False, True])
+def test_where_only_all_relations_together_took_long_those_that_were_asked_for_are_kept(
+    database: Database, monkeypatch: pytest.MonkeyPatch, is_slow: bool
+) -> None:
+    monkeypatch.setattr(kept_module, "took_long", lambda _started: False)
+    monkeypatch.setattr(session_module, "took_long", lambda _started: is_slow)
+    query = Catalogue().get("layer_time")
+    asked = {relation.name for relation in derive_relations()}.intersection(query.relations)
+    expected = run(database, query).frame
+    kept = {path.name.rpartition("-")[0] for path in kept_files(database)}
+    assert kept == (asked if is_slow else set())
+    if is_slow:
+        monkeypatch.setattr(KeptRelations, "compute", None)  # nothing is computed again
+        assert run(database, query).frame.equals(expected)
 
 
 def test_a_large_table_gives_way_to_its_file(

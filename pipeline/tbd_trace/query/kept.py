@@ -66,6 +66,7 @@ class KeptRelations:
         self._basis = json.dumps([duckdb.__version__, states])
         self._only_trace = trace_ids[0] if len(trace_ids) == 1 else None
         self._rows: int | None = None
+        self._new: set[Path] = set()  # files that were written
 
     def load(self, connection: duckdb.DuckDBPyConnection, relation: Query) -> bool:
         """Make a relation visible from its file; return False where there is none."""
@@ -144,12 +145,22 @@ class KeptRelations:
             _create_in_slices(connection, relation)
         else:
             connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {relation.sql}")
-        took_long = time.perf_counter() - started >= _SHORTEST_SECONDS
-        if not took_long or not _fits_parquet(connection, name):
+        if not took_long(started):
             return
-        size = self._write(connection, relation, name)
+        size = self.keep(connection, relation)
         if size is not None and size > _SMALL_BYTES:
             self._read_instead(connection, relation)
+
+    def keep(self, connection: duckdb.DuckDBPyConnection, relation: Query) -> int | None:
+        """Keep a relation that was computed, unless that was done already.
+
+        Returns:
+            The size of its new file in bytes; None where there is none.
+        """
+        name = identifier(relation.name)
+        if self._path(connection, relation) in self._new or not _fits_parquet(connection, name):
+            return None
+        return self._write(connection, relation, name)
 
     def _comes_in_slices(self, connection: duckdb.DuckDBPyConnection, relation: Query) -> bool:
         """Tell whether a relation is computed from slices: of large traces, which are views."""
@@ -175,6 +186,7 @@ class KeptRelations:
             )
             size = beside.stat().st_size
             beside.replace(path)
+            self._new.add(path)
             self._make_room()
         except (OSError, duckdb.IOException):
             return None
@@ -224,6 +236,11 @@ class KeptRelations:
                 return
             path.unlink(missing_ok=True)
             total -= state.st_size
+
+
+def took_long(started: float) -> bool:
+    """Tell whether what was computed since a moment of ``time.perf_counter`` is worth keeping."""
+    return time.perf_counter() - started >= _SHORTEST_SECONDS
 
 
 def long_rows(connection: duckdb.DuckDBPyConnection, relations: Mapping[str, str]) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
+import time
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -26,7 +27,7 @@ from tbd_trace.query.catalogue import (
     required_relations,
 )
 from tbd_trace.query.header import Query, Scalar
-from tbd_trace.query.kept import LONG_TABLES, KeptRelations, long_rows, standing
+from tbd_trace.query.kept import LONG_TABLES, KeptRelations, long_rows, standing, took_long
 from tbd_trace.query.needs import check_derived, check_needs, check_refusal, check_sources
 from tbd_trace.query.parameters import parameter_values
 from tbd_trace.schema import canonical_tables
@@ -156,6 +157,7 @@ def prepare(
     # Tables of small traces stay for the questions that follow, and may take what they take.
     if kept is not None and (only or kept.is_large(connection)):
         bound = kept.bounded(connection)
+    started = time.perf_counter()
     with bound:
         for position, relation in enumerate(missing):
             if kept is None:
@@ -166,6 +168,12 @@ def prepare(
                 needed = wanted.union(*(later.relations for later in missing[position + 1 :]))
                 for other in derived.keys() & set(relation.relations) - needed:
                     _drop_table(connection, other)
+    # Of small traces no relation takes long, but all together do. Unless nothing else is wanted,
+    # the connection holds them for what follows.
+    if only and kept is not None and took_long(started):
+        for relation in missing:
+            if relation.name in wanted:
+                kept.keep(connection, relation)
 
 
 def _drop_table(connection: duckdb.DuckDBPyConnection, name: str) -> None:

@@ -106,17 +106,23 @@ class Subjects:
             Subject("tbd-trace ingest, SQLAlchemy", ingest, ordinary, self._empty),
             self._rival("ADBC", "adbc", "adbc_to_parquet.py"),
             self._rival("DuckDB's sqlite scanner", "duckdb", "scanner_to_parquet.py"),
+            self._rival(
+                "DuckDB's sqlite scanner, rows in any order",
+                "duckdb",
+                "scanner_to_parquet.py",
+                "any",
+            ),
         ]
 
     def _scan(self, name: str) -> Subject:
         script = str(_HERE / "rivals" / "scan.py")
         return Subject(name, (sys.executable, script, self._file, str(self._columns)))
 
-    def _rival(self, name: str, environment: str, script: str) -> Subject:
+    def _rival(self, name: str, environment: str, script: str, *options: str) -> Subject:
         python = _HERE / ".venvs" / environment / "bin" / "python"
         path = str(_HERE / "rivals" / script)
         command = (str(python), path, self._file, str(self._columns), str(self._output))
-        return Subject(name, command, prepare=self._empty, lacks=_lacks(python))
+        return Subject(name, (*command, *options), prepare=self._empty, lacks=_lacks(python))
 
     def _nsys(self, report: str) -> Subject:
         found = nsys_install.find()

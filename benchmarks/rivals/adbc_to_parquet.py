@@ -27,7 +27,7 @@ def main(file: str, columns: str, directory: str) -> None:
                 cursor.execute(f'SELECT {", ".join(chosen)} FROM "{table}"')
                 reader = cursor.fetch_record_batch()
                 target = Path(directory) / f"{table}.parquet"
-                with pq.ParquetWriter(target, reader.schema, compression="zstd") as writer:
+                with pq.ParquetWriter(target, reader.schema, compression="lz4") as writer:
                     for batch in reader:
                         writer.write_batch(batch)
 

@@ -1,4 +1,7 @@
-"""DuckDB's sqlite scanner to Parquet: python scanner_to_parquet.py FILE COLUMNS.json DIRECTORY."""
+"""DuckDB's sqlite scanner to Parquet: python scanner_to_parquet.py FILE COLUMNS.json DIRECTORY.
+
+Followed by ``any``, rows come in any order, which lets several threads read a table.
+"""
 
 import json
 import sys
@@ -8,13 +11,14 @@ import duckdb
 import duckdb_extension_sqlite_scanner as extension  # type: ignore[import-not-found,unused-ignore]
 
 
-def main(file: str, columns: str, directory: str) -> None:
+def main(file: str, columns: str, directory: str, order: str = "") -> None:
     """Write a Parquet file per table that the file has."""
     wanted = json.loads(Path(columns).read_text(encoding="utf-8"))
     (library,) = Path(extension.__file__).parent.glob("extensions/*/*.duckdb_extension")
     connection = duckdb.connect()
     connection.execute(f"LOAD '{library}'")
-    connection.execute("SET preserve_insertion_order = false")
+    if order == "any":
+        connection.execute("SET preserve_insertion_order = false")
     connection.execute(f"ATTACH '{file}' AS trace (TYPE sqlite, READ_ONLY)")
     present: dict[str, list[str]] = {}
     for table, column in connection.execute(
@@ -27,7 +31,7 @@ def main(file: str, columns: str, directory: str) -> None:
             target = Path(directory) / f"{table}.parquet"
             connection.execute(
                 f'COPY (SELECT {chosen} FROM trace."{table}") '
-                f"TO '{target}' (FORMAT parquet, COMPRESSION zstd)"
+                f"TO '{target}' (FORMAT parquet, COMPRESSION lz4_raw)"
             )
 
 

@@ -18,6 +18,9 @@ from tbd_trace.errors import InputError
 from tbd_trace.helpers import Helper
 from tbd_trace.query import Catalogue, run
 from tbd_trace.schema import canonical_tables
+from tbd_trace.sources import nsys
+from tbd_trace.sources.nsys import NsysReader
+from tbd_trace.sources.nsys_tables import NsysTables
 from tbd_trace.sources.sqlite import READER_VARIABLE
 from tbd_trace.store import Database, crew, parts
 from tbd_trace.store import database as store_database
@@ -283,6 +286,49 @@ def test_a_table_that_fails_in_parts_is_written_whole(
     database = ingested(path, tmp_path / "parts")
     assert cut_tables(database) == {"api_call"}
     assert len(rows(database, "kernel")) == ROWS
+    assert_same(database, whole(path, tmp_path / "whole"))
+
+
+@pytest.mark.parametrize("failing", [False, True])
+def test_small_tables_are_read_once_for_all_parts_unless_one_fails(
+    failing: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = export(tmp_path / "f.sqlite")
+    opened: list[NsysReader] = []
+    closed: list[NsysReader] = []
+    loaded: list[str] = []
+    opens, loads = nsys._PartOpener.__call__, NsysTables.load
+    closes, maps = NsysReader.__exit__, NsysReader.relation
+
+    def noted_open(opener: nsys._PartOpener) -> NsysReader:
+        opened.append(opens(opener))
+        return opened[-1]
+
+    def noted_close(reader: NsysReader, *error: Any) -> None:
+        closed.append(reader)
+        closes(reader, *error)
+
+    def noted_load(tables: NsysTables, connection: Any, table: str) -> None:
+        loaded.append(table)
+        loads(tables, connection, table)
+
+    def mapped(reader: NsysReader, connection: Any, table: str) -> str | None:
+        if failing and reader is opened[0] and table == "api_call":
+            raise InputError("only this time")
+        return maps(reader, connection, table)
+
+    monkeypatch.setattr(subprocess, "Popen", cannot_start)  # so that this process reads all parts
+    monkeypatch.setattr(nsys._PartOpener, "__call__", noted_open)
+    monkeypatch.setattr(NsysReader, "__exit__", noted_close)
+    monkeypatch.setattr(NsysReader, "relation", mapped)
+    monkeypatch.setattr(NsysTables, "load", noted_load)
+    database = ingested(path, tmp_path / "parts")
+    again = 1  # as a domain is named late
+    assert len(opened) == 1 + again + failing
+    assert set(closed).issuperset(opened)
+    # Another time by the reader of what is no part.
+    assert loaded.count("StringIds") <= len(opened) + 1
+    monkeypatch.undo()
     assert_same(database, whole(path, tmp_path / "whole"))
 
 

@@ -91,10 +91,13 @@ class Part:
 
 
 class PartReader(TraceReader, Protocol):
-    """A reader of one part of a canonical table."""
+    """A reader of one part after the other of canonical tables."""
+
+    def turn_to(self, part: Part) -> None:
+        """Read a part from now on, as if nothing had been read before."""
 
     def seen(self) -> Any:
-        """Return what it has met in the rows, for the reader that the part was asked of."""
+        """Return what it has met in the part's rows, for the reader that it was asked of."""
 
 
 @runtime_checkable
@@ -111,11 +114,11 @@ class PartedReader(TraceReader, Protocol):
         The number may be too large.
         """
 
-    def part_opener(self, table: str, part: Part) -> Callable[[], PartReader]:
-        """Return what opens a reader of one part, in whichever process.
+    def part_opener(self) -> Callable[[], PartReader]:
+        """Return what opens a reader of parts, in whichever process.
 
-        Where that raises an exception, or reading does, the whole table is to be read by
-        ``relation``, which says what is wrong if anything is.
+        It equals others that open the same. Where it raises an exception, or reading does, the
+        whole table is to be read by ``relation``, which says what is wrong if anything is.
         """
 
     def note(self, table: str, seen: Sequence[Any]) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cache, partial
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -58,21 +59,15 @@ class NsysReader:
 
     Args:
         path: the file.
-        part: the part of the rows of each event table to read, None for all.
         worked_out: relations that somebody has worked out already, by their names.
 
     Raises:
         InputError: the file is damaged, or has no table that is known.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        part: Part | None = None,
-        worked_out: Mapping[str, pa.Table] | None = None,
-    ) -> None:
+    def __init__(self, path: Path, worked_out: Mapping[str, pa.Table] | None = None) -> None:
         self._path = path
-        self._tables = NsysTables(path, part)
+        self._tables = NsysTables(path)
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._provided: set[str] = set()
         self._notes: list[str] = []
@@ -165,11 +160,13 @@ class NsysReader:
         """Return the event tables among some relations that have rows."""
         return sorted(name for name in EVENTS.keys() & relations if self._tables.holds(name))
 
-    def part_opener(self, table: str, part: Part) -> partial[NsysReader]:
-        """Return what opens a reader of a part; see ``PartedReader``."""
-        names = _relations(table) & _OF_UNENDED
-        expected = {name: self._expected[name] for name in names}
-        return partial(NsysReader, self._path, part, expected)
+    def part_opener(self) -> _PartOpener:
+        """Return what opens a reader of parts; see ``PartedReader``."""
+        return _PartOpener(self._path, dict(self._expected))
+
+    def turn_to(self, part: Part) -> None:
+        """Read a part from now on; see ``PartReader``. What small tables say stays."""
+        self._tables.turn_to(part)
 
     def seen(self) -> dict[str, Seen]:
         """Return what the event tables of a part are; see ``PartReader``."""
@@ -216,6 +213,17 @@ class NsysReader:
         self._tables.close()
 
 
+@dataclass(frozen=True, slots=True)
+class _PartOpener:
+    """Opens a reader of parts, to which it says what the whole file is expected to be."""
+
+    path: Path
+    expected: Mapping[str, pa.Table]
+
+    def __call__(self) -> NsysReader:
+        return NsysReader(self.path, self.expected)
+
+
 def _enumerate(connection: duckdb.DuckDBPyConnection, table: str) -> None:
     """Make one type, ``<table>_text``, of all texts of a small table, and give it to its columns.
 
@@ -245,7 +253,8 @@ def _expected(path: Path) -> dict[str, pa.Table]:
         InputError: the file is damaged.
         LeftToSqlite: it cannot be read in parts.
     """
-    with contextlib.closing(NsysTables(path, Part(0, _HEADS))) as head:
+    with contextlib.closing(NsysTables(path)) as head:
+        head.turn_to(Part(0, _HEADS))
         return {
             "nvtx_domain_creation": head.domain_creations(),
             "recording_end": head.recording_end(),

@@ -38,18 +38,17 @@ class NsysTables:
 
     Args:
         path: the file.
-        part: the part of the rows of each event table to read, None for all.
 
     Attributes:
-        survey: what the event tables hold as a whole, or in that part.
+        survey: what the event tables hold as a whole, or in the part that is read.
 
     Raises:
         InputError: the file is damaged, or has no table that is known here.
     """
 
-    def __init__(self, path: Path, part: Part | None = None) -> None:
+    def __init__(self, path: Path) -> None:
         self._file = SqliteFile(path)
-        self._part = part
+        self._part: Part | None = None
         self._lock = threading.Lock()
         self.survey = Survey(self._columns, self._file.tables)
         if not (EVENTS.keys() | DETAILS.keys() - {"StringIds"}) & self._file.tables:
@@ -59,6 +58,11 @@ class NsysTables:
                 f"{path}: none of the tables of an Nsight Systems export that tbd-trace knows "
                 f"(it has: {tables}); update tbd-trace, or export the report with another nsys"
             )
+
+    def turn_to(self, part: Part) -> None:
+        """Read only a part of the rows of each event table from now on."""
+        self._part = part
+        self.survey = Survey(self._columns, self._file.tables)
 
     def holds(self, *names: str) -> bool:
         """Tell whether any of the tables has rows."""

@@ -7,11 +7,15 @@ the caller writes its table as a whole, and meets the reason.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import duckdb
 
 from tbd_trace.interrupts import recognized
 from tbd_trace.schema import canonical_tables
@@ -23,7 +27,8 @@ from tbd_trace.store.tables import part_file, whole_file, write_table
 _WORTH_A_PART = 50_000  # rows of a table; smaller ones are quick in any way
 _WORTH_HELPERS = 1_000_000  # rows of all tables: until they are read, another process has started
 _WORTH_CUTTING = 500_000  # rows of a table
-_MOST_ROWS = 1_000_000  # of a part
+_PARTS = 8  # for each process, or more: so that all have done at nearly the same time
+_LEAST_ROWS, _MOST_ROWS = 250_000, 1_000_000  # of a part
 _MOST_ROUNDS = 16  # of parts; a table whose rowids have gaps seems larger than it is
 
 _PartOf = tuple[str, int]  # a canonical table and the number of one of its parts
@@ -76,6 +81,7 @@ def write_in_parts(
         writer.write(crew, writer.outdated())
     finally:
         crew.close()
+        _reader.close()
     return writer.finish()
 
 
@@ -84,7 +90,8 @@ def _files(sizes: Mapping[str, int], processes: int, staging: Path) -> dict[str,
 
     All processes are to have done at the same time.
     """
-    counts = {table: _count(rows, processes) for table, rows in sizes.items()}
+    most = min(max(sum(sizes.values()) // (processes * _PARTS), _LEAST_ROWS), _MOST_ROWS)
+    counts = {table: _count(rows, processes, most) for table, rows in sizes.items()}
     return {
         table: [part_file(staging, table, number) for number in range(counts[table])]
         if counts[table] > 1
@@ -93,11 +100,11 @@ def _files(sizes: Mapping[str, int], processes: int, staging: Path) -> dict[str,
     }
 
 
-def _count(rows: int, processes: int) -> int:
-    """Return the number of parts of a table."""
+def _count(rows: int, processes: int, most: int) -> int:
+    """Return the number of parts of a table, which have ``most`` rows each at most."""
     if rows < _WORTH_CUTTING:
         return 1
-    rounds = -(-rows // (processes * _MOST_ROWS))
+    rounds = -(-rows // (processes * most))
     return processes * min(rounds, _MOST_ROUNDS)
 
 
@@ -120,12 +127,13 @@ class _Writer:
         """Write some parts; those that fail are no longer there."""
         for part in parts:
             self._written.pop(part, None)
-        self._written |= crew.run({part: self._work(*part) for part in parts})
+        opener = self._reader.part_opener()
+        self._written |= crew.run({part: self._work(opener, *part) for part in parts})
 
-    def _work(self, table: str, number: int) -> Work:
+    def _work(self, opener: Callable[[], PartReader], table: str, number: int) -> Work:
         files = self._files[table]
-        opener = self._reader.part_opener(table, Part(number, len(files)))
-        return partial(_write_part, opener, table, self._trace_id, files[number])
+        part = Part(number, len(files))
+        return partial(_write_part, opener, part, table, self._trace_id, files[number])
 
     def outdated(self) -> list[_PartOf]:
         """Return the parts to write again, as all have been read now."""
@@ -152,16 +160,52 @@ class _Writer:
         return {table: sum(part.rows for part in parts) for table, parts in complete.items()}
 
 
-def _write_part(
-    opener: Callable[[], PartReader], table: str, trace_id: str, file: Path
-) -> _Written:
-    """Write a part of a canonical table, in whichever process.
+class _OpenReader(threading.local):
+    """The reader of parts that this thread has open, and the connection that it knows.
 
-    DuckDB asks for rows in this thread, so that Ctrl-C comes soon without more. It stays with one:
-    with each change it gives memory back to the system, which is slow to get again.
+    Small tables are read and mapped once for all parts. DuckDB asks for rows in the thread that
+    reads, so that Ctrl-C comes soon without more. It stays with one: with each change it gives
+    memory back to the system, which is slow to get again.
     """
-    with opener() as reader, ingest_database(file.parent).cursor() as connection, recognized():
-        connection.execute("SET threads = 1")
+
+    def __init__(self) -> None:
+        self._open: tuple[PartReader, duckdb.DuckDBPyConnection] | None = None
+        self._opener: Callable[[], PartReader] | None = None
+
+    @contextlib.contextmanager
+    def use(
+        self, opener: Callable[[], PartReader], staging: Path
+    ) -> Iterator[tuple[PartReader, duckdb.DuckDBPyConnection]]:
+        """Open the reader, unless it is; one that fails is closed."""
+        try:
+            if self._open is None or self._opener != opener:
+                self.close()
+                connection = ingest_database(staging).cursor()
+                connection.execute("SET threads = 1")
+                self._open, self._opener = (opener(), connection), opener
+            yield self._open
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the reader, if one is open."""
+        if self._open is not None:
+            reader, connection = self._open
+            self._open = None
+            connection.close()
+            reader.__exit__(None, None, None)
+
+
+_reader = _OpenReader()
+
+
+def _write_part(
+    opener: Callable[[], PartReader], part: Part, table: str, trace_id: str, file: Path
+) -> _Written:
+    """Write a part of a canonical table, in whichever process."""
+    with _reader.use(opener, file.parent) as (reader, connection), recognized():
+        reader.turn_to(part)
         select = reader.relation(connection, table)
         rows = write_table(
             connection, select, canonical_tables()[table], trace_id=trace_id, file=file

@@ -202,7 +202,8 @@ class KeptRelations:
     def rows(self, connection: duckdb.DuckDBPyConnection) -> int:
         """Return how many rows the long tables have, those that the connection sees."""
         if self._rows is None:
-            self._rows = long_rows(connection, {name: name for name in standing(connection)})
+            tables = {name: f"FROM {name}" for name in standing(connection)}
+            self._rows = long_rows(connection, tables)
         return self._rows
 
     def _read_instead(self, connection: duckdb.DuckDBPyConnection, relation: Query) -> None:
@@ -244,7 +245,7 @@ def took_long(started: float) -> bool:
 
 
 def long_rows(connection: duckdb.DuckDBPyConnection, relations: Mapping[str, str]) -> int:
-    """Return how many rows the long tables have; ``relations`` are canonical ones by name."""
+    """Return how many rows the long tables have; ``relations`` are their SELECTs by name."""
     rows = 0
     for table in sorted(LONG_TABLES & relations.keys()):
         found = connection.execute(f"SELECT count(*) FROM ({relations[table]})").fetchall()

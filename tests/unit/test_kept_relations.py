@@ -362,7 +362,7 @@ def test_a_large_trace_in_a_database_that_may_only_be_read(
 
 def file_names(database: Database) -> dict[str, str]:
     """Return the name of the file of each derived relation, as its SQL and data are now."""
-    catalogue._derived.cache_clear()
+    catalogue.derived_relation.cache_clear()
     catalogue.derive_relations.cache_clear()
     catalogue.parameters_behind.cache_clear()
     kept_module._fingerprint.cache_clear()

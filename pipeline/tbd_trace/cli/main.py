@@ -11,9 +11,11 @@ import os
 import signal
 import sys
 import traceback
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, NoReturn
 
 import typer
+import typer.main
 from typer.core import TyperGroup
 
 from tbd_trace.cli.archive import archive
@@ -34,9 +36,6 @@ from tbd_trace.errors import TbdTraceError, UsageError
 from tbd_trace.limits import MEMORY_LIMIT, THREADS, WITHOUT_BLAS_THREADS
 from tbd_trace.version import __version__
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 _INTERRUPTED = 128 + 2  # as a shell reports SIGINT and SIGPIPE
 _READER_GONE = 128 + 13
 _STDIN, _STDOUT, _STDERR = range(3)
@@ -47,12 +46,54 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _WRONG_USAGE: type[Any] = typer.BadParameter.__mro__[1]
 
 
+class _Built(Mapping[str, Any]):
+    """The commands by name, groups of them last.
+
+    Each is built when it is asked for: all of them take longer than to answer `--version`.
+    """
+
+    def __init__(self) -> None:
+        self._built: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._built:
+            self._built[name] = _build(name)
+        return self._built[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((*_COMMANDS, *_GROUPS))
+
+    def __len__(self) -> int:
+        return len(_COMMANDS) + len(_GROUPS)
+
+
+def _build(name: str) -> Any:
+    """Return a command, or a group of them.
+
+    Raises:
+        KeyError: there is none of that name.
+    """
+    if name in _GROUPS:
+        made: Any = typer.main.get_group(_GROUPS[name])
+    else:
+        function, settings = _COMMANDS[name]
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+        alone.command(context_settings=settings)(function)
+        made = typer.main.get_command(alone)
+    made.name = name
+    return made
+
+
 class _Commands(TyperGroup):
     """The commands, with errors turned into one line and an exit code."""
 
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.commands: Mapping[str, Any] = _Built()  # type: ignore[assignment]
+
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of the commands, groups of them last."""
-        return sorted(super().list_commands(ctx), key=_GROUPS.__contains__)
+        """Return the names of the commands, in the order in which help shows them."""
+        return list(self.commands)
 
     def main(self, *args: Any, **options: Any) -> Any:
         try:
@@ -155,24 +196,20 @@ def _common(
         raise typer.Exit(UsageError.exit_code)
 
 
-_COMMANDS: tuple[tuple[Callable[..., None], dict[str, Any]], ...] = (
-    (collect, {}),
-    (models, {}),
-    (ingest, {}),
-    (info, {}),
+_COMMANDS: dict[str, tuple[Callable[..., None], dict[str, Any]]] = {
+    "collect": (collect, {}),
+    "models": (models, {}),
+    "ingest": (ingest, {}),
+    "info": (info, {}),
     # `query NAME --help` describes the query, so the command answers --help itself.
-    (query, {"help_option_names": []}),
-    (check, {}),
-    (report, {}),
-    (sql, {}),
-    (diff, {}),
-    (doctor, {}),
-)
+    "query": (query, {"help_option_names": []}),
+    "check": (check, {}),
+    "report": (report, {}),
+    "sql": (sql, {}),
+    "diff": (diff, {}),
+    "doctor": (doctor, {}),
+}
 _GROUPS = {"archive": archive, "export": export, "env": env}
-for _command, _settings in _COMMANDS:
-    app.command(context_settings=_settings)(_command)
-for _name, _group in _GROUPS.items():
-    app.add_typer(_group, name=_name)
 
 
 def _set_up_streams() -> None:

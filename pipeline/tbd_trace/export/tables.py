@@ -12,7 +12,7 @@ from tbd_trace import query as queries
 from tbd_trace.beside import written_beside
 from tbd_trace.errors import TbdTraceError, UsageError
 from tbd_trace.interrupts import interruptible
-from tbd_trace.query.catalogue import derive_relations
+from tbd_trace.query.catalogue import derived_names
 from tbd_trace.schema import canonical_tables
 from tbd_trace.sqltext import identifier, string
 from tbd_trace.store.reading import reading
@@ -25,7 +25,7 @@ _FORMS = {".parquet": "FORMAT parquet, COMPRESSION zstd", ".csv": "FORMAT csv, H
 
 def relations() -> list[str]:
     """Return the names of the canonical and the derived tables."""
-    return [*canonical_tables(), *(relation.name for relation in derive_relations())]
+    return [*canonical_tables(), *derived_names()]
 
 
 def export(traces: Traces, name: str, path: Path) -> int:

@@ -1,15 +1,13 @@
 """Rows as a table to read: fitted on a terminal, plain and whole everywhere else."""
 
+# rich is imported where a table is fitted: a pipe needs none.
+# ruff: noqa: PLC0415
 from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import polars as pl
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from tbd_trace.present import Style
 from tbd_trace.present.values import (
@@ -152,6 +150,9 @@ def _above(
     common: Sequence[Column], frame: pl.DataFrame, units: Mapping[str, str | None], width: int
 ) -> str:
     """Return the values in which all rows agree, as lines of text."""
+    from rich.console import Console
+    from rich.text import Text
+
     values = frame.row(0, named=True)
     said = [
         f"{column.name}: {with_unit(column.cells[0], values[column.name], units.get(column.name))}"
@@ -215,6 +216,11 @@ def _header(column: Column) -> str:
 
 
 def _on_terminal(shown: Sequence[Column], widths: Sequence[int], style: Style) -> str:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), pad_edge=False)
     headers = [_header(column) for column in shown]
     lines = max(header.count("\n") for header in headers)
@@ -226,7 +232,8 @@ def _on_terminal(shown: Sequence[Column], widths: Sequence[int], style: Style) -
             overflow="fold",
         )
     for row in zip(*(column.cells for column in shown), strict=True):
-        table.add_row(*map(_cell, row, shown, widths))
+        # Not markup: a kernel name may hold [ and ].
+        table.add_row(*map(Text, map(_cell, row, shown, widths)))
     out = io.StringIO()
     console = Console(
         file=out,
@@ -239,7 +246,5 @@ def _on_terminal(shown: Sequence[Column], widths: Sequence[int], style: Style) -
     return "".join(line.rstrip() + "\n" for line in out.getvalue().splitlines())
 
 
-def _cell(text: str, column: Column, width: int) -> Text:
-    if column.name.endswith(_LONG_NAMES):
-        text = shorten(text, width)
-    return Text(text)  # not markup: a kernel name may hold [ and ]
+def _cell(text: str, column: Column, width: int) -> str:
+    return shorten(text, width) if column.name.endswith(_LONG_NAMES) else text

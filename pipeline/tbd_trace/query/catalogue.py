@@ -59,28 +59,32 @@ def _rule(query: Query) -> str:
 
 
 @cache
-def _derived() -> dict[str, Query]:
-    return {
-        path.stem: parse_query(path)
-        for path in sorted((resources.queries() / "derive").glob("*.sql"))
-    }
+def derived_names() -> Sequence[str]:
+    """Return the names of the derived relations, sorted."""
+    return sorted(path.stem for path in (resources.queries() / "derive").glob("*.sql"))
+
+
+@cache
+def derived_relation(name: str) -> Query:
+    """Return the derived relation of a name; most questions need few of them."""
+    return parse_query(resources.queries() / "derive" / f"{name}.sql")
 
 
 @cache
 def derive_relations() -> Sequence[Query]:
     """Return the derived relations, each after those that it builds on."""
-    return required_relations(_derived())
+    return required_relations(derived_names())
 
 
 def required_relations(names: Iterable[str]) -> list[Query]:
     """Return the derived relations among ``names`` and all they build on, in build order."""
-    derived = _derived()
+    known = frozenset(derived_names())
     ordered: dict[str, Query] = {}
 
     def visit(name: str) -> None:
-        if name in ordered or name not in derived:
+        if name in ordered or name not in known:
             return
-        query = derived[name]
+        query = derived_relation(name)
         for other in query.relations:
             if other != name:
                 visit(other)

@@ -12,7 +12,7 @@ import duckdb
 from tbd_trace import resources
 from tbd_trace.errors import CannotAnswerError, UsageError
 from tbd_trace.query.advice import how_to_collect
-from tbd_trace.query.catalogue import derive_relations
+from tbd_trace.query.catalogue import derived_names
 from tbd_trace.query.header import Query, Scalar, alternatives
 from tbd_trace.schema import canonical_tables
 
@@ -72,7 +72,7 @@ def _asked(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str, str, s
 
 def _relations() -> set[str]:
     data = {file.stem for file in resources.data().glob("*.csv")}
-    return data | canonical_tables().keys() | {relation.name for relation in derive_relations()}
+    return data | canonical_tables().keys() | set(derived_names())
 
 
 def check_sources(connection: duckdb.DuckDBPyConnection, query: Query) -> None:
@@ -96,9 +96,8 @@ def check_derived(connection: duckdb.DuckDBPyConnection, query: Query) -> None:
     Raises:
         CannotAnswerError: one, and what can stand in for it, has none in any of the traces.
     """
-    derived = {relation.name for relation in derive_relations()}
     for names in map(alternatives, query.needs):
-        if not derived.intersection(names):
+        if not set(derived_names()).intersection(names):
             continue
         if not any(
             connection.execute(f"SELECT 1 FROM {name} LIMIT 1").fetchall() for name in names

@@ -22,7 +22,8 @@ from tbd_trace.errors import SqlError, UsageError
 from tbd_trace.frames import frame, frames
 from tbd_trace.interrupts import interruptible
 from tbd_trace.query.catalogue import (
-    derive_relations,
+    derived_names,
+    derived_relation,
     names_used,
     required_relations,
 )
@@ -136,18 +137,19 @@ def prepare(
     """
     wanted = set(names)
     there = set(standing(connection))
-    derived = {relation.name: relation for relation in derive_relations()}
+    derived = frozenset(derived_names())
     missing: list[Query] = []
 
     def look_for(name: str) -> None:
         if name in there or name not in derived:
             return
         there.add(name)
-        if kept is not None and kept.load(connection, derived[name]):
+        relation = derived_relation(name)
+        if kept is not None and kept.load(connection, relation):
             return
-        for other in derived[name].relations:
+        for other in relation.relations:
             look_for(other)
-        missing.append(derived[name])
+        missing.append(relation)
 
     for name in wanted:
         look_for(name)
@@ -166,7 +168,7 @@ def prepare(
                 kept.compute(connection, relation)
             if only:
                 needed = wanted.union(*(later.relations for later in missing[position + 1 :]))
-                for other in derived.keys() & set(relation.relations) - needed:
+                for other in derived & set(relation.relations) - needed:
                     _drop_table(connection, other)
     # Of small traces no relation takes long, but all together do. Unless nothing else is wanted,
     # the connection holds them for what follows.

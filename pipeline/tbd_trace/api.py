@@ -198,14 +198,15 @@ def _is_there(path: str) -> bool:
 
 
 def _ingested_on_the_fly(paths: Sequence[Path], question: queries.Query | None) -> Traces:
-    cache, tables = cache_database(), None
+    cache = cache_database()
     files = identified_files(paths)
     found = cache.find(files)
     if found is None and question is not None and question.partial:
         tables = sorted(queries.canonical_relations(question) - {"trace"})
-        cache = Database(cache.path.with_name(f"{'-'.join(tables)}.duckdb"), "TBD_TRACE_CACHE")
+        path = cache.path.with_name(f"{'-'.join(tables)}.duckdb")
+        cache = Database(path, "TBD_TRACE_CACHE", tables)
         found = cache.find(files)
     if found is None:
-        cache.ingest_identified(files, tables)
+        cache.ingest_identified(files)
         found = [file.trace_id for file in files]
     return Traces(cache, list(dict.fromkeys(found)))

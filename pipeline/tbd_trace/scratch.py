@@ -8,6 +8,7 @@ import re
 import shutil
 import tempfile
 import time
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -15,10 +16,15 @@ import duckdb
 
 from tbd_trace.errors import UsageError
 from tbd_trace.limits import MEMORY_LIMIT, THREADS
+from tbd_trace.sqltext import string
 
 # DuckDB runs an ASOF join whose left side it believes to be small as a nested loop; behind filters
 # its estimate is often one row where there are a million.
 SORTED_ASOF = "SET asof_loop_join_threshold = 0"
+
+_idle: list[duckdb.DuckDBPyConnection] = []  # whose databases were given back
+# What users of a database change, and what another may want otherwise.
+_SETTINGS = ("disabled_optimizers", "memory_limit", "threads")
 
 _OF_A_PROCESS = re.compile(r"tbd-trace-(\d+)")
 _STALE_SECONDS = 24 * 3600
@@ -54,7 +60,7 @@ def _age(directory: Path) -> float:
 
 
 def scratch_connection(spill: Path) -> duckdb.DuckDBPyConnection:
-    """Return an in-memory connection.
+    """Return an in-memory connection: of a database that was given back, or of a new one.
 
     Args:
         spill: directory for what does not fit into memory; by default DuckDB would take the
@@ -66,20 +72,51 @@ def scratch_connection(spill: Path) -> duckdb.DuckDBPyConnection:
     Raises:
         UsageError: one of them has a value that DuckDB does not take.
     """
-    config: dict[str, str | bool | int | float | list[str]] = {"temp_directory": str(spill)}
-    for variable, setting in ((THREADS, "threads"), (MEMORY_LIMIT, "memory_limit")):
-        if value := os.environ.get(variable):
-            config[setting] = value
+    config = _config()
+    while _idle:
+        connection = _idle.pop()
+        if _is_as_new(connection, spill, config):
+            return connection
+        connection.close()
     try:
-        connection = duckdb.connect(config=config)
+        connection = duckdb.connect(config={**config, "temp_directory": str(spill)})
     except duckdb.Error as error:
-        given = ", ".join(
+        chosen = ", ".join(
             f"{name}={os.environ[name]}" for name in (THREADS, MEMORY_LIMIT) if name in os.environ
         )
-        raise UsageError(f"{given}: {str(error).splitlines()[0]}") from error
+        raise UsageError(f"{chosen}: {str(error).splitlines()[0]}") from error
     connection.execute("SET enable_progress_bar = false")  # it would go to standard output
     connection.execute(SORTED_ASOF)
     return connection
+
+
+def give_back(connection: duckdb.DuckDBPyConnection) -> None:
+    """Leave a connection of `scratch_connection` to whoever wants one next.
+
+    It takes 25 ms to open a database and to close it. This one has nothing in it: whatever was
+    made was temporary, on other connections to it that are closed.
+    """
+    _idle.append(connection)
+
+
+def _config() -> dict[str, str]:
+    """Return the settings that the user chose."""
+    chosen = ((THREADS, "threads"), (MEMORY_LIMIT, "memory_limit"))
+    return {name: os.environ[variable] for variable, name in chosen if os.environ.get(variable)}
+
+
+def _is_as_new(
+    connection: duckdb.DuckDBPyConnection, spill: Path, config: Mapping[str, str]
+) -> bool:
+    """Make a database that was given back like a new one; tell whether that can be done."""
+    try:
+        connection.execute(f"SET temp_directory = {string(str(spill))}")
+        for name in _SETTINGS:
+            given = config.get(name)
+            connection.execute(f"SET {name} = {string(given)}" if given else f"RESET {name}")
+    except duckdb.Error:  # it has spilled into another directory, or a value is not one
+        return False
+    return True
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What killed queries leave on disk is removed, and nothing else."""
+"""Scratch databases: used again as if new; what killed queries leave on disk is removed."""
 
 from __future__ import annotations
 
@@ -8,9 +8,99 @@ import sys
 import time
 from pathlib import Path
 
+import duckdb
 import pytest
 
-from tbd_trace.scratch import spill_directory
+from tbd_trace import scratch
+from tbd_trace.errors import InputError, UsageError
+from tbd_trace.limits import MEMORY_LIMIT, THREADS
+from tbd_trace.scratch import give_back, scratch_connection, spill_directory
+from tbd_trace.store import Database
+
+SAMPLE = Path(__file__).resolve().parents[2] / "data" / "samples" / "synthetic_cnn"
+
+
+@pytest.fixture
+def idle(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    monkeypatch.setattr(scratch, "_idle", [])
+    return scratch._idle
+
+
+def as_it_is(connection: duckdb.DuckDBPyConnection) -> list[tuple[object, ...]]:
+    """Return what somebody may have changed of a database: settings, tables, types, functions."""
+    return [
+        *connection.execute(
+            "SELECT name, value FROM duckdb_settings() WHERE name <> 'temp_directory' ORDER BY name"
+        ).fetchall(),
+        *connection.execute("SELECT table_name FROM duckdb_tables() ORDER BY 1").fetchall(),
+        *connection.execute("SELECT view_name FROM duckdb_views() ORDER BY 1").fetchall(),
+        *connection.execute("SELECT type_name FROM duckdb_types() ORDER BY 1").fetchall(),
+        *connection.execute(
+            "SELECT function_name FROM duckdb_functions() WHERE NOT internal"
+        ).fetchall(),
+    ]
+
+
+@pytest.mark.parametrize("limits", [{}, {THREADS: "1", MEMORY_LIMIT: "500MB"}])
+def test_after_an_ingest_a_question_gets_its_database_as_if_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, idle: list[object], limits: dict[str, str]
+) -> None:
+    for variable, value in limits.items():
+        monkeypatch.setenv(variable, value)
+    with scratch_connection(tmp_path / "spill") as new:
+        expected = as_it_is(new)
+    Database(tmp_path / "x.duckdb").ingest([SAMPLE / "timeline.sqlite"])
+    assert len(idle) == 1
+    with scratch_connection(tmp_path / "spill") as again:
+        assert not idle
+        assert as_it_is(again) == expected
+        where = again.execute("SELECT current_setting('temp_directory')").fetchall()
+        assert where == [(str(tmp_path / "spill"),)]
+
+
+def test_several_ingests_leave_one_database(tmp_path: Path, idle: list[object]) -> None:
+    for name in ("a", "b"):
+        Database(tmp_path / f"{name}.duckdb").ingest([SAMPLE])
+    assert len(idle) == 1
+
+
+def test_a_database_takes_the_limits_of_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, idle: list[object]
+) -> None:
+    monkeypatch.setenv(MEMORY_LIMIT, "1GB")
+    give_back(scratch_connection(tmp_path))
+    monkeypatch.setenv(THREADS, "1")
+    monkeypatch.delenv(MEMORY_LIMIT)
+    with scratch_connection(tmp_path) as connection:
+        assert not idle
+        limited = as_it_is(connection)
+    with scratch_connection(tmp_path) as connection:
+        assert limited == as_it_is(connection)
+    give_back(scratch_connection(tmp_path))
+    monkeypatch.setenv(THREADS, "none")
+    with pytest.raises(UsageError):
+        scratch_connection(tmp_path)
+
+
+def test_a_database_that_has_spilled_is_not_used_again(tmp_path: Path, idle: list[object]) -> None:
+    spilled = scratch_connection(tmp_path / "one")
+    spilled.execute("SET threads = 1")
+    spilled.execute("SET memory_limit = '40MB'")
+    with spilled.cursor() as cursor:
+        cursor.execute("CREATE TEMP TABLE t AS SELECT range, random() AS x FROM range(5_000_000)")
+    assert list((tmp_path / "one").iterdir())
+    give_back(spilled)
+    with scratch_connection(tmp_path / "two") as connection:
+        where = connection.execute("SELECT current_setting('temp_directory')").fetchall()
+        assert where == [(str(tmp_path / "two"),)]
+
+
+def test_an_ingest_that_fails_leaves_no_database(tmp_path: Path, idle: list[object]) -> None:
+    damaged = tmp_path / "damaged.sqlite"
+    damaged.write_bytes((SAMPLE / "timeline.sqlite").read_bytes()[:60_000])
+    with pytest.raises(InputError):
+        Database(tmp_path / "x.duckdb").ingest([damaged])
+    assert not idle
 
 
 def test_only_old_leftovers_of_dead_processes_are_removed(

@@ -79,14 +79,19 @@ class Database(TraceStore):
     Args:
         path: the ``.duckdb`` file; it and its Parquet files are made by the first ingest.
         setting: what the user chooses the path with, for messages.
+        tables: the canonical tables beside ``trace`` that its traces have; the others are empty,
+            and so is what a trace says about itself as a whole. None means all.
 
     Raises:
         UsageError: the path names no file.
     """
 
-    def __init__(self, path: Path, setting: str = "--db") -> None:
+    def __init__(
+        self, path: Path, setting: str = "--db", tables: Collection[str] | None = None
+    ) -> None:
         self.path = Path(path)
         self._setting = setting
+        self._tables = None if tables is None else frozenset(tables)
         if self.path.name in ("", ".."):
             raise UsageError(f"{setting} {str(path)!r}: name a file, such as tbd-trace.duckdb")
         if not _is_unicode(str(path)):
@@ -153,14 +158,8 @@ class Database(TraceStore):
         self._check_place()
         return [self._ingest_file(_identified(file), say) for file in files]
 
-    def ingest_identified(
-        self, files: Sequence[IdentifiedFile], tables: Collection[str] | None = None
-    ) -> None:
+    def ingest_identified(self, files: Sequence[IdentifiedFile]) -> None:
         """Ingest files that have been hashed already; no views are written.
-
-        Args:
-            files: the files.
-            tables: the canonical tables to read, None for all.
 
         Raises:
             InputError: a file is no profile or damaged; earlier files stay ingested.
@@ -169,7 +168,7 @@ class Database(TraceStore):
         self._check_place()
         with self._advised():
             for file in files:
-                self._add(file, tables)
+                self._add(file)
 
     def find(self, files: Sequence[IdentifiedFile]) -> list[str] | None:
         """Return the traces of profiler files, None if one of them is not here."""
@@ -200,7 +199,6 @@ class Database(TraceStore):
     def _add(
         self,
         identified: IdentifiedFile,
-        tables: Collection[str] | None = None,
         progress: Callable[[str], None] = lambda _table: None,
     ) -> bool:
         """Write the trace of a file; return whether it is new."""
@@ -212,7 +210,7 @@ class Database(TraceStore):
             return False
         with Crew() as crew:
             if identified.held.size >= _LARGE_FILE and (
-                tables is None or _LONG.intersection(tables)
+                self._tables is None or _LONG & self._tables
             ):
                 crew.call_helpers(partial(get_ready, path))
             from tbd_trace.sources import identify  # noqa: PLC0415 - takes long
@@ -223,7 +221,7 @@ class Database(TraceStore):
                 held=identified.held,
                 trace_id=identified.trace_id,
                 target=target,
-                tables=tables,
+                tables=self._tables,
                 crew=crew,
                 progress=progress,
             )
@@ -278,6 +276,8 @@ class Database(TraceStore):
 
     def files(self, table: str, trace_ids: Iterable[str]) -> list[Path]:
         """Return the Parquet files of a canonical table for some traces."""
+        if self._tables is not None and table not in self._tables | {"trace"}:
+            return []
         directories = (self.traces_directory / trace_id for trace_id in trace_ids)
         return [file for directory in directories for file in table_files(directory, table)]
 

@@ -18,7 +18,7 @@ import duckdb
 from tbd_trace.errors import InputError
 from tbd_trace.interrupts import interruptible
 from tbd_trace.schema import canonical_tables
-from tbd_trace.scratch import ingest_database
+from tbd_trace.scratch import give_back, ingest_database
 from tbd_trace.sqltext import string
 from tbd_trace.store.capture import CaptureFile
 from tbd_trace.store.staging import explained, private_directory, publish
@@ -124,8 +124,8 @@ def write_trace(
         held: the file's content, as hashed.
         trace_id: id of the trace.
         target: directory to create, with its parents.
-        tables: the canonical tables to read, None for all; the others stay empty, and so does what
-            the trace says about itself as a whole.
+        tables: the canonical tables to write beside ``trace``, None for all; otherwise what the
+            trace says about itself as a whole stays empty.
         crew: the processes that may work at it.
         progress: called with the name of each table before it is written.
 
@@ -179,7 +179,7 @@ def _write_tables(
     staging: Path,
     progress: Callable[[str], None],
 ) -> dict[str, int]:
-    """Write all canonical tables, and return the rows of those wanted.
+    """Write the canonical tables that are wanted, and return the rows of each.
 
     Questions about the large ones are begun before the others are written, if ``written`` is there.
     """
@@ -195,20 +195,17 @@ def _write_tables(
         if written is not None:
             for question in reader.questions(counts):
                 written.begin(question, counts)
-    for name in _in_order():
+    for name in wanted:
         if name not in counts:
             progress(name)
             with explained(file.path, staging, name):
-                is_wanted = name in wanted
-                rows = write_table(
+                counts[name] = write_table(
                     connection,
-                    _relation(connection, reader, file, name) if is_wanted else None,
+                    _relation(connection, reader, file, name),
                     canonical_tables()[name],
                     trace_id=trace_id,
                     file=whole_file(staging, name),
                 )
-            if is_wanted:
-                counts[name] = rows
     return counts
 
 
@@ -236,11 +233,17 @@ def _ingest_connection(staging: Path, size: int) -> Iterator[duckdb.DuckDBPyConn
         staging: the private directory of the ingest.
         size: bytes of the file. A small one is read as fast by one thread, in 50 MB less.
     """
+    database = ingest_database(staging)
     try:
-        with ingest_database(staging) as connection:
+        with database.cursor() as connection:
             if size < _SMALL_BYTES:
                 connection.execute("SET threads = 1")
             yield connection
+    except BaseException:
+        database.close()
+        raise
+    else:
+        give_back(database)  # to the question that the file is read for
     finally:
         ingest_database.cache_clear()
 

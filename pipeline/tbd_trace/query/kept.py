@@ -254,11 +254,15 @@ def long_rows(connection: duckdb.DuckDBPyConnection, relations: Mapping[str, str
 
 
 def standing(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
-    """Return what a connection sees: TABLE or VIEW by name."""
+    """Return what a connection sees: TABLE or VIEW by name.
+
+    Not DuckDB's own views, which it would have to make first.
+    """
     return dict(
         connection.execute(
-            "SELECT table_name, 'TABLE' FROM duckdb_tables() "
-            "UNION ALL SELECT view_name, 'VIEW' FROM duckdb_views()"
+            "SELECT table_name, 'TABLE' FROM duckdb_tables() WHERE database_name <> 'system' "
+            "UNION ALL SELECT view_name, 'VIEW' FROM duckdb_views() "
+            "WHERE database_name <> 'system'"
         ).fetchall()
     )
 

@@ -6,14 +6,17 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import duckdb
-import polars as pl
 
 from tbd_trace import archive
 from tbd_trace import query as queries
 from tbd_trace.errors import UsageError
 from tbd_trace.store import Database, TraceStore, identified_files
+
+if TYPE_CHECKING:
+    import polars as pl
 
 DEFAULT_DATABASE = "tbd-trace.duckdb"
 

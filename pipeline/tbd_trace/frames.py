@@ -1,15 +1,20 @@
 """DuckDB's rows as polars frames."""
 
+# polars is imported for the first frame: other processes may work at a file meanwhile, or before.
+# ruff: noqa: PLC0415
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import duckdb
-import polars as pl
 
 from tbd_trace.arrow_stream import ArrowStream
 from tbd_trace.sqltext import identifier
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _TEXT = re.compile(r"INTERVAL|UNION|^ENUM\(.*\)$")
 _FROM_THE_STREAM = "got external error: "
@@ -25,6 +30,8 @@ def frame(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
     Raises:
         duckdb.Error: they cannot be computed.
     """
+    import polars as pl
+
     if _is_numbered(relation):
         numbered: pl.DataFrame = relation.pl()
         return numbered.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
@@ -42,7 +49,8 @@ def frames(relation: duckdb.DuckDBPyRelation) -> Iterator[pl.DataFrame]:
     if _is_numbered(relation):
         yield frame(relation)
         return
-    import pyarrow as pa  # noqa: PLC0415 - slow to import, and only large traces need it
+    import polars as pl
+    import pyarrow as pa
 
     is_empty = True
     try:

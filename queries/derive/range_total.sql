@@ -12,6 +12,8 @@ doc = "push_pop or start_end"
 doc = "NVTX domain; NULL for the default one"
 [columns.text]
 doc = "NVTX text; NULL without one"
+[columns.first_range_id]
+doc = "the smallest nvtx_range_id among them"
 [columns.instances]
 doc = "ranges"
 [columns.open_instances]
@@ -37,7 +39,7 @@ lasting AS NOT MATERIALIZED (SELECT *, end_ns - start_ns AS duration_ns FROM nvt
 summed AS MATERIALIZED (
     SELECT *, row_number() OVER () AS number
     FROM (
-        SELECT trace_id, kind, domain, text, count(*) AS instances,
+        SELECT trace_id, kind, domain, text, min(nvtx_range_id) AS first_range_id, count(*) AS instances,
             count(*) FILTER (is_open) AS open_instances, sum(duration_ns)::BIGINT AS total_ns,
             min(duration_ns) AS min_ns, max(duration_ns) AS max_ns,
             sum(duration_ns::HUGEINT * duration_ns)::HUGEINT AS squares
@@ -54,7 +56,7 @@ middle AS (
         AND o.domain IS NOT DISTINCT FROM r.domain
     GROUP BY ALL
 )
-SELECT trace_id, kind, domain, text, instances, open_instances, total_ns,
+SELECT trace_id, kind, domain, text, first_range_id, instances, open_instances, total_ns,
     coalesce(m.median_ns, min_ns / 2 + max_ns / 2) AS median_ns, min_ns, max_ns,
     -- exact sums, so that the order of addition does not show
     sqrt((instances * squares - total_ns::HUGEINT * total_ns)

@@ -289,10 +289,12 @@ def nvtx_gpu_time() -> list[Row]:
 def nvtx_summary() -> list[Row]:
     total = sum(r.end - r.start for r in timeline().ranges)
     rows = []
-    for (text,), same in grouped(timeline().ranges, lambda r: (r.text,)).items():
+    # Of equal totals, the one that began first comes first.
+    begun = sorted(timeline().ranges, key=lambda r: r.start)
+    for (text,), same in grouped(begun, lambda r: (r.text,)).items():
         times = spread([r.end - r.start for r in same])
         instances = {"instances": times.pop("instances"), "open_instances": 0}
         share = 100 * times["total_ns"] / total
         name = f"{DOMAIN}:{text}"
         rows.append(row(range_name=name, style="push_pop", **instances, **times, share_pct=share))
-    return by_time(rows, "range_name")
+    return by_time(rows)

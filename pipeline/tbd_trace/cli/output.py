@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -79,10 +80,13 @@ def emit_joined(frames: Iterable[pl.DataFrame], form: Format, path: Path | None 
         path: the file; None means standard output.
     """
     rows = 0
+    coming = iter(frames)
+    # The first now, as processes may be started for it: writing imports what takes long, too.
+    every = chain([next(coming)], coming)
 
     def counted() -> Iterator[pl.DataFrame]:
         nonlocal rows
-        for frame in frames:
+        for frame in every:
             rows += frame.height
             yield frame
 

@@ -21,7 +21,8 @@ from typer.testing import CliRunner, Result
 
 import tbd_trace
 from tbd_trace.cli import main as cli
-from tbd_trace.query import Catalogue
+from tbd_trace.query import Catalogue, catalogue
+from tbd_trace.query.header import parse_query
 from tbd_trace.store import Database
 
 pytestmark = pytest.mark.usefixtures("elsewhere")
@@ -128,7 +129,38 @@ def test_a_file_s_kernels_are_read_without_libraries_that_start_slowly(tmp_path:
     )
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "pyarrow" in imported
-    assert not imported & {"numpy.ma", "pyarrow.compute"}
+    assert not imported & {"numpy.ma", "pyarrow.compute", "pydantic", "rich.console"}
+
+
+def test_only_the_command_that_is_given_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    built = []
+    monkeypatch.setattr(
+        cli, "_build", lambda name, build=cli._build: built.append(name) or build(name)
+    )
+    succeed("query", "--list")
+    assert built == ["query"]
+    built.clear()
+    listed = succeed("--help").partition("Commands:\n")[2].partition("\n\n")[0]
+    named = [line.split()[0] for line in listed.splitlines() if re.match(r"  \S", line)]
+    assert built == named
+    assert named[-3:] == ["archive", "export", "env"]
+    assert run("querry").exit_code == 2
+    assert "Did you mean 'query'" in run("querry").output
+
+
+def test_only_the_derived_relations_that_a_question_builds_on_are_parsed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TBD_TRACE_CACHE", str(tmp_path))
+    for function in ("derived_relation", "derive_relations", "parameters_behind"):
+        getattr(catalogue, function).cache_clear()
+    parsed = []
+    monkeypatch.setattr(
+        catalogue, "parse_query", lambda path: parsed.append(path.stem) or parse_query(path)
+    )
+    succeed("query", "kernel_summary", str(TIMELINE))
+    assert sorted(parsed) == ["kernel_summary", "lending_trace"]
+    catalogue.derived_relation.cache_clear()
 
 
 @pytest.mark.parametrize(("command", "threads"), [("query", "1"), ("collect", None)])

@@ -374,6 +374,16 @@ def test_output_file(db: Path, own_query: str) -> None:
     assert "cannot be written" in fail(1, "query", own_query, "-o", "no/where.csv")
 
 
+def test_that_a_file_cannot_be_written_is_found_out_before_anything_is_computed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = []
+    monkeypatch.setattr("tbd_trace.cli.query._batches", lambda *_: (asked.append(n) for n in "a"))
+    question = ("query", "kernel_summary", str(TIMELINE))
+    assert "cannot be written" in fail(1, *question, "-o", "no/where.csv")
+    assert not asked
+
+
 def test_limit_shows_the_first_rows_and_says_so(db: Path) -> None:
     result = run("sql", "FROM range(5)", "--limit", "2", "--format", "csv")
     assert result.stdout == "range\n0\n1\n"

@@ -15,7 +15,7 @@ from tbd_trace import scratch
 from tbd_trace.errors import InputError, UsageError
 from tbd_trace.limits import MEMORY_LIMIT, THREADS
 from tbd_trace.scratch import give_back, scratch_connection, spill_directory
-from tbd_trace.store import Database
+from tbd_trace.store import Database, writer
 
 SAMPLE = Path(__file__).resolve().parents[2] / "data" / "samples" / "synthetic_cnn"
 
@@ -93,6 +93,17 @@ def test_a_database_that_has_spilled_is_not_used_again(tmp_path: Path, idle: lis
     with scratch_connection(tmp_path / "two") as connection:
         where = connection.execute("SELECT current_setting('temp_directory')").fetchall()
         assert where == [(str(tmp_path / "two"),)]
+
+
+@pytest.mark.parametrize("spilled", [False, True])
+def test_an_ingest_leaves_no_database_that_holds_files(
+    tmp_path: Path, idle: list[object], *, spilled: bool
+) -> None:
+    with writer._ingest_connection(tmp_path, size=1) as connection:
+        connection.execute("SET memory_limit = '40MB'")
+        rows = 5_000_000 if spilled else 5
+        connection.execute(f"CREATE TEMP TABLE t AS SELECT range, random() FROM range({rows})")
+    assert bool(idle) != spilled
 
 
 def test_an_ingest_that_fails_leaves_no_database(tmp_path: Path, idle: list[object]) -> None:

@@ -7,7 +7,6 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,13 +79,10 @@ def emit_joined(frames: Iterable[pl.DataFrame], form: Format, path: Path | None 
         path: the file; None means standard output.
     """
     rows = 0
-    coming = iter(frames)
-    # The first now, as processes may be started for it: writing imports what takes long, too.
-    every = chain([next(coming)], coming)
 
     def counted() -> Iterator[pl.DataFrame]:
         nonlocal rows
-        for frame in every:
+        for frame in frames:
             rows += frame.height
             yield frame
 

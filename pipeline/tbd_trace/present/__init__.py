@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -139,22 +140,25 @@ def joined(frames: Iterable[pl.DataFrame], form: Format) -> Iterator[bytes]:
     """Yield the rows of frames that follow each other as one answer, as the frames come.
 
     Args:
-        frames: the rows; all have the same columns.
+        frames: the rows; at least one frame, and all have the same columns.
         form: one of ``JOINABLE``.
     """
+    coming = iter(frames)
+    # The first now: processes may be started for it, which work while the forms import polars.
+    every = chain([next(coming)], coming)
     match form:
         case Format.CSV:
             from tbd_trace.present import csv
 
-            yield from csv.parts(frames)
+            yield from csv.parts(every)
         case Format.JSON:
             from tbd_trace.present import json
 
-            yield from json.parts(frames)
+            yield from json.parts(every)
         case Format.PARQUET:
             from tbd_trace.present import parquet
 
-            yield from parquet.parts(frames)
+            yield from parquet.parts(every)
         case _:
             raise ValueError(f"{form}: its columns are as wide as the widest of all rows")
 

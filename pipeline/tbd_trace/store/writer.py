@@ -243,7 +243,10 @@ def _ingest_connection(staging: Path, size: int) -> Iterator[duckdb.DuckDBPyConn
         database.close()
         raise
     else:
-        give_back(database)  # to the question that the file is read for
+        if any(staging.glob("*.spill")):  # which it holds
+            database.close()
+        else:
+            give_back(database)  # to the question that the file is read for
     finally:
         ingest_database.cache_clear()
 

@@ -24,7 +24,7 @@ SORTED_ASOF = "SET asof_loop_join_threshold = 0"
 
 _idle: list[duckdb.DuckDBPyConnection] = []  # whose databases were given back
 # What users of a database change, and what another may want otherwise.
-_SETTINGS = ("disabled_optimizers", "memory_limit", "threads")
+_SETTINGS = ("disabled_optimizers", "memory_limit", "temp_directory", "threads")
 
 _OF_A_PROCESS = re.compile(r"tbd-trace-(\d+)")
 _STALE_SECONDS = 24 * 3600
@@ -72,14 +72,11 @@ def scratch_connection(spill: Path) -> duckdb.DuckDBPyConnection:
     Raises:
         UsageError: one of them has a value that DuckDB does not take.
     """
-    config = _config()
-    while _idle:
-        connection = _idle.pop()
-        if _is_as_new(connection, spill, config):
-            return connection
-        connection.close()
+    config = _config() | {"temp_directory": str(spill)}
     try:
-        connection = duckdb.connect(config={**config, "temp_directory": str(spill)})
+        if _idle:
+            return _as_new(_idle.pop(), config)
+        connection = duckdb.connect(config=config)
     except duckdb.Error as error:
         chosen = ", ".join(
             f"{name}={os.environ[name]}" for name in (THREADS, MEMORY_LIMIT) if name in os.environ
@@ -94,29 +91,30 @@ def give_back(connection: duckdb.DuckDBPyConnection) -> None:
     """Leave a connection of `scratch_connection` to whoever wants one next.
 
     It takes 25 ms to open a database and to close it. This one has nothing in it: whatever was
-    made was temporary, on other connections to it that are closed.
+    made was temporary, on other connections to it that are closed. One that has spilled is closed,
+    too, for it cannot spill to another directory.
     """
-    _idle.append(connection)
+    ((spill,),) = connection.execute("SELECT current_setting('temp_directory')").fetchall()
+    if Path(spill).exists():
+        connection.close()
+    else:
+        _idle.append(connection)
 
 
-def _config() -> dict[str, str]:
+def _config() -> dict[str, str | bool | int | float | list[str]]:
     """Return the settings that the user chose."""
     chosen = ((THREADS, "threads"), (MEMORY_LIMIT, "memory_limit"))
     return {name: os.environ[variable] for variable, name in chosen if os.environ.get(variable)}
 
 
-def _is_as_new(
-    connection: duckdb.DuckDBPyConnection, spill: Path, config: Mapping[str, str]
-) -> bool:
-    """Make a database that was given back like a new one; tell whether that can be done."""
-    try:
-        connection.execute(f"SET temp_directory = {string(str(spill))}")
-        for name in _SETTINGS:
-            given = config.get(name)
-            connection.execute(f"SET {name} = {string(given)}" if given else f"RESET {name}")
-    except duckdb.Error:  # it has spilled into another directory, or a value is not one
-        return False
-    return True
+def _as_new(
+    connection: duckdb.DuckDBPyConnection, config: Mapping[str, object]
+) -> duckdb.DuckDBPyConnection:
+    """Give a database that was given back the settings of a new one."""
+    for name in _SETTINGS:
+        value = string(str(config[name])) if name in config else None
+        connection.execute(f"SET {name} = {value}" if value else f"RESET {name}")
+    return connection
 
 
 @cache

@@ -52,13 +52,8 @@ class _Built(Mapping[str, Any]):
     Each is built when it is asked for: all of them take longer than to answer `--version`.
     """
 
-    def __init__(self) -> None:
-        self._built: dict[str, Any] = {}
-
     def __getitem__(self, name: str) -> Any:
-        if name not in self._built:
-            self._built[name] = _build(name)
-        return self._built[name]
+        return _build(name)
 
     def __iter__(self) -> Iterator[str]:
         return iter((*_COMMANDS, *_GROUPS))

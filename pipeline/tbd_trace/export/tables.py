@@ -25,7 +25,7 @@ _FORMS = {".parquet": "FORMAT parquet, COMPRESSION zstd", ".csv": "FORMAT csv, H
 
 def relations() -> list[str]:
     """Return the names of the canonical and the derived tables."""
-    return [*canonical_tables(), *derived_names()]
+    return [*canonical_tables(), *sorted(derived_names())]
 
 
 def export(traces: Traces, name: str, path: Path) -> int:

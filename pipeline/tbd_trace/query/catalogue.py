@@ -59,9 +59,9 @@ def _rule(query: Query) -> str:
 
 
 @cache
-def derived_names() -> Sequence[str]:
-    """Return the names of the derived relations, sorted."""
-    return sorted(path.stem for path in (resources.queries() / "derive").glob("*.sql"))
+def derived_names() -> frozenset[str]:
+    """Return the names of the derived relations."""
+    return frozenset(path.stem for path in (resources.queries() / "derive").glob("*.sql"))
 
 
 @cache
@@ -73,16 +73,15 @@ def derived_relation(name: str) -> Query:
 @cache
 def derive_relations() -> Sequence[Query]:
     """Return the derived relations, each after those that it builds on."""
-    return required_relations(derived_names())
+    return required_relations(sorted(derived_names()))
 
 
 def required_relations(names: Iterable[str]) -> list[Query]:
     """Return the derived relations among ``names`` and all they build on, in build order."""
-    known = frozenset(derived_names())
     ordered: dict[str, Query] = {}
 
     def visit(name: str) -> None:
-        if name in ordered or name not in known:
+        if name in ordered or name not in derived_names():
             return
         query = derived_relation(name)
         for other in query.relations:

@@ -72,7 +72,7 @@ def _asked(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str, str, s
 
 def _relations() -> set[str]:
     data = {file.stem for file in resources.data().glob("*.csv")}
-    return data | canonical_tables().keys() | set(derived_names())
+    return data | canonical_tables().keys() | derived_names()
 
 
 def check_sources(connection: duckdb.DuckDBPyConnection, query: Query) -> None:
@@ -97,7 +97,7 @@ def check_derived(connection: duckdb.DuckDBPyConnection, query: Query) -> None:
         CannotAnswerError: one, and what can stand in for it, has none in any of the traces.
     """
     for names in map(alternatives, query.needs):
-        if not set(derived_names()).intersection(names):
+        if not derived_names().intersection(names):
             continue
         if not any(
             connection.execute(f"SELECT 1 FROM {name} LIMIT 1").fetchall() for name in names

@@ -137,11 +137,10 @@ def prepare(
     """
     wanted = set(names)
     there = set(standing(connection))
-    derived = frozenset(derived_names())
     missing: list[Query] = []
 
     def look_for(name: str) -> None:
-        if name in there or name not in derived:
+        if name in there or name not in derived_names():
             return
         there.add(name)
         relation = derived_relation(name)
@@ -168,7 +167,7 @@ def prepare(
                 kept.compute(connection, relation)
             if only:
                 needed = wanted.union(*(later.relations for later in missing[position + 1 :]))
-                for other in derived & set(relation.relations) - needed:
+                for other in derived_names() & set(relation.relations) - needed:
                     _drop_table(connection, other)
     # Of small traces no relation takes long, but all together do. Unless nothing else is wanted,
     # the connection holds them for what follows.

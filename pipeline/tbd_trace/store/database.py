@@ -91,7 +91,7 @@ class Database(TraceStore):
     ) -> None:
         self.path = Path(path)
         self._setting = setting
-        self._tables = None if tables is None else frozenset(tables)
+        self._tables = None if tables is None else frozenset(tables) | {"trace"}
         if self.path.name in ("", ".."):
             raise UsageError(f"{setting} {str(path)!r}: name a file, such as tbd-trace.duckdb")
         if not _is_unicode(str(path)):
@@ -276,7 +276,7 @@ class Database(TraceStore):
 
     def files(self, table: str, trace_ids: Iterable[str]) -> list[Path]:
         """Return the Parquet files of a canonical table for some traces."""
-        if self._tables is not None and table not in self._tables | {"trace"}:
+        if self._tables is not None and table not in self._tables:
             return []
         directories = (self.traces_directory / trace_id for trace_id in trace_ids)
         return [file for directory in directories for file in table_files(directory, table)]

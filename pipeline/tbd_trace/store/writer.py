@@ -243,10 +243,7 @@ def _ingest_connection(staging: Path, size: int) -> Iterator[duckdb.DuckDBPyConn
         database.close()
         raise
     else:
-        if any(staging.glob("*.spill")):  # which it holds
-            database.close()
-        else:
-            give_back(database)  # to the question that the file is read for
+        give_back(database)  # to the question that the file is read for
     finally:
         ingest_database.cache_clear()
 

@@ -4,6 +4,7 @@ question = "Which ranges may own the kernels launched in them?"
 source   = "of the layers around a launch the best kind owns it; of operators the outermost, of all others the innermost"
 grain    = "one range that marks a layer and is not inside one that always owns instead"
 needs    = ["range_role", "plain_layer"]
+optional = ["layer_moment"]
 [columns.stack_id]
 doc = "the stack (range_role)"
 [columns.nvtx_range_id]
@@ -11,31 +12,16 @@ doc = "the range"
 */
 WITH
 numbered AS (SELECT DISTINCT stack_id FROM range_role WHERE is_numbered),
--- What is inside a layer of the best kinds owns nothing and decides nothing, and that is most of what
--- a framework prints: it is dropped before anything is sorted. (Backward ranges outdo no others where
--- forward operators may be inside: sequence_layer.)
-best AS MATERIALIZED (
-    SELECT r.stack_id, r.start_ns, r.end_ns
-    FROM range_role r LEFT JOIN numbered n USING (stack_id)
-    WHERE r.layer_rank >= 4 AND r.stays AND NOT (r.is_backward AND n.stack_id IS NOT NULL)
-),
--- They are looked up by the moments that they are open at, moments as long as one usually is. Much
--- longer ones would be open at too many: what is inside them alone is sorted like the rest.
-moment AS MATERIALIZED (
-    SELECT greatest(median(end_ns - start_ns)::BIGINT, 1) AS length_ns FROM best
-),
-open_best AS MATERIALIZED (
-    SELECT stack_id, start_ns, end_ns,
-        unnest(range(start_ns // length_ns, end_ns // length_ns + 1)) AS moment
-    FROM best, moment WHERE end_ns - start_ns <= 16 * length_ns
-),
+-- What is inside a layer of the best kinds is dropped before anything is sorted.
 outside AS NOT MATERIALIZED (
     SELECT r.* EXCLUDE (moment)
     FROM (
-        SELECT range_role.*, start_ns // length_ns AS moment
-        FROM range_role, moment WHERE layer_rank IS NOT NULL
+        SELECT range_role.*, start_ns // l.moment_ns AS moment
+        FROM range_role
+        CROSS JOIN (SELECT any_value(moment_ns) AS moment_ns FROM layer_moment) l
+        WHERE layer_rank IS NOT NULL
     ) r
-    ANTI JOIN open_best b
+    ANTI JOIN layer_moment b
         ON  b.stack_id = r.stack_id AND b.moment = r.moment
         AND r.layer_rank <= 4 AND b.start_ns < r.start_ns AND b.end_ns > r.end_ns
 ),

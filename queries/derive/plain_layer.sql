@@ -2,7 +2,8 @@
 title    = "The user's own ranges"
 question = "What is the layer called that a range of the user's own marks, and is it a loop rather than a layer?"
 grain    = "one text of a range of the user's own that may be a layer, and its stack"
-needs    = ["range_role", "nvtx_role"]
+needs    = ["nvtx_role"]
+optional = ["nvtx_range"]
 [columns.stack_id]
 doc = "the stack (range_role)"
 [columns.first_range_id]
@@ -15,18 +16,24 @@ doc = "the process has one range of this name in the domain"
 doc = "the text names what holds layers: training, an epoch, a loop"
 */
 WITH
+counted AS MATERIALIZED (
+    SELECT r.trace_id, r.process_id, r.domain_id,
+        hash(r.trace_id, r.process_id, r.thread_id, r.domain_id, r.kind) AS stack_id,
+        m.first_range_id, m.layer, m.is_iteration, count(*) AS times_here
+    FROM nvtx_range r
+    JOIN nvtx_role m
+        ON m.trace_id = r.trace_id AND m.domain IS NOT DISTINCT FROM r.domain AND m.text = r.text
+    WHERE NOT m.is_library AND (m.is_iteration OR m.layer_kind = 'plain')
+    GROUP BY ALL
+),
 iterations AS (
-    SELECT trace_id, process_id, count(*) AS iterations
-    FROM range_role WHERE is_iteration GROUP BY ALL
+    SELECT trace_id, process_id, sum(times_here) AS iterations
+    FROM counted WHERE is_iteration GROUP BY ALL
 ),
 plain_text AS (
-    SELECT m.*, r.layer, regexp_replace(r.layer, '\d+', '#', 'g') AS pattern,
-        sum(m.times_here) OVER (PARTITION BY m.trace_id, m.process_id, m.domain_id, r.layer) AS times
-    FROM (
-        SELECT trace_id, process_id, domain_id, stack_id, first_range_id, count(*) AS times_here
-        FROM range_role WHERE is_plain GROUP BY ALL
-    ) m
-    JOIN nvtx_role r USING (trace_id, first_range_id)
+    SELECT * EXCLUDE (is_iteration), regexp_replace(layer, '\d+', '#', 'g') AS pattern,
+        sum(times_here) OVER (PARTITION BY trace_id, process_id, domain_id, layer) AS times
+    FROM counted WHERE NOT is_iteration
 ),
 -- A name that counts the iterations ("compute 0", "compute 1", …) is one layer, "compute #".
 named AS (

@@ -2,9 +2,9 @@
 title    = "What the text of each range says"
 question = "Which range is an iteration, a phase, a layer or an operator by its text alone?"
 source   = "nvtx_role"
-grain    = "one NVTX range with a text, not of a library"
+grain    = "one NVTX range with a text, not of a library, that tells something or is not inside a layer that always owns"
 needs    = ["nvtx_role"]
-optional = ["nvtx_range", "trace"]
+optional = ["nvtx_range", "trace", "layer_moment", "plain_layer"]
 [columns.trace_id]
 doc = "the trace"
 [columns.nvtx_range_id]
@@ -54,22 +54,37 @@ closed_last AS (
     FROM nvtx_range r JOIN trace c USING (trace_id)
     WHERE r.end_ns = c.end_ns
     GROUP BY ALL HAVING count(*) > 1
+),
+told AS NOT MATERIALIZED (
+    SELECT r.trace_id, r.nvtx_range_id,
+        hash(r.trace_id, r.process_id, r.thread_id, r.domain_id, r.kind) AS stack_id,
+        r.process_id, r.thread_id, r.domain_id, r.kind, r.start_ns, r.end_ns,
+        r.end_thread_id IS NULL OR r.end_thread_id IS NOT DISTINCT FROM r.thread_id AS stays,
+        m.first_range_id,
+        m.is_iteration OR m.is_backward OR m.phase IS NOT NULL OR m.seq IS NOT NULL
+            OR coalesce(m.layer_kind IN ('stack', 'module'), false) AS tells,
+        m.is_iteration,
+        m.is_iteration OR coalesce(m.phase <> 'communication', false) AS is_step,
+        coalesce(m.layer_kind = 'plain', false) AS is_plain,
+        m.seq IS NOT NULL AND NOT m.is_backward AS is_numbered, m.is_backward, m.outermost,
+        CASE WHEN NOT (m.outermost AND (r.is_open OR c.end_ns IS NOT NULL)) THEN m.layer_rank END
+            AS layer_rank,
+        -- What a layer that always owns is around drops out, but for what the user's own range that
+        -- comes once may hold (layer_owner).
+        CASE WHEN NOT tells AND (m.layer_kind = 'operator' OR is_plain AND s.stack_id IS NULL)
+             THEN r.start_ns // l.moment_ns
+        END AS moment
+    FROM nvtx_range r
+    JOIN nvtx_role m
+        ON m.trace_id = r.trace_id AND m.domain IS NOT DISTINCT FROM r.domain AND m.text = r.text
+    LEFT JOIN closed_last c ON c.trace_id = r.trace_id AND c.end_ns = r.end_ns
+    LEFT JOIN (SELECT DISTINCT stack_id FROM plain_layer WHERE is_sole) s
+        ON s.stack_id = hash(r.trace_id, r.process_id, r.thread_id, r.domain_id, r.kind)
+    CROSS JOIN (SELECT any_value(moment_ns) AS moment_ns FROM layer_moment) l
+    WHERE NOT m.is_library
 )
-SELECT r.trace_id, r.nvtx_range_id,
-    hash(r.trace_id, r.process_id, r.thread_id, r.domain_id, r.kind) AS stack_id,
-    r.process_id, r.thread_id, r.domain_id, r.kind, r.start_ns, r.end_ns,
-    r.end_thread_id IS NULL OR r.end_thread_id IS NOT DISTINCT FROM r.thread_id AS stays,
-    m.first_range_id,
-    m.is_iteration OR m.is_backward OR m.phase IS NOT NULL OR m.seq IS NOT NULL
-        OR coalesce(m.layer_kind IN ('stack', 'module'), false) AS tells,
-    m.is_iteration,
-    m.is_iteration OR coalesce(m.phase <> 'communication', false) AS is_step,
-    coalesce(m.layer_kind = 'plain', false) AS is_plain,
-    m.seq IS NOT NULL AND NOT m.is_backward AS is_numbered, m.is_backward, m.outermost,
-    CASE WHEN NOT (m.outermost AND (r.is_open OR c.end_ns IS NOT NULL)) THEN m.layer_rank END
-        AS layer_rank
-FROM nvtx_range r
-JOIN nvtx_role m
-    ON m.trace_id = r.trace_id AND m.domain IS NOT DISTINCT FROM r.domain AND m.text = r.text
-LEFT JOIN closed_last c ON c.trace_id = r.trace_id AND c.end_ns = r.end_ns
-WHERE NOT m.is_library
+SELECT r.* EXCLUDE (moment)
+FROM told r
+ANTI JOIN layer_moment b
+    ON  b.stack_id = r.stack_id AND b.moment = r.moment
+    AND b.start_ns < r.start_ns AND b.end_ns > r.end_ns

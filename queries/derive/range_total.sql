@@ -37,19 +37,16 @@ doc = "sample standard deviation; NULL for a single range"
 WITH
 lasting AS NOT MATERIALIZED (SELECT *, end_ns - start_ns AS duration_ns FROM nvtx_range),
 summed AS MATERIALIZED (
-    SELECT *, row_number() OVER () AS number
-    FROM (
-        SELECT trace_id, kind, domain, text, min(nvtx_range_id) AS first_range_id, count(*) AS instances,
-            count(*) FILTER (is_open) AS open_instances, sum(duration_ns)::BIGINT AS total_ns,
-            min(duration_ns) AS min_ns, max(duration_ns) AS max_ns,
-            sum(duration_ns::HUGEINT * duration_ns)::HUGEINT AS squares
-        FROM lasting GROUP BY ALL
-    )
+    SELECT trace_id, kind, domain, text, min(nvtx_range_id) AS first_range_id, count(*) AS instances,
+        count(*) FILTER (is_open) AS open_instances, sum(duration_ns)::BIGINT AS total_ns,
+        min(duration_ns) AS min_ns, max(duration_ns) AS max_ns,
+        sum(duration_ns::HUGEINT * duration_ns)::HUGEINT AS squares
+    FROM lasting GROUP BY ALL
 ),
 -- The median of one or two durations is the mean of the shortest and the longest: texts with numbers in
 -- them are often that rare, and a million medians would not fit the memory.
 middle AS (
-    SELECT o.number, median(r.duration_ns)::DOUBLE AS median_ns
+    SELECT o.trace_id, o.first_range_id, median(r.duration_ns)::DOUBLE AS median_ns
     FROM lasting r
     JOIN (FROM summed WHERE instances > 2) o
         ON  o.trace_id = r.trace_id AND o.kind = r.kind AND o.text IS NOT DISTINCT FROM r.text
@@ -61,4 +58,4 @@ SELECT trace_id, kind, domain, text, first_range_id, instances, open_instances, 
     -- exact sums, so that the order of addition does not show
     sqrt((instances * squares - total_ns::HUGEINT * total_ns)
         / nullif(instances * (instances - 1.0), 0)) AS stddev_ns
-FROM summed LEFT JOIN middle m USING (number)
+FROM summed LEFT JOIN middle m USING (trace_id, first_range_id)

@@ -81,6 +81,47 @@ def test_stacks_differ_by_trace_process_thread_domain_and_kind() -> None:
     assert found[same]["stack_id"] == found[numbers[0]]["stack_id"]
 
 
+def test_what_says_nothing_drops_out_inside_a_layer() -> None:
+    made = MadeTrace()
+    layer = made.add_range(10, 50, "layer:conv1")
+    made.add_range(20, 30, "aten::conv2d")
+    made.add_range(49, 49, "aten::detach")
+    made.add_range(20, 30, "conv")
+    made.add_range(60, 70, "conv")  # or it would come once
+    dropped = {layer + 1, layer + 2, layer + 3}
+    kept = {
+        made.add_range(20, 30, "aten::conv2d", thread_id=2),
+        made.add_range(10, 30, "aten::conv2d"),  # begins with the layer
+        made.add_range(20, 50, "aten::conv2d"),
+        made.add_range(60, 70, "aten::conv2d"),
+        made.add_range(20, 30, "aten::conv2d, seq = 4"),
+        made.add_range(20, 30, "layer:conv1"),
+        made.add_range(20, 30, "loss"),
+    }
+    assert set(told(made)) == {layer, layer + 4} | kept
+    assert not dropped & kept
+
+
+def test_what_a_range_may_hold_that_comes_once_stays() -> None:
+    made = MadeTrace()
+    numbers = {
+        made.add_range(0, 90, "model"),
+        made.add_range(10, 50, "layer:conv1"),
+        made.add_range(20, 30, "conv"),
+    }
+    assert set(told(made)) == numbers
+
+
+def test_backward_layers_keep_what_may_be_recomputed_inside() -> None:
+    """A forward operator with a sequence number on the same thread: activations come again."""
+    made = MadeTrace()
+    backward = made.add_range(10, 50, "layer_backward:conv1")
+    inside = made.add_range(20, 30, "aten::conv2d")
+    assert set(told(made)) == {backward}
+    numbered = made.add_range(60, 70, "aten::conv2d, seq = 4")
+    assert set(told(made)) == {backward, inside, numbered}
+
+
 def test_libraries_and_ranges_without_text_say_nothing() -> None:
     made = MadeTrace()
     made.add_range(0, 10, "ncclAllReduce", domain="NCCL", domain_id=1)

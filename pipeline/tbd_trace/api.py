@@ -13,6 +13,7 @@ import duckdb
 from tbd_trace import archive
 from tbd_trace import query as queries
 from tbd_trace.errors import UsageError
+from tbd_trace.frames import import_polars
 from tbd_trace.store import Database, TraceStore, identified_files
 
 if TYPE_CHECKING:
@@ -210,6 +211,6 @@ def _ingested_on_the_fly(paths: Sequence[Path], question: queries.Query | None) 
         cache = Database(path, "TBD_TRACE_CACHE", tables)
         found = cache.find(files)
     if found is None:
-        cache.ingest_identified(files)
+        cache.ingest_identified(files, meanwhile=import_polars)  # for the answer
         found = [file.trace_id for file in files]
     return Traces(cache, list(dict.fromkeys(found)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -415,3 +416,17 @@ def test_ctrl_c_ends_the_helpers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (helper,) = started
     assert helper._process.returncode == -9
     assert list((tmp_path / "db").iterdir()) == []
+
+
+def test_what_is_to_be_done_meanwhile_is_done_once_and_beside_helpers_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done: list[str] = []
+    works = {number: partial(abs, -number) for number in range(5)}
+    with crew.Crew(meanwhile=lambda: done.append("meanwhile")) as both:
+        assert both.run(works) == {number: number for number in works}
+        assert done == []  # there are no helpers yet
+        both.call_helpers()
+        for _ in range(2):
+            assert both.run(works) == {number: number for number in works}
+    assert done == ["meanwhile"]

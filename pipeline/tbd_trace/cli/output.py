@@ -18,6 +18,8 @@ from tbd_trace.present import Format, Style, format_of, joined, parts, printable
 if TYPE_CHECKING:
     import polars as pl
 
+    from tbd_trace.rows import Rows
+
 _ROWS_ON_TERMINAL = 50
 _CHUNK_BYTES = 65_536
 
@@ -70,17 +72,19 @@ def emit(
         note(f"{shown.height:,} of {frame.height:,} rows shown; --limit 0 shows all")
 
 
-def emit_joined(frames: Iterable[pl.DataFrame], form: Format, path: Path | None = None) -> None:
+def emit_joined(
+    frames: Iterable[pl.DataFrame | Rows], form: Format, path: Path | None = None
+) -> None:
     """Write the rows of frames that follow each other as one answer, as the frames come.
 
     Args:
-        frames: the rows; at least one frame.
+        frames: the rows, as ``present.joined`` takes them.
         form: one of ``present.JOINABLE``.
         path: the file; None means standard output.
     """
     rows = 0
 
-    def counted() -> Iterator[pl.DataFrame]:
+    def counted() -> Iterator[pl.DataFrame | Rows]:
         nonlocal rows
         for frame in frames:
             rows += frame.height

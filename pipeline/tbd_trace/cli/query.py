@@ -30,14 +30,14 @@ from tbd_trace.cli.output import (
     row_limit,
 )
 from tbd_trace.errors import UsageError
-from tbd_trace.present import JOINABLE
+from tbd_trace.present import JOINABLE, Format
 
 if TYPE_CHECKING:
     import polars as pl
 
     from tbd_trace.api import Traces
-    from tbd_trace.present import Format
     from tbd_trace.query import Query, QueryResult
+    from tbd_trace.rows import Rows
 
 
 def _complete_name(incomplete: str) -> list[str]:
@@ -122,7 +122,7 @@ def query(
     # A plot draws all rows.
     rows = row_limit(form, output, limit) if plot is None else None
     if rows is None and plot is None and (written := chosen_form(form, output)) in JOINABLE:
-        with closing(_batches(found, traces or [], db, parameters)) as frames:
+        with closing(_batches(found, traces or [], db, parameters, written)) as frames:
             emit_joined(frames, written, output)
         return
     opened, result = _ask(found, traces or [], db, parameters, rows)
@@ -182,22 +182,28 @@ def _ask(
 
 
 def _batches(
-    found: Query, traces: list[str], db: str, parameters: dict[str, str]
-) -> Generator[pl.DataFrame]:
+    found: Query, traces: list[str], db: str, parameters: dict[str, str], form: Format
+) -> Generator[pl.DataFrame | Rows]:
     """Yield all rows of an answer, millions of them in batches."""
     from tbd_trace.api import open_traces
     from tbd_trace.query import run_in_batches
 
     with busy(f"asking {found.name}"):
         opened = open_traces(*traces, db=db, question=found)
-        results = run_in_batches(opened.database, found, opened.trace_ids, parameters)
-        first = next(results)
-    with closing(results):
+        batches = run_in_batches(
+            opened.database,
+            found,
+            opened.trace_ids,
+            parameters,
+            without_polars=form is Format.CSV,
+        )
+        first = next(batches)
+    with closing(batches):
         for text in first.notes:
             note(text)
-        yield first.frame
-        for result in results:
-            yield result.frame
+        yield first.rows
+        for batch in batches:
+            yield batch.rows
 
 
 def _units(found: Query) -> dict[str, str | None]:

@@ -20,11 +20,10 @@ from tbd_trace.cli.options import (
     OutputOption,
 )
 from tbd_trace.cli.output import busy, chosen_form, emit, emit_joined
-from tbd_trace.present import JOINABLE
+from tbd_trace.present import JOINABLE, Format
 
 if TYPE_CHECKING:
     from tbd_trace.api import Traces
-    from tbd_trace.present import Format
 
 
 def sql(
@@ -80,7 +79,10 @@ def _emit_batches(opened: Traces, statement: str, form: Format, output: Path | N
     """Write all rows, millions of them in batches."""
     from tbd_trace.query import sql_in_batches
 
-    with closing(sql_in_batches(opened.database, statement, opened.trace_ids)) as frames:
+    batches = sql_in_batches(
+        opened.database, statement, opened.trace_ids, without_polars=form is Format.CSV
+    )
+    with closing(batches) as frames:
         with busy("asking"):
             first = next(frames)
         emit_joined(chain([first], frames), form, output)

@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tbd_trace.beside import written_beside
 from tbd_trace.errors import TbdTraceError, UsageError
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from tbd_trace.rows import Rows
 
 __all__ = [
     "JOINABLE",
@@ -136,16 +138,17 @@ def parts(
             yield from joined([frame], form)
 
 
-def joined(frames: Iterable[pl.DataFrame], form: Format) -> Iterator[bytes]:
+def joined(frames: Iterable[pl.DataFrame | Rows], form: Format) -> Iterator[bytes]:
     """Yield the rows of frames that follow each other as one answer, as the frames come.
 
     Args:
-        frames: the rows; at least one frame, and all have the same columns.
+        frames: the rows; at least one frame, and all have the same columns. As CSV they may be
+            ``Rows``.
         form: one of ``JOINABLE``.
     """
     coming = iter(frames)
     # The first now: processes may be started for it, which work while the forms import polars.
-    every = chain([next(coming)], coming)
+    every: Iterable[Any] = chain([next(coming)], coming)
     match form:
         case Format.CSV:
             from tbd_trace.present import csv

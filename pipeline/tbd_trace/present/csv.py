@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+# polars is imported for frames only.
+# ruff: noqa: PLC0415
 import io
 import json
+import math
+import re
 from collections.abc import Iterable, Iterator
-from typing import Any
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
 
-import polars as pl
+from tbd_trace.rows import Rows
 
-from tbd_trace.present.values import plain
+if TYPE_CHECKING:
+    import polars as pl
 
 _ROWS_AT_ONCE = 65_536
+_QUOTED = re.compile(r'[,"\r\n]')
 
 
 def render(frame: pl.DataFrame) -> bytes:
@@ -19,16 +26,49 @@ def render(frame: pl.DataFrame) -> bytes:
     return b"".join(parts([frame]))
 
 
-def parts(frames: Iterable[pl.DataFrame]) -> Iterator[bytes]:
+def parts(frames: Iterable[pl.DataFrame | Rows]) -> Iterator[bytes]:
     """Yield the lines of frames that follow each other, thousands at a time; first the header."""
     for number, frame in enumerate(frames):
+        if isinstance(frame, Rows):
+            lines = [frame.columns, *frame.values] if number == 0 else frame.values
+            yield "".join(",".join(map(_cell, line)) + "\n" for line in lines).encode()
+            continue
         if number == 0:
             yield _lines(frame.clear(), include_header=True)
         for rows in frame.iter_slices(_ROWS_AT_ONCE):
             yield _lines(rows, include_header=False)
 
 
+def _cell(value: Any) -> str:
+    """Return a plain value as polars writes it."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return _number(value)
+        case str():
+            quoted = value.replace('"', '""')
+            return f'"{quoted}"' if not value or _QUOTED.search(value) else value
+        case _:
+            return str(value)
+
+
+def _number(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    digits, exponent, power = repr(value).partition("e")
+    if not exponent:
+        return digits
+    if int(power) == -5:
+        return f"{Decimal(repr(value)):f}"
+    return f"{digits}e{int(power):+}"
+
+
 def _lines(frame: pl.DataFrame, *, include_header: bool) -> bytes:
+    import polars as pl
+
     file = io.BytesIO()
     frame.with_columns(
         pl.Series(name, [_as_json(value) for value in frame[name].to_list()], dtype=pl.String)
@@ -39,4 +79,6 @@ def _lines(frame: pl.DataFrame, *, include_header: bool) -> bytes:
 
 
 def _as_json(value: Any) -> str | None:
+    from tbd_trace.present.values import plain
+
     return None if value is None else json.dumps(plain(value), ensure_ascii=False)

@@ -19,7 +19,7 @@ import duckdb
 
 from tbd_trace import resources
 from tbd_trace.errors import SqlError, UsageError
-from tbd_trace.frames import frame, frames
+from tbd_trace.frames import FEW_ROWS, few_rows, frame, frames
 from tbd_trace.interrupts import interruptible
 from tbd_trace.query.catalogue import (
     derived_names,
@@ -39,6 +39,7 @@ from tbd_trace.store.reading import reading
 if TYPE_CHECKING:
     import polars as pl
 
+    from tbd_trace.rows import Rows
     from tbd_trace.store.base import TraceStore
 
 FIRST_ROW, LAST_ROW = "first_row", "last_row"
@@ -75,6 +76,19 @@ class QueryResult:
     notes: list[str] = field(default_factory=list)
     parameters: dict[str, Scalar] = field(default_factory=dict)
     more: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Some rows of the answer to a query.
+
+    Attributes:
+        rows: the rows.
+        notes: as in :class:`QueryResult`, the same in all batches.
+    """
+
+    rows: pl.DataFrame | Rows
+    notes: list[str]
 
 
 def connect(
@@ -215,22 +229,49 @@ def run_in_batches(
     query: Query,
     trace_ids: Sequence[str] | None = None,
     parameters: Mapping[str, str] | None = None,
-) -> Generator[QueryResult]:
-    """Run a query over some traces, and yield all rows in one result after another.
+    *,
+    without_polars: bool = False,
+) -> Generator[Batch]:
+    """Run a query over some traces, and yield all rows in one batch after another.
 
-    At least one: millions of rows of large traces need not be in memory together. Arguments and
-    errors as in :func:`run`. The traces are open until the generator is exhausted or closed.
+    At least one: millions of rows of large traces need not be in memory together. The traces are
+    open until the generator is exhausted or closed.
+
+    Args:
+        database: as in :func:`run`.
+        query: as there.
+        trace_ids: as there.
+        parameters: as there.
+        without_polars: the rows of a short answer may come without polars, which takes longer to
+            import than most questions.
+
+    Errors as there.
     """
     values = checked_values(query, parameters)
     with _connected_for_query(database, trace_ids, query, values) as (connection, kept):
-        if query.refuse or kept.rows(connection) < _WORTH_LIMITING:
-            yield answer(connection, query, values, kept, only=True)
+        if query.refuse:
+            result = answer(connection, query, values, kept, only=True)
+            yield Batch(result.frame, result.notes)
             return
         notes = _make_ready(connection, query, values, kept, only=True)
-        for number, rows in enumerate(_batches(connection, query, kept)):
-            if number == 0 and rows.is_empty():
+        if kept.rows(connection) < _WORTH_LIMITING:
+            parts = _whole(connection, query.sql, without_polars)
+        else:
+            parts = _batches(connection, query, kept)
+        for number, rows in enumerate(parts):
+            if number == 0 and rows.height == 0:
                 check_sources(connection, query)
-            yield QueryResult(query, rows, notes, dict(values))
+            yield Batch(rows, notes)
+
+
+def _whole(
+    connection: duckdb.DuckDBPyConnection, text: str, without_polars: bool
+) -> Iterator[pl.DataFrame | Rows]:
+    """Yield all rows of statements that only read, at once."""
+    rows = None
+    if without_polars:  # more rows than a few are asked for again
+        rows = few_rows(_last_relation(connection, text, FEW_ROWS + 1))
+    yield _execute(connection, text) if rows is None else rows
 
 
 _Connected = tuple[duckdb.DuckDBPyConnection, KeptRelations]
@@ -374,15 +415,19 @@ def sql(
 
 
 def sql_in_batches(
-    database: TraceStore, statement: str, trace_ids: Sequence[str] | None = None
-) -> Generator[pl.DataFrame]:
-    """Run one reading SQL statement, and yield its rows in one frame after another.
+    database: TraceStore,
+    statement: str,
+    trace_ids: Sequence[str] | None = None,
+    *,
+    without_polars: bool = False,
+) -> Generator[pl.DataFrame | Rows]:
+    """Run one reading SQL statement, and yield its rows in one batch after another.
 
     As :func:`run_in_batches`; errors as in :func:`sql`.
     """
     with _connected_for_sql(database, statement, trace_ids) as (connection, kept):
         if kept.rows(connection) < _WORTH_LIMITING:
-            yield _execute(connection, statement)
+            yield from _whole(connection, statement, without_polars)
         else:
             yield from frames(_last_relation(connection, statement))
 

@@ -107,10 +107,18 @@ class TraceStore(ABC):
         Raises:
             UsageError: a selector names no trace, or several.
         """
-        known = self.traces().select("trace_id", "name").rows()
+        known = self._known()
         if not selectors:
             return [trace_id for trace_id, _ in known]
         return list(dict.fromkeys(self._one(selector, known) for selector in selectors))
+
+    def _known(self) -> list[tuple[str, str]]:
+        """Return id and name of each trace, in the order of `traces`, which would need polars."""
+        rows = self.relation("trace", self.trace_ids())
+        with reading(self), duckdb.connect() as connection:
+            return connection.execute(
+                f"SELECT trace_id::VARCHAR, name FROM ({rows}) ORDER BY ingested_at, name, trace_id"
+            ).fetchall()
 
     def _one(self, selector: str, known: Sequence[tuple[str, str]]) -> str:
         exact = [i for i, name in known if selector in (i, name)]

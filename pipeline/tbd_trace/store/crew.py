@@ -34,10 +34,16 @@ def processes() -> int:
 
 
 class Crew:
-    """This process, and helpers once they are called. It is a context manager."""
+    """This process, and helpers once they are called. It is a context manager.
 
-    def __init__(self) -> None:
+    Args:
+        meanwhile: what this process does while the helpers are at their first works, before it
+            takes part in them; where there are no helpers it is not done.
+    """
+
+    def __init__(self, meanwhile: Callable[[], None] | None = None) -> None:
         self._helpers: list[tuple[Helper, ThreadPoolExecutor]] = []
+        self._meanwhile = meanwhile
 
     def call_helpers(self, first: Work | None = None) -> None:
         """Start helpers, if they have not been started, as many as there may be.
@@ -66,6 +72,9 @@ class Crew:
 
         try:
             talks = [talk.submit(take, helper.call) for helper, talk in self._helpers]
+            if talks and self._meanwhile is not None:
+                meanwhile, self._meanwhile = self._meanwhile, None
+                meanwhile()
             take(_here)
             wait(talks)
         except BaseException:  # Ctrl-C, for one

@@ -158,8 +158,14 @@ class Database(TraceStore):
         self._check_place()
         return [self._ingest_file(_identified(file), say) for file in files]
 
-    def ingest_identified(self, files: Sequence[IdentifiedFile]) -> None:
+    def ingest_identified(
+        self, files: Sequence[IdentifiedFile], meanwhile: Callable[[], None] | None = None
+    ) -> None:
         """Ingest files that have been hashed already; no views are written.
+
+        Args:
+            files: the files.
+            meanwhile: what this process may do while helpers read a large file.
 
         Raises:
             InputError: a file is no profile or damaged; earlier files stay ingested.
@@ -168,7 +174,7 @@ class Database(TraceStore):
         self._check_place()
         with self._advised():
             for file in files:
-                self._add(file)
+                self._add(file, meanwhile=meanwhile)
 
     def find(self, files: Sequence[IdentifiedFile]) -> list[str] | None:
         """Return the traces of profiler files, None if one of them is not here."""
@@ -200,6 +206,7 @@ class Database(TraceStore):
         self,
         identified: IdentifiedFile,
         progress: Callable[[str], None] = lambda _table: None,
+        meanwhile: Callable[[], None] | None = None,
     ) -> bool:
         """Write the trace of a file; return whether it is new."""
         from tbd_trace.store.crew import Crew, get_ready  # noqa: PLC0415 - asking needs none
@@ -208,7 +215,7 @@ class Database(TraceStore):
         target = self.traces_directory / identified.trace_id
         if target.is_dir():
             return False
-        with Crew() as crew:
+        with Crew(meanwhile) as crew:
             if identified.held.size >= _LARGE_FILE and (
                 self._tables is None or _LONG & self._tables
             ):

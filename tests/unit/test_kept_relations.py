@@ -8,11 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import polars as pl
 import pytest
 
 from tbd_trace import resources
 from tbd_trace.limits import MEMORY_LIMIT
-from tbd_trace.query import Catalogue, KeptRelations, Query, catalogue, connect, prepare, run
+from tbd_trace.query import (
+    Catalogue,
+    KeptRelations,
+    Query,
+    catalogue,
+    connect,
+    prepare,
+    run,
+    run_in_batches,
+)
 from tbd_trace.query import kept as kept_module
 from tbd_trace.query import session as session_module
 from tbd_trace.query.catalogue import derive_relations, required_relations
@@ -44,6 +54,33 @@ def test_queries_answer_the_same_from_what_was_kept(database: Database) -> None:
     assert kept_files(database)
     for query in queries:
         assert run(database, query).frame.equals(first[query.name]), query.name
+
+
+@pytest.mark.parametrize("worth_limiting", [0, 10**9])
+def test_what_an_answer_needs_is_kept_while_its_last_part_is_written(
+    database: Database, monkeypatch: pytest.MonkeyPatch, worth_limiting: int
+) -> None:
+    monkeypatch.setattr(session_module, "_WORTH_LIMITING", worth_limiting)
+    query = Catalogue().get("nvtx_summary")
+    batches = run_in_batches(database, query)
+    frames = [next(batches).rows]
+    assert [file.name.partition("-")[0] for file in kept_files(database)] in ([], ["range_total"])
+    frames += [batch.rows for batch in batches]
+    assert [file.name.partition("-")[0] for file in kept_files(database)] == ["range_total"]
+    assert pl.concat(frames).equals(run(database, query).frame)
+
+
+def test_who_wants_no_more_rows_gets_no_more_and_the_next_question_is_answered(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_module, "_WORTH_LIMITING", 0)
+    monkeypatch.setattr(session_module, "_BATCH_ROWS", 3)
+    query = Catalogue().get("nvtx_projection")
+    batches = run_in_batches(database, query)
+    first = next(batches).rows
+    batches.close()
+    assert first.height == 3
+    assert run(database, query).frame.head(3).equals(first)
 
 
 def test_every_relation_is_the_same_from_its_file(database: Database) -> None:
@@ -308,9 +345,14 @@ def test_memory_grows_with_the_traces(database: Database, monkeypatch: pytest.Mo
     seen: list[str] = []
     create = KeptRelations._create
 
-    def spy(self: KeptRelations, connection: duckdb.DuckDBPyConnection, relation: Query) -> None:
+    def spy(
+        self: KeptRelations,
+        connection: duckdb.DuckDBPyConnection,
+        relation: Query,
+        for_answer: bool,
+    ) -> None:
         seen.append(memory_limit(connection))
-        create(self, connection, relation)
+        create(self, connection, relation, for_answer)
 
     monkeypatch.setattr(KeptRelations, "_create", spy)
     monkeypatch.setattr(kept_module, "_LEAST_MEMORY", 64 * 2**20)
@@ -321,6 +363,7 @@ def test_memory_grows_with_the_traces(database: Database, monkeypatch: pytest.Mo
             before = memory_limit(connection)
             prepare(connection, [name], kept, only=True)
             assert memory_limit(connection) == before
+            kept.keep_rest(connection)
             rows = kept.rows(connection)
     assert 64 < rows < 1024
     assert seen == ["64.0 MiB", f"{rows}.0 MiB"]

@@ -67,6 +67,7 @@ class KeptRelations:
         self._only_trace = trace_ids[0] if len(trace_ids) == 1 else None
         self._rows: int | None = None
         self._new: set[Path] = set()  # files that were written
+        self._later: list[Query] = []
 
     def load(self, connection: duckdb.DuckDBPyConnection, relation: Query) -> bool:
         """Make a relation visible from its file; return False where there is none."""
@@ -104,23 +105,31 @@ class KeptRelations:
         finally:
             connection.execute("RESET memory_limit")
 
-    def compute(self, connection: duckdb.DuckDBPyConnection, relation: Query) -> None:
+    def compute(
+        self, connection: duckdb.DuckDBPyConnection, relation: Query, *, for_answer: bool = False
+    ) -> None:
         """Compute a relation, whose own relations are visible, and make it visible.
 
         Of large traces it goes straight into its file; of others, and where it comes in slices, it
         becomes a table first. Where the bounded memory is not enough it takes what there is.
+
+        Args:
+            connection: the connection.
+            relation: the relation.
+            for_answer: the answer comes next, and is not to wait: a table that is worth it is kept
+                later (:meth:`keep_rest`).
 
         Raises:
             duckdb.Error: it cannot be computed.
         """
         try:
             if not self._stream(connection, relation):
-                self._create(connection, relation)
+                self._create(connection, relation, for_answer)
         except duckdb.OutOfMemoryException:
             if os.environ.get(MEMORY_LIMIT):
                 raise
             with _unbounded(connection):
-                self._create(connection, relation)
+                self._create(connection, relation, for_answer)
 
     def _stream(self, connection: duckdb.DuckDBPyConnection, relation: Query) -> bool:
         """Compute a relation into its file, if the traces are large and there is a place for it.
@@ -134,10 +143,12 @@ class KeptRelations:
         size = self._write(connection, relation, f"({relation.sql})")
         return size is not None and self.load(connection, relation)
 
-    def _create(self, connection: duckdb.DuckDBPyConnection, relation: Query) -> None:
+    def _create(
+        self, connection: duckdb.DuckDBPyConnection, relation: Query, for_answer: bool
+    ) -> None:
         """Compute a relation as a table, and keep it if that took long and there is a place for it.
 
-        The table gives way to a view of its file, unless it is small.
+        The table gives way to a view of its file, unless it is small or the answer comes next.
         """
         name = identifier(relation.name)
         started = time.perf_counter()
@@ -147,9 +158,21 @@ class KeptRelations:
             connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {relation.sql}")
         if not took_long(started):
             return
+        if for_answer:
+            self.keep_later(relation)
+            return
         size = self.keep(connection, relation)
         if size is not None and size > _SMALL_BYTES:
             self._read_instead(connection, relation)
+
+    def keep_later(self, relation: Query) -> None:
+        """Let :meth:`keep_rest` keep a relation, which is a table."""
+        self._later.append(relation)
+
+    def keep_rest(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Keep what was put off until the answer is computed."""
+        while self._later:
+            self.keep(connection, self._later.pop())
 
     def keep(self, connection: duckdb.DuckDBPyConnection, relation: Query) -> int | None:
         """Keep a relation that was computed, unless that was done already.

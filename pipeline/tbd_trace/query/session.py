@@ -11,7 +11,9 @@ import contextlib
 import itertools
 import re
 import time
+from collections import deque
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -48,6 +50,7 @@ FIRST_ROW, LAST_ROW = "first_row", "last_row"
 # Of traces whose long tables have as many, only the rows that are wanted are computed.
 _WORTH_LIMITING = 1_000_000
 _BATCH_ROWS = 200_000  # 0.2 GB of nvtx_kernels, whose rows are the longest
+_AHEAD = 2  # parts of an answer that are there before the first is written
 _READING = {
     duckdb.StatementType.SELECT,
     duckdb.StatementType.PRAGMA,
@@ -147,7 +150,7 @@ def prepare(
         names: names of relations; those that are not derived are skipped.
         kept: where derived relations are kept; None means that none are.
         only: nothing else is wanted: what the relations build on leaves memory as soon as the last
-            of them is made.
+            of them is made, and they are kept later (``KeptRelations.keep_rest``).
     """
     wanted = set(names)
     there = set(standing(connection))
@@ -178,7 +181,8 @@ def prepare(
             if kept is None:
                 connection.execute(f"CREATE TEMP TABLE {relation.name} AS {relation.sql}")
             else:
-                kept.compute(connection, relation)
+                answers = only and relation.name in wanted
+                kept.compute(connection, relation, for_answer=answers)
             if only:
                 needed = wanted.union(*(later.relations for later in missing[position + 1 :]))
                 for other in derived_names() & set(relation.relations) - needed:
@@ -188,7 +192,7 @@ def prepare(
     if only and kept is not None and took_long(started):
         for relation in missing:
             if relation.name in wanted:
-                kept.keep(connection, relation)
+                kept.keep_later(relation)
 
 
 def _drop_table(connection: duckdb.DuckDBPyConnection, name: str) -> None:
@@ -254,24 +258,49 @@ def run_in_batches(
             yield Batch(result.frame, result.notes)
             return
         notes = _make_ready(connection, query, values, kept, only=True)
-        if kept.rows(connection) < _WORTH_LIMITING:
-            parts = _whole(connection, query.sql, without_polars)
-        else:
-            parts = _batches(connection, query, kept)
-        for number, rows in enumerate(parts):
+        parts = _parts(connection, query, kept, without_polars)
+        for number, rows in enumerate(_keeping(parts, connection, kept)):
             if number == 0 and rows.height == 0:
                 check_sources(connection, query)
             yield Batch(rows, notes)
 
 
+def _parts(
+    connection: duckdb.DuckDBPyConnection, query: Query, kept: KeptRelations, without_polars: bool
+) -> Generator[pl.DataFrame | Rows]:
+    """Yield the rows of a query: of large traces part after part, of others all at once."""
+    if kept.rows(connection) < _WORTH_LIMITING:
+        yield _whole(connection, query.sql, without_polars)
+    else:
+        yield from _batches(connection, query, kept)
+
+
+def _keeping(
+    parts: Generator[pl.DataFrame | Rows],
+    connection: duckdb.DuckDBPyConnection,
+    kept: KeptRelations,
+) -> Iterator[pl.DataFrame | Rows]:
+    """Yield parts of an answer; while the caller writes the last, keep what is still to be kept."""
+    with contextlib.closing(parts):
+        ahead = deque(itertools.islice(parts, _AHEAD))
+        for following in parts:
+            yield ahead.popleft()
+            ahead.append(following)
+    with ThreadPoolExecutor(1) as executor:
+        keeping = executor.submit(kept.keep_rest, connection)
+        yield from ahead
+        keeping.result()
+
+
 def _whole(
     connection: duckdb.DuckDBPyConnection, text: str, without_polars: bool
-) -> Iterator[pl.DataFrame | Rows]:
-    """Yield all rows of statements that only read, at once."""
-    rows = None
-    if without_polars:  # more rows than a few are asked for again
+) -> pl.DataFrame | Rows:
+    """Return all rows of statements that only read."""
+    if without_polars:
         rows = few_rows(_last_relation(connection, text, FEW_ROWS + 1))
-    yield _execute(connection, text) if rows is None else rows
+        if rows is not None:
+            return rows  # more than a few are asked for again
+    return _execute(connection, text)
 
 
 _Connected = tuple[duckdb.DuckDBPyConnection, KeptRelations]
@@ -293,7 +322,9 @@ def _connected(
         connect(database, selected, tables, names=names) as connection,
         interruptible(connection),
     ):
-        yield connection, KeptRelations(database, selected)
+        kept = KeptRelations(database, selected)
+        yield connection, kept
+        kept.keep_rest(connection)
 
 
 def _connected_for_query(
@@ -427,7 +458,7 @@ def sql_in_batches(
     """
     with _connected_for_sql(database, statement, trace_ids) as (connection, kept):
         if kept.rows(connection) < _WORTH_LIMITING:
-            yield from _whole(connection, statement, without_polars)
+            yield _whole(connection, statement, without_polars)
         else:
             yield from frames(_last_relation(connection, statement))
 

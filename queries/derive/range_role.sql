@@ -55,36 +55,49 @@ closed_last AS (
     WHERE r.end_ns = c.end_ns
     GROUP BY ALL HAVING count(*) > 1
 ),
-told AS NOT MATERIALIZED (
-    SELECT r.trace_id, r.nvtx_range_id,
-        hash(r.trace_id, r.process_id, r.thread_id, r.domain_id, r.kind) AS stack_id,
-        r.process_id, r.thread_id, r.domain_id, r.kind, r.start_ns, r.end_ns,
-        r.end_thread_id IS NULL OR r.end_thread_id IS NOT DISTINCT FROM r.thread_id AS stays,
-        m.first_range_id,
-        m.is_iteration OR m.is_backward OR m.phase IS NOT NULL OR m.seq IS NOT NULL
-            OR coalesce(m.layer_kind IN ('stack', 'module'), false) AS tells,
-        m.is_iteration,
-        m.is_iteration OR coalesce(m.phase <> 'communication', false) AS is_step,
-        coalesce(m.layer_kind = 'plain', false) AS is_plain,
-        m.seq IS NOT NULL AND NOT m.is_backward AS is_numbered, m.is_backward, m.outermost,
-        CASE WHEN NOT (m.outermost AND (r.is_open OR c.end_ns IS NOT NULL)) THEN m.layer_rank END
-            AS layer_rank,
-        -- What a layer that always owns is around drops out, but for what the user's own range that
-        -- comes once may hold (layer_owner).
-        CASE WHEN NOT tells AND (m.layer_kind = 'operator' OR is_plain AND s.stack_id IS NULL)
+stacked AS NOT MATERIALIZED (
+    SELECT *, hash(trace_id, process_id, thread_id, domain_id, kind) AS stack_id FROM nvtx_range
+),
+-- What a layer that always owns is around drops out if its text says nothing else, but for what the
+-- user's own range that comes once may hold (layer_owner). Such texts are few and their ranges many,
+-- so that all texts are joined with those alone that are left.
+silent AS (
+    SELECT trace_id, domain, text, layer_kind = 'plain' AS is_plain
+    FROM nvtx_role
+    WHERE layer_kind IN ('operator', 'plain') AND seq IS NULL AND NOT (is_library OR is_backward)
+),
+placed AS NOT MATERIALIZED (
+    SELECT r.*,
+        CASE WHEN m.text IS NOT NULL AND NOT (m.is_plain AND s.stack_id IS NOT NULL)
              THEN r.start_ns // l.moment_ns
         END AS moment
-    FROM nvtx_range r
-    JOIN nvtx_role m
+    FROM stacked r
+    LEFT JOIN silent m
         ON m.trace_id = r.trace_id AND m.domain IS NOT DISTINCT FROM r.domain AND m.text = r.text
-    LEFT JOIN closed_last c ON c.trace_id = r.trace_id AND c.end_ns = r.end_ns
-    LEFT JOIN (SELECT DISTINCT stack_id FROM plain_layer WHERE is_sole) s
-        ON s.stack_id = hash(r.trace_id, r.process_id, r.thread_id, r.domain_id, r.kind)
+    LEFT JOIN (SELECT DISTINCT stack_id FROM plain_layer WHERE is_sole) s ON s.stack_id = r.stack_id
     CROSS JOIN (SELECT any_value(moment_ns) AS moment_ns FROM layer_moment) l
-    WHERE NOT m.is_library
+),
+outside AS NOT MATERIALIZED (
+    SELECT r.*
+    FROM placed r
+    ANTI JOIN layer_moment b
+        ON  b.stack_id = r.stack_id AND b.moment = r.moment
+        AND b.start_ns < r.start_ns AND b.end_ns > r.end_ns
 )
-SELECT r.* EXCLUDE (moment)
-FROM told r
-ANTI JOIN layer_moment b
-    ON  b.stack_id = r.stack_id AND b.moment = r.moment
-    AND b.start_ns < r.start_ns AND b.end_ns > r.end_ns
+SELECT r.trace_id, r.nvtx_range_id, r.stack_id,
+    r.process_id, r.thread_id, r.domain_id, r.kind, r.start_ns, r.end_ns,
+    r.end_thread_id IS NULL OR r.end_thread_id IS NOT DISTINCT FROM r.thread_id AS stays,
+    m.first_range_id,
+    m.is_iteration OR m.is_backward OR m.phase IS NOT NULL OR m.seq IS NOT NULL
+        OR coalesce(m.layer_kind IN ('stack', 'module'), false) AS tells,
+    m.is_iteration,
+    m.is_iteration OR coalesce(m.phase <> 'communication', false) AS is_step,
+    coalesce(m.layer_kind = 'plain', false) AS is_plain,
+    m.seq IS NOT NULL AND NOT m.is_backward AS is_numbered, m.is_backward, m.outermost,
+    CASE WHEN NOT (m.outermost AND (r.is_open OR c.end_ns IS NOT NULL)) THEN m.layer_rank END
+        AS layer_rank
+FROM outside r
+JOIN nvtx_role m
+    ON m.trace_id = r.trace_id AND m.domain IS NOT DISTINCT FROM r.domain AND m.text = r.text
+LEFT JOIN closed_last c ON c.trace_id = r.trace_id AND c.end_ns = r.end_ns
+WHERE NOT m.is_library

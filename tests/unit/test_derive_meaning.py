@@ -117,3 +117,19 @@ def test_what_may_own_a_kernel(
         expected |= owners(ranges)
     rows = relation(made, "nvtx_meaning")
     assert {r["nvtx_range_id"] for r in rows if r["layer_order"] is not None} == expected
+
+
+def test_positions_are_those_of_beginnings_trace_by_trace() -> None:
+    made = MadeTrace()
+    starts = [30, 10, 20, 10, 0]
+    spans = [(trace, start) for trace in ("u", "t") for start in starts]
+    numbers = [
+        made.add_range(start, start + 5, "layer:conv1", trace_id=trace, thread_id=number % 2)
+        for number, (trace, start) in enumerate(spans)
+    ]
+    order = sorted(zip(spans, numbers, strict=True))
+    rows = relation(made, "nvtx_meaning")
+    positions = {row["position"]: row["nvtx_range_id"] for row in rows}
+    assert [positions[place] for place in range(1, 11)] == [number for _, number in order]
+    orders = {row["nvtx_range_id"]: row["layer_order"] for row in rows}
+    assert sorted(numbers, key=orders.__getitem__) == [number for _, number in order]

@@ -169,10 +169,16 @@ class KeptRelations:
         """Let :meth:`keep_rest` keep a relation, which is a table."""
         self._later.append(relation)
 
+    @property
+    def puts_off(self) -> bool:
+        """Whether there is something for :meth:`keep_rest` to keep."""
+        return bool(self._later)
+
     def keep_rest(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Keep what was put off until the answer is computed."""
+        """Keep what was put off until the answer is computed, as far as there is memory for it."""
         while self._later:
-            self.keep(connection, self._later.pop())
+            with contextlib.suppress(duckdb.OutOfMemoryException):
+                self.keep(connection, self._later.pop())
 
     def keep(self, connection: duckdb.DuckDBPyConnection, relation: Query) -> int | None:
         """Keep a relation that was computed, unless that was done already.

@@ -258,8 +258,7 @@ def run_in_batches(
             yield Batch(result.frame, result.notes)
             return
         notes = _make_ready(connection, query, values, kept, only=True)
-        parts = _parts(connection, query, kept, without_polars)
-        for number, rows in enumerate(_keeping(parts, connection, kept)):
+        for number, rows in enumerate(_parts(connection, query, kept, without_polars)):
             if number == 0 and rows.height == 0:
                 check_sources(connection, query)
             yield Batch(rows, notes)
@@ -267,25 +266,30 @@ def run_in_batches(
 
 def _parts(
     connection: duckdb.DuckDBPyConnection, query: Query, kept: KeptRelations, without_polars: bool
-) -> Generator[pl.DataFrame | Rows]:
+) -> Iterator[pl.DataFrame | Rows]:
     """Yield the rows of a query: of large traces part after part, of others all at once."""
     if kept.rows(connection) < _WORTH_LIMITING:
-        yield _whole(connection, query.sql, without_polars)
+        yield from _keeping([_whole(connection, query.sql, without_polars)], connection, kept)
+    elif _comes_in_pages(query):
+        yield from _pages(connection, query, kept)
     else:
-        yield from _batches(connection, query, kept)
+        yield from _keeping(frames(_last_relation(connection, query.sql)), connection, kept)
 
 
 def _keeping(
-    parts: Generator[pl.DataFrame | Rows],
+    parts: Iterable[pl.DataFrame | Rows],
     connection: duckdb.DuckDBPyConnection,
     kept: KeptRelations,
 ) -> Iterator[pl.DataFrame | Rows]:
     """Yield parts of an answer; while the caller writes the last, keep what is still to be kept."""
-    with contextlib.closing(parts):
-        ahead = deque(itertools.islice(parts, _AHEAD))
-        for following in parts:
-            yield ahead.popleft()
-            ahead.append(following)
+    if not kept.puts_off:
+        yield from parts
+        return
+    coming = iter(parts)
+    ahead = deque(itertools.islice(coming, _AHEAD))
+    for part in coming:
+        yield ahead.popleft()
+        ahead.append(part)
     with ThreadPoolExecutor(1) as executor:
         keeping = executor.submit(kept.keep_rest, connection)
         yield from ahead
@@ -337,13 +341,15 @@ def _connected_for_query(
     return _connected(database, trace_ids, explained(query, values), tables, _all_names(query))
 
 
-def _batches(
+def _comes_in_pages(query: Query) -> bool:
+    """Tell whether a query is asked for some rows after the other: a shipped one that can be."""
+    return _is_shipped(query) and f"getvariable('{FIRST_ROW}')" in query.sql
+
+
+def _pages(
     connection: duckdb.DuckDBPyConnection, query: Query, kept: KeptRelations
 ) -> Iterator[pl.DataFrame]:
-    """Yield the rows of a query; a shipped one that can is asked for some after the other."""
-    if not _is_shipped(query) or f"getvariable('{FIRST_ROW}')" not in query.sql:
-        yield from frames(_last_relation(connection, query.sql))
-        return
+    """Yield the rows of a query that comes in pages."""
     with kept.bounded(connection):
         for first in itertools.count(1, _BATCH_ROWS):
             connection.execute(set_variable(FIRST_ROW, first))

@@ -24,10 +24,10 @@ doc = "end of the range"
 -- that layers are open at. Much longer layers would be open at too many: what is inside them alone is
 -- sorted like the rest.
 WITH
-marking AS (
+marked AS MATERIALIZED (
     SELECT hash(r.trace_id, r.process_id, r.thread_id, r.domain_id, r.kind) AS stack_id,
         r.start_ns, r.end_ns, m.is_backward,
-        -- nor one that may have been closed by the end of the trace alone (range_role)
+        -- not one that the end of the trace may have closed (range_role)
         coalesce(m.layer_rank >= 4, false)
             AND (r.end_thread_id IS NULL OR r.end_thread_id IS NOT DISTINCT FROM r.thread_id)
             AND NOT (m.outermost AND (r.is_open OR r.end_ns IS NOT DISTINCT FROM t.end_ns)) AS is_best,
@@ -39,9 +39,6 @@ marking AS (
     WHERE NOT m.is_library AND (m.layer_rank >= 4 OR m.seq IS NOT NULL AND NOT m.is_backward)
 ),
 -- Backward ranges outdo no others where forward operators may be inside (sequence_layer).
-marked AS MATERIALIZED (
-    SELECT stack_id, is_numbered, is_best, is_backward, start_ns, end_ns FROM marking
-),
 best AS MATERIALIZED (
     SELECT stack_id, start_ns, end_ns
     FROM marked

@@ -116,8 +116,8 @@ class KeptRelations:
         Args:
             connection: the connection.
             relation: the relation.
-            for_answer: the answer comes next, and is not to wait: a table that is worth it is kept
-                later (:meth:`keep_rest`).
+            for_answer: the answer comes next, and is not to wait: a table is not kept here, but
+                where it is worth it by :meth:`keep_rest`.
 
         Raises:
             duckdb.Error: it cannot be computed.
@@ -148,7 +148,8 @@ class KeptRelations:
     ) -> None:
         """Compute a relation as a table, and keep it if that took long and there is a place for it.
 
-        The table gives way to a view of its file, unless it is small or the answer comes next.
+        The table then gives way to a view of its file, unless it is small. Where the answer comes
+        next it is not kept.
         """
         name = identifier(relation.name)
         started = time.perf_counter()
@@ -156,10 +157,7 @@ class KeptRelations:
             _create_in_slices(connection, relation)
         else:
             connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {relation.sql}")
-        if not took_long(started):
-            return
-        if for_answer:
-            self.keep_later(relation)
+        if for_answer or not took_long(started):
             return
         size = self.keep(connection, relation)
         if size is not None and size > _SMALL_BYTES:

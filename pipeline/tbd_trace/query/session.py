@@ -181,8 +181,7 @@ def prepare(
             if kept is None:
                 connection.execute(f"CREATE TEMP TABLE {relation.name} AS {relation.sql}")
             else:
-                answers = only and relation.name in wanted
-                kept.compute(connection, relation, for_answer=answers)
+                kept.compute(connection, relation, for_answer=only and relation.name in wanted)
             if only:
                 needed = wanted.union(*(later.relations for later in missing[position + 1 :]))
                 for other in derived_names() & set(relation.relations) - needed:
@@ -239,17 +238,8 @@ def run_in_batches(
     """Run a query over some traces, and yield all rows in one batch after another.
 
     At least one: millions of rows of large traces need not be in memory together. The traces are
-    open until the generator is exhausted or closed.
-
-    Args:
-        database: as in :func:`run`.
-        query: as there.
-        trace_ids: as there.
-        parameters: as there.
-        without_polars: the rows of a short answer may come without polars, which takes longer to
-            import than most questions.
-
-    Errors as there.
+    open until the generator is exhausted or closed. With ``without_polars`` the rows of a short
+    answer may come as ``Rows``. Other arguments and errors as in :func:`run`.
     """
     values = checked_values(query, parameters)
     with _connected_for_query(database, trace_ids, query, values) as (connection, kept):
@@ -258,22 +248,31 @@ def run_in_batches(
             yield Batch(result.frame, result.notes)
             return
         notes = _make_ready(connection, query, values, kept, only=True)
-        for number, rows in enumerate(_parts(connection, query, kept, without_polars)):
+        for number, rows in enumerate(_parts_of_answer(connection, query, kept, without_polars)):
             if number == 0 and rows.height == 0:
                 check_sources(connection, query)
             yield Batch(rows, notes)
 
 
-def _parts(
+def _parts_of_answer(
     connection: duckdb.DuckDBPyConnection, query: Query, kept: KeptRelations, without_polars: bool
 ) -> Iterator[pl.DataFrame | Rows]:
-    """Yield the rows of a query: of large traces part after part, of others all at once."""
-    if kept.rows(connection) < _WORTH_LIMITING:
-        yield from _keeping([_whole(connection, query.sql, without_polars)], connection, kept)
-    elif _comes_in_pages(query):
+    """Yield the rows of a query; a shipped one that can is asked for pages of large traces."""
+    has_pages = _is_shipped(query) and f"getvariable('{FIRST_ROW}')" in query.sql
+    if has_pages and kept.rows(connection) >= _WORTH_LIMITING:
         yield from _pages(connection, query, kept)
     else:
-        yield from _keeping(frames(_last_relation(connection, query.sql)), connection, kept)
+        yield from _parts(connection, query.sql, kept, without_polars)
+
+
+def _parts(
+    connection: duckdb.DuckDBPyConnection, text: str, kept: KeptRelations, without_polars: bool
+) -> Iterator[pl.DataFrame | Rows]:
+    """Yield the rows of statements: of large traces part after part, of others all at once."""
+    if kept.rows(connection) < _WORTH_LIMITING:
+        yield from _keeping([_whole(connection, text, without_polars)], connection, kept)
+    else:
+        yield from _keeping(frames(_last_relation(connection, text)), connection, kept)
 
 
 def _keeping(
@@ -339,11 +338,6 @@ def _connected_for_query(
 ) -> contextlib.AbstractContextManager[_Connected]:
     tables = _tables_behind(relation_names(query))
     return _connected(database, trace_ids, explained(query, values), tables, _all_names(query))
-
-
-def _comes_in_pages(query: Query) -> bool:
-    """Tell whether a query is asked for some rows after the other: a shipped one that can be."""
-    return _is_shipped(query) and f"getvariable('{FIRST_ROW}')" in query.sql
 
 
 def _pages(
@@ -463,10 +457,7 @@ def sql_in_batches(
     As :func:`run_in_batches`; errors as in :func:`sql`.
     """
     with _connected_for_sql(database, statement, trace_ids) as (connection, kept):
-        if kept.rows(connection) < _WORTH_LIMITING:
-            yield _whole(connection, statement, without_polars)
-        else:
-            yield from frames(_last_relation(connection, statement))
+        yield from _parts(connection, statement, kept, without_polars)
 
 
 @contextlib.contextmanager

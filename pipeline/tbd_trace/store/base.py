@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 _SHORTEST_PREFIX = 4
+_IN_ORDER = ("ingested_at", "name", "trace_id")  # columns that traces are sorted by
 
 
 class TraceStore(ABC):
@@ -73,7 +74,7 @@ class TraceStore(ABC):
 
     def traces(self) -> pl.DataFrame:
         """Return the ``trace`` table: one row per trace, in the order of ingest."""
-        return self.trace_frame(self.trace_ids()).sort("ingested_at", "name", "trace_id")
+        return self.trace_frame(self.trace_ids()).sort(*_IN_ORDER)
 
     def trace_frame(self, trace_ids: Sequence[str]) -> pl.DataFrame:
         """Return the rows of the ``trace`` table for some traces."""
@@ -117,7 +118,7 @@ class TraceStore(ABC):
         rows = self.relation("trace", self.trace_ids())
         with reading(self), duckdb.connect() as connection:
             return connection.execute(
-                f"SELECT trace_id::VARCHAR, name FROM ({rows}) ORDER BY ingested_at, name, trace_id"
+                f"SELECT trace_id::VARCHAR, name FROM ({rows}) ORDER BY {', '.join(_IN_ORDER)}"
             ).fetchall()
 
     def _one(self, selector: str, known: Sequence[tuple[str, str]]) -> str:

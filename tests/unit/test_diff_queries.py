@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from made_pair import add_iterations, answers
 from made_trace import MadeDatabase, MadeTrace, Row
@@ -161,6 +161,7 @@ def test_slower_needs_three_standard_errors_and_the_smallest_change() -> None:
 
 
 @settings(max_examples=3, deadline=None)
+@example([("a", "y", 1), ("a", "x", 1)] * 3 + [("b", "x", 2)])
 @given(
     st.lists(
         st.tuples(st.sampled_from("ab"), st.sampled_from("xyz"), st.integers(1, 500)),
@@ -173,8 +174,11 @@ def test_effects_add_up_and_every_kernel_is_counted(kernels: list[tuple[str, str
     made.add_trace("a")
     made.add_trace("b")
     for number, (trace, name, duration) in enumerate(kernels):
-        made.add_kernel(1000 * number, 1000 * number + duration, name, trace_id=trace)
+        at = 1000 * number
+        # No two have the same grid, or names that take turns would be taken for iterations.
+        made.add_kernel(at, at + duration, name, trace_id=trace, grid_x=number)
     rows = answers(made)["kernels"]
+    assert "iteration of a process" not in {row["per"] for row in rows}
     for side in "ab":
         assert sum(row[f"{side}_ns"] for row in rows) == sum(d for t, _, d in kernels if t == side)
         assert sum(row[f"{side}_calls"] for row in rows) == sum(t == side for t, *_ in kernels)

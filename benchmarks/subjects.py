@@ -199,7 +199,7 @@ def _lacks(program: Path) -> str:
 
 def _columns() -> dict[str, dict[str, str]]:
     """Return SQLite's types of the columns that ingest reads, by table."""
-    kinds = {pa.int64(): "integer", pa.float64(): "real", pa.string_view(): "text"}
+    kinds = {pa.int64(): "integer", pa.float64(): "real", pa.string(): "text"}
     return {
         table: {name: kinds[kind] for name, kind in columns.items()}
         for table, columns in {**EVENTS, **DETAILS}.items()

@@ -94,7 +94,7 @@ def _new_python() -> subprocess.Popen[bytes]:
 def _is_one_thread() -> bool:
     """Tell whether this process surely has one thread: no copy has what others were at."""
     try:
-        return len(os.listdir(_OF_THIS_PROCESS / "task")) == 1
+        return len(list((_OF_THIS_PROCESS / "task").iterdir())) == 1
     except OSError:
         return False
 
@@ -148,7 +148,7 @@ def _serve_and_end(questions: int, answers: int) -> NoReturn:
         nothing = os.open(os.devnull, os.O_RDWR)
         for stream in _STANDARD:
             os.dup2(nothing, stream)
-        for opened in map(int, os.listdir(_OF_THIS_PROCESS / "fd")):
+        for opened in [int(entry.name) for entry in (_OF_THIS_PROCESS / "fd").iterdir()]:
             if opened not in (*_STANDARD, questions, answers):
                 with contextlib.suppress(OSError):  # that of the directory is closed already
                     os.close(opened)

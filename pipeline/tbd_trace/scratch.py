@@ -22,7 +22,9 @@ from tbd_trace.sqltext import string
 # its estimate is often one row where there are a million.
 SORTED_ASOF = "SET asof_loop_join_threshold = 0"
 
-_idle: list[duckdb.DuckDBPyConnection] = []  # whose databases were given back
+# Connections whose databases were given back, each with the process that has them: a copy of a
+# process (`helpers`) makes its own.
+_idle: list[tuple[int, duckdb.DuckDBPyConnection]] = []
 # What users of a database change, and what another may want otherwise.
 _SETTINGS = ("disabled_optimizers", "memory_limit", "temp_directory", "threads")
 
@@ -74,8 +76,8 @@ def scratch_connection(spill: Path) -> duckdb.DuckDBPyConnection:
     """
     config = _config() | {"temp_directory": str(spill)}
     try:
-        if _idle:
-            return _as_new(_idle.pop(), config)
+        if _idle and _idle[-1][0] == os.getpid():
+            return _as_new(_idle.pop()[1], config)
         connection = duckdb.connect(config=config)
     except duckdb.Error as error:
         chosen = ", ".join(
@@ -98,7 +100,7 @@ def give_back(connection: duckdb.DuckDBPyConnection) -> None:
     if Path(spill).exists():
         connection.close()
     else:
-        _idle.append(connection)
+        _idle.append((os.getpid(), connection))
 
 
 def _config() -> dict[str, str | bool | int | float | list[str]]:
@@ -118,10 +120,14 @@ def _as_new(
 
 
 @cache
-def ingest_database(staging: Path) -> duckdb.DuckDBPyConnection:
-    """Return the database in which this process maps the rows that it writes to a directory.
+def ingest_database(staging: Path, process: int) -> duckdb.DuckDBPyConnection:
+    """Return the database in which a process maps the rows that it writes to a directory.
 
     It is one for all, as another takes 20 ms to open, and memory that went back to the system is
     slow to get again. Whoever closes it clears this cache.
+
+    Args:
+        staging: the directory.
+        process: this one's id; a copy of it does not take its database.
     """
-    return scratch_connection(staging / f"{os.getpid()}.spill")
+    return scratch_connection(staging / f"{process}.spill")

@@ -64,6 +64,21 @@ def test_several_ingests_leave_one_database(tmp_path: Path, idle: list[object]) 
     assert len(idle) == 1
 
 
+def test_a_copy_of_a_process_takes_none_of_its_databases(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, idle: list[object]
+) -> None:
+    give_back(scratch_connection(tmp_path / "spill"))
+    original = scratch.ingest_database(tmp_path, os.getpid())
+    give_back(scratch_connection(tmp_path / "spill"))
+    assert len(idle) == 1
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    with scratch.ingest_database(tmp_path, os.getpid()) as own, scratch_connection(tmp_path):
+        assert own is not original
+        assert len(idle) == 1
+    original.close()
+    scratch.ingest_database.cache_clear()
+
+
 def test_a_database_takes_the_limits_of_now(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, idle: list[object]
 ) -> None:

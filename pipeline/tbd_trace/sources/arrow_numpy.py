@@ -1,7 +1,7 @@
 """Arrow arrays over the memory of NumPy arrays, and back.
 
-``pyarrow.array`` and ``numpy.unique`` import ``numpy.ma``, and ``Array.fill_null`` imports
-``pyarrow.compute``. Every command that reads a file would take a tenth of a second longer.
+``pyarrow.array`` and ``numpy.unique`` import ``numpy.ma``, ``Array.fill_null`` and ``Array.cast``
+import ``pyarrow.compute``. Every command that reads a file would take a tenth of a second longer.
 """
 
 from __future__ import annotations
@@ -30,6 +30,15 @@ def arrow_array(values: Integers | npt.NDArray[np.float64], nulls: Flags | None 
 def validity(present: Flags) -> pa.Buffer | None:
     """Return the bitmap that tells Arrow which values are not NULL; None where all are present."""
     return None if present.all() else pa.py_buffer(np.packbits(present, bitorder="little"))
+
+
+def in_a_row(views: pa.Array) -> pa.Array:
+    """Return views of bytes as bytes that lie one after the other."""
+    try:
+        from pyarrow._compute import CastOptions, call_function  # noqa: PLC0415
+    except ImportError:  # another pyarrow has it elsewhere
+        return views.cast(pa.binary())
+    return call_function("cast", [views], CastOptions(target_type=pa.binary()))
 
 
 def numpy_integers(column: pa.Array) -> tuple[Integers, Flags | None]:

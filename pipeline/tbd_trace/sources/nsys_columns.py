@@ -24,7 +24,7 @@ def _columns(integers: str, *, texts: str = "", reals: str = "") -> Columns:
     """Return the columns of the names given, by type."""
     return (
         dict.fromkeys(integers.split(), pa.int64())
-        | dict.fromkeys(texts.split(), pa.string_view())
+        | dict.fromkeys(texts.split(), pa.string())
         | dict.fromkeys(reals.split(), pa.float64())
     )
 

@@ -247,5 +247,5 @@ def _table(rows: Sequence[tuple[Any, ...]], columns: Columns) -> pa.Table:
 
 
 def _fits(value: Any, kind: pa.DataType) -> Any:
-    wanted = str if kind == pa.string_view() else int
+    wanted = str if kind == pa.string() else int
     return value if isinstance(value, wanted) else None

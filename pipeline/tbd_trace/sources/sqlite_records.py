@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tbd_trace.sources.arrow_numpy import arrow_array, validity
+from tbd_trace.sources.arrow_numpy import arrow_array, in_a_row, validity
 from tbd_trace.sources.sqlite_cells import Block, Cells, Flags, Words, word_at
 from tbd_trace.sources.sqlite_pages import Bytes, Integers, LeftToSqlite, PageFile
 from tbd_trace.sources.sqlite_shapes import (
@@ -34,6 +34,7 @@ _SURPLUS_BITS = 64 - 8 * np.maximum(_WIDTHS, 1)
 _EXACT = 1 << 53  # Arrow takes no larger integers for floating-point numbers
 _INLINE = 12  # bytes of text that Arrow's views hold themselves
 _PREFIX = 4  # of them beside the length
+_LAST_ASCII = 0x7F
 _MOST_ODD = 1000
 _WINDOW = 64  # bytes of records that are copied to read several columns from
 _FIRST_TYPES = 7  # serial types in the first eight bytes of a header, behind its length
@@ -47,7 +48,7 @@ class WantedColumn:
 
     Attributes:
         ordinal: its number among the stored columns, None for the rowid.
-        kind: the Arrow type: int64, float64, string, string_view or binary.
+        kind: the Arrow type: int64, float64, string or binary.
         is_real: whether SQLite gives its integers as floating-point numbers.
         has_default: whether it is something else than NULL where a record is too short.
     """
@@ -214,9 +215,7 @@ def _amended(rows: _Rows, array: pa.Array, odd: Flags, column: WantedColumn) -> 
     import pyarrow.compute as pc  # noqa: PLC0415 - slow to import, and few files have such rows
 
     values = [_value(rows.cells.record(rows.file, row), column) for row in _few(odd)]
-    kind = pa.string() if column.kind == pa.string_view() else column.kind  # no kernel for views
-    replaced = pc.replace_with_mask(array.cast(kind), pa.array(odd), as_array(values, kind))
-    return replaced.cast(column.kind)
+    return pc.replace_with_mask(array, pa.array(odd), as_array(values, column.kind))
 
 
 def _few(odd: Flags) -> list[int]:
@@ -296,7 +295,7 @@ def _read_floats(rows: _Rows, stored: _Stored, column: WantedColumn) -> pa.Array
 
 
 def _read_bytes(rows: _Rows, stored: _Stored, column: WantedColumn) -> pa.Array:
-    """Return texts or blobs; views leave them in the pages."""
+    """Return texts or blobs."""
     parity = 0 if column.kind == pa.binary() else 1
     is_kept = (stored.types >= FIRST_BLOB) & (stored.types % 2 == parity)
     kept = rows.present[is_kept[rows.present]]
@@ -308,16 +307,24 @@ def _read_bytes(rows: _Rows, stored: _Stored, column: WantedColumn) -> pa.Array:
     views = pa.py_buffer(_views(rows.cells.block, places, first, lengths))
     data = pa.py_buffer(rows.cells.block.data)
     buffers = [validity(present), views, data]
-    raw = pa.Array.from_buffers(pa.binary_view(), lengths.size, buffers)
-    try:
-        if column.kind != pa.string_view():
-            return raw.cast(column.kind)
-        texts = pa.Array.from_buffers(column.kind, lengths.size, buffers)
-        texts.validate(full=True)
+    found = in_a_row(pa.Array.from_buffers(pa.binary_view(), lengths.size, buffers))
+    return found if column.kind == pa.binary() else _as_texts(found)
+
+
+def _as_texts(found: pa.Array) -> pa.Array:
+    """Return bytes as texts; what is no UTF-8 becomes U+FFFD."""
+    texts = pa.Array.from_buffers(pa.string(), len(found), found.buffers())
+    _, offsets, data = found.buffers()
+    size = int(np.frombuffer(offsets, np.int32)[len(found)])
+    # ASCII, nearly always: all bytes at once are looked at in a fraction of the time.
+    if np.frombuffer(data, np.uint8, size).max(initial=0) <= _LAST_ASCII:
         return texts
-    except pa.ArrowInvalid:  # what is no UTF-8 becomes U+FFFD
-        decoded = (None if v is None else v.decode("utf-8", "replace") for v in raw.to_pylist())
-        return pa.array(decoded, column.kind)
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid:
+        decoded = (None if v is None else v.decode("utf-8", "replace") for v in found.to_pylist())
+        return pa.array(decoded, pa.string())
+    return texts
 
 
 def _views(
@@ -366,6 +373,5 @@ _READERS: dict[pa.DataType, tuple[_Reader, Callable[[Integers], Flags]]] = {
     pa.int64(): (_read_integers, _is_integer),
     pa.float64(): (_read_floats, _is_number),
     pa.string(): (_read_bytes, _is_text),
-    pa.string_view(): (_read_bytes, _is_text),
     pa.binary(): (_read_bytes, _is_blob),
 }

@@ -25,11 +25,13 @@ from tbd_trace.sources.sqlite_records import WantedColumn, decode, without_integ
 from tbd_trace.sources.sqlite_shapes import Shapes
 
 # What the arrays of a batch take stays near the processor's caches.
-_BATCH_BYTES = 2 << 20
+_BATCH_BYTES = 4 << 20
 _BATCH_ROWS = 32_000
 _MOST_THREADS = 4
+_CHUNK_ROWS = 2048  # of DuckDB
+_FEW_ROWS = 64
 _AHEAD = 8  # batches; DuckDB takes none while it compresses what it has
-_KINDS = (pa.int64(), pa.float64(), pa.string(), pa.string_view(), pa.binary())
+_KINDS = (pa.int64(), pa.float64(), pa.string(), pa.binary())
 _REAL = ("REAL", "FLOA", "DOUB")
 _NOT_REAL = ("INT", "CHAR", "CLOB", "TEXT", "BLOB")
 
@@ -155,7 +157,8 @@ def stream(
             ]
             return pa.RecordBatch.from_arrays(filled, schema=schema)
 
-        yield from map(read, batches) if part or len(batches) == 1 else _ahead(read, batches)
+        for batch in map(read, batches) if part or len(batches) == 1 else _ahead(read, batches):
+            yield from _in_order(batch)
 
 
 def _batches(file: PageFile, leaves: Integers) -> list[Integers]:
@@ -164,6 +167,18 @@ def _batches(file: PageFile, leaves: Integers) -> list[Integers]:
     rows = max(int(header[3]) << 8 | int(header[4]), 1)
     pages = max(min(_BATCH_BYTES // file.page_size, _BATCH_ROWS // rows), 1)
     return np.array_split(leaves, range(pages, leaves.size, pages))
+
+
+def _in_order(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+    """Return the rows of a batch in batches that DuckDB passes on in this order.
+
+    It cuts each into chunks, and puts aside the last one if it has few rows.
+    """
+    last = batch.num_rows % _CHUNK_ROWS
+    if not 0 < last <= _FEW_ROWS or batch.num_rows < _CHUNK_ROWS:
+        return [batch]
+    first = batch.num_rows - _CHUNK_ROWS // 2
+    return [batch.slice(0, first), batch.slice(first)]
 
 
 @lru_cache(maxsize=8)

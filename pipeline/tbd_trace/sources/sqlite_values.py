@@ -26,7 +26,7 @@ def _fit(value: Any, kind: pa.DataType) -> Any:
     if value is None:
         return None
     candidates: list[Any] = [value]
-    if kind in (pa.string(), pa.string_view()):
+    if kind == pa.string():
         candidates = [value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)]
     elif pa.types.is_integer(kind) and isinstance(value, float):
         candidates = [int(value)] if value.is_integer() else []

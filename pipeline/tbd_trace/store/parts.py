@@ -8,6 +8,7 @@ the caller writes its table as a whole, and meets the reason.
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -180,7 +181,7 @@ class _OpenReader(threading.local):
         try:
             if self._open is None or self._opener != opener:
                 self.close()
-                connection = ingest_database(staging).cursor()
+                connection = ingest_database(staging, os.getpid()).cursor()
                 connection.execute("SET threads = 1")
                 self._open, self._opener = (opener(), connection), opener
             yield self._open

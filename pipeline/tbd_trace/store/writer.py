@@ -233,7 +233,7 @@ def _ingest_connection(staging: Path, size: int) -> Iterator[duckdb.DuckDBPyConn
         staging: the private directory of the ingest.
         size: bytes of the file. A small one is read as fast by one thread, in 50 MB less.
     """
-    database = ingest_database(staging)
+    database = ingest_database(staging, os.getpid())
     try:
         with database.cursor() as connection:
             if size < _SMALL_BYTES:

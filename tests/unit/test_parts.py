@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import subprocess
+import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -430,3 +431,21 @@ def test_what_is_to_be_done_meanwhile_is_done_once_and_beside_helpers_only(
         for _ in range(2):
             assert both.run(works) == {number: number for number in works}
     assert done == ["meanwhile"]
+
+
+def test_all_helpers_start_before_there_are_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[int] = []
+    original = Helper.__init__
+
+    def noted(helper: Helper) -> None:
+        threads.append(threading.active_count())
+        original(helper)
+
+    monkeypatch.setattr(Helper, "__init__", noted)
+    monkeypatch.setattr(crew, "processes", lambda: 4)
+    works = {number: partial(abs, -number) for number in range(20)}
+    with crew.Crew() as four:
+        four.call_helpers(partial(abs, 1))
+        four.call_helpers(partial(abs, 1))
+        assert four.run(works) == {number: number for number in works}
+    assert threads == [threads[0]] * 3

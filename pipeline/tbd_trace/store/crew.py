@@ -51,12 +51,14 @@ class Crew:
         Args:
             first: what each does first, while the caller goes on.
         """
+        there = len(self._helpers)
+        # All of them before the first talk, which takes a thread: until then they can be copies.
         with contextlib.suppress(HelperFailed):
             while len(self._helpers) < processes() - 1:
-                helper, talk = Helper(), ThreadPoolExecutor(1)
-                self._helpers.append((helper, talk))
-                if first is not None:
-                    talk.submit(helper.call, first)
+                self._helpers.append((Helper(), ThreadPoolExecutor(1)))
+        if first is not None:
+            for helper, talk in self._helpers[there:]:
+                talk.submit(helper.call, first)
 
     def run(self, works: Mapping[K, Work]) -> dict[K, Any]:
         """Return the results of works, without those that failed."""

@@ -24,8 +24,9 @@ from tbd_trace.sources.sqlite_pages import Integers, LeftToSqlite, PageFile
 from tbd_trace.sources.sqlite_records import WantedColumn, decode, without_integer
 from tbd_trace.sources.sqlite_shapes import Shapes
 
-# What the arrays of a batch take stays near the processor's caches.
-_BATCH_BYTES = 4 << 20
+# What the arrays of a batch take stays near the processor's caches. Threads that read ahead have many
+# batches at a time; who reads a part has one, which may be larger.
+_BATCH_BYTES, _PART_BATCH_BYTES = 2 << 20, 4 << 20
 _BATCH_ROWS = 32_000
 _MOST_THREADS = 4
 _CHUNK_ROWS = 2048  # of DuckDB
@@ -137,7 +138,8 @@ def stream(
         is_only = leaves.size == 1
         if part is not None:
             leaves = np.array_split(leaves, part.count)[part.number]
-        batches = _batches(file, leaves) if leaves.size else []
+        size = _BATCH_BYTES if part is None else _PART_BATCH_BYTES
+        batches = _batches(file, leaves, size) if leaves.size else []
         present = [column for column in table.columns if column is not None]
         known = [*present, table.without] if table.without else present
         stored = [column for column in known if column.ordinal is not None]
@@ -161,11 +163,17 @@ def stream(
             yield from _in_order(batch)
 
 
-def _batches(file: PageFile, leaves: Integers) -> list[Integers]:
-    """Return leaf pages by batches, all of as many pages; the rows of the first tell how many."""
+def _batches(file: PageFile, leaves: Integers, size: int) -> list[Integers]:
+    """Return leaf pages by batches, all of as many pages; the rows of the first tell how many.
+
+    Args:
+        file: the file.
+        leaves: the pages.
+        size: bytes of a batch at most, if it has more than a page.
+    """
     header = file.read(leaves[:1])
     rows = max(int(header[3]) << 8 | int(header[4]), 1)
-    pages = max(min(_BATCH_BYTES // file.page_size, _BATCH_ROWS // rows), 1)
+    pages = max(min(size // file.page_size, _BATCH_ROWS // rows), 1)
     return np.array_split(leaves, range(pages, leaves.size, pages))
 
 

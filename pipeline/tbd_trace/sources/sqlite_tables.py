@@ -24,8 +24,8 @@ from tbd_trace.sources.sqlite_pages import Integers, LeftToSqlite, PageFile
 from tbd_trace.sources.sqlite_records import WantedColumn, decode, without_integer
 from tbd_trace.sources.sqlite_shapes import Shapes
 
-# What the arrays of a batch take stays near the processor's caches. Threads that read ahead have many
-# batches at a time; who reads a part has one, which may be larger.
+# What the arrays of a batch take stays near the processor's caches. Threads that read ahead have
+# many batches at a time; who reads a part has one, which may be larger.
 _BATCH_BYTES, _PART_BATCH_BYTES = 2 << 20, 4 << 20
 _BATCH_ROWS = 32_000
 _MOST_THREADS = 4

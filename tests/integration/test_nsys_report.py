@@ -297,9 +297,14 @@ def test_real_damaged_report(tmp_path: Path) -> None:
 @pytest.mark.tool
 def test_real_ranges(tmp_path: Path) -> None:
     pytest.importorskip("nvtx", reason="the nvtx package is not installed")
-    with NSYS_REPORT.open(profiled(tmp_path, _PROGRAM)) as reader:
-        found, _ = ingest(reader)
-    ranges = {row["text"]: row for row in found["nvtx_range"]}
+    # Under load nsys 2022.4 ends the range that is left open after the session that it tells of,
+    # once in seventy times: nothing then says that it was open.
+    for _ in range(3):
+        with NSYS_REPORT.open(profiled(tmp_path, _PROGRAM)) as reader:
+            found, _ = ingest(reader)
+        ranges = {row["text"]: row for row in found["nvtx_range"]}
+        if any(row["is_open"] for row in ranges.values()):
+            break
     assert set(ranges) == {"step 0", "inner", "crossing", "never closed"}
     assert (ranges["inner"]["domain"], ranges["inner"]["payload"]) == ("library", 7.0)
     assert ranges["step 0"]["domain"] is None

@@ -78,6 +78,7 @@ class Helper:
 
 
 def _new_python() -> subprocess.Popen[bytes]:
+    """Start a Python that serves; errors as of :class:`Helper`."""
     # Where Python is part of another program, that would be started again.
     if not sys.executable or getattr(sys, "frozen", False):
         raise HelperFailed("there is no Python to start")

@@ -14,6 +14,7 @@ import pytest
 
 import nsys_agent
 from made_nsys import ingest, kernel, strings, write
+from processes import end_soon
 from tbd_trace.errors import InputError
 from tbd_trace.sources.nsys_report import NSYS_REPORT, NsysReportSource, made_by
 
@@ -135,21 +136,8 @@ def test_nsys_that_hangs_is_ended_with_its_helpers(
     with pytest.raises(InputError, match=r"did not finish within 0\.5 s"):
         NsysReportSource(timeout_s=0.5).open(report)
     assert time.monotonic() - started < 30
-    assert not _runs(int(helper.read_text()))
+    assert end_soon(int(helper.read_text()))
     assert list(temporary.iterdir()) == []
-
-
-def _runs(pid: int) -> bool:
-    """Tell whether a process runs; one that ended may wait for its new parent to notice."""
-    for _ in range(50):
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-        except FileNotFoundError:
-            return False
-        if state == "Z":
-            return False
-        time.sleep(0.1)
-    return True
 
 
 def test_an_export_is_read_and_removed(

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from processes import is_running
 from tbd_collectors import process
 from tbd_collectors.process import CollectionError, Completed, run
 from tbd_trace.errors import TbdTraceError
@@ -46,15 +47,6 @@ del sys.argv[1]
 
 def python(source: str, *arguments: str) -> list[str]:
     return [sys.executable, "-u", "-c", textwrap.dedent(source), *arguments]
-
-
-def alive(process_id: int) -> bool:
-    """Tell whether a process runs; a zombie that nobody waits for does not."""
-    try:
-        state = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
 
 
 def ids(lines: list[str]) -> list[int]:
@@ -148,8 +140,8 @@ def test_time_up_leaves_nothing_behind(
         assert 3 <= done.seconds < 15
         found = ids(list(done.tail))
         assert len(set(found)) == 2
-        assert [number for number in found if alive(number)] == []
-        assert alive(bystander.pid)
+        assert [number for number in found if is_running(number)] == []
+        assert is_running(bystander.pid)
     finally:
         bystander.kill()
         bystander.communicate()
@@ -169,7 +161,7 @@ def test_left_over_of_a_program_that_ends_by_itself(
     done = start(python(source, STUBBORN))
     assert (done.returncode, done.timed_out) == (0, False)
     (left,) = ids(list(done.tail))
-    assert not alive(left)
+    assert not is_running(left)
 
 
 def test_sigint_comes_first(start: Callable[..., Completed], tmp_path: Path) -> None:
@@ -203,7 +195,7 @@ def test_error_of_the_observer_ends_the_program(start: Callable[..., Completed])
     with pytest.raises(ZeroDivisionError):
         start(python(STUBBORN), on_line=observe)
     (process_id,) = ids(seen)
-    assert not alive(process_id)
+    assert not is_running(process_id)
 
 
 def test_interrupt(tmp_path: Path) -> None:
@@ -231,7 +223,7 @@ def test_interrupt(tmp_path: Path) -> None:
     rest, _ = outer.communicate(timeout=30)
     assert rest.splitlines()[-1] == "interrupted"
     assert outer.returncode == 0
-    assert not alive(process_id)
+    assert not is_running(process_id)
 
 
 @given(

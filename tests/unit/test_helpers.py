@@ -6,13 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from processes import end_soon
 from tbd_trace import helpers
 from tbd_trace.helpers import Helper, HelperFailed
 
@@ -152,19 +152,4 @@ def test_they_end_when_the_caller_is_killed(threads: str, tmp_path: Path) -> Non
     assert done.returncode == -signal.SIGKILL
     left = [int(word) for word in done.stdout.split()]
     assert len(left) == 2
-    deadline = time.monotonic() + 10
-    while any(map(is_running, left)) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not any(map(is_running, left))
-
-
-def is_running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    stat = Path(f"/proc/{process}/stat")
-    try:  # one that nobody has waited for has ended all the same
-        return stat.read_text().rpartition(")")[2].split()[0] != "Z" if linux else True
-    except FileNotFoundError:
-        return False
+    assert end_soon(*left, within_s=10)

@@ -13,7 +13,6 @@ import duckdb
 from tbd_trace import archive
 from tbd_trace import query as queries
 from tbd_trace.errors import UsageError
-from tbd_trace.frames import import_polars
 from tbd_trace.store import Database, TraceStore, identified_files
 
 if TYPE_CHECKING:
@@ -211,6 +210,6 @@ def _ingested_on_the_fly(paths: Sequence[Path], question: queries.Query | None) 
         cache = Database(path, "TBD_TRACE_CACHE", tables)
         found = cache.find(files)
     if found is None:
-        cache.ingest_identified(files, meanwhile=import_polars)  # for the answer
+        cache.ingest_identified(files)
         found = [file.trace_id for file in files]
     return Traces(cache, list(dict.fromkeys(found)))

@@ -1,11 +1,14 @@
 """DuckDB's rows as polars frames, short answers also without polars."""
 
-# polars is imported for the first frame, unless `import_polars` had time for it before.
+# polars is imported for the first frame.
 # ruff: noqa: PLC0415
 from __future__ import annotations
 
 import re
+import sys
+import threading
 from collections.abc import Iterator
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -38,9 +41,10 @@ def few_rows(relation: duckdb.DuckDBPyRelation) -> Rows | None:
     return Rows(relation.columns, values) if len(values) <= FEW_ROWS else None
 
 
-def import_polars() -> None:
-    """Import what frames take, 0.1 s before the first one if there is nothing better to do."""
-    import polars  # noqa: F401
+def import_ahead() -> None:
+    """Import polars in a thread: that takes 0.1 s, and DuckDB often computes with one thread."""
+    if "polars" not in sys.modules:
+        threading.Thread(target=import_module, args=("polars",)).start()
 
 
 def frame(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
@@ -52,13 +56,17 @@ def frame(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
     Raises:
         duckdb.Error: they cannot be computed.
     """
-    import polars as pl
-
     if _is_numbered(relation):
+        import polars as pl
+
         numbered: pl.DataFrame = relation.pl()
         return numbered.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
+    import_ahead()
+    stream = _stream(relation)
+    import polars as pl
+
     try:
-        return pl.DataFrame(_stream(relation))
+        return pl.DataFrame(stream)
     except pl.exceptions.ComputeError as error:
         raise _as_duckdb_says(error) from error
 
@@ -71,12 +79,14 @@ def frames(relation: duckdb.DuckDBPyRelation) -> Iterator[pl.DataFrame]:
     if _is_numbered(relation):
         yield frame(relation)
         return
+    import_ahead()
+    stream = _stream(relation)
     import polars as pl
     import pyarrow as pa
 
     is_empty = True
     try:
-        reader = pa.RecordBatchReader.from_stream(_stream(relation))
+        reader = pa.RecordBatchReader.from_stream(stream)
         for batch in reader:
             is_empty = False
             yield pl.DataFrame(pa.RecordBatchReader.from_batches(reader.schema, [batch]))

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import Mapping
 from functools import cache
@@ -25,6 +26,7 @@ SORTED_ASOF = "SET asof_loop_join_threshold = 0"
 # Connections whose databases were given back, each with the process that has them: a copy of a
 # process (`helpers`) makes its own.
 _idle: list[tuple[int, duckdb.DuckDBPyConnection]] = []
+_opening: list[threading.Thread] = []  # they add to these
 # What users of a database change, and what another may want otherwise.
 _SETTINGS = ("disabled_optimizers", "memory_limit", "temp_directory", "threads")
 
@@ -75,18 +77,43 @@ def scratch_connection(spill: Path) -> duckdb.DuckDBPyConnection:
         UsageError: one of them has a value that DuckDB does not take.
     """
     config = _config() | {"temp_directory": str(spill)}
+    while _opening:
+        _opening.pop().join()
     try:
         if _idle and _idle[-1][0] == os.getpid():
             return _as_new(_idle.pop()[1], config)
-        connection = duckdb.connect(config=config)
+        return _open(config)
     except duckdb.Error as error:
         chosen = ", ".join(
             f"{name}={os.environ[name]}" for name in (THREADS, MEMORY_LIMIT) if name in os.environ
         )
         raise UsageError(f"{chosen}: {str(error).splitlines()[0]}") from error
+
+
+def _open(config: Mapping[str, str | bool | int | float | list[str]]) -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect(config=dict(config))
     connection.execute("SET enable_progress_bar = false")  # it would go to standard output
     connection.execute(SORTED_ASOF)
+    # A question asks the same files again and again, and those never change.
+    connection.execute("SET parquet_metadata_cache = true")
     return connection
+
+
+def open_ahead() -> None:
+    """Open a database for `scratch_connection` in a thread, while the caller does something else.
+
+    Nothing is said of what goes wrong: whoever wants a database then meets it.
+    """
+    if _opening or (_idle and _idle[-1][0] == os.getpid()):
+        return
+
+    def open_one() -> None:
+        with contextlib.suppress(duckdb.Error):
+            _idle.append((os.getpid(), _open(_config())))
+
+    thread = threading.Thread(target=open_one)
+    thread.start()
+    _opening.append(thread)
 
 
 def give_back(connection: duckdb.DuckDBPyConnection) -> None:

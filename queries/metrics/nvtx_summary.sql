@@ -43,14 +43,11 @@ x = ["range_name", "style"]
 y = [["total_ns"], ["instances"]]
 limit = 30
 */
--- A window over the sums would hold each of a million texts, and sorting by texts, also by those of
--- traces, takes longer than by numbers: of equal totals, the one that began first comes first.
-WITH whole AS (
-    SELECT trace_id, sum(total_ns) AS whole_ns, row_number() OVER (ORDER BY trace_id) AS position
-    FROM range_total GROUP BY trace_id
-)
+-- A window over the sums would hold each of a million texts, and sorting by texts takes longer than by
+-- numbers: of equal totals, the one that began first comes first.
+WITH whole AS (SELECT trace_id, sum(total_ns) AS whole_ns FROM range_total GROUP BY trace_id)
 SELECT trace_id, coalesce(domain || ':', '') || text AS range_name, kind AS style,
     instances, open_instances, total_ns, total_ns / instances AS mean_ns, median_ns, min_ns, max_ns,
     stddev_ns, 100.0 * total_ns / nullif(whole_ns, 0) AS share_pct
 FROM range_total JOIN whole USING (trace_id)
-ORDER BY position, total_ns DESC, first_range_id
+ORDER BY trace_id, total_ns DESC, first_range_id

@@ -70,6 +70,21 @@ def test_what_an_answer_needs_is_kept_while_its_last_part_is_written(
     assert pl.concat(frames).equals(run(database, query).frame)
 
 
+@pytest.mark.parametrize("shortest", [0.0, 1e9])
+def test_the_first_answer_about_a_trace_is_kept_where_it_took_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shortest: float
+) -> None:
+    monkeypatch.setattr(kept_module, "_SHORTEST_AT_FIRST", shortest)
+    database = Database(tmp_path / "x.duckdb")
+    database.ingest([resources.data() / "samples" / "synthetic_cnn" / "timeline.sqlite"])
+    query = Catalogue().get("nvtx_summary")
+    first = run(database, query).frame
+    assert len(kept_files(database)) == (1 if shortest == 0 else 0)
+    assert run(database, query).frame.equals(first)
+    assert len(kept_files(database)) == 1
+    assert run(database, query).frame.equals(first)
+
+
 def test_who_wants_no_more_rows_gets_no_more_and_the_next_question_is_answered(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,7 +138,7 @@ def test_where_only_all_relations_together_took_long_those_that_were_asked_for_a
     database: Database, monkeypatch: pytest.MonkeyPatch, is_slow: bool
 ) -> None:
     monkeypatch.setattr(kept_module, "took_long", lambda _started: False)
-    monkeypatch.setattr(session_module, "took_long", lambda _started: is_slow)
+    monkeypatch.setattr(session_module, "took_long", lambda _started, at_first: is_slow)
     query = Catalogue().get("layer_time")
     asked = {relation.name for relation in derive_relations()}.intersection(query.relations)
     expected = run(database, query).frame

@@ -345,7 +345,7 @@ def test_what_parts_expected_does_not_outlast_them(
             start=10 * i,
             end=None if i == 4500 else 10 * i + 5,
             domainId=1,
-            endGlobalTid="many" if i > ROWS * 2 // 3 and i % 3 else None,
+            endGlobalTid="many" if i > ROWS * 2 // 3 and i % 20 else None,
         )
         for i in range(ROWS)
     ]
@@ -417,20 +417,6 @@ def test_ctrl_c_ends_the_helpers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (helper,) = started
     assert helper._process.returncode == -9
     assert list((tmp_path / "db").iterdir()) == []
-
-
-def test_what_is_to_be_done_meanwhile_is_done_once_and_beside_helpers_only(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    done: list[str] = []
-    works = {number: partial(abs, -number) for number in range(5)}
-    with crew.Crew(meanwhile=lambda: done.append("meanwhile")) as both:
-        assert both.run(works) == {number: number for number in works}
-        assert done == []  # there are no helpers yet
-        both.call_helpers()
-        for _ in range(2):
-            assert both.run(works) == {number: number for number in works}
-    assert done == ["meanwhile"]
 
 
 def test_all_helpers_start_before_there_are_threads(monkeypatch: pytest.MonkeyPatch) -> None:

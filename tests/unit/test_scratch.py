@@ -14,7 +14,7 @@ import pytest
 from tbd_trace import scratch
 from tbd_trace.errors import InputError, UsageError
 from tbd_trace.limits import MEMORY_LIMIT, THREADS
-from tbd_trace.scratch import give_back, scratch_connection, spill_directory
+from tbd_trace.scratch import give_back, open_ahead, scratch_connection, spill_directory
 from tbd_trace.store import Database, writer
 
 SAMPLE = Path(__file__).resolve().parents[2] / "data" / "samples" / "synthetic_cnn"
@@ -56,6 +56,33 @@ def test_after_an_ingest_a_question_gets_its_database_as_if_new(
         assert as_it_is(again) == expected
         where = again.execute("SELECT current_setting('temp_directory')").fetchall()
         assert where == [(str(tmp_path / "spill"),)]
+
+
+def test_a_database_opened_ahead_is_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, idle: list[object]
+) -> None:
+    monkeypatch.setenv(THREADS, "1")
+    with scratch_connection(tmp_path / "spill") as new:
+        expected = as_it_is(new)
+    opened: list[object] = []
+    connect = duckdb.connect
+    monkeypatch.setattr(duckdb, "connect", lambda **o: opened.append(o) or connect(**o))
+    for _ in range(2):
+        open_ahead()
+    with scratch_connection(tmp_path / "spill") as ahead:
+        assert as_it_is(ahead) == expected
+    assert len(opened) == 1
+    assert not idle
+
+
+def test_what_goes_wrong_ahead_is_said_when_a_database_is_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, idle: list[object]
+) -> None:
+    monkeypatch.setenv(MEMORY_LIMIT, "much")
+    open_ahead()
+    with pytest.raises(UsageError, match="TBD_TRACE_MEMORY_LIMIT=much"):
+        scratch_connection(tmp_path)
+    assert not idle
 
 
 def test_several_ingests_leave_one_database(tmp_path: Path, idle: list[object]) -> None:

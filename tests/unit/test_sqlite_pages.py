@@ -8,10 +8,12 @@ import math
 import random
 import sqlite3
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -351,6 +353,16 @@ def test_parts_of_a_table(
             for number in range(count)
         ]
     assert pa.concat_tables(parts).combine_chunks().equals(whole)
+
+
+@given(pages=st.integers(0, 100_000), count=st.integers(1, 64))
+def test_later_parts_are_smaller(pages: int, count: int) -> None:
+    leaves = np.arange(pages)
+    parts = [sqlite_tables._share(leaves, Part(number, count)) for number in range(count)]
+    assert np.concatenate(parts).tolist() == leaves.tolist()
+    sizes = [part.size for part in parts]
+    assert all(later <= earlier + 1 for earlier, later in pairwise(sizes))
+    assert sizes[-1] <= pages / count**2 + 1
 
 
 def test_a_part_is_not_left_to_sqlite(tmp_path: Path) -> None:

@@ -10,12 +10,13 @@ import math
 import re
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from tbd_trace.rows import Rows
 
 if TYPE_CHECKING:
     import polars as pl
+    from _typeshed import ReadableBuffer as Buffer
 
 _ROWS_AT_ONCE = 65_536
 _QUOTED = re.compile(r'[,"\r\n]')
@@ -34,9 +35,9 @@ def parts(frames: Iterable[pl.DataFrame | Rows]) -> Iterator[bytes]:
             yield "".join(",".join(map(_cell, line)) + "\n" for line in lines).encode()
             continue
         if number == 0:
-            yield _lines(frame.clear(), include_header=True)
+            yield from _lines(frame.clear(), include_header=True)
         for rows in frame.iter_slices(_ROWS_AT_ONCE):
-            yield _lines(rows, include_header=False)
+            yield from _lines(rows, include_header=False)
 
 
 def _cell(value: Any) -> str:
@@ -66,16 +67,32 @@ def _number(value: float) -> str:
     return f"{digits}e{int(power):+}"
 
 
-def _lines(frame: pl.DataFrame, *, include_header: bool) -> bytes:
+def _lines(frame: pl.DataFrame, *, include_header: bool) -> list[bytes]:
+    """Return the lines of a frame, as polars hands them over."""
     import polars as pl
 
-    file = io.BytesIO()
+    file = _Parts()
+    as_file = cast("IO[bytes]", file)
     frame.with_columns(
         pl.Series(name, [_as_json(value) for value in frame[name].to_list()], dtype=pl.String)
         for name, dtype in frame.schema.items()
         if dtype.is_nested()
-    ).write_csv(file, include_header=include_header)
-    return file.getvalue()
+    ).write_csv(as_file, include_header=include_header)
+    return file.parts
+
+
+class _Parts(io.RawIOBase):
+    """What is written to it, as it comes: one buffer for all would grow and be copied."""
+
+    def __init__(self) -> None:
+        self.parts: list[bytes] = []
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, part: Buffer) -> int:
+        self.parts.append(bytes(part))
+        return len(self.parts[-1])
 
 
 def _as_json(value: Any) -> str | None:

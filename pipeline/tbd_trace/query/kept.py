@@ -29,12 +29,14 @@ from tbd_trace.limits import MEMORY_LIMIT
 from tbd_trace.query.catalogue import names_used, parameters_behind, required_relations
 from tbd_trace.query.header import Query
 from tbd_trace.sqltext import identifier, of_one_trace, parquet_relation, string
+from tbd_trace.store.tables import PARQUET
 
 if TYPE_CHECKING:
     from tbd_trace.store.base import TraceStore
 
-# Faster ones are computed again: reading them back would not be faster.
-_SHORTEST_SECONDS = 0.1
+# Faster ones are computed again: reading them back would not be faster. The first answer about a
+# trace does not wait for more to be written, either, for it may be the only one.
+_SHORTEST_SECONDS, _SHORTEST_AT_FIRST = 0.1, 0.5
 # Larger ones are read from their files from then on, for as tables they would stay in memory.
 _SMALL_BYTES = 2**20
 # Relations of traces with as many rows in these tables are computed into their files.
@@ -58,6 +60,10 @@ class KeptRelations:
     Args:
         database: the database; where it may not be written, nothing new is kept.
         trace_ids: the traces that queries see.
+
+    Attributes:
+        directory: where they are kept.
+        are_new: whether nobody has asked about one of the traces before.
     """
 
     def __init__(self, database: TraceStore, trace_ids: Sequence[str]) -> None:
@@ -65,6 +71,7 @@ class KeptRelations:
         states = [database.state(trace_id) for trace_id in sorted(trace_ids)]
         self._basis = json.dumps([duckdb.__version__, states])
         self._only_trace = trace_ids[0] if len(trace_ids) == 1 else None
+        self.are_new = database.are_new(trace_ids)
         self._rows: int | None = None
         self._new: set[Path] = set()  # files that were written
         self._later: list[Query] = []
@@ -209,7 +216,7 @@ class KeptRelations:
             self.directory.mkdir(exist_ok=True)
             connection.execute(
                 f"COPY {rows} TO {string(str(beside))} "
-                "(FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1, PARQUET_VERSION V2)"
+                f"({PARQUET}, COMPRESSION zstd, COMPRESSION_LEVEL 1)"
             )
             size = beside.stat().st_size
             beside.replace(path)
@@ -266,9 +273,15 @@ class KeptRelations:
             total -= state.st_size
 
 
-def took_long(started: float) -> bool:
-    """Tell whether what was computed since a moment of ``time.perf_counter`` is worth keeping."""
-    return time.perf_counter() - started >= _SHORTEST_SECONDS
+def took_long(started: float, *, at_first: bool = False) -> bool:
+    """Tell whether what was computed since a moment of ``time.perf_counter`` is worth keeping.
+
+    Args:
+        started: the moment.
+        at_first: it is all that is asked for, of a trace that nobody has asked about before.
+    """
+    shortest = _SHORTEST_AT_FIRST if at_first else _SHORTEST_SECONDS
+    return time.perf_counter() - started >= shortest
 
 
 def long_rows(connection: duckdb.DuckDBPyConnection, relations: Mapping[str, str]) -> int:

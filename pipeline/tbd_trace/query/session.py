@@ -21,7 +21,7 @@ import duckdb
 
 from tbd_trace import resources
 from tbd_trace.errors import SqlError, UsageError
-from tbd_trace.frames import FEW_ROWS, few_rows, frame, frames
+from tbd_trace.frames import FEW_ROWS, few_rows, frame, frames, import_ahead
 from tbd_trace.interrupts import interruptible
 from tbd_trace.query.catalogue import (
     derived_names,
@@ -171,6 +171,8 @@ def prepare(
         look_for(name)
     if not missing:
         return
+    if kept is not None and kept.rows(connection) >= _WORTH_LIMITING:
+        import_ahead()  # of smaller traces, some rows do without
     bound: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
     # Tables of small traces stay for the questions that follow, and may take what they take.
     if kept is not None and (only or kept.is_large(connection)):
@@ -188,7 +190,7 @@ def prepare(
                     _drop_table(connection, other)
     # Of small traces no relation takes long, but all together do. Unless nothing else is wanted,
     # the connection holds them for what follows.
-    if only and kept is not None and took_long(started):
+    if only and kept is not None and took_long(started, at_first=kept.are_new):
         for relation in missing:
             if relation.name in wanted:
                 kept.keep_later(relation)

@@ -26,7 +26,8 @@ from tbd_trace.sources.sqlite_pages import LeftToSqlite
 
 _MAPPINGS = Path("ingest") / "nsys"
 _RELATION = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)")
-_HEADS = 64  # the first of so many parts of the events is looked at before they are read in parts
+# The first of so many parts of the events, a 64th of all, is looked at before the others.
+_HEADS = 128
 _ENUMERATED = frozenset({"_name", "_nvtx_domain"})  # mappings whose texts go with every event
 _MOST_ENUMERATED = 10_000
 _OF_UNENDED = frozenset({"nvtx_domain_creation", "recording_end"})  # worked out from those events

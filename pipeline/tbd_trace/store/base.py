@@ -48,6 +48,10 @@ class TraceStore(ABC):
             StoreError: they cannot be found out.
         """
 
+    def are_new(self, trace_ids: Iterable[str]) -> bool:
+        """Tell whether one of the traces was read from its file since this was last asked."""
+        return False
+
     @abstractmethod
     def files(self, table: str, trace_ids: Iterable[str]) -> list[Path]:
         """Return the Parquet files of a canonical table for some traces.

@@ -15,6 +15,7 @@ import duckdb
 from tbd_trace.errors import InputError
 from tbd_trace.helpers import Helper, HelperFailed, cpus
 from tbd_trace.limits import MEMORY_LIMIT, THREADS
+from tbd_trace.scratch import open_ahead
 
 K = TypeVar("K")
 Work = Callable[[], Any]
@@ -34,16 +35,10 @@ def processes() -> int:
 
 
 class Crew:
-    """This process, and helpers once they are called. It is a context manager.
+    """This process, and helpers once they are called. It is a context manager."""
 
-    Args:
-        meanwhile: what this process does while the helpers are at their first works, before it
-            takes part in them; where there are no helpers it is not done.
-    """
-
-    def __init__(self, meanwhile: Callable[[], None] | None = None) -> None:
+    def __init__(self) -> None:
         self._helpers: list[tuple[Helper, ThreadPoolExecutor]] = []
-        self._meanwhile = meanwhile
 
     def call_helpers(self, first: Work | None = None) -> None:
         """Start helpers, if they have not been started, as many as there may be.
@@ -74,9 +69,6 @@ class Crew:
 
         try:
             talks = [talk.submit(take, helper.call) for helper, talk in self._helpers]
-            if talks and self._meanwhile is not None:
-                meanwhile, self._meanwhile = self._meanwhile, None
-                meanwhile()
             take(_here)
             wait(talks)
         except BaseException:  # Ctrl-C, for one
@@ -103,7 +95,8 @@ def _here(work: Work) -> Any:
 
 
 def get_ready(path: Path) -> None:
-    """Import what reading a file takes, in a helper."""
+    """Import what reading a file takes, and open a database, in a helper."""
+    open_ahead()
     from tbd_trace.sources import identify  # noqa: PLC0415 - for this process it is too early
     from tbd_trace.store import parts  # noqa: F401, PLC0415
 

@@ -20,6 +20,7 @@ from pathlib import Path
 import duckdb
 
 from tbd_trace.errors import StoreError, UsageError
+from tbd_trace.scratch import open_ahead
 from tbd_trace.store.base import TraceStore
 from tbd_trace.store.capture import CaptureFile, capture_files
 from tbd_trace.store.reading import reading
@@ -92,6 +93,7 @@ class Database(TraceStore):
         self.path = Path(path)
         self._setting = setting
         self._tables = None if tables is None else frozenset(tables) | {"trace"}
+        self._added: set[str] = set()
         if self.path.name in ("", ".."):
             raise UsageError(f"{setting} {str(path)!r}: name a file, such as tbd-trace.duckdb")
         if not _is_unicode(str(path)):
@@ -158,14 +160,8 @@ class Database(TraceStore):
         self._check_place()
         return [self._ingest_file(_identified(file), say) for file in files]
 
-    def ingest_identified(
-        self, files: Sequence[IdentifiedFile], meanwhile: Callable[[], None] | None = None
-    ) -> None:
+    def ingest_identified(self, files: Sequence[IdentifiedFile]) -> None:
         """Ingest files that have been hashed already; no views are written.
-
-        Args:
-            files: the files.
-            meanwhile: what this process may do while helpers read a large file.
 
         Raises:
             InputError: a file is no profile or damaged; earlier files stay ingested.
@@ -174,7 +170,13 @@ class Database(TraceStore):
         self._check_place()
         with self._advised():
             for file in files:
-                self._add(file, meanwhile=meanwhile)
+                self._add(file)
+
+    def are_new(self, trace_ids: Iterable[str]) -> bool:
+        """Tell whether one of the traces was written by this object since this was last asked."""
+        found = self._added.intersection(trace_ids)
+        self._added -= found
+        return bool(found)
 
     def find(self, files: Sequence[IdentifiedFile]) -> list[str] | None:
         """Return the traces of profiler files, None if one of them is not here."""
@@ -206,7 +208,6 @@ class Database(TraceStore):
         self,
         identified: IdentifiedFile,
         progress: Callable[[str], None] = lambda _table: None,
-        meanwhile: Callable[[], None] | None = None,
     ) -> bool:
         """Write the trace of a file; return whether it is new."""
         from tbd_trace.store.crew import Crew, get_ready  # noqa: PLC0415 - asking needs none
@@ -215,14 +216,15 @@ class Database(TraceStore):
         target = self.traces_directory / identified.trace_id
         if target.is_dir():
             return False
-        with Crew(meanwhile) as crew:
+        with Crew() as crew:
             if identified.held.size >= _LARGE_FILE and (
                 self._tables is None or _LONG & self._tables
             ):
                 crew.call_helpers(partial(get_ready, path))
-            from tbd_trace.sources import identify  # noqa: PLC0415 - takes long
+            open_ahead()  # importing readers takes longer
+            from tbd_trace.sources import identify  # noqa: PLC0415
 
-            return write_trace(
+            added = write_trace(
                 identified.file,
                 identify(path),
                 held=identified.held,
@@ -232,6 +234,8 @@ class Database(TraceStore):
                 crew=crew,
                 progress=progress,
             )
+        self._added.add(identified.trace_id)
+        return added
 
     @contextlib.contextmanager
     def _advised(self) -> Iterator[None]:

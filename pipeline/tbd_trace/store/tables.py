@@ -10,8 +10,10 @@ import duckdb
 from tbd_trace.schema import CanonicalTable
 from tbd_trace.sqltext import enumerated, string
 
-# Delta encodings, for ids and times, and a fast codec: smaller, and written in half the time.
-PARQUET = "FORMAT parquet, PARQUET_VERSION V2, COMPRESSION lz4_raw"
+# Delta encodings, for ids and times: smaller, and written in half the time. Larger row groups leave
+# the processor's caches, and take a fourth longer.
+PARQUET = "FORMAT parquet, PARQUET_VERSION V2, ROW_GROUP_SIZE 40960, WRITE_BLOOM_FILTER false"
+FAST_PARQUET = f"{PARQUET}, COMPRESSION lz4_raw"
 # Without it, DuckDB looks for up to 24,000 different values of every column, which texts are worth,
 # but not ids and times.
 _SMALL_DICTIONARIES = "DICTIONARY_SIZE_LIMIT 256"
@@ -60,7 +62,7 @@ def write_table(
     given = _column_types(connection, select) if select else {}
     rows = f"FROM ({select})" if select else "WHERE false"
     has_texts = "VARCHAR" in given.values()  # beside enumerations, which are dictionaries
-    options = PARQUET if has_texts else f"{PARQUET}, {_SMALL_DICTIONARIES}"
+    options = FAST_PARQUET if has_texts else f"{FAST_PARQUET}, {_SMALL_DICTIONARIES}"
     ((written,),) = connection.execute(
         f"COPY (SELECT {enumerated(trace_id)} AS trace_id, {_projected(table, given)} {rows}) "
         f"TO {string(str(file))} ({options})"

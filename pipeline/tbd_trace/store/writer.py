@@ -22,7 +22,7 @@ from tbd_trace.scratch import give_back, ingest_database
 from tbd_trace.sqltext import string
 from tbd_trace.store.capture import CaptureFile
 from tbd_trace.store.staging import explained, private_directory, publish
-from tbd_trace.store.tables import PARQUET, table_files, whole_file, write_table
+from tbd_trace.store.tables import FAST_PARQUET, table_files, whole_file, write_table
 from tbd_trace.store.written import WrittenTables
 from tbd_trace.version import __version__
 
@@ -348,4 +348,4 @@ def _write_trace_row(
     )
     path = string(str(whole_file(staging, "trace")))
     connection.execute(f"CREATE TEMP TABLE trace_row AS SELECT {columns}", row)
-    connection.execute(f"COPY trace_row TO {path} ({PARQUET})")
+    connection.execute(f"COPY trace_row TO {path} ({FAST_PARQUET})")

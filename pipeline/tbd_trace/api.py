@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -205,11 +206,20 @@ def _ingested_on_the_fly(paths: Sequence[Path], question: queries.Query | None) 
     files = identified_files(paths)
     found = cache.find(files)
     if found is None and question is not None and question.partial:
-        tables = sorted(queries.canonical_relations(question) - {"trace"})
-        path = cache.path.with_name(f"{'-'.join(tables)}.duckdb")
-        cache = Database(path, "TBD_TRACE_CACHE", tables)
+        cache = _cache_of_a_part(cache, question)
         found = cache.find(files)
     if found is None:
         cache.ingest_identified(files)
         found = [file.trace_id for file in files]
     return Traces(cache, list(dict.fromkeys(found)))
+
+
+def _cache_of_a_part(cache: Database, question: queries.Query) -> Database:
+    """Return the cache, beside that of whole files, of what a partial question reads."""
+    tables = sorted(queries.canonical_relations(question) - {"trace"})
+    name = "-".join(tables)
+    columns = None
+    if isinstance(question.partial, list):
+        columns = sorted(question.partial)
+        name += f"-{hashlib.sha256(' '.join(columns).encode()).hexdigest()[:8]}"
+    return Database(cache.path.with_name(f"{name}.duckdb"), "TBD_TRACE_CACHE", tables, columns)

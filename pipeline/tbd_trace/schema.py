@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -36,6 +37,13 @@ class CanonicalTable:
         """SELECT with the table's columns and no rows."""
         columns = ", ".join(f"NULL::{column.type} AS {column.name}" for column in self.columns)
         return f"SELECT {columns} WHERE false"
+
+    def only(self, names: Collection[str] | None) -> CanonicalTable:
+        """Return the table with some of its columns, ``trace_id`` always; None means all."""
+        if names is None:
+            return self
+        kept = tuple(column for column in self.columns if column.name in {"trace_id", *names})
+        return replace(self, columns=kept)
 
 
 @cache

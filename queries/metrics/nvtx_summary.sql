@@ -5,7 +5,7 @@ source   = "the same sums as nsys stats nvtx_sum; a range that was never closed 
 grain    = "domain, text and style of a trace's ranges"
 needs    = ["nvtx_range"]
 optional = ["range_total"]
-partial  = true
+partial  = ["nvtx_range_id", "start_ns", "end_ns", "is_open", "kind", "domain", "text"]
 [columns.trace_id]
 doc = "the trace"
 [columns.range_name]

@@ -602,6 +602,7 @@ def test_ambiguous_names_and_short_prefixes(db: Path) -> None:
         ("/*\nneeds = ['no_such_table']\n*/ SELECT 1", "no table 'no_such_table'"),
         ("/*\nneeds = 3\n*/ SELECT 1", "header is not valid"),
         ("/*\nparams = 3\n*/ SELECT 1", "header is not valid"),
+        ('/*\npartial = ["start_ns", 3]\n*/ SELECT 1', "header is not valid"),
     ],
 )
 def test_query_files_that_cannot_be_asked(db: Path, text: str, words: str) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import sqlite3
 from pathlib import Path
 
+import duckdb
 import polars as pl
 import pytest
 
@@ -67,6 +69,19 @@ def test_other_tables_are_not_read(cache: Path) -> None:
     assert opened.database.files("api_call", opened.trace_ids) == []
     # What the trace as a whole is, nobody has looked at.
     assert opened.database.traces()["end_ns"].null_count() == 2
+
+
+def test_only_the_columns_that_a_question_names_are_written() -> None:
+    query = Catalogue().get("nvtx_summary")
+    assert isinstance(query.partial, list)
+    opened = open_traces(SAMPLE, question=query)
+    for path in opened.database.files("nvtx_range", opened.trace_ids):
+        assert set(pl.read_parquet(path).columns) == {"trace_id", *query.partial}
+    for lacking in query.partial:
+        fewer = dataclasses.replace(query, partial=[c for c in query.partial if c != lacking])
+        opened = open_traces(SAMPLE, question=fewer)
+        with pytest.raises(duckdb.BinderException, match=f'"{lacking}"'):
+            run(opened.database, query, opened.trace_ids)
 
 
 def test_what_was_read_before_is_used() -> None:

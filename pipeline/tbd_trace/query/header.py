@@ -88,7 +88,8 @@ class Query:
         needs: what must hold rows: relations, or lists of them of which one is enough.
         optional: relations that are used if they hold rows.
         partial: whether it asks nothing of the traces as a whole, so that a file seen for the first
-            time need not be read beyond the tables that it names.
+            time need not be read beyond the tables that it names; or the columns of those that are
+            enough, too, which no other question then finds there.
         slices: of a derived relation, the canonical table that may be given slice by slice: what
             slices of it give is together what the whole gives, or as good for what builds on it.
         refuse: when the answer is not given although there is one.
@@ -107,7 +108,7 @@ class Query:
     params: dict[str, Param] = field(default_factory=dict)
     columns: dict[str, Column] = field(default_factory=dict)
     plot: Plot | None = None
-    partial: bool = False
+    partial: bool | list[str] = False
     slices: str = ""
     refuse: Refusal | None = None
     check: Check | None = None
@@ -167,8 +168,9 @@ def _build(path: Path, sql: str, header: dict[str, Any]) -> Query:
     for key in ("title", "question", "source", "grain", "slices"):
         if not isinstance(header.get(key, ""), str):
             raise TypeError(f"{key} is no text")
-    if not isinstance(header.get("partial", False), bool):
-        raise TypeError("partial is neither true nor false")
+    partial = header.get("partial", False)
+    if not isinstance(partial, bool) and not _are_names(partial):
+        raise TypeError("partial is neither true nor false nor a list of names")
     return Query(
         name=path.stem,
         path=path,

@@ -82,17 +82,23 @@ class Database(TraceStore):
         setting: what the user chooses the path with, for messages.
         tables: the canonical tables beside ``trace`` that its traces have; the others are empty,
             and so is what a trace says about itself as a whole. None means all.
+        columns: the columns that those tables have, beside ``trace_id``; None means all.
 
     Raises:
         UsageError: the path names no file.
     """
 
     def __init__(
-        self, path: Path, setting: str = "--db", tables: Collection[str] | None = None
+        self,
+        path: Path,
+        setting: str = "--db",
+        tables: Collection[str] | None = None,
+        columns: Collection[str] | None = None,
     ) -> None:
         self.path = Path(path)
         self._setting = setting
         self._tables = None if tables is None else frozenset(tables) | {"trace"}
+        self._columns = columns
         self._added: set[str] = set()
         if self.path.name in ("", ".."):
             raise UsageError(f"{setting} {str(path)!r}: name a file, such as tbd-trace.duckdb")
@@ -231,6 +237,7 @@ class Database(TraceStore):
                 trace_id=identified.trace_id,
                 target=target,
                 tables=self._tables,
+                columns=self._columns,
                 crew=crew,
                 progress=progress,
             )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any
 import duckdb
 
 from tbd_trace.interrupts import recognized
-from tbd_trace.schema import canonical_tables
+from tbd_trace.schema import CanonicalTable, canonical_tables
 from tbd_trace.scratch import ingest_database
 from tbd_trace.sources.base import Part, PartedReader, PartReader
 from tbd_trace.store.crew import Crew, Work, processes
@@ -47,6 +47,7 @@ def write_in_parts(
     reader: PartedReader,
     tables: Sequence[str],
     *,
+    columns: Collection[str] | None,
     crew: Crew,
     trace_id: str,
     staging: Path,
@@ -57,6 +58,7 @@ def write_in_parts(
     Args:
         reader: the open file.
         tables: the canonical tables that are wanted.
+        columns: the columns of those that are wanted, None for all.
         crew: the processes that write them; it is closed then.
         trace_id: id of the trace.
         staging: the directory to write to.
@@ -74,7 +76,7 @@ def write_in_parts(
     sizes = {table: rows for table, rows in sizes.items() if rows >= _WORTH_A_PART}
     if sum(sizes.values()) < _WORTH_HELPERS:
         return {}
-    writer = _Writer(reader, _files(sizes, count, staging), trace_id)
+    writer = _Writer(reader, _files(sizes, count, staging), columns, trace_id)
     try:
         crew.call_helpers()
         progress(", ".join(sizes))
@@ -113,10 +115,15 @@ class _Writer:
     """Writes tables in parts, and puts together what became of them."""
 
     def __init__(
-        self, reader: PartedReader, files: Mapping[str, Sequence[Path]], trace_id: str
+        self,
+        reader: PartedReader,
+        files: Mapping[str, Sequence[Path]],
+        columns: Collection[str] | None,
+        trace_id: str,
     ) -> None:
         self._reader = reader
         self._files = files
+        self._columns = columns
         self._trace_id = trace_id
         self._written: dict[_PartOf, _Written] = {}
 
@@ -134,7 +141,8 @@ class _Writer:
     def _work(self, opener: Callable[[], PartReader], table: str, number: int) -> Work:
         files = self._files[table]
         part = Part(number, len(files))
-        return partial(_write_part, opener, part, table, self._trace_id, files[number])
+        canonical = canonical_tables()[table].only(self._columns)
+        return partial(_write_part, opener, part, canonical, self._trace_id, files[number])
 
     def outdated(self) -> list[_PartOf]:
         """Return the parts to write again, as all have been read now."""
@@ -202,13 +210,15 @@ _reader = _OpenReader()
 
 
 def _write_part(
-    opener: Callable[[], PartReader], part: Part, table: str, trace_id: str, file: Path
+    opener: Callable[[], PartReader],
+    part: Part,
+    table: CanonicalTable,
+    trace_id: str,
+    file: Path,
 ) -> _Written:
     """Write a part of a canonical table, in whichever process."""
     with _reader.use(opener, file.parent) as (reader, connection), recognized():
         reader.turn_to(part)
-        select = reader.relation(connection, table)
-        rows = write_table(
-            connection, select, canonical_tables()[table], trace_id=trace_id, file=file
-        )
+        select = reader.relation(connection, table.name)
+        rows = write_table(connection, select, table, trace_id=trace_id, file=file)
         return _Written(rows, reader.seen())

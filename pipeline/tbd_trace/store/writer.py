@@ -113,6 +113,7 @@ def write_trace(
     trace_id: str,
     target: Path,
     tables: Collection[str] | None,
+    columns: Collection[str] | None,
     crew: Crew,
     progress: Callable[[str], None],
 ) -> bool:
@@ -126,6 +127,7 @@ def write_trace(
         target: directory to create, with its parents.
         tables: the canonical tables to write beside ``trace``, None for all; otherwise what the
             trace says about itself as a whole stays empty.
+        columns: the columns of those to write, None for all.
         crew: the processes that may work at it.
         progress: called with the name of each table before it is written.
 
@@ -149,6 +151,7 @@ def write_trace(
                 reader,
                 file,
                 wanted=[name for name in _in_order() if tables is None or name in tables],
+                columns=columns,
                 crew=crew,
                 written=written if tables is None else None,
                 trace_id=trace_id,
@@ -173,6 +176,7 @@ def _write_tables(
     file: CaptureFile,
     *,
     wanted: Sequence[str],
+    columns: Collection[str] | None,
     crew: Crew,
     written: WrittenTables | None,
     trace_id: str,
@@ -190,7 +194,13 @@ def _write_tables(
     counts = {}
     if isinstance(reader, PartedReader):
         counts = write_in_parts(
-            reader, wanted, crew=crew, trace_id=trace_id, staging=staging, progress=progress
+            reader,
+            wanted,
+            columns=columns,
+            crew=crew,
+            trace_id=trace_id,
+            staging=staging,
+            progress=progress,
         )
         if written is not None:
             for question in reader.questions(counts):
@@ -202,7 +212,7 @@ def _write_tables(
                 counts[name] = write_table(
                     connection,
                     _relation(connection, reader, file, name),
-                    canonical_tables()[name],
+                    canonical_tables()[name].only(columns),
                     trace_id=trace_id,
                     file=whole_file(staging, name),
                 )

@@ -61,7 +61,6 @@ def frame(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
 
         numbered: pl.DataFrame = relation.pl()
         return numbered.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
-    import_ahead()
     stream = _stream(relation)
     import polars as pl
 
@@ -79,7 +78,6 @@ def frames(relation: duckdb.DuckDBPyRelation) -> Iterator[pl.DataFrame]:
     if _is_numbered(relation):
         yield frame(relation)
         return
-    import_ahead()
     stream = _stream(relation)
     import polars as pl
     import pyarrow as pa
@@ -102,6 +100,8 @@ def _is_numbered(relation: duckdb.DuckDBPyRelation) -> bool:
 
 
 def _stream(relation: duckdb.DuckDBPyRelation) -> ArrowStream:
+    """Return the rows as they are computed; polars is imported meanwhile."""
+    import_ahead()
     kinds = [str(kind) for kind in relation.types]
     if any(map(_TEXT.search, kinds)):
         relation = relation.project(

@@ -27,6 +27,7 @@ SORTED_ASOF = "SET asof_loop_join_threshold = 0"
 # process (`helpers`) makes its own.
 _idle: list[tuple[int, duckdb.DuckDBPyConnection]] = []
 _opening: list[threading.Thread] = []  # they add to these
+_Settings = dict[str, str | bool | int | float | list[str]]
 # What users of a database change, and what another may want otherwise.
 _SETTINGS = ("disabled_optimizers", "memory_limit", "temp_directory", "threads")
 
@@ -80,7 +81,7 @@ def scratch_connection(spill: Path) -> duckdb.DuckDBPyConnection:
     while _opening:
         _opening.pop().join()
     try:
-        if _idle and _idle[-1][0] == os.getpid():
+        if _has_idle():
             return _as_new(_idle.pop()[1], config)
         return _open(config)
     except duckdb.Error as error:
@@ -90,8 +91,8 @@ def scratch_connection(spill: Path) -> duckdb.DuckDBPyConnection:
         raise UsageError(f"{chosen}: {str(error).splitlines()[0]}") from error
 
 
-def _open(config: Mapping[str, str | bool | int | float | list[str]]) -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect(config=dict(config))
+def _open(config: _Settings) -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect(config=config)
     connection.execute("SET enable_progress_bar = false")  # it would go to standard output
     connection.execute(SORTED_ASOF)
     # A question asks the same files again and again, and those never change.
@@ -99,12 +100,17 @@ def _open(config: Mapping[str, str | bool | int | float | list[str]]) -> duckdb.
     return connection
 
 
+def _has_idle() -> bool:
+    """Tell whether this process has a database that was given back, or opened ahead."""
+    return bool(_idle) and _idle[-1][0] == os.getpid()
+
+
 def open_ahead() -> None:
     """Open a database for `scratch_connection` in a thread, while the caller does something else.
 
     Nothing is said of what goes wrong: whoever wants a database then meets it.
     """
-    if _opening or (_idle and _idle[-1][0] == os.getpid()):
+    if _opening or _has_idle():
         return
 
     def open_one() -> None:
@@ -130,7 +136,7 @@ def give_back(connection: duckdb.DuckDBPyConnection) -> None:
         _idle.append((os.getpid(), connection))
 
 
-def _config() -> dict[str, str | bool | int | float | list[str]]:
+def _config() -> _Settings:
     """Return the settings that the user chose."""
     chosen = ((THREADS, "threads"), (MEMORY_LIMIT, "memory_limit"))
     return {name: os.environ[variable] for variable, name in chosen if os.environ.get(variable)}

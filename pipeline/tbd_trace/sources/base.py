@@ -81,6 +81,8 @@ class TraceReader(Protocol):
 class Part:
     """One of the parts that the rows of a table are cut into, in the order of the file.
 
+    Later ones have fewer rows.
+
     Attributes:
         number: which of them, from 0.
         count: how many there are.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any
 import duckdb
 
 from tbd_trace.interrupts import recognized
-from tbd_trace.schema import CanonicalTable, canonical_tables
+from tbd_trace.schema import CanonicalTable
 from tbd_trace.scratch import ingest_database
 from tbd_trace.sources.base import Part, PartedReader, PartReader
 from tbd_trace.store.crew import Crew, Work, processes
@@ -29,7 +29,7 @@ _WORTH_A_PART = 50_000  # rows of a table; smaller ones are quick in any way
 _WORTH_HELPERS = 1_000_000  # rows of all tables: until they are read, another process has started
 _WORTH_CUTTING = 500_000  # rows of a table
 _PARTS = 8  # for each process, or more: so that all have done at nearly the same time
-_LEAST_ROWS, _MOST_ROWS = 250_000, 1_000_000  # of a part
+_LEAST_ROWS, _MOST_ROWS = 250_000, 1_000_000  # of a part, on average: later ones have fewer
 _MOST_ROUNDS = 16  # of parts; a table whose rowids have gaps seems larger than it is
 
 _PartOf = tuple[str, int]  # a canonical table and the number of one of its parts
@@ -45,9 +45,8 @@ class _Written:
 
 def write_in_parts(
     reader: PartedReader,
-    tables: Sequence[str],
+    tables: Sequence[CanonicalTable],
     *,
-    columns: Collection[str] | None,
     crew: Crew,
     trace_id: str,
     staging: Path,
@@ -57,8 +56,7 @@ def write_in_parts(
 
     Args:
         reader: the open file.
-        tables: the canonical tables that are wanted.
-        columns: the columns of those that are wanted, None for all.
+        tables: the canonical tables that are wanted, with the columns that are.
         crew: the processes that write them; it is closed then.
         trace_id: id of the trace.
         staging: the directory to write to.
@@ -72,11 +70,12 @@ def write_in_parts(
         InputError: the file is damaged.
     """
     count = processes()
-    sizes = {table: reader.rows_in_parts(table) for table in tables} if count > 1 else {}
+    names = [table.name for table in tables]
+    sizes = {name: reader.rows_in_parts(name) for name in names} if count > 1 else {}
     sizes = {table: rows for table, rows in sizes.items() if rows >= _WORTH_A_PART}
     if sum(sizes.values()) < _WORTH_HELPERS:
         return {}
-    writer = _Writer(reader, _files(sizes, count, staging), columns, trace_id)
+    writer = _Writer(reader, tables, _files(sizes, count, staging), trace_id)
     try:
         crew.call_helpers()
         progress(", ".join(sizes))
@@ -104,7 +103,7 @@ def _files(sizes: Mapping[str, int], processes: int, staging: Path) -> dict[str,
 
 
 def _count(rows: int, processes: int, most: int) -> int:
-    """Return the number of parts of a table, which have ``most`` rows each at most."""
+    """Return the number of parts of a table, which have ``most`` rows at most, on average."""
     if rows < _WORTH_CUTTING:
         return 1
     rounds = -(-rows // (processes * most))
@@ -117,13 +116,13 @@ class _Writer:
     def __init__(
         self,
         reader: PartedReader,
+        tables: Sequence[CanonicalTable],
         files: Mapping[str, Sequence[Path]],
-        columns: Collection[str] | None,
         trace_id: str,
     ) -> None:
         self._reader = reader
+        self._tables = {table.name: table for table in tables}
         self._files = files
-        self._columns = columns
         self._trace_id = trace_id
         self._written: dict[_PartOf, _Written] = {}
 
@@ -141,8 +140,8 @@ class _Writer:
     def _work(self, opener: Callable[[], PartReader], table: str, number: int) -> Work:
         files = self._files[table]
         part = Part(number, len(files))
-        canonical = canonical_tables()[table].only(self._columns)
-        return partial(_write_part, opener, part, canonical, self._trace_id, files[number])
+        wanted = self._tables[table]
+        return partial(_write_part, opener, part, wanted, self._trace_id, files[number])
 
     def outdated(self) -> list[_PartOf]:
         """Return the parts to write again, as all have been read now."""

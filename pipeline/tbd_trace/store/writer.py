@@ -17,7 +17,7 @@ import duckdb
 
 from tbd_trace.errors import InputError
 from tbd_trace.interrupts import interruptible
-from tbd_trace.schema import canonical_tables
+from tbd_trace.schema import CanonicalTable, canonical_tables
 from tbd_trace.scratch import give_back, ingest_database
 from tbd_trace.sqltext import string
 from tbd_trace.store.capture import CaptureFile
@@ -150,8 +150,7 @@ def write_trace(
                 connection,
                 reader,
                 file,
-                wanted=[name for name in _in_order() if tables is None or name in tables],
-                columns=columns,
+                wanted=_wanted(tables, columns),
                 crew=crew,
                 written=written if tables is None else None,
                 trace_id=trace_id,
@@ -175,8 +174,7 @@ def _write_tables(
     reader: TraceReader,
     file: CaptureFile,
     *,
-    wanted: Sequence[str],
-    columns: Collection[str] | None,
+    wanted: Sequence[CanonicalTable],
     crew: Crew,
     written: WrittenTables | None,
     trace_id: str,
@@ -194,35 +192,35 @@ def _write_tables(
     counts = {}
     if isinstance(reader, PartedReader):
         counts = write_in_parts(
-            reader,
-            wanted,
-            columns=columns,
-            crew=crew,
-            trace_id=trace_id,
-            staging=staging,
-            progress=progress,
+            reader, wanted, crew=crew, trace_id=trace_id, staging=staging, progress=progress
         )
         if written is not None:
             for question in reader.questions(counts):
                 written.begin(question, counts)
-    for name in wanted:
+    for table in wanted:
+        name = table.name
         if name not in counts:
             progress(name)
             with explained(file.path, staging, name):
                 counts[name] = write_table(
                     connection,
                     _relation(connection, reader, file, name),
-                    canonical_tables()[name].only(columns),
+                    table,
                     trace_id=trace_id,
                     file=whole_file(staging, name),
                 )
     return counts
 
 
-def _in_order() -> list[str]:
+def _wanted(
+    tables: Collection[str] | None, columns: Collection[str] | None
+) -> list[CanonicalTable]:
     """Return the tables to write, those last that tell about others, which readers then know."""
-    tables = canonical_tables().keys() - {"trace"}
-    return sorted(tables, key=lambda table: (table in _TELLING, table))
+    names = canonical_tables().keys() - {"trace"}
+    if tables is not None:
+        names &= set(tables)
+    ordered = sorted(names, key=lambda name: (name in _TELLING, name))
+    return [canonical_tables()[name].only(columns) for name in ordered]
 
 
 def _check_unchanged(path: Path, held: Content) -> None:

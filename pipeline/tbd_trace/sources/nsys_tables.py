@@ -25,6 +25,7 @@ from tbd_trace.sources.nsys_columns import (
     ROW,
     Columns,
 )
+from tbd_trace.sources.nsys_payload import with_payload
 from tbd_trace.sources.nsys_survey import SURVEYED, Seen, Survey
 from tbd_trace.sources.sqlite import SqliteFile
 
@@ -85,10 +86,14 @@ class NsysTables:
     def stream(self, table: str) -> pa.RecordBatchReader:
         """Return the rows of an event table, with SQLite's rowid as ``row``, for one reading.
 
-        DuckDB may pull several streams at a time, from threads of its own.
+        NVTX events have one column ``payload``. DuckDB may pull several streams at a time, from
+        threads of its own.
         """
         rows = self._columns(table, EVENTS[table])
-        return pa.RecordBatchReader.from_batches(rows.schema, self.survey.watched(table, rows))
+        watched = self.survey.watched(table, rows)
+        if table == "NVTX_EVENTS":
+            return with_payload(rows.schema, watched)
+        return pa.RecordBatchReader.from_batches(rows.schema, watched)
 
     def _columns(
         self, table: str, columns: Columns, *, without: str | None = None

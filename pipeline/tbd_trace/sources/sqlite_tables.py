@@ -20,13 +20,12 @@ import pyarrow as pa
 from tbd_trace.helpers import cpus
 from tbd_trace.sources.base import Part
 from tbd_trace.sources.sqlite_cells import find_cells
+from tbd_trace.sources.sqlite_columns import WantedColumn
 from tbd_trace.sources.sqlite_pages import Integers, LeftToSqlite, PageFile
-from tbd_trace.sources.sqlite_records import WantedColumn, decode, without_integer
+from tbd_trace.sources.sqlite_records import Decoder, without_integer
 from tbd_trace.sources.sqlite_shapes import Shapes
 
-# What the arrays of a batch take stays near the processor's caches. Threads that read ahead have
-# many batches at a time; who reads a part has one, which may be larger.
-_BATCH_BYTES, _PART_BATCH_BYTES = 2 << 20, 4 << 20
+_BATCH_BYTES = 2 << 20  # what its arrays take, too, stays near the processor's caches
 _BATCH_ROWS = 32_000
 _MOST_THREADS = 4
 _CHUNK_ROWS = 2048  # of DuckDB
@@ -138,8 +137,7 @@ def stream(
         is_only = leaves.size == 1
         if part is not None:
             leaves = _share(leaves, part)
-        size = _BATCH_BYTES if part is None else _PART_BATCH_BYTES
-        batches = _batches(file, leaves, size) if leaves.size else []
+        batches = _batches(file, leaves) if leaves.size else []
         present = [column for column in table.columns if column is not None]
         known = [*present, table.without] if table.without else present
         stored = [column for column in known if column.ordinal is not None]
@@ -147,12 +145,13 @@ def stream(
             [column.ordinal or 0 for column in stored],
             required=[column.ordinal or 0 for column in stored if column.has_default],
         )
+        decoder = Decoder(file, shapes, present)
 
         def read(pages: Integers) -> pa.RecordBatch:
             cells = find_cells(file, pages, is_only=is_only)
             if table.without is not None:  # the last of the shapes' columns
                 cells = without_integer(file, cells, shapes, table.without)
-            arrays = iter(decode(file, cells, shapes, present))
+            arrays = iter(decoder.decode(cells))
             filled = [
                 pa.nulls(cells.rowids.size, field.type) if column is None else next(arrays)
                 for column, field in zip(table.columns, schema, strict=True)
@@ -173,17 +172,11 @@ def _share(leaves: Integers, part: Part) -> Integers:
     return leaves[first:last]
 
 
-def _batches(file: PageFile, leaves: Integers, size: int) -> list[Integers]:
-    """Return leaf pages by batches, all of as many pages; the rows of the first tell how many.
-
-    Args:
-        file: the file.
-        leaves: the pages.
-        size: bytes of a batch at most, if it has more than a page.
-    """
+def _batches(file: PageFile, leaves: Integers) -> list[Integers]:
+    """Return leaf pages by batches, all of as many pages; the rows of the first tell how many."""
     header = file.read(leaves[:1])
     rows = max(int(header[3]) << 8 | int(header[4]), 1)
-    pages = max(min(size // file.page_size, _BATCH_ROWS // rows), 1)
+    pages = max(min(_BATCH_BYTES // file.page_size, _BATCH_ROWS // rows), 1)
     return np.array_split(leaves, range(pages, leaves.size, pages))
 
 

@@ -157,12 +157,12 @@ def write_trace(
                 staging=staging,
                 progress=progress,
             )
+            span = _span(connection, counts if tables is None else {}, staging)
             description = reader.describe(written.ask if tables is None else None)
             row = _trace_row(
                 file, description, counts, held=held, trace_id=trace_id, file_format=source.format
             )
-            row |= _span(connection, counts if tables is None else {}, staging)
-            _write_trace_row(connection, row, staging)
+            _write_trace_row(connection, row | span, staging)
         _check_unchanged(file.path, held)
         for spill in staging.glob("*.spill"):
             shutil.rmtree(spill, ignore_errors=True)

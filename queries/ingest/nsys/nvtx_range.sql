@@ -16,18 +16,7 @@ SELECT
     coalesce(r.domainId, 0) AS domain_id,
     domain.name AS domain,
     coalesce(r.text, registered.value) AS text,
-    coalesce(
-        r.doubleValue,
-        r.floatValue,
-        r.int64Value,
-        -- SQLite has no unsigned integers.
-        CASE
-            WHEN r.uint64Value < 0 THEN 18446744073709551616.0 + r.uint64Value
-            ELSE r.uint64Value
-        END,
-        r.int32Value,
-        r.uint32Value
-    ) AS payload
+    r.payload
 FROM NVTX_EVENTS AS r
 CROSS JOIN recording_end AS ended
 LEFT JOIN StringIds AS registered ON registered.id = r.textId

@@ -164,6 +164,17 @@ def test_rows_without_an_integer(tmp_path: Path, column: str) -> None:
     assert table["row"].to_pylist() == kept
 
 
+@pytest.mark.parametrize("kept", [[], [1], [3000], [1, 2, 3000]])
+def test_blocks_of_which_no_row_is_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: list[int]
+) -> None:
+    monkeypatch.setattr(sqlite_tables, "_BATCH_BYTES", 1)
+    rows = [(n, None if n in kept else n) for n in range(1, 3001)]
+    path = filled(tmp_path / "f", "a, b", rows, "page_size=4096")
+    table = assert_same(path, {"a": pa.int64(), "b": pa.int64()}, without="b")
+    assert table["a"].to_pylist() == kept
+
+
 @pytest.mark.parametrize(
     ("batch_bytes", "batch_rows"), [(1, 9**9), (4096 * 7, 9**9), (1 << 20, 9**9), (1 << 20, 300)]
 )

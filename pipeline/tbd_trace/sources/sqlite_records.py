@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import struct
 from collections.abc import Sequence
@@ -49,8 +50,7 @@ class Decoder:
         self._file = file
         self._shapes = shapes
         self._columns = columns
-        self._stored = [column for column in columns if column.ordinal is not None]
-        self._last: tuple[bytes, list[ColumnReader]] = (b"", [])
+        self._last: tuple[bytes | None, list[ColumnReader | None]] = (None, [])
 
     def decode(self, cells: Cells) -> list[pa.Array]:
         """Return the values of the columns in some rows.
@@ -59,20 +59,25 @@ class Decoder:
             LeftToSqlite: a record is damaged, or too many rows need to be read one by one.
         """
         rows = Rows(cells, self._shapes)
-        arrays = iter([self._read(rows, reader) for reader in self._readers(rows.present)])
         return [
-            arrow_array(cells.rowids) if column.ordinal is None else next(arrays)
-            for column in self._columns
+            arrow_array(cells.rowids) if reader is None else self._read(rows, reader)
+            for reader in self._readers(rows.present)
         ]
 
-    def _readers(self, present: Integers) -> list[ColumnReader]:
-        """Return readers of the stored columns; blocks have mostly the shapes of the one before."""
+    def _readers(self, present: Integers) -> list[ColumnReader | None]:
+        """Return readers of the columns, None for the rowid, for rows of some shapes.
+
+        Blocks mostly have the shapes of the one before.
+        """
         key = present.tobytes()
         known, readers = self._last
         if key != known:
+            numbers = itertools.count()
             readers = [
-                READERS[column.kind](column, number, present, self._shapes)
-                for number, column in enumerate(self._stored)
+                None
+                if column.ordinal is None
+                else READERS[column.kind](column, next(numbers), present, self._shapes)
+                for column in self._columns
             ]
             self._last = key, readers
         return readers

@@ -26,7 +26,7 @@ _EXACT = 1 << 53  # Arrow takes no larger integers for floating-point numbers
 _INLINE = 12  # bytes of text that Arrow's views hold themselves
 _PREFIX = 4  # of them beside the length
 _LAST_ASCII = 0x7F
-_WINDOW = 64  # bytes of records that are copied to read several columns from
+_WINDOW = 32  # bytes of records that are copied to read several columns from
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,8 @@ class _Numbers(ColumnReader):
         known = np.where(self._types < FIRST_BLOB, self._types, NULL)
         kept = here[_WIDTHS[known[here]] > 0]
         self._place = _Place(self._places, kept, shapes) if kept.size else None
-        self._surplus = _entry(_SURPLUS_BITS[known], kept) if kept.size else np.int64(0)
+        surplus = _SURPLUS_BITS[known]
+        self._surplus = _entry(surplus, kept) if surplus[kept].any() else None
         is_fixed, is_null = (known == ZERO) | (known == ONE), known == NULL
         self._fixed = is_fixed if is_fixed[here].any() else None
         self._nulls = is_null if is_null[here].any() else None
@@ -204,7 +205,8 @@ class _Numbers(ColumnReader):
             values = np.zeros(rows.numbers.size, np.int64)
         else:
             values = self._place.words(rows).view(np.int64)
-            values >>= rows.each(self._surplus)
+            if self._surplus is not None:
+                values >>= rows.each(self._surplus)
         if self._fixed is not None:
             fixed = np.flatnonzero(self._fixed[rows.numbers])
             values[fixed] = self._is_one[rows.numbers[fixed]]

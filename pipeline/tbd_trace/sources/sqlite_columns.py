@@ -232,13 +232,21 @@ class _Floats(_Numbers):
         usual: Flags = types < FIRST_BLOB
         return usual
 
+    def _prepare(self, shapes: Shapes) -> None:
+        super()._prepare(shapes)
+        is_whole = self._types != REAL
+        self._whole = is_whole if is_whole[self._present].any() else None
+
     def _read(self, rows: Rows) -> pa.Array:
         values = self._values(rows)
-        is_integer = (self._types != REAL)[rows.numbers]
-        numbers = np.where(is_integer, values.astype(np.float64), values.view(np.float64))
-        nulls = np.isnan(numbers)  # SQLite has no NaN
+        numbers = values.view(np.float64)
+        if self._whole is None:
+            return arrow_array(numbers, np.isnan(numbers))  # SQLite has no NaN
+        is_whole = self._whole[rows.numbers]
+        numbers = np.where(is_whole, values.astype(np.float64), numbers)
+        nulls = np.isnan(numbers)
         if not self.column.is_real:
-            nulls |= is_integer & ((values > _EXACT) | (values < -_EXACT))
+            nulls |= is_whole & ((values > _EXACT) | (values < -_EXACT))
         missing = self._null_rows(rows)
         return arrow_array(numbers, nulls if missing is None else nulls | missing)
 

@@ -157,6 +157,7 @@ def write_trace(
                 staging=staging,
                 progress=progress,
             )
+            # (Before the description, which waits for answers that are being worked out.)
             span = _span(connection, counts if tables is None else {}, staging)
             description = reader.describe(written.ask if tables is None else None)
             row = _trace_row(

@@ -1,6 +1,6 @@
 /*
 title    = "Use of the CPUs"
-question = "How much of the CPU cores that it may use does the program use during its iterations?"
+question = "How much of the CPU cores that it may use does the program use in the iterations that count, or else over the whole trace?"
 source   = "Zhu et al. 2018, observation 9 (paraphrased from memory): active time of all cores ÷ (cores × elapsed time)"
 grain    = "trace: its profiled processes together"
 needs    = ["trace"]
@@ -27,10 +27,13 @@ setting AS (
         coalesce(getvariable('min_cpu_pct'), 15.0)::DOUBLE AS min_cpu_pct,
         coalesce(getvariable('max_cpu_pct'), 80.0)::DOUBLE AS max_cpu_pct
 ),
-iterating AS (
-    SELECT trace_id, min(start_ns) AS start_ns, max(end_ns) AS end_ns,
-        count(DISTINCT iteration) AS iterations
-    FROM host_window WHERE iteration IS NOT NULL GROUP BY trace_id
+-- The iterations that count, or else the whole trace.
+counted AS (
+    SELECT t.trace_id, coalesce(min(w.start_ns), any_value(t.start_ns)) AS start_ns,
+        coalesce(max(w.end_ns), any_value(t.end_ns)) AS end_ns,
+        count(DISTINCT w.iteration) AS iterations
+    FROM trace t LEFT JOIN host_window w ON w.trace_id = t.trace_id AND w.iteration IS NOT NULL
+    GROUP BY t.trace_id
 ),
 -- Where all of the system was sampled, the other processes have no row in process.
 sampled AS (
@@ -49,7 +52,7 @@ active AS (
         sum(s.cycles) / any_value(c.cycles_per_ns) / any_value(w.end_ns - w.start_ns) AS cores
     FROM sampled s
     JOIN clock c ON c.trace_id = s.trace_id
-    JOIN iterating w
+    JOIN counted w
         ON w.trace_id = s.trace_id AND s.timestamp_ns > w.start_ns AND s.timestamp_ns <= w.end_ns
     GROUP BY s.trace_id
 ),
@@ -57,7 +60,7 @@ judged AS (
     SELECT t.trace_id, a.cores, 100.0 * a.cores / nullif(s.cpu_cores, 0) AS cpu_pct, s.*, a.iterations,
         CASE
             WHEN list_contains(t.lacks, 'cpu_sample') THEN 'no samples of the CPUs are in the trace'
-            WHEN a.trace_id IS NULL OR a.cores IS NULL THEN 'no samples of the CPUs with cycles lie in iterations'
+            WHEN a.trace_id IS NULL OR a.cores IS NULL THEN 'no samples of the CPUs with cycles lie in the window'
             WHEN s.cpu_cores <= 0 THEN format(
                 '{:.2f} cores were busy on average, and how many the program may use is not known', a.cores)
             WHEN a.cores > s.cpu_cores THEN format('{:.2f} cores were busy, more than there are', a.cores)
@@ -73,8 +76,8 @@ SELECT trace_id,
     CASE WHEN why_not IS NULL THEN cpu_pct END AS value,
     CASE WHEN cpu_pct > max_cpu_pct THEN max_cpu_pct ELSE min_cpu_pct END AS threshold, '%' AS unit,
     CASE WHEN why_not IS NULL THEN 'estimated' END AS evidence,
-    coalesce(why_not, format('{:.2f} of {} cores were busy on average ({:.1f} %) over {} iterations',
-        cores, cpu_cores, cpu_pct, iterations)) AS reason,
+    coalesce(why_not, format('{:.2f} of {} cores were busy on average ({:.1f} %) over {}',
+        cores, cpu_cores, cpu_pct, CASE WHEN iterations > 0 THEN iterations || ' iterations' ELSE 'the whole trace' END)) AS reason,
     CASE WHEN verdict = 'finding' AND severity = 'warning'
          THEN 'the CPUs are nearly used up: if the GPU waits for data, preprocess ahead of time or on the GPU, or use more cores'
     END AS advice

@@ -1,6 +1,6 @@
 /*
 title    = "Communication that nothing hides"
-question = "How much of a training iteration does the GPU only communicate?"
+question = "How much of an iteration, or else of the whole trace, does the GPU only communicate?"
 source   = "disjoint parts of the timeline (step_breakdown): time in which communication kernels run and no other kernel does"
 grain    = "trace: its device with the largest share"
 needs    = ["gpu_op"]
@@ -10,7 +10,7 @@ rule = "COM01"
 scope = "trace"
 thresholds = "proposed"
 advice = "let communication overlap the backward pass (smaller or earlier buckets, no synchronisation before it), communicate less (reduced precision, gradient accumulation), or use a faster link; part of it may be waiting for slower processes"
-collect = "a timeline of training iterations with several GPUs"
+collect = "a timeline of a program that uses several GPUs"
 [params.max_exposed_pct]
 doc = "largest share of the time in which the GPU only communicates, in percent"
 default = 20.0
@@ -29,11 +29,10 @@ graphed AS (
     FROM window_op WHERE op_kind = 'graph'
 ),
 judged AS (
-    SELECT w.trace_id, w.label, s.max_exposed_pct, c.exposed_pct, w.advice AS to_collect,
+    SELECT w.trace_id, w.label, s.max_exposed_pct, c.exposed_pct, w.trains,
         CASE
-            WHEN w.why_not IS NOT NULL THEN w.why_not
             WHEN g.trace_id IS NOT NULL THEN 'CUDA graphs were traced as a whole: the kernels inside are not known'
-            WHEN c.communication_pct = 0 THEN 'no communication kernel runs, and the rule is about training on several GPUs'
+            WHEN c.communication_pct = 0 THEN 'no communication kernel runs, and the rule is about work on several GPUs'
         END AS why_not,
         format('{} only communicates for {:.1f} % of {}; of its communication, {:.1f} % is hidden behind other kernels',
             w.label, c.exposed_pct, w.span,
@@ -46,12 +45,11 @@ judged AS (
 SELECT trace_id,
     CASE WHEN why_not IS NOT NULL THEN 'not evaluable' WHEN exposed_pct > max_exposed_pct THEN 'finding'
          ELSE 'pass' END AS verdict,
-    CASE WHEN verdict = 'finding' THEN 'warning' END AS severity,
+    CASE WHEN verdict = 'finding' THEN CASE WHEN trains THEN 'warning' ELSE 'note' END END AS severity,
     CASE WHEN why_not IS NULL THEN exposed_pct END AS value,
     max_exposed_pct AS threshold, '%' AS unit,
     CASE WHEN why_not IS NULL THEN 'kernel name' END AS evidence,
-    coalesce(why_not, reason) AS reason,
-    CASE WHEN verdict = 'not evaluable' THEN to_collect END AS advice
+    coalesce(why_not, reason) AS reason, NULL::VARCHAR AS advice
 FROM judged
 QUALIFY row_number() OVER (
     PARTITION BY trace_id

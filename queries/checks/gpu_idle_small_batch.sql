@@ -1,6 +1,6 @@
 /*
-title    = "GPU idle in training iterations"
-question = "Do kernels keep the GPU busy during training iterations?"
+title    = "GPU idle"
+question = "Do kernels keep the GPU busy, in the steady state of training or else over the whole trace?"
 source   = "Zhu et al. 2018, observation 4 (paraphrased from memory): length of the union of kernels ÷ elapsed time"
 grain    = "trace: its least busy device"
 needs    = ["gpu_op"]
@@ -10,18 +10,22 @@ rule = "OBS04"
 scope = "trace"
 thresholds = "proposed"
 advice = "enlarge the batch; tbd-trace query idle_causes tells what the GPU waits for"
-collect = "a timeline of training iterations, with CUDA graphs traced node by node (nsys --cuda-graph-trace=node)"
+collect = "a timeline, with CUDA graphs traced node by node (nsys --cuda-graph-trace=node)"
 [params.min_busy_pct]
 doc = "kernels should run for at least this share of the time, in percent"
 default = 80.0
 [params.severe_busy_pct]
 doc = "below this share, in percent, idle time is severe"
 default = 50.0
+[params.min_kernels]
+doc = "fewer kernels than these, outside of iterations, say nothing about how busy a program keeps the GPU"
+default = 100
 */
 WITH
 setting AS (
     SELECT coalesce(getvariable('min_busy_pct'), 80.0)::DOUBLE AS min_busy_pct,
-        coalesce(getvariable('severe_busy_pct'), 50.0)::DOUBLE AS severe_busy_pct
+        coalesce(getvariable('severe_busy_pct'), 50.0)::DOUBLE AS severe_busy_pct,
+        coalesce(getvariable('min_kernels'), 100)::BIGINT AS min_kernels
 ),
 busy AS (
     SELECT trace_id, process_id, device_id, sum(duration_ns) AS elapsed_ns,
@@ -50,14 +54,17 @@ graphed AS (
 ),
 judged AS (
     SELECT w.trace_id, w.label, b.busy_pct, x.cause,
-        coalesce(
-            w.why_not,
-            CASE WHEN g.trace_id IS NOT NULL
-                 THEN 'CUDA graphs were traced as a whole: how busy the GPU is inside them is not known' END
-        ) AS why_not,
-        w.advice AS to_collect,
-        CASE WHEN b.busy_pct < s.severe_busy_pct THEN 'severe'
-             WHEN b.busy_pct < s.min_busy_pct THEN 'warning' END AS found,
+        CASE
+            WHEN g.trace_id IS NOT NULL
+                THEN 'CUDA graphs were traced as a whole: how busy the GPU is inside them is not known'
+            WHEN w.iterations IS NULL AND w.kernels < s.min_kernels
+                THEN format('no iterations are known, and only {} kernels ran: too few to tell how busy the program keeps the GPU', w.kernels)
+        END AS why_not,
+        -- The whole trace includes set-up, and what nothing shows to be training need not fill a GPU.
+        CASE WHEN b.busy_pct >= s.min_busy_pct THEN NULL
+             WHEN NOT w.trains THEN 'note'
+             WHEN b.busy_pct < s.severe_busy_pct AND w.iterations IS NOT NULL THEN 'severe'
+             ELSE 'warning' END AS found,
         CASE WHEN found = 'severe' THEN s.severe_busy_pct ELSE s.min_busy_pct END AS threshold,
         format('{} ran kernels for {:.1f} % of {}', w.label, b.busy_pct, w.span)
             || coalesce('; of the time, without a kernel: ' || x.causes, '') AS reason
@@ -75,8 +82,7 @@ SELECT trace_id,
     threshold, '%' AS unit, 'timeline' AS evidence,
     coalesce(why_not, reason) AS reason,
     CASE
-        WHEN verdict = 'not evaluable' THEN to_collect
-        WHEN verdict = 'pass' THEN NULL
+        WHEN verdict <> 'finding' THEN NULL
         WHEN cause = 'copies'
             THEN 'copies keep kernels waiting: pin host memory, copy asynchronously and fetch the next batch early'
         WHEN cause = 'data wait'

@@ -4,7 +4,7 @@ question = "Do kernels that take a good part of the time use the GPU less than t
 source   = "Zhu et al. 2018, observation 8: the longest kernels whose utilization is below the mean; potential = share × (1 − use ÷ mean use)"
 grain    = "trace"
 needs    = ["gpu_op"]
-optional = ["training_trace", "kernel_utilization", "window_op", "kernel_class"]
+optional = ["trace", "kernel_utilization", "window_op", "kernel_class"]
 [check]
 rule = "OBS08"
 scope = "trace"
@@ -58,13 +58,12 @@ measured AS (
     GROUP BY c.trace_id
 ),
 judged AS (
-    SELECT t.trace_id, m.* EXCLUDE (trace_id), s.min_share_pct, t.advice AS to_collect,
-        coalesce(t.why_not,
-            CASE WHEN m.trace_id IS NULL THEN 'no hardware counters tell how much single kernels use the GPU' END
-        ) AS why_not,
+    SELECT t.trace_id, m.* EXCLUDE (trace_id), s.min_share_pct,
+        CASE WHEN m.trace_id IS NULL THEN 'no hardware counters tell how much single kernels use the GPU'
+        END AS why_not,
         CASE m.measure WHEN 'FLOP' THEN '% of the peak' WHEN 'pipe' THEN '% of the cycles'
             ELSE 'of 10' END AS scale
-    FROM training_trace t
+    FROM trace t
     CROSS JOIN setting s
     LEFT JOIN measured m ON m.trace_id = t.trace_id
 )
@@ -84,6 +83,6 @@ SELECT trace_id,
             || CASE WHEN measure = 'level' THEN ''
                 ELSE format('; at the mean they would take {:.1f} % of the kernel time less', potential_pct) END
     END AS reason,
-    CASE WHEN verdict = 'not evaluable' THEN to_collect END AS advice
+    NULL::VARCHAR AS advice
 FROM judged
 ORDER BY trace_id

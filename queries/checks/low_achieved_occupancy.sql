@@ -4,7 +4,7 @@ question = "Do kernels that take a good part of the time leave most of an SM's w
 source   = "theoretical occupancy from the launch configuration, achieved occupancy from counters; matrix products on tensor cores need few warps"
 grain    = "trace"
 needs    = ["kernel"]
-optional = ["trace", "training_trace", "window_op", "kernel_occupancy", "achieved_occupancy", "kernel_class", "kernel_work"]
+optional = ["trace", "window_op", "kernel_occupancy", "achieved_occupancy", "kernel_class", "kernel_work"]
 [check]
 rule = "OCC01"
 scope = "trace"
@@ -106,15 +106,14 @@ summed AS (
     FROM judged GROUP BY trace_id
 ),
 said AS (
-    SELECT t.trace_id, s.*, m.* EXCLUDE (trace_id), t.advice AS to_collect,
+    SELECT t.trace_id, s.*, m.* EXCLUDE (trace_id),
         CASE
-            WHEN t.why_not IS NOT NULL THEN t.why_not
             WHEN coalesce(m.known, 0) = 0 THEN 'the limits of this GPU, the kernels'' configuration or their durations are not known'
             WHEN m.kernels = 0 AND m.unknown_pct > 0 THEN format(
                 'only matrix products and convolutions ({:.1f} % of the kernel time) have low theoretical occupancy, which is normal where they use tensor cores well: counters would tell',
                 m.unknown_pct)
         END AS why_not
-    FROM training_trace t
+    FROM trace t
     CROSS JOIN setting s
     LEFT JOIN summed m ON m.trace_id = t.trace_id
 )
@@ -132,6 +131,6 @@ SELECT trace_id,
         ELSE format('the kernels that take {:.1f} % of the time or more have at least {:.0f} % theoretical occupancy, or use the tensor cores well',
             min_share_pct, normal_pct)
     END AS reason,
-    CASE WHEN verdict = 'not evaluable' THEN to_collect END AS advice
+    NULL::VARCHAR AS advice
 FROM said
 ORDER BY trace_id

@@ -4,13 +4,13 @@ question = "Do kernels that take a good part of the time end with a wave of bloc
 source   = "wave quantisation: waves = blocks ÷ (blocks per SM × SMs), efficiency = waves ÷ waves rounded up"
 grain    = "trace"
 needs    = ["kernel"]
-optional = ["trace", "training_trace", "window_op", "kernel_occupancy", "kernel_class"]
+optional = ["trace", "window_op", "kernel_occupancy", "kernel_class"]
 [check]
 rule = "OCC02"
 scope = "trace"
 thresholds = "proposed"
 advice = "choose a batch or tile size whose blocks fill whole waves, split the work into more and smaller blocks, or run small kernels beside each other (streams, CUDA graphs)"
-collect = "a timeline of training iterations on a GPU that tbd-trace knows (data/gpu_architectures.csv)"
+collect = "a timeline on a GPU that tbd-trace knows (data/gpu_architectures.csv)"
 [params.min_wave_pct]
 doc = "share of the slots of its waves that a launch should fill, in percent"
 default = 80.0
@@ -78,12 +78,11 @@ summed AS (
     GROUP BY n.trace_id
 ),
 said AS (
-    SELECT t.trace_id, s.*, m.* EXCLUDE (trace_id), t.advice AS to_collect,
-        coalesce(t.why_not,
-            CASE WHEN m.wave_pct IS NULL
-                 THEN 'the limits of this GPU, the kernels'' configuration or their durations are not known' END
-        ) AS why_not
-    FROM training_trace t
+    SELECT t.trace_id, s.*, m.* EXCLUDE (trace_id),
+        CASE WHEN m.wave_pct IS NULL
+             THEN 'the limits of this GPU, the kernels'' configuration or their durations are not known'
+        END AS why_not
+    FROM trace t
     CROSS JOIN setting s
     LEFT JOIN summed m ON m.trace_id = t.trace_id
 )
@@ -99,6 +98,6 @@ SELECT trace_id,
             found_wave_pct, found_pct, named)
         ELSE format('kernels fill {:.0f} % of their waves; none with a tail takes {:.1f} % of the kernel time', wave_pct, min_share_pct)
     END AS reason,
-    CASE WHEN verdict = 'not evaluable' THEN to_collect END AS advice
+    NULL::VARCHAR AS advice
 FROM said
 ORDER BY trace_id

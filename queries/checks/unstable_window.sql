@@ -1,15 +1,15 @@
 /*
-title    = "Iterations that do not settle"
-question = "Are the iterations steady enough to be measured: little spread, no trend, no autotuning, no growing allocator?"
-source   = "sampling rule of Zhu et al. 2018 made explicit (queries/derive/iteration.sql): spread, Theil-Sen trend, kernels seen for the first time, allocations"
+title    = "Unsteady iterations"
+question = "Are the iterations steady enough to be measured: little spread, no trend, no warm-up without end?"
+source   = "spread and Theil-Sen trend of the iterations after warm-up (queries/derive/iteration.sql)"
 grain    = "trace: its least steady process; without a GPU, too"
 needs    = ["iteration"]
-optional = ["training_window", "gpu_op", "nvtx_meaning", "op_scope", "kernel", "trace"]
+optional = ["iteration_statistics", "training_window", "gpu_op", "nvtx_meaning", "op_scope", "kernel", "trace"]
 [check]
 rule = "ROB01"
 scope = "trace"
 thresholds = "proposed"
-advice = "profile later iterations, after autotuning and the allocator have settled; tbd-trace query iteration_timing shows which were left out and why"
+advice = "profile later iterations, after autotuning and the allocator have settled; tbd-trace query iteration_timing shows the sign of warm-up of each"
 collect = "at least ten training iterations after warm-up"
 [params.max_spread_pct]
 doc = "largest coefficient of variation of the iterations' times, in percent"
@@ -52,60 +52,40 @@ work AS (
     WHERE o.op_kind = 'kernel' AND o.iteration IS NOT NULL
     GROUP BY ALL
 ),
--- The stable window, or where there is none what follows the warm-up.
-settled AS (
-    SELECT i.trace_id, coalesce(i.process_id, -1) AS process_id, i.iteration, i.period_ns,
-        i.in_window, w.threads
-    FROM (SELECT *, bool_or(in_window) OVER (PARTITION BY trace_id, process_id) AS has_window FROM iteration) i
+counted AS (
+    SELECT i.trace_id, coalesce(i.process_id, -1) AS process_id, count(*) AS iterations,
+        count(*) FILTER (i.in_window AND i.warm_up IS NOT NULL) AS late_signs,
+        arg_max(i.warm_up, i.iteration) AS last_sign,
+        max(i.iteration) FILTER (i.warm_up IS NOT NULL) AS last_warm_up,
+        100.0 * stddev_samp(w.threads) FILTER (i.in_window) / nullif(avg(w.threads) FILTER (i.in_window), 0) AS work_cv_pct
+    FROM iteration i
     LEFT JOIN work w
         ON  w.trace_id = i.trace_id AND w.process_id = coalesce(i.process_id, -1)
         AND w.iteration = i.iteration
-    WHERE i.period_ns IS NOT NULL
-      AND (i.in_window OR (NOT i.has_window AND i.dropped IN ('no stable window', 'trend or spread')))
-),
-slope AS (
-    SELECT a.trace_id, a.process_id,
-        median((b.period_ns - a.period_ns) / (b.iteration - a.iteration)) AS ns_per_iteration
-    FROM settled a JOIN settled b USING (trace_id, process_id)
-    WHERE b.iteration > a.iteration
     GROUP BY ALL
 ),
-spread AS (
-    SELECT trace_id, process_id, count(*) AS n, bool_or(in_window) AS is_stable,
-        100.0 * stddev_samp(period_ns) / nullif(avg(period_ns), 0) AS cv_pct,
-        stddev_samp(period_ns) AS stddev_ns, median(period_ns) AS median_ns,
-        max(iteration) - min(iteration) + 1 AS length,
-        100.0 * stddev_samp(threads) / nullif(avg(threads), 0) AS work_cv_pct
-    FROM settled GROUP BY ALL
-),
-counted AS (
-    SELECT trace_id, coalesce(process_id, -1) AS process_id, count(*) AS iterations,
-        arg_max(dropped, iteration) FILTER (dropped IN ('first use of a kernel', 'allocator growth')) AS last_growth,
-        max(iteration) FILTER (dropped IN ('first use of a kernel', 'allocator growth')) AS last_warm_up
-    FROM iteration GROUP BY ALL
-),
 measured AS (
-    SELECT t.trace_id, t.process_id, t.why_not, t.to_collect, c.iterations, c.last_growth,
-        c.last_warm_up, coalesce(p.n, 0) AS n, coalesce(p.is_stable, false) AS is_stable, p.cv_pct,
-        p.work_cv_pct, nullif(r.capture ->> '$.sequence_policy', 'fixed') AS sequence_policy,
-        100 * 100.0 * e.ns_per_iteration / nullif(p.median_ns, 0) AS trend_pct,
-        abs(e.ns_per_iteration) * p.length > p.stddev_ns AS has_trend
+    SELECT t.trace_id, t.process_id, t.why_not, t.to_collect, c.* EXCLUDE (trace_id, process_id),
+        coalesce(p.n, 0) AS n, p.cv_pct, p.stability, p.measured_over,
+        nullif(r.capture ->> '$.sequence_policy', 'fixed') AS sequence_policy,
+        100 * p.trend_pct / (p.n - 1) AS trend_pct
     FROM trained t
     JOIN trace r ON r.trace_id = t.trace_id
     LEFT JOIN counted c ON c.trace_id = t.trace_id AND c.process_id = t.process_id
-    LEFT JOIN spread p ON p.trace_id = t.trace_id AND p.process_id = t.process_id
-    LEFT JOIN slope e ON e.trace_id = t.trace_id AND e.process_id = t.process_id
+    LEFT JOIN iteration_statistics p
+        ON  p.trace_id = t.trace_id AND coalesce(p.process_id, -1) = t.process_id
+        AND p.measure = 'period_ns'
 ),
 judged AS (
     SELECT m.*, s.*,
         CASE
+            WHEN measured_over = 'all iterations' AND iterations >= iterations_wanted THEN 'warm-up'
             WHEN n >= 3 AND cv_pct > max_spread_pct THEN 'spread'
-            WHEN n >= 3 AND has_trend AND abs(trend_pct) > max_trend_pct THEN 'trend'
-            WHEN n < 3 AND iterations >= iterations_wanted AND last_growth IS NOT NULL THEN 'warm-up'
+            WHEN abs(trend_pct) > max_trend_pct THEN 'trend'
         END AS found,
         CASE
             WHEN m.why_not IS NOT NULL THEN m.why_not
-            WHEN n < 3 AND found IS NULL THEN format('only {} of {} iterations follow the warm-up', n, iterations)
+            WHEN n < 3 AND found IS NULL THEN format('only {} of {} iterations follow the warm-up and have a known period', n, iterations)
             WHEN found = 'spread' AND sequence_policy IS NOT NULL THEN format(
                 'times vary by {:.1f} %, but samples differ in length ({}): per token they may be steady', cv_pct, sequence_policy)
             WHEN found = 'spread' AND work_cv_pct > max_spread_pct THEN format(
@@ -123,16 +103,19 @@ SELECT trace_id,
     CASE WHEN abstains IS NULL THEN 'timeline' END AS evidence,
     CASE
         WHEN abstains IS NOT NULL THEN abstains
-        WHEN found = 'warm-up' THEN format('warm-up lasts until iteration {} of {} ({})', last_warm_up, iterations - 1, last_growth)
+        WHEN found = 'warm-up' THEN format('more than half of {} iterations show signs of warm-up, the last of them iteration {} ({})',
+            iterations, last_warm_up, last_sign)
         WHEN found = 'trend' THEN format('the times of {} iterations after warm-up change by {:.1f} % in 100 iterations', n, trend_pct)
-        WHEN found = 'spread' THEN format('the times of {} iterations after warm-up vary by {:.1f} % (standard deviation ÷ mean)', n, cv_pct)
-        ELSE format('the times of {} of {} iterations are {} and vary by {:.1f} %', n, iterations,
-            CASE WHEN is_stable THEN 'stable' ELSE 'those after warm-up' END, cv_pct)
+        WHEN found = 'spread' THEN format('the times of {} iterations after warm-up vary by {:.1f} % (standard deviation ÷ mean); {}',
+                n, cv_pct, stability)
+            || CASE WHEN late_signs > 0
+                    THEN format('; {} of them allocate memory or use a kernel for the first time', late_signs) ELSE '' END
+        ELSE format('the times of {} of {} iterations, those after warm-up, vary by {:.1f} %', n, iterations, cv_pct)
     END AS reason,
     CASE
         WHEN verdict = 'not evaluable' THEN to_collect
         WHEN verdict = 'finding' AND found <> 'warm-up'
-            THEN 'look for what the slow iterations have in common (tbd-trace query iteration_timing, idle_causes): waiting for data, evaluation or logging in the loop, clocks that change; averages over such iterations mean little'
+            THEN 'look for what the slow iterations have in common (tbd-trace query iteration_timing, idle_causes): waiting for data, evaluation or logging in the loop, clocks that change; quote the mean with its stall share, not the median'
     END AS advice
 FROM judged
 QUALIFY row_number() OVER (

@@ -53,7 +53,8 @@ judged AS (
         -- a device with hardly any work weighs less than one with much
         kernel_ns >= 0.1 * max(kernel_ns) OVER (PARTITION BY trace_id) AS is_used,
         format('of the kernel time in {}, {:.2f} % was launched outside the window',
-            CASE WHEN iterations IS NULL THEN 'the trace' ELSE iterations || replace(' ' || measured_over, ' all ', ' ') END,
+            CASE measured_over WHEN 'whole trace' THEN 'the trace' WHEN 'steady state' THEN iterations || ' iterations of the steady state'
+                ELSE iterations || ' iterations' END,
             outside_pct)
             || CASE WHEN unlaunched_pct > 0 THEN format(
                 ' ({:.2f} % has no launch in the trace: it was launched before recording began, or records are missing)',

@@ -1,7 +1,7 @@
 /*
 title    = "Analysis window"
 question = "Over which stretch of time is a metric of a device computed?"
-source   = "Zhu et al. 2018: metrics are taken over stable iterations"
+source   = "Zhu et al. 2018: metrics are taken over the steady state"
 grain    = "one device used by one process"
 needs    = ["op_scope"]
 optional = ["host_window"]
@@ -12,7 +12,7 @@ doc = "key of the process"
 [columns.device_id]
 doc = "device"
 [columns.measured_over]
-doc = "what the window is: stable iterations, all iterations, whole trace"
+doc = "what the window is: steady state, all iterations, whole trace"
 [columns.first_iteration]
 doc = "first iteration in it; NULL for the whole trace"
 [columns.last_iteration]

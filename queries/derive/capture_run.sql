@@ -26,7 +26,7 @@ doc = "unit in which the model's throughput is published, such as images/s; samp
 doc = "unprofiled: the capture's run without a profiler; profiled: by iterations of the timeline, where there is no such run"
 [columns.iteration_ns]
 unit = "ns"
-doc = "median iteration under the profiler, from start to start (iteration_rate), of several processes the median; NULL below three iterations"
+doc = "mean iteration under the profiler, from start to start (iteration_rate), of several processes their mean"
 [columns.gpu_busy_pct]
 unit = "%"
 doc = "time in which a GPU worked ÷ elapsed, over all GPUs used; NULL where the trace has no GPU work"
@@ -42,7 +42,7 @@ doc = "main arithmetic, and the type that automatic casting casts to; NULL when 
 [columns.profiler]
 doc = "profiler of the timeline, and its version"
 [columns.measured_over]
-doc = "stable iterations, or all iterations where none are stable; joined by , where processes differ"
+doc = "steady state, or all iterations where there is none; joined by , where processes differ"
 [columns.differs]
 doc = "what was not alike, and in which captures, a sentence each: device, precision, scale, processes, profiler (not its version), throughput run, layer clock and whether it is synthetic must agree in all captures; variant, data set, batch definition, sequence policy and optimizer in those of a model; framework version in those of a model and framework. Not known is different from known. NULL when all agree"
 */
@@ -109,7 +109,7 @@ difference AS (
     GROUP BY f.trace_id
 ),
 rate AS (
-    SELECT trace_id, median(iteration_ns) AS iteration_ns,
+    SELECT trace_id, avg(iteration_ns ORDER BY process_id) AS iteration_ns,
         sum(iterations_per_s ORDER BY process_id) AS iterations_per_s,
         string_agg(DISTINCT measured_over, ', ' ORDER BY measured_over) AS measured_over
     FROM iteration_rate GROUP BY trace_id

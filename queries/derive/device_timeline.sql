@@ -23,6 +23,8 @@ unit = "ns"
 doc = "end - start"
 [columns.activity]
 doc = "compute, communication, copy or idle"
+[columns.is_between]
+doc = "idle between the last operation of an iteration and the first of the next; false without iterations"
 [columns.kernel_active]
 doc = "a kernel of any kind runs"
 [columns.communication_active]
@@ -94,6 +96,8 @@ SELECT r.trace_id, r.process_id, r.device_id, i.iteration, r.start_ns, r.end_ns,
     r.end_ns - r.start_ns AS duration_ns,
     CASE WHEN r.compute > 0 THEN 'compute' WHEN r.communication > 0 THEN 'communication'
          WHEN r.copy > 0 THEN 'copy' ELSE 'idle' END AS activity,
+    activity = 'idle' AND i.iteration IS DISTINCT FROM lead(i.iteration) OVER (
+        PARTITION BY r.trace_id, r.process_id, r.device_id ORDER BY r.start_ns) AS is_between,
     r.compute > 0 OR r.communication > 0 AS kernel_active,
     r.communication > 0 AS communication_active,
     r.copy > 0 AS copy_active

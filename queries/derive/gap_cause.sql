@@ -15,6 +15,8 @@ doc = "device; -1 when unknown"
 doc = "number of the gap"
 [columns.cause]
 doc = "as in idle_causes"
+[columns.is_between]
+doc = "the gap lies between the last operation of an iteration and the first of the next"
 [columns.duration_ns]
 unit = "ns"
 doc = "how much of the gap it explains"
@@ -49,12 +51,12 @@ operation AS MATERIALIZED (
 ),
 -- Stretches of idle time; an iteration's boundary inside one does not cut it.
 idle AS (
-    SELECT device, min(start_ns) AS start_ns, max(end_ns) AS end_ns
+    SELECT device, min(start_ns) AS start_ns, max(end_ns) AS end_ns, bool_or(is_between) AS is_between
     FROM (
         SELECT *, sum(starts_gap) OVER (
             PARTITION BY device ORDER BY start_ns ROWS UNBOUNDED PRECEDING) AS gap
         FROM (
-            SELECT d.device, t.start_ns, t.end_ns,
+            SELECT d.device, t.start_ns, t.end_ns, t.is_between,
                 (lag(t.end_ns) OVER (PARTITION BY d.device ORDER BY t.start_ns)
                     IS DISTINCT FROM t.start_ns)::INTEGER AS starts_gap
             FROM device_timeline t JOIN device_number d USING (trace_id, process_id, device_id)
@@ -192,7 +194,7 @@ explained AS (
     SELECT gap_id, 'unknown', end_ns - start_ns, end_ns - start_ns
     FROM gap WHERE host_thread IS NULL
 )
-SELECT d.trace_id, d.process_id, d.device_id, e.gap_id, e.cause, e.duration_ns, e.longest_ns
+SELECT d.trace_id, d.process_id, d.device_id, e.gap_id, e.cause, g.is_between, e.duration_ns, e.longest_ns
 FROM explained e
 JOIN gap g USING (gap_id)
 JOIN device_number d USING (device)

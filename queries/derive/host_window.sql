@@ -1,20 +1,20 @@
 /*
 title    = "Analysis window on the host"
 question = "Which stretches of host time count for a metric?"
-source   = "Zhu et al. 2018: metrics are taken over stable iterations"
+source   = "Zhu et al. 2018: metrics are taken over the steady state"
 grain    = "one iteration in the analysis window of its process; one stretch of a process without iterations"
 needs    = ["nvtx_range", "nvtx_role"]
 optional = ["iteration"]
 [params.window]
-doc = "stable: the stable iterations, or what comes nearest (all iterations, the whole trace); iterations: all iterations; trace: everything"
-choices = ["stable", "iterations", "trace"]
-default = "stable"
+doc = "steady: the steady state, or else all iterations, or else the whole trace; iterations: all iterations, warm-up included; trace: everything"
+choices = ["steady", "iterations", "trace"]
+default = "steady"
 [columns.trace_id]
 doc = "the trace"
 [columns.process_id]
 doc = "key of the process"
 [columns.measured_over]
-doc = "what the window is: stable iterations, all iterations, whole trace"
+doc = "what the window is: steady state, all iterations, whole trace"
 [columns.iteration]
 doc = "number of the iteration; NULL for the whole trace"
 [columns.thread_id]
@@ -29,19 +29,13 @@ doc = "end of the iteration; for the whole trace of the process's last NVTX rang
 WITH
 chosen AS (
     SELECT trace_id, process_id, iteration, thread_id, start_ns, end_ns,
-        CASE coalesce(getvariable('window'), 'stable')
-            WHEN 'trace' THEN false
-            WHEN 'iterations' THEN true
-            ELSE in_window OR NOT bool_or(in_window) OVER process
-        END AS is_chosen,
-        bool_or(in_window) OVER process
-            AND coalesce(getvariable('window'), 'stable') = 'stable' AS is_stable
+        CASE coalesce(getvariable('window'), 'steady')
+            WHEN 'trace' THEN false WHEN 'iterations' THEN is_whole ELSE in_window END AS is_chosen,
+        CASE coalesce(getvariable('window'), 'steady')
+            WHEN 'iterations' THEN 'all iterations' ELSE measured_over END AS measured_over
     FROM iteration
-    WINDOW process AS (PARTITION BY trace_id, process_id)
 )
-SELECT trace_id, process_id,
-    CASE WHEN is_stable THEN 'stable iterations' ELSE 'all iterations' END AS measured_over,
-    iteration, thread_id, start_ns, end_ns
+SELECT trace_id, process_id, measured_over, iteration, thread_id, start_ns, end_ns
 FROM chosen WHERE is_chosen
 UNION ALL
 SELECT r.trace_id, r.process_id, 'whole trace', NULL, NULL, min(r.start_ns), max(r.end_ns)

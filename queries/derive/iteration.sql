@@ -1,16 +1,10 @@
 /*
 title    = "Iterations"
-question = "How long did each iteration take, and which of them are stable?"
-source   = "sampling rule of Zhu et al. 2018 made explicit: the longest suffix without trend, with little spread, without allocator growth, without new kernels"
+question = "How long did each iteration take, and which of them are the steady state?"
+source   = "warm-up is a prefix; everything after it is the steady state, stalls included"
 grain    = "one iteration of one process"
 needs    = ["op_scope"]
-optional = ["iteration_mark", "kernel_period", "api_call"]
-[params.max_cv_pct]
-doc = "largest coefficient of variation of the periods in the stable window, in percent"
-default = 5.0
-[params.min_iterations]
-doc = "fewest iterations that make a stable window"
-default = 3
+optional = ["iteration_mark", "kernel_period", "api_call", "kernel"]
 [columns.trace_id]
 doc = "the trace"
 [columns.process_id]
@@ -39,7 +33,9 @@ unit = "ns"
 doc = "GPU-projected span: end of the last operation launched in it minus start of the first; NULL without operations"
 [columns.period_ns]
 unit = "ns"
-doc = "start of the next iteration minus start of this one, on the host; by kernel order on the GPU, since the host may run far ahead of it; NULL for the last"
+doc = "start of the next iteration minus start of this one, on the clock named below; NULL for the last"
+[columns.clock]
+doc = "host: periods are from start to start on the host; gpu: from first operation to first operation on the GPU, for iterations found by the order of kernels, and where the host ran ahead (its periods sum to less than the GPU's by more than 5 %), for then the host's periods tell how fast work was queued, not done"
 [columns.kernels]
 doc = "kernels launched in it; a graph traced as a whole counts as none; NULL where the trace has no GPU work"
 [columns.kernel_ns]
@@ -51,10 +47,16 @@ doc = "thread that marked it, or whose launches show the period"
 doc = "nvtx range, nvtx mark or kernel order"
 [columns.confidence]
 doc = "1 for the program's own marks; for kernel order the share of kernels in identical periods"
+[columns.is_whole]
+doc = "recorded whole: its GPU work, and the start of the next iteration, which tells its period. The only iteration of a process counts as whole"
+[columns.warm_up]
+doc = "sign of warm-up that it shows, whether it is part of the warm-up or not: first use of a kernel, allocator growth, slow start (more than 10 % longer than every iteration after the slow beginning); NULL without one"
 [columns.in_window]
-doc = "the iteration is in the stable window"
+doc = "metrics count it: it is whole and in the steady state, or whole where there is no steady state"
+[columns.measured_over]
+doc = "what the counted iterations of its process are: steady state, or all iterations where more than half of them show signs of warm-up"
 [columns.dropped]
-doc = "why it is not; NULL in the window"
+doc = "why metrics do not count it: GPU work not fully recorded, next start not recorded (the last one), or its sign of warm-up; NULL where they do"
 */
 WITH
 boundary AS (
@@ -77,9 +79,8 @@ work AS (
 timed AS (
     SELECT b.*, b.end_ns - b.start_ns AS host_ns, w.gpu_start_ns, w.gpu_end_ns,
         w.gpu_end_ns - w.gpu_start_ns AS gpu_ns,
-        CASE WHEN b.method = 'kernel order'
-             THEN lead(w.gpu_start_ns) OVER in_process - w.gpu_start_ns
-             ELSE lead(b.start_ns) OVER in_process - b.start_ns END AS period_ns,
+        lead(b.start_ns) OVER in_process - b.start_ns AS host_period_ns,
+        lead(w.gpu_start_ns) OVER in_process - w.gpu_start_ns AS gpu_period_ns,
         CASE WHEN o.trace_id IS NOT NULL THEN coalesce(w.kernels, 0) END AS kernels,
         CASE WHEN o.trace_id IS NOT NULL THEN coalesce(w.kernel_ns, 0) END AS kernel_ns
     FROM boundary b
@@ -89,13 +90,53 @@ timed AS (
     LEFT JOIN (SELECT DISTINCT trace_id FROM op_scope) o ON o.trace_id = b.trace_id
     WINDOW in_process AS (PARTITION BY b.trace_id, b.process_id ORDER BY b.iteration)
 ),
--- Iterations that show the program still warming up: everything up to the last of them is dropped.
+-- The profiler may have begun to record the GPU late and stopped early: iterations beyond the first
+-- and the last with GPU work are not whole, and neither is the last one, whose end nothing tells.
+recorded AS (
+    SELECT *,
+        coalesce(min(iteration) FILTER (gpu_ns IS NOT NULL) OVER whole, min(iteration) OVER whole)
+            AS first_work,
+        coalesce(max(iteration) FILTER (gpu_ns IS NOT NULL) OVER whole, max(iteration) OVER whole)
+            AS last_work
+    FROM timed
+    WINDOW whole AS (PARTITION BY trace_id, process_id)
+),
+clocked AS (
+    SELECT *,
+        iteration BETWEEN first_work AND greatest(first_work, last_work - 1) AS is_whole,
+        CASE WHEN coalesce(bool_and(gpu_period_ns >= 0) FILTER (is_whole AND host_period_ns IS NOT NULL) OVER whole
+                AND count(gpu_period_ns) FILTER (is_whole) OVER whole = count(*) FILTER (is_whole) OVER whole
+                AND (method = 'kernel order'
+                     OR sum(gpu_period_ns) FILTER (is_whole) OVER whole
+                        > 1.05 * sum(host_period_ns) FILTER (is_whole) OVER whole), false)
+             THEN 'gpu' ELSE 'host' END AS clock
+    FROM recorded
+    WINDOW whole AS (PARTITION BY trace_id, process_id)
+),
+paced AS (
+    SELECT *, CASE clock WHEN 'gpu' THEN gpu_period_ns ELSE host_period_ns END AS period_ns
+    FROM clocked
+),
+-- A kernel is new by its name and launch configuration. Where inputs differ in size, configurations
+-- are new in most iterations: then names alone count (below).
+first_kernel AS (
+    SELECT trace_id, process_id, name, arg_min(kernel_id, start_ns) AS kernel_id
+    FROM kernel WHERE start_ns IS NOT NULL
+    GROUP BY trace_id, process_id, name, grid_x, grid_y, grid_z, block_x, block_y, block_z
+),
+first_use AS (
+    SELECT k.trace_id, k.process_id, k.name, o.start_ns, o.iteration
+    FROM first_kernel k
+    JOIN op_scope o ON o.trace_id = k.trace_id AND o.op_id = k.kernel_id AND o.op_kind = 'kernel'
+),
 new_kernel AS (
-    SELECT trace_id, process_id, first_iteration AS iteration
-    FROM (SELECT trace_id, process_id, name,
-              arg_min(coalesce(iteration, -1), start_ns) AS first_iteration
-          FROM op_scope WHERE op_kind = 'kernel' GROUP BY ALL)
-    WHERE first_iteration >= 0
+    SELECT trace_id, process_id, iteration, bool_or(is_first_of_name) AS is_new_name
+    FROM (
+        SELECT *, row_number() OVER (
+            PARTITION BY trace_id, process_id, name ORDER BY start_ns, iteration) = 1 AS is_first_of_name
+        FROM first_use
+    )
+    WHERE iteration IS NOT NULL
     GROUP BY ALL
 ),
 growth AS (
@@ -110,96 +151,66 @@ growth AS (
     HAVING count(*) FILTER (regexp_matches(a.name, 'Alloc|Malloc'))
          > count(*) FILTER (contains(a.name, 'Free'))
 ),
-warming AS (
-    SELECT t.*,
+placed AS (
+    SELECT p.*, p.iteration - p.first_work AS place,
+        count(*) FILTER (p.is_whole) OVER whole AS number,
+        coalesce(k.is_new_name, false) AS is_new_name,
         CASE WHEN k.iteration IS NOT NULL THEN 'first use of a kernel'
-             WHEN g.iteration IS NOT NULL THEN 'allocator growth' END AS warm_up
-    FROM timed t
+             WHEN g.iteration IS NOT NULL THEN 'allocator growth' END AS seen
+    FROM paced p
     LEFT JOIN new_kernel k
-        ON  k.trace_id = t.trace_id AND k.process_id IS NOT DISTINCT FROM t.process_id
-        AND k.iteration = t.iteration
+        ON  k.trace_id = p.trace_id AND k.process_id IS NOT DISTINCT FROM p.process_id
+        AND k.iteration = p.iteration
     LEFT JOIN growth g
-        ON  g.trace_id = t.trace_id AND g.process_id IS NOT DISTINCT FROM t.process_id
-        AND g.iteration = t.iteration
+        ON  g.trace_id = p.trace_id AND g.process_id IS NOT DISTINCT FROM p.process_id
+        AND g.iteration = p.iteration
+    WINDOW whole AS (PARTITION BY p.trace_id, p.process_id)
 ),
--- Where the profiler stopped recording the GPU before the program ended, the iteration that it
--- stopped in and those that follow show less work than there was.
-recorded AS (
-    SELECT *,
-        CASE WHEN last_work < last_iteration THEN last_work - 1 ELSE last_iteration END AS last_whole
+-- A slow iteration at the beginning is warm-up if all that follow the slow beginning are faster. One
+-- that comes back later is a stall, wherever it is.
+slow_beginning AS (
+    SELECT *, coalesce(min(place) FILTER (is_whole AND seen IS NULL AND NOT is_slow) OVER whole, number) AS slow_end
     FROM (
-        SELECT *,
-            max(iteration) OVER whole AS last_iteration,
-            coalesce(max(iteration) FILTER (gpu_ns IS NOT NULL) OVER whole, max(iteration) OVER whole)
-                AS last_work
-        FROM warming
-        WINDOW whole AS (PARTITION BY trace_id, process_id)
+        SELECT *, coalesce(period_ns > 1.1 * max(period_ns) FILTER (is_whole AND 2 * place >= number) OVER whole, false)
+            AS is_slow
+        FROM placed WINDOW whole AS (PARTITION BY trace_id, process_id)
     )
-),
-settled AS (
-    SELECT *,
-        coalesce(max(iteration) FILTER (warm_up IS NOT NULL AND iteration <= last_whole) OVER whole, -1)
-            AS last_warm_up,
-        max(iteration) FILTER (period_ns IS NOT NULL AND iteration <= last_whole) OVER whole
-            AS last_period
-    FROM recorded
     WINDOW whole AS (PARTITION BY trace_id, process_id)
 ),
--- The spread and trend of every suffix. Long runs are thinned to about 200 iterations, so that the
--- pairwise slopes stay affordable; the window's first iteration is then exact to the thinning.
-thinned AS (
-    SELECT trace_id, coalesce(process_id, -1) AS process_id, iteration, period_ns
-    FROM settled
-    WHERE period_ns IS NOT NULL AND iteration > last_warm_up AND iteration <= last_period
-      AND (last_period - iteration) % ceil((last_period + 1) / 200.0) = 0
+signed AS (
+    SELECT *,
+        CASE WHEN seen IS NOT NULL THEN seen
+             WHEN place < slow_end
+                 AND period_ns > 1.1 * max(period_ns) FILTER (is_whole AND place >= slow_end) OVER whole
+             THEN 'slow start' END AS sign
+    FROM slow_beginning WINDOW whole AS (PARTITION BY trace_id, process_id)
 ),
-spread AS (
-    SELECT trace_id, process_id, iteration AS first_iteration,
-        count(*) OVER suffix AS n,
-        avg(period_ns) OVER suffix AS mean_ns,
-        stddev_samp(period_ns) OVER suffix AS stddev_ns
-    FROM thinned
-    WINDOW suffix AS (
-        PARTITION BY trace_id, process_id ORDER BY iteration DESC ROWS UNBOUNDED PRECEDING)
+-- How many iterations at the beginning show a sign, one after the other.
+led AS (
+    SELECT *,
+        coalesce(min(place) FILTER (is_whole AND sign IS NULL) OVER whole, number) AS prefix,
+        coalesce(min(place) FILTER (is_whole AND (sign IS NULL
+            OR (sign = 'first use of a kernel' AND NOT is_new_name))) OVER whole, number) AS prefix_by_name
+    FROM signed
+    WINDOW whole AS (PARTITION BY trace_id, process_id)
 ),
-slope AS (
-    SELECT a.trace_id, a.process_id, a.iteration,
-        (b.period_ns - a.period_ns) / (b.iteration - a.iteration) AS slope
-    FROM thinned a
-    JOIN thinned b USING (trace_id, process_id)
-    WHERE b.iteration > a.iteration
-),
-theil_sen AS (
-    SELECT s.trace_id, s.process_id, s.first_iteration, median(p.slope) AS slope
-    FROM spread s
-    JOIN slope p
-        ON  p.trace_id = s.trace_id AND p.process_id = s.process_id
-        AND p.iteration >= s.first_iteration
-    WHERE s.stddev_ns <= coalesce(getvariable('max_cv_pct'), 5.0) / 100 * s.mean_ns
-    GROUP BY ALL
-),
-window_start AS (
-    SELECT s.trace_id, s.process_id, min(s.first_iteration) AS first_iteration
-    FROM spread s
-    JOIN theil_sen t USING (trace_id, process_id, first_iteration)
-    JOIN (SELECT trace_id, coalesce(process_id, -1) AS process_id, max(last_period) AS last_period
-          FROM settled GROUP BY ALL) e USING (trace_id, process_id)
-    WHERE abs(t.slope) * (e.last_period - s.first_iteration + 1) <= s.stddev_ns
-      AND e.last_period - s.first_iteration + 1 >= coalesce(getvariable('min_iterations'), 3)
-    GROUP BY ALL
+-- At most half may be warm-up.
+settled AS (
+    SELECT *,
+        CASE WHEN 2 * prefix <= number THEN prefix
+             WHEN 2 * prefix_by_name <= number THEN prefix_by_name END AS warm_ups
+    FROM led
 )
-SELECT s.trace_id, s.process_id, s.iteration, s.label, s.start_ns, s.end_ns, s.host_ns,
-    s.gpu_start_ns, s.gpu_end_ns, s.gpu_ns, s.period_ns, s.kernels, s.kernel_ns, s.thread_id,
-    s.method, s.confidence,
-    coalesce(s.iteration BETWEEN w.first_iteration AND s.last_whole, false) AS in_window,
+SELECT trace_id, process_id, iteration, label, start_ns, end_ns, host_ns, gpu_start_ns, gpu_end_ns,
+    gpu_ns, period_ns, clock, kernels, kernel_ns, thread_id, method, confidence, is_whole,
+    sign AS warm_up,
+    is_whole AND place >= coalesce(warm_ups, 0) AS in_window,
+    CASE WHEN warm_ups IS NULL THEN 'all iterations' ELSE 'steady state' END AS measured_over,
     CASE
         WHEN in_window THEN NULL
-        WHEN s.iteration > s.last_whole THEN 'GPU work not fully recorded'
-        WHEN s.warm_up IS NOT NULL THEN s.warm_up
-        WHEN s.iteration < s.last_warm_up THEN 'before the end of warm-up'
-        WHEN w.first_iteration IS NULL THEN 'no stable window'
-        ELSE 'trend or spread'
+        WHEN iteration < first_work OR iteration > last_work
+            OR (iteration = last_work AND host_period_ns IS NOT NULL) THEN 'GPU work not fully recorded'
+        WHEN NOT is_whole THEN 'next start not recorded'
+        ELSE sign
     END AS dropped
-FROM settled s
-LEFT JOIN window_start w
-    ON w.trace_id = s.trace_id AND w.process_id = coalesce(s.process_id, -1)
+FROM settled

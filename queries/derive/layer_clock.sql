@@ -19,7 +19,7 @@ doc = "all time by that clock: on the GPU the durations of the kernels in the wi
 [columns.iterations]
 doc = "iterations in the window, of the process with the most; NULL for the whole trace"
 [columns.measured_over]
-doc = "stable iterations, all iterations or whole trace; joined by , where processes differ"
+doc = "steady state, all iterations or whole trace; joined by , where processes differ"
 */
 WITH
 gpu AS (

@@ -4,7 +4,7 @@ question = "How fast did each captured run train, how sure is that, and which ru
 source   = "total samples ÷ total time of the run without a profiler, else of the timeline; the interval is ± 2 standard errors of the timeline's iteration times"
 grain    = "timeline of a capture that tells its model and batch size"
 needs    = ["trace"]
-optional = ["iteration", "iteration_rate", "device", "device_peak", "device_timeline"]
+optional = ["iteration_rate", "device", "device_peak", "device_timeline"]
 [columns.trace_id]
 doc = "the trace"
 [columns.capture]
@@ -75,15 +75,7 @@ rate AS (
 ),
 -- The spread of one run's iterations stands for that of the other: capture.json keeps no times.
 spread AS (
-    SELECT trace_id, max(cv) AS cv
-    FROM (
-        SELECT trace_id, process_id, stddev_samp(period_ns) / nullif(avg(period_ns), 0) AS cv,
-            count(*) AS n
-        FROM (SELECT *, bool_or(in_window) OVER (PARTITION BY trace_id, process_id) AS has_window FROM iteration)
-        WHERE period_ns IS NOT NULL AND (in_window OR NOT has_window)
-        GROUP BY trace_id, process_id
-    )
-    WHERE n >= 3 GROUP BY trace_id
+    SELECT trace_id, max(cv_pct) / 100 AS cv FROM iteration_rate WHERE iterations >= 3 GROUP BY trace_id
 ),
 described AS (
     SELECT t.trace_id, regexp_replace(t.name, '/[^/]*$', '') AS capture, t.capture AS said,

@@ -1,7 +1,7 @@
 /*
 title    = "Training on each device"
-question = "Is what ran in the analysis window training, so that rules about training may judge it?"
-source   = "Zhu et al. 2018: rules about training speak of stable iterations, three at least; whether iterations train is told by the capture, by NVTX phases or by names of kernels"
+question = "Is what ran in the analysis window training, as some rules need to know?"
+source   = "whether a program trains is told by the capture, by NVTX phases or by names of kernels"
 grain    = "one device used by a process that does a good part of the trace's work"
 needs    = ["trace", "analysis_window", "window_op"]
 optional = ["iteration", "kernel_class", "process"]
@@ -19,11 +19,13 @@ doc = "process; NULL when unknown"
 [columns.label]
 doc = "how people call the device: GPU 0, with the process where several use GPUs"
 [columns.measured_over]
-doc = "stable iterations, all iterations or whole trace"
+doc = "steady state, all iterations or whole trace"
 [columns.iterations]
 doc = "iterations in the window; NULL for the whole trace"
 [columns.span]
-doc = "the window in words, such as 10 stable iterations"
+doc = "the window in words, such as 10 iterations of the steady state"
+[columns.kernels]
+doc = "kernels and graphs launched in the window"
 [columns.start_ns]
 unit = "ns"
 doc = "start of the window on the device"
@@ -34,15 +36,17 @@ doc = "end of the window on the device"
 doc = "how iterations were found (iteration); NULL without iterations"
 [columns.training_evidence]
 doc = "what tells that the program trains: capture.json (it names an optimizer), nvtx (a backward or optimizer phase), kernel name (a kernel of a backward pass; what optimizers launch, copies launch as well); NULL when nothing does"
+[columns.trains]
+doc = "it is known to train, or assumed to"
 [columns.why_not]
-doc = "why rules about training cannot judge this; NULL when they can"
+doc = "why rules that are about training alone cannot judge this; NULL when they can"
 [columns.advice]
 doc = "what to do about that; NULL when they can"
 */
 WITH
 busy AS (
     SELECT trace_id, coalesce(process_id, -1) AS process_id, coalesce(device_id, -1) AS device_id,
-        sum(duration_ns) AS ns
+        sum(duration_ns) AS ns, count(*) AS kernels
     FROM window_op WHERE op_kind IN ('kernel', 'graph')
     GROUP BY ALL
 ),
@@ -80,14 +84,12 @@ windowed AS (
                     THEN ' of process ' || coalesce(p.pid, u.process_id) ELSE '' END AS label,
         w.measured_over, w.iterations,
         CASE w.measured_over WHEN 'whole trace' THEN 'the whole trace'
-             WHEN 'stable iterations' THEN w.iterations || ' stable iterations'
+             WHEN 'steady state' THEN w.iterations || ' iterations of the steady state'
              ELSE w.iterations || ' iterations' END AS span,
-        w.start_ns, w.end_ns, f.method, t.training_evidence,
-        CASE
-            WHEN w.iterations IS NULL THEN 'no iterations are known, and the rule is about training iterations'
-            WHEN w.iterations < 3 THEN 'fewer than three iterations ran on this device'
-            WHEN t.training_evidence IS NULL AND NOT coalesce(getvariable('assume_training'), false)
-                THEN 'nothing tells that the iterations train: there is no range of a backward pass or an optimizer and no backward kernel'
+        u.kernels, w.start_ns, w.end_ns, f.method, t.training_evidence,
+        t.training_evidence IS NOT NULL OR coalesce(getvariable('assume_training'), false) AS trains,
+        CASE WHEN NOT trains
+             THEN 'nothing tells that the program trains: there is no range of a backward pass or an optimizer and no backward kernel'
         END AS why_not
     FROM used u
     JOIN analysis_window w
@@ -97,13 +99,9 @@ windowed AS (
     LEFT JOIN found f ON f.trace_id = u.trace_id AND f.process_id = u.process_id
     LEFT JOIN process p ON p.trace_id = u.trace_id AND p.process_id = u.process_id
 )
-SELECT trace_id, process_id, device_id, pid, label, measured_over, iterations, span, start_ns, end_ns,
-    method, training_evidence, why_not,
-    CASE
-        WHEN why_not IS NULL THEN NULL
-        WHEN iterations IS NULL
-            THEN 'mark each training iteration with an NVTX range (iteration N), or name its ranges with --set iteration_pattern=REGEX'
-        WHEN iterations < 3 THEN 'profile at least three iterations after warm-up, ten are better'
-        ELSE 'for training, mark the phases with NVTX (phase:backward), or collect with tbd-trace collect; --set assume_training=true judges what does not train, too'
+SELECT trace_id, process_id, device_id, pid, label, measured_over, iterations, span, kernels, start_ns,
+    end_ns, method, training_evidence, trains, why_not,
+    CASE WHEN NOT trains
+         THEN 'for training, mark the phases with NVTX (phase:backward), or collect with tbd-trace collect; --set assume_training=true judges what does not train, too'
     END AS advice
 FROM windowed

@@ -4,7 +4,7 @@ question = "Is an iteration of B faster or slower than one of A, beyond the nois
 source   = "Hodges-Lehmann estimate of the ratio (the shift of the logarithms) with the interval of the Mann-Whitney test (Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, section 4.3), normal approximation; its standard deviation is widened as that of the mean of an AR(1) process with the autocorrelation of lag 1"
 grain    = "kind of time of all processes, and of each process where a side has several"
 needs    = ["diff_side", "iteration"]
-optional = ["iteration_rate", "process", "trace"]
+optional = ["process", "trace"]
 [params.min_change_pct]
 doc = "smallest change that counts, in percent of A: one run of each side does not tell how much runs differ from each other"
 default = 1.0
@@ -15,9 +15,9 @@ doc = "process in A; NULL for all and when unknown"
 [columns.pid_b]
 doc = "process in B"
 [columns.measure]
-doc = "period_ns (start to start, on the clock of iteration_rate), host_ns, gpu_ns (iteration_timing)"
+doc = "period_ns (start to start, on the clock of iteration), host_ns, gpu_ns (iteration_timing)"
 [columns.n_a]
-doc = "iterations counted in A: the stable ones, or all where none are"
+doc = "iterations counted in A: the steady state, or all where there is none"
 [columns.n_b]
 doc = "iterations counted in B"
 [columns.median_a_ns]
@@ -52,14 +52,9 @@ WITH
 setting AS (SELECT 1.959964 AS z, coalesce(getvariable('min_change_pct'), 1.0)::DOUBLE AS least_pct),
 counted AS (
     SELECT i.trace_id, coalesce(i.process_id, -1) AS process_id, i.iteration, i.host_ns, i.gpu_ns,
-        CASE r.clock WHEN 'gpu' THEN lead(i.gpu_start_ns) OVER in_process - i.gpu_start_ns
-             ELSE i.period_ns END AS period_ns,
-        i.in_window OR NOT bool_or(i.in_window) OVER whole AS counts
+        i.period_ns,
+        i.in_window AS counts
     FROM iteration i
-    LEFT JOIN iteration_rate r
-        ON r.trace_id = i.trace_id AND r.process_id IS NOT DISTINCT FROM i.process_id
-    WINDOW in_process AS (PARTITION BY i.trace_id, i.process_id ORDER BY i.iteration),
-        whole AS (PARTITION BY i.trace_id, i.process_id)
 ),
 ranked AS (
     SELECT s.side, w.trace_id, w.process_id, p.pid,

@@ -30,7 +30,7 @@ doc = "unit in which the model's throughput is published, such as images/s; samp
 doc = "unprofiled: the capture's run without a profiler; profiled: by iterations of the timeline, where there is no such run"
 [columns.iteration_ns]
 unit = "ns"
-doc = "median iteration under the profiler, from start to start; NULL below three iterations"
+doc = "mean iteration under the profiler, from start to start"
 [columns.gpu_busy_pct]
 unit = "%"
 doc = "time in which a GPU worked ÷ elapsed, over all GPUs used (compute_util); NULL where the trace has no GPU work"
@@ -52,7 +52,7 @@ doc = "GPUs used, or cpu; NULL when unknown"
 [columns.precision]
 doc = "main arithmetic, and the type that automatic casting casts to; NULL when capture.json does not say"
 [columns.measured_over]
-doc = "stable iterations, or all iterations where none are stable; joined by , where processes differ"
+doc = "steady state, or all iterations where there is none; joined by , where processes differ"
 [columns.differs]
 doc = "what was not alike, and in which captures, as in suite_compare; NULL when all agree"
 [plot]

@@ -35,7 +35,7 @@ doc = "time with a kernel or graph"
 unit = "ns"
 doc = "length of the window or iteration"
 [columns.measured_over]
-doc = "stable iterations, all iterations or whole trace"
+doc = "steady state, all iterations or whole trace"
 [columns.iterations]
 doc = "iterations in the window; NULL for the whole trace"
 [[plot]]

@@ -40,7 +40,7 @@ doc = "kernels; NULL where the trace has no GPU work"
 [columns.evidence]
 doc = "how the layer of the time by that clock was found: nvtx, nvtx backward, sequence (joined by + where several), or kernel name: an estimate from naming conventions"
 [columns.measured_over]
-doc = "stable iterations, all iterations or whole trace"
+doc = "steady state, all iterations or whole trace"
 [plot]
 kind = "barh"
 x = "layer_type"

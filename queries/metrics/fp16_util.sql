@@ -51,7 +51,7 @@ doc = "share of the kernels' time whose FLOP, pipe use or level is known"
 [columns.evidence]
 doc = "counter or modelled"
 [columns.measured_over]
-doc = "stable iterations, all iterations or whole trace; NULL without a timeline"
+doc = "steady state, all iterations or whole trace; NULL without a timeline"
 [columns.reason]
 doc = "why a percentage is NULL; NULL when none is"
 [[plot]]

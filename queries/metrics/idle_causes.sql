@@ -16,6 +16,9 @@ doc = "synchronization, memory allocation, launch (in a launching or copying cal
 [columns.idle_ns]
 unit = "ns"
 doc = "idle time with this cause"
+[columns.between_ns]
+unit = "ns"
+doc = "part of it between the last operation of an iteration and the first of the next; NULL for the whole trace"
 [columns.share_pct]
 unit = "%"
 doc = "idle_ns ÷ idle time of the device"
@@ -30,7 +33,9 @@ doc = "longest uninterrupted stretch of the cause"
 [columns.evidence]
 doc = "estimated: what the launching thread did, not proof that it kept the GPU waiting"
 [columns.measured_over]
-doc = "stable iterations, all iterations or whole trace"
+doc = "steady state, all iterations or whole trace"
+[columns.iterations]
+doc = "iterations in the window; NULL for the whole trace"
 [plot]
 kind = "barh"
 x = "cause"
@@ -39,11 +44,14 @@ series = ["device_id", "pid"]
 */
 SELECT c.trace_id, p.pid, nullif(c.device_id, -1) AS device_id, c.cause,
     sum(c.duration_ns)::BIGINT AS idle_ns,
+    CASE WHEN any_value(w.iterations) IS NOT NULL
+         THEN coalesce(sum(c.duration_ns) FILTER (c.is_between), 0)::BIGINT END AS between_ns,
     100.0 * sum(c.duration_ns) / sum(sum(c.duration_ns)) OVER (
         PARTITION BY c.trace_id, c.process_id, c.device_id) AS share_pct,
     100.0 * sum(c.duration_ns) / any_value(w.elapsed_ns) AS elapsed_pct,
     count(*) AS gaps, max(c.longest_ns) AS longest_ns,
-    'estimated' AS evidence, any_value(w.measured_over) AS measured_over
+    'estimated' AS evidence, any_value(w.measured_over) AS measured_over,
+    any_value(w.iterations) AS iterations
 FROM gap_cause c
 JOIN analysis_window w
     ON  w.trace_id = c.trace_id AND coalesce(w.process_id, -1) = c.process_id

@@ -1,10 +1,10 @@
 /*
 title    = "Iteration summary"
-question = "How long does a stable iteration take, and how much does that vary?"
-source   = "median and percentiles over the stable window; below three iterations there is no answer"
+question = "How long does an iteration take, how much does that vary, and what stalls?"
+source   = "mean = total ÷ number over the steady state: warm-up is a prefix, everything after it counts, stalls included"
 grain    = "process and kind of time"
 needs    = ["iteration"]
-optional = ["process"]
+optional = ["iteration_statistics", "process"]
 [columns.trace_id]
 doc = "the trace"
 [columns.pid]
@@ -13,6 +13,19 @@ doc = "process; NULL when unknown"
 doc = "period_ns, host_ns or gpu_ns (iteration_timing)"
 [columns.n]
 doc = "iterations counted"
+[columns.mean_ns]
+unit = "ns"
+doc = "total ÷ n: the time to quote. Below three iterations a warning, see stability"
+[columns.stalls]
+doc = "iterations longer than 1.5 × the median"
+[columns.stall_share_pct]
+unit = "%"
+doc = "time of the stalls ÷ total"
+[columns.stall_spacing]
+doc = "iterations from one stall to the next, where four of five distances are this one, of two at least; NULL otherwise. Where it is the number of loader workers, all of them are late together"
+[columns.typical_ns]
+unit = "ns"
+doc = "median of the iterations that are no stalls; NULL below three iterations"
 [columns.median_ns]
 unit = "ns"
 doc = "median; NULL below three iterations"
@@ -22,14 +35,18 @@ doc = "5th percentile, interpolated; NULL below three iterations"
 [columns.p95_ns]
 unit = "ns"
 doc = "95th percentile, interpolated; NULL below three iterations"
-[columns.mean_ns]
-unit = "ns"
-doc = "mean; NULL below three iterations"
 [columns.cv_pct]
 unit = "%"
 doc = "coefficient of variation; NULL below three iterations"
+[columns.trend_pct]
+unit = "%"
+doc = "change from first to last by the median slope (Theil-Sen), in percent of the mean, where it is more than one standard deviation; NULL otherwise and below ten iterations"
+[columns.stability]
+doc = "what a reader of the mean must know: too few iterations, no steady state, two groups of times (bimodal), stalls, a trend, a coefficient of variation above 5 %; or steady"
+[columns.clock]
+doc = "clock of the periods: host, or gpu where the host ran ahead (iteration_timing)"
 [columns.measured_over]
-doc = "stable iterations, or all iterations where none are stable"
+doc = "steady state, or all iterations where there is none"
 [columns.dropped]
 doc = "iterations left out and why"
 [columns.method]
@@ -38,39 +55,34 @@ doc = "nvtx range, nvtx mark or kernel order"
 doc = "1 for the program's own marks; for kernel order the share of kernels in identical periods"
 */
 WITH
-chosen AS (
-    SELECT *, bool_or(in_window) OVER process AS has_window
-    FROM iteration WINDOW process AS (PARTITION BY trace_id, process_id)
+-- Iterations that follow each other and are left out for one reason are a range.
+stretch AS (
+    SELECT trace_id, process_id, dropped, min(iteration) AS first_iteration, max(iteration) AS last_iteration
+    FROM (
+        SELECT *, iteration - row_number() OVER (PARTITION BY trace_id, process_id, dropped ORDER BY iteration) AS stretch
+        FROM iteration WHERE dropped IS NOT NULL
+    )
+    GROUP BY trace_id, process_id, dropped, stretch
 ),
 dropped AS (
-    SELECT trace_id, process_id, string_agg(text, '; ' ORDER BY first) AS dropped
-    FROM (SELECT trace_id, process_id, dropped || ': ' || string_agg(iteration, ', ' ORDER BY iteration) AS text,
-              min(iteration) AS first
-          FROM iteration WHERE dropped IS NOT NULL GROUP BY trace_id, process_id, dropped)
+    SELECT trace_id, process_id, string_agg(text, '; ' ORDER BY first_iteration, text) AS dropped
+    FROM (
+        SELECT trace_id, process_id, min(first_iteration) AS first_iteration,
+            dropped || ': ' || string_agg(
+                first_iteration || CASE WHEN last_iteration > first_iteration THEN '-' || last_iteration ELSE '' END,
+                ', ' ORDER BY first_iteration) AS text
+        FROM stretch GROUP BY trace_id, process_id, dropped
+    )
     GROUP BY ALL
-),
-long AS (
-    SELECT trace_id, process_id, has_window, method, confidence,
-        unnest(['period_ns', 'host_ns', 'gpu_ns']) AS measure,
-        unnest([period_ns, host_ns, gpu_ns]) AS ns
-    FROM chosen WHERE in_window OR NOT has_window
-),
-summed AS (
-    SELECT trace_id, process_id, measure, any_value(method) AS method,
-        any_value(confidence) AS confidence, bool_and(has_window) AS has_window, count(ns) AS n,
-        median(ns) AS median_ns, quantile_cont(ns, 0.05) AS p5_ns, quantile_cont(ns, 0.95) AS p95_ns,
-        avg(ns) AS mean_ns, 100.0 * stddev_samp(ns) / nullif(avg(ns), 0) AS cv_pct
-    FROM long GROUP BY ALL
 )
-SELECT s.trace_id, p.pid, s.measure, s.n,
-    CASE WHEN s.n >= 3 THEN s.median_ns END::DOUBLE AS median_ns,
-    CASE WHEN s.n >= 3 THEN s.p5_ns END::DOUBLE AS p5_ns,
-    CASE WHEN s.n >= 3 THEN s.p95_ns END::DOUBLE AS p95_ns,
-    CASE WHEN s.n >= 3 THEN s.mean_ns END AS mean_ns,
+SELECT s.trace_id, p.pid, s.measure, s.n, s.mean_ns, s.stalls, s.stall_share_pct, s.stall_spacing,
+    CASE WHEN s.n >= 3 THEN s.typical_ns END AS typical_ns,
+    CASE WHEN s.n >= 3 THEN s.median_ns END AS median_ns,
+    CASE WHEN s.n >= 3 THEN s.p5_ns END AS p5_ns,
+    CASE WHEN s.n >= 3 THEN s.p95_ns END AS p95_ns,
     CASE WHEN s.n >= 3 THEN s.cv_pct END AS cv_pct,
-    CASE WHEN s.has_window THEN 'stable iterations' ELSE 'all iterations' END AS measured_over,
-    d.dropped, s.method, s.confidence
-FROM summed s
+    s.trend_pct, s.stability, s.clock, s.measured_over, d.dropped, s.method, s.confidence
+FROM iteration_statistics s
 LEFT JOIN dropped d
     ON d.trace_id = s.trace_id AND d.process_id IS NOT DISTINCT FROM s.process_id
 LEFT JOIN process p ON p.trace_id = s.trace_id AND p.process_id = s.process_id

@@ -15,7 +15,7 @@ doc = "number of the iteration, from 0 in order of time"
 doc = "text of its range or mark; by kernel order the kernel that every period begins with"
 [columns.start_ns]
 unit = "ns"
-doc = "start on the host, trace clock"
+doc = "start, on the clock named below"
 [columns.host_ns]
 unit = "ns"
 doc = "host span"
@@ -24,16 +24,18 @@ unit = "ns"
 doc = "GPU-projected span: end of the last operation launched in it minus start of the first; NULL without operations"
 [columns.period_ns]
 unit = "ns"
-doc = "start of the next iteration minus start of this one; NULL for the last"
+doc = "start of the next iteration minus start of this one, on the clock named below; NULL for the last"
+[columns.clock]
+doc = "host: from start to start on the host; gpu: from first operation to first operation on the GPU, for iterations found by the order of kernels, and where the host ran ahead of the GPU (its periods sum to less than the GPU's by more than 5 %), for then the host's periods tell how fast work was queued, not done"
 [columns.kernels]
 doc = "kernels launched in it; NULL where the trace has no GPU work"
 [columns.kernel_ns]
 unit = "ns"
 doc = "sum of their durations; NULL where the trace has no GPU work"
 [columns.in_window]
-doc = "the iteration is in the stable window"
+doc = "metrics count it: it is in the steady state, or there is none and all are counted"
 [columns.dropped]
-doc = "why it is not: first use of a kernel, allocator growth, before the end of warm-up, trend or spread, no stable window"
+doc = "why not: warm-up (first use of a kernel, allocator growth, slow start), GPU work not fully recorded, next start not recorded (the last one)"
 [columns.method]
 doc = "nvtx range, nvtx mark, or kernel order (no mark: the period of the kernel sequence)"
 [columns.confidence]
@@ -45,8 +47,9 @@ y = ["period_ns", "host_ns", "gpu_ns"]
 series = ["pid"]
 window = "in_window"
 */
-SELECT i.trace_id, p.pid, i.iteration, i.label, i.start_ns, i.host_ns, i.gpu_ns, i.period_ns,
-    i.kernels, i.kernel_ns, i.in_window, i.dropped, i.method, i.confidence
+SELECT i.trace_id, p.pid, i.iteration, i.label,
+    CASE i.clock WHEN 'gpu' THEN i.gpu_start_ns ELSE i.start_ns END AS start_ns,
+    i.host_ns, i.gpu_ns, i.period_ns, i.clock, i.kernels, i.kernel_ns, i.in_window, i.dropped, i.method, i.confidence
 FROM iteration i
 LEFT JOIN process p ON p.trace_id = i.trace_id AND p.process_id = i.process_id
 ORDER BY i.trace_id, p.pid, i.process_id, i.iteration

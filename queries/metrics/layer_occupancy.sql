@@ -30,7 +30,7 @@ doc = "sum of their durations"
 [columns.evidence]
 doc = "counter when achieved_pct was measured, else modelled; theoretical_pct and estimated_achieved_pct are modelled always"
 [columns.measured_over]
-doc = "stable iterations, all iterations or whole trace; joined by , where devices differ"
+doc = "steady state, all iterations or whole trace; joined by , where devices differ"
 [plot]
 kind = "barh"
 x = "layer"

@@ -32,7 +32,7 @@ doc = "time by that clock ÷ its sum over all rows: on the GPU over all kernels 
 [columns.evidence]
 doc = "nvtx (a range around the launch, on the host clock the range itself), nvtx backward (a backward range), sequence (autograd sequence number); NULL for what no layer owns"
 [columns.measured_over]
-doc = "stable iterations, all iterations or whole trace"
+doc = "steady state, all iterations or whole trace"
 [plot]
 kind = "barh"
 x = "layer"

@@ -32,6 +32,9 @@ doc = "only copies or fills run"
 [columns.idle_ns]
 unit = "ns"
 doc = "nothing of the process runs on the device"
+[columns.idle_between_ns]
+unit = "ns"
+doc = "part of idle_ns between the last operation of an iteration and the first of the next; NULL for the whole trace"
 [columns.compute_pct]
 unit = "%"
 doc = "compute ÷ elapsed"
@@ -53,7 +56,9 @@ doc = "communication hidden by compute ÷ communication; NULL without communicat
 [columns.evidence]
 doc = "kernel name: communication is told by the kernels' names"
 [columns.measured_over]
-doc = "stable iterations, all iterations or whole trace"
+doc = "steady state, all iterations or whole trace"
+[columns.iterations]
+doc = "iterations in the window; NULL for the whole trace"
 [[plot]]
 kind = "stacked_bar"
 x = "iteration"
@@ -76,6 +81,7 @@ summed AS (
         coalesce(sum(duration_ns) FILTER (activity = 'communication'), 0)::BIGINT AS exposed_communication_ns,
         coalesce(sum(duration_ns) FILTER (activity = 'copy'), 0)::BIGINT AS exposed_copy_ns,
         coalesce(sum(duration_ns) FILTER (activity = 'idle'), 0)::BIGINT AS idle_ns,
+        coalesce(sum(duration_ns) FILTER (is_between), 0)::BIGINT AS between_ns,
         coalesce(sum(duration_ns) FILTER (communication_active), 0)::BIGINT AS communication_ns
     FROM keyed GROUP BY ALL
 ),
@@ -87,13 +93,14 @@ asserted AS (
 )
 SELECT s.trace_id, p.pid, nullif(s.device_id, -1) AS device_id, s.row_iteration AS iteration,
     s.elapsed_ns, s.compute_ns, s.exposed_communication_ns, s.exposed_copy_ns, s.idle_ns,
+    CASE WHEN w.iterations IS NOT NULL THEN s.between_ns END AS idle_between_ns,
     100.0 * s.compute_ns / s.elapsed_ns AS compute_pct,
     100.0 * s.exposed_communication_ns / s.elapsed_ns AS exposed_communication_pct,
     100.0 * s.exposed_copy_ns / s.elapsed_ns AS exposed_copy_pct,
     100.0 * s.idle_ns / s.elapsed_ns AS idle_pct,
     s.communication_ns,
     100.0 * (s.communication_ns - s.exposed_communication_ns) / nullif(s.communication_ns, 0) AS overlap_pct,
-    coalesce(s.broken, 'kernel name') AS evidence, w.measured_over
+    coalesce(s.broken, 'kernel name') AS evidence, w.measured_over, w.iterations
 FROM asserted s
 JOIN analysis_window w
     ON  w.trace_id = s.trace_id AND coalesce(w.process_id, -1) = s.process_id

@@ -13,13 +13,16 @@ doc = "the trace"
 [columns.pid]
 doc = "process; NULL when unknown"
 [columns.iterations]
-doc = "iterations with a period in the window"
+doc = "iterations counted"
 [columns.elapsed_ns]
 unit = "ns"
-doc = "sum of their periods, on the clock named below"
+doc = "sum of their periods, on the clock named below; NULL without any"
 [columns.iterations_per_s]
 unit = "1/s"
-doc = "iterations ÷ elapsed; NULL below three iterations"
+doc = "iterations ÷ elapsed. Below three iterations a warning, see stability"
+[columns.stall_share_pct]
+unit = "%"
+doc = "time of iterations longer than 1.5 × the median ÷ elapsed"
 [columns.batch_size]
 unit = "sample"
 doc = "samples per iteration; NULL when neither capture.json nor the parameter says"
@@ -36,10 +39,12 @@ doc = "that unit, such as images/s or audio s/s"
 [columns.profiler_slowdown_pct]
 unit = "%"
 doc = "100 × (unprofiled ÷ profiled − 1)"
+[columns.stability]
+doc = "what a reader of the rate must know: too few iterations, no steady state, two groups of times (bimodal), stalls, a trend, a coefficient of variation above 5 %; or steady"
 [columns.clock]
-doc = "host: from start to start on the host; gpu: from first operation to first operation on the GPU, where the host ran ahead of it (launched the iterations more than 5 % faster than the GPU began them), for then the host's periods tell how fast work was queued, not done"
+doc = "clock of the periods: host, or gpu where the host ran ahead (iteration_timing)"
 [columns.measured_over]
-doc = "stable iterations, or all iterations where none are stable"
+doc = "steady state, or all iterations where there is none"
 [columns.method]
 doc = "nvtx range, nvtx mark or kernel order"
 [columns.confidence]
@@ -65,11 +70,11 @@ rated AS (
         json_extract_string(t.capture, '$.throughput.unit') AS throughput_unit
     FROM iteration_rate s JOIN trace t USING (trace_id)
 )
-SELECT r.trace_id, p.pid, r.iterations, r.elapsed_ns, r.iterations_per_s, r.batch_size,
+SELECT r.trace_id, p.pid, r.iterations, r.elapsed_ns, r.iterations_per_s, r.stall_share_pct, r.batch_size,
     r.batch_size * r.iterations_per_s AS samples_per_s, r.unprofiled_samples_per_s,
     r.unprofiled_samples_per_s * r.units_per_sample AS unprofiled_units_per_s, r.throughput_unit,
     100.0 * (r.unprofiled_samples_per_s / (r.batch_size * r.iterations_per_s) - 1) AS profiler_slowdown_pct,
-    r.clock, r.measured_over, r.method, r.confidence
+    r.stability, r.clock, r.measured_over, r.method, r.confidence
 FROM rated r
 LEFT JOIN process p ON p.trace_id = r.trace_id AND p.process_id = r.process_id
 ORDER BY r.trace_id, p.pid, r.process_id

@@ -166,7 +166,7 @@ def _caveats(frames: Mapping[str, pl.DataFrame]) -> tuple[str, ...]:
         )
     if "all iterations" in _values(rows, "iterations measured"):
         found.append(
-            "No stretch of iterations was stable on a side, so all of them count, warm-up too."
+            "No steady state follows the warm-up on a side, so all of its iterations count."
         )
     if not frames["iterations"].is_empty():
         found.append("One run a side does not tell how much runs differ from each other.")

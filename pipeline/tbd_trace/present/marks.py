@@ -110,5 +110,5 @@ def _shade(axes: Axes, series: Sequence[Series]) -> None:
     numbered = enumerate(sorted(lit))
     for first, (_, same) in enumerate(groupby(numbered, key=lambda pair: pair[1] - pair[0])):
         places = [place for _, place in same]
-        label = "" if first else "stable window"
+        label = "" if first else "steady state"
         axes.axvspan(places[0] - 0.5, places[-1] + 0.5, color=SHADE, alpha=0.08, lw=0, label=label)

@@ -37,7 +37,7 @@ class Plot:
         x_end: column with the ends of the stretches that begin at x (binned, heatmap).
         x_title: what the axis of x is called; x in words if empty.
         log: axes that are logarithmic: x, y.
-        window: column that is true in the rows of the stable window; the others are drawn fainter.
+        window: column that is true in the rows of the steady state; the others are drawn fainter.
         roof: column with a peak of y, and column with the most y per x (roofline).
         label: columns that name the points (roofline).
         otherwise: what is drawn where no row has a value in x, or none has one in y.

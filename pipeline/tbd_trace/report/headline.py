@@ -48,7 +48,7 @@ def _figures(interview: Interview, trace: str) -> list[Figure]:
     dominant = interview.ask("dominant_layer")
     figures = [
         _throughput(rows(throughput)),
-        _iteration_time(rows(timing), rows(throughput)),
+        _iteration_time(rows(timing)),
         _dominant(rows(dominant)),
         _busy(rows(busy)),
     ]
@@ -78,26 +78,29 @@ def _throughput(rows: Sequence[Row]) -> Figure:
         detail = f"measured without a profiler{slower}" if unprofiled else "under the profiler"
         evidence = "" if unprofiled else _evidence(rows, "method", "measured_over")
         detail += _of_several(rows, "by process")
+        if not unprofiled:
+            detail += f"; {_evidence(rows, 'stability')}"
         return Figure(label, _spread(values), unit, evidence, query, detail, link)
     return Figure(label, NULL, query=query, detail=_UNANSWERED, link=link)
 
 
-def _iteration_time(rows: Sequence[Row], rates: Sequence[Row]) -> Figure:
-    label, query, link = "Iteration time (median)", "iteration_summary", "iterations"
+def _iteration_time(rows: Sequence[Row]) -> Figure:
+    label, query, link = "Iteration time (mean)", "iteration_summary", "iterations"
     periods = [row for row in rows if row["measure"] == "period_ns"]
-    medians = _known(periods, "median_ns")
-    if not medians:
+    means = _known(periods, "mean_ns")
+    if not means:
         return Figure(label, NULL, query=query, detail=_UNANSWERED, link=link)
-    divisor, unit = scale(max(medians), "ns")
-    low, high = min(_known(periods, "p5_ns")), max(_known(periods, "p95_ns"))
-    detail = (
-        f"5th to 95th percentile {low / divisor:.4g} to {high / divisor:.4g} {unit}, "
-        f"coefficient of variation {_spread(_known(periods, 'cv_pct'))} %, "
-        f"{_spread(_known(periods, 'n'))} iterations"
-    )
-    if any(row["clock"] == "gpu" for row in rates):
-        detail += "; from start to start on the host, which ran ahead of the GPU"
-    value = _spread([median / divisor for median in medians])
+    divisor, unit = scale(max(means), "ns")
+    detail = f"{_spread(_known(periods, 'n'))} iterations; {_evidence(periods, 'stability')}"
+    lows, highs = _known(periods, "p5_ns"), _known(periods, "p95_ns")
+    if lows and highs:
+        detail += (
+            f"; 5th to 95th percentile {min(lows) / divisor:.4g} to {max(highs) / divisor:.4g} "
+            f"{unit}, coefficient of variation {_spread(_known(periods, 'cv_pct'))} %"
+        )
+    if any(row["clock"] == "gpu" for row in periods):
+        detail += "; from start to start on the GPU"
+    value = _spread([mean / divisor for mean in means])
     return Figure(
         label, value, unit, _evidence(periods, "method", "measured_over"), query, detail, link
     )

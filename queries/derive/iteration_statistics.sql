@@ -1,0 +1,193 @@
+/*
+title    = "Statistics of the iterations"
+question = "How long does a counted iteration take, how much does that vary, and what is the pattern?"
+source   = "mean = total ÷ number, never the mean of rates (Zhu et al. 2018, section 3.4.1); trend by Theil and Sen; two groups by Otsu's threshold (IEEE Trans. SMC 9, 1979)"
+grain    = "process that has a counted iteration, and kind of time"
+needs    = ["iteration"]
+[columns.trace_id]
+doc = "the trace"
+[columns.process_id]
+doc = "key of the process"
+[columns.measure]
+doc = "period_ns, host_ns or gpu_ns (iteration)"
+[columns.n]
+doc = "counted iterations of which this time is known"
+[columns.total_ns]
+unit = "ns"
+doc = "sum of their times; NULL without any"
+[columns.mean_ns]
+unit = "ns"
+doc = "total ÷ n"
+[columns.median_ns]
+unit = "ns"
+doc = "median"
+[columns.p5_ns]
+unit = "ns"
+doc = "5th percentile, interpolated"
+[columns.p95_ns]
+unit = "ns"
+doc = "95th percentile, interpolated"
+[columns.stddev_ns]
+unit = "ns"
+doc = "standard deviation of the sample; NULL below two"
+[columns.cv_pct]
+unit = "%"
+doc = "coefficient of variation: standard deviation ÷ mean"
+[columns.stalls]
+doc = "iterations longer than 1.5 × the median"
+[columns.stall_share_pct]
+unit = "%"
+doc = "time of the stalls ÷ total"
+[columns.stall_spacing]
+doc = "iterations from one stall to the next, where four of five distances are this one, of two at least; NULL otherwise"
+[columns.typical_ns]
+unit = "ns"
+doc = "median of the iterations that are no stalls"
+[columns.trend_pct]
+unit = "%"
+doc = "change from the first to the last by the median slope, in percent of the mean, where it is more than one standard deviation; NULL otherwise and below ten iterations. Of more than 200 iterations the means of up to 200 runs of neighbours count"
+[columns.low_ns]
+unit = "ns"
+doc = "median of the shorter iterations, where the times fall into two groups: each at least a quarter of eight iterations or more, together explaining 80 % of the variance (evenly spread times reach 75 %), the means apart by half or more; NULL otherwise"
+[columns.high_ns]
+unit = "ns"
+doc = "median of the longer ones"
+[columns.in_turn]
+doc = "the two groups follow each other in turn, in nine of ten steps; NULL without two groups"
+[columns.stability]
+doc = "what a reader of the mean must know: too few iterations, no steady state, two groups of times, stalls, a trend, a coefficient of variation above 5 %; or steady"
+[columns.clock]
+doc = "clock of the periods (iteration)"
+[columns.measured_over]
+doc = "steady state or all iterations"
+[columns.method]
+doc = "how the iterations were found (iteration)"
+[columns.confidence]
+doc = "how sure that is (iteration)"
+*/
+WITH
+measured AS (
+    SELECT trace_id, coalesce(process_id, -1) AS process_id, iteration,
+        unnest(['period_ns', 'host_ns', 'gpu_ns']) AS measure,
+        unnest([period_ns, host_ns, gpu_ns])::BIGINT AS ns
+    FROM iteration WHERE in_window
+),
+ranked AS (
+    SELECT *, row_number() OVER in_order AS place, row_number() OVER by_length AS rank,
+        count(*) OVER whole AS n, sum(ns) OVER by_length AS shorter_ns, sum(ns) OVER whole AS all_ns,
+        median(ns) OVER whole AS median_ns
+    FROM measured WHERE ns IS NOT NULL
+    WINDOW whole AS (PARTITION BY trace_id, process_id, measure),
+        in_order AS (PARTITION BY trace_id, process_id, measure ORDER BY iteration),
+        by_length AS (PARTITION BY trace_id, process_id, measure ORDER BY ns, iteration ROWS UNBOUNDED PRECEDING)
+),
+summed AS (
+    SELECT trace_id, process_id, measure, count(ns) AS n, sum(ns)::BIGINT AS total_ns,
+        avg(ns) AS mean_ns, median(ns)::DOUBLE AS median_ns,
+        quantile_cont(ns, 0.05)::DOUBLE AS p5_ns, quantile_cont(ns, 0.95)::DOUBLE AS p95_ns,
+        stddev_samp(ns) AS stddev_ns, 100.0 * stddev_samp(ns) / nullif(avg(ns), 0) AS cv_pct
+    FROM measured GROUP BY ALL
+),
+-- Otsu's threshold: the cut of the sorted times with the largest variance between its sides.
+cut AS (
+    SELECT trace_id, process_id, measure, ns AS low_max_ns,
+        shorter_ns / rank AS low_mean_ns, (all_ns - shorter_ns) / nullif(n - rank, 0) AS high_mean_ns,
+        rank::DOUBLE * (n - rank) / n / n * (high_mean_ns - low_mean_ns) ** 2 AS between_variance,
+        rank >= n / 4.0 AND n - rank >= n / 4.0 AS is_balanced
+    FROM ranked WHERE n >= 8
+    QUALIFY row_number() OVER (
+        PARTITION BY trace_id, process_id, measure ORDER BY between_variance DESC NULLS LAST, rank) = 1
+),
+two_groups AS (
+    SELECT c.trace_id, c.process_id, c.measure, c.low_max_ns
+    FROM cut c
+    JOIN summed s USING (trace_id, process_id, measure)
+    WHERE c.is_balanced AND c.high_mean_ns >= 1.5 * c.low_mean_ns
+      AND c.between_variance >= 0.8 * s.stddev_ns ** 2 * (s.n - 1) / s.n
+),
+grouped AS (
+    SELECT r.trace_id, r.process_id, r.measure,
+        median(r.ns) FILTER (NOT r.is_long)::DOUBLE AS low_ns, median(r.ns) FILTER (r.is_long)::DOUBLE AS high_ns,
+        avg((r.is_long <> r.was_long)::INTEGER) >= 0.9 AS in_turn
+    FROM (
+        SELECT k.*, k.ns > g.low_max_ns AS is_long,
+            lag(k.ns) OVER (PARTITION BY k.trace_id, k.process_id, k.measure ORDER BY k.place) > g.low_max_ns AS was_long
+        FROM ranked k JOIN two_groups g USING (trace_id, process_id, measure)
+    ) r
+    GROUP BY ALL
+),
+stall AS (
+    SELECT *, place - lag(place) OVER (PARTITION BY trace_id, process_id, measure ORDER BY place) AS distance
+    FROM ranked WHERE ns > 1.5 * median_ns
+),
+stalled AS (
+    SELECT trace_id, process_id, measure, count(*) AS stalls, sum(ns) AS stall_ns
+    FROM stall GROUP BY ALL
+),
+spaced AS (
+    SELECT trace_id, process_id, measure, distance AS stall_spacing
+    FROM (
+        SELECT *, sum(times) OVER (PARTITION BY trace_id, process_id, measure) AS distances
+        FROM (
+            SELECT trace_id, process_id, measure, distance, count(*) AS times
+            FROM stall WHERE distance IS NOT NULL GROUP BY ALL
+        )
+    )
+    WHERE distances >= 2 AND times >= 0.8 * distances
+),
+usual AS (
+    SELECT trace_id, process_id, measure, median(ns)::DOUBLE AS typical_ns
+    FROM ranked WHERE NOT ns > 1.5 * median_ns GROUP BY ALL
+),
+-- Neighbours are taken together: taking every n-th one would hide what comes back every n iterations.
+block AS (
+    SELECT trace_id, process_id, measure, (place - 1) // ceil(n / 200.0)::BIGINT AS block, avg(place) AS place, avg(ns) AS ns
+    FROM ranked WHERE n >= 10 GROUP BY ALL
+),
+slope AS (
+    SELECT a.trace_id, a.process_id, a.measure, median((b.ns - a.ns) / (b.place - a.place)) AS slope
+    FROM block a JOIN block b USING (trace_id, process_id, measure)
+    WHERE b.place > a.place GROUP BY ALL
+),
+found AS (
+    SELECT trace_id, coalesce(process_id, -1) AS process_id, any_value(clock) AS clock,
+        any_value(measured_over) AS measured_over, any_value(method) AS method,
+        any_value(confidence) AS confidence
+    FROM iteration GROUP BY ALL
+),
+judged AS (
+    SELECT s.*, coalesce(t.stalls, 0) AS stalls,
+        100.0 * coalesce(t.stall_ns, 0) / nullif(s.total_ns, 0) AS stall_share_pct,
+        p.stall_spacing, u.typical_ns,
+        CASE WHEN abs(l.slope) * s.n > s.stddev_ns
+             THEN 100.0 * l.slope * (s.n - 1) / nullif(s.mean_ns, 0) END AS trend_pct,
+        g.low_ns, g.high_ns, g.in_turn, f.clock, f.measured_over, f.method, f.confidence
+    FROM summed s
+    JOIN found f USING (trace_id, process_id)
+    LEFT JOIN stalled t USING (trace_id, process_id, measure)
+    LEFT JOIN spaced p USING (trace_id, process_id, measure)
+    LEFT JOIN usual u USING (trace_id, process_id, measure)
+    LEFT JOIN slope l USING (trace_id, process_id, measure)
+    LEFT JOIN grouped g USING (trace_id, process_id, measure)
+)
+SELECT trace_id, nullif(process_id, -1) AS process_id, measure, n, total_ns, mean_ns, median_ns,
+    p5_ns, p95_ns, stddev_ns, cv_pct, stalls, stall_share_pct, stall_spacing, typical_ns, trend_pct,
+    low_ns, high_ns, in_turn,
+    coalesce(nullif(concat_ws('; ',
+        CASE WHEN n = 0 THEN 'not known'
+             WHEN n < 3 THEN 'too few iterations to tell: ' || n
+             WHEN n < 10 THEN format('{} iterations, at least 10 are wanted', n) END,
+        CASE WHEN measured_over = 'all iterations'
+             THEN 'no steady state: more than half of the iterations show signs of warm-up' END,
+        CASE WHEN low_ns IS NOT NULL
+             THEN format('bimodal: {:.4g} ms and {:.4g} ms{}', low_ns / 1e6, high_ns / 1e6,
+                 CASE WHEN in_turn THEN ' in turn' ELSE '' END) END,
+        CASE WHEN stalls > 0 AND n >= 3
+             THEN format('{} of {} iterations stall and take {:.1f} % of the time{}', stalls, n, stall_share_pct,
+                 coalesce(format(', every {} iterations', stall_spacing), '')) END,
+        CASE WHEN trend_pct IS NOT NULL THEN format('trend: {:+.1f} % from first to last', trend_pct) END,
+        CASE WHEN n >= 3 AND stalls = 0 AND low_ns IS NULL AND trend_pct IS NULL AND cv_pct > 5
+             THEN format('varies: coefficient of variation {:.1f} %', cv_pct) END
+    ), ''), 'steady') AS stability,
+    clock, measured_over, method, confidence
+FROM judged

@@ -51,7 +51,7 @@ from worked_time import (
     throughput,
 )
 from worked_utilization import low_util_kernels, utilization
-from worked_window import all_iterations, parts, stable, whole_trace
+from worked_window import all_iterations, parts, steady, whole_trace
 
 GOLDEN = Path(__file__).resolve().parent
 
@@ -83,8 +83,8 @@ class Case:
 
 CASES = [
     Case("batch_sweep", batch_sweep),
-    Case("compute_util", lambda: compute_util({None: stable()})),
-    Case("compute_util.iteration", lambda: compute_util(parts(stable())), {"by": "iteration"}),
+    Case("compute_util", lambda: compute_util({None: steady()})),
+    Case("compute_util.iteration", lambda: compute_util(parts(steady())), {"by": "iteration"}),
     Case(
         "compute_util.all_iterations",
         lambda: compute_util({None: all_iterations()}),
@@ -169,10 +169,10 @@ CASES = [
     Case("occupancy_histogram.bins", lambda: occupancy_histogram(3), {"bins": "3"}),
     Case("roofline", roofline),
     Case("roofline.layer", lambda: roofline("layer"), {"by": "layer"}),
-    Case("step_breakdown", lambda: step_breakdown({None: stable()})),
+    Case("step_breakdown", lambda: step_breakdown({None: steady()})),
     Case(
         "step_breakdown.iteration",
-        lambda: step_breakdown(parts(stable())),
+        lambda: step_breakdown(parts(steady())),
         {"by": "iteration"},
     ),
     Case("suite_compare", suite_compare),

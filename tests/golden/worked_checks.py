@@ -16,7 +16,7 @@ from sample_facts import Operation, Row, counters, timeline
 from worked_occupancy import ACHIEVED, SMS, occupancy_of, weighted
 from worked_time import compute_util, iteration_summary, throughput
 from worked_utilization import low_util_kernels, utilization
-from worked_window import kernels_in, stable
+from worked_window import kernels_in, steady
 
 PATH = Path(__file__).resolve().parent / "checks" / "sample.csv"
 COLUMNS = ("rule", "verdict", "severity", "value", "threshold", "unit", "evidence")
@@ -60,7 +60,7 @@ def _row(  # noqa: PLR0917 - in the order of the columns
 
 
 def _idle() -> Row:
-    (busy,) = compute_util({None: stable()})
+    (busy,) = compute_util({None: steady()})
     assert 50 <= busy["kernel_busy_pct"] < 80
     return _row("OBS04", "finding", busy["kernel_busy_pct"], 80, "%", "timeline", "warning")
 
@@ -82,7 +82,7 @@ def _long_kernels() -> Row:
 
 def by_name() -> dict[str, list[Operation]]:
     """Return the kernels of the window by name, those that take 2 % of the time and more."""
-    kernels = kernels_in(stable())
+    kernels = kernels_in(steady())
     total = sum(kernel.duration for kernel in kernels)
     names: dict[str, list[Operation]] = defaultdict(list)
     for kernel in kernels:
@@ -111,7 +111,7 @@ def _low_occupancy() -> Row:
 
 
 def _tail() -> Row:
-    total = sum(kernel.duration for kernel in kernels_in(stable()))
+    total = sum(kernel.duration for kernel in kernels_in(steady()))
     found: list[tuple[float, float]] = []
     for same in by_name().values():
         tails = [
@@ -128,7 +128,7 @@ def _tail() -> Row:
 
 def _launched_outside() -> float:
     """Return the share of the kernels' time whose launch is in an iteration before the window."""
-    window = stable()
+    window = steady()
     inside = [k for k in _running_kernels() if k.iteration in (window.iterations or ())]
     total = sum(k.duration for k in _running_kernels())
     return 100.0 * (total - sum(k.duration for k in inside)) / total
@@ -136,7 +136,7 @@ def _launched_outside() -> float:
 
 def _running_kernels() -> list[Operation]:
 
-    window = stable()
+    window = steady()
     return [k for k in timeline().kernels if k.start < window.end and k.end > window.start]
 
 

@@ -6,7 +6,6 @@ ranges directly inside it. What no layer owns is found by looking at every momen
 
 from __future__ import annotations
 
-import statistics
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import cache
@@ -15,12 +14,13 @@ from itertools import pairwise
 import cpu_trace
 from cpu_trace import LAYERS, Marked
 from sample_facts import Row, timeline
-from worked_time import percentile
-from worked_window import is_steady, stable
+from worked_time import COUNTED, statistics_of
+from worked_window import is_slow_start, steady
 
 Key = tuple[str | None, str | None, str | None]  # layer, phase, evidence
 CPU = {"trace_id": "cpu_only"}
-STABLE = 1  # the first iteration alone is long
+# The first iteration alone is long, and the last has no period.
+STEADY = slice(1, len(cpu_trace.DELAYS_US) - 1)
 MARKED = {"method": "nvtx range", "confidence": 1.0}
 WAYS = {"layer:": "nvtx", "layer_backward:": "nvtx backward"}
 
@@ -78,7 +78,7 @@ def host_times(window: Sequence[Marked], marked: Sequence[Marked]) -> dict[Key, 
 @cache
 def sample_host_times() -> dict[Key, int]:
     """Return the host times of the sample's stable window."""
-    window = stable().iterations
+    window = steady().iterations
     assert window is not None
     every = [Marked(r.text, r.start, r.end, r.tid) for r in timeline().ranges]
     chosen = [Marked(r.text, r.start, r.end, r.tid) for r in timeline().iterations]
@@ -90,7 +90,7 @@ def sample_host_times() -> dict[Key, int]:
 
 @cache
 def cpu_host_times() -> dict[Key, int]:
-    return host_times(cpu_trace.iterations()[STABLE:], cpu_trace.ranges())
+    return host_times(cpu_trace.iterations()[STEADY], cpu_trace.ranges())
 
 
 def last(value: str | None) -> tuple[bool, str]:
@@ -101,7 +101,7 @@ def last(value: str | None) -> tuple[bool, str]:
 def cpu_layer_time() -> list[Row]:
     times = cpu_host_times()
     total = sum(times.values())
-    count = len(cpu_trace.DELAYS_US) - STABLE
+    count = len(cpu_trace.DELAYS_US[STEADY])
     rows = [
         CPU
         | {
@@ -115,7 +115,7 @@ def cpu_layer_time() -> list[Row]:
             "iteration_ns": time / count,
             "share_pct": 100 * time / total,
             "evidence": evidence,
-            "measured_over": "stable iterations",
+            "measured_over": "steady state",
         }
         for (layer, phase, evidence), time in times.items()
     ]
@@ -123,7 +123,7 @@ def cpu_layer_time() -> list[Row]:
 
 
 def cpu_dominant_layer(by: str = "layer") -> list[Row]:
-    total = sum(r.end - r.start for r in cpu_trace.iterations()[STABLE:])
+    total = sum(r.end - r.start for r in cpu_trace.iterations()[STEADY])
     times: dict[tuple[str | None, str | None], int] = defaultdict(int)
     ways: dict[tuple[str | None, str | None], set[str]] = defaultdict(set)
     for (layer, _, evidence), time in cpu_host_times().items():
@@ -145,15 +145,16 @@ def cpu_dominant_layer(by: str = "layer") -> list[Row]:
             "unattributed_pct": 100 * nobody / total,
             "kernels": None,
             "evidence": " + ".join(sorted(ways[key])) or None,
-            "measured_over": "stable iterations",
+            "measured_over": "steady state",
         }
         for rank, key in [*enumerate(owned, 1), (None, (None, None))]
     ]
 
 
 def cpu_iteration_timing() -> list[Row]:
-    assert is_steady(cpu_trace.periods()[STABLE:])
-    assert not is_steady(cpu_trace.periods())
+    times = cpu_trace.periods()
+    assert [is_slow_start(times, i, set()) for i in range(len(times))] == [True] + 5 * [False]
+    dropped = {0: "slow start", len(times): "next start not recorded"}
     return [
         CPU
         | {
@@ -164,10 +165,11 @@ def cpu_iteration_timing() -> list[Row]:
             "host_ns": marked.end - marked.start,
             "gpu_ns": None,
             "period_ns": dict(enumerate(cpu_trace.periods())).get(number),
+            "clock": "host",
             "kernels": None,
             "kernel_ns": None,
-            "in_window": number >= STABLE,
-            "dropped": None if number >= STABLE else "trend or spread",
+            "in_window": number not in dropped,
+            "dropped": dropped.get(number),
         }
         | MARKED
         for number, marked in enumerate(cpu_trace.iterations())
@@ -176,31 +178,24 @@ def cpu_iteration_timing() -> list[Row]:
 
 def cpu_iteration_summary() -> list[Row]:
     times = {
-        "period_ns": cpu_trace.periods()[STABLE:],
-        "host_ns": [r.end - r.start for r in cpu_trace.iterations()[STABLE:]],
+        "period_ns": cpu_trace.periods()[STEADY],
+        "host_ns": [r.end - r.start for r in cpu_trace.iterations()[STEADY]],
         "gpu_ns": [],
     }
+    unknown = dict.fromkeys(statistics_of(times["host_ns"])) | {"n": 0, "stalls": 0}
     return [
         CPU
-        | {
-            "pid": cpu_trace.PID,
-            "measure": measure,
-            "n": len(values),
-            "median_ns": statistics.median(values) if values else None,
-            "p5_ns": percentile(values, 5) if values else None,
-            "p95_ns": percentile(values, 95) if values else None,
-            "mean_ns": statistics.mean(values) if values else None,
-            "cv_pct": 100 * statistics.stdev(values) / statistics.mean(values) if values else None,
-            "measured_over": "stable iterations",
-            "dropped": "trend or spread: 0",
-        }
+        | {"pid": cpu_trace.PID, "measure": measure}
+        | (statistics_of(values) if values else unknown | {"stability": "not known"})
+        | COUNTED
+        | {"dropped": "slow start: 0; next start not recorded: 6"}
         | MARKED
         for measure, values in times.items()
     ]
 
 
 def cpu_throughput() -> list[Row]:
-    counted = cpu_trace.periods()[STABLE:]
+    counted = cpu_trace.periods()[STEADY]
     rate = len(counted) / (sum(counted) / 1e9)
     return [
         CPU
@@ -209,14 +204,15 @@ def cpu_throughput() -> list[Row]:
             "iterations": len(counted),
             "elapsed_ns": sum(counted),
             "iterations_per_s": rate,
+            "stall_share_pct": statistics_of(counted)["stall_share_pct"],
             "batch_size": cpu_trace.BATCH_SIZE,
             "samples_per_s": cpu_trace.BATCH_SIZE * rate,
             "unprofiled_samples_per_s": None,
             "unprofiled_units_per_s": None,
             "throughput_unit": None,
             "profiler_slowdown_pct": None,
-            "clock": "host",
-            "measured_over": "stable iterations",
+            "stability": statistics_of(counted)["stability"],
         }
+        | COUNTED
         | MARKED
     ]

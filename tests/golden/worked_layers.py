@@ -7,7 +7,7 @@ from typing import Any
 
 from sample_facts import Operation, Row, layers, row, timeline
 from worked_host import last, sample_host_times
-from worked_window import kernels_in, stable
+from worked_window import kernels_in, steady
 
 # What the kernels of the sample compute.
 CLASSES = {
@@ -39,7 +39,7 @@ def layer_type(layer: str | None) -> str | None:
 
 
 def layer_time() -> list[Row]:
-    window = stable()
+    window = steady()
     assert window.iterations is not None
     kernels = kernels_in(window)
     total = sum(k.duration for k in kernels)
@@ -68,7 +68,7 @@ def layer_time() -> list[Row]:
 
 
 def dominant_layer(by: str = "layer", attribution: str = "nvtx", clock: str = "gpu") -> list[Row]:
-    window = stable()
+    window = steady()
     assert window.iterations is not None
     kernels: dict[Any, list[Operation]] = defaultdict(list)
     host: dict[Any, int] = defaultdict(int)

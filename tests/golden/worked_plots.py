@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from sample_facts import DEVICE, PID, Operation, Row, counters, row, timeline
 from worked_occupancy import ACHIEVED, occupancy_of, weighted
-from worked_window import Window, kernels_in, length, stable, union, whole_trace
+from worked_window import Window, kernels_in, length, steady, union, whole_trace
 
 
 def kernel_durations(per_decade: int = 5) -> list[Row]:
@@ -100,7 +100,7 @@ def occupancy_histogram(bins: int = 10) -> list[Row]:
 
 
 def layer_occupancy() -> list[Row]:
-    window = stable()
+    window = steady()
     kernels = kernels_in(window)
     rows = []
     for layer in {k.layer for k in kernels}:

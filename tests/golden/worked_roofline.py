@@ -6,7 +6,7 @@ from itertools import product
 
 from sample_facts import DEVICE, PID, Operation, Row, counters, row
 from worked_utilization import PEAK, UNKNOWN_FLOP, Work, counted, modelled
-from worked_window import kernels_in, stable
+from worked_window import kernels_in, steady
 
 BANDWIDTH = 1555.2e9  # byte/s, as the file tells; the datasheet rounds to 1,555 GB/s
 MEGABYTE = 1e6  # the unit in which Nsight Compute printed the columns
@@ -20,7 +20,7 @@ def dram_bytes(kernel: Operation) -> float | None:
 
 
 def roofline(by: str = "kernel") -> list[Row]:
-    kernels = kernels_in(stable())
+    kernels = kernels_in(steady())
     names = {kernel.name if by == "kernel" else kernel.layer for kernel in kernels}
     rows = []
     for name in names:

@@ -10,11 +10,11 @@ from worked_host import cpu_dominant_layer, cpu_iteration_summary, cpu_throughpu
 from worked_layers import dominant_layer
 from worked_time import compute_util, iteration_summary
 from worked_utilization import utilization
-from worked_window import stable
+from worked_window import steady
 
 
 def suite_compare() -> list[Row]:
-    (busy,) = compute_util({None: stable()})
+    (busy,) = compute_util({None: steady()})
     return [
         compared(
             iteration_summary(),
@@ -72,7 +72,7 @@ def compared(summary: list[Row], layers: list[Row], **known: Any) -> Row:
     period, first = summary[0], layers[0]
     found = known | {
         "throughput_unit": "samples/s",
-        "iteration_ns": period["median_ns"],
+        "iteration_ns": period["mean_ns"],
         "dominant_layer": first["layer"],
         "dominant_layer_type": first["layer_type"],
         "dominant_layer_pct": first["share_pct"],

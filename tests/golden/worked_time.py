@@ -11,17 +11,20 @@ from sample_facts import DEVICE, GPU, PID, Call, Operation, Range, Row, capture,
 from worked_window import (
     Span,
     Window,
-    first_stable,
+    first_steady,
     gpu_span,
+    last_counted,
     launched_in,
     length,
     periods,
-    stable,
+    steady,
     union,
     why_dropped,
 )
 
 MARKED: Row = {"method": "nvtx range", "confidence": 1.0}
+# The host waits for the GPU at the end of every iteration.
+COUNTED: Row = {"clock": "host", "measured_over": "steady state"}
 CALLS = {
     "cudaStreamSynchronize": "synchronization",
     "cudaMemcpy": "synchronization",  # returns when the copy is done
@@ -47,9 +50,10 @@ def iteration_timing() -> list[Row]:
                 host_ns=marked.end - marked.start,
                 gpu_ns=length([gpu_span(i)]),
                 period_ns=periods()[i] if i < len(periods()) else None,
+                clock="host",
                 kernels=len(kernels),
                 kernel_ns=sum(op.duration for op in kernels),
-                in_window=i >= first_stable(),
+                in_window=first_steady() <= i <= last_counted(),
                 dropped=why_dropped(i),
                 **MARKED,
             )
@@ -58,32 +62,54 @@ def iteration_timing() -> list[Row]:
 
 
 def iteration_summary() -> list[Row]:
-    first = first_stable()
+    counted = range(first_steady(), last_counted() + 1)
     times = {
-        "period_ns": periods()[first:],
-        "host_ns": [r.end - r.start for r in timeline().iterations[first:]],
-        "gpu_ns": [length([gpu_span(i)]) for i in range(first, len(timeline().iterations))],
+        "period_ns": [periods()[i] for i in counted],
+        "host_ns": [timeline().iterations[i].end - timeline().iterations[i].start for i in counted],
+        "gpu_ns": [length([gpu_span(i)]) for i in counted],
     }
     dropped = "; ".join(
-        f"{why}: {', '.join(str(i) for i in iterations)}"
-        for why, iterations in groupby(range(first), why_dropped)
+        f"{why}: {joined(list(iterations))}"
+        for why, iterations in groupby(
+            (i for i in range(len(timeline().iterations)) if i not in counted), why_dropped
+        )
     )
     return [
-        row(
-            pid=PID,
-            measure=measure,
-            n=len(values),
-            median_ns=statistics.median(values),
-            p5_ns=percentile(values, 5),
-            p95_ns=percentile(values, 95),
-            mean_ns=statistics.mean(values),
-            cv_pct=100 * statistics.stdev(values) / statistics.mean(values),
-            measured_over="stable iterations",
-            dropped=dropped,
-            **MARKED,
-        )
+        row(pid=PID, measure=measure, **statistics_of(values), **COUNTED, dropped=dropped, **MARKED)
         for measure, values in times.items()
     ]
+
+
+def joined(iterations: Sequence[int]) -> str:
+    """Write iterations that follow each other as a range."""
+    first, last = iterations[0], iterations[-1]
+    return str(first) if first == last else f"{first}-{last}"
+
+
+def statistics_of(values: Sequence[int]) -> Row:
+    """Return what the times of a few iterations without stalls, trend or two groups are said to be.
+
+    Fewer than ten are too few for a trend, and all are within 1.5 times of the median.
+    """
+    assert 3 <= len(values) < 10
+    assert max(values) <= 1.5 * min(values)
+    median = statistics.median(values)
+    spread = 100 * statistics.stdev(values) / statistics.mean(values)
+    assert spread <= 5
+    return {
+        "n": len(values),
+        "mean_ns": sum(values) / len(values),
+        "stalls": 0,
+        "stall_share_pct": 0.0,
+        "stall_spacing": None,
+        "typical_ns": median,
+        "median_ns": median,
+        "p5_ns": percentile(values, 5),
+        "p95_ns": percentile(values, 95),
+        "cv_pct": spread,
+        "trend_pct": None,
+        "stability": f"{len(values)} iterations, at least 10 are wanted",
+    }
 
 
 def percentile(values: Sequence[int], percent: int) -> float:
@@ -95,7 +121,7 @@ def percentile(values: Sequence[int], percent: int) -> float:
 
 
 def throughput(batch_size: int | None = None) -> list[Row]:
-    counted = periods()[first_stable() :]
+    counted = periods()[first_steady() : last_counted() + 1]
     seconds = sum(counted) / 1e9
     samples = batch_size or capture()["batch_size"]
     free = capture()["throughput"]["samples_per_second"] / capture()["world_size"]
@@ -106,14 +132,15 @@ def throughput(batch_size: int | None = None) -> list[Row]:
             iterations=len(counted),
             elapsed_ns=sum(counted),
             iterations_per_s=len(counted) / seconds,
+            stall_share_pct=statistics_of(counted)["stall_share_pct"],
             batch_size=samples,
             samples_per_s=profiled,
             unprofiled_samples_per_s=free,
             unprofiled_units_per_s=None,
             throughput_unit=None,
             profiler_slowdown_pct=100 * (free - profiled) / profiled,
-            clock="host",  # it waits for the GPU at the end of every iteration
-            measured_over="stable iterations",
+            stability=statistics_of(counted)["stability"],
+            **COUNTED,
             **MARKED,
         )
     ]
@@ -123,7 +150,7 @@ def compute_util(windows: dict[int | None, Window]) -> list[Row]:
     rows = []
     for iteration, window in windows.items():
         busy, kernels = length(union(window)), length(union(window, "kernel"))
-        whole = stable().iterations if iteration is not None else window.iterations
+        whole = steady().iterations if iteration is not None else window.iterations
         rows.append(
             row(
                 pid=PID,
@@ -161,18 +188,20 @@ def step_breakdown(windows: dict[int | None, Window]) -> list[Row]:
                 iteration=iteration,
                 elapsed_ns=window.elapsed,
                 **{f"{name}_ns": ns for name, ns in part.items()},
+                idle_between_ns=between(window, idle_gaps(window)),
                 **{f"{name}_pct": 100 * ns / window.elapsed for name, ns in part.items()},
                 communication_ns=0,
                 overlap_pct=None,
                 evidence="kernel name",
                 measured_over=window.measured_over,
+                iterations=len(steady().iterations or ()),
             )
         )
     return rows
 
 
 def idle_causes() -> list[Row]:
-    window = stable()
+    window = steady()
     stretches: dict[str, list[int]] = defaultdict(list)
     gaps: dict[str, set[Span]] = defaultdict(set)
     for gap in idle_gaps(window):
@@ -186,12 +215,20 @@ def idle_causes() -> list[Row]:
             device_id=DEVICE,
             cause=cause,
             idle_ns=sum(found),
+            between_ns=sum(
+                ns
+                for gap in gaps[cause]
+                if between(window, [gap])
+                for why, ns in walk(gap)
+                if why == cause
+            ),
             share_pct=100 * sum(found) / idle,
             elapsed_pct=100 * sum(found) / window.elapsed,
             gaps=len(gaps[cause]),
             longest_ns=max(found),
             evidence="estimated",
             measured_over=window.measured_over,
+            iterations=len(window.iterations or ()),
         )
         for cause, found in sorted(stretches.items(), key=lambda item: (-sum(item[1]), item[0]))
     ]
@@ -200,6 +237,13 @@ def idle_causes() -> list[Row]:
 def idle_gaps(window: Window) -> list[Span]:
     busy = [(window.start, window.start), *union(window), (window.end, window.end)]
     return [(before[1], after[0]) for before, after in pairwise(busy) if before[1] < after[0]]
+
+
+def between(window: Window, gaps: Sequence[Span]) -> int:
+    """Return the length of the gaps that end where the next iteration's first operation begins."""
+    assert window.iterations is not None
+    starts = {gpu_span(i + 1)[0] for i in window.iterations}
+    return length([gap for gap in gaps if gap[1] in starts])
 
 
 def walk(gap: Span) -> list[tuple[str, int]]:

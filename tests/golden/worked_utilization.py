@@ -8,7 +8,7 @@ from typing import Any
 
 from sample_facts import DEVICE, PID, Operation, Row, capture, counters, layers, row
 from worked_occupancy import SMS, weighted
-from worked_window import kernels_in, length, parts, stable, union
+from worked_window import kernels_in, length, parts, steady, union
 
 CLOCK_HZ = 1.41e9
 FP32_LANES, FP16_LANES, TENSOR_FLOP_PER_CYCLE = 64, 256, 2048
@@ -72,7 +72,7 @@ def modelled(kernels: list[Operation], precision: str) -> list[Work]:
 
 
 def utilization(precision: str, by: str = "trace") -> list[Row]:
-    window = stable()
+    window = steady()
     kernels = kernels_in(window)
     evidences = {"counter": counted(kernels, precision), "modelled": modelled(kernels, precision)}
     if by == "kernel":
@@ -144,7 +144,7 @@ def _of_pipe(work: list[Work]) -> Row:
 
 def low_util_kernels(precision: str = "fp32", count: int = 5) -> list[Row]:
     """Compare kernels by FLOP where they are counted, else by the pipe's active cycles."""
-    kernels = kernels_in(stable())
+    kernels = kernels_in(steady())
     work = counted(kernels, precision)
     groups: dict[str, list[Work]] = defaultdict(list)
     for w in work:

@@ -1,17 +1,14 @@
-"""The analysis window, by trying every first iteration."""
+"""The analysis window: the iterations after those that show a sign of warm-up."""
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import combinations, pairwise
+from itertools import pairwise
 
 from sample_facts import Operation, timeline
 
-MAX_VARIATION = 0.05
-MIN_ITERATIONS = 3
 Span = tuple[int, int]
 
 
@@ -44,70 +41,65 @@ def gpu_span(iteration: int) -> Span:
 
 
 @cache
-def warming_up() -> dict[int, str]:
-    """Return the iterations that do what no stable iteration does, and what that is."""
-    seen: set[str] = set()
+def signs() -> dict[int, str]:
+    """Return the iterations that show a sign of warm-up, and which."""
+    seen: set[tuple[str, ...]] = set()
     found = {}
     for i, iteration in enumerate(timeline().iterations):
-        names = {op.name for op in launched_in(i) if op.kind == "kernel"}
+        kernels = {(op.name, *op.shape) for op in launched_in(i) if op.kind == "kernel"}
         calls = [c for c in timeline().calls if iteration.start <= c.start < iteration.end]
         allocated = sum(c.name.startswith("cudaMalloc") for c in calls)
-        if not names <= seen:
+        if not kernels <= seen:
             found[i] = "first use of a kernel"
         elif allocated > sum(c.name.startswith("cudaFree") for c in calls):
             found[i] = "allocator growth"
-        seen |= names
+        elif i < len(periods()) and is_slow_start(periods(), i, set(found)):
+            found[i] = "slow start"
+        seen |= kernels
     return found
 
 
-def is_steady(times: Sequence[int]) -> bool:
-    """Tell whether times vary little and show no trend."""
-    deviation = statistics.stdev(times)
-    slopes = [(b - a) / (j - i) for (i, a), (j, b) in combinations(enumerate(times), 2)]
-    trend = abs(statistics.median(slopes)) * len(times)
-    return deviation <= MAX_VARIATION * statistics.mean(times) and trend <= deviation
+def is_slow_start(times: Sequence[int], i: int, seen: set[int]) -> bool:
+    """Tell whether an iteration is part of a slow beginning: all that follow that are faster."""
+    half = max(times[(len(times) + 1) // 2 :])
+    slow_end = next(
+        (k for k, time in enumerate(times) if k not in seen and time <= 1.1 * half), len(times)
+    )
+    later = times[slow_end:]
+    return bool(later) and i < slow_end and times[i] > 1.1 * max(later)
 
 
 @cache
-def first_stable() -> int:
-    times = periods()
-    return next(
-        first
-        for first in range(len(times))
-        if len(times) - first >= MIN_ITERATIONS
-        and not any(i >= first for i in warming_up())
-        and is_steady(times[first:])
-    )
+def first_steady() -> int:
+    """Return the first iteration without a sign: there is one in the first half."""
+    first = next(i for i in range(len(timeline().iterations)) if i not in signs())
+    assert 2 * first <= len(periods())
+    return first
+
+
+def last_counted() -> int:
+    """Return the last iteration whose period is known: the one before the last."""
+    return len(periods()) - 1
 
 
 def why_dropped(iteration: int) -> str | None:
-    if iteration >= first_stable():
-        return None
-    if iteration in warming_up():
-        return warming_up()[iteration]
-    later = any(i > iteration for i in warming_up())
-    return "before the end of warm-up" if later else "trend or spread"
+    if iteration > last_counted():
+        return "next start not recorded"
+    return signs()[iteration] if iteration < first_steady() else None
 
 
 def of_iterations(first: int, measured_over: str) -> Window:
-    """Return the window from an iteration to the last one of the trace.
+    """Return the window from an iteration to the last one whose period is known.
 
-    It begins with the first iteration's first operation. No iteration follows the last one, so it
-    lasts as long after its first operation as its work on the GPU or its range on the host.
+    It begins with the first iteration's first operation and ends where the first operation of the
+    iteration after it begins.
     """
-    last = timeline().iterations[-1]
-    number = len(timeline().iterations) - 1
-    start, end = gpu_span(number)
-    return Window(
-        gpu_span(first)[0],
-        start + max(end - start, last.end - last.start),
-        measured_over,
-        range(first, number + 1),
-    )
+    after = last_counted() + 1
+    return Window(gpu_span(first)[0], gpu_span(after)[0], measured_over, range(first, after))
 
 
-def stable() -> Window:
-    return of_iterations(first_stable(), "stable iterations")
+def steady() -> Window:
+    return of_iterations(first_steady(), "steady state")
 
 
 def all_iterations() -> Window:

@@ -37,7 +37,8 @@ class Workload:
     batch_size: int = 1
     precision: str = "fp32"
     execution: str = "auto"
-    iterations: int = 10
+    # The first and the last are not counted: kernels are new, and the end is not recorded.
+    iterations: int = 12
     warmup: int | None = None
     seed: int = 0
     data: Path | None = None

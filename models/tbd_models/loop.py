@@ -46,7 +46,7 @@ class Window:
         max_warmup_seconds: longest time before them.
     """
 
-    iterations: int = 10
+    iterations: int = 12
     warmup: int | None = None
     max_warmup: int = 100
     max_warmup_seconds: float = 60.0

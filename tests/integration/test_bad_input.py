@@ -553,7 +553,7 @@ WRONG_REQUESTS: list[tuple[list[str], str]] = [
     (["query", "fp32_util", "--set", "by"], "expected NAME=VALUE"),
     (["query", "throughput", "--set", "batch_size=many"], "batch_size=many"),
     (["query", "throughput", "--set", f"batch_size={10**30}"], "expected an integer"),
-    (["query", "iteration_timing", "--set", "max_cv_pct=nan"], "expected a number"),
+    (["query", "iteration_timing", "--set", "min_confidence=nan"], "expected a number"),
     (["query", "iteration_timing", "--set", "iteration_pattern=("], "iteration_pattern=("),
     (["query", "fp32_util", "nope"], "`tbd-trace info` lists them"),
     (["query", "fp32_util", "n" * 300], "`tbd-trace info` lists them"),

@@ -305,7 +305,7 @@ def check_iteration_timing(frame: pl.DataFrame, answers: Answers) -> None:
         assert 0.5 <= rows[0]["confidence"] <= 1
         window = [row["iteration"] for row in rows if row["in_window"]]
         assert window == list(range(window[0], window[-1] + 1)) if window else True
-        assert len(window) != 1
+        assert len(window) >= 1  # where there are iterations, some are counted
         # those that nothing was recorded of are never measured
         assert all(row["kernels"] for row in rows if row["in_window"])
 

@@ -119,8 +119,14 @@ def collect(
         ),
     ] = Execution.AUTO,
     iterations: Annotated[
-        int, _option("--iterations", metavar="N", min=1, text="Iterations to measure.")
-    ] = 10,
+        int,
+        _option(
+            "--iterations",
+            metavar="N",
+            min=1,
+            text="Iterations to profile. Metrics count all but the first and the last.",
+        ),
+    ] = 12,
     warmup: Annotated[
         int | None,
         _option(

@@ -90,7 +90,9 @@ def test_a_training_run_made_faster() -> None:
     # every kernel of the counted steps: 470 a step in A, in B more in the first ones
     assert sum(row["a_calls"] for row in kernels) == pytest.approx(470)
     steps = tbd_trace.open(CORPUS / NERSC.format("dali_amp_apex_jit"))
-    (counted,) = steps.sql("SELECT sum(kernels)::BIGINT, count(*) FROM iteration WHERE in_window").rows()
+    (counted,) = steps.sql(
+        "SELECT sum(kernels)::BIGINT, count(*) FROM iteration WHERE in_window"
+    ).rows()
     assert counted[1] == 27
     assert sum(row["b_calls"] for row in kernels) == pytest.approx(counted[0] / 27)
     for row in kernels:

@@ -2,14 +2,14 @@
 
 The table of docs/steady_state.md holds the numbers. Written again by
 
-    TBD_TRACE_CORPUS=... python tests/integration/test_headline_corpus.py
+    PYTHONPATH=tests:tests/integration python tests/integration/test_headline_corpus.py
 """
 
 from __future__ import annotations
 
 import statistics
-import sys
 import tempfile
+from collections import defaultdict
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,28 +21,54 @@ from real_traces import Traces
 from corpus import CORPUS, ROOT, corpus_files
 from tbd_trace.api import Traces as Opened
 from tbd_trace.checks import evaluate
-from tbd_trace.errors import CannotAnswerError
+from tbd_trace.query import Catalogue, run
 
 PAGE = ROOT / "docs" / "steady_state.md"
-FILES = corpus_files("nsys/*", "nvprof/*")
+PATTERNS = ("nsys/*", "nvprof/*")
+FILES = corpus_files(*PATTERNS)
 HEADER = (
-    *("trace", "found by", "iterations", "counted", "mean ms", "counted × mean ms"),
+    *("trace", "found by", "iterations", "counted", "mean ms", "total ms"),
     *("stalls %", "GPU busy %", "stability"),
+)
+QUERIES = (
+    *("trace_info", "iteration_summary", "iteration_timing", "throughput"),
+    *("compute_util", "step_breakdown", "idle_causes"),
 )
 MILLISECOND = 1_000_000
 MANY_KERNELS = 1000
 Row = dict[str, Any]
 
 
-def rows(traces: Traces, path: Path, query: str) -> list[Row]:
-    try:
-        return traces.ask(f"{path.parent.name}/{path.name}", query).rows(named=True)
-    except CannotAnswerError:
-        return []
+class Answers:
+    """What the queries say about all traces of the corpus, asked together.
+
+    Args:
+        traces: where to ask.
+    """
+
+    def __init__(self, traces: Traces) -> None:
+        files = [path for pattern in PATTERNS for path in sorted(CORPUS.glob(pattern))]
+        self.ids = {path: traces.id(f"{path.parent.name}/{path.name}") for path in files}
+        self._rows: dict[tuple[str, str], list[Row]] = defaultdict(list)
+        for name in QUERIES:
+            query = Catalogue().get(name)
+            for row in run(traces.database, query, list(self.ids.values())).frame.to_dicts():
+                self._rows[row["trace_id"], name].append(row)
+
+    def __call__(self, path: Path, query: str) -> list[Row]:
+        """Return the rows of a query about a trace."""
+        return self._rows[self.ids[path], query]
+
+    def periods(self, path: Path) -> list[Row]:
+        summary = self(path, "iteration_summary")
+        return [row for row in summary if row["measure"] == "period_ns"]
 
 
-def periods(traces: Traces, path: Path) -> list[Row]:
-    return [r for r in rows(traces, path, "iteration_summary") if r["measure"] == "period_ns"]
+@pytest.fixture(scope="module")
+def answers(traces: Traces) -> Answers:
+    if not CORPUS.is_dir():
+        pytest.skip(f"no real traces at {CORPUS} (set TBD_TRACE_CORPUS)")
+    return Answers(traces)
 
 
 def of_process(rows: list[Row], pid: int | None) -> list[Row]:
@@ -51,10 +77,10 @@ def of_process(rows: list[Row], pid: int | None) -> list[Row]:
 
 @pytest.mark.parametrize("path", FILES)
 def test_the_counted_periods_reach_from_the_first_start_to_the_last(
-    traces: Traces, path: Path
+    answers: Answers, path: Path
 ) -> None:
-    for summary in periods(traces, path):
-        timing = of_process(rows(traces, path, "iteration_timing"), summary["pid"])
+    for summary in answers.periods(path):
+        timing = of_process(answers(path, "iteration_timing"), summary["pid"])
         starts = [row["start_ns"] for row in timing]
         counted = [i for i, row in enumerate(timing) if row["in_window"]]
         if len(timing) == 1:
@@ -64,15 +90,15 @@ def test_the_counted_periods_reach_from_the_first_start_to_the_last(
         assert summary["n"] == len(counted)
         elapsed = starts[counted[-1] + 1] - starts[counted[0]]
         assert abs(summary["n"] * summary["mean_ns"] - elapsed) < MILLISECOND
-        (rate,) = of_process(rows(traces, path, "throughput"), summary["pid"])
+        (rate,) = of_process(answers(path, "throughput"), summary["pid"])
         assert rate["iterations_per_s"] == pytest.approx(len(counted) / elapsed * 1e9, rel=1e-6)
 
 
 @pytest.mark.parametrize("path", FILES)
-def test_no_iteration_after_the_warm_up_is_left_out(traces: Traces, path: Path) -> None:
+def test_no_iteration_after_the_warm_up_is_left_out(answers: Answers, path: Path) -> None:
     """Warm-up is a prefix of at most half, and a faster rate has its stall share beside it."""
-    for summary in periods(traces, path):
-        timing = of_process(rows(traces, path, "iteration_timing"), summary["pid"])
+    for summary in answers.periods(path):
+        timing = of_process(answers(path, "iteration_timing"), summary["pid"])
         counted = [i for i, row in enumerate(timing) if row["in_window"]]
         warm_up = ("first use of a kernel", "allocator growth", "slow start")
         for i, row in enumerate(timing):
@@ -82,46 +108,46 @@ def test_no_iteration_after_the_warm_up_is_left_out(traces: Traces, path: Path) 
         assert 2 * len(counted) >= len(whole)
         known = [row["period_ns"] for row in whole if row["period_ns"] is not None]
         if known and summary["mean_ns"] < statistics.mean(known) / 1.1:
-            (rate,) = of_process(rows(traces, path, "throughput"), summary["pid"])
+            (rate,) = of_process(answers(path, "throughput"), summary["pid"])
             assert rate["stall_share_pct"] is not None
             assert counted[0] > 0  # by warm-up alone: every stall counts
 
 
 @pytest.mark.parametrize("path", FILES)
-def test_busy_and_idle_make_up_the_elapsed_time(traces: Traces, path: Path) -> None:
-    busy = {(r["pid"], r["device_id"]): r for r in rows(traces, path, "compute_util")}
-    parts = rows(traces, path, "step_breakdown")
+def test_busy_and_idle_make_up_the_elapsed_time(answers: Answers, path: Path) -> None:
+    busy = {(r["pid"], r["device_id"]): r for r in answers(path, "compute_util")}
+    parts = answers(path, "step_breakdown")
     assert busy.keys() == {(r["pid"], r["device_id"]) for r in parts}
     for part in parts:
         whole = busy[part["pid"], part["device_id"]]
         assert whole["gpu_busy_ns"] + part["idle_ns"] == whole["elapsed_ns"] == part["elapsed_ns"]
         assert (part["idle_between_ns"] is None) == (part["iterations"] is None)
         assert (part["idle_between_ns"] or 0) <= part["idle_ns"]
-    causes = rows(traces, path, "idle_causes")
+    causes = answers(path, "idle_causes")
     for (pid, device), row in busy.items():
         mine = [c["idle_ns"] for c in causes if (c["pid"], c["device_id"]) == (pid, device)]
         assert sum(mine) == row["elapsed_ns"] - row["gpu_busy_ns"]
 
 
 @pytest.mark.parametrize("path", FILES)
-def test_all_answers_are_about_the_same_iterations(traces: Traces, path: Path) -> None:
-    said = {row["pid"]: (row["n"] or 1, row["measured_over"]) for row in periods(traces, path)}
+def test_all_answers_are_about_the_same_iterations(answers: Answers, path: Path) -> None:
+    said = {row["pid"]: (row["n"] or 1, row["measured_over"]) for row in answers.periods(path)}
     for query in ("compute_util", "step_breakdown", "idle_causes"):
-        for row in rows(traces, path, query):
+        for row in answers(path, query):
             told = row["iterations"], row["measured_over"]
             if row["iterations"] is None:
                 assert told == (None, "whole trace")
             else:  # a device may be used in some of the iterations alone
                 assert told[0] <= said[row["pid"]][0]
                 assert told[1] == said[row["pid"]][1]
-    for row in rows(traces, path, "throughput"):
+    for row in answers(path, "throughput"):
         assert ((row["iterations"] or 1), row["measured_over"]) == said[row["pid"]]
 
 
 @pytest.mark.parametrize("path", FILES)
-def test_two_groups_of_times_are_called_that(traces: Traces, path: Path) -> None:
-    for summary in periods(traces, path):
-        timing = of_process(rows(traces, path, "iteration_timing"), summary["pid"])
+def test_two_groups_of_times_are_called_that(answers: Answers, path: Path) -> None:
+    for summary in answers.periods(path):
+        timing = of_process(answers(path, "iteration_timing"), summary["pid"])
         times = sorted(row["period_ns"] for row in timing if row["in_window"])
         if len(times) < 8 or "bimodal" not in summary["stability"]:
             continue
@@ -130,26 +156,16 @@ def test_two_groups_of_times_are_called_that(traces: Traces, path: Path) -> None
         assert max(gaps) > statistics.mean(gaps)
 
 
-@pytest.fixture(scope="module")
-def verdicts(traces: Traces) -> tuple[pl.DataFrame, dict[str, int]]:
-    """Return what all rules say, and the kernels of each trace by its id."""
-    if not CORPUS.is_dir():
-        pytest.skip(f"no real traces at {CORPUS} (set TBD_TRACE_CORPUS)")
-    kernels = {}
-    for path in (p for pattern in ("nsys/*", "nvprof/*") for p in sorted(CORPUS.glob(pattern))):
-        (info,) = rows(traces, path, "trace_info")
-        kernels[info["trace_id"]] = info["kernels"]
-    return evaluate(Opened(traces.database, list(kernels))), kernels
-
-
 def test_every_trace_of_many_kernels_is_told_about_its_time(
-    verdicts: tuple[pl.DataFrame, dict[str, int]],
+    traces: Traces, answers: Answers
 ) -> None:
-    frame, kernels = verdicts
-    about_time = frame.filter(pl.col("rule").is_in(["OBS04", "ROB01", "COM01"]))
-    for trace_id, count in kernels.items():
-        if count <= MANY_KERNELS:
-            continue
+    many = [
+        trace_id
+        for path, trace_id in answers.ids.items()
+        if answers(path, "trace_info")[0]["kernels"] > MANY_KERNELS
+    ]
+    about_time = evaluate(Opened(traces.database, many), ["OBS04", "ROB01", "COM01"])
+    for trace_id in many:
         mine = about_time.filter(pl.col("trace_id") == trace_id)
         (busy,) = mine.filter(pl.col("rule") == "OBS04").rows(named=True)
         told = mine.filter(pl.col("verdict") != "not evaluable")
@@ -161,12 +177,12 @@ def test_every_trace_of_many_kernels_is_told_about_its_time(
 # -- the table of the page -------------------------------------------------------------------------
 
 
-def figures(traces: Traces, path: Path) -> list[list[str]]:
+def figures(answers: Answers, path: Path) -> list[list[str]]:
     """Return the rows of the page's table about a trace, one per process with iterations."""
-    busy = rows(traces, path, "compute_util")
+    busy = answers(path, "compute_util")
     made = []
-    for summary in periods(traces, path):
-        timing = of_process(rows(traces, path, "iteration_timing"), summary["pid"])
+    for summary in answers.periods(path):
+        timing = of_process(answers(path, "iteration_timing"), summary["pid"])
         shares = [row["gpu_busy_pct"] for row in of_process(busy, summary["pid"])]
         mean = summary["mean_ns"]
         made.append(
@@ -175,10 +191,10 @@ def figures(traces: Traces, path: Path) -> list[list[str]]:
                 summary["method"],
                 str(len(timing)),
                 str(summary["n"]),
-                "–" if mean is None else f"{mean / 1e6:.3f}",
-                "–" if mean is None else f"{summary['n'] * mean / 1e6:.3f}",
-                "–" if mean is None else f"{summary['stall_share_pct']:.1f}",
-                f"{max(shares):.1f}" if shares else "–",
+                "" if mean is None else f"{mean / 1e6:.3f}",
+                "" if mean is None else f"{summary['n'] * mean / 1e6:.3f}",
+                "" if mean is None else f"{summary['stall_share_pct']:.1f}",
+                f"{max(shares):.1f}" if shares else "",
                 summary["stability"],
             ]
         )
@@ -199,10 +215,10 @@ def committed() -> dict[str, list[list[str]]]:
 
 
 @pytest.mark.parametrize("path", FILES)
-def test_the_page_shows_the_numbers(traces: Traces, path: Path) -> None:
+def test_the_page_shows_the_numbers(answers: Answers, path: Path) -> None:
     """Of the traces that it lists: a new one is judged by the tests above."""
     if path.name in committed():
-        assert committed()[path.name] == figures(traces, path)
+        assert committed()[path.name] == figures(answers, path)
 
 
 def write() -> None:
@@ -211,12 +227,11 @@ def write() -> None:
     before, after = text.split(head)
     rest = after.split("\n\n", 1)[1:] if "\n\n" in after else []
     with tempfile.TemporaryDirectory() as folder:
-        traces = Traces(Path(folder))
-        files = [p for pattern in ("nsys/*", "nvprof/*") for p in sorted(CORPUS.glob(pattern))]
-        lines = [f"| {' | '.join(row)} |" for path in files for row in figures(traces, path)]
+        answers = Answers(Traces(Path(folder)))
+        lines = [f"| {' | '.join(row)} |" for path in answers.ids for row in figures(answers, path)]
     table = "|" + "---|" * 2 + "---:|" * 6 + "---|\n" + "\n".join(lines) + "\n"
     PAGE.write_text(before + head + table + "".join("\n" + part for part in rest), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    sys.exit(write())
+    write()

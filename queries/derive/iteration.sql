@@ -4,7 +4,7 @@ question = "How long did each iteration take, and which of them are the steady s
 source   = "warm-up is a prefix; everything after it is the steady state, stalls included"
 grain    = "one iteration of one process"
 needs    = ["op_scope"]
-optional = ["iteration_mark", "kernel_period", "api_call", "kernel"]
+optional = ["iteration_mark", "iteration_anchor", "api_call", "kernel"]
 [columns.trace_id]
 doc = "the trace"
 [columns.process_id]
@@ -12,10 +12,10 @@ doc = "key of the process"
 [columns.iteration]
 doc = "number of the iteration in its process, from 0 in order of time"
 [columns.label]
-doc = "text of the range or mark, or first kernel of the period"
+doc = "text of the range or mark, or the anchor kernel"
 [columns.start_ns]
 unit = "ns"
-doc = "start on the host (kernel order without launch records: on the GPU)"
+doc = "start on the host (anchor kernel without launch records: on the GPU)"
 [columns.end_ns]
 unit = "ns"
 doc = "end on the host"
@@ -35,18 +35,18 @@ doc = "GPU-projected span: end of the last operation launched in it minus start 
 unit = "ns"
 doc = "start of the next iteration minus start of this one, on the clock named below; NULL for the last"
 [columns.clock]
-doc = "host: periods are from start to start on the host; gpu: from first operation to first operation on the GPU, for iterations found by the order of kernels, and where the host ran ahead (its periods sum to less than the GPU's by more than 5 %), for then the host's periods tell how fast work was queued, not done"
+doc = "host: periods are from start to start on the host; gpu: from first operation to first operation on the GPU, for iterations found by an anchor kernel, and where the host ran ahead (its periods sum to less than the GPU's by more than 5 %), for then the host's periods tell how fast work was queued, not done"
 [columns.kernels]
 doc = "kernels launched in it; a graph traced as a whole counts as none; NULL where the trace has no GPU work"
 [columns.kernel_ns]
 unit = "ns"
 doc = "sum of their durations; NULL where the trace has no GPU work"
 [columns.thread_id]
-doc = "thread that marked it, or whose launches show the period"
+doc = "thread that marked it, or that launched the anchor kernel"
 [columns.method]
-doc = "nvtx range, nvtx mark or kernel order"
+doc = "nvtx range, nvtx mark or anchor kernel"
 [columns.confidence]
-doc = "1 for the program's own marks; for kernel order the share of kernels in identical periods"
+doc = "1 for the program's own marks; for an anchor kernel its score (iteration_anchor)"
 [columns.is_whole]
 doc = "recorded whole: its GPU work, and the start of the next iteration, which tells its period. The only iteration of a process counts as whole"
 [columns.warm_up]
@@ -64,9 +64,9 @@ boundary AS (
         1.0 AS confidence
     FROM iteration_mark
     UNION ALL
-    SELECT trace_id, process_id, iteration, label, start_ns, end_ns, thread_id, 'kernel order',
+    SELECT trace_id, process_id, iteration, label, start_ns, end_ns, thread_id, 'anchor kernel',
         confidence
-    FROM kernel_period
+    FROM iteration_anchor
 ),
 work AS (
     SELECT trace_id, process_id, iteration,
@@ -106,7 +106,7 @@ clocked AS (
         iteration BETWEEN first_work AND greatest(first_work, last_work - 1) AS is_whole,
         CASE WHEN coalesce(bool_and(gpu_period_ns >= 0) FILTER (is_whole AND host_period_ns IS NOT NULL) OVER whole
                 AND count(gpu_period_ns) FILTER (is_whole) OVER whole = count(*) FILTER (is_whole) OVER whole
-                AND (method = 'kernel order'
+                AND (method = 'anchor kernel'
                      OR sum(gpu_period_ns) FILTER (is_whole) OVER whole
                         > 1.05 * sum(host_period_ns) FILTER (is_whole) OVER whole), false)
              THEN 'gpu' ELSE 'host' END AS clock

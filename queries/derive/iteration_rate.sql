@@ -34,9 +34,9 @@ doc = "host or gpu: the clock of the periods (iteration)"
 [columns.measured_over]
 doc = "steady state, or all iterations where there is none"
 [columns.method]
-doc = "nvtx range, nvtx mark or kernel order"
+doc = "nvtx range, nvtx mark or anchor kernel"
 [columns.confidence]
-doc = "1 for the program's own marks; for kernel order the share of kernels in identical periods"
+doc = "1 for the program's own marks; for an anchor kernel its score (iteration_anchor)"
 */
 SELECT trace_id, process_id, n AS iterations, total_ns AS elapsed_ns, mean_ns AS iteration_ns,
     n / (nullif(total_ns, 0) / 1e9) AS iterations_per_s,

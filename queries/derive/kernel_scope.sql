@@ -29,7 +29,7 @@ doc = "data, forward, loss, backward, optimizer, communication; NULL when nothin
 [columns.iteration]
 doc = "number of the iteration; NULL outside iterations"
 [columns.evidence]
-doc = "how the iteration was found: nvtx, time, kernel order; NULL outside iterations"
+doc = "how the iteration was found: nvtx, time, anchor kernel; NULL outside iterations"
 */
 SELECT o.trace_id, o.op_id AS kernel_id, o.api_call_id, o.thread_id, o.launch_start_ns,
     o.launch_end_ns, i.nvtx_range_id, o.layer, o.layer_evidence, o.phase, o.iteration, o.evidence

@@ -4,7 +4,7 @@ question = "Which iteration, and which of its phases, was under way when another
 source   = "the iteration's own thread waits for what it gave to others: between its forward pass and what it marks next for the backward pass"
 grain    = "one launch that no iteration's range is around and that was made between the beginning and the end of one"
 needs    = ["launch_meaning"]
-optional = ["nvtx_meaning", "iteration_mark", "kernel_period"]
+optional = ["nvtx_meaning", "iteration_mark", "iteration_anchor"]
 [columns.trace_id]
 doc = "the trace"
 [columns.api_call_id]
@@ -12,7 +12,7 @@ doc = "the launch"
 [columns.iteration]
 doc = "number of the iteration"
 [columns.evidence]
-doc = "time (the iteration is marked) or kernel order (it is the kernels' period)"
+doc = "time (the iteration is marked) or anchor kernel (iteration_anchor found it)"
 [columns.phase]
 doc = "phase that the iteration's own thread was in; NULL for launches of that thread, and when nothing tells"
 */
@@ -20,7 +20,8 @@ WITH
 boundary AS (
     SELECT trace_id, process_id, iteration, start_ns, end_ns, 'time' AS evidence FROM iteration_mark
     UNION ALL
-    SELECT trace_id, process_id, iteration, start_ns, end_ns, 'kernel order' FROM kernel_period
+    SELECT trace_id, process_id, iteration, start_ns, end_ns, 'anchor kernel'
+    FROM iteration_anchor WHERE NOT is_gpu_time
 ),
 phase_range AS (
     SELECT m.trace_id, m.process_id, m.thread_id, m.phase, m.start_ns, m.end_ns

@@ -32,7 +32,7 @@ doc = "data, forward, loss, backward, optimizer, communication; NULL when nothin
 [columns.iteration]
 doc = "number of the iteration; NULL outside iterations"
 [columns.evidence]
-doc = "how the iteration was found: nvtx (its range is around the launch on the same thread), time (another thread launched while the iteration's thread was in it), kernel order (the kernels' period); NULL outside iterations"
+doc = "how the iteration was found: nvtx (its range is around the launch on the same thread), time (another thread launched while the iteration's thread was in it), anchor kernel (iteration_anchor found it); NULL outside iterations"
 */
 SELECT l.trace_id, l.api_call_id, l.process_id, l.thread_id, l.correlation_id, l.is_sole,
     l.start_ns, l.end_ns,

@@ -3,7 +3,7 @@ title    = "Scope of each GPU operation"
 question = "Which launch, range, layer, phase and iteration does each GPU operation belong to?"
 grain    = "one operation on a GPU"
 needs    = ["gpu_op"]
-optional = ["launch_scope", "kernel_period"]
+optional = ["launch_scope", "iteration_anchor"]
 [columns.trace_id]
 doc = "the trace"
 [columns.op_kind]
@@ -49,16 +49,14 @@ doc = "data, forward, loss, backward, optimizer, communication; NULL when nothin
 [columns.iteration]
 doc = "number of the iteration; NULL outside iterations"
 [columns.evidence]
-doc = "how the iteration was found: nvtx, time, kernel order; NULL outside iterations"
+doc = "how the iteration was found: nvtx, time, anchor kernel; NULL outside iterations"
 */
 WITH
--- Without launch records the kernels' period is in GPU time.
+-- Where many launches are not recorded, iterations are told by the GPU's time.
 unlaunched AS (
     SELECT o.trace_id, o.op_kind, o.op_id, p.iteration
-    FROM (
-        SELECT o.* FROM gpu_op o
-        WHERE NOT EXISTS (SELECT 1 FROM launch_scope s WHERE s.trace_id = o.trace_id)) o
-    ASOF JOIN kernel_period p
+    FROM gpu_op o
+    ASOF JOIN (FROM iteration_anchor WHERE is_gpu_time) p
         ON  p.trace_id = o.trace_id AND p.process_id IS NOT DISTINCT FROM o.process_id
         AND o.start_ns >= p.start_ns
     WHERE o.start_ns < p.end_ns
@@ -69,7 +67,7 @@ scope AS (
         CAST(layer_evidence AS ENUM('nvtx', 'nvtx backward', 'sequence')) AS layer_evidence,
         CAST(phase AS ENUM('data', 'forward', 'loss', 'backward', 'optimizer', 'communication'))
             AS phase,
-        CAST(evidence AS ENUM('nvtx', 'time', 'kernel order')) AS evidence)
+        CAST(evidence AS ENUM('nvtx', 'time', 'anchor kernel')) AS evidence)
     FROM launch_scope
 )
 SELECT o.trace_id, o.op_kind, o.op_id, o.start_ns, o.end_ns, o.duration_ns, o.process_id,
@@ -77,7 +75,7 @@ SELECT o.trace_id, o.op_kind, o.op_id, o.start_ns, o.end_ns, o.duration_ns, o.pr
     s.api_call_id, s.thread_id, s.start_ns AS launch_start_ns, s.end_ns AS launch_end_ns,
     s.layer, s.layer_evidence::VARCHAR AS layer_evidence, s.phase::VARCHAR AS phase,
     coalesce(s.iteration, u.iteration) AS iteration,
-    CASE WHEN u.iteration IS NOT NULL THEN 'kernel order' ELSE s.evidence::VARCHAR END AS evidence
+    CASE WHEN u.iteration IS NOT NULL THEN 'anchor kernel' ELSE s.evidence::VARCHAR END AS evidence
 FROM gpu_op o
 LEFT JOIN scope s
     ON  s.trace_id = o.trace_id AND s.correlation_id = o.correlation_id

@@ -76,13 +76,13 @@ fact AS (
     SELECT side, 29, 'processes that use a GPU', 'may explain', count(DISTINCT (trace_id, process_id))::VARCHAR
     FROM diff_side JOIN analysis_window USING (trace_id) GROUP BY side
     UNION ALL
-    -- A period of the kernel sequence is an iteration of the same kind only if it has as many kernels.
+    -- Iterations told by an anchor kernel are of the same kind only if they have as many kernels.
     SELECT p.side, 13, 'kernels per iteration',
-        CASE WHEN p.by_order AND 1.1 * p.fewest < p.most THEN 'not comparable' ELSE 'may explain' END,
+        CASE WHEN p.by_anchor AND 1.1 * p.fewest < p.most THEN 'not comparable' ELSE 'may explain' END,
         p.kernels::VARCHAR
     FROM (
         SELECT side, kernels, min(kernels) OVER () AS fewest, max(kernels) OVER () AS most,
-            EXISTS (SELECT 1 FROM diff_side JOIN iteration USING (trace_id) WHERE method = 'kernel order') AS by_order
+            EXISTS (SELECT 1 FROM diff_side JOIN iteration USING (trace_id) WHERE method = 'anchor kernel') AS by_anchor
         FROM per_iteration WHERE kernels IS NOT NULL
     ) p
 ),

@@ -50,9 +50,9 @@ doc = "steady state, or all iterations where there is none"
 [columns.dropped]
 doc = "iterations left out and why"
 [columns.method]
-doc = "nvtx range, nvtx mark or kernel order"
+doc = "nvtx range, nvtx mark or anchor kernel"
 [columns.confidence]
-doc = "1 for the program's own marks; for kernel order the share of kernels in identical periods"
+doc = "1 for the program's own marks; for an anchor kernel its score (iteration_anchor)"
 */
 WITH
 -- Iterations that follow each other and are left out for one reason are a range.

@@ -12,7 +12,7 @@ doc = "process; NULL when unknown"
 [columns.iteration]
 doc = "number of the iteration, from 0 in order of time"
 [columns.label]
-doc = "text of its range or mark; by kernel order the kernel that every period begins with"
+doc = "text of its range or mark; the anchor kernel that every iteration begins with"
 [columns.start_ns]
 unit = "ns"
 doc = "start, on the clock named below"
@@ -37,9 +37,9 @@ doc = "metrics count it: it is in the steady state, or there is none and all are
 [columns.dropped]
 doc = "why not: warm-up (first use of a kernel, allocator growth, slow start), GPU work not fully recorded, next start not recorded (the last one)"
 [columns.method]
-doc = "nvtx range, nvtx mark, or kernel order (no mark: the period of the kernel sequence)"
+doc = "nvtx range, nvtx mark, or anchor kernel (no mark: a kernel that comes once an iteration)"
 [columns.confidence]
-doc = "1 for the program's own marks; for kernel order the share of kernels in identical periods"
+doc = "1 for the program's own marks; for an anchor kernel its score (iteration_anchor)"
 [plot]
 kind = "line"
 x = "iteration"

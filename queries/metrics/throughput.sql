@@ -46,9 +46,9 @@ doc = "clock of the periods: host, or gpu where the host ran ahead (iteration_ti
 [columns.measured_over]
 doc = "steady state, or all iterations where there is none"
 [columns.method]
-doc = "nvtx range, nvtx mark or kernel order"
+doc = "nvtx range, nvtx mark or anchor kernel"
 [columns.confidence]
-doc = "1 for the program's own marks; for kernel order the share of kernels in identical periods"
+doc = "1 for the program's own marks; for an anchor kernel its score (iteration_anchor)"
 [[plot]]
 kind = "barh"
 x = ["trace_id", "pid"]

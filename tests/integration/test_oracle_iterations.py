@@ -117,7 +117,7 @@ def test_a_data_loader_that_stalls_leaves_no_stable_window(traces: Traces) -> No
 def test_the_kernels_order_finds_the_marked_steps(traces: Traces) -> None:
     """Without its marks the same trace shows the same 29 steps of 470 kernels."""
     found = traces.ask(BASELINE, "iteration_timing", UNMARKED)
-    assert set(found["method"]) == {"kernel order"}
+    assert set(found["method"]) == {"anchor kernel"}
     assert set(found["kernels"]) == {470}
     assert found["confidence"].to_list() == [1.0] * 29
     starts = [start for start, _ in marked(BASELINE, "step [0-9]*")]
@@ -145,7 +145,7 @@ def test_the_kernels_order_finds_steps_of_changing_length(traces: Traces) -> Non
 def test_unmarked_forward_passes(traces: Traces, trace: str, iterations: int, kernels: int) -> None:
     answer = traces.ask(MODEL.format(trace), "iteration_timing")
     assert answer["kernels"].to_list() == [kernels] * iterations
-    assert set(answer["method"]) == {"kernel order"}
+    assert set(answer["method"]) == {"anchor kernel"}
     assert set(answer["confidence"]) == {1.0}
 
 

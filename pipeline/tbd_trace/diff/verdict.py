@@ -159,9 +159,9 @@ def _caveats(frames: Mapping[str, pl.DataFrame]) -> tuple[str, ...]:
         for row in rows.values()
         if row["matters"] == "uncertain"
     ]
-    if "kernel order" in _values(rows, "iterations told by"):
+    if "anchor kernel" in _values(rows, "iterations told by"):
         found.append(
-            "Iterations are the periods of the kernel sequence: one may be a block of a model "
+            "Iterations are told by a kernel that repeats: one may be a block of a model "
             "rather than a training step. NVTX ranges around the steps would tell."
         )
     if "all iterations" in _values(rows, "iterations measured"):

@@ -4,7 +4,7 @@ question = "How long did each iteration take, and which of them are the steady s
 source   = "warm-up is a prefix; everything after it is the steady state, stalls included"
 grain    = "one iteration of one process"
 needs    = ["op_scope"]
-optional = ["iteration_mark", "iteration_anchor", "api_call", "kernel"]
+optional = ["iteration_boundary", "api_call", "kernel"]
 [columns.trace_id]
 doc = "the trace"
 [columns.process_id]
@@ -60,13 +60,8 @@ doc = "why metrics do not count it: GPU work not fully recorded, next start not 
 */
 WITH
 boundary AS (
-    SELECT trace_id, process_id, iteration, label, start_ns, end_ns, thread_id, method,
-        1.0 AS confidence
-    FROM iteration_mark
-    UNION ALL
-    SELECT trace_id, process_id, iteration, label, start_ns, end_ns, thread_id, 'anchor kernel',
-        confidence
-    FROM iteration_anchor
+    SELECT trace_id, process_id, iteration, label, start_ns, end_ns, thread_id, method, confidence
+    FROM iteration_boundary
 ),
 work AS (
     SELECT trace_id, process_id, iteration,

@@ -26,6 +26,8 @@ doc = "when the next iteration begins; for the last, when its last kernel was la
 doc = "thread that launched the anchor kernel; NULL where launches are unknown"
 [columns.confidence]
 doc = "the score: share of the work in iterations that repeats from one to the next, times the fourth root of the share of the process's work that the iterations hold: 1 is perfect"
+[columns.coverage]
+doc = "share of the kernels and of the kernel time that the iterations hold, the smaller one"
 [columns.is_gpu_time]
 doc = "start and end are the GPU's time, since the launches of many kernels are unknown"
 */
@@ -328,10 +330,11 @@ ending AS (
     GROUP BY i.sequence
 )
 SELECT b.trace_id, nullif(b.process_id, -1) AS process_id,
-    row_number() OVER (PARTITION BY i.sequence ORDER BY i.at_ns) - 1 AS iteration, 
+    row_number() OVER (PARTITION BY i.sequence ORDER BY i.at_ns) - 1 AS iteration,
     coalesce(n.short_name, n.name) AS label, i.at_ns AS start_ns,
     coalesce(i.next_ns, e.end_ns) AS end_ns, i.thread_id,
-    round(least(c.score, 1), 4) AS confidence, NOT i.by_launch AS is_gpu_time
+    round(least(c.score, 1), 4) AS confidence, round(c.covered, 4) AS coverage,
+    NOT i.by_launch AS is_gpu_time
 FROM whole i
 JOIN busiest b USING (sequence)
 JOIN chosen c USING (sequence)

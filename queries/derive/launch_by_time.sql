@@ -4,7 +4,7 @@ question = "Which iteration, and which of its phases, was under way when another
 source   = "the iteration's own thread waits for what it gave to others: between its forward pass and what it marks next for the backward pass"
 grain    = "one launch that no iteration's range is around and that was made between the beginning and the end of one"
 needs    = ["launch_meaning"]
-optional = ["nvtx_meaning", "iteration_mark", "iteration_anchor"]
+optional = ["nvtx_meaning", "iteration_boundary"]
 [columns.trace_id]
 doc = "the trace"
 [columns.api_call_id]
@@ -17,16 +17,17 @@ doc = "time (the iteration is marked) or anchor kernel (iteration_anchor found i
 doc = "phase that the iteration's own thread was in; NULL for launches of that thread, and when nothing tells"
 */
 WITH
+-- Where iterations overlap, what is launched belongs to the one that began last, until all have ended.
 boundary AS (
-    SELECT trace_id, process_id, iteration, start_ns, end_ns, 'time' AS evidence FROM iteration_mark
-    UNION ALL
-    SELECT trace_id, process_id, iteration, start_ns, end_ns, 'anchor kernel'
-    FROM iteration_anchor WHERE NOT is_gpu_time
+    SELECT trace_id, process_id, iteration, start_ns,
+        max(end_ns) OVER (PARTITION BY trace_id, process_id ORDER BY iteration) AS end_ns,
+        CASE method WHEN 'anchor kernel' THEN method ELSE 'time' END AS evidence
+    FROM iteration_boundary WHERE NOT is_gpu_time
 ),
 phase_range AS (
     SELECT m.trace_id, m.process_id, m.thread_id, m.phase, m.start_ns, m.end_ns
     FROM nvtx_meaning m
-    JOIN (SELECT DISTINCT trace_id, process_id, thread_id FROM iteration_mark) d
+    JOIN (SELECT DISTINCT trace_id, process_id, thread_id FROM iteration_boundary) d
         ON  d.trace_id = m.trace_id AND d.process_id IS NOT DISTINCT FROM m.process_id
         AND d.thread_id IS NOT DISTINCT FROM m.thread_id
     WHERE m.phase IS NOT NULL

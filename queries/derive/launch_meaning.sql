@@ -4,7 +4,7 @@ question = "Which layer, phase, backward operator and iteration do the ranges ar
 source   = "an operation belongs to a range if its launching call lies inside it on the same thread"
 grain    = "one launch"
 needs    = ["launch"]
-optional = ["meaning_run", "nvtx_meaning", "forward_operator", "iteration_mark"]
+optional = ["meaning_run", "nvtx_meaning", "forward_operator", "iteration_boundary"]
 [columns.trace_id]
 doc = "the trace"
 [columns.api_call_id]
@@ -55,7 +55,7 @@ held AS (
     FROM meaning_run r
     LEFT JOIN nvtx_meaning m USING (trace_id, nvtx_range_id)
     LEFT JOIN forward_operator f USING (trace_id, nvtx_range_id)
-    LEFT JOIN iteration_mark i USING (trace_id, nvtx_range_id)
+    LEFT JOIN iteration_boundary i USING (trace_id, nvtx_range_id)
 ),
 own AS (
     SELECT host_thread, position, max(layer_order) AS layer_order,

@@ -52,7 +52,7 @@ setting AS (
     SELECT
         coalesce(nullif(getvariable('iteration_pattern')::VARCHAR, ''),
             '(?i)^\s*(?:(?:train(?:ing)?|eval(?:uation)?|global|profiler|epoch[\s_:=#-]*\d+)[\s_:,/.-]*)*'
-            || '(?:iteration|iter|step|mini[_-]?batch|batch)'
+            || '(?:iteration|iter|step|(?:mini|micro)[\s_-]?batch|batch)'
             || '(?:[\s_:=#()\[\]-]*\d+(?:\s*(?:/|to|of)\s*\d+)?\s*[)\]]?)?\s*$') AS iteration_pattern,
         nullif(getvariable('layer_pattern')::VARCHAR, '') AS layer_pattern
 ),

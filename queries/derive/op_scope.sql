@@ -3,7 +3,7 @@ title    = "Scope of each GPU operation"
 question = "Which launch, range, layer, phase and iteration does each GPU operation belong to?"
 grain    = "one operation on a GPU"
 needs    = ["gpu_op"]
-optional = ["launch_scope", "iteration_anchor"]
+optional = ["launch_scope", "iteration_boundary"]
 [columns.trace_id]
 doc = "the trace"
 [columns.op_kind]
@@ -56,7 +56,7 @@ WITH
 unlaunched AS (
     SELECT o.trace_id, o.op_kind, o.op_id, p.iteration
     FROM gpu_op o
-    ASOF JOIN (FROM iteration_anchor WHERE is_gpu_time) p
+    ASOF JOIN (FROM iteration_boundary WHERE is_gpu_time) p
         ON  p.trace_id = o.trace_id AND p.process_id IS NOT DISTINCT FROM o.process_id
         AND o.start_ns >= p.start_ns
     WHERE o.start_ns < p.end_ns

@@ -70,16 +70,18 @@ def test_every_period_is_found_where_it_begins(runs: list[tuple[int, list[str], 
         period = ["first", *inner]  # one kernel at least that occurs once in a period
         begins = training(made, period, repeats, prefix=prefix, trace_id=f"t{trace}")
         in_periods = len(period) * repeats
-        expected[f"t{trace}"] = (begins, in_periods / (warm_up + in_periods))
+        covered = in_periods / (warm_up + in_periods)
+        score = covered**0.25  # all of it repeats
+        accepted = covered >= 0.5 and score >= (0.9 if repeats < 5 else 0.8)
+        expected[f"t{trace}"] = (begins if accepted else [], score)
     rows = periods(made)
-    for trace_id, (begins, covered) in expected.items():
+    for trace_id, (begins, score) in expected.items():
         mine = [row for row in rows if row["trace_id"] == trace_id]
         assert [row["start_ns"] for row in mine] == begins
         assert [row["iteration"] for row in mine] == list(range(len(begins)))
         assert [row["end_ns"] for row in mine][:-1] == begins[1:]
-        # all repeats, in a part of the trace
-        assert {row["label"] for row in mine} == {"first"}
-        assert {row["confidence"] for row in mine} == {pytest.approx(covered**0.25, abs=1e-4)}
+        assert all(row["label"] == "first" for row in mine)
+        assert [row["confidence"] for row in mine] == pytest.approx([score] * len(begins), abs=1e-4)
 
 
 def test_a_trailing_partial_period_is_no_iteration() -> None:

@@ -39,7 +39,7 @@ doc = "iterations longer than 1.5 × the median"
 unit = "%"
 doc = "time of the stalls ÷ total"
 [columns.stall_spacing]
-doc = "iterations from one stall to the next, where four of five distances are this one, of two at least; NULL otherwise"
+doc = "iterations from one stall to the next, where four of five distances are this one, of two at least; NULL otherwise, and where stalls follow each other"
 [columns.typical_ns]
 unit = "ns"
 doc = "median of the iterations that are no stalls"
@@ -133,7 +133,7 @@ spaced AS (
             FROM stall WHERE distance IS NOT NULL GROUP BY ALL
         )
     )
-    WHERE distances >= 2 AND times >= 0.8 * distances
+    WHERE distances >= 2 AND times >= 0.8 * distances AND distance > 1
 ),
 usual AS (
     SELECT trace_id, process_id, measure, median(ns)::DOUBLE AS typical_ns

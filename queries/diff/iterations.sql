@@ -20,6 +20,12 @@ doc = "period_ns (start to start, on the clock of iteration), host_ns, gpu_ns (i
 doc = "iterations counted in A: the steady state, or all where there is none"
 [columns.n_b]
 doc = "iterations counted in B"
+[columns.mean_a_ns]
+unit = "ns"
+doc = "mean in A, stalls included"
+[columns.mean_b_ns]
+unit = "ns"
+doc = "mean in B"
 [columns.median_a_ns]
 unit = "ns"
 doc = "median in A"
@@ -28,7 +34,7 @@ unit = "ns"
 doc = "median in B"
 [columns.change_ns]
 unit = "ns"
-doc = "median in B - median in A"
+doc = "mean in B - mean in A"
 [columns.change_pct]
 unit = "%"
 doc = "Hodges-Lehmann estimate: the median of the ratios of each iteration of B to each of A, less 1"
@@ -110,6 +116,7 @@ summed AS (
 middle AS (
     SELECT series, measure,
         count(*) FILTER (side = 'A') AS n_a, count(*) FILTER (side = 'B') AS n_b,
+        avg(ns) FILTER (side = 'A') AS mean_a_ns, avg(ns) FILTER (side = 'B') AS mean_b_ns,
         median(ns) FILTER (side = 'A') AS median_a_ns, median(ns) FILTER (side = 'B') AS median_b_ns
     FROM numbered GROUP BY ALL
 ),
@@ -130,14 +137,14 @@ placed AS (
     CROSS JOIN setting
 ),
 bounded AS (
-    SELECT m.*, m.median_b_ns - m.median_a_ns AS change_ns, p.autocorrelation, least_pct,
+    SELECT m.*, m.mean_b_ns - m.mean_a_ns AS change_ns, p.autocorrelation, least_pct,
         100 * (exp(p.ratio) - 1) AS change_pct,
         CASE WHEN p.lower_end >= 1 THEN 100 * (exp(p.ratios[p.lower_end]) - 1) END AS low_pct,
         CASE WHEN p.lower_end >= 1 THEN 100 * (exp(p.ratios[-p.lower_end]) - 1) END AS high_pct
     FROM middle m LEFT JOIN placed p USING (series, measure) CROSS JOIN setting
 )
 SELECT nullif(b.series, -1) AS rank, x.pid AS pid_a, y.pid AS pid_b, b.measure, b.n_a, b.n_b,
-    b.median_a_ns, b.median_b_ns, b.change_ns, b.change_pct, b.low_pct, b.high_pct,
+    b.mean_a_ns, b.mean_b_ns, b.median_a_ns, b.median_b_ns, b.change_ns, b.change_pct, b.low_pct, b.high_pct,
     greatest(CASE WHEN b.change_pct > 0 THEN b.change_pct - b.low_pct
                   WHEN b.change_pct < 0 THEN b.high_pct - b.change_pct
                   ELSE greatest(b.high_pct, -b.low_pct) END, b.least_pct) AS noise_pct,

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 _COLUMNS = {
     "comparability": ("field", "a", "b", "matters"),
     "iterations": (
-        *("rank", "measure", "n_a", "n_b", "median_a_ns", "median_b_ns"),
+        *("rank", "measure", "n_a", "n_b", "mean_a_ns", "mean_b_ns"),
+        *("median_a_ns", "median_b_ns"),
         *("change_pct", "low_pct", "high_pct", "noise_pct", "verdict"),
     ),
     "utilization": ("rank", "measure", "evidence", "a_pct", "b_pct", "change_points"),
@@ -173,7 +174,7 @@ class _Long:
 
 _LONG = {
     "comparability": _Long(("field",), "a", "b", None, "matters"),
-    "iterations": _Long(("rank", "measure"), "median_a_ns", "median_b_ns", "change_ns", "verdict"),
+    "iterations": _Long(("rank", "measure"), "mean_a_ns", "mean_b_ns", "change_ns", "verdict"),
     "utilization": _Long(("rank", "measure", "evidence"), "a_pct", "b_pct", "change_points", None),
     "layers": _Long(("layer", "phase"), "a_ns", "b_ns", "change_ns", "status"),
     "kernels": _Long(("kernel_name", "grid", "block"), "a_ns", "b_ns", "change_ns", "status"),

@@ -110,13 +110,17 @@ def _reasons(comparability: pl.DataFrame) -> list[str]:
 
 def _sentence(row: Mapping[str, Any], utilization: pl.DataFrame) -> str:
     text = (
-        f"an iteration takes {time(row['median_b_ns'])} in B and {time(row['median_a_ns'])} in A "
-        f"(medians of {row['n_b']} and {row['n_a']}); the change is {row['change_pct']:+.2f} %, "
-        f"95 % interval {row['low_pct']:+.2f} to {row['high_pct']:+.2f} %, noise floor "
-        f"{row['noise_pct']:.2f} %"
+        f"an iteration takes {time(row['mean_b_ns'])} in B and {time(row['mean_a_ns'])} in A "
+        f"(means of {row['n_b']} and {row['n_a']}, {_mean_change_pct(row):+.2f} %); iteration by "
+        f"iteration the change is {row['change_pct']:+.2f} %, 95 % interval {row['low_pct']:+.2f} "
+        f"to {row['high_pct']:+.2f} %, noise floor {row['noise_pct']:.2f} %"
     )
     parts = _parts(utilization)
     return f"{text}. Mean change per iteration on a GPU: {parts}." if parts else f"{text}."
+
+
+def _mean_change_pct(row: Mapping[str, Any]) -> float:
+    return float(100 * (row["mean_b_ns"] / row["mean_a_ns"] - 1))
 
 
 def _parts(utilization: pl.DataFrame) -> str:
@@ -167,6 +171,12 @@ def _caveats(frames: Mapping[str, pl.DataFrame]) -> tuple[str, ...]:
     if "all iterations" in _values(rows, "iterations measured"):
         found.append(
             "No steady state follows the warm-up on a side, so all of its iterations count."
+        )
+    row = _headline(frames["iterations"])
+    if row and row["verdict"] and abs(_mean_change_pct(row) - row["change_pct"]) > row["noise_pct"]:
+        found.append(
+            f"The means change by {_mean_change_pct(row):+.2f} %, most iterations by "
+            f"{row['change_pct']:+.2f} %: stalls differ (tbd-trace query iteration_summary)."
         )
     if not frames["iterations"].is_empty():
         found.append("One run a side does not tell how much runs differ from each other.")

@@ -256,8 +256,10 @@ fullest AS (
 divided AS (
     SELECT r.sequence, r.level, r.signature, r.occurrences, r.distance, r.first_position,
         c.occurrences AS wanted,
-        -- a wait is clear where it is ten times as long as usual between kernels or launches
-        CASE WHEN r.gap_ns > 10 * greatest(e.usual_gap_ns, 0) THEN r.gap_ns END AS gap_ns,
+        -- a wait is clear where it is ten times as long as usual between kernels or launches, and no
+        -- mere wait for the next launch
+        CASE WHEN r.gap_ns > greatest(10 * greatest(e.usual_gap_ns, 0), 2 * coalesce(e.usual_host_gap_ns, 0))
+             THEN r.gap_ns END AS gap_ns,
         CASE WHEN r.host_gap_ns > 10 * greatest(e.usual_host_gap_ns, 0) THEN r.host_gap_ns END AS host_gap_ns
     FROM chosen c
     JOIN extent e USING (sequence)

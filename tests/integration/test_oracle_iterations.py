@@ -1,9 +1,8 @@
-"""Iterations of real traces: what their authors marked, and what the kernels' order tells."""
+"""Iterations of real traces: what their authors marked, and what the kernels tell."""
 
 from __future__ import annotations
 
 import sqlite3
-from bisect import bisect_right
 from collections import Counter
 from itertools import pairwise
 from typing import Any
@@ -15,7 +14,6 @@ NERSC = "nsys/NERSC_sc22-dl-tutorial__sample_nsys_profiles__{}.qdrep.exp2022.4.s
 RUNS = ["baseline", "4gpu_baseline", "4gpu_bucketcap100mb", "dali_amp_apex_jit"]
 BASELINE = NERSC.format("baseline")
 MODEL = "nsys/zx3xyy_assignment2-systems__{}.sqlite"
-UNMARKED = {"iteration_pattern": "^no range is called this$"}
 SCOPE = """
     SELECT s.iteration, s.evidence, s.phase, s.layer, t.tid
     FROM kernel_scope s
@@ -112,30 +110,6 @@ def test_a_data_loader_that_stalls_leaves_no_stable_window(traces: Traces) -> No
     assert not any(row["in_window"] for row in rows)  # 0.09 s to 1.37 s from step to step
     summary = traces.ask(BASELINE, "iteration_summary").rows(named=True)
     assert {row["measured_over"] for row in summary} == {"all iterations"}
-
-
-def test_the_kernels_order_finds_the_marked_steps(traces: Traces) -> None:
-    """Without its marks the same trace shows the same 29 steps of 470 kernels."""
-    found = traces.ask(BASELINE, "iteration_timing", UNMARKED)
-    assert set(found["method"]) == {"anchor kernel"}
-    assert set(found["kernels"]) == {470}
-    assert found["confidence"].to_list() == [1.0] * 29
-    starts = [start for start, _ in marked(BASELINE, "step [0-9]*")]
-    # each begins in a step of its own, after the step has copied its data
-    assert [bisect_right(starts, at) for at in found["start_ns"]] == list(range(1, 30))
-    copies = [end for _, end in marked(BASELINE, "data copy in*")]
-    assert all(at > end for at, end in zip(found["start_ns"], copies, strict=True))
-
-
-def test_the_kernels_order_finds_steps_of_changing_length(traces: Traces) -> None:
-    """Data loading puts 132 kernels into some steps; the loader's threads launch them."""
-    run = NERSC.format("dali_amp_apex_jit")
-    found = traces.ask(run, "iteration_timing", UNMARKED)
-    starts = [start for start, _ in marked(run, "step [0-9]*")]
-    steps = [bisect_right(starts, at) for at in found["start_ns"]]
-    assert steps == list(range(steps[0], steps[0] + len(steps)))  # one in each, none left out
-    assert len(steps) == 28
-    assert {kernels - 309 for kernels in found["kernels"]} == {0, 132, 264}
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def test_texts_are_passed_whole(database: Database, sample: list[str], value: st
 
 def test_iteration_patterns_are_regular_expressions(database: Database, sample: list[str]) -> None:
     rows = ask(database, "iteration_timing", sample, iteration_pattern="no such range")
-    assert {row["method"] for row in rows} <= {"anchor kernel"}
+    assert all(row["confidence"] < 1 for row in rows)  # nothing names an iteration
 
 
 # what cannot be answered

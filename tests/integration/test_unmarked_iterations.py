@@ -20,7 +20,7 @@ from tbd_trace.store import Database
 
 NERSC = "NERSC_sc22-dl-tutorial__sample_nsys_profiles__{}.qdrep.exp2022.4.sqlite"
 
-# Kernels of the device that works most, in order, with the iteration whose own thread launched them.
+# Kernels of the busiest device, in order, with the iteration whose own thread launched them.
 KERNELS = """
     SELECT s.iteration, s.evidence, s.launch_start_ns, s.thread_id
     FROM op_scope s
@@ -80,7 +80,7 @@ def test_without_nvtx_the_marked_steps_are_found(
     # one in each step, none left out
     places = [bisect_right(steps, first) for first in firsts]
     assert places == list(range(places[0], places[0] + len(places)))
-    if not traces.sql(name, "FROM training_trace WHERE why_not IS NULL").is_empty():
+    if not traces.sql(name, "FROM training_window WHERE trains").is_empty():
         offsets = [first - min(steps, key=lambda step: abs(step - first)) for first in firsts]
         assert max(map(abs, offsets)) <= 1
 
@@ -96,9 +96,7 @@ def test_kernels_of_unmarked_steps(tmp_path: Path) -> None:
 
 def test_steps_of_changing_length(tmp_path: Path) -> None:
     """Data loading puts 132 kernels into some steps; the loader's threads launch them."""
-    database, trace = stripped(
-        corpus_file(f"nsys/{NERSC.format('dali_amp_apex_jit')}"), tmp_path
-    )
+    database, trace = stripped(corpus_file(f"nsys/{NERSC.format('dali_amp_apex_jit')}"), tmp_path)
     found = sql(database, "SELECT * FROM iteration ORDER BY iteration", [trace])
     assert len(found) == 29
     loaded = [kernels - 309 for kernels in found["kernels"]]
@@ -145,9 +143,7 @@ def shuffled(ops: pl.DataFrame, window: int | None, seed: int) -> pl.DataFrame:
 
 @pytest.mark.parametrize("window", [None, 200])
 @pytest.mark.parametrize("name", SHUFFLED, ids=lambda name: name[:40])
-def test_shuffled_kernels_are_no_iterations(
-    traces: Traces, name: str, window: int | None
-) -> None:
+def test_shuffled_kernels_are_no_iterations(traces: Traces, name: str, window: int | None) -> None:
     inputs = {table: traces.sql(f"nsys/{name}", text) for table, text in INPUTS.items()}
     statement = derived_relation("iteration_anchor").sql
     with duckdb.connect(config={"threads": 2}) as connection:

@@ -43,11 +43,12 @@ doc = "start and end are the GPU's time, since the launches of many kernels are 
 --
 -- Choice: the most anchors (the finest cut) that are accepted; among cuts of a similar count the one
 -- whose score times cover is best. A coarser cut (at most 0.55 times as many) is taken instead if it is
--- regular and explains at least 1.5 % more of the time or of the launches: the layers of a model
+-- regular and at least 1.5 % more of the time or of the launches repeats in it: the layers of a model
 -- repeat, too, but what comes once a step (embedding, loss, optimizer) is in no layer.
 --
 -- Begin: of the signatures that come as often as the chosen one, the one before which the GPU ran no
--- kernel for longest (median): there the host loads data, copies it or logs.
+-- kernel for longest (median): there the host loads data, copies it or logs. Where the GPU waits nowhere,
+-- the one before which the host launched nothing for longest, else the first.
 WITH
 -- (DuckDB's hashes are the same for some names that differ in their numbers alone.)
 kernel_name AS (
@@ -88,6 +89,7 @@ busiest AS (
 ),
 walk AS MATERIALIZED (
     SELECT *, hash(name, lag(name) OVER stream) AS pair, lag(position) OVER stream AS previous,
+        row_number() OVER (PARTITION BY sequence, stream_id ORDER BY position DESC) AS left_on_stream,
         start_ns - max(end_ns) OVER (
             PARTITION BY sequence ORDER BY position
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS gap_ns,
@@ -234,16 +236,30 @@ fine AS (
     QUALIFY row_number() OVER (
         PARTITION BY sequence ORDER BY score * covered DESC, occurrences DESC, candidate) = 1
 ),
+coarser AS (
+    SELECT a.*, greatest(a.launches - f.launches, a.busy - f.busy) AS gain
+    FROM accepted a JOIN fine f USING (sequence)
+    WHERE a.occurrences <= 0.55 * f.occurrences AND a.regularity >= 0.9 AND gain >= 0.015
+),
+-- Of those that gain as much as any, or nearly, the finest: steps that log every tenth time are steps.
+coarse AS (
+    SELECT c.*
+    FROM coarser c
+    JOIN (
+        SELECT sequence, max(occurrences) AS finest
+        FROM (SELECT *, max(gain) OVER (PARTITION BY sequence) AS most FROM coarser)
+        WHERE gain > most - 0.015
+        GROUP BY sequence
+    ) b ON b.sequence = c.sequence AND c.occurrences BETWEEN 0.55 * b.finest AND b.finest / 0.55
+    QUALIFY row_number() OVER (
+        PARTITION BY c.sequence ORDER BY c.score * c.covered DESC, c.occurrences DESC, c.candidate) = 1
+),
 chosen AS (
-    SELECT f.sequence, unnest(coalesce(c, f)) 
-    FROM fine f
-    LEFT JOIN (
-        SELECT a.sequence, arg_max(a, (a.score * a.covered, a.occurrences)) AS c
-        FROM accepted a JOIN fine f USING (sequence)
-        WHERE a.occurrences <= 0.55 * f.occurrences AND a.regularity >= 0.9
-          AND greatest(a.launches - f.launches, a.busy - f.busy) >= 0.015
-        GROUP BY a.sequence
-    ) USING (sequence)
+    SELECT coalesce(c.sequence, f.sequence) AS sequence,
+        coalesce(c.occurrences, f.occurrences) AS occurrences,
+        coalesce(c.distance, f.distance) AS distance, coalesce(c.score, f.score) AS score,
+        coalesce(c.covered, f.covered) AS covered
+    FROM fine f LEFT JOIN coarse c USING (sequence)
 ),
 -- Data loaders and communication have streams of their own: iterations begin on the one that runs most.
 fullest AS (
@@ -298,7 +314,9 @@ begun AS (
     SELECT p.sequence, p.position, p.distance, p.next_position, a.name, e.by_launch, e.last_position,
         CASE WHEN e.by_launch THEN a.first_launch_ns ELSE a.start_ns END AS at_ns,
         CASE WHEN e.by_launch THEN a.first_thread_id END AS thread_id,
-        min(p.next_position - p.position) OVER (PARTITION BY p.sequence) AS shortest
+        a.left_on_stream,
+        -- kernels of its stream until the next one
+        a.left_on_stream - lead(a.left_on_stream) OVER (PARTITION BY p.sequence ORDER BY p.position) AS own
     FROM (
         SELECT sequence, distance, position,
             lead(position) OVER (PARTITION BY sequence ORDER BY position) AS next_position
@@ -306,7 +324,7 @@ begun AS (
               UNION ALL FROM missed SELECT sequence, distance, position)
     ) p
     JOIN (
-        SELECT position, name, start_ns,
+        SELECT position, name, start_ns, left_on_stream,
             first_value(launch_ns IGNORE NULLS) OVER from_here AS first_launch_ns,
             first_value(thread_id IGNORE NULLS) OVER from_here AS first_thread_id
         FROM walk
@@ -316,12 +334,16 @@ begun AS (
     JOIN extent e USING (sequence)
     QUALIFY row_number() OVER (PARTITION BY p.sequence, at_ns ORDER BY p.position) = 1
 ),
--- The last one counts if it is about as long as the others, and ends after as many kernels as usual.
+-- The last one counts if about as many kernels of its stream follow as the shortest one has, and ends
+-- after as many kernels as usual.
 whole AS (
     SELECT *, count(*) OVER (PARTITION BY sequence) AS iterations
-    FROM (SELECT *, lead(at_ns) OVER (PARTITION BY sequence ORDER BY at_ns) AS next_ns
-          FROM begun WHERE at_ns IS NOT NULL)
-    WHERE (next_position IS NOT NULL OR last_position - position + 1 >= 0.9 * shortest)
+    FROM (
+        SELECT *, lead(at_ns) OVER (PARTITION BY sequence ORDER BY at_ns) AS next_ns,
+            min(own) FILTER (own > 0) OVER (PARTITION BY sequence) AS shortest
+        FROM begun WHERE at_ns IS NOT NULL
+    )
+    WHERE next_position IS NOT NULL OR left_on_stream >= 0.9 * coalesce(shortest, 0)
 ),
 ending AS (
     SELECT i.sequence,

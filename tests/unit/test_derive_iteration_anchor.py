@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
@@ -232,3 +234,172 @@ def test_kernels_whose_names_have_the_same_hash_are_two() -> None:
     first, second = SAME_HASH
     begins = training(made, [first, "copy", second, "copy"], 6)
     assert [row["start_ns"] for row in periods(made)] == begins
+
+
+# what a search for identical periods does not find, or finds wrongly
+
+
+def found_by(made: MadeTrace, names: Iterable[str], **kernel: Any) -> None:
+    """Launch kernels one after the other, with a grid that never repeats."""
+    for number, name in enumerate(names):
+        at = STEP * number
+        made.launch(at, at + 5, at + 13, name, grid_x=number + 1, grid_y=1, grid_z=1, **kernel)
+
+
+def test_grids_that_change_from_step_to_step() -> None:
+    made = MadeTrace()
+    period = ["embed", *["gemm", "softmax", "gemm"] * 4, "loss", *["gemm_bwd", "softmax_bwd"] * 4, "sgd"]
+    found_by(made, period * 20)
+    rows = periods(made)
+    assert [row["start_ns"] for row in rows] == [STEP * len(period) * step for step in range(20)]
+    assert {row["confidence"] for row in rows} == {1.0}
+
+
+def test_graphs_traced_as_a_whole_count_as_kernels() -> None:
+    made = MadeTrace()
+    for step in range(10):
+        at = step * GAP
+        made.launch(at, at + 10, at + 20, "copy")
+        made.add_call(at + 30, at + 31, "cudaGraphLaunch", correlation_id=(call := made.next_id()))
+        made.add_graph(at + 40, at + 900, correlation_id=call)
+    rows = periods(made)
+    assert [row["start_ns"] for row in rows] == [step * GAP for step in range(10)]
+
+
+def test_what_one_call_launched_is_not_divided() -> None:
+    """Each graph holds five layers: they repeat, but the host launched them at once."""
+    made = MadeTrace()
+    for step in range(6):
+        at = step * GAP
+        made.add_call(at, at + 1, "cudaGraphLaunch", correlation_id=(call := made.next_id()))
+        for node in range(20):
+            start = at + 10 + 20 * node
+            made.add_kernel(start, start + 19, "abcd"[node % 4], correlation_id=call)
+    rows = periods(made)
+    assert [row["start_ns"] for row in rows] == [step * GAP for step in range(6)]
+
+
+def test_layers_of_a_model_are_no_steps() -> None:
+    """What comes once a step takes a fiftieth of its time."""
+    made = MadeTrace()
+    period = ["embed", *["norm", "gemm", "attention", "gemm"] * 24, "head"]
+    begins = training(made, period, 5)
+    assert [row["start_ns"] for row in periods(made)] == begins
+
+
+def test_steps_of_which_every_tenth_logs_stay_steps() -> None:
+    made = MadeTrace()
+    step = [*"abcdefghij", *(f"layer{i}" for i in range(10))] * 2 + ["sgd"]
+    names = (step * 10 + ["log"]) * 6
+    run(made, names)
+    assert len(periods(made)) in (59, 60)
+
+
+@pytest.mark.parametrize(("share", "found"), [(0.08, False), (0.4, False), (0.7, True)])
+def test_iterations_hold_at_least_half_of_the_kernel_time(share: float, found: bool) -> None:
+    """1,000 small repeats in a program that spends its time elsewhere."""
+    made = MadeTrace()
+    training(made, list("abc"), 200)
+    busy = 600 * 8
+    made.launch(10**6, 10**6 + 10, 10**6 + 10 + int(busy * (1 - share) / share), "solve")
+    assert bool(periods(made)) == found
+
+
+@pytest.mark.parametrize("repeats", [1, 2])
+def test_one_or_two_iterations_are_none(repeats: int) -> None:
+    made = MadeTrace()
+    training(made, [f"k{i}" for i in range(30)], repeats)
+    assert periods(made) == []
+
+
+def test_three_and_four_iterations_must_be_nearly_alike() -> None:
+    for change, found in ((0, 4), (8, 0)):
+        made = MadeTrace()
+        period = [f"k{i}" for i in range(20)]
+        names = [
+            f"{name}_{step}" if place < change else name
+            for step in range(4)
+            for place, name in enumerate(period)
+        ]
+        run(made, names)
+        assert len(periods(made)) == found
+
+
+def test_iterations_of_several_processes_may_differ() -> None:
+    made = MadeTrace()
+    for process, (length, repeats) in enumerate([(4, 40), (30, 6), (50, 1)]):
+        training(
+            made, [f"k{i}" for i in range(length)], repeats, process_id=process, thread_id=process
+        )
+    rows = periods(made)
+    assert Counter(row["process_id"] for row in rows) == {0: 40, 1: 6}
+
+
+def test_the_device_that_works_most_tells() -> None:
+    made = MadeTrace()
+    begins = training(made, list("abcdef"), 6)
+    for number in range(100):  # many kernels that take no time, without order
+        at = 70 * number
+        made.launch(at, at + 1, at + 2, f"k{number * number % 37}", device_id=1, thread_id=2)
+    assert [row["start_ns"] for row in periods(made)] == begins
+
+
+def test_iterations_begin_on_the_stream_that_runs_most() -> None:
+    """A loader's kernels come after the longest wait, and are no part of the step's own work."""
+    made = MadeTrace()
+    begins = []
+    for step in range(8):
+        at = step * 5 * GAP
+        for offset in range(4):
+            made.launch(at + offset * 10, at + offset * 10 + 5, at + offset * 10 + 13, f"load{offset}",
+                        stream_id=20, thread_id=2)
+        begins.append(at + GAP)
+        for offset, name in enumerate("abcdefgh"):
+            start = at + GAP + offset * 10
+            made.launch(start, start + 5, start + 13, name)
+    assert [row["start_ns"] for row in periods(made)] == begins
+
+
+def test_where_many_launches_are_unknown_iterations_are_in_gpu_time() -> None:
+    made = MadeTrace()
+    for step in range(6):
+        for offset, name in enumerate("abcd"):
+            at = step * GAP + offset * STEP
+            if step < 3:  # the recording began after their launches
+                made.add_kernel(at + 500, at + 508, name, correlation_id=made.next_id())
+            else:
+                made.launch(at, at + 500, at + 508, name)
+    with made.connect() as database:
+        rows = database.relation("iteration_anchor")
+        assert [row["start_ns"] for row in rows] == [step * GAP + 500 for step in range(6)]
+        assert {row["is_gpu_time"] for row in rows} == {True}
+        scope = Counter(row["iteration"] for row in database.relation("op_scope"))
+    assert scope == {step: 4 for step in range(6)}
+
+
+def test_a_launch_that_is_not_recorded_moves_the_boundary_to_the_next() -> None:
+    made = MadeTrace()
+    for step in range(10):
+        for offset, name in enumerate("abcdefgh"):
+            at = step * GAP + offset * STEP
+            if (step, offset) == (4, 0):
+                made.add_kernel(at + 5, at + 13, name, correlation_id=made.next_id())
+            else:
+                made.launch(at, at + 5, at + 13, name)
+    starts = [row["start_ns"] for row in periods(made)]
+    assert starts == [step * GAP + STEP * (step == 4) for step in range(10)]
+
+
+@settings(max_examples=10, deadline=None)
+@given(
+    names=st.lists(st.sampled_from("abcdefghijkl"), min_size=30, max_size=300),
+    seed=st.integers(0, 9),
+)
+def test_kernels_in_random_order_are_no_iterations(names: list[str], seed: int) -> None:
+    """Drawn by hypothesis, then shuffled: what it likes to repeat is no accident."""
+    made = MadeTrace()
+    random.Random(seed).shuffle(names)
+    run(made, names)
+    rows = periods(made)
+    if len(set(names)) >= 4 and Counter(names).most_common(1)[0][1] < len(names) / 2:
+        assert rows == []

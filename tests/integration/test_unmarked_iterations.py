@@ -20,7 +20,7 @@ from tbd_trace.store import Database
 
 NERSC = "NERSC_sc22-dl-tutorial__sample_nsys_profiles__{}.qdrep.exp2022.4.sqlite"
 
-# Kernels of the busiest device, in order, with the iteration whose own thread launched them.
+# Kernels of the device that works most, in order, with their iteration and what told it.
 KERNELS = """
     SELECT s.iteration, s.evidence, s.launch_start_ns, s.thread_id
     FROM op_scope s

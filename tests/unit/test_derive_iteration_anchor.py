@@ -248,7 +248,13 @@ def found_by(made: MadeTrace, names: Iterable[str], **kernel: Any) -> None:
 
 def test_grids_that_change_from_step_to_step() -> None:
     made = MadeTrace()
-    period = ["embed", *["gemm", "softmax", "gemm"] * 4, "loss", *["gemm_bwd", "softmax_bwd"] * 4, "sgd"]
+    period = [
+        "embed",
+        *["gemm", "softmax", "gemm"] * 4,
+        "loss",
+        *["gemm_bwd", "softmax_bwd"] * 4,
+        "sgd",
+    ]
     found_by(made, period * 20)
     rows = periods(made)
     assert [row["start_ns"] for row in rows] == [STEP * len(period) * step for step in range(20)]
@@ -351,8 +357,14 @@ def test_iterations_begin_on_the_stream_that_runs_most() -> None:
     for step in range(8):
         at = step * 5 * GAP
         for offset in range(4):
-            made.launch(at + offset * 10, at + offset * 10 + 5, at + offset * 10 + 13, f"load{offset}",
-                        stream_id=20, thread_id=2)
+            made.launch(
+                at + offset * 10,
+                at + offset * 10 + 5,
+                at + offset * 10 + 13,
+                f"load{offset}",
+                stream_id=20,
+                thread_id=2,
+            )
         begins.append(at + GAP)
         for offset, name in enumerate("abcdefgh"):
             start = at + GAP + offset * 10
@@ -374,7 +386,7 @@ def test_where_many_launches_are_unknown_iterations_are_in_gpu_time() -> None:
         assert [row["start_ns"] for row in rows] == [step * GAP + 500 for step in range(6)]
         assert {row["is_gpu_time"] for row in rows} == {True}
         scope = Counter(row["iteration"] for row in database.relation("op_scope"))
-    assert scope == {step: 4 for step in range(6)}
+    assert scope == dict.fromkeys(range(6), 4)
 
 
 def test_a_launch_that_is_not_recorded_moves_the_boundary_to_the_next() -> None:

@@ -21,7 +21,7 @@ def spans(rows: list[Row]) -> list[tuple[int, int]]:
 
 
 def work(made: MadeTrace, start: int, end: int, **row: Any) -> None:
-    """Launch a kernel every millisecond from ``start`` to ``end`` (ms), each of another name."""
+    """Launch a kernel every millisecond from ``start`` to ``end`` (ms); no name repeats."""
     for at in range(start, end):
         made.launch(at * MS + 10, at * MS + 20, at * MS + 900_000, f"k{at}", **row)
 

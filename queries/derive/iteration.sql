@@ -112,8 +112,7 @@ paced AS (
     SELECT *, CASE clock WHEN 'gpu' THEN gpu_period_ns ELSE host_period_ns END AS period_ns
     FROM clocked
 ),
--- A kernel is new by its name and launch configuration. Where inputs differ in size, configurations
--- are new in most iterations: then names alone count (below).
+-- A kernel is new by its name and launch configuration, or by its name alone (below).
 first_kernel AS (
     SELECT trace_id, process_id, name, arg_min(kernel_id, start_ns) AS kernel_id
     FROM kernel WHERE start_ns IS NOT NULL
@@ -146,20 +145,22 @@ growth AS (
     HAVING count(*) FILTER (regexp_matches(a.name, 'Alloc|Malloc'))
          > count(*) FILTER (contains(a.name, 'Free'))
 ),
+-- Where inputs differ in size, configurations are new in most iterations. So the signs are looked for
+-- by configurations and by names alone, and the second counts where the first finds no steady state.
 placed AS (
-    SELECT p.*, p.iteration - p.first_work AS place,
+    SELECT p.*, r.by_name, p.iteration - p.first_work AS place,
         count(*) FILTER (p.is_whole) OVER whole AS number,
-        coalesce(k.is_new_name, false) AS is_new_name,
-        CASE WHEN k.iteration IS NOT NULL THEN 'first use of a kernel'
+        CASE WHEN k.is_new_name OR (k.iteration IS NOT NULL AND NOT r.by_name) THEN 'first use of a kernel'
              WHEN g.iteration IS NOT NULL THEN 'allocator growth' END AS seen
     FROM paced p
+    CROSS JOIN (VALUES (false), (true)) r(by_name)
     LEFT JOIN new_kernel k
         ON  k.trace_id = p.trace_id AND k.process_id IS NOT DISTINCT FROM p.process_id
         AND k.iteration = p.iteration
     LEFT JOIN growth g
         ON  g.trace_id = p.trace_id AND g.process_id IS NOT DISTINCT FROM p.process_id
         AND g.iteration = p.iteration
-    WINDOW whole AS (PARTITION BY p.trace_id, p.process_id)
+    WINDOW whole AS (PARTITION BY p.trace_id, p.process_id, r.by_name)
 ),
 -- A slow iteration at the beginning is warm-up if all that follow the slow beginning are faster. One
 -- that comes back later is a stall, wherever it is.
@@ -168,9 +169,9 @@ slow_beginning AS (
     FROM (
         SELECT *, coalesce(period_ns > 1.1 * max(period_ns) FILTER (is_whole AND 2 * place >= number) OVER whole, false)
             AS is_slow
-        FROM placed WINDOW whole AS (PARTITION BY trace_id, process_id)
+        FROM placed WINDOW whole AS (PARTITION BY trace_id, process_id, by_name)
     )
-    WINDOW whole AS (PARTITION BY trace_id, process_id)
+    WINDOW whole AS (PARTITION BY trace_id, process_id, by_name)
 ),
 signed AS (
     SELECT *,
@@ -178,23 +179,19 @@ signed AS (
              WHEN place < slow_end
                  AND period_ns > 1.1 * max(period_ns) FILTER (is_whole AND place >= slow_end) OVER whole
              THEN 'slow start' END AS sign
-    FROM slow_beginning WINDOW whole AS (PARTITION BY trace_id, process_id)
+    FROM slow_beginning WINDOW whole AS (PARTITION BY trace_id, process_id, by_name)
 ),
 -- How many iterations at the beginning show a sign, one after the other.
 led AS (
-    SELECT *,
-        coalesce(min(place) FILTER (is_whole AND sign IS NULL) OVER whole, number) AS prefix,
-        coalesce(min(place) FILTER (is_whole AND (sign IS NULL
-            OR (sign = 'first use of a kernel' AND NOT is_new_name))) OVER whole, number) AS prefix_by_name
-    FROM signed
-    WINDOW whole AS (PARTITION BY trace_id, process_id)
+    SELECT *, coalesce(min(place) FILTER (is_whole AND sign IS NULL) OVER whole, number) AS prefix
+    FROM signed WINDOW whole AS (PARTITION BY trace_id, process_id, by_name)
 ),
 -- At most half may be warm-up.
 settled AS (
-    SELECT *,
-        CASE WHEN 2 * prefix <= number THEN prefix
-             WHEN 2 * prefix_by_name <= number THEN prefix_by_name END AS warm_ups
+    SELECT *, CASE WHEN 2 * prefix <= number THEN prefix END AS warm_ups
     FROM led
+    QUALIFY by_name = coalesce(
+        min(by_name) FILTER (warm_ups IS NOT NULL) OVER (PARTITION BY trace_id, process_id), false)
 )
 SELECT trace_id, process_id, iteration, label, start_ns, end_ns, host_ns, gpu_start_ns, gpu_end_ns,
     gpu_ns, period_ns, clock, kernels, kernel_ns, thread_id, method, confidence, is_whole,

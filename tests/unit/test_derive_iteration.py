@@ -1,122 +1,137 @@
-"""iteration: its times, and the stable window against the rule written out in Python."""
+"""iteration: its times, and the steady state against the rule written out in Python."""
 
 from __future__ import annotations
 
-import math
-import statistics
-from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_trace import MadeTrace, Row, relation
 
-Window = tuple[int | None, bool]  # first iteration of the window, and whether that is beyond doubt
+NEW, GROWN, SLOW = "first use of a kernel", "allocator growth", "slow start"
 
 
-def train(
-    made: MadeTrace,
-    periods: list[int],
-    *,
-    new_kernels: set[int] = frozenset(),  # type: ignore[assignment]
-    growth: set[int] = frozenset(),  # type: ignore[assignment]
-    **row: Any,
-) -> None:
-    """Add iterations that last ``periods``, and a last one that nothing follows."""
+class Work(NamedTuple):
+    """What an iteration does beside the kernel that all launch."""
+
+    period: int
+    names: frozenset[int] = frozenset()  # kernels of these names are launched
+    grid: int = 1  # in blocks of this number
+    grows: bool = False  # device memory is allocated and not freed
+
+
+def train(made: MadeTrace, run: list[Work], **row: Any) -> None:
+    """Add iterations that do what ``run`` says, and a last one that nothing follows."""
     start = 0
-    for number, period in enumerate([*periods, 1000]):
-        made.add_range(start, start + 9 * period // 10, f"step {number}", **row)
+    for number, work in enumerate([*run, Work(1000)]):
+        made.add_range(start, start + 9 * work.period // 10, f"step {number}", **row)
         made.launch(start + 1, start + 50, start + 60, "always", **row)
-        if number in new_kernels:
-            made.launch(start + 3, start + 70, start + 80, f"first in {number}", **row)
-        if number in growth:
-            made.add_call(start + 5, start + 6, "cudaMalloc", **row)
-        start += period
+        for place, name in enumerate(sorted(work.names)):
+            at = start + 70 + 10 * place
+            made.launch(start + 3 + place, at, at + 5, f"k{name}", grid_x=work.grid, **row)
+        if work.grows:
+            made.add_call(start + 40, start + 41, "cudaMalloc", **row)
+        start += work.period
 
 
-def stable_window(periods: list[int], last_warm_up: int, limit: float = 0.05) -> Window:
-    """Return where the longest suffix without trend and with little spread begins.
+def steady(*periods: int) -> list[Work]:
+    return [Work(period) for period in periods]
 
-    |Theil-Sen slope| * n is below one standard deviation (or both are zero), and the standard
-    deviation below 5 % of the mean.
+
+def signs(run: list[Work], *, by_name: bool) -> list[str | None]:
+    """Return the sign of warm-up that each iteration shows, or None."""
+    launched: set[object] = set()
+    found: list[str | None] = []
+    for work in run:
+        here = {"always"} | {name if by_name else (name, work.grid) for name in work.names}
+        found.append(NEW if here - launched else GROWN if work.grows else None)
+        launched |= here
+    # Faster than nothing in the second half cannot be slow; the slow beginning ends before the
+    # first iteration that shows no sign and is not slow.
+    later = max(work.period for work in run[(len(run) + 1) // 2 :] or run)
+    beginning = 0
+    while beginning < len(run) and (
+        found[beginning] is not None or 10 * run[beginning].period > 11 * later
+    ):
+        beginning += 1
+    if beginning < len(run):
+        slowest = max(work.period for work in run[beginning:])
+        for number in range(beginning):
+            if found[number] is None and 10 * run[number].period > 11 * slowest:
+                found[number] = SLOW
+    return found
+
+
+def leading(found: list[str | None]) -> int:
+    """Return how many iterations at the beginning show a sign."""
+    return next((number for number, sign in enumerate(found) if sign is None), len(found))
+
+
+def expected(run: list[Work]) -> tuple[int | None, list[str | None]]:
+    """Return how many iterations are warm-up, None for no steady state, and all signs.
+
+    Configurations count, unless more than half of the iterations are then warm-up.
     """
-    sure = True
-    for first in range(last_warm_up + 1, len(periods) - 2):
-        suffix = periods[first:]
-        slopes = [(b - a) / (j - i) for (i, a), (j, b) in combinations(enumerate(suffix), 2)]
-        drift = abs(statistics.median(slopes)) * len(suffix)
-        spread, most = statistics.stdev(suffix), limit * statistics.fmean(suffix)
-        if any(math.isclose(a, b) and a for a, b in ((drift, spread), (spread, most))):
-            sure = False
-        elif spread < most and (drift < spread or drift == spread == 0):
-            return first, sure
-    return None, sure
+    for by_name in (False, True):
+        found = signs(run, by_name=by_name)
+        if 2 * leading(found) <= len(run):
+            return leading(found), found
+    return None, signs(run, by_name=False)
 
 
-def checked(rows: list[Row], window: int | None, new: set[int], grown: set[int]) -> None:
-    """Assert window and reasons of one process's iterations."""
-    warm_up = {0, *new, *grown}
-    for row in rows:
-        number = row["iteration"]
-        if window is not None and number >= window:
-            expected = None
-        elif number in {0, *new}:
-            expected = "first use of a kernel"
-        elif number in grown:
-            expected = "allocator growth"
-        elif number < max(warm_up):
-            expected = "before the end of warm-up"
-        else:
-            expected = "no stable window" if window is None else "trend or spread"
-        assert (row["in_window"], row["dropped"]) == (expected is None, expected)
+def checked(rows: list[Row], run: list[Work]) -> None:
+    """Assert what is said about one process's iterations: ``run`` and the last one."""
+    *whole, last = sorted(rows, key=lambda r: int(r["iteration"]))
+    assert [r["period_ns"] for r in whole] == [work.period for work in run]
+    assert (last["period_ns"], last["is_whole"], last["in_window"]) == (None, False, False)
+    assert last["dropped"] == "next start not recorded"
+    warm_ups, found = expected(run)
+    assert [r["warm_up"] for r in whole] == found
+    over = "all iterations" if warm_ups is None else "steady state"
+    assert {r["measured_over"] for r in rows} == {over}
+    assert [r["in_window"] for r in whole] == [n >= (warm_ups or 0) for n in range(len(run))]
+    assert [r["dropped"] for r in whole] == [
+        sign if number < (warm_ups or 0) else None for number, sign in enumerate(found)
+    ]
 
 
-periods_of_a_run = st.one_of(
-    st.lists(st.integers(980, 1020), max_size=14),
-    st.lists(st.sampled_from([1000, 1000, 1001, 1040, 1300]), max_size=14),
+work = st.builds(
+    Work,
+    period=st.one_of(st.integers(980, 1020), st.sampled_from([1000, 1100, 1101, 1500, 5000])),
+    names=st.frozensets(st.integers(0, 2), max_size=2),
+    grid=st.sampled_from([1, 1, 1, 2, 3]),
+    grows=st.sampled_from([False, False, False, True]),
+)
+plain = st.one_of(st.just(1000), st.sampled_from([1000, 1089, 1090, 1111, 2000, 9000])).map(Work)
+runs_of_a_process = st.one_of(
+    st.lists(work, min_size=1, max_size=12),
+    st.lists(plain, min_size=1, max_size=12),
+    # signs at the beginning, then work that is known
     st.builds(
-        lambda slow, steady: sorted(slow, reverse=True) + steady,
-        st.lists(st.integers(1100, 3000), max_size=5),
-        st.lists(st.integers(990, 1010), max_size=9),
+        lambda begin, rest: begin + steady(*rest),
+        st.lists(work, max_size=5),
+        st.lists(st.integers(900, 1300), min_size=1, max_size=9),
     ),
+    # inputs differ in size: nearly each iteration has configurations of its own
     st.builds(
-        lambda n, drift: [1000 + drift * i for i in range(n)],
-        st.integers(0, 14),
-        st.integers(-9, 9),
+        lambda begin, periods: begin
+        + [Work(p, frozenset({0, 1}), grid) for grid, p in enumerate(periods, 10)],
+        st.lists(work, max_size=4),
+        st.lists(st.integers(900, 1300), min_size=2, max_size=9),
     ),
 )
 
 
-@settings(max_examples=12, deadline=None)
-@given(
-    runs=st.lists(
-        st.tuples(
-            periods_of_a_run,
-            st.sets(st.integers(0, 5), max_size=1),  # a kernel first seen there
-            st.sets(st.integers(0, 5), max_size=1),  # memory allocated and not freed there
-        ),
-        min_size=1,
-        max_size=12,
-    )
-)
-def test_the_window_is_the_longest_stable_suffix(
-    runs: list[tuple[list[int], set[int], set[int]]],
-) -> None:
+@settings(max_examples=25, deadline=None)
+@given(runs=st.lists(runs_of_a_process, min_size=1, max_size=12))
+def test_everything_after_the_warm_up_counts(runs: list[list[Work]]) -> None:
     made = MadeTrace()
-    for process, (periods, new, grown) in enumerate(runs):
-        train(made, periods, new_kernels=new, growth=grown, process_id=process)
+    for process, run in enumerate(runs):
+        train(made, run, process_id=process)
     rows = relation(made, "iteration")
-    for process, (periods, new, grown) in enumerate(runs):
-        mine = sorted(
-            (r for r in rows if r["process_id"] == process), key=lambda r: int(r["iteration"])
-        )
-        assert [r["iteration"] for r in mine] == list(range(len(periods) + 1))
-        assert [r["period_ns"] for r in mine] == [*periods, None]
-        first_seen, grew = ({n for n in numbers if n <= len(periods)} for numbers in (new, grown))
-        window, sure = stable_window(periods, max({0} | first_seen | grew))
-        if sure:
-            checked(mine, window, first_seen, grew)
+    for process, run in enumerate(runs):
+        checked([r for r in rows if r["process_id"] == process], run)
 
 
 def window_of(made: MadeTrace, **parameters: Any) -> list[int]:
@@ -125,52 +140,120 @@ def window_of(made: MadeTrace, **parameters: Any) -> list[int]:
     )
 
 
-def test_constant_periods_are_stable() -> None:
+def over(made: MadeTrace) -> str:
+    (found,) = {r["measured_over"] for r in relation(made, "iteration")}
+    return str(found)
+
+
+def test_stalls_count_wherever_they_are() -> None:
     made = MadeTrace()
-    train(made, [1000] * 6)
-    assert window_of(made) == [1, 2, 3, 4, 5, 6]
+    run = steady(*[9000 if i % 10 == 3 else 1000 for i in range(60)])
+    train(made, run)
+    assert window_of(made) == list(range(1, 60))  # the one that begins with a stall, too
+    rows = relation(made, "iteration")
+    assert [r["warm_up"] for r in rows[1:]] == [None] * 60
 
 
-@pytest.mark.parametrize("slow", [1, 2, 3, 7])
-def test_warm_up_is_cut_exactly(slow: int) -> None:
+def test_a_drift_and_a_step_count() -> None:
+    """A time that falls slowly or jumps in the second half is a change, not a warm-up."""
+    for periods in ([10_000 - 10 * i for i in range(100)], [1000] * 60 + [3000] * 40):
+        made = MadeTrace()
+        train(made, steady(*periods))
+        assert (over(made), window_of(made)) == ("steady state", list(range(1, 100)))
+
+
+@pytest.mark.parametrize("slow", [1, 2, 3, 7, 12])
+def test_slow_start_is_cut_exactly(slow: int) -> None:
     """The first fast iteration is in, the last slow one is out."""
     made = MadeTrace()
-    train(made, [5000] * slow + [1000, 1002, 999, 1001] * 3)
-    assert window_of(made) == list(range(slow, slow + 13))
+    train(made, steady(*[5000] * slow, *[1000, 1002, 999, 1001] * 3))
+    assert window_of(made) == list(range(slow, slow + 12))
 
 
-def test_the_last_iteration_has_no_period_and_is_in_the_window() -> None:
+@pytest.mark.parametrize(
+    ("slow", "window", "said"),
+    [
+        (12, range(12, 25), "steady state"),
+        (13, range(25), "all iterations"),
+        (14, range(1, 25), "steady state"),  # slow in the second half, too: a change, no warm-up
+    ],
+)
+def test_a_slow_start_is_at_most_half(slow: int, window: range, said: str) -> None:
     made = MadeTrace()
-    train(made, [1000] * 5)
+    train(made, steady(*[5000] * slow, *[1000] * (25 - slow)))
+    assert (window_of(made), over(made)) == (list(window), said)
+
+
+@pytest.mark.parametrize(("first", "slow"), [(1100, False), (1101, True)])
+def test_slow_is_more_than_a_tenth_longer(first: int, slow: bool) -> None:
+    made = MadeTrace()
+    train(made, steady(5000, first, *[1000] * 8))
+    assert window_of(made) == list(range(2 if slow else 1, 10))
+
+
+def test_kernels_and_growth_are_signs_only_at_the_beginning() -> None:
+    made = MadeTrace()
+    run = steady(*[1000] * 20)
+    run[1] = Work(1000, grows=True)
+    run[2] = Work(1000, frozenset({1}))
+    run[3] = Work(1000, frozenset({1}), grid=2)
+    run[7] = Work(1000, frozenset({2}))  # a validation, say
+    run[9] = Work(1000, grows=True)
+    train(made, run)
     rows = relation(made, "iteration")
-    assert (rows[-1]["period_ns"], rows[-1]["in_window"]) == (None, True)
-    assert (rows[-1]["host_ns"], rows[-1]["gpu_ns"]) == (900, 10)
+    assert [r["warm_up"] for r in rows[:10]] == [
+        NEW, GROWN, NEW, NEW, None, None, None, NEW, None, GROWN,
+    ]  # fmt: skip
+    assert window_of(made) == list(range(4, 20))
 
 
-@pytest.mark.parametrize(("periods", "window"), [(3, []), (4, [1, 2, 3, 4])])
-def test_fewer_than_three_periods_are_refused(periods: int, window: list[int]) -> None:
+def test_a_kernel_used_before_the_first_iteration_is_not_new() -> None:
     made = MadeTrace()
-    train(made, [1000] * periods)  # the first is dropped: it uses a kernel for the first time
-    assert window_of(made) == window
-    assert {r["dropped"] for r in relation(made, "iteration")} == (
-        {"first use of a kernel", None} if window else {"first use of a kernel", "no stable window"}
-    )
+    train(made, steady(*[1000] * 6))
+    assert window_of(made) == [1, 2, 3, 4, 5]
+    made.launch(-90, -80, -70, "always")
+    assert window_of(made) == [0, 1, 2, 3, 4, 5]
 
 
-def test_the_fewest_iterations_and_the_spread_are_the_user_s_to_set() -> None:
+def test_a_kernel_first_seen_in_the_last_iteration_changes_nothing() -> None:
     made = MadeTrace()
-    train(made, [1000] * 5)
-    assert window_of(made, min_iterations=6) == []
-    rough = MadeTrace()
-    train(rough, [1000, 1000, 1300, 900, 1200, 1000, 1250])
-    assert window_of(rough) == []
-    assert window_of(rough, max_cv_pct=30.0) == [1, 2, 3, 4, 5, 6, 7]
+    train(made, steady(*[1000] * 6))
+    made.launch(6003, 6070, 6080, "at the end")
+    assert window_of(made) == [1, 2, 3, 4, 5]
 
 
-def test_a_kernel_first_seen_in_the_last_iteration_leaves_no_window() -> None:
+def test_where_inputs_differ_in_size_names_alone_tell_new_kernels() -> None:
+    """Configurations are new in each; memory that grows and slow beginnings are signs as ever."""
     made = MadeTrace()
-    train(made, [1000] * 6, new_kernels={6})
-    assert window_of(made) == []
+    run = [Work(1000, frozenset({0}), grid) for grid in range(20)]
+    run[1] = run[1]._replace(grows=True)
+    run[2] = run[2]._replace(period=3000)
+    train(made, run)
+    rows = relation(made, "iteration")
+    assert [r["dropped"] for r in rows[:4]] == [NEW, GROWN, SLOW, None]
+    assert (over(made), window_of(made)) == ("steady state", list(range(3, 20)))
+
+
+def test_signs_in_most_iterations_are_no_steady_state() -> None:
+    made = MadeTrace()
+    train(made, [Work(1000, frozenset({i})) for i in range(6)] + steady(*[1000] * 5))
+    assert (over(made), window_of(made)) == ("all iterations", list(range(11)))
+    assert relation(made, "iteration")[-1]["dropped"] == "next start not recorded"
+
+
+@pytest.mark.parametrize(
+    ("iterations", "window", "said"),
+    [
+        (1, [0], "all iterations"),  # the only one, of unknown period
+        (2, [0], "all iterations"),
+        (3, [1], "steady state"),
+        (4, [1, 2], "steady state"),
+    ],
+)
+def test_few_iterations(iterations: int, window: list[int], said: str) -> None:
+    made = MadeTrace()
+    train(made, steady(*[1000] * (iterations - 1)))
+    assert (window_of(made), over(made)) == (window, said)
 
 
 @pytest.mark.parametrize(
@@ -189,18 +272,18 @@ def test_a_kernel_first_seen_in_the_last_iteration_leaves_no_window() -> None:
 )
 def test_what_counts_as_allocator_growth(calls: list[str], grows: bool) -> None:
     made = MadeTrace()
-    train(made, [1000] * 8)
+    train(made, steady(*[1000] * 8))
     for offset, name in enumerate(calls):
-        made.add_call(3010 + 2 * offset, 3011 + 2 * offset, name)
-    assert window_of(made) == list(range(4 if grows else 1, 9))
+        made.add_call(1010 + 2 * offset, 1011 + 2 * offset, name)
+    assert window_of(made) == list(range(2 if grows else 1, 8))
 
 
 def test_processes_have_windows_of_their_own() -> None:
     made = MadeTrace()
-    train(made, [1000] * 8, process_id=1)
-    train(made, [4000] * 4 + [1000] * 4, process_id=2, thread_id=5)
-    train(made, [100, 900, 300, 2000], process_id=None)
-    train(made, [2000] * 4, trace_id="u", process_id=1)
+    train(made, steady(*[1000] * 8), process_id=1)
+    train(made, steady(*[4000] * 4, *[1000] * 5), process_id=2, thread_id=5)
+    train(made, steady(100), process_id=None)
+    train(made, steady(*[2000] * 4), trace_id="u", process_id=1)
     rows = relation(made, "iteration")
     found = {
         key: sorted(
@@ -211,29 +294,58 @@ def test_processes_have_windows_of_their_own() -> None:
         for key in {(r["trace_id"], r["process_id"]) for r in rows}
     }
     assert found == {
-        ("t", 1): list(range(1, 9)),
+        ("t", 1): list(range(1, 8)),
         ("t", 2): list(range(4, 9)),
-        ("t", None): [],
-        ("u", 1): [1, 2, 3, 4],
+        ("t", None): [0],
+        ("u", 1): [1, 2, 3],
     }
 
 
-@pytest.mark.parametrize("iterations", [199, 200, 201, 500])
-def test_long_runs_are_thinned_but_cut_where_the_rule_cuts(iterations: int) -> None:
-    slow = 37
-    made = MadeTrace()
-    train(made, [3000] * slow + [1000 + (i * 7919) % 11 for i in range(iterations - slow - 1)])
-    [first, *_] = window = window_of(made)
-    step = -(-(iterations - 1) // 200)
-    assert slow <= first < slow + step
-    assert window == list(range(first, iterations))
+# the clock of the periods
 
 
-def test_a_long_drift_is_no_window() -> None:
+def ahead(late: list[int]) -> list[Row]:
+    """Return iterations of 100 ns on the host whose kernels begin ``late`` on the GPU."""
     made = MadeTrace()
-    train(made, [10_000 + i for i in range(300)])
-    window = window_of(made)
-    assert not window
+    for number, start in enumerate(late):
+        made.add_range(100 * number, 100 * number + 90, f"step {number}")
+        made.launch(100 * number + 1, start, start + 5)
+    return relation(made, "iteration")
+
+
+@pytest.mark.parametrize(("step", "clock"), [(105, "host"), (106, "gpu"), (300, "gpu")])
+def test_where_the_host_runs_ahead_the_gpu_tells_the_periods(step: int, clock: str) -> None:
+    rows = ahead([2 + step * number for number in range(6)])
+    assert {r["clock"] for r in rows} == {clock}
+    assert [r["period_ns"] for r in rows] == [step if clock == "gpu" else 100] * 5 + [None]
+
+
+def test_an_iteration_without_work_leaves_the_host_s_clock() -> None:
+    made = MadeTrace()
+    for number in range(6):
+        made.add_range(100 * number, 100 * number + 90, f"step {number}")
+        if number != 3:
+            made.launch(100 * number + 1, 2 + 300 * number, 7 + 300 * number)
+    rows = relation(made, "iteration")
+    assert {r["clock"] for r in rows} == {"host"}
+    assert [r["period_ns"] for r in rows] == [100] * 5 + [None]
+
+
+def test_iterations_beyond_the_recorded_gpu_work_do_not_count() -> None:
+    """The profiler records the GPU from iteration 2 to 7: that of 7 may have been cut."""
+    made = MadeTrace()
+    for number in range(10):
+        made.add_range(100 * number, 100 * number + 90, f"step {number}")
+        if 2 <= number <= 7:
+            made.launch(100 * number + 1, 100 * number + 10, 100 * number + 50)
+    rows = relation(made, "iteration")
+    assert [r["is_whole"] for r in rows] == [2 <= number <= 6 for number in range(10)]
+    cut = "GPU work not fully recorded"
+    assert [r["dropped"] for r in rows] == [cut, cut, NEW, None, None, None, None, cut, cut, cut]
+    assert window_of(made) == [3, 4, 5, 6]
+
+
+# its times
 
 
 def test_times_of_an_iteration() -> None:

@@ -169,6 +169,7 @@ def test_communication_hidden_by_compute() -> None:
         "exposed_communication_ns": 40,
         "exposed_copy_ns": 20,
         "idle_ns": 10,
+        "idle_between_ns": None,
         "compute_pct": 50.0,
         "exposed_communication_pct": pytest.approx(100 * 40 / 140),
         "exposed_copy_pct": pytest.approx(100 * 20 / 140),
@@ -202,29 +203,29 @@ def train(
 @pytest.mark.parametrize(
     ("window", "expected"),
     [
-        ("stable", ("stable iterations", 1, 4, 4, 110, 500)),
-        ("iterations", ("all iterations", 0, 4, 5, 10, 500)),
+        ("steady", ("steady state", 1, 3, 3, 110, 410)),
+        ("iterations", ("all iterations", 0, 3, 4, 10, 410)),
         ("trace", ("whole trace", None, None, None, 5, 430)),
     ],
 )
 def test_what_the_window_spans(window: str, expected: tuple[Any, ...]) -> None:
-    """From the first operation of its first iteration to where the next iteration would begin."""
+    """From the first operation of its first iteration to that of the iteration after its last."""
     made = MadeTrace()
     made.add_kernel(5, 8, "before any iteration")
     train(made, [(10, 20)] * 5)
     [row] = relation(made, "analysis_window", window=window)
     columns = ("measured_over", "first_iteration", "last_iteration", "iterations")
-    found = tuple(row[name] for name in (*columns, "start_ns", "end_ns"))
-    # the last iteration has no next one: it lasts 90 ns from its first operation
-    assert found == (expected if expected[-1] == 430 else (*expected[:-1], 410 + 90))
+    assert tuple(row[name] for name in (*columns, "start_ns", "end_ns")) == expected
     assert row["elapsed_ns"] == row["end_ns"] - row["start_ns"]
 
 
-def test_the_last_iteration_s_work_is_all_in_the_window() -> None:
+@pytest.mark.parametrize(("took", "end"), [(20, 10 + 90), (200, 10 + 200)])
+def test_the_only_iteration_s_work_is_all_in_the_window(took: int, end: int) -> None:
+    """Nothing follows it: it lasts as long as on the host from its first operation, or longer."""
     made = MadeTrace()
-    train(made, [(10, 20)] * 4 + [(10, 200)])
-    [row] = relation(made, "analysis_window", window="iterations")
-    assert row["end_ns"] == 400 + 10 + 200
+    train(made, [(10, took)])
+    [row] = relation(made, "analysis_window")
+    assert (row["measured_over"], row["iterations"], row["end_ns"]) == ("all iterations", 1, end)
 
 
 def test_work_outside_iterations_does_not_stretch_the_window() -> None:
@@ -233,21 +234,26 @@ def test_work_outside_iterations_does_not_stretch_the_window() -> None:
     for number, start in ((4, 700), (5, 900)):  # not marked: no iteration, no window
         made.launch(100 * number + 1, start, start + 5, "stray")
     [row] = relation(made, "analysis_window", window="iterations")
-    assert (row["start_ns"], row["end_ns"]) == (10, 310 + 90)
+    assert (row["start_ns"], row["end_ns"]) == (10, 310)
+    only = MadeTrace()
+    train(only, [(10, 20)])
+    only.launch(101, 700, 705, "stray")
+    [row] = relation(only, "analysis_window", window="iterations")
+    assert (row["start_ns"], row["end_ns"]) == (10, 10 + 90)
 
 
 def test_iterations_by_gpu_time() -> None:
     """Work runs behind its launch; an iteration lasts until the next one's first operation."""
     made = MadeTrace()
-    train(made, [(110, 20), (150, 40), (120, 30), (110, 20), (110, 20)])
+    train(made, [(110, 20), (150, 40), (120, 30), (110, 20), (110, 20), (200, 50)])
     rows = metric(made, "step_breakdown", by="iteration", window="iterations")
-    starts = [110, 250, 320, 410, 510, 600]
+    starts = [110, 250, 320, 410, 510, 700]
     assert [(r["iteration"], r["elapsed_ns"], r["compute_ns"]) for r in rows] == [
         (0, 140, 20),
         (1, 70, 40),
         (2, 90, 30),
         (3, 100, 20),
-        (4, 90, 20),
+        (4, 190, 20),
     ]
     assert [b - a for a, b in pairwise(starts)] == [r["elapsed_ns"] for r in rows]
     whole = metric(made, "step_breakdown", window="iterations")
@@ -257,12 +263,12 @@ def test_iterations_by_gpu_time() -> None:
 
 def test_devices_of_one_process_have_windows_of_their_own() -> None:
     made = MadeTrace()
-    train(made, [(10, 20)] * 5)
-    train(made, [(40, 10)] * 5, device_id=1)
+    train(made, [(10, 20)] * 6)
+    train(made, [(40, 10)] * 6, device_id=1)
     rows = relation(made, "analysis_window")
     assert [(r["device_id"], r["start_ns"], r["end_ns"], r["iterations"]) for r in rows] == [
-        (0, 110, 500, 4),
-        (1, 140, 530, 4),
+        (0, 110, 510, 4),
+        (1, 140, 540, 4),
     ]
     util = metric(made, "compute_util")
     assert [(r["device_id"], r["gpu_busy_ns"]) for r in util] == [(0, 80), (1, 40)]
@@ -270,7 +276,7 @@ def test_devices_of_one_process_have_windows_of_their_own() -> None:
 
 def test_operations_of_other_iterations_leave_the_window_s_metrics_alone() -> None:
     made = MadeTrace()
-    train(made, [(10, 90), (10, 20), (10, 20), (10, 20), (10, 20)])
+    train(made, [(10, 90), (10, 20), (10, 20), (10, 20), (10, 20), (10, 90)])
     with made.connect() as database:
         rows = database.relation("window_op")
     assert [(r["iteration"], r["duration_ns"]) for r in rows] == [(n, 20) for n in (1, 2, 3, 4)]
@@ -279,13 +285,13 @@ def test_operations_of_other_iterations_leave_the_window_s_metrics_alone() -> No
 def test_work_that_reaches_into_the_window_counts_while_it_is_in_it() -> None:
     """A copy that began before the window, and one that ends after it, are cut at its ends."""
     made = MadeTrace()
-    train(made, [(10, 20)] * 5)
+    train(made, [(10, 20)] * 6)
     made.add_memcpy(95, 125, stream_id=9)  # the window begins at 110
-    made.add_memcpy(490, 700, stream_id=9)  # and ends at 500
+    made.add_memcpy(500, 700, stream_id=9)  # and ends at 510
     rows = relation(made, "device_timeline")
-    assert (min(r["start_ns"] for r in rows), max(r["end_ns"] for r in rows)) == (110, 500)
+    assert (min(r["start_ns"] for r in rows), max(r["end_ns"] for r in rows)) == (110, 510)
     [row] = metric(made, "step_breakdown")
-    assert (row["elapsed_ns"], row["compute_ns"], row["exposed_copy_ns"]) == (390, 80, 10)
+    assert (row["elapsed_ns"], row["compute_ns"], row["exposed_copy_ns"]) == (400, 80, 10)
     [row] = metric(made, "compute_util")
     assert row["gpu_busy_ns"] == 90
 

@@ -33,7 +33,8 @@ from tbd_trace.present import (
     write,
 )
 from tbd_trace.present import csv as csv_form
-from tbd_trace.present.values import NULL, columns, plain, shorten, text, width_of, with_unit
+from tbd_trace.present.names import shorten, shortened
+from tbd_trace.present.values import NULL, columns, plain, text, width_of, with_unit
 from tbd_trace.rows import Rows
 
 KERNEL = (
@@ -68,8 +69,8 @@ def test_plain_table_is_whole_aligned_and_unboxed(frame: pl.DataFrame) -> None:
     end = lines[0].index("calls") + len("calls")
     assert [line[:end].split("  ")[-1].strip() for line in lines[1:]] == ["12", "1,234,567", NULL]
     assert lines[1].rstrip() == lines[1]
-    assert re.search(r"\b12 +1000 +12\.346  counter", lines[1])
-    assert re.search(r"1,234,567 +2000 +0\.012  modelled", lines[2])
+    assert re.search(r"\b12 +1000 +12\.35    counter", lines[1])
+    assert re.search(r"1,234,567 +2000 +0\.0123  modelled", lines[2])
     assert lines[3].count(NULL) == 5
 
 
@@ -113,7 +114,7 @@ def test_terminal_table_fits_and_shortens_names_in_their_middle(frame: pl.DataFr
     assert "void cut" in shown
     assert "::Params)" in shown
     assert "…" in shown
-    for whole in ("1,234,567", "12.346", "counter", "modelled", "kernel, memcpy"):
+    for whole in ("1,234,567", "12.35", "counter", "modelled", "kernel, memcpy"):
         assert whole in shown
 
 
@@ -155,8 +156,8 @@ def test_what_rows_share_goes_above_a_table_that_is_too_wide() -> None:
         f"{NULL} in every row: reason"
     )
     assert [line.split() for line in table.splitlines()[-2:]] == [
-        ["conv4", "1.00"],
-        ["fc", "1.75"],
+        ["conv4", "1.000"],
+        ["fc", "1.750"],
     ]
     assert max(map(cell_len, narrow.splitlines())) <= 44
 
@@ -167,6 +168,46 @@ def test_time_grows_with_rows_not_with_their_square() -> None:
     start = time.perf_counter()
     assert as_text(frame).count("\n") == rows + 1
     assert time.perf_counter() - start < 10  # about 0.1 s; minutes if every cell looked at all
+
+
+def test_a_pipe_gets_one_line_per_row_in_200_columns() -> None:
+    long = "void gemm<" + "float, " * 700 + ">"
+    frame = pl.DataFrame(
+        {
+            "kernel_name": [f"{long}({n})" for n in range(9)],
+            "reason": ["because " * 50 + str(n) for n in range(9)],
+            "total_ns": range(9),
+        }
+    )
+    fitted = as_text(frame, width=200, plain=True)
+    assert fitted.count("\n") == 10
+    assert max(map(len, fitted.splitlines())) == 200
+    assert len(set(re.findall(r"void gemm<.*?….*?>\(\d\)", fitted))) == 9
+    whole = as_text(frame, plain=True)
+    assert all(name in whole for name in frame["kernel_name"])
+
+
+def test_columns_that_no_pipe_can_hold_go_above_or_become_lines() -> None:
+    numbers = {f"a_long_name_of_a_number_{n}": [n, n + 1, n + 2] for n in range(9)}
+    same = pl.DataFrame({f"what_all_rows_share_{n}": ["x"] * 3 for n in range(9)})
+    few = pl.DataFrame(numbers).select(pl.nth(range(4)))
+    shown = as_text(pl.concat([same, few], how="horizontal"), width=200, plain=True)
+    head, rows = shown.split("\n\n")
+    assert "what_all_rows_share_8: x" in " ".join(head.split())
+    assert len(rows.splitlines()) == 4
+    lines = as_text(pl.DataFrame(numbers), width=200, plain=True).splitlines()
+    assert "a_long_name_of_a_number_8  10" in lines
+    assert max(map(len, [*lines, *shown.splitlines()])) <= 200
+
+
+def test_a_field_that_is_too_long_goes_on_below() -> None:
+    words = [f"word{number}" for number in range(60)]
+    row = pl.DataFrame({"note": [" ".join(words)], "kernel_name": [KERNEL * 9], "n": [1]})
+    for plain_style in (False, True):
+        shown = as_text(row, width=80, plain=plain_style)
+        assert max(map(cell_len, shown.splitlines())) <= 80
+        assert re.findall(r"word\d+", shown) == words
+        assert re.search(r"^kernel_name  void cut\S*…", shown, re.M)
 
 
 def test_long_prose_on_a_terminal_is_wrapped_not_cut() -> None:
@@ -211,17 +252,48 @@ def test_colour_only_when_asked(frame: pl.DataFrame) -> None:
     [
         ([1.0, 2.0], ["1", "2"]),
         ([0.5, 1.0], ["0.500", "1.000"]),
-        ([12345.6, 0.0123], ["12,345.600", "0.012"]),
+        ([12345.6, 0.0123], ["12,346", "0.0123"]),
+        ([20.5, 1e6], ["20.50", "1,000,000"]),
+        ([3e-5, 0.51234, 0.00123456], ["0.00003", "0.5123", "0.001235"]),
         ([123456.7], ["123,457"]),
         ([99.95, None], ["99.95", NULL]),
         ([5.0, 4.1e-7], ["5.000", "4.1e-07"]),
         ([math.nan, math.inf, 1.5], ["nan", "inf", "1.500"]),
         ([3.12e15], ["3.12e+15"]),
-        ([-0.25, 0.0], ["-0.250", "0.000"]),
+        ([-0.25, 0.0], ["-0.250", "0"]),
     ],
 )
 def test_numbers_keep_the_digits_that_matter(numbers: list[float | None], cells: list[str]) -> None:
     assert columns(pl.DataFrame({"x": pl.Series(numbers, dtype=pl.Float64)}))[0].cells == cells
+
+
+def test_percentages_are_not_in_powers_of_ten() -> None:
+    shares = pl.DataFrame({"share_pct": [3e-5, 2.4e-13, -2.4e-13, 50.0]})
+    assert columns(shares)[0].cells == ["0.00003", "<0.000001", "-<0.000001", "50.00"]
+
+
+@given(
+    st.lists(st.floats(-1e14, 1e14, allow_nan=False), min_size=1, max_size=6).filter(
+        lambda numbers: any(number != int(number) for number in numbers)
+    )
+)
+def test_each_number_is_shown_to_four_digits_whatever_stands_beside_it(
+    numbers: list[float],
+) -> None:
+    cells = columns(pl.DataFrame({"x": numbers}))[0].cells
+    for number, cell in zip(numbers, cells, strict=True):
+        tolerance = 0.0005 if abs(number) >= 1e-6 else 0.05
+        assert float(cell.replace(",", "")) == pytest.approx(number, rel=tolerance, abs=1e-320)
+
+
+def test_decimal_points_stand_below_each_other() -> None:
+    frame = pl.DataFrame({"rate": [20.5, 1e6, 0.0123, None, math.inf], "n": ["a"] * 5})
+    for style in ({}, {"width": 100, "plain": True}, {"width": 100}):
+        shown = [line.rstrip() for line in as_text(frame, **style).splitlines()]
+        rows = [line.removesuffix("a").rstrip() for line in shown if line.endswith("a")]
+        assert [row.strip() for row in rows] == ["20.50", "1,000,000", "0.0123", NULL, "inf"]
+        assert rows[0].index(".") == rows[2].index(".") == len(rows[1])
+        assert len(rows[2]) == len(rows[3]) == len(rows[4])
 
 
 def test_huge_integers_and_decimals_are_numbers() -> None:
@@ -374,6 +446,27 @@ def test_shorten_keeps_both_ends(name: str, width: int) -> None:
         front, back = short.split("…")
         assert name.startswith(front)
         assert name.endswith(back)
+
+
+@given(
+    st.sets(st.text(st.sampled_from("ab…#1核"), max_size=30), min_size=1, max_size=40),
+    st.integers(8, 20),
+)
+@example({f"{'a' * 20}{n}{'b' * 20}" for n in range(40)}, 12)
+@example({"aaaa…aaa", "aaaaaaaaaaaaaaaaaaaaa"}, 8)
+def test_shortened_names_fit_and_differ(names: set[str], width: int) -> None:
+    short = shortened(sorted(names), width)
+    assert set(short) == names
+    assert len(set(short.values())) == len(names)
+    assert all(cell_len(text) <= width for text in short.values())
+    assert all(short[name] == name for name in names if cell_len(name) <= width)
+
+
+def test_names_that_differ_in_the_middle_are_told_apart() -> None:
+    names = [f"void at::elementwise_kernel<{n}, float, lots, of, arguments>(int)" for n in (2, 4)]
+    for width in (16, 24, 40):
+        assert len(set(shortened(names, width).values())) == 2
+    assert shortened([*names, "short"], 200) == {name: name for name in (*names, "short")}
 
 
 def test_shorten_uses_the_room() -> None:

@@ -16,6 +16,7 @@ from tbd_trace.cli.options import (
     LimitOption,
     OutputOption,
     TracesArgument,
+    WideOption,
 )
 from tbd_trace.cli.output import busy, emit, failure, note
 from tbd_trace.errors import StoreError, UsageError
@@ -177,6 +178,7 @@ def list_(
     form: FormatOption = None,
     output: OutputOption = None,
     limit: LimitOption = None,
+    wide: WideOption = False,
 ) -> None:
     """List the traces of an archive, and what was taken out of them."""
     import polars as pl
@@ -202,7 +204,7 @@ def list_(
     ]
     texts = ("name", "capture_id", "tool_version", "replaced", "kept")
     frame = pl.DataFrame(rows, schema_overrides=dict.fromkeys(texts, pl.String))
-    emit(frame, form, output, limit=limit, units={"archived_bytes": "B"})
+    emit(frame, form, output, limit=limit, units={"archived_bytes": "B"}, wide=wide)
 
 
 @archive.command()
@@ -223,6 +225,7 @@ def inspect(
     form: FormatOption = None,
     output: OutputOption = None,
     limit: LimitOption = None,
+    wide: WideOption = False,
 ) -> None:
     """List what is private in profiler files, captures and archives.
 
@@ -236,7 +239,7 @@ def inspect(
 
     with busy("reading"):
         frames = [leaks(path).insert_column(0, pl.lit(str(path)).alias("path")) for path in paths]
-    emit(pl.concat(frames), form, output, limit=limit)
+    emit(pl.concat(frames), form, output, limit=limit, wide=wide)
 
 
 def _made(manifest: Manifest, target: Path) -> None:

@@ -19,6 +19,7 @@ from tbd_trace.cli.options import (
     FormatOption,
     OutputOption,
     TracesArgument,
+    WideOption,
 )
 from tbd_trace.cli.output import busy, emit, emit_text
 from tbd_trace.cli.query import assigned
@@ -75,6 +76,7 @@ def check(
     ] = None,
     form: FormatOption = None,
     output: OutputOption = None,
+    wide: WideOption = False,
     verbose: Annotated[
         bool,
         typer.Option("--verbose", "-v", help="Tell what to collect for what is not evaluable."),
@@ -88,7 +90,7 @@ def check(
     docs/checks.md describes the rules and their thresholds.
     """
     if list_:
-        _list(rules, form, output)
+        _list(rules, form, output, wide=wide)
         return
     from tbd_trace.api import open_traces
     from tbd_trace.checks import evaluate
@@ -140,7 +142,7 @@ def _judge(frame: pl.DataFrame, fail_on: Severity | None) -> None:
         raise TbdTraceError(f"check: {number} at or above {fail_on.value} ({rules})")
 
 
-def _list(rules: list[str] | None, form: Format | None, output: Path | None) -> None:
+def _list(rules: list[str] | None, form: Format | None, output: Path | None, *, wide: bool) -> None:
     import polars as pl
 
     from tbd_trace.checks import select
@@ -148,4 +150,4 @@ def _list(rules: list[str] | None, form: Format | None, output: Path | None) -> 
 
     rows = [(rule_of(q).rule, q.name, rule_of(q).scope, q.question) for q in select(rules)]
     frame = pl.DataFrame(rows, schema=["rule", "name", "scope", "question"], orient="row")
-    emit(frame, form, output, limit=0)
+    emit(frame, form, output, limit=0, wide=wide)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tbd_trace.cli.options import FormatOption
+from tbd_trace.cli.options import FormatOption, WideOption
 from tbd_trace.cli.output import busy, emit, failure, note
 from tbd_trace.errors import UsageError
 
@@ -213,6 +213,7 @@ def collect(
         bool, _option("--dry-run", text="Print the command lines, run nothing.")
     ] = False,
     form: FormatOption = None,
+    wide: WideOption = False,
 ) -> None:
     """Run a workload for a few iterations under a profiler.
 
@@ -271,7 +272,7 @@ def collect(
         )
     finally:
         if results:
-            _show(results, form)
+            _show(results, form, wide=wide)
     if exit_code:
         raise typer.Exit(exit_code)
 
@@ -375,11 +376,11 @@ def _collect(
     return result
 
 
-def _show(results: list[Result], form: Any) -> None:
+def _show(results: list[Result], form: Any, *, wide: bool) -> None:
     import polars as pl
 
     rows = [_summary(result) for result in results]
-    emit(pl.DataFrame(rows, infer_schema_length=None), form, limit=0)
+    emit(pl.DataFrame(rows, infer_schema_length=None), form, limit=0, wide=wide)
 
 
 def _summary(result: Result) -> dict[str, Any]:

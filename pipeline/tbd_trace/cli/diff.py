@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tbd_trace.cli.options import DEFAULT_DATABASE, DatabaseOption, FormatOption
+from tbd_trace.cli.options import DEFAULT_DATABASE, DatabaseOption, FormatOption, WideOption
 from tbd_trace.cli.output import busy, emit, emit_text, note, style_of
 from tbd_trace.errors import CannotAnswerError, TbdTraceError, UsageError
 from tbd_trace.present import Format, format_of
@@ -67,6 +67,7 @@ def diff(
             help="Show N layers and kernels in a text for people, 0 for all.",
         ),
     ] = _ROWS,
+    wide: WideOption = False,
     db: DatabaseOption = DEFAULT_DATABASE,
 ) -> None:
     """Compare two runs: is B faster than A, beyond noise, and where?
@@ -89,7 +90,7 @@ def diff(
         assert output is not None
         _write_page(comparison, output)
     else:
-        _emit(comparison, form or Format.TABLE, output, limit)
+        _emit(comparison, form or Format.TABLE, output, limit, wide=wide)
     if limit_pct is not None:
         check(comparison.verdict, limit_pct)
 
@@ -127,7 +128,9 @@ def check(verdict: Verdict, limit_pct: float) -> None:
         )
 
 
-def _emit(comparison: Comparison, form: Format, output: Path | None, limit: int) -> None:
+def _emit(
+    comparison: Comparison, form: Format, output: Path | None, limit: int, *, wide: bool
+) -> None:
     from tbd_trace.diff import forms
 
     match form:
@@ -136,7 +139,7 @@ def _emit(comparison: Comparison, form: Format, output: Path | None, limit: int)
         case Format.CSV | Format.PARQUET:
             emit(forms.as_frame(comparison), form, output)
         case _:
-            style = style_of(output is None and sys.stdout.isatty())
+            style = style_of(output is None and sys.stdout.isatty(), wide=wide)
             emit_text(forms.as_text(comparison, form, limit, style), output)
 
 

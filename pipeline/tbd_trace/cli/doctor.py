@@ -7,7 +7,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tbd_trace.cli.options import DEFAULT_DATABASE, DatabaseOption, FormatOption, OutputOption
+from tbd_trace.cli.options import (
+    DEFAULT_DATABASE,
+    DatabaseOption,
+    FormatOption,
+    OutputOption,
+    WideOption,
+)
 from tbd_trace.cli.output import busy, emit
 
 if TYPE_CHECKING:
@@ -19,6 +25,7 @@ def doctor(
     *,
     form: FormatOption = None,
     output: OutputOption = None,
+    wide: WideOption = False,
     db: DatabaseOption = DEFAULT_DATABASE,
 ) -> None:
     """Tell what this machine can do.
@@ -41,7 +48,7 @@ def doctor(
             _storage("database", Database(Path(db))),
             _storage("cache", cache_database()),
         ]
-    emit(pl.DataFrame(findings), form, output, limit=0)
+    emit(pl.DataFrame(findings), form, output, limit=0, wide=wide)
 
 
 def _storage(check: str, database: Database) -> Finding:

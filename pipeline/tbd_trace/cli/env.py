@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tbd_trace.cli.options import FormatOption, OutputOption
+from tbd_trace.cli.options import FormatOption, OutputOption, WideOption
 from tbd_trace.cli.output import busy, emit, failure, note
 from tbd_trace.errors import TbdTraceError
 
@@ -64,6 +64,7 @@ def create(
     force: Annotated[bool, typer.Option("--force", help="Make anew what is there.")] = False,
     form: FormatOption = None,
     output: OutputOption = None,
+    wide: WideOption = False,
 ) -> None:
     """Make the environment of a framework.
 
@@ -90,7 +91,7 @@ def create(
             failure(error)
             errors.append(error)
     if made:
-        _show(made, form, output)
+        _show(made, form, output, wide=wide)
     if errors:
         raise typer.Exit(errors[0].exit_code)
 
@@ -121,7 +122,9 @@ def _create(
 
 
 @env.command(name="list")
-def list_environments(*, form: FormatOption = None, output: OutputOption = None) -> None:
+def list_environments(
+    *, form: FormatOption = None, output: OutputOption = None, wide: WideOption = False
+) -> None:
     """List the environments and what they hold.
 
     The status is ok, half-made (making it was cut off: create makes it anew), broken (its Python
@@ -131,7 +134,7 @@ def list_environments(*, form: FormatOption = None, output: OutputOption = None)
 
     with busy("looking around"):
         found = [environments.environment(name) for name in environments.recipes()]
-        _show(found, form, output)
+        _show(found, form, output, wide=wide)
 
 
 @env.command()
@@ -147,11 +150,11 @@ def remove(framework: FrameworksArgument) -> None:
         note(f"removed {found.directory}")
 
 
-def _show(found: list[Environment], form: Any, output: Path | None) -> None:
+def _show(found: list[Environment], form: Any, output: Path | None, *, wide: bool) -> None:
     import polars as pl
 
     rows = [_row(one) for one in found]
-    emit(pl.DataFrame(rows, infer_schema_length=None), form, output, limit=0)
+    emit(pl.DataFrame(rows, infer_schema_length=None), form, output, limit=0, wide=wide)
 
 
 def _row(found: Environment) -> dict[str, str | None]:

@@ -11,6 +11,7 @@ from tbd_trace.cli.options import (
     LimitOption,
     OutputOption,
     TracesArgument,
+    WideOption,
 )
 from tbd_trace.cli.output import busy, emit
 
@@ -34,6 +35,7 @@ def info(
     form: FormatOption = None,
     output: OutputOption = None,
     limit: LimitOption = None,
+    wide: WideOption = False,
     db: DatabaseOption = DEFAULT_DATABASE,
 ) -> None:
     """Show what the database or a trace holds.
@@ -47,4 +49,4 @@ def info(
         result = tbd_trace.open(*(traces or []), db=db).run(_QUERY)
     shown = result.frame if traces else result.frame.select(_OVERVIEW)
     units = {name: column.unit for name, column in result.query.columns.items()}
-    emit(shown, form, output, limit=limit, units=units, records=bool(traces))
+    emit(shown, form, output, limit=limit, units=units, records=bool(traces), wide=wide)

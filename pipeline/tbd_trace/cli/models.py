@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tbd_trace.cli.options import FormatOption, OutputOption
+from tbd_trace.cli.options import FormatOption, OutputOption, WideOption
 from tbd_trace.cli.output import busy, emit
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def models(
     ] = None,
     form: FormatOption = None,
     output: OutputOption = None,
+    wide: WideOption = False,
 ) -> None:
     """List the workloads of the suite.
 
@@ -52,7 +53,7 @@ def models(
             if registry.is_implemented(model.name, framework)
             for variant in (model.variants if variants else model.variants[:1])
         ]
-    emit(pl.DataFrame(rows, infer_schema_length=None), form, output, limit=0)
+    emit(pl.DataFrame(rows, infer_schema_length=None), form, output, limit=0, wide=wide)
 
 
 def _row(model: Model, framework: str, variant: Variant) -> dict[str, Any]:

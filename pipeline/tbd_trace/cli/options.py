@@ -58,3 +58,11 @@ LimitOption = Annotated[
         show_default=False,
     ),
 ]
+WideOption = Annotated[
+    bool,
+    typer.Option(
+        "--wide",
+        help="Show tables whole, however wide. Without it they fit the terminal, or 200 columns "
+        "elsewhere: long names are cut in the middle. Only tables are cut.",
+    ),
+]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tbd_trace.rows import Rows
 
 _ROWS_ON_TERMINAL = 50
+_COLUMNS_ELSEWHERE = 200  # of a table that goes to a pipe or a file
 _CHUNK_BYTES = 65_536
 
 
@@ -44,6 +45,7 @@ def emit(
     units: Mapping[str, str | None] | None = None,
     records: bool = False,
     more: bool = False,
+    wide: bool = False,
 ) -> None:
     """Write rows to standard output or to a file.
 
@@ -55,6 +57,7 @@ def emit(
         units: unit per column.
         records: show a table as one line per field.
         more: there are more rows, which nobody asked for.
+        wide: show a table whole, however wide it is.
 
     Raises:
         UsageError: the extension names no format, or Parquet would go to a terminal.
@@ -63,7 +66,7 @@ def emit(
     terminal = path is None and sys.stdout.isatty()
     limit = row_limit(form, path, limit)
     shown = frame if limit is None else frame.head(limit)
-    _deliver(parts(shown, form, units=units, style=style_of(terminal, records)), path)
+    _deliver(parts(shown, form, units=units, style=style_of(terminal, records, wide)), path)
     if frame.is_empty():
         note("no rows")
     elif more:
@@ -142,10 +145,12 @@ def _to_stdout(content: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
-def style_of(terminal: bool, records: bool = False) -> Style:
+def style_of(terminal: bool, records: bool = False, wide: bool = False) -> Style:
     """Return how tables are laid out on standard output, a terminal or not."""
+    if wide:
+        return Style(records=records, plain=True)
     if not terminal:
-        return Style(records=records)
+        return Style(width=_COLUMNS_ELSEWHERE, records=records, plain=True)
     colour = "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
     return Style(width=shutil.get_terminal_size().columns, colour=colour, records=records)
 

@@ -19,6 +19,7 @@ from tbd_trace.cli.options import (
     LimitOption,
     OutputOption,
     TracesArgument,
+    WideOption,
 )
 from tbd_trace.cli.output import (
     busy,
@@ -74,6 +75,7 @@ def query(
         typer.Option("--plot", metavar="FILE", help="Draw the answer too: .svg, .png or .pdf."),
     ] = None,
     limit: LimitOption = None,
+    wide: WideOption = False,
     list_: Annotated[
         bool, typer.Option("--list", help="List the queries that ship with tbd-trace.")
     ] = False,
@@ -98,7 +100,7 @@ def query(
     NAME is one of the queries that ship with tbd-trace, or a DuckDB SQL file of your own.
     """
     if list_:
-        _list(form, output)
+        _list(form, output, wide=wide)
         return
     if name is None:
         if not help_:
@@ -126,12 +128,20 @@ def query(
             emit_joined(frames, written, output)
         return
     opened, result = _ask(found, traces or [], db, parameters, rows)
-    emit(result.frame, form, output, limit=limit, units=_units(found), more=result.more)
+    emit(
+        result.frame,
+        form,
+        output,
+        limit=limit,
+        units=_units(found),
+        more=result.more,
+        wide=wide,
+    )
     if plot is not None:
         _draw(opened, result, plot)
 
 
-def _list(form: Format | None, output: Path | None) -> None:
+def _list(form: Format | None, output: Path | None, *, wide: bool) -> None:
     from tbd_trace.query import Catalogue
 
     metrics = [(query.name, query.question) for query in Catalogue().metrics()]
@@ -144,7 +154,7 @@ def _list(form: Format | None, output: Path | None) -> None:
     import polars as pl
 
     frame = pl.DataFrame(metrics, schema=["name", "question"], orient="row")
-    emit(frame, form, output, limit=0)
+    emit(frame, form, output, limit=0, wide=wide)
 
 
 def _describe(found: Query, form: Format | None) -> None:

@@ -23,6 +23,7 @@ class Shell:
         connection: sees the traces; statements that write are refused.
         form: the form of the rows, a table by default.
         limit: rows to show per statement, as ``--limit``.
+        wide: show tables whole, as ``--wide``.
     """
 
     def __init__(
@@ -31,10 +32,12 @@ class Shell:
         *,
         form: Format | None = None,
         limit: int | None = None,
+        wide: bool = False,
     ) -> None:
         self._connection = connection
         self._form = form
         self._limit = limit
+        self._wide = wide
 
     def run(self) -> None:
         """Read statements until ``.quit`` or the end of the input."""
@@ -98,4 +101,4 @@ class Shell:
         except KeyboardInterrupt:
             failure("interrupted")
         else:
-            emit(frame, self._form, limit=self._limit)
+            emit(frame, self._form, limit=self._limit, wide=self._wide)

@@ -18,6 +18,7 @@ from tbd_trace.cli.options import (
     FormatOption,
     LimitOption,
     OutputOption,
+    WideOption,
 )
 from tbd_trace.cli.output import busy, chosen_form, emit, emit_joined
 from tbd_trace.present import JOINABLE, Format
@@ -49,6 +50,7 @@ def sql(
     form: FormatOption = None,
     output: OutputOption = None,
     limit: LimitOption = None,
+    wide: WideOption = False,
     db: DatabaseOption = DEFAULT_DATABASE,
 ) -> None:
     """Run SQL over the canonical and derived tables.
@@ -63,7 +65,7 @@ def sql(
         from tbd_trace.cli.shell import Shell
 
         with opened.connect() as connection:
-            Shell(connection, form=form, limit=limit).run()
+            Shell(connection, form=form, limit=limit, wide=wide).run()
         return
     if statement in (None, "-"):
         statement = sys.stdin.read()
@@ -72,7 +74,7 @@ def sql(
         return
     with busy("asking"):
         frame = opened.sql(statement or "")
-    emit(frame, form, output, limit=limit)
+    emit(frame, form, output, limit=limit, wide=wide)
 
 
 def _emit_batches(opened: Traces, statement: str, form: Format, output: Path | None) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tbd_trace.present import Format, Style, render
-from tbd_trace.present.values import plain, shorten
+from tbd_trace.present.values import plain
 
 if TYPE_CHECKING:
     from tbd_trace.diff.comparison import Comparison
@@ -30,7 +30,6 @@ _COLUMNS = {
     ),
 }
 _LIMITED = ("layers", "kernels")
-_NAME_WIDTH = 72
 _UNCHANGED = {
     "comparability": "nothing that is known differs",
     "iterations": "no iterations are known on both sides",
@@ -107,17 +106,11 @@ def as_text(comparison: Comparison, form: Format, limit: int, style: Style) -> s
     for part in parts(comparison, limit):
         lines = [f"{mark}{part.title}\n"]
         if not part.frame.is_empty():
-            readable = part.frame.with_columns(pl.col(pl.String).map_elements(_fitted, pl.String))
-            lines.append(render(readable, form, units=part.units, style=style).decode())
+            lines.append(render(part.frame, form, units=part.units, style=style).decode())
         if part.remark:
             lines.append(f"{part.remark}\n")
         blocks.append(("\n" if markdown else "").join(lines))
     return "\n".join(blocks)
-
-
-def _fitted(name: str) -> str:
-    """Return a name that leaves room for the numbers beside it; JSON and CSV have it whole."""
-    return shorten(name, _NAME_WIDTH)
 
 
 def as_json(comparison: Comparison) -> str:

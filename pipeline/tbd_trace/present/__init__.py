@@ -59,14 +59,16 @@ class Style:
     """How a table for people is laid out.
 
     Attributes:
-        width: cells of the terminal to fit in; None for plain text that nothing is cut from.
+        width: cells to fit in; None for plain text that nothing is cut from.
         colour: whether escape sequences for colour are welcome.
         records: one line per field, as a single row is always shown.
+        plain: one line per row without rules, as for a pipe.
     """
 
     width: int | None = None
     colour: bool = False
     records: bool = False
+    plain: bool = False
 
 
 def printable(text: str) -> str:

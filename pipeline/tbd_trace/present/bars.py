@@ -9,9 +9,9 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from tbd_trace.present.names import shorten
 from tbd_trace.present.palette import colours, hatch
 from tbd_trace.present.series import LABEL_WIDTH, Axis, Series
-from tbd_trace.present.values import shorten
 
 _SLANT: dict[str, Any] = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
 _STANDING_LABEL_WIDTH = 32

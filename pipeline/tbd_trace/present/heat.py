@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 
+from tbd_trace.present.names import shorten
 from tbd_trace.present.palette import HEAT
 from tbd_trace.present.series import LABEL_WIDTH, Axis, Series
-from tbd_trace.present.values import shorten
 
 _UNKNOWN = "#EEEEEE"
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from tbd_trace.errors import CannotAnswerError, UsageError
+from tbd_trace.present.names import shorten
 from tbd_trace.present.series import words
-from tbd_trace.present.values import is_identifier, shorten, text
+from tbd_trace.present.values import is_identifier, text
 
 if TYPE_CHECKING:
     from tbd_trace.query import Plot

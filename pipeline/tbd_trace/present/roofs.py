@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 
 from matplotlib.axes import Axes
 
+from tbd_trace.present.names import shorten
 from tbd_trace.present.palette import colours, marker
 from tbd_trace.present.series import Axis, Series
-from tbd_trace.present.values import scale, shorten
+from tbd_trace.present.values import scale
 
 _NUMBERED = 12
 _NAME_WIDTH = 36

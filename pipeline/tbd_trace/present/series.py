@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from tbd_trace.present.values import is_identifier, scale, shorten, text
+from tbd_trace.present.names import shorten
+from tbd_trace.present.values import is_identifier, scale, text
 
 if TYPE_CHECKING:
     from tbd_trace.query import Plot

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date, time, timedelta
 from decimal import Decimal
@@ -19,7 +19,9 @@ NULL = "\N{EN DASH}"
 """What a table shows for NULL."""
 
 _SIGNIFICANT = 4
-_MAX_DECIMALS = 3
+_EVEN_DECIMALS = 3  # zeros behind these are left out
+_SMALLEST, _LARGEST = 1e-6, 1e15  # what is beyond is shown in powers of ten
+_TINY_SHARE = "<0.000001"
 _SCALES: dict[str, tuple[tuple[float, str], ...]] = {
     "ns": ((1e9, "s"), (1e6, "ms"), (1e3, "µs")),
     "byte": ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")),
@@ -46,29 +48,38 @@ class Column:
     numeric: bool
 
 
-def columns(frame: pl.DataFrame, decimals: Mapping[str, int] | None = None) -> list[Column]:
-    """Return the columns of a frame as text; the decimals of a column agree with one another.
+def columns(frame: pl.DataFrame, whole: Collection[str] | None = None) -> list[Column]:
+    """Return the columns of a frame as text, each number with the digits that matter of it.
 
     Args:
         frame: the rows.
-        decimals: decimals of the columns with any, of the frame that these rows are a part of
-            (:func:`decimals_of`); None means that they are all.
+        whole: the columns of whole numbers of the frame that these rows are a part of
+            (:func:`whole_columns`); None means that they are all.
     """
-    if decimals is None:
-        decimals = decimals_of(frame)
-    return [_column(frame[name], decimals.get(name, 0)) for name in frame.columns]
+    if whole is None:
+        whole = whole_columns(frame)
+    return [_column(frame[name], whole=name in whole) for name in frame.columns]
 
 
-def decimals_of(frame: pl.DataFrame) -> dict[str, int]:
-    """Return how many decimals the columns show whose numbers need not be whole, by name."""
-    return {
-        name: _decimals(float(value) for value in frame[name].drop_nulls())
+def whole_columns(frame: pl.DataFrame) -> frozenset[str]:
+    """Return the names of the columns whose numbers are all whole."""
+    return frozenset(
+        name
         for name, dtype in frame.schema.items()
-        if dtype.is_float() or isinstance(dtype, pl.Decimal)
-    }
+        if dtype.is_integer()
+        or (
+            (dtype.is_float() or isinstance(dtype, pl.Decimal))
+            and _are_whole(frame[name].drop_nulls().cast(pl.Float64))
+        )
+    )
 
 
-def _column(series: pl.Series, decimals: int) -> Column:
+def _are_whole(numbers: pl.Series) -> bool:
+    finite = numbers.filter(numbers.is_finite())
+    return bool((finite == finite.floor()).all())
+
+
+def _column(series: pl.Series, *, whole: bool) -> Column:
     values = series.to_list()
     if series.dtype == pl.String:
         shown = {value: text(value) for value in series.unique().to_list()}  # names repeat
@@ -79,8 +90,9 @@ def _column(series: pl.Series, decimals: int) -> Column:
         grouped = "" if is_identifier(series.name) else ","
         cells = [NULL if value is None else f"{value:{grouped}}" for value in values]
         return Column(series.name, cells, numeric=True)
-    numbers = [None if value is None else float(value) for value in values]
-    return Column(series.name, _numbers(numbers, decimals), numeric=True)
+    tiny = _TINY_SHARE if series.name.endswith("_pct") else None
+    cells = [NULL if value is None else _number(float(value), whole, tiny) for value in values]
+    return Column(series.name, cells, numeric=True)
 
 
 def is_identifier(name: str) -> bool:
@@ -88,31 +100,25 @@ def is_identifier(name: str) -> bool:
     return name in {"id", "pid", "tid"} or name.endswith("_id")
 
 
-def _decimals(numbers: Iterable[float]) -> int:
-    """Return the decimals that show the largest number to four digits and the smallest to two."""
-    sizes = [abs(number) for number in numbers if number and math.isfinite(number)]
-    if not sizes or all(size.is_integer() for size in sizes):
-        return 0
-    for_largest = _SIGNIFICANT - 1 - math.floor(math.log10(max(sizes)))
-    for_smallest = 1 - math.floor(math.log10(min(sizes)))
-    return max(0, min(_MAX_DECIMALS, max(for_largest, for_smallest)))
+def _number(number: float, whole: bool, tiny: str | None) -> str:
+    """Return a number as text: four digits that matter, and those before the decimal point.
 
-
-def _numbers(numbers: Iterable[float | None], decimals: int) -> list[str]:
-    least, form = 0.5 * 10.0**-decimals, f",.{decimals}f"
-    return [
-        NULL
-        if number is None
-        else format(number, form)
-        if least <= abs(number) < 1e15 or number == 0
-        else _extreme(number)
-        for number in numbers
-    ]
-
-
-def _extreme(number: float) -> str:
-    """Return a number that is too small or too large for a column's decimals, or none at all."""
-    return f"{number:.2g}" if abs(number) < 1 else f"{number:.4g}"
+    Args:
+        number: the number.
+        whole: whether all numbers of its column are whole.
+        tiny: what stands for a number below all that is shown; None means in powers of ten.
+    """
+    size = abs(number)
+    if not math.isfinite(number) or size >= _LARGEST:
+        return f"{number:.4g}"
+    if whole or number == 0:
+        return f"{number:,.0f}"
+    if size < _SMALLEST:
+        return f"{number:.2g}" if tiny is None else tiny if number > 0 else f"-{tiny}"
+    decimals = max(0, _SIGNIFICANT - 1 - math.floor(math.log10(size)))
+    shown = f"{number:,.{decimals}f}"
+    spare = decimals - _EVEN_DECIMALS
+    return shown if spare <= 0 else shown[:-spare] + shown[-spare:].rstrip("0")
 
 
 def text(value: Any) -> str:
@@ -178,23 +184,6 @@ def scale(size: float, unit: str) -> tuple[float, str]:
         if divisor <= size < math.inf:
             return divisor, name
     return 1, unit
-
-
-def shorten(name: str, width: int) -> str:
-    """Return a name in at most ``width`` cells of a terminal (at least 1), its middle left out.
-
-    Kernel names differ at both ends: the function in front, its template arguments behind.
-    """
-    if width_of(name) <= width:
-        return name
-    front_width = max(0, width - 1) * 2 // 3
-    back_width = max(0, width - 1) - front_width
-    front, back = name[:front_width], name[len(name) - back_width :]
-    while width_of(front) > front_width:  # characters that fill two cells
-        front = front[:-1]
-    while width_of(back) > back_width:
-        back = back[1:]
-    return f"{front}…{back}"
 
 
 def width_of(text: str) -> int:

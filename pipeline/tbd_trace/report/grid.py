@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from tbd_trace.present.values import Column, columns, is_identifier, scale, shorten, text
+from tbd_trace.present.names import shorten
+from tbd_trace.present.values import Column, columns, is_identifier, scale, text
 
 _NAME_ENDINGS = ("name", "kernel", "layer", "path", "range")
 _SHORT = 26

@@ -1,0 +1,96 @@
+"""Rows as one line per field, and what all rows of a table share as text above it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+
+import polars as pl
+
+from tbd_trace.present import Style
+from tbd_trace.present.layout import GAP, LEAST_TEXT_WIDTH, is_name, padded, side_by_side
+from tbd_trace.present.names import shortened
+from tbd_trace.present.values import NULL, Column, widest, width_of, with_unit
+
+_LEAST_ROOM = 20
+
+
+def records(
+    shown: Sequence[Column], frame: pl.DataFrame, units: Mapping[str, str | None], style: Style
+) -> str:
+    """Return one line per field, rows side by side as far as there is room, else in blocks."""
+    names = [column.name for column in shown]
+    filled = [_with_units(column, frame[column.name], units.get(column.name)) for column in shown]
+    beside, room = 1, None
+    if style.width is not None:
+        room = max(_LEAST_ROOM, style.width - widest(names) - GAP)
+        if not style.plain:
+            beside = min(frame.height, _beside(filled, room))
+        room = (room + GAP) // beside - GAP
+        filled = [_shortened(column, room) for column in filled]
+    blocks = []
+    for start in range(0, frame.height, beside):
+        rows = range(start, min(start + beside, frame.height))
+        blocks.append("".join(_block(filled, rows, widest(names), room)))
+    return "\n".join(blocks)
+
+
+def _beside(filled: Sequence[Column], room: int) -> int:
+    """Return how many rows stand beside each other."""
+    whole = [cell for column in filled if not is_name(column.name) for cell in column.cells]
+    width = max(widest(whole), LEAST_TEXT_WIDTH)
+    return max(1, (room + GAP) // (width + GAP))
+
+
+def _block(filled: Sequence[Column], rows: range, name_width: int, room: int | None) -> list[str]:
+    """Return the lines of some rows; text that is longer than the room goes on below."""
+    names, sides = [], [[] for _ in rows]  # type: tuple[list[str], list[list[str]]]
+    for column in filled:
+        wrapped = [_wrapped(column.cells[row], room) for row in rows]
+        for number, line in enumerate(zip_longest(*wrapped, fillvalue="")):
+            names.append(column.name if number == 0 else "")
+            for side, cell in zip(sides, line, strict=True):
+                side.append(cell)
+    columns = [padded(names, name_width), *(padded(side, widest(side)) for side in sides)]
+    return [side_by_side(columns)]
+
+
+def _with_units(column: Column, values: pl.Series, unit: str | None) -> Column:
+    pairs = zip(column.cells, values.to_list(), strict=True)
+    return Column(
+        column.name, [with_unit(cell, value, unit) for cell, value in pairs], numeric=False
+    )
+
+
+def _shortened(column: Column, width: int) -> Column:
+    if not is_name(column.name):
+        return column
+    short = shortened(column.cells, width)
+    return Column(column.name, [short[cell] for cell in column.cells], numeric=False)
+
+
+def _wrapped(text: str, width: int | None) -> list[str]:
+    if width is None or width_of(text) <= width:
+        return [text]
+    from rich.console import Console  # noqa: PLC0415 - most fields are short
+    from rich.text import Text  # noqa: PLC0415
+
+    return [line.plain.rstrip() for line in Text(text).wrap(Console(width=width), width)]
+
+
+def above(
+    common: Sequence[Column], frame: pl.DataFrame, units: Mapping[str, str | None], width: int
+) -> str:
+    """Return the values in which all rows agree, as lines of text."""
+    values = frame.row(0, named=True)
+    said = [
+        f"{column.name}: {with_unit(column.cells[0], values[column.name], units.get(column.name))}"
+        for column in common
+        if column.cells[0] != NULL
+    ]
+    unknown = [column.name for column in common if column.cells[0] == NULL]
+    if unknown:
+        said.append(f"{NULL} in every row: {', '.join(unknown)}")
+    if not said:
+        return ""
+    return "".join(f"{line}\n" for line in _wrapped("; ".join(said), width)) + "\n"

@@ -30,11 +30,12 @@ doc = "1 for ranges and marks that name iterations; for others iteration_family'
 doc = "start and end are the GPU's time, since the launches of many kernels are unknown"
 */
 -- A family of ranges counts if it finds as many iterations as the anchor kernel (within one), or if its
--- confidence, which is score times coverage, is at least the anchor's score times coverage.
+-- confidence, which is score times coverage, is at least the anchor's score times coverage less 0.05: of
+-- two that explain as much the one that a person wrote says more.
 WITH
 rival AS (
     SELECT f.trace_id, f.process_id,
-        a.trace_id IS NULL OR abs(a.iterations - f.iterations) <= 1 OR f.worth >= a.worth AS is_family
+        a.trace_id IS NULL OR abs(a.iterations - f.iterations) <= 1 OR f.worth >= a.worth - 0.05 AS is_family
     FROM (
         SELECT trace_id, process_id, count(*) AS iterations, any_value(confidence) AS worth
         FROM iteration_family GROUP BY ALL

@@ -144,6 +144,16 @@ def test_the_anchor_kernel_wins_where_it_explains_more() -> None:
     assert len(rows) == 60
 
 
+def test_ranges_that_a_person_numbers_win_over_an_anchor_kernel_that_explains_as_much() -> None:
+    made = MadeTrace()
+    for at in range(60):
+        made.launch(at * MS + 10, at * MS + 20, at * MS + 900_000, f"k{at % 5}")
+    for number in range(3):
+        made.add_range(number * 20 * MS, (number + 1) * 20 * MS - 1, f"Level {number}")
+    assert [row["label"] for row in iterations(made)] == ["Level 0", "Level 1", "Level 2"]
+    assert len(relation(made, "iteration_anchor")) == 12
+
+
 def test_the_ranges_count_where_they_and_the_anchor_kernel_agree() -> None:
     made = MadeTrace()
     for step in range(8):

@@ -115,8 +115,9 @@ runs_of_a_process = st.one_of(
     ),
     # inputs differ in size: nearly each iteration has configurations of its own
     st.builds(
-        lambda begin, periods: begin
-        + [Work(p, frozenset({0, 1}), grid) for grid, p in enumerate(periods, 10)],
+        lambda begin, periods: (
+            begin + [Work(p, frozenset({0, 1}), grid) for grid, p in enumerate(periods, 10)]
+        ),
         st.lists(work, max_size=4),
         st.lists(st.integers(900, 1300), min_size=2, max_size=9),
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,80 @@ def _details(metric: str, unit: str, value: str, identity: int = 0, name: str = 
         f'"{identity}","42","app","127.0.0.1","{name}","1","7","(128, 2, 1)","(16, 4, 2)","0",'
         f'"8.6","Section","{metric}","{unit}","{value}",\n'
     )
+
+
+def _spreadsheet(text: str, separator: str, *, changed: Callable[[int], bool] = bool) -> str:
+    """Return CSV as a machine writes it whose decimal sign is the comma.
+
+    Args:
+        text: CSV with decimal points.
+        separator: of the fields; those that hold it are quoted.
+        changed: tells by its number whether a line has decimal commas; the header is line 0.
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, delimiter=separator, lineterminator="\n")
+    for number, row in enumerate(csv.reader(io.StringIO(text))):
+        commas = [re.sub(r"^(-?\d+)\.(\d+)([%A-Za-z/]*)$", r"\1,\2\3", field) for field in row]
+        writer.writerow(commas if changed(number) else row)
+    return out.getvalue()
+
+
+class TestDecimalComma:
+    TEXT = TRACE_HEADER + "".join(
+        [
+            _kernel("1.500000", "2.250000", "void f<int, 3>(int*, bool)"),
+            _kernel("12.345678", "1234.567", "k(float)"),
+            '20.0,3.0,,,,,,,,,,12.319336,5.0,"Pageable","Device","V (0)","1","7",'
+            '"[CUDA memcpy HtoD]",9\n',
+        ]
+    )
+    SUMMARY = (
+        '"Type","Time(%)","Time","Calls","Avg","Min","Max","Name"\n,%,ms,,ms,ms,ms,\n'
+        '"GPU activities",75.00,1.500000,2,0.750000,0.500000,1.000000,"k(int)"\n'
+    )
+    METRICS = (
+        '"Device","Kernel","Invocations","Metric Name","Metric Description","Min","Max","Avg"\n'
+        '"V (0)","k(int)",2,"sm_efficiency","x",83.97%,85.01%,84.49%\n'
+        '"V (0)","k(int)",2,"achieved_occupancy","x",0.250000,0.750000,0.500000\n'
+        '"V (0)","k(int)",2,"l2_utilization","x",Low (2),Low (3),Low (2)\n'
+    )
+
+    @pytest.mark.parametrize("text", [TEXT, SUMMARY, METRICS], ids=["trace", "summary", "metrics"])
+    @pytest.mark.parametrize("separator", [",", ";"])
+    def test_numbers_are_those_of_the_original(
+        self, nvprof: Callable[..., Trace], text: str, separator: str
+    ) -> None:
+        assert nvprof(_spreadsheet(text, separator)).tables == nvprof(text).tables
+
+    def test_semicolons_with_decimal_points(self, nvprof: Callable[..., Trace]) -> None:
+        pointed = _spreadsheet(self.TEXT, ";", changed=lambda _: False)
+        assert nvprof(pointed).tables == nvprof(self.TEXT).tables
+
+    @pytest.mark.parametrize("line", [2, 3, 4])
+    def test_one_line_of_many(self, nvprof: Callable[..., Trace], line: int) -> None:
+        one = _spreadsheet(self.TEXT, ",", changed=lambda number: number == line)
+        trace, original = nvprof(one), nvprof(self.TEXT)
+        if line == 3:  # of its 1234,567 nothing tells whether it is a thousand times as long
+            one = one.replace('"1234,567"', '"1234,5670"')
+            trace = nvprof(one)
+        assert trace.tables == original.tables
+        assert "were not rows" not in trace.notes
+
+    def test_thousands_stay_thousands(self, nvprof: Callable[..., Trace]) -> None:
+        (kernel,) = nvprof(TRACE_HEADER + _kernel('"1,234.500000"', '"1,234"', "k"))["kernel"]
+        assert (kernel["start_ns"], kernel["duration_ns"]) == (1_234_500_000, 1_234_000)
+
+    def test_unquoted_commas_are_refused_by_name(self, nvprof: Callable[..., Trace]) -> None:
+        text = re.sub(r"(\d)\.(\d)", r"\1,\2", self.TEXT)
+        with pytest.raises(InputError, match=r"decimal commas .* LC_ALL=C nvprof --csv"):
+            nvprof(text)
+
+    def test_nsight_compute_separated_by_semicolons(self, ncu: Callable[..., Trace]) -> None:
+        text = DETAILS_HEADER + _details("Duration", "usecond", "2,001.25")
+        rows = list(csv.reader(io.StringIO(text)))
+        out = io.StringIO()
+        csv.writer(out, delimiter=";", lineterminator="\n").writerows(rows)
+        assert ncu(out.getvalue()).tables == ncu(text).tables
 
 
 class TestNvprofTrace:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from tbd_trace.errors import InputError
 from tbd_trace.sources.base import Source, TraceDescription, TraceReader
-from tbd_trace.sources.sqlite_header import SQLITE_MAGIC
 
 __all__ = ["Source", "TraceDescription", "TraceReader", "check_readable", "identify", "sources"]
 
@@ -21,21 +20,6 @@ _SOURCES = {
 }
 _HEAD_BYTES = 65_536
 _LFS_MAGIC = b"version https://git-lfs.github.com/spec/"
-_UNREADABLE = {  # what files that are often mistaken for a profile begin with, and what to do
-    b"\x1f\x8b": "compressed with gzip; unpack it first",
-    b"BZh": "compressed with bzip2; unpack it first",
-    b"\xfd7zXZ\x00": "compressed with xz; unpack it first",
-    b"\x28\xb5\x2f\xfd": "compressed with zstd; unpack it first",
-    b"PK\x03\x04": "a ZIP archive; unpack it first",
-    b"NVR\x00": (
-        "an Nsight Compute report, which only ncu can read; "
-        "run `ncu --import FILE --csv --page raw` and ingest what it prints"
-    ),
-}
-_ACCEPTED = (
-    "expected a Nsight Systems report or SQLite export, an nvprof/NVVP database, "
-    "nvprof CSV or Nsight Compute CSV"
-)
 
 
 def sources() -> Iterator[Source]:
@@ -54,7 +38,9 @@ def identify(path: Path) -> Source:
     for source in sources():
         if source.detect(path, head):
             return source
-    raise InputError(f"{path}: {_what_it_is(path, head)}")
+    from tbd_trace.sources.unknown import what_it_is  # noqa: PLC0415 - known traces need none
+
+    raise InputError(f"{path}: {what_it_is(path, head)}")
 
 
 def check_readable(path: Path) -> None:
@@ -83,27 +69,13 @@ def _head(path: Path) -> bytes:
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from error
     if not head:
-        raise InputError(f"{path}: empty file; the profiler or a copy was interrupted, redo it")
+        raise InputError(
+            f"{path}: empty file: incomplete, as the profiler, the export or a copy was "
+            "interrupted; copy it again, or export the report again "
+            "(`nsys export --type sqlite --force-overwrite true REPORT`)"
+        )
     if head.startswith(_LFS_MAGIC):
         raise InputError(
             f"{path}: a Git LFS pointer, not the profile; run `git lfs pull` where it came from"
         )
     return head
-
-
-def _what_it_is(path: Path, head: bytes) -> str:
-    if head.startswith(SQLITE_MAGIC):
-        from tbd_trace.sources.sqlite import SqliteFile  # noqa: PLC0415 - known traces need none
-
-        with SqliteFile(path) as file:  # a damaged file says so here
-            tables = sorted(file.tables)
-        if not tables:
-            return "a SQLite database without tables; export the profile again"
-        shown = ", ".join(tables[:3]) + (", …" if len(tables) > 3 else "")
-        return f"SQLite, but no profile that tbd-trace knows (tables: {shown}); {_ACCEPTED}"
-    if not head.strip(b"\x00"):
-        return "holds only zeros; the disk was full or a copy was interrupted, copy it again"
-    for magic, what in _UNREADABLE.items():
-        if head.startswith(magic):
-            return what
-    return f"not a profile that tbd-trace knows; {_ACCEPTED}"

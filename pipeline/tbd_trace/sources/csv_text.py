@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+import io
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Protocol, TextIO
 
 Fields = list[str]
 
+SEPARATORS = (",", ";")
 _MAX_LINES_PER_ROW = 50
 _BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
@@ -56,9 +58,12 @@ class Damage:
         skipped: lines between the rows of a table that are not rows.
         torn: the file ends inside a row, which was dropped.
         unfinished: the file ends without a line break after a value without closing quote.
+        too_long: lines of numbers in a table that have more fields than its header, as numbers with
+            decimal commas have when they are not quoted.
     """
 
     skipped: int = 0
+    too_long: int = 0
     torn: bool = False
     unfinished: bool = False
 
@@ -123,12 +128,25 @@ def open_text(path: Path) -> TextIO:
     return path.open(encoding=encoding, errors="replace")
 
 
-def split(line: str) -> Fields:
+def split(line: str, separator: str = ",") -> Fields:
     """Return the fields of a CSV line, none if it is not valid CSV."""
     try:
-        return next(csv.reader((line,)), [])
+        return next(csv.reader((line,), delimiter=separator), [])
     except csv.Error:
         return []
+
+
+def header_fields(line: str, layout: Layout) -> tuple[Fields, str] | None:
+    """Return the columns of a table whose header a line is, and what separates them.
+
+    Where the comma is the decimal sign, spreadsheets and some tools separate by semicolons.
+    """
+    for separator in SEPARATORS:
+        if separator in line:
+            fields = split(line, separator)
+            if layout.table(fields) is not None:
+                return fields, separator
+    return None
 
 
 def tables(path: Path, layout: Layout, damage: Damage) -> Iterator[Table]:
@@ -143,9 +161,11 @@ def tables(path: Path, layout: Layout, damage: Damage) -> Iterator[Table]:
         lines = Lines(file)
         remarks: list[str] = []
         while (line := lines.take()) is not None:
-            header = split(line) if "," in line else []
-            table = layout.table(header) if header else None
-            if table is not None:
+            found_header = header_fields(line, layout)
+            if found_header is not None:
+                header, lines.separator = found_header
+                table = layout.table(header)
+                assert table is not None
                 units = _units(lines, header, table)
                 found = Table(header, units, remarks, _rows(lines, header, layout, table, damage))
                 yield found
@@ -170,17 +190,26 @@ class Lines:
         self._next = next(self._file, None)
         self.taken = 0  # number of lines taken
         self.unfinished = False  # the line taken last is the file's last and has no line break
+        self.separator = ","  # of the fields; lines come with commas whatever it is
 
     def peek(self) -> str | None:
         """Return the next line without its line break, None at the end."""
-        return None if self._next is None else self._next.rstrip("\n")
+        return None if self._next is None else self._with_commas(self._next.rstrip("\n"))
 
     def take(self) -> str | None:
         """Return the next line without its line break and go on, None at the end."""
         line, self._next = self._next, next(self._file, None) if self._next is not None else None
         self.taken += line is not None
         self.unfinished = self._next is None and line is not None and not line.endswith("\n")
-        return None if line is None else line.rstrip("\n")
+        return None if line is None else self._with_commas(line.rstrip("\n"))
+
+    def _with_commas(self, line: str) -> str:
+        """Return a line of fields that are separated by something else as ordinary CSV."""
+        if self.separator == "," or self.separator not in line or line.count('"') % 2:
+            return line
+        out = io.StringIO()
+        csv.writer(out, lineterminator="").writerow(split(line, self.separator))
+        return out.getvalue()
 
 
 def _units(lines: Lines, header: Fields, table: TableLayout) -> Fields:
@@ -205,6 +234,7 @@ def _rows(
             fields = _row_over_lines(line, lines, layout, table)
         if fields is None:
             noise += lines.taken - before if line.strip() else 0
+            damage.too_long += line[:1].isdigit() and len(split(line)) > width
             damage.torn |= lines.unfinished and "," in line
             continue
         damage.unfinished |= lines.unfinished and not line.endswith('"')
@@ -222,7 +252,7 @@ def _row(record: str, table: TableLayout) -> Fields | None:
 
 
 def _ends(line: str, layout: Layout) -> bool:
-    return layout.ends_table(line) or ("," in line and layout.table(split(line)) is not None)
+    return layout.ends_table(line) or header_fields(line, layout) is not None
 
 
 def _row_over_lines(line: str, lines: Lines, layout: Layout, table: TableLayout) -> Fields | None:

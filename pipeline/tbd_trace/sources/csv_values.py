@@ -8,7 +8,7 @@ as 12.319336 MB (MB = 1024² bytes, GB/s = 1024³ bytes per second), Nsight Comp
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -78,6 +78,43 @@ def _ncu_base(text: str) -> tuple[float, str]:
         return 1.0, text
     name = {"hz": "cycle/s", "B": "byte"}.get(match[2], match[2])
     return float(1000 ** _EXPONENT[match[1]]), name
+
+
+def separators_as_in_c(columns: Sequence[pl.Series]) -> dict[str, pl.Expr]:
+    """Return how to bring numbers to decimal points, for the columns of a table that need it.
+
+    A number such as ``12,345`` can be both; it has a decimal comma where other numbers of the table
+    have one and none a decimal point. Where some have this and some that, each is taken by itself.
+
+    Args:
+        columns: texts, perhaps with a unit behind the number.
+    """
+    commas = any(has_decimal_sign(column, ",") for column in columns)
+    if not commas:
+        return {}
+    points = any(has_decimal_sign(column, ".") for column in columns)
+    changed = {}
+    for column in columns:
+        swapped = with_decimal_point(pl.col(column.name))
+        clear = pl.col(column.name).str.contains(_decimal_sign(","))
+        changed[column.name] = (
+            pl.when(clear).then(swapped).otherwise(pl.col(column.name)) if points else swapped
+        )
+    return changed
+
+
+def has_decimal_sign(printed: pl.Series, sign: str) -> bool:
+    """Tell whether a number is printed with a decimal sign that cannot separate thousands."""
+    return bool(printed.str.contains(_decimal_sign(sign)).any())
+
+
+def _decimal_sign(sign: str) -> str:
+    """Return the pattern of numbers whose decimal sign cannot separate thousands."""
+    decimal, other = (",", r"\.") if sign == "," else (r"\.", ",")
+    return (
+        rf"^[-+]?(?:0{decimal}\d+|\d+{decimal}(?:\d{{1,2}}|\d{{4,}})|"
+        rf"\d{{1,3}}(?:{other}\d{{3}})+{decimal}\d+)(?:[eE][-+]?\d+)?[A-Za-z%/]*$"
+    )
 
 
 def has_decimal_comma(printed: pl.Series) -> bool:

@@ -21,7 +21,7 @@ from tbd_trace.schema import canonical_tables
 from tbd_trace.sources import nsight_compute_rows as rows
 from tbd_trace.sources.base import Ask, TraceDescription
 from tbd_trace.sources.csv_frames import register, total_by_name
-from tbd_trace.sources.csv_text import Damage, head_lines, split, tables
+from tbd_trace.sources.csv_text import Damage, head_lines, header_fields, tables
 from tbd_trace.sources.nsight_compute_console import is_kernel
 from tbd_trace.sources.nsight_compute_devices import devices, processes
 from tbd_trace.sources.nsight_compute_tables import (
@@ -31,7 +31,6 @@ from tbd_trace.sources.nsight_compute_tables import (
     NsightComputeLayout,
     Part,
     parts,
-    table_kind,
 )
 
 _BANNERS = ("==PROF== ", "==ERROR== ", "==WARNING== ")
@@ -151,7 +150,8 @@ class NsightComputeCsv:
         """Tell from a table's column names, the line of a kernel, or Nsight Compute's own lines."""
         return any(
             line.startswith(_BANNERS)
-            or ("," in line and (table_kind(split(line)) is not None or is_kernel(line)))
+            or header_fields(line, NsightComputeLayout()) is not None
+            or is_kernel(line)
             for line in head_lines(head)
         )
 

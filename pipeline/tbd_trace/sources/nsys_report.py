@@ -129,10 +129,11 @@ def export(report: Path, sqlite: Path, *, timeout_s: float = _TIMEOUT_S) -> None
     installed = nsys_install.find()
     if installed is None:
         version = made_by(report) or "of the version that made it"
+        importing = "import it (`QdstrmImporter -i FILE`), " if _is_stream(report) else ""
         raise InputError(
             f"{report}: an Nsight Systems report, which only nsys can read: put nsys {version} "
-            "or newer on PATH, or run `nsys export --type sqlite` where it is installed and "
-            "ingest the .sqlite file"
+            f"or newer on PATH; or, where it is installed, {importing}run "
+            "`nsys export --type sqlite FILE` and ingest the .sqlite file"
         )
     step = _Step(report, installed, timeout_s)
     source = report

@@ -22,7 +22,7 @@ from tbd_trace.errors import InputError
 from tbd_trace.sources import nvprof_csv_rows as rows
 from tbd_trace.sources.base import Ask, TraceDescription
 from tbd_trace.sources.csv_frames import numbered, register, total_by_name
-from tbd_trace.sources.csv_text import Damage, head_lines, split
+from tbd_trace.sources.csv_text import Damage, head_lines, header_fields
 from tbd_trace.sources.csv_values import NVPROF_UNITS
 from tbd_trace.sources.nvprof_csv_metrics import metrics
 from tbd_trace.sources.nvprof_csv_nvtx import Nvtx
@@ -30,11 +30,11 @@ from tbd_trace.sources.nvprof_csv_tables import (
     METRIC_TRACE,
     SUMMARY,
     TRACE,
+    NvprofLayout,
     Part,
     Run,
     devices,
     parts,
-    table_kind,
 )
 
 _BANNER = re.compile(r"==(?:\d+|====)== (?:NVPROF is profiling process|Profiling result:)")
@@ -153,6 +153,11 @@ class NvprofCsvReader:
         self._survey = _Survey()
         for part in parts(path, self._damage, self._run):
             self._survey.add(part)
+        if not self._survey.kinds and self._damage.too_long:
+            raise InputError(
+                f"{path}: its rows have more fields than its header: decimal commas that are not "
+                "quoted; print the profile again with LC_ALL=C nvprof --csv --log-file FILE"
+            )
         if not self._survey.kinds and not self._run.empty:
             raise InputError(
                 f"{path}: nvprof's own lines, but none of its CSV tables; "
@@ -225,7 +230,7 @@ class NvprofCsv:
     def detect(self, path: Path, head: bytes) -> bool:
         """Tell from a table's column names, or from nvprof's own lines."""
         return any(
-            _BANNER.match(line) or ("," in line and table_kind(split(line)) is not None)
+            _BANNER.match(line) or header_fields(line, NvprofLayout()) is not None
             for line in head_lines(head)
         )
 

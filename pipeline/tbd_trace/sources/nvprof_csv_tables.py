@@ -13,16 +13,17 @@ import polars as pl
 from tbd_trace.errors import InputError
 from tbd_trace.sources.csv_frames import frames
 from tbd_trace.sources.csv_text import Damage, Fields, split, tables
-from tbd_trace.sources.csv_values import NVPROF_UNITS, Unit
+from tbd_trace.sources.csv_values import NVPROF_UNITS, Unit, separators_as_in_c
 
 TRACE: Final = "trace"  # --print-gpu-trace, --print-api-trace: one row per activity
 METRIC_TRACE: Final = "metric trace"  # the same with --metrics or --events: a column per metric
 METRIC_SUMMARY: Final = "metric summary"  # a row per kernel name and metric
 SUMMARY: Final = "summary"  # a row per kernel name: calls and total time
 
+_AVERAGES = ["Min", "Max", "Avg"]
 _SUMMARY_COLUMNS = {"Time(%)", "Time", "Calls", "Avg", "Min", "Max", "Name"}
 _DEVICE = re.compile(r"(.+?) \((\d+)\)(?:, |$)")
-_NUMBER = re.compile(r"[-+]?[\d.]+(?:e[-+]?\d+)?")
+_NUMBER = re.compile(r"[-+]?[\d.,]+(?:e[-+]?\d+)?")
 _UNIT = re.compile(r"[A-Za-z%]{0,4}(?:/s)?")
 
 _MEMCPY = r"^\[(?:CUDA memcpy|Unified Memory Memcpy) "
@@ -69,7 +70,8 @@ class _TableLayout:
     def repair(self, record: str) -> Fields | None:
         """Return the fields of a row whose name holds quotes: nvprof does not escape them."""
         match = self._free_text.fullmatch(record)
-        if not match:
+        # A name that spans several fields: the row has more of them than the header.
+        if not match or '","' in match["name"]:
             return None
         fields = [*split(match["before"])[:-1], match["name"], *split(match["after"])[1:]]
         return fields if self.is_row(fields) else None
@@ -196,12 +198,28 @@ def parts(path: Path, damage: Damage, run: Run) -> Iterator[Part]:
             continue
         units = dict(zip(table.header, table.units, strict=False))
         _require_time_units(path, table.header, units)
+        points: dict[str, pl.Expr] | None = None
         for frame in frames(table):
+            if points is None:
+                points = separators_as_in_c([frame[name] for name in _numbers(kind, frame)])
+            frame = frame.with_columns(**points)  # noqa: PLW2901
             if kind == TRACE:
                 frame = frame.with_columns(activity=_activity(table.header))  # noqa: PLW2901
             part = Part(kind, frame, units, run.process_id, run.device, kernels)
             kernels += part.kernels
             yield part
+
+
+def _numbers(kind: str, frame: pl.DataFrame) -> list[str]:
+    """Return the columns of a table that hold numbers which may have decimals.
+
+    In a summary of metrics those of several units are lists, separated by commas.
+    """
+    if kind == METRIC_SUMMARY:
+        titles = frame["Metric Name" if "Metric Name" in frame.columns else "Event Name"]
+        return [] if titles.str.contains(" instances)", literal=True).any() else _AVERAGES
+    texts = {"Name", "Kernel", "Device", "Type", "Context", "Stream", "Correlation_ID"}
+    return [name for name in frame.columns if name not in texts and " Dev" not in name]
 
 
 def devices(printed: str) -> list[tuple[int, str]]:

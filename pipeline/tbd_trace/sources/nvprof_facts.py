@@ -147,7 +147,11 @@ def _notes(file: SqliteFile, version: int | None) -> Iterator[str]:
         )
     if unknown := _unknown_metrics(file):
         numbers = ", ".join(map(str, unknown[:5])) + (", …" if len(unknown) > 5 else "")
-        yield f"{len(unknown)} metric numbers have no known name ({numbers}): values left out"
+        yield (
+            f"{len(unknown)} metric numbers have no known name ({numbers}): values left out; "
+            "nvprof knows them: print them with `nvprof -i FILE --csv --print-gpu-trace "
+            "--log-file NEW.csv` and ingest NEW.csv"
+        )
 
 
 def _why_empty(file: SqliteFile) -> str:

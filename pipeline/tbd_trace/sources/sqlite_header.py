@@ -39,7 +39,8 @@ def damaged(path: Path, reason: str) -> str:
     """Return what to tell the user about a damaged file."""
     return (
         f"{path}: damaged or incomplete SQLite file ({reason}); "
-        "copy it again or export it anew from the profiler's report"
+        "copy it again, or export the report again "
+        "(`nsys export --type sqlite --force-overwrite true REPORT`)"
     )
 
 

@@ -1,0 +1,161 @@
+"""What a file is that no reader takes, and what to do about it."""
+
+from __future__ import annotations
+
+import bz2
+import lzma
+import re
+import zlib
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from tbd_trace.sources.sqlite_header import SQLITE_MAGIC
+
+EXPORT_AGAIN = "`nsys export --type sqlite --force-overwrite true REPORT`"
+_ACCEPTED = (
+    "expected a Nsight Systems report or SQLite export, an nvprof/NVVP database, "
+    "nvprof CSV or Nsight Compute CSV"
+)
+_COLLECT = "collect one that it reads with `nsys profile -t cuda,nvtx,cudnn,cublas`"
+_UNPACKED_BYTES = 65_536
+_SQLITE_HEADER = 16
+_Unpack = Callable[[bytes], bytes]
+_PACKED: dict[bytes, tuple[str, _Unpack | None]] = {
+    b"\x1f\x8b": ("gzip", lambda b: zlib.decompressobj(31).decompress(b, _UNPACKED_BYTES)),
+    b"BZh": ("bzip2", lambda b: bz2.BZ2Decompressor().decompress(b, _UNPACKED_BYTES)),
+    b"\xfd7zXZ\x00": ("xz", lambda b: lzma.LZMADecompressor().decompress(b, _UNPACKED_BYTES)),
+    b"\x28\xb5\x2f\xfd": ("zstd", None),
+}
+_NSYS_TABLES = re.compile(
+    r"StringIds|ProcessStreams|ThreadNames|PROCESSES|NVTX_EVENTS|EXPORT_META_DATA|META_DATA_\w+|"
+    r"ENUM_\w+|TARGET_INFO_\w+|ANALYSIS_\w+|PROFILER_OVERHEAD|CUPTI_ACTIVITY_KIND_\w+"
+)
+_NSYS_NAME = re.compile(rb"\b(?:StringIds|ProcessStreams|TARGET_INFO_\w+|META_DATA_\w+)\b")
+_CHROME_TRACE = re.compile(r'"traceEvents"\s*:|^\s*\[\s*\{[^{}]*"ph"\s*:')
+_KINETO = re.compile(
+    r'"(?:deviceProperties|schemaVersion|distributedInfo|trace_name|displayTimeUnit)"\s*:|'
+    r'"cat"\s*:\s*"(?:cpu_op|kernel|Kernel|Operator|ac2g|user_annotation|Trace)"'
+)
+_EXECUTION_TRACE = re.compile(r'"schema"\s*:\s*"[^"]*(?:chakra|\d)[^"]*".*"nodes"\s*:', re.DOTALL)
+_NSYS_STATS = re.compile(
+    r'^"?(?:Time \(%\)|Time\(%\)|Start \(ns\))"?,"?[A-Z][^,]*\((?:ns|us)\)', re.MULTILINE
+)
+
+
+def what_it_is(path: Path, head: bytes) -> str:
+    """Return what a file is, and what to do, as the end of a sentence about it.
+
+    Args:
+        path: the file.
+        head: its first bytes, at least one.
+
+    Raises:
+        InputError: it is a damaged SQLite file.
+    """
+    if head.startswith(SQLITE_MAGIC):
+        return _sqlite(path)
+    if not head[:_SQLITE_HEADER].strip(b"\x00"):
+        return _zeros(head)
+    for magic, (program, unpack) in _PACKED.items():
+        if head.startswith(magic):
+            return _packed(program, unpack, head)
+    return _content(path, head) or f"not a profile that tbd-trace knows; {_ACCEPTED}"
+
+
+def _sqlite(path: Path) -> str:
+    from tbd_trace.sources.sqlite import SqliteFile  # noqa: PLC0415 - known traces need none
+
+    with SqliteFile(path) as file:  # a damaged file says so here
+        tables = sorted(file.tables)
+    return _database(tables)
+
+
+def _database(tables: Collection[str]) -> str:
+    """Return what a SQLite file with some tables is."""
+    if not tables:
+        return (
+            "a SQLite database without tables: the export is incomplete; export the report again, "
+            f"{EXPORT_AGAIN}"
+        )
+    first = sorted(tables)
+    shown = ", ".join(first[:3]) + (", …" if len(first) > 3 else "")
+    if "StringTable" in tables:
+        return (
+            f"an incomplete database of nvprof (tables: {shown}); copy it again, or profile again "
+            "with `nvprof -o FILE` and let it end"
+        )
+    if any(map(_NSYS_TABLES.fullmatch, tables)):
+        return (
+            f"an incomplete export of Nsight Systems (tables: {shown}): it was interrupted, or "
+            "nsys could not read the report; export it again with the nsys that made the report "
+            f"or a newer one, {EXPORT_AGAIN}"
+        )
+    if any(name.startswith("read_only_") for name in tables) and "aggregations" in tables:
+        return (
+            "a DLProf database, which holds DLProf's own sums; ingest the profile that DLProf made "
+            "beside it (nsys_profile.sqlite, .qdrep or .nsys-rep)"
+        )
+    return f"SQLite, but no profile that tbd-trace knows (tables: {shown}); {_ACCEPTED}"
+
+
+def _zeros(head: bytes) -> str:
+    """Return what a file is whose first bytes are zeros: they are written last."""
+    if not head.strip(b"\x00"):
+        return "holds only zeros; the disk was full or a copy was interrupted, copy it again"
+    if _NSYS_NAME.search(head) or b"CREATE TABLE" in head:
+        return (
+            "an incomplete SQLite export: its header is zeros, so the export or a copy was "
+            f"interrupted; copy it again or export the report again, {EXPORT_AGAIN}"
+        )
+    return (
+        "begins with zeros: writing or copying it was interrupted; copy it again, or export the "
+        f"report again, {EXPORT_AGAIN}"
+    )
+
+
+def _packed(program: str, unpack: _Unpack | None, head: bytes) -> str:
+    """Return what a compressed file is: to unpack it is of use only where the content is."""
+    try:
+        content = unpack(head) if unpack else b""
+    except (zlib.error, OSError, lzma.LZMAError, ValueError):
+        content = b""
+    inside = _content(Path(), content)
+    return (
+        f"compressed with {program}: {inside}"
+        if inside
+        else (f"compressed with {program}; unpack it first")
+    )
+
+
+def _content(path: Path, head: bytes) -> str | None:
+    """Return what a file is by its first bytes, None if they do not tell."""
+    if head.startswith(b"PK\x03\x04"):
+        return "a ZIP archive; unpack it first"
+    if head.startswith(b"NVR\x00"):
+        return (
+            "an Nsight Compute report, which only ncu can read; "
+            "run `ncu --import FILE --csv --page raw` and ingest what it prints"
+        )
+    if head.startswith(b"\x80") and (b"segments" in head or b"device_traces" in head):
+        return (
+            "a snapshot of PyTorch's memory (torch.cuda.memory), which tbd-trace cannot read yet; "
+            "open it at https://docs.pytorch.org/memory_viz"
+        )
+    if path.suffix.lower() == ".nvvp" or b"com.nvidia.viper" in head:
+        return (
+            "not a database of nvprof: only the Visual Profiler opens a session that it saved; "
+            "ingest the file that nvprof wrote, or profile again with `nvprof -o FILE`"
+        )
+    return _text(head.decode("utf-8", "replace"))
+
+
+def _text(text: str) -> str | None:
+    if _EXECUTION_TRACE.search(text):
+        return f"an execution trace (PyTorch, Chakra), which has no times of kernels; {_COLLECT}"
+    if _KINETO.search(text):
+        return f"a PyTorch profiler trace (Kineto), which tbd-trace cannot read yet; {_COLLECT}"
+    if _CHROME_TRACE.search(text):
+        return f"a trace in Chrome's JSON format, which tbd-trace cannot read; {_COLLECT}"
+    if _NSYS_STATS.search(text):
+        return "sums that `nsys stats` printed; ingest the report, or its SQLite export, instead"
+    return None

@@ -18,7 +18,8 @@ doc = "of a difference: not comparable (other work per iteration, or measured in
 */
 WITH
 told AS (
-    SELECT s.side, t.trace_id, t.tool, t.tool_version, t.kind, t.capture AS said, t.batch_size
+    SELECT s.side, t.trace_id, t.tool, t.tool_version, t.kind, t.capture AS said, t.batch_size,
+        list_has_any(t.holds, ['kernel', 'kernel_aggregate', 'graph_launch', 'memcpy', 'memset']) AS has_gpu_work
     FROM diff_side s JOIN trace t USING (trace_id)
     WHERE t.trace_id NOT IN (SELECT trace_id FROM lending_trace)
 ),
@@ -48,6 +49,7 @@ fact AS (
         {'position': 8, 'field': 'batch definition', 'rule': 'not comparable', 'value': said ->> '$.batch_definition'},
         {'position': 9, 'field': 'batch size', 'rule': 'not comparable', 'value': batch_size::VARCHAR},
         {'position': 10, 'field': 'sequence policy', 'rule': 'not comparable', 'value': said ->> '$.sequence_policy'},
+        {'position': 16, 'field': 'GPU work', 'rule': 'uncertain', 'value': CASE WHEN has_gpu_work THEN 'recorded' ELSE 'not recorded' END},
         {'position': 20, 'field': 'framework', 'rule': 'may explain', 'value': said ->> '$.framework'},
         {'position': 21, 'field': 'framework version', 'rule': 'may explain', 'value': said ->> '$.framework_version'},
         {'position': 22, 'field': 'precision', 'rule': 'may explain', 'value': nullif(concat_ws(' ', said ->> '$.precision', said ->> '$.autocast'), '')},
@@ -74,6 +76,9 @@ fact AS (
     FROM diff_side s JOIN layer_clock c USING (trace_id)
     UNION ALL
     SELECT side, 29, 'processes that use a GPU', 'may explain', count(DISTINCT (trace_id, process_id))::VARCHAR
+    FROM diff_side JOIN analysis_window USING (trace_id) GROUP BY side
+    UNION ALL
+    SELECT side, 30, 'GPUs used', 'may explain', count(DISTINCT (trace_id, device_id))::VARCHAR
     FROM diff_side JOIN analysis_window USING (trace_id) GROUP BY side
     UNION ALL
     -- Iterations told by an anchor kernel are of the same kind only if they have as many kernels.

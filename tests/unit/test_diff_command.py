@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from corpus import ROOT
-from made_nsys import KERNEL, NVTX, RUNTIME, call, kernel, nvtx, profile, write
+from made_nsys import GPU, KERNEL, NVTX, RUNTIME, call, gpu, kernel, nvtx, profile, write
 from tbd_trace.cli.diff import percent
 from tbd_trace.cli.main import app
 from tbd_trace.diff.verdict import Word, judge, time
@@ -56,6 +56,54 @@ def test_a_trace_with_itself(elsewhere: Path) -> None:
     assert "no kernel changed beyond noise" in shown
     assert "no layer's time changed" in shown
     assert "nothing that is known differs" in shown
+
+
+def gpu_run(path: Path, gpus: int = 1, name: str = "A100", kernels: bool = True) -> Path:
+    """Write a run of 12 steps of 10 ms, with a process and a kernel in each step per GPU."""
+    tables = {name: rows for name, rows in profile().items() if "CUPTI" not in name}
+    tables[KERNEL], tables[RUNTIME], tables[NVTX] = [], [], []
+    tables[GPU] = [gpu(number, number, name) for number in range(gpus)]
+    for number in range(gpus):
+        pid = 100 * (number + 1)
+        for step in range(12):
+            start = 1_000_000 + step * 10_000_000
+            text = f"step {step}"
+            tables[NVTX].append(nvtx(59, pid, start=start, end=start + 9_900_000, text=text))
+            launch = {"correlationId": 1000 + step}
+            tables[RUNTIME].append(call(4, pid, start=start + 10, end=start + 20, **launch))
+            if kernels:
+                tables[KERNEL].append(
+                    kernel(pid, start=start + 100, end=start + 6000, deviceId=number, **launch)
+                )
+    return write(path, {name: rows for name, rows in tables.items() if rows})
+
+
+def test_the_same_content_under_another_name_is_named(elsewhere: Path) -> None:
+    one, other = gpu_run(elsewhere / "a.sqlite"), elsewhere / "b.sqlite"
+    other.write_bytes(one.read_bytes())
+    for pair in ((one, one), (one, other)):
+        result = invoke(*pair, "--format", "json")
+        verdict = json.loads(result.stdout)["verdict"]
+        assert verdict["sentence"].startswith("A and B are the same trace, file for file")
+        assert (verdict["word"], verdict["change_pct"]) == ("no change beyond noise", 0)
+    assert "A and B are the same trace" not in invoke(one, run_of(elsewhere, "c", 1)).stdout
+
+
+@pytest.mark.parametrize(
+    ("b", "said"),
+    [
+        ({"gpus": 2}, "GPUs used (1 in A, 2 in B)"),
+        ({"name": "H100"}, "device (A100 in A, H100 in B)"),
+        ({"kernels": False}, "GPU work is recorded in A, not recorded in B."),
+    ],
+)
+def test_what_the_gpus_differ_in_is_named_beside_the_verdict(
+    elsewhere: Path, b: dict[str, Any], said: str
+) -> None:
+    runs = gpu_run(elsewhere / "a.sqlite"), gpu_run(elsewhere / "b.sqlite", **b)
+    caveats = " ".join(json.loads(invoke(*runs, "--format", "json").stdout)["verdict"]["caveats"])
+    assert said in caveats
+    assert said in invoke(*runs).stdout.split("Comparability")[0]
 
 
 def test_gate(elsewhere: Path) -> None:

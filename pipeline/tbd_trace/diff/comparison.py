@@ -30,6 +30,11 @@ _ASKED = """
     WHERE t.trace_id NOT IN (SELECT trace_id FROM lending_trace)
     GROUP BY s.side ORDER BY s.side
 """
+# Of large files there is no hash of all bytes; their id comes from samples of them.
+_CONTENT = """
+    SELECT s.side, list(coalesce(t.sha256, t.trace_id) ORDER BY 1)
+    FROM diff_side s JOIN trace t USING (trace_id) GROUP BY s.side
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +91,7 @@ def compare(a: Traces, b: Traces, *, min_change_pct: float = 1.0) -> Comparison:
         connection.execute(set_variable("min_change_pct", float(min_change_pct)))
         frames = _answers(conversation, asked)
         names = dict(connection.execute(_ASKED).fetchall())
+        content = dict(connection.execute(_CONTENT).fetchall())
     for side in ("A", "B"):
         if side not in names:
             raise CannotAnswerError(f"{side} holds only counters; add the capture's timeline")
@@ -94,7 +100,7 @@ def compare(a: Traces, b: Traces, *, min_change_pct: float = 1.0) -> Comparison:
         b=Side(names["B"], b.trace_ids),
         queries=asked,
         frames=frames,
-        verdict=judge(frames, same=set(a.trace_ids) == set(b.trace_ids)),
+        verdict=judge(frames, same=content["A"] == content["B"]),
     )
 
 

@@ -58,15 +58,15 @@ def judge(frames: Mapping[str, pl.DataFrame], *, same: bool = False) -> Verdict:
 
     Args:
         frames: the answers by the name of the query.
-        same: both sides are the same traces.
+        same: the files of both sides have the same content.
     """
+    if same:
+        sentence = "A and B are the same trace, file for file: there is no difference to find."
+        return Verdict(Word.NO_CHANGE, sentence, *(0.0, 0.0, 0.0, 0.0))
     caveats = _caveats(frames)
     if reasons := _reasons(frames["comparability"]):
         return Verdict(Word.NOT_COMPARABLE, f"{_joined(reasons)}.", caveats=caveats)
     row = _headline(frames["iterations"])
-    if same and (row is None or row["verdict"] is None):
-        sentence = "A and B are the same trace: every difference is 0."
-        return Verdict(Word.NO_CHANGE, sentence, *(0.0, 0.0, 0.0, 0.0), caveats=caveats)
     if row is None:
         return _without_iterations(frames["kernels"], caveats)
     if row["verdict"] is None:
@@ -163,6 +163,12 @@ def _caveats(frames: Mapping[str, pl.DataFrame]) -> tuple[str, ...]:
         for row in rows.values()
         if row["matters"] == "uncertain"
     ]
+    if explaining := [
+        f"{row['field']} ({row['a'] or 'not known'} in A, {row['b'] or 'not known'} in B)"
+        for row in rows.values()
+        if row["matters"] == "may explain"
+    ]:
+        found.append(f"Besides their speed they differ in {_joined(explaining)}.")
     if "anchor kernel" in _values(rows, "iterations told by"):
         found.append(
             "Iterations are told by a kernel that repeats: one may be a block of a model "
@@ -192,5 +198,5 @@ def _values(rows: Mapping[str, Mapping[str, Any]], field: str) -> str:
 
 def _joined(reasons: list[str]) -> str:
     more = len(reasons) - _REASONS_SHOWN
-    shown = reasons[:_REASONS_SHOWN] + ([f"and {more} more differences"] if more > 0 else [])
+    shown = reasons[:_REASONS_SHOWN] + ([f"and {more} more"] if more > 0 else [])
     return "; ".join(shown)

@@ -86,6 +86,8 @@ judged AS (
         CASE
             WHEN m.why_not IS NOT NULL THEN m.why_not
             WHEN n < 3 AND found IS NULL THEN format('only {} of {} iterations follow the warm-up and have a known period', n, iterations)
+            WHEN measured_over = 'all iterations' AND iterations < iterations_wanted
+                THEN format('more than half of {} iterations show signs of warm-up, and at least {} are wanted', iterations, iterations_wanted)
             WHEN found = 'spread' AND sequence_policy IS NOT NULL THEN format(
                 'times vary by {:.1f} %, but samples differ in length ({}): per token they may be steady', cv_pct, sequence_policy)
             WHEN found = 'spread' AND work_cv_pct > max_spread_pct THEN format(

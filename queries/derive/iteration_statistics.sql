@@ -48,7 +48,7 @@ unit = "%"
 doc = "change from the first to the last by the median slope, in percent of the mean, where it is more than one standard deviation; NULL otherwise and below ten iterations. Of more than 200 iterations the means of up to 200 runs of neighbours count"
 [columns.low_ns]
 unit = "ns"
-doc = "median of the shorter iterations, where the times fall into two groups: each at least a quarter of eight iterations or more, together explaining 80 % of the variance (evenly spread times reach 75 %), the means apart by half or more; NULL otherwise"
+doc = "median of the shorter iterations, where the times fall into two groups: each at least a quarter of eight iterations or more, together explaining 80 % of the variance or more (evenly spread times reach 75 %, and in one of a hundred runs 60 % ÷ √n more: that much is asked for where n is small), the means apart by half or more; NULL otherwise"
 [columns.high_ns]
 unit = "ns"
 doc = "median of the longer ones"
@@ -103,7 +103,7 @@ two_groups AS (
     FROM cut c
     JOIN summed s USING (trace_id, process_id, measure)
     WHERE c.is_balanced AND c.high_mean_ns >= 1.5 * c.low_mean_ns
-      AND c.between_variance >= 0.8 * s.stddev_ns ** 2 * (s.n - 1) / s.n
+      AND c.between_variance >= greatest(0.8, 0.75 + 0.6 / sqrt(s.n)) * s.stddev_ns ** 2 * (s.n - 1) / s.n
 ),
 grouped AS (
     SELECT r.trace_id, r.process_id, r.measure,

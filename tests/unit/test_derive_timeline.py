@@ -296,6 +296,106 @@ def test_work_that_reaches_into_the_window_counts_while_it_is_in_it() -> None:
     assert row["gpu_busy_ns"] == 90
 
 
+# idle time between iterations
+
+
+def idle_parts(
+    operations: list[tuple[int, int]], starts: list[int], begin: int, end: int
+) -> tuple[int, int]:
+    """Return the idle time from begin to end, and that of the gaps that end where one begins.
+
+    Args:
+        operations: (start, end) of all.
+        starts: first operation of the iterations of the window but the first, and of the one after.
+    """
+    idle = [not any(s <= now < e for s, e in operations) for now in range(begin, end)]
+    between = 0
+    for start in starts:
+        now = start - 1
+        while now >= begin and idle[now - begin]:
+            between += 1
+            now -= 1
+    return sum(idle), between
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    iterations=st.lists(
+        st.lists(st.tuples(st.integers(0, 12), st.integers(1, 9)), min_size=1, max_size=4),
+        min_size=3,
+        max_size=8,
+    ),
+    strays=st.lists(st.tuples(st.integers(0, 90), st.integers(1, 9)), max_size=3),
+)
+def test_idle_time_between_iterations(
+    iterations: list[list[tuple[int, int]]], strays: list[tuple[int, int]]
+) -> None:
+    """Work of an iteration is delayed and may overlap; strays belong to none."""
+    made = MadeTrace()
+    firsts, operations = [], []
+    at = 0
+    for number, work in enumerate(iterations):
+        made.add_range(100 * number, 100 * number + 90, f"step {number}")
+        placed = []
+        for place, (delay, took) in enumerate(work):
+            start = at + delay
+            placed.append((start, start + took))
+            made.launch(100 * number + place, start, start + took, stream_id=place)
+        firsts.append(min(start for start, _ in placed))
+        operations += placed
+        at = max(firsts[-1], max(end for _, end in placed) - 3) + 1
+    for start, took in strays:
+        made.add_kernel(start, start + took, "stray", stream_id=9)
+        operations.append((start, start + took))
+    begin, end = firsts[1], firsts[-1]
+    with made.connect() as database:
+        window = [r for r in database.relation("analysis_window") if r["iterations"]]
+        assert [(r["start_ns"], r["end_ns"]) for r in window] == [(begin, end)]
+        [row] = database.metric("step_breakdown")
+        causes = database.metric("idle_causes")
+        by_iteration = database.metric("step_breakdown", by="iteration")
+        [util] = database.metric("compute_util", by="trace")
+    idle, between = idle_parts(operations, firsts[2:], begin, end)
+    assert (row["elapsed_ns"], row["idle_ns"], row["idle_between_ns"]) == (
+        end - begin, idle, between,
+    )  # fmt: skip
+    parts = ("compute_ns", "exposed_communication_ns", "exposed_copy_ns", "idle_ns")
+    assert sum(row[part] for part in parts) == row["elapsed_ns"] == util["elapsed_ns"]
+    assert row["elapsed_ns"] - row["idle_ns"] == util["gpu_busy_ns"]
+    assert sum(c["idle_ns"] for c in causes) == idle
+    assert sum(c["between_ns"] for c in causes) == between
+    assert [r["iteration"] for r in by_iteration] == list(range(1, len(iterations) - 1))
+    assert [r["elapsed_ns"] for r in by_iteration] == [b - a for a, b in pairwise(firsts[1:])]
+    assert sum(r["idle_between_ns"] for r in by_iteration) == between
+    told = {(r["iterations"], r["measured_over"]) for r in (row, util, *causes, *by_iteration)}
+    assert told == {(len(iterations) - 2, "steady state")}
+
+
+def test_idle_time_between_iterations_worked_by_hand() -> None:
+    """Of each 100 ns a kernel takes 20, 10 pass, another takes 30: 40 are idle until the next."""
+    made = MadeTrace()
+    for number in range(5):
+        at = 100 * number
+        made.add_range(at, at + 90, f"step {number}")
+        made.launch(at + 1, at + 10, at + 30)
+        made.launch(at + 3, at + 40, at + 70)
+    rows = relation(made, "device_timeline")
+    assert [
+        (r["iteration"], r["start_ns"], r["duration_ns"], r["is_between"])
+        for r in rows
+        if r["activity"] == "idle"
+    ] == [
+        (number, 100 * number + start, length, between)
+        for number in (1, 2, 3)
+        for start, length, between in ((30, 10, False), (70, 40, True))
+    ]
+    [row] = metric(made, "step_breakdown")
+    assert (row["elapsed_ns"], row["idle_ns"], row["idle_between_ns"]) == (300, 150, 120)
+    [whole] = metric(made, "step_breakdown", window="trace")
+    assert (whole["idle_ns"], whole["idle_between_ns"]) == (50 + 4 * 40, None)
+    assert not any(r["is_between"] for r in relation(made, "device_timeline", window="trace"))
+
+
 def test_a_device_without_length_of_time_has_no_row() -> None:
     made = MadeTrace()
     made.add_kernel(5, 5)

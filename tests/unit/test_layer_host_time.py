@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_trace import MadeTrace, metric, nested, relation
 
-ITERATIONS = [(0, 20), (25, 45), (45, 70)]  # of thread 1
+ITERATIONS = [(0, 20), (25, 45), (45, 70)]  # of thread 1; a last one follows, which never counts
 TEXTS = ["layer:a", "layer:b", "layer_backward:a", "layer_backward:c", "phase:forward"]
 Key = tuple[Any, ...]
 
@@ -51,6 +51,7 @@ def with_iterations() -> MadeTrace:
 def add_iterations(made: MadeTrace, trace: str = "t") -> None:
     for number, (start, end) in enumerate(ITERATIONS):
         made.add_range(start, end, f"iteration {number}", trace_id=trace)
+    made.add_range(100, 105, "iteration 3", trace_id=trace)
 
 
 def counted(threads: list[list[tuple[int, int, str]]]) -> Counter[Key]:
@@ -265,6 +266,7 @@ def on_a_gpu() -> MadeTrace:
         made.add_range(start + 1, start + 5, "layer:kernels")
         made.launch(start + 2, start + 3, start + 18)
         made.add_range(start + 5, start + 15, "layer:host")
+    made.launch(101, 102, 103)  # in the last iteration: the GPU was recorded until there
     return made
 
 

@@ -221,22 +221,37 @@ def test_a_gap_before_work_of_unknown_launch_is_unknown() -> None:
 
 
 def test_idle_time_after_the_last_work_of_the_window() -> None:
-    """The window ends after the last kernel: what did the thread do that launched it?"""
+    """The window ends after the only kernel: what did the thread do that launched it?"""
     made = MadeTrace()
-    for number in range(4):
+    made.add_range(0, 100, "step 0")
+    made.launch(0, 10, 60, took=2)
+    made.add_call(70, 90, "cudaDeviceSynchronize")
+    rows = metric(made, "idle_causes", window="iterations")
+    # from 60 until 110: the iteration lasts 100 ns from its first operation
+    assert {r["cause"]: (r["idle_ns"], r["gaps"]) for r in rows} == {
+        "synchronization": (20, 1),
+        "host work": (30, 1),
+    }
+
+
+def test_idle_time_between_the_iterations_of_the_window() -> None:
+    made = MadeTrace()
+    for number in range(5):
         at = 100 * number
         made.add_range(at, at + 100, f"step {number}")
-        made.launch(at, at + 10, at + 60, took=2)
+        made.launch(at, at + 10, at + 40, took=2)
+        made.launch(at + 41, at + 50, at + 60)
         made.add_call(at + 70, at + 90, "cudaDeviceSynchronize")
     rows = metric(made, "idle_causes", window="iterations")
-    found = {r["cause"]: (r["idle_ns"], r["gaps"]) for r in rows}
-    # gaps 60-110, 160-210, 260-310, and 360-410 after the last work
-    assert found == {
-        "synchronization": (80, 4),
-        "host work": (4 * 20 + 10, 4),
-        "launch": (6, 3),
-        "launch latency": (24, 3),
+    # gaps 60-110, 160-210, 260-310 and 360-410 end where an iteration begins, 40-50 and so on do not
+    assert {r["cause"]: (r["idle_ns"], r["between_ns"], r["gaps"]) for r in rows} == {
+        "synchronization": (80, 80, 4),
+        "host work": (4 * (20 + 1), 80, 8),
+        "launch": (4 * (2 + 1), 8, 8),
+        "launch latency": (4 * (8 + 8), 32, 8),
     }
+    assert {(r["iterations"], r["measured_over"]) for r in rows} == {(4, "all iterations")}
+    assert {r["between_ns"] for r in metric(made, "idle_causes", window="trace")} == {None}
 
 
 def test_without_idle_time_there_is_nothing_to_explain() -> None:

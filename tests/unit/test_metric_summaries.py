@@ -268,16 +268,17 @@ def test_iteration_summary_against_another_implementation(runs: list[list[int]])
     assert len(rows) == 3 * len(runs)
     for row in rows:
         mine = [i for i in iterations if i["process_id"] == row["pid"] - 100]
-        stable = [i for i in mine if i["in_window"]]
-        kept = pl.Series([i[row["measure"]] for i in stable or mine], dtype=pl.Float64).drop_nulls()
+        counted = [i[row["measure"]] for i in mine if i["in_window"]]
+        kept = pl.Series(counted, dtype=pl.Float64).drop_nulls()
+        assert len(kept) == len(counted) == max(1, len(mine) - 2)
         enough = len(kept) >= 3
         expected: dict[str, Any] = {
             name: kept.quantile(q, "linear") if enough else None for name, q in PERCENTILES.items()
         }
         expected["n"] = len(kept)
-        expected["mean_ns"] = kept.mean() if enough else None
+        expected["mean_ns"] = kept.mean()
         expected["cv_pct"] = 100 * kept.std() / kept.mean() if enough else None  # type: ignore[operator]
-        expected["measured_over"] = "stable iterations" if stable else "all iterations"
+        expected["measured_over"] = "steady state" if len(mine) > 2 else "all iterations"
         assert {name: row[name] for name in expected} == close(expected)
 
 
@@ -286,9 +287,87 @@ def test_iteration_summary_says_what_it_dropped_and_why() -> None:
     train(made, [3000, 2000, 1000, 1000, 1000, 1000])
     rows = metric(made, "iteration_summary")
     assert [row["measure"] for row in rows] == ["period_ns", "host_ns", "gpu_ns"]
-    assert {row["dropped"] for row in rows} == {"first use of a kernel: 0; trend or spread: 1"}
+    assert {row["dropped"] for row in rows} == {
+        "first use of a kernel: 0; slow start: 1; next start not recorded: 6"
+    }
     assert (rows[0]["n"], rows[0]["median_ns"]) == (4, 1000.0)
-    assert (rows[1]["n"], rows[1]["median_ns"]) == (5, 500.0)
+    assert (rows[1]["n"], rows[1]["median_ns"]) == (4, 500.0)
+
+
+def test_iterations_that_were_dropped_are_told_as_ranges() -> None:
+    made = MadeTrace()
+    train(made, [5000] * 978 + [1000] * 1000)
+    for number in (0, 100, 101, 102, 900):
+        made.launch(5000 * number + 3, 5000 * number + 20, 5000 * number + 30, f"new in {number}")
+    assert {row["dropped"] for row in metric(made, "iteration_summary")} == {
+        "first use of a kernel: 0, 100-102, 900; slow start: 1-99, 103-899, 901-977; "
+        "next start not recorded: 1978"
+    }
+
+
+@pytest.mark.parametrize(
+    ("iterations", "n", "over", "said"),
+    [
+        (1, 0, "all iterations", "not known; no steady state"),
+        (2, 1, "all iterations", "too few iterations to tell: 1; no steady state"),
+        (3, 1, "steady state", "too few iterations to tell: 1"),
+        (4, 2, "steady state", "too few iterations to tell: 2"),
+        (5, 3, "steady state", "3 iterations, at least 10 are wanted"),
+    ],
+)
+def test_few_iterations_are_answered_with_a_warning(
+    iterations: int, n: int, over: str, said: str
+) -> None:
+    made = MadeTrace()
+    train(made, [1_000_000] * (iterations - 1))
+    (period, host, gpu) = metric(made, "iteration_summary")
+    assert (period["n"], period["measured_over"]) == (n, over)
+    assert period["mean_ns"] == (1_000_000 if n else None)
+    assert (period["median_ns"] is not None) == (n >= 3)
+    assert period["stability"].startswith(said)
+    assert host["n"] == gpu["n"] == max(n, 1)
+    [rate] = metric(made, "throughput", batch_size=8)
+    assert (rate["iterations"], rate["measured_over"]) == (n, over)
+    assert rate["elapsed_ns"] == (n * 1_000_000 or None)
+    assert rate["iterations_per_s"] == (1000 if n else None)
+    assert rate["samples_per_s"] == (8000 if n else None)
+    assert rate["stability"] == period["stability"]
+    for name in ("compute_util", "step_breakdown", "idle_causes"):
+        rows = metric(made, name)
+        assert {(r["iterations"], r["measured_over"]) for r in rows} == {(max(n, 1), over)}
+
+
+def test_where_all_iterations_show_signs_all_are_counted() -> None:
+    made = MadeTrace()
+    train(made, [1_000_000] * 12)
+    for number in range(13):
+        start = 1_000_000 * number
+        made.launch(start + 3, start + 600_000, start + 600_001, f"new in {number}")
+    [rate] = metric(made, "throughput")
+    assert (rate["iterations"], rate["measured_over"]) == (12, "all iterations")
+    assert rate["stability"].startswith("no steady state: more than half")
+    assert metric(made, "iteration_summary")[0]["dropped"] == "next start not recorded: 12"
+
+
+def test_all_metrics_speak_of_the_same_iterations() -> None:
+    made = MadeTrace()
+    lengths = {1: 5, 2: 11, 3: 24}
+    for process, periods in lengths.items():
+        train(made, [1000] * periods, process_id=process, thread_id=process)
+        made.add("process", process_id=process, pid=process)
+    for name, column in (
+        ("iteration_summary", "n"),
+        *((name, "iterations")
+          for name in ("throughput", "compute_util", "step_breakdown", "idle_causes")),
+    ):  # fmt: skip
+        rows = metric(made, name)
+        told = {(row["pid"], row[column]) for row in rows}
+        assert told == {(process, periods - 1) for process, periods in lengths.items()}, name
+        assert {row["measured_over"] for row in rows} == {"steady state"}
+    # the elapsed time of each is that of these iterations
+    for name in ("throughput", "compute_util", "step_breakdown"):
+        elapsed = {row["pid"]: row["elapsed_ns"] for row in metric(made, name)}
+        assert elapsed == {process: 1000 * (n - 1) for process, n in lengths.items()}, name
 
 
 def test_iteration_timing_keeps_three_times_apart() -> None:
@@ -310,28 +389,21 @@ def test_throughput_is_total_over_total() -> None:
     made = MadeTrace()
     made.add_trace(batch_size=32)
     train(made, [1_000_000, 3_000_000] * 3)
-    [row] = metric(made, "throughput", max_cv_pct=100.0)
-    assert row["iterations"] * 1e9 / row["elapsed_ns"] == row["iterations_per_s"]
-    assert (row["iterations"], row["elapsed_ns"]) in {(5, 11_000_000), (4, 8_000_000)}
-    assert row["samples_per_s"] == pytest.approx(32 * row["iterations_per_s"])
+    [row] = metric(made, "throughput")
+    # the first is warm-up
+    assert (row["iterations"], row["elapsed_ns"]) == (5, 11_000_000)
+    assert row["iterations_per_s"] == pytest.approx(5 / 11e-3)
+    assert row["samples_per_s"] == pytest.approx(32 * 5 / 11e-3)
 
 
-def test_throughput_of_all_iterations_where_none_are_stable() -> None:
+def test_throughput_of_all_iterations_where_there_is_no_steady_state() -> None:
     made = MadeTrace()
     train(made, [1_000_000, 9_000_000, 2_000_000])
+    made.launch(1_000_003, 8_000_000, 8_000_001, "new")
     [row] = metric(made, "throughput")
     assert (row["measured_over"], row["iterations"]) == ("all iterations", 3)
     assert row["iterations_per_s"] == pytest.approx(250)
     assert (row["batch_size"], row["samples_per_s"]) == (None, None)
-
-
-@pytest.mark.parametrize(("periods", "answers"), [(2, False), (3, True)])
-def test_below_three_iterations_there_is_no_rate(periods: int, answers: bool) -> None:
-    made = MadeTrace()
-    train(made, [1_000_000] * periods)
-    [row] = metric(made, "throughput", batch_size=8)
-    assert (row["iterations_per_s"] is not None) is answers
-    assert (row["samples_per_s"] is not None) is answers
 
 
 def test_the_batch_size_is_the_user_s_to_set() -> None:
@@ -382,6 +454,8 @@ def network(*, annotated: bool = True, defined: bool = True) -> MadeTrace:
         made.launch(at + 35, at + 130, at + 150, GEMM)
         made.launch(at + 55, at + 150, at + 190, CONV.replace("fprop", "wgrad"), thread_id=2)
         made.launch(at + 70, at + 190, at + 200, "mystery")
+    made.add_range(3000, 4000, "step 3")  # ends the third; it never counts itself
+    made.launch(3070, 3190, 3200, "mystery")
     if defined:
         made.add_layer("conv__1", 0, layer_type="Conv2d")
         made.add_layer("fc", 1, layer_type="Linear")
@@ -486,16 +560,17 @@ def test_time_by_layer_and_phase() -> None:
 
 
 def test_layers_are_counted_in_the_window_alone() -> None:
-    """The first iteration launches every kernel for the first time; the other two are too few."""
+    """The first iteration launches every kernel for the first time; nothing follows the last."""
     made = network()
-    for number in (3, 4, 5):
+    for number in (4, 5, 6):
         at = 1000 * number
         made.add_range(at, at + 1000, f"step {number}")
         made.launch(at + 15, at + 100, at + 107, CONV)
     rows = metric(made, "dominant_layer")
-    assert {r["measured_over"] for r in rows} == {"stable iterations"}
+    assert {r["measured_over"] for r in rows} == {"steady state"}
     [conv] = [r for r in rows if r["layer"] == "conv__1"]
     assert (conv["gpu_ns"], conv["kernels"]) == (140, 4)
+    assert {r["gpu_ns"] for r in rows if r["layer"] is None} == {3 * 10 + 2 * 7}
 
 
 def test_kernels_of_no_time_have_no_share() -> None:

@@ -243,11 +243,11 @@ def test_values_per_unit_and_aggregates_are_no_kernel_s_value() -> None:
 
 
 def training(*flops: float) -> tuple[MadeTrace, list[int]]:
-    """Return one kernel of 40 ns per iteration of 100 ns."""
+    """Return one kernel of 40 ns per iteration of 100 ns, and an iteration more that ends the last."""
     made = MadeTrace()
     made.add_device()
     kernels = []
-    for number, flop in enumerate(flops):
+    for number, flop in enumerate([*flops, 9e9]):
         made.add_range(100 * number, 100 * number + 100, f"step {number}")
         kernels.append(made.launch(100 * number + 1, 100 * number + 5, 100 * number + 45))
         made.add_metric(kernels[-1], FLOP, flop)
@@ -264,16 +264,19 @@ def test_by_iteration() -> None:
     )
 
 
-def test_only_the_stable_window_counts() -> None:
+def test_only_the_steady_state_counts() -> None:
     made, _ = training(4000.0, 1000.0, 1000.0, 1000.0, 1000.0)
     one(
         metric(made, "fp32_util"), flop=4000.0, busy_ns=160, elapsed_ns=400, elapsed_pct=10.0,
-        measured_over="stable iterations", kernels=4,
+        measured_over="steady state", kernels=4,
     )  # fmt: skip
 
 
 def modelled(batch: int | None = 4, **layer: Any) -> MadeTrace:
-    """Return three iterations of a layer: 30 and 10 ns forward, 40 backward on another thread."""
+    """Return three iterations of a layer: 30 and 10 ns forward, 40 backward on another thread.
+
+    A last iteration with a kernel of no layer ends the third.
+    """
     made = MadeTrace()
     made.add_device()
     made.add_trace(batch_size=batch)
@@ -286,6 +289,8 @@ def modelled(batch: int | None = 4, **layer: Any) -> MadeTrace:
         made.launch(at + 15, at + 130, at + 140, "gemm")
         made.add_range(at + 210, at + 250, "layer_backward:conv__1", thread_id=2)
         made.launch(at + 215, at + 300, at + 340, "wgrad", thread_id=2)
+    made.add_range(3000, 4000, "step 3")
+    made.launch(3011, 3100, 3105, "im2col")
     return made
 
 

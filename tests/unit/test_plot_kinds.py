@@ -1,4 +1,4 @@
-"""Heatmaps, bins, rooflines, stable windows: what is drawn, not how it looks."""
+"""Heatmaps, bins, rooflines, steady states: what is drawn, not how it looks."""
 
 from __future__ import annotations
 
@@ -139,13 +139,13 @@ def test_lines_may_have_logarithmic_axes(drawn: list[Figure]) -> None:
     assert axes.get_ylim()[0] > 0
 
 
-# the stable window
+# the steady state
 
 
 WINDOW = Plot("line", "iteration", ["period_ns"], ["pid"], window="in_window")
 
 
-def test_iterations_outside_the_stable_window_are_fainter(drawn: list[Figure]) -> None:
+def test_iterations_outside_the_steady_state_are_fainter(drawn: list[Figure]) -> None:
     frame = pl.DataFrame(
         {
             "iteration": range(6),
@@ -163,10 +163,10 @@ def test_iterations_outside_the_stable_window_are_fainter(drawn: list[Figure]) -
     assert [value for value in shown if math.isfinite(value)] == [4, 4, 4]
     (span,) = bars(axes)
     assert span[:2] == (1.5, 3)
-    assert legend(axes) == ["period", "stable window"]
+    assert legend(axes) == ["period", "steady state"]
 
 
-def test_without_a_stable_window_all_iterations_are_drawn_alike(drawn: list[Figure]) -> None:
+def test_without_a_steady_state_all_iterations_are_drawn_alike(drawn: list[Figure]) -> None:
     frame = pl.DataFrame({"iteration": [0, 1], "pid": 1, "period_ns": [2, 3], "in_window": False})
     render(frame, WINDOW)
     (axes,) = drawn[0].axes

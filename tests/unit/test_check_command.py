@@ -159,7 +159,10 @@ def test_rows_say_what_their_verdict_needs(evaluated: pl.DataFrame) -> None:
 
 def test_an_evaluation_of_rules_and_thresholds_of_ones_own(sample: str) -> None:
     values = []
-    for window, span in (("trace", "the whole trace"), ("steady", "iterations of the steady state")):
+    for window, span in (
+        ("trace", "the whole trace"),
+        ("steady", "iterations of the steady state"),
+    ):
         settings = {"min_busy_pct": "60", "window": window}
         frame = evaluate(tbd_trace.open(sample), ["OBS04"], settings)
         assert frame["verdict"].to_list() == ["pass"]

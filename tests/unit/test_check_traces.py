@@ -161,7 +161,9 @@ def test_of_several_devices_the_worst_is_told_and_an_unused_one_is_not() -> None
     )
     row = judged(made, "OBS04")
     assert (row["value"], row["severity"]) == (pytest.approx(60), "warning")
-    assert row["reason"].startswith("GPU 1 ran kernels for 60.0 % of 10 iterations of the steady state")
+    assert row["reason"].startswith(
+        "GPU 1 ran kernels for 60.0 % of 10 iterations of the steady state"
+    )
 
 
 def test_each_trace_has_a_row_and_one_that_only_lends_counters_has_none() -> None:
@@ -400,7 +402,9 @@ def test_without_iterations_the_cpus_are_judged_over_the_whole_trace() -> None:
     row = judged(made, "OBS09", cpu_cores=4)
     assert verdict(row) == ("pass", None)
     assert row["value"] == pytest.approx(25)
-    assert row["reason"].endswith("1.00 of 4 cores were busy on average (25.0 %) over the whole trace")
+    assert row["reason"].endswith(
+        "1.00 of 4 cores were busy on average (25.0 %) over the whole trace"
+    )
 
 
 def test_no_samples_of_the_cpus() -> None:

@@ -243,7 +243,7 @@ def test_idle_time_between_the_iterations_of_the_window() -> None:
         made.launch(at + 41, at + 50, at + 60)
         made.add_call(at + 70, at + 90, "cudaDeviceSynchronize")
     rows = metric(made, "idle_causes", window="iterations")
-    # gaps 60-110, 160-210, 260-310 and 360-410 end where an iteration begins, 40-50 and so on do not
+    # gaps 60-110, 160-210, 260-310 and 360-410 end where an iteration begins, 40-50 does not
     assert {r["cause"]: (r["idle_ns"], r["between_ns"], r["gaps"]) for r in rows} == {
         "synchronization": (80, 80, 4),
         "host work": (4 * (20 + 1), 80, 8),

@@ -243,7 +243,7 @@ def test_values_per_unit_and_aggregates_are_no_kernel_s_value() -> None:
 
 
 def training(*flops: float) -> tuple[MadeTrace, list[int]]:
-    """Return one kernel of 40 ns per iteration of 100 ns, and an iteration more that ends the last."""
+    """Return one kernel of 40 ns per iteration of 100 ns, and one more that ends the last."""
     made = MadeTrace()
     made.add_device()
     kernels = []

@@ -60,10 +60,11 @@ judged AS (
             WHEN w.iterations IS NULL AND w.kernels < s.min_kernels
                 THEN format('no iterations are known, and only {} kernels ran: too few to tell how busy the program keeps the GPU', w.kernels)
         END AS why_not,
-        -- The whole trace includes set-up, and what nothing shows to be training need not fill a GPU.
+        -- The whole trace includes set-up, one or two iterations show little, and what nothing shows to
+        -- be training need not fill a GPU.
         CASE WHEN b.busy_pct >= s.min_busy_pct THEN NULL
              WHEN NOT w.trains THEN 'note'
-             WHEN b.busy_pct < s.severe_busy_pct AND w.iterations IS NOT NULL THEN 'severe'
+             WHEN b.busy_pct < s.severe_busy_pct AND w.iterations >= 3 THEN 'severe'
              ELSE 'warning' END AS found,
         CASE WHEN found = 'severe' THEN s.severe_busy_pct ELSE s.min_busy_pct END AS threshold,
         format('{} ran kernels for {:.1f} % of {}', w.label, b.busy_pct, w.span)

@@ -182,7 +182,7 @@ SELECT trace_id, nullif(process_id, -1) AS process_id, measure, n, total_ns, mea
         CASE WHEN low_ns IS NOT NULL
              THEN format('bimodal: {:.4g} ms and {:.4g} ms{}', low_ns / 1e6, high_ns / 1e6,
                  CASE WHEN in_turn THEN ' in turn' ELSE '' END) END,
-        CASE WHEN stalls > 0 AND n >= 3
+        CASE WHEN stalls > 0 AND n >= 3 AND in_turn IS NOT TRUE
              THEN format('{} of {} iterations stall and take {:.1f} % of the time{}', stalls, n, stall_share_pct,
                  coalesce(format(', every {} iterations', stall_spacing), '')) END,
         CASE WHEN trend_pct IS NOT NULL THEN format('trend: {:+.1f} % from first to last', trend_pct) END,

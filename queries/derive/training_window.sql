@@ -83,9 +83,10 @@ windowed AS (
             || CASE WHEN count(DISTINCT u.process_id) OVER (PARTITION BY u.trace_id) > 1
                     THEN ' of process ' || coalesce(p.pid, u.process_id) ELSE '' END AS label,
         w.measured_over, w.iterations,
+        w.iterations || CASE w.iterations WHEN 1 THEN ' iteration' ELSE ' iterations' END AS counted,
         CASE w.measured_over WHEN 'whole trace' THEN 'the whole trace'
-             WHEN 'steady state' THEN w.iterations || ' iterations of the steady state'
-             ELSE w.iterations || ' iterations' END AS span,
+             WHEN 'steady state' THEN counted || ' of the steady state'
+             ELSE counted END AS span,
         u.kernels, w.start_ns, w.end_ns, f.method, t.training_evidence,
         t.training_evidence IS NOT NULL OR coalesce(getvariable('assume_training'), false) AS trains,
         CASE WHEN NOT trains

@@ -275,10 +275,9 @@ def test_two_times_in_turn() -> None:
     row = one(milliseconds(*[90, 1360] * 15))
     assert (row["low_ns"], row["high_ns"], row["in_turn"]) == (90e6, 1360e6, True)
     # half are longer than 1.5 times the median of 725 ms, and take 1360 of each 1450 ms
-    assert row["stability"] == (
-        "bimodal: 90 ms and 1360 ms in turn; "
-        "15 of 30 iterations stall and take 93.8 % of the time, every 2 iterations"
-    )
+    assert (row["stalls"], row["stall_spacing"]) == (15, 2)
+    assert row["stall_share_pct"] == pytest.approx(100 * 1360 / 1450)
+    assert row["stability"] == "bimodal: 90 ms and 1360 ms in turn"
 
 
 @pytest.mark.parametrize("n", [150, 300])

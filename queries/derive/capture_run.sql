@@ -2,9 +2,9 @@
 title    = "Captures side by side"
 question = "What was run in each capture, how fast was it, and was it measured like the others?"
 source   = "throughput of the run without a profiler (Zhu et al. 2018, section 3.4.1)"
-grain    = "timeline of a capture"
+grain    = "timeline of a capture, but for those that cannot be compared (capture_left_out)"
 needs    = ["trace"]
-optional = ["iteration_rate", "device", "device_timeline", "layer_clock"]
+optional = ["capture_left_out", "iteration_rate", "device", "device_timeline", "layer_clock"]
 [columns.trace_id]
 doc = "the trace"
 [columns.capture]
@@ -65,7 +65,8 @@ described AS (
     FROM trace t
     LEFT JOIN used_device u USING (trace_id)
     LEFT JOIN layer_clock c USING (trace_id)
-    WHERE t.kind = 'timeline'
+    WHERE t.trace_id NOT IN (SELECT trace_id FROM capture_left_out)
+      AND t.kind = 'timeline'
 ),
 -- What should be alike in the captures of a part: all of them, those of a model, of a model's framework.
 fact AS (
@@ -93,7 +94,9 @@ fact AS (
 ),
 sentence AS (
     SELECT part, field,
-        field || ' is ' || string_agg(value || ' in ' || captures, ', but ' ORDER BY instances DESC, value) AS text
+        field || ' is '
+            || array_to_string(list(value || ' in ' || captures ORDER BY instances DESC, value)[:3], ', but ')
+            || CASE WHEN count(*) > 3 THEN format(', and {} other values', count(*) - 3) ELSE '' END AS text
     FROM (
         SELECT part, field, value, count(*) AS instances,
             array_to_string(list(capture ORDER BY capture)[:3], ', ')

@@ -5,6 +5,7 @@ source   = "Zhu et al. 2018, sections 3.4 and 4.2: throughput, GPU and FP32 util
 grain    = "timeline of a capture"
 needs    = ["iteration"]
 optional = ["capture_run", "utilization"]
+leaves_out = "capture_left_out"
 [params.force]
 doc = "true compares captures that were not measured alike, too"
 default = false

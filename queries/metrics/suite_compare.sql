@@ -5,6 +5,7 @@ source   = "throughput of the run without a profiler (Zhu et al. 2018, section 3
 grain    = "timeline of a capture"
 needs    = ["iteration"]
 optional = ["capture_run", "window_op", "layer_clock", "layer_host_time", "layer_type"]
+leaves_out = "capture_left_out"
 [params.force]
 doc = "true compares captures that were not measured alike, too"
 default = false

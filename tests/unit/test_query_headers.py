@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,8 @@ def test_needs_are_relations_and_cover_what_the_query_reads(
     empty: duckdb.DuckDBPyConnection, query: Query
 ) -> None:
     declared = query.relations
-    assert len(declared) == sum(map(len, map(alternatives, query.needs))) + len(query.optional)
+    listed = [*chain.from_iterable(map(alternatives, query.needs)), *query.optional]
+    assert declared == [*listed, *filter(None, [query.leaves_out])]
     assert RELATIONS.issuperset(declared)
     with duckdb.connect() as connection:
         for name in declared:

@@ -93,6 +93,8 @@ class Query:
         slices: of a derived relation, the canonical table that may be given slice by slice: what
             slices of it give is together what the whole gives, or as good for what builds on it.
         refuse: when the answer is not given although there is one.
+        leaves_out: the relation (trace_id, why) of the traces that the answer says nothing about,
+            which are named in notes; empty for none.
         check: what makes it a check; the columns are then those of every check.
     """
 
@@ -111,13 +113,15 @@ class Query:
     partial: bool | list[str] = False
     slices: str = ""
     refuse: Refusal | None = None
+    leaves_out: str = ""
     check: Check | None = None
 
     @property
     def relations(self) -> list[str]:
         """Every relation that the header names, each once, those needed first."""
         needed = [name for need in self.needs for name in alternatives(need)]
-        return list(dict.fromkeys([*needed, *self.optional]))
+        named = [*needed, *self.optional, self.leaves_out]
+        return list(dict.fromkeys(filter(None, named)))
 
     @property
     def text(self) -> str:
@@ -165,7 +169,7 @@ def _build(path: Path, sql: str, header: dict[str, Any]) -> Query:
     needs = header.get("needs", [])
     if not isinstance(needs, list) or not all(n and _are_names(alternatives(n)) for n in needs):
         raise TypeError("needs is no list of names, or of lists of names that can stand in")
-    for key in ("title", "question", "source", "grain", "slices"):
+    for key in ("title", "question", "source", "grain", "slices", "leaves_out"):
         if not isinstance(header.get(key, ""), str):
             raise TypeError(f"{key} is no text")
     partial = header.get("partial", False)

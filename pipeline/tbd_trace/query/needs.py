@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -39,15 +39,34 @@ def check_needs(connection: duckdb.DuckDBPyConnection, query: Query) -> list[str
     rows = _asked(connection)
     if not rows:
         raise CannotAnswerError(f"{query.name}: no trace to ask; ingest one first")
-    notes = []
+    lacking: dict[str, list[str]] = defaultdict(list)
     for name, tool, kind, lacks in rows:
         missing = sorted(names for names in needed if lacks.issuperset(names))
         if missing:
-            notes.append(f"{name}: {query.name} {how_to_collect(missing[0], tool, kind)}")
-    if len(notes) == len(rows):
-        more = [f"{len(notes) - _SHOWN} more traces cannot answer, either"]
-        raise CannotAnswerError("; ".join(notes[:_SHOWN] + (more if notes[_SHOWN:] else [])))
+            lacking[f"{query.name} {how_to_collect(missing[0], tool, kind)}"].append(name)
+    notes = [f"{named(names)}: {what}" for what, names in lacking.items()]
+    if sum(map(len, lacking.values())) == len(rows):
+        rest = sum(len(names) for names in [*lacking.values()][_SHOWN:])
+        more = [f"{rest} more traces cannot answer either"] if rest else []
+        raise CannotAnswerError("; ".join(notes[:_SHOWN] + more))
     return notes
+
+
+def named(names: Sequence[str]) -> str:
+    """Return names as a list to read, of many the first ones."""
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def left_out(connection: duckdb.DuckDBPyConnection, query: Query) -> list[str]:
+    """Tell which traces an answer says nothing about, and why."""
+    if not query.leaves_out:
+        return []
+    rows = connection.execute(
+        f"SELECT why, list(name ORDER BY name) FROM {query.leaves_out} JOIN trace USING (trace_id) "
+        "GROUP BY why ORDER BY why"
+    ).fetchall()
+    return [f"{query.name} leaves out {named(names)}: {why}" for why, names in rows]
 
 
 def _asked(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str, str, set[str]]]:

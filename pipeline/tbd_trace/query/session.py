@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from tbd_trace import resources
-from tbd_trace.errors import SqlError, UsageError
+from tbd_trace.errors import CannotAnswerError, SqlError, UsageError
 from tbd_trace.frames import FEW_ROWS, few_rows, frame, frames, import_ahead
 from tbd_trace.interrupts import interruptible
 from tbd_trace.query.catalogue import (
@@ -31,7 +31,13 @@ from tbd_trace.query.catalogue import (
 )
 from tbd_trace.query.header import Query, Scalar
 from tbd_trace.query.kept import LONG_TABLES, KeptRelations, long_rows, standing, took_long
-from tbd_trace.query.needs import check_derived, check_needs, check_refusal, check_sources
+from tbd_trace.query.needs import (
+    check_derived,
+    check_needs,
+    check_refusal,
+    check_sources,
+    left_out,
+)
 from tbd_trace.query.parameters import parameter_values
 from tbd_trace.schema import canonical_tables
 from tbd_trace.scratch import SORTED_ASOF, scratch_connection, spill_directory
@@ -380,7 +386,10 @@ def answer(
     if rows is not None and (query.refuse or kept.rows(connection) < _WORTH_LIMITING):
         rows = None
     frame = _execute(connection, query.sql, None if rows is None else rows + 1)
+    notes += (without := left_out(connection, query))
     if frame.is_empty():
+        if without:
+            raise CannotAnswerError("; ".join(without))
         check_sources(connection, query)
     check_refusal(query, frame, values)
     more = rows is not None and frame.height > rows

@@ -15,6 +15,7 @@ from tbd_trace import archive
 from tbd_trace import query as queries
 from tbd_trace.errors import UsageError
 from tbd_trace.store import Database, TraceStore, identified_files
+from tbd_trace.store.tables import ON_CLOCKS, ON_GPU
 
 if TYPE_CHECKING:
     import polars as pl
@@ -215,8 +216,12 @@ def _ingested_on_the_fly(paths: Sequence[Path], question: queries.Query | None) 
 
 
 def _cache_of_a_part(cache: Database, question: queries.Query) -> Database:
-    """Return the cache, beside that of whole files, of what a partial question reads."""
-    tables = sorted(queries.canonical_relations(question) - {"trace"})
+    """Return the cache, beside that of whole files, of what a partial question reads.
+
+    Where it asks when the GPU worked, that is also what tells whether its clock is the host's.
+    """
+    read = queries.canonical_relations(question) - {"trace"}
+    tables = sorted(read | ON_CLOCKS if read.issuperset(ON_GPU) else read)
     name = "-".join(tables)
     columns = None
     if isinstance(question.partial, list):

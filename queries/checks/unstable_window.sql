@@ -47,7 +47,7 @@ trained AS (
 -- How much was launched in each iteration: where that varies, times vary by design.
 work AS (
     SELECT o.trace_id, coalesce(o.process_id, -1) AS process_id, o.iteration,
-        sum(k.grid_x * k.grid_y * k.grid_z * k.block_x * k.block_y * k.block_z) AS threads
+        sum(k.grid_x::HUGEINT * k.grid_y * k.grid_z * k.block_x * k.block_y * k.block_z) AS threads
     FROM op_scope o JOIN kernel k ON k.trace_id = o.trace_id AND k.kernel_id = o.op_id
     WHERE o.op_kind = 'kernel' AND o.iteration IS NOT NULL
     GROUP BY ALL

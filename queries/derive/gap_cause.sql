@@ -4,7 +4,7 @@ question = "While the GPU was idle, what was the thread doing that launched its 
 source   = "gaps of the union of GPU work, cut where the launching thread changes what it does; the parts of a gap sum to its length"
 grain    = "cause of a gap in a device's work"
 needs    = ["gpu_op", "device_timeline"]
-optional = ["op_scope", "api_call", "nvtx_meaning"]
+optional = ["op_scope", "api_call", "nvtx_meaning", "clock_check"]
 [columns.trace_id]
 doc = "the trace"
 [columns.process_id]
@@ -27,8 +27,12 @@ doc = "longest stretch of the gap without another cause in between"
 -- Devices and threads are numbered, so that what they did is sorted and joined by numbers alone.
 WITH
 device_number AS MATERIALIZED (
-    SELECT *, row_number() OVER (ORDER BY trace_id, process_id, device_id) AS device
-    FROM (SELECT DISTINCT trace_id, process_id, device_id FROM device_timeline)
+    SELECT t.*, row_number() OVER (ORDER BY t.trace_id, t.process_id, t.device_id) AS device,
+        coalesce(c.agrees, true) AS clocks_agree
+    FROM (SELECT DISTINCT trace_id, process_id, device_id FROM device_timeline) t
+    LEFT JOIN clock_check c
+        ON  c.trace_id = t.trace_id AND coalesce(c.process_id, -1) = t.process_id
+        AND coalesce(c.device_id, -1) = t.device_id
 ),
 host_thread AS MATERIALIZED (
     SELECT *, row_number() OVER () AS host_thread
@@ -36,7 +40,8 @@ host_thread AS MATERIALIZED (
         SELECT DISTINCT trace_id, process_id, thread_id FROM op_scope WHERE thread_id IS NOT NULL
     )
 ),
--- Of operations that begin together the one launched first.
+-- Of operations that begin together the one launched first. Where the clocks of GPU and host do not
+-- agree, what a thread did in a gap cannot be known.
 operation AS MATERIALIZED (
     SELECT d.device, o.start_ns, h.host_thread, o.launch_end_ns
     FROM op_scope o
@@ -45,7 +50,7 @@ operation AS MATERIALIZED (
         AND d.device_id = coalesce(o.device_id, -1)
     LEFT JOIN host_thread h
         ON  h.trace_id = o.trace_id AND h.process_id IS NOT DISTINCT FROM o.process_id
-        AND h.thread_id = o.thread_id
+        AND h.thread_id = o.thread_id AND d.clocks_agree
     QUALIFY row_number() OVER (
         PARTITION BY d.device, o.start_ns ORDER BY o.launch_end_ns, o.op_kind, o.op_id) = 1
 ),

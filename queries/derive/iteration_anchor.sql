@@ -76,6 +76,8 @@ ordered AS (
     LEFT JOIN launch l
         ON  l.trace_id = o.trace_id AND l.correlation_id = o.correlation_id
         AND (l.process_id = o.process_id OR (o.process_id IS NULL AND l.is_sole))
+        AND (l.from_ns IS NULL OR o.start_ns >= l.from_ns)
+        AND (l.until_ns IS NULL OR o.start_ns < l.until_ns)
 ),
 busiest AS (
     SELECT *, row_number() OVER (ORDER BY trace_id, process_id) AS sequence

@@ -109,6 +109,8 @@ work AS (
     JOIN gpu_op o
         ON  o.trace_id = l.trace_id AND o.correlation_id = l.correlation_id
         AND (o.process_id = l.process_id OR (o.process_id IS NULL AND l.is_sole))
+        AND (l.from_ns IS NULL OR o.start_ns >= l.from_ns)
+        AND (l.until_ns IS NULL OR o.start_ns < l.until_ns)
     GROUP BY ALL
 ),
 so_far AS (

@@ -80,7 +80,8 @@ allocated AS (
     -- Registers are handed out per warp, shared memory per block, both in fixed units.
     SELECT
         *,
-        (block_threads + 31) // 32 AS block_warps,
+        -- A block of 0 threads is a fault of the file.
+        nullif((block_threads + 31) // 32, 0) AS block_warps,
         (registers_per_thread * 32 + registers_per_warp_unit - 1)
         // registers_per_warp_unit * registers_per_warp_unit AS warp_registers,
         (requested_shared_bytes + shared_reserved_bytes_per_block + shared_unit_bytes - 1)

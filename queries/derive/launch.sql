@@ -29,23 +29,50 @@ doc = "number of the thread, by which launches and ranges are sorted and joined;
 doc = "order of the call among the launches of its thread, from 1"
 [columns.is_sole]
 doc = "no other process launched with this correlation id: the operations with it whose process the file does not tell are its"
+[columns.from_ns]
+unit = "ns"
+doc = "operations that start before this have another launch, of the same correlation id; NULL for the first or only launch of an id"
+[columns.until_ns]
+unit = "ns"
+doc = "operations that start from then on have another launch, of the same correlation id; NULL for the last or only launch of an id"
 */
 WITH
 caused AS (
     SELECT DISTINCT trace_id, process_id, correlation_id
     FROM gpu_op WHERE correlation_id IS NOT NULL
 ),
--- A runtime call and the driver call inside it may share an id: the outer one is the launch.
-call AS (
-    SELECT a.*
+-- A runtime call and the driver call inside it may share an id: the outer one is the launch. A call
+-- after the end of those before is another launch: CUPTI counts ids in 32 bits, which a long run uses up.
+numbered AS (
+    SELECT a.*,
+        row_number() OVER id AS number,
+        max(a.end_ns) OVER (id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS earlier_end_ns
     FROM api_call a
-    JOIN caused c
+    SEMI JOIN caused c
         ON  a.trace_id = c.trace_id AND a.correlation_id = c.correlation_id
         AND (c.process_id IS NULL OR a.process_id = c.process_id)
     WHERE a.api = 'cuda'
-    QUALIFY row_number() OVER (
+    WINDOW id AS (
         PARTITION BY a.trace_id, a.process_id, a.correlation_id
-        ORDER BY a.start_ns, a.end_ns DESC, a.api_call_id) = 1
+        ORDER BY a.start_ns, a.end_ns DESC, a.api_call_id)
+),
+repeated AS MATERIALIZED (
+    SELECT trace_id, api_call_id,
+        CASE WHEN number > 1 THEN start_ns END AS from_ns,
+        lead(start_ns) OVER (
+            PARTITION BY trace_id, process_id, correlation_id ORDER BY number) AS until_ns
+    FROM numbered
+    SEMI JOIN (FROM numbered WHERE number > 1 AND start_ns >= earlier_end_ns) again
+        ON  again.trace_id = numbered.trace_id
+        AND again.process_id IS NOT DISTINCT FROM numbered.process_id
+        AND again.correlation_id = numbered.correlation_id
+    WHERE number = 1 OR start_ns >= earlier_end_ns
+),
+call AS (
+    SELECT n.* EXCLUDE (number, earlier_end_ns), r.from_ns, r.until_ns
+    FROM numbered n
+    LEFT JOIN repeated r USING (trace_id, api_call_id)
+    WHERE n.number = 1 OR r.from_ns IS NOT NULL
 ),
 -- What is kept for the next question has these numbers in it: they must come out alike every time.
 thread_number AS (
@@ -56,8 +83,11 @@ thread_number AS (
 SELECT l.trace_id, l.process_id, l.thread_id, l.api_call_id, l.correlation_id, l.name, l.start_ns, l.end_ns,
     CASE WHEN l.thread_id IS NOT NULL THEN t.thread END AS host_thread,
     row_number() OVER (PARTITION BY t.thread ORDER BY l.start_ns, l.end_ns, l.api_call_id) AS position,
-    l.is_sole
-FROM (SELECT *, count(*) OVER (PARTITION BY trace_id, correlation_id) = 1 AS is_sole FROM call) l
+    l.is_sole, l.from_ns, l.until_ns
+FROM (
+    SELECT *, min(coalesce(process_id, -1)) OVER id = max(coalesce(process_id, -1)) OVER id AS is_sole
+    FROM call WINDOW id AS (PARTITION BY trace_id, correlation_id)
+) l
 JOIN thread_number t
     ON  t.trace_id = l.trace_id AND t.process_id IS NOT DISTINCT FROM l.process_id
     AND t.thread_id IS NOT DISTINCT FROM l.thread_id

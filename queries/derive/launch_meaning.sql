@@ -16,7 +16,13 @@ doc = "key of the thread"
 [columns.correlation_id]
 doc = "profiler's id that ties it to GPU work, unique in a process"
 [columns.is_sole]
-doc = "no other launch of the trace has its correlation id"
+doc = "no other process launched with its correlation id"
+[columns.from_ns]
+unit = "ns"
+doc = "as in launch"
+[columns.until_ns]
+unit = "ns"
+doc = "as in launch"
 [columns.start_ns]
 unit = "ns"
 doc = "start of the call"
@@ -65,7 +71,7 @@ own AS (
     FROM held GROUP BY ALL
 )
 SELECT l.trace_id, l.api_call_id, l.process_id, l.thread_id, l.correlation_id, l.is_sole,
-    l.start_ns, l.end_ns, o.layer_order, o.phase::VARCHAR AS phase, o.backward_position,
+    l.from_ns, l.until_ns, l.start_ns, l.end_ns, o.layer_order, o.phase::VARCHAR AS phase, o.backward_position,
     o.is_backward, o.is_forward, o.iteration, o.library_phase::VARCHAR AS library_phase
 FROM launch l
 LEFT JOIN own o ON o.host_thread = l.host_thread AND o.position = l.position

@@ -16,7 +16,13 @@ doc = "key of the thread"
 [columns.correlation_id]
 doc = "profiler's id that ties it to GPU work, unique in a process"
 [columns.is_sole]
-doc = "no other launch of the trace has its correlation id"
+doc = "no other process launched with its correlation id"
+[columns.from_ns]
+unit = "ns"
+doc = "as in launch"
+[columns.until_ns]
+unit = "ns"
+doc = "as in launch"
 [columns.start_ns]
 unit = "ns"
 doc = "start of the call"
@@ -35,7 +41,7 @@ doc = "number of the iteration; NULL outside iterations"
 doc = "how the iteration was found: nvtx (its range is around the launch on the same thread), time (another thread launched while the iteration's thread was in it), anchor kernel (iteration_anchor found it); NULL outside iterations"
 */
 SELECT l.trace_id, l.api_call_id, l.process_id, l.thread_id, l.correlation_id, l.is_sole,
-    l.start_ns, l.end_ns,
+    l.from_ns, l.until_ns, l.start_ns, l.end_ns,
     CASE WHEN m.layer_kind IN ('convention', 'stack', 'plain') THEN m.layer
          ELSE coalesce(b.layer, m.layer) END AS layer,
     CASE

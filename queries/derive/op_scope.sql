@@ -80,5 +80,7 @@ FROM gpu_op o
 LEFT JOIN scope s
     ON  s.trace_id = o.trace_id AND s.correlation_id = o.correlation_id
     AND (s.process_id = o.process_id OR (o.process_id IS NULL AND s.is_sole))
+    AND (s.from_ns IS NULL OR o.start_ns >= s.from_ns)
+    AND (s.until_ns IS NULL OR o.start_ns < s.until_ns)
 LEFT JOIN unlaunched u
     ON u.trace_id = o.trace_id AND u.op_kind = o.op_kind AND u.op_id = o.op_id

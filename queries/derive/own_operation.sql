@@ -42,7 +42,7 @@ labelled AS (
         AND n.kind = h.kind AND n.domain IS NOT DISTINCT FROM h.domain
 ),
 launcher AS (
-    SELECT l.trace_id, l.process_id, l.correlation_id, l.is_sole, n.label
+    SELECT l.trace_id, l.process_id, l.correlation_id, l.is_sole, l.from_ns, l.until_ns, n.label
     FROM launch l
     JOIN innermost_range i ON i.trace_id = l.trace_id AND i.api_call_id = l.api_call_id
     JOIN labelled n ON n.trace_id = i.trace_id AND n.nvtx_range_id = i.nvtx_range_id
@@ -54,6 +54,8 @@ summed AS (
     LEFT JOIN launcher l
         ON  l.trace_id = o.trace_id AND l.correlation_id = o.correlation_id
         AND (l.process_id = o.process_id OR (o.process_id IS NULL AND l.is_sole))
+        AND (l.from_ns IS NULL OR o.start_ns >= l.from_ns)
+        AND (l.until_ns IS NULL OR o.start_ns < l.until_ns)
     GROUP BY ALL
 )
 SELECT s.trace_id, n.domain, n.name AS range_name, n.kind AS style, s.op_kind, s.op_name, s.operations,

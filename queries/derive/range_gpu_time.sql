@@ -32,6 +32,8 @@ operation AS (
     JOIN launch l
         ON  l.trace_id = o.trace_id AND l.correlation_id = o.correlation_id
         AND (l.process_id = o.process_id OR (o.process_id IS NULL AND l.is_sole))
+        AND (l.from_ns IS NULL OR o.start_ns >= l.from_ns)
+        AND (l.until_ns IS NULL OR o.start_ns < l.until_ns)
     WHERE l.host_thread IS NOT NULL
     GROUP BY ALL
 ),

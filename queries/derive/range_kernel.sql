@@ -62,6 +62,8 @@ launched AS (
     LEFT JOIN launch l
         ON  l.trace_id = k.trace_id AND l.correlation_id = k.correlation_id
         AND (l.process_id = k.process_id OR (k.process_id IS NULL AND l.is_sole))
+        AND (l.from_ns IS NULL OR k.start_ns >= l.from_ns)
+        AND (l.until_ns IS NULL OR k.start_ns < l.until_ns)
     WHERE k.trace_id NOT IN (SELECT trace_id FROM lending_trace)
 ),
 -- Processes, threads and names are numbered, so that kernels are grouped by numbers.

@@ -229,6 +229,7 @@ def idle_causes() -> list[Row]:
             evidence="estimated",
             measured_over=window.measured_over,
             iterations=len(window.iterations or ()),
+            reason=None,
         )
         for cause, found in sorted(stretches.items(), key=lambda item: (-sum(item[1]), item[0]))
     ]

@@ -22,7 +22,7 @@ from corpus import corpus_files
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.query import Catalogue, QueryResult, connect, prepare, session
 from tbd_trace.query.catalogue import derive_relations
-from tbd_trace.store.writer import TIMED
+from tbd_trace.store.tables import TIMED
 
 FILES = corpus_files("nsys/*", "nvprof/*", "nvprof_csv/*", "ncu/*")
 KERNEL_TABLES = ("KERNEL", "CONCURRENT_KERNEL", "CDP_KERNEL")

@@ -25,7 +25,8 @@ from tbd_trace.schema import canonical_tables
 from tbd_trace.sqltext import string
 from tbd_trace.store.base import TraceStore
 from tbd_trace.store.reading import reading
-from tbd_trace.store.writer import TIMED, content
+from tbd_trace.store.tables import TIMED
+from tbd_trace.store.writer import content
 
 _PARQUET = "FORMAT parquet, PARQUET_VERSION V2, COMPRESSION zstd, ROW_GROUP_SIZE 122880"
 _NOT_IN_A_NAME = re.compile(r"[^\w.+-]")

@@ -62,8 +62,11 @@ def cell(frame: pl.DataFrame, column: str) -> pl.Expr:
 
 
 def integer(frame: pl.DataFrame, column: str) -> pl.Expr:
-    """Return a column of whole numbers, printed with or without thousands separators."""
-    return number(cell(frame, column)).cast(pl.Int64)
+    """Return a column of whole numbers, printed with or without thousands separators.
+
+    What 64 bits cannot hold is NULL.
+    """
+    return number(cell(frame, column)).cast(pl.Int64, strict=False)
 
 
 def register(

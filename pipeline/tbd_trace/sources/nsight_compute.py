@@ -57,6 +57,7 @@ class NsightComputeReader:
         self._damage = Damage()
         self._notes: dict[str, None] = {}
         self._kinds: set[str] = set()
+        self._shared_ids = 0
         self._small = {"device": pl.DataFrame(), "process": pl.DataFrame()}
         table = next(tables(path, NsightComputeLayout(), Damage()), None)
         self._console = table is None
@@ -69,10 +70,16 @@ class NsightComputeReader:
             )
         if not self._kinds:
             self._note("no kernels were profiled")
+        if self._shared_ids:
+            self._note(
+                f"kernels with an ID that another process uses: {self._shared_ids:,}; each is a "
+                "kernel of its own, with another number"
+            )
 
     def _survey(self, part: Part) -> None:
         """Take in what all rows together say: devices, processes, kinds of tables."""
         self._kinds.add(part.kind)
+        self._shared_ids += part.shared_ids
         for table, extract, key in (
             ("device", devices, "device_id"),
             ("process", processes, "process_id"),

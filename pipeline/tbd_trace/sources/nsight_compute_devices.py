@@ -30,7 +30,9 @@ def devices(part: Part) -> pl.DataFrame:
         cell(part.frame, f"{ATTRIBUTE}compute_capability_{of}") for of in ("major", "minor")
     )
     version = pl.concat_str(
-        number(major).cast(pl.Int64), number(minor).cast(pl.Int64), separator="."
+        number(major).cast(pl.Int64, strict=False),
+        number(minor).cast(pl.Int64, strict=False),
+        separator=".",
     )
     bus_bytes = _attribute(part, "global_memory_bus_width") / 8
     return part.frame.select(

@@ -109,7 +109,9 @@ def _long_metrics(part: Part) -> pl.DataFrame:
 
 def _shape(of: str, axis: int) -> pl.Expr:
     """Return one axis of the grid (blocks) or of the block (threads)."""
-    printed = pl.col(f"{of.title()} Size").str.extract(_SIZES, axis + 1).cast(pl.Int64)
+    printed = (
+        pl.col(f"{of.title()} Size").str.extract(_SIZES, axis + 1).cast(pl.Int64, strict=False)
+    )
     dimension = pl.col(f"launch__{of}_dim_{'xyz'[axis]}")
     total = pl.col(f"launch__{of}_size")
     alone = total if axis == 0 else pl.when(total.is_not_null()).then(pl.lit(1))

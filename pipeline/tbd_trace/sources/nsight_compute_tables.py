@@ -11,7 +11,7 @@ from typing import Final
 import polars as pl
 
 from tbd_trace.sources import csv_values
-from tbd_trace.sources.csv_frames import frames
+from tbd_trace.sources.csv_frames import frames, integer
 from tbd_trace.sources.csv_text import Damage, Fields, Table, tables
 from tbd_trace.sources.nsight_compute_console import console_tables
 
@@ -95,11 +95,54 @@ class Part:
         kind: what the table holds.
         frame: the rows as text, with the further column ``kernel_id`` unless it is a summary.
         units: printed unit by column, of a raw page.
+        shared_ids: kernels among them whose ID another process uses, too.
     """
 
     kind: str
     frame: pl.DataFrame
     units: dict[str, str]
+    shared_ids: int = 0
+
+
+class _Numbers:
+    """Numbers of a table's kernels: their IDs, but each process has its own.
+
+    Args:
+        first: the least number.
+    """
+
+    def __init__(self, first: int) -> None:
+        self._first = first
+        self._next = first
+        self._numbers: dict[tuple[int | None, int | None], int] = {}
+        self._taken: set[int] = set()
+        self._printed: set[int] = set()
+
+    def of(self, frame: pl.DataFrame) -> tuple[pl.Series, int]:
+        """Return the number of each row's kernel, and how many new ones have another's ID.
+
+        A row whose ID is no number has none.
+        """
+        keys = frame.select(
+            integer(frame, "Process ID").alias("process"), integer(frame, "ID").alias("id")
+        )
+        new = [key for key in keys.unique(maintain_order=True).rows() if key not in self._numbers]
+        shared = sum(self._add(process, printed) for process, printed in new)
+        numbers = [self._numbers.get(key) for key in keys.rows()]
+        return pl.Series("kernel_id", numbers, dtype=pl.Int64), shared
+
+    def _add(self, process: int | None, printed: int | None) -> bool:
+        """Number a kernel, and tell whether another process has its ID."""
+        if printed is None:
+            return False
+        wanted = self._first + printed
+        number = self._next if wanted in self._taken else wanted
+        self._numbers[process, printed] = number
+        self._taken.add(number)
+        self._next = max(self._next, number + 1)
+        is_shared = printed in self._printed
+        self._printed.add(printed)
+        return is_shared
 
 
 def parts(path: Path, damage: Damage, *, console: bool = False) -> Iterator[Part]:
@@ -125,6 +168,7 @@ def parts(path: Path, damage: Damage, *, console: bool = False) -> Iterator[Part
 def _parts(table: Table, kind: str, first_kernel: int) -> Iterator[Part]:
     """Prepare the rows of one table; ids continue those of the tables before it."""
     units = dict(zip(table.header, table.units, strict=False))
+    numbers = _Numbers(first_kernel)
     decimal_comma: bool | None = None
     for frame in frames(table, "ID"):
         values = _value_columns(kind, frame.columns)
@@ -133,10 +177,11 @@ def _parts(table: Table, kind: str, first_kernel: int) -> Iterator[Part]:
         if decimal_comma:
             points = [csv_values.with_decimal_point(pl.col(name)).alias(name) for name in values]
             frame = frame.with_columns(points)  # noqa: PLW2901
+        shared = 0
         if kind != SUMMARY:
-            ids = csv_values.number(pl.col("ID")).cast(pl.Int64) + first_kernel
-            frame = frame.with_columns(kernel_id=ids)  # noqa: PLW2901
-        yield Part(kind, frame, units)
+            ids, shared = numbers.of(frame)
+            frame = frame.with_columns(ids)  # noqa: PLW2901
+        yield Part(kind, frame, units, shared)
 
 
 def _value_columns(kind: str, header: Sequence[str]) -> list[str]:

@@ -23,6 +23,7 @@ from tbd_trace.sources.nsys_survey import Seen
 from tbd_trace.sources.nsys_tables import NsysTables
 from tbd_trace.sources.sqlite import SQLITE_MAGIC, SqliteFile
 from tbd_trace.sources.sqlite_pages import LeftToSqlite
+from tbd_trace.sources.sqlite_values import REPEATED
 
 _MAPPINGS = Path("ingest") / "nsys"
 _RELATION = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)")
@@ -87,6 +88,8 @@ class NsysReader:
         """Return what the file says about itself; see ``TraceReader``."""
         description = nsys_notes.describe(self._tables, ask)
         description.notes += [*self._notes, *nsys_notes.unread(self._tables, EVENTS)]
+        if repeated := self._tables.repeated():
+            description.notes.append(REPEATED.format(repeated))
         return description
 
     def relation(self, connection: duckdb.DuckDBPyConnection, table: str) -> str | None:
@@ -195,7 +198,7 @@ class NsysReader:
 
     def questions(self, tables: Collection[str]) -> list[str]:
         """Return what ``describe`` will ask of some tables; see ``PartedReader``."""
-        return [nsys_notes.unlaunched()] if {"kernel", "api_call"}.issubset(tables) else []
+        return [nsys_notes.launch_lag()] if {"kernel", "api_call"}.issubset(tables) else []
 
     def _note_devices(self, connection: duckdb.DuckDBPyConnection) -> None:
         sql = _text("_device_note") or ""

@@ -18,6 +18,7 @@ _TELLING = re.compile(r"\bcuda|cupti|nvtx|not all os runtime|dropp|\blost\b|over
 _ROUTINE = re.compile(r"^No \w+.* events collected|might have not been started correctly", re.I)
 _INSTALLATION = re.compile(r"(?i)nsight[-_ ]?systems(?:-cli)?[-_ /\\]+(\d{4}\.\d+(?:\.\d+)*)")
 _LONGEST = 200
+_UNLAUNCHED = 3  # column of `launch_lag`
 _EXPORT_FACTS = (
     "EXPORT_PRODUCT_VERSION",
     "EXPORT_SCHEMA_VERSION",
@@ -107,7 +108,7 @@ def _content_notes(tables: NsysTables, ask: Ask) -> Iterator[str]:
         yield "no kernel was recorded, only copies or fills of memory"
     elif not tables.holds(_RUNTIME):
         yield "no CUDA API calls were recorded: GPU work cannot be tied to host threads"
-    elif orphans := ask(unlaunched())[0][0]:
+    elif orphans := sum(row[_UNLAUNCHED] for row in ask(launch_lag())):
         yield (
             f"{orphans} kernels have no launching call in the trace (a slice of a longer "
             "recording, or dropped events): they cannot be tied to host threads"
@@ -123,9 +124,9 @@ def _content_notes(tables: NsysTables, ask: Ask) -> Iterator[str]:
         yield f"{len(processes)} processes used GPUs (pid {numbers})"
 
 
-def unlaunched() -> str:
-    """Return the question how many kernels have no launching call, as SQL on canonical tables."""
-    sql = resources.queries() / "ingest" / "nsys" / "_unlaunched.sql"
+def launch_lag() -> str:
+    """Return the question about the launches of kernels, as SQL on canonical tables."""
+    sql = resources.queries() / "ingest" / "audit" / "launch_lag.sql"
     return sql.read_text(encoding="utf-8")
 
 

@@ -28,10 +28,12 @@ from tbd_trace.sources.nsys_columns import (
 from tbd_trace.sources.nsys_payload import with_payload
 from tbd_trace.sources.nsys_survey import SURVEYED, Seen, Survey
 from tbd_trace.sources.sqlite import SqliteFile
+from tbd_trace.sources.sqlite_values import first_of_each
 
 _TABLES = {**EVENTS, **DETAILS, **FACTS}
 _GPU_WORK = re.compile(r"(?i)^(?!ENUM_).*(kernel|memcpy|memset|graph_trace)")
 _TIMES = ("start", "end")
+_LISTS = frozenset({"TARGET_INFO_GPU"})  # tables with ids that mean something else
 
 
 class NsysTables:
@@ -51,6 +53,7 @@ class NsysTables:
         self._file = SqliteFile(path)
         self._part: Part | None = None
         self._lock = threading.Lock()
+        self._repeated: dict[str, int] = {}
         self.survey = Survey(self._columns, self._file.tables)
         if not (EVENTS.keys() | DETAILS.keys() - {"StringIds"}) & self._file.tables:
             tables = ", ".join(sorted(self._file.tables)[:3]) or "none"
@@ -128,6 +131,12 @@ class NsysTables:
         connection.register("nsys_detail", self._file.batches(table, DETAILS[table]))
         connection.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS FROM nsys_detail")
         connection.unregister("nsys_detail")
+        if "id" in DETAILS[table] and table not in _LISTS and not self._file.is_key(table, "id"):
+            self._repeated[table] = first_of_each(connection, table, "id")
+
+    def repeated(self) -> int:
+        """Return how many rows of the texts that were loaded repeat the id of another."""
+        return self._repeated.get("StringIds", 0)
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
         """Run a SQLite query with few result rows.

@@ -19,6 +19,7 @@ from tbd_trace.sources.base import Ask, TraceDescription
 from tbd_trace.sources.demangle import can_demangle, demangle, is_mangled, short_name
 from tbd_trace.sources.nvprof_tables import ACTIVITY_PREFIX, RAW_TABLES, STRINGS, load
 from tbd_trace.sources.sqlite import SQLITE_MAGIC, SqliteFile
+from tbd_trace.sources.sqlite_values import REPEATED, first_of_each
 from tbd_trace.sqltext import csv_relation, identifier
 
 _MAPPINGS = Path("ingest") / "nvprof"
@@ -50,6 +51,7 @@ class NvprofReader:
         self._file = SqliteFile(path)
         self._provided: set[str] = set()
         self._still_mangled = 0
+        self._repeated = 0
         self._computed: dict[str, Callable[[], pa.Table]] = {
             "kernel_name": self._kernel_names,
             "host_thread": lambda: facts.host_threads(self._file),
@@ -59,6 +61,8 @@ class NvprofReader:
     def describe(self, ask: Ask | None = None) -> TraceDescription:
         """Return what the file says about itself; see ``TraceReader``."""
         description = facts.describe(self._file)
+        if self._repeated:
+            description.notes.append(REPEATED.format(self._repeated))
         if self._still_mangled:
             why = "" if can_demangle() else ": no C++ runtime library (libstdc++) was found"
             description.notes.append(f"{self._still_mangled} kernel names stay mangled{why}")
@@ -100,6 +104,8 @@ class NvprofReader:
         for name in sorted(wanted - self._provided, key=lambda name: (name.startswith("_"), name)):
             if name in RAW_TABLES:
                 load(connection, self._file, name)
+                if name == STRINGS and not self._file.is_key(name, "_id_"):
+                    self._repeated = first_of_each(connection, name, "_id_")
             elif view := _helper(name):
                 connection.execute(f"CREATE TEMP VIEW {identifier(name)} AS {view}")
             elif name in self._computed:

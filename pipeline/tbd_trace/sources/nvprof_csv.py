@@ -64,6 +64,7 @@ class _Survey:
         end_ns: end of the last activity.
         step_ns: to what multiple times are rounded.
         rounded_sizes: sizes are rounded to more than a byte.
+        beyond: times and sizes that cannot be.
     """
 
     kinds: set[str] = field(default_factory=set)
@@ -73,6 +74,7 @@ class _Survey:
     end_ns: int = 0
     step_ns: float = 0.0
     rounded_sizes: bool = False
+    beyond: int = 0
 
     def add(self, part: Part) -> None:
         """Take in some rows."""
@@ -85,6 +87,7 @@ class _Survey:
         for column in {"Start", "Time"} & part.units.keys():
             step = NVPROF_UNITS[part.units[column]].factor * rows.PRINTED_STEP
             self.step_ns = max(self.step_ns, step)
+        self.beyond += rows.beyond(part)
         if part.kind == TRACE:
             self._add_trace(part)
         elif part.kind == SUMMARY:
@@ -128,6 +131,10 @@ class _Survey:
             (
                 len(self.processes) > 1,
                 "each process counts time from its own start: do not compare times across them",
+            ),
+            (
+                self.beyond > 0,
+                f"times or sizes that are printed but cannot be: {self.beyond:,}; left out",
             ),
             (METRIC_TRACE in self.kinds, "the durations of kernels are not printed with metrics"),
             (SUMMARY in self.kinds, "of a summary only the totals of kernels are kept"),

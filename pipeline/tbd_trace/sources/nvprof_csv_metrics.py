@@ -48,7 +48,7 @@ def _of_kernels(part: Part) -> pl.DataFrame:
         kernel_name="name",
         tool=pl.lit("nvprof"),
         metric=pl.coalesce(pl.col("column").str.extract(_INSTANCE, 1), "column"),
-        unit_instance=pl.col("column").str.extract(_INSTANCE, 2).cast(pl.Int64),
+        unit_instance=pl.col("column").str.extract(_INSTANCE, 2).cast(pl.Int64, strict=False),
         unit=_unit_name(pl.col("printed"), pl.col("unit"), pl.col("column")),
         value=csv_values.value(pl.col("printed")) * csv_values.factor(pl.col("unit"), NVPROF_UNITS),
         text=csv_values.text(pl.col("printed")),

@@ -16,6 +16,8 @@ from tbd_trace.sources.nvprof_csv_tables import (
 _DEVICE_NUMBER = r"\((\d+)\)(?:, |$)"
 _CORRELATION_SUFFIX = r" \[(\d+)\]$"  # of the name, before there was a column for it
 _VERSION_SUFFIX = r"_v\d{4,}$"
+_BEYOND = 2.0**62
+_SCALED = ("Start", "Duration", "Size", "Time", "Min", "Max")
 PRINTED_STEP = 1e-6  # times and sizes are printed with six decimals
 LAUNCH_COLUMNS = {
     "grid_x": "Grid X", "grid_y": "Grid Y", "grid_z": "Grid Z",
@@ -27,18 +29,34 @@ LAUNCH_COLUMNS = {
 def scaled(part: Part, column: str) -> pl.Expr:
     """Return a column in its base unit (nanoseconds, bytes), rounded to whole numbers.
 
-    A size that the printed unit rounds to zero is not known, so it is NULL.
+    A size that the printed unit rounds to zero is not known, so it is NULL; so is what cannot be
+    (see ``beyond``).
     """
-    unit = NVPROF_UNITS.get(part.units.get(column, ""), Unit(1.0, None))
-    value = number(cell(part.frame, column)) * unit.factor
+    unit = _unit(part, column)
+    value = _in_base_unit(part, column)
     if unit.name == "byte" and unit.factor * PRINTED_STEP / 2 > 1:
         value = pl.when(value > 0).then(value)
-    return value.round().cast(pl.Int64)
+    return pl.when(value.abs() < _BEYOND).then(value.round().cast(pl.Int64, strict=False))
+
+
+def _unit(part: Part, column: str) -> Unit:
+    return NVPROF_UNITS.get(part.units.get(column, ""), Unit(1.0, None))
+
+
+def _in_base_unit(part: Part, column: str) -> pl.Expr:
+    return number(cell(part.frame, column)) * _unit(part, column).factor
+
+
+def beyond(part: Part) -> int:
+    """Return how many times and sizes of some rows are printed but beyond any: 2^62 ns or bytes."""
+    columns = [name for name in _SCALED if name in part.frame.columns]
+    found = [(_in_base_unit(part, name).abs() >= _BEYOND).sum() for name in columns]
+    return sum(part.frame.select(count).item() for count in found)
 
 
 def device_id(part: Part, column: str = "Device") -> pl.Expr:
     """Return the number of the device that a row names."""
-    return cell(part.frame, column).str.extract(_DEVICE_NUMBER).cast(pl.Int64)
+    return cell(part.frame, column).str.extract(_DEVICE_NUMBER).cast(pl.Int64, strict=False)
 
 
 def _activity(part: Part, activity: str) -> Part:
@@ -73,7 +91,9 @@ def kernels(part: Part) -> pl.DataFrame:
     columns["printed"] = printed
     if "Correlation_ID" not in part.frame.columns:
         columns["printed"] = printed.str.replace(_CORRELATION_SUFFIX, "")
-        columns["correlation_id"] = printed.str.extract(_CORRELATION_SUFFIX).cast(pl.Int64)
+        columns["correlation_id"] = printed.str.extract(_CORRELATION_SUFFIX).cast(
+            pl.Int64, strict=False
+        )
     ids = pl.int_range(pl.len(), dtype=pl.Int64) + part.first_kernel
     return with_kernel_names(part.frame.select(kernel_id=ids, **columns), "printed")
 

@@ -22,7 +22,7 @@ from tbd_trace.errors import InputError
 from tbd_trace.sources.base import Part
 from tbd_trace.sources.sqlite_header import SQLITE_MAGIC, check_complete, damaged
 from tbd_trace.sources.sqlite_values import as_array
-from tbd_trace.sqltext import identifier
+from tbd_trace.sqltext import identifier, string
 
 __all__ = ["SQLITE_MAGIC", "SqliteFile"]
 
@@ -88,6 +88,11 @@ class SqliteFile:
     def columns(self, table: str) -> list[str]:
         """Return the column names of a table, empty when the table is absent."""
         return self._schema.get(table, [])
+
+    def is_key(self, table: str, column: str) -> bool:
+        """Tell whether a column is the primary key of a table, so that no value repeats."""
+        found = self.rows(f"SELECT name FROM pragma_table_info({string(table)}) WHERE pk > 0")
+        return found == [(column,)]
 
     def has_rows(self, table: str) -> bool:
         """Tell whether a table is present and holds at least one row."""

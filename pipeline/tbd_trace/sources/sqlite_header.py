@@ -7,6 +7,7 @@ import struct
 from pathlib import Path
 
 from tbd_trace.errors import InputError
+from tbd_trace.sources.sqlite_wal import holds_changes
 
 SQLITE_MAGIC = b"SQLite format 3\x00"
 _HEADER_BYTES = 100
@@ -20,7 +21,7 @@ def check_complete(path: Path) -> None:
     """
     for suffix in ("-wal", "-journal"):
         companion = path.with_name(path.name + suffix)
-        if _is_in_use(companion):
+        if _is_in_use(path, companion):
             raise InputError(
                 f"{path}: some of it is still in {companion.name}: a program is writing it or was "
                 "interrupted; end that program, or open and close the file once with sqlite3"
@@ -44,9 +45,11 @@ def damaged(path: Path, reason: str) -> str:
     )
 
 
-def _is_in_use(journal: Path) -> bool:
+def _is_in_use(path: Path, journal: Path) -> bool:
     """Tell whether a journal holds changes: SQLite zeroes, empties or deletes a finished one."""
     try:
+        if journal.name.endswith("-wal"):
+            return holds_changes(path, journal)
         with journal.open("rb") as file:
             return file.read(1) not in (b"", b"\x00")
     except OSError:

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 
+from tbd_trace.sqltext import identifier
+
+REPEATED = "texts that repeat the id of another text: {:,}; the first of each id counts"
 _MISFIT = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError)
 
 
@@ -54,3 +58,18 @@ def _numbers(text: str, *, exact: bool) -> list[Any]:
         elif number.is_integer():
             readings.append(int(number))
     return readings
+
+
+def first_of_each(connection: duckdb.DuckDBPyConnection, table: str, key: str) -> int:
+    """Keep the first row of each key in a temporary table, and return how many are removed.
+
+    What joins such a table would otherwise be multiplied.
+    """
+    name, column = identifier(table), identifier(key)
+    ((repeated,),) = connection.execute(
+        f"SELECT count({column}) - count(DISTINCT {column}) FROM {name}"
+    ).fetchall()
+    if repeated:
+        first = f"SELECT min(rowid) FROM {name} GROUP BY {column}"
+        connection.execute(f"DELETE FROM {name} WHERE rowid NOT IN ({first})")
+    return int(repeated)

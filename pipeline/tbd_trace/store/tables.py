@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 
 import duckdb
 
-from tbd_trace.schema import CanonicalTable
-from tbd_trace.sqltext import enumerated, string
+from tbd_trace.schema import CanonicalTable, canonical_tables
+from tbd_trace.sqltext import enumerated, parquet_relation, string
 
 # Delta encodings, for ids and times: smaller, and written in half the time. Larger row groups leave
 # the processor's caches, and take a fourth longer.
@@ -17,6 +17,20 @@ FAST_PARQUET = f"{PARQUET}, COMPRESSION lz4_raw"
 # Without it, DuckDB looks for up to 24,000 different values of every column, which texts are worth,
 # but not ids and times.
 _SMALL_DICTIONARIES = "DICTIONARY_SIZE_LIMIT 256"
+
+TIMED = {  # tables that say when the trace began and ended, and their time columns
+    "kernel": ("start_ns", "end_ns"),
+    "memcpy": ("start_ns", "end_ns"),
+    "memset": ("start_ns", "end_ns"),
+    "graph_launch": ("start_ns", "end_ns"),
+    "api_call": ("start_ns", "end_ns"),
+    "nvtx_range": ("start_ns", "end_ns"),
+    "nvtx_mark": ("timestamp_ns", "timestamp_ns"),
+    "gpu_sample": ("timestamp_ns", "timestamp_ns"),
+}
+# Tables with times of the GPU's clock, and all that tells how far it is from the host's.
+ON_GPU = ("kernel", "memcpy", "memset", "graph_launch")
+ON_CLOCKS = frozenset({*ON_GPU, "api_call", "synchronization"})
 
 
 def table_files(directory: Path, table: str) -> list[Path]:
@@ -77,7 +91,8 @@ def _column_types(connection: duckdb.DuckDBPyConnection, select: str) -> dict[st
 def _projected(table: CanonicalTable, given: Mapping[str, str]) -> str:
     """Return the canonical columns in order, cast to their types, NULL where not given.
 
-    An enumeration stays one: the file has texts all the same, and writing them is free.
+    A number that its type cannot hold is NULL. An enumeration stays one: the file has texts all the
+    same, and writing them is free.
     """
     parts = []
     for column in table.columns:
@@ -85,6 +100,33 @@ def _projected(table: CanonicalTable, given: Mapping[str, str]) -> str:
             continue
         value = column.name if column.name in given else "NULL"
         if not given.get(column.name, "").startswith("ENUM("):
-            value = f"CAST({value} AS {column.type})"
+            value = f"TRY_CAST({value} AS {column.type})"
         parts.append(f"{value} AS {column.name}")
     return ", ".join(parts)
+
+
+def rewrite(
+    connection: duckdb.DuckDBPyConnection,
+    directory: Path,
+    table: str,
+    select: str,
+    counts: MutableMapping[str, int],
+) -> None:
+    """Replace the rows of a canonical table that is written.
+
+    Args:
+        connection: has a view of that name over the table's files, which stays right.
+        directory: the trace's directory.
+        table: the canonical table.
+        select: yields the new rows, from the view.
+        counts: rows by table; corrected.
+    """
+    new = directory / f"{table}.new"
+    canonical = canonical_tables()[table]
+    ((trace_id,),) = connection.execute(f"SELECT any_value(trace_id) FROM {table}").fetchall()
+    counts[table] = write_table(connection, select, canonical, trace_id=str(trace_id), file=new)
+    for file in table_files(directory, table):
+        file.unlink()
+    new.rename(whole_file(directory, table))
+    rows = parquet_relation([whole_file(directory, table)])
+    connection.execute(f"CREATE OR REPLACE TEMP VIEW {table} AS {rows}")

@@ -20,9 +20,10 @@ from tbd_trace.interrupts import interruptible
 from tbd_trace.schema import CanonicalTable, canonical_tables
 from tbd_trace.scratch import give_back, ingest_database
 from tbd_trace.sqltext import string
+from tbd_trace.store.audit import Audit
 from tbd_trace.store.capture import CaptureFile
 from tbd_trace.store.staging import explained, private_directory, publish
-from tbd_trace.store.tables import FAST_PARQUET, table_files, whole_file, write_table
+from tbd_trace.store.tables import FAST_PARQUET, TIMED, table_files, whole_file, write_table
 from tbd_trace.store.written import WrittenTables
 from tbd_trace.version import __version__
 
@@ -38,16 +39,6 @@ _SAMPLE_BYTES = 1 << 16
 _SMALL_BYTES = 1 << 26
 # Tables that tell about the events of others.
 _TELLING = frozenset({"device", "nvtx_mark", "process", "thread"})
-TIMED = {  # tables that say when the trace began and ended, and their time columns
-    "kernel": ("start_ns", "end_ns"),
-    "memcpy": ("start_ns", "end_ns"),
-    "memset": ("start_ns", "end_ns"),
-    "graph_launch": ("start_ns", "end_ns"),
-    "api_call": ("start_ns", "end_ns"),
-    "nvtx_range": ("start_ns", "end_ns"),
-    "nvtx_mark": ("timestamp_ns", "timestamp_ns"),
-    "gpu_sample": ("timestamp_ns", "timestamp_ns"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,20 +137,22 @@ def write_trace(
             explained(file.path, staging),
             WrittenTables(staging) as written,
         ):
+            wanted = _wanted(tables, columns)
             counts = _write_tables(
                 connection,
                 reader,
                 file,
-                wanted=_wanted(tables, columns),
+                wanted=wanted,
                 crew=crew,
                 written=written if tables is None else None,
                 trace_id=trace_id,
                 staging=staging,
                 progress=progress,
             )
-            # (Before the description, which waits for answers that are being worked out.)
-            span = _span(connection, counts if tables is None else {}, staging)
             description = reader.describe(written.ask if tables is None else None)
+            with ingest_database(staging, os.getpid()).cursor() as own:
+                description.notes += Audit(own, staging, counts, wanted).run(written.ask)
+            span = _span(connection, counts if tables is None else {}, staging)
             row = _trace_row(
                 file, description, counts, held=held, trace_id=trace_id, file_format=source.format
             )

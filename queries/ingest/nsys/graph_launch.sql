@@ -3,7 +3,7 @@ SELECT
     g.row AS graph_launch_id,
     g.start AS start_ns,
     g."end" AS end_ns,
-    g."end" - g.start AS duration_ns,
+    span_ns(g.start, g."end") AS duration_ns,
     process_key(g.globalPid) AS process_id,
     TRY_CAST(g.deviceId AS INTEGER) AS device_id,
     g.contextId AS context_id,

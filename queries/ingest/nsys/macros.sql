@@ -15,9 +15,9 @@ CREATE OR REPLACE TEMP MACRO api_name(name) AS
     CAST(name AS ENUM('cuda', 'cudnn', 'cublas', 'osrt'));
 CREATE OR REPLACE TEMP MACRO range_kind(name) AS CAST(name AS ENUM('push_pop', 'start_end'));
 
--- end - start, NULL where the profiler recorded no sensible times.
+-- end - start, NULL where the profiler recorded no sensible times, or ones at the ends of 64 bits.
 CREATE OR REPLACE TEMP MACRO span_ns(start_ns, end_ns) AS
-    CASE WHEN end_ns >= start_ns THEN end_ns - start_ns END;
+    CASE WHEN end_ns >= start_ns THEN TRY(end_ns - start_ns) END;
 
 -- A quantity that cannot be zero: some exports write 0 for unknown.
 CREATE OR REPLACE TEMP MACRO known(quantity) AS CASE WHEN quantity > 0 THEN quantity END;

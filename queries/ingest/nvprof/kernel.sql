@@ -4,7 +4,7 @@ SELECT
     k.kernel_id,
     nullif(k.start, 0) AS start_ns,
     nullif(k."end", 0) AS end_ns,
-    nullif(k."end", 0) - nullif(k.start, 0) AS duration_ns,
+    TRY(nullif(k."end", 0) - nullif(k.start, 0)) AS duration_ns,
     r.process_id,
     k.deviceId AS device_id,
     k.contextId AS context_id,

@@ -35,7 +35,7 @@ SELECT
     row_number() OVER (ORDER BY c.source, c._id_) AS memcpy_id,
     nullif(c.start, 0) AS start_ns,
     nullif(c."end", 0) AS end_ns,
-    nullif(c."end", 0) - nullif(c.start, 0) AS duration_ns,
+    TRY(nullif(c."end", 0) - nullif(c.start, 0)) AS duration_ns,
     coalesce(c.processId, r.process_id) AS process_id,
     c.deviceId AS device_id,
     c.contextId AS context_id,

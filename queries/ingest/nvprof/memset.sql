@@ -3,7 +3,7 @@ SELECT
     row_number() OVER (ORDER BY m._id_) AS memset_id,
     nullif(m.start, 0) AS start_ns,
     nullif(m."end", 0) AS end_ns,
-    nullif(m."end", 0) - nullif(m.start, 0) AS duration_ns,
+    TRY(nullif(m."end", 0) - nullif(m.start, 0)) AS duration_ns,
     r.process_id,
     m.deviceId AS device_id,
     m.contextId AS context_id,

@@ -1,0 +1,224 @@
+"""Rows that cannot be: found after a trace was written, before it is published.
+
+Each rule is an SQL file of ``queries/ingest/audit``. What it finds is repaired as the file says and
+told in a note of the trace. A healthy trace costs one look at each of its tables. Of large tables,
+rules that compare rows look at samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, MutableMapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from tbd_trace import resources
+from tbd_trace.schema import CanonicalTable, canonical_tables
+from tbd_trace.sqltext import parquet_relation
+from tbd_trace.store.clock import one_clock
+from tbd_trace.store.tables import ON_CLOCKS, TIMED, rewrite, table_files
+
+_RULES = Path("ingest") / "audit"
+# What compares rows looks at about so many of a table, at more only by samples.
+_MOST_ROWS = 100_000
+_THIN = 3  # kernels of one stream have to be sorted
+# No recording is longer; a table that spans more has a time that cannot be.
+_LONGEST_NS = 30 * 24 * 3600 * 10**9
+_LARGEST_NS = 1 << 62
+_TIMED = TIMED | {
+    "synchronization": ("start_ns", "end_ns"),
+    "memory_event": ("timestamp_ns", "timestamp_ns"),
+    "cpu_sample": ("timestamp_ns", "timestamp_ns"),
+}
+# Tables of which times are all that is judged row by row.
+_TIMES_ONLY = frozenset({"api_call", "nvtx_range", "nvtx_mark", "gpu_sample", "cpu_sample"})
+_DOUBLED = ("kernel", "memcpy", "memset", "graph_launch", "api_call")
+
+Ask = Callable[[str], list[tuple[Any, ...]]]
+
+
+def rule(name: str) -> str:
+    """Return the text of one rule."""
+    return (resources.queries() / _RULES / f"{name}.sql").read_text(encoding="utf-8")
+
+
+class Audit:
+    """The audit of one trace.
+
+    Args:
+        connection: a connection for it alone.
+        staging: the directory of the trace's tables; those with faults are written again.
+        counts: rows by table; corrected.
+        written: the tables that were written, with the columns that were.
+    """
+
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        staging: Path,
+        counts: MutableMapping[str, int],
+        written: Sequence[CanonicalTable],
+    ) -> None:
+        self._connection = connection
+        self._staging = staging
+        self._counts = counts
+        self._written = {table.name for table in written if table == canonical_tables()[table.name]}
+        self._filled = {table.name for table in written if counts[table.name]}
+        connection.execute(rule("macros"))
+        by_name = {table.name: table for table in written}
+        for table in canonical_tables().values():
+            if table.name != "trace":
+                self._show(table, by_name.get(table.name))
+
+    def _show(self, table: CanonicalTable, written: CanonicalTable | None) -> None:
+        """Make a view of a table as it is in its files; a column that was not written is NULL."""
+        select = table.empty_select
+        if written is not None and table.name in self._filled:
+            present = {column.name for column in written.columns}
+            columns = ", ".join(
+                column.name if column.name in present else f"NULL::{column.type} AS {column.name}"
+                for column in table.columns
+            )
+            files = table_files(self._staging, table.name)
+            select = f"SELECT {columns} FROM ({parquet_relation(files)})"
+        self._connection.execute(f"CREATE OR REPLACE TEMP VIEW {table.name} AS {select}")
+
+    def run(self, ask: Ask) -> list[str]:
+        """Repair rows, put GPU and host on one clock, and return the notes.
+
+        What compares tables, or needs columns, is left out where not all of them were written.
+
+        Args:
+            ask: answers questions about the tables as they were read.
+
+        Raises:
+            duckdb.Error: a table cannot be read or written.
+        """
+        rules = (resources.queries() / _RULES / "rows").glob("*.sql")
+        judged = sorted(self._filled.intersection(path.stem for path in rules))
+        notes = [note for table in judged for note in self._judge(table)]
+        for table in _DOUBLED:
+            if table in self._filled & self._written:
+                notes += self._single(table)
+        if "api_call" in self._filled and self._written.issuperset(ON_CLOCKS):
+            notes += self._clocks(ask)
+        if "kernel" in self._filled & self._written:
+            notes += self._overlaps()
+        return notes
+
+    def _clocks(self, ask: Ask) -> list[str]:
+        """Put GPU and host on one clock, and tell of correlation ids that were used again."""
+        lag = ask(rule("launch_lag")) if "kernel" in self._filled else []
+        notes = one_clock(self._connection, self._staging, self._counts, rule, lag)
+        is_reused = sum(pairs for _, _, pairs, *_ in lag) > self._counts["kernel"]
+        return notes + self._reuse() if is_reused else notes
+
+    def _every(self, table: str) -> int:
+        """Return one in how many rows of a table is enough to look at."""
+        return -(-self._counts[table] // _MOST_ROWS)
+
+    def _judge(self, table: str) -> list[str]:
+        """Judge each row of a table by itself."""
+        first, last = self._span(table)
+        spans_too_much = last - first > _LONGEST_NS or max(-first, last) > _LARGEST_NS
+        if table in _TIMES_ONLY and not spans_too_much and not self._has_reversed(table):
+            return []
+        middle = self._middle(table) if spans_too_much else str(first)
+        sql = rule(f"rows/{table}").replace("$middle", middle)
+        found = self._connection.execute(
+            f"SELECT fault, count(*) FROM ({sql}) WHERE fault IS NOT NULL GROUP BY fault "
+            "ORDER BY fault"
+        ).fetchall()
+        if found:
+            self._rewrite(table, f"SELECT * FROM ({sql}) WHERE kept")
+        return [str(fault).format(f"{rows:,}") for fault, rows in found]
+
+    def _span(self, table: str) -> tuple[int, int]:
+        """Return the least and the largest time of a table, as its files say; 0 if it has none."""
+        if table not in _TIMED:
+            return 0, 0
+        begin, end = _TIMED[table]
+        files = [str(file) for file in table_files(self._staging, table)]
+        ((first, last),) = self._connection.execute(
+            "SELECT min(stats_min_value::BIGINT), max(stats_max_value::BIGINT) "
+            "FROM parquet_metadata($files) WHERE path_in_schema IN ($begin, $end)",
+            {"files": files, "begin": begin, "end": end},
+        ).fetchall()
+        return first or 0, last or 0
+
+    def _has_reversed(self, table: str) -> bool:
+        begin, end = _TIMED[table]
+        sql = f"SELECT 1 FROM {table} WHERE {end} < {begin} LIMIT 1"
+        return begin != end and bool(self._connection.execute(sql).fetchall())
+
+    def _middle(self, table: str) -> str:
+        """Return the median of a table's starts, of those that can be times."""
+        begin, _ = _TIMED[table]
+        ((middle,),) = self._connection.execute(
+            f"SELECT quantile_disc({begin}, 0.5) FILTER ({begin} BETWEEN -{_LARGEST_NS} AND "
+            f"{_LARGEST_NS}) FROM {table}"
+        ).fetchall()
+        return "NULL" if middle is None else str(middle)
+
+    def _single(self, table: str) -> list[str]:
+        """Keep one of several rows that are equal in all columns but their number.
+
+        A launch happens once, and so does what it causes; without an id or a time rows may be
+        equal.
+        """
+        columns = [column.name for column in canonical_tables()[table].columns]
+        told = ", ".join(name for name in columns if name not in ("trace_id", f"{table}_id"))
+        certain = "correlation_id IS NOT NULL AND start_ns IS NOT NULL"
+        ((more,),) = self._connection.execute(
+            f"SELECT count(*) - count(DISTINCT hash(start_ns, correlation_id)) FROM {table} "
+            f"WHERE start_ns % {self._every(table)} = 0 AND {certain}"
+        ).fetchall()
+        if not more:
+            return []
+        before = self._counts[table]
+        first = f"row_number() OVER (PARTITION BY {told} ORDER BY {table}_id) = 1"
+        kept = f"SELECT * FROM {table} QUALIFY {first} OR ({certain}) IS NOT TRUE"
+        ((left,),) = self._connection.execute(f"SELECT count(*) FROM ({kept})").fetchall()
+        if left == before:
+            return []
+        self._rewrite(table, f"{kept} ORDER BY {table}_id")
+        return [
+            f"rows of {table} that stand twice, equal in all columns: {before - left:,}; left out"
+        ]
+
+    def _reuse(self) -> list[str]:
+        """Tell of correlation ids that were used again; queries take the nearest launch before."""
+        ((ids,),) = self._connection.execute(rule("reuse")).fetchall()
+        if not ids:
+            return []
+        return [
+            f"correlation ids that one process used for several launches: {ids:,}; an operation "
+            "belongs to the nearest launch before it"
+        ]
+
+    def _overlaps(self) -> list[str]:
+        """Tell of kernels that overlap on one stream; which of them is wrong cannot be known."""
+        every = 1 if self._every("kernel") == 1 else _THIN * self._every("kernel")
+        suspect = rule("overlap").replace("$every", str(every))
+        self._connection.execute(f"CREATE OR REPLACE TEMP TABLE suspect AS {suspect}")
+        if self._connection.execute("SELECT count(*) FROM suspect").fetchall() == [(0,)]:
+            return []
+        ((kernels, earlier, name, longest_ns),) = self._connection.execute(
+            rule("overlap_worst")
+        ).fetchall()
+        if not kernels:
+            return []
+        seen = "" if every == 1 else f" in a sample of one in {every}"
+        return [
+            f"kernels that overlap an earlier one on the same stream, which cannot be: {kernels:,}"
+            f"{seen}, over {earlier:,} earlier ones; the longest of these is {_short(name)} with "
+            f"{longest_ns / 1e6:,.3f} ms. Its time, and sums with it, may be wrong"
+        ]
+
+    def _rewrite(self, table: str, select: str) -> None:
+        rewrite(self._connection, self._staging, table, select, self._counts)
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 60 else f"{name[:59]}…"

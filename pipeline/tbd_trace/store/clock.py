@@ -1,0 +1,164 @@
+"""The clocks of host and GPU: whether they agree, and putting their times on one clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, MutableMapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from tbd_trace.store.tables import ON_GPU, rewrite
+
+# As many launches tell whether the clocks agree; only where they do not, all are looked at.
+_ENOUGH = 100_000
+_TOLERATED_NS = 50_000
+_SHORTEST, _EARLY = 4, 5  # columns of ``launch_lag``
+_UNKNOWN = (
+    "GPU and host clocks do not agree, and by how much is not clear ({launches} launches, {waits} "
+    "synchronisations{device}): times are as recorded, GPU times must not be compared with host "
+    "times, and the causes of idle time are unknown"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Clock:
+    """How far the clock of a device, used by a process, is ahead of the host's.
+
+    Attributes:
+        process_id: the process, None if unknown.
+        device_id: the device, None if unknown.
+        at_ns: a time on the GPU's clock.
+        offset_ns: GPU clock minus host clock at that time.
+        drift: growth of the offset, ns per ns.
+        uncertainty_ns: how far the offset may be off.
+        launches: launches that tell it.
+        waits: synchronisations that tell it.
+        early: launches after the beginning of their operation, before anything is shifted.
+        remain: launches and synchronisations that contradict the offset.
+        verdict: agree, shift or unknown.
+    """
+
+    process_id: int | None
+    device_id: int | None
+    at_ns: int
+    offset_ns: int
+    drift: float
+    uncertainty_ns: int
+    launches: int
+    waits: int
+    early: int
+    remain: int
+    verdict: str
+
+
+def one_clock(
+    connection: duckdb.DuckDBPyConnection,
+    staging: Path,
+    counts: MutableMapping[str, int],
+    rule: Callable[[str], str],
+    lag: Sequence[tuple[Any, ...]],
+) -> list[str]:
+    """Shift the GPU's times to the host's clock where the two clocks do not agree.
+
+    Args:
+        connection: has a view of each canonical table.
+        staging: the directory of the trace's tables.
+        counts: rows by table.
+        rule: returns the text of a rule.
+        lag: what the rule ``launch_lag`` says about the kernels, as they were read.
+
+    Returns:
+        Notes: by how much, how certain that is, and from what; or that it is not known.
+    """
+    operations = sum(counts.get(table, 0) for table in ON_GPU)
+    told = [row for row in lag if row[_SHORTEST] is not None]
+    if told and all(row[_SHORTEST] <= _TOLERATED_NS and not row[_EARLY] for row in told):
+        return []
+    if not operations:
+        return []
+    every = -(-operations // _ENOUGH)
+    clocks = _clocks(connection, rule, every)
+    if every > 1 and any(clock.verdict != "agree" or clock.early for clock in clocks):
+        clocks = _clocks(connection, rule, 1)
+    shifted = [clock for clock in clocks if clock.verdict == "shift"]
+    if shifted:
+        for table in ON_GPU:
+            if counts.get(table):
+                rewrite(connection, staging, table, _shift(table, shifted), counts)
+    several = len(clocks) > 1
+    return [note for clock in clocks for note in _notes(clock, several)]
+
+
+def _clocks(
+    connection: duckdb.DuckDBPyConnection, rule: Callable[[str], str], every: int
+) -> list[_Clock]:
+    """Compare the clocks, by one of several launches."""
+    for name in ("launched", "waited"):
+        sql = rule(name).replace("$every", str(every))
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {sql}")
+    rows = connection.execute(rule("clock")).fetchall()
+    connection.execute("DROP TABLE launched; DROP TABLE waited")
+    return [_Clock(*row) for row in rows]
+
+
+def _shift(table: str, clocks: list[_Clock]) -> str:
+    """Return a SELECT of a table with its times on the host's clock.
+
+    Durations stay as the GPU measured them. A row of a device or process that nothing tells about
+    is on the clock that most launches tell about.
+    """
+    values = ", ".join(
+        f"({_key(c.process_id)}, {_key(c.device_id)}, {c.at_ns}, {c.offset_ns}, "
+        f"{c.drift!r}::DOUBLE)"
+        for c in clocks
+    )
+    first = clocks[0]
+    offset = (
+        f"coalesce(c.offset_ns, {first.offset_ns}) + (coalesce(c.drift, {first.drift!r}) "
+        f"* (t.start_ns - coalesce(c.at_ns, {first.at_ns})))::BIGINT"
+    )
+    return (
+        f"SELECT t.* REPLACE (t.start_ns - ({offset}) AS start_ns, "
+        f"t.end_ns - ({offset}) AS end_ns) "
+        f"FROM {table} AS t LEFT JOIN (VALUES {values}) AS c (process_id, device_id, at_ns, "
+        "offset_ns, drift) ON c.process_id = coalesce(t.process_id, -1) "
+        "AND c.device_id = coalesce(t.device_id, -1) "
+        f"ORDER BY t.{table}_id"
+    )
+
+
+def _key(number: int | None) -> int:
+    return -1 if number is None else number
+
+
+def _notes(clock: _Clock, several: bool) -> list[str]:
+    device = f", device {clock.device_id}" if several and clock.device_id is not None else ""
+    if clock.verdict == "unknown":
+        counted = {"launches": f"{clock.launches:,}", "waits": f"{clock.waits:,}"}
+        return [_UNKNOWN.format(**counted, device=device)]
+    if clock.verdict == "agree":
+        if not clock.early:
+            return []
+        return [
+            f"operations that start before their launch, which cannot be: {clock.early:,} of "
+            f"{clock.launches:,}{device}; their times are as recorded"
+        ]
+    side = "ahead of" if clock.offset_ns > 0 else "behind"
+    drift = f", drifting by {clock.drift * 1e6:.2f} µs per s" if clock.drift else ""
+    waits = f" and {clock.waits:,} synchronisations" if clock.waits else ""
+    remain = f"; {clock.remain:,} of these still contradict it" if clock.remain else ""
+    return [
+        f"GPU clock was {_length(abs(clock.offset_ns))} {side} the host clock{device}{drift} "
+        f"(±{_length(clock.uncertainty_ns)}, from {clock.launches:,} launches{waits}); GPU times "
+        f"were shifted{remain}"
+    ]
+
+
+def _length(ns: int) -> str:
+    """Return a length of time with three decimals, in a unit that suits it."""
+    for unit, size in (("s", 1e9), ("ms", 1e6)):
+        if ns >= size:
+            return f"{ns / size:,.3f} {unit}"
+    return f"{ns / 1e3:,.1f} µs"

@@ -1,0 +1,205 @@
+-- How far the clock of each GPU is ahead of its host's, and whether that can be.
+--
+-- On one clock an operation starts after its launch began, and ends before a call returns that waited
+-- for it. So the GPU's clock is ahead by `start - launch` at most, of every launch (`high`), and by
+-- `end - return` at least, of every such wait (`low`). Time is cut into 64 parts; the lowest high and
+-- the highest low of each part give the drift: the median of the slopes between them (Theil-Sen), from
+-- launches or waits, whichever agree better. Only launches that the GPU was idle before count for
+-- that, as the others wait for the GPU.
+--
+-- In 55 real traces whose clocks agree, of 2019 to 2026, no operation starts before its launch, the
+-- fastest launch of each takes 4 to 30 us where there are more than a few, and no wait returns more than
+-- 7 us before the operation's end: 50 us are tolerated.
+--
+-- Reads the relations `launched` and `waited` of those files. Gives one row per process and device:
+-- offset_ns (GPU clock - host clock at at_ns on the GPU's clock), drift (its growth per ns),
+-- uncertainty_ns, and verdict: agree, shift (the times can be put on one clock) or unknown.
+WITH ordered AS (
+    SELECT *, start_ns - call_ns AS lag_ns,
+        coalesce(
+            start_ns - max(end_ns) OVER (
+                PARTITION BY process_id, device_id ORDER BY start_ns, end_ns
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            ) >= 10000,
+            true
+        ) AS follows_idle
+    FROM launched
+),
+
+span AS (
+    SELECT process_id, device_id, min(start_ns) AS at_ns, max(end_ns) - min(start_ns) + 1 AS length_ns
+    FROM ordered
+    WHERE call_ns IS NOT NULL
+    GROUP BY process_id, device_id
+),
+
+bound AS MATERIALIZED (
+    SELECT s.process_id, s.device_id, true AS is_high, o.follows_idle, o.start_ns - s.at_ns AS x,
+        o.lag_ns AS y, x::HUGEINT * 64 // s.length_ns AS part
+    FROM ordered AS o
+    INNER JOIN span AS s
+        ON s.process_id IS NOT DISTINCT FROM o.process_id
+        AND s.device_id IS NOT DISTINCT FROM o.device_id
+    WHERE o.call_ns IS NOT NULL
+    UNION ALL
+    SELECT s.process_id, s.device_id, false, false, w.operation_end_ns - s.at_ns,
+        w.operation_end_ns - w.wait_end_ns, (w.operation_end_ns - s.at_ns)::HUGEINT * 64 // s.length_ns
+    FROM waited AS w
+    INNER JOIN span AS s
+        ON s.process_id IS NOT DISTINCT FROM w.process_id
+        AND s.device_id IS NOT DISTINCT FROM w.device_id
+),
+
+extreme AS MATERIALIZED (
+    SELECT process_id, device_id, is_high, part,
+        if(is_high, arg_min(x, y), arg_max(x, y)) AS x, if(is_high, min(y), max(y)) AS y
+    FROM bound
+    WHERE follows_idle OR NOT is_high
+    GROUP BY process_id, device_id, is_high, part
+),
+
+slope AS (
+    SELECT a.process_id, a.device_id, a.is_high, median((b.y - a.y) / (b.x - a.x)) AS slope
+    FROM extreme AS a
+    INNER JOIN extreme AS b
+        ON b.process_id IS NOT DISTINCT FROM a.process_id
+        AND b.device_id IS NOT DISTINCT FROM a.device_id
+        AND b.is_high = a.is_high AND b.x > a.x
+    GROUP BY ALL
+    HAVING count(*) >= 10
+),
+
+drift AS (
+    SELECT e.process_id, e.device_id, any_value(s.slope) AS slope,
+        max(e.y - s.slope * e.x) - min(e.y - s.slope * e.x) AS spread_ns,
+        quantile_cont(e.y - s.slope * e.x, 0.9) - quantile_cont(e.y - s.slope * e.x, 0.1) AS width_ns,
+        quantile_cont(e.y, 0.9) - quantile_cont(e.y, 0.1) AS width_without_ns
+    FROM extreme AS e
+    INNER JOIN slope AS s
+        ON s.process_id IS NOT DISTINCT FROM e.process_id
+        AND s.device_id IS NOT DISTINCT FROM e.device_id AND s.is_high = e.is_high
+    GROUP BY e.process_id, e.device_id, e.is_high
+    QUALIFY row_number() OVER (
+        PARTITION BY e.process_id, e.device_id ORDER BY width_ns, e.is_high DESC
+    ) = 1
+),
+
+-- A quartz drifts by a few parts in 100,000; what seems to drift more is no clock.
+clock AS MATERIALIZED (
+    SELECT s.*,
+        coalesce(
+            abs(d.slope) < 0.001 AND abs(d.slope) * s.length_ns > 20000
+            AND d.width_ns < d.width_without_ns / 2, false
+        ) AS has_drift,
+        if(has_drift, d.slope, 0) AS slope,
+        if(has_drift, d.spread_ns, coalesce(least(abs(d.slope) * s.length_ns, d.spread_ns), 0))
+            AS drift_ns
+    FROM span AS s
+    LEFT JOIN drift AS d
+        ON d.process_id IS NOT DISTINCT FROM s.process_id
+        AND d.device_id IS NOT DISTINCT FROM s.device_id
+),
+
+levelled AS MATERIALIZED (
+    SELECT b.process_id, b.device_id, b.is_high, b.follows_idle, b.y - c.slope * b.x AS y
+    FROM bound AS b
+    INNER JOIN clock AS c
+        ON c.process_id IS NOT DISTINCT FROM b.process_id
+        AND c.device_id IS NOT DISTINCT FROM b.device_id
+),
+
+-- What most parts of the time agree on; launches far below it are faults of their own.
+level AS (
+    SELECT e.process_id, e.device_id, median(e.y - c.slope * e.x) AS y,
+        greatest(50000, 10 * mad(e.y - c.slope * e.x)) AS width_ns
+    FROM extreme AS e
+    INNER JOIN clock AS c
+        ON c.process_id IS NOT DISTINCT FROM e.process_id
+        AND c.device_id IS NOT DISTINCT FROM e.device_id
+    WHERE e.is_high
+    GROUP BY e.process_id, e.device_id
+),
+
+highest AS (
+    SELECT b.process_id, b.device_id, count(*) AS launches, count(*) FILTER (b.follows_idle) AS telling,
+        min(b.y) FILTER (b.y >= l.y - l.width_ns) AS high_ns,
+        median(b.y) FILTER (b.follows_idle) AS usual_ns
+    FROM levelled AS b
+    INNER JOIN level AS l
+        ON l.process_id IS NOT DISTINCT FROM b.process_id
+        AND l.device_id IS NOT DISTINCT FROM b.device_id
+    WHERE b.is_high
+    GROUP BY b.process_id, b.device_id
+),
+
+lowest AS (
+    SELECT b.process_id, b.device_id, count(*) AS waits, count(*) FILTER (b.y > 50000) AS ahead,
+        count(*) FILTER (b.y > h.high_ns + 50000) AS impossible,
+        max(b.y) FILTER (b.y <= h.high_ns + 50000) AS low_ns
+    FROM levelled AS b
+    INNER JOIN highest AS h
+        ON h.process_id IS NOT DISTINCT FROM b.process_id
+        AND h.device_id IS NOT DISTINCT FROM b.device_id
+    WHERE NOT b.is_high
+    GROUP BY b.process_id, b.device_id
+),
+
+-- Without a wait that bounds it from below, the fastest launch is taken to have started as soon as
+-- launches differ among themselves: within 30 us at least, a millisecond at most.
+estimate AS (
+    SELECT c.process_id, c.device_id, c.at_ns, c.slope, c.drift_ns, h.launches, h.telling, h.high_ns,
+        h.usual_ns, coalesce(w.waits, 0) AS waits, coalesce(w.ahead, 0) AS ahead,
+        coalesce(w.impossible, 0) AS impossible,
+        coalesce(w.low_ns > h.high_ns - 1000000, false) AS is_bounded,
+        if(
+            is_bounded, w.low_ns,
+            h.high_ns - least(greatest(h.usual_ns - h.high_ns, 30000), 1000000)
+        ) AS least_ns,
+        (h.high_ns + least_ns) / 2 AS offset_ns,
+        abs(h.high_ns - least_ns) / 2 + c.drift_ns AS uncertainty_ns
+    FROM clock AS c
+    INNER JOIN highest AS h
+        ON h.process_id IS NOT DISTINCT FROM c.process_id
+        AND h.device_id IS NOT DISTINCT FROM c.device_id
+    LEFT JOIN lowest AS w
+        ON w.process_id IS NOT DISTINCT FROM c.process_id
+        AND w.device_id IS NOT DISTINCT FROM c.device_id
+),
+
+violation AS (
+    SELECT e.process_id, e.device_id,
+        count(*) FILTER (b.is_high AND b.y < -50000) AS early,
+        count(*) FILTER (b.is_high AND b.y < e.offset_ns - e.uncertainty_ns - 50000) AS early_then,
+        count(*) FILTER (NOT b.is_high AND b.y > e.offset_ns + e.uncertainty_ns + 50000) AS late_then
+    FROM estimate AS e
+    INNER JOIN levelled AS b
+        ON b.process_id IS NOT DISTINCT FROM e.process_id
+        AND b.device_id IS NOT DISTINCT FROM e.device_id
+    GROUP BY e.process_id, e.device_id
+),
+
+judged AS (
+    SELECT e.*, v.early, v.early_then, v.late_then,
+        -- the GPU is behind; ahead, as waits say; or no launch is fast, not even of an idle GPU
+        high_ns < -50000 AS is_behind,
+        ahead >= least(3, waits) AND ahead > 0 AND (least_ns > 50000 OR impossible > 0) AS is_ahead,
+        high_ns > 1000000000 AS is_late,
+        usual_ns - high_ns < high_ns / 10 AS is_alike
+    FROM estimate AS e
+    INNER JOIN violation AS v
+        ON v.process_id IS NOT DISTINCT FROM e.process_id
+        AND v.device_id IS NOT DISTINCT FROM e.device_id
+)
+
+SELECT process_id, device_id, at_ns, offset_ns::BIGINT AS offset_ns, slope AS drift,
+    uncertainty_ns::BIGINT AS uncertainty_ns, launches, waits, early, early_then + late_then AS remain,
+    CASE
+        WHEN early_then > launches / 100 OR impossible > waits / 10 THEN
+            if(early > launches / 100 OR is_behind OR is_ahead OR is_late, 'unknown', 'agree')
+        WHEN is_behind OR (is_ahead AND least_ns > 50000) THEN if(telling >= 3, 'shift', 'unknown')
+        WHEN is_late AND telling >= 3 AND is_alike THEN 'shift'
+        WHEN is_late AND telling < 3 THEN 'unknown'
+        ELSE 'agree'
+    END AS verdict
+FROM judged
+ORDER BY launches DESC, process_id, device_id

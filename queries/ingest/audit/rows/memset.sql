@@ -1,0 +1,25 @@
+-- Memory fills. What cannot be is NULL, the row stays.
+WITH judged AS (
+    SELECT *,
+        is_no_time(start_ns, $middle) OR is_no_time(end_ns, $middle) AS has_no_time,
+        end_ns < start_ns AS is_reversed,
+        duration_ns < 0 OR duration_ns > 2592000000000000 AS has_no_duration,
+        is_no_size(bytes) AS has_no_size
+    FROM memset
+)
+
+SELECT
+    * EXCLUDE (has_no_time, is_reversed, has_no_duration, has_no_size) REPLACE (
+        if(has_no_time, NULL, start_ns) AS start_ns,
+        if(has_no_time, NULL, end_ns) AS end_ns,
+        if(has_no_time OR is_reversed OR has_no_duration, NULL, duration_ns) AS duration_ns,
+        if(has_no_size, NULL, bytes) AS bytes
+    ),
+    CASE
+        WHEN has_no_time THEN 'fills of memory with times that cannot be: {}; their times are left out'
+        WHEN is_reversed THEN 'fills of memory that end before they start: {}; their time is left out'
+        WHEN has_no_duration THEN 'fills of memory with a duration that cannot be: {}; it is left out'
+        WHEN has_no_size THEN 'fills of memory with a size that cannot be: {}; it is left out'
+    END AS fault,
+    true AS kept
+FROM judged

@@ -9,7 +9,7 @@ rule = "ROB04"
 scope = "trace"
 thresholds = "proposed"
 advice = "profile for a shorter time or trace less, so that the profiler's buffers hold it; what is missing is in none of the numbers"
-collect = "an export of a newer nsys, whose diagnostics tell"
+collect = "a timeline of the whole recording, not of a slice of it"
 [params.max_dropped]
 doc = "most warnings about lost records that may be"
 default = 0
@@ -43,6 +43,7 @@ SELECT trace_id,
             || CASE WHEN warnings > 3 THEN format('; and {} more', warnings - 3) ELSE '' END
         ELSE 'the profiler warned of no lost records'
     END AS reason,
-    NULL::VARCHAR AS advice
+    CASE WHEN kind <> 'timeline' OR tool <> 'nsys'
+         THEN 'a timeline with nsys, whose warnings about lost records are kept' END AS advice
 FROM judged CROSS JOIN setting
 ORDER BY trace_id

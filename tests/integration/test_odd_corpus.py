@@ -36,7 +36,8 @@ def test_odd_files(path: Path, db: Path) -> None:
     trace = outcome.out.split()[0]
     for name in ("kernel_summary", "fp32_util"):
         line = complaint(invoke("query", name, trace, "--db", db), 3)
-        assert f"{name} needs single kernels; collect a timeline with" in line
+        assert f"{name} needs single kernels, and " in line
+        assert "; profile " in line
 
 
 def ingested(outcome: Outcome, path: Path) -> tuple[int, list[str]]:

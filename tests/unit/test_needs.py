@@ -69,11 +69,48 @@ def test_none_of_several_relations_is_too_little(tmp_path: Path) -> None:
     database = holding(tmp_path, gpu={KERNEL: [kernel()]})
     line = refusal(database, own(tmp_path, '[["memcpy", "nvtx_range"]]'))
     assert line.startswith("gpu.sqlite: own needs GPU memory copies")
-    assert ", or needs NVTX ranges; annotate the program and collect with" in line
+    assert ", or needs NVTX ranges, and the trace has none; annotate the program" in line
     derived = refusal(database, own(tmp_path, '[["iteration", "layer_host_time"]]'))
     assert derived.startswith("own needs iterations")
     found = run(database, parse_query(own(tmp_path, '[["iteration", "gpu_op"]]')))
     assert found.frame.rows() == [(1,)]
+
+
+@pytest.mark.parametrize("relation", ["kernel", "gpu_op", "device_timeline"])
+@pytest.mark.parametrize(
+    ("holds", "said"),
+    [
+        ((), "with CUDA traced"),
+        (("api_call", "nvtx_range"), "profile the process and the part of the run that uses a GPU"),
+        (("memcpy",), "only copies or fills were recorded"),
+        (("graph_launch", "memcpy"), "--cuda-graph-trace=node"),
+    ],
+)
+def test_a_timeline_is_not_told_to_collect_a_timeline(
+    relation: str, holds: tuple[str, ...], said: str
+) -> None:
+    for tool in ("nsys", "nvprof"):
+        advice = how_to_collect([relation], tool, "timeline", holds)
+        assert said in advice
+        assert "collect a timeline" not in advice
+    assert "collect a timeline" in how_to_collect([relation], "ncu", "metrics")
+
+
+@pytest.mark.parametrize(
+    "relation",
+    ["kernel_work", "utilization", "kernel_counter", "kernel_utilization", "kernel_traffic"],
+)
+def test_counters_that_do_not_tell_are_not_collected_again(relation: str) -> None:
+    assert "collect" in how_to_collect([relation], "nsys", "timeline")
+    for tool, more in (("ncu", "--set full"), ("nvprof", "--analysis-metrics")):
+        advice = how_to_collect([relation], tool, "metrics")
+        assert "which the counters of this file do not tell" in advice
+        assert more in advice
+
+
+def test_calls_that_nvprof_did_not_print() -> None:
+    assert "--print-api-trace" in how_to_collect(["api_call"], "nvprof", "timeline")
+    assert "nsys profile" in how_to_collect(["api_call"], "nvprof", "metrics")
 
 
 def test_what_to_collect_where_none_of_several_is_there() -> None:
@@ -88,7 +125,7 @@ def test_what_to_collect_where_none_of_several_is_there() -> None:
 def test_layers_need_kernels_or_ranges(tmp_path: Path, name: str) -> None:
     database = holding(tmp_path, idle={"OSRT_API": []})
     line = refusal(database, name)
-    assert f"{name} needs single kernels; collect a timeline with" in line
+    assert f"{name} needs single kernels, and the trace has none; profile the process" in line
     assert "or needs NVTX ranges" in line
 
 

@@ -47,7 +47,7 @@ _SCHEMA = {
 }
 # A metric run of a capture that has a timeline only lends its counters to it.
 _ASKED = """
-    SELECT trace_id, name, tool, kind FROM trace
+    SELECT trace_id, name, tool, kind, coalesce(holds, []) FROM trace
     WHERE trace_id NOT IN (SELECT trace_id FROM lending_trace)
     ORDER BY name, trace_id
 """
@@ -64,6 +64,7 @@ class _Asked:
     name: str
     tool: str
     kind: str
+    holds: list[str]
 
 
 def evaluate(
@@ -181,7 +182,9 @@ class Evaluator:
             there = self._holding(names)
             for trace in left:
                 if trace.trace_id not in there:
-                    lacking[trace.trace_id] = how_to_collect(names, trace.tool, trace.kind)
+                    lacking[trace.trace_id] = how_to_collect(
+                        names, trace.tool, trace.kind, trace.holds
+                    )
         return lacking
 
     def _holding(self, names: Sequence[str]) -> set[str]:

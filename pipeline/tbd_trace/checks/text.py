@@ -110,7 +110,8 @@ def _entry(group: _Alike, width: int, verbose: bool) -> str:
     lines = list(_wrapped(told, width, "  ", _RULE + 2))
     if verbose:
         for advice in group.advice:
-            lines += _wrapped(advice, width, " " * (_RULE + 2) + "collect: ")
+            told = advice.removeprefix("collect ")
+            lines += _wrapped(told, width, " " * (_RULE + 2) + "collect: ")
     return "\n".join(lines)
 
 

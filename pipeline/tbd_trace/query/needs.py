@@ -43,7 +43,8 @@ def check_needs(connection: duckdb.DuckDBPyConnection, query: Query) -> list[str
     for name, tool, kind, lacks in rows:
         missing = sorted(names for names in needed if lacks.issuperset(names))
         if missing:
-            lacking[f"{query.name} {how_to_collect(missing[0], tool, kind)}"].append(name)
+            advice = how_to_collect(missing[0], tool, kind, canonical_tables().keys() - lacks)
+            lacking[f"{query.name} {advice}"].append(name)
     notes = [f"{named(names)}: {what}" for what, names in lacking.items()]
     if sum(map(len, lacking.values())) == len(rows):
         rest = sum(len(names) for names in [*lacking.values()][_SHOWN:])
@@ -102,11 +103,12 @@ def check_sources(connection: duckdb.DuckDBPyConnection, query: Query) -> None:
     """
     sources = [name for name in query.relations if name in canonical_tables() and name != "trace"]
     rows = _asked(connection)
-    tool, kind = rows[0][1:3]
+    tool, kind, lacking = rows[0][1:]
+    holds = canonical_tables().keys() - lacking
     if sources and all(lacks.issuperset(sources) for *_, lacks in rows):
-        raise CannotAnswerError(f"{query.name} {how_to_collect(sources[:1], tool, kind)}")
+        raise CannotAnswerError(f"{query.name} {how_to_collect(sources[:1], tool, kind, holds)}")
     if sources and all(kind != "timeline" for _, _, kind, _ in rows):
-        raise CannotAnswerError(f"{query.name} {how_to_collect(['gpu_op'], tool, kind)}")
+        raise CannotAnswerError(f"{query.name} {how_to_collect(['gpu_op'], tool, kind, holds)}")
 
 
 def check_derived(connection: duckdb.DuckDBPyConnection, query: Query) -> None:
@@ -121,9 +123,10 @@ def check_derived(connection: duckdb.DuckDBPyConnection, query: Query) -> None:
         if not any(
             connection.execute(f"SELECT 1 FROM {name} LIMIT 1").fetchall() for name in names
         ):
-            rows = connection.execute("SELECT DISTINCT tool, kind FROM trace").fetchall()
-            tool, kind = rows[0] if len(rows) == 1 else ("", "")
-            raise CannotAnswerError(f"{query.name} {how_to_collect(names, tool, kind)}")
+            rows = _asked(connection)
+            tool, kind = rows[0][1:3] if len({row[1:3] for row in rows}) == 1 else ("", "")
+            holds = canonical_tables().keys() - set[str]().union(*(lacks for *_, lacks in rows))
+            raise CannotAnswerError(f"{query.name} {how_to_collect(names, tool, kind, holds)}")
 
 
 def check_refusal(query: Query, frame: pl.DataFrame, values: Mapping[str, Scalar]) -> None:

@@ -281,7 +281,7 @@ def without_kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_questions_about_kernels_where_there_are_none(without_kernels: Path, name: str) -> None:
     line = refuse("query", name, "--db", without_kernels, code=3)
     assert f"{name} needs" in line
-    assert "collect" in line
+    assert "; profile the part that computes" in line
 
 
 @pytest.fixture(scope="module")

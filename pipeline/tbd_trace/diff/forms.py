@@ -11,6 +11,7 @@ import polars as pl
 
 from tbd_trace.present import Format, Style, render
 from tbd_trace.present.values import plain
+from tbd_trace.query.needs import named
 
 if TYPE_CHECKING:
     from tbd_trace.diff.comparison import Comparison
@@ -91,8 +92,8 @@ def heading(comparison: Comparison) -> list[str]:
     """Return what is compared and the verdict, a line each."""
     verdict = comparison.verdict
     return [
-        f"A: {', '.join(comparison.a.names)}",
-        f"B: {', '.join(comparison.b.names)}",
+        f"A: {named(comparison.a.names)}",
+        f"B: {named(comparison.b.names)}",
         f"B against A: {verdict.word}. {verdict.sentence[:1].upper()}{verdict.sentence[1:]}",
         *verdict.caveats,
     ]

@@ -200,6 +200,16 @@ def test_columns_that_no_pipe_can_hold_go_above_or_become_lines() -> None:
     assert max(map(len, [*lines, *shown.splitlines()])) <= 200
 
 
+def test_a_long_name_that_rows_share_takes_a_line_above_them() -> None:
+    numbers = {f"number_{n}": [n, n + 1] for n in range(3)}
+    frame = pl.DataFrame({"kernel_name": [KERNEL * 30] * 2, **numbers})
+    frame = pl.concat([frame] * 2)
+    shown = as_text(frame, width=40)
+    above = shown.split("\n\n")[0]
+    assert above.count("\n") <= 2
+    assert "…" in above
+
+
 def test_a_field_that_is_too_long_goes_on_below() -> None:
     words = [f"word{number}" for number in range(60)]
     row = pl.DataFrame({"note": [" ".join(words)], "kernel_name": [KERNEL * 9], "n": [1]})

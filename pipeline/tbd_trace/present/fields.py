@@ -9,7 +9,7 @@ import polars as pl
 
 from tbd_trace.present import Style
 from tbd_trace.present.layout import GAP, LEAST_TEXT_WIDTH, is_name, padded, side_by_side
-from tbd_trace.present.names import shortened
+from tbd_trace.present.names import shorten, shortened
 from tbd_trace.present.values import NULL, Column, widest, width_of, with_unit
 
 _LEAST_ROOM = 20
@@ -69,6 +69,12 @@ def _shortened(column: Column, width: int) -> Column:
     return Column(column.name, [short[cell] for cell in column.cells], numeric=False)
 
 
+def _short(column: Column, width: int) -> str:
+    """Return the first value of a column; a name fits in a line."""
+    cell = column.cells[0]
+    return shorten(cell, max(_LEAST_ROOM, width)) if is_name(column.name) else cell
+
+
 def _wrapped(text: str, width: int | None) -> list[str]:
     if width is None or width_of(text) <= width:
         return [text]
@@ -84,7 +90,8 @@ def above(
     """Return the values in which all rows agree, as lines of text."""
     values = frame.row(0, named=True)
     said = [
-        f"{column.name}: {with_unit(column.cells[0], values[column.name], units.get(column.name))}"
+        f"{column.name}: "
+        + with_unit(_short(column, width), values[column.name], units.get(column.name))
         for column in common
         if column.cells[0] != NULL
     ]

@@ -17,6 +17,7 @@ _WARNING = 2
 _TELLING = re.compile(r"\bcuda|cupti|nvtx|not all os runtime|dropp|\blost\b|overflow", re.I)
 _ROUTINE = re.compile(r"^No \w+.* events collected|might have not been started correctly", re.I)
 _INSTALLATION = re.compile(r"(?i)nsight[-_ ]?systems(?:-cli)?[-_ /\\]+(\d{4}\.\d+(?:\.\d+)*)")
+_NAMED = 8  # processes in a note
 _LONGEST = 200
 _UNLAUNCHED = 3  # column of `launch_lag`
 _EXPORT_FACTS = (
@@ -120,7 +121,8 @@ def _content_notes(tables: NsysTables, ask: Ask) -> Iterator[str]:
         )
     processes = _gpu_processes(tables)
     if len(processes) > 1:
-        numbers = ", ".join(map(str, processes))
+        more = f" and {len(processes) - _NAMED} more" if len(processes) > _NAMED else ""
+        numbers = ", ".join(map(str, processes[:_NAMED])) + more
         yield f"{len(processes)} processes used GPUs (pid {numbers})"
 
 

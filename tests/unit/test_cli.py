@@ -19,6 +19,7 @@ import pytest
 from terminal import ENTRY_POINT, on_terminal, without_escapes
 from typer.testing import CliRunner, Result
 
+import made_nsys
 import tbd_trace
 from tbd_trace.cli import main as cli
 from tbd_trace.query import Catalogue, catalogue
@@ -363,6 +364,31 @@ def test_help_of_a_query_is_its_description(name: str) -> None:
         assert all(str(choice) in flat for choice in param.choices or [])
     described = json.loads(succeed("query", query.name, "--describe", "--format", "json"))
     assert list(described["columns"]) == list(query.columns)
+
+
+def test_long_names_in_a_pipe_and_with_wide(tmp_path: Path) -> None:
+    name = "void gemm<" + "float, " * 700 + ">(int)"
+    texts = [{"id": 1, "value": name}, {"id": 2, "value": "gemm"}, {"id": 3, "value": name + "2"}]
+    kernels = [made_nsys.kernel(demangledName=number, correlationId=number) for number in (1, 3)]
+    path = made_nsys.write(
+        tmp_path / "long.sqlite", {"StringIds": texts, made_nsys.KERNEL: kernels}
+    )
+    query = ("query", "kernel_summary", str(path))
+    statement = ("sql", "SELECT name, duration_ns FROM kernel ORDER BY ALL", "--trace", str(path))
+    for command in (query, statement):
+        lines = succeed(*command).splitlines()
+        assert len(lines) == 3
+        assert max(map(len, lines)) <= 200
+        cut = [re.findall(r"void gemm<.*?…\S*.*?(?=  |$)", line)[0] for line in lines[1:]]
+        assert len(set(cut)) == 2
+        assert name + "2" in succeed(*command, "--wide")
+        for form in ("csv", "json", "markdown"):
+            shown = succeed(*command, "--format", form)
+            assert shown.count("float, " * 700) == 2
+            assert "…" not in shown
+    code, screen = on_terminal(*query, columns=90, TBD_TRACE_CACHE=str(tmp_path / "cache"))
+    assert code == 0
+    assert max(map(len, without_escapes(screen).splitlines())) <= 90
 
 
 def test_own_sql_file_against_plain_sqlite(db: Path, own_query: str) -> None:

@@ -12,7 +12,7 @@ doc = "kernel, memcpy, memset or graph (a CUDA graph traced as a whole)"
 doc = "kernel_id, memcpy_id, memset_id or graph_launch_id"
 [columns.start_ns]
 unit = "ns"
-doc = "start on the GPU; operations without a time are left out"
+doc = "start on the GPU; operations without a time, or that end before they start, are left out"
 [columns.end_ns]
 unit = "ns"
 doc = "end on the GPU"
@@ -39,19 +39,19 @@ SELECT trace_id, 'kernel' AS op_kind, kernel_id AS op_id, start_ns, end_ns, dura
        process_id, device_id, context_id, stream_id, correlation_id, name, NULL::BIGINT AS bytes
 FROM kernel
 -- A metric run replays its kernels one by one: when they ran says nothing about the program.
-WHERE start_ns IS NOT NULL AND end_ns IS NOT NULL
+WHERE end_ns >= start_ns
   AND trace_id IN (SELECT trace_id FROM trace WHERE kind = 'timeline')
 UNION ALL
 SELECT trace_id, 'memcpy', memcpy_id, start_ns, end_ns, duration_ns,
        process_id, device_id, context_id, stream_id, correlation_id,
        '[CUDA memcpy ' || coalesce(direction, 'unknown') || ']', bytes
 FROM memcpy
-WHERE start_ns IS NOT NULL AND end_ns IS NOT NULL
+WHERE end_ns >= start_ns
 UNION ALL
 SELECT trace_id, 'memset', memset_id, start_ns, end_ns, duration_ns,
        process_id, device_id, context_id, stream_id, correlation_id, '[CUDA memset]', bytes
 FROM memset
-WHERE start_ns IS NOT NULL AND end_ns IS NOT NULL
+WHERE end_ns >= start_ns
 UNION ALL
 SELECT trace_id, 'graph', graph_launch_id, start_ns, end_ns, duration_ns,
        process_id, device_id, context_id, stream_id, correlation_id, '[CUDA graph]', NULL

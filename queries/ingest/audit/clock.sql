@@ -72,6 +72,7 @@ slope AS (
 drift AS (
     SELECT e.process_id, e.device_id, any_value(s.slope) AS slope,
         max(e.y - s.slope * e.x) - min(e.y - s.slope * e.x) AS spread_ns,
+        max(e.y) - min(e.y) AS spread_without_ns,
         quantile_cont(e.y - s.slope * e.x, 0.9) - quantile_cont(e.y - s.slope * e.x, 0.1) AS width_ns,
         quantile_cont(e.y, 0.9) - quantile_cont(e.y, 0.1) AS width_without_ns
     FROM extreme AS e
@@ -92,8 +93,10 @@ clock AS MATERIALIZED (
             AND d.width_ns < d.width_without_ns / 2, false
         ) AS has_drift,
         if(has_drift, d.slope, 0) AS slope,
-        if(has_drift, d.spread_ns, coalesce(least(abs(d.slope) * s.length_ns, d.spread_ns), 0))
-            AS drift_ns
+        if(
+            has_drift, d.spread_ns,
+            coalesce(least(2 * abs(d.slope) * s.length_ns, d.spread_without_ns), 0)
+        ) AS drift_ns
     FROM span AS s
     LEFT JOIN drift AS d
         ON d.process_id IS NOT DISTINCT FROM s.process_id
@@ -184,7 +187,7 @@ judged AS (
         high_ns < -50000 AS is_behind,
         ahead >= least(3, waits) AND ahead > 0 AND (least_ns > 50000 OR impossible > 0) AS is_ahead,
         high_ns > 1000000000 AS is_late,
-        usual_ns - high_ns < high_ns / 10 AS is_alike
+        usual_ns - high_ns < greatest(abs(high_ns) / 10, 100000000) AS is_alike
     FROM estimate AS e
     INNER JOIN violation AS v
         ON v.process_id IS NOT DISTINCT FROM e.process_id
@@ -196,9 +199,11 @@ SELECT process_id, device_id, at_ns, offset_ns::BIGINT AS offset_ns, slope AS dr
     CASE
         WHEN early_then > launches / 100 OR impossible > waits / 10 THEN
             if(early > launches / 100 OR is_behind OR is_ahead OR is_late, 'unknown', 'agree')
-        WHEN is_behind OR (is_ahead AND least_ns > 50000) THEN if(telling >= 3, 'shift', 'unknown')
+        WHEN is_behind OR (is_ahead AND least_ns > 50000)
+            THEN if(is_bounded OR (telling >= 3 AND is_alike), 'shift', 'unknown')
         WHEN is_late AND telling >= 3 AND is_alike THEN 'shift'
-        WHEN is_late AND telling < 3 THEN 'unknown'
+        -- a queue that is never empty is late, too; of a few launches nothing can be told
+        WHEN is_late AND 2 * telling >= launches THEN 'unknown'
         ELSE 'agree'
     END AS verdict
 FROM judged

@@ -74,7 +74,7 @@ def _unmeasured(column: Column) -> Measure:
 
 def _widened(measure: Measure, column: Column, first: str | None) -> Measure:
     fraction, front = measure.fraction, measure.front
-    if column.numeric:
+    if column.numeric and any("." in cell for cell in column.cells):
         fractions = list(map(_fraction, column.cells))
         fraction = max([fraction, *fractions])
         fronts = (len(c) - f for c, f in zip(column.cells, fractions, strict=True))

@@ -2,7 +2,7 @@
 CREATE TABLE kernel (
     trace_id             VARCHAR NOT NULL, -- the trace
     kernel_id            BIGINT NOT NULL,  -- number of the kernel, unique in the trace
-    start_ns             BIGINT,           -- start, trace clock; NULL in tools without a timeline (ncu CSV, nvprof metrics CSV)
+    start_ns             BIGINT,           -- start, trace clock; NULL in tools without a timeline (ncu CSV, nvprof metrics CSV), and where the time cannot be
     end_ns               BIGINT,           -- end, trace clock
     duration_ns          BIGINT,           -- end - start, or the tool's own duration; NULL when unknown
     process_id           BIGINT,           -- key of the process; NULL when the file cannot tell

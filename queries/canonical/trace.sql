@@ -19,7 +19,7 @@ CREATE TABLE trace (
     end_ns            BIGINT,           -- latest event, trace clock
     holds             VARCHAR[],        -- canonical tables with rows
     lacks             VARCHAR[],        -- canonical tables without rows
-    notes             VARCHAR[],        -- what the reader met that a user should know
+    notes             VARCHAR[],        -- what a user should know: what the reader met, rows that cannot be, clocks that do not agree
     ingested_at       TIMESTAMP,        -- UTC time of ingest
     ingested_by       VARCHAR           -- tbd-trace version that ingested it
 );

@@ -121,9 +121,7 @@ def test_a_gpu_on_another_clock_is_put_on_the_host_s(offset: int, waits: bool) -
     drift=st.sampled_from([0.0, 1e-4, -1e-4, 3e-5]),
     waits=st.booleans(),
 )
-@settings(
-    max_examples=20, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate]
-)
+@settings(max_examples=20, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 def test_what_was_on_one_clock_is_so_again(
     latencies: list[int], ahead: int, behind: bool, drift: float, waits: bool
 ) -> None:
@@ -138,9 +136,7 @@ def test_what_was_on_one_clock_is_so_again(
 
 
 @given(st.lists(st.integers(4_000, 40_000_000), min_size=3, max_size=40), st.booleans())
-@settings(
-    max_examples=10, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate]
-)
+@settings(max_examples=10, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 def test_one_clock_is_left_alone(latencies: list[int], waits: bool) -> None:
     run = host_bound(60, [min(latency, 5_400_000) for latency in latencies], waits=waits)
     notes, starts, _ = ingested(run)

@@ -171,6 +171,13 @@ class TestDecimalComma:
 
 
 class TestNvprofTrace:
+    def test_values_beyond_all_times(self, nvprof: Callable[..., Trace]) -> None:
+        rows = [("1.0", "1e26"), ("9e18", "1.0"), ("2.0", "3.0")]
+        trace = nvprof(TRACE_HEADER + "".join(_kernel(s, d, "k") for s, d in rows))
+        found = [(k["start_ns"], k["duration_ns"]) for k in trace["kernel"]]
+        assert found == [(1_000_000, None), (None, 1000), (2_000_000, 3000)]
+        assert "times or sizes that are printed but cannot be: 2; left out" in trace.notes
+
     def test_kernel_row(self, nvprof: Callable[..., Trace]) -> None:
         trace = nvprof(TRACE_HEADER + _kernel("1.500000", "2.250000", "void f<int>(int*, bool)"))
         (kernel,) = trace["kernel"]
@@ -615,6 +622,35 @@ class TestNsightCompute:
         trace = ncu(DETAILS_HEADER + "".join(rows))
         found = [(k["name"], k["duration_ns"], k["registers_per_thread"]) for k in trace["kernel"]]
         assert found == [("k0", 100, 30), ("k1", 101, 31), ("k2", 102, 32)]
+
+    @pytest.mark.parametrize("together", [True, False])
+    def test_processes_may_use_the_same_ids(
+        self, ncu: Callable[..., Trace], together: bool
+    ) -> None:
+        kernels = [(process, identity) for identity in range(3) for process in (42, 43)]
+        metrics = (("Duration", "ns", 100), ("Registers Per Thread", "", 30))
+        order = (
+            [(kernel, metric) for kernel in kernels for metric in metrics]
+            if together
+            else [(kernel, metric) for metric in metrics for kernel in kernels]
+        )
+        rows = [
+            _details(name, unit, str(value + 10 * identity + process), identity).replace(
+                '"42"', f'"{process}"'
+            )
+            for (process, identity), (name, unit, value) in order
+        ]
+        trace = ncu(DETAILS_HEADER + "".join(rows) + DETAILS_HEADER + rows[0])
+        # The last row is a kernel of a second table, as long as the first one of the first.
+        found = {(k["process_id"], k["duration_ns"]): k["kernel_id"] for k in trace["kernel"][:-1]}
+        wanted = {(process, 100 + 10 * identity + process) for process, identity in kernels}
+        assert found.keys() == wanted
+        assert len({k["kernel_id"] for k in trace["kernel"]}) == len(kernels) + 1
+        durations = {
+            m["kernel_id"]: m["value"] for m in trace["kernel_metric"] if m["unit"] == "ns"
+        }
+        assert all(durations[number] == length for (_, length), number in found.items())
+        assert "kernels with an ID that another process uses: 3;" in trace.notes
 
     def test_ids_go_on_in_a_second_run(self, ncu: Callable[..., Trace]) -> None:
         run = (

@@ -1,27 +1,31 @@
--- NVTX ranges. One that ends before it starts counts as an instant. One that was left open ends with
--- the trace: with the latest end of another range if the reader found a time that cannot be.
+-- NVTX ranges. One that ends before it starts counts as an instant. One that was left open ends with the
+-- trace: if the reader took a time that cannot be for that, with the latest other range.
 WITH latest AS (
-    SELECT max(end_ns) AS end_ns
+    SELECT max(end_ns) AS latest_ns
     FROM nvtx_range
     WHERE NOT is_no_time(end_ns, $middle)
 ),
 
-ended AS (
-    SELECT r.* REPLACE (
-        if(r.is_open AND is_no_time(r.end_ns, $middle), coalesce(l.end_ns, r.start_ns), r.end_ns)
-            AS end_ns
-    )
+judged AS (
+    SELECT r.*, l.latest_ns,
+        is_no_time(r.start_ns, $middle) OR (is_no_time(r.end_ns, $middle) AND NOT r.is_open)
+            AS has_no_time,
+        is_no_time(r.end_ns, $middle) AND r.is_open AS has_no_end
     FROM nvtx_range AS r
     CROSS JOIN latest AS l
 )
 
 SELECT
-    * REPLACE (greatest(start_ns, end_ns) AS end_ns),
+    * EXCLUDE (latest_ns, has_no_time, has_no_end) REPLACE (
+        greatest(start_ns, if(has_no_end, latest_ns, end_ns)) AS end_ns
+    ),
     CASE
-        WHEN is_no_time(start_ns, $middle) OR is_no_time(end_ns, $middle)
-            THEN 'NVTX ranges with times that cannot be: {}; left out'
+        WHEN has_no_time THEN 'NVTX ranges with times that cannot be: {}; left out'
+        WHEN has_no_end
+            THEN 'NVTX ranges left open in a trace whose end cannot be: {}; they end with the latest '
+                || 'other range'
         WHEN end_ns < start_ns
             THEN 'NVTX ranges that end before they start: {}; each counts as an instant'
     END AS fault,
-    NOT (is_no_time(start_ns, $middle) OR is_no_time(end_ns, $middle)) AS kept
-FROM ended
+    NOT has_no_time AS kept
+FROM judged

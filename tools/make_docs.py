@@ -105,6 +105,7 @@ def query_page(query: Query) -> str:
         ("Source", query.source),
         ("Needs", relation_links(query.needs, "../tables.md")),
         ("Uses if there", relation_links(query.optional, "../tables.md")),
+        ("Leaves out", relation_links(list(filter(None, [query.leaves_out])), "../tables.md")),
         ("Refuses", refusal(query)),
         ("Plot", plot_sentence(query)),
         ("SQL", f"[queries/metrics/{query.path.name}](../../queries/metrics/{query.path.name})"),

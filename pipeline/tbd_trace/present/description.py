@@ -28,6 +28,7 @@ def as_text(query: Query) -> str:
     lines += _entry("grain", query.grain)
     lines += _entry("needs", ", ".join(" or ".join(alternatives(need)) for need in query.needs))
     lines += _entry("uses if there", ", ".join(query.optional))
+    lines += _entry("leaves out", query.leaves_out)
     lines += _entry("refuses", refusal(query))
     taken = parameters(query)
     if taken:
@@ -52,6 +53,7 @@ def as_json(query: Query) -> str:
         "grain": query.grain,
         "needs": query.needs,
         "optional": query.optional,
+        "leaves_out": query.leaves_out or None,
         "params": {name: dataclasses.asdict(p) for name, p in parameters(query).items()},
         "columns": {name: dataclasses.asdict(c) for name, c in query.columns.items()},
         "plot": dataclasses.asdict(query.plot) if query.plot else None,

@@ -41,38 +41,43 @@ caused AS (
     SELECT DISTINCT trace_id, process_id, correlation_id
     FROM gpu_op WHERE correlation_id IS NOT NULL
 ),
--- A runtime call and the driver call inside it may share an id: the outer one is the launch. A call
--- after the end of those before is another launch: CUPTI counts ids in 32 bits, which a long run uses up.
-numbered AS (
-    SELECT a.*,
-        row_number() OVER id AS number,
-        max(a.end_ns) OVER (id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS earlier_end_ns
+-- A runtime call and the driver call inside it may share an id: the outer one is the launch.
+first AS MATERIALIZED (
+    SELECT a.*, max(a.start_ns) OVER (
+            PARTITION BY a.trace_id, a.process_id, a.correlation_id) >= a.end_ns AS is_followed
     FROM api_call a
     SEMI JOIN caused c
         ON  a.trace_id = c.trace_id AND a.correlation_id = c.correlation_id
         AND (c.process_id IS NULL OR a.process_id = c.process_id)
     WHERE a.api = 'cuda'
-    WINDOW id AS (
+    QUALIFY row_number() OVER (
         PARTITION BY a.trace_id, a.process_id, a.correlation_id
-        ORDER BY a.start_ns, a.end_ns DESC, a.api_call_id)
+        ORDER BY a.start_ns, a.end_ns DESC, a.api_call_id) = 1
 ),
-repeated AS MATERIALIZED (
-    SELECT trace_id, api_call_id,
-        CASE WHEN number > 1 THEN start_ns END AS from_ns,
-        lead(start_ns) OVER (
-            PARTITION BY trace_id, process_id, correlation_id ORDER BY number) AS until_ns
-    FROM numbered
-    SEMI JOIN (FROM numbered WHERE number > 1 AND start_ns >= earlier_end_ns) again
-        ON  again.trace_id = numbered.trace_id
-        AND again.process_id IS NOT DISTINCT FROM numbered.process_id
-        AND again.correlation_id = numbered.correlation_id
-    WHERE number = 1 OR start_ns >= earlier_end_ns
+-- A call after the end of those before is another launch: CUPTI counts ids in 32 bits, which a long run
+-- uses up. (Ids that were used once, as nearly all are, are not sorted a second time.)
+again AS (
+    SELECT a.*
+    FROM api_call a
+    SEMI JOIN (FROM first WHERE is_followed) f
+        ON  f.trace_id = a.trace_id AND f.process_id IS NOT DISTINCT FROM a.process_id
+        AND f.correlation_id = a.correlation_id
+    WHERE a.api = 'cuda'
+    QUALIFY coalesce(a.start_ns >= max(a.end_ns) OVER (
+        PARTITION BY a.trace_id, a.process_id, a.correlation_id
+        ORDER BY a.start_ns, a.end_ns DESC, a.api_call_id
+        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), true)
 ),
 call AS (
-    SELECT n.* EXCLUDE (number, earlier_end_ns), r.from_ns, r.until_ns
-    FROM numbered n
-    LEFT JOIN repeated r USING (trace_id, api_call_id)
-    WHERE n.number = 1 OR r.from_ns IS NOT NULL
+    SELECT * EXCLUDE (is_followed), NULL::BIGINT AS from_ns, NULL::BIGINT AS until_ns
+    FROM first WHERE NOT is_followed
+    UNION ALL BY NAME
+    SELECT *,
+        CASE WHEN row_number() OVER id > 1 THEN start_ns END AS from_ns,
+        lead(start_ns) OVER id AS until_ns
+    FROM again
+    WINDOW id AS (
+        PARTITION BY trace_id, process_id, correlation_id ORDER BY start_ns, end_ns DESC, api_call_id)
 ),
 -- What is kept for the next question has these numbers in it: they must come out alike every time.
 thread_number AS (

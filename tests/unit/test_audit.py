@@ -309,3 +309,19 @@ def test_allocations_of_sizes_that_cannot_be(tmp_path: Path) -> None:
         (None,),
         (None,),
     ]
+
+
+def test_marks_of_nvprof_at_the_end_of_64_bits(tmp_path: Path) -> None:
+    marks = [
+        {"timestamp": at, "flags": flags, "id": number, "name": 2 * (flags == 2), "domain": 0}
+        for number, start, end in ((1, START, START + 50), (2, TOO_LATE, TOO_LATE))
+        for at, flags in ((start, 2), (end, 4))
+    ]
+    rows = {
+        "CONCURRENT_KERNEL": [nvprof_kernel()],
+        "RUNTIME": [nvprof_call(211, 7, START - 10)],
+        "MARKER": [mark | host() for mark in marks],
+    }
+    found = Ingested(make(tmp_path / "a.nvprof", ["gemm", "step"], rows))
+    assert found.note("NVTX ranges with times that cannot be").endswith(": 1; left out")
+    assert found.rows("SELECT start_ns, end_ns FROM nvtx_range") == [(START, START + 50)]

@@ -54,12 +54,14 @@ nesting AS (
     SELECT
         *,
         max(closed_ns) OVER (
-            on_thread RANGE BETWEEN 1 FOLLOWING AND greatest(closed_ns - start_ns - 1, 0) FOLLOWING
+            on_thread RANGE BETWEEN 1 FOLLOWING
+            AND greatest(least(closed_ns, 4611686018427387904) - begin_ns - 1, 0) FOLLOWING
         ) AS inner_closed_ns,
         max(closed_ns) OVER (on_thread RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
             AS outer_closed_ns
-    FROM ranges
-    WINDOW on_thread AS (PARTITION BY process_id, thread_id, domain_id ORDER BY start_ns)
+    -- (No frame may reach beyond 64 bits, whatever the file has for a time.)
+    FROM (SELECT *, least(start_ns, 4611686018427387904) AS begin_ns FROM ranges)
+    WINDOW on_thread AS (PARTITION BY process_id, thread_id, domain_id ORDER BY begin_ns)
 )
 
 SELECT

@@ -181,9 +181,9 @@ def test_a_parameter_makes_another_file(database: Database) -> None:
     run(database, query)
     before = kept_files(database)
     found = run(database, query, parameters={"iteration_pattern": "^no such range$"})
-    assert set(found.frame["method"]) == {"kernel order"}
+    assert max(found.frame["confidence"]) < 1  # ranges that repeat, whatever they are called
     assert len(kept_files(database)) > len(before)
-    assert set(run(database, query).frame["method"]) == {"nvtx range"}
+    assert set(run(database, query).frame["confidence"]) == {1}
 
 
 def test_another_trace_is_never_answered_from_the_first(database: Database) -> None:

@@ -22,7 +22,7 @@ from tbd_trace.store.tables import ON_CLOCKS, TIMED, rewrite, table_files
 _RULES = Path("ingest") / "audit"
 # What compares rows looks at about so many of a table, at more only by samples.
 _MOST_ROWS = 100_000
-_THIN = 3  # kernels of one stream have to be sorted
+_THIN = 10  # kernels of one stream have to be sorted
 # No recording is longer; a table that spans more has a time that cannot be.
 _LONGEST_NS = 30 * 24 * 3600 * 10**9
 _LARGEST_NS = 1 << 62
@@ -65,6 +65,7 @@ class Audit:
         self._counts = counts
         self._written = {table.name for table in written if table == canonical_tables()[table.name]}
         self._filled = {table.name for table in written if counts[table.name]}
+        connection.execute("RESET disabled_optimizers")  # readers of streams need that
         connection.execute(rule("macros"))
         by_name = {table.name: table for table in written}
         for table in canonical_tables().values():

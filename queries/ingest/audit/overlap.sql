@@ -2,7 +2,7 @@
 -- after the other; nodes of a CUDA graph are free of streams. `overlap_worst` judges what is found here.
 -- Of large tables only runs of 2,000 rows, one in `$every`, and what follows the longest kernel of each
 -- stream are looked at.
-WITH ran AS (
+WITH ran AS NOT MATERIALIZED (
     SELECT kernel_id, process_id, device_id, context_id, stream_id, start_ns, end_ns,
         if($every = 1, 0, kernel_id // 2000) AS run
     FROM kernel

@@ -48,7 +48,7 @@ unit = "%"
 doc = "change from the first to the last by the median slope, in percent of the mean, where it is more than one standard deviation; NULL otherwise and below ten iterations. Of more than 200 iterations the means of up to 200 runs of neighbours count"
 [columns.low_ns]
 unit = "ns"
-doc = "median of the shorter iterations, where the times fall into two groups: each at least a quarter of eight iterations or more, together explaining 80 % of the variance or more (evenly spread times reach 75 %, and in one of a hundred runs 60 % ÷ √n more: that much is asked for where n is small), the means apart by half or more; NULL otherwise"
+doc = "median of the shorter iterations, where the times fall into two groups: each at least a quarter of eight iterations or more, together explaining 80 % of the variance or more (evenly spread times reach 75 %, and in one of a hundred runs 60 % ÷ √n more: that much is asked for where n is small, and 75 % where the groups of sixteen iterations or more follow in turn), the means apart by half or more; NULL otherwise"
 [columns.high_ns]
 unit = "ns"
 doc = "median of the longer ones"
@@ -99,22 +99,25 @@ cut AS (
         PARTITION BY trace_id, process_id, measure ORDER BY between_variance DESC NULLS LAST, rank) = 1
 ),
 two_groups AS (
-    SELECT c.trace_id, c.process_id, c.measure, c.low_max_ns
+    SELECT c.trace_id, c.process_id, c.measure, c.low_max_ns,
+        c.between_variance >= greatest(0.8, 0.75 + 0.6 / sqrt(s.n)) * s.stddev_ns ** 2 * (s.n - 1) / s.n AS is_clear
     FROM cut c
     JOIN summed s USING (trace_id, process_id, measure)
     WHERE c.is_balanced AND c.high_mean_ns >= 1.5 * c.low_mean_ns
-      AND c.between_variance >= greatest(0.8, 0.75 + 0.6 / sqrt(s.n)) * s.stddev_ns ** 2 * (s.n - 1) / s.n
+      AND c.between_variance >= 0.75 * s.stddev_ns ** 2 * (s.n - 1) / s.n
 ),
 grouped AS (
     SELECT r.trace_id, r.process_id, r.measure,
         median(r.ns) FILTER (NOT r.is_long)::DOUBLE AS low_ns, median(r.ns) FILTER (r.is_long)::DOUBLE AS high_ns,
         avg((r.is_long <> r.was_long)::INTEGER) >= 0.9 AS in_turn
     FROM (
-        SELECT k.*, k.ns > g.low_max_ns AS is_long,
+        SELECT k.*, g.is_clear, k.ns > g.low_max_ns AS is_long,
             lag(k.ns) OVER (PARTITION BY k.trace_id, k.process_id, k.measure ORDER BY k.place) > g.low_max_ns AS was_long
         FROM ranked k JOIN two_groups g USING (trace_id, process_id, measure)
     ) r
     GROUP BY ALL
+    -- sixteen iterations do not follow in turn by chance
+    HAVING bool_and(r.is_clear) OR (in_turn AND count(*) >= 16)
 ),
 stall AS (
     SELECT *, place - lag(place) OVER (PARTITION BY trace_id, process_id, measure ORDER BY place) AS distance

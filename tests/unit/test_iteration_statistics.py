@@ -73,7 +73,7 @@ def spacing(places: list[int]) -> int | None:
     distances = [b - a for a, b in pairwise(places)]
     for distance in set(distances):
         if len(distances) >= 2 and distances.count(distance) >= 0.8 * len(distances):
-            return distance
+            return distance if distance > 1 else None
     return None
 
 
@@ -108,14 +108,14 @@ def trend(values: list[int]) -> tuple[float | None, bool]:
     return 100 * slope * (len(values) - 1) / statistics.fmean(values), True
 
 
-def split(values: list[int]) -> tuple[float | None, bool]:
-    """Return up to which time an iteration is one of the shorter group, and whether that is sure.
+def split(values: list[int]) -> tuple[float | None, bool, bool]:
+    """Return up to which time an iteration is short, whether clearly, and whether that is sure.
 
     Every cut of the sorted values is tried; the best explains most of the variance.
     """
     n, ordered = len(values), sorted(values)
     if n < 8:
-        return None, True
+        return None, False, True
     mean, all_variance = statistics.fmean(values), statistics.pvariance(values)
     cuts = []
     for below in range(1, n):
@@ -127,21 +127,26 @@ def split(values: list[int]) -> tuple[float | None, bool]:
         cuts.append((between, below, statistics.fmean(low), statistics.fmean(high)))
     between, below, low_mean, high_mean = max(cuts, key=lambda cut: (cut[0], -cut[1]))
     if any(math.isclose(between, cut[0], rel_tol=1e-9) for cut in cuts if cut[1] != below):
-        return None, False  # two cuts are as good
+        return None, False, False  # two cuts are as good
     wanted = max(0.8, 0.75 + 0.6 / math.sqrt(n)) * all_variance
-    if math.isclose(between, wanted) or math.isclose(high_mean, 1.5 * low_mean):
-        return None, False
-    is_split = min(below, n - below) >= n / 4 and high_mean > 1.5 * low_mean and between > wanted
-    return (float(ordered[below - 1]) if is_split else None), True
+    least = 0.75 * all_variance
+    if any(math.isclose(between, limit) for limit in (wanted, least)):
+        return None, False, False
+    if math.isclose(high_mean, 1.5 * low_mean):
+        return None, False, False
+    is_split = min(below, n - below) >= n / 4 and high_mean > 1.5 * low_mean and between > least
+    return (float(ordered[below - 1]) if is_split else None), between > wanted, True
 
 
 def groups(values: list[int]) -> tuple[tuple[float, float, bool] | None, bool]:
     """Return the medians of both groups and whether they follow in turn, and whether it is sure."""
-    limit, sure = split(values)
+    limit, is_clear, sure = split(values)
     if limit is None:
         return None, sure
     is_long = [value > limit for value in values]
     turns = sum(a != b for a, b in pairwise(is_long))
+    if not is_clear and (len(values) < 16 or turns < 0.9 * (len(values) - 1)):
+        return None, sure
     medians = [
         statistics.median(v for v, long in zip(values, is_long, strict=True) if long == wanted)
         for wanted in (False, True)

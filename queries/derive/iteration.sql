@@ -59,10 +59,6 @@ doc = "what the counted iterations of its process are: steady state, or all iter
 doc = "why metrics do not count it: GPU work not fully recorded, next start not recorded (the last one), or its sign of warm-up; NULL where they do"
 */
 WITH
-boundary AS (
-    SELECT trace_id, process_id, iteration, label, start_ns, end_ns, thread_id, method, confidence
-    FROM iteration_boundary
-),
 work AS (
     SELECT trace_id, process_id, iteration,
         min(start_ns) AS gpu_start_ns, max(end_ns) AS gpu_end_ns,
@@ -78,15 +74,15 @@ timed AS (
         lead(w.gpu_start_ns) OVER in_process - w.gpu_start_ns AS gpu_period_ns,
         CASE WHEN o.trace_id IS NOT NULL THEN coalesce(w.kernels, 0) END AS kernels,
         CASE WHEN o.trace_id IS NOT NULL THEN coalesce(w.kernel_ns, 0) END AS kernel_ns
-    FROM boundary b
+    FROM iteration_boundary b
     LEFT JOIN work w
         ON  w.trace_id = b.trace_id AND w.process_id IS NOT DISTINCT FROM b.process_id
         AND w.iteration = b.iteration
     LEFT JOIN (SELECT DISTINCT trace_id FROM op_scope) o ON o.trace_id = b.trace_id
     WINDOW in_process AS (PARTITION BY b.trace_id, b.process_id ORDER BY b.iteration)
 ),
--- The profiler may have begun to record the GPU late and stopped early: iterations beyond the first
--- and the last with GPU work are not whole, and neither is the last one, whose end nothing tells.
+-- The profiler may record the GPU for a part of the run only: iterations before the first and after the
+-- last with GPU work are not whole. Neither is the last one: its end is the start of the next.
 recorded AS (
     SELECT *,
         coalesce(min(iteration) FILTER (gpu_ns IS NOT NULL) OVER whole, min(iteration) OVER whole)

@@ -77,7 +77,7 @@ def host_times(window: Sequence[Marked], marked: Sequence[Marked]) -> dict[Key, 
 
 @cache
 def sample_host_times() -> dict[Key, int]:
-    """Return the host times of the sample's stable window."""
+    """Return the host times of the sample's steady state."""
     window = steady().iterations
     assert window is not None
     every = [Marked(r.text, r.start, r.end, r.tid) for r in timeline().ranges]

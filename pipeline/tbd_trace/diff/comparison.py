@@ -30,7 +30,7 @@ _ASKED = """
     WHERE t.trace_id NOT IN (SELECT trace_id FROM lending_trace)
     GROUP BY s.side ORDER BY s.side
 """
-# Of large files there is no hash of all bytes; their id comes from samples of them.
+# Large files are hashed by samples only, so their trace id identifies them.
 _CONTENT = """
     SELECT s.side, list(coalesce(t.sha256, t.trace_id) ORDER BY 1)
     FROM diff_side s JOIN trace t USING (trace_id) GROUP BY s.side

@@ -29,7 +29,7 @@ class Measure:
         header: width of what stands above the values.
         front: width of the widest value without its decimals.
         fraction: width of the most decimals, with their point.
-        width: width that the column gets; at first what it needs.
+        width: width of the column: first its natural width, then the one it is given.
         same: all values are the same.
         is_cut: values have to be shortened.
     """
@@ -119,7 +119,7 @@ def fit(measures: Sequence[Measure], width: int, *, cut_text: bool = False) -> l
     lacking = [n for n, measure in enumerate(measures) if measure.width > widths[n]]
     lacking.sort(key=lambda n: measures[n].width - widths[n])
     for place, n in enumerate(lacking):
-        # Those that lack little get all of it, the others share what is left.
+        # Columns slightly too wide keep their natural width, the others share the rest.
         more = min(measures[n].width - widths[n], spare // (len(lacking) - place))
         widths[n] += more
         spare -= more
@@ -134,7 +134,7 @@ def fit(measures: Sequence[Measure], width: int, *, cut_text: bool = False) -> l
 
 
 def _least_width(measure: Measure) -> int:
-    """Return the width below which a column is no use: numbers and headers are never cut."""
+    """Return the smallest useful width of a column: numbers and headers are never cut."""
     if measure.numeric:
         return measure.width
     return max(_LEAST_NAME_WIDTH if is_name(measure.name) else LEAST_TEXT_WIDTH, measure.header)

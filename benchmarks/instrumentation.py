@@ -18,8 +18,8 @@ from pathlib import Path
 from statistics import median
 
 from tbd_collectors import nsys
+from tbd_collectors.collection_request import Workload
 from tbd_collectors.process import run
-from tbd_collectors.request import Workload
 from tbd_collectors.workload import command, importable
 from tbd_models.registry import find
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from tbd_trace import nsys_install, resources
-from tbd_trace.sources.nsys_columns import DETAILS, EVENTS
+from tbd_trace.sources.nsys.columns import DETAILS, EVENTS
 
 _HERE = Path(__file__).resolve().parent
 _TBD = (sys.executable, "-m", "tbd_trace")

@@ -22,7 +22,7 @@ import duckdb
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.query.catalogue import Catalogue, derive_relations
 from tbd_trace.query.header import Query
-from tbd_trace.query.kept import KeptRelations
+from tbd_trace.query.relation_cache import RelationCache
 from tbd_trace.query.session import answer, checked_values, connect
 from tbd_trace.store.database import Database
 
@@ -51,7 +51,7 @@ def main() -> None:
         print("| kind | name | wall, s | CPU, s | rows |\n|---|---|---:|---:|---:|")
         _print("canonical", _ingest(database, options.file))
         with connect(database) as connection:
-            kept = KeptRelations(database, database.trace_ids())
+            kept = RelationCache(database, database.trace_ids())
             relations = derive_relations()
             with kept.bounded(connection):
                 if options.explain:
@@ -79,7 +79,7 @@ def _ingest(database: Database, file: Path) -> Iterator[_Timing]:
         yield table, start, end, ""
 
 
-def _derive(connection: duckdb.DuckDBPyConnection, kept: KeptRelations, relation: Query) -> _Timing:
+def _derive(connection: duckdb.DuckDBPyConnection, kept: RelationCache, relation: Query) -> _Timing:
     begin = _now()
     kept.compute(connection, relation)
     end = _now()
@@ -87,7 +87,7 @@ def _derive(connection: duckdb.DuckDBPyConnection, kept: KeptRelations, relation
     return relation.name, begin, end, f"{rows:,}"
 
 
-def _ask(connection: duckdb.DuckDBPyConnection, kept: KeptRelations, query: Query) -> _Timing:
+def _ask(connection: duckdb.DuckDBPyConnection, kept: RelationCache, query: Query) -> _Timing:
     begin = _now()
     try:
         result = answer(connection, query, checked_values(query, None), kept, _SHOWN)
@@ -99,7 +99,7 @@ def _ask(connection: duckdb.DuckDBPyConnection, kept: KeptRelations, query: Quer
 
 def _explain(
     connection: duckdb.DuckDBPyConnection,
-    kept: KeptRelations,
+    kept: RelationCache,
     relations: Sequence[Query],
     name: str,
 ) -> str:

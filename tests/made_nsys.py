@@ -10,7 +10,7 @@ import duckdb
 
 from tbd_trace import resources
 from tbd_trace.sources.base import Ask, TraceDescription
-from tbd_trace.sources.nsys import NsysReader
+from tbd_trace.sources.nsys.reader import NsysReader
 
 Rows = list[dict[str, Any]]
 Tables = dict[str, Rows]

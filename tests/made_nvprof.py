@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tbd_trace.sources.nvprof_tables import ACTIVITY_PREFIX
+from tbd_trace.sources.nvprof.tables import ACTIVITY_PREFIX
 
 Row = dict[str, Any]
 Rows = Mapping[str, Sequence[Row]]

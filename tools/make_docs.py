@@ -25,13 +25,13 @@ import typer.main
 
 from tbd_models.registry import is_implemented, models
 from tbd_trace import resources
-from tbd_trace.checks.rules import rule_of
+from tbd_trace.analysis.checks.rules import rule_of
 from tbd_trace.cli.main import app
+from tbd_trace.model.canonical_tables import CanonicalTable, canonical_tables
 from tbd_trace.present.description import meaning, parameters, refusal
 from tbd_trace.query import Catalogue, Param, Plot, Query
 from tbd_trace.query.catalogue import derive_relations
 from tbd_trace.query.header import Need, alternatives
-from tbd_trace.schema import CanonicalTable, canonical_tables
 
 ROOT = Path(__file__).resolve().parents[1]
 _ABOUT_CHECKS = (

@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tbd_collectors import chips, nsight_compute, nsys, nvprof
-from tbd_collectors.directory import FORMAT_VERSION, read_json, write_json, written
-from tbd_collectors.document import described
+from tbd_collectors import gpu_detection, nsight_compute, nsys, nvprof
+from tbd_collectors.capture_metadata import described
+from tbd_collectors.capture_writer import FORMAT_VERSION, read_json, write_json, written
+from tbd_collectors.collection_request import Command, Profiling, Workload
 from tbd_collectors.plan import COUNTERS, NO_COUNTERS, THROUGHPUT, TIMELINE, Run, runs
 from tbd_collectors.process import CollectionError, Completed, NothingRecordedError, run
-from tbd_collectors.request import Command, Profiling, Workload
 from tbd_collectors.workload import importable
 from tbd_models.definition import OUT_OF_MEMORY
 from tbd_models.instrument.marks import LAYERS_VARIABLE
 from tbd_trace import machine
 from tbd_trace.errors import InputError, UsageError
-from tbd_trace.secrets import without_secrets
+from tbd_trace.redact.secrets import without_secrets
 
 _KILLED = -9
 _VERSIONS = {"nsys": machine.nsys, "nvprof": machine.nvprof, "ncu": machine.ncu}
@@ -110,7 +110,7 @@ def capability(target: Workload | Command) -> str | None:
     """
     if target.device != "cuda":
         return None
-    found = chips.gpus()
+    found = gpu_detection.gpus()
     if not found:
         raise UsageError("there is no GPU here (see tbd-trace doctor); use --device cpu")
     return found[0].compute_capability

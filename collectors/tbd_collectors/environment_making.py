@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tbd_collectors.directory import write_json
+from tbd_collectors.capture_writer import write_json
 from tbd_collectors.environments import (
     MARKER,
     UNFINISHED,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import dropwhile
 from pathlib import Path
 
-from tbd_collectors.chips import CHIPS, parsed, read_table
+from tbd_collectors.gpu_detection import CHIPS, parsed, read_table
 from tbd_collectors.process import CollectionError, NothingRecordedError, on_path
 from tbd_trace import machine
 from tbd_trace.errors import UsageError

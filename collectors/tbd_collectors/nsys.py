@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tbd_collectors.contents import Contents, count_nsys
 from tbd_collectors.nsys_tool import USUAL, Nsys, environment, installed
 from tbd_collectors.process import NothingRecordedError
+from tbd_collectors.profile_stats import Contents, count_nsys
+from tbd_trace import nsys_export
 from tbd_trace.errors import UsageError
-from tbd_trace.sources import nsys_report
 
 __all__ = [
     "SUFFIXES",
@@ -158,7 +158,7 @@ def export(report: Path, *, timeout_s: float = 3600) -> Path:
     sqlite = report.with_suffix(".sqlite")
     if sqlite.exists():
         raise UsageError(f"{sqlite} exists already; ingest it, or remove it")
-    nsys_report.export(report, sqlite, timeout_s=timeout_s)
+    nsys_export.export(report, sqlite, timeout_s=timeout_s)
     return sqlite
 
 

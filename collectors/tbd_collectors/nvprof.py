@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tbd_collectors.chips import parsed, read_table
-from tbd_collectors.contents import Contents, count_counted, count_nvprof
+from tbd_collectors.gpu_detection import parsed, read_table
 from tbd_collectors.nsight_compute import refuse_forbidden_counters
 from tbd_collectors.process import NothingRecordedError, on_path
+from tbd_collectors.profile_stats import Contents, count_counted, count_nvprof
 from tbd_trace import machine
 from tbd_trace.errors import UsageError
 

@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from tbd_collectors import chips, nsight_compute, nsys, nvprof, workload
+from tbd_collectors import gpu_detection, nsight_compute, nsys, nvprof, workload
+from tbd_collectors.collection_request import Command, Profiling, Workload
 from tbd_collectors.process import CollectionError
-from tbd_collectors.request import Command, Profiling, Workload
 from tbd_models.instrument.marks import DOMAIN, WINDOW
 from tbd_trace.errors import UsageError
 
@@ -162,7 +162,7 @@ def _counters(
     """Count with nvprof where it still can, otherwise with ncu."""
     program = _program(target, COUNTERS, directory, profiling.counter_iterations)
     whole = _is_whole_run(target)
-    if chips.parsed(compute_capability) < nsight_compute.FIRST:
+    if gpu_detection.parsed(compute_capability) < nsight_compute.FIRST:
         output = directory / f"{COUNTERS}.nvvp"
         tool = _found(nvprof.installed, "nvprof", missing)
         argv = nvprof.metric_command(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tbd_collectors.collect import Result
-from tbd_collectors.request import Command, Workload
+from tbd_collectors.collection_request import Command, Workload
 from tbd_trace.errors import TbdTraceError
 
 Job = tuple[Workload | Command, Path]

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
-from tbd_collectors.request import Workload
+from tbd_collectors.collection_request import Workload
 
 # The packages that a foreign interpreter may need; neither imports more than it has.
 _PACKAGES = ("tbd_models", "tbd_trace")

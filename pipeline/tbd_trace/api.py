@@ -102,7 +102,7 @@ class Traces:
                 are there anyway.
         """
         connection = queries.connect(self.database, self.trace_ids)
-        kept = queries.KeptRelations(self.database, self.trace_ids)
+        kept = queries.RelationCache(self.database, self.trace_ids)
         queries.prepare(connection, relations, kept)
         return connection
 

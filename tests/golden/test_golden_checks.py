@@ -7,8 +7,8 @@ import csv
 import pytest
 from worked_checks import COLUMNS, PATH, Row, checks
 
+from tbd_trace.analysis.checks import evaluate
 from tbd_trace.api import Traces
-from tbd_trace.checks import evaluate
 from tbd_trace.store import Database
 
 NUMBERS = {"value", "threshold"}

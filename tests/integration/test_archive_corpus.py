@@ -9,12 +9,12 @@ import pytest
 
 from corpus import CORPUS
 from tbd_trace.api import Traces, open_archive, open_traces
-from tbd_trace.archive.redaction import KINDS, Redaction
+from tbd_trace.archive.operations import create
 from tbd_trace.archive.verify import problems
-from tbd_trace.archive.writing import create
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.present import Format, render
 from tbd_trace.query import Catalogue
+from tbd_trace.redact.tables import KINDS, Redaction
 from tbd_trace.store import Database
 
 # A training run, two processes that share correlation ids, counters, an nvprof timeline.

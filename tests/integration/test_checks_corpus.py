@@ -12,9 +12,9 @@ from expectations import expectations, relative, shows_training
 from real_traces import Traces
 
 from corpus import CORPUS
+from tbd_trace.analysis.checks import evaluate, select
+from tbd_trace.analysis.checks.rules import rule_of
 from tbd_trace.api import Traces as Opened
-from tbd_trace.checks import evaluate, select
-from tbd_trace.checks.rules import rule_of
 from tbd_trace.errors import InputError
 
 PATTERNS = ("nsys/*", "nvprof/*", "nvprof_csv/*", "ncu/*", "odd/*.sqlite")

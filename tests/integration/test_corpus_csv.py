@@ -18,10 +18,10 @@ import duckdb
 import pytest
 
 from corpus import CORPUS, corpus_files
-from tbd_trace.schema import canonical_tables
+from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.sources.base import Source, TraceDescription
-from tbd_trace.sources.nsight_compute import NSIGHT_COMPUTE_CSV
-from tbd_trace.sources.nvprof_csv import NVPROF_CSV
+from tbd_trace.sources.ncu.reader import NSIGHT_COMPUTE_CSV
+from tbd_trace.sources.nvprof.csv_reader import NVPROF_CSV
 
 NCU = "ncu/chia7_ece408_project__analysis_file"
 _SECONDS = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}

@@ -15,8 +15,8 @@ import pytest
 
 from corpus import corpus_files, needs_corpus
 from tbd_trace.errors import InputError
-from tbd_trace.schema import canonical_tables
-from tbd_trace.sources.nsys import NSYS_SQLITE, NsysReader
+from tbd_trace.model.canonical_tables import canonical_tables
+from tbd_trace.sources.nsys.reader import NSYS_SQLITE, NsysReader
 
 PREFIX = "CUPTI_ACTIVITY_KIND_"
 NO_CALLS = "(10, 11, 12, 31, 32, 33, 34, 35, 36, 67, 68, 69)"

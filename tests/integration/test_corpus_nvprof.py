@@ -20,9 +20,9 @@ from expectations import expectations, relative
 from corpus import corpus_files
 from tbd_trace import resources
 from tbd_trace.errors import InputError
-from tbd_trace.schema import canonical_tables
+from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.sources.demangle import can_demangle, demangle, is_mangled, short_name
-from tbd_trace.sources.nvprof import NVPROF_SQLITE
+from tbd_trace.sources.nvprof.reader import NVPROF_SQLITE
 
 FULL = ("nvprof/*",)
 EMPTY = ("odd/*.nvvp", "odd/*.nvprof", "odd/josiahdavis_profiling-lm__net.*.sql")

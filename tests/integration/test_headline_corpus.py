@@ -19,8 +19,8 @@ import pytest
 from real_traces import Traces
 
 from corpus import CORPUS, ROOT, corpus_files
+from tbd_trace.analysis.checks import evaluate
 from tbd_trace.api import Traces as Opened
-from tbd_trace.checks import evaluate
 from tbd_trace.query import Catalogue, run
 
 PAGE = ROOT / "docs" / "steady_state.md"

@@ -15,7 +15,7 @@ import pytest
 import made_nsys
 import made_nvprof
 import tbd_trace
-from tbd_trace.sources.nvprof_tables import ACTIVITY_PREFIX
+from tbd_trace.sources.nvprof.tables import ACTIVITY_PREFIX
 from tbd_trace.store import Database
 
 OCCUPANCY = 20971638  # achieved_occupancy on Volta, in data/nvprof_metrics.csv

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import tbd_trace
 from corpus import CORPUS
 from odd_rows import Change, changes, healthy_nsys, healthy_nvprof, write_nsys, write_nvprof
-from tbd_trace.checks import evaluate
+from tbd_trace.analysis.checks import evaluate
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.query import Catalogue
 from tbd_trace.store import Database

@@ -15,7 +15,7 @@ import pytest
 
 from nsys_agent import until_served
 from tbd_collectors import nsight_compute, nsys, nvprof
-from tbd_collectors.chips import CHIPS
+from tbd_collectors.gpu_detection import CHIPS
 from tbd_collectors.process import CollectionError, Completed, NothingRecordedError, run
 from tbd_trace.errors import InputError, UsageError
 

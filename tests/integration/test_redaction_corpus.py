@@ -17,13 +17,13 @@ from polars.testing import assert_frame_equal
 from real_traces import Traces
 
 from corpus import CORPUS, needs_corpus
-from tbd_trace.archive.private import leaks, leaks_in_tables
-from tbd_trace.archive.redaction import Redaction, Redactor
+from tbd_trace.archive.leak_scan import leaks, leaks_in_tables
+from tbd_trace.archive.operations import create
 from tbd_trace.archive.store import Archive
-from tbd_trace.archive.writing import create
 from tbd_trace.errors import CannotAnswerError
+from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.query import Catalogue, connect, run
-from tbd_trace.schema import canonical_tables
+from tbd_trace.redact.tables import Redaction, Redactor
 
 pytestmark = needs_corpus
 

@@ -16,10 +16,10 @@ import pytest
 from real_traces import corpus_file
 
 from corpus import ROOT
+from tbd_trace.analysis.report.page import Figure, Figures, Note, Page, Section, Table, render_page
+from tbd_trace.analysis.report.sections import report
 from tbd_trace.api import Traces
 from tbd_trace.present import csv as csv_form
-from tbd_trace.report.contents import report
-from tbd_trace.report.page import Figure, Figures, Note, Page, Section, Table, render_page
 from tbd_trace.store import Database
 
 selenium = pytest.importorskip("selenium", reason="selenium is not installed")

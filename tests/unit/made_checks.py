@@ -8,8 +8,8 @@ from typing import Any
 
 from made_trace import MadeDatabase, MadeTrace, Row
 
-from tbd_trace.checks import select
-from tbd_trace.checks.evaluation import Evaluator
+from tbd_trace.analysis.checks import select
+from tbd_trace.analysis.checks.evaluation import Evaluator
 
 PERIOD = 1000
 ITERATIONS = 12

@@ -7,7 +7,7 @@ from typing import Any
 
 from made_trace import MadeTrace, Row
 
-from tbd_trace.diff.comparison import QUESTIONS, question
+from tbd_trace.analysis.diff.comparison import QUESTIONS, question
 from tbd_trace.query import prepare
 
 

@@ -11,8 +11,8 @@ import duckdb
 import polars as pl
 
 from tbd_trace import resources
+from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.query import Catalogue, prepare
-from tbd_trace.schema import canonical_tables
 from tbd_trace.sqltext import csv_relation, identifier, literal
 
 Row = dict[str, Any]

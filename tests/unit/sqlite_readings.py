@@ -10,8 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from tbd_trace.errors import InputError
-from tbd_trace.sources import sqlite_tables
-from tbd_trace.sources.sqlite import READER_VARIABLE, SqliteFile
+from tbd_trace.sqlite_io import tables
+from tbd_trace.sqlite_io.sqlite_file import READER_VARIABLE, SqliteFile
 
 
 @contextmanager
@@ -81,9 +81,9 @@ class Reasons:
 def watching() -> Iterator[Reasons]:
     """Count the rows that come from pages."""
     reasons = Reasons()
-    original = sqlite_tables.stream
-    sqlite_tables.stream = reasons.watch(original)  # type: ignore[assignment]
+    original = tables.stream
+    tables.stream = reasons.watch(original)  # type: ignore[assignment]
     try:
         yield reasons
     finally:
-        sqlite_tables.stream = original
+        tables.stream = original

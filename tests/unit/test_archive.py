@@ -20,15 +20,15 @@ from web import serving, silent
 import tbd_trace
 from corpus import ROOT
 from tbd_trace.api import Traces, open_archive, open_traces
-from tbd_trace.archive import places
+from tbd_trace.archive import storage_backends
 from tbd_trace.archive.manifest import FILE, Manifest, is_safe
-from tbd_trace.archive.redaction import Redaction, redaction_of
+from tbd_trace.archive.operations import create
 from tbd_trace.archive.verify import problems
-from tbd_trace.archive.writing import create
 from tbd_trace.cli.main import app
 from tbd_trace.errors import CannotAnswerError, StoreError, UsageError
 from tbd_trace.present import Format, render
 from tbd_trace.query import Catalogue
+from tbd_trace.redact.tables import Redaction, redaction_of
 from tbd_trace.store import Database
 
 SAMPLE = ROOT / "data" / "samples" / "synthetic_cnn"
@@ -411,7 +411,7 @@ def test_nothing_is_left_of_an_archive_that_failed(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("tbd_trace.archive.draft.Draft.finish", full)
+    monkeypatch.setattr("tbd_trace.archive.archive_writer.ArchiveWriter.finish", full)
     with pytest.raises(StoreError, match=r"x\.zip: cannot be written \(No space left"):
         ids = sample_database.trace_ids()
         create(sample_database, ids, tmp_path / "x.zip", redaction=Redaction())
@@ -569,7 +569,7 @@ def test_urls_that_cannot_be_read_are_told(
     archived: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("fsspec")
-    monkeypatch.setattr(places, "_SILENT_SECONDS", 0.2)
+    monkeypatch.setattr(storage_backends, "_SILENT_SECONDS", 0.2)
     with serving(archived) as site, silent() as nothing:
         assert "no trace archive" in failing("query", "throughput", f"{site.url}/none")
         assert "there is nothing" in failing("query", "throughput", f"{site.url}/none.zip")

@@ -16,9 +16,9 @@ from typer.testing import CliRunner, Result
 
 import tbd_trace
 from corpus import REFERENCE, ROOT
-from tbd_trace.checks import evaluate, findings_from, select
-from tbd_trace.checks.rules import rule_of
-from tbd_trace.checks.text import render, summary
+from tbd_trace.analysis.checks import evaluate, findings_from, select
+from tbd_trace.analysis.checks.rules import rule_of
+from tbd_trace.analysis.checks.text import render, summary
 from tbd_trace.cli.main import app
 from tbd_trace.errors import CannotAnswerError, UsageError
 from tbd_trace.query import Catalogue

@@ -149,7 +149,7 @@ def test_csv_is_the_same_without_polars(
 ) -> None:
     without = run("query", asked, "--format", "csv")
     monkeypatch.setattr("tbd_trace.query.session.FEW_ROWS", 0)
-    monkeypatch.setattr("tbd_trace.frames.FEW_ROWS", 0)
+    monkeypatch.setattr("tbd_trace.runtime.result_frames.FEW_ROWS", 0)
     whole = run("query", asked, "--format", "csv")
     assert (without.stdout, without.stderr) == (whole.stdout, whole.stderr)
     assert without.exit_code == whole.exit_code

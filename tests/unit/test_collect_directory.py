@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tbd_collectors.directory import check_free, read_json, write_json, written
+from tbd_collectors.capture_writer import check_free, read_json, write_json, written
 from tbd_trace.errors import StoreError, UsageError
 
 

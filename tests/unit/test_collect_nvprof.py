@@ -10,7 +10,7 @@ import pytest
 
 from made_nvprof import call, host, kernel, make
 from tbd_collectors.collect import Result, collect
-from tbd_collectors.request import Command, Profiling
+from tbd_collectors.collection_request import Command, Profiling
 from tbd_trace.store import Database
 
 FORBIDDEN = "==9== Warning: ERR_NVGPUCTRPERM - The user does not have permission"

@@ -12,10 +12,10 @@ from collector_stand_ins import programs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tbd_collectors import targets
+from tbd_collectors import argument_parsing
+from tbd_collectors.collection_request import Command, Profiling, Workload
 from tbd_collectors.plan import runs
 from tbd_collectors.process import CollectionError
-from tbd_collectors.request import Command, Profiling, Workload
 from tbd_models.registry import NAMES, find, is_implemented
 from tbd_trace.errors import UsageError
 
@@ -50,26 +50,26 @@ def _command(*words: str, **options: Any) -> Command:
 
 def test_commands_are_told_from_models(profilers: Path) -> None:
     (profilers / "resnet50").touch(0o755)
-    assert targets.is_command(["nsys"])
-    assert targets.is_command(["python", "train.py"])
-    assert targets.is_command(["resnet50", "bert"])
+    assert argument_parsing.is_command(["nsys"])
+    assert argument_parsing.is_command(["python", "train.py"])
+    assert argument_parsing.is_command(["resnet50", "bert"])
     for words in ([], ["resnet50"], ["resnet51"], ["train.py"]):
-        assert not targets.is_command(words)
+        assert not argument_parsing.is_command(words)
 
 
 def test_batch_sizes_default_to_those_of_the_scale() -> None:
-    for name in targets.suite("pytorch"):
+    for name in argument_parsing.suite("pytorch"):
         variant = find(name).variant(None)
         for scale, size in (
             ("full", variant.default_batch_size),
             ("small", variant.small_batch_size),
         ):
-            (made,) = targets.workloads([name], [], OPTIONS | {"scale": scale})
+            (made,) = argument_parsing.workloads([name], [], OPTIONS | {"scale": scale})
             assert (made.model, made.batch_size, made.scale) == (name, size, scale)
 
 
 def test_every_model_gets_every_batch_size() -> None:
-    made = targets.workloads(["resnet50", "bert"], [4, 8], OPTIONS | {"seed": 3})
+    made = argument_parsing.workloads(["resnet50", "bert"], [4, 8], OPTIONS | {"seed": 3})
     found = [(w.model, w.batch_size, w.seed) for w in made]
     assert found == [("resnet50", 4, 3), ("resnet50", 8, 3), ("bert", 4, 3), ("bert", 8, 3)]
     assert len({w.title() for w in made}) == 4
@@ -88,43 +88,43 @@ def test_unknown_names_are_refused_before_anything_runs(
     sizes: list[int], name: str, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
-        targets.workloads([name], sizes, OPTIONS | options)
+        argument_parsing.workloads([name], sizes, OPTIONS | options)
 
 
 def test_a_model_that_pytorch_has_not_is_taken_from_the_framework_that_has_it() -> None:
-    assert targets.usual_framework(["resnet50"]) == "pytorch"
-    assert targets.usual_framework(["wgan"]) == "tensorflow"
-    assert targets.usual_framework(["resnet50", "wgan"]) == "tensorflow"
-    assert targets.usual_framework([]) == "pytorch"  # the whole suite
-    assert targets.usual_framework(["wgna"]) == "pytorch"  # which then names the nearest
+    assert argument_parsing.usual_framework(["resnet50"]) == "pytorch"
+    assert argument_parsing.usual_framework(["wgan"]) == "tensorflow"
+    assert argument_parsing.usual_framework(["resnet50", "wgan"]) == "tensorflow"
+    assert argument_parsing.usual_framework([]) == "pytorch"  # the whole suite
+    assert argument_parsing.usual_framework(["wgna"]) == "pytorch"  # which then names the nearest
 
 
 def test_a_suite_is_what_a_framework_has() -> None:
-    assert targets.suite("pytorch") == [n for n in NAMES if is_implemented(n, "pytorch")]
+    assert argument_parsing.suite("pytorch") == [n for n in NAMES if is_implemented(n, "pytorch")]
     with pytest.raises(UsageError, match="no model is implemented in caffe"):
-        targets.suite("caffe")
+        argument_parsing.suite("caffe")
 
 
 @given(st.lists(st.integers(1, 10**6), min_size=1), st.sampled_from([",", ", ", " ,"]))
 def test_lists_of_batch_sizes_are_read(sizes: list[int], comma: str) -> None:
-    assert targets.batch_sizes(comma.join(map(str, sizes))) == sizes
+    assert argument_parsing.batch_sizes(comma.join(map(str, sizes))) == sizes
 
 
 @pytest.mark.parametrize("text", ["", "0", "4,", "4,,8", "-1", "1.5", "4 8", "²", "all"])
 def test_other_batch_sizes_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match=re.escape(f"--batch-size {text!r}: write whole numbers")):
-        targets.batch_sizes(text)
+        argument_parsing.batch_sizes(text)
 
 
 def test_no_batch_sizes_are_none() -> None:
-    assert targets.batch_sizes(None) == []
+    assert argument_parsing.batch_sizes(None) == []
 
 
 def test_places_of_captures() -> None:
     one, other = Workload("bert", batch_size=2), _command("/opt/bin/train.sh")
-    assert targets.places([one], Path("x"), several=False) == [Path("x")]
-    assert targets.places([one], None, several=False) == [Path("bert-pytorch-fp32-bs2")]
-    assert targets.places([one, other], Path("x"), several=True) == [
+    assert argument_parsing.places([one], Path("x"), several=False) == [Path("x")]
+    assert argument_parsing.places([one], None, several=False) == [Path("bert-pytorch-fp32-bs2")]
+    assert argument_parsing.places([one, other], Path("x"), several=True) == [
         Path("x/bert-pytorch-fp32-bs2"),
         Path("x/capture-train"),
     ]

@@ -12,12 +12,12 @@ from collector_stand_ins import programs
 
 from corpus import CORPUS, REFERENCE, ROOT, needs_corpus
 from made_nvprof import Row, Rows, kernel, make
-from tbd_collectors import chips, contents, nsight_compute, nvprof
+from tbd_collectors import gpu_detection, nsight_compute, nvprof, profile_stats
 from tbd_collectors.nsight_compute import CountersNotPermittedError
 from tbd_collectors.process import CollectionError, NothingRecordedError
 from tbd_trace.errors import UsageError
 
-CAPABILITIES = list(chips.CHIPS)
+CAPABILITIES = list(gpu_detection.CHIPS)
 
 
 def counters(metrics: Iterable[str]) -> list[str]:
@@ -125,7 +125,7 @@ def test_nvprof_counts_of_real_metric_runs() -> None:
     found = sorted((CORPUS / "nvprof").glob("*traffic-simulation__metrics*"))
     assert found
     for path in found:
-        assert nvprof.check_metrics(path) == contents.count_nvprof(path).kernels > 0
+        assert nvprof.check_metrics(path) == profile_stats.count_nvprof(path).kernels > 0
 
 
 # --- Nsight Compute -------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ def test_ncu_metrics_are_available(capability: str) -> None:
     available = {row["metric"] for row in rows for name in columns if row[name] == "1"}
     chosen = set(counters(nsight_compute.select(capability).metrics))
     assert {name.partition(".")[0] for name in chosen} <= available
-    every = {row["metric"] for row in chips.read_table("nsight_compute.csv")}
+    every = {row["metric"] for row in gpu_detection.read_table("nsight_compute.csv")}
     left_out = {name.partition(".")[0] for name in set(counters(every)) - chosen}
     assert not left_out & available
 
@@ -275,29 +275,30 @@ def test_ncu_that_counts_nothing(
 
 def test_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     programs(tmp_path, monkeypatch, nvidia_smi="NVIDIA A100-SXM4-80GB, 8.0\nTesla V100, x, 7.0")
-    assert chips.gpus() == [
-        chips.Gpu("NVIDIA A100-SXM4-80GB", "8.0"), chips.Gpu("Tesla V100, x", "7.0"),
-    ]  # fmt: skip
+    assert gpu_detection.gpus() == [
+        gpu_detection.Gpu("NVIDIA A100-SXM4-80GB", "8.0"),
+        gpu_detection.Gpu("Tesla V100, x", "7.0"),
+    ]
 
 
 @pytest.mark.parametrize("said", ["Field 'compute_cap' is not a valid field", "A100, [N/A]"])
 def test_driver_that_is_too_old(said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     programs(tmp_path, monkeypatch, nvidia_smi=said)
     with pytest.raises(CollectionError, match="does not tell the compute capability, but: "):
-        chips.gpus()
+        gpu_detection.gpus()
 
 
 def test_no_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = programs(tmp_path, monkeypatch)
-    assert chips.gpus() == []
+    assert gpu_detection.gpus() == []
     (folder / "nvidia-smi").write_text("#!/bin/sh\necho No devices were found\nexit 6\n")
     (folder / "nvidia-smi").chmod(0o755)
-    assert chips.gpus() == []
+    assert gpu_detection.gpus() == []
     (folder / "nvidia-smi").write_text("#!/bin/sh\necho could not talk to the driver >&2\nexit 9\n")
     with pytest.raises(CollectionError, match="nvidia-smi failed: could not talk to the driver"):
-        chips.gpus()
+        gpu_detection.gpus()
 
 
 def test_every_chip_is_in_the_table() -> None:
-    (row, *_) = chips.read_table("nsight_compute.csv")
-    assert set(chips.CHIPS.values()) == set(row) - {"quantity", "metric"}
+    (row, *_) = gpu_detection.read_table("nsight_compute.csv")
+    assert set(gpu_detection.CHIPS.values()) == set(row) - {"quantity", "metric"}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from collector_stand_ins import programs
 
-from tbd_collectors import contents, nsight_compute, nsys, nvprof
+from tbd_collectors import nsight_compute, nsys, nvprof, profile_stats
 from tbd_collectors.process import CollectionError, NothingRecordedError
 
 OPTIONS = [
@@ -182,7 +182,7 @@ def test_contents_of_an_export(tmp_path: Path) -> None:
         CUPTI_ACTIVITY_KIND_GRAPH_TRACE=[("start", 1)],
         CUPTI_ACTIVITY_KIND_RUNTIME=[("start", 1)] * 5,
     )
-    assert nsys.check(path, gpu=True) == contents.Contents(ranges=4, kernels=4, api_calls=5)
+    assert nsys.check(path, gpu=True) == profile_stats.Contents(ranges=4, kernels=4, api_calls=5)
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_contents_of_an_nvprof_profile(tmp_path: Path) -> None:
         CUPTI_ACTIVITY_KIND_KERNEL=[],
         CUPTI_ACTIVITY_KIND_DRIVER=[("start", 1)],
     )
-    expected = contents.Contents(ranges=2, kernels=3, api_calls=1)
+    expected = profile_stats.Contents(ranges=2, kernels=3, api_calls=1)
     assert nvprof.check_timeline(path) == expected
     with pytest.raises(NothingRecordedError, match=r"\(it said: Warning: no GPU\)"):
         nvprof.check_timeline(tmp_path / "none", ["==7== Warning: no GPU", "loss 0.1"])

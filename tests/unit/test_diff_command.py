@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 
 from corpus import ROOT
 from made_nsys import GPU, KERNEL, NVTX, RUNTIME, call, gpu, kernel, nvtx, profile, write
+from tbd_trace.analysis.diff.verdict import Word, judge, time
 from tbd_trace.cli.diff import percent
 from tbd_trace.cli.main import app
-from tbd_trace.diff.verdict import Word, judge, time
 from tbd_trace.errors import UsageError
 
 SAMPLE = ROOT / "data" / "samples" / "synthetic_cnn"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from made_pair import add_iterations, answers
 from made_trace import MadeTrace, Row
 
-from tbd_trace.diff.comparison import question
+from tbd_trace.analysis.diff.comparison import question
 
 
 def headline(a: list[int], b: list[int], min_change_pct: float = 1.0) -> Row:

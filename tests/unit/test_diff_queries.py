@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from made_pair import add_iterations, answers
 from made_trace import MadeDatabase, MadeTrace, Row
 
-from tbd_trace.diff.comparison import QUESTIONS, question
+from tbd_trace.analysis.diff.comparison import QUESTIONS, question
+from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.query import prepare
 from tbd_trace.query.catalogue import derive_relations
 from tbd_trace.query.header import alternatives
-from tbd_trace.schema import canonical_tables
 
 SAID: dict[str, Any] = {
     "model": "resnet50",

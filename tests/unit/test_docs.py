@@ -15,9 +15,9 @@ from terminal import on_terminal, without_escapes
 from typer.testing import CliRunner
 
 from tbd_trace.cli.main import app
+from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.query import Catalogue
 from tbd_trace.query.catalogue import derive_relations
-from tbd_trace.schema import canonical_tables
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = (

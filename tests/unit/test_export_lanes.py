@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tbd_trace.export.lanes import Lanes
+from tbd_trace.export.track_layout import Lanes
 
 Event = tuple[int, int]
 EVENTS = st.lists(

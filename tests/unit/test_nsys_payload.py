@@ -8,8 +8,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tbd_trace.sources.nsys_columns import EVENTS
-from tbd_trace.sources.nsys_payload import with_payload
+from tbd_trace.sources.nsys.columns import EVENTS
+from tbd_trace.sources.nsys.payload import with_payload
 
 FLOATS = ("doubleValue", "floatValue")
 INTEGERS = ("int64Value", "uint64Value", "int32Value", "uint32Value")

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from nsys_schema import NVTX_DOMAIN, NVTX_PUSH_POP, RUNTIME_CALL, Kernel, Nvtx, Runtime
 from nsys_writer import NsysWriter
 from tbd_trace.errors import InputError
-from tbd_trace.sources.nsys_survey import Seen
-from tbd_trace.sources.nsys_tables import NsysTables
+from tbd_trace.sources.nsys.event_stats import Seen
+from tbd_trace.sources.nsys.tables import NsysTables
 
 ROWS = 3000
 

@@ -35,7 +35,7 @@ from tbd_trace.present import (
 from tbd_trace.present import csv as csv_form
 from tbd_trace.present.names import shorten, shortened
 from tbd_trace.present.values import NULL, columns, plain, text, width_of, with_unit
-from tbd_trace.rows import Rows
+from tbd_trace.runtime.rows import Rows
 
 KERNEL = (
     "void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_256x128_16x4_nn_align4>"

@@ -12,10 +12,10 @@ import pytest
 
 import made_nsys
 from corpus import ROOT
-from tbd_trace.archive.private import leaks
-from tbd_trace.archive.redaction import Redaction, redaction_of
-from tbd_trace.archive.writing import create
+from tbd_trace.archive.leak_scan import leaks
+from tbd_trace.archive.operations import create
 from tbd_trace.errors import InputError
+from tbd_trace.redact.tables import Redaction, redaction_of
 from tbd_trace.store import Database
 
 SAMPLE = ROOT / "data" / "samples" / "synthetic_cnn"

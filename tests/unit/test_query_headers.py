@@ -13,11 +13,11 @@ import pytest
 from made_trace import MadeDatabase
 
 from tbd_trace import resources
+from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.query import Catalogue, Query, prepare, run, script
 from tbd_trace.query.catalogue import derive_relations, required_relations
 from tbd_trace.query.header import alternatives
 from tbd_trace.query.session import FIRST_ROW, LAST_ROW
-from tbd_trace.schema import canonical_tables
 from tbd_trace.store import Database
 
 METRICS = Catalogue().metrics()

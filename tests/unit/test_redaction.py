@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from made_trace import MadeTrace
 
 from corpus import ROOT
-from tbd_trace.archive.columns import TREATMENTS
-from tbd_trace.archive.documents import Treatment
-from tbd_trace.archive.findings import FILE_KINDS
-from tbd_trace.archive.private import leaks_in_tables
-from tbd_trace.archive.redaction import KINDS, Redaction, Redactor, redaction_of
-from tbd_trace.archive.scrubbing import CANDIDATE
+from tbd_trace.archive.leak_scan import leaks_in_tables
 from tbd_trace.errors import UsageError
-from tbd_trace.schema import canonical_tables
+from tbd_trace.model.canonical_tables import canonical_tables
+from tbd_trace.redact.column_policy import TREATMENTS
+from tbd_trace.redact.json_documents import Treatment
+from tbd_trace.redact.leak_report import FILE_KINDS
+from tbd_trace.redact.tables import KINDS, Redaction, Redactor, redaction_of
+from tbd_trace.redact.text import CANDIDATE
 
 # A machine whose names are in no test by chance.
 HOST, USER = "lab-node-17.physics.example.org", "jabberwocky"

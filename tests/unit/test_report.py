@@ -15,17 +15,9 @@ from typer.testing import CliRunner, Result
 import made_nsys
 import tbd_trace
 from corpus import ROOT
-from tbd_trace.api import Traces
-from tbd_trace.checks import evaluate
-from tbd_trace.cli import main as cli
-from tbd_trace.errors import CannotAnswerError
-from tbd_trace.present import csv as csv_form
-from tbd_trace.present.values import NULL
-from tbd_trace.query import Catalogue, run
-from tbd_trace.report.asking import Answer
-from tbd_trace.report.contents import contents, report
-from tbd_trace.report.drawing import plot_block
-from tbd_trace.report.page import (
+from tbd_trace.analysis.checks import evaluate
+from tbd_trace.analysis.report.drawing import plot_block
+from tbd_trace.analysis.report.page import (
     Figure,
     Figures,
     Findings,
@@ -36,6 +28,14 @@ from tbd_trace.report.page import (
     Table,
     render_page,
 )
+from tbd_trace.analysis.report.report_query import Answer
+from tbd_trace.analysis.report.sections import contents, report
+from tbd_trace.api import Traces
+from tbd_trace.cli import main as cli
+from tbd_trace.errors import CannotAnswerError
+from tbd_trace.present import csv as csv_form
+from tbd_trace.present.values import NULL
+from tbd_trace.query import Catalogue, run
 from tbd_trace.store import Database
 
 SAMPLE = ROOT / "data" / "samples" / "synthetic_cnn"
@@ -298,7 +298,7 @@ def test_a_page_is_the_same_on_one_cpu(
 ) -> None:
     pages = []
     for cpus in (1, 2):
-        monkeypatch.setattr("tbd_trace.helpers.cpus", lambda cpus=cpus: cpus)
+        monkeypatch.setattr("tbd_trace.runtime.worker_process.cpus", lambda cpus=cpus: cpus)
         result = invoke("--db", str(sample_database.path), "-o", f"{cpus}.html")
         assert result.exit_code == 0, result.output
         pages.append(Path(f"{cpus}.html").read_bytes())

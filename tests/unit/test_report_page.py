@@ -12,8 +12,17 @@ import pytest
 from html_page import Reader, csv_of
 from matplotlib.figure import Figure as Drawing
 
+from tbd_trace.analysis.report.page import (
+    Figure,
+    Figures,
+    Note,
+    Page,
+    Plot,
+    Section,
+    Table,
+    render_page,
+)
 from tbd_trace.present.values import NULL
-from tbd_trace.report.page import Figure, Figures, Note, Page, Plot, Section, Table, render_page
 
 HOSTILE = "</td></script><script>alert(1)</script><img src=x onerror=alert(2)>&\"'"
 FRAME = pl.DataFrame(

@@ -10,12 +10,12 @@ from typing import Any
 import polars as pl
 import pytest
 
-from tbd_trace import helpers
+from tbd_trace.analysis.report import plotter as plotter_module
+from tbd_trace.analysis.report.page import Note, Plot
+from tbd_trace.analysis.report.plotter import Plotter, draw_here
+from tbd_trace.analysis.report.report_query import Answer
 from tbd_trace.query import Catalogue
-from tbd_trace.report import plotter as plotter_module
-from tbd_trace.report.asking import Answer
-from tbd_trace.report.page import Note, Plot
-from tbd_trace.report.plotter import Plotter, draw_here
+from tbd_trace.runtime import worker_process
 
 NAMES = {"t": "run"}
 
@@ -31,7 +31,7 @@ def answer(rows: int = 8) -> Answer:
 
 @pytest.fixture(autouse=True)
 def two_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(helpers, "cpus", lambda: 2)
+    monkeypatch.setattr(worker_process, "cpus", lambda: 2)
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def cannot_start(*_: object, **__: object) -> None:
 @pytest.mark.parametrize(
     ("place", "name", "value"),
     [
-        (helpers, "cpus", lambda: 1),
+        (worker_process, "cpus", lambda: 1),
         (sys, "executable", ""),
         (subprocess, "Popen", cannot_start),
     ],

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tbd_trace.secrets import HIDDEN, is_secret_name, text_without_secrets, without_secrets
+from tbd_trace.redact.secrets import HIDDEN, is_secret_name, text_without_secrets, without_secrets
 
 ORDINARY = [
     "python train.py --tokenizer x --max-tokens 5 --keyframe 3 --author me",

@@ -15,11 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tbd_trace.errors import InputError
-from tbd_trace.schema import canonical_tables
+from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.sources.base import Source
-from tbd_trace.sources.csv_values import NVPROF_UNITS, ncu_unit
-from tbd_trace.sources.nsight_compute import NSIGHT_COMPUTE_CSV
-from tbd_trace.sources.nvprof_csv import NVPROF_CSV
+from tbd_trace.sources.csv.values import NVPROF_UNITS, ncu_unit
+from tbd_trace.sources.ncu.reader import NSIGHT_COMPUTE_CSV
+from tbd_trace.sources.nvprof.csv_reader import NVPROF_CSV
 
 Rows = list[dict[str, Any]]
 

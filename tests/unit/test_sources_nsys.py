@@ -34,8 +34,8 @@ from made_nsys import (
     write,
 )
 from tbd_trace.errors import InputError
-from tbd_trace.sources.nsys import NSYS_SQLITE, NsysReader
-from tbd_trace.sources.nsys_columns import EVENTS
+from tbd_trace.sources.nsys.columns import EVENTS
+from tbd_trace.sources.nsys.reader import NSYS_SQLITE, NsysReader
 
 
 def rows(tmp_path: Path, table: str, tables: Tables) -> Rows:

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from made_nvprof import PID, START, TID, Row, call, host, kernel, make
 from tbd_trace import resources
 from tbd_trace.errors import InputError
-from tbd_trace.schema import canonical_tables
+from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.sources.base import TraceDescription
-from tbd_trace.sources.nvprof import NVPROF_SQLITE
-from tbd_trace.sources.nvprof_tables import ACTIVITY_PREFIX, RAW_TABLES, Blob
+from tbd_trace.sources.nvprof.reader import NVPROF_SQLITE
+from tbd_trace.sources.nvprof.tables import ACTIVITY_PREFIX, RAW_TABLES, Blob
 
 
 def read(path: Path) -> tuple[dict[str, list[Row]], TraceDescription]:

@@ -18,8 +18,8 @@ from corpus import CORPUS, corpus_files
 from made_nsys import profile, write
 from made_nvprof import make
 from tbd_trace.errors import InputError
-from tbd_trace.sources import identify
-from tbd_trace.sources.nsys_report import export
+from tbd_trace.nsys_export import export
+from tbd_trace.sources.registry import identify
 
 EXPORT = "nsys export --type sqlite --force-overwrite true"
 

@@ -20,10 +20,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from sqlite_readings import both, read, reader, watching
 
-from tbd_trace.sources import sqlite_tables
 from tbd_trace.sources.base import Part
-from tbd_trace.sources.sqlite import SqliteFile
-from tbd_trace.sources.sqlite_pages import LeftToSqlite
+from tbd_trace.sqlite_io import tables
+from tbd_trace.sqlite_io.pages import LeftToSqlite
+from tbd_trace.sqlite_io.sqlite_file import SqliteFile
 
 KINDS = [pa.int64(), pa.float64(), pa.string(), pa.binary()]
 PAGE_SIZES = [512, 1024, 2048, 4096, 8192, 16384, 32768, 65536]
@@ -168,7 +168,7 @@ def test_rows_without_an_integer(tmp_path: Path, column: str) -> None:
 def test_blocks_of_which_no_row_is_wanted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: list[int]
 ) -> None:
-    monkeypatch.setattr(sqlite_tables, "_BATCH_BYTES", 1)
+    monkeypatch.setattr(tables, "_BATCH_BYTES", 1)
     rows = [(n, None if n in kept else n) for n in range(1, 3001)]
     path = filled(tmp_path / "f", "a, b", rows, "page_size=4096")
     table = assert_same(path, {"a": pa.int64(), "b": pa.int64()}, without="b")
@@ -181,8 +181,8 @@ def test_blocks_of_which_no_row_is_wanted(
 def test_batches_and_threads_keep_the_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch_bytes: int, batch_rows: int
 ) -> None:
-    monkeypatch.setattr(sqlite_tables, "_BATCH_BYTES", batch_bytes)
-    monkeypatch.setattr(sqlite_tables, "_BATCH_ROWS", batch_rows)
+    monkeypatch.setattr(tables, "_BATCH_BYTES", batch_bytes)
+    monkeypatch.setattr(tables, "_BATCH_ROWS", batch_rows)
     path = filled(tmp_path / "f", DECLARED, events(20_000))
     assert assert_same(path, EVENTS)["row"].to_pylist() == list(range(1, 20_001))
 
@@ -369,7 +369,7 @@ def test_parts_of_a_table(
 @given(pages=st.integers(0, 100_000), count=st.integers(1, 64))
 def test_later_parts_are_smaller(pages: int, count: int) -> None:
     leaves = np.arange(pages)
-    parts = [sqlite_tables._share(leaves, Part(number, count)) for number in range(count)]
+    parts = [tables._share(leaves, Part(number, count)) for number in range(count)]
     assert np.concatenate(parts).tolist() == leaves.tolist()
     sizes = [part.size for part in parts]
     assert all(later <= earlier + 1 for earlier, later in pairwise(sizes))
@@ -384,7 +384,7 @@ def test_a_part_is_not_left_to_sqlite(tmp_path: Path) -> None:
 
 
 def test_a_stream_may_be_left_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite_tables, "_BATCH_BYTES", 1)
+    monkeypatch.setattr(tables, "_BATCH_BYTES", 1)
     path = filled(tmp_path / "f", DECLARED, events(5000))
     with reader("pages"), SqliteFile(path) as file:
         assert next(file.batches("t", EVENTS)).num_rows > 0
@@ -409,7 +409,7 @@ def test_duckdb_passes_batches_on_in_order(sizes: list[int]) -> None:
         pa.record_batch({"row": pa.array(range(first, end), pa.int64())})
         for first, end in itertools.pairwise(ends)
     ]
-    batches = [piece for batch in made for piece in sqlite_tables._in_order(batch)]
+    batches = [piece for batch in made for piece in tables._in_order(batch)]
     schema = pa.schema([("row", pa.int64())])
     with duckdb.connect(config={"threads": 1}) as connection:
         connection.execute("CREATE TABLE few AS SELECT 1 AS id")

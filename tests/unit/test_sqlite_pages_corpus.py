@@ -10,9 +10,9 @@ from sqlite_readings import reader, watching
 
 from corpus import corpus_files
 from tbd_trace.errors import InputError
-from tbd_trace.sources.nsys_columns import DETAILS, EVENTS, FACTS
-from tbd_trace.sources.nvprof_tables import RAW_TABLES, Blob
-from tbd_trace.sources.sqlite import SQLITE_MAGIC, SqliteFile
+from tbd_trace.sources.nsys.columns import DETAILS, EVENTS, FACTS
+from tbd_trace.sources.nvprof.tables import RAW_TABLES, Blob
+from tbd_trace.sqlite_io.sqlite_file import SQLITE_MAGIC, SqliteFile
 
 NVPROF = {
     table: {n: pa.binary() if isinstance(kind, Blob) else kind for n, kind in columns.items()}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sqlite_readings import both, outcome, reader, watching
 
 from tbd_trace.errors import InputError
-from tbd_trace.sources import sqlite_tables
+from tbd_trace.sqlite_io import tables
 
 PAGE = 512
 COLUMNS = {"a": pa.int64(), "s": pa.string(), "r": pa.float64(), "x": pa.binary()}
@@ -153,7 +153,7 @@ def test_damaged_child_pointer(image: Image, tmp_path: Path, child: int) -> None
 
 def test_error_in_the_middle(image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages before the damaged one are read from pages, and SQLite tells what is wrong."""
-    monkeypatch.setattr(sqlite_tables, "_BATCH_BYTES", 1)
+    monkeypatch.setattr(tables, "_BATCH_BYTES", 1)
     damaged = bytearray(image)
     damaged[leaves(image)[30] * PAGE] = 7
     path = tmp_path / "f"
@@ -167,7 +167,7 @@ def test_rest_is_read_by_sqlite(
     image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A page that the page reader does not like and SQLite does: every row comes once."""
-    monkeypatch.setattr(sqlite_tables, "_BATCH_BYTES", 1)
+    monkeypatch.setattr(tables, "_BATCH_BYTES", 1)
     path = tmp_path / "f"
     path.write_bytes(image)
     connection = sqlite3.connect(path)
@@ -193,9 +193,9 @@ def test_wrong_count_is_an_error(
 ) -> None:
     path = tmp_path / "f"
     path.write_bytes(image)
-    stream = sqlite_tables.stream
+    stream = tables.stream
     monkeypatch.setattr(
-        sqlite_tables, "stream", lambda *arguments: (b.slice(1) for b in stream(*arguments))
+        tables, "stream", lambda *arguments: (b.slice(1) for b in stream(*arguments))
     )
     with reader("pages"), pytest.raises(InputError, match="of 900 rows of t"):
         both(path, "t", COLUMNS)

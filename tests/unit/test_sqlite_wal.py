@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tbd_trace.errors import InputError
-from tbd_trace.sources.sqlite import SqliteFile
-from tbd_trace.sources.sqlite_wal import holds_changes
+from tbd_trace.sqlite_io.sqlite_file import SqliteFile
+from tbd_trace.sqlite_io.wal import holds_changes
 
 
 def killed(folder: Path, steps: list[str]) -> tuple[Path, int]:

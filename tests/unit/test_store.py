@@ -22,9 +22,9 @@ import made_nsys
 from corpus import ROOT
 from tbd_trace import sources
 from tbd_trace.errors import InputError, StoreError, TbdTraceError, UsageError
+from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.query import Catalogue, run
-from tbd_trace.schema import canonical_tables
-from tbd_trace.sources import TraceDescription
+from tbd_trace.sources.base import TraceDescription
 from tbd_trace.store import Database
 from tbd_trace.store.capture import capture_files
 

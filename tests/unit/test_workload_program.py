@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tbd_collectors import workload
-from tbd_collectors.request import Workload
+from tbd_collectors.collection_request import Workload
 from tbd_models import __main__ as program
 from tbd_models.definition import UnsupportedError
 from tbd_models.registry import FRAMEWORKS, NAMES, find, implementation, is_implemented, models

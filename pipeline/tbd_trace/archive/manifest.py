@@ -52,7 +52,7 @@ class ArchivedTrace:
         kind: ``timeline``, ``metrics`` or ``summary``.
         capture_id: the capture that it belongs to, None for a lone profile.
         kernels: number of kernel executions.
-        kept: kinds of private texts that were left in (see :mod:`tbd_trace.archive.redaction`).
+        kept: kinds of private texts that were left in (see :mod:`tbd_trace.redact.tables`).
         replaced: number of texts replaced, by kind.
     """
 

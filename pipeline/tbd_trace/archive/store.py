@@ -19,9 +19,9 @@ from tbd_trace.archive.manifest import (
     Manifest,
     table_path,
 )
-from tbd_trace.archive.places import Place, place_of
+from tbd_trace.archive.storage_backends import StorageBackend, place_of
 from tbd_trace.errors import StoreError
-from tbd_trace.schema import canonical_tables
+from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.sqltext import glob_escaped, string
 from tbd_trace.store.base import TraceStore
 from tbd_trace.store.database import LAYOUT
@@ -175,7 +175,7 @@ class Several(TraceStore):
         return store.damaged(trace_id, reason)
 
 
-def read_manifest(place: Place) -> Manifest:
+def read_manifest(place: StorageBackend) -> Manifest:
     """Return what the ``archive.json`` of an archive says.
 
     Raises:
@@ -195,7 +195,7 @@ def read_manifest(place: Place) -> Manifest:
     return Manifest.from_bytes(content, place.name)
 
 
-def checked(place: Place, listed: ArchivedFile) -> Iterable[bytes]:
+def checked(place: StorageBackend, listed: ArchivedFile) -> Iterable[bytes]:
     """Yield the bytes of a file of an archive, which in the end must be those listed.
 
     Raises:

@@ -6,12 +6,12 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from tbd_trace.archive.draft import seal_is_broken
+from tbd_trace.archive.archive_writer import seal_is_broken
 from tbd_trace.archive.manifest import FILE, ArchivedFile
-from tbd_trace.archive.places import Place, Zip
+from tbd_trace.archive.storage_backends import StorageBackend, Zip
 from tbd_trace.archive.store import Archive, check_columns, checked, scratch
 from tbd_trace.errors import StoreError
-from tbd_trace.schema import canonical_tables
+from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.sqltext import glob_escaped, string
 
 
@@ -30,7 +30,7 @@ def problems(archive: Archive) -> Iterator[str]:
                 yield str(error)
 
 
-def _seal_problem(place: Place) -> Iterator[str]:
+def _seal_problem(place: StorageBackend) -> Iterator[str]:
     if isinstance(place, Zip) and seal_is_broken(place.file, place.comment):
         yield f"{place.name}: was changed or damaged since it was written; get the archive again"
 

@@ -75,8 +75,8 @@ def create(
 ) -> None:
     """Make an archive of traces."""
     from tbd_trace.api import open_traces
-    from tbd_trace.archive.redaction import redaction_of
-    from tbd_trace.archive.writing import create as make
+    from tbd_trace.archive.operations import create as make
+    from tbd_trace.redact.tables import redaction_of
 
     redaction = redaction_of(keep or [])
     with busy("reading") as say:
@@ -107,7 +107,7 @@ def merge(
 ) -> None:
     """Make one archive of several."""
     from tbd_trace.api import open_archive
-    from tbd_trace.archive.writing import merge as make
+    from tbd_trace.archive.operations import merge as make
 
     with busy("reading") as say:
         opened = [open_archive(location) for location in archives]
@@ -132,7 +132,7 @@ def extract(
     The directory is an archive too, without the zip file around it.
     """
     from tbd_trace.api import open_archive
-    from tbd_trace.archive.writing import extract as unpack
+    from tbd_trace.archive.operations import extract as unpack
 
     with busy("unpacking"):
         manifest = unpack(open_archive(location), output, force=force)
@@ -235,7 +235,7 @@ def inspect(
         raise UsageError("say what to list: --private")
     import polars as pl
 
-    from tbd_trace.archive.private import leaks
+    from tbd_trace.archive.leak_scan import leaks
 
     with busy("reading"):
         frames = [leaks(path).insert_column(0, pl.lit(str(path)).alias("path")) for path in paths]

@@ -92,8 +92,8 @@ def check(
     if list_:
         _list(rules, form, output, wide=wide)
         return
+    from tbd_trace.analysis.checks import evaluate
     from tbd_trace.api import open_traces
-    from tbd_trace.checks import evaluate
 
     parameters = assigned(assignments or [])
     with busy("checking"):
@@ -116,7 +116,7 @@ def _show(
     if (form or (Format.TABLE if output is None else format_of(output))) is not Format.TABLE:
         emit(frame, form, output)
         return
-    from tbd_trace.checks.text import WIDTH, render
+    from tbd_trace.analysis.checks.text import WIDTH, render
 
     terminal = output is None and sys.stdout.isatty()
     width = min(shutil.get_terminal_size().columns, WIDTH) if terminal else WIDTH
@@ -130,7 +130,7 @@ def _judge(frame: pl.DataFrame, fail_on: Severity | None) -> None:
         CannotAnswerError: no rule could say anything.
         TbdTraceError: there is a finding as bad as ``fail_on``, or worse.
     """
-    from tbd_trace.checks import findings_from
+    from tbd_trace.analysis.checks import findings_from
 
     if set(frame["verdict"].to_list()) == {"not evaluable"}:
         raise CannotAnswerError(
@@ -145,8 +145,8 @@ def _judge(frame: pl.DataFrame, fail_on: Severity | None) -> None:
 def _list(rules: list[str] | None, form: Format | None, output: Path | None, *, wide: bool) -> None:
     import polars as pl
 
-    from tbd_trace.checks import select
-    from tbd_trace.checks.rules import rule_of
+    from tbd_trace.analysis.checks import select
+    from tbd_trace.analysis.checks.rules import rule_of
 
     rows = [(rule_of(q).rule, q.name, rule_of(q).scope, q.question) for q in select(rules)]
     frame = pl.DataFrame(rows, schema=["rule", "name", "scope", "question"], orient="row")

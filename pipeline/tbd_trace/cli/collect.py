@@ -18,7 +18,7 @@ from tbd_trace.errors import UsageError
 
 if TYPE_CHECKING:
     from tbd_collectors.collect import Result
-    from tbd_collectors.request import Command, Profiling, Workload
+    from tbd_collectors.collection_request import Command, Profiling, Workload
 
 
 class Framework(StrEnum):
@@ -223,9 +223,9 @@ def collect(
     Commands of your own run once, under the timeline's profiler; tbd_trace.instrument marks their
     iterations, phases and layers.
     """
-    from tbd_collectors.request import Profiling
+    from tbd_collectors.argument_parsing import places
+    from tbd_collectors.collection_request import Profiling
     from tbd_collectors.sweep import collect_all
-    from tbd_collectors.targets import places
 
     place = _device(device)
     options = {
@@ -294,23 +294,23 @@ def _targets(
     capture_range: str | None,
     missing: list[str] | None,
 ) -> list[Workload | Command]:
-    from tbd_collectors import targets
-    from tbd_collectors.request import Command
+    from tbd_collectors import argument_parsing
+    from tbd_collectors.collection_request import Command
 
     if suite == bool(words):
         raise UsageError("name a model, or a command after --, or ask for the whole --suite")
-    if targets.is_command(words):
+    if argument_parsing.is_command(words):
         return [Command(tuple(words), device=options["device"], capture_range=capture_range)]
     if capture_range is not None:
         raise UsageError("--capture-range is for commands; a model marks its own window")
-    options["framework"] = options["framework"] or targets.usual_framework(words)
-    names = targets.suite(options["framework"]) if suite else words
-    sizes = targets.batch_sizes(batch_size)
+    options["framework"] = options["framework"] or argument_parsing.usual_framework(words)
+    names = argument_parsing.suite(options["framework"]) if suite else words
+    sizes = argument_parsing.batch_sizes(batch_size)
     if options["python"] is None:
         # What is wrong with the names is said before that the framework is missing.
-        targets.workloads(names, sizes, options)
+        argument_parsing.workloads(names, sizes, options)
         options |= {"python": _interpreter(options["framework"], missing)}
-    return [*targets.workloads(names, sizes, options)]
+    return [*argument_parsing.workloads(names, sizes, options)]
 
 
 def _interpreter(framework: str, missing: list[str] | None) -> str:

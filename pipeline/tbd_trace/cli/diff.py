@@ -17,7 +17,7 @@ from tbd_trace.errors import CannotAnswerError, TbdTraceError, UsageError
 from tbd_trace.present import Format, format_of
 
 if TYPE_CHECKING:
-    from tbd_trace.diff import Comparison, Verdict
+    from tbd_trace.analysis.diff import Comparison, Verdict
 
 _ROWS = 10
 _SIDE = (
@@ -80,8 +80,8 @@ def diff(
     page = output is not None and output.suffix.lower() in (".html", ".htm")
     if form is None and output is not None and not page:
         form = format_of(output)
+    from tbd_trace.analysis.diff import compare
     from tbd_trace.api import open_traces
-    from tbd_trace.diff import compare
 
     with busy("comparing"):
         sides = [open_traces(side, db=db) for side in (a, b)]
@@ -117,7 +117,7 @@ def check(verdict: Verdict, limit_pct: float) -> None:
         CannotAnswerError: nothing tells whether there is one.
         TbdTraceError: there is one.
     """
-    from tbd_trace.diff import Word
+    from tbd_trace.analysis.diff import Word
 
     if verdict.change_pct is None:
         raise CannotAnswerError(f"--max-slowdown cannot be checked: {verdict.sentence}")
@@ -131,20 +131,20 @@ def check(verdict: Verdict, limit_pct: float) -> None:
 def _emit(
     comparison: Comparison, form: Format, output: Path | None, limit: int, *, wide: bool
 ) -> None:
-    from tbd_trace.diff import forms
+    from tbd_trace.analysis.diff import formats
 
     match form:
         case Format.JSON:
-            emit_text(forms.as_json(comparison), output)
+            emit_text(formats.as_json(comparison), output)
         case Format.CSV | Format.PARQUET:
-            emit(forms.as_frame(comparison), form, output)
+            emit(formats.as_frame(comparison), form, output)
         case _:
             style = style_of(output is None and sys.stdout.isatty(), wide=wide)
-            emit_text(forms.as_text(comparison, form, limit, style), output)
+            emit_text(formats.as_text(comparison, form, limit, style), output)
 
 
 def _write_page(comparison: Comparison, path: Path) -> None:
-    from tbd_trace.diff.page import render
+    from tbd_trace.analysis.diff.page import render
     from tbd_trace.present import write
 
     write(path, render(comparison))

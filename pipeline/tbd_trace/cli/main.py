@@ -33,7 +33,7 @@ from tbd_trace.cli.query import query
 from tbd_trace.cli.report import report
 from tbd_trace.cli.sql import sql
 from tbd_trace.errors import TbdTraceError, UsageError
-from tbd_trace.limits import MEMORY_LIMIT, THREADS, WITHOUT_BLAS_THREADS
+from tbd_trace.runtime.settings_env import MEMORY_LIMIT, THREADS, WITHOUT_BLAS_THREADS
 from tbd_trace.version import __version__
 
 _INTERRUPTED = 128 + 2  # as a shell reports SIGINT and SIGPIPE

@@ -18,7 +18,7 @@ from tbd_trace.present import Format, Style, format_of, joined, parts, printable
 if TYPE_CHECKING:
     import polars as pl
 
-    from tbd_trace.rows import Rows
+    from tbd_trace.runtime.rows import Rows
 
 _ROWS_ON_TERMINAL = 50
 _COLUMNS_ELSEWHERE = 200  # of a table that goes to a pipe or a file

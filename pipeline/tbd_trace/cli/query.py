@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from tbd_trace.api import Traces
     from tbd_trace.query import Query, QueryResult
-    from tbd_trace.rows import Rows
+    from tbd_trace.runtime.rows import Rows
 
 
 def _complete_name(incomplete: str) -> list[str]:

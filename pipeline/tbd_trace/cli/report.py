@@ -47,10 +47,10 @@ def report(
     The page is one HTML file that needs no network; the rows behind each figure are in it as CSV.
     """
     path = _checked(output)
+    from tbd_trace.analysis.report.plotter import Plotter
+    from tbd_trace.analysis.report.sections import report as render
     from tbd_trace.api import open_traces
     from tbd_trace.present import write
-    from tbd_trace.report.contents import report as render
-    from tbd_trace.report.plotter import Plotter
 
     with busy("writing the report"), Plotter() as plotter:
         opened = open_traces(*traces or [], db=db)

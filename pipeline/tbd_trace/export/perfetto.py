@@ -14,13 +14,13 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 
 from tbd_trace import query as queries
 from tbd_trace import resources
-from tbd_trace.beside import written_beside
 from tbd_trace.errors import CannotAnswerError, UsageError
-from tbd_trace.export.lanes import Lanes
-from tbd_trace.export.places import Places
-from tbd_trace.interrupts import interruptible
+from tbd_trace.export.parent_tracks import ParentTracks
+from tbd_trace.export.track_layout import Lanes
+from tbd_trace.runtime.atomic_write import written_beside
+from tbd_trace.runtime.sigint import interruptible
 from tbd_trace.sqltext import literal, parquet_relation, string
-from tbd_trace.store.reading import reading
+from tbd_trace.store.read_errors import reading
 
 if TYPE_CHECKING:
     import duckdb
@@ -149,9 +149,9 @@ class _Timeline:
     ) -> None:
         self._connection = connection
         self._packets = packets
-        self._kept = queries.KeptRelations(timeline.database, timeline.trace_ids)
+        self._kept = queries.RelationCache(timeline.database, timeline.trace_ids)
         self._written = Written()
-        self._places = Places(packets, self._fetched(self._sql("places")))
+        self._places = ParentTracks(packets, self._fetched(self._sql("places")))
 
     def write(self) -> Written:
         with tempfile.TemporaryDirectory(prefix="tbd-trace-") as scratch:

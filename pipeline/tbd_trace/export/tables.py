@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from tbd_trace import query as queries
-from tbd_trace.beside import written_beside
 from tbd_trace.errors import TbdTraceError, UsageError
-from tbd_trace.interrupts import interruptible
+from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.query.catalogue import derived_names
-from tbd_trace.schema import canonical_tables
+from tbd_trace.runtime.atomic_write import written_beside
+from tbd_trace.runtime.sigint import interruptible
 from tbd_trace.sqltext import identifier, string
-from tbd_trace.store.reading import reading
+from tbd_trace.store.read_errors import reading
 
 if TYPE_CHECKING:
     from tbd_trace.api import Traces
@@ -53,7 +53,7 @@ def export(traces: Traces, name: str, path: Path) -> int:
         interruptible(connection),
         written_beside(path) as beside,
     ):
-        kept = queries.KeptRelations(traces.database, traces.trace_ids)
+        kept = queries.RelationCache(traces.database, traces.trace_ids)
         queries.prepare(connection, [name], kept)
         # Joins put rows in any order; the same question has the same answer, line by line.
         order = "" if name in canonical_tables() else " ORDER BY ALL"

@@ -11,13 +11,13 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tbd_trace.beside import written_beside
 from tbd_trace.errors import TbdTraceError, UsageError
+from tbd_trace.runtime.atomic_write import written_beside
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from tbd_trace.rows import Rows
+    from tbd_trace.runtime.rows import Rows
 
 __all__ = [
     "JOINABLE",

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from tbd_trace.rows import Rows
+from tbd_trace.runtime.rows import Rows
 
 if TYPE_CHECKING:
     import polars as pl

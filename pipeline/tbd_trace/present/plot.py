@@ -18,8 +18,8 @@ from matplotlib.text import Text
 
 from tbd_trace.errors import UsageError
 from tbd_trace.present import printable
-from tbd_trace.present.marks import LYING, draw
-from tbd_trace.present.places import Panels, arrange
+from tbd_trace.present.artists import LYING, draw
+from tbd_trace.present.panels import Panels, arrange
 from tbd_trace.present.series import Axis, Units, place_axis, series_of, value_axis, words
 
 if TYPE_CHECKING:

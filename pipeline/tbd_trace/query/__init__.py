@@ -10,7 +10,7 @@ from tbd_trace.query.header import Check, Column, Param, Query
 from tbd_trace.query.plot import Plot
 
 if TYPE_CHECKING:
-    from tbd_trace.query.kept import KeptRelations
+    from tbd_trace.query.relation_cache import RelationCache
     from tbd_trace.query.session import (
         QueryResult,
         connect,
@@ -27,11 +27,11 @@ __all__ = [
     "Catalogue",
     "Check",
     "Column",
-    "KeptRelations",
     "Param",
     "Plot",
     "Query",
     "QueryResult",
+    "RelationCache",
     "canonical_relations",
     "connect",
     "execute_reading",
@@ -48,5 +48,5 @@ def __getattr__(name: str) -> Any:
     """Import what runs queries when it is first asked for: naming them needs no DuckDB."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = "kept" if name == "KeptRelations" else "session"
+    module = "relation_cache" if name == "RelationCache" else "session"
     return getattr(import_module(f"{__name__}.{module}"), name)

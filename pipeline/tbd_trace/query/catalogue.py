@@ -10,8 +10,8 @@ from pathlib import Path
 
 from tbd_trace import resources
 from tbd_trace.errors import UsageError
+from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.query.header import Query, parse_query
-from tbd_trace.schema import canonical_tables
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)

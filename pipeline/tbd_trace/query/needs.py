@@ -11,10 +11,10 @@ import duckdb
 
 from tbd_trace import resources
 from tbd_trace.errors import CannotAnswerError, UsageError
+from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.query.advice import how_to_collect
 from tbd_trace.query.catalogue import derived_names
 from tbd_trace.query.header import Query, Scalar, alternatives
-from tbd_trace.schema import canonical_tables
 
 if TYPE_CHECKING:
     import polars as pl

@@ -21,8 +21,7 @@ import duckdb
 
 from tbd_trace import resources
 from tbd_trace.errors import CannotAnswerError, SqlError, UsageError
-from tbd_trace.frames import FEW_ROWS, few_rows, frame, frames, import_ahead
-from tbd_trace.interrupts import interruptible
+from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.query.catalogue import (
     derived_names,
     derived_relation,
@@ -30,7 +29,6 @@ from tbd_trace.query.catalogue import (
     required_relations,
 )
 from tbd_trace.query.header import Query, Scalar
-from tbd_trace.query.kept import LONG_TABLES, KeptRelations, long_rows, standing, took_long
 from tbd_trace.query.needs import (
     check_derived,
     check_needs,
@@ -39,15 +37,23 @@ from tbd_trace.query.needs import (
     left_out,
 )
 from tbd_trace.query.parameters import parameter_values
-from tbd_trace.schema import canonical_tables
-from tbd_trace.scratch import SORTED_ASOF, scratch_connection, spill_directory
+from tbd_trace.query.relation_cache import (
+    LONG_TABLES,
+    RelationCache,
+    existing_relations,
+    is_slow,
+    long_rows,
+)
+from tbd_trace.runtime.duckdb_connection import SORTED_ASOF, scratch_connection, spill_directory
+from tbd_trace.runtime.result_frames import FEW_ROWS, few_rows, frame, frames, import_ahead
+from tbd_trace.runtime.sigint import interruptible
 from tbd_trace.sqltext import csv_relation, identifier, set_variable
-from tbd_trace.store.reading import reading
+from tbd_trace.store.read_errors import reading
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from tbd_trace.rows import Rows
+    from tbd_trace.runtime.rows import Rows
     from tbd_trace.store.base import TraceStore
 
 FIRST_ROW, LAST_ROW = "first_row", "last_row"
@@ -142,7 +148,7 @@ def connect(
 def prepare(
     connection: duckdb.DuckDBPyConnection,
     names: Iterable[str],
-    kept: KeptRelations | None = None,
+    kept: RelationCache | None = None,
     *,
     only: bool = False,
 ) -> None:
@@ -156,16 +162,16 @@ def prepare(
         names: names of relations; those that are not derived are skipped.
         kept: where derived relations are kept; None means that none are.
         only: nothing else is wanted: what the relations build on leaves memory as soon as the last
-            of them is made, and they are kept later (``KeptRelations.keep_rest``).
+            of them is made, and they are kept later (``RelationCache.keep_rest``).
     """
     wanted = set(names)
-    there = set(standing(connection))
+    present = set(existing_relations(connection))
     missing: list[Query] = []
 
     def look_for(name: str) -> None:
-        if name in there or name not in derived_names():
+        if name in present or name not in derived_names():
             return
-        there.add(name)
+        present.add(name)
         relation = derived_relation(name)
         if kept is not None and kept.load(connection, relation):
             return
@@ -196,7 +202,7 @@ def prepare(
                     _drop_table(connection, other)
     # Of small traces no relation takes long, but all together do. Unless nothing else is wanted,
     # the connection holds them for what follows.
-    if only and kept is not None and took_long(started, at_first=kept.are_new):
+    if only and kept is not None and is_slow(started, at_first=kept.are_new):
         for relation in missing:
             if relation.name in wanted:
                 kept.keep_later(relation)
@@ -263,7 +269,7 @@ def run_in_batches(
 
 
 def _parts_of_answer(
-    connection: duckdb.DuckDBPyConnection, query: Query, kept: KeptRelations, without_polars: bool
+    connection: duckdb.DuckDBPyConnection, query: Query, kept: RelationCache, without_polars: bool
 ) -> Iterator[pl.DataFrame | Rows]:
     """Yield the rows of a query; a shipped one that can is asked for pages of large traces."""
     has_pages = _is_shipped(query) and f"getvariable('{FIRST_ROW}')" in query.sql
@@ -274,7 +280,7 @@ def _parts_of_answer(
 
 
 def _parts(
-    connection: duckdb.DuckDBPyConnection, text: str, kept: KeptRelations, without_polars: bool
+    connection: duckdb.DuckDBPyConnection, text: str, kept: RelationCache, without_polars: bool
 ) -> Iterator[pl.DataFrame | Rows]:
     """Yield the rows of statements: of large traces part after part, of others all at once."""
     if kept.rows(connection) < _WORTH_LIMITING:
@@ -286,7 +292,7 @@ def _parts(
 def _keeping(
     parts: Iterable[pl.DataFrame | Rows],
     connection: duckdb.DuckDBPyConnection,
-    kept: KeptRelations,
+    kept: RelationCache,
 ) -> Iterator[pl.DataFrame | Rows]:
     """Yield parts of an answer; while the caller writes the last, keep what is still to be kept."""
     if not kept.puts_off:
@@ -314,7 +320,7 @@ def _whole(
     return _execute(connection, text)
 
 
-_Connected = tuple[duckdb.DuckDBPyConnection, KeptRelations]
+_Connected = tuple[duckdb.DuckDBPyConnection, RelationCache]
 
 
 @contextlib.contextmanager
@@ -333,7 +339,7 @@ def _connected(
         connect(database, selected, tables, names=names) as connection,
         interruptible(connection),
     ):
-        kept = KeptRelations(database, selected)
+        kept = RelationCache(database, selected)
         yield connection, kept
         kept.keep_rest(connection)
 
@@ -349,7 +355,7 @@ def _connected_for_query(
 
 
 def _pages(
-    connection: duckdb.DuckDBPyConnection, query: Query, kept: KeptRelations
+    connection: duckdb.DuckDBPyConnection, query: Query, kept: RelationCache
 ) -> Iterator[pl.DataFrame]:
     """Yield the rows of a query that comes in pages."""
     with kept.bounded(connection):
@@ -366,7 +372,7 @@ def answer(
     connection: duckdb.DuckDBPyConnection,
     query: Query,
     values: Mapping[str, Scalar],
-    kept: KeptRelations,
+    kept: RelationCache,
     rows: int | None = None,
     *,
     only: bool = False,
@@ -400,7 +406,7 @@ def _make_ready(
     connection: duckdb.DuckDBPyConnection,
     query: Query,
     values: Mapping[str, Scalar],
-    kept: KeptRelations,
+    kept: RelationCache,
     *,
     only: bool,
 ) -> list[str]:
@@ -482,7 +488,7 @@ def _connected_for_sql(
 
 
 def execute_reading(
-    connection: duckdb.DuckDBPyConnection, statement: str, kept: KeptRelations | None = None
+    connection: duckdb.DuckDBPyConnection, statement: str, kept: RelationCache | None = None
 ) -> pl.DataFrame:
     """Run the statements of a text, all of which must only read; return the last one's rows.
 

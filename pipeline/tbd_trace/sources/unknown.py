@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from tbd_trace.sources.sqlite_header import SQLITE_MAGIC
+from tbd_trace.sqlite_io.header import SQLITE_MAGIC
 
 EXPORT_AGAIN = "`nsys export --type sqlite --force-overwrite true REPORT`"
 _ACCEPTED = (
@@ -63,7 +63,7 @@ def what_it_is(path: Path, head: bytes) -> str:
 
 
 def _sqlite(path: Path) -> str:
-    from tbd_trace.sources.sqlite import SqliteFile  # noqa: PLC0415 - known traces need none
+    from tbd_trace.sqlite_io.sqlite_file import SqliteFile  # noqa: PLC0415 - known traces need none
 
     with SqliteFile(path) as file:  # a damaged file says so here
         tables = sorted(file.tables)

@@ -14,7 +14,7 @@ from typing import Any
 import duckdb
 
 from tbd_trace import resources
-from tbd_trace.schema import CanonicalTable, canonical_tables
+from tbd_trace.model.canonical_tables import CanonicalTable, canonical_tables
 from tbd_trace.sqltext import parquet_relation
 from tbd_trace.store.clock import one_clock
 from tbd_trace.store.tables import ON_CLOCKS, TIMED, rewrite, table_files

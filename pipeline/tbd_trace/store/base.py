@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from tbd_trace.errors import StoreError, UsageError
-from tbd_trace.schema import canonical_tables
+from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.sqltext import of_one_trace, parquet_relation
-from tbd_trace.store.reading import reading
+from tbd_trace.store.read_errors import reading
 
 if TYPE_CHECKING:
     import polars as pl
@@ -82,7 +82,7 @@ class TraceStore(ABC):
 
     def trace_frame(self, trace_ids: Sequence[str]) -> pl.DataFrame:
         """Return the rows of the ``trace`` table for some traces."""
-        from tbd_trace.frames import frame  # noqa: PLC0415 - helpers do without polars
+        from tbd_trace.runtime.result_frames import frame  # noqa: PLC0415 - helpers do without polars
 
         with reading(self), duckdb.connect() as connection:
             return frame(connection.sql(self.relation("trace", trace_ids)))

@@ -20,10 +20,10 @@ from pathlib import Path
 import duckdb
 
 from tbd_trace.errors import StoreError, UsageError
-from tbd_trace.scratch import open_ahead
+from tbd_trace.runtime.duckdb_connection import open_ahead
 from tbd_trace.store.base import TraceStore
 from tbd_trace.store.capture import CaptureFile, capture_files
-from tbd_trace.store.reading import reading
+from tbd_trace.store.read_errors import reading
 from tbd_trace.store.tables import table_files, whole_file
 from tbd_trace.store.views import is_duckdb, views_marker, write_views
 from tbd_trace.store.writer import Content, content, identity, write_trace
@@ -216,7 +216,8 @@ class Database(TraceStore):
         progress: Callable[[str], None] = lambda _table: None,
     ) -> bool:
         """Write the trace of a file; return whether it is new."""
-        from tbd_trace.store.crew import Crew, get_ready  # noqa: PLC0415 - asking needs none
+        from tbd_trace.runtime.worker_pool import Crew  # noqa: PLC0415 - queries need none
+        from tbd_trace.store.ingest_worker import get_ready  # noqa: PLC0415
 
         path = identified.file.path
         target = self.traces_directory / identified.trace_id
@@ -228,7 +229,7 @@ class Database(TraceStore):
             ):
                 crew.call_helpers(partial(get_ready, path))
             open_ahead()  # importing readers takes longer
-            from tbd_trace.sources import identify  # noqa: PLC0415
+            from tbd_trace.sources.registry import identify  # noqa: PLC0415
 
             added = write_trace(
                 identified.file,
@@ -354,7 +355,7 @@ def identified_files(paths: Sequence[Path]) -> list[IdentifiedFile]:
 
 
 def _identified(file: CaptureFile) -> IdentifiedFile:
-    from tbd_trace.sources import check_readable  # noqa: PLC0415 - reading needs no sources
+    from tbd_trace.sources.registry import check_readable  # noqa: PLC0415 - reading needs no sources
 
     check_readable(file.path)
     held = content(file.path)

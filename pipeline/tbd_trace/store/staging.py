@@ -14,7 +14,7 @@ from pathlib import Path
 import duckdb
 
 from tbd_trace.errors import InputError, StoreError
-from tbd_trace.interrupts import recognized
+from tbd_trace.runtime.sigint import recognized
 
 _WRITING_FAILS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EIO)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import duckdb
 
-from tbd_trace.schema import CanonicalTable, canonical_tables
+from tbd_trace.model.canonical_tables import CanonicalTable, canonical_tables
 from tbd_trace.sqltext import enumerated, parquet_relation, string
 
 # Delta encodings, for ids and times: smaller, and written in half the time. Larger row groups leave

@@ -20,7 +20,7 @@ import duckdb
 
 from tbd_trace import resources
 from tbd_trace.errors import StoreError
-from tbd_trace.schema import canonical_tables
+from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.sqltext import csv_relation, glob_escaped, identifier, string
 from tbd_trace.store.tables import files_pattern
 

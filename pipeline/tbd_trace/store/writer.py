@@ -16,20 +16,20 @@ from typing import TYPE_CHECKING, BinaryIO
 import duckdb
 
 from tbd_trace.errors import InputError
-from tbd_trace.interrupts import interruptible
-from tbd_trace.schema import CanonicalTable, canonical_tables
-from tbd_trace.scratch import give_back, ingest_database
+from tbd_trace.model.canonical_tables import CanonicalTable, canonical_tables
+from tbd_trace.runtime.duckdb_connection import give_back, ingest_database
+from tbd_trace.runtime.sigint import interruptible
 from tbd_trace.sqltext import string
 from tbd_trace.store.audit import Audit
 from tbd_trace.store.capture import CaptureFile
+from tbd_trace.store.ingest_tables import WrittenTables
 from tbd_trace.store.staging import explained, private_directory, publish
 from tbd_trace.store.tables import FAST_PARQUET, TIMED, table_files, whole_file, write_table
-from tbd_trace.store.written import WrittenTables
 from tbd_trace.version import __version__
 
 if TYPE_CHECKING:
-    from tbd_trace.sources import Source, TraceDescription, TraceReader
-    from tbd_trace.store.crew import Crew
+    from tbd_trace.runtime.worker_pool import Crew
+    from tbd_trace.sources.base import Source, TraceDescription, TraceReader
 
 _HASH_CHUNK = 1 << 22
 # Larger files are told apart by samples: hashing all of one would take longer than reading it.
@@ -181,7 +181,7 @@ def _write_tables(
     """
     # Imported here, because asking needs no readers.
     from tbd_trace.sources.base import PartedReader  # noqa: PLC0415
-    from tbd_trace.store.parts import write_in_parts  # noqa: PLC0415
+    from tbd_trace.store.parallel_ingest import write_in_parts  # noqa: PLC0415
 
     counts = {}
     if isinstance(reader, PartedReader):

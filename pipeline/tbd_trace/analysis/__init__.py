@@ -1,0 +1,1 @@
+"""Checks, comparisons and reports built on queries."""

@@ -1,0 +1,6 @@
+"""Two runs side by side: what differs, and whether one is faster beyond noise."""
+
+from tbd_trace.analysis.diff.comparison import Comparison, Side, compare
+from tbd_trace.analysis.diff.verdict import Verdict, Word
+
+__all__ = ["Comparison", "Side", "Verdict", "Word", "compare"]

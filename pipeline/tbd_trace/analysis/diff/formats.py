@@ -1,0 +1,190 @@
+"""A comparison as text, JSON, or one long table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from tbd_trace.present import Format, Style, render
+from tbd_trace.present.values import plain
+from tbd_trace.query.needs import named
+
+if TYPE_CHECKING:
+    from tbd_trace.analysis.diff.comparison import Comparison
+
+_COLUMNS = {
+    "comparability": ("field", "a", "b", "matters"),
+    "iterations": (
+        *("rank", "measure", "n_a", "n_b", "mean_a_ns", "mean_b_ns"),
+        *("median_a_ns", "median_b_ns"),
+        *("change_pct", "low_pct", "high_pct", "noise_pct", "verdict"),
+    ),
+    "utilization": ("rank", "measure", "evidence", "a_pct", "b_pct", "change_points"),
+    "layers": ("layer", "phase", "status", "a_ns", "b_ns", "change_ns", "change_pct"),
+    "kernels": (
+        *("kernel_name", "grid", "block", "status", "a_calls", "b_calls"),
+        *("a_ns", "b_ns", "change_ns", "calls_effect_ns", "duration_effect_ns"),
+    ),
+}
+_LIMITED = ("layers", "kernels")
+_UNCHANGED = {
+    "comparability": "nothing that is known differs",
+    "iterations": "no iterations are known on both sides",
+    "utilization": "no use of a GPU is known on both sides",
+    "layers": "no layer's time changed",
+    "kernels": "no kernel changed beyond noise",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of a comparison, for readers.
+
+    Attributes:
+        name: name of the query.
+        title: heading.
+        frame: the rows that tell of a change, those that matter most first.
+        units: unit per column.
+        remark: what to say below the rows, empty for nothing.
+    """
+
+    name: str
+    title: str
+    frame: pl.DataFrame
+    units: Mapping[str, str | None]
+    remark: str
+
+
+def parts(comparison: Comparison, limit: int) -> list[Part]:
+    """Return the parts of a comparison, of layers and kernels the first ``limit``; 0 is all."""
+    return [_part(comparison, name, limit) for name in _COLUMNS]
+
+
+def _part(comparison: Comparison, name: str, limit: int) -> Part:
+    query, frame = comparison.queries[name], comparison.frames[name]
+    told = changed(name, frame)
+    shown = told.head(limit) if limit and name in _LIMITED else told
+    remark = "" if told.height else f"{_UNCHANGED[name]} ({frame.height} compared)"
+    if shown.height < told.height:
+        remark = f"{shown.height:,} of {told.height:,} rows shown; --limit 0 shows all"
+    units = {column: doc.unit for column, doc in query.columns.items()}
+    return Part(name, query.title, shown.select(_COLUMNS[name]), units, remark)
+
+
+def changed(name: str, frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of a query's answer that tell of a difference; all where it is judged."""
+    match name:
+        case "comparability":
+            return frame.filter(pl.col("differs"))
+        case "kernels":
+            return frame.filter(pl.col("status").is_not_null())
+        case "layers":
+            return frame.filter((pl.col("change_ns") != 0) | pl.col("change_ns").is_null())
+        case _:
+            return frame
+
+
+def heading(comparison: Comparison) -> list[str]:
+    """Return what is compared and the verdict, a line each."""
+    verdict = comparison.verdict
+    return [
+        f"A: {named(comparison.a.names)}",
+        f"B: {named(comparison.b.names)}",
+        f"B against A: {verdict.word}. {verdict.sentence[:1].upper()}{verdict.sentence[1:]}",
+        *verdict.caveats,
+    ]
+
+
+def as_text(comparison: Comparison, form: Format, limit: int, style: Style) -> str:
+    """Return a comparison as a text for people: a table or Markdown."""
+    markdown = form is Format.MARKDOWN
+    gap, mark = ("\n\n", "## ") if markdown else ("\n", "")
+    blocks = [gap.join(heading(comparison)) + "\n"]
+    for part in parts(comparison, limit):
+        lines = [f"{mark}{part.title}\n"]
+        if not part.frame.is_empty():
+            lines.append(render(part.frame, form, units=part.units, style=style).decode())
+        if part.remark:
+            lines.append(f"{part.remark}\n")
+        blocks.append(("\n" if markdown else "").join(lines))
+    return "\n".join(blocks)
+
+
+def as_json(comparison: Comparison) -> str:
+    """Return a comparison as one JSON object: the verdict, and all rows of all queries."""
+    rows = {name: plain(frame.to_dicts()) for name, frame in comparison.frames.items()}
+    sides = {"a": asdict(comparison.a), "b": asdict(comparison.b)}
+    return (
+        json.dumps(
+            {"verdict": plain(asdict(comparison.verdict)), **sides, **rows},
+            ensure_ascii=False,
+            indent=1,
+        )
+        + "\n"
+    )
+
+
+def as_frame(comparison: Comparison) -> pl.DataFrame:
+    """Return a comparison as one long table: part, what a row is about, A, B, change, verdict."""
+    verdict = comparison.verdict
+    head = pl.DataFrame(
+        {
+            "part": ["verdict"],
+            "subject": [verdict.sentence],
+            "a": [None],
+            "b": [None],
+            "change": [verdict.change_pct],
+            "verdict": [str(verdict.word)],
+        },
+        schema=_LONG_SCHEMA,
+    )
+    return pl.concat([head, *(_long(name, frame) for name, frame in comparison.frames.items())])
+
+
+_LONG_SCHEMA: dict[str, type[pl.DataType]] = {
+    "part": pl.String,
+    "subject": pl.String,
+    "a": pl.String,
+    "b": pl.String,
+    "change": pl.Float64,
+    "verdict": pl.String,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Long:
+    """How the rows of a query go into the long table: columns that name a row, and its values."""
+
+    subject: tuple[str, ...]
+    a: str
+    b: str
+    change: str | None
+    verdict: str | None
+
+
+_LONG = {
+    "comparability": _Long(("field",), "a", "b", None, "matters"),
+    "iterations": _Long(("rank", "measure"), "mean_a_ns", "mean_b_ns", "change_ns", "verdict"),
+    "utilization": _Long(("rank", "measure", "evidence"), "a_pct", "b_pct", "change_points", None),
+    "layers": _Long(("layer", "phase"), "a_ns", "b_ns", "change_ns", "status"),
+    "kernels": _Long(("kernel_name", "grid", "block"), "a_ns", "b_ns", "change_ns", "status"),
+}
+
+
+def _long(name: str, frame: pl.DataFrame) -> pl.DataFrame:
+    columns = _LONG[name]
+    nothing = pl.lit(None)
+    return frame.select(
+        part=pl.lit(name),
+        subject=pl.concat_str(
+            [pl.col(c).cast(pl.String) for c in columns.subject], separator=" ", ignore_nulls=True
+        ),
+        a=pl.col(columns.a).cast(pl.String),
+        b=pl.col(columns.b).cast(pl.String),
+        change=(pl.col(columns.change) if columns.change else nothing).cast(pl.Float64),
+        verdict=(pl.col(columns.verdict) if columns.verdict else nothing).cast(pl.String),
+    )

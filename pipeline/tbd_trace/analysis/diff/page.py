@@ -1,0 +1,82 @@
+"""A comparison as a page, with plots of what changed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tbd_trace.analysis.diff.comparison import Comparison
+from tbd_trace.analysis.diff.formats import Part, changed, parts
+from tbd_trace.analysis.diff.verdict import Verdict
+from tbd_trace.analysis.report.drawing import plot_block
+from tbd_trace.analysis.report.page import (
+    Block,
+    Figure,
+    Figures,
+    Note,
+    Page,
+    Section,
+    Table,
+    render_page,
+)
+from tbd_trace.analysis.report.report_query import Answer
+
+_ROWS = 50
+_UNKNOWN = "\N{EN DASH}"
+
+
+def render(comparison: Comparison) -> bytes:
+    """Return a comparison as an HTML file that needs no network."""
+    a, b = (", ".join(side.names) for side in (comparison.a, comparison.b))
+    sections = [_verdict(comparison.verdict)]
+    sections += [_section(comparison, part) for part in parts(comparison, 0)]
+    return render_page(
+        Page(title="Two runs side by side", subtitle=f"A: {a}. B: {b}.", sections=sections)
+    )
+
+
+def _verdict(verdict: Verdict) -> Section:
+    interval = _UNKNOWN
+    if verdict.low_pct is not None and verdict.high_pct is not None:
+        interval = f"{verdict.low_pct:+.2f} to {verdict.high_pct:+.2f}"
+    told = {"evidence": "B against A", "query": "diff iterations", "link": "iterations"}
+    figures = [
+        Figure("Verdict", str(verdict.word), **told),
+        Figure("Change of an iteration", _percent(verdict.change_pct), "%", **told),
+        Figure("95 % interval", interval, "%", **told),
+        Figure("Noise floor", _percent(verdict.noise_pct, signed=False), "%", **told),
+    ]
+    sentence = f"{verdict.sentence[:1].upper()}{verdict.sentence[1:]}"
+    blocks: list[Block] = [Figures(figures), Note(sentence)]
+    blocks += [Note(caveat) for caveat in verdict.caveats]
+    return Section("verdict", "Verdict", "Is B faster or slower than A, beyond noise?", blocks)
+
+
+def _percent(value: float | None, *, signed: bool = True) -> str:
+    if value is None:
+        return _UNKNOWN
+    return f"{value:+.2f}" if signed else f"{value:.2f}"
+
+
+def _section(comparison: Comparison, part: Part) -> Section:
+    """Return a part: what changed as a plot and a table; the table's CSV has every column."""
+    query = comparison.queries[part.name]
+    rows = changed(part.name, comparison.frames[part.name])
+    asked = f"diff {part.name}"
+    blocks: list[Block] = []
+    if rows.is_empty():
+        blocks.append(Note(f"{part.remark[:1].upper()}{part.remark[1:]}."))
+    else:
+        if query.plot is not None:
+            blocks.append(plot_block(Answer(replace(query, name=asked), {}, rows), {}))
+        blocks.append(
+            Table(
+                rows,
+                part.units,
+                query=asked,
+                filterable=part.name in {"layers", "kernels"},
+                limit=_ROWS,
+                docs={name: column.doc for name, column in query.columns.items()},
+                columns=part.frame.columns,
+            )
+        )
+    return Section(part.name, part.title, query.question, blocks)

@@ -1,0 +1,103 @@
+"""Plots of a report, drawn to be part of its page, and what they show in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import matplotlib as mpl
+import polars as pl
+
+from tbd_trace.analysis.report.page import Note, Plot
+from tbd_trace.analysis.report.report_query import Answer
+from tbd_trace.errors import CannotAnswerError, UsageError
+from tbd_trace.present import plot as plots
+from tbd_trace.present.panels import arrange
+from tbd_trace.present.values import scale
+from tbd_trace.query import Plot as Drawn
+
+# Text stays text: smaller, found by searching, and in the colour and font of the page.
+_RC: dict[Any, Any] = {"svg.fonttype": "none", "savefig.transparent": True}
+_STANDING = {"bar", "stacked_bar"}  # which have no limit of their own
+_MOST_BARS = 400
+_MOST_POINTS = 4000
+_KINDS = {
+    "line": "Lines",
+    "scatter": "Points",
+    "histogram": "Histogram",
+    "binned": "Histogram",
+    "heatmap": "Strip of colours",
+    "roofline": "Roofline plot",
+}
+
+
+def plot_block(answer: Answer, trace_names: Mapping[str, str], caption: str = "") -> Plot | Note:
+    """Return the plot of an answer, or why it is not drawn.
+
+    Args:
+        answer: the answer of a query that has a plot.
+        trace_names: name per trace id.
+        caption: title of the plot; that of the query if empty.
+    """
+    drawn = answer.query.plot
+    assert drawn is not None
+    caption = caption or drawn.title or answer.query.title
+    try:
+        chosen, _ = arrange(answer.frame, drawn, trace_names)
+        _check_size(answer, chosen.kind)
+        with mpl.rc_context(_RC):
+            svg = plots.render(
+                answer.frame,
+                replace(drawn, title=""),
+                title="",
+                form="svg",
+                units=answer.units,
+                trace_names=trace_names,
+            )
+    except (CannotAnswerError, UsageError) as error:
+        return Note(f"{caption} is not drawn: {error}")
+    alt = f"{caption}. {in_words(answer.frame, chosen, answer.units)}"
+    return Plot(svg, alt, answer.label, answer.frame, caption)
+
+
+def _check_size(answer: Answer, kind: str) -> None:
+    """Refuse a drawing that would take more of the page, and of the time, than it is worth.
+
+    Raises:
+        UsageError: there are too many rows.
+    """
+    most, rows = _MOST_BARS if kind in _STANDING else _MOST_POINTS, answer.frame.height
+    if rows > most:
+        raise UsageError(f"{rows:,} rows are too many; `{answer.command}` has them")
+
+
+def in_words(frame: pl.DataFrame, drawn: Drawn, units: Mapping[str, str | None]) -> str:
+    """Return what a plot shows, for those who do not see it.
+
+    Args:
+        frame: the rows.
+        drawn: the plot, with a single column along its axis, or what that is called.
+        units: unit per column.
+    """
+    columns = [column for group in drawn.groups for column in group]
+    along = drawn.x_title or " and ".join(_words(name) for name in drawn.places)
+    ranges = filter(None, (_range(frame[column], units.get(column)) for column in columns))
+    return (
+        f"{_KINDS.get(drawn.kind, 'Bars')} by {along}: {'; '.join(ranges)}. "
+        "The numbers are in its CSV."
+    )
+
+
+def _range(values: pl.Series, unit: str | None) -> str:
+    known = values.drop_nulls()
+    if known.is_empty() or not known.dtype.is_numeric():
+        return ""
+    least, most = (float(edge) for edge in (known.min(), known.max()))  # type: ignore[arg-type]
+    divisor, read_in = scale(max(abs(least), abs(most)), unit or "")
+    between = f"from {least / divisor:.4g} to {most / divisor:.4g} {read_in}".strip()
+    return f"{_words(values.name)} {between}"
+
+
+def _words(column: str) -> str:
+    return column.replace("_", " ")

@@ -1,0 +1,206 @@
+"""The headline numbers of a trace, each with what it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from tbd_trace.analysis.report.page import Figure, Figures
+from tbd_trace.analysis.report.report_query import Answer, Interview
+from tbd_trace.present.values import NULL, scale
+
+Row = Mapping[str, Any]
+_UTILIZATION = {"fp32_util": "FP32 utilization", "tensor_util": "Tensor core utilization"}
+_BY_DEVICE = "by process and GPU"
+_NOTABLE_PCT = 1
+_UNANSWERED = "The trace cannot tell; its section says why."
+
+
+def headline(interview: Interview, trace_names: Mapping[str, str]) -> list[Figures]:
+    """Return a row of numbers per trace; traces that only lend counters to others have none.
+
+    Args:
+        interview: where to ask.
+        trace_names: name per trace id, of every trace.
+    """
+    made = {trace: _figures(interview, trace) for trace in trace_names}
+    told = {
+        trace: figures
+        for trace, figures in made.items()
+        if any(figure.value != NULL for figure in figures)
+    }
+    several = len(told) > 1
+    return [Figures(f, trace_names[trace] if several else "") for trace, f in told.items()]
+
+
+def _figures(interview: Interview, trace: str) -> list[Figure]:
+    def rows(answer: Answer) -> Sequence[Row]:
+        if answer.frame.is_empty():
+            return []
+        return answer.frame.filter(pl.col("trace_id") == trace).to_dicts()
+
+    throughput = interview.ask("throughput")
+    timing = interview.ask("iteration_summary")
+    busy = interview.ask("compute_util")
+    occupancy = interview.ask("occupancy", by="trace")
+    dominant = interview.ask("dominant_layer")
+    figures = [
+        _throughput(rows(throughput)),
+        _iteration_time(rows(timing)),
+        _dominant(rows(dominant)),
+        _busy(rows(busy)),
+    ]
+    for name, label in (
+        ("fp32_util", "FP32 utilization"),
+        ("tensor_util", "Tensor core utilization"),
+    ):
+        figures += _utilization(rows(interview.ask(name)), name, label)
+    return [*figures, _occupancy(rows(occupancy))]
+
+
+def _throughput(rows: Sequence[Row]) -> Figure:
+    label, query, link = "Throughput", "throughput", "iterations"
+    named_unit = str(rows[0]["throughput_unit"]) if rows else ""
+    for column, unit in (
+        ("unprofiled_units_per_s", named_unit),
+        ("unprofiled_samples_per_s", "samples/s"),
+        ("samples_per_s", "samples/s"),
+        ("iterations_per_s", "iterations/s"),
+    ):
+        values = _known(rows, column)
+        if not values:
+            continue
+        unprofiled = column.startswith("unprofiled")
+        slowdown = _spread(_known(rows, "profiler_slowdown_pct"))
+        slower = f"; the profiler slows it down by {slowdown} %" if slowdown != NULL else ""
+        detail = f"measured without a profiler{slower}" if unprofiled else "under the profiler"
+        evidence = "" if unprofiled else _evidence(rows, "method", "measured_over")
+        detail += _of_several(rows, "by process")
+        if not unprofiled:
+            detail += f"; {_evidence(rows, 'stability')}"
+        return Figure(label, _spread(values), unit, evidence, query, detail, link)
+    return Figure(label, NULL, query=query, detail=_UNANSWERED, link=link)
+
+
+def _iteration_time(rows: Sequence[Row]) -> Figure:
+    label, query, link = "Iteration time (mean)", "iteration_summary", "iterations"
+    periods = [row for row in rows if row["measure"] == "period_ns"]
+    means = _known(periods, "mean_ns")
+    if not means:
+        return Figure(label, NULL, query=query, detail=_UNANSWERED, link=link)
+    divisor, unit = scale(max(means), "ns")
+    detail = f"{_spread(_known(periods, 'n'))} iterations; {_evidence(periods, 'stability')}"
+    lows, highs = _known(periods, "p5_ns"), _known(periods, "p95_ns")
+    if lows and highs:
+        detail += (
+            f"; 5th to 95th percentile {min(lows) / divisor:.4g} to {max(highs) / divisor:.4g} "
+            f"{unit}, coefficient of variation {_spread(_known(periods, 'cv_pct'))} %"
+        )
+    if any(row["clock"] == "gpu" for row in periods):
+        detail += "; from start to start on the GPU"
+    value = _spread([mean / divisor for mean in means])
+    return Figure(
+        label, value, unit, _evidence(periods, "method", "measured_over"), query, detail, link
+    )
+
+
+def _busy(rows: Sequence[Row]) -> Figure:
+    label, query, link = "GPU busy", "compute_util", "step"
+    values = _known(rows, "gpu_busy_pct")
+    if not values:
+        return Figure(label, NULL, query=query, detail=_UNANSWERED, link=link)
+    detail = f"with kernels {_spread(_known(rows, 'kernel_busy_pct'))} % of the time"
+    detail += _of_several(rows, _BY_DEVICE)
+    evidence = _evidence(rows, "measured_over")
+    return Figure(label, _spread(values), "%", evidence, query, detail, link)
+
+
+def _utilization(rows: Sequence[Row], query: str, label: str) -> list[Figure]:
+    """Return a number per kind of evidence: counted and modelled work are never mixed."""
+    link = "utilization"
+    kinds = list(dict.fromkeys(row["evidence"] for row in rows))
+    if not kinds:
+        return [Figure(label, NULL, query=query, detail=_UNANSWERED, link=link)]
+    return [
+        _utilization_by([row for row in rows if row["evidence"] == kind], query, label, kind)
+        for kind in kinds
+    ]
+
+
+def _utilization_by(rows: Sequence[Row], query: str, name: str, kind: str) -> Figure:
+    label = f"{name}, {'counted' if kind == 'counter' else kind}"
+    link, evidence = "utilization", _evidence(rows, "evidence", "measured_over")
+    for column, unit, of in (
+        ("busy_pct", "% of peak", "while kernels run"),
+        ("pipe_pct", "% of pipe cycles", "while SMs are active"),
+        ("pipe_level", "of level 10", "nvprof's level, no share of the peak"),
+    ):
+        values = _known(rows, column)
+        if values:
+            elapsed = _known(rows, "elapsed_pct") if column == "busy_pct" else []
+            detail = of + (f"; {_spread(elapsed)} % of the elapsed time's" if elapsed else "")
+            covered = _spread(_known(rows, "covered_pct"))
+            detail += f"; known of {covered} % of the kernels' time"
+            detail += _of_several(rows, _BY_DEVICE)
+            return Figure(label, _spread(values), unit, evidence, query, detail, link)
+    reason = next((str(row["reason"]) for row in rows if row["reason"]), _UNANSWERED)
+    return Figure(label, NULL, "", evidence, query, reason, link)
+
+
+def _occupancy(rows: Sequence[Row]) -> Figure:
+    label, query, link = "Occupancy", "occupancy by=trace", "occupancy"
+    theoretical = _spread(_known(rows, "theoretical_pct"))
+    for column, kind, evidence in (
+        ("achieved_pct", "achieved", "counter"),
+        ("estimated_achieved_pct", "estimated from the launches", "modelled"),
+    ):
+        values = _known(rows, column)
+        if values:
+            detail = f"{kind}; the launches would allow {theoretical} %"
+            limiters = {row["limiter"] for row in rows} - {None}
+            detail += f"; limited most by {', '.join(sorted(limiters))}" if limiters else ""
+            return Figure(label, _spread(values), "% of warps", evidence, query, detail, link)
+    return Figure(label, NULL, query=query, detail=_UNANSWERED, link=link)
+
+
+def _dominant(rows: Sequence[Row]) -> Figure:
+    label, query, link = "Dominant layer", "dominant_layer", "layers"
+    first = next((row for row in rows if row["rank"] == 1), None)
+    if first is None:
+        return Figure(label, NULL, query=query, detail=_UNANSWERED, link=link)
+    names = [first["layer"], first["layer_type"]]
+    name = " \N{MIDDLE DOT} ".join(str(name) for name in names if name is not None)
+    unowned = first["unattributed_pct"]
+    if unowned is not None and unowned >= _NOTABLE_PCT:
+        name += f"; {_number(unowned)} % of the time belongs to no layer"
+    clock = "GPU" if first["clock"] == "gpu" else "host"
+    evidence = _evidence([first], "evidence", "measured_over")
+    share = _spread([first["share_pct"]] if first["share_pct"] is not None else [])
+    return Figure(label, share, f"% of {clock} time", evidence, query, name, link)
+
+
+def _known(rows: Iterable[Row], column: str) -> list[float]:
+    return [float(row[column]) for row in rows if row[column] is not None]
+
+
+def _spread(values: Sequence[float]) -> str:
+    """Return a number, or the least and the largest of several that differ: no mean of unlike."""
+    if not values:
+        return NULL
+    return " to ".join(dict.fromkeys([_number(min(values)), _number(max(values))]))
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def _of_several(rows: Sequence[Row], what: str) -> str:
+    """Return the end of a sentence that tells of how many rows a number is."""
+    return f"; least and largest of {len(rows)}, {what}" if len(rows) > 1 else ""
+
+
+def _evidence(rows: Sequence[Row], *columns: str) -> str:
+    found = [dict.fromkeys(str(row[c]) for row in rows if row[c] is not None) for c in columns]
+    return "; ".join(" and ".join(values) for values in found if values)

@@ -1,6 +1,0 @@
-"""Two runs side by side: what differs, and whether one is faster beyond noise."""
-
-from tbd_trace.diff.comparison import Comparison, Side, compare
-from tbd_trace.diff.verdict import Verdict, Word
-
-__all__ = ["Comparison", "Side", "Verdict", "Word", "compare"]

@@ -1,0 +1,1 @@
+"""The canonical tables as their files declare them."""

@@ -1,0 +1,1 @@
+"""Connections, worker processes, limits, signals and atomic writes."""

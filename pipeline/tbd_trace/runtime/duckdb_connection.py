@@ -1,0 +1,166 @@
+"""In-memory DuckDB connections, as tbd-trace needs them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+import duckdb
+
+from tbd_trace.errors import UsageError
+from tbd_trace.runtime.settings_env import MEMORY_LIMIT, THREADS
+from tbd_trace.sqltext import string
+
+# DuckDB runs an ASOF join whose left side it believes to be small as a nested loop; behind filters
+# its estimate is often one row where there are a million.
+SORTED_ASOF = "SET asof_loop_join_threshold = 0"
+
+# Connections whose databases were given back, each with the process that has them: a copy of a
+# process (`helpers`) makes its own.
+_idle: list[tuple[int, duckdb.DuckDBPyConnection]] = []
+_opening: list[threading.Thread] = []  # they add to these
+_Settings = dict[str, str | bool | int | float | list[str]]
+# What users of a database change, and what another may want otherwise.
+_SETTINGS = ("disabled_optimizers", "memory_limit", "temp_directory", "threads")
+
+_OF_A_PROCESS = re.compile(r"tbd-trace-(\d+)")
+_STALE_SECONDS = 24 * 3600
+
+
+def spill_directory() -> Path:
+    """Return where the queries of this process spill to disk.
+
+    What a query left there that was killed a day ago is removed: it can be many gigabytes.
+    """
+    everyones = Path(tempfile.gettempdir())
+    for directory in everyones.glob("tbd-trace-*"):
+        match = _OF_A_PROCESS.fullmatch(directory.name)
+        with contextlib.suppress(OSError):
+            if match and not _is_running(int(match[1])) and _age(directory) > _STALE_SECONDS:
+                shutil.rmtree(directory, ignore_errors=True)
+    return everyones / f"tbd-trace-{os.getpid()}"
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True  # another user's
+    return True
+
+
+def _age(directory: Path) -> float:
+    """Return for how many seconds nothing was made in a directory."""
+    return time.time() - directory.stat().st_mtime
+
+
+def scratch_connection(spill: Path) -> duckdb.DuckDBPyConnection:
+    """Return an in-memory connection: of a database that was given back, or of a new one.
+
+    Args:
+        spill: directory for what does not fit into memory; by default DuckDB would take the
+            working directory.
+
+    The variables ``TBD_TRACE_THREADS`` and ``TBD_TRACE_MEMORY_LIMIT`` say how many threads it may
+    use, and how much memory before it spills.
+
+    Raises:
+        UsageError: one of them has a value that DuckDB does not take.
+    """
+    config = _config() | {"temp_directory": str(spill)}
+    while _opening:
+        _opening.pop().join()
+    try:
+        if _has_idle():
+            return _as_new(_idle.pop()[1], config)
+        return _open(config)
+    except duckdb.Error as error:
+        chosen = ", ".join(
+            f"{name}={os.environ[name]}" for name in (THREADS, MEMORY_LIMIT) if name in os.environ
+        )
+        raise UsageError(f"{chosen}: {str(error).splitlines()[0]}") from error
+
+
+def _open(config: _Settings) -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect(config=config)
+    connection.execute("SET enable_progress_bar = false")  # it would go to standard output
+    connection.execute(SORTED_ASOF)
+    # A question asks the same files again and again, and those never change.
+    connection.execute("SET parquet_metadata_cache = true")
+    return connection
+
+
+def _has_idle() -> bool:
+    """Tell whether this process has a database that was given back, or opened ahead."""
+    return bool(_idle) and _idle[-1][0] == os.getpid()
+
+
+def open_ahead() -> None:
+    """Open a database for `scratch_connection` in a thread, while the caller does something else.
+
+    Nothing is said of what goes wrong: whoever wants a database then meets it.
+    """
+    if _opening or _has_idle():
+        return
+
+    def open_one() -> None:
+        with contextlib.suppress(duckdb.Error):
+            _idle.append((os.getpid(), _open(_config())))
+
+    thread = threading.Thread(target=open_one)
+    thread.start()
+    _opening.append(thread)
+
+
+def give_back(connection: duckdb.DuckDBPyConnection) -> None:
+    """Leave a connection of `scratch_connection` to whoever wants one next.
+
+    It takes 25 ms to open a database and to close it. This one has nothing in it: whatever was
+    made was temporary, on other connections to it that are closed. One that has spilled is closed,
+    too, for it cannot spill to another directory.
+    """
+    ((spill,),) = connection.execute("SELECT current_setting('temp_directory')").fetchall()
+    if Path(spill).exists():
+        connection.close()
+    else:
+        _idle.append((os.getpid(), connection))
+
+
+def _config() -> _Settings:
+    """Return the settings that the user chose."""
+    chosen = ((THREADS, "threads"), (MEMORY_LIMIT, "memory_limit"))
+    return {name: os.environ[variable] for variable, name in chosen if os.environ.get(variable)}
+
+
+def _as_new(
+    connection: duckdb.DuckDBPyConnection, config: Mapping[str, object]
+) -> duckdb.DuckDBPyConnection:
+    """Give a database that was given back the settings of a new one."""
+    for name in _SETTINGS:
+        value = string(str(config[name])) if name in config else None
+        connection.execute(f"SET {name} = {value}" if value else f"RESET {name}")
+    return connection
+
+
+@cache
+def ingest_database(staging: Path, process: int) -> duckdb.DuckDBPyConnection:
+    """Return the database in which a process maps the rows that it writes to a directory.
+
+    It is one for all, as another takes 20 ms to open, and memory that went back to the system is
+    slow to get again. Whoever closes it clears this cache.
+
+    Args:
+        staging: the directory.
+        process: this one's id; a copy of it does not take its database.
+    """
+    return scratch_connection(staging / f"{process}.spill")

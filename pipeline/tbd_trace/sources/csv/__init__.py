@@ -1,0 +1,1 @@
+"""CSV text as profilers print it."""

@@ -1,0 +1,167 @@
+"""Nsight Compute's printed output: CSV of the raw page, the details page and summaries; console.
+
+``ncu --csv`` with ``--page raw`` or ``details``, ``--metrics``, ``--print-summary``, with and
+without ``--print-units base``, from versions 2019 on, printed by the profiled run itself or with
+``ncu --import``; and the console form of the details page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import duckdb
+import polars as pl
+
+from tbd_trace.errors import InputError
+from tbd_trace.model.canonical_tables import canonical_tables
+from tbd_trace.sources.base import Ask, TraceDescription
+from tbd_trace.sources.csv.frames import register, total_by_name
+from tbd_trace.sources.csv.text import Damage, head_lines, header_fields, tables
+from tbd_trace.sources.ncu import canonical_rows as rows
+from tbd_trace.sources.ncu.console import is_kernel
+from tbd_trace.sources.ncu.devices import devices, processes
+from tbd_trace.sources.ncu.tables import DETAILS, RAW, SUMMARY, NsightComputeLayout, Part, parts
+
+_BANNERS = ("==PROF== ", "==ERROR== ", "==WARNING== ")
+_EXTRACT: dict[str, tuple[Callable[[Part], pl.DataFrame], tuple[str, ...]]] = {
+    # canonical table: how to get its rows; from what kinds of tables
+    "kernel": (rows.kernels, (RAW, DETAILS)),
+    "kernel_metric": (rows.metrics, (RAW, DETAILS, SUMMARY)),
+    "kernel_aggregate": (rows.kernel_aggregates, (SUMMARY,)),
+}
+
+
+class NsightComputeReader:
+    """One open file of Nsight Compute's printed output.
+
+    Args:
+        path: the file.
+
+    Raises:
+        InputError: it holds no results.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._damage = Damage()
+        self._notes: dict[str, None] = {}
+        self._kinds: set[str] = set()
+        self._shared_ids = 0
+        self._small = {"device": pl.DataFrame(), "process": pl.DataFrame()}
+        table = next(tables(path, NsightComputeLayout(), Damage()), None)
+        self._console = table is None
+        for part in parts(path, self._damage, console=self._console):
+            self._survey(part)
+        if table is None and not self._kinds:
+            raise InputError(
+                f"{path}: the log of an Nsight Compute run without its results; print them with "
+                "`ncu --import REPORT.ncu-rep --csv --page raw`"
+            )
+        if not self._kinds:
+            self._note("no kernels were profiled")
+        if self._shared_ids:
+            self._note(
+                f"kernels with an ID that another process uses: {self._shared_ids:,}; each is a "
+                "kernel of its own, with another number"
+            )
+
+    def _survey(self, part: Part) -> None:
+        """Take in what all rows together say: devices, processes, kinds of tables."""
+        self._kinds.add(part.kind)
+        self._shared_ids += part.shared_ids
+        for table, extract, key in (
+            ("device", devices, "device_id"),
+            ("process", processes, "process_id"),
+        ):
+            known = pl.concat([self._small[table], extract(part)], how="diagonal_relaxed")
+            first = pl.all().drop_nulls().first()
+            self._small[table] = known.group_by(key, maintain_order=True).agg(first)
+        if part.kind == SUMMARY and rows.is_per_range(part):
+            self._note("summary per NVTX range: a kernel counts in every range around it")
+
+    def describe(self, ask: Ask | None = None) -> TraceDescription:
+        """Return what the file says about itself; called after the last ``relation``."""
+        kind = "summary" if self._kinds == {SUMMARY} else "metrics"
+        return TraceDescription("ncu", kind, notes=[*self._notes, *self._damage.notes])
+
+    def relation(self, connection: duckdb.DuckDBPyConnection, table: str) -> str | None:
+        """Return a SELECT over the rows of one canonical table, None if the file lacks them."""
+        if table in self._small:
+            known = self._small[table]
+            return register(connection, table, [known]) if known.height else None
+        extract, kinds = _EXTRACT.get(table, (rows.metrics, ()))
+        if self._kinds.isdisjoint(kinds):
+            return None
+        frames = map(partial(self._extracted, extract), self._parts())
+        select = register(connection, table, frames)
+        return _TOTALS[table](select) if table in _TOTALS else select
+
+    def _parts(self) -> Iterator[Part]:
+        return parts(self._path, Damage(), console=self._console)
+
+    def _note(self, note: str) -> None:
+        self._notes[note] = None
+
+    def _extracted(self, extract: Callable[[Part], pl.DataFrame], part: Part) -> pl.DataFrame:
+        """Extract rows and note what a user of them should know."""
+        frame = extract(part)
+        if "total_sizes_only" in frame.columns and frame["total_sizes_only"].any():
+            self._note(
+                "shapes of grids and blocks are not printed: grid_x and block_x hold the number of "
+                "blocks and of threads per block"
+            )
+        if "duration_ns" in frame.columns and frame["duration_ns"].has_nulls():
+            self._note("kernels without duration: collect gpu__time_duration.sum with the metrics")
+        return frame
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Nothing stays open between reads."""
+
+
+def _one_row_per_kernel(select: str) -> str:
+    """Return a SELECT that merges the rows of a kernel whose metrics do not stand together."""
+    names = [column.name for column in canonical_tables()["kernel"].columns]
+    merged = [f"any_value({n}) AS {n}" for n in names if n not in ("trace_id", "kernel_id")]
+    columns = ", ".join(["kernel_id", *merged])
+    return f"SELECT {columns} FROM ({select}) GROUP BY kernel_id ORDER BY kernel_id"
+
+
+_TOTALS = {"kernel": _one_row_per_kernel, "kernel_aggregate": total_by_name}
+
+
+class NsightComputeCsv:
+    """The format: what Nsight Compute prints."""
+
+    format = "ncu-csv"
+
+    def detect(self, path: Path, head: bytes) -> bool:
+        """Tell from a table's column names, the line of a kernel, or Nsight Compute's own lines."""
+        return any(
+            line.startswith(_BANNERS)
+            or header_fields(line, NsightComputeLayout()) is not None
+            or is_kernel(line)
+            for line in head_lines(head)
+        )
+
+    def open(self, path: Path) -> NsightComputeReader:
+        """Open a detected file.
+
+        Raises:
+            InputError: it holds no results.
+        """
+        return NsightComputeReader(path)
+
+
+NSIGHT_COMPUTE_CSV = NsightComputeCsv()

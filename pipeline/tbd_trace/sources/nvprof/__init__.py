@@ -1,0 +1,1 @@
+"""nvprof: SQLite databases and CSV."""

@@ -1,0 +1,97 @@
+"""NVTX ranges and marks from nvprof's API trace, which prints starts and ends as single rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from tbd_trace.sources.nvprof.csv_canonical_rows import scaled
+from tbd_trace.sources.nvprof.csv_tables import Part
+
+_ENTRY = re.compile(
+    r"\[(?P<what>Range start|Range end|Marker)\] (?P<text>.*?)(?: \(Domain: (?P<domain>.*)\))?",
+    re.DOTALL,
+)
+_DEFAULT_DOMAIN = "<unnamed>"
+_BATCH_ROWS = 50_000
+_RANGES = {
+    "nvtx_range_id": pl.Int64, "start_ns": pl.Int64, "end_ns": pl.Int64, "is_open": pl.Boolean,
+    "kind": pl.String, "process_id": pl.Int64, "domain_id": pl.Int64, "domain": pl.String,
+    "text": pl.String,
+}  # fmt: skip
+_MARKS = {
+    "timestamp_ns": pl.Int64, "process_id": pl.Int64, "domain_id": pl.Int64,
+    "domain": pl.String, "text": pl.String,
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class Nvtx:
+    """Pairs starts and ends: by name, last opened first, as the trace names no threads.
+
+    Attributes:
+        unmatched: ends whose start is not in the file.
+    """
+
+    unmatched: int = 0
+    _domains: dict[str, int] = field(default_factory=dict)
+    _open: dict[tuple[int | None, int, str], list[dict[str, Any]]] = field(default_factory=dict)
+
+    def ranges(self, parts: Iterable[Part], trace_end_ns: int) -> Iterator[pl.DataFrame]:
+        """Return the ranges; one that was never closed ends with the trace."""
+        done: list[dict[str, Any]] = []
+        opened = 0
+        for entry in self._entries(parts, ("range start", "range end")):
+            key = (entry["process_id"], entry["domain_id"], entry["text"])
+            if entry.pop("activity") == "range start":
+                entry |= {"nvtx_range_id": opened, "start_ns": entry.pop("timestamp_ns")}
+                self._open.setdefault(key, []).append(entry)
+                opened += 1
+            elif waiting := self._open.get(key):
+                done.append(_closed(waiting.pop(), entry["timestamp_ns"], is_open=False))
+            else:
+                self.unmatched += 1
+            if len(done) >= _BATCH_ROWS:
+                yield pl.DataFrame(done, schema=_RANGES)
+                done = []
+        left = [entry for waiting in self._open.values() for entry in waiting]
+        done += [_closed(entry, trace_end_ns, is_open=True) for entry in left]
+        yield pl.DataFrame(done, schema=_RANGES)
+
+    def marks(self, parts: Iterable[Part]) -> Iterator[pl.DataFrame]:
+        """Return the marks."""
+        for part in parts:
+            yield pl.DataFrame(self._entries([part], ("mark",)), schema=_MARKS)
+
+    def _entries(
+        self, parts: Iterable[Part], activities: tuple[str, ...]
+    ) -> Iterator[dict[str, Any]]:
+        for part in parts:
+            rows = part.frame.filter(pl.col("activity").is_in(activities)).select(
+                "activity", "Name", timestamp_ns=scaled(part, "Start")
+            )
+            for activity, printed, timestamp_ns in rows.iter_rows():
+                match = _ENTRY.fullmatch(printed)
+                if match is not None and timestamp_ns is not None:
+                    yield {
+                        "activity": activity,
+                        "timestamp_ns": timestamp_ns,
+                        "process_id": part.process_id,
+                        "text": match["text"],
+                        **self._domain(match["domain"]),
+                    }
+
+    def _domain(self, name: str | None) -> dict[str, Any]:
+        """Return name and number of a domain; the default domain has no name and number 0."""
+        if name in (None, _DEFAULT_DOMAIN):
+            return {"domain": None, "domain_id": 0}
+        return {"domain": name, "domain_id": self._domains.setdefault(name, len(self._domains) + 1)}
+
+
+def _closed(entry: dict[str, Any], end_ns: int, *, is_open: bool) -> dict[str, Any]:
+    # Without threads nothing tells nested ranges from others: start_end claims no nesting.
+    return entry | {"end_ns": end_ns, "is_open": is_open, "kind": "start_end"}

@@ -1,0 +1,1 @@
+"""Read SQLite files page by page."""

@@ -1,0 +1,20 @@
+"""Prepare a worker process for reading a profiler file.
+
+The module is small because a worker imports it before anything else.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tbd_trace.runtime.duckdb_connection import open_ahead
+
+
+def get_ready(path: Path) -> None:
+    """Open a database and import the reader of a file, while the main process does the same."""
+    open_ahead()
+    # Imported after the database is opened, which takes a thread of its own.
+    from tbd_trace.sources.registry import identify  # noqa: PLC0415
+    from tbd_trace.store import parallel_ingest  # noqa: F401, PLC0415
+
+    identify(path)

@@ -1,0 +1,189 @@
+"""Scratch databases: used again as if new; what killed queries leave on disk is removed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from tbd_trace.errors import InputError, UsageError
+from tbd_trace.runtime import duckdb_connection
+from tbd_trace.runtime.duckdb_connection import (
+    give_back,
+    open_ahead,
+    scratch_connection,
+    spill_directory,
+)
+from tbd_trace.runtime.settings_env import MEMORY_LIMIT, THREADS
+from tbd_trace.store import Database, writer
+
+SAMPLE = Path(__file__).resolve().parents[2] / "data" / "samples" / "synthetic_cnn"
+
+
+@pytest.fixture
+def idle(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    monkeypatch.setattr(duckdb_connection, "_idle", [])
+    return duckdb_connection._idle
+
+
+def as_it_is(connection: duckdb.DuckDBPyConnection) -> list[tuple[object, ...]]:
+    """Return what somebody may have changed of a database: settings, tables, types, functions."""
+    return [
+        *connection.execute(
+            "SELECT name, value FROM duckdb_settings() WHERE name <> 'temp_directory' ORDER BY name"
+        ).fetchall(),
+        *connection.execute("SELECT table_name FROM duckdb_tables() ORDER BY 1").fetchall(),
+        *connection.execute("SELECT view_name FROM duckdb_views() ORDER BY 1").fetchall(),
+        *connection.execute("SELECT type_name FROM duckdb_types() ORDER BY 1").fetchall(),
+        *connection.execute(
+            "SELECT function_name FROM duckdb_functions() WHERE NOT internal"
+        ).fetchall(),
+    ]
+
+
+@pytest.mark.parametrize("limits", [{}, {THREADS: "1", MEMORY_LIMIT: "500MB"}])
+def test_after_an_ingest_a_question_gets_its_database_as_if_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, idle: list[object], limits: dict[str, str]
+) -> None:
+    for variable, value in limits.items():
+        monkeypatch.setenv(variable, value)
+    with scratch_connection(tmp_path / "spill") as new:
+        expected = as_it_is(new)
+    Database(tmp_path / "x.duckdb").ingest([SAMPLE / "timeline.sqlite"])
+    assert len(idle) == 1
+    with scratch_connection(tmp_path / "spill") as again:
+        assert not idle
+        assert as_it_is(again) == expected
+        where = again.execute("SELECT current_setting('temp_directory')").fetchall()
+        assert where == [(str(tmp_path / "spill"),)]
+
+
+def test_a_database_opened_ahead_is_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, idle: list[object]
+) -> None:
+    monkeypatch.setenv(THREADS, "1")
+    with scratch_connection(tmp_path / "spill") as new:
+        expected = as_it_is(new)
+    opened: list[object] = []
+    connect = duckdb.connect
+    monkeypatch.setattr(duckdb, "connect", lambda **o: opened.append(o) or connect(**o))
+    for _ in range(2):
+        open_ahead()
+    with scratch_connection(tmp_path / "spill") as ahead:
+        assert as_it_is(ahead) == expected
+    assert len(opened) == 1
+    assert not idle
+
+
+def test_what_goes_wrong_ahead_is_said_when_a_database_is_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, idle: list[object]
+) -> None:
+    monkeypatch.setenv(MEMORY_LIMIT, "much")
+    open_ahead()
+    with pytest.raises(UsageError, match="TBD_TRACE_MEMORY_LIMIT=much"):
+        scratch_connection(tmp_path)
+    assert not idle
+
+
+def test_several_ingests_leave_one_database(tmp_path: Path, idle: list[object]) -> None:
+    for name in ("a", "b"):
+        Database(tmp_path / f"{name}.duckdb").ingest([SAMPLE])
+    assert len(idle) == 1
+
+
+def test_a_copy_of_a_process_takes_none_of_its_databases(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, idle: list[object]
+) -> None:
+    give_back(scratch_connection(tmp_path / "spill"))
+    original = duckdb_connection.ingest_database(tmp_path, os.getpid())
+    give_back(scratch_connection(tmp_path / "spill"))
+    assert len(idle) == 1
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    with (
+        duckdb_connection.ingest_database(tmp_path, os.getpid()) as own,
+        scratch_connection(tmp_path),
+    ):
+        assert own is not original
+        assert len(idle) == 1
+    original.close()
+    duckdb_connection.ingest_database.cache_clear()
+
+
+def test_a_database_takes_the_limits_of_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, idle: list[object]
+) -> None:
+    monkeypatch.setenv(MEMORY_LIMIT, "1GB")
+    give_back(scratch_connection(tmp_path))
+    monkeypatch.setenv(THREADS, "1")
+    monkeypatch.delenv(MEMORY_LIMIT)
+    with scratch_connection(tmp_path) as connection:
+        assert not idle
+        limited = as_it_is(connection)
+    with scratch_connection(tmp_path) as connection:
+        assert limited == as_it_is(connection)
+    give_back(scratch_connection(tmp_path))
+    monkeypatch.setenv(THREADS, "none")
+    with pytest.raises(UsageError):
+        scratch_connection(tmp_path)
+
+
+def test_a_database_that_has_spilled_is_not_used_again(tmp_path: Path, idle: list[object]) -> None:
+    spilled = scratch_connection(tmp_path / "one")
+    spilled.execute("SET threads = 1")
+    spilled.execute("SET memory_limit = '40MB'")
+    with spilled.cursor() as cursor:
+        cursor.execute("CREATE TEMP TABLE t AS SELECT range, random() AS x FROM range(5_000_000)")
+    assert list((tmp_path / "one").iterdir())
+    give_back(spilled)
+    with scratch_connection(tmp_path / "two") as connection:
+        where = connection.execute("SELECT current_setting('temp_directory')").fetchall()
+        assert where == [(str(tmp_path / "two"),)]
+
+
+@pytest.mark.parametrize("spilled", [False, True])
+def test_an_ingest_leaves_no_database_that_holds_files(
+    tmp_path: Path, idle: list[object], *, spilled: bool
+) -> None:
+    with writer._ingest_connection(tmp_path, size=1) as connection:
+        connection.execute("SET memory_limit = '40MB'")
+        rows = 5_000_000 if spilled else 5
+        connection.execute(f"CREATE TEMP TABLE t AS SELECT range, random() FROM range({rows})")
+    assert bool(idle) != spilled
+
+
+def test_an_ingest_that_fails_leaves_no_database(tmp_path: Path, idle: list[object]) -> None:
+    damaged = tmp_path / "damaged.sqlite"
+    damaged.write_bytes((SAMPLE / "timeline.sqlite").read_bytes()[:60_000])
+    with pytest.raises(InputError):
+        Database(tmp_path / "x.duckdb").ingest([damaged])
+    assert not idle
+
+
+def test_only_old_leftovers_of_dead_processes_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    done = subprocess.Popen([sys.executable, "-c", ""])
+    done.wait()
+    names = {
+        "dead and old": f"tbd-trace-{done.pid}",
+        "dead, just now": f"tbd-trace-{done.pid}0000000000000",
+        "alive": f"tbd-trace-{os.getpid()}",
+        "another's": "tbd-trace-1",
+        "no process": "tbd-trace-abc",
+        "other": "other-1",
+    }
+    for name in names.values():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "spill").touch()
+        if name != names["dead, just now"]:
+            old = time.time() - 2 * 24 * 3600
+            os.utime(tmp_path / name, (old, old))
+    assert spill_directory() == tmp_path / names["alive"]
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == set(names.values()) - {names["dead and old"]}

@@ -90,10 +90,7 @@ class Subjects:
                 Subject("tbd-trace --help", (_PROGRAM, "--help")),
                 Subject("tbd-trace query --list", (_PROGRAM, "query", "--list")),
             ],
-            "metrics, warm": [
-                self._warm_query(path.stem)
-                for path in sorted((resources.queries() / "metrics").glob("*.sql"))
-            ],
+            "metrics, warm": [self._warm_query(name) for name in resources.sql_files("metrics")],
         }
 
     def _ingest(self) -> list[Subject]:

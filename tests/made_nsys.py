@@ -246,11 +246,11 @@ def ingest(reader: NsysReader, *tables: str) -> tuple[dict[str, Rows], TraceDesc
     Returns:
         The rows of each table, without trace_id, and the reader's description.
     """
-    canonical = resources.queries() / "canonical"
+    canonical = resources.sql_files("canonical")
     found = {}
     with duckdb.connect(config={"threads": 1}) as connection:
-        for table in tables or [file.stem for file in sorted(canonical.glob("*.sql"))]:
-            definition = (canonical / f"{table}.sql").read_text(encoding="utf-8")
+        for table in tables or canonical:
+            definition = canonical[table].read_text(encoding="utf-8")
             connection.execute(definition).fetchall()
             if table != "trace" and (select := reader.relation(connection, table)):
                 connection.execute(

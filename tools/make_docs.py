@@ -98,6 +98,7 @@ def query_index(metrics: Sequence[Query]) -> str:
 
 def query_page(query: Query) -> str:
     """Return the page of one metric query."""
+    shown = query.path.relative_to(ROOT)
     lines = [f"# {query.title}", "", query.question, ""]
     lines += ["```", f"tbd-trace query {query.name} [TRACE]... [--set NAME=VALUE]...", "```", ""]
     facts = [
@@ -108,7 +109,7 @@ def query_page(query: Query) -> str:
         ("Leaves out", relation_links(list(filter(None, [query.leaves_out])), "../tables.md")),
         ("Refuses", refusal(query)),
         ("Plot", plot_sentence(query)),
-        ("SQL", f"[queries/metrics/{query.path.name}](../../queries/metrics/{query.path.name})"),
+        ("SQL", f"[{shown}](../../{shown})"),
     ]
     lines += [f"- {label}: {text}" for label, text in facts if text]
     taken = parameters(query)

@@ -1,14 +1,15 @@
-"""Where the SQL files and data tables that ship with the package lie."""
+"""Locate the SQL files and data tables that ship with the package."""
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent
 
 
 def _directory(name: str) -> Path:
-    """Return the shipped directory, inside the wheel or beside an editable checkout."""
+    # Inside the wheel, or beside the package in an editable checkout.
     for candidate in (_PACKAGE / name, _PACKAGE.parents[1] / name):
         if candidate.is_dir():
             return candidate
@@ -18,6 +19,21 @@ def _directory(name: str) -> Path:
 def queries() -> Path:
     """Return the directory of the SQL files."""
     return _directory("queries")
+
+
+def sql_files(kind: str) -> dict[str, Path]:
+    """Return the SQL files of a kind by name, sorted, whatever topic folder each is in.
+
+    Args:
+        kind: ``canonical``, ``derive``, ``metrics``, ``checks``, ``diff`` or ``export``.
+    """
+    return _sql_files(queries() / kind)
+
+
+@cache
+def _sql_files(directory: Path) -> dict[str, Path]:
+    found = {path.stem: path for path in directory.rglob("*.sql")}
+    return dict(sorted(found.items()))
 
 
 def data() -> Path:

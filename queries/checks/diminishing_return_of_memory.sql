@@ -4,7 +4,7 @@ question = "Does the memory of the last doubling of the batch pay in throughput?
 source   = "Zhu et al. 2018, observation 12 (paraphrased from memory): relative gain of throughput ÷ relative growth of allocated memory"
 grain    = "batch-size sweep: captures alike but for the batch size"
 needs    = ["trace"]
-optional = ["measured_run"]
+optional = ["benchmark_run"]
 [check]
 rule = "OBS12"
 scope = "sweep"
@@ -21,7 +21,7 @@ setting AS (SELECT coalesce(getvariable('min_gain'), 0.1)::DOUBLE AS min_gain),
 run AS (
     SELECT workload, software, gpu, batch_size, any_value(sweep) AS sweep, any_value(evidence) AS evidence,
         median(samples_per_s) AS samples_per_s, max(peak_bytes) AS peak_bytes
-    FROM measured_run GROUP BY workload, software, gpu, batch_size
+    FROM benchmark_run GROUP BY workload, software, gpu, batch_size
 ),
 last_run AS (
     SELECT * FROM run
@@ -56,7 +56,7 @@ told AS (
     FROM judged CROSS JOIN setting
     UNION ALL
     SELECT 'not evaluable', NULL, min_gain, NULL, 'no capture tells its model, batch size and throughput'
-    FROM setting WHERE NOT EXISTS (SELECT 1 FROM measured_run)
+    FROM setting WHERE NOT EXISTS (SELECT 1 FROM benchmark_run)
 )
 SELECT NULL::VARCHAR AS trace_id, verdict,
     CASE WHEN verdict = 'finding' THEN 'note' END AS severity,

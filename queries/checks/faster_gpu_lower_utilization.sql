@@ -4,7 +4,7 @@ question = "Does throughput grow with the GPU's peak?"
 source   = "Zhu et al. 2018, observation 10 (paraphrased from memory): efficiency = ratio of throughputs ÷ ratio of peaks"
 grain    = "workload and batch size on two GPUs"
 needs    = ["trace"]
-optional = ["measured_run"]
+optional = ["benchmark_run"]
 [check]
 rule = "OBS10"
 scope = "cross-run"
@@ -23,8 +23,8 @@ pair AS (
         slow.software AS slow_software, fast.software AS fast_software,
         fast.samples_per_s / slow.samples_per_s AS speedup, fast.peak_flops / slow.peak_flops AS peak_ratio,
         speedup / peak_ratio AS efficiency, slow.capture AS slow_capture, fast.capture AS fast_capture
-    FROM measured_run slow
-    JOIN measured_run fast
+    FROM benchmark_run slow
+    JOIN benchmark_run fast
         ON  fast.workload = slow.workload AND fast.framework = slow.framework
         AND fast.batch_size = slow.batch_size AND fast.gpu <> slow.gpu
     WHERE fast.peak_flops > slow.peak_flops

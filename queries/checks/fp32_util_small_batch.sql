@@ -4,7 +4,7 @@ question = "Do kernels use enough of the peak rate that their FLOP could run at?
 source   = "Zhu et al. 2018, observation 6 (paraphrased from memory): FLOP ÷ (peak × time), with tensor cores against their own peak"
 grain    = "trace: its device of lowest use"
 needs    = ["gpu_op"]
-optional = ["training_window", "peak_use"]
+optional = ["training_window", "peak_utilization"]
 [check]
 rule = "OBS06"
 scope = "trace"
@@ -26,7 +26,7 @@ judged AS (
             || coalesce(format(' and {:.1f} % of it over {}', u.elapsed_pct, w.span), '') AS reason
     FROM training_window w
     CROSS JOIN setting s
-    LEFT JOIN peak_use u USING (trace_id, process_id, device_id)
+    LEFT JOIN peak_utilization u USING (trace_id, process_id, device_id)
 )
 SELECT trace_id,
     CASE WHEN why_not IS NOT NULL THEN 'not evaluable' WHEN busy_pct < min_peak_pct THEN 'finding'

@@ -4,7 +4,7 @@ question = "Does the ranking of two frameworks depend on the model?"
 source   = "Zhu et al. 2018, observation 3 (paraphrased from memory): a pair of models in which the difference of two frameworks' throughputs has opposite signs"
 grain    = "two frameworks on one GPU"
 needs    = ["trace"]
-optional = ["measured_run"]
+optional = ["benchmark_run"]
 [check]
 rule = "OBS03"
 scope = "cross-run"
@@ -19,8 +19,8 @@ pair AS (
         a.samples_per_s AS rate_of_one, b.samples_per_s AS rate_of_two,
         CASE WHEN a.low_samples_per_s > b.high_samples_per_s THEN 1
              WHEN a.high_samples_per_s < b.low_samples_per_s THEN -1 ELSE 0 END AS better
-    FROM measured_run a
-    JOIN measured_run b
+    FROM benchmark_run a
+    JOIN benchmark_run b
         ON  b.workload = a.workload AND b.gpu IS NOT DISTINCT FROM a.gpu
         AND b.batch_size = a.batch_size AND b.framework > a.framework
 ),

@@ -4,7 +4,7 @@ question = "Do kernels keep the GPU busy, in the steady state of training or els
 source   = "Zhu et al. 2018, observation 4 (paraphrased from memory): length of the union of kernels ÷ elapsed time"
 grain    = "trace: its least busy device"
 needs    = ["gpu_op"]
-optional = ["training_window", "device_timeline", "window_op", "gap_cause"]
+optional = ["training_window", "device_timeline", "window_op", "idle_interval_cause"]
 [check]
 rule = "OBS04"
 scope = "trace"
@@ -38,7 +38,7 @@ unused AS (
     FROM device_timeline WHERE activity = 'copy' GROUP BY ALL
     UNION ALL
     SELECT trace_id, process_id, device_id, cause, sum(duration_ns)
-    FROM gap_cause GROUP BY ALL
+    FROM idle_interval_cause GROUP BY ALL
 ),
 explained AS (
     SELECT u.trace_id, u.process_id, u.device_id, first(u.cause ORDER BY u.ns DESC, u.cause) AS cause,

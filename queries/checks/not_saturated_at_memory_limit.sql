@@ -4,7 +4,7 @@ question = "At the largest batch that fits, would throughput still grow with the
 source   = "Zhu et al. 2018, observation 2 (paraphrased from memory): elasticity e = Δlog throughput ÷ Δlog batch over the last doubling of the batch"
 grain    = "batch-size sweep: captures alike but for the batch size"
 needs    = ["trace"]
-optional = ["measured_run"]
+optional = ["benchmark_run"]
 [check]
 rule = "OBS02"
 scope = "sweep"
@@ -32,7 +32,7 @@ run AS (
     SELECT workload, software, gpu, batch_size, any_value(sweep) AS sweep, any_value(evidence) AS evidence,
         median(samples_per_s) AS samples_per_s, max(peak_bytes) AS peak_bytes,
         min(memory_bytes) AS memory_bytes
-    FROM measured_run GROUP BY workload, software, gpu, batch_size
+    FROM benchmark_run GROUP BY workload, software, gpu, batch_size
 ),
 last_run AS (
     SELECT * FROM run
@@ -73,7 +73,7 @@ told AS (
     FROM judged
     UNION ALL
     SELECT 'not evaluable', NULL, min_elasticity, NULL, 'no capture tells its model, batch size and throughput'
-    FROM setting WHERE NOT EXISTS (SELECT 1 FROM measured_run)
+    FROM setting WHERE NOT EXISTS (SELECT 1 FROM benchmark_run)
 )
 SELECT NULL::VARCHAR AS trace_id, verdict,
     CASE WHEN verdict = 'finding' THEN 'warning' END AS severity,

@@ -4,7 +4,7 @@ question = "Do recurrent models use less of the GPU's peak than convolutional on
 source   = "Zhu et al. 2018, observation 7 (paraphrased from memory: a factor of two to three)"
 grain    = "a convolutional and a recurrent model on one GPU"
 needs    = ["trace"]
-optional = ["training_window", "peak_use", "recurrent_share", "measured_run"]
+optional = ["training_window", "peak_utilization", "rnn_time_share", "benchmark_run"]
 [check]
 rule = "OBS07"
 scope = "cross-run"
@@ -31,11 +31,11 @@ run AS (
     SELECT m.trace_id, m.capture, m.gpu, m.precision, m.batch_size, u.evidence, avg(u.busy_pct) AS peak_pct,
         CASE WHEN bool_and(s.recurrent_pct >= c.min_recurrent_pct) THEN 'recurrent'
              WHEN bool_and(s.convolution_pct >= 50) THEN 'convolutional' END AS kind
-    FROM measured_run m
+    FROM benchmark_run m
     CROSS JOIN setting c
     JOIN training_window w ON w.trace_id = m.trace_id AND w.why_not IS NULL
-    JOIN peak_use u ON u.trace_id = w.trace_id AND u.process_id = w.process_id AND u.device_id = w.device_id
-    JOIN recurrent_share s ON s.trace_id = w.trace_id AND s.process_id = w.process_id AND s.device_id = w.device_id
+    JOIN peak_utilization u ON u.trace_id = w.trace_id AND u.process_id = w.process_id AND u.device_id = w.device_id
+    JOIN rnn_time_share s ON s.trace_id = w.trace_id AND s.process_id = w.process_id AND s.device_id = w.device_id
     WHERE u.busy_pct > 0
     GROUP BY ALL
 ),

@@ -4,7 +4,7 @@ question = "Where recurrent layers take most of the time, do kernels keep the GP
 source   = "Zhu et al. 2018, observation 5 (paraphrased from memory)"
 grain    = "trace: its least busy recurrent device"
 needs    = ["gpu_op"]
-optional = ["training_window", "device_timeline", "recurrent_share", "window_op"]
+optional = ["training_window", "device_timeline", "rnn_time_share", "window_op"]
 [check]
 rule = "OBS05"
 scope = "trace"
@@ -49,7 +49,7 @@ judged AS (
     CROSS JOIN setting s
     JOIN busy b USING (trace_id, process_id, device_id)
     JOIN operation o USING (trace_id, process_id, device_id)
-    JOIN recurrent_share r USING (trace_id, process_id, device_id)
+    JOIN rnn_time_share r USING (trace_id, process_id, device_id)
 )
 SELECT trace_id,
     CASE WHEN why_not IS NOT NULL THEN 'not evaluable' WHEN is_found THEN 'finding' ELSE 'pass' END AS verdict,

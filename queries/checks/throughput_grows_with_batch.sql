@@ -4,7 +4,7 @@ question = "Does throughput grow with the batch size?"
 source   = "Zhu et al. 2018, observation 1 (paraphrased from memory): Spearman rank correlation of throughput and batch size"
 grain    = "batch-size sweep: captures alike but for the batch size"
 needs    = ["trace"]
-optional = ["measured_run"]
+optional = ["benchmark_run"]
 [check]
 rule = "OBS01"
 scope = "sweep"
@@ -21,7 +21,7 @@ run AS (
     SELECT *,
         rank() OVER by_batch + (count(*) OVER (PARTITION BY workload, software, gpu, batch_size) - 1) / 2 AS batch_rank,
         rank() OVER by_rate + (count(*) OVER (PARTITION BY workload, software, gpu, samples_per_s) - 1) / 2 AS rate_rank
-    FROM measured_run
+    FROM benchmark_run
     WINDOW by_batch AS (PARTITION BY workload, software, gpu ORDER BY batch_size),
         by_rate AS (PARTITION BY workload, software, gpu ORDER BY samples_per_s)
 ),
@@ -74,7 +74,7 @@ told AS (
     FROM judged
     UNION ALL
     SELECT 'not evaluable', NULL, min_rank_correlation, NULL, '', 'no capture tells its model, batch size and throughput'
-    FROM setting WHERE NOT EXISTS (SELECT 1 FROM measured_run)
+    FROM setting WHERE NOT EXISTS (SELECT 1 FROM benchmark_run)
 )
 SELECT NULL::VARCHAR AS trace_id, verdict,
     CASE WHEN verdict = 'finding' THEN 'warning' END AS severity,

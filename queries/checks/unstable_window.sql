@@ -1,10 +1,10 @@
 /*
 title    = "Unsteady iterations"
 question = "Are the iterations steady enough to be measured: little spread, no trend, no warm-up without end?"
-source   = "spread and Theil-Sen trend of the iterations after warm-up (queries/derive/iteration.sql)"
+source   = "spread and Theil-Sen trend of the iterations after warm-up (queries/derive/iterations/iteration.sql)"
 grain    = "trace: its least steady process; without a GPU, too"
 needs    = ["iteration"]
-optional = ["iteration_statistics", "training_window", "gpu_op", "nvtx_meaning", "op_scope", "kernel", "trace"]
+optional = ["iteration_statistics", "training_window", "gpu_op", "annotation_semantics", "op_scope", "kernel", "trace"]
 [check]
 rule = "ROB01"
 scope = "trace"
@@ -40,7 +40,7 @@ trained AS (
         NULL
     FROM iteration i
     JOIN trace t ON t.trace_id = i.trace_id
-    LEFT JOIN (SELECT DISTINCT trace_id FROM nvtx_meaning WHERE phase IN ('backward', 'optimizer')) m
+    LEFT JOIN (SELECT DISTINCT trace_id FROM annotation_semantics WHERE phase IN ('backward', 'optimizer')) m
         ON m.trace_id = i.trace_id
     WHERE i.trace_id NOT IN (SELECT trace_id FROM gpu_op)
 ),

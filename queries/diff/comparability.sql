@@ -4,7 +4,7 @@ question = "In what do two runs differ besides their speed, and may their times 
 source   = "iterations compare only where both runs do the same work per iteration and are measured alike (suite_compare asks the same of a suite)"
 grain    = "one thing that should agree, or that was changed on purpose"
 needs    = ["diff_side", "trace"]
-optional = ["device", "device_timeline", "iteration", "iteration_rate", "layer_clock", "lending_trace", "analysis_window"]
+optional = ["device", "device_timeline", "iteration", "iteration_rate", "layer_clock", "counter_donor_trace", "analysis_window"]
 [columns.field]
 doc = "what is compared"
 [columns.a]
@@ -21,7 +21,7 @@ told AS (
     SELECT s.side, t.trace_id, t.tool, t.tool_version, t.kind, t.capture AS said, t.batch_size,
         list_has_any(t.holds, ['kernel', 'kernel_aggregate', 'graph_launch', 'memcpy', 'memset']) AS has_gpu_work
     FROM diff_side s JOIN trace t USING (trace_id)
-    WHERE t.trace_id NOT IN (SELECT trace_id FROM lending_trace)
+    WHERE t.trace_id NOT IN (SELECT trace_id FROM counter_donor_trace)
 ),
 used AS (
     SELECT DISTINCT s.side, d.name

@@ -4,7 +4,7 @@ question = "Which kernels are new, gone, faster, slower, or run more or less oft
 source   = "matched by demangled name, grid and block; a change of time is split at the midpoint: calls × mean duration + duration × mean calls (Marshall-Edgeworth), which add up exactly"
 grain    = "kernel name and launch configuration"
 needs    = ["diff_side", ["kernel", "kernel_aggregate"]]
-optional = ["window_op", "analysis_window", "trace", "lending_trace"]
+optional = ["window_op", "analysis_window", "trace", "counter_donor_trace"]
 [params.min_change_pct]
 doc = "smallest change of a kernel's mean duration that counts, in percent of A"
 default = 1.0
@@ -75,7 +75,7 @@ executed AS (
     LEFT JOIN counted c
         ON c.side = s.side AND c.trace_id = k.trace_id AND c.process_id IS NOT DISTINCT FROM k.process_id
     WHERE (o.op_id IS NOT NULL AND c.side IS NOT NULL OR t.kind <> 'timeline')
-      AND s.trace_id NOT IN (SELECT trace_id FROM lending_trace)
+      AND s.trace_id NOT IN (SELECT trace_id FROM counter_donor_trace)
     GROUP BY ALL
     UNION ALL
     SELECT s.side, k.name, '', '', sum(k.instances), sum(k.total_ns), NULL

@@ -68,12 +68,12 @@ def test_without_nvtx_the_marked_steps_are_found(
     if not has_table(path, "NVTX_EVENTS"):
         pytest.skip("no NVTX")
     name = f"nsys/{path.name}"
-    marked = traces.sql(name, "SELECT * FROM iteration_mark")
+    marked = traces.sql(name, "SELECT * FROM _iteration_mark")
     steps = first_kernels(traces.sql(name, KERNELS)) if len(marked) else []
     if len(steps) < 3:
         pytest.skip("fewer than three iterations with GPU work are marked")
     database, trace = stripped(path, tmp_path)
-    found = sql(database, "SELECT * FROM iteration_anchor ORDER BY iteration", [trace])
+    found = sql(database, "SELECT * FROM _iteration_anchor ORDER BY iteration", [trace])
     assert abs(len(found) - len(steps)) <= 1
     assert found["confidence"].min() >= 0.9  # type: ignore[operator]
     firsts = begins(sql(database, KERNELS, [trace]), found["start_ns"].to_list())
@@ -119,7 +119,7 @@ INPUTS = {
     "gpu_op": "SELECT * FROM gpu_op WHERE op_kind = 'kernel' ORDER BY device_id, start_ns, op_id",
     "kernel": "SELECT * FROM kernel",
     "launch": "SELECT * FROM launch",
-    "iteration_mark": "SELECT * FROM iteration_mark LIMIT 0",
+    "_iteration_mark": "SELECT * FROM _iteration_mark LIMIT 0",
 }
 
 
@@ -145,7 +145,7 @@ def shuffled(ops: pl.DataFrame, window: int | None, seed: int) -> pl.DataFrame:
 @pytest.mark.parametrize("name", SHUFFLED, ids=lambda name: name[:40])
 def test_shuffled_kernels_are_no_iterations(traces: Traces, name: str, window: int | None) -> None:
     inputs = {table: traces.sql(f"nsys/{name}", text) for table, text in INPUTS.items()}
-    statement = derived_relation("iteration_anchor").sql
+    statement = derived_relation("_iteration_anchor").sql
     with duckdb.connect(config={"threads": 2}) as connection:
         for table, rows in inputs.items():
             connection.register(table, rows)

@@ -9,14 +9,13 @@ import duckdb
 import polars as pl
 
 from corpus import ROOT
-
-QUERIES = ROOT / "queries"
+from tbd_trace import resources
 
 
 def canonical(connection: duckdb.DuckDBPyConnection, *names: str) -> None:
     """Create empty canonical tables."""
     for name in names:
-        connection.execute((QUERIES / "canonical" / f"{name}.sql").read_text())
+        connection.execute(resources.sql_files("canonical")[name].read_text())
 
 
 def data(connection: duckdb.DuckDBPyConnection, *names: str) -> None:
@@ -39,7 +38,7 @@ def insert(connection: duckdb.DuckDBPyConnection, table: str, rows: list[dict[st
 def derive(connection: duckdb.DuckDBPyConnection, *names: str) -> None:
     """Create or renew derived relations, in the order given."""
     for name in names:
-        sql = (QUERIES / "derive" / f"{name}.sql").read_text()
+        sql = resources.sql_files("derive")[name].read_text()
         connection.execute(f"CREATE OR REPLACE TABLE {name} AS {sql}")
 
 
@@ -51,10 +50,10 @@ def rows(connection: duckdb.DuckDBPyConnection, statement: str) -> list[dict[str
 
 def metric(connection: duckdb.DuckDBPyConnection, name: str) -> list[dict[str, Any]]:
     """Return the rows of a metric query."""
-    return rows(connection, (QUERIES / "metrics" / f"{name}.sql").read_text())
+    return rows(connection, resources.sql_files("metrics")[name].read_text())
 
 
 def documented_columns(kind: str, name: str) -> list[str]:
     """Return the columns that the header of a query file documents, in order."""
-    text = (QUERIES / kind / f"{name}.sql").read_text()
+    text = resources.sql_files(kind)[name].read_text()
     return list(tomllib.loads(text.split("*/")[0].split("/*")[1])["columns"])

@@ -66,7 +66,7 @@ def _measured(database: MadeDatabase, runs: Sequence[Row]) -> None:
         infer_schema_length=None,
     )
     database.connection.register("made_runs", frame)
-    database.connection.execute("CREATE TEMP TABLE measured_run AS SELECT * FROM made_runs")
+    database.connection.execute("CREATE TEMP TABLE benchmark_run AS SELECT * FROM made_runs")
     database.connection.unregister("made_runs")
 
 
@@ -307,7 +307,7 @@ def measured(**said: Any) -> Row:
     capture = {"model": "resnet50", "framework": "pytorch", "framework_version": "2.1",
                "precision": "fp32", "batch_size": 4, **said}  # fmt: skip
     add_capture(made, **capture)
-    (row,) = relation(made, "measured_run")
+    (row,) = relation(made, "benchmark_run")
     return row
 
 

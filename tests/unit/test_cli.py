@@ -182,7 +182,7 @@ def test_only_the_derived_relations_that_a_question_builds_on_are_parsed(
         catalogue, "parse_query", lambda path: parsed.append(path.stem) or parse_query(path)
     )
     succeed("query", "kernel_summary", str(TIMELINE))
-    assert sorted(parsed) == ["kernel_summary", "lending_trace"]
+    assert sorted(parsed) == ["kernel_summary", "counter_donor_trace"]
     catalogue.derived_relation.cache_clear()
 
 
@@ -343,7 +343,7 @@ def test_info_lists_traces_and_tells_all_about_one(db: Path) -> None:
 
 def test_list_names_every_query() -> None:
     listed = json.loads(succeed("query", "--list", "--format", "json"))
-    files = sorted(path.stem for path in (ROOT / "queries" / "metrics").glob("*.sql"))
+    files = sorted(path.stem for path in (ROOT / "queries" / "metrics").rglob("*.sql"))
     assert [row["name"] for row in listed] == files
     assert all(row["question"].endswith("?") for row in listed)
     assert [line.split()[0] for line in succeed("query", "--list").splitlines()[1:]] == files

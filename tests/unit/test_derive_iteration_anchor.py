@@ -1,4 +1,4 @@
-"""iteration_anchor: iterations from kernels that repeat, for programs that mark none."""
+"""_iteration_anchor: iterations from kernels that repeat, for programs that mark none."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def run(made: MadeTrace, names: Iterable[str], gaps: Iterable[int] = (), **row: 
 
 
 def periods(made: MadeTrace, **parameters: Any) -> list[Row]:
-    return relation(made, "iteration_anchor", **parameters)
+    return relation(made, "_iteration_anchor", **parameters)
 
 
 def training(
@@ -208,7 +208,7 @@ def test_without_launch_records_the_period_is_in_gpu_time() -> None:
             made.add_kernel(at, at + 8, name, process_id=None)
             at += STEP
     with made.connect() as database:
-        rows = database.relation("iteration_anchor")
+        rows = database.relation("_iteration_anchor")
         assert [row["start_ns"] for row in rows] == begins
         assert {row["thread_id"] for row in rows} == {None}
         scope = database.relation("op_scope")
@@ -382,7 +382,7 @@ def test_where_many_launches_are_unknown_iterations_are_in_gpu_time() -> None:
             else:
                 made.launch(at, at + 500, at + 508, name)
     with made.connect() as database:
-        rows = database.relation("iteration_anchor")
+        rows = database.relation("_iteration_anchor")
         assert [row["start_ns"] for row in rows] == [step * GAP + 500 for step in range(6)]
         assert {row["is_gpu_time"] for row in rows} == {True}
         scope = Counter(row["iteration"] for row in database.relation("op_scope"))

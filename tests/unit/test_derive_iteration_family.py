@@ -1,4 +1,4 @@
-"""iteration_mark, iteration_family, iteration_boundary: iterations told by NVTX ranges."""
+"""_iteration_mark, _iteration_family, _iteration_boundary: iterations told by NVTX ranges."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MS = 1_000_000
 
 
 def iterations(made: MadeTrace, **parameters: Any) -> list[Row]:
-    return relation(made, "iteration_boundary", **parameters)
+    return relation(made, "_iteration_boundary", **parameters)
 
 
 def spans(rows: list[Row]) -> list[tuple[int, int]]:
@@ -42,7 +42,7 @@ def test_numbered_ranges_of_any_name_are_iterations(name: str) -> None:
     assert [row["label"] for row in rows] == [f"{name} {number}" for number in range(6)]
     assert {row["method"] for row in rows} == {"nvtx range"}
     assert {row["confidence"] for row in rows} == {0.99}  # all of the GPU's time is in them
-    [family] = {row["family"] for row in relation(made, "iteration_family")}
+    [family] = {row["family"] for row in relation(made, "_iteration_family")}
     assert family == f"{name} #".replace("1", "#")
 
 
@@ -151,7 +151,7 @@ def test_ranges_that_a_person_numbers_win_over_an_anchor_kernel_that_explains_as
     for number in range(3):
         made.add_range(number * 20 * MS, (number + 1) * 20 * MS - 1, f"Level {number}")
     assert [row["label"] for row in iterations(made)] == ["Level 0", "Level 1", "Level 2"]
-    assert len(relation(made, "iteration_anchor")) == 12
+    assert len(relation(made, "_iteration_anchor")) == 12
 
 
 def test_the_ranges_count_where_they_and_the_anchor_kernel_agree() -> None:
@@ -162,7 +162,7 @@ def test_the_ranges_count_where_they_and_the_anchor_kernel_agree() -> None:
             at = (step * 10 + 2 * offset) * MS
             made.launch(at + 10, at + 20, at + 900_000, name)
     assert {row["method"] for row in iterations(made)} == {"nvtx range"}
-    assert len(relation(made, "iteration_anchor")) == 8
+    assert len(relation(made, "_iteration_anchor")) == 8
 
 
 # gradient accumulation

@@ -1,4 +1,4 @@
-"""launch, launch_range and op_scope's join to them: containment by brute force."""
+"""launch, _launch_range and op_scope's join to them: containment by brute force."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def key(of: tuple[str, int | None, int]) -> dict[str, Any]:
 def located(made: MadeTrace) -> list[dict[str, Any]]:
     """Return the operations, each with the innermost range around its launch."""
     with made.connect() as database:
-        prepare(database.connection, ["op_scope", "innermost_range", "nvtx_path"])
+        prepare(database.connection, ["op_scope", "_innermost_range", "annotation_path"])
         return database.select(
             "SELECT *, path AS range_path "
-            "FROM op_scope LEFT JOIN innermost_range USING (trace_id, api_call_id) "
-            "LEFT JOIN nvtx_path USING (trace_id, nvtx_range_id)"
+            "FROM op_scope LEFT JOIN _innermost_range USING (trace_id, api_call_id) "
+            "LEFT JOIN annotation_path USING (trace_id, nvtx_range_id)"
         )
 
 
@@ -41,14 +41,14 @@ def innermost_from_slices(database: MadeDatabase) -> dict[int, int]:
     relations = {relation.name: relation.sql for relation in derive_relations()}
     connection = database.connection
     connection.execute("CREATE TEMP TABLE every_range AS FROM nvtx_range")
-    connection.execute("DELETE FROM range_begin")
+    connection.execute("DELETE FROM _range_begin")
     for (number,) in connection.execute("SELECT nvtx_range_id FROM every_range").fetchall():
         connection.execute("DELETE FROM nvtx_range")
         connection.execute(
             f"INSERT INTO nvtx_range FROM every_range WHERE nvtx_range_id = {number}"
         )
-        connection.execute(f"INSERT INTO range_begin {relations['range_begin']}")
-    found = database.select(relations["innermost_range"])
+        connection.execute(f"INSERT INTO _range_begin {relations['_range_begin']}")
+    found = database.select(relations["_innermost_range"])
     return {row["api_call_id"]: row["nvtx_range_id"] for row in found}
 
 
@@ -105,10 +105,10 @@ def test_containment_by_brute_force(
         counted = Counter(row["api_call_id"] for row in database.relation("launch"))
         found = Counter(
             (r["trace_id"], r["api_call_id"], r["nvtx_range_id"])
-            for r in database.relation("launch_range")
+            for r in database.relation("_launch_range")
         )
         innermost = {
-            r["api_call_id"]: r["nvtx_range_id"] for r in database.relation("innermost_range")
+            r["api_call_id"]: r["nvtx_range_id"] for r in database.relation("_innermost_range")
         }
         from_slices = innermost_from_slices(database)
     assert set(counted.values()) <= {1}
@@ -135,7 +135,7 @@ def test_threads_have_the_same_numbers_every_time(order: list[tuple[str, int | N
     made = MadeTrace()
     for at, of in enumerate(order):
         made.launch(at, 10, 20, correlation_id=1 + at, **key(of))
-    rows = relation(made, "launch_thread")
+    rows = relation(made, "_launch_thread")
     numbers = {(r["trace_id"], r["process_id"], r["thread_id"]): r["host_thread"] for r in rows}
     expected = sorted(HOLDERS, key=lambda of: (of[0], of[1] is None, of[1], of[2]))
     assert numbers == {of: number for number, of in enumerate(expected, 1)}
@@ -145,7 +145,7 @@ def test_a_range_of_a_thread_that_launches_nothing_holds_nothing() -> None:
     made = MadeTrace()
     made.launch(10, 20, 30, thread_id=1)
     made.add_range(0, 100, thread_id=2)
-    assert relation(made, "launch_range") == []
+    assert relation(made, "_launch_range") == []
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_both_ends_are_closed(start: int, end: int, held: bool) -> None:
     made = MadeTrace()
     made.launch(10, 50, 60, took=5)
     made.add_range(start, end)
-    assert bool(relation(made, "launch_range")) is held
+    assert bool(relation(made, "_launch_range")) is held
 
 
 def test_correlation_ids_repeat_across_processes_and_traces() -> None:

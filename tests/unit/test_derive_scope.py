@@ -1,4 +1,4 @@
-"""Which layer, phase and iteration own an operation: nvtx_role to op_scope."""
+"""Which layer, phase and iteration own an operation: _annotation_role to op_scope."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def roles(*texts: str, domain: str | None = None, **parameters: Any) -> dict[str
     made = MadeTrace()
     for text in texts:
         made.add_range(0, 1, text, domain=domain, domain_id=int(domain is not None))
-    return {row["text"]: row for row in relation(made, "nvtx_role", **parameters)}
+    return {row["text"]: row for row in relation(made, "_annotation_role", **parameters)}
 
 
 def owner(*around: str, **parameters: Any) -> Row:
@@ -504,4 +504,4 @@ def test_nothing_known_is_null() -> None:
     row = scopes(made)["k"]
     for name in ("layer", "layer_evidence", "phase", "iteration", "evidence"):
         assert row[name] is None
-    assert relation(made, "innermost_range") == []
+    assert relation(made, "_innermost_range") == []

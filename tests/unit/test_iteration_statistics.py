@@ -14,10 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_trace import Row
-from relations import QUERIES
+
+from tbd_trace import resources
 
 MILLISECOND = 1_000_000
-SQL = (QUERIES / "derive" / "iteration_statistics.sql").read_text()
+SQL = resources.sql_files("derive")["iteration_statistics"].read_text()
 
 
 def described(

@@ -21,7 +21,7 @@ NO_LIMIT = 2_147_483_647
 
 def prepare(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     canonical(connection, "trace", "device", "kernel")
-    derive(connection, "lending_trace")
+    derive(connection, "counter_donor_trace")
     data(connection, "gpu_architectures", "gpu_products")
     connection.execute(
         "CREATE TABLE kernel_counter (trace_id VARCHAR, kernel_id BIGINT, metric VARCHAR,"

@@ -73,7 +73,7 @@ def describes(connection: duckdb.DuckDBPyConnection, sql: str) -> bool:
 
 def test_there_are_queries() -> None:
     assert {"fp32_util", "kernel_summary", "dominant_layer"} <= {q.name for q in METRICS}
-    assert {"gpu_op", "iteration", "nvtx_tree"} <= {q.name for q in DERIVED}
+    assert {"gpu_op", "iteration", "annotation_tree"} <= {q.name for q in DERIVED}
     assert len({q.name for q in QUERIES} | set(canonical_tables()) | DATA) == (
         len(QUERIES) + len(canonical_tables()) + len(DATA)
     )
@@ -218,7 +218,7 @@ def test_refusals_are_told_by_a_column_of_sentences(
 def test_canonical_tables_are_what_duckdb_makes_of_them(name: str) -> None:
     table = canonical_tables()[name]
     with duckdb.connect() as connection:
-        connection.execute((resources.queries() / "canonical" / f"{name}.sql").read_text())
+        connection.execute(resources.sql_files("canonical")[name].read_text())
         made = connection.execute(f"DESCRIBE {name}").fetchall()
         empty_columns = connection.execute(f"DESCRIBE {table.empty_select}").fetchall()
     assert [(column.name, column.type) for column in table.columns] == [row[:2] for row in made]

@@ -1,4 +1,4 @@
-"""What the text of each range says, one by one: range_role and the texts of nvtx_role."""
+"""What the text of each range says, one by one: _range_role and the texts of _annotation_role."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tbd_trace import resources
 
 def told(made: MadeTrace, **parameters: Any) -> dict[int, Row]:
     """Return what is said of each range by its id."""
-    rows = relation(made, "range_role", **parameters)
+    rows = relation(made, "_range_role", **parameters)
     found = {row["nvtx_range_id"]: row for row in rows}
     assert len(found) == len(rows)
     return found
@@ -56,7 +56,7 @@ def test_a_text_is_named_by_its_first_range() -> None:
         again: first,
         elsewhere: elsewhere,
     }
-    roles = {(row["trace_id"], row["text"]): row for row in relation(made, "nvtx_role")}
+    roles = {(row["trace_id"], row["text"]): row for row in relation(made, "_annotation_role")}
     assert roles["t", "conv1"]["first_range_id"] == first
     assert roles["u", "conv1"]["first_range_id"] == elsewhere
     assert roles["t", "only a mark"]["first_range_id"] is None
@@ -153,14 +153,14 @@ def test_who_closes_a_range() -> None:
 
 def test_phases_are_listed_alike() -> None:
     """Relations that have phases as enumerations know all that a text may mark."""
-    derive = resources.queries() / "derive"
-    texts = (derive / "nvtx_role.sql").read_text(encoding="utf-8")
+    derive = resources.sql_files("derive")
+    texts = derive["_annotation_role"].read_text(encoding="utf-8")
     cases = texts[texts.index("classified AS") : texts.index("END AS phase")]
     marked = set(re.findall(r"THEN '(\w+)'", cases))
     assert len(marked) == 6
     enumerations = [
         set(re.findall(r"'([^']+)'", values))
-        for file in derive.glob("*.sql")
+        for file in derive.values()
         for values in re.findall(r"ENUM\(([^)]+)\)", file.read_text(encoding="utf-8"))
     ]
     phases = [values for values in enumerations if values & marked]

@@ -64,9 +64,14 @@ def test_what_an_answer_needs_is_kept_while_its_last_part_is_written(
     query = Catalogue().get("nvtx_summary")
     batches = run_in_batches(database, query)
     frames = [next(batches).rows]
-    assert [file.name.partition("-")[0] for file in kept_files(database)] in ([], ["range_total"])
+    assert [file.name.partition("-")[0] for file in kept_files(database)] in (
+        [],
+        ["annotation_host_time"],
+    )
     frames += [batch.rows for batch in batches]
-    assert [file.name.partition("-")[0] for file in kept_files(database)] == ["range_total"]
+    assert [file.name.partition("-")[0] for file in kept_files(database)] == [
+        "annotation_host_time"
+    ]
     assert pl.concat(frames).equals(run(database, query).frame)
 
 
@@ -406,7 +411,7 @@ def test_what_only_others_build_on_leaves_memory(database: Database) -> None:
             return {name for (name,) in found}
 
     assert tables(only=True) == {"trace", "iteration"}
-    assert tables(only=False) >= {"trace", "iteration", "iteration_mark", "gpu_op"}
+    assert tables(only=False) >= {"trace", "iteration", "_iteration_mark", "gpu_op"}
 
 
 def test_a_large_trace_in_a_database_that_may_only_be_read(
@@ -432,10 +437,10 @@ def file_names(database: Database) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("edit", "changes"),
     [
-        (("queries/derive/kernel_class.sql", "SELECT", "SELECT "), "kernel_class"),
+        (("queries/derive/counters/kernel_class.sql", "SELECT", "SELECT "), "kernel_class"),
         (("data/gpu_products.csv", "recalled", "known"), "device_peak"),
-        (("queries/derive/gpu_op.sql", 'title    = "', 'title    = "Our '), None),
-        (("queries/metrics/layer_time.sql", "SELECT", "SELECT "), None),
+        (("queries/derive/attribution/gpu_op.sql", 'title    = "', 'title    = "Our '), None),
+        (("queries/metrics/layers/layer_time.sql", "SELECT", "SELECT "), None),
     ],
 )
 def test_an_edit_drops_what_builds_on_it_and_nothing_else(

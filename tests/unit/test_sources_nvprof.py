@@ -20,6 +20,7 @@ from tbd_trace import resources
 from tbd_trace.errors import InputError
 from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.sources.base import TraceDescription
+from tbd_trace.sources.nvprof import reader as reader_module
 from tbd_trace.sources.nvprof.reader import NVPROF_SQLITE
 from tbd_trace.sources.nvprof.tables import ACTIVITY_PREFIX, RAW_TABLES, Blob
 
@@ -508,7 +509,7 @@ def test_every_mapping_yields_columns_of_its_canonical_table(tmp_path: Path) -> 
                 assert set(given_names) <= types.keys() - {"trace_id"}
                 casts = ", ".join(f"CAST({given} AS {types[given]})" for given in given_names)
                 assert connection.execute(f"SELECT {casts} FROM ({select})").fetchall(), name
-    mappings = (resources.queries() / "ingest" / "nvprof").glob("[!_]*.sql")
+    mappings = Path(reader_module.__file__).with_name("sql").glob("[!_]*.sql")
     assert filled == {mapping.stem for mapping in mappings}
 
 

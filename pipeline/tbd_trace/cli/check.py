@@ -39,7 +39,7 @@ class Severity(StrEnum):
 
 
 def _complete_rule(incomplete: str) -> list[str]:
-    return sorted(file.stem for file in (resources.queries() / "checks").glob(f"{incomplete}*.sql"))
+    return [name for name in resources.sql_files("checks") if name.startswith(incomplete)]
 
 
 def check(

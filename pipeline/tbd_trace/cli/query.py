@@ -42,8 +42,7 @@ if TYPE_CHECKING:
 
 
 def _complete_name(incomplete: str) -> list[str]:
-    files = (resources.queries() / "metrics").glob(f"{incomplete}*.sql")
-    return sorted(file.stem for file in files)
+    return [name for name in resources.sql_files("metrics") if name.startswith(incomplete)]
 
 
 def query(

@@ -14,7 +14,7 @@ class ParentTracks:
 
     Args:
         packets: where they are written to.
-        rows: the rows of ``queries/export/places.sql``.
+        rows: the rows of ``queries/export/parent_tracks.sql``.
     """
 
     def __init__(self, packets: Packets, rows: Iterable[tuple[Any, ...]]) -> None:

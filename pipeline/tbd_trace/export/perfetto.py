@@ -142,7 +142,7 @@ def _opened(path: Path, compressed: bool) -> Iterator[IO[bytes]]:
 
 
 class _Timeline:
-    """Writes one timeline: places first, then the events row by row."""
+    """Writes one timeline: parent tracks first, then the events row by row."""
 
     def __init__(
         self, connection: duckdb.DuckDBPyConnection, packets: Packets, timeline: Traces
@@ -151,14 +151,14 @@ class _Timeline:
         self._packets = packets
         self._kept = queries.RelationCache(timeline.database, timeline.trace_ids)
         self._written = Written()
-        self._places = ParentTracks(packets, self._fetched(self._sql("places")))
+        self._parents = ParentTracks(packets, self._fetched(self._sql("parent_tracks")))
 
     def write(self) -> Written:
         with tempfile.TemporaryDirectory(prefix="tbd-trace-") as scratch:
             self._write_events(Path(scratch) / "events.parquet")
         samples = self._fetched(self._sql("counters"))
         for (gpu_id, metric, unit), values in groupby(samples, key=itemgetter(0, 1, 2)):
-            parent = self._places.gpu_metrics(gpu_id)
+            parent = self._parents.gpu_metrics(gpu_id)
             track = self._packets.counter_track(metric, unit, parent)
             self._written.tracks += 1
             for *_, time_ns, value in values:
@@ -183,7 +183,7 @@ class _Timeline:
 
     def _sql(self, name: str) -> str:
         """Return a query of ``queries/export``, what it builds on being there."""
-        query = queries.Catalogue().load(resources.queries() / "export" / f"{name}.sql")
+        query = queries.Catalogue().load(resources.sql_files("export")[name])
         queries.prepare(self._connection, query.relations, self._kept)
         return query.sql
 
@@ -194,10 +194,10 @@ class _Timeline:
 
     def _parent(self, event: Event) -> int:
         if event.row_kind == "gpu":
-            return self._places.device(event.process_id, event.device_id)
+            return self._parents.device(event.process_id, event.device_id)
         if event.thread_id is None:
-            return self._places.process(event.process_id)
-        return self._places.thread(event.process_id, event.thread_id)
+            return self._parents.process(event.process_id)
+        return self._parents.thread(event.process_id, event.thread_id)
 
     def _write_row(self, events: Iterator[Event]) -> None:
         """Write the events of one row of the timeline, on as many tracks as they take."""

@@ -49,8 +49,7 @@ class CanonicalTable:
 @cache
 def canonical_tables() -> dict[str, CanonicalTable]:
     """Return the canonical tables by name."""
-    files = sorted((resources.queries() / "canonical").glob("*.sql"))
-    return {path.stem: _parse(path) for path in files}
+    return {name: _parse(path) for name, path in resources.sql_files("canonical").items()}
 
 
 def _parse(path: Path) -> CanonicalTable:

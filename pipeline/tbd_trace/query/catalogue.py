@@ -21,7 +21,7 @@ class Catalogue:
     """The metric queries and the checks that ship with the package."""
 
     def __init__(self) -> None:
-        self._files = {path.stem: path for path in (resources.queries() / "metrics").glob("*.sql")}
+        self._files = resources.sql_files("metrics")
 
     def metrics(self) -> list[Query]:
         """Return every metric query, sorted by name."""
@@ -41,7 +41,7 @@ class Catalogue:
 
     def checks(self) -> list[Query]:
         """Return every check, sorted by its rule."""
-        found = map(parse_query, sorted((resources.queries() / "checks").glob("*.sql")))
+        found = map(parse_query, resources.sql_files("checks").values())
         return sorted((query for query in found if query.check), key=_rule)
 
     def load(self, path: Path) -> Query:
@@ -61,13 +61,13 @@ def _rule(query: Query) -> str:
 @cache
 def derived_names() -> frozenset[str]:
     """Return the names of the derived relations."""
-    return frozenset(path.stem for path in (resources.queries() / "derive").glob("*.sql"))
+    return frozenset(resources.sql_files("derive"))
 
 
 @cache
 def derived_relation(name: str) -> Query:
     """Return the derived relation of a name; most questions need few of them."""
-    return parse_query(resources.queries() / "derive" / f"{name}.sql")
+    return parse_query(resources.sql_files("derive")[name])
 
 
 @cache

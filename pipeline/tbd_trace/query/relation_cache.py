@@ -315,7 +315,7 @@ def _fingerprint(name: str) -> str:
     """
     built = required_relations([name])
     named = {word for made in built for word in (*made.relations, *names_used(made.sql))}
-    files = [*resources.data().glob("*.csv"), *(resources.queries() / "canonical").glob("*.sql")]
+    files = [*resources.data().glob("*.csv"), *resources.sql_files("canonical").values()]
     digest = hashlib.sha256()
     for made in sorted(built, key=lambda relation: relation.name):
         digest.update(f"{made.name}\0{made.sql}\0".encode())

@@ -25,7 +25,7 @@ class TraceDescription:
 
     Attributes:
         tool: ``nsys``, ``nvprof`` or ``ncu``.
-        kind: ``timeline``, ``metrics`` or ``summary`` (see ``queries/canonical/trace.sql``).
+        kind: ``timeline``, ``metrics`` or ``summary`` (see table ``trace``).
         tool_version: profiler version at capture time, None when unknown.
         export_version: version of the exporting tool, None when unknown.
         schema_version: version of the schema, None when unknown.

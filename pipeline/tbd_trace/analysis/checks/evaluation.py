@@ -48,7 +48,7 @@ _SCHEMA = {
 # A metric run of a capture that has a timeline only lends its counters to it.
 _ASKED = """
     SELECT trace_id, name, tool, kind, coalesce(holds, []) FROM trace
-    WHERE trace_id NOT IN (SELECT trace_id FROM lending_trace)
+    WHERE trace_id NOT IN (SELECT trace_id FROM counter_donor_trace)
     ORDER BY name, trace_id
 """
 _NOTHING = "nothing that the rule is about is in the trace"
@@ -146,7 +146,7 @@ class Evaluator:
     ) -> None:
         self._connection = connection
         self._kept = kept
-        prepare(connection, ["lending_trace"], kept)
+        prepare(connection, ["counter_donor_trace"], kept)
         self._asked = [_Asked(*row) for row in connection.execute(_ASKED).fetchall()]
         if not self._asked:
             raise CannotAnswerError("check: no trace to ask; ingest one first")

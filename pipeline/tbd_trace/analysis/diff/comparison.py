@@ -27,7 +27,7 @@ _SIDES = "CREATE TEMP TABLE diff_side (trace_id VARCHAR, side VARCHAR)"
 # A metric run of a capture only lends its counters to the capture's timeline.
 _ASKED = """
     SELECT s.side, list(t.name ORDER BY t.name) FROM diff_side s JOIN trace t USING (trace_id)
-    WHERE t.trace_id NOT IN (SELECT trace_id FROM lending_trace)
+    WHERE t.trace_id NOT IN (SELECT trace_id FROM counter_donor_trace)
     GROUP BY s.side ORDER BY s.side
 """
 # Large files are hashed by samples only, so their trace id identifies them.
@@ -106,14 +106,14 @@ def compare(a: Traces, b: Traces, *, min_change_pct: float = 1.0) -> Comparison:
 
 def question(name: str) -> queries.Query:
     """Return a query of ``queries/diff``."""
-    return queries.Catalogue().load(resources.queries() / "diff" / f"{name}.sql")
+    return queries.Catalogue().load(resources.sql_files("diff")[name])
 
 
 def _answers(
     conversation: SharedSession, asked: Mapping[str, queries.Query]
 ) -> dict[str, pl.DataFrame]:
     connection, kept = conversation.connection, conversation.kept
-    queries.prepare(connection, ["lending_trace"], kept)
+    queries.prepare(connection, ["counter_donor_trace"], kept)
     frames = {}
     for name, query in asked.items():
         queries.prepare(connection, query.relations, kept)

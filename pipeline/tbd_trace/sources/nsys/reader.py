@@ -14,7 +14,6 @@ from typing import Self
 import duckdb
 import pyarrow as pa
 
-from tbd_trace import resources
 from tbd_trace.errors import InputError
 from tbd_trace.sources.base import Ask, Part, TraceDescription
 from tbd_trace.sources.nsys import diagnostics
@@ -25,7 +24,7 @@ from tbd_trace.sqlite_io.pages import LeftToSqlite
 from tbd_trace.sqlite_io.sqlite_file import SQLITE_MAGIC, SqliteFile
 from tbd_trace.sqlite_io.values import REPEATED
 
-_MAPPINGS = Path("ingest") / "nsys"
+_MAPPINGS = Path(__file__).with_name("sql")
 _RELATION = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)")
 # The first of so many parts of the events, a 64th of all, is looked at before the others.
 _HEADS = 128
@@ -41,7 +40,7 @@ _CHARACTERISTIC = re.compile(
 @cache
 def _text(name: str) -> str | None:
     """Return the text of one file of mappings, None if there is none."""
-    path = resources.queries() / _MAPPINGS / f"{name}.sql"
+    path = _MAPPINGS / f"{name}.sql"
     return path.read_text(encoding="utf-8") if path.is_file() else None
 
 
@@ -55,7 +54,7 @@ def _relations(mapping: str) -> frozenset[str]:
 class NsysReader:
     """One open export.
 
-    A mapping (``queries/ingest/nsys/<table>.sql``) makes each canonical table out of event tables,
+    A mapping (``sql/<table>.sql``) makes each canonical table out of event tables,
     which are streamed, small tables, which are loaded (``nsys_columns``), other mappings (their
     names begin with ``_``) and the relations that ``NsysTables`` works out.
 

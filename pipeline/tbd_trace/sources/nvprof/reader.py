@@ -22,21 +22,21 @@ from tbd_trace.sqlite_io.sqlite_file import SQLITE_MAGIC, SqliteFile
 from tbd_trace.sqlite_io.values import REPEATED, first_of_each
 from tbd_trace.sqltext import csv_relation, identifier
 
-_MAPPINGS = Path("ingest") / "nvprof"
+_MAPPINGS = Path(__file__).with_name("sql")
 _RELATION = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)")
 
 
 @cache
 def _mapping(name: str) -> str | None:
     """Return the text of one mapping, None if there is no such file."""
-    path = resources.queries() / _MAPPINGS / f"{name}.sql"
+    path = _MAPPINGS / f"{name}.sql"
     return path.read_text(encoding="utf-8") if path.is_file() else None
 
 
 class NvprofReader:
     """One open nvprof database.
 
-    A mapping (``queries/ingest/nvprof/<table>.sql``) makes each canonical table out of raw tables
+    A mapping (``sql/<table>.sql``) makes each canonical table out of raw tables
     (``RAW_TABLES``), data tables, other mappings (their names begin with ``_``) and the relations
     ``kernel_name``, ``host_thread`` and ``recording``, which are worked out here.
 

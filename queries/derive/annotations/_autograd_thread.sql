@@ -1,0 +1,22 @@
+/*
+title    = "Autograd's threads"
+question = "Which threads run backward operators for others?"
+source   = "PyTorch's autograd engine runs backward operators on threads of its own, which it names pt_autograd_…"
+grain    = "one thread that runs backward operators and no forward one whose node is used, or whose name says so"
+optional = ["_sequence_layer", "annotation_semantics", "thread"]
+[columns.trace_id]
+doc = "the trace"
+[columns.process_id]
+doc = "key of the process"
+[columns.thread_id]
+doc = "key of the thread"
+*/
+SELECT m.trace_id, m.process_id, m.thread_id
+FROM annotation_semantics m
+SEMI JOIN _sequence_layer s ON s.trace_id = m.trace_id AND s.backward_range_id = m.nvtx_range_id
+EXCEPT
+SELECT m.trace_id, m.process_id, m.thread_id
+FROM annotation_semantics m
+SEMI JOIN _sequence_layer s ON s.trace_id = m.trace_id AND s.forward_range_id = m.nvtx_range_id
+UNION
+SELECT trace_id, process_id, thread_id FROM thread WHERE starts_with(name, 'pt_autograd')

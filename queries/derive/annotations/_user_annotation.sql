@@ -1,0 +1,53 @@
+/*
+title    = "The user's own ranges"
+question = "What is the layer called that a range of the user's own marks, and is it a loop rather than a layer?"
+grain    = "one text of a range of the user's own that may be a layer, and its stack"
+needs    = ["_annotation_role"]
+optional = ["nvtx_range"]
+[columns.stack_id]
+doc = "the stack (_range_role)"
+[columns.first_range_id]
+doc = "first range with the text"
+[columns.name]
+doc = "name of the layer"
+[columns.is_sole]
+doc = "the process has one range of this name in the domain"
+[columns.is_container]
+doc = "the text names what holds layers: training, an epoch, a loop"
+*/
+WITH
+counted AS MATERIALIZED (
+    SELECT r.trace_id, r.process_id, r.domain_id,
+        hash(r.trace_id, r.process_id, r.thread_id, r.domain_id, r.kind) AS stack_id,
+        m.first_range_id, m.layer, m.is_iteration, count(*) AS times_here
+    FROM nvtx_range r
+    JOIN _annotation_role m
+        ON m.trace_id = r.trace_id AND m.domain IS NOT DISTINCT FROM r.domain AND m.text = r.text
+    WHERE NOT m.is_library AND (m.is_iteration OR m.layer_kind = 'plain')
+    GROUP BY ALL
+),
+iterations AS (
+    SELECT trace_id, process_id, sum(times_here) AS iterations
+    FROM counted WHERE is_iteration GROUP BY ALL
+),
+plain_text AS (
+    SELECT * EXCLUDE (is_iteration), regexp_replace(layer, '\d+', '#', 'g') AS pattern,
+        sum(times_here) OVER (PARTITION BY trace_id, process_id, domain_id, layer) AS times
+    FROM counted WHERE NOT is_iteration
+),
+-- A name that counts the iterations ("compute 0", "compute 1", …) is one layer, "compute #".
+named AS (
+    SELECT p.*,
+        CASE WHEN i.iterations >= 3 AND max(p.times) OVER same = 1 AND count(*) OVER same >= 3
+             THEN p.pattern ELSE p.layer END AS name
+    FROM plain_text p
+    LEFT JOIN iterations i
+        ON i.trace_id = p.trace_id AND i.process_id IS NOT DISTINCT FROM p.process_id
+    WINDOW same AS (PARTITION BY p.trace_id, p.process_id, p.domain_id, p.pattern)
+)
+SELECT stack_id, first_range_id, name,
+    sum(times_here) OVER (PARTITION BY trace_id, process_id, domain_id, name) = 1 AS is_sole,
+    regexp_matches(lower(layer),
+        '(^|[^a-z])(train|training|main|epoch|loop|warm[-_ ]?up|benchmark|init|initiali[sz]e|setup|run|profil\w*|validation|eval|evaluate|inference)([^a-z]|$)')
+        AS is_container
+FROM named

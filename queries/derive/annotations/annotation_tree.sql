@@ -1,0 +1,104 @@
+/*
+title    = "NVTX tree"
+question = "How do the NVTX ranges of each thread nest, and which have the same texts?"
+source   = "push/pop ranges of one thread and one domain form a stack (NVTX documentation)"
+grain    = "one NVTX range"
+optional = ["nvtx_range"]
+[columns.trace_id]
+doc = "the trace"
+[columns.nvtx_range_id]
+doc = "the range"
+[columns.parent_id]
+doc = "innermost push/pop range of the same thread and domain that was open when it began; NULL for a root and for start/end ranges, which do not nest"
+[columns.depth]
+doc = "number of ranges around it: 0 for a root"
+[columns.text_id]
+doc = "the same for ranges with the same kind, domain and text"
+[columns.path_id]
+doc = "the same for ranges with the same kind, domain and texts from the root on (annotation_path)"
+*/
+-- All beginnings and ends are sorted once and then counted as they come, which spills well: windows
+-- over whole threads would not. What opens also closes, so sums start at nothing on each stack. Texts
+-- are long: their hashes stand for them.
+WITH
+hashed AS NOT MATERIALIZED (
+    SELECT *, hash(kind, domain, coalesce(text, '')) AS text_hash FROM nvtx_range
+),
+-- Texts with sequence numbers in them have the same hash more often than by chance: of a million,
+-- dozens have that of another. Those are told apart.
+spelled AS NOT MATERIALIZED (
+    SELECT DISTINCT text_hash, kind, domain, coalesce(text, '') AS text FROM hashed
+),
+homonym AS MATERIALIZED (
+    SELECT *, hash(text_hash, row_number() OVER (PARTITION BY text_hash ORDER BY kind, domain, text))
+            AS text_id
+    FROM spelled
+    SEMI JOIN (SELECT text_hash FROM spelled GROUP BY ALL HAVING count(*) > 1) USING (text_hash)
+),
+worded AS NOT MATERIALIZED (
+    SELECT r.*, coalesce(n.text_id, r.text_hash) AS text_id
+    FROM hashed r
+    LEFT JOIN homonym n
+        ON  n.text_hash = r.text_hash AND n.text = coalesce(r.text, '') AND n.kind = r.kind
+        AND n.domain IS NOT DISTINCT FROM r.domain
+),
+stack AS MATERIALIZED (
+    SELECT *, row_number() OVER ()::INTEGER AS stack_id
+    FROM (
+        SELECT DISTINCT trace_id, process_id, thread_id, domain_id
+        FROM nvtx_range WHERE kind = 'push_pop'
+    )
+),
+stacked AS (
+    SELECT s.stack_id, r.nvtx_range_id, r.start_ns, r.end_ns, r.text_id
+    FROM worded r
+    JOIN stack s
+        ON  s.trace_id = r.trace_id AND s.process_id IS NOT DISTINCT FROM r.process_id
+        AND s.thread_id IS NOT DISTINCT FROM r.thread_id AND s.domain_id = r.domain_id
+    WHERE r.kind = 'push_pop'
+),
+-- At one instant: first the ends of ranges that began earlier (turn NULL), then the beginnings, the
+-- longest first (turn below 0), then both events of each range without length (turn 0).
+event AS (
+    SELECT stack_id, start_ns AS at_ns, start_ns - end_ns AS turn, nvtx_range_id * 2 AS event_id,
+        text_id
+    FROM stacked
+    UNION ALL
+    SELECT stack_id, end_ns, CASE WHEN start_ns = end_ns THEN 0 END, nvtx_range_id * 2 + 1, text_id
+    FROM stacked
+),
+ordered AS (
+    SELECT stack_id, event_id // 2 AS nvtx_range_id, event_id % 2 = 0 AS begins,
+        CASE WHEN event_id % 2 = 0 THEN 1 ELSE -1 END AS step, text_id
+    FROM event
+    ORDER BY stack_id, at_ns, turn NULLS FIRST, event_id
+),
+leveled AS (
+    SELECT *, (sum(step) OVER (ROWS UNBOUNDED PRECEDING))::INTEGER - begins::INTEGER AS depth,
+        lag(CASE WHEN begins THEN nvtx_range_id END) OVER () AS began_before
+    FROM ordered
+),
+-- The texts of the open ranges and their depths, in one number.
+pathed AS (
+    SELECT *, row_number() OVER () AS position,
+        sum(step * (hash(text_id, depth) >> 1)::BIGINT) OVER (ROWS UNBOUNDED PRECEDING) AS path
+    FROM leveled
+),
+-- What begins right after another is its child. What begins after an end has the parent of the one
+-- that began last on its own level.
+by_level AS (
+    SELECT stack_id, nvtx_range_id, depth, text_id, path, began_before
+    FROM pathed WHERE begins
+    ORDER BY depth, position
+),
+parented AS (
+    SELECT *, last_value(began_before IGNORE NULLS) OVER (ROWS UNBOUNDED PRECEDING) AS parent_id
+    FROM by_level
+)
+SELECT s.trace_id, p.nvtx_range_id, CASE WHEN p.depth > 0 THEN p.parent_id END AS parent_id, p.depth,
+    p.text_id, hash(p.path) AS path_id
+FROM parented p
+JOIN stack s USING (stack_id)
+UNION ALL
+SELECT trace_id, nvtx_range_id, NULL, 0, text_id, text_id
+FROM worded WHERE kind <> 'push_pop'

@@ -1,0 +1,40 @@
+/*
+title    = "Innermost range of each launch"
+question = "Which NVTX range is the innermost around each launch?"
+source   = "of the ranges around a launch on its thread the one that began last; a library's only where no other is around"
+grain    = "one launch in a range"
+needs    = ["launch", "_launch_end"]
+optional = ["_range_begin"]
+[columns.trace_id]
+doc = "the trace"
+[columns.api_call_id]
+doc = "the launch"
+[columns.nvtx_range_id]
+doc = "innermost range around it; of several that began last the one that the profiler recorded last"
+*/
+WITH
+-- Start and id are in one number, which DuckDB compares faster than structs.
+begun AS (
+    SELECT *, start_ns::HUGEINT * 9_223_372_036_854_775_808 + nvtx_range_id AS innermost
+    FROM _range_begin
+),
+held AS (
+    SELECT host_thread, is_library, first_position AS position, innermost
+    FROM begun WHERE end_ns IS NULL
+    UNION ALL
+    SELECT host_thread, is_library, unnest(generate_series(first_position, last_position)), innermost
+    FROM (
+        SELECT b.*, l.position AS last_position
+        FROM begun b
+        ASOF JOIN _launch_end l ON l.host_thread = b.host_thread AND b.end_ns >= l.end_ns
+        WHERE b.end_ns IS NOT NULL AND l.position >= b.first_position
+    )
+),
+chosen AS (
+    SELECT host_thread, position,
+        coalesce(max(innermost) FILTER (NOT is_library), max(innermost)) AS innermost
+    FROM held GROUP BY ALL
+)
+SELECT l.trace_id, l.api_call_id, (c.innermost & 9_223_372_036_854_775_807)::BIGINT AS nvtx_range_id
+FROM launch l
+JOIN chosen c ON c.host_thread = l.host_thread AND c.position = l.position

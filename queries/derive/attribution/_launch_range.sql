@@ -1,0 +1,22 @@
+/*
+title    = "Launches inside ranges"
+question = "Which NVTX ranges hold each launch?"
+source   = "an operation belongs to a range if its launching call lies inside it on the same thread (nsys stats nvtx_kern_sum)"
+grain    = "one launch in one NVTX range around it, whatever the domain"
+needs    = ["launch", "_range_launch_interval"]
+[columns.trace_id]
+doc = "the trace"
+[columns.api_call_id]
+doc = "the launch"
+[columns.nvtx_range_id]
+doc = "a range that holds it"
+*/
+WITH
+expanded AS (
+    SELECT trace_id, nvtx_range_id, host_thread,
+        unnest(generate_series(first_position, last_position)) AS position
+    FROM _range_launch_interval
+)
+SELECT e.trace_id, l.api_call_id, e.nvtx_range_id
+FROM expanded e
+JOIN launch l ON l.host_thread = e.host_thread AND l.position = e.position

@@ -1,0 +1,70 @@
+/*
+title    = "Scope of each launch"
+question = "In which range, layer, phase and iteration was each launch made?"
+source   = "an operation belongs to a range if its launching call lies inside it on the same thread; backward operations come from the autograd thread"
+grain    = "one launch"
+needs    = ["_launch_attribution"]
+optional = ["annotation_semantics", "_sequence_layer", "_autograd_thread", "_launch_by_time"]
+[columns.trace_id]
+doc = "the trace"
+[columns.api_call_id]
+doc = "the launch"
+[columns.process_id]
+doc = "key of the process"
+[columns.thread_id]
+doc = "key of the thread"
+[columns.correlation_id]
+doc = "profiler's id that ties it to GPU work, unique in a process"
+[columns.is_sole]
+doc = "no other process launched with its correlation id"
+[columns.from_ns]
+unit = "ns"
+doc = "as in launch"
+[columns.until_ns]
+unit = "ns"
+doc = "as in launch"
+[columns.start_ns]
+unit = "ns"
+doc = "start of the call"
+[columns.end_ns]
+unit = "ns"
+doc = "end of the call"
+[columns.layer]
+doc = "layer that owns it; NULL when no range tells"
+[columns.layer_evidence]
+doc = "nvtx (a layer's range around the launch), nvtx backward (a layer's backward range), sequence (autograd sequence number); NULL without a layer"
+[columns.phase]
+doc = "data, forward, loss, backward, optimizer, communication; NULL when nothing tells"
+[columns.iteration]
+doc = "number of the iteration; NULL outside iterations"
+[columns.evidence]
+doc = "how the iteration was found: nvtx (its range is around the launch on the same thread), time (another thread launched while the iteration's thread was in it), anchor kernel (_iteration_anchor found it); NULL outside iterations"
+*/
+SELECT l.trace_id, l.api_call_id, l.process_id, l.thread_id, l.correlation_id, l.is_sole,
+    l.from_ns, l.until_ns, l.start_ns, l.end_ns,
+    CASE WHEN m.layer_kind IN ('convention', 'stack', 'plain') THEN m.layer
+         ELSE coalesce(b.layer, m.layer) END AS layer,
+    CASE
+        WHEN coalesce(m.layer, b.layer) IS NULL THEN NULL
+        WHEN m.layer_kind IN ('convention', 'stack', 'plain') OR b.layer IS NULL
+            THEN CASE WHEN l.is_backward THEN 'nvtx backward' ELSE 'nvtx' END
+        ELSE 'sequence'
+    END AS layer_evidence,
+    coalesce(
+        l.library_phase,
+        CASE WHEN l.is_backward THEN 'backward' END,
+        l.phase,
+        CASE WHEN l.is_forward THEN 'forward' END,
+        CASE WHEN a.thread_id IS NOT NULL THEN 'backward' END,
+        bt.phase) AS phase,
+    coalesce(l.iteration, bt.iteration) AS iteration,
+    CASE WHEN l.iteration IS NOT NULL THEN 'nvtx' ELSE bt.evidence END AS evidence
+FROM _launch_attribution l
+LEFT JOIN (FROM annotation_semantics WHERE layer_order IS NOT NULL) m
+    ON m.trace_id = l.trace_id AND m.layer_order = l.layer_order
+-- a backward operator takes the layer of the forward operator with its sequence number
+LEFT JOIN _sequence_layer b ON b.trace_id = l.trace_id AND b.backward_position = l.backward_position
+LEFT JOIN _launch_by_time bt ON bt.trace_id = l.trace_id AND bt.api_call_id = l.api_call_id
+LEFT JOIN _autograd_thread a
+    ON  a.trace_id = l.trace_id AND a.process_id IS NOT DISTINCT FROM l.process_id
+    AND a.thread_id = l.thread_id

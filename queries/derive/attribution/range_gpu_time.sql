@@ -1,0 +1,65 @@
+/*
+title    = "GPU time of each range"
+question = "When did the GPU do the work that each range launched, and how long did it take?"
+source   = "the same projection as nsys stats nvtx_gpu_proj_trace"
+grain    = "NVTX range that launched GPU operations"
+needs    = ["gpu_op", "launch", "_range_launch_interval"]
+[columns.trace_id]
+doc = "the trace"
+[columns.nvtx_range_id]
+doc = "the range"
+[columns.gpu_start_ns]
+unit = "ns"
+doc = "start of the first operation launched in it"
+[columns.gpu_ns]
+unit = "ns"
+doc = "end of the last operation minus start of the first"
+[columns.gpu_sum_ns]
+unit = "ns"
+doc = "sum of the operations' durations"
+[columns.launches]
+doc = "calls in it that launched operations (distinct correlation ids)"
+[columns.operations]
+doc = "operations that they launched"
+[columns.position]
+doc = "order of the rows by trace, gpu_start_ns, gpu_ns from the largest down and nvtx_range_id, from 1"
+*/
+WITH
+operation AS (
+    SELECT l.host_thread, l.position, min(o.start_ns) AS start_ns, max(o.end_ns) AS end_ns,
+        sum(o.duration_ns) AS sum_ns, count(*) AS operations
+    FROM gpu_op o
+    JOIN launch l
+        ON  l.trace_id = o.trace_id AND l.correlation_id = o.correlation_id
+        AND (l.process_id = o.process_id OR (o.process_id IS NULL AND l.is_sole))
+        AND (l.from_ns IS NULL OR o.start_ns >= l.from_ns)
+        AND (l.until_ns IS NULL OR o.start_ns < l.until_ns)
+    WHERE l.host_thread IS NOT NULL
+    GROUP BY ALL
+),
+-- Ranges with the same launches have the same sums: each launch is in few such runs.
+run AS (
+    SELECT DISTINCT host_thread, first_position, last_position FROM _range_launch_interval
+),
+held AS (
+    SELECT *, unnest(generate_series(first_position, last_position)) AS position FROM run
+),
+summed AS (
+    SELECT h.host_thread, h.first_position, h.last_position,
+        min(o.start_ns) AS gpu_start_ns, max(o.end_ns) - min(o.start_ns) AS gpu_ns,
+        sum(o.sum_ns)::BIGINT AS gpu_sum_ns, count(*) AS launches,
+        sum(o.operations)::BIGINT AS operations
+    FROM held h
+    JOIN operation o ON o.host_thread = h.host_thread AND o.position = h.position
+    GROUP BY ALL
+)
+SELECT *, row_number() OVER () AS position
+FROM (
+    SELECT r.trace_id, r.nvtx_range_id, s.gpu_start_ns, s.gpu_ns, s.gpu_sum_ns, s.launches,
+        s.operations
+    FROM _range_launch_interval r
+    JOIN summed s
+        ON  s.host_thread = r.host_thread AND s.first_position = r.first_position
+        AND s.last_position = r.last_position
+    ORDER BY r.trace_id, s.gpu_start_ns, s.gpu_ns DESC, r.nvtx_range_id
+)

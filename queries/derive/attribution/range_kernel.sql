@@ -1,0 +1,126 @@
+/*
+title    = "Kernels of ranges"
+question = "How long do the kernels take that each annotated part of the program launches?"
+source   = "the same sums as nsys stats nvtx_kern_sum: a kernel counts in every range around its launch"
+grain    = "kernel name and the thread that launched, per path of NVTX ranges or, as the parameter by says, per domain and text"
+needs    = ["kernel"]
+optional = ["launch", "_launch_range", "nvtx_range", "annotation_tree", "counter_donor_trace"]
+[params.by]
+doc = "path: ranges with the same ancestors are one; range: ranges with the same domain and text are one, wherever they are"
+choices = ["path", "range"]
+default = "path"
+[columns.trace_id]
+doc = "the trace"
+[columns.path_id]
+doc = "the number of these ranges' path, or of their text (annotation_tree); 0 for kernels outside every range"
+[columns.nvtx_range_id]
+doc = "one of these ranges"
+[columns.begin_ns]
+unit = "ns"
+doc = "when the first of them began"
+[columns.process_id]
+doc = "key of the process that launched"
+[columns.thread_id]
+doc = "key of the thread that launched"
+[columns.kernel_name]
+doc = "demangled name"
+[columns.range_instances]
+doc = "ranges that launched this kernel"
+[columns.instances]
+doc = "kernels launched inside the ranges"
+[columns.total_ns]
+unit = "ns"
+doc = "sum of their durations; where a range lies in another of the same name the kernel counts in both"
+[columns.mean_ns]
+unit = "ns"
+doc = "mean duration"
+[columns.median_ns]
+unit = "ns"
+doc = "median duration"
+[columns.min_ns]
+unit = "ns"
+doc = "shortest"
+[columns.max_ns]
+unit = "ns"
+doc = "longest"
+[columns.stddev_ns]
+unit = "ns"
+doc = "sample standard deviation; NULL for a single kernel"
+[columns.position]
+doc = "order of the rows by trace, begin_ns, nvtx_range_id, process, thread, total_ns from the largest down and kernel name, from 1; what is outside every range comes last"
+*/
+WITH
+member AS (
+    SELECT trace_id, nvtx_range_id,
+        CASE WHEN coalesce(getvariable('by'), 'path') = 'path' THEN path_id ELSE text_id END AS path_id
+    FROM annotation_tree
+),
+launched AS (
+    SELECT k.trace_id, k.kernel_id, k.name AS kernel_name, k.duration_ns,
+        l.api_call_id, l.process_id, l.thread_id
+    FROM kernel k
+    LEFT JOIN launch l
+        ON  l.trace_id = k.trace_id AND l.correlation_id = k.correlation_id
+        AND (l.process_id = k.process_id OR (k.process_id IS NULL AND l.is_sole))
+        AND (l.from_ns IS NULL OR k.start_ns >= l.from_ns)
+        AND (l.until_ns IS NULL OR k.start_ns < l.until_ns)
+    WHERE k.trace_id NOT IN (SELECT trace_id FROM counter_donor_trace)
+),
+-- Processes, threads and names are numbered, so that kernels are grouped by numbers.
+place AS MATERIALIZED (
+    SELECT *, row_number() OVER () AS place
+    FROM (SELECT DISTINCT trace_id, process_id, thread_id, kernel_name FROM launched)
+),
+held AS MATERIALIZED (
+    SELECT p.place, coalesce(m.path_id, 0) AS path_id, m.nvtx_range_id, l.kernel_id, l.duration_ns
+    FROM launched l
+    JOIN place p
+        ON  p.trace_id = l.trace_id AND p.process_id IS NOT DISTINCT FROM l.process_id
+        AND p.thread_id IS NOT DISTINCT FROM l.thread_id AND p.kernel_name = l.kernel_name
+    LEFT JOIN _launch_range lr
+        ON lr.trace_id = l.trace_id AND lr.api_call_id = l.api_call_id
+    LEFT JOIN member m
+        ON m.trace_id = lr.trace_id AND m.nvtx_range_id = lr.nvtx_range_id
+),
+by_range AS (
+    SELECT place, path_id, nvtx_range_id, count(*) AS held, count(duration_ns) AS timed,
+        sum(duration_ns)::BIGINT AS total_ns, min(duration_ns) AS min_ns, max(duration_ns) AS max_ns,
+        sum(duration_ns::HUGEINT * duration_ns) AS squares
+    FROM held GROUP BY ALL
+),
+summed AS MATERIALIZED (
+    SELECT place, path_id, count(nvtx_range_id) AS range_instances, sum(held)::BIGINT AS held,
+        sum(timed)::BIGINT AS timed, sum(total_ns)::BIGINT AS total_ns, min(min_ns) AS min_ns,
+        max(max_ns) AS max_ns, sum(squares)::HUGEINT AS squares
+    FROM by_range GROUP BY ALL
+),
+-- Of what is held once, as most is where texts have numbers in them, this need not be asked.
+several AS (
+    SELECT h.place, h.path_id, count(DISTINCT h.kernel_id) AS instances,
+        median(h.duration_ns)::DOUBLE AS median_ns
+    FROM held h
+    SEMI JOIN (SELECT place, path_id FROM summed WHERE held > 1) s
+        ON s.place = h.place AND s.path_id = h.path_id
+    GROUP BY ALL
+),
+path AS (
+    SELECT m.trace_id, m.path_id, min(m.nvtx_range_id) AS nvtx_range_id, min(r.start_ns) AS begin_ns
+    FROM member m JOIN nvtx_range r USING (trace_id, nvtx_range_id)
+    GROUP BY ALL
+)
+SELECT *, row_number() OVER () AS position
+FROM (
+    SELECT p.trace_id, s.path_id, h.nvtx_range_id, h.begin_ns, p.process_id, p.thread_id,
+        p.kernel_name, s.range_instances, coalesce(d.instances, 1) AS instances, s.total_ns,
+        s.total_ns / nullif(s.timed, 0) AS mean_ns, coalesce(d.median_ns, s.total_ns) AS median_ns,
+        s.min_ns, s.max_ns,
+        -- exact sums, so that the order of addition does not show
+        sqrt((s.timed * s.squares - s.total_ns::HUGEINT * s.total_ns)
+            / nullif(s.timed * (s.timed - 1.0), 0)) AS stddev_ns
+    FROM summed s
+    JOIN place p USING (place)
+    LEFT JOIN several d ON d.place = s.place AND d.path_id = s.path_id
+    LEFT JOIN path h ON h.trace_id = p.trace_id AND h.path_id = s.path_id
+    ORDER BY p.trace_id, h.begin_ns NULLS LAST, h.nvtx_range_id, p.process_id, p.thread_id,
+        s.total_ns DESC NULLS LAST, p.kernel_name
+)

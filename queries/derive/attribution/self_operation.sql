@@ -1,0 +1,64 @@
+/*
+title    = "Operations of innermost ranges"
+question = "How long do the GPU operations take that each annotated part of the program launches itself?"
+source   = "the innermost range around its launch owns an operation"
+grain    = "operation name per domain, name and style of the ranges of a trace"
+needs    = ["gpu_op"]
+optional = ["launch", "_innermost_range", "innermost_name"]
+[columns.trace_id]
+doc = "the trace"
+[columns.domain]
+doc = "NVTX domain; NULL for the default one"
+[columns.range_name]
+doc = "name of the ranges (innermost_name); NULL for what was launched outside every range"
+[columns.style]
+doc = "push_pop or start_end; NULL outside every range"
+[columns.op_kind]
+doc = "kernel, memcpy, memset or graph"
+[columns.op_name]
+doc = "kernel name, or the kind of operation"
+[columns.operations]
+doc = "operations"
+[columns.total_ns]
+unit = "ns"
+doc = "sum of their durations"
+*/
+-- Operations are grouped by hashes of names, which are shorter. Some texts that differ in their sequence
+-- numbers alone share one: those are told apart.
+WITH
+hashed AS NOT MATERIALIZED (
+    SELECT *, hash(domain, name, kind) AS name_hash FROM innermost_name
+),
+spelled AS MATERIALIZED (
+    SELECT *, row_number() OVER (PARTITION BY trace_id, name_hash ORDER BY domain, name, kind) AS number,
+        CASE WHEN number = 1 THEN name_hash ELSE hash(name_hash, number) END AS label
+    FROM (SELECT DISTINCT trace_id, name_hash, domain, name, kind FROM hashed)
+),
+labelled AS (
+    SELECT h.trace_id, h.nvtx_range_id, coalesce(n.label, h.name_hash) AS label
+    FROM hashed h
+    LEFT JOIN (FROM spelled WHERE number > 1) n
+        ON  n.trace_id = h.trace_id AND n.name_hash = h.name_hash AND n.name IS NOT DISTINCT FROM h.name
+        AND n.kind = h.kind AND n.domain IS NOT DISTINCT FROM h.domain
+),
+launcher AS (
+    SELECT l.trace_id, l.process_id, l.correlation_id, l.is_sole, l.from_ns, l.until_ns, n.label
+    FROM launch l
+    JOIN _innermost_range i ON i.trace_id = l.trace_id AND i.api_call_id = l.api_call_id
+    JOIN labelled n ON n.trace_id = i.trace_id AND n.nvtx_range_id = i.nvtx_range_id
+),
+summed AS (
+    SELECT o.trace_id, l.label, o.op_kind, o.name AS op_name, count(*) AS operations,
+        sum(o.duration_ns)::BIGINT AS total_ns
+    FROM gpu_op o
+    LEFT JOIN launcher l
+        ON  l.trace_id = o.trace_id AND l.correlation_id = o.correlation_id
+        AND (l.process_id = o.process_id OR (o.process_id IS NULL AND l.is_sole))
+        AND (l.from_ns IS NULL OR o.start_ns >= l.from_ns)
+        AND (l.until_ns IS NULL OR o.start_ns < l.until_ns)
+    GROUP BY ALL
+)
+SELECT s.trace_id, n.domain, n.name AS range_name, n.kind AS style, s.op_kind, s.op_name, s.operations,
+    s.total_ns
+FROM summed s
+LEFT JOIN spelled n USING (trace_id, label)

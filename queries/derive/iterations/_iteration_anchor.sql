@@ -1,0 +1,369 @@
+/*
+title    = "Iteration boundaries from a kernel that comes once an iteration"
+question = "Where does each iteration begin, when the program marks none?"
+source   = "a training loop does the same work again and again: a kernel that comes once an iteration (its anchor) cuts the sequence into periods with the same number of each kernel"
+grain    = "one iteration of one process"
+needs    = ["gpu_op"]
+optional = ["kernel", "launch", "_iteration_mark"]
+[params.min_confidence]
+doc = "smallest score that an anchor needs"
+default = 0.8
+[columns.trace_id]
+doc = "the trace"
+[columns.process_id]
+doc = "key of the process"
+[columns.iteration]
+doc = "number of the iteration in its process, from 0 in order of time"
+[columns.label]
+doc = "short name of the anchor kernel that every iteration begins with"
+[columns.start_ns]
+unit = "ns"
+doc = "when the anchor kernel was launched; where launches are unknown, when it began"
+[columns.end_ns]
+unit = "ns"
+doc = "when the next iteration begins; for the last, when its last kernel was launched, plus 1"
+[columns.thread_id]
+doc = "thread that launched the anchor kernel; NULL where launches are unknown"
+[columns.confidence]
+doc = "the score: share of the work in iterations that repeats from one to the next, times the fourth root of the share of the process's work that the iterations hold: 1 is perfect"
+[columns.coverage]
+doc = "share of the kernels and of the kernel time that the iterations hold, the smaller one"
+[columns.is_gpu_time]
+doc = "start and end are the GPU's time, since the launches of many kernels are unknown"
+*/
+-- An anchor is a kernel name, a name with grid and block, or a name with the name before it on the same
+-- stream. Any of them may cut the sequence of the busiest device's kernels. Counts are compared, not
+-- sequences, so that grids may change from step to step and streams may overtake each other.
+--
+-- Score of an anchor: every name, and every pair of names that follow each other on a stream, has a
+-- weight, half its share of the kernel time and half its share of the launches. Its share of the periods
+-- that hold as many of it as the median period (within 2 %) counts; a median of 0 counts as nothing.
+-- The pairs are there because counts alone repeat by chance: in kernels in random order, and in the
+-- layers of one pass through a network.
+--
+-- Choice: the most anchors (the finest cut) that are accepted; among cuts of a similar count the one
+-- whose score times cover is best. A coarser cut (at most 0.55 times as many) is taken instead if it is
+-- regular and at least 1.5 % more of the time or of the launches repeats in it: the layers of a model
+-- repeat, too, but what comes once a step (embedding, loss, optimizer) is in no layer.
+--
+-- Begin: of the signatures that come as often as the chosen one, the one before which the GPU ran no
+-- kernel for longest (median): there the host loads data, copies it or logs. Where the GPU waits nowhere,
+-- the one before which the host launched nothing for longest, else the first.
+WITH
+-- (DuckDB's hashes are the same for some names that differ in their numbers alone.)
+kernel_name AS (
+    SELECT o.name, k.short_name, row_number() OVER (ORDER BY o.name) AS number
+    FROM (SELECT DISTINCT name FROM gpu_op) o
+    LEFT JOIN (SELECT name, min(short_name) AS short_name FROM kernel GROUP BY ALL) k USING (name)
+),
+-- A CUDA graph traced as a whole counts as one kernel; -1 stands for an unknown process.
+ordered AS (
+    SELECT o.trace_id, coalesce(o.process_id, -1) AS process_id, coalesce(o.device_id, -1) AS device_id,
+        o.stream_id, o.op_kind, o.op_id, o.start_ns, o.end_ns, n.number AS name, l.thread_id,
+        l.start_ns AS launch_ns, l.end_ns AS launched_ns,
+        hash(n.number, k.grid_x, k.grid_y, k.grid_z, k.block_x, k.block_y, k.block_z) AS configuration
+    -- (filtered first, or everything would be joined to be dropped)
+    FROM (
+        SELECT o.* FROM gpu_op o
+        WHERE o.op_kind IN ('kernel', 'graph')
+          AND NOT EXISTS (
+              SELECT 1 FROM _iteration_mark m
+              WHERE m.trace_id = o.trace_id AND m.process_id IS NOT DISTINCT FROM o.process_id)
+    ) o
+    LEFT JOIN kernel_name n ON n.name = o.name
+    LEFT JOIN kernel k
+        ON k.trace_id = o.trace_id AND k.kernel_id = o.op_id AND o.op_kind = 'kernel'
+    LEFT JOIN launch l
+        ON  l.trace_id = o.trace_id AND l.correlation_id = o.correlation_id
+        AND (l.process_id = o.process_id OR (o.process_id IS NULL AND l.is_sole))
+        AND (l.from_ns IS NULL OR o.start_ns >= l.from_ns)
+        AND (l.until_ns IS NULL OR o.start_ns < l.until_ns)
+),
+busiest AS (
+    SELECT *, row_number() OVER (ORDER BY trace_id, process_id) AS sequence
+    FROM (
+        SELECT trace_id, process_id, device_id
+        FROM ordered
+        GROUP BY trace_id, process_id, device_id
+        QUALIFY row_number() OVER (
+            PARTITION BY trace_id, process_id ORDER BY sum(end_ns - start_ns) DESC, device_id) = 1
+    )
+),
+walk AS MATERIALIZED (
+    SELECT *, hash(name, lag(name) OVER stream) AS pair, lag(position) OVER stream AS previous,
+        row_number() OVER (PARTITION BY sequence, stream_id ORDER BY position DESC) AS left_on_stream,
+        start_ns - max(end_ns) OVER (
+            PARTITION BY sequence ORDER BY position
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS gap_ns,
+        launch_ns - lag(launched_ns) OVER (
+            PARTITION BY sequence, thread_id ORDER BY launch_ns, position) AS host_gap_ns
+    FROM (
+        SELECT b.sequence, o.stream_id, o.name, o.configuration, o.thread_id, o.launch_ns,
+            o.launched_ns, o.start_ns, o.end_ns, o.end_ns - o.start_ns AS duration_ns,
+            -- one number for all processes
+            row_number() OVER (ORDER BY b.sequence, o.start_ns, o.op_kind, o.op_id) AS position
+        FROM ordered o JOIN busiest b USING (trace_id, process_id, device_id)
+    )
+    WINDOW stream AS (PARTITION BY sequence, stream_id ORDER BY position)
+),
+extent AS (
+    SELECT sequence, min(position) AS first_position, max(position) AS last_position,
+        count(*) AS kernels, sum(duration_ns) AS kernel_ns,
+        median(gap_ns) AS usual_gap_ns, median(host_gap_ns) AS usual_host_gap_ns,
+        count(launch_ns) >= 0.8 * count(*) AS by_launch
+    FROM walk GROUP BY ALL
+),
+signed AS (
+    SELECT sequence, position, gap_ns, host_gap_ns,
+        unnest([1, 2, 3]) AS level, unnest([name::UBIGINT, configuration, pair]) AS signature
+    FROM walk
+),
+-- What may be an anchor: at least three, two kernels apart on average, over at least half of the trace.
+recurring AS (
+    SELECT s.sequence, s.level, s.signature, count(*) AS occurrences, min(position) AS first_position,
+        max(position) AS last_position, median(gap_ns) AS gap_ns, median(host_gap_ns) AS host_gap_ns,
+        least(1, (max(position) - min(position)) * count(*) / (count(*) - 1) / any_value(e.kernels))
+            AS cover
+    FROM signed s JOIN extent e USING (sequence)
+    GROUP BY s.sequence, s.level, s.signature
+    HAVING count(*) >= 3 AND max(position) - min(position) >= 2 * (count(*) - 1) AND cover >= 0.5
+),
+occurrence AS MATERIALIZED (
+    SELECT s.sequence, s.level, s.signature, s.position,
+        lead(s.position) OVER (
+            PARTITION BY s.sequence, s.level, s.signature ORDER BY s.position) AS next_position
+    FROM signed s SEMI JOIN recurring r USING (sequence, level, signature)
+),
+distance AS (
+    SELECT sequence, level, signature, median(next_position - position) AS distance
+    FROM occurrence GROUP BY ALL
+),
+regular AS MATERIALIZED (
+    SELECT r.*, d.distance, g.alike / (r.occurrences - 1) AS regularity
+    FROM recurring r
+    JOIN distance d USING (sequence, level, signature)
+    JOIN (
+        SELECT o.sequence, o.level, o.signature,
+            count(*) FILTER (
+                abs(o.next_position - o.position - d.distance) <= greatest(1, 0.1 * d.distance)) AS alike
+        FROM occurrence o JOIN distance d USING (sequence, level, signature)
+        GROUP BY ALL
+    ) g USING (sequence, level, signature)
+    WHERE regularity >= 0.5
+),
+-- One signature per count (above 50 counts within 2 % are one), and at most 40 counts.
+candidate AS MATERIALIZED (
+    SELECT *, row_number() OVER (ORDER BY sequence, occurrences, level, signature) AS candidate
+    FROM (
+        SELECT *, CASE WHEN occurrences < 50 THEN occurrences ELSE 50 + floor(50 * ln(occurrences / 50)) END
+            AS count_class
+        FROM regular
+        QUALIFY row_number() OVER (
+            PARTITION BY sequence, count_class
+            ORDER BY regularity DESC, cover DESC, gap_ns DESC, level, signature) = 1
+    )
+    QUALIFY row_number() OVER (PARTITION BY sequence ORDER BY regularity DESC, cover DESC, occurrences) <= 40
+),
+-- Of long sequences some periods are compared, about 100,000 kernels per candidate, but 20 periods at
+-- least. They are drawn by a hash: every n-th one may hide a rhythm.
+period AS (
+    SELECT *, count(*) OVER (PARTITION BY candidate) AS periods
+    FROM (
+        SELECT c.sequence, c.candidate, o.position, o.next_position
+        FROM candidate c JOIN occurrence o USING (sequence, level, signature)
+        WHERE o.next_position IS NOT NULL
+        QUALIFY row_number() OVER (PARTITION BY c.candidate ORDER BY hash(o.position), o.position)
+            <= greatest(20, 100_000 // c.distance)
+    )
+),
+content AS (
+    SELECT candidate, periods, position, feature, kind, count(*) AS kernels, sum(duration_ns) AS kernel_ns
+    FROM (
+        SELECT p.candidate, p.periods, p.position, w.duration_ns, w.previous,
+            unnest([w.name::UBIGINT, w.pair]) AS feature, unnest([1, 2]) AS kind
+        FROM (SELECT candidate, periods, position, unnest(range(position, next_position)) AS inside
+              FROM period) p
+        JOIN walk w ON w.position = p.inside
+    )
+    WHERE kind = 1 OR previous >= position  -- both of a pair lie in the period
+    GROUP BY ALL
+),
+-- Periods without a feature have no row: they count as zeros that come first.
+counted AS (
+    SELECT candidate, kind, feature, periods, list_sort(list(kernels)) AS counts,
+        sum(kernels) AS kernels, sum(kernel_ns) AS kernel_ns
+    FROM content GROUP BY ALL
+),
+repeated AS (
+    SELECT candidate, kind, kernels, kernel_ns,
+        coalesce(counts[nullif(greatest(len(counts) - periods // 2, 0), 0)], 0) AS usual,
+        CASE WHEN usual = 0 THEN 0
+             ELSE len(list_filter(counts, lambda n: abs(n - usual) <= 0.02 * usual)) / periods
+        END AS share
+    FROM counted
+),
+explained AS (
+    SELECT candidate, sum(share * kernels) FILTER (kind = 1) / sum(kernels) FILTER (kind = 1) AS launches,
+        sum(share * kernel_ns) FILTER (kind = 1) / nullif(sum(kernel_ns) FILTER (kind = 1), 0) AS busy,
+        (sum(share * kernels) / sum(kernels)
+            + coalesce(sum(share * kernel_ns) / nullif(sum(kernel_ns), 0), sum(share * kernels) / sum(kernels))
+        ) / 2 AS repeats
+    FROM repeated GROUP BY candidate
+),
+time_cover AS (
+    SELECT c.candidate, least(1, sum(w.duration_ns) / nullif(any_value(e.kernel_ns), 0)
+            * any_value(c.occurrences) / (any_value(c.occurrences) - 1)) AS time_cover
+    FROM candidate c
+    JOIN walk w
+        ON w.sequence = c.sequence AND w.position >= c.first_position AND w.position < c.last_position
+    JOIN extent e ON e.sequence = c.sequence
+    GROUP BY c.candidate
+),
+scored AS (
+    SELECT c.sequence, c.candidate, c.occurrences, c.regularity, c.distance, c.first_position, c.last_position,
+        least(c.cover, coalesce(t.time_cover, c.cover)) AS covered,
+        x.repeats * covered ** 0.25 AS score, x.launches, coalesce(x.busy, x.launches) AS busy
+    FROM candidate c JOIN explained x USING (candidate) JOIN time_cover t USING (candidate)
+),
+accepted AS (
+    SELECT *, max(occurrences) OVER (PARTITION BY sequence) AS finest
+    FROM scored
+    WHERE covered >= 0.5
+      AND score >= greatest(
+          coalesce(getvariable('min_confidence'), 0.8), CASE WHEN occurrences < 5 THEN 0.9 ELSE 0 END)
+),
+fine AS (
+    SELECT * FROM accepted
+    WHERE occurrences > 0.55 * finest
+    QUALIFY row_number() OVER (
+        PARTITION BY sequence ORDER BY score * covered DESC, occurrences DESC, candidate) = 1
+),
+coarser AS (
+    SELECT a.*, greatest(a.launches - f.launches, a.busy - f.busy) AS gain
+    FROM accepted a JOIN fine f USING (sequence)
+    WHERE a.occurrences <= 0.55 * f.occurrences AND a.regularity >= 0.9 AND gain >= 0.015
+),
+-- Of those that gain as much as any, or nearly, the finest: steps that log every tenth time are steps.
+coarse AS (
+    SELECT c.*
+    FROM coarser c
+    JOIN (
+        SELECT sequence, max(occurrences) AS finest
+        FROM (SELECT *, max(gain) OVER (PARTITION BY sequence) AS most FROM coarser)
+        WHERE gain > most - 0.015
+        GROUP BY sequence
+    ) b ON b.sequence = c.sequence AND c.occurrences BETWEEN 0.55 * b.finest AND b.finest / 0.55
+    QUALIFY row_number() OVER (
+        PARTITION BY c.sequence ORDER BY c.score * c.covered DESC, c.occurrences DESC, c.candidate) = 1
+),
+chosen AS (
+    SELECT coalesce(c.sequence, f.sequence) AS sequence,
+        coalesce(c.occurrences, f.occurrences) AS occurrences,
+        coalesce(c.distance, f.distance) AS distance, coalesce(c.score, f.score) AS score,
+        coalesce(c.covered, f.covered) AS covered
+    FROM fine f LEFT JOIN coarse c USING (sequence)
+),
+-- Data loaders and communication have streams of their own: iterations begin on the one that runs most.
+fullest AS (
+    SELECT sequence, stream_id FROM walk
+    GROUP BY sequence, stream_id
+    QUALIFY row_number() OVER (PARTITION BY sequence ORDER BY count(*) DESC, stream_id) = 1
+),
+-- What divides the same periods: it comes as often, at the same distance. A pair's first occurrence is missed where
+-- the first iteration follows nothing.
+divided AS (
+    SELECT r.sequence, r.level, r.signature, r.occurrences, r.distance, r.first_position,
+        c.occurrences AS wanted,
+        -- a wait is clear where it is ten times as long as usual between kernels or launches, and no
+        -- mere wait for the next launch
+        CASE WHEN r.gap_ns > greatest(10 * greatest(e.usual_gap_ns, 0), 2 * coalesce(e.usual_host_gap_ns, 0))
+             THEN r.gap_ns END AS gap_ns,
+        CASE WHEN r.host_gap_ns > 10 * greatest(e.usual_host_gap_ns, 0) THEN r.host_gap_ns END AS host_gap_ns
+    FROM chosen c
+    JOIN extent e USING (sequence)
+    JOIN regular r ON r.sequence = c.sequence AND r.occurrences BETWEEN c.occurrences - 1 AND c.occurrences
+    JOIN walk w ON w.position = r.first_position
+    JOIN fullest f ON f.sequence = c.sequence AND f.stream_id IS NOT DISTINCT FROM w.stream_id
+    WHERE abs(r.distance - c.distance) <= greatest(1, 0.1 * c.distance)
+),
+boundary AS (
+    FROM divided
+    QUALIFY row_number() OVER (
+        PARTITION BY sequence
+        ORDER BY gap_ns DESC NULLS LAST, host_gap_ns DESC NULLS LAST, first_position, occurrences DESC,
+            level, signature) = 1
+),
+found AS (
+    SELECT b.*, o.position
+    FROM boundary b JOIN occurrence o USING (sequence, level, signature)
+),
+-- The first iteration of a pair that its first occurrence missed: the same kernel about one iteration
+-- before the second, and the one after the longest wait if there are several.
+missed AS (
+    SELECT b.* EXCLUDE (first_position), w.position
+    FROM boundary b
+    JOIN walk anchor ON anchor.position = b.first_position
+    JOIN walk w
+        ON  w.sequence = b.sequence AND w.configuration = anchor.configuration
+        AND w.position BETWEEN b.first_position - 1.3 * b.distance AND b.first_position - 0.7 * b.distance
+    WHERE b.occurrences < b.wanted
+    QUALIFY row_number() OVER (
+        PARTITION BY b.sequence ORDER BY w.gap_ns DESC NULLS FIRST, w.position) = 1
+),
+-- Where many launches are unknown, iterations are told by the GPU's time; where a few are, an iteration
+-- begins with the first launch that is known. What one call launched (a CUDA graph) is not divided.
+begun AS (
+    SELECT p.sequence, p.position, p.distance, p.next_position, a.name, e.by_launch, e.last_position,
+        CASE WHEN e.by_launch THEN a.first_launch_ns ELSE a.start_ns END AS at_ns,
+        CASE WHEN e.by_launch THEN a.first_thread_id END AS thread_id,
+        a.left_on_stream,
+        -- kernels of its stream until the next one
+        a.left_on_stream - lead(a.left_on_stream) OVER (PARTITION BY p.sequence ORDER BY p.position) AS own
+    FROM (
+        SELECT sequence, distance, position,
+            lead(position) OVER (PARTITION BY sequence ORDER BY position) AS next_position
+        FROM (FROM found SELECT sequence, distance, position
+              UNION ALL FROM missed SELECT sequence, distance, position)
+    ) p
+    JOIN (
+        SELECT position, name, start_ns, left_on_stream,
+            first_value(launch_ns IGNORE NULLS) OVER from_here AS first_launch_ns,
+            first_value(thread_id IGNORE NULLS) OVER from_here AS first_thread_id
+        FROM walk
+        WINDOW from_here AS (
+            PARTITION BY sequence ORDER BY position ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
+    ) a USING (position)
+    JOIN extent e USING (sequence)
+    QUALIFY row_number() OVER (PARTITION BY p.sequence, at_ns ORDER BY p.position) = 1
+),
+-- The last one counts if about as many kernels of its stream follow as the shortest one has, and ends
+-- after as many kernels as usual.
+whole AS (
+    SELECT *, count(*) OVER (PARTITION BY sequence) AS iterations
+    FROM (
+        SELECT *, lead(at_ns) OVER (PARTITION BY sequence ORDER BY at_ns) AS next_ns,
+            min(own) FILTER (own > 0) OVER (PARTITION BY sequence) AS shortest
+        FROM begun WHERE at_ns IS NOT NULL
+    )
+    WHERE next_position IS NOT NULL OR left_on_stream >= 0.9 * coalesce(shortest, 0)
+),
+ending AS (
+    SELECT i.sequence,
+        max(CASE WHEN i.by_launch THEN w.launch_ns ELSE w.start_ns END) + 1 AS end_ns
+    FROM whole i
+    JOIN walk w ON w.position BETWEEN i.position AND least(i.last_position, i.position + i.distance - 1)
+    WHERE i.next_position IS NULL
+    GROUP BY i.sequence
+)
+SELECT b.trace_id, nullif(b.process_id, -1) AS process_id,
+    row_number() OVER (PARTITION BY i.sequence ORDER BY i.at_ns) - 1 AS iteration,
+    coalesce(n.short_name, n.name) AS label, i.at_ns AS start_ns,
+    coalesce(i.next_ns, e.end_ns) AS end_ns, i.thread_id,
+    round(least(c.score, 1), 4) AS confidence, round(c.covered, 4) AS coverage,
+    NOT i.by_launch AS is_gpu_time
+FROM whole i
+JOIN busiest b USING (sequence)
+JOIN chosen c USING (sequence)
+JOIN kernel_name n ON n.number = i.name
+LEFT JOIN ending e ON e.sequence = i.sequence
+WHERE i.iterations >= 3

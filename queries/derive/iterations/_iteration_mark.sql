@@ -1,0 +1,182 @@
+/*
+title    = "Iteration boundaries from NVTX"
+question = "Where does each iteration begin and end, by the program's own marks that name one?"
+grain    = "one iteration of one process"
+needs    = ["annotation_semantics", "_annotation_role"]
+optional = ["nvtx_range", "nvtx_mark", "_annotation_launch_interval", "trace"]
+[columns.trace_id]
+doc = "the trace"
+[columns.process_id]
+doc = "key of the process"
+[columns.iteration]
+doc = "number of the iteration in its process, from 0 in order of time"
+[columns.label]
+doc = "text of the range or mark; of an optimizer step made of several ranges the text of the first, and how many more there are"
+[columns.start_ns]
+unit = "ns"
+doc = "start on the host"
+[columns.end_ns]
+unit = "ns"
+doc = "end on the host; for marks the next mark, or the trace's end"
+[columns.thread_id]
+doc = "thread that marked it"
+[columns.nvtx_range_id]
+doc = "the range; NULL for marks and for several ranges"
+[columns.method]
+doc = "nvtx range or nvtx mark"
+*/
+-- Ranges inside others:
+-- - A batch or micro-batch in a step is part of it; so is a step inside another.
+-- - Where ranges called iteration hold two steps and more each, they are epochs or the like, and the
+--   steps are the iterations.
+-- - Where no range is around the micro-batches, each stretch of them up to an optimizer's phase is one
+--   iteration, if at least two stretches have the same number of them, and more than one.
+-- - Start/end ranges may overlap: those of one name are iterations each, though one may hold another.
+WITH
+-- tbd_trace.instrument begins an iteration where the optimizer's step ends; the one that was going
+-- on when the program ended is none.
+last_step AS (
+    SELECT trace_id, process_id, max(end_ns) AS end_ns
+    FROM nvtx_range WHERE domain = 'tbd_trace' AND text = 'phase:optimizer' GROUP BY ALL
+),
+-- (Start/end ranges of one program may begin on any thread.)
+named AS (
+    SELECT r.trace_id, r.process_id, r.thread_id, r.domain_id, r.kind, r.nvtx_range_id, r.text,
+        r.start_ns, r.end_ns, CASE WHEN r.kind = 'push_pop' THEN r.thread_id END AS stack_thread,
+        regexp_matches(r.text, '(?i)iter(ation)?[^a-z]*$') AS is_called_iteration,
+        regexp_matches(r.text, '(?i)step[^a-z]*$') AS is_called_step
+    FROM nvtx_range r JOIN annotation_semantics m USING (trace_id, nvtx_range_id)
+    LEFT JOIN last_step s
+        ON  s.trace_id = r.trace_id AND s.process_id IS NOT DISTINCT FROM r.process_id
+        AND r.domain = 'tbd_trace'
+    WHERE m.is_iteration AND NOT r.is_open AND (s.end_ns IS NULL OR r.start_ns < s.end_ns)
+),
+holding_steps AS (
+    SELECT o.trace_id, o.process_id, o.stack_thread, o.domain_id, o.kind
+    FROM (FROM named WHERE is_called_iteration) o
+    JOIN (FROM named WHERE is_called_step) i
+        ON  i.trace_id = o.trace_id AND i.process_id IS NOT DISTINCT FROM o.process_id
+        AND i.stack_thread IS NOT DISTINCT FROM o.stack_thread AND i.domain_id = o.domain_id
+        AND i.kind = o.kind AND i.start_ns >= o.start_ns AND i.end_ns <= o.end_ns
+    GROUP BY ALL
+    HAVING count(*) >= 2 * count(DISTINCT o.nvtx_range_id)
+),
+candidate AS (
+    SELECT n.*,
+        max(n.end_ns) OVER earlier AS earlier_end_ns,
+        arg_max(regexp_replace(n.text, '\d+', '#', 'g'), n.end_ns) OVER earlier
+            = regexp_replace(n.text, '\d+', '#', 'g') AS is_alike
+    FROM named n
+    LEFT JOIN holding_steps h
+        ON  h.trace_id = n.trace_id AND h.process_id IS NOT DISTINCT FROM n.process_id
+        AND h.stack_thread IS NOT DISTINCT FROM n.stack_thread AND h.domain_id = n.domain_id
+        AND h.kind = n.kind
+    WHERE h.trace_id IS NULL OR NOT n.is_called_iteration
+    WINDOW earlier AS (
+        PARTITION BY n.trace_id, n.process_id, n.stack_thread, n.domain_id, n.kind
+        ORDER BY n.start_ns, n.end_ns DESC, n.nvtx_range_id
+        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+),
+outer_only AS (
+    SELECT * FROM candidate
+    WHERE earlier_end_ns IS NULL OR start_ns >= earlier_end_ns
+       OR (kind = 'start_end' AND (end_ns > earlier_end_ns OR is_alike))
+),
+-- Several threads may mark steps (data loaders do): the one that launches most drives the training.
+launches AS (
+    SELECT trace_id, nvtx_range_id, last_position - first_position + 1 AS launches FROM _annotation_launch_interval
+),
+driver AS (
+    SELECT o.trace_id, o.process_id, o.stack_thread, o.domain_id, o.kind
+    FROM outer_only o LEFT JOIN launches l USING (trace_id, nvtx_range_id)
+    GROUP BY o.trace_id, o.process_id, o.stack_thread, o.domain_id, o.kind
+    QUALIFY row_number() OVER (
+        PARTITION BY o.trace_id, o.process_id
+        ORDER BY coalesce(sum(l.launches), 0) DESC, count(*) DESC, o.kind, o.stack_thread,
+            o.domain_id) = 1
+),
+driving AS (
+    SELECT o.*
+    FROM outer_only o
+    JOIN driver d
+        ON  d.trace_id = o.trace_id AND d.process_id IS NOT DISTINCT FROM o.process_id
+        AND d.stack_thread IS NOT DISTINCT FROM o.stack_thread AND d.domain_id = o.domain_id
+        AND d.kind = o.kind
+),
+-- With gradient accumulation the optimizer follows every n-th of them (zeroing gradients is no step).
+stepped AS (
+    SELECT d.trace_id, d.nvtx_range_id, max(o.end_ns) AS optimizer_end_ns
+    FROM (
+        SELECT m.trace_id, m.process_id, m.start_ns, m.end_ns
+        FROM annotation_semantics m JOIN nvtx_range r USING (trace_id, nvtx_range_id)
+        WHERE m.phase = 'optimizer' AND NOT regexp_matches(r.text, '(?i)zero')
+    ) o
+    ASOF JOIN driving d
+        ON  d.trace_id = o.trace_id AND d.process_id IS NOT DISTINCT FROM o.process_id
+        AND o.start_ns >= d.start_ns
+    GROUP BY ALL
+),
+accumulating AS (
+    SELECT d.*, s.optimizer_end_ns,
+        -- number of the optimizer step that it belongs to
+        count(s.optimizer_end_ns) OVER (
+            PARTITION BY d.trace_id, d.process_id ORDER BY d.start_ns, d.end_ns, d.nvtx_range_id
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS step
+    FROM driving d LEFT JOIN stepped s USING (trace_id, nvtx_range_id)
+),
+optimizer_step AS (
+    SELECT trace_id, process_id, step, count(*) AS ranges, arg_min(thread_id, start_ns) AS thread_id,
+        arg_min(text, start_ns) || ' + ' || (count(*) - 1) AS label, min(start_ns) AS start_ns,
+        max(greatest(end_ns, optimizer_end_ns)) AS end_ns
+    FROM accumulating
+    GROUP BY trace_id, process_id, step
+    HAVING count(optimizer_end_ns) > 0
+),
+accumulated AS (
+    SELECT trace_id, process_id
+    FROM (SELECT *, mode(ranges) OVER (PARTITION BY trace_id, process_id) AS usual FROM optimizer_step)
+    GROUP BY trace_id, process_id
+    HAVING count(*) >= 2 AND min(usual) > 1 AND count(*) FILTER (ranges = usual) >= 0.8 * count(*)
+),
+ranged AS (
+    SELECT d.trace_id, d.process_id, d.thread_id, d.nvtx_range_id, d.text AS label, d.start_ns, d.end_ns,
+        'nvtx range' AS method
+    FROM driving d
+    WHERE NOT EXISTS (
+        SELECT 1 FROM accumulated a
+        WHERE a.trace_id = d.trace_id AND a.process_id IS NOT DISTINCT FROM d.process_id)
+    UNION ALL
+    SELECT o.trace_id, o.process_id, o.thread_id, NULL, o.label, o.start_ns, o.end_ns, 'nvtx range'
+    FROM optimizer_step o
+    WHERE EXISTS (
+        SELECT 1 FROM accumulated a
+        WHERE a.trace_id = o.trace_id AND a.process_id IS NOT DISTINCT FROM o.process_id)
+),
+marked AS (
+    SELECT k.trace_id, k.process_id, k.thread_id, NULL::BIGINT AS nvtx_range_id, k.text AS label,
+        k.timestamp_ns AS start_ns,
+        coalesce(lead(k.timestamp_ns) OVER (
+            PARTITION BY k.trace_id, k.process_id, k.thread_id ORDER BY k.timestamp_ns), t.end_ns) AS end_ns,
+        'nvtx mark' AS method,
+        count(*) OVER (PARTITION BY k.trace_id, k.process_id, k.thread_id) AS marks
+    FROM nvtx_mark k
+    JOIN trace t USING (trace_id)
+    JOIN _annotation_role m
+        ON m.trace_id = k.trace_id AND m.domain IS NOT DISTINCT FROM k.domain AND m.text = k.text
+    WHERE m.is_iteration AND NOT m.is_library
+      AND NOT EXISTS (
+          SELECT 1 FROM ranged r
+          WHERE r.trace_id = k.trace_id AND r.process_id IS NOT DISTINCT FROM k.process_id)
+),
+boundary AS (
+    SELECT * FROM ranged
+    UNION ALL
+    SELECT * EXCLUDE (marks) FROM marked WHERE marks >= 2
+    QUALIFY dense_rank() OVER (
+        PARTITION BY trace_id, process_id ORDER BY marks DESC, thread_id) = 1
+)
+SELECT trace_id, process_id,
+    row_number() OVER (
+        PARTITION BY trace_id, process_id ORDER BY start_ns, end_ns) - 1 AS iteration,
+    label, start_ns, end_ns, thread_id, nvtx_range_id, method
+FROM boundary

@@ -1,0 +1,80 @@
+/*
+title    = "Layers that may own"
+question = "Which ranges may own the kernels launched in them?"
+source   = "of the layers around a launch the best kind owns it; of operators the outermost, of all others the innermost"
+grain    = "one range that marks a layer and is not inside one that always owns instead"
+needs    = ["_range_role", "_user_annotation"]
+optional = ["_layer_anchor"]
+[columns.stack_id]
+doc = "the stack (_range_role)"
+[columns.nvtx_range_id]
+doc = "the range"
+*/
+WITH
+numbered AS (SELECT DISTINCT stack_id FROM _range_role WHERE is_numbered),
+-- What is inside a layer of the best kinds is dropped before anything is sorted.
+outside AS NOT MATERIALIZED (
+    SELECT r.* EXCLUDE (moment)
+    FROM (
+        SELECT _range_role.*, start_ns // l.moment_ns AS moment
+        FROM _range_role
+        CROSS JOIN (SELECT any_value(moment_ns) AS moment_ns FROM _layer_anchor) l
+        WHERE layer_rank IS NOT NULL
+    ) r
+    ANTI JOIN _layer_anchor b
+        ON  b.stack_id = r.stack_id AND b.moment = r.moment
+        AND r.layer_rank <= 4 AND b.start_ns < r.start_ns AND b.end_ns > r.end_ns
+),
+-- Ranges around an iteration or a phase are loops and functions, not layers, and so are ranges of a
+-- name that comes once around others of the user's. In the order of a stack, what a range holds
+-- follows it at once: the next one begins before the range ends, or none is inside. (DuckDB takes
+-- five times as long over the stacks one by one. The last stack is first here, and times of a later
+-- stack count as later than all of an earlier one.)
+holder AS (
+    SELECT stack_id, nvtx_range_id
+    FROM (
+        SELECT m.stack_id, m.nvtx_range_id, m.start_ns, m.end_ns, m.is_step, m.is_plain,
+            coalesce(p.is_sole, false) AS is_sole,
+            m.stack_id::HUGEINT * 9_223_372_036_854_775_808 + m.start_ns AS start,
+            m.stack_id::HUGEINT * 9_223_372_036_854_775_808 + m.end_ns AS until
+        FROM (
+            FROM _range_role WHERE is_step
+            UNION ALL
+            FROM outside WHERE is_plain AND stack_id NOT IN (SELECT stack_id FROM _user_annotation WHERE is_sole)
+            UNION ALL
+            FROM _range_role WHERE is_plain AND stack_id IN (SELECT stack_id FROM _user_annotation WHERE is_sole)
+        ) m
+        LEFT JOIN _user_annotation p
+            ON m.is_plain AND p.stack_id = m.stack_id AND p.first_range_id = m.first_range_id
+        WHERE m.kind = 'push_pop'
+    )
+    WINDOW later AS (
+        ORDER BY stack_id DESC, start_ns DESC, end_ns = start_ns DESC, end_ns, nvtx_range_id DESC
+        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+    QUALIFY is_plain AND (
+        coalesce(min(start) FILTER (is_step) OVER later < until, false)
+        OR is_sole AND coalesce(min(start) FILTER (is_plain) OVER later < until, false))
+)
+-- Most layers are operators inside operators or inside layers that say more: they own nothing.
+SELECT stack_id, nvtx_range_id
+FROM (
+    SELECT m.stack_id, m.nvtx_range_id, m.start_ns, m.layer_rank,
+        -- what has no length is outside a range that ends then
+        m.end_ns + (m.end_ns = m.start_ns)::INTEGER AS until_ns,
+        CASE WHEN m.stays AND NOT (m.is_backward AND n.stack_id IS NOT NULL) THEN m.end_ns END
+            AS reach_ns
+    FROM outside m
+    LEFT JOIN numbered n USING (stack_id)
+    LEFT JOIN _user_annotation p
+        ON m.is_plain AND p.stack_id = m.stack_id AND p.first_range_id = m.first_range_id
+    LEFT JOIN holder h
+        ON m.is_plain AND h.stack_id = m.stack_id AND h.nvtx_range_id = m.nvtx_range_id
+    WHERE NOT coalesce(p.is_container, false) AND h.stack_id IS NULL
+)
+WINDOW earlier AS (
+    PARTITION BY stack_id ORDER BY start_ns, nvtx_range_id
+    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+QUALIFY NOT coalesce(until_ns <= CASE
+    WHEN layer_rank = 1 THEN max(reach_ns) OVER earlier
+    WHEN layer_rank <= 4 THEN max(reach_ns) FILTER (layer_rank >= 4) OVER earlier
+END, false)

@@ -1,0 +1,38 @@
+/*
+title    = "Layer types"
+question = "Of what type is each layer?"
+grain    = "one layer of a trace"
+needs    = ["op_scope", "kernel_class"]
+optional = ["layer_definition", "annotation_semantics"]
+[columns.trace_id]
+doc = "the trace"
+[columns.layer]
+doc = "the layer"
+[columns.layer_type]
+doc = "type of the layer"
+[columns.type_evidence]
+doc = "layers.json (the workload says so) or kernel name (class of the kernels with the most time)"
+*/
+WITH
+by_kernel AS (
+    SELECT o.trace_id, o.layer, c.class, sum(o.duration_ns) AS total_ns
+    FROM op_scope o
+    JOIN kernel_class c ON c.trace_id = o.trace_id AND c.name = o.name
+    WHERE o.op_kind = 'kernel' AND o.layer IS NOT NULL
+    GROUP BY ALL
+),
+named AS (
+    SELECT trace_id, layer, arg_max(class, {'ns': total_ns, 'class': class}) AS class
+    FROM by_kernel WHERE class <> 'other' GROUP BY ALL
+),
+seen AS (
+    SELECT trace_id, layer FROM op_scope WHERE layer IS NOT NULL
+    UNION
+    SELECT trace_id, layer FROM annotation_semantics WHERE layer IS NOT NULL
+)
+SELECT s.trace_id, s.layer, coalesce(d.layer_type, n.class) AS layer_type,
+    CASE WHEN d.layer_type IS NOT NULL THEN 'layers.json'
+         WHEN n.class IS NOT NULL THEN 'kernel name' END AS type_evidence
+FROM seen s
+LEFT JOIN layer_definition d ON d.trace_id = s.trace_id AND d.layer = s.layer
+LEFT JOIN named n ON n.trace_id = s.trace_id AND n.layer = s.layer

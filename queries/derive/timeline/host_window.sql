@@ -1,0 +1,49 @@
+/*
+title    = "Analysis window on the host"
+question = "Which stretches of host time count for a metric?"
+source   = "Zhu et al. 2018: metrics are taken over the steady state"
+grain    = "one iteration in the analysis window of its process; one stretch of a process without iterations"
+needs    = ["nvtx_range", "_annotation_role"]
+optional = ["iteration"]
+[params.window]
+doc = "steady: the steady state, or else all iterations, or else the whole trace; iterations: all iterations, warm-up included; trace: everything"
+choices = ["steady", "iterations", "trace"]
+default = "steady"
+[columns.trace_id]
+doc = "the trace"
+[columns.process_id]
+doc = "key of the process"
+[columns.measured_over]
+doc = "what the window is: steady state, all iterations, whole trace"
+[columns.iteration]
+doc = "number of the iteration; NULL for the whole trace"
+[columns.thread_id]
+doc = "thread that marked the iteration; NULL for the whole trace"
+[columns.start_ns]
+unit = "ns"
+doc = "start of the iteration; for the whole trace of the process's first NVTX range"
+[columns.end_ns]
+unit = "ns"
+doc = "end of the iteration; for the whole trace of the process's last NVTX range"
+*/
+WITH
+chosen AS (
+    SELECT trace_id, process_id, iteration, thread_id, start_ns, end_ns,
+        CASE coalesce(getvariable('window'), 'steady')
+            WHEN 'trace' THEN false WHEN 'iterations' THEN is_whole ELSE in_window END AS is_chosen,
+        CASE coalesce(getvariable('window'), 'steady')
+            WHEN 'iterations' THEN 'all iterations' ELSE measured_over END AS measured_over
+    FROM iteration
+)
+SELECT trace_id, process_id, measured_over, iteration, thread_id, start_ns, end_ns
+FROM chosen WHERE is_chosen
+UNION ALL
+SELECT r.trace_id, r.process_id, 'whole trace', NULL, NULL, min(r.start_ns), max(r.end_ns)
+FROM nvtx_range r
+SEMI JOIN (SELECT DISTINCT trace_id, domain FROM _annotation_role WHERE NOT is_library) m
+    ON m.trace_id = r.trace_id AND m.domain IS NOT DISTINCT FROM r.domain
+WHERE r.text IS NOT NULL
+  AND NOT EXISTS (
+    SELECT 1 FROM chosen c
+    WHERE c.is_chosen AND c.trace_id = r.trace_id AND c.process_id IS NOT DISTINCT FROM r.process_id)
+GROUP BY r.trace_id, r.process_id

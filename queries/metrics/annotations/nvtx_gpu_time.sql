@@ -1,0 +1,67 @@
+/*
+title    = "GPU time by innermost NVTX range"
+question = "Which operators, or other annotated parts of the program, launch the kernels that take long?"
+source   = "exclusive time: the innermost range around its launch owns an operation, as in the column Self CUDA of PyTorch's profiler"
+grain    = "domain, name and style of a trace's ranges"
+needs    = ["nvtx_range", "gpu_op"]
+optional = ["self_operation", "innermost_name"]
+[columns.trace_id]
+doc = "the trace"
+[columns.range_name]
+doc = "domain:name, or the name in the default domain; NULL for what was launched outside every range"
+[columns.style]
+doc = "push_pop or start_end"
+[columns.instances]
+doc = "ranges that are the innermost around a launch"
+[columns.kernels]
+doc = "kernels launched there (a CUDA graph traced as a whole counts as one)"
+[columns.gpu_ns]
+unit = "ns"
+doc = "sum of the kernels' durations; what is launched inside ranges within counts there alone"
+[columns.mean_ns]
+unit = "ns"
+doc = "gpu_ns ÷ instances"
+[columns.share_pct]
+unit = "%"
+doc = "gpu_ns ÷ its sum over all rows of the trace"
+[columns.kernel_name]
+doc = "the kernel that takes most of gpu_ns"
+[columns.kernel_pct]
+unit = "%"
+doc = "its share of gpu_ns"
+[columns.memory_operations]
+doc = "copies and fills launched there"
+[columns.memory_ns]
+unit = "ns"
+doc = "sum of their durations"
+[plot]
+kind = "barh"
+x = ["range_name", "style"]
+y = ["share_pct"]
+limit = 30
+*/
+WITH
+by_range AS (
+    SELECT trace_id, domain, range_name, style,
+        coalesce(sum(operations) FILTER (is_kernel), 0)::BIGINT AS kernels,
+        coalesce(sum(total_ns) FILTER (is_kernel), 0)::BIGINT AS gpu_ns,
+        max({'ns': total_ns, 'name': op_name}) FILTER (is_kernel) AS largest,
+        coalesce(sum(operations) FILTER (NOT is_kernel), 0)::BIGINT AS memory_operations,
+        coalesce(sum(total_ns) FILTER (NOT is_kernel), 0)::BIGINT AS memory_ns
+    FROM (SELECT *, op_kind IN ('kernel', 'graph') AS is_kernel FROM self_operation)
+    GROUP BY ALL
+),
+range_count AS (
+    SELECT trace_id, domain, name, kind, count(*) AS instances FROM innermost_name GROUP BY ALL
+)
+SELECT r.trace_id, coalesce(r.domain || ':', '') || r.range_name AS range_name, r.style,
+    c.instances, r.kernels, r.gpu_ns, r.gpu_ns / c.instances AS mean_ns,
+    100.0 * r.gpu_ns / nullif(sum(r.gpu_ns) OVER (PARTITION BY r.trace_id), 0) AS share_pct,
+    r.largest.name AS kernel_name, 100.0 * r.largest.ns / nullif(r.gpu_ns, 0) AS kernel_pct,
+    r.memory_operations, r.memory_ns
+FROM by_range r
+LEFT JOIN range_count c
+    ON  c.trace_id = r.trace_id AND c.domain IS NOT DISTINCT FROM r.domain
+    AND c.name = r.range_name AND c.kind = r.style
+ORDER BY r.trace_id, r.gpu_ns DESC, r.memory_ns DESC, r.domain NULLS FIRST,
+    r.range_name NULLS LAST, r.style

@@ -1,0 +1,102 @@
+/*
+title    = "Kernels by NVTX range"
+question = "Which kernels does each annotated part of the program launch?"
+source   = "the same sums as nsys stats nvtx_kern_sum: a kernel counts in every range around its launch"
+grain    = "NVTX range and kernel name, per thread of a trace"
+needs    = ["kernel", "nvtx_range"]
+optional = ["range_kernel", "annotation_tree", "process", "thread"]
+[columns.trace_id]
+doc = "the trace"
+[columns.range_path]
+doc = "domain and texts from the root to the range (domain: a > b), or domain:text by range; NULL for kernels outside every range"
+[columns.style]
+doc = "push_pop or start_end"
+[columns.pid]
+doc = "process that launched"
+[columns.tid]
+doc = "thread that launched"
+[columns.range_instances]
+doc = "ranges that launched this kernel"
+[columns.kernel_name]
+doc = "demangled name"
+[columns.instances]
+doc = "kernels launched inside the ranges"
+[columns.total_ns]
+unit = "ns"
+doc = "sum of their durations; where a range lies in another of the same name the kernel counts in both"
+[columns.mean_ns]
+unit = "ns"
+doc = "mean duration"
+[columns.median_ns]
+unit = "ns"
+doc = "median duration"
+[columns.min_ns]
+unit = "ns"
+doc = "shortest"
+[columns.max_ns]
+unit = "ns"
+doc = "longest"
+[columns.stddev_ns]
+unit = "ns"
+doc = "sample standard deviation; NULL for a single kernel"
+*/
+-- Paths are long: where only some rows are wanted, only theirs are put together.
+WITH RECURSIVE
+setting AS (SELECT coalesce(getvariable('by'), 'path') = 'path' AS by_path),
+shown AS MATERIALIZED (
+    FROM range_kernel
+    WHERE position >= coalesce(getvariable('first_row'), position)
+      AND position <= coalesce(getvariable('last_row'), position)
+),
+around AS MATERIALIZED (
+    SELECT t.trace_id, t.nvtx_range_id, t.parent_id, t.depth
+    FROM annotation_tree t SEMI JOIN (FROM shown, setting WHERE by_path) s USING (trace_id, nvtx_range_id)
+    UNION
+    SELECT t.trace_id, t.nvtx_range_id, t.parent_id, t.depth
+    FROM annotation_tree t
+    SEMI JOIN around a ON a.trace_id = t.trace_id AND a.parent_id = t.nvtx_range_id
+),
+-- (DuckDB takes any recursion for a thousand times as long, and would make a hash table of all texts.)
+worded AS (
+    SELECT r.trace_id, r.nvtx_range_id, r.text
+    FROM nvtx_range r
+    SEMI JOIN (
+        SELECT unnest(list({'trace_id': trace_id, 'nvtx_range_id': nvtx_range_id}), recursive := true) FROM around
+    ) USING (trace_id, nvtx_range_id)
+),
+node AS MATERIALIZED (
+    SELECT a.*, coalesce(r.text, '') AS text
+    FROM around a JOIN worded r USING (trace_id, nvtx_range_id)
+),
+-- As annotation_path does it for every range.
+tree AS (
+    SELECT trace_id, nvtx_range_id, depth, text AS head, []::VARCHAR[] AS tail
+    FROM node WHERE parent_id IS NULL
+    UNION ALL
+    SELECT n.trace_id, n.nvtx_range_id, n.depth,
+        CASE WHEN n.depth < 8 THEN t.head || ' > ' || n.text ELSE t.head END,
+        CASE WHEN n.depth < 8 THEN t.tail ELSE list_append(t.tail, n.text)[-8:] END
+    FROM tree t JOIN node n ON n.trace_id = t.trace_id AND n.parent_id = t.nvtx_range_id
+),
+path AS (
+    SELECT trace_id, nvtx_range_id,
+        concat_ws(' > ', head, CASE WHEN depth >= 16 THEN '…' END,
+            CASE WHEN len(tail) > 0 THEN array_to_string(tail, ' > ') END) AS text
+    FROM tree
+)
+SELECT s.trace_id,
+    CASE
+        WHEN r.nvtx_range_id IS NULL THEN NULL
+        WHEN by_path THEN coalesce(r.domain || ': ', '') || t.text
+        ELSE coalesce(r.domain || ':', '') || coalesce(r.text, '')
+    END AS range_path,
+    r.kind AS style, p.pid, th.tid, s.range_instances, s.kernel_name,
+    s.instances, s.total_ns, s.mean_ns, s.median_ns, s.min_ns, s.max_ns, s.stddev_ns
+FROM shown s
+CROSS JOIN setting
+LEFT JOIN nvtx_range r ON r.trace_id = s.trace_id AND r.nvtx_range_id = s.nvtx_range_id
+LEFT JOIN path t ON t.trace_id = s.trace_id AND t.nvtx_range_id = s.nvtx_range_id
+LEFT JOIN process p ON p.trace_id = s.trace_id AND p.process_id = s.process_id
+LEFT JOIN (SELECT trace_id, process_id, thread_id, any_value(tid) AS tid FROM thread GROUP BY ALL) th
+    ON  th.trace_id = s.trace_id AND th.process_id = s.process_id AND th.thread_id = s.thread_id
+ORDER BY s.position

@@ -1,0 +1,70 @@
+/*
+title    = "Kernel durations"
+question = "How long do kernels run: many short ones or a few long ones, and where is the time?"
+source   = "histogram over bins of equal width on a logarithmic scale"
+grain    = "bin of a trace, from its shortest kernel to its longest"
+needs    = ["kernel"]
+optional = ["counter_donor_trace"]
+partial  = true
+[params.bins_per_decade]
+doc = "bins from one power of ten to the next"
+default = 5
+[columns.trace_id]
+doc = "the trace"
+[columns.bin_start_ns]
+unit = "ns"
+doc = "shortest duration in the bin: 10^(k ÷ bins per decade) for a whole k; 0 for kernels that ended in the nanosecond in which they began"
+[columns.bin_end_ns]
+unit = "ns"
+doc = "duration from which on the next bin counts"
+[columns.kernels]
+unit = "kernel"
+doc = "kernel executions; 0 in an empty bin between others"
+[columns.total_ns]
+unit = "ns"
+doc = "sum of their durations"
+[columns.kernels_pct]
+unit = "%"
+doc = "kernels ÷ all kernels of the trace whose duration is known"
+[columns.time_pct]
+unit = "%"
+doc = "total ÷ the trace's total kernel time (sum over streams and devices)"
+[plot]
+kind = "binned"
+x = "bin_start_ns"
+x_end = "bin_end_ns"
+x_title = "duration"
+log = ["x"]
+y = [["kernels_pct"], ["time_pct"]]
+*/
+WITH
+setting AS (
+    SELECT CASE WHEN per_decade < 1 THEN error('bins_per_decade must be 1 or more') ELSE per_decade END AS per_decade
+    FROM (SELECT coalesce(getvariable('bins_per_decade'), 5) AS per_decade)
+),
+counted AS (
+    SELECT trace_id, bin, count(*) AS kernels, sum(duration_ns)::BIGINT AS total_ns
+    FROM (
+        SELECT trace_id, duration_ns,
+            CASE WHEN duration_ns > 0 THEN floor(log10(duration_ns) * per_decade)::BIGINT END AS bin
+        FROM kernel, setting
+        WHERE duration_ns IS NOT NULL AND trace_id NOT IN (SELECT trace_id FROM counter_donor_trace)
+    )
+    GROUP BY trace_id, bin
+),
+every_bin AS (
+    SELECT trace_id, unnest(range(min(bin), max(bin) + 1)) AS bin FROM counted GROUP BY trace_id
+    UNION ALL
+    SELECT trace_id, bin FROM counted WHERE bin IS NULL
+)
+SELECT e.trace_id,
+    CASE WHEN e.bin IS NULL THEN 0 ELSE pow(10, e.bin / s.per_decade) END::DOUBLE AS bin_start_ns,
+    CASE WHEN e.bin IS NULL THEN 1 ELSE pow(10, (e.bin + 1) / s.per_decade) END::DOUBLE AS bin_end_ns,
+    coalesce(c.kernels, 0) AS kernels, coalesce(c.total_ns, 0) AS total_ns,
+    100.0 * coalesce(c.kernels, 0) / sum(c.kernels) OVER whole AS kernels_pct,
+    100.0 * coalesce(c.total_ns, 0) / nullif(sum(c.total_ns) OVER whole, 0) AS time_pct
+FROM every_bin e
+CROSS JOIN setting s
+LEFT JOIN counted c ON c.trace_id = e.trace_id AND c.bin IS NOT DISTINCT FROM e.bin
+WINDOW whole AS (PARTITION BY e.trace_id)
+ORDER BY e.trace_id, bin_start_ns

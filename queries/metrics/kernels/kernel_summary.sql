@@ -1,0 +1,77 @@
+/*
+title    = "Kernel summary"
+question = "Which kernels take the GPU's time?"
+source   = "the same sums as nsys stats cuda_gpu_kern_sum and nvprof --print-gpu-summary"
+grain    = "kernel name, or kernel name and launch configuration, of a trace"
+needs    = ["trace"]
+optional = ["kernel", "kernel_aggregate", "counter_donor_trace"]
+partial  = true
+[params.by]
+doc = "kernel: one row per name; configuration: one row per name, grid and block"
+choices = ["kernel", "configuration"]
+default = "kernel"
+[columns.trace_id]
+doc = "the trace"
+[columns.kernel_name]
+doc = "demangled name"
+[columns.grid]
+doc = "grid in blocks, x y z; NULL by kernel and when unknown"
+[columns.block]
+doc = "block in threads, x y z; NULL by kernel and when unknown"
+[columns.instances]
+doc = "executions"
+[columns.total_ns]
+unit = "ns"
+doc = "sum of their durations; NULL where the tool measured no time"
+[columns.mean_ns]
+unit = "ns"
+doc = "mean duration"
+[columns.median_ns]
+unit = "ns"
+doc = "median duration; NULL from a profiler summary"
+[columns.min_ns]
+unit = "ns"
+doc = "shortest"
+[columns.max_ns]
+unit = "ns"
+doc = "longest"
+[columns.stddev_ns]
+unit = "ns"
+doc = "sample standard deviation; NULL for a single execution and from a profiler summary"
+[columns.share_pct]
+unit = "%"
+doc = "total ÷ the trace's total kernel time (sum over streams and devices)"
+[plot]
+kind = "barh"
+x = ["kernel_name", "grid", "block"]
+x_title = "kernel"
+y = ["total_ns"]
+limit = 20
+*/
+WITH
+single AS (
+    SELECT trace_id, name AS kernel_name,
+        CASE WHEN by_configuration THEN nullif(concat_ws(' ', grid_x, grid_y, grid_z), '') END AS grid,
+        CASE WHEN by_configuration THEN nullif(concat_ws(' ', block_x, block_y, block_z), '') END AS block,
+        duration_ns
+    FROM kernel, (SELECT coalesce(getvariable('by'), 'kernel') = 'configuration' AS by_configuration)
+    WHERE trace_id NOT IN (SELECT trace_id FROM counter_donor_trace)
+),
+summed AS (
+    SELECT trace_id, kernel_name, grid, block, count(*) AS instances,
+        sum(duration_ns)::BIGINT AS total_ns, avg(duration_ns) AS mean_ns,
+        median(duration_ns)::DOUBLE AS median_ns, min(duration_ns) AS min_ns,
+        max(duration_ns) AS max_ns,
+        -- exact sums, so that the order of addition does not show
+        sqrt((count(duration_ns) * sum(duration_ns::HUGEINT * duration_ns) - sum(duration_ns)::HUGEINT * sum(duration_ns))
+            / nullif(count(duration_ns) * (count(duration_ns) - 1.0), 0)) AS stddev_ns
+    FROM single GROUP BY trace_id, kernel_name, grid, block
+    UNION ALL
+    SELECT trace_id, name, NULL, NULL, sum(instances)::BIGINT, sum(total_ns)::BIGINT,
+        sum(total_ns) / nullif(sum(instances), 0), NULL, min(min_ns), max(max_ns), NULL
+    FROM kernel_aggregate GROUP BY trace_id, name
+)
+SELECT trace_id, kernel_name, grid, block, instances, total_ns, mean_ns, median_ns, min_ns, max_ns,
+    stddev_ns, 100.0 * total_ns / nullif(sum(total_ns) OVER (PARTITION BY trace_id), 0) AS share_pct
+FROM summed
+ORDER BY trace_id, total_ns DESC NULLS LAST, kernel_name, grid, block

@@ -1,0 +1,180 @@
+/*
+title    = "Occupancy of kernels"
+question = "How full did kernels keep the SMs, how full could they, and what stops them?"
+source   = "NVIDIA occupancy calculator; achieved: nvprof achieved_occupancy, Nsight Compute sm__warps_active.avg.pct_of_peak_sustained_active"
+needs    = ["kernel", "kernel_occupancy"]
+optional = ["achieved_occupancy", "counter_donor_trace"]
+partial  = true
+grain    = "kernel name of a trace, or trace"
+[params.by]
+doc = "one row per kernel name, or one per trace"
+choices = ["kernel", "trace"]
+default = "kernel"
+[columns.trace_id]
+doc = "the trace"
+[columns.kernel_name]
+doc = "kernel name; NULL with by = trace"
+[columns.theoretical_pct]
+unit = "%"
+doc = "resident warps that the launch allows ÷ warp limit of an SM, mean over instances weighted by time; NULL when the GPU is not in gpu_architectures or the launch configuration is unknown"
+[columns.estimated_achieved_pct]
+unit = "%"
+doc = "the same with no more blocks per SM than the grid has to give: min(active blocks per SM, blocks of the grid ÷ SMs) × threads per block ÷ thread limit of an SM, weighted by time; NULL as theoretical_pct, or when the number of SMs is unknown"
+[columns.achieved_pct]
+unit = "%"
+doc = "measured: active warps ÷ warp limit, over the cycles in which the SM had work, weighted by time; NULL without the counter"
+[columns.limiter]
+doc = "what binds theoretical occupancy (warps, registers, shared memory, blocks) or keeps the GPU from filling (grid) for most of the time; the first of the alphabet on a tie"
+[columns.waves]
+unit = "wave"
+doc = "blocks of the grid ÷ blocks that the GPU holds at once, weighted by time"
+[columns.instances]
+unit = "kernel"
+doc = "kernel executions"
+[columns.counted_instances]
+unit = "kernel"
+doc = "executions with a measured achieved occupancy"
+[columns.configurations]
+unit = "configuration"
+doc = "different launch configurations (grid, block, registers, shared memory) behind the means"
+[columns.grid_blocks]
+unit = "block"
+doc = "blocks of the grid, of the configuration with the most time"
+[columns.block_threads]
+unit = "thread"
+doc = "threads per block, of the configuration with the most time"
+[columns.registers_per_thread]
+unit = "register"
+doc = "registers per thread, of the configuration with the most time"
+[columns.shared_bytes]
+unit = "byte"
+doc = "static and dynamic shared memory per block, of the configuration with the most time"
+[columns.total_ns]
+unit = "ns"
+doc = "sum of durations; NULL in a trace without durations, where every execution has the same weight"
+[columns.evidence]
+doc = "counter when achieved_pct was measured, else modelled; theoretical_pct and estimated_achieved_pct are modelled always"
+[plot]
+kind = "barh"
+x = "kernel_name"
+y = ["theoretical_pct", "estimated_achieved_pct", "achieved_pct"]
+limit = 15
+*/
+WITH timed AS (
+    SELECT trace_id, sum(duration_ns) > 0 AS has_durations FROM kernel GROUP BY trace_id
+),
+execution AS (
+    SELECT
+        k.trace_id,
+        k.kernel_id,
+        CASE coalesce(getvariable('by'), 'kernel') WHEN 'kernel' THEN k.name END AS kernel_name,
+        k.duration_ns,
+        CASE WHEN t.has_durations THEN k.duration_ns ELSE 1 END AS weight,
+        k.grid_x * k.grid_y * k.grid_z AS grid_blocks,
+        k.block_x * k.block_y * k.block_z AS block_threads,
+        k.registers_per_thread,
+        k.static_shared_bytes + k.dynamic_shared_bytes AS shared_bytes,
+        o.theoretical_pct,
+        o.estimated_achieved_pct,
+        a.achieved_pct,
+        o.limiter,
+        o.waves
+    FROM kernel AS k
+    INNER JOIN timed AS t ON t.trace_id = k.trace_id
+    LEFT JOIN kernel_occupancy AS o ON o.trace_id = k.trace_id AND o.kernel_id = k.kernel_id
+    LEFT JOIN achieved_occupancy AS a ON a.trace_id = k.trace_id AND a.kernel_id = k.kernel_id
+    WHERE k.trace_id NOT IN (SELECT trace_id FROM counter_donor_trace)
+),
+configuration AS (
+    SELECT
+        trace_id,
+        kernel_name,
+        grid_blocks,
+        block_threads,
+        registers_per_thread,
+        shared_bytes,
+        theoretical_pct,
+        estimated_achieved_pct,
+        limiter,
+        waves,
+        count(*) AS instances,
+        sum(duration_ns) AS total_ns,
+        sum(weight) AS weight,
+        count(achieved_pct) AS counted_instances,
+        sum(weight * achieved_pct ORDER BY kernel_id) AS weighted_achieved,
+        sum(weight) FILTER (achieved_pct IS NOT NULL) AS counted_weight,
+        min(kernel_id) AS first_kernel_id
+    FROM execution
+    GROUP BY
+        trace_id,
+        kernel_name,
+        grid_blocks,
+        block_threads,
+        registers_per_thread,
+        shared_bytes,
+        theoretical_pct,
+        estimated_achieved_pct,
+        limiter,
+        waves
+),
+binding AS (
+    SELECT trace_id, kernel_name, first(limiter ORDER BY weight DESC, limiter) AS limiter
+    FROM (
+        SELECT trace_id, kernel_name, limiter, sum(weight) AS weight
+        FROM configuration
+        WHERE limiter IS NOT NULL
+        GROUP BY ALL
+    )
+    GROUP BY trace_id, kernel_name
+),
+-- The order of addition shows in the last digit: it is always the same.
+grouped AS (
+    SELECT
+        trace_id,
+        kernel_name,
+        sum(weight * theoretical_pct ORDER BY first_kernel_id)
+        / nullif(sum(weight) FILTER (theoretical_pct IS NOT NULL), 0) AS theoretical_pct,
+        sum(weight * estimated_achieved_pct ORDER BY first_kernel_id)
+        / nullif(sum(weight) FILTER (estimated_achieved_pct IS NOT NULL), 0)
+            AS estimated_achieved_pct,
+        sum(weighted_achieved ORDER BY first_kernel_id)
+        / nullif(sum(counted_weight), 0) AS achieved_pct,
+        sum(weight * waves ORDER BY first_kernel_id)
+        / nullif(sum(weight) FILTER (waves IS NOT NULL), 0) AS waves,
+        sum(instances) AS instances,
+        sum(counted_instances) AS counted_instances,
+        count(*) AS configurations,
+        sum(total_ns) AS total_ns,
+        first(
+            {
+                'grid_blocks': grid_blocks,
+                'block_threads': block_threads,
+                'registers_per_thread': registers_per_thread,
+                'shared_bytes': shared_bytes
+            }
+            ORDER BY weight DESC, grid_blocks, block_threads, registers_per_thread, shared_bytes
+        ) AS longest
+    FROM configuration
+    GROUP BY trace_id, kernel_name
+)
+SELECT
+    g.trace_id,
+    g.kernel_name,
+    g.theoretical_pct,
+    g.estimated_achieved_pct,
+    g.achieved_pct,
+    b.limiter,
+    g.waves,
+    CAST(g.instances AS BIGINT) AS instances,
+    CAST(g.counted_instances AS BIGINT) AS counted_instances,
+    g.configurations,
+    g.longest.grid_blocks AS grid_blocks,
+    g.longest.block_threads AS block_threads,
+    g.longest.registers_per_thread AS registers_per_thread,
+    g.longest.shared_bytes AS shared_bytes,
+    CAST(g.total_ns AS BIGINT) AS total_ns,
+    CASE WHEN g.achieved_pct IS NOT NULL THEN 'counter' ELSE 'modelled' END AS evidence
+FROM grouped AS g
+LEFT JOIN binding AS b
+    ON b.trace_id = g.trace_id AND b.kernel_name IS NOT DISTINCT FROM g.kernel_name
+ORDER BY g.trace_id, g.total_ns DESC NULLS LAST, g.kernel_name

@@ -1,0 +1,123 @@
+/*
+title    = "Occupancy histogram"
+question = "At which occupancy does the GPU spend its time?"
+source   = "the occupancies of each kernel execution (query occupancy), in bins, weighted by time; measured and modelled values are counted apart"
+grain    = "measure and bin of a trace"
+needs    = ["kernel", "kernel_occupancy"]
+optional = ["achieved_occupancy", "counter_donor_trace"]
+partial  = true
+[params.bins]
+doc = "bins of equal width from 0 to 100 %"
+default = 10
+[columns.trace_id]
+doc = "the trace"
+[columns.measure]
+doc = "theoretical, estimated achieved, or achieved (only where counters were collected)"
+[columns.bin_start_pct]
+unit = "%"
+doc = "lowest occupancy in the bin; NULL in the row of the kernels whose occupancy by this measure is not known or, against physics, above 100 %"
+[columns.bin_end_pct]
+unit = "%"
+doc = "occupancy from which on the next bin counts; the last bin holds 100 %, too"
+[columns.kernels]
+unit = "kernel"
+doc = "kernel executions; 0 in an empty bin"
+[columns.total_ns]
+unit = "ns"
+doc = "sum of their durations; NULL in a trace without durations"
+[columns.share_pct]
+unit = "%"
+doc = "total ÷ the trace's total kernel time (sum over streams and devices); in a trace without durations kernels ÷ all kernels"
+[columns.evidence]
+doc = "counter for achieved, modelled for theoretical and estimated achieved; NULL where neither is known"
+[plot]
+kind = "binned"
+x = "bin_start_pct"
+x_end = "bin_end_pct"
+x_title = "occupancy"
+y = ["share_pct"]
+series = "measure"
+*/
+WITH
+setting AS (
+    SELECT CASE WHEN bins < 1 THEN error('bins must be 1 or more') ELSE bins END AS bins
+    FROM (SELECT coalesce(getvariable('bins'), 10) AS bins)
+),
+measured AS (
+    SELECT
+        k.trace_id,
+        k.duration_ns,
+        m.position,
+        m.measure,
+        CASE m.measure
+            WHEN 'theoretical' THEN o.theoretical_pct
+            WHEN 'estimated achieved' THEN o.estimated_achieved_pct
+            ELSE a.achieved_pct
+        END AS occupancy_pct
+    FROM kernel AS k
+    CROSS JOIN (
+        VALUES (1, 'theoretical'), (2, 'estimated achieved'), (3, 'achieved')
+    ) AS m (position, measure)
+    LEFT JOIN kernel_occupancy AS o ON o.trace_id = k.trace_id AND o.kernel_id = k.kernel_id
+    LEFT JOIN achieved_occupancy AS a ON a.trace_id = k.trace_id AND a.kernel_id = k.kernel_id
+    WHERE k.trace_id NOT IN (SELECT trace_id FROM counter_donor_trace)
+),
+counted AS (
+    SELECT
+        trace_id,
+        position,
+        measure,
+        CASE
+            WHEN occupancy_pct BETWEEN 0 AND 100
+                THEN CAST(least(floor(occupancy_pct * bins / 100), bins - 1) AS BIGINT)
+        END AS bin,
+        count(*) AS kernels,
+        sum(duration_ns) AS total_ns
+    FROM measured
+    CROSS JOIN setting
+    GROUP BY ALL
+),
+known AS (
+    -- A measure of which nothing is known has no rows beside others.
+    SELECT DISTINCT trace_id, position, measure FROM counted WHERE bin IS NOT NULL
+),
+every_bin AS (
+    SELECT n.*, unnest(range(CAST(s.bins AS BIGINT))) AS bin FROM known AS n CROSS JOIN setting AS s
+    UNION ALL
+    SELECT c.trace_id, c.position, c.measure, c.bin
+    FROM counted AS c
+    SEMI JOIN known AS n ON n.trace_id = c.trace_id AND n.measure = c.measure
+    WHERE c.bin IS NULL
+    UNION ALL
+    -- Where no measure is known at all, that is the answer.
+    SELECT c.trace_id, c.position, c.measure, c.bin
+    FROM counted AS c
+    WHERE c.measure = 'theoretical' AND c.trace_id NOT IN (SELECT trace_id FROM known)
+),
+whole AS (
+    SELECT trace_id, count(*) AS kernels, sum(duration_ns) AS total_ns
+    FROM kernel
+    GROUP BY trace_id
+)
+SELECT
+    e.trace_id,
+    e.measure,
+    100.0 * e.bin / s.bins AS bin_start_pct,
+    100.0 * (e.bin + 1) / s.bins AS bin_end_pct,
+    coalesce(c.kernels, 0) AS kernels,
+    CASE WHEN w.total_ns > 0 THEN CAST(coalesce(c.total_ns, 0) AS BIGINT) END AS total_ns,
+    CASE
+        WHEN w.total_ns > 0 THEN 100.0 * coalesce(c.total_ns, 0) / w.total_ns
+        ELSE 100.0 * coalesce(c.kernels, 0) / w.kernels
+    END AS share_pct,
+    CASE
+        WHEN e.trace_id NOT IN (SELECT trace_id FROM known) THEN NULL
+        WHEN e.measure = 'achieved' THEN 'counter'
+        ELSE 'modelled'
+    END AS evidence
+FROM every_bin AS e
+CROSS JOIN setting AS s
+INNER JOIN whole AS w ON w.trace_id = e.trace_id
+LEFT JOIN counted AS c
+    ON c.trace_id = e.trace_id AND c.measure = e.measure AND c.bin IS NOT DISTINCT FROM e.bin
+ORDER BY e.trace_id, e.position, bin_start_pct NULLS LAST

@@ -1,0 +1,109 @@
+/*
+title    = "GPU activity over time"
+question = "When was each GPU busy, with kernels or with copies, and when was it idle?"
+source   = "length of the union of GPU operations in each bin of time ÷ length of the bin, never their sum (Zhu et al. 2018, section 3.4.2)"
+grain    = "bin of time, per device used by a process; the whole trace, warm-up included"
+needs    = ["gpu_op", "busy_interval"]
+optional = ["process"]
+partial  = true
+[params.bins]
+doc = "bins of equal length from the trace's first GPU operation to the end of its last"
+default = 200
+[columns.trace_id]
+doc = "the trace"
+[columns.pid]
+doc = "process; NULL when unknown"
+[columns.device_id]
+doc = "device; NULL when unknown"
+[columns.bin]
+doc = "number of the bin, from 0; the bins of all devices of a trace are the same"
+[columns.offset_ns]
+unit = "ns"
+doc = "from the trace's first GPU operation to the start of the bin"
+[columns.offset_end_ns]
+unit = "ns"
+doc = "from the trace's first GPU operation to the end of the bin"
+[columns.start_ns]
+unit = "ns"
+doc = "start of the bin, trace clock"
+[columns.elapsed_ns]
+unit = "ns"
+doc = "length of the bin: exactly the sum of the three parts; bins differ by a nanosecond where the time does not divide evenly"
+[columns.kernel_ns]
+unit = "ns"
+doc = "a kernel or graph runs"
+[columns.copy_ns]
+unit = "ns"
+doc = "only copies or fills run"
+[columns.idle_ns]
+unit = "ns"
+doc = "nothing of the process runs on the device"
+[columns.busy_pct]
+unit = "%"
+doc = "time with any operation ÷ length of the bin"
+[columns.kernel_pct]
+unit = "%"
+doc = "time with a kernel or graph ÷ length of the bin"
+[columns.copy_pct]
+unit = "%"
+doc = "time with copies or fills alone ÷ length of the bin"
+[plot]
+kind = "heatmap"
+x = "offset_ns"
+x_end = "offset_end_ns"
+x_title = "time"
+y = ["busy_pct"]
+series = ["device_id", "pid"]
+*/
+WITH
+setting AS (
+    SELECT CASE WHEN bins < 1 THEN error('bins must be 1 or more') ELSE bins END AS bins
+    FROM (SELECT coalesce(getvariable('bins'), 200) AS bins)
+),
+span AS (
+    SELECT trace_id, min(start_ns) AS start_ns, max(end_ns) - min(start_ns) AS length_ns,
+        -- no bin is shorter than a nanosecond
+        least(any_value(bins), max(end_ns) - min(start_ns)) AS bins
+    FROM busy_interval, setting GROUP BY trace_id
+),
+-- Bin k reaches from length × k ÷ bins to length × (k + 1) ÷ bins, both in whole nanoseconds.
+edge AS (
+    SELECT d.trace_id, d.process_id, d.device_id, p.part, s.start_ns AS first_ns, b.bin,
+        (s.length_ns::HUGEINT * b.bin // s.bins)::BIGINT AS offset_ns,
+        s.start_ns + offset_ns AS at_ns
+    FROM (SELECT DISTINCT trace_id, process_id, device_id FROM busy_interval) d
+    JOIN span s USING (trace_id)
+    JOIN (SELECT trace_id, unnest(range(bins + 1)) AS bin FROM span WHERE bins > 0) b USING (trace_id)
+    CROSS JOIN (VALUES ('busy'), ('kernel')) AS p (part)
+),
+-- Time of the part from the beginning to each edge: what a bin holds is the difference of two.
+so_far AS (
+    SELECT e.*, coalesce(t.before_ns + least(e.at_ns, t.end_ns) - t.start_ns, 0) AS part_ns
+    FROM edge e
+    ASOF LEFT JOIN busy_interval t
+        ON  t.trace_id = e.trace_id AND t.process_id = e.process_id AND t.device_id = e.device_id
+        AND t.part = e.part AND e.at_ns >= t.start_ns
+),
+bounded AS (
+    SELECT trace_id, process_id, device_id, part, first_ns, bin, offset_ns,
+        lead(offset_ns) OVER device AS offset_end_ns, lead(part_ns) OVER device - part_ns AS part_ns
+    FROM so_far
+    WINDOW device AS (PARTITION BY trace_id, process_id, device_id, part ORDER BY bin)
+),
+every_bin AS (
+    SELECT trace_id, process_id, device_id, first_ns, bin, offset_ns, offset_end_ns,
+        sum(part_ns) FILTER (part = 'busy')::BIGINT AS busy_ns,
+        sum(part_ns) FILTER (part = 'kernel')::BIGINT AS kernel_ns
+    FROM bounded WHERE offset_end_ns IS NOT NULL GROUP BY ALL
+)
+SELECT e.trace_id, p.pid, nullif(e.device_id, -1) AS device_id, e.bin, e.offset_ns,
+    e.offset_end_ns, e.first_ns + e.offset_ns AS start_ns,
+    e.offset_end_ns - e.offset_ns AS elapsed_ns,
+    e.kernel_ns, e.busy_ns - e.kernel_ns AS copy_ns,
+    e.offset_end_ns - e.offset_ns - e.busy_ns AS idle_ns,
+    100.0 * e.busy_ns / (e.offset_end_ns - e.offset_ns) AS busy_pct,
+    100.0 * e.kernel_ns / (e.offset_end_ns - e.offset_ns) AS kernel_pct,
+    100.0 * (e.busy_ns - e.kernel_ns) / (e.offset_end_ns - e.offset_ns) AS copy_pct
+FROM every_bin e
+LEFT JOIN process p ON p.trace_id = e.trace_id AND p.process_id = e.process_id
+ORDER BY e.trace_id, p.pid, e.process_id, device_id, e.bin

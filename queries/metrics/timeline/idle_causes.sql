@@ -1,0 +1,69 @@
+/*
+title    = "Causes of idle time"
+question = "While the GPU was idle, what was the thread doing that launched its next work?"
+source   = "gaps of the union of GPU work, cut where the launching thread changes what it does; disjoint, summing to the idle time"
+grain    = "cause, per device used by a process"
+needs    = ["gpu_op", "device_timeline"]
+optional = ["idle_interval_cause", "analysis_window", "process", "clock_check"]
+[columns.trace_id]
+doc = "the trace"
+[columns.pid]
+doc = "process; NULL when unknown"
+[columns.device_id]
+doc = "device; NULL when unknown"
+[columns.cause]
+doc = "synchronization, memory allocation, launch (in a launching or copying call), other CUDA call, data wait (in a data range, outside CUDA), host work (outside CUDA: Python, framework, data), launch latency (already launched, not yet running), unknown (see reason)"
+[columns.idle_ns]
+unit = "ns"
+doc = "idle time with this cause"
+[columns.between_ns]
+unit = "ns"
+doc = "part of it between the last operation of an iteration and the first of the next; NULL for the whole trace"
+[columns.share_pct]
+unit = "%"
+doc = "idle_ns ÷ idle time of the device"
+[columns.elapsed_pct]
+unit = "%"
+doc = "idle_ns ÷ length of the window"
+[columns.gaps]
+doc = "idle stretches in which the cause took part"
+[columns.longest_ns]
+unit = "ns"
+doc = "longest uninterrupted stretch of the cause"
+[columns.evidence]
+doc = "estimated: what the launching thread did, not proof that it kept the GPU waiting"
+[columns.measured_over]
+doc = "steady state, all iterations or whole trace"
+[columns.iterations]
+doc = "iterations in the window; NULL for the whole trace"
+[columns.reason]
+doc = "why a cause is unknown: the launch is not in the trace, or GPU and host clocks do not agree; NULL for other causes"
+[plot]
+kind = "barh"
+x = "cause"
+y = ["idle_ns"]
+series = ["device_id", "pid"]
+*/
+SELECT c.trace_id, p.pid, nullif(c.device_id, -1) AS device_id, c.cause,
+    sum(c.duration_ns)::BIGINT AS idle_ns,
+    CASE WHEN any_value(w.iterations) IS NOT NULL
+         THEN coalesce(sum(c.duration_ns) FILTER (c.is_between), 0)::BIGINT END AS between_ns,
+    100.0 * sum(c.duration_ns) / sum(sum(c.duration_ns)) OVER (
+        PARTITION BY c.trace_id, c.process_id, c.device_id) AS share_pct,
+    100.0 * sum(c.duration_ns) / any_value(w.elapsed_ns) AS elapsed_pct,
+    count(*) AS gaps, max(c.longest_ns) AS longest_ns,
+    'estimated' AS evidence, any_value(w.measured_over) AS measured_over,
+    any_value(w.iterations) AS iterations,
+    CASE WHEN c.cause = 'unknown'
+        THEN coalesce(any_value(k.reason), 'the trace has no record of the launch')
+    END AS reason
+FROM idle_interval_cause c
+JOIN analysis_window w
+    ON  w.trace_id = c.trace_id AND coalesce(w.process_id, -1) = c.process_id
+    AND coalesce(w.device_id, -1) = c.device_id
+LEFT JOIN clock_check k
+    ON  k.trace_id = c.trace_id AND coalesce(k.process_id, -1) = c.process_id
+    AND coalesce(k.device_id, -1) = c.device_id
+LEFT JOIN process p ON p.trace_id = c.trace_id AND p.process_id = c.process_id
+GROUP BY c.trace_id, p.pid, c.process_id, c.device_id, c.cause
+ORDER BY c.trace_id, p.pid, c.process_id, device_id, idle_ns DESC, c.cause

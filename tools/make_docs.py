@@ -1,10 +1,10 @@
-"""Write the reference pages of docs/ from what they describe, so that they cannot drift from it.
+"""Generate pages of docs/reference from SQL headers, definitions and the command line.
 
-docs/queries/   one page per metric query and an index, from the headers of queries/metrics
-docs/checks.md  the rules of `tbd-trace check`, from the headers of queries/checks
-docs/tables.md  canonical, derived and data tables, from queries/canonical, queries/derive and data
-docs/models.md  the workloads, from their definitions
-docs/cli.md     commands and options, from the command line itself
+queries/   one page per metric query and an index, from the headers of queries/metrics
+checks.md  the rules of `tbd-trace check`, from the headers of queries/checks
+tables.md  canonical, derived and data tables, from queries/canonical, queries/derive and data
+models.md  the workloads, from their definitions
+cli.md     commands and options, from the command line itself
 
 Usage: python tools/make_docs.py [--check]
 
@@ -70,7 +70,7 @@ _GENERATED = "<!-- Written by tools/make_docs.py; `make docs` renews it. -->"
 
 
 def pages() -> dict[Path, str]:
-    """Return the text of every generated page by its path below docs/."""
+    """Return the text of every generated page by its path below docs/reference."""
     metrics = Catalogue().metrics()
     generated = {Path("queries") / f"{query.name}.md": query_page(query) for query in metrics}
     generated[Path("queries/README.md")] = query_index(metrics)
@@ -109,7 +109,7 @@ def query_page(query: Query) -> str:
         ("Leaves out", relation_links(list(filter(None, [query.leaves_out])), "../tables.md")),
         ("Refuses", refusal(query)),
         ("Plot", plot_sentence(query)),
-        ("SQL", f"[{shown}](../../{shown})"),
+        ("SQL", f"[{shown}](../../../{shown})"),
     ]
     lines += [f"- {label}: {text}" for label, text in facts if text]
     taken = parameters(query)
@@ -167,7 +167,7 @@ def check_section(query: Query) -> list[str]:
         ("Source", query.source),
         ("On a finding", check.advice),
         ("To collect", check.collect),
-        ("SQL", f"[queries/checks/{query.path.name}](../queries/checks/{query.path.name})"),
+        ("SQL", f"[queries/checks/{query.path.name}](../../queries/checks/{query.path.name})"),
     ]
     lines = [f"### {check.rule}", "", f"{query.title} (`{query.name}`)", ""]
     lines += [f"- {label}: {cell(text)}" for label, text in facts]
@@ -287,7 +287,7 @@ def data_section(path: Path) -> list[str]:
     return [
         f"### {path.stem}",
         "",
-        f"[data/{path.name}](../data/{path.name}), {len(rows) - 1} rows: {columns}",
+        f"[data/{path.name}](../../data/{path.name}), {len(rows) - 1} rows: {columns}",
     ]
 
 
@@ -384,33 +384,33 @@ def cell(text: str) -> str:
     return re.sub(r"\||<(?=[A-Za-z/!])", r"\\\g<0>", " ".join(text.split()))
 
 
-def out_of_date(docs: Path, wanted: dict[Path, str]) -> list[Path]:
-    """Return the pages below docs/ that differ from what they should be, or should not be there."""
-    present = {path.relative_to(docs) for path in (docs / "queries").glob("*.md")}
+def out_of_date(reference: Path, wanted: dict[Path, str]) -> list[Path]:
+    """Return generated pages that are missing or differ, and pages of removed queries."""
+    present = {path.relative_to(reference) for path in (reference / "queries").glob("*.md")}
     stale = sorted(present - wanted.keys())
     for path, text in wanted.items():
-        file = docs / path
+        file = reference / path
         if not file.is_file() or file.read_text(encoding="utf-8") != text:
             stale.append(path)
     return stale
 
 
-def main(arguments: Sequence[str] | None = None, docs: Path = ROOT / "docs") -> int:
+def main(arguments: Sequence[str] | None = None, reference: Path = ROOT / "docs/reference") -> int:
     """Write or check the pages and return the exit code."""
-    parser = argparse.ArgumentParser(description="Write the reference pages of docs/.")
-    parser.add_argument("--check", action="store_true", help="only tell which are out of date")
+    parser = argparse.ArgumentParser(description="Write the generated pages of docs/reference.")
+    parser.add_argument("--check", action="store_true", help="only list pages that are out of date")
     check = parser.parse_args(arguments).check
     wanted = pages()
-    stale = out_of_date(docs, wanted)
+    stale = out_of_date(reference, wanted)
     for path in stale:
-        print(f"docs/{path} {'is out of date; run `make docs`' if check else 'renewed'}")
+        print(f"docs/reference/{path} {'is out of date; run `make docs`' if check else 'renewed'}")
         if check:
             continue
         if path in wanted:
-            (docs / path).parent.mkdir(parents=True, exist_ok=True)
-            (docs / path).write_text(wanted[path], encoding="utf-8")
+            (reference / path).parent.mkdir(parents=True, exist_ok=True)
+            (reference / path).write_text(wanted[path], encoding="utf-8")
         else:
-            (docs / path).unlink()
+            (reference / path).unlink()
     return 1 if check and stale else 0
 
 

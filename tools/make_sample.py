@@ -3,7 +3,7 @@
     python tools/make_sample.py --output data/samples/synthetic_cnn
 
 The same arguments give the same files. ``data/samples/README.md`` explains the formulas and works
-out the answers; ``docs/capture_directory.md`` describes the files of a capture directory.
+out the answers; ``docs/reference/capture_directory.md`` describes the files of a capture directory.
 """
 
 from __future__ import annotations

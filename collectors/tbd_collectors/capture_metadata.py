@@ -1,4 +1,4 @@
-"""What capture.json says about a workload; docs/capture_directory.md lists the fields."""
+"""What capture.json says about a workload; docs/reference/capture_directory.md lists the fields."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class Traces:
             parameters: the query's parameters, as ``--set`` takes them.
 
         Returns:
-            The rows; units are in the query's documentation (``docs/queries``).
+            The rows; units are in the query's documentation (``docs/reference/queries``).
 
         Raises:
             CannotAnswerError: the traces lack what the query needs.

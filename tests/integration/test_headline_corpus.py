@@ -1,6 +1,6 @@
 """What a reader sees first of every real trace: how long, how busy, and over what.
 
-The table of docs/steady_state.md holds the numbers. Written again by
+The table of docs/explanation/steady_state.md holds the numbers. Written again by
 
     PYTHONPATH=tests:tests/integration python tests/integration/test_headline_corpus.py
 """
@@ -23,7 +23,7 @@ from tbd_trace.analysis.checks import evaluate
 from tbd_trace.api import Traces as Opened
 from tbd_trace.query import Catalogue, run
 
-PAGE = ROOT / "docs" / "steady_state.md"
+PAGE = ROOT / "docs" / "explanation" / "steady_state.md"
 PATTERNS = ("nsys/*", "nvprof/*")
 FILES = corpus_files(*PATTERNS)
 HEADER = (

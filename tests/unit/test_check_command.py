@@ -53,7 +53,7 @@ def test_files_are_the_rules_of_the_reference() -> None:
         pytest.skip(f"no reference at {path}")
     with path.open(newline="", encoding="utf-8") as file:
         reference = {row["rule_id"]: row for row in csv.DictReader(file)}
-    page = (ROOT / "docs" / "checks.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "checks.md").read_text(encoding="utf-8")
     unanswered = page.split("## Rules without an answer")[1]
     for rule, row in reference.items():
         if rule not in RULES:
@@ -91,7 +91,7 @@ def test_headers_of_rules_are_complete(rule: str) -> None:
 
 
 def test_every_rule_and_parameter_is_documented() -> None:
-    page = (ROOT / "docs" / "checks.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "checks.md").read_text(encoding="utf-8")
     for rule, query in RULES.items():
         section = page.split(f"\n### {rule}\n", 1)[1].split("\n### ", 1)[0]
         for name, param in query.params.items():

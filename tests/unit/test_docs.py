@@ -58,8 +58,8 @@ def test_check_finds_what_is_stale_missing_or_left_over(
     capsys.readouterr()
     assert make_docs.main(["--check"], tmp_path) == 1
     said = capsys.readouterr().out
-    for page in ("docs/cli.md", "docs/queries/gone.md", "docs/tables.md"):
-        assert f"{page} is out of date" in said
+    for page in ("cli.md", "queries/gone.md", "tables.md"):
+        assert f"docs/reference/{page} is out of date" in said
     assert make_docs.main([], tmp_path) == 0
     assert make_docs.main(["--check"], tmp_path) == 0
     assert not (tmp_path / "queries" / "gone.md").exists()
@@ -70,7 +70,7 @@ def test_every_command_and_option_is_documented(command: str) -> None:
     shown = CliRunner().invoke(app, [*command.split(), "--help"]).stdout
     options = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", shown.split("Options:")[1]))
     assert {"--help"} <= options
-    page = (ROOT / "docs" / "cli.md").read_text()
+    page = (ROOT / "docs" / "reference" / "cli.md").read_text()
     heading = f"## tbd-trace {command}".rstrip()
     section = page.split(f"{heading}\n", 1)[1].split("\n## ", 1)[0]
     for option in options:
@@ -91,14 +91,14 @@ def test_command_list_is_complete() -> None:
 
 def test_every_query_has_a_page_that_names_its_columns_and_parameters() -> None:
     for query in Catalogue().metrics():
-        page = (ROOT / "docs" / "queries" / f"{query.name}.md").read_text()
+        page = (ROOT / "docs" / "reference" / "queries" / f"{query.name}.md").read_text()
         assert query.question in page
         for name in (*query.columns, *query.params):
             assert f"`{name}`" in page, f"{query.name}: {name}"
 
 
 def test_every_table_and_column_is_documented() -> None:
-    page = (ROOT / "docs" / "tables.md").read_text()
+    page = (ROOT / "docs" / "reference" / "tables.md").read_text()
     columns = {t.name: [c.name for c in t.columns] for t in canonical_tables().values()}
     columns |= {query.name: list(query.columns) for query in derive_relations()}
     for table, names in columns.items():

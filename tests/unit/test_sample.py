@@ -160,9 +160,8 @@ def test_capture_is_small_and_says_that_it_is_synthetic() -> None:
 
 
 def test_capture_fields_are_documented() -> None:
-    documented = set(
-        re.findall(r"`(\w+)`", (ROOT / "docs/capture_directory.md").read_text(encoding="utf-8"))
-    )
+    page = ROOT / "docs/reference/capture_directory.md"
+    documented = set(re.findall(r"`(\w+)`", page.read_text(encoding="utf-8")))
     capture = json.loads((CAPTURE / "capture.json").read_text(encoding="utf-8"))
     layers = json.loads((CAPTURE / "layers.json").read_text(encoding="utf-8"))
     used = {*capture, *capture["throughput"], *capture["files"][0], *layers, *layers["layers"][0]}

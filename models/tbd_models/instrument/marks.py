@@ -1,4 +1,4 @@
-"""Iterations, phases and layers as NVTX ranges; see docs/capture_directory.md."""
+"""Iterations, phases and layers as NVTX ranges; see docs/reference/capture_directory.md."""
 
 from __future__ import annotations
 

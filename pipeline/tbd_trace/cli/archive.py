@@ -28,7 +28,7 @@ archive = typer.Typer(
     help="Make, check and unpack archives of traces.\n\n"
     "An archive is a directory, or a zip file of one, with the tables of traces. Every command "
     "that takes a TRACE or --db reads it in place, also behind an http(s):// or s3:// URL. What is "
-    "private is taken out when it is made: docs/redaction.md says what that covers.",
+    "private is taken out when it is made: docs/how_to/redaction.md says what that covers.",
     rich_markup_mode=None,
 )
 ArchiveArgument = Annotated[
@@ -58,7 +58,7 @@ def create(
             "--keep",
             metavar="KIND",
             help="Leave private texts of a kind in, or `all`; may be repeated. "
-            "docs/redaction.md lists the kinds.",
+            "docs/how_to/redaction.md lists the kinds.",
             show_default=False,
         ),
     ] = None,

@@ -87,7 +87,7 @@ def check(
     """Tell what stands out in traces, batch-size sweeps and runs, and what to change.
 
     Each rule passes, finds something or is not evaluable: then it says what the traces lack.
-    docs/checks.md describes the rules and their thresholds.
+    docs/reference/checks.md describes the rules and their thresholds.
     """
     if list_:
         _list(rules, form, output, wide=wide)

@@ -53,7 +53,9 @@ def perfetto(
 def table(
     name: Annotated[
         str,
-        typer.Argument(metavar="NAME", help="Canonical or derived table (docs/tables.md)."),
+        typer.Argument(
+            metavar="NAME", help="Canonical or derived table (docs/reference/tables.md)."
+        ),
     ],
     traces: TracesArgument = None,
     *,

@@ -55,7 +55,7 @@ def sql(
 ) -> None:
     """Run SQL over the canonical and derived tables.
 
-    docs/tables.md describes the tables. Only statements that read are run.
+    docs/reference/tables.md describes the tables. Only statements that read are run.
     """
     import tbd_trace
 

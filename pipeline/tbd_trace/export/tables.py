@@ -43,7 +43,7 @@ def export(traces: Traces, name: str, path: Path) -> int:
     if name not in relations():
         close = difflib.get_close_matches(name, relations(), n=3)
         hint = f"; did you mean {', '.join(close)}?" if close else ""
-        raise UsageError(f"no table {name!r}{hint} (docs/tables.md lists them)")
+        raise UsageError(f"no table {name!r}{hint} (docs/reference/tables.md lists them)")
     form = _FORMS.get(path.suffix.lower())
     if form is None:
         raise UsageError(f"{path}: expected a name that ends in {' or '.join(_FORMS)}")

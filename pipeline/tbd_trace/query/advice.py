@@ -22,7 +22,7 @@ _ADVICE = {
     "layer_clock": (
         "needs kernels to time or layers: collect a timeline with "
         f"{_NSYS}, or, without a GPU, mark the layers with NVTX ranges layer:NAME "
-        "(docs/capture_directory.md) and collect with `nsys profile -t nvtx`"
+        "(docs/reference/capture_directory.md) and collect with `nsys profile -t nvtx`"
     ),
     "nvtx_range": (
         f"needs NVTX ranges, and the trace has none; annotate the program and collect with {_NSYS}"

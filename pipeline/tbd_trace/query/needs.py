@@ -32,7 +32,8 @@ def check_needs(connection: duckdb.DuckDBPyConnection, query: Query) -> list[str
     """
     for name in set(query.relations) - _relations():
         raise UsageError(
-            f"{query.path.name}: there is no table {name!r} to need (docs/tables.md lists them)"
+            f"{query.path.name}: unknown table {name!r} in `needs`; "
+            "docs/reference/tables.md lists all tables"
         )
     stored = canonical_tables().keys() - {"trace"}
     needed = [names for names in map(alternatives, query.needs) if stored.issuperset(names)]

@@ -38,7 +38,7 @@ def read_layers(path: Path) -> list[dict[str, Any]]:
     """Return the layers of a layers.json in forward order, none if there is no such file.
 
     Raises:
-        InputError: the file is not as docs/capture_directory.md has it.
+        InputError: the file is not as docs/reference/capture_directory.md has it.
     """
     if not path.is_file():
         return []

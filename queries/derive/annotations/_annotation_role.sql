@@ -1,7 +1,7 @@
 /*
 title    = "What NVTX texts mean"
 question = "Which NVTX texts mark an iteration, a phase, a layer or a framework operator?"
-source   = "tbd-trace's own convention (docs/capture_directory.md); torch.autograd.profiler.emit_nvtx; PyProf and DLProf markers"
+source   = "tbd-trace's own convention (docs/reference/capture_directory.md); torch.autograd.profiler.emit_nvtx; PyProf and DLProf markers"
 grain    = "one distinct NVTX domain and text of a trace"
 optional = ["nvtx_range", "nvtx_mark", "_library_domain"]
 [params.iteration_pattern]

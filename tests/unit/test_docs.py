@@ -1,11 +1,18 @@
-"""The reference pages are what the queries, the tables and the command line say."""
+"""Pages agree with the queries, the tables and the command line.
+
+Rewrite the console blocks of the README and the tutorial with
+
+    PYTHONPATH=tests:tests/unit python tests/unit/test_docs.py
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import sys
+import tempfile
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -107,10 +114,20 @@ def test_every_table_and_column_is_documented() -> None:
             assert f"`{name}`" in section, f"{table}.{name}"
 
 
-def test_links_of_the_documents_lead_somewhere() -> None:
-    for document in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
+SESSIONS = {"README.md": 106, "docs/tutorial/first_steps.md": 100}  # columns of the terminal
+LINK = re.compile(r"\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)$", re.M)
+PAGE = re.compile(r"\bdocs/[\w/.-]*\w")
+
+
+def test_links_lead_to_files_and_headings() -> None:
+    for document in [
+        *ROOT.glob("*.md"),
+        *(ROOT / "docs").rglob("*.md"),
+        *ROOT.glob("data/**/*.md"),
+    ]:
         text = re.sub(r"```.*?```", "", document.read_text(), flags=re.S)
-        for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        for match in LINK.finditer(text):
+            target = match[1] or match[2]
             if re.match(r"[a-z]+:", target):
                 continue
             path, _, anchor = target.partition("#")
@@ -121,9 +138,44 @@ def test_links_of_the_documents_lead_somewhere() -> None:
                 assert anchor in {_anchor(heading) for heading in headings}, target
 
 
-def sessions(language: str) -> list[str]:
-    """Return the fenced blocks of the README in a language."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", (ROOT / "README.md").read_text(), re.S | re.M)
+def test_reference_links_of_the_readme_are_defined() -> None:
+    text = re.sub(r"```.*?```|`[^`]*`", "", (ROOT / "README.md").read_text(), flags=re.S)
+    defined = set(re.findall(r"^\[([^\]]+)\]: ", text, re.M))
+    links = re.findall(r"\[([^\]]+)\](?:\[([^\]]+)\])?(?![(:])", text)
+    assert {label or shown for shown, label in links} == defined
+
+
+def test_index_lists_every_page() -> None:
+    index = (ROOT / "docs" / "README.md").read_text()
+    listed = set(re.findall(r"\]\((?!\.\.)([^)]+)\)", index))
+    pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    pages = {page for page in pages if not page.startswith("reference/queries/")} - {"README.md"}
+    assert pages | {"reference/queries/README.md"} == listed
+
+
+def test_pages_that_the_code_names_exist() -> None:
+    folders = ("pipeline", "collectors", "models", "queries", "tests", "tools", "benchmarks")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*.*")]
+    for file in files:
+        if file.suffix not in {".py", ".sql", ".md"} or file == Path(__file__):
+            continue
+        for line in file.read_text(encoding="utf-8").splitlines():
+            for page in PAGE.findall(line) if "://" not in line else ():
+                assert (ROOT / page).exists(), f"{file.name}: {page}"
+
+
+def sessions(page: str, language: str) -> list[str]:
+    """Return the fenced blocks of a page in a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", (ROOT / page).read_text(), re.S | re.M)
+
+
+def screen_of(command: str, columns: int) -> str:
+    """Run a command of a console block and return its output on a terminal."""
+    words = shlex.split(command)
+    assert words[:2] == ["$", "tbd-trace"]
+    code, screen = on_terminal(*words[2:], columns=columns, NO_COLOR="1", TERM="dumb")
+    assert code == 0, screen
+    return without_escapes(screen)
 
 
 @pytest.fixture
@@ -136,20 +188,19 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_session_of_the_readme_is_what_the_program_says(checkout: Path) -> None:
-    blocks = sessions("console")
+@pytest.mark.parametrize(("page", "columns"), SESSIONS.items())
+def test_console_blocks_show_the_output_of_the_program(
+    checkout: Path, page: str, columns: int
+) -> None:
+    blocks = sessions(page, "console")
     assert len(blocks) >= 5
     for block in blocks:
         command, shown = block.split("\n", 1)
-        words = shlex.split(command)
-        assert words[:2] == ["$", "tbd-trace"]
-        code, screen = on_terminal(*words[2:], columns=106, NO_COLOR="1", TERM="dumb")
-        assert code == 0, screen
-        assert without_escapes(screen) == shown, command
+        assert screen_of(command, columns) == shown, command
 
 
 def test_python_of_the_readme_runs(checkout: Path) -> None:
-    (block,) = sessions("python")
+    (block,) = sessions("README.md", "python")
     names: dict[str, Any] = {}
     exec(block, names)
     assert {"trace_id", "layer_type", "share_pct"} <= set(names["layers"].columns)
@@ -158,7 +209,7 @@ def test_python_of_the_readme_runs(checkout: Path) -> None:
 
 
 def test_sql_of_the_readme_runs(checkout: Path) -> None:
-    (block,) = sessions("sql")
+    (block,) = sessions("README.md", "sql")
     Path("long_kernels.sql").write_text(block)
     arguments = ["query", "long_kernels.sql", "data/samples/synthetic_cnn/timeline.sqlite"]
     options = ["--set", "at_least_us=425", "--plot", "long.svg", "--format", "json"]
@@ -178,3 +229,22 @@ def test_sql_of_the_readme_runs(checkout: Path) -> None:
 def _anchor(heading: str) -> str:
     """Return the anchor that GitHub gives a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def _renew_sessions() -> None:
+    os.environ.pop("TBD_TRACE_DB", None)
+    for page, columns in SESSIONS.items():
+        text = (ROOT / page).read_text()
+        with tempfile.TemporaryDirectory() as folder:
+            os.chdir(folder)
+            os.environ["TBD_TRACE_CACHE"] = str(Path(folder) / "cache")
+            Path("data").symlink_to(ROOT / "data")
+            for block in sessions(page, "console"):
+                command = block.split("\n", 1)[0]
+                text = text.replace(block, f"{command}\n{screen_of(command, columns)}", 1)
+            os.chdir(ROOT)
+        (ROOT / page).write_text(text)
+
+
+if __name__ == "__main__":
+    _renew_sessions()

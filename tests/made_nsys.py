@@ -8,6 +8,7 @@ from typing import Any
 
 import duckdb
 
+from nvtx_views import canonical_names, nvtx_rows
 from tbd_trace import resources
 from tbd_trace.sources.base import Ask, TraceDescription
 from tbd_trace.sources.nsys.reader import NsysReader
@@ -249,7 +250,7 @@ def ingest(reader: NsysReader, *tables: str) -> tuple[dict[str, Rows], TraceDesc
     canonical = resources.sql_files("canonical")
     found = {}
     with duckdb.connect(config={"threads": 1}) as connection:
-        for table in tables or canonical:
+        for table in canonical_names(tables or canonical):
             definition = canonical[table].read_text(encoding="utf-8")
             connection.execute(definition).fetchall()
             if table != "trace" and (select := reader.relation(connection, table)):
@@ -259,6 +260,8 @@ def ingest(reader: NsysReader, *tables: str) -> tuple[dict[str, Rows], TraceDesc
             result = connection.execute(f"SELECT * EXCLUDE (trace_id) FROM {table} ORDER BY ALL")
             names = [column[0] for column in result.description or []]
             found[table] = [dict(zip(names, row, strict=True)) for row in result.fetchall()]
+        if "annotation" in found:
+            found |= nvtx_rows(found["annotation"])
         return found, reader.describe(None if tables else _asker(connection))
 
 

@@ -14,8 +14,8 @@ import duckdb
 from tbd_trace import archive
 from tbd_trace import query as queries
 from tbd_trace.errors import UsageError
+from tbd_trace.model.canonical_tables import CATALOGUE, clock_tables, gpu_tables
 from tbd_trace.store import Database, TraceStore, identified_files
-from tbd_trace.store.tables import ON_CLOCKS, ON_GPU
 
 if TYPE_CHECKING:
     import polars as pl
@@ -220,8 +220,8 @@ def _cache_of_a_part(cache: Database, question: queries.Query) -> Database:
 
     Where it asks when the GPU worked, that is also what tells whether its clock is the host's.
     """
-    read = queries.canonical_relations(question) - {"trace"}
-    tables = sorted(read | ON_CLOCKS if read.issuperset(ON_GPU) else read)
+    read = queries.canonical_relations(question) - {CATALOGUE}
+    tables = sorted(read | clock_tables() if read.issuperset(gpu_tables()) else read)
     name = "-".join(tables)
     columns = None
     if isinstance(question.partial, list):

@@ -3,7 +3,7 @@ title    = "Events of a timeline"
 question = "What happened on each thread and each GPU stream, when, and what caused it?"
 grain    = "one NVTX range or mark, call, GPU operation or iteration, in any order: sorting all of them would take much memory"
 needs    = ["trace"]
-optional = ["api_call", "nvtx_range", "nvtx_mark", "iteration", "op_scope", "gpu_op", "kernel", "memcpy", "memset"]
+optional = ["api_call", "annotation", "iteration", "op_scope", "gpu_op", "kernel", "memcpy", "memset"]
 [columns.row_kind]
 doc = "nvtx, range (start/end ranges, which cross each other), api, gpu or iteration"
 [columns.process_id]
@@ -87,15 +87,8 @@ event AS (
         a.start_ns, a.end_ns, a.api AS category, a.name, c.flows, a.correlation_id
     FROM api_call a LEFT JOIN caused c USING (trace_id, api_call_id)
     UNION ALL BY NAME
-    SELECT CASE kind WHEN 'push_pop' THEN 'nvtx' ELSE 'range' END AS row_kind, process_id,
-        CASE kind WHEN 'push_pop' THEN thread_id END AS thread_id,
-        'NVTX' || coalesce(' ' || domain, '') AS lane,
-        start_ns, end_ns, 'nvtx' AS category, coalesce(text, '') AS name
-    FROM nvtx_range
-    UNION ALL BY NAME
-    SELECT 'nvtx' AS row_kind, process_id, thread_id, 'NVTX' || coalesce(' ' || domain, '') AS lane,
-        timestamp_ns AS start_ns, 'nvtx' AS category, coalesce(text, '') AS name
-    FROM nvtx_mark
+    -- Tables whose headers declare a timeline (queries/canonical).
+    FROM timeline_event
     UNION ALL BY NAME
     SELECT 'iteration' AS row_kind, process_id, 'Iterations' AS lane, start_ns, end_ns,
         'iteration' AS category, coalesce(label, iteration::VARCHAR) AS name, iteration

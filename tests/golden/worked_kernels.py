@@ -41,8 +41,7 @@ TABLES: dict[str, str | None] = {
     "memcpy": "CUPTI_ACTIVITY_KIND_MEMCPY",
     "memory_event": "CUDA_GPU_MEMORY_USAGE_EVENTS",
     "memset": "CUPTI_ACTIVITY_KIND_MEMSET",
-    "nvtx_mark": None,  # the file's only other NVTX event names the domain
-    "nvtx_range": "NVTX_EVENTS",
+    "annotation": "NVTX_EVENTS",
     "process": "PROCESSES",
     "synchronization": "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
     "thread": "ThreadNames",

@@ -69,7 +69,7 @@ def test_what_is_made_is_read_in_full(trace: Path, tmp_path: Path) -> None:
         assert ours[0] == rows
 
     # Every launch is inside ranges, however deep, of the thread that made it.
-    scopes = opened.sql("""SELECT count(*), count(nvtx_range_id),
+    scopes = opened.sql("""SELECT count(*), count(annotation_id),
         count(DISTINCT layer) FILTER (WHERE NOT contains(layer, '::')),
         count(DISTINCT iteration) FROM kernel_scope""")
     assert scopes.row(0) == (LAUNCHES, LAUNCHES, LAYERS, ITERATIONS)

@@ -14,6 +14,7 @@ import duckdb
 import pytest
 
 from corpus import corpus_files, needs_corpus
+from nvtx_views import canonical_names, create_views
 from tbd_trace.errors import InputError
 from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.sources.nsys.reader import NSYS_SQLITE, NsysReader
@@ -32,8 +33,10 @@ def is_nsys(path: Path) -> bool:
 def ingested(path: Path, *tables: str) -> Iterator[tuple[duckdb.DuckDBPyConnection, list[str]]]:
     """Read canonical tables (all by default) into DuckDB; yield it and the reader's notes."""
     with NSYS_SQLITE.open(path) as reader, duckdb.connect(config={"threads": 2}) as connection:
-        for table in tables or canonical_tables():
+        for table in canonical_names(tables or canonical_tables()):
             connection.execute(f"CREATE TABLE {table} AS {_rows(reader, connection, table)}")
+            if table == "annotation":
+                create_views(connection)
         ask = None if tables else (lambda sql: connection.execute(sql).fetchall())
         yield connection, reader.describe(ask).notes
 

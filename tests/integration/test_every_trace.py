@@ -20,9 +20,9 @@ from real_traces import Traces
 
 from corpus import corpus_files
 from tbd_trace.errors import CannotAnswerError
+from tbd_trace.model.canonical_tables import timed_tables
 from tbd_trace.query import Catalogue, QueryResult, connect, prepare, session
 from tbd_trace.query.catalogue import derive_relations
-from tbd_trace.store.tables import TIMED
 
 FILES = corpus_files("nsys/*", "nvprof/*", "nvprof_csv/*", "ncu/*")
 KERNEL_TABLES = ("KERNEL", "CONCURRENT_KERNEL", "CDP_KERNEL")
@@ -127,8 +127,9 @@ def test_holds_what_the_file_holds(traces: Traces, path: Path) -> None:
 @pytest.mark.parametrize("path", FILES)
 def test_begins_and_ends_with_its_events(traces: Traces, path: Path) -> None:
     spans = " UNION ALL ".join(
-        f"SELECT min({start}) AS s, max({end}) AS e FROM {table}"
-        for table, (start, end) in TIMED.items()
+        f"SELECT min({table.start}) AS s, max({table.end}) AS e FROM {table.name}"
+        for table in timed_tables().values()
+        if table.bounds_trace
     )
     name = f"{path.parent.name}/{path.name}"
     found = traces.sql(name, "SELECT start_ns, end_ns FROM trace")
@@ -213,7 +214,7 @@ def check_trace_info(frame: pl.DataFrame, answers: Answers) -> None:
     (row,) = rows_of(frame)
     assert not set(row["holds"]) & set(row["lacks"])
     counts = ("memcpys", "memsets", "graph_launches", "api_calls", "nvtx_ranges")
-    tables = ("memcpy", "memset", "graph_launch", "api_call", "nvtx_range")
+    tables = ("memcpy", "memset", "graph_launch", "api_call", "annotation")
     for count, table in zip(counts, tables, strict=True):
         assert (row[count] > 0) == (table in row["holds"])
     assert len(row["sha256"]) == 64

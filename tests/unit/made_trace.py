@@ -105,17 +105,20 @@ class MadeTrace:
     def add_range(self, start: int, end: int, text: str | None = "range", **row: Any) -> int:
         """Add an NVTX push/pop range."""
         number = self.next_id()
-        made: Row = {"nvtx_range_id": number, "start_ns": start, "end_ns": end, "text": text}
+        made: Row = {"annotation_id": number, "start_ns": start, "end_ns": end, "text": text}
         made |= {"is_open": False, "kind": "push_pop", "process_id": 1, "thread_id": 1}
+        made |= {"source": "nvtx"}
         made |= {"domain_id": 0}
         row.setdefault("end_thread_id", row.get("thread_id", 1))
-        self.add("nvtx_range", **(made | row))
-        return int(row.get("nvtx_range_id", number))
+        self.add("annotation", **(made | row))
+        return int(row.get("annotation_id", number))
 
     def add_mark(self, at: int, text: str, **row: Any) -> None:
         """Add an NVTX mark."""
-        made: Row = {"timestamp_ns": at, "text": text, "process_id": 1, "thread_id": 1}
-        self.add("nvtx_mark", **(made | {"domain_id": 0} | row))
+        made: Row = {"annotation_id": self.next_id(), "source": "nvtx", "kind": "mark"}
+        made |= {"start_ns": at, "end_ns": at, "is_open": False, "text": text}
+        made |= {"process_id": 1, "thread_id": 1, "domain_id": 0}
+        self.add("annotation", **(made | row))
 
     def add_device(self, **row: Any) -> None:
         """Add a GPU with a peak of exactly 100 FP32 FLOP per ns (compute capability 8.0)."""

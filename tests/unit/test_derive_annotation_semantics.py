@@ -116,7 +116,7 @@ def test_what_may_own_a_kernel(
             ranges.append(Range(identity, start, end, text, kind, thread, stays))
         expected |= owners(ranges)
     rows = relation(made, "annotation_semantics")
-    assert {r["nvtx_range_id"] for r in rows if r["layer_order"] is not None} == expected
+    assert {r["annotation_id"] for r in rows if r["layer_order"] is not None} == expected
 
 
 def test_positions_are_those_of_beginnings_trace_by_trace() -> None:
@@ -129,7 +129,7 @@ def test_positions_are_those_of_beginnings_trace_by_trace() -> None:
     ]
     order = sorted(zip(spans, numbers, strict=True))
     rows = relation(made, "annotation_semantics")
-    positions = {row["position"]: row["nvtx_range_id"] for row in rows}
+    positions = {row["position"]: row["annotation_id"] for row in rows}
     assert [positions[place] for place in range(1, 11)] == [number for _, number in order]
-    orders = {row["nvtx_range_id"]: row["layer_order"] for row in rows}
+    orders = {row["annotation_id"]: row["layer_order"] for row in rows}
     assert sorted(numbers, key=orders.__getitem__) == [number for _, number in order]

@@ -18,12 +18,12 @@ Span = tuple[int, int, int]  # start, end, id
 def tree(made: MadeTrace) -> dict[int, tuple[Any, Any, Any]]:
     """Return (parent, depth, path) by range id; every range must be there exactly once."""
     with made.connect() as database:
-        paths = {r["nvtx_range_id"]: r["path"] for r in database.relation("annotation_path")}
+        paths = {r["annotation_id"]: r["path"] for r in database.relation("annotation_path")}
         rows = database.relation("annotation_tree")
     found = {
-        r["nvtx_range_id"]: (r["parent_id"], r["depth"], paths[r["nvtx_range_id"]]) for r in rows
+        r["annotation_id"]: (r["parent_id"], r["depth"], paths[r["annotation_id"]]) for r in rows
     }
-    assert len(found) == len(paths) == len(rows) == len(made.rows["nvtx_range"])
+    assert len(found) == len(paths) == len(rows) == len(made.rows["annotation"])
     return found
 
 
@@ -61,7 +61,7 @@ def test_the_tree_is_the_stack_that_made_the_ranges(
         ids = [made.next_id() for _ in ranges]
         shuffled.shuffle(ids)  # the order of the file need not be that of the beginnings
         for number, (start, end, parent) in zip(ids, ranges, strict=True):
-            made.add_range(start, end, f"r{number}", thread_id=thread, nvtx_range_id=number)
+            made.add_range(start, end, f"r{number}", thread_id=thread, annotation_id=number)
             above = None if parent is None else ids[parent]
             depth, path = (expected[above][1] + 1, expected[above][2] + " > ") if above else (0, "")
             expected[number] = (above, depth, f"{path}r{number}")
@@ -90,7 +90,7 @@ def test_ties_and_ranges_without_length(threads: list[Any]) -> None:
         key = {"trace_id": trace, "process_id": process, "thread_id": thread, "domain_id": domain}
         spans = [(start, end, made.next_id()) for start, end, _ in nested(thread_steps)]
         for start, end, number in spans:
-            made.add_range(start, end, f"r{number}", nvtx_range_id=number, **key)
+            made.add_range(start, end, f"r{number}", annotation_id=number, **key)
         expected |= simulated(spans)
     assert tree(made) == expected
 
@@ -117,11 +117,11 @@ def test_thousands_of_ranges_come_in_order() -> None:
         choices = [(random.random() < 0.5, random.randrange(3)) for _ in range(12_000)]
         spans = [(start, end, made.next_id()) for start, end, _ in nested(choices)]
         for start, end, number in random.sample(spans, len(spans)):
-            made.add_range(start, end, f"r{number}", nvtx_range_id=number, thread_id=thread)
+            made.add_range(start, end, f"r{number}", annotation_id=number, thread_id=thread)
         expected |= {number: place[:2] for number, place in simulated(spans).items()}
     with made.connect() as database:
         rows = database.relation("annotation_tree")
-    assert {r["nvtx_range_id"]: (r["parent_id"], r["depth"]) for r in rows} == expected
+    assert {r["annotation_id"]: (r["parent_id"], r["depth"]) for r in rows} == expected
 
 
 @settings(max_examples=25, deadline=None)
@@ -150,7 +150,7 @@ def test_equal_texts_and_equal_paths_have_equal_numbers(threads: list[Any]) -> N
             )
             texts[number] = (kind, domain, text)
     with made.connect() as database:
-        rows = {r["nvtx_range_id"]: r for r in database.relation("annotation_tree")}
+        rows = {r["annotation_id"]: r for r in database.relation("annotation_tree")}
     above: dict[int, tuple[Any, ...]] = {number: (texts[number],) for number in rows}
     for number, row in sorted(rows.items(), key=lambda item: item[1]["depth"]):
         if row["parent_id"] is not None:
@@ -168,7 +168,7 @@ def test_the_order_of_texts_makes_a_path() -> None:
     made.add_range(20, 30, "b")
     inner_a = made.add_range(21, 29, "a")
     with made.connect() as database:
-        path_id = {r["nvtx_range_id"]: r["path_id"] for r in database.relation("annotation_tree")}
+        path_id = {r["annotation_id"]: r["path_id"] for r in database.relation("annotation_tree")}
     assert path_id[inner_a] != path_id[inner_b]
 
 

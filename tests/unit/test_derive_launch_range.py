@@ -28,7 +28,7 @@ def located(made: MadeTrace) -> list[dict[str, Any]]:
         return database.select(
             "SELECT *, path AS range_path "
             "FROM op_scope LEFT JOIN _innermost_range USING (trace_id, api_call_id) "
-            "LEFT JOIN annotation_path USING (trace_id, nvtx_range_id)"
+            "LEFT JOIN annotation_path USING (trace_id, annotation_id)"
         )
 
 
@@ -40,16 +40,16 @@ def innermost_from_slices(database: MadeDatabase) -> dict[int, int]:
     """Return the innermost range of each launch where each slice of the ranges is one range."""
     relations = {relation.name: relation.sql for relation in derive_relations()}
     connection = database.connection
-    connection.execute("CREATE TEMP TABLE every_range AS FROM nvtx_range")
+    connection.execute("CREATE TEMP TABLE every_range AS FROM annotation")
     connection.execute("DELETE FROM _range_begin")
-    for (number,) in connection.execute("SELECT nvtx_range_id FROM every_range").fetchall():
-        connection.execute("DELETE FROM nvtx_range")
+    for (number,) in connection.execute("SELECT annotation_id FROM every_range").fetchall():
+        connection.execute("DELETE FROM annotation")
         connection.execute(
-            f"INSERT INTO nvtx_range FROM every_range WHERE nvtx_range_id = {number}"
+            f"INSERT INTO annotation FROM every_range WHERE annotation_id = {number}"
         )
         connection.execute(f"INSERT INTO _range_begin {relations['_range_begin']}")
     found = database.select(relations["_innermost_range"])
-    return {row["api_call_id"]: row["nvtx_range_id"] for row in found}
+    return {row["api_call_id"]: row["annotation_id"] for row in found}
 
 
 @settings(max_examples=20, deadline=None)
@@ -104,11 +104,11 @@ def test_containment_by_brute_force(
         # an operation without a process may have been launched by any (tested below)
         counted = Counter(row["api_call_id"] for row in database.relation("launch"))
         found = Counter(
-            (r["trace_id"], r["api_call_id"], r["nvtx_range_id"])
+            (r["trace_id"], r["api_call_id"], r["annotation_id"])
             for r in database.relation("_launch_range")
         )
         innermost = {
-            r["api_call_id"]: r["nvtx_range_id"] for r in database.relation("_innermost_range")
+            r["api_call_id"]: r["annotation_id"] for r in database.relation("_innermost_range")
         }
         from_slices = innermost_from_slices(database)
     assert set(counted.values()) <= {1}
@@ -214,7 +214,7 @@ def test_graph_nodes_share_the_correlation_id_of_their_graph_s_launch() -> None:
         assert len(launches(database)) == 1
     rows = located(made)
     assert len(rows) == 5
-    assert {(r["api_call_id"], r["nvtx_range_id"]) for r in rows} == {(call, span)}
+    assert {(r["api_call_id"], r["annotation_id"]) for r in rows} == {(call, span)}
 
 
 def test_the_runtime_call_is_the_launch_not_the_driver_call_inside() -> None:
@@ -242,7 +242,7 @@ def test_an_operation_without_process_joins_by_correlation_id_alone() -> None:
     made.add_kernel(20, 30, correlation_id=5, process_id=None)
     span = made.add_range(0, 50, process_id=77, thread_id=3)
     [row] = located(made)
-    assert (row["api_call_id"], row["nvtx_range_id"], row["thread_id"]) == (call, span, 3)
+    assert (row["api_call_id"], row["annotation_id"], row["thread_id"]) == (call, span, 3)
 
 
 def test_neither_operation_nor_call_has_a_process() -> None:
@@ -250,7 +250,7 @@ def test_neither_operation_nor_call_has_a_process() -> None:
     span = made.add_range(0, 50, process_id=None)
     made.launch(10, 20, 30, process_id=None)
     [row] = located(made)
-    assert row["nvtx_range_id"] == span
+    assert row["annotation_id"] == span
 
 
 def test_an_operation_without_process_is_never_counted_twice() -> None:

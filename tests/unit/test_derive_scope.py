@@ -210,7 +210,7 @@ def test_ranges_of_libraries_never_own_kernels(domain: str) -> None:
     made.launch(50, 60, 70, "k")
     found = scopes(made)["k"]
     assert found["layer"] == "model"
-    assert [row["nvtx_range_id"] for row in relation(made, "kernel_scope")] == [model]
+    assert [row["annotation_id"] for row in relation(made, "kernel_scope")] == [model]
     assert (found["iteration"], found["evidence"]) == (None, None)
 
 

@@ -34,7 +34,7 @@ def test_a_question_about_all_tables(tmp_path: Path) -> None:
         write(tmp_path, table, None)
     with WrittenTables(tmp_path) as written:
         assert written.ask(QUESTION) == [(0, None)]
-        assert written.ask("SELECT count(*) FROM api_call, nvtx_range") == [(0,)]
+        assert written.ask("SELECT count(*) FROM api_call, annotation") == [(0,)]
 
 
 def test_a_damaged_table_is_an_error_of_who_asks(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ class Program:
             since,
             self._now,
             text,
-            nvtx_range_id=number,
+            annotation_id=number,
             kind=kind,
             domain_id=domain,
             domain=DOMAINS[domain],

@@ -46,9 +46,9 @@ def refusal(database: Database, name: str | Path, **parameters: str) -> str:
 
 
 def test_alternatives_in_a_header(tmp_path: Path) -> None:
-    query = parse_query(own(tmp_path, '["trace", ["kernel", "nvtx_range"]]'))
-    assert [alternatives(need) for need in query.needs] == [["trace"], ["kernel", "nvtx_range"]]
-    assert query.relations == ["trace", "kernel", "nvtx_range"]
+    query = parse_query(own(tmp_path, '["trace", ["kernel", "annotation"]]'))
+    assert [alternatives(need) for need in query.needs] == [["trace"], ["kernel", "annotation"]]
+    assert query.relations == ["trace", "kernel", "annotation"]
 
 
 @pytest.mark.parametrize("needs", ["[[]]", '[""]', '["kernel", [1]]', '[[["kernel"]]]', '"kernel"'])
@@ -59,7 +59,7 @@ def test_what_is_no_need(tmp_path: Path, needs: str) -> None:
 
 def test_one_of_several_relations_is_enough(tmp_path: Path) -> None:
     database = holding(tmp_path, gpu={KERNEL: [kernel()]}, cpu={NVTX: [LAYER]})
-    both = run(database, parse_query(own(tmp_path, '[["kernel", "nvtx_range"]]')))
+    both = run(database, parse_query(own(tmp_path, '[["kernel", "annotation"]]')))
     assert both.notes == []
     kernels = run(database, parse_query(own(tmp_path, '["kernel"]')))
     assert [note.split(":")[0] for note in kernels.notes] == ["cpu.sqlite"]
@@ -67,7 +67,7 @@ def test_one_of_several_relations_is_enough(tmp_path: Path) -> None:
 
 def test_none_of_several_relations_is_too_little(tmp_path: Path) -> None:
     database = holding(tmp_path, gpu={KERNEL: [kernel()]})
-    line = refusal(database, own(tmp_path, '[["memcpy", "nvtx_range"]]'))
+    line = refusal(database, own(tmp_path, '[["memcpy", "annotation"]]'))
     assert line.startswith("gpu.sqlite: own needs GPU memory copies")
     assert ", or needs NVTX ranges, and the trace has none; annotate the program" in line
     derived = refusal(database, own(tmp_path, '[["iteration", "layer_host_time"]]'))
@@ -104,7 +104,7 @@ def test_counters_that_do_not_tell_are_not_collected_again(relation: str) -> Non
     assert "collect" in how_to_collect([relation], "nsys", "timeline")
     for tool, more in (("ncu", "--set full"), ("nvprof", "--analysis-metrics")):
         advice = how_to_collect([relation], tool, "metrics")
-        assert "which the counters of this file do not tell" in advice
+        assert "which the counters of this file do not include" in advice
         assert more in advice
 
 

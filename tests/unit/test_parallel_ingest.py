@@ -132,19 +132,19 @@ def cut_tables(database: Database) -> set[str]:
 def test_parts_together_are_the_whole(tmp_path: Path, helped: list[str]) -> None:
     path = export(tmp_path / "f.sqlite")
     database = ingested(path, tmp_path / "parts")
-    assert cut_tables(database) == {"kernel", "api_call", "nvtx_range"}
+    assert cut_tables(database) == {"kernel", "api_call", "annotation"}
     assert set(helped) == {"_write_part"}
     one = whole(path, tmp_path / "whole")
     assert cut_tables(one) == set()
     assert_same(database, one)
-    assert len(rows(database, "nvtx_range")) == ROWS
+    assert len(rows(database, "annotation")) == ROWS
     trace = database.relation("trace", database.trace_ids())
     ((notes,),) = duckdb.execute(f"SELECT notes FROM ({trace})").fetchall()
     relation = database.relation("kernel", database.trace_ids())
     unlaunched = "(process_id >> 24) & 16777215 = 200"  # all calls are those of process 100
     kernels = duckdb.execute(f"SELECT count(*) FROM ({relation}) WHERE {unlaunched}").fetchall()
     assert notes[0].startswith(f"{kernels[0][0]} kernels have no launching call in the trace")
-    assert {row[10] for row in rows(database, "nvtx_range")} == {None, "late"}
+    assert {row[11] for row in rows(database, "annotation")} == {None, "late"}
     ids = duckdb.execute(f"SELECT kernel_id FROM ({relation})").fetchall()
     assert ids == [(number,) for number in range(1, ROWS + 1)]
 
@@ -179,11 +179,11 @@ def test_parts_are_read_again_where_others_say_more(
     path = made_nsys.write(tmp_path / "f.sqlite", tables)
     database = ingested(path, tmp_path / "parts")
     first, second = asked
-    assert {table for table, _ in first} == {"nvtx_range"}
+    assert {table for table, _ in first} == {"annotation"}
     assert len(first) == 8
     assert len(second) == again
     assert_same(database, whole(path, tmp_path / "whole"))
-    assert {row[10] for row in rows(database, "nvtx_range")} == {"d"}
+    assert {row[11] for row in rows(database, "annotation")} == {"d"}
 
 
 @pytest.mark.parametrize("path", EXPORTS[::6], ids=lambda path: path.name[:60])
@@ -197,7 +197,7 @@ def test_queries_views_and_removal(tmp_path: Path) -> None:
     for name in ("kernel_summary", "nvtx_projection"):
         query = Catalogue().get(name)
         assert run(database, query).frame.equals(run(one, query).frame)
-    for table in ("kernel", "nvtx_range", "kernel_metric"):
+    for table in ("kernel", "annotation", "kernel_metric"):
         with duckdb.connect(str(database.path), read_only=True) as shell:
             ((count,),) = shell.execute(f"SELECT count(*) FROM {table}").fetchall()
         assert count == len(rows(one, table)), table
@@ -355,9 +355,9 @@ def test_what_parts_expected_does_not_outlast_them(
     database = ingested(made_nsys.write(tmp_path / "f.sqlite", tables), tmp_path / "parts")
     assert cut_tables(database) == set()
     assert_same(database, whole(tmp_path / "f.sqlite", tmp_path / "whole"))
-    found = rows(database, "nvtx_range")
-    assert {row[10] for row in found} == {"late"}
-    assert max(row[3] for row in found if row[4]) == 10 * ROWS
+    found = rows(database, "annotation")
+    assert {row[11] for row in found} == {"late"}
+    assert max(row[5] for row in found if row[6]) == 10 * ROWS
 
 
 def test_damage_is_told_as_by_one_process(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_only_the_columns_that_a_question_names_are_written() -> None:
     query = Catalogue().get("nvtx_summary")
     assert isinstance(query.partial, list)
     opened = open_traces(SAMPLE, question=query)
-    for path in opened.database.files("nvtx_range", opened.trace_ids):
+    for path in opened.database.files("annotation", opened.trace_ids):
         assert set(pl.read_parquet(path).columns) == {"trace_id", *query.partial}
     for lacking in query.partial:
         fewer = dataclasses.replace(query, partial=[c for c in query.partial if c != lacking])

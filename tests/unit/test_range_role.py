@@ -15,7 +15,7 @@ from tbd_trace import resources
 def told(made: MadeTrace, **parameters: Any) -> dict[int, Row]:
     """Return what is said of each range by its id."""
     rows = relation(made, "_range_role", **parameters)
-    found = {row["nvtx_range_id"]: row for row in rows}
+    found = {row["annotation_id"]: row for row in rows}
     assert len(found) == len(rows)
     return found
 

@@ -48,21 +48,20 @@ def redacted(text: str, *keep: str, knowing: str = "") -> str:
 
 
 def test_every_column_of_texts_is_decided() -> None:
-    """A new column of the canonical tables is to be listed, whatever is done with it."""
+    """A new text column of a canonical table must name how it is redacted."""
     there = {
         (table.name, column.name)
         for table in canonical_tables().values()
         for column in table.columns
         if column.type.startswith("VARCHAR") and column.name != "trace_id"
     }
-    listed = [
-        (table, column)
-        for tables in TREATMENTS.values()
-        for table, columns in tables.items()
-        for column in columns
-    ]
-    assert len(set(listed)) == len(listed)
-    assert set(listed) - {("trace", "trace_id")} == there
+    listed = {
+        (table.name, column): treatment
+        for table in canonical_tables().values()
+        for column, treatment in table.privacy.items()
+    }
+    assert set(listed) == there
+    assert set(listed.values()) == set(TREATMENTS)
 
 
 ORDINARY = [
@@ -252,8 +251,8 @@ def trace() -> Iterator[duckdb.DuckDBPyConnection]:
     texts = [f"layer:{LAYER}", MARKER, "iteration 1", None, "api_key=abcdefgh", f"layer:{LAYER}"]
     for number, text in enumerate(texts):
         made.add(
-            "nvtx_range", nvtx_range_id=number, start_ns=number, end_ns=number + 1, text=text,
-            is_open=False, kind="push_pop", domain_id=0,
+            "annotation", annotation_id=number, source="nvtx", start_ns=number, end_ns=number + 1,
+            is_open=False, kind="push_pop", domain_id=0, text=text,
         )  # fmt: skip
     made.add_kernel(0, 10, name="alice_gemm(float*, int)", short_name="alice_gemm")
     with made.connect() as database:
@@ -289,11 +288,11 @@ def test_tables_hold_nothing_private(trace: duckdb.DuckDBPyConnection) -> None:
 
 def test_rows_are_replaced_one_by_one(trace: duckdb.DuckDBPyConnection) -> None:
     redactor = Redactor(trace)
-    ranges = redactor.select("nvtx_range", "SELECT * FROM nvtx_range")
+    ranges = redactor.select("annotation", "SELECT * FROM annotation")
     layers = redactor.select("layer_definition", "SELECT * FROM layer_definition")
     (layer,) = column(trace, layers, "layer", "position")
     assert layer == "encoder.user1-block.0"
-    assert column(trace, ranges, "text", "nvtx_range_id") == [
+    assert column(trace, ranges, "text", "annotation_id") == [
         f"layer:{layer}",
         "{'mod': 'torch', 'op': 'conv2d', 'args': [{'name': '', 'type': 'int'}]}",
         "iteration 1",
@@ -319,7 +318,7 @@ def test_rows_are_replaced_one_by_one(trace: duckdb.DuckDBPyConnection) -> None:
 
 def test_changed_texts_are_counted(trace: duckdb.DuckDBPyConnection) -> None:
     redactor = Redactor(trace)
-    redactor.select("nvtx_range", "SELECT * FROM nvtx_range")
+    redactor.select("annotation", "SELECT * FROM annotation")
     assert redactor.counts == {"users": 1, "kernel-arguments": 1, "secrets": 1}
     redactor.select("device", "SELECT * FROM device")
     assert redactor.counts["device-ids"] == 1
@@ -336,16 +335,16 @@ def test_what_would_leak_from_tables_is_listed(trace: duckdb.DuckDBPyConnection)
     listed = leaks_in_tables(trace)
     places = {(kind, where): count for kind, where, count, _ in listed.rows()}
     assert places == {
-        ("secrets", "nvtx_range.text"): 1,
+        ("secrets", "annotation.text"): 1,
         ("users", "layer_definition.layer"): 1,
-        ("users", "nvtx_range.text"): 2,
+        ("users", "annotation.text"): 2,
         ("users", "trace.capture"): 1,
         ("users", "trace.capture_id"): 1,
         ("users", "trace.name"): 1,
         ("paths", "process.name"): 1,
         ("paths", "trace.notes"): 1,
         ("paths", "trace.path"): 1,
-        ("kernel-arguments", "nvtx_range.text"): 1,
+        ("kernel-arguments", "annotation.text"): 1,
         ("device-ids", "device.uuid"): 1,
     }
     for private in ("alice", "abcdefgh", "12345678", USER, "timeline"):

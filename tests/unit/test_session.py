@@ -162,7 +162,7 @@ def test_names_limit_what_a_connection_sees(database: Database) -> None:
     with connect(database, names={"trace", "memcpy", "kernel_classes"}) as connection:
         views = connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal")
         seen = {name for (name,) in views.fetchall()}
-    assert seen == {"memcpy", "kernel_classes", "kernel", "api_call", "nvtx_range"}
+    assert seen == {"memcpy", "kernel_classes", "kernel", "api_call", "annotation"}
 
 
 def test_a_name_misspelled_in_a_query_of_ones_own(database: Database, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from nvtx_views import nvtx_rows
 from tbd_trace.errors import InputError
 from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.sources.base import Source
@@ -51,7 +52,7 @@ class Trace:
                 select = reader.relation(connection, name)
                 tables[name] = connection.sql(select).pl().to_dicts() if select else []
             self.description = reader.describe()
-        self.tables = tables
+        self.tables = tables | nvtx_rows(tables["annotation"])
 
     def __getitem__(self, table: str) -> Rows:
         return self.tables[table]

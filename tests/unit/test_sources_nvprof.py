@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from made_nvprof import PID, START, TID, Row, call, host, kernel, make
+from nvtx_views import nvtx_rows
 from tbd_trace import resources
 from tbd_trace.errors import InputError
 from tbd_trace.model.canonical_tables import canonical_tables
@@ -37,7 +38,7 @@ def read(path: Path) -> tuple[dict[str, list[Row]], TraceDescription]:
             tables[table] = [dict(zip(names, row, strict=True)) for row in found]
             if (number := f"{table}_id") in names:
                 tables[table].sort(key=itemgetter(number))
-        return tables, reader.describe()
+        return tables | nvtx_rows(tables["annotation"]), reader.describe()
 
 
 def test_kernel_joins_its_launch_by_process_and_correlation(tmp_path: Path) -> None:

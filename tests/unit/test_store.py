@@ -232,7 +232,7 @@ import sys, time
 from pathlib import Path
 from tbd_trace.store import Database
 def progress(text):
-    if text.endswith("nvtx_mark"):
+    if text.endswith("thread"):
         print("half way", flush=True)
         time.sleep(60)
 Database(Path(sys.argv[1])).ingest([Path(sys.argv[2])], progress)

@@ -17,7 +17,7 @@ from tbd_trace.archive.archive_writer import ArchiveWriter, new_archive
 from tbd_trace.archive.manifest import ArchivedCapture, ArchivedTrace, Manifest, is_safe, table_path
 from tbd_trace.archive.store import Archive, checked
 from tbd_trace.errors import InputError, UsageError
-from tbd_trace.model.canonical_tables import canonical_tables
+from tbd_trace.model.canonical_tables import canonical_tables, timed_tables
 from tbd_trace.query import connect
 from tbd_trace.redact.tables import Redaction, Redactor
 from tbd_trace.runtime.result_frames import frame
@@ -25,7 +25,6 @@ from tbd_trace.runtime.sigint import interruptible
 from tbd_trace.sqltext import string
 from tbd_trace.store.base import TraceStore
 from tbd_trace.store.read_errors import reading
-from tbd_trace.store.tables import TIMED
 from tbd_trace.store.writer import content
 
 _PARQUET = "FORMAT parquet, PARQUET_VERSION V2, COMPRESSION zstd, ROW_GROUP_SIZE 122880"
@@ -185,9 +184,9 @@ def _add_table(
 ) -> None:
     """Write rows of a table, in order of time where it has times; without rows it is left out."""
     path = table_path(trace_id, table)
-    if table in TIMED:
+    if times := timed_tables().get(table):
         numbered = f"SELECT *, row_number() OVER () AS place FROM ({rows})"
-        order = ", ".join((*dict.fromkeys(TIMED[table]), "place"))
+        order = ", ".join((*dict.fromkeys(times.times), "place"))
         rows = f"SELECT * EXCLUDE (place) FROM ({numbered}) ORDER BY {order}"
     ((written,),) = connection.execute(
         f"COPY ({rows}) TO {string(str(writer.place(path)))} ({_PARQUET})"

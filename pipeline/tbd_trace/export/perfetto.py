@@ -17,6 +17,7 @@ from tbd_trace import resources
 from tbd_trace.errors import CannotAnswerError, UsageError
 from tbd_trace.export.parent_tracks import ParentTracks
 from tbd_trace.export.track_layout import Lanes
+from tbd_trace.model.canonical_tables import timeline_events
 from tbd_trace.runtime.atomic_write import written_beside
 from tbd_trace.runtime.sigint import interruptible
 from tbd_trace.sqltext import literal, parquet_relation, string
@@ -185,6 +186,8 @@ class _Timeline:
         """Return a query of ``queries/export``, what it builds on being there."""
         query = queries.Catalogue().load(resources.sql_files("export")[name])
         queries.prepare(self._connection, query.relations, self._kept)
+        events = f"CREATE OR REPLACE TEMP VIEW timeline_event AS {timeline_events()}"
+        self._connection.execute(events)
         return query.sql
 
     def _fetched(self, sql: str) -> Iterator[tuple[Any, ...]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tbd_trace.errors import UsageError
+from tbd_trace.model.advice import Advice, parse_advice
 from tbd_trace.query.plot import Plot, parse_plot
 
 _HEADER = re.compile(r"\A\s*/\*(?P<toml>.*?)\*/(?P<sql>.*)\Z", re.DOTALL)
@@ -96,6 +97,8 @@ class Query:
         leaves_out: the relation (trace_id, why) of the traces that the answer says nothing about,
             which are named in notes; empty for none.
         check: what makes it a check; the columns are then those of every check.
+        view: of a derived relation, True if it is a view rather than a table that is computed.
+        advice: how to collect the relation where a trace lacks it.
     """
 
     name: str
@@ -115,6 +118,8 @@ class Query:
     refuse: Refusal | None = None
     leaves_out: str = ""
     check: Check | None = None
+    view: bool = False
+    advice: Advice | None = None
 
     @property
     def relations(self) -> list[str]:
@@ -161,6 +166,7 @@ def _build(path: Path, sql: str, header: dict[str, Any]) -> Query:
     columns = {name: Column(**value) for name, value in header.pop("columns", {}).items()}
     check = Check(**header.pop("check")) if "check" in header else None
     plot = header.pop("plot", None)
+    advice = header.pop("advice", None)
     refuse = Refusal(**header.pop("refuse")) if "refuse" in header else None
     if refuse is not None and not isinstance(params[refuse.unless].default, bool):
         raise TypeError(f"{refuse.unless}, by which it refuses, is neither true nor false")
@@ -185,6 +191,7 @@ def _build(path: Path, sql: str, header: dict[str, Any]) -> Query:
         check=check,
         plot=parse_plot(plot) if plot else None,
         refuse=refuse,
+        advice=parse_advice(advice) if advice else None,
         **header,
     )
 

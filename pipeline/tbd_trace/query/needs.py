@@ -11,7 +11,7 @@ import duckdb
 
 from tbd_trace import resources
 from tbd_trace.errors import CannotAnswerError, UsageError
-from tbd_trace.model.canonical_tables import canonical_tables
+from tbd_trace.model.canonical_tables import CATALOGUE, canonical_tables, event_tables
 from tbd_trace.query.advice import how_to_collect
 from tbd_trace.query.catalogue import derived_names
 from tbd_trace.query.header import Query, Scalar, alternatives
@@ -35,7 +35,7 @@ def check_needs(connection: duckdb.DuckDBPyConnection, query: Query) -> list[str
             f"{query.path.name}: unknown table {name!r} in `needs`; "
             "docs/reference/tables.md lists all tables"
         )
-    stored = canonical_tables().keys() - {"trace"}
+    stored = set(event_tables())
     needed = [names for names in map(alternatives, query.needs) if stored.issuperset(names)]
     rows = _asked(connection)
     if not rows:
@@ -102,7 +102,7 @@ def check_sources(connection: duckdb.DuckDBPyConnection, query: Query) -> None:
     Raises:
         CannotAnswerError: every trace lacks all that the query reads, or its times.
     """
-    sources = [name for name in query.relations if name in canonical_tables() and name != "trace"]
+    sources = [name for name in query.relations if name in canonical_tables() and name != CATALOGUE]
     rows = _asked(connection)
     tool, kind, lacking = rows[0][1:]
     holds = canonical_tables().keys() - lacking

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from tbd_trace import resources
+from tbd_trace.model.canonical_tables import long_tables
 from tbd_trace.query.catalogue import names_used, parameters_behind, required_relations
 from tbd_trace.query.header import Query
 from tbd_trace.runtime.settings_env import MEMORY_LIMIT
@@ -40,7 +41,6 @@ _SHORTEST_SECONDS, _SHORTEST_AT_FIRST = 0.1, 0.5
 # Larger ones are read from their files from then on, for as tables they would stay in memory.
 _SMALL_BYTES = 2**20
 # Relations of traces with as many rows in these tables are computed into their files.
-LONG_TABLES = frozenset({"nvtx_range", "api_call", "kernel"})
 _LARGE = 4_000_000
 _SLICE_ROWS = 6_000_000  # as many are sorted within the memory below
 # DuckDB takes what it may have and spills the rest. This leaves the whole process below 1 GB where
@@ -287,7 +287,7 @@ def is_slow(started: float, *, at_first: bool = False) -> bool:
 def long_rows(connection: duckdb.DuckDBPyConnection, relations: Mapping[str, str]) -> int:
     """Return how many rows the long tables have; ``relations`` are their SELECTs by name."""
     rows = 0
-    for table in sorted(LONG_TABLES & relations.keys()):
+    for table in sorted(long_tables() & relations.keys()):
         found = connection.execute(f"SELECT count(*) FROM ({relations[table]})").fetchall()
         rows += found[0][0]
     return rows

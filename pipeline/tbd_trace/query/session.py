@@ -21,7 +21,7 @@ import duckdb
 
 from tbd_trace import resources
 from tbd_trace.errors import CannotAnswerError, SqlError, UsageError
-from tbd_trace.model.canonical_tables import canonical_tables
+from tbd_trace.model.canonical_tables import CATALOGUE, canonical_tables, long_tables
 from tbd_trace.query.catalogue import (
     derived_names,
     derived_relation,
@@ -38,7 +38,6 @@ from tbd_trace.query.needs import (
 )
 from tbd_trace.query.parameters import parameter_values
 from tbd_trace.query.relation_cache import (
-    LONG_TABLES,
     RelationCache,
     existing_relations,
     is_slow,
@@ -132,12 +131,12 @@ def connect(
         table: database.relation(table, _ids(database, trace_ids))
         for table in canonical_tables()
         if (tables is None or not database.fetches or table in tables)
-        and (names is None or table in names or table in LONG_TABLES)
+        and (names is None or table in names or table in long_tables())
     }
     held = few_rows > 0 and long_rows(connection, relations) < few_rows
     for table, relation in relations.items():
         # Nearly every relation asks the few rows of `trace`: a table, not a file each time.
-        kind = "TABLE" if held or table == "trace" else "VIEW"
+        kind = "TABLE" if held or table == CATALOGUE else "VIEW"
         connection.execute(f"CREATE TEMP {kind} {table} AS {relation}")
     for file in sorted(resources.data().glob("*.csv")):
         if names is None or file.stem in names:
@@ -173,7 +172,7 @@ def prepare(
             return
         present.add(name)
         relation = derived_relation(name)
-        if kept is not None and kept.load(connection, relation):
+        if kept is not None and not relation.view and kept.load(connection, relation):
             return
         for other in relation.relations:
             look_for(other)
@@ -192,8 +191,9 @@ def prepare(
     started = time.perf_counter()
     with bound:
         for position, relation in enumerate(missing):
-            if kept is None:
-                connection.execute(f"CREATE TEMP TABLE {relation.name} AS {relation.sql}")
+            if relation.view or kept is None:
+                kind = "VIEW" if relation.view else "TABLE"
+                connection.execute(f"CREATE TEMP {kind} {relation.name} AS {relation.sql}")
             else:
                 kept.compute(connection, relation, for_answer=only and relation.name in wanted)
             if only:
@@ -204,7 +204,7 @@ def prepare(
     # the connection holds them for what follows.
     if only and kept is not None and is_slow(started, at_first=kept.are_new):
         for relation in missing:
-            if relation.name in wanted:
+            if relation.name in wanted and not relation.view:
                 kept.keep_later(relation)
 
 
@@ -444,7 +444,9 @@ def script(query: Query, parameters: Mapping[str, str] | None = None) -> str:
     statements = [SORTED_ASOF]
     statements += [set_variable(name, value) for name, value in values.items()]
     statements += [
-        f"CREATE OR REPLACE TEMP TABLE {relation.name} AS\n{relation.sql}" for relation in relations
+        f"CREATE OR REPLACE TEMP {'VIEW' if relation.view else 'TABLE'} {relation.name} AS\n"
+        f"{relation.sql}"
+        for relation in relations
     ]
     return ";\n\n".join([*statements, query.sql]) + ";\n"
 
@@ -590,7 +592,7 @@ def _tables_behind(names: Iterable[str]) -> set[str]:
     """Return the canonical tables among some relations, and of those that they build on."""
     named = set(names)
     built = {name for relation in required_relations(named) for name in relation.relations}
-    return (named | built | {"trace"}) & canonical_tables().keys()
+    return (named | built | {CATALOGUE}) & canonical_tables().keys()
 
 
 def _is_shipped(query: Query) -> bool:
@@ -605,7 +607,7 @@ def _all_names(query: Query) -> set[str] | None:
     if not _is_shipped(query):
         return None
     asked = (query, *required_relations(query.relations))
-    return {"trace"}.union(*(names_used(each.sql) for each in asked))
+    return {CATALOGUE}.union(*(names_used(each.sql) for each in asked))
 
 
 def relation_names(query: Query) -> set[str]:

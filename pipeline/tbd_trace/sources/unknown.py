@@ -12,10 +12,6 @@ from pathlib import Path
 from tbd_trace.sqlite_io.header import SQLITE_MAGIC
 
 EXPORT_AGAIN = "`nsys export --type sqlite --force-overwrite true REPORT`"
-_ACCEPTED = (
-    "expected a Nsight Systems report or SQLite export, an nvprof/NVVP database, "
-    "nvprof CSV or Nsight Compute CSV"
-)
 _COLLECT = "collect one that it reads with `nsys profile -t cuda,nvtx,cudnn,cublas`"
 _UNPACKED_BYTES = 65_536
 _SQLITE_HEADER = 16
@@ -59,7 +55,14 @@ def what_it_is(path: Path, head: bytes) -> str:
     for magic, (program, unpack) in _PACKED.items():
         if head.startswith(magic):
             return _packed(program, unpack, head)
-    return _content(path, head) or f"not a profile that tbd-trace knows; {_ACCEPTED}"
+    return _content(path, head) or f"not a profile that tbd-trace knows; {_expected()}"
+
+
+def _expected() -> str:
+    from tbd_trace.sources.registry import plugins, tools  # noqa: PLC0415 - it imports this module
+
+    *others, last = [tool.accepts for tool in (*tools().values(), *plugins().values())]
+    return f"expected {', '.join(others)} or {last}"
 
 
 def _sqlite(path: Path) -> str:
@@ -95,7 +98,7 @@ def _database(tables: Collection[str]) -> str:
             "a DLProf database, which holds DLProf's own sums; ingest the profile that DLProf made "
             "beside it (nsys_profile.sqlite, .qdrep or .nsys-rep)"
         )
-    return f"SQLite, but no profile that tbd-trace knows (tables: {shown}); {_ACCEPTED}"
+    return f"SQLite, but no profile that tbd-trace knows (tables: {shown}); {_expected()}"
 
 
 def _zeros(head: bytes) -> str:

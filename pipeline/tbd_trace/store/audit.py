@@ -14,10 +14,18 @@ from typing import Any
 import duckdb
 
 from tbd_trace import resources
-from tbd_trace.model.canonical_tables import CanonicalTable, canonical_tables
+from tbd_trace.model.canonical_tables import (
+    API_CALL,
+    KERNEL,
+    CanonicalTable,
+    canonical_tables,
+    clock_tables,
+    event_tables,
+    timed_tables,
+)
 from tbd_trace.sqltext import parquet_relation
 from tbd_trace.store.clock import one_clock
-from tbd_trace.store.tables import ON_CLOCKS, TIMED, rewrite, table_files
+from tbd_trace.store.tables import rewrite, table_files
 
 _RULES = Path("ingest") / "audit"
 # What compares rows looks at about so many of a table, at more only by samples.
@@ -26,14 +34,6 @@ _THIN = 10  # kernels of one stream have to be sorted
 # No recording is longer; a table that spans more has a time that cannot be.
 _LONGEST_NS = 30 * 24 * 3600 * 10**9
 _LARGEST_NS = 1 << 62
-_TIMED = TIMED | {
-    "synchronization": ("start_ns", "end_ns"),
-    "memory_event": ("timestamp_ns", "timestamp_ns"),
-    "cpu_sample": ("timestamp_ns", "timestamp_ns"),
-}
-# Tables of which times are all that is judged row by row.
-_TIMES_ONLY = frozenset({"api_call", "nvtx_range", "nvtx_mark", "gpu_sample", "cpu_sample"})
-_DOUBLED = ("kernel", "memcpy", "memset", "graph_launch", "api_call")
 
 Ask = Callable[[str], list[tuple[Any, ...]]]
 
@@ -68,9 +68,8 @@ class Audit:
         connection.execute("RESET disabled_optimizers")  # readers of streams need that
         connection.execute(rule("macros"))
         by_name = {table.name: table for table in written}
-        for table in canonical_tables().values():
-            if table.name != "trace":
-                self._show(table, by_name.get(table.name))
+        for table in event_tables().values():
+            self._show(table, by_name.get(table.name))
 
     def _show(self, table: CanonicalTable, written: CanonicalTable | None) -> None:
         """Make a view of a table as it is in its files; a column that was not written is NULL."""
@@ -99,20 +98,20 @@ class Audit:
         rules = (resources.queries() / _RULES / "rows").glob("*.sql")
         judged = sorted(self._filled.intersection(path.stem for path in rules))
         notes = [note for table in judged for note in self._judge(table)]
-        for table in _DOUBLED:
-            if table in self._filled & self._written:
+        for table in sorted(self._filled & self._written):
+            if canonical_tables()[table].drops_duplicates:
                 notes += self._single(table)
-        if "api_call" in self._filled and self._written.issuperset(ON_CLOCKS):
+        if API_CALL in self._filled and self._written.issuperset(clock_tables()):
             notes += self._clocks(ask)
-        if "kernel" in self._filled & self._written:
+        if KERNEL in self._filled & self._written:
             notes += self._overlaps()
         return notes
 
     def _clocks(self, ask: Ask) -> list[str]:
         """Put GPU and host on one clock, and tell of correlation ids that were used again."""
-        lag = ask(rule("launch_lag")) if "kernel" in self._filled else []
+        lag = ask(rule("launch_lag")) if KERNEL in self._filled else []
         notes = one_clock(self._connection, self._staging, self._counts, rule, lag)
-        is_reused = sum(pairs for _, _, pairs, *_ in lag) > self._counts["kernel"]
+        is_reused = sum(pairs for _, _, pairs, *_ in lag) > self._counts[KERNEL]
         return notes + self._reuse() if is_reused else notes
 
     def _every(self, table: str) -> int:
@@ -123,7 +122,8 @@ class Audit:
         """Judge each row of a table by itself."""
         first, last = self._span(table)
         spans_too_much = last - first > _LONGEST_NS or max(-first, last) > _LARGEST_NS
-        if table in _TIMES_ONLY and not spans_too_much and not self._has_reversed(table):
+        times_only = canonical_tables()[table].judged_by_times
+        if times_only and not spans_too_much and not self._has_reversed(table):
             return []
         middle = self._middle(table) if spans_too_much else str(first)
         sql = rule(f"rows/{table}").replace("$middle", middle)
@@ -137,9 +137,9 @@ class Audit:
 
     def _span(self, table: str) -> tuple[int, int]:
         """Return the least and the largest time of a table, as its files say; 0 if it has none."""
-        if table not in _TIMED:
+        if table not in timed_tables():
             return 0, 0
-        begin, end = _TIMED[table]
+        begin, end = timed_tables()[table].start, timed_tables()[table].end
         files = [str(file) for file in table_files(self._staging, table)]
         ((first, last),) = self._connection.execute(
             "SELECT min(stats_min_value::BIGINT), max(stats_max_value::BIGINT) "
@@ -149,13 +149,13 @@ class Audit:
         return first or 0, last or 0
 
     def _has_reversed(self, table: str) -> bool:
-        begin, end = _TIMED[table]
+        begin, end = timed_tables()[table].start, timed_tables()[table].end
         sql = f"SELECT 1 FROM {table} WHERE {end} < {begin} LIMIT 1"
         return begin != end and bool(self._connection.execute(sql).fetchall())
 
     def _middle(self, table: str) -> str:
         """Return the median of a table's starts, of those that can be times."""
-        begin, _ = _TIMED[table]
+        begin = timed_tables()[table].start
         ((middle,),) = self._connection.execute(
             f"SELECT quantile_disc({begin}, 0.5) FILTER ({begin} BETWEEN -{_LARGEST_NS} AND "
             f"{_LARGEST_NS}) FROM {table}"
@@ -200,7 +200,7 @@ class Audit:
 
     def _overlaps(self) -> list[str]:
         """Tell of kernels that overlap on one stream; which of them is wrong cannot be known."""
-        every = 1 if self._every("kernel") == 1 else _THIN * self._every("kernel")
+        every = 1 if self._every(KERNEL) == 1 else _THIN * self._every(KERNEL)
         suspect = rule("overlap").replace("$every", str(every))
         self._connection.execute(f"CREATE OR REPLACE TEMP TABLE suspect AS {suspect}")
         if self._connection.execute("SELECT count(*) FROM suspect").fetchall() == [(0,)]:

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from tbd_trace.errors import StoreError, UsageError
-from tbd_trace.model.canonical_tables import canonical_tables
+from tbd_trace.model.canonical_tables import (
+    CATALOGUE,
+    KERNEL,
+    KERNEL_TOTALS,
+    canonical_tables,
+)
 from tbd_trace.sqltext import of_one_trace, parquet_relation
 from tbd_trace.store.read_errors import reading
 
@@ -85,7 +90,7 @@ class TraceStore(ABC):
         from tbd_trace.runtime.result_frames import frame  # noqa: PLC0415 - helpers do without polars
 
         with reading(self), duckdb.connect() as connection:
-            return frame(connection.sql(self.relation("trace", trace_ids)))
+            return frame(connection.sql(self.relation(CATALOGUE, trace_ids)))
 
     def kernels(self, trace_id: str) -> int:
         """Return the number of kernel executions of a trace, single and aggregated ones."""
@@ -95,9 +100,7 @@ class TraceStore(ABC):
 
     def _kernel_count(self, trace_id: str) -> str:
         """Return the SELECT of what `kernels` returns."""
-        single, aggregate = (
-            self.relation(table, [trace_id]) for table in ("kernel", "kernel_aggregate")
-        )
+        single, aggregate = (self.relation(table, [trace_id]) for table in (KERNEL, KERNEL_TOTALS))
         return (
             f"SELECT (SELECT count(*) FROM ({single})) "
             f"+ (SELECT coalesce(sum(instances), 0) FROM ({aggregate}))"
@@ -119,7 +122,7 @@ class TraceStore(ABC):
 
     def _known(self) -> list[tuple[str, str]]:
         """Return id and name of each trace, in the order of `traces`, which would need polars."""
-        rows = self.relation("trace", self.trace_ids())
+        rows = self.relation(CATALOGUE, self.trace_ids())
         with reading(self), duckdb.connect() as connection:
             return connection.execute(
                 f"SELECT trace_id::VARCHAR, name FROM ({rows}) ORDER BY {', '.join(_IN_ORDER)}"

@@ -9,7 +9,8 @@ from typing import Any
 
 import duckdb
 
-from tbd_trace.store.tables import ON_GPU, rewrite
+from tbd_trace.model.canonical_tables import gpu_tables
+from tbd_trace.store.tables import rewrite
 
 # As many launches tell whether the clocks agree; only where they do not, all are looked at.
 _ENOUGH = 100_000
@@ -72,7 +73,7 @@ def one_clock(
     Returns:
         Notes: by how much, how certain that is, and from what; or that it is not known.
     """
-    operations = sum(counts.get(table, 0) for table in ON_GPU)
+    operations = sum(counts.get(table, 0) for table in gpu_tables())
     told = [row for row in lag if row[_SHORTEST] is not None]
     if told and all(row[_SHORTEST] <= _TOLERATED_NS and not row[_EARLY] for row in told):
         return []
@@ -84,7 +85,7 @@ def one_clock(
         clocks = _clocks(connection, rule, 1)
     shifted = [clock for clock in clocks if clock.verdict == "shift"]
     if shifted:
-        for table in ON_GPU:
+        for table in gpu_tables():
             if counts.get(table):
                 rewrite(connection, staging, table, _shift(table, shifted), counts)
     several = len(clocks) > 1

@@ -20,6 +20,7 @@ from pathlib import Path
 import duckdb
 
 from tbd_trace.errors import StoreError, UsageError
+from tbd_trace.model.canonical_tables import CATALOGUE, canonical_tables
 from tbd_trace.runtime.duckdb_connection import open_ahead
 from tbd_trace.store.base import TraceStore
 from tbd_trace.store.capture import CaptureFile, capture_files
@@ -33,7 +34,6 @@ LAYOUT = "v1"
 _STALE_SECONDS = 24 * 3600
 # Files of which several processes may read the long tables: they start while this one imports.
 _LARGE_FILE = 100 << 20  # bytes
-_LONG = frozenset({"api_call", "nvtx_range"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Database(TraceStore):
     ) -> None:
         self.path = Path(path)
         self._setting = setting
-        self._tables = None if tables is None else frozenset(tables) | {"trace"}
+        self._tables = None if tables is None else frozenset(tables) | {CATALOGUE}
         self._columns = columns
         self._added: set[str] = set()
         if self.path.name in ("", ".."):
@@ -196,7 +196,7 @@ class Database(TraceStore):
             self._write_views(needed=added)
         wanted = (
             f"SELECT name, format, notes, ({self._kernel_count(trace_id)}) "
-            f"FROM ({self.relation('trace', [trace_id])})"
+            f"FROM ({self.relation(CATALOGUE, [trace_id])})"
         )
         with reading(self), duckdb.connect() as connection:  # as a frame it would need polars
             ((name, file_format, notes, kernels),) = connection.execute(wanted).fetchall()
@@ -225,7 +225,7 @@ class Database(TraceStore):
             return False
         with Crew() as crew:
             if identified.held.size >= _LARGE_FILE and (
-                self._tables is None or _LONG & self._tables
+                self._tables is None or any(canonical_tables()[t].is_parallel for t in self._tables)
             ):
                 crew.call_helpers(partial(get_ready, path))
             open_ahead()  # importing readers takes longer
@@ -283,7 +283,7 @@ class Database(TraceStore):
             return sorted(
                 entry.name
                 for entry in self.traces_directory.iterdir()
-                if not entry.name.startswith(".") and whole_file(entry, "trace").is_file()
+                if not entry.name.startswith(".") and whole_file(entry, CATALOGUE).is_file()
             )
         except (FileNotFoundError, NotADirectoryError):
             return []
@@ -303,7 +303,7 @@ class Database(TraceStore):
     def state(self, trace_id: str) -> Sequence[object]:
         """Return what tells a trace from another ingest of the same profile, as JSON values."""
         with contextlib.suppress(OSError):
-            state = whole_file(self.traces_directory / trace_id, "trace").stat()
+            state = whole_file(self.traces_directory / trace_id, CATALOGUE).stat()
             return [trace_id, state.st_size, state.st_mtime_ns]
         return [trace_id]
 

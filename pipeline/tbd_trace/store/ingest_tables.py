@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
 
-from tbd_trace.model.canonical_tables import canonical_tables
+from tbd_trace.model.canonical_tables import event_tables
 from tbd_trace.runtime.duckdb_connection import scratch_connection
 from tbd_trace.sqltext import parquet_relation
 from tbd_trace.store.tables import table_files
@@ -47,7 +47,7 @@ class WrittenTables:
             duckdb.Error: a file is damaged.
         """
         if question not in self._begun:
-            self.begin(question, canonical_tables().keys() - {"trace"})
+            self.begin(question, event_tables())
         return self._begun[question].result()
 
     def _answer(self, question: str, tables: Collection[str]) -> Rows:

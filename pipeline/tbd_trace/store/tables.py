@@ -18,20 +18,6 @@ FAST_PARQUET = f"{PARQUET}, COMPRESSION lz4_raw"
 # but not ids and times.
 _SMALL_DICTIONARIES = "DICTIONARY_SIZE_LIMIT 256"
 
-TIMED = {  # tables that say when the trace began and ended, and their time columns
-    "kernel": ("start_ns", "end_ns"),
-    "memcpy": ("start_ns", "end_ns"),
-    "memset": ("start_ns", "end_ns"),
-    "graph_launch": ("start_ns", "end_ns"),
-    "api_call": ("start_ns", "end_ns"),
-    "nvtx_range": ("start_ns", "end_ns"),
-    "nvtx_mark": ("timestamp_ns", "timestamp_ns"),
-    "gpu_sample": ("timestamp_ns", "timestamp_ns"),
-}
-# Tables with times of the GPU's clock, and all that tells how far it is from the host's.
-ON_GPU = ("kernel", "memcpy", "memset", "graph_launch")
-ON_CLOCKS = frozenset({*ON_GPU, "api_call", "synchronization"})
-
 
 def table_files(directory: Path, table: str) -> list[Path]:
     """Return the files of a canonical table in a trace's directory, in the order of the rows."""

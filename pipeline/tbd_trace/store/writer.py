@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, BinaryIO
 import duckdb
 
 from tbd_trace.errors import InputError
-from tbd_trace.model.canonical_tables import CanonicalTable, canonical_tables
+from tbd_trace.model.canonical_tables import (
+    CATALOGUE,
+    LAYER_DEFINITION,
+    CanonicalTable,
+    canonical_tables,
+    event_tables,
+    timed_tables,
+)
 from tbd_trace.runtime.duckdb_connection import give_back, ingest_database
 from tbd_trace.runtime.sigint import interruptible
 from tbd_trace.sqltext import string
@@ -24,7 +31,7 @@ from tbd_trace.store.audit import Audit
 from tbd_trace.store.capture import CaptureFile
 from tbd_trace.store.ingest_tables import WrittenTables
 from tbd_trace.store.staging import explained, private_directory, publish
-from tbd_trace.store.tables import FAST_PARQUET, TIMED, table_files, whole_file, write_table
+from tbd_trace.store.tables import FAST_PARQUET, table_files, whole_file, write_table
 from tbd_trace.version import __version__
 
 if TYPE_CHECKING:
@@ -37,8 +44,6 @@ _WHOLE_BYTES = 1 << 26
 _SAMPLES = 64
 _SAMPLE_BYTES = 1 << 16
 _SMALL_BYTES = 1 << 26
-# Tables that tell about the events of others.
-_TELLING = frozenset({"device", "nvtx_mark", "process", "thread"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,12 +214,10 @@ def _write_tables(
 def _wanted(
     tables: Collection[str] | None, columns: Collection[str] | None
 ) -> list[CanonicalTable]:
-    """Return the tables to write, those last that tell about others, which readers then know."""
-    names = canonical_tables().keys() - {"trace"}
-    if tables is not None:
-        names &= set(tables)
-    ordered = sorted(names, key=lambda name: (name in _TELLING, name))
-    return [canonical_tables()[name].only(columns) for name in ordered]
+    # Lookup tables last: readers know then which rows the events refer to.
+    found = [t for t in event_tables().values() if tables is None or t.name in tables]
+    ordered = sorted(found, key=lambda table: (table.is_lookup, table.name))
+    return [table.only(columns) for table in ordered]
 
 
 def _check_unchanged(path: Path, held: Content) -> None:
@@ -254,7 +257,7 @@ def _relation(
     connection: duckdb.DuckDBPyConnection, reader: TraceReader, file: CaptureFile, table: str
 ) -> str | None:
     """Return the SELECT of one canonical table, from the capture's metadata or from the file."""
-    if table == "layer_definition":
+    if table == LAYER_DEFINITION:
         return _layer_relation(connection, file)
     return reader.relation(connection, table)
 
@@ -323,11 +326,10 @@ def _span(
     connection: duckdb.DuckDBPyConnection, counts: dict[str, int], staging: Path
 ) -> dict[str, int | None]:
     """Return the earliest and the latest time over all tables, as their files say."""
-    timed = [table for table in TIMED if counts.get(table)]
+    timed = [t for t in timed_tables().values() if t.bounds_trace and counts.get(t.name)]
     if not timed:
         return {"start_ns": None, "end_ns": None}
-    files = [str(file) for table in timed for file in table_files(staging, table)]
-    columns = [TIMED[table] for table in timed]
+    files = [str(file) for table in timed for file in table_files(staging, table.name)]
     ((start, end),) = connection.execute(
         """
         SELECT
@@ -336,7 +338,7 @@ def _span(
         FROM parquet_metadata($files)
         WHERE path_in_schema IN $starts OR path_in_schema IN $ends
         """,
-        {"files": files, "starts": [s for s, _ in columns], "ends": [e for _, e in columns]},
+        {"files": files, "starts": [t.start for t in timed], "ends": [t.end for t in timed]},
     ).fetchall()
     return {"start_ns": start, "end_ns": end}
 
@@ -344,10 +346,10 @@ def _span(
 def _write_trace_row(
     connection: duckdb.DuckDBPyConnection, row: dict[str, object], staging: Path
 ) -> None:
-    table = canonical_tables()["trace"]
+    table = canonical_tables()[CATALOGUE]
     columns = ", ".join(
         f"CAST(${column.name} AS {column.type}) AS {column.name}" for column in table.columns
     )
-    path = string(str(whole_file(staging, "trace")))
+    path = string(str(whole_file(staging, CATALOGUE)))
     connection.execute(f"CREATE TEMP TABLE trace_row AS SELECT {columns}", row)
     connection.execute(f"COPY trace_row TO {path} ({FAST_PARQUET})")

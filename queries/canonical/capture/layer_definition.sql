@@ -1,4 +1,12 @@
--- One layer of the model as the workload described it (layers.json of a capture directory).
+/*
+title = "One layer of the model as the workload described it (layers.json of a capture directory)."
+[privacy]
+precision  = "fixed"
+layer      = "text"
+layer_type = "text"
+[advice]
+missing = "needs layers.json beside the trace, in a capture directory"
+*/
 CREATE TABLE layer_definition (
     trace_id          VARCHAR NOT NULL, -- the trace
     layer             VARCHAR NOT NULL, -- layer name, as the layer's NVTX ranges call it
@@ -10,5 +18,6 @@ CREATE TABLE layer_definition (
     feature_map_bytes BIGINT,           -- bytes of the output per sample
     forward_flop      DOUBLE,           -- floating-point operations of the forward pass per sample
     backward_flop     DOUBLE,           -- floating-point operations of the backward pass per sample
-    precision         VARCHAR           -- arithmetic of the layer: fp32, tf32, fp16, bf16; NULL means fp32
+    precision         VARCHAR           -- arithmetic of the layer: fp32, tf32, fp16, bf16; NULL
+                                        -- means fp32
 );

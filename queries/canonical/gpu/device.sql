@@ -1,23 +1,37 @@
--- One GPU, as the trace describes it. Its peaks are derived (queries/derive/counters/device_peak.sql).
+/*
+title  = """
+One GPU as described by the trace. Its peaks are derived
+(queries/derive/counters/device_peak.sql)."""
+lookup = true
+[privacy]
+name               = "fixed"
+compute_capability = "fixed"
+uuid               = "device"
+[advice]
+missing = "needs the GPU's description, which this export lacks; export it with a newer nsys"
+*/
 CREATE TABLE device (
-    trace_id                    VARCHAR NOT NULL, -- the trace
-    process_id                  BIGINT,           -- process whose numbering device_id follows; NULL when it holds for every process
-    device_id                   INTEGER NOT NULL, -- device number as kernel.device_id uses it
-    gpu_id                      INTEGER,          -- number of the physical GPU where the file tells; two processes with the same gpu_id share it
-    name                        VARCHAR,          -- product name
-    uuid                        VARCHAR,          -- GPU UUID
-    compute_capability          VARCHAR,          -- such as 8.0
-    sm_count                    INTEGER,          -- streaming multiprocessors
-    clock_hz                    BIGINT,           -- maximum SM clock
-    memory_bytes                BIGINT,           -- device memory
-    memory_bandwidth_bytes_per_s BIGINT,          -- peak device-memory bandwidth
-    l2_bytes                    BIGINT,           -- L2 cache
-    max_threads_per_block       INTEGER,          -- limit per block
-    max_warps_per_sm            INTEGER,          -- limit per SM
-    max_blocks_per_sm           INTEGER,          -- limit per SM
-    max_registers_per_block     INTEGER,          -- 32-bit registers
-    max_registers_per_sm        INTEGER,          -- 32-bit registers
-    max_shared_bytes_per_block  BIGINT,           -- shared memory, without opt-in
-    max_shared_bytes_per_block_optin BIGINT,      -- shared memory, with opt-in
-    max_shared_bytes_per_sm     BIGINT            -- shared memory
+    trace_id                         VARCHAR NOT NULL, -- the trace
+    process_id                       BIGINT,           -- process whose numbering device_id follows;
+                                                       -- NULL when it holds for every process
+    device_id                        INTEGER NOT NULL, -- device number as kernel.device_id uses it
+    gpu_id                           INTEGER,          -- number of the physical GPU where known;
+                                                       -- two processes with the same gpu_id share
+                                                       -- it
+    name                             VARCHAR,          -- product name
+    uuid                             VARCHAR,          -- GPU UUID
+    compute_capability               VARCHAR,          -- such as 8.0
+    sm_count                         INTEGER,          -- streaming multiprocessors
+    clock_hz                         BIGINT,           -- maximum SM clock
+    memory_bytes                     BIGINT,           -- device memory
+    memory_bandwidth_bytes_per_s     BIGINT,           -- peak device-memory bandwidth
+    l2_bytes                         BIGINT,           -- L2 cache
+    max_threads_per_block            INTEGER,          -- limit per block
+    max_warps_per_sm                 INTEGER,          -- limit per SM
+    max_blocks_per_sm                INTEGER,          -- limit per SM
+    max_registers_per_block          INTEGER,          -- 32-bit registers
+    max_registers_per_sm             INTEGER,          -- 32-bit registers
+    max_shared_bytes_per_block       BIGINT,           -- shared memory, without opt-in
+    max_shared_bytes_per_block_optin BIGINT,           -- shared memory, with opt-in
+    max_shared_bytes_per_sm          BIGINT            -- shared memory
 );

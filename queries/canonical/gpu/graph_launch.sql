@@ -1,15 +1,29 @@
--- One CUDA graph executed as a whole: a trace made at graph granularity does not see the kernels inside.
+/*
+title         = """
+One CUDA graph executed as a whole: a trace made at graph granularity does not see the kernels
+inside."""
+times         = ["start_ns", "end_ns"]
+clock         = "gpu"
+aligns_clocks = true
+duplicates    = "drop"
+[advice]
+missing = """
+needs CUDA graphs traced as a whole, and the trace has none; collect with
+`nsys profile --cuda-graph-trace=graph`"""
+without_kernels = """
+and CUDA graphs were traced as a whole; profile with `nsys profile --cuda-graph-trace=node`"""
+*/
 CREATE TABLE graph_launch (
-    trace_id          VARCHAR NOT NULL, -- the trace
-    graph_launch_id   BIGINT NOT NULL,  -- number, unique in the trace
-    start_ns          BIGINT NOT NULL,  -- start of the first node, trace clock
-    end_ns            BIGINT NOT NULL,  -- end of the last node, trace clock
-    duration_ns       BIGINT NOT NULL,  -- end - start
-    process_id        BIGINT,           -- key of the process
-    device_id         INTEGER,          -- device
-    context_id        BIGINT,           -- CUDA context
-    stream_id         BIGINT,           -- CUDA stream
-    correlation_id    BIGINT,           -- joins (with process_id) to api_call
-    graph_id          BIGINT,           -- CUDA graph
-    graph_exec_id     BIGINT            -- instantiated graph
+    trace_id        VARCHAR NOT NULL, -- the trace
+    graph_launch_id BIGINT NOT NULL,  -- number, unique in the trace
+    start_ns        BIGINT NOT NULL,  -- start of the first node, trace clock
+    end_ns          BIGINT NOT NULL,  -- end of the last node, trace clock
+    duration_ns     BIGINT NOT NULL,  -- end - start
+    process_id      BIGINT,           -- key of the process
+    device_id       INTEGER,          -- device
+    context_id      BIGINT,           -- CUDA context
+    stream_id       BIGINT,           -- CUDA stream
+    correlation_id  BIGINT,           -- joins (with process_id) to api_call
+    graph_id        BIGINT,           -- CUDA graph
+    graph_exec_id   BIGINT            -- instantiated graph
 );

@@ -1,9 +1,14 @@
--- One periodic sample of what a CPU ran.
+/*
+title        = "One periodic sample of what a CPU ran."
+times        = ["timestamp_ns"]
+bounds_trace = false
+audit        = "times"
+*/
 CREATE TABLE cpu_sample (
-    trace_id          VARCHAR NOT NULL, -- the trace
-    timestamp_ns      BIGINT NOT NULL,  -- when, trace clock
-    process_id        BIGINT,           -- key of the process
-    thread_id         BIGINT,           -- key of the thread
-    cpu               INTEGER,          -- logical CPU
-    cycles            BIGINT            -- CPU cycles since the thread's previous sample
+    trace_id     VARCHAR NOT NULL, -- the trace
+    timestamp_ns BIGINT NOT NULL,  -- when, trace clock
+    process_id   BIGINT,           -- key of the process
+    thread_id    BIGINT,           -- key of the thread
+    cpu          INTEGER,          -- logical CPU
+    cycles       BIGINT            -- CPU cycles since the thread's previous sample
 );

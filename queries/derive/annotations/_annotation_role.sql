@@ -3,7 +3,7 @@ title    = "What NVTX texts mean"
 question = "Which NVTX texts mark an iteration, a phase, a layer or a framework operator?"
 source   = "tbd-trace's own convention (docs/reference/capture_directory.md); torch.autograd.profiler.emit_nvtx; PyProf and DLProf markers"
 grain    = "one distinct NVTX domain and text of a trace"
-optional = ["nvtx_range", "nvtx_mark", "_library_domain"]
+optional = ["annotation", "_library_domain"]
 [params.iteration_pattern]
 doc = "regular expression (RE2) that an iteration's range or mark matches; empty means the usual names (iteration 3, step 3, ProfilerStep#3, train_step, …)"
 default = ""
@@ -39,12 +39,9 @@ doc = "the text names a backward operator or the backward of a layer"
 */
 WITH
 distinct_text AS (
-    SELECT trace_id, domain, text, min(nvtx_range_id) AS first_range_id
-    FROM (
-        SELECT trace_id, domain, text, nvtx_range_id FROM nvtx_range
-        UNION ALL
-        SELECT trace_id, domain, text, NULL FROM nvtx_mark
-    )
+    SELECT trace_id, domain, text,
+        min(annotation_id) FILTER (kind <> 'mark') AS first_range_id
+    FROM annotation
     WHERE text IS NOT NULL
     GROUP BY ALL
 ),

@@ -13,10 +13,10 @@ doc = "key of the thread"
 */
 SELECT m.trace_id, m.process_id, m.thread_id
 FROM annotation_semantics m
-SEMI JOIN _sequence_layer s ON s.trace_id = m.trace_id AND s.backward_range_id = m.nvtx_range_id
+SEMI JOIN _sequence_layer s ON s.trace_id = m.trace_id AND s.backward_range_id = m.annotation_id
 EXCEPT
 SELECT m.trace_id, m.process_id, m.thread_id
 FROM annotation_semantics m
-SEMI JOIN _sequence_layer s ON s.trace_id = m.trace_id AND s.forward_range_id = m.nvtx_range_id
+SEMI JOIN _sequence_layer s ON s.trace_id = m.trace_id AND s.forward_range_id = m.annotation_id
 UNION
 SELECT trace_id, process_id, thread_id FROM thread WHERE starts_with(name, 'pt_autograd')

@@ -6,23 +6,23 @@ grain    = "one range of an operator or of a call"
 needs    = ["_sequence_layer", "annotation_semantics"]
 [columns.trace_id]
 doc = "the trace"
-[columns.nvtx_range_id]
+[columns.annotation_id]
 doc = "the range"
 */
 -- In the order of a stack, what a range holds follows it at once: the next creator of a node begins
 -- before the range ends, or none is inside.
 WITH
-creator AS (SELECT DISTINCT trace_id, forward_range_id AS nvtx_range_id FROM _sequence_layer),
+creator AS (SELECT DISTINCT trace_id, forward_range_id AS annotation_id FROM _sequence_layer),
 candidate AS (
-    SELECT m.trace_id, m.nvtx_range_id, c.nvtx_range_id IS NOT NULL AS is_creator,
-        m.kind = 'push_pop' AND min(m.start_ns) FILTER (c.nvtx_range_id IS NOT NULL) OVER later < m.end_ns
+    SELECT m.trace_id, m.annotation_id, c.annotation_id IS NOT NULL AS is_creator,
+        m.kind = 'push_pop' AND min(m.start_ns) FILTER (c.annotation_id IS NOT NULL) OVER later < m.end_ns
             AS holds_creator
     FROM annotation_semantics m
-    LEFT JOIN creator c USING (trace_id, nvtx_range_id)
+    LEFT JOIN creator c USING (trace_id, annotation_id)
     WHERE m.seq IS NOT NULL OR m.layer_kind IN ('stack', 'module')
     WINDOW later AS (
         PARTITION BY m.trace_id, m.process_id, m.thread_id, m.domain_id, m.kind
-        ORDER BY m.start_ns, m.end_ns = m.start_ns, m.end_ns DESC, m.nvtx_range_id
+        ORDER BY m.start_ns, m.end_ns = m.start_ns, m.end_ns DESC, m.annotation_id
         ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)
 )
-SELECT trace_id, nvtx_range_id FROM candidate WHERE is_creator OR holds_creator
+SELECT trace_id, annotation_id FROM candidate WHERE is_creator OR holds_creator

@@ -4,10 +4,10 @@ question = "Which range is an iteration, a phase, a layer or an operator by its 
 source   = "_annotation_role"
 grain    = "one NVTX range with a text, not of a library, that tells something or is not inside a layer that always owns"
 needs    = ["_annotation_role"]
-optional = ["nvtx_range", "trace", "_layer_anchor", "_user_annotation"]
+optional = ["annotation_range", "trace", "_layer_anchor", "_user_annotation"]
 [columns.trace_id]
 doc = "the trace"
-[columns.nvtx_range_id]
+[columns.annotation_id]
 doc = "the range"
 [columns.stack_id]
 doc = "number that stands for its trace, process, thread, domain and kind"
@@ -51,12 +51,12 @@ WITH
 -- such ranges together, where the trace ends.
 closed_last AS (
     SELECT trace_id, r.end_ns
-    FROM nvtx_range r JOIN trace c USING (trace_id)
+    FROM annotation_range r JOIN trace c USING (trace_id)
     WHERE r.end_ns = c.end_ns
     GROUP BY ALL HAVING count(*) > 1
 ),
 stacked AS NOT MATERIALIZED (
-    SELECT *, hash(trace_id, process_id, thread_id, domain_id, kind) AS stack_id FROM nvtx_range
+    SELECT *, hash(trace_id, process_id, thread_id, domain_id, kind) AS stack_id FROM annotation_range
 ),
 -- What a layer that always owns is around drops out if its text says nothing else, but for what the
 -- user's own range that comes once may hold (_layer_owner). Such texts are few and their ranges many,
@@ -84,7 +84,7 @@ outside AS NOT MATERIALIZED (
         ON  b.stack_id = r.stack_id AND b.moment = r.moment
         AND b.start_ns < r.start_ns AND b.end_ns > r.end_ns
 )
-SELECT r.trace_id, r.nvtx_range_id, r.stack_id,
+SELECT r.trace_id, r.annotation_id, r.stack_id,
     r.process_id, r.thread_id, r.domain_id, r.kind, r.start_ns, r.end_ns,
     r.end_thread_id IS NULL OR r.end_thread_id IS NOT DISTINCT FROM r.thread_id AS stays,
     m.first_range_id,

@@ -18,7 +18,7 @@ doc = "layer around the forward operator in its NVTX domain; NULL when no range 
 WITH
 candidate AS NOT MATERIALIZED (
     SELECT trace_id, coalesce(process_id, -1) AS process_id, coalesce(thread_id, -1) AS thread_id,
-        domain_id, kind, nvtx_range_id, start_ns, end_ns, position, seq, is_backward
+        domain_id, kind, annotation_id, start_ns, end_ns, position, seq, is_backward
     FROM annotation_semantics
     WHERE is_backward OR seq IS NOT NULL
 ),
@@ -28,46 +28,46 @@ zero AS (
     FROM candidate WHERE seq = 0 AND NOT is_backward GROUP BY ALL
 ),
 called AS (
-    SELECT trace_id, nvtx_range_id
+    SELECT trace_id, annotation_id
     FROM candidate SEMI JOIN zero USING (trace_id, process_id, thread_id, domain_id, kind)
     WHERE kind = 'push_pop' AND (seq = 0 OR is_backward)
     WINDOW earlier AS (
         PARTITION BY trace_id, process_id, thread_id, domain_id
-        ORDER BY start_ns, end_ns = start_ns, end_ns DESC, nvtx_range_id
+        ORDER BY start_ns, end_ns = start_ns, end_ns DESC, annotation_id
         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
     QUALIFY seq = 0 AND NOT is_backward AND max(end_ns) FILTER (is_backward) OVER earlier > start_ns
 ),
 numbered AS NOT MATERIALIZED (
-    SELECT * FROM candidate ANTI JOIN called USING (trace_id, nvtx_range_id) WHERE seq >= 0
+    SELECT * FROM candidate ANTI JOIN called USING (trace_id, annotation_id) WHERE seq >= 0
 ),
 -- Operators that create no node print the number of the next one; the last to begin is the creator,
 -- and of those that begin together the last in the file.
 created AS MATERIALIZED (
-    SELECT b.trace_id, b.nvtx_range_id AS backward_range_id, b.position AS backward_position,
-        f.nvtx_range_id AS forward_range_id
+    SELECT b.trace_id, b.annotation_id AS backward_range_id, b.position AS backward_position,
+        f.annotation_id AS forward_range_id
     FROM (SELECT * FROM numbered WHERE is_backward) b
     ASOF JOIN (
-        SELECT trace_id, process_id, seq, start_ns, max(nvtx_range_id) AS nvtx_range_id
+        SELECT trace_id, process_id, seq, start_ns, max(annotation_id) AS annotation_id
         FROM numbered WHERE NOT is_backward GROUP BY ALL
     ) f
         ON  f.trace_id = b.trace_id AND f.process_id = b.process_id AND f.seq = b.seq
         AND b.start_ns >= f.start_ns
 ),
-creator AS (SELECT DISTINCT trace_id, forward_range_id AS nvtx_range_id FROM created),
+creator AS (SELECT DISTINCT trace_id, forward_range_id AS annotation_id FROM created),
 -- The creators of a stack, numbered as they began. A layer is around a run of them: from the first
 -- that comes after it to the last that begins before it ends.
 stacked AS (
     SELECT m.trace_id, coalesce(m.process_id, -1) AS process_id, coalesce(m.thread_id, -1) AS thread_id,
-        m.domain_id, m.nvtx_range_id, m.start_ns, m.end_ns,
+        m.domain_id, m.annotation_id, m.start_ns, m.end_ns,
         CASE WHEN NOT m.is_backward THEN m.layer_order END AS layer_order,
-        c.nvtx_range_id IS NOT NULL AS is_creator,
-        count(c.nvtx_range_id) OVER so_far AS creators
+        c.annotation_id IS NOT NULL AS is_creator,
+        count(c.annotation_id) OVER so_far AS creators
     FROM annotation_semantics m
-    LEFT JOIN creator c USING (trace_id, nvtx_range_id)
-    WHERE m.kind = 'push_pop' AND (m.layer_order IS NOT NULL OR c.nvtx_range_id IS NOT NULL)
+    LEFT JOIN creator c USING (trace_id, annotation_id)
+    WHERE m.kind = 'push_pop' AND (m.layer_order IS NOT NULL OR c.annotation_id IS NOT NULL)
     WINDOW so_far AS (
         PARTITION BY m.trace_id, m.process_id, m.thread_id, m.domain_id
-        ORDER BY m.start_ns, m.end_ns = m.start_ns, m.end_ns DESC, m.nvtx_range_id
+        ORDER BY m.start_ns, m.end_ns = m.start_ns, m.end_ns DESC, m.annotation_id
         ROWS UNBOUNDED PRECEDING)
 ),
 last_at AS (
@@ -96,16 +96,16 @@ owned AS (
     FROM held GROUP BY ALL
 ),
 layer_of AS (
-    SELECT s.trace_id, s.nvtx_range_id, m.layer
+    SELECT s.trace_id, s.annotation_id, m.layer
     FROM stacked s
     JOIN owned o USING (trace_id, process_id, thread_id, domain_id, creators)
     JOIN annotation_semantics m ON m.trace_id = o.trace_id AND m.layer_order = o.layer_order
     WHERE s.is_creator
     UNION ALL
     -- start/end ranges do not nest
-    SELECT trace_id, nvtx_range_id, layer FROM annotation_semantics
+    SELECT trace_id, annotation_id, layer FROM annotation_semantics
     WHERE kind <> 'push_pop' AND NOT is_backward AND layer IS NOT NULL
 )
 SELECT c.trace_id, c.backward_range_id, c.backward_position, c.forward_range_id, l.layer
 FROM created c
-LEFT JOIN layer_of l ON l.trace_id = c.trace_id AND l.nvtx_range_id = c.forward_range_id
+LEFT JOIN layer_of l ON l.trace_id = c.trace_id AND l.annotation_id = c.forward_range_id

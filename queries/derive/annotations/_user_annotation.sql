@@ -3,7 +3,7 @@ title    = "The user's own ranges"
 question = "What is the layer called that a range of the user's own marks, and is it a loop rather than a layer?"
 grain    = "one text of a range of the user's own that may be a layer, and its stack"
 needs    = ["_annotation_role"]
-optional = ["nvtx_range"]
+optional = ["annotation_range"]
 [columns.stack_id]
 doc = "the stack (_range_role)"
 [columns.first_range_id]
@@ -20,7 +20,7 @@ counted AS MATERIALIZED (
     SELECT r.trace_id, r.process_id, r.domain_id,
         hash(r.trace_id, r.process_id, r.thread_id, r.domain_id, r.kind) AS stack_id,
         m.first_range_id, m.layer, m.is_iteration, count(*) AS times_here
-    FROM nvtx_range r
+    FROM annotation_range r
     JOIN _annotation_role m
         ON m.trace_id = r.trace_id AND m.domain IS NOT DISTINCT FROM r.domain AND m.text = r.text
     WHERE NOT m.is_library AND (m.is_iteration OR m.layer_kind = 'plain')

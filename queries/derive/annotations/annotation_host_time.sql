@@ -3,7 +3,7 @@ title    = "Host time of ranges"
 question = "How long do the NVTX ranges of each text last on the host?"
 source   = "the same sums as nsys stats nvtx_sum"
 grain    = "domain, text and style of a trace's ranges"
-optional = ["nvtx_range"]
+optional = ["annotation_range"]
 [columns.trace_id]
 doc = "the trace"
 [columns.kind]
@@ -13,7 +13,7 @@ doc = "NVTX domain; NULL for the default one"
 [columns.text]
 doc = "NVTX text; NULL without one"
 [columns.first_range_id]
-doc = "the smallest nvtx_range_id among them"
+doc = "the smallest annotation_id among them"
 [columns.instances]
 doc = "ranges"
 [columns.open_instances]
@@ -33,11 +33,15 @@ doc = "longest"
 [columns.stddev_ns]
 unit = "ns"
 doc = "sample standard deviation; NULL for a single range"
+[advice]
+missing = """
+needs NVTX ranges, and the trace has none; annotate the program and collect with
+`nsys profile -t cuda,nvtx,cudnn,cublas`"""
 */
 WITH
-lasting AS NOT MATERIALIZED (SELECT *, end_ns - start_ns AS duration_ns FROM nvtx_range),
+lasting AS NOT MATERIALIZED (SELECT *, end_ns - start_ns AS duration_ns FROM annotation_range),
 summed AS MATERIALIZED (
-    SELECT trace_id, kind, domain, text, min(nvtx_range_id) AS first_range_id, count(*) AS instances,
+    SELECT trace_id, kind, domain, text, min(annotation_id) AS first_range_id, count(*) AS instances,
         count(*) FILTER (is_open) AS open_instances, sum(duration_ns)::BIGINT AS total_ns,
         min(duration_ns) AS min_ns, max(duration_ns) AS max_ns,
         sum(duration_ns::HUGEINT * duration_ns)::HUGEINT AS squares

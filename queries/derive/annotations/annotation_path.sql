@@ -3,10 +3,10 @@ title    = "NVTX paths"
 question = "Which texts lead to each NVTX range?"
 grain    = "one NVTX range"
 needs    = ["annotation_tree"]
-optional = ["nvtx_range"]
+optional = ["annotation_range"]
 [columns.trace_id]
 doc = "the trace"
-[columns.nvtx_range_id]
+[columns.annotation_id]
 doc = "the range"
 [columns.path]
 doc = "texts from the root to the range itself, joined by ' > '; of more than 16 the first 8 and the last 8"
@@ -14,20 +14,20 @@ doc = "texts from the root to the range itself, joined by ' > '; of more than 16
 -- Level by level: texts are long, so that only what shows paths builds on this.
 WITH RECURSIVE
 node AS (
-    SELECT t.trace_id, t.nvtx_range_id, t.parent_id, t.depth, coalesce(r.text, '') AS text
-    FROM annotation_tree t JOIN nvtx_range r USING (trace_id, nvtx_range_id)
+    SELECT t.trace_id, t.annotation_id, t.parent_id, t.depth, coalesce(r.text, '') AS text
+    FROM annotation_tree t JOIN annotation_range r USING (trace_id, annotation_id)
 ),
 -- Programs that forget to close ranges nest them a thousand deep: a path keeps its two ends.
 tree AS (
-    SELECT trace_id, nvtx_range_id, depth, text AS head, []::VARCHAR[] AS tail
+    SELECT trace_id, annotation_id, depth, text AS head, []::VARCHAR[] AS tail
     FROM node WHERE parent_id IS NULL
     UNION ALL
-    SELECT n.trace_id, n.nvtx_range_id, n.depth,
+    SELECT n.trace_id, n.annotation_id, n.depth,
         CASE WHEN n.depth < 8 THEN t.head || ' > ' || n.text ELSE t.head END,
         CASE WHEN n.depth < 8 THEN t.tail ELSE list_append(t.tail, n.text)[-8:] END
-    FROM tree t JOIN node n ON n.trace_id = t.trace_id AND n.parent_id = t.nvtx_range_id
+    FROM tree t JOIN node n ON n.trace_id = t.trace_id AND n.parent_id = t.annotation_id
 )
-SELECT trace_id, nvtx_range_id,
+SELECT trace_id, annotation_id,
     concat_ws(' > ', head, CASE WHEN depth >= 16 THEN '…' END,
         CASE WHEN len(tail) > 0 THEN array_to_string(tail, ' > ') END) AS path
 FROM tree

@@ -5,7 +5,7 @@ grain    = "one NVTX range that says something about what is in it: an iteration
 needs    = ["_range_role", "_layer_owner", "_user_annotation", "_annotation_role"]
 [columns.trace_id]
 doc = "the trace"
-[columns.nvtx_range_id]
+[columns.annotation_id]
 doc = "the range"
 [columns.process_id]
 doc = "key of the process"
@@ -44,20 +44,20 @@ doc = "a backward operator or the backward of a layer"
 -- two thirds of the time.
 WITH
 meant AS (
-    SELECT m.trace_id, m.nvtx_range_id, m.process_id, m.thread_id, m.stays, m.domain_id, m.kind,
+    SELECT m.trace_id, m.annotation_id, m.process_id, m.thread_id, m.stays, m.domain_id, m.kind,
         m.start_ns, m.end_ns, m.is_iteration, r.phase,
         CASE WHEN m.layer_rank IS NOT NULL THEN coalesce(p.name, r.layer) END AS layer,
         CASE WHEN m.layer_rank IS NOT NULL THEN r.layer_kind END AS layer_kind,
-        m.layer_rank, m.outermost, o.nvtx_range_id IS NOT NULL AS may_own, r.seq, m.is_backward
+        m.layer_rank, m.outermost, o.annotation_id IS NOT NULL AS may_own, r.seq, m.is_backward
     FROM _range_role m
-    LEFT JOIN _layer_owner o USING (stack_id, nvtx_range_id)
+    LEFT JOIN _layer_owner o USING (stack_id, annotation_id)
     JOIN _annotation_role r USING (trace_id, first_range_id)
     LEFT JOIN _user_annotation p
         ON p.stack_id = m.stack_id AND p.first_range_id = m.first_range_id AND r.layer_kind = 'plain'
-    WHERE m.tells OR o.nvtx_range_id IS NOT NULL
-    ORDER BY m.trace_id, m.start_ns, m.nvtx_range_id
+    WHERE m.tells OR o.annotation_id IS NOT NULL
+    ORDER BY m.trace_id, m.start_ns, m.annotation_id
 )
-SELECT trace_id, nvtx_range_id, process_id, thread_id, stays, domain_id, kind, start_ns, end_ns,
+SELECT trace_id, annotation_id, process_id, thread_id, stays, domain_id, kind, start_ns, end_ns,
     row_number() OVER () AS position, is_iteration, phase, layer, layer_kind,
     CASE WHEN may_own
          THEN layer_rank * 1_000_000_000_000_000 + CASE WHEN outermost THEN -position ELSE position END

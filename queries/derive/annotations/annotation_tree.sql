@@ -3,10 +3,10 @@ title    = "NVTX tree"
 question = "How do the NVTX ranges of each thread nest, and which have the same texts?"
 source   = "push/pop ranges of one thread and one domain form a stack (NVTX documentation)"
 grain    = "one NVTX range"
-optional = ["nvtx_range"]
+optional = ["annotation_range"]
 [columns.trace_id]
 doc = "the trace"
-[columns.nvtx_range_id]
+[columns.annotation_id]
 doc = "the range"
 [columns.parent_id]
 doc = "innermost push/pop range of the same thread and domain that was open when it began; NULL for a root and for start/end ranges, which do not nest"
@@ -22,7 +22,7 @@ doc = "the same for ranges with the same kind, domain and texts from the root on
 -- are long: their hashes stand for them.
 WITH
 hashed AS NOT MATERIALIZED (
-    SELECT *, hash(kind, domain, coalesce(text, '')) AS text_hash FROM nvtx_range
+    SELECT *, hash(kind, domain, coalesce(text, '')) AS text_hash FROM annotation_range
 ),
 -- Texts with sequence numbers in them have the same hash more often than by chance: of a million,
 -- dozens have that of another. Those are told apart.
@@ -46,11 +46,11 @@ stack AS MATERIALIZED (
     SELECT *, row_number() OVER ()::INTEGER AS stack_id
     FROM (
         SELECT DISTINCT trace_id, process_id, thread_id, domain_id
-        FROM nvtx_range WHERE kind = 'push_pop'
+        FROM annotation_range WHERE kind = 'push_pop'
     )
 ),
 stacked AS (
-    SELECT s.stack_id, r.nvtx_range_id, r.start_ns, r.end_ns, r.text_id
+    SELECT s.stack_id, r.annotation_id, r.start_ns, r.end_ns, r.text_id
     FROM worded r
     JOIN stack s
         ON  s.trace_id = r.trace_id AND s.process_id IS NOT DISTINCT FROM r.process_id
@@ -60,22 +60,22 @@ stacked AS (
 -- At one instant: first the ends of ranges that began earlier (turn NULL), then the beginnings, the
 -- longest first (turn below 0), then both events of each range without length (turn 0).
 event AS (
-    SELECT stack_id, start_ns AS at_ns, start_ns - end_ns AS turn, nvtx_range_id * 2 AS event_id,
+    SELECT stack_id, start_ns AS at_ns, start_ns - end_ns AS turn, annotation_id * 2 AS event_id,
         text_id
     FROM stacked
     UNION ALL
-    SELECT stack_id, end_ns, CASE WHEN start_ns = end_ns THEN 0 END, nvtx_range_id * 2 + 1, text_id
+    SELECT stack_id, end_ns, CASE WHEN start_ns = end_ns THEN 0 END, annotation_id * 2 + 1, text_id
     FROM stacked
 ),
 ordered AS (
-    SELECT stack_id, event_id // 2 AS nvtx_range_id, event_id % 2 = 0 AS begins,
+    SELECT stack_id, event_id // 2 AS annotation_id, event_id % 2 = 0 AS begins,
         CASE WHEN event_id % 2 = 0 THEN 1 ELSE -1 END AS step, text_id
     FROM event
     ORDER BY stack_id, at_ns, turn NULLS FIRST, event_id
 ),
 leveled AS (
     SELECT *, (sum(step) OVER (ROWS UNBOUNDED PRECEDING))::INTEGER - begins::INTEGER AS depth,
-        lag(CASE WHEN begins THEN nvtx_range_id END) OVER () AS began_before
+        lag(CASE WHEN begins THEN annotation_id END) OVER () AS began_before
     FROM ordered
 ),
 -- The texts of the open ranges and their depths, in one number.
@@ -87,7 +87,7 @@ pathed AS (
 -- What begins right after another is its child. What begins after an end has the parent of the one
 -- that began last on its own level.
 by_level AS (
-    SELECT stack_id, nvtx_range_id, depth, text_id, path, began_before
+    SELECT stack_id, annotation_id, depth, text_id, path, began_before
     FROM pathed WHERE begins
     ORDER BY depth, position
 ),
@@ -95,10 +95,10 @@ parented AS (
     SELECT *, last_value(began_before IGNORE NULLS) OVER (ROWS UNBOUNDED PRECEDING) AS parent_id
     FROM by_level
 )
-SELECT s.trace_id, p.nvtx_range_id, CASE WHEN p.depth > 0 THEN p.parent_id END AS parent_id, p.depth,
+SELECT s.trace_id, p.annotation_id, CASE WHEN p.depth > 0 THEN p.parent_id END AS parent_id, p.depth,
     p.text_id, hash(p.path) AS path_id
 FROM parented p
 JOIN stack s USING (stack_id)
 UNION ALL
-SELECT trace_id, nvtx_range_id, NULL, 0, text_id, text_id
+SELECT trace_id, annotation_id, NULL, 0, text_id, text_id
 FROM worded WHERE kind <> 'push_pop'

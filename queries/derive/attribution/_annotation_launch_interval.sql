@@ -4,10 +4,10 @@ question = "From which to which of its thread's launches does each range reach t
 source   = "as _range_launch_interval, for the ranges of annotation_semantics alone: most ranges tell nothing about layers, and need no search"
 grain    = "one range around at least one launch, of annotation_semantics or of a library and with a phase"
 needs    = ["_launch_thread", "_launch_begin", "_launch_end", "_annotation_role"]
-optional = ["annotation_semantics", "nvtx_range"]
+optional = ["annotation_semantics", "annotation_range"]
 [columns.trace_id]
 doc = "the trace"
-[columns.nvtx_range_id]
+[columns.annotation_id]
 doc = "the range"
 [columns.host_thread]
 doc = "number of the thread (_launch_thread)"
@@ -20,33 +20,33 @@ doc = "phase that a library's range marks; NULL for ranges of annotation_semanti
 */
 WITH
 marking AS (
-    SELECT trace_id, process_id, thread_id, nvtx_range_id, start_ns, end_ns,
+    SELECT trace_id, process_id, thread_id, annotation_id, start_ns, end_ns,
         -- a number instead of a text: there is less to sort
         CAST(NULL AS ENUM('data', 'forward', 'loss', 'backward', 'optimizer', 'communication')) AS library_phase
     FROM annotation_semantics WHERE stays
     UNION ALL
-    SELECT r.trace_id, r.process_id, r.thread_id, r.nvtx_range_id, r.start_ns, r.end_ns,
+    SELECT r.trace_id, r.process_id, r.thread_id, r.annotation_id, r.start_ns, r.end_ns,
         CAST(m.phase AS ENUM('data', 'forward', 'loss', 'backward', 'optimizer', 'communication'))
-    FROM nvtx_range r
+    FROM annotation_range r
     JOIN _annotation_role m ON m.trace_id = r.trace_id AND m.domain = r.domain AND m.text = r.text
     WHERE m.is_library AND m.phase IS NOT NULL
       AND r.domain IN (SELECT DISTINCT domain FROM _annotation_role WHERE is_library)
       AND (r.end_thread_id IS NULL OR r.end_thread_id = r.thread_id)
 ),
 same_thread AS (
-    SELECT h.host_thread, r.nvtx_range_id, r.start_ns, r.end_ns, r.library_phase
+    SELECT h.host_thread, r.annotation_id, r.start_ns, r.end_ns, r.library_phase
     FROM marking r
     JOIN _launch_thread h
         ON  h.trace_id = r.trace_id AND h.process_id IS NOT DISTINCT FROM r.process_id
         AND h.thread_id = r.thread_id
 ),
 begun AS (
-    SELECT r.host_thread, r.nvtx_range_id, r.end_ns, r.library_phase,
+    SELECT r.host_thread, r.annotation_id, r.end_ns, r.library_phase,
         f.position AS first_position
     FROM same_thread r
     ASOF JOIN _launch_begin f ON f.host_thread = r.host_thread AND r.start_ns <= f.start_ns
 )
-SELECT h.trace_id, r.nvtx_range_id, host_thread, r.first_position, l.position AS last_position,
+SELECT h.trace_id, r.annotation_id, host_thread, r.first_position, l.position AS last_position,
     r.library_phase::VARCHAR AS library_phase
 FROM begun r
 JOIN _launch_thread h USING (host_thread)

@@ -9,13 +9,13 @@ optional = ["_range_begin"]
 doc = "the trace"
 [columns.api_call_id]
 doc = "the launch"
-[columns.nvtx_range_id]
+[columns.annotation_id]
 doc = "innermost range around it; of several that began last the one that the profiler recorded last"
 */
 WITH
 -- Start and id are in one number, which DuckDB compares faster than structs.
 begun AS (
-    SELECT *, start_ns::HUGEINT * 9_223_372_036_854_775_808 + nvtx_range_id AS innermost
+    SELECT *, start_ns::HUGEINT * 9_223_372_036_854_775_808 + annotation_id AS innermost
     FROM _range_begin
 ),
 held AS (
@@ -35,6 +35,6 @@ chosen AS (
         coalesce(max(innermost) FILTER (NOT is_library), max(innermost)) AS innermost
     FROM held GROUP BY ALL
 )
-SELECT l.trace_id, l.api_call_id, (c.innermost & 9_223_372_036_854_775_807)::BIGINT AS nvtx_range_id
+SELECT l.trace_id, l.api_call_id, (c.innermost & 9_223_372_036_854_775_807)::BIGINT AS annotation_id
 FROM launch l
 JOIN chosen c ON c.host_thread = l.host_thread AND c.position = l.position

@@ -53,15 +53,15 @@ held AS (
         CAST(m.phase AS ENUM('data', 'forward', 'loss', 'backward', 'optimizer', 'communication'))
             AS phase,
         CASE WHEN m.is_backward AND m.seq IS NOT NULL THEN m.position END AS backward_position,
-        m.is_backward, f.nvtx_range_id IS NOT NULL AS is_forward, i.iteration,
+        m.is_backward, f.annotation_id IS NOT NULL AS is_forward, i.iteration,
         -- a library's own range says it: DALI's kernels load data, whatever the program does meanwhile
         CAST(r.library_phase
             AS ENUM('data', 'forward', 'loss', 'backward', 'optimizer', 'communication'))
             AS library_phase
     FROM _annotation_launch_interval r
-    LEFT JOIN annotation_semantics m USING (trace_id, nvtx_range_id)
-    LEFT JOIN _forward_operator f USING (trace_id, nvtx_range_id)
-    LEFT JOIN _iteration_boundary i USING (trace_id, nvtx_range_id)
+    LEFT JOIN annotation_semantics m USING (trace_id, annotation_id)
+    LEFT JOIN _forward_operator f USING (trace_id, annotation_id)
+    LEFT JOIN _iteration_boundary i USING (trace_id, annotation_id)
 ),
 own AS (
     SELECT host_thread, position, max(layer_order) AS layer_order,

@@ -8,15 +8,15 @@ needs    = ["launch", "_range_launch_interval"]
 doc = "the trace"
 [columns.api_call_id]
 doc = "the launch"
-[columns.nvtx_range_id]
+[columns.annotation_id]
 doc = "a range that holds it"
 */
 WITH
 expanded AS (
-    SELECT trace_id, nvtx_range_id, host_thread,
+    SELECT trace_id, annotation_id, host_thread,
         unnest(generate_series(first_position, last_position)) AS position
     FROM _range_launch_interval
 )
-SELECT e.trace_id, l.api_call_id, e.nvtx_range_id
+SELECT e.trace_id, l.api_call_id, e.annotation_id
 FROM expanded e
 JOIN launch l ON l.host_thread = e.host_thread AND l.position = e.position

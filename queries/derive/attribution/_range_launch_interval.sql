@@ -4,10 +4,10 @@ question = "From which to which of its thread's launches does each NVTX range re
 source   = "an operation belongs to a range if its launching call lies inside it on the same thread (nsys stats nvtx_kern_sum)"
 grain    = "one NVTX range, whatever the domain, around at least one launch"
 needs    = ["_launch_thread", "_launch_begin", "_launch_end"]
-optional = ["nvtx_range"]
+optional = ["annotation_range"]
 [columns.trace_id]
 doc = "the trace"
-[columns.nvtx_range_id]
+[columns.annotation_id]
 doc = "the range"
 [columns.host_thread]
 doc = "number of the thread (_launch_thread)"
@@ -19,28 +19,28 @@ doc = "position of the last launch in it; all between are in it, too"
 -- Most ranges hold one launch alone, which needs no second search.
 WITH
 same_thread AS (
-    SELECT h.host_thread, r.nvtx_range_id, r.start_ns, r.end_ns
-    FROM nvtx_range r
+    SELECT h.host_thread, r.annotation_id, r.start_ns, r.end_ns
+    FROM annotation_range r
     JOIN _launch_thread h
         ON  h.trace_id = r.trace_id AND h.process_id IS NOT DISTINCT FROM r.process_id
         AND h.thread_id = r.thread_id
     WHERE r.end_thread_id IS NULL OR r.end_thread_id = r.thread_id
 ),
 begun AS MATERIALIZED (
-    SELECT r.host_thread, r.nvtx_range_id, r.end_ns, f.position AS first_position,
+    SELECT r.host_thread, r.annotation_id, r.end_ns, f.position AS first_position,
         coalesce(r.end_ns >= f.end_ns AND r.end_ns < f.next_end_ns, false) AS holds_one
     FROM same_thread r
     ASOF JOIN _launch_begin f ON f.host_thread = r.host_thread AND r.start_ns <= f.start_ns
 ),
 run AS (
-    SELECT host_thread, nvtx_range_id, first_position, first_position AS last_position
+    SELECT host_thread, annotation_id, first_position, first_position AS last_position
     FROM begun WHERE holds_one
     UNION ALL
-    SELECT r.host_thread, r.nvtx_range_id, r.first_position, l.position
+    SELECT r.host_thread, r.annotation_id, r.first_position, l.position
     FROM begun r
     ASOF JOIN _launch_end l ON l.host_thread = r.host_thread AND r.end_ns >= l.end_ns
     WHERE NOT r.holds_one AND l.position >= r.first_position
 )
-SELECT h.trace_id, r.nvtx_range_id, host_thread, r.first_position, r.last_position
+SELECT h.trace_id, r.annotation_id, host_thread, r.first_position, r.last_position
 FROM run r
 JOIN _launch_thread h USING (host_thread)

@@ -34,6 +34,9 @@ doc = "kernel name, or [CUDA memcpy HtoD], [CUDA memset], [CUDA graph]"
 [columns.bytes]
 unit = "byte"
 doc = "bytes moved or filled; NULL for kernels and graphs"
+[advice]
+missing = "needs GPU operations; collect a timeline with `nsys profile -t cuda,nvtx,cudnn,cublas`"
+gpu_work = "GPU operations"
 */
 SELECT trace_id, 'kernel' AS op_kind, kernel_id AS op_id, start_ns, end_ns, duration_ns,
        process_id, device_id, context_id, stream_id, correlation_id, name, NULL::BIGINT AS bytes

@@ -3,14 +3,14 @@ title    = "Names of innermost ranges"
 question = "What are the ranges called that are the innermost around a launch?"
 grain    = "one range that is the innermost around a launch"
 needs    = ["_innermost_range"]
-optional = ["nvtx_range"]
+optional = ["annotation_range"]
 [params.by]
 doc = "name: texts without the numbers that torch.autograd.profiler.emit_nvtx adds (aten::addmm, seq = 4 and aten::addmm, seq = 9 are one); text: whole texts"
 choices = ["name", "text"]
 default = "name"
 [columns.trace_id]
 doc = "the trace"
-[columns.nvtx_range_id]
+[columns.annotation_id]
 doc = "the range"
 [columns.kind]
 doc = "push_pop or start_end"
@@ -20,11 +20,11 @@ doc = "NVTX domain; NULL for the default one"
 doc = "its text, by name without the numbers"
 */
 -- As _annotation_role takes texts apart.
-SELECT r.trace_id, r.nvtx_range_id, r.kind, r.domain,
+SELECT r.trace_id, r.annotation_id, r.kind, r.domain,
     CASE WHEN coalesce(getvariable('by'), 'name') = 'text' THEN r.text
          WHEN regexp_matches(r.text, '^[^,]*,\s*(?:seq|op_id|sizes|input_op_ids)\s*=')
          THEN left(r.text, strpos(r.text, ',') - 1)
          ELSE regexp_replace(r.text, '(?s),\s*(?:seq|op_id|sizes|input_op_ids)\s*=.*', '')
     END AS name
-FROM nvtx_range r
-SEMI JOIN _innermost_range USING (trace_id, nvtx_range_id)
+FROM annotation_range r
+SEMI JOIN _innermost_range USING (trace_id, annotation_id)

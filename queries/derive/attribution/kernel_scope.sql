@@ -18,7 +18,7 @@ doc = "start of the launching call"
 [columns.launch_end_ns]
 unit = "ns"
 doc = "end of the launching call"
-[columns.nvtx_range_id]
+[columns.annotation_id]
 doc = "innermost range around the launch; annotation_path has the texts that lead to it"
 [columns.layer]
 doc = "layer that owns the kernel; NULL when nothing tells"
@@ -32,7 +32,7 @@ doc = "number of the iteration; NULL outside iterations"
 doc = "how the iteration was found: nvtx, time, anchor kernel; NULL outside iterations"
 */
 SELECT o.trace_id, o.op_id AS kernel_id, o.api_call_id, o.thread_id, o.launch_start_ns,
-    o.launch_end_ns, i.nvtx_range_id, o.layer, o.layer_evidence, o.phase, o.iteration, o.evidence
+    o.launch_end_ns, i.annotation_id, o.layer, o.layer_evidence, o.phase, o.iteration, o.evidence
 FROM op_scope o
 LEFT JOIN _innermost_range i USING (trace_id, api_call_id)
 WHERE o.op_kind = 'kernel'

@@ -6,7 +6,7 @@ grain    = "NVTX range that launched GPU operations"
 needs    = ["gpu_op", "launch", "_range_launch_interval"]
 [columns.trace_id]
 doc = "the trace"
-[columns.nvtx_range_id]
+[columns.annotation_id]
 doc = "the range"
 [columns.gpu_start_ns]
 unit = "ns"
@@ -22,7 +22,7 @@ doc = "calls in it that launched operations (distinct correlation ids)"
 [columns.operations]
 doc = "operations that they launched"
 [columns.position]
-doc = "order of the rows by trace, gpu_start_ns, gpu_ns from the largest down and nvtx_range_id, from 1"
+doc = "order of the rows by trace, gpu_start_ns, gpu_ns from the largest down and annotation_id, from 1"
 */
 WITH
 operation AS (
@@ -55,11 +55,11 @@ summed AS (
 )
 SELECT *, row_number() OVER () AS position
 FROM (
-    SELECT r.trace_id, r.nvtx_range_id, s.gpu_start_ns, s.gpu_ns, s.gpu_sum_ns, s.launches,
+    SELECT r.trace_id, r.annotation_id, s.gpu_start_ns, s.gpu_ns, s.gpu_sum_ns, s.launches,
         s.operations
     FROM _range_launch_interval r
     JOIN summed s
         ON  s.host_thread = r.host_thread AND s.first_position = r.first_position
         AND s.last_position = r.last_position
-    ORDER BY r.trace_id, s.gpu_start_ns, s.gpu_ns DESC, r.nvtx_range_id
+    ORDER BY r.trace_id, s.gpu_start_ns, s.gpu_ns DESC, r.annotation_id
 )

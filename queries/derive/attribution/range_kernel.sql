@@ -4,7 +4,7 @@ question = "How long do the kernels take that each annotated part of the program
 source   = "the same sums as nsys stats nvtx_kern_sum: a kernel counts in every range around its launch"
 grain    = "kernel name and the thread that launched, per path of NVTX ranges or, as the parameter by says, per domain and text"
 needs    = ["kernel"]
-optional = ["launch", "_launch_range", "nvtx_range", "annotation_tree", "counter_donor_trace"]
+optional = ["launch", "_launch_range", "annotation_range", "annotation_tree", "counter_donor_trace"]
 [params.by]
 doc = "path: ranges with the same ancestors are one; range: ranges with the same domain and text are one, wherever they are"
 choices = ["path", "range"]
@@ -13,7 +13,7 @@ default = "path"
 doc = "the trace"
 [columns.path_id]
 doc = "the number of these ranges' path, or of their text (annotation_tree); 0 for kernels outside every range"
-[columns.nvtx_range_id]
+[columns.annotation_id]
 doc = "one of these ranges"
 [columns.begin_ns]
 unit = "ns"
@@ -47,11 +47,11 @@ doc = "longest"
 unit = "ns"
 doc = "sample standard deviation; NULL for a single kernel"
 [columns.position]
-doc = "order of the rows by trace, begin_ns, nvtx_range_id, process, thread, total_ns from the largest down and kernel name, from 1; what is outside every range comes last"
+doc = "order of the rows by trace, begin_ns, annotation_id, process, thread, total_ns from the largest down and kernel name, from 1; what is outside every range comes last"
 */
 WITH
 member AS (
-    SELECT trace_id, nvtx_range_id,
+    SELECT trace_id, annotation_id,
         CASE WHEN coalesce(getvariable('by'), 'path') = 'path' THEN path_id ELSE text_id END AS path_id
     FROM annotation_tree
 ),
@@ -72,7 +72,7 @@ place AS MATERIALIZED (
     FROM (SELECT DISTINCT trace_id, process_id, thread_id, kernel_name FROM launched)
 ),
 held AS MATERIALIZED (
-    SELECT p.place, coalesce(m.path_id, 0) AS path_id, m.nvtx_range_id, l.kernel_id, l.duration_ns
+    SELECT p.place, coalesce(m.path_id, 0) AS path_id, m.annotation_id, l.kernel_id, l.duration_ns
     FROM launched l
     JOIN place p
         ON  p.trace_id = l.trace_id AND p.process_id IS NOT DISTINCT FROM l.process_id
@@ -80,16 +80,16 @@ held AS MATERIALIZED (
     LEFT JOIN _launch_range lr
         ON lr.trace_id = l.trace_id AND lr.api_call_id = l.api_call_id
     LEFT JOIN member m
-        ON m.trace_id = lr.trace_id AND m.nvtx_range_id = lr.nvtx_range_id
+        ON m.trace_id = lr.trace_id AND m.annotation_id = lr.annotation_id
 ),
 by_range AS (
-    SELECT place, path_id, nvtx_range_id, count(*) AS held, count(duration_ns) AS timed,
+    SELECT place, path_id, annotation_id, count(*) AS held, count(duration_ns) AS timed,
         sum(duration_ns)::BIGINT AS total_ns, min(duration_ns) AS min_ns, max(duration_ns) AS max_ns,
         sum(duration_ns::HUGEINT * duration_ns) AS squares
     FROM held GROUP BY ALL
 ),
 summed AS MATERIALIZED (
-    SELECT place, path_id, count(nvtx_range_id) AS range_instances, sum(held)::BIGINT AS held,
+    SELECT place, path_id, count(annotation_id) AS range_instances, sum(held)::BIGINT AS held,
         sum(timed)::BIGINT AS timed, sum(total_ns)::BIGINT AS total_ns, min(min_ns) AS min_ns,
         max(max_ns) AS max_ns, sum(squares)::HUGEINT AS squares
     FROM by_range GROUP BY ALL
@@ -104,13 +104,13 @@ several AS (
     GROUP BY ALL
 ),
 path AS (
-    SELECT m.trace_id, m.path_id, min(m.nvtx_range_id) AS nvtx_range_id, min(r.start_ns) AS begin_ns
-    FROM member m JOIN nvtx_range r USING (trace_id, nvtx_range_id)
+    SELECT m.trace_id, m.path_id, min(m.annotation_id) AS annotation_id, min(r.start_ns) AS begin_ns
+    FROM member m JOIN annotation_range r USING (trace_id, annotation_id)
     GROUP BY ALL
 )
 SELECT *, row_number() OVER () AS position
 FROM (
-    SELECT p.trace_id, s.path_id, h.nvtx_range_id, h.begin_ns, p.process_id, p.thread_id,
+    SELECT p.trace_id, s.path_id, h.annotation_id, h.begin_ns, p.process_id, p.thread_id,
         p.kernel_name, s.range_instances, coalesce(d.instances, 1) AS instances, s.total_ns,
         s.total_ns / nullif(s.timed, 0) AS mean_ns, coalesce(d.median_ns, s.total_ns) AS median_ns,
         s.min_ns, s.max_ns,
@@ -121,6 +121,6 @@ FROM (
     JOIN place p USING (place)
     LEFT JOIN several d ON d.place = s.place AND d.path_id = s.path_id
     LEFT JOIN path h ON h.trace_id = p.trace_id AND h.path_id = s.path_id
-    ORDER BY p.trace_id, h.begin_ns NULLS LAST, h.nvtx_range_id, p.process_id, p.thread_id,
+    ORDER BY p.trace_id, h.begin_ns NULLS LAST, h.annotation_id, p.process_id, p.thread_id,
         s.total_ns DESC NULLS LAST, p.kernel_name
 )

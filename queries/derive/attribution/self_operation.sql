@@ -35,7 +35,7 @@ spelled AS MATERIALIZED (
     FROM (SELECT DISTINCT trace_id, name_hash, domain, name, kind FROM hashed)
 ),
 labelled AS (
-    SELECT h.trace_id, h.nvtx_range_id, coalesce(n.label, h.name_hash) AS label
+    SELECT h.trace_id, h.annotation_id, coalesce(n.label, h.name_hash) AS label
     FROM hashed h
     LEFT JOIN (FROM spelled WHERE number > 1) n
         ON  n.trace_id = h.trace_id AND n.name_hash = h.name_hash AND n.name IS NOT DISTINCT FROM h.name
@@ -45,7 +45,7 @@ launcher AS (
     SELECT l.trace_id, l.process_id, l.correlation_id, l.is_sole, l.from_ns, l.until_ns, n.label
     FROM launch l
     JOIN _innermost_range i ON i.trace_id = l.trace_id AND i.api_call_id = l.api_call_id
-    JOIN labelled n ON n.trace_id = i.trace_id AND n.nvtx_range_id = i.nvtx_range_id
+    JOIN labelled n ON n.trace_id = i.trace_id AND n.annotation_id = i.annotation_id
 ),
 summed AS (
     SELECT o.trace_id, l.label, o.op_kind, o.name AS op_name, count(*) AS operations,

@@ -19,6 +19,11 @@ doc = "value in that unit"
 doc = "nvprof or ncu"
 [columns.counter_trace_id]
 doc = "trace that the value was measured in: the kernel's own, or a metric run of the same capture"
+[advice]
+missing = """
+needs hardware counters of the kernels; collect them with `ncu --csv --page raw` or, before
+compute capability 7.5, `nvprof --metrics`"""
+counters = "utilization of the kernels"
 */
 WITH
 -- Position of a kernel among the executions of the same name and configuration in its trace.

@@ -11,6 +11,12 @@ doc = "the kernel"
 [columns.dram_bytes]
 unit = "byte"
 doc = "bytes read and written, what the caches served left out; only where both were counted"
+[advice]
+missing = """
+needs the kernels' traffic of device memory: collect dram__bytes_read.sum and
+dram__bytes_write.sum with `ncu --csv --page raw`, or, before compute capability 7.5,
+dram_read_bytes and dram_write_bytes with `nvprof --metrics`"""
+counters = "the kernels' traffic of device memory"
 */
 SELECT c.trace_id, c.kernel_id, sum(c.value * m.weight) AS dram_bytes
 FROM kernel_counter c JOIN dram_metrics m USING (tool, metric)

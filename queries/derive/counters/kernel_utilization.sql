@@ -24,6 +24,11 @@ unit = "ns"
 doc = "total duration"
 [columns.instances]
 doc = "executions"
+[advice]
+missing = """
+needs hardware counters of the kernels; collect them with `ncu --csv --page raw` or, before
+compute capability 7.5, `nvprof --metrics`"""
+counters = "utilization of the kernels"
 */
 WITH
 work AS (

@@ -44,6 +44,12 @@ doc = "nvprof's integer level 0 to 10: not a percentage, and integer work counts
 [columns.cycles]
 unit = "cycle"
 doc = "cycles of the kernel, the weight of the pipe percentages"
+[advice]
+missing = """
+needs to know the kernels' FLOP or the use of their pipes: collect hardware counters with `ncu
+--csv --page raw` (before compute capability 7.5 `nvprof --metrics`), or a capture directory whose
+layers.json tells the FLOP of the layers"""
+counters = "the kernels' FLOP or the use of their pipes"
 */
 WITH
 counted_kernel AS (

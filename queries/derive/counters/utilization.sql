@@ -61,6 +61,12 @@ doc = "counter or modelled"
 doc = "steady state, all iterations or whole trace; NULL without a timeline"
 [columns.reason]
 doc = "why a percentage is NULL; NULL when none is"
+[advice]
+missing = """
+needs to know the kernels' FLOP or the use of their pipes: collect hardware counters with `ncu
+--csv --page raw` (before compute capability 7.5 `nvprof --metrics`), or a capture directory whose
+layers.json tells the FLOP of the layers"""
+counters = "the kernels' FLOP or the use of their pipes"
 */
 WITH
 setting AS (SELECT coalesce(getvariable('by'), 'trace') AS by_what),

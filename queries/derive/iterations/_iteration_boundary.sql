@@ -20,7 +20,7 @@ unit = "ns"
 doc = "end on the host; on the GPU where is_gpu_time. Iterations marked by start/end ranges may overlap"
 [columns.thread_id]
 doc = "thread that marked it, or that launched the anchor kernel"
-[columns.nvtx_range_id]
+[columns.annotation_id]
 doc = "the range, where one range is the iteration"
 [columns.method]
 doc = "nvtx range, nvtx mark or anchor kernel"
@@ -45,11 +45,11 @@ rival AS (
         FROM _iteration_anchor GROUP BY ALL
     ) a ON a.trace_id = f.trace_id AND a.process_id IS NOT DISTINCT FROM f.process_id
 )
-SELECT trace_id, process_id, iteration, label, start_ns, end_ns, thread_id, nvtx_range_id, method,
+SELECT trace_id, process_id, iteration, label, start_ns, end_ns, thread_id, annotation_id, method,
     1.0 AS confidence, false AS is_gpu_time
 FROM _iteration_mark
 UNION ALL
-SELECT f.trace_id, f.process_id, f.iteration, f.label, f.start_ns, f.end_ns, f.thread_id, f.nvtx_range_id,
+SELECT f.trace_id, f.process_id, f.iteration, f.label, f.start_ns, f.end_ns, f.thread_id, f.annotation_id,
     'nvtx range', f.confidence, false
 FROM _iteration_family f
 JOIN rival r ON r.trace_id = f.trace_id AND r.process_id IS NOT DISTINCT FROM f.process_id

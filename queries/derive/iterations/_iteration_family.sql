@@ -3,7 +3,7 @@ title    = "Iterations told by NVTX ranges that repeat"
 question = "Which ranges of one name, or of one name and a number, are iterations, where no text says so?"
 grain    = "one iteration of one process"
 needs    = ["_annotation_role", "launch", "gpu_op"]
-optional = ["nvtx_range", "annotation_semantics", "_iteration_mark"]
+optional = ["annotation_range", "annotation_semantics", "_iteration_mark"]
 [columns.trace_id]
 doc = "the trace"
 [columns.process_id]
@@ -20,7 +20,7 @@ unit = "ns"
 doc = "end on the host"
 [columns.thread_id]
 doc = "thread that marked it"
-[columns.nvtx_range_id]
+[columns.annotation_id]
 doc = "the range; NULL for the phases of a training step"
 [columns.family]
 doc = "the text, digits replaced by #; phases where the iterations are the program's phases from one optimizer step to the next"
@@ -47,11 +47,11 @@ role AS (
       AND NOT regexp_matches(text, '(?i)^\W*(?:train(?:ing)?\W+)?(?:epoch|loop)[\W\d_]*$')
 ),
 unmarked AS (
-    SELECT r.trace_id, r.process_id, r.domain_id, r.kind, r.thread_id, r.nvtx_range_id, r.text, r.start_ns,
+    SELECT r.trace_id, r.process_id, r.domain_id, r.kind, r.thread_id, r.annotation_id, r.text, r.start_ns,
         r.end_ns, m.family,
         -- start/end ranges of one program may begin on any thread
         CASE WHEN r.kind = 'push_pop' THEN r.thread_id END AS stack_thread
-    FROM nvtx_range r
+    FROM annotation_range r
     JOIN role m
         ON m.trace_id = r.trace_id AND m.domain IS NOT DISTINCT FROM r.domain AND m.text = r.text
     WHERE NOT r.is_open
@@ -59,7 +59,7 @@ unmarked AS (
 phase_range AS (
     SELECT m.*, r.text, m.phase = 'optimizer' AS is_optimizer,
         lag(is_optimizer, 1, true) OVER in_order AND NOT is_optimizer AS begins
-    FROM annotation_semantics m JOIN nvtx_range r USING (trace_id, nvtx_range_id)
+    FROM annotation_semantics m JOIN annotation_range r USING (trace_id, annotation_id)
     WHERE m.kind = 'push_pop' AND NOT r.is_open AND NOT regexp_matches(r.text, '(?i)zero')
       AND m.phase IN ('data', 'forward', 'loss', 'backward', 'optimizer')
     WINDOW in_order AS (
@@ -80,7 +80,7 @@ phases AS (
 member AS (
     SELECT f.* EXCLUDE (trace_id, process_id), f.trace_id, f.process_id
     FROM (
-        SELECT trace_id, process_id, domain_id, kind, stack_thread, family, thread_id, nvtx_range_id, text,
+        SELECT trace_id, process_id, domain_id, kind, stack_thread, family, thread_id, annotation_id, text,
             start_ns, end_ns
         FROM unmarked
         UNION ALL
@@ -99,7 +99,7 @@ outermost AS (
             PARTITION BY trace_id, process_id, domain_id, kind, stack_thread, family) >= 3
         AND (end_ns <= max(end_ns) OVER (
             PARTITION BY trace_id, process_id, domain_id, kind, stack_thread, family
-            ORDER BY start_ns, end_ns DESC, nvtx_range_id
+            ORDER BY start_ns, end_ns DESC, annotation_id
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) IS NOT TRUE
 ),
 -- GPU time by when it was launched.
@@ -130,7 +130,7 @@ held AS (
     SELECT o.*, coalesce(e.gpu_ns, 0) - coalesce(b.gpu_ns, 0) AS gpu_ns
     FROM (
         SELECT *, least(end_ns, coalesce(lead(start_ns) OVER (
-            PARTITION BY family_id ORDER BY start_ns, end_ns, nvtx_range_id), end_ns)) AS until_ns
+            PARTITION BY family_id ORDER BY start_ns, end_ns, annotation_id), end_ns)) AS until_ns
         FROM outermost
     ) o
     ASOF LEFT JOIN so_far b
@@ -163,8 +163,8 @@ best AS (
 )
 SELECT h.trace_id, h.process_id,
     row_number() OVER (
-        PARTITION BY h.trace_id, h.process_id ORDER BY h.start_ns, h.end_ns, h.nvtx_range_id) - 1 AS iteration,
-    h.text AS label, h.start_ns, h.end_ns, h.thread_id, h.nvtx_range_id, b.family,
+        PARTITION BY h.trace_id, h.process_id ORDER BY h.start_ns, h.end_ns, h.annotation_id) - 1 AS iteration,
+    h.text AS label, h.start_ns, h.end_ns, h.thread_id, h.annotation_id, b.family,
     round(least(b.coverage, 1), 4) AS coverage,
     round(least(b.coverage * CASE WHEN b.is_counted THEN 1 ELSE 0.9 END, 0.99), 4) AS confidence
 FROM held h JOIN best b USING (family_id)

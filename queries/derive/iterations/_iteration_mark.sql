@@ -3,7 +3,7 @@ title    = "Iteration boundaries from NVTX"
 question = "Where does each iteration begin and end, by the program's own marks that name one?"
 grain    = "one iteration of one process"
 needs    = ["annotation_semantics", "_annotation_role"]
-optional = ["nvtx_range", "nvtx_mark", "_annotation_launch_interval", "trace"]
+optional = ["annotation", "annotation_range", "_annotation_launch_interval", "trace"]
 [columns.trace_id]
 doc = "the trace"
 [columns.process_id]
@@ -20,7 +20,7 @@ unit = "ns"
 doc = "end on the host; for marks the next mark, or the trace's end"
 [columns.thread_id]
 doc = "thread that marked it"
-[columns.nvtx_range_id]
+[columns.annotation_id]
 doc = "the range; NULL for marks and for several ranges"
 [columns.method]
 doc = "nvtx range or nvtx mark"
@@ -37,15 +37,15 @@ WITH
 -- on when the program ended is none.
 last_step AS (
     SELECT trace_id, process_id, max(end_ns) AS end_ns
-    FROM nvtx_range WHERE domain = 'tbd_trace' AND text = 'phase:optimizer' GROUP BY ALL
+    FROM annotation_range WHERE domain = 'tbd_trace' AND text = 'phase:optimizer' GROUP BY ALL
 ),
 -- (Start/end ranges of one program may begin on any thread.)
 named AS (
-    SELECT r.trace_id, r.process_id, r.thread_id, r.domain_id, r.kind, r.nvtx_range_id, r.text,
+    SELECT r.trace_id, r.process_id, r.thread_id, r.domain_id, r.kind, r.annotation_id, r.text,
         r.start_ns, r.end_ns, CASE WHEN r.kind = 'push_pop' THEN r.thread_id END AS stack_thread,
         regexp_matches(r.text, '(?i)iter(ation)?[^a-z]*$') AS is_called_iteration,
         regexp_matches(r.text, '(?i)step[^a-z]*$') AS is_called_step
-    FROM nvtx_range r JOIN annotation_semantics m USING (trace_id, nvtx_range_id)
+    FROM annotation_range r JOIN annotation_semantics m USING (trace_id, annotation_id)
     LEFT JOIN last_step s
         ON  s.trace_id = r.trace_id AND s.process_id IS NOT DISTINCT FROM r.process_id
         AND r.domain = 'tbd_trace'
@@ -59,7 +59,7 @@ holding_steps AS (
         AND i.stack_thread IS NOT DISTINCT FROM o.stack_thread AND i.domain_id = o.domain_id
         AND i.kind = o.kind AND i.start_ns >= o.start_ns AND i.end_ns <= o.end_ns
     GROUP BY ALL
-    HAVING count(*) >= 2 * count(DISTINCT o.nvtx_range_id)
+    HAVING count(*) >= 2 * count(DISTINCT o.annotation_id)
 ),
 candidate AS (
     SELECT n.*,
@@ -74,7 +74,7 @@ candidate AS (
     WHERE h.trace_id IS NULL OR NOT n.is_called_iteration
     WINDOW earlier AS (
         PARTITION BY n.trace_id, n.process_id, n.stack_thread, n.domain_id, n.kind
-        ORDER BY n.start_ns, n.end_ns DESC, n.nvtx_range_id
+        ORDER BY n.start_ns, n.end_ns DESC, n.annotation_id
         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 ),
 outer_only AS (
@@ -84,11 +84,11 @@ outer_only AS (
 ),
 -- Several threads may mark steps (data loaders do): the one that launches most drives the training.
 launches AS (
-    SELECT trace_id, nvtx_range_id, last_position - first_position + 1 AS launches FROM _annotation_launch_interval
+    SELECT trace_id, annotation_id, last_position - first_position + 1 AS launches FROM _annotation_launch_interval
 ),
 driver AS (
     SELECT o.trace_id, o.process_id, o.stack_thread, o.domain_id, o.kind
-    FROM outer_only o LEFT JOIN launches l USING (trace_id, nvtx_range_id)
+    FROM outer_only o LEFT JOIN launches l USING (trace_id, annotation_id)
     GROUP BY o.trace_id, o.process_id, o.stack_thread, o.domain_id, o.kind
     QUALIFY row_number() OVER (
         PARTITION BY o.trace_id, o.process_id
@@ -105,10 +105,10 @@ driving AS (
 ),
 -- With gradient accumulation the optimizer follows every n-th of them (zeroing gradients is no step).
 stepped AS (
-    SELECT d.trace_id, d.nvtx_range_id, max(o.end_ns) AS optimizer_end_ns
+    SELECT d.trace_id, d.annotation_id, max(o.end_ns) AS optimizer_end_ns
     FROM (
         SELECT m.trace_id, m.process_id, m.start_ns, m.end_ns
-        FROM annotation_semantics m JOIN nvtx_range r USING (trace_id, nvtx_range_id)
+        FROM annotation_semantics m JOIN annotation_range r USING (trace_id, annotation_id)
         WHERE m.phase = 'optimizer' AND NOT regexp_matches(r.text, '(?i)zero')
     ) o
     ASOF JOIN driving d
@@ -120,9 +120,9 @@ accumulating AS (
     SELECT d.*, s.optimizer_end_ns,
         -- number of the optimizer step that it belongs to
         count(s.optimizer_end_ns) OVER (
-            PARTITION BY d.trace_id, d.process_id ORDER BY d.start_ns, d.end_ns, d.nvtx_range_id
+            PARTITION BY d.trace_id, d.process_id ORDER BY d.start_ns, d.end_ns, d.annotation_id
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS step
-    FROM driving d LEFT JOIN stepped s USING (trace_id, nvtx_range_id)
+    FROM driving d LEFT JOIN stepped s USING (trace_id, annotation_id)
 ),
 optimizer_step AS (
     SELECT trace_id, process_id, step, count(*) AS ranges, arg_min(thread_id, start_ns) AS thread_id,
@@ -139,7 +139,7 @@ accumulated AS (
     HAVING count(*) >= 2 AND min(usual) > 1 AND count(*) FILTER (ranges = usual) >= 0.8 * count(*)
 ),
 ranged AS (
-    SELECT d.trace_id, d.process_id, d.thread_id, d.nvtx_range_id, d.text AS label, d.start_ns, d.end_ns,
+    SELECT d.trace_id, d.process_id, d.thread_id, d.annotation_id, d.text AS label, d.start_ns, d.end_ns,
         'nvtx range' AS method
     FROM driving d
     WHERE NOT EXISTS (
@@ -153,17 +153,17 @@ ranged AS (
         WHERE a.trace_id = o.trace_id AND a.process_id IS NOT DISTINCT FROM o.process_id)
 ),
 marked AS (
-    SELECT k.trace_id, k.process_id, k.thread_id, NULL::BIGINT AS nvtx_range_id, k.text AS label,
-        k.timestamp_ns AS start_ns,
-        coalesce(lead(k.timestamp_ns) OVER (
-            PARTITION BY k.trace_id, k.process_id, k.thread_id ORDER BY k.timestamp_ns), t.end_ns) AS end_ns,
+    SELECT k.trace_id, k.process_id, k.thread_id, NULL::BIGINT AS annotation_id, k.text AS label,
+        k.start_ns,
+        coalesce(lead(k.start_ns) OVER (
+            PARTITION BY k.trace_id, k.process_id, k.thread_id ORDER BY k.start_ns), t.end_ns) AS end_ns,
         'nvtx mark' AS method,
         count(*) OVER (PARTITION BY k.trace_id, k.process_id, k.thread_id) AS marks
-    FROM nvtx_mark k
+    FROM annotation k
     JOIN trace t USING (trace_id)
     JOIN _annotation_role m
         ON m.trace_id = k.trace_id AND m.domain IS NOT DISTINCT FROM k.domain AND m.text = k.text
-    WHERE m.is_iteration AND NOT m.is_library
+    WHERE k.kind = 'mark' AND m.is_iteration AND NOT m.is_library
       AND NOT EXISTS (
           SELECT 1 FROM ranged r
           WHERE r.trace_id = k.trace_id AND r.process_id IS NOT DISTINCT FROM k.process_id)
@@ -178,5 +178,5 @@ boundary AS (
 SELECT trace_id, process_id,
     row_number() OVER (
         PARTITION BY trace_id, process_id ORDER BY start_ns, end_ns) - 1 AS iteration,
-    label, start_ns, end_ns, thread_id, nvtx_range_id, method
+    label, start_ns, end_ns, thread_id, annotation_id, method
 FROM boundary

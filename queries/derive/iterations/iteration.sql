@@ -57,6 +57,11 @@ doc = "metrics count it: it is whole and in the steady state, or whole where the
 doc = "what the counted iterations of its process are: steady state, or all iterations where more than half of them show signs of warm-up"
 [columns.dropped]
 doc = "why metrics do not count it: GPU work not fully recorded, next start not recorded (the last one), or its sign of warm-up; NULL where they do"
+[advice]
+missing = """
+needs iterations: no NVTX range or mark matches iteration_pattern and the kernels show no period;
+mark each iteration with NVTX, or use --set iteration_pattern=REGEX"""
+timeline_only = true
 */
 WITH
 work AS (

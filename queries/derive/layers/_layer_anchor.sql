@@ -4,7 +4,7 @@ question = "When is a layer open that owns whatever a framework's operators insi
 source   = "of the layers around a launch the best kind owns it (_annotation_role)"
 grain    = "one range that marks a layer of the best kinds and lasts no more than 16 times as long as most, and one moment that it is open at"
 needs    = ["_annotation_role"]
-optional = ["nvtx_range", "trace"]
+optional = ["annotation_range", "trace"]
 [columns.stack_id]
 doc = "the stack (_range_role)"
 [columns.moment]
@@ -32,7 +32,7 @@ marked AS MATERIALIZED (
             AND (r.end_thread_id IS NULL OR r.end_thread_id IS NOT DISTINCT FROM r.thread_id)
             AND NOT (m.outermost AND (r.is_open OR r.end_ns IS NOT DISTINCT FROM t.end_ns)) AS is_best,
         m.seq IS NOT NULL AND NOT m.is_backward AS is_numbered
-    FROM nvtx_range r
+    FROM annotation_range r
     JOIN _annotation_role m
         ON m.trace_id = r.trace_id AND m.domain IS NOT DISTINCT FROM r.domain AND m.text = r.text
     LEFT JOIN trace t ON t.trace_id = r.trace_id

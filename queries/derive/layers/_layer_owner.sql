@@ -7,7 +7,7 @@ needs    = ["_range_role", "_user_annotation"]
 optional = ["_layer_anchor"]
 [columns.stack_id]
 doc = "the stack (_range_role)"
-[columns.nvtx_range_id]
+[columns.annotation_id]
 doc = "the range"
 */
 WITH
@@ -31,9 +31,9 @@ outside AS NOT MATERIALIZED (
 -- five times as long over the stacks one by one. The last stack is first here, and times of a later
 -- stack count as later than all of an earlier one.)
 holder AS (
-    SELECT stack_id, nvtx_range_id
+    SELECT stack_id, annotation_id
     FROM (
-        SELECT m.stack_id, m.nvtx_range_id, m.start_ns, m.end_ns, m.is_step, m.is_plain,
+        SELECT m.stack_id, m.annotation_id, m.start_ns, m.end_ns, m.is_step, m.is_plain,
             coalesce(p.is_sole, false) AS is_sole,
             m.stack_id::HUGEINT * 9_223_372_036_854_775_808 + m.start_ns AS start,
             m.stack_id::HUGEINT * 9_223_372_036_854_775_808 + m.end_ns AS until
@@ -49,16 +49,16 @@ holder AS (
         WHERE m.kind = 'push_pop'
     )
     WINDOW later AS (
-        ORDER BY stack_id DESC, start_ns DESC, end_ns = start_ns DESC, end_ns, nvtx_range_id DESC
+        ORDER BY stack_id DESC, start_ns DESC, end_ns = start_ns DESC, end_ns, annotation_id DESC
         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
     QUALIFY is_plain AND (
         coalesce(min(start) FILTER (is_step) OVER later < until, false)
         OR is_sole AND coalesce(min(start) FILTER (is_plain) OVER later < until, false))
 )
 -- Most layers are operators inside operators or inside layers that say more: they own nothing.
-SELECT stack_id, nvtx_range_id
+SELECT stack_id, annotation_id
 FROM (
-    SELECT m.stack_id, m.nvtx_range_id, m.start_ns, m.layer_rank,
+    SELECT m.stack_id, m.annotation_id, m.start_ns, m.layer_rank,
         -- what has no length is outside a range that ends then
         m.end_ns + (m.end_ns = m.start_ns)::INTEGER AS until_ns,
         CASE WHEN m.stays AND NOT (m.is_backward AND n.stack_id IS NOT NULL) THEN m.end_ns END
@@ -68,11 +68,11 @@ FROM (
     LEFT JOIN _user_annotation p
         ON m.is_plain AND p.stack_id = m.stack_id AND p.first_range_id = m.first_range_id
     LEFT JOIN holder h
-        ON m.is_plain AND h.stack_id = m.stack_id AND h.nvtx_range_id = m.nvtx_range_id
+        ON m.is_plain AND h.stack_id = m.stack_id AND h.annotation_id = m.annotation_id
     WHERE NOT coalesce(p.is_container, false) AND h.stack_id IS NULL
 )
 WINDOW earlier AS (
-    PARTITION BY stack_id ORDER BY start_ns, nvtx_range_id
+    PARTITION BY stack_id ORDER BY start_ns, annotation_id
     ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 QUALIFY NOT coalesce(until_ns <= CASE
     WHEN layer_rank = 1 THEN max(reach_ns) OVER earlier

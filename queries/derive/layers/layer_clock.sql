@@ -20,6 +20,11 @@ doc = "all time by that clock: on the GPU the durations of the kernels in the wi
 doc = "iterations in the window, of the process with the most; NULL for the whole trace"
 [columns.measured_over]
 doc = "steady state, all iterations or whole trace; joined by , where processes differ"
+[advice]
+missing = """
+needs kernels to time or layers: collect a timeline with `nsys profile -t cuda,nvtx,cudnn,cublas`,
+or, without a GPU, mark the layers with NVTX ranges layer:NAME
+(docs/reference/capture_directory.md) and collect with `nsys profile -t nvtx`"""
 */
 WITH
 gpu AS (

@@ -40,7 +40,7 @@ host_thread AS MATERIALIZED (
     JOIN program USING (trace_id, process)
 ),
 heard AS NOT MATERIALIZED (
-    SELECT h.host_thread, m.trace_id, m.nvtx_range_id, m.position, m.start_ns, m.end_ns,
+    SELECT h.host_thread, m.trace_id, m.annotation_id, m.position, m.start_ns, m.end_ns,
         m.phase IS NOT NULL AS has_phase,
         CASE WHEN m.layer_order IS NOT NULL THEN m.layer_kind END AS layer_kind,
         m.layer_order IS NOT NULL AND m.layer_kind IN ('convention', 'stack', 'plain') AS is_whole,
@@ -56,7 +56,7 @@ heard AS NOT MATERIALIZED (
 adding AS MATERIALIZED (
     SELECT *
     FROM (
-        SELECT host_thread, trace_id, nvtx_range_id, position, start_ns, end_ns, has_phase,
+        SELECT host_thread, trace_id, annotation_id, position, start_ns, end_ns, has_phase,
             CASE WHEN is_whole OR NOT in_layer THEN layer_kind END AS layer_kind,
             is_node AND NOT in_layer AS is_node,
             is_backward AND NOT in_backward AS is_backward,
@@ -77,18 +77,18 @@ adding AS MATERIALIZED (
 ),
 telling AS MATERIALIZED (
     SELECT a.* EXCLUDE (may_be_forward),
-        a.may_be_forward AND f.nvtx_range_id IS NOT NULL AS is_forward
+        a.may_be_forward AND f.annotation_id IS NOT NULL AS is_forward
     FROM adding a
     LEFT JOIN _forward_operator f
-        ON a.may_be_forward AND f.trace_id = a.trace_id AND f.nvtx_range_id = a.nvtx_range_id
+        ON a.may_be_forward AND f.trace_id = a.trace_id AND f.annotation_id = a.annotation_id
 ),
 -- What they say, by position: texts are not carried through what is sorted.
 said AS MATERIALIZED (
     SELECT t.host_thread, t.position, t.layer_kind, m.layer, m.phase, b.layer AS node_layer
     FROM telling t
-    JOIN annotation_semantics m USING (trace_id, nvtx_range_id)
+    JOIN annotation_semantics m USING (trace_id, annotation_id)
     LEFT JOIN _sequence_layer b
-        ON t.is_node AND b.trace_id = t.trace_id AND b.backward_range_id = t.nvtx_range_id
+        ON t.is_node AND b.trace_id = t.trace_id AND b.backward_range_id = t.annotation_id
 ),
 -- Each aspect of what ranges say is told apart: the layer, by its kind, the phase, the backward
 -- operator. What counts at a moment is the sum of the weights of the ranges that are open, and is

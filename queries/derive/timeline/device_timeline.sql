@@ -31,6 +31,9 @@ doc = "a kernel of any kind runs"
 doc = "a communication kernel runs, whatever else does"
 [columns.copy_active]
 doc = "a copy or fill runs, whatever else does"
+[advice]
+missing = "needs GPU operations; collect a timeline with `nsys profile -t cuda,nvtx,cudnn,cublas`"
+gpu_work = "GPU operations"
 */
 WITH
 bounds AS (

@@ -3,7 +3,7 @@ title    = "Analysis window on the host"
 question = "Which stretches of host time count for a metric?"
 source   = "Zhu et al. 2018: metrics are taken over the steady state"
 grain    = "one iteration in the analysis window of its process; one stretch of a process without iterations"
-needs    = ["nvtx_range", "_annotation_role"]
+needs    = ["annotation_range", "_annotation_role"]
 optional = ["iteration"]
 [params.window]
 doc = "steady: the steady state, or else all iterations, or else the whole trace; iterations: all iterations, warm-up included; trace: everything"
@@ -39,7 +39,7 @@ SELECT trace_id, process_id, measured_over, iteration, thread_id, start_ns, end_
 FROM chosen WHERE is_chosen
 UNION ALL
 SELECT r.trace_id, r.process_id, 'whole trace', NULL, NULL, min(r.start_ns), max(r.end_ns)
-FROM nvtx_range r
+FROM annotation_range r
 SEMI JOIN (SELECT DISTINCT trace_id, domain FROM _annotation_role WHERE NOT is_library) m
     ON m.trace_id = r.trace_id AND m.domain IS NOT DISTINCT FROM r.domain
 WHERE r.text IS NOT NULL

@@ -3,7 +3,7 @@ title    = "GPU time by innermost NVTX range"
 question = "Which operators, or other annotated parts of the program, launch the kernels that take long?"
 source   = "exclusive time: the innermost range around its launch owns an operation, as in the column Self CUDA of PyTorch's profiler"
 grain    = "domain, name and style of a trace's ranges"
-needs    = ["nvtx_range", "gpu_op"]
+needs    = ["annotation", "nvtx_range", "gpu_op"]
 optional = ["self_operation", "innermost_name"]
 [columns.trace_id]
 doc = "the trace"

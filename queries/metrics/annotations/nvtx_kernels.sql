@@ -3,8 +3,8 @@ title    = "Kernels by NVTX range"
 question = "Which kernels does each annotated part of the program launch?"
 source   = "the same sums as nsys stats nvtx_kern_sum: a kernel counts in every range around its launch"
 grain    = "NVTX range and kernel name, per thread of a trace"
-needs    = ["kernel", "nvtx_range"]
-optional = ["range_kernel", "annotation_tree", "process", "thread"]
+needs    = ["kernel", "annotation", "nvtx_range"]
+optional = ["range_kernel", "annotation_range", "annotation_tree", "process", "thread"]
 [columns.trace_id]
 doc = "the trace"
 [columns.range_path]
@@ -49,44 +49,44 @@ shown AS MATERIALIZED (
       AND position <= coalesce(getvariable('last_row'), position)
 ),
 around AS MATERIALIZED (
-    SELECT t.trace_id, t.nvtx_range_id, t.parent_id, t.depth
-    FROM annotation_tree t SEMI JOIN (FROM shown, setting WHERE by_path) s USING (trace_id, nvtx_range_id)
+    SELECT t.trace_id, t.annotation_id, t.parent_id, t.depth
+    FROM annotation_tree t SEMI JOIN (FROM shown, setting WHERE by_path) s USING (trace_id, annotation_id)
     UNION
-    SELECT t.trace_id, t.nvtx_range_id, t.parent_id, t.depth
+    SELECT t.trace_id, t.annotation_id, t.parent_id, t.depth
     FROM annotation_tree t
-    SEMI JOIN around a ON a.trace_id = t.trace_id AND a.parent_id = t.nvtx_range_id
+    SEMI JOIN around a ON a.trace_id = t.trace_id AND a.parent_id = t.annotation_id
 ),
 -- (DuckDB takes any recursion for a thousand times as long, and would make a hash table of all texts.)
 worded AS (
-    SELECT r.trace_id, r.nvtx_range_id, r.text
-    FROM nvtx_range r
+    SELECT r.trace_id, r.annotation_id, r.text
+    FROM annotation_range r
     SEMI JOIN (
-        SELECT unnest(list({'trace_id': trace_id, 'nvtx_range_id': nvtx_range_id}), recursive := true) FROM around
-    ) USING (trace_id, nvtx_range_id)
+        SELECT unnest(list({'trace_id': trace_id, 'annotation_id': annotation_id}), recursive := true) FROM around
+    ) USING (trace_id, annotation_id)
 ),
 node AS MATERIALIZED (
     SELECT a.*, coalesce(r.text, '') AS text
-    FROM around a JOIN worded r USING (trace_id, nvtx_range_id)
+    FROM around a JOIN worded r USING (trace_id, annotation_id)
 ),
 -- As annotation_path does it for every range.
 tree AS (
-    SELECT trace_id, nvtx_range_id, depth, text AS head, []::VARCHAR[] AS tail
+    SELECT trace_id, annotation_id, depth, text AS head, []::VARCHAR[] AS tail
     FROM node WHERE parent_id IS NULL
     UNION ALL
-    SELECT n.trace_id, n.nvtx_range_id, n.depth,
+    SELECT n.trace_id, n.annotation_id, n.depth,
         CASE WHEN n.depth < 8 THEN t.head || ' > ' || n.text ELSE t.head END,
         CASE WHEN n.depth < 8 THEN t.tail ELSE list_append(t.tail, n.text)[-8:] END
-    FROM tree t JOIN node n ON n.trace_id = t.trace_id AND n.parent_id = t.nvtx_range_id
+    FROM tree t JOIN node n ON n.trace_id = t.trace_id AND n.parent_id = t.annotation_id
 ),
 path AS (
-    SELECT trace_id, nvtx_range_id,
+    SELECT trace_id, annotation_id,
         concat_ws(' > ', head, CASE WHEN depth >= 16 THEN '…' END,
             CASE WHEN len(tail) > 0 THEN array_to_string(tail, ' > ') END) AS text
     FROM tree
 )
 SELECT s.trace_id,
     CASE
-        WHEN r.nvtx_range_id IS NULL THEN NULL
+        WHEN r.annotation_id IS NULL THEN NULL
         WHEN by_path THEN coalesce(r.domain || ': ', '') || t.text
         ELSE coalesce(r.domain || ':', '') || coalesce(r.text, '')
     END AS range_path,
@@ -94,8 +94,8 @@ SELECT s.trace_id,
     s.instances, s.total_ns, s.mean_ns, s.median_ns, s.min_ns, s.max_ns, s.stddev_ns
 FROM shown s
 CROSS JOIN setting
-LEFT JOIN nvtx_range r ON r.trace_id = s.trace_id AND r.nvtx_range_id = s.nvtx_range_id
-LEFT JOIN path t ON t.trace_id = s.trace_id AND t.nvtx_range_id = s.nvtx_range_id
+LEFT JOIN annotation_range r ON r.trace_id = s.trace_id AND r.annotation_id = s.annotation_id
+LEFT JOIN path t ON t.trace_id = s.trace_id AND t.annotation_id = s.annotation_id
 LEFT JOIN process p ON p.trace_id = s.trace_id AND p.process_id = s.process_id
 LEFT JOIN (SELECT trace_id, process_id, thread_id, any_value(tid) AS tid FROM thread GROUP BY ALL) th
     ON  th.trace_id = s.trace_id AND th.process_id = s.process_id AND th.thread_id = s.thread_id

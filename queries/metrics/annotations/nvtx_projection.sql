@@ -3,8 +3,8 @@ title    = "NVTX ranges projected onto the GPU"
 question = "When did the GPU do the work that each range launched?"
 source   = "the same projection as nsys stats nvtx_gpu_proj_trace"
 grain    = "NVTX range that launched GPU operations"
-needs    = ["nvtx_range", "gpu_op"]
-optional = ["range_gpu_time", "annotation_tree", "process", "thread"]
+needs    = ["annotation", "nvtx_range", "gpu_op"]
+optional = ["range_gpu_time", "annotation_range", "annotation_tree", "process", "thread"]
 [columns.trace_id]
 doc = "the trace"
 [columns.nvtx_range_id]
@@ -47,13 +47,13 @@ WITH shown AS MATERIALIZED (
     WHERE position >= coalesce(getvariable('first_row'), position)
       AND position <= coalesce(getvariable('last_row'), position)
 )
-SELECT j.trace_id, j.nvtx_range_id, t.parent_id, t.depth,
+SELECT j.trace_id, j.annotation_id AS nvtx_range_id, t.parent_id, t.depth,
     coalesce(r.domain || ':', '') || coalesce(r.text, '') AS range_name,
     r.kind AS style, p.pid, th.tid, j.gpu_start_ns, j.gpu_ns, j.gpu_sum_ns, r.start_ns,
     r.end_ns - r.start_ns AS host_ns, j.launches, j.operations
 FROM shown j
-JOIN nvtx_range r USING (trace_id, nvtx_range_id)
-JOIN annotation_tree t USING (trace_id, nvtx_range_id)
+JOIN annotation_range r USING (trace_id, annotation_id)
+JOIN annotation_tree t USING (trace_id, annotation_id)
 LEFT JOIN process p ON p.trace_id = r.trace_id AND p.process_id = r.process_id
 LEFT JOIN (SELECT trace_id, process_id, thread_id, any_value(tid) AS tid FROM thread GROUP BY ALL) th
     ON  th.trace_id = r.trace_id AND th.process_id = r.process_id AND th.thread_id = r.thread_id

@@ -3,9 +3,8 @@ title    = "NVTX ranges"
 question = "How long does each annotated part of the program take on the host?"
 source   = "the same sums as nsys stats nvtx_sum; a range that was never closed lasts until the end of the trace"
 grain    = "domain, text and style of a trace's ranges"
-needs    = ["nvtx_range"]
-optional = ["annotation_host_time"]
-partial  = ["nvtx_range_id", "start_ns", "end_ns", "is_open", "kind", "domain", "text"]
+needs    = ["annotation", "annotation_host_time"]
+partial  = ["annotation_id", "source", "start_ns", "end_ns", "is_open", "kind", "domain", "text"]
 [columns.trace_id]
 doc = "the trace"
 [columns.range_name]

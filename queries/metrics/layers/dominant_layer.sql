@@ -3,7 +3,7 @@ title    = "Dominant layer"
 question = "Which layer, or kind of layer, takes most of the time?"
 source   = "Zhu et al. 2018, dominant layer per model: largest exclusive GPU time, forward and backward of a layer being one layer; without a GPU the same on the host"
 grain    = "layer (or layer type) in the analysis window, the dominant one first"
-needs    = [["kernel", "nvtx_range"], "layer_clock"]
+needs    = [["kernel", "annotation"], "layer_clock"]
 optional = ["window_op", "layer_host_time", "layer_type", "kernel_class"]
 [params.by]
 doc = "layer: single layers; type: layers of one type together"

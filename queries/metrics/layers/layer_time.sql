@@ -3,7 +3,7 @@ title    = "Time by layer"
 question = "How much time does each layer take, forward and backward?"
 source   = "exclusive time: the innermost layer around its launch owns a kernel, the innermost layer of a thread owns its time"
 grain    = "layer and phase, in the analysis window"
-needs    = [["kernel", "nvtx_range"], "layer_clock"]
+needs    = [["kernel", "annotation"], "layer_clock"]
 optional = ["window_op", "layer_host_time", "layer_type"]
 [columns.trace_id]
 doc = "the trace"

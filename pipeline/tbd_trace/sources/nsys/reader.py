@@ -99,8 +99,6 @@ class NsysReader:
         events = EVENTS.keys() & set(_RELATION.findall(sql))
         if events and not self._tables.holds(*events):
             return None
-        if table == "nvtx_mark" and not self._tables.holds_marks():
-            return None  # marks are rare: do not read millions of ranges for them
         self._prepare(connection)
         self._provide(connection, sql)
         if table == "device":
@@ -147,7 +145,7 @@ class NsysReader:
     def rows_in_parts(self, table: str) -> int:
         """Return how many rows are read for a canonical table; see ``PartedReader``."""
         needed = _relations(table)
-        if table == "nvtx_mark" or (needed & self._computed.keys()) - _OF_UNENDED:
+        if (needed & self._computed.keys()) - _OF_UNENDED:
             return 0
         rows = [self._tables.rows_in_parts(event) for event in self._present(needed)]
         if not all(rows):

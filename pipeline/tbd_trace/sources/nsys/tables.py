@@ -72,10 +72,6 @@ class NsysTables:
         """Tell whether any of the tables has rows."""
         return any(self._file.has_rows(name) for name in names)
 
-    def holds_marks(self) -> bool:
-        """Tell whether any NVTX event is a mark (types 34 and 65)."""
-        return any(kind in (34, 65) for kind, *_ in self.survey.seen("NVTX_EVENTS").keys)
-
     def unknown_gpu_work(self) -> list[str]:
         """Return the tables with rows that look like GPU operations, and are not known here."""
         named = (name for name in self._file.tables - _TABLES.keys() if _GPU_WORK.search(name))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -18,13 +19,9 @@ _ENTRY = re.compile(
 )
 _DEFAULT_DOMAIN = "<unnamed>"
 _BATCH_ROWS = 50_000
-_RANGES = {
-    "nvtx_range_id": pl.Int64, "start_ns": pl.Int64, "end_ns": pl.Int64, "is_open": pl.Boolean,
-    "kind": pl.String, "process_id": pl.Int64, "domain_id": pl.Int64, "domain": pl.String,
-    "text": pl.String,
-}  # fmt: skip
-_MARKS = {
-    "timestamp_ns": pl.Int64, "process_id": pl.Int64, "domain_id": pl.Int64,
+_SCHEMA = {
+    "annotation_id": pl.Int64, "source": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64,
+    "is_open": pl.Boolean, "kind": pl.String, "process_id": pl.Int64, "domain_id": pl.Int64,
     "domain": pl.String, "text": pl.String,
 }  # fmt: skip
 
@@ -38,34 +35,39 @@ class Nvtx:
     """
 
     unmatched: int = 0
+    _ids: Iterator[int] = field(default_factory=itertools.count)
     _domains: dict[str, int] = field(default_factory=dict)
     _open: dict[tuple[int | None, int, str], list[dict[str, Any]]] = field(default_factory=dict)
 
     def ranges(self, parts: Iterable[Part], trace_end_ns: int) -> Iterator[pl.DataFrame]:
         """Return the ranges; one that was never closed ends with the trace."""
         done: list[dict[str, Any]] = []
-        opened = 0
         for entry in self._entries(parts, ("range start", "range end")):
             key = (entry["process_id"], entry["domain_id"], entry["text"])
             if entry.pop("activity") == "range start":
-                entry |= {"nvtx_range_id": opened, "start_ns": entry.pop("timestamp_ns")}
+                entry |= {"annotation_id": next(self._ids), "start_ns": entry.pop("timestamp_ns")}
                 self._open.setdefault(key, []).append(entry)
-                opened += 1
             elif waiting := self._open.get(key):
                 done.append(_closed(waiting.pop(), entry["timestamp_ns"], is_open=False))
             else:
                 self.unmatched += 1
             if len(done) >= _BATCH_ROWS:
-                yield pl.DataFrame(done, schema=_RANGES)
+                yield pl.DataFrame(done, schema=_SCHEMA)
                 done = []
         left = [entry for waiting in self._open.values() for entry in waiting]
         done += [_closed(entry, trace_end_ns, is_open=True) for entry in left]
-        yield pl.DataFrame(done, schema=_RANGES)
+        yield pl.DataFrame(done, schema=_SCHEMA)
 
     def marks(self, parts: Iterable[Part]) -> Iterator[pl.DataFrame]:
-        """Return the marks."""
+        """Return the marks; their ids follow those of the ranges, which must be read first."""
         for part in parts:
-            yield pl.DataFrame(self._entries([part], ("mark",)), schema=_MARKS)
+            rows = [self._mark(entry) for entry in self._entries([part], ("mark",))]
+            yield pl.DataFrame(rows, schema=_SCHEMA)
+
+    def _mark(self, entry: dict[str, Any]) -> dict[str, Any]:
+        at_ns = entry["timestamp_ns"]
+        times = {"start_ns": at_ns, "end_ns": at_ns, "is_open": False}
+        return entry | times | {"annotation_id": next(self._ids), "kind": "mark"}
 
     def _entries(
         self, parts: Iterable[Part], activities: tuple[str, ...]
@@ -79,6 +81,7 @@ class Nvtx:
                 if match is not None and timestamp_ns is not None:
                     yield {
                         "activity": activity,
+                        "source": "nvtx",
                         "timestamp_ns": timestamp_ns,
                         "process_id": part.process_id,
                         "text": match["text"],

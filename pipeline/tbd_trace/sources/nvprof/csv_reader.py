@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -192,14 +193,22 @@ class NvprofCsvReader:
             return self._devices()
         if table == "process":
             return self._processes()
-        if table == "nvtx_range" and content["range start"]:
-            return self._nvtx.ranges(self._parts(), self._survey.end_ns)
-        if table == "nvtx_mark" and content["mark"]:
-            return self._nvtx.marks(self._parts())
+        if table == "annotation":
+            return self._annotations()
         needs, extract = _EXTRACT.get(table, ("", rows.kernels))
         if not content[needs]:
             return None
         return numbered(table, map(extract, self._parts()))
+
+    def _annotations(self) -> Iterator[pl.DataFrame] | None:
+        content = self._survey.content
+        if not (content["range start"] or content["mark"]):
+            return None
+        ranges = self._nvtx.ranges(self._parts(), self._survey.end_ns)
+        return chain(
+            ranges if content["range start"] else (),
+            self._nvtx.marks(self._parts()) if content["mark"] else (),
+        )
 
     def _parts(self) -> Iterator[Part]:
         return parts(self._path, Damage(), Run())

@@ -13,7 +13,12 @@ CREATE OR REPLACE TEMP MACRO thread_number(global_id) AS global_id & 16777215;
 -- Texts of which there are few, as enumerations: those are written much faster, and as texts.
 CREATE OR REPLACE TEMP MACRO api_name(name) AS
     CAST(name AS ENUM('cuda', 'cudnn', 'cublas', 'osrt'));
-CREATE OR REPLACE TEMP MACRO range_kind(name) AS CAST(name AS ENUM('push_pop', 'start_end'));
+CREATE OR REPLACE TEMP MACRO annotation_kind(name) AS
+    CAST(name AS ENUM('push_pop', 'start_end', 'mark'));
+CREATE OR REPLACE TEMP MACRO annotation_source(name) AS CAST(name AS ENUM('nvtx'));
+
+-- Whether an NVTX event is a mark: type 34, and 65 from NVTX text files.
+CREATE OR REPLACE TEMP MACRO is_mark(event_type) AS coalesce(event_type IN (34, 65), false);
 
 -- end - start, NULL where the profiler recorded no sensible times, or ones at the ends of 64 bits.
 CREATE OR REPLACE TEMP MACRO span_ns(start_ns, end_ns) AS

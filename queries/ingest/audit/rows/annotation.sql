@@ -1,9 +1,9 @@
--- NVTX ranges. One that ends before it starts counts as an instant. One that was left open ends with the
--- trace: if the reader took a time that cannot be for that, with the latest other range.
+-- NVTX ranges and marks. A range that ends before it starts counts as an instant. An open range ends
+-- with the trace: if the reader took an impossible time for that, with the latest other range.
 WITH latest AS (
     SELECT max(end_ns) AS latest_ns
-    FROM nvtx_range
-    WHERE NOT is_no_time(end_ns, $middle)
+    FROM annotation
+    WHERE kind <> 'mark' AND NOT is_no_time(end_ns, $middle)
 ),
 
 judged AS (
@@ -11,7 +11,7 @@ judged AS (
         is_no_time(r.start_ns, $middle) OR (is_no_time(r.end_ns, $middle) AND NOT r.is_open)
             AS has_no_time,
         is_no_time(r.end_ns, $middle) AND r.is_open AS has_no_end
-    FROM nvtx_range AS r
+    FROM annotation AS r
     CROSS JOIN latest AS l
 )
 
@@ -20,10 +20,11 @@ SELECT
         greatest(start_ns, if(has_no_end, latest_ns, end_ns)) AS end_ns
     ),
     CASE
+        WHEN has_no_time AND kind = 'mark' THEN 'NVTX marks with times that cannot be: {}; left out'
         WHEN has_no_time THEN 'NVTX ranges with times that cannot be: {}; left out'
         WHEN has_no_end
-            THEN 'NVTX ranges left open in a trace whose end cannot be: {}; they end with the latest '
-                || 'other range'
+            THEN 'NVTX ranges left open in a trace whose end cannot be: {}; they end with the '
+                || 'latest other range'
         WHEN end_ns < start_ns
             THEN 'NVTX ranges that end before they start: {}; each counts as an instant'
     END AS fault,

@@ -1,4 +1,4 @@
--- NVTX ranges. A start (flag 2) and an end (flag 4) share an id; the end carries no name. A range
+-- NVTX ranges and marks. A mark has flag 1. A start (flag 2) and an end (flag 4) share an id; the end carries no name. A range
 -- without an end is open and lasts to the end of the recording.
 --
 -- CUPTI writes push/pop and start/end ranges alike. What a pop closes is always the range opened
@@ -36,7 +36,7 @@ payloads AS (
 
 ranges AS (
     SELECT
-        row_number() OVER (ORDER BY s._id_) AS nvtx_range_id,
+        row_number() OVER (ORDER BY s._id_) AS annotation_id,
         s.timestamp AS start_ns,
         e.closed_ns,
         s.process_id,
@@ -65,7 +65,8 @@ nesting AS (
 )
 
 SELECT
-    n.nvtx_range_id,
+    n.annotation_id,
+    'nvtx' AS source,
     n.start_ns,
     coalesce(n.closed_ns, greatest(r.end_ns, n.start_ns)) AS end_ns,
     n.closed_ns IS NULL AS is_open,
@@ -90,3 +91,20 @@ CROSS JOIN recording AS r
 LEFT JOIN payloads AS p ON p.id = n.id
 LEFT JOIN StringTable AS s ON s._id_ = n.name AND n.name <> 0
 LEFT JOIN StringTable AS d ON d._id_ = n.domain_id AND n.domain_id <> 0
+UNION ALL BY NAME
+SELECT
+    (SELECT count(*) FROM ranges) + row_number() OVER (ORDER BY m._id_) AS annotation_id,
+    'nvtx' AS source,
+    m.timestamp AS start_ns,
+    m.timestamp AS end_ns,
+    false AS is_open,
+    'mark' AS kind,
+    if(m.objectKind IN (1, 2), m.object_process, NULL) AS process_id,
+    if(m.objectKind = 2, m.object_thread, NULL) AS thread_id,
+    coalesce(m.domain, 0) AS domain_id,
+    d.value AS domain,
+    s.value AS text
+FROM CUPTI_ACTIVITY_KIND_MARKER AS m
+LEFT JOIN StringTable AS s ON s._id_ = m.name AND m.name <> 0
+LEFT JOIN StringTable AS d ON d._id_ = m.domain AND m.domain <> 0
+WHERE m.flags & 1 <> 0 AND m.timestamp > 0

@@ -1,0 +1,42 @@
+/*
+title        = """
+One range or mark that the program, its framework or the profiler made on a host thread.
+Parent, depth and path are derived (queries/derive/annotations/annotation_tree.sql)."""
+times        = ["start_ns", "end_ns"]
+size         = "long"
+parallel     = true
+audit        = "times"
+[privacy]
+source = "fixed"
+kind   = "fixed"
+domain = "text"
+text   = "text"
+[advice]
+missing = """
+needs NVTX ranges, and the trace has none; annotate the program and collect with
+`nsys profile -t cuda,nvtx,cudnn,cublas`"""
+[timeline]
+row_kind  = "CASE kind WHEN 'start_end' THEN 'range' ELSE 'nvtx' END"
+thread_id = "CASE WHEN kind <> 'start_end' THEN thread_id END"
+lane      = "'NVTX' || coalesce(' ' || domain, '')"
+end_ns    = "CASE WHEN kind <> 'mark' THEN end_ns END"
+category  = "'nvtx'"
+name      = "coalesce(text, '')"
+*/
+CREATE TABLE annotation (
+    trace_id      VARCHAR NOT NULL, -- the trace
+    annotation_id BIGINT NOT NULL,  -- number, unique in the trace, in the order of the file
+    source        VARCHAR NOT NULL, -- who made it: nvtx, operator (framework), python, profiler
+    kind          VARCHAR NOT NULL, -- push_pop (nested on a thread), start_end, mark (instant)
+    start_ns      BIGINT NOT NULL,  -- start, trace clock; of a mark its time
+    end_ns        BIGINT NOT NULL,  -- end; the trace's end for an open range
+    is_open       BOOLEAN NOT NULL, -- the range was never closed
+    process_id    BIGINT,           -- key of the process
+    thread_id     BIGINT,           -- thread that opened it
+    end_thread_id BIGINT,           -- thread that closed it
+    domain_id     BIGINT NOT NULL,  -- NVTX domain, 0 the default; -1 operator, -2 python, -3
+                                    -- profiler
+    domain        VARCHAR,          -- NVTX domain name; NULL for the default and other sources
+    text          VARCHAR,          -- message
+    payload       DOUBLE            -- numeric payload, if one was given
+);

@@ -1,0 +1,25 @@
+/*
+title    = "NVTX marks"
+question = "Which instants did the program mark with NVTX?"
+grain    = "one NVTX mark"
+view     = true
+optional = ["annotation"]
+[columns.trace_id]
+doc = "the trace"
+[columns.timestamp_ns]
+unit = "ns"
+doc = "when, trace clock"
+[columns.process_id]
+doc = "key of the process"
+[columns.thread_id]
+doc = "thread that set it"
+[columns.domain_id]
+doc = "NVTX domain number; 0 is the default domain"
+[columns.domain]
+doc = "NVTX domain name; NULL for the default domain"
+[columns.text]
+doc = "message"
+*/
+SELECT trace_id, start_ns AS timestamp_ns, process_id, thread_id, domain_id, domain, text
+FROM annotation
+WHERE source = 'nvtx' AND kind = 'mark'

@@ -1,1 +1,1 @@
-"""Running workloads under profilers, and writing what they leave as a capture directory."""
+"""Run training programs under profilers and write the results as capture directories."""

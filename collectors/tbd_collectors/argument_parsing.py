@@ -1,4 +1,4 @@
-"""From the words of a command line to what is collected, and where it goes."""
+"""Turn command-line arguments into workloads, commands and capture directories."""
 
 from __future__ import annotations
 
@@ -14,24 +14,19 @@ from tbd_trace.errors import UsageError
 
 
 def is_command(words: Sequence[str]) -> bool:
-    """Tell whether words are a command rather than the name of a model."""
+    """Return True if the words are a command rather than the name of a model."""
     if len(words) != 1:
         return bool(words)
+    # A misspelled model is more likely than a program that does not exist.
     return words[0] not in NAMES and shutil.which(words[0]) is not None
 
 
 def workloads(
     models: Sequence[str], batch_sizes: Sequence[int], options: dict[str, Any]
 ) -> list[Workload]:
-    """Return the workloads of some models at some batch sizes.
+    """Return a workload for each model and batch size (empty: the model's default).
 
-    Args:
-        models: names.
-        batch_sizes: none means each model's default.
-        options: the other fields of a workload.
-
-    Raises:
-        UsageError: a model, variant or framework is unknown; names the nearest.
+    ``options`` are the other fields of Workload. Raises UsageError for an unknown name.
     """
     try:
         return [
@@ -54,18 +49,15 @@ def _default_batch_size(name: str, options: dict[str, Any]) -> int:
 
 
 def usual_framework(models: Sequence[str]) -> str:
-    """Return the framework where nobody asks for one: PyTorch where it has the models."""
+    """Return the default framework of some models: the first in FRAMEWORKS that has them all."""
+    # Unknown names get a better error later, with the nearest known name.
     known = [name for name in models if name in NAMES]
-    having = (f for f in FRAMEWORKS if all(is_implemented(name, f) for name in known))
-    return next(having, FRAMEWORKS[0])
+    candidates = (f for f in FRAMEWORKS if all(is_implemented(name, f) for name in known))
+    return next(candidates, FRAMEWORKS[0])
 
 
 def suite(framework: str) -> list[str]:
-    """Return the models that a framework has.
-
-    Raises:
-        UsageError: it has none.
-    """
+    """Return the models implemented in a framework; raise UsageError if there are none."""
     names = [name for name in NAMES if is_implemented(name, framework)]
     if not names:
         raise UsageError(f"no model is implemented in {framework}; see tbd-trace models")
@@ -73,11 +65,7 @@ def suite(framework: str) -> list[str]:
 
 
 def batch_sizes(text: str | None) -> list[int]:
-    """Return the numbers in a list such as ``4,8,16``.
-
-    Raises:
-        UsageError: an entry is not a whole number above 0.
-    """
+    """Parse a list such as ``4,8,16``; raise UsageError unless all are integers above 0."""
     sizes = []
     for part in text.split(",") if text is not None else []:
         if not part.strip().isdecimal() or int(part) == 0:
@@ -91,10 +79,8 @@ def places(
 ) -> list[Path]:
     """Return the capture directory of each target.
 
-    Args:
-        targets: what is collected.
-        output: where the user wants it; None means here.
-        several: whether ``output`` is to hold a directory for each.
+    ``output`` (default: the current directory) holds one directory per target if ``several``,
+    otherwise it is the capture directory itself.
     """
     if output is not None and not several:
         return [output]

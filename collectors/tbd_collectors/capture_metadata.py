@@ -1,4 +1,4 @@
-"""What capture.json says about a workload; docs/reference/capture_directory.md lists the fields."""
+"""Build the content of capture.json for a workload; see docs/reference/capture_directory.md."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from tbd_models.registry import find
 
 
 def described(workload: Workload, bare: dict[str, Any], profiled: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields that tell what ran and how fast.
+    """Return the fields about a workload and its speed.
 
-    Args:
-        workload: what was asked for.
-        bare: report of the run without a profiler, empty without one.
-        profiled: report of the run under the timeline's profiler, empty without one.
+    ``bare`` and ``profiled`` are the reports of the runs without and with a profiler, or empty.
     """
+    # Versions and memory are those of the profiled run: the timeline belongs to it.
     return _what_ran(workload, profiled or bare) | {
         "throughput": _throughput(workload, bare),
         "profiled": _timing(profiled),
@@ -25,7 +23,6 @@ def described(workload: Workload, bare: dict[str, Any], profiled: dict[str, Any]
 
 
 def _what_ran(workload: Workload, report: dict[str, Any]) -> dict[str, Any]:
-    """Return what ran, in the fields of capture.json."""
     model = find(workload.model)
     variant = model.variant(workload.variant)
     return {
@@ -34,6 +31,7 @@ def _what_ran(workload: Workload, report: dict[str, Any]) -> dict[str, Any]:
         "variant": variant.name,
         "framework": workload.framework,
         "framework_version": report.get("framework_version"),
+        # Synthetic data has the shapes of the data set, so its name is needed to compare runs.
         "dataset": f"synthetic, as {variant.dataset}" if workload.data is None else variant.dataset,
         "batch_size": workload.batch_size,
         "batch_definition": model.batch_definition,
@@ -58,7 +56,6 @@ def _what_ran(workload: Workload, report: dict[str, Any]) -> dict[str, Any]:
 
 
 def _timing(report: dict[str, Any]) -> dict[str, Any] | None:
-    """Return how a run went by its own clock."""
     if report.get("status") != "ok":
         return None
     fields = (
@@ -72,6 +69,7 @@ def _throughput(workload: Workload, report: dict[str, Any]) -> dict[str, Any] | 
     timing = _timing(report)
     if timing is None:
         return None
+    # `seconds` spans all measured iterations on the one device.
     samples = workload.batch_size * workload.iterations
     model = find(workload.model)
     dimensions = model.variant(workload.variant).at(workload.scale)
@@ -79,16 +77,16 @@ def _throughput(workload: Workload, report: dict[str, Any]) -> dict[str, Any] | 
         "samples_per_second": samples / timing["seconds"],
         "iterations": workload.iterations,
         "unit": model.throughput_unit,
-        # An utterance counts as the seconds that it lasts, an image as one.
+        # Samples differ in size: an utterance counts as its length in seconds, an image as 1.
         "units_per_sample": float(getattr(dimensions, "units_per_sample", 1)),
         **timing,
     }
 
 
 def _slowdown(bare: dict[str, Any], profiled: dict[str, Any]) -> float | None:
-    """Return the median iteration under the profiler, divided by that without."""
     if bare.get("status") != "ok" or profiled.get("status") != "ok":
         return None
+    # The median, because a profiler flush can slow down a single iteration.
     with_profiler: float = statistics.median(profiled["iteration_ns"])
     without: float = statistics.median(bare["iteration_ns"])
     return with_profiler / without

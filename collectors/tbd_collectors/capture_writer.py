@@ -1,4 +1,4 @@
-"""Writing a capture directory: whole, or not at all."""
+"""Write capture directories atomically."""
 
 from __future__ import annotations
 
@@ -17,12 +17,7 @@ FORMAT_VERSION = 1
 
 
 def check_free(path: Path, force: bool) -> None:
-    """Check that a capture may be written.
-
-    Raises:
-        UsageError: something is there already; without ``force`` it stays, and what is no capture
-            stays in any case.
-    """
+    """Raise UsageError if ``path`` exists; ``force`` permits a capture or an empty directory."""
     if not path.exists() and not path.is_symlink():
         return
     if not force:
@@ -34,16 +29,13 @@ def check_free(path: Path, force: bool) -> None:
 
 @contextmanager
 def written(path: Path, force: bool = False) -> Iterator[Path]:
-    """Yield an empty directory that becomes ``path`` when the block ends without an error.
+    """Yield an empty directory that is renamed to ``path`` if the block ends without an error.
 
-    It is made beside ``path``, so that becoming it is one rename. With an error, nothing of it
-    stays, nor the parents that were made for it.
-
-    Raises:
-        StoreError: the directory cannot be written, or what it replaced cannot be removed.
-        UsageError: ``path`` exists, before or after the block, and may not be replaced.
+    After an error, neither it nor the parents created for it remain. Raises StoreError if it
+    cannot be written, UsageError if ``path`` exists, before or after, and may not be replaced.
     """
     path = path.absolute()
+    # In the same directory, hence the same file system, so that the last step is a rename.
     beside = path.parent / f".{path.name}.{os.getpid()}-{uuid.uuid4().hex[:6]}"
     try:
         check_free(path, force)
@@ -51,11 +43,11 @@ def written(path: Path, force: bool = False) -> Iterator[Path]:
         try:
             beside.mkdir(parents=True)
             yield beside
-            check_free(path, force)
+            check_free(path, force)  # another process may have written it since
             _put(beside, path)
         finally:
             shutil.rmtree(beside, ignore_errors=True)
-            with suppress(OSError):  # the first that holds something is to stay, as those above it
+            with suppress(OSError):  # rmdir fails at the first parent with other contents
                 for parent in absent:
                     parent.rmdir()
     except OSError as error:
@@ -66,7 +58,8 @@ def written(path: Path, force: bool = False) -> Iterator[Path]:
 
 
 def _put(new: Path, path: Path) -> None:
-    """Let a directory become ``path``, and only then remove the one that was there."""
+    # rename() cannot replace a directory that is not empty: move the old one away first, and back
+    # if the new one cannot take its name.
     old = new.with_name(f"{new.name}.old")
     try:
         if path.exists():
@@ -80,19 +73,19 @@ def _put(new: Path, path: Path) -> None:
             shutil.rmtree(old)
     except OSError as error:
         raise StoreError(
-            f"{path}: is written, but the capture before it cannot be removed ({error.strerror}); "
+            f"{path}: is written, but the old capture cannot be removed ({error.strerror}); "
             f"remove {old}"
         ) from error
 
 
 def write_json(path: Path, document: dict[str, Any]) -> None:
-    """Write a JSON file; fields that are None are unknown and left out."""
+    """Write a JSON object without the fields that are None (unknown)."""
     known = {name: value for name, value in document.items() if value is not None}
     path.write_text(json.dumps(known, indent=2) + "\n", encoding="utf-8")
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Return a JSON object, an empty one where there is no such file or it is cut off."""
+    """Return the JSON object in a file, empty if the file is missing or truncated."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Collecting: the runs of a capture, one after the other, into a capture directory."""
+"""Execute the runs of a capture one after another and write its capture directory."""
 
 from __future__ import annotations
 
@@ -22,37 +22,28 @@ from tbd_trace import machine
 from tbd_trace.errors import InputError, UsageError
 from tbd_trace.redact.secrets import without_secrets
 
-_KILLED = -9
+_KILLED = -9  # SIGKILL; the kernel's OOM killer sends it
 _VERSIONS = {"nsys": machine.nsys, "nvprof": machine.nvprof, "ncu": machine.ncu}
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How a capture ended.
-
-    Attributes:
-        capture: its directory.
-        status: ``ok``, ``out_of_memory``, ``failed`` or ``interrupted``.
-        reason: why, empty when it is ok.
-        exit_code: of the program that failed, 0 otherwise.
-        notes: what the user must know about the capture.
-        document: the content of capture.json.
-    """
+    """Outcome of a capture."""
 
     capture: Path
-    status: str
-    reason: str
-    exit_code: int
-    notes: list[str]
-    document: dict[str, Any]
+    status: str  # ok, out_of_memory, failed or interrupted
+    reason: str  # empty if the status is ok
+    exit_code: int  # of the program that failed, otherwise 0
+    notes: list[str]  # warnings for the user, such as missing counters
+    document: dict[str, Any]  # content of capture.json
 
 
 def _ignore(_text: str) -> None:
-    """Take no notice."""
+    pass
 
 
-class _EndedError(Exception):
-    """A run ended the capture before its time."""
+class _CaptureEndedError(Exception):
+    # The remaining runs are skipped; capture.json is written with this status.
 
     def __init__(self, status: str, reason: str, exit_code: int = 1) -> None:
         super().__init__(reason)
@@ -71,25 +62,19 @@ def collect(
     say: Callable[[str], None] = _ignore,
     on_line: Callable[[str], None] = _ignore,
 ) -> Result:
-    """Collect one capture.
+    """Execute the runs of a capture and write its directory.
 
-    A run that fails, runs out of memory or is interrupted leaves a capture that says so, with the
-    output of the program in ``NAME.log``.
+    A run that fails, exhausts memory or is interrupted still leaves a capture: its status says so
+    and ``NAME.log`` has the program's output.
 
-    Args:
-        target: what to run.
-        profiling: how to profile it.
-        capture: directory to make.
-        force: replace a capture that is there.
-        compute_capability: of the GPU; None asks the driver.
-        say: called with what is done next.
-        on_line: called with each line that the programs print.
+    ``force`` replaces an existing capture; a ``compute_capability`` of None queries the driver;
+    ``say`` gets a line before each step and ``on_line`` each line that the programs print.
 
     Raises:
-        UsageError: the target cannot be run as asked; nothing is left.
+        UsageError: the target cannot run as requested; no capture is written.
         StoreError: the directory cannot be written.
-        CollectionError: a profiler is not installed; nothing is left.
-        KeyboardInterrupt: the user pressed Ctrl-C; what there is was kept.
+        CollectionError: a profiler is not installed; no capture is written.
+        KeyboardInterrupt: after Ctrl-C; the capture so far is written.
     """
     used = compute_capability or capability(target)
     with written(capture, force) as directory:
@@ -103,11 +88,7 @@ def collect(
 
 
 def capability(target: Workload | Command) -> str | None:
-    """Return the compute capability of the GPU that a target runs on, None on a CPU.
-
-    Raises:
-        UsageError: there is no GPU.
-    """
+    """Return the target's compute capability, None on a CPU; raise UsageError without a GPU."""
     if target.device != "cuda":
         return None
     found = gpu_detection.gpus()
@@ -117,8 +98,6 @@ def capability(target: Workload | Command) -> str | None:
 
 
 class _Session:
-    """The runs of one capture, and what becomes known about it."""
-
     def __init__(
         self,
         target: Workload | Command,
@@ -137,14 +116,14 @@ class _Session:
         self._files: list[dict[str, Any]] = []
 
     def execute(self, planned: list[Run]) -> bool:
-        """Run everything; return whether the user interrupted it."""
+        """Execute the runs; return True if Ctrl-C interrupted them."""
         try:
             with importable() as environment:
                 environment[LAYERS_VARIABLE] = str(self._directory / "layers.json")
                 for number, one in enumerate(planned, 1):
                     self._say(f"{number}/{len(planned)} {one.name} ({one.tool or 'no profiler'})")
                     self._execute(one, environment)
-        except _EndedError as error:
+        except _CaptureEndedError as error:
             self._status, self._reason = error.status, error.reason
             self._exit_code = error.exit_code
         except KeyboardInterrupt:
@@ -166,6 +145,7 @@ class _Session:
             on_line=self._on_line,
         )
         report = read_json(self._directory / f"{one.name}.json")
+        # Counters first: a failed counter run must not end the capture, unlike the checks below.
         if one.name == COUNTERS:
             self._keep_counters(one)
             return
@@ -174,15 +154,14 @@ class _Session:
             self._keep_timeline(one, completed)
 
     def _keep_timeline(self, one: Run, completed: Completed) -> None:
-        """Keep the timeline; without it the capture has failed, but what was written stays."""
         try:
             profile = self._timeline(one, completed)
         except (CollectionError, InputError) as error:
-            raise _EndedError("failed", self._told(error)) from error
+            # A capture without a timeline has failed, but logs and throughput stay useful.
+            raise _CaptureEndedError("failed", self._relative_message(error)) from error
         self._add(profile, TIMELINE, one.tool or "")
 
     def _timeline(self, one: Run, completed: Completed) -> Path:
-        """Return the timeline in a form that can be read, with something in it."""
         on_gpu = self._target.device == "cuda"
         if one.tool == "nvprof":
             nvprof.check_timeline(one.output, completed.tail)
@@ -192,27 +171,28 @@ class _Session:
         try:
             nsys.check(profile, gpu=on_gpu)
         except NothingRecordedError as error:
+            # A user's own program on the CPU may have no NVTX ranges at all.
             if isinstance(self._target, Workload) or on_gpu:
                 raise
-            self.notes.append(self._told(error))
+            self.notes.append(self._relative_message(error))
         return profile
 
     def _keep_counters(self, one: Run) -> None:
-        """Keep the counters; without them a timeline is worth having all the same."""
         check = nvprof.check_metrics if one.tool == "nvprof" else nsight_compute.check
-        # All of it: a program may say much after the profiler has said why it cannot count.
+        # The whole log: a program may print a lot after the profiler has reported why it failed.
         log = self._directory / f"{one.name}.log"
         said = log.read_text(encoding="utf-8", errors="replace").splitlines()
         try:
             check(one.output, said)
         except CollectionError as error:
             one.output.unlink(missing_ok=True)
-            self.notes.append(f"{NO_COUNTERS}: {self._told(error)}")
+            # The timeline is useful without counters, so the capture goes on.
+            self.notes.append(f"{NO_COUNTERS}: {self._relative_message(error)}")
             return
         self._add(one.output, "metrics", one.tool or "")
 
-    def _told(self, error: Exception) -> str:
-        """Return an error's message without the name that the directory has until it is whole."""
+    def _relative_message(self, error: Exception) -> str:
+        # The directory has a temporary name until the capture is complete.
         return str(error).replace(f"{self._directory}/", "")
 
     def _add(self, path: Path, role: str, tool: str) -> None:
@@ -220,7 +200,7 @@ class _Session:
         self._files.append({"file": path.name, "role": role, "tool": tool, "tool_version": version})
 
     def finish(self, capture: Path) -> Result:
-        """Write capture.json and return how the capture ended."""
+        """Write capture.json, remove the intermediate reports and return the outcome."""
         document = self._document()
         write_json(self._directory / "capture.json", document)
         for name in (THROUGHPUT, TIMELINE, COUNTERS):
@@ -248,23 +228,17 @@ class _Session:
 
 
 def _check(one: Run, completed: Completed, report: dict[str, Any]) -> None:
-    """End the capture where a run did not do what it should.
-
-    Raises:
-        UsageError: the workload cannot be run as asked.
-        _EndedError: it failed otherwise.
-    """
     status = report.get("status")
     if status == "unsupported":
         raise UsageError(str(report.get("reason")))
     if status == "out_of_memory":
-        raise _EndedError("out_of_memory", str(report.get("reason")), OUT_OF_MEMORY)
+        raise _CaptureEndedError("out_of_memory", str(report.get("reason")), OUT_OF_MEMORY)
     if completed.timed_out:
-        raise _EndedError("failed", f"the {one.name} run took longer than --timeout allows")
+        raise _CaptureEndedError("failed", f"the {one.name} run took longer than --timeout allows")
     if completed.returncode == _KILLED:
         reason = "the program was killed, as Linux does when the host's memory runs out"
-        raise _EndedError("out_of_memory", reason, OUT_OF_MEMORY)
+        raise _CaptureEndedError("out_of_memory", reason, OUT_OF_MEMORY)
     if completed.returncode != 0:
-        last = completed.tail[-1] if completed.tail else "it said nothing"
+        last = completed.tail[-1] if completed.tail else "no output"
         reason = f"the {one.name} run failed with exit code {completed.returncode}: {last}"
-        raise _EndedError("failed", reason, completed.returncode)
+        raise _CaptureEndedError("failed", reason, completed.returncode)

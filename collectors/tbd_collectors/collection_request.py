@@ -1,4 +1,4 @@
-"""What to collect."""
+"""Define the requests: which program to profile and how."""
 
 from __future__ import annotations
 
@@ -11,45 +11,30 @@ TIMELINE_TOOLS = ("nsys", "nvprof")
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A model of the suite and how to train it.
-
-    Attributes:
-        model: name in the suite.
-        framework: ``pytorch``, ``tensorflow`` or ``mxnet``.
-        variant: published configuration, None for the model's default.
-        scale: ``full`` or ``small``.
-        device: ``cuda`` or ``cpu``.
-        batch_size: samples per iteration.
-        precision: ``fp32``, ``tf32`` or ``mixed``.
-        execution: ``auto``, ``eager``, ``graph`` or ``xla``.
-        iterations: iterations to measure.
-        warmup: iterations before them, None until stable.
-        seed: of weights and data.
-        data: directory with a data set, None for synthetic data.
-        python: interpreter that holds the framework.
-    """
+    """A model of the suite and its training options."""
 
     model: str
-    framework: str = "pytorch"
-    variant: str | None = None
-    scale: str = "full"
-    device: str = "cuda"
-    batch_size: int = 1
-    precision: str = "fp32"
-    execution: str = "auto"
-    # The first and the last are not counted: kernels are new, and the end is not recorded.
+    framework: str = "pytorch"  # or tensorflow, mxnet
+    variant: str | None = None  # published configuration, None for the model's default
+    scale: str = "full"  # or small
+    device: str = "cuda"  # or cpu
+    batch_size: int = 1  # samples per iteration
+    precision: str = "fp32"  # or tf32, mixed
+    execution: str = "auto"  # or eager, graph, xla
+    # Measured iterations. The first (new kernels) and the last (cut off) are left out of metrics.
     iterations: int = 12
-    warmup: int | None = None
-    seed: int = 0
-    data: Path | None = None
-    python: str = sys.executable
+    warmup: int | None = None  # iterations before them, None until times are stable
+    seed: int = 0  # of weights and data
+    data: Path | None = None  # directory with a data set, None for synthetic data
+    python: str = sys.executable  # interpreter that has the framework
 
     def with_batch_size(self, batch_size: int) -> Workload:
-        """Return the same workload at another batch size."""
+        """Return a copy with another batch size."""
         return replace(self, batch_size=batch_size)
 
     def title(self) -> str:
-        """Return a name that tells captures of a suite or sweep apart."""
+        """Return a directory name that is unique within a suite or sweep."""
+        # Defaults are left out to keep names short.
         parts = [self.model, self.variant, self.framework, self.precision, f"bs{self.batch_size}"]
         if self.scale != "full":
             parts.append(self.scale)
@@ -60,42 +45,26 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A training command of the user's own.
-
-    Attributes:
-        arguments: argument vector.
-        device: ``cuda`` or ``cpu``: whether GPU work is expected.
-        capture_range: ``cudaProfilerApi``, an NVTX range as ``NAME@DOMAIN``, or None for the whole
-            run.
-    """
+    """A user's training command."""
 
     arguments: tuple[str, ...]
-    device: str = "cuda"
+    device: str = "cuda"  # or cpu; decides whether kernels are required
+    # cudaProfilerApi, an NVTX range as NAME@DOMAIN, or None for the whole run.
     capture_range: str | None = None
 
     def title(self) -> str:
-        """Return a name for the capture."""
+        """Return a directory name for the capture."""
         return "capture-" + Path(self.arguments[0]).stem
 
 
 @dataclass(frozen=True, slots=True)
 class Profiling:
-    """How to profile.
+    """Profilers and their options."""
 
-    Attributes:
-        timeline: profiler of the timeline: ``nsys`` or ``nvprof``.
-        counters: whether to count with nvprof or ncu in a run of its own.
-        counter_iterations: iterations of that run, which is slow.
-        throughput: whether to run without a profiler first.
-        gpu_metrics: whether nsys samples the GPU's metrics.
-        memory_usage: whether nsys traces allocations of device memory.
-        timeout_s: longest time that one run may take.
-    """
-
-    timeline: str = "nsys"
-    counters: bool = True
-    counter_iterations: int = 1
-    throughput: bool = True
-    gpu_metrics: bool = False
-    memory_usage: bool = False
-    timeout_s: float = 3600.0
+    timeline: str = "nsys"  # or nvprof
+    counters: bool = True  # collect counters with ncu or nvprof in a separate run
+    counter_iterations: int = 1  # replay makes each iteration slow
+    throughput: bool = True  # measure without a profiler first
+    gpu_metrics: bool = False  # nsys samples the GPU's metrics
+    memory_usage: bool = False  # nsys traces allocations of device memory
+    timeout_s: float = 3600.0  # of each run

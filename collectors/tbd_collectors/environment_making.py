@@ -1,8 +1,9 @@
-"""Making the virtual environment of a framework: venv, then pip, then a look whether it works.
+"""Create the virtual environment of a framework: venv, pip install, then an import test.
 
-A virtual environment cannot be made beside its place and renamed, because its scripts hold its
-path. So a file says from the beginning whose the directory is, and gets the marker's name when the
-environment is whole; whatever lacks the marker is made anew. pip is left to its configuration.
+Scripts in a virtual environment contain its path, so it cannot be built elsewhere and renamed.
+The directory therefore holds a file from the start that marks it as ours and unfinished; the file
+is renamed to the marker at the end, and a directory without the marker is rebuilt. pip keeps the
+user's configuration.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from tbd_trace.errors import StoreError, TbdTraceError, UsageError
 
 _LOG = "install.log"
 _MAKE_ROOM = "make room, or choose another place with --into"
+# Messages of pip, urllib3 and the operating system; they decide what advice the user gets.
 _NO_ROOM = re.compile(r"No space left on device|Disk quota exceeded")
 _NO_NETWORK = re.compile(
     r"NewConnectionError|NameResolutionError|name resolution|Network is unreachable"
@@ -46,12 +48,12 @@ _NO_VENV = re.compile(r"ensurepip is not available|No module named '?(?:venv|ens
 
 
 class EnvironmentMakingError(TbdTraceError):
-    """An environment could not be made; nothing of it is left. Exit code 1."""
+    """An environment could not be created and was removed again. Exit code 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What came of a request for an environment: the environment, and whether it is new."""
+    """Environment returned by :func:`create`; ``is_new`` if the call created it."""
 
     environment: Environment
     is_new: bool
@@ -67,73 +69,64 @@ def create(
     say: Callable[[str], None],
     on_line: Callable[[str], None],
 ) -> Made:
-    """Make the environment of a framework, unless it is there.
+    """Create the environment of a framework for ``cpu`` or ``cuda``; ``force`` recreates it.
 
-    Args:
-        framework: what it is for.
-        device: ``cpu`` or ``cuda``: which build of the framework.
-        into: directory of the environments; None means the usual one.
-        python: interpreter to make it with; None looks for one that has wheels.
-        force: make it anew if it is there.
-        say: called with what is done next.
-        on_line: called with each line that pip prints.
+    ``into`` is the directory of the environments (default :func:`environments.home`), ``python``
+    the base interpreter (default: the first found that has wheels), ``say`` gets a line before
+    each step, ``on_line`` each line of pip. After an error nothing remains.
 
     Raises:
-        EnvironmentMakingError: it could not be made; nothing is left.
+        EnvironmentMakingError: a step failed.
         StoreError: the directory cannot be written.
-        UsageError: no Python has wheels, or the directory holds something else.
-        KeyboardInterrupt: the user pressed Ctrl-C; nothing is left.
+        UsageError: no suitable Python, or the directory holds other files.
+        KeyboardInterrupt: the user pressed Ctrl-C.
     """
     recipe = recipes()[framework]
-    place = environment(framework, into)
-    with _locked(place.directory):
-        there = environment(framework, into)
-        if there.status == "ok" and not force:
-            return Made(there, is_new=False)
+    wanted = environment(framework, into)
+    with _locked(wanted.directory):
+        # Read again under the lock: another process may have created it since.
+        existing = environment(framework, into)
+        if existing.status == "ok" and not force:
+            return Made(existing, is_new=False)
         base = _base(recipe, python)
-        _check_room(recipe, device, place.directory.parent)
-        with _restored_on_failure(there):
-            _Making(recipe, device, place, base, say, on_line).make()
+        _check_room(recipe, device, wanted.directory.parent)
+        with _restored_on_failure(existing):
+            _Making(recipe, device, wanted, base, say, on_line).make()
     return Made(environment(framework, into), is_new=True)
 
 
 @dataclass(frozen=True, slots=True)
 class _Making:
-    """The steps that make an environment; arguments as those of :func:`create`."""
-
     recipe: Recipe
     device: str
-    place: Environment
+    target: Environment
     base: str
     say: Callable[[str], None]
     on_line: Callable[[str], None]
 
     def make(self) -> None:
-        """Make it.
-
-        Raises:
-            EnvironmentMakingError: a step failed.
-        """
+        """Execute the steps; raise EnvironmentMakingError if one fails."""
         packages = self.recipe.packages(self.device)
         about = {"framework": self.recipe.framework, "device": self.device, "pins": packages}
         self._describe(about)
         if self.recipe.note:
             self.say(self.recipe.note)
-        self.say(f"making {self.place.directory} with {self.base}")
-        self._step([*_venv(self.base), str(self.place.directory)])
+        self.say(f"making {self.target.directory} with {self.base}")
+        self._step([*_venv(self.base), str(self.target.directory)])
         self.say(f"installing {', '.join(packages)}")
-        pip = [self.place.python, "-I", "-m", "pip", "install", "--no-input"]
+        # -I: neither PYTHONPATH nor the user's site-packages may satisfy a requirement.
+        pip = [self.target.python, "-I", "-m", "pip", "install", "--no-input"]
         self._step([*pip, "--disable-pip-version-check", *packages])
         self.say(f"importing {self.recipe.module}")
         self._import()
-        found = machine.interpreter(self.place.python)
+        found = machine.interpreter(self.target.python)
         created = datetime.now(UTC).isoformat(timespec="seconds")
         self._describe({**about, "python": found["python"], "created": created})
-        (self.place.directory / UNFINISHED).rename(self.place.directory / MARKER)
+        # The rename is the commit: only a complete environment has the marker.
+        (self.target.directory / UNFINISHED).rename(self.target.directory / MARKER)
 
     def _describe(self, content: Mapping[str, Any]) -> None:
-        """Write what the environment is made of, not yet under the marker's name."""
-        directory = self.place.directory
+        directory = self.target.directory
         try:
             directory.mkdir(parents=True, exist_ok=True)
             write_json(directory / UNFINISHED, dict(content))
@@ -144,9 +137,9 @@ class _Making:
         return run(
             argv,
             environment={},
-            directory=Path.cwd(),  # from where pip's configuration may name directories
-            timeout_s=math.inf,  # downloads take as long as they take
-            log=self.place.directory / _LOG,
+            directory=Path.cwd(),  # pip's configuration may name relative directories
+            timeout_s=math.inf,  # downloads of several GB may take hours
+            log=self.target.directory / _LOG,
             on_line=self.on_line,
         )
 
@@ -157,59 +150,56 @@ class _Making:
 
     def _import(self) -> None:
         module = self.recipe.module
-        # isolated: only what the environment holds counts
-        completed = self._execute([self.place.python, "-I", "-c", f"import {module}, nvtx"])
+        # -I as for pip. nvtx too: without it the workloads record no ranges.
+        completed = self._execute([self.target.python, "-I", "-c", f"import {module}, nvtx"])
         if completed.returncode != 0:
             last = completed.last_words()
             self._fail(f"{module} is installed but cannot be imported: {last}")
 
     def _fail(self, reason: str) -> NoReturn:
-        what = f"the environment of {self.recipe.framework}"
-        raise EnvironmentMakingError(f"{what} was not made: {reason}")
+        raise EnvironmentMakingError(
+            f"the environment of {self.recipe.framework} was not made: {reason}"
+        )
 
-    def _reason(self, said: str) -> str:
-        """Return in a user's words why venv or pip failed, empty where that is not known."""
-        if _NO_ROOM.search(said):
+    def _reason(self, output: str) -> str:
+        # Empty if the output matches no known cause; the caller then quotes its last lines.
+        if _NO_ROOM.search(output):
             return f"no space is left for it{_takes(self.recipe, self.device)}; {_MAKE_ROOM}"
-        if _NO_NETWORK.search(said):
+        if _NO_NETWORK.search(output):
             return (
-                "pip cannot reach the package index; look at the network and the proxy, or name "
+                "pip cannot reach the package index; check the network and the proxy, or name "
                 "an index in PIP_INDEX_URL, a directory of wheels in PIP_FIND_LINKS"
             )
-        if match := _NO_PACKAGE.search(said):
-            none = ", nor any other version of it" if "(from versions: none)" in said else ""
+        if match := _NO_PACKAGE.search(output):
+            # "from versions: none" means another Python or platform, not a wrong pin.
+            none = ", nor any other version of it" if "(from versions: none)" in output else ""
             where = f"`{self.base} -m pip config list` shows where it looks"
             tested = f"tested: Python {_listed(self.recipe.tested)}"
             return f"pip finds no {match['package']} for {self.base}{none} ({where}); {tested}"
-        if _NO_VENV.search(said):
+        if _NO_VENV.search(output):
             return f"{self.base} has no venv or no ensurepip (Debian: apt-get install python3-venv)"
         return ""
 
 
 def _venv(python: str) -> list[str]:
-    """Return the command line to which the directory of a virtual environment is added."""
     return [python, "-I", "-m", "venv"]
 
 
 def _base(recipe: Recipe, python: str | None) -> str:
-    """Return the interpreter to make an environment with: the first that has wheels.
-
-    Raises:
-        UsageError: the one that is named has none, or none is found.
-    """
+    # This interpreter first, then the newest on PATH for which all packages have wheels.
     first = python or sys.executable
     others = [] if python else [f"python{version}" for version in reversed(recipe.pythons)]
     for candidate in [first, *filter(None, map(shutil.which, others))]:
         if _version(candidate, required=candidate == first) in recipe.pythons:
             return candidate
     raise UsageError(
-        f"{recipe.framework} has wheels for Python {_listed(recipe.pythons)} alone, and {first} "
-        f"is {_version(first, required=True)}; install one of them and name it with --python PATH"
+        f"{recipe.framework} has wheels only for Python {_listed(recipe.pythons)}, and {first} "
+        f"is {_version(first, required=True)}; install one of them, name it with --python PATH"
     )
 
 
 def _version(python: str, *, required: bool) -> str:
-    """Return an interpreter's version as ``3.11``, empty where it does not run."""
+    # Major and minor version, such as 3.11; empty if an optional interpreter does not run.
     try:
         return ".".join(machine.interpreter(python)["python"].split(".")[:2])
     except UsageError:
@@ -223,14 +213,11 @@ def _listed(versions: Sequence[str]) -> str:
 
 
 def _check_room(recipe: Recipe, device: str, directory: Path) -> None:
-    """Make sure that an environment has room, where it is known how much it takes.
-
-    Raises:
-        EnvironmentMakingError: it has not.
-    """
+    # disk_usage() needs an existing directory.
     while not directory.exists():
         directory = directory.parent
     free = shutil.disk_usage(directory).free // 2**20
+    # Only the size of CPU environments was measured (data/frameworks.toml).
     if device == "cpu" and free < recipe.cpu_mib:
         raise EnvironmentMakingError(
             f"the environment of {recipe.framework} was not made: {directory} has {free:,} MiB "
@@ -243,27 +230,22 @@ def _takes(recipe: Recipe, device: str) -> str:
 
 
 @contextlib.contextmanager
-def _restored_on_failure(there: Environment) -> Iterator[None]:
-    """Make room for an environment; if it does not become whole, put back the one that was there.
-
-    Raises:
-        StoreError: the one that is there cannot be moved or removed.
-        UsageError: the directory holds something else.
-    """
-    old = _hidden(there.directory, "old")
-    if there.status == "ok":
+def _restored_on_failure(existing: Environment) -> Iterator[None]:
+    # A rebuild that fails must not cost the user a working environment.
+    old = _hidden(existing.directory, "old")
+    if existing.status == "ok":
         shutil.rmtree(old, ignore_errors=True)
-        there.directory.rename(old)
-    elif there.directory.exists():
-        remove(there)
+        existing.directory.rename(old)
+    elif existing.directory.exists():
+        remove(existing)
     try:
         yield
     except BaseException:
-        # What cannot be removed now is half-made, and made anew the next time.
+        # Whatever cannot be removed now counts as half-made, and the next call rebuilds it.
         with contextlib.suppress(TbdTraceError):
-            remove(environment(there.framework, there.directory.parent))
+            remove(environment(existing.framework, existing.directory.parent))
         with contextlib.suppress(OSError):
-            old.rename(there.directory)
+            old.rename(existing.directory)
         raise
     shutil.rmtree(old, ignore_errors=True)
 
@@ -274,12 +256,7 @@ def _hidden(directory: Path, purpose: str) -> Path:
 
 @contextlib.contextmanager
 def _locked(directory: Path) -> Iterator[None]:
-    """Keep other processes from making the same environment at the same time.
-
-    Raises:
-        StoreError: the directory of the environments cannot be written.
-        UsageError: another process is at it.
-    """
+    # The kernel releases flock() when the process ends, so a crash leaves no stale lock.
     path = _hidden(directory, "lock")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

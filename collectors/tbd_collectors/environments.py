@@ -1,4 +1,4 @@
-"""The virtual environments that hold the frameworks: what goes into one, and which is used."""
+"""Locate and describe the virtual environments of the frameworks."""
 
 from __future__ import annotations
 
@@ -16,50 +16,38 @@ from typing import Any, Literal
 from tbd_trace import machine, resources
 from tbd_trace.errors import StoreError, UsageError
 
-HOME_VARIABLE = "TBD_TRACE_ENVS"
-"""Environment variable that names the directory of the environments."""
+HOME_VARIABLE = "TBD_TRACE_ENVS"  # names the directory of the environments
 
+# In each complete environment: its packages, Python version and creation time.
 MARKER = "tbd-trace-env.json"
-"""File in an environment that says what it was made of; only a whole one has it."""
 
+# The marker's name while the environment is created or removed.
 UNFINISHED = "tbd-trace-env.part.json"
-"""The same file until the environment is whole, and from when it is being removed."""
 
 Status = Literal["ok", "half-made", "broken", "not made"]
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What an environment of a framework is made of (``data/frameworks.toml``).
+    """Python versions and packages for a framework's environment (``data/frameworks.toml``)."""
 
-    Attributes:
-        framework: ``pytorch``, ``tensorflow`` or ``mxnet``.
-        module: what a program imports.
-        pythons: Python versions for which all packages have wheels.
-        tested: those that the workloads were run with.
-        cpu: packages with their versions, to train on a CPU.
-        cuda: packages with their versions, to train on a GPU.
-        cpu_mib: room that the environment for a CPU takes, in MiB.
-        note: what whoever makes it should know, empty when nothing.
-    """
-
-    framework: str
-    module: str
-    pythons: tuple[str, ...]
-    tested: tuple[str, ...]
-    cpu: tuple[str, ...]
-    cuda: tuple[str, ...]
-    cpu_mib: int
-    note: str
+    framework: str  # pytorch, tensorflow or mxnet
+    module: str  # name to import
+    pythons: tuple[str, ...]  # versions for which all packages have wheels
+    tested: tuple[str, ...]  # versions that the workloads were run with
+    cpu: tuple[str, ...]  # pinned packages for training on a CPU
+    cuda: tuple[str, ...]  # pinned packages for training on a GPU
+    cpu_mib: int  # measured size of the CPU environment, in MiB
+    note: str  # hint for the user, or empty
 
     def packages(self, device: str) -> tuple[str, ...]:
-        """Return the packages for ``cpu`` or ``cuda``."""
+        """Return the pinned packages for ``cpu`` or ``cuda``."""
         return self.cpu if device == "cpu" else self.cuda
 
 
 @cache
 def recipes() -> dict[str, Recipe]:
-    """Return the recipe of each framework."""
+    """Return the recipes by framework."""
     tables = tomllib.loads((resources.data() / "frameworks.toml").read_text(encoding="utf-8"))
     return {name: Recipe(framework=name, **_frozen(table)) for name, table in tables.items()}
 
@@ -69,7 +57,7 @@ def _frozen(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def home() -> Path:
-    """Return the directory of the environments: ``$TBD_TRACE_ENVS``, or among the user's data."""
+    """Return the environments' directory: ``$TBD_TRACE_ENVS``, else in the XDG data directory."""
     if named := os.environ.get(HOME_VARIABLE):
         return Path(named).absolute()
     data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
@@ -78,21 +66,15 @@ def home() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """The place of a framework's environment, and what its marker says.
-
-    Attributes:
-        framework: what it is for.
-        directory: where it is, or would be.
-        marker: content of the marker file of a whole environment, empty without one.
-    """
+    """Location and state of a framework's environment, which may not exist yet."""
 
     framework: str
     directory: Path
-    marker: dict[str, Any]
+    marker: dict[str, Any]  # content of the marker file, empty if incomplete
 
     @property
     def python(self) -> str:
-        """Path of its interpreter."""
+        """Path of the environment's interpreter."""
         return str(self.directory / "bin" / "python")
 
     @property
@@ -104,17 +86,12 @@ class Environment:
 
     @property
     def is_foreign(self) -> bool:
-        """Whether the directory holds what ``env create`` did not make."""
-        return self.status == "not made" and _holds_something(self.directory)
+        """True if the directory holds files that ``env create`` did not write."""
+        return self.status == "not made" and _is_occupied(self.directory)
 
 
 def environment(framework: str, place: Path | None = None) -> Environment:
-    """Return the environment of a framework, made or not.
-
-    Args:
-        framework: what it is for.
-        place: directory of the environments; None means :func:`home`.
-    """
+    """Return a framework's environment in ``place`` (default :func:`home`), existing or not."""
     directory = (place or home()).absolute() / framework
     return Environment(framework, directory, _marker(directory))
 
@@ -127,21 +104,19 @@ def _marker(directory: Path) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _holds_something(directory: Path) -> bool:
+def _is_occupied(directory: Path) -> bool:
     try:
         return any(directory.iterdir())
     except FileNotFoundError:
         return False
-    except OSError:  # a file, or a directory that may not be read
+    except OSError:  # a file, or an unreadable directory
         return True
 
 
 def remove(found: Environment) -> None:
-    """Remove an environment, whole or half-made.
+    """Delete a complete or half-made environment; raise StoreError if that fails.
 
-    Raises:
-        StoreError: it cannot be removed.
-        UsageError: there is none, or the directory holds something else.
+    Raises UsageError if it does not exist or the directory holds other files.
     """
     if not found.directory.exists():
         raise UsageError(f"there is no environment of {found.framework} in {found.directory}")
@@ -153,9 +128,10 @@ def remove(found: Environment) -> None:
     unfinished = found.directory / UNFINISHED
     try:
         if found.marker:
-            (found.directory / MARKER).rename(unfinished)  # what an interrupt leaves is half-made
+            # First, so that an interrupted removal counts as half-made, not as complete.
+            (found.directory / MARKER).rename(unfinished)
         for entry in found.directory.iterdir():
-            if entry != unfinished:
+            if entry != unfinished:  # last, as it marks the directory as ours
                 _remove(entry)
         shutil.rmtree(found.directory)
     except OSError as error:
@@ -170,13 +146,7 @@ def _remove(entry: Path) -> None:
 
 
 def interpreter(framework: str) -> str:
-    """Return the interpreter that runs a framework's workloads where the user names none.
-
-    That is the one in the framework's environment, or else this one if it has the framework.
-
-    Raises:
-        UsageError: neither is there.
-    """
+    """Return the default interpreter of a framework; raise UsageError if none has it."""
     python = usual_interpreter(framework)
     if machine.framework_version(framework, machine.interpreter(python)) is None:
         raise UsageError(
@@ -187,23 +157,19 @@ def interpreter(framework: str) -> str:
 
 
 def usual_interpreter(framework: str) -> str:
-    """Return the interpreter in a framework's environment, or this one where there is none."""
+    """Return the interpreter of a framework's environment, this one if there is none."""
     found = environment(framework)
     return found.python if found.status == "ok" else sys.executable
 
 
 def frameworks(words: Sequence[str]) -> list[str]:
-    """Return the frameworks that words name; ``all`` names every one.
-
-    Raises:
-        UsageError: a word names none.
-    """
+    """Expand ``all`` and check framework names; raise UsageError for an unknown one."""
     known = list(recipes())
     for word in words:
         if word.lower() == "cntk":
             raise UsageError(
-                "CNTK is retired and installs on no Python of today; "
-                "traces of it are read all the same"
+                "CNTK is retired and cannot be installed on current Python versions; "
+                "its traces can still be read"
             )
         if word not in (*known, "all"):
             raise UsageError(f"there is no framework {word!r}; choose from {', '.join(known)}, all")

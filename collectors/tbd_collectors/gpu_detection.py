@@ -1,4 +1,4 @@
-"""Which GPUs are here, which chip a compute capability is, and what its counters are called."""
+"""Detect the GPUs of this machine and map compute capabilities to chips and their counters."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from types import MappingProxyType
 from tbd_collectors.process import CollectionError
 from tbd_trace.errors import UsageError
 
+# nvidia-smi takes several seconds where the driver has to initialize the GPU first.
 _TIMEOUT_S = 20
 _CAPABILITY = re.compile(r"(\d+)\.(\d+)")
 
+# Compute capability -> chip whose column in metrics/nsight_compute.csv applies to it.
 CHIPS: Mapping[str, str] = MappingProxyType(
     {
         "7.0": "GV100",
@@ -31,28 +33,20 @@ CHIPS: Mapping[str, str] = MappingProxyType(
         "12.0": "GB202",
     }
 )
-"""The chip that stands for a compute capability in the tables of counters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """A GPU of this machine.
+    """A GPU of this machine."""
 
-    Attributes:
-        name: product name, such as ``NVIDIA A100-SXM4-80GB``.
-        compute_capability: such as ``8.0``.
-    """
-
-    name: str
-    compute_capability: str
+    name: str  # product name, such as NVIDIA A100-SXM4-80GB
+    compute_capability: str  # such as 8.0
 
 
 def gpus() -> list[Gpu]:
-    """Return the GPUs of this machine in the driver's order, empty where there is none.
+    """Return the GPUs in the driver's order, none without a driver.
 
-    Raises:
-        CollectionError: there is a driver, but it does not answer, or is too old to tell compute
-            capabilities.
+    Raises CollectionError if nvidia-smi fails or is too old to report compute capabilities.
     """
     program = shutil.which("nvidia-smi")
     if program is None:
@@ -76,28 +70,26 @@ def gpus() -> list[Gpu]:
 def _gpu(line: str) -> Gpu:
     name, _, capability = line.rpartition(", ")
     if not _CAPABILITY.fullmatch(capability.strip()):
-        raise CollectionError(f"nvidia-smi does not tell the compute capability, but: {line}")
+        raise CollectionError(f"nvidia-smi does not report the compute capability, but: {line}")
     return Gpu(name, capability.strip())
 
 
 def _last_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else "it said nothing"
+    return lines[-1] if lines else "no output"
 
 
 def parsed(compute_capability: str) -> tuple[int, int]:
-    """Return major and minor number of a compute capability, which compare as they should.
-
-    Raises:
-        UsageError: it is not written like ``8.0``.
-    """
+    """Parse ``8.0`` to (8, 0), which compares by number; raise UsageError for another format."""
     match = _CAPABILITY.fullmatch(compute_capability)
     if match is None:
-        raise UsageError(f"{compute_capability!r} is no compute capability; write it like 8.0")
+        raise UsageError(
+            f"{compute_capability!r} is an invalid compute capability; write it like 8.0"
+        )
     return int(match[1]), int(match[2])
 
 
 def read_table(name: str) -> list[dict[str, str]]:
-    """Return the rows of a CSV file in ``metrics``; lines that begin with ``#`` are comments."""
+    """Return the rows of a CSV file in ``metrics``, without comment lines (``#``)."""
     text = (resources.files("tbd_collectors") / "metrics" / name).read_text(encoding="utf-8")
     return list(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))

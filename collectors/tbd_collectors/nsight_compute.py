@@ -1,8 +1,7 @@
-"""Hardware counters with Nsight Compute, as CSV.
+"""Collect hardware counters with Nsight Compute as CSV.
 
-Every kernel is replayed until all its counters are read, one kernel after the other. That makes
-training slower by orders of magnitude: times from such a run are not those of training, and one or
-two iterations are enough.
+ncu serializes kernels and replays each until all its counters are read, which slows training down
+by orders of magnitude: the run's times are meaningless, and one or two iterations suffice.
 """
 
 from __future__ import annotations
@@ -20,61 +19,40 @@ from tbd_collectors.process import CollectionError, NothingRecordedError, on_pat
 from tbd_trace import machine
 from tbd_trace.errors import UsageError
 
-FIRST = (7, 0)
-"""The first compute capability that Nsight Compute supports."""
+FIRST = (7, 0)  # first compute capability that Nsight Compute supports
 
 _QUERY_TIMEOUT_S = 60
 _METRIC = re.compile(r"^([a-z][a-z0-9]*__\w+)\s", re.MULTILINE)
 _LAUNCH = "launch__"
 _FORBIDDEN = "ERR_NVGPUCTRPERM"
-_SAID = re.compile(r"^==(ERROR|WARNING)==\s*(.+)$", re.MULTILINE)
+_MESSAGE = re.compile(r"^==(ERROR|WARNING)==\s*(.+)$", re.MULTILINE)
 
 
 class CountersNotPermittedError(CollectionError):
-    """The driver keeps its hardware counters from this user. Exit code 1."""
+    """The driver denies this user access to hardware counters. Exit code 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Metrics for one kind of GPU.
+    """Metrics for a GPU model."""
 
-    Attributes:
-        metrics: the names to collect.
-        missing: quantities that no metric of this chip tells.
-    """
-
-    metrics: tuple[str, ...]
-    missing: tuple[str, ...]
+    metrics: tuple[str, ...]  # names to collect
+    missing: tuple[str, ...]  # quantities for which this chip has no metric
 
 
 @dataclass(frozen=True, slots=True)
 class NcuOptions:
-    """What to count.
+    """Metrics and kernels to collect."""
 
-    Attributes:
-        metrics: names, as from ``select``.
-        whole_run: count from the start, rather than between cudaProfilerStart and
-            cudaProfilerStop.
-        launch_count: kernels after which counting stops; all when None.
-    """
-
-    metrics: tuple[str, ...]
-    whole_run: bool = False
-    launch_count: int | None = None
+    metrics: tuple[str, ...]  # names, as from ``select``
+    whole_run: bool = False  # otherwise from cudaProfilerStart to cudaProfilerStop
+    launch_count: int | None = None  # kernels after which counting stops, None for all
 
 
 def select(compute_capability: str, known: Collection[str] | None = None) -> Selection:
-    """Choose the metrics for a GPU.
+    """Select the metrics for a GPU; raise UsageError if Nsight Compute does not support it.
 
-    A chip that the table lacks gets what all chips have.
-
-    Args:
-        compute_capability: such as ``8.0``.
-        known: base names of the metrics that the installed ncu knows for the chip, as from
-            ``known_metrics``; None takes the table's word for it.
-
-    Raises:
-        UsageError: Nsight Compute does not support the GPU.
+    ``known`` holds base names from ``known_metrics``; None trusts the table.
     """
     if parsed(compute_capability) < FIRST:
         raise UsageError(
@@ -83,6 +61,7 @@ def select(compute_capability: str, known: Collection[str] | None = None) -> Sel
         )
     rows = read_table("nsight_compute.csv")
     chip = CHIPS.get(compute_capability)
+    # A chip newer than the table gets the metrics that all chips have.
     chips = [chip] if chip else list(CHIPS.values())
     metrics = {
         row["metric"]: row["quantity"]
@@ -91,27 +70,24 @@ def select(compute_capability: str, known: Collection[str] | None = None) -> Sel
         and (known is None or _is_among(row["metric"], known))
     }
     quantities = dict.fromkeys(row["quantity"] for row in rows)
-    told = set(metrics.values())
-    return Selection(tuple(metrics), tuple(name for name in quantities if name not in told))
+    covered = set(metrics.values())
+    return Selection(tuple(metrics), tuple(name for name in quantities if name not in covered))
 
 
 def _is_among(metric: str, known: Collection[str]) -> bool:
-    # ncu does not list what it knows of the launch itself.
+    # --query-metrics does not list the launch__ metrics, which every chip has.
     return metric.startswith(_LAUNCH) or metric.partition(".")[0] in known
 
 
 def known_metrics(compute_capability: str) -> frozenset[str] | None:
-    """Ask the installed ncu which metrics it knows for a chip; one unknown name would stop it.
+    """Return base names (no ``.sum``) of ncu's metrics for a chip, None if ncu does not list it.
 
-    Returns:
-        Base names, without suffixes such as ``.sum``; None when ncu does not list this chip.
-
-    Raises:
-        CollectionError: ncu is not installed, or does not run.
+    Raises CollectionError if ncu is missing or does not run.
     """
     chip = CHIPS.get(compute_capability)
     if chip is None:
         return None
+    # ncu refuses to start for a single unknown name, so older versions must be asked first.
     argv = [installed(), "--query-metrics", "--chips", chip.lower()]
     try:
         done = subprocess.run(
@@ -126,17 +102,10 @@ def known_metrics(compute_capability: str) -> frozenset[str] | None:
 def command(
     program: Sequence[str], output: Path, options: NcuOptions, tool: str | None = None
 ) -> list[str]:
-    """Return the command line that counts.
+    """Return the ncu command line for ``program`` and its child processes.
 
-    Args:
-        program: what to profile, with the processes that it starts.
-        output: the CSV file; it may not be there.
-        options: what to count.
-        tool: the ncu to use; the installed one by default.
-
-    Raises:
-        CollectionError: ncu is not installed.
-        UsageError: the file exists, or there is nothing to count.
+    ``output`` is the CSV file, ``tool`` the ncu to use (default: from PATH). Raises
+    CollectionError if ncu is missing, UsageError if the file exists or there are no metrics.
     """
     if output.exists():
         raise UsageError(f"{output} exists already; choose another name, or remove it")
@@ -148,7 +117,7 @@ def command(
         "--csv", "--page", "raw", "--print-units", "base",
         "--metrics", ",".join(options.metrics),
         "--profile-from-start", "on" if options.whole_run else "off",
-        # Fixed clocks would be another machine than the timeline's.
+        # ncu locks clocks to base by default; the counters should match the timeline's clocks.
         "--clock-control", "none",
         "--target-processes", "all",
         "--replay-mode", "kernel",
@@ -159,32 +128,23 @@ def command(
 
 
 def installed() -> str:
-    """Return the ncu on PATH.
-
-    Raises:
-        CollectionError: there is none.
-    """
+    """Return ncu from PATH; raise CollectionError if it is missing."""
     return on_path("ncu", machine.ncu)
 
 
-def check(table: Path, said: Iterable[str] = ()) -> int:
-    """Return how many kernels were counted.
+def check(table: Path, output: Iterable[str] = ()) -> int:
+    """Return the number of kernels in a CSV file; ``output`` holds the run's last lines.
 
-    Args:
-        table: the CSV file.
-        said: the last lines of the run's output.
-
-    Raises:
-        CountersNotPermittedError: the driver forbids counting; a timeline is still possible.
-        NothingRecordedError: no kernel was counted. ncu exits with 0 all the same.
+    Raises CountersNotPermittedError if the driver denies access to counters, NothingRecordedError
+    without kernels: ncu exits with 0 even then.
     """
     text = table.read_text(encoding="utf-8", errors="replace") if table.is_file() else ""
-    refuse_forbidden_counters([text, *said])
+    refuse_forbidden_counters([text, *output])
     lines = dropwhile(lambda line: not line.startswith('"ID"'), text.splitlines())
-    # The header comes again for every process; the row of units has no ID.
+    # Each process writes the header again; the row of units has no ID.
     kernels = sum(1 for row in csv.reader(lines) if row and row[0].isdigit())
     if kernels == 0:
-        reasons = [match[2] for match in _SAID.finditer("\n".join([text, *said]))]
+        reasons = [match[2] for match in _MESSAGE.finditer("\n".join([text, *output]))]
         raise NothingRecordedError(
             f"{table}: ncu counted no kernels (it said: {reasons[-1] if reasons else 'nothing'}): "
             "count between cudaProfilerStart and cudaProfilerStop, or the whole run, on a GPU"
@@ -192,15 +152,11 @@ def check(table: Path, said: Iterable[str] = ()) -> int:
     return kernels
 
 
-def refuse_forbidden_counters(said: Iterable[str]) -> None:
-    """Look whether a profiler said that counters are for the administrator only.
-
-    Raises:
-        CountersNotPermittedError: it did.
-    """
-    if any(_FORBIDDEN in text for text in said):
+def refuse_forbidden_counters(output: Iterable[str]) -> None:
+    """Raise CountersNotPermittedError if a profiler's output reports missing permission."""
+    if any(_FORBIDDEN in text for text in output):
         raise CountersNotPermittedError(
-            f"the driver keeps its hardware counters from this user ({_FORBIDDEN}): load the "
+            f"the driver denies this user access to hardware counters ({_FORBIDDEN}): load the "
             "module nvidia with NVreg_RestrictProfilingToAdminUsers=0, or run as root (a "
             "container needs --cap-add SYS_ADMIN); timelines do not need counters"
         )

@@ -1,4 +1,4 @@
-"""Timelines with Nsight Systems: the command line, the report, and its export to SQLite."""
+"""Record timelines with Nsight Systems and export them to SQLite."""
 
 from __future__ import annotations
 
@@ -27,48 +27,31 @@ __all__ = [
     "unavailable",
 ]
 
+# Reports are .qdrep before nsys 2021.4; .qdstrm remains if the importer failed.
 SUFFIXES = (".nsys-rep", ".qdrep", ".qdstrm")
 
 
 @dataclass(frozen=True, slots=True)
 class NsysOptions:
-    """What to record.
+    """Events and interval to record."""
 
-    Attributes:
-        gpu: trace CUDA; false on a machine without a GPU.
-        whole_run: record from start to end, rather than between cudaProfilerStart and
-            cudaProfilerStop. Without a GPU it is so anyway.
-        range_name: record the first NVTX range of this name instead, ``NAME@DOMAIN`` (``NAME``
-            alone is in the default domain, ``NAME@*`` in any).
-        gpu_metrics: devices whose periodic metrics are sampled, such as ``0,1`` or ``all``.
-        memory_usage: trace allocations of GPU memory.
-        cpu_sampling: sample the CPU and trace its scheduling. nsys 2022.4 sometimes hangs with it.
-    """
-
-    gpu: bool = True
+    gpu: bool = True  # trace CUDA; False on a machine without a GPU
+    # From start to end instead of cudaProfilerStart to cudaProfilerStop; implied without a GPU.
     whole_run: bool = False
+    # First NVTX range to record: NAME@DOMAIN, NAME in the default domain, NAME@* in any.
     range_name: str | None = None
-    gpu_metrics: str | None = None
-    memory_usage: bool = False
-    cpu_sampling: bool = False
+    gpu_metrics: str | None = None  # devices to sample, such as 0,1 or all
+    memory_usage: bool = False  # trace allocations of GPU memory
+    cpu_sampling: bool = False  # and scheduling; nsys 2022.4 sometimes hangs with it
 
 
 def command(
     program: Sequence[str], output: Path, options: NsysOptions, tool: Nsys | None = None
 ) -> list[str]:
-    """Return the command line that records a timeline.
+    """Return the command line that records a timeline, without options unknown to this nsys.
 
-    Options that this nsys does not know are left out; ``unavailable`` names them.
-
-    Args:
-        program: what to profile.
-        output: the report without its suffix; no report may be there.
-        options: what to record.
-        tool: the nsys to use; the installed one by default.
-
-    Raises:
-        CollectionError: nsys is not installed.
-        UsageError: there is a report already.
+    ``output`` is the report without suffix, ``tool`` the nsys to use (default: from PATH).
+    Raises CollectionError if nsys is missing, UsageError if the report exists.
     """
     used = tool or installed()
     for path in _reports(output):
@@ -76,7 +59,7 @@ def command(
             raise UsageError(f"{path} exists already; choose another name, or remove it")
     wanted = (*_recording(options, used), *_extras(options, used))
     known = [switch for switch in wanted if switch.partition("=")[0] in used.options]
-    # nsys substitutes %h and the like in file names.
+    # nsys expands %h, %p and the like in file names.
     name = str(output).replace("%", "%%")
     return [
         str(used.path), "profile", *known, "--force-overwrite=true", f"--output={name}", *program
@@ -84,14 +67,13 @@ def command(
 
 
 def unavailable(options: NsysOptions, tool: Nsys | None = None) -> list[str]:
-    """Return the options that were asked for and that this nsys lacks."""
+    """Return the requested options that this nsys lacks."""
     used = tool or installed()
     names = (switch.partition("=")[0] for switch in _extras(options, used))
     return [name for name in names if name not in used.options]
 
 
 def _recording(options: NsysOptions, tool: Nsys) -> Iterator[str]:
-    """Yield what is traced, and when."""
     gpu = ("cuda", "nvtx", "cudnn", "cublas", "osrt")
     traces = gpu if options.gpu else ("nvtx", "osrt")
     yield f"--trace={','.join(name for name in traces if name in tool.traces)}"
@@ -106,12 +88,12 @@ def _recording(options: NsysOptions, tool: Nsys) -> Iterator[str]:
     else:
         yield "--capture-range=none"
         return
-    # The default ends the program as well.
+    # By default, the end of the range terminates the program too.
     yield "--capture-range-end=stop"
 
 
 def _extras(options: NsysOptions, tool: Nsys) -> Iterator[str]:
-    """Yield what costs more and is recorded on request."""
+    # Options that add overhead, so they are recorded on request only.
     if options.gpu_metrics is not None:
         current, former = "--gpu-metrics-devices", "--gpu-metrics-device"
         yield f"{current if current in tool.options else former}={options.gpu_metrics}"
@@ -119,20 +101,16 @@ def _extras(options: NsysOptions, tool: Nsys) -> Iterator[str]:
         yield "--cuda-memory-usage=true"
 
 
-def report(output: Path, said: Sequence[str] = ()) -> Path:
-    """Return the report that a run has written.
+def report(output: Path, printed: Sequence[str] = ()) -> Path:
+    """Return the report of a run; raise NothingRecordedError if nsys wrote none.
 
-    Args:
-        output: the report without its suffix, as given to ``command``.
-        said: the last lines that nsys printed.
-
-    Raises:
-        NothingRecordedError: there is none. nsys exits with 0 all the same.
+    ``output`` has no suffix, as for ``command``; ``printed`` holds the last lines of nsys.
     """
+    # The exit code does not show it: nsys exits with 0 even if it recorded nothing.
     for path in _reports(output):
         if path.is_file():
             return path
-    words = said[-1] if said else "nothing"
+    words = printed[-1] if printed else "nothing"
     raise NothingRecordedError(
         f"nsys wrote no report {output}{SUFFIXES[0]} (it said: {words}): the capture range "
         "never began; without a GPU cudaProfilerStart does nothing, so record the whole run or an "
@@ -145,15 +123,9 @@ def _reports(output: Path) -> list[Path]:
 
 
 def export(report: Path, *, timeout_s: float = 3600) -> Path:
-    """Export a report to SQLite beside it.
+    """Export a report to a SQLite file beside it; each step may take ``timeout_s`` seconds.
 
-    Args:
-        report: a ``.nsys-rep``, ``.qdrep`` or ``.qdstrm`` file.
-        timeout_s: seconds that each step may take.
-
-    Raises:
-        InputError: nsys or its importer is not installed, or cannot read the report.
-        UsageError: there is such a SQLite file already.
+    Raises InputError if nsys or its importer is missing or fails, UsageError if the file exists.
     """
     sqlite = report.with_suffix(".sqlite")
     if sqlite.exists():
@@ -163,15 +135,9 @@ def export(report: Path, *, timeout_s: float = 3600) -> Path:
 
 
 def check(sqlite: Path, *, gpu: bool = False) -> Contents:
-    """Count what an export holds, since nsys exits with 0 whether it recorded anything or not.
+    """Count the events of an export; raise CollectionError for another kind of file.
 
-    Args:
-        sqlite: the export.
-        gpu: whether the run used a GPU, and so must have kernels.
-
-    Raises:
-        CollectionError: the file is not an export.
-        NothingRecordedError: there are no NVTX ranges, or no kernels on a GPU.
+    Raises NothingRecordedError without NVTX ranges, or without kernels if ``gpu``.
     """
     contents = count_nsys(sqlite)
     contents.require(sqlite, gpu=gpu)

@@ -1,4 +1,4 @@
-"""The Nsight Systems that is installed: where it is, what it knows, what it needs."""
+"""Find the installed Nsight Systems and read its version and options."""
 
 from __future__ import annotations
 
@@ -20,22 +20,15 @@ _TRACE_HELP = re.compile(r"^\s*-t, --trace=(.*?)(?=\n\s*--?\w)", re.DOTALL | re.
 
 @dataclass(frozen=True, slots=True)
 class Nsys:
-    """An installed nsys.
-
-    Attributes:
-        path: the program.
-        version: such as ``2022.4.2.1``.
-        options: the options of ``nsys profile``, with their dashes.
-        traces: the values of its ``--trace``.
-    """
+    """An installed nsys."""
 
     path: Path
-    version: str
-    options: frozenset[str]
-    traces: frozenset[str]
+    version: str  # such as 2022.4.2.1
+    options: frozenset[str]  # of `nsys profile`, with their dashes
+    traces: frozenset[str]  # values of its --trace
 
 
-# What every nsys since 2022 knows of what is asked here: for showing a command line without one.
+# Options of every nsys since 2022, to show a command line (--dry-run) where nsys is missing.
 USUAL = Nsys(
     path=Path("nsys"),
     version="",
@@ -51,21 +44,18 @@ USUAL = Nsys(
 
 
 def installed() -> Nsys:
-    """Return the nsys on PATH.
-
-    Raises:
-        CollectionError: there is none, or it does not run.
-    """
+    """Return nsys from PATH; raise CollectionError if it is missing or does not run."""
     found = nsys_install.find()
     if found is None:
         raise not_installed(machine.nsys())
-    return _examined(str(found.program))
+    return _inspect(str(found.program))
 
 
 @functools.cache
-def _examined(path: str) -> Nsys:
-    version = _VERSION.search(_said([path, "--version"]))
-    text = _said([path, "profile", "--help"])
+def _inspect(path: str) -> Nsys:
+    version = _VERSION.search(_output([path, "--version"]))
+    # Options come and go between releases; the help text is the only list of them.
+    text = _output([path, "profile", "--help"])
     traces = _TRACE_HELP.search(text)
     if version is None or traces is None:
         raise CollectionError(f"{path}: does not answer as Nsight Systems does; reinstall it")
@@ -77,7 +67,7 @@ def _examined(path: str) -> Nsys:
     )
 
 
-def _said(command: Sequence[str]) -> str:
+def _output(command: Sequence[str]) -> str:
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=_HELP_TIMEOUT_S, check=False
@@ -88,10 +78,8 @@ def _said(command: Sequence[str]) -> str:
 
 
 def environment() -> dict[str, str]:
-    """Return the variables that recording needs, to be added to those of this process.
-
-    Frameworks and Python use NVTX strings that are not registered, which capture ranges skip by
-    default.
-    """
+    """Return the environment variables for recording, to add to those of this process."""
+    # Capture ranges match registered NVTX strings only, unless this variable is 0; frameworks and
+    # Python use unregistered strings.
     found = nsys_install.find()
     return {"NSYS_NVTX_PROFILER_REGISTER_ONLY": "0", **(found.environment() if found else {})}

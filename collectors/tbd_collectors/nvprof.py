@@ -1,8 +1,7 @@
-"""Timelines and counters with nvprof, for GPUs before compute capability 8.0.
+"""Record timelines and counters with nvprof, for GPUs before compute capability 8.0.
 
-NVTX ranges are part of every timeline. Counting replays each kernel until all its counters are
-read, one kernel after the other: times from a metric run are not those of training, and one or two
-iterations are enough.
+For counters nvprof serializes kernels and replays each until all its counters are read: the run's
+times are meaningless, and one or two iterations suffice.
 """
 
 from __future__ import annotations
@@ -18,10 +17,12 @@ from tbd_collectors.profile_stats import Contents, count_counted, count_nvprof
 from tbd_trace import machine
 from tbd_trace.errors import UsageError
 
+# CUDA 11's nvprof: timelines end with Volta and Turing, counters with Volta.
 _TIMELINE_BELOW = (8, 0)
 _METRICS_BELOW = (7, 5)
+# Both add activity records to the profile that no metric uses.
 _COMMON = ("--unified-memory-profiling", "off", "--openacc-profiling", "off")
-_OWN = re.compile(r"=+(?:\d+=+)? (.+)")  # ==PROCESS== or ======== before what nvprof itself says
+_MESSAGE = re.compile(r"=+(?:\d+=+)? (.+)")  # nvprof's own lines start with ==PID== or ========
 
 
 def timeline_command(
@@ -32,20 +33,13 @@ def timeline_command(
     whole_run: bool = False,
     tool: str | None = None,
 ) -> list[str]:
-    """Return the command line that records a timeline.
+    """Return the command line that records a timeline to the SQLite file ``output``.
 
-    Args:
-        program: what to profile.
-        output: the SQLite file; it may not be there.
-        compute_capability: the GPU's, such as ``7.0``.
-        whole_run: record from the start, rather than between cudaProfilerStart and
-            cudaProfilerStop.
-        tool: the nvprof to use; the installed one by default.
-
-    Raises:
-        CollectionError: nvprof is not installed.
-        UsageError: the GPU is too new for nvprof, or the file exists.
+    With ``whole_run`` from the start, otherwise from cudaProfilerStart to cudaProfilerStop;
+    ``tool`` is the nvprof to use (default: from PATH). Raises CollectionError if it is missing,
+    UsageError if the file exists or the GPU is too new.
     """
+    # Before installed(): advice to install nvprof would be wrong for a new GPU.
     if parsed(compute_capability) >= _TIMELINE_BELOW:
         raise UsageError(
             f"nvprof does not support compute capability {compute_capability}, only those before "
@@ -58,11 +52,7 @@ def timeline_command(
 
 
 def select(compute_capability: str) -> tuple[str, ...]:
-    """Return the metrics to collect on a GPU.
-
-    Raises:
-        UsageError: nvprof does not count on this GPU.
-    """
+    """Return the metrics to collect; raise UsageError if nvprof cannot count on the GPU."""
     capability = parsed(compute_capability)
     if capability >= _METRICS_BELOW:
         raise UsageError(
@@ -81,21 +71,7 @@ def metric_command(
     whole_run: bool = False,
     tool: str | None = None,
 ) -> list[str]:
-    """Return the command line that counts.
-
-    Args:
-        program: what to profile.
-        output: the SQLite file, which has every kernel's launch configuration beside its
-            counters; it may not be there.
-        compute_capability: the GPU's, such as ``7.0``.
-        whole_run: count from the start, rather than between cudaProfilerStart and
-            cudaProfilerStop.
-        tool: the nvprof to use; the installed one by default.
-
-    Raises:
-        CollectionError: nvprof is not installed.
-        UsageError: nvprof does not count on this GPU, or the file exists.
-    """
+    """Return the command line that collects counters; see :func:`timeline_command`."""
     metrics = select(compute_capability)
     return [
         tool or installed(), *_window(whole_run), *_COMMON,
@@ -109,70 +85,52 @@ def _window(whole_run: bool) -> tuple[str, str]:
 
 
 def _file(path: Path) -> str:
-    """Return a file name for nvprof, which substitutes %p and the like and would overwrite."""
     if path.exists():
         raise UsageError(f"{path} exists already; choose another name, or remove it")
+    # nvprof expands %p and the like in file names.
     return str(path).replace("%", "%%")
 
 
 def installed() -> str:
-    """Return the nvprof on PATH.
-
-    Raises:
-        CollectionError: there is none.
-    """
+    """Return nvprof from PATH; raise CollectionError if it is missing."""
     return on_path("nvprof", machine.nvprof)
 
 
-def check_timeline(profile: Path, said: Sequence[str] = ()) -> Contents:
-    """Count what a timeline holds.
+def check_timeline(profile: Path, output: Sequence[str] = ()) -> Contents:
+    """Count the events of a timeline; ``output`` holds the last lines that the run printed.
 
-    Args:
-        profile: the SQLite file.
-        said: the last lines of the run's output.
-
-    Raises:
-        CollectionError: the file is not a profile.
-        NothingRecordedError: there is no file, no NVTX ranges, or no kernels. nvprof exits with 0
-            all the same.
+    Raises CollectionError if the file is not a profile, NothingRecordedError without ranges or
+    kernels: nvprof exits with 0 even then.
     """
-    _require_file(profile, said)
+    _require_file(profile, output)
     contents = count_nvprof(profile)
     contents.require(profile, gpu=True)
     return contents
 
 
-def check_metrics(profile: Path, said: Sequence[str] = ()) -> int:
-    """Return how many kernels were counted.
+def check_metrics(profile: Path, output: Sequence[str] = ()) -> int:
+    """Return the number of kernels with counters; see :func:`check_timeline`.
 
-    Args:
-        profile: the SQLite file.
-        said: lines of the run's output.
-
-    Raises:
-        CountersNotPermittedError: the driver forbids counting; a timeline is still possible.
-        CollectionError: the file is not a profile.
-        NothingRecordedError: no kernel was counted. nvprof exits with 0 all the same.
+    Raises CountersNotPermittedError too, if the driver denies access to counters.
     """
-    refuse_forbidden_counters(said)
-    _require_file(profile, said)
+    refuse_forbidden_counters(output)
+    _require_file(profile, output)
     kernels = count_counted(profile)
     if kernels == 0:
         raise NothingRecordedError(
-            f"{profile}: nvprof counted no kernels (it said: {_warning(said)})"
+            f"{profile}: nvprof counted no kernels (it said: {_last_message(output)})"
         )
     return kernels
 
 
-def _require_file(path: Path, said: Sequence[str]) -> None:
+def _require_file(path: Path, output: Sequence[str]) -> None:
     if not path.is_file():
         raise NothingRecordedError(
-            f"nvprof wrote no {path} (it said: {_warning(said)}): nothing was profiled; without "
-            "a GPU, or when cudaProfilerStart is never called, nvprof has nothing to write"
+            f"nvprof wrote no {path} (it said: {_last_message(output)}): nothing was profiled; "
+            "without a GPU or a call of cudaProfilerStart nvprof has nothing to write"
         )
 
 
-def _warning(said: Iterable[str]) -> str:
-    """Return the last line that nvprof itself printed."""
-    own = [match[1] for line in said if (match := _OWN.match(line))]
-    return own[-1] if own else "nothing"
+def _last_message(output: Iterable[str]) -> str:
+    messages = [match[1] for line in output if (match := _MESSAGE.match(line))]
+    return messages[-1] if messages else "nothing"

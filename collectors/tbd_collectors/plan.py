@@ -1,4 +1,4 @@
-"""Which runs a capture takes, and their command lines."""
+"""Plan the runs of a capture and build their command lines."""
 
 from __future__ import annotations
 
@@ -21,30 +21,21 @@ PROFILER_API = "cudaProfilerApi"
 NO_COUNTERS = (
     "no hardware counters, so utilization by counters and achieved occupancy cannot be answered"
 )
-# Counting is slow, and what is counted does not depend on how warm the GPU is.
+# Counter values do not depend on clocks or caches settling, and warm-up costs time under replay.
 _COUNTER_WARMUP = 3
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of the program.
+    """One run of the program."""
 
-    Attributes:
-        name: ``throughput``, ``timeline`` or ``counters``.
-        tool: ``nsys``, ``nvprof`` or ``ncu``, None without a profiler.
-        argv: its command line.
-        output: what the profiler is told to write.
-        environment: variables that the profiler needs.
-        lost: options that were asked for and that the profiler lacks.
-    """
-
-    name: str
-    tool: str | None
+    name: str  # throughput, timeline or counters
+    tool: str | None  # nsys, nvprof or ncu; None without a profiler
     argv: list[str]
-    output: Path
-    environment: dict[str, str] = field(default_factory=dict)
-    lost: tuple[str, ...] = ()
+    output: Path  # file that the profiler writes
+    environment: dict[str, str] = field(default_factory=dict)  # variables to add
+    lost: tuple[str, ...] = ()  # requested options that the profiler lacks
 
 
 def runs(
@@ -56,21 +47,12 @@ def runs(
     missing: list[str] | None = None,
     notes: list[str] | None = None,
 ) -> list[Run]:
-    """Return the runs that make a capture, in order.
+    """Return the runs of a capture in order, without a GPU for a ``compute_capability`` of None.
 
-    Args:
-        target: what to run.
-        profiling: how to profile it.
-        directory: where everything is written.
-        compute_capability: of the GPU, None without one.
-        missing: for runs that are only shown: gets what is wrong with the profilers, which are
-            then called by their plain names.
-        notes: for runs that are made: gets what the capture will lack. Without a profiler that
-            counts, the timeline is worth having all the same.
-
-    Raises:
-        CollectionError: a profiler that is needed is not installed, and ``missing`` is None.
-        UsageError: the profiler does not support the GPU.
+    For a plan that is only displayed, ``missing`` collects messages about absent profilers, whose
+    plain names are then used. For a capture, ``notes`` collects its limitations, such as a missing
+    counter profiler. Without these lists an absent profiler raises CollectionError. Raises
+    UsageError if a profiler does not support the GPU.
     """
     planned = []
     if profiling.throughput and isinstance(target, Workload):
@@ -85,20 +67,21 @@ def runs(
         except CollectionError as error:
             if notes is None:
                 raise
+            # The timeline is useful without counters.
             notes.append(f"{NO_COUNTERS}: {error}")
     return planned
 
 
-def _found(look: Callable[[], _T], otherwise: _T, missing: list[str] | None) -> _T:
-    """Return what a look at a profiler finds, or something else where that is only shown."""
+def _find_tool(find: Callable[[], _T], fallback: _T, missing: list[str] | None) -> _T:
     try:
-        return look()
+        return find()
     except CollectionError as error:
         if missing is None:
             raise
+        # Timeline and counters may lack the same profiler.
         if str(error) not in missing:
             missing.append(str(error))
-        return otherwise
+        return fallback
 
 
 def _program(target: Workload | Command, name: str, directory: Path, count: int) -> list[str]:
@@ -107,6 +90,7 @@ def _program(target: Workload | Command, name: str, directory: Path, count: int)
     return workload.command(
         target,
         report=directory / f"{name}.json",
+        # Layers are read once; the counter run repeats them.
         layers=directory / "layers.json" if name == TIMELINE else None,
         nvtx=True,
         iterations=count,
@@ -128,14 +112,15 @@ def _timeline(
             raise UsageError("nvprof records GPU work alone, and there is no GPU; use nsys")
         output = directory / f"{TIMELINE}.nvvp"
         whole = _is_whole_run(target)
-        # Whether it supports the GPU comes before whether it is installed.
-        nvprof_path = None if missing is None else _found(nvprof.installed, "nvprof", missing)
+        # Not looked up yet: whether nvprof supports the GPU matters before it is installed.
+        nvprof_path = None if missing is None else _find_tool(nvprof.installed, "nvprof", missing)
         argv = nvprof.timeline_command(
             program, output, compute_capability, whole_run=whole, tool=nvprof_path
         )
         return Run(TIMELINE, "nvprof", argv, output)
     output = directory / TIMELINE
     on_gpu = target.device == "cuda"
+    # cudaProfilerStart does nothing on a machine without a GPU, an NVTX range works there too.
     named = f"{WINDOW}@{DOMAIN}" if isinstance(target, Workload) and not on_gpu else None
     if isinstance(target, Command) and target.capture_range != PROFILER_API:
         named = target.capture_range
@@ -143,10 +128,10 @@ def _timeline(
         gpu=on_gpu,
         whole_run=_is_whole_run(target),
         range_name=named,
-        gpu_metrics="0" if profiling.gpu_metrics else None,
+        gpu_metrics="0" if profiling.gpu_metrics else None,  # workloads use the first GPU
         memory_usage=profiling.memory_usage,
     )
-    tool = _found(nsys.installed, nsys.USUAL, missing)
+    tool = _find_tool(nsys.installed, nsys.USUAL, missing)
     argv = nsys.command(program, output, options, tool)
     lost = tuple(nsys.unavailable(options, tool))
     return Run(TIMELINE, "nsys", argv, output, nsys.environment(), lost)
@@ -159,19 +144,19 @@ def _counters(
     compute_capability: str,
     missing: list[str] | None,
 ) -> Run:
-    """Count with nvprof where it still can, otherwise with ncu."""
+    # ncu starts with Volta (7.0); before it, nvprof counts.
     program = _program(target, COUNTERS, directory, profiling.counter_iterations)
     whole = _is_whole_run(target)
     if gpu_detection.parsed(compute_capability) < nsight_compute.FIRST:
         output = directory / f"{COUNTERS}.nvvp"
-        tool = _found(nvprof.installed, "nvprof", missing)
+        tool = _find_tool(nvprof.installed, "nvprof", missing)
         argv = nvprof.metric_command(
             program, output, compute_capability, whole_run=whole, tool=tool
         )
         return Run(COUNTERS, "nvprof", argv, output)
     output = directory / f"{COUNTERS}.csv"
-    tool = _found(nsight_compute.installed, "ncu", missing)
-    known = _found(partial(nsight_compute.known_metrics, compute_capability), None, missing)
+    tool = _find_tool(nsight_compute.installed, "ncu", missing)
+    known = _find_tool(partial(nsight_compute.known_metrics, compute_capability), None, missing)
     chosen = nsight_compute.select(compute_capability, known)
     options = nsight_compute.NcuOptions(chosen.metrics, whole_run=whole)
     argv = nsight_compute.command(program, output, options, tool)
@@ -179,5 +164,5 @@ def _counters(
 
 
 def _is_whole_run(target: Workload | Command) -> bool:
-    """Tell whether nothing begins and stops the profile; nvprof and ncu begin at no NVTX range."""
+    # nvprof and ncu cannot start at an NVTX range: without cudaProfilerStart they record it all.
     return isinstance(target, Command) and target.capture_range != PROFILER_API

@@ -1,4 +1,4 @@
-"""Running a program under supervision: its output kept, its time limited, nothing left behind."""
+"""Run a program with a log, a time limit and reliable termination of its child processes."""
 
 from __future__ import annotations
 
@@ -22,39 +22,31 @@ from tbd_trace.machine import Finding
 MARKER = "TBD_TRACE_RUN"
 
 _PROC = Path("/proc")
-_POLL_S = 0.2
+_POLL_S = 0.2  # delay of the output that the user sees
 _TERMINATE_S = 5.0
 _TAIL_LINES = 40
-_LAST_WORDS = 3
-_PROGRESS = re.compile(r"\[[=>\s]*\d+\s?%")
+_LAST_LINES = 3
+_PROGRESS = re.compile(r"\[[=>\s]*\d+\s?%")  # progress bars of nsys
 _LINE_END = re.compile(rb"\r\n|\r|\n")  # progress bars end their lines with a lone \r
-# What a run leaves behind may end by itself first, then on request, then at once.
+# Signal and seconds to wait: orphaned processes may exit alone, then SIGTERM, then SIGKILL.
 _LEFT_OVER_STEPS = ((None, 1.0), (signal.SIGTERM, 2.0), (signal.SIGKILL, 2.0))
 
 
 class CollectionError(TbdTraceError):
-    """A profiler could not be run, or failed. Exit code 1."""
+    """A profiler failed or could not be started. Exit code 1."""
 
 
 class NothingRecordedError(CollectionError):
-    """A profiler ran, but recorded nothing that can be used. Exit code 1."""
+    """A profiler ran but recorded no usable data. Exit code 1."""
 
 
 def not_installed(tool: Finding) -> CollectionError:
-    """Return the error that says that a profiler is missing and how to get it."""
+    """Build the error for a missing profiler, with installation advice."""
     return CollectionError(f"{tool.check} is {tool.found}: {tool.advice}")
 
 
 def on_path(name: str, look: Callable[[], Finding]) -> str:
-    """Return the path of a profiler on PATH.
-
-    Args:
-        name: the program.
-        look: looks for it, and tells how to get it.
-
-    Raises:
-        CollectionError: it is not there.
-    """
+    """Return the path of the program ``name``; raise CollectionError with advice from ``look``."""
     path = shutil.which(name)
     if path is None:
         raise not_installed(look())
@@ -63,30 +55,15 @@ def on_path(name: str, look: Callable[[], Finding]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """How a run ended.
+    """Result of a run."""
 
-    Attributes:
-        returncode: the program's exit code; negative when a signal ended it.
-        seconds: time from start to end, in seconds.
-        tail: the last lines of its output, at most 40, without blank ones and progress bars.
-        timed_out: whether it was stopped because its time was up. Profilers often write their
-            report all the same.
-    """
-
-    returncode: int
+    returncode: int  # negative if a signal ended the program
     seconds: float
-    tail: tuple[str, ...]
-    timed_out: bool = False
+    tail: tuple[str, ...]  # last 40 lines of output without blank ones and progress bars
+    timed_out: bool = False  # profilers often still write their report
 
     def require_success(self, what: str) -> None:
-        """Make sure that the program ended by itself and well.
-
-        Args:
-            what: the run, as the beginning of a sentence.
-
-        Raises:
-            CollectionError: it did not; the message passes on what the program said.
-        """
+        """Raise CollectionError unless the program exited with 0; ``what`` names the run."""
         if self.timed_out:
             raise CollectionError(
                 f"{what} was stopped after {self.seconds:.0f} s; allow more time, or do less"
@@ -100,8 +77,8 @@ class Completed:
             )
 
     def last_words(self) -> str:
-        """Return the end of the output in one line."""
-        return "; ".join(self.tail[-_LAST_WORDS:]).strip() or "it said nothing"
+        """Return the end of the output on one line."""
+        return "; ".join(self.tail[-_LAST_LINES:]).strip() or "no output"
 
 
 def run(
@@ -114,29 +91,28 @@ def run(
     on_line: Callable[[str], None] | None = None,
     grace_s: float = 20.0,
 ) -> Completed:
-    """Run a program to its end, in a session of its own.
+    """Run a program in a new session until it ends.
 
-    When the time is up, or on Ctrl-C, the program and its children get SIGINT, upon which
-    profilers write their report; then SIGTERM; then SIGKILL. Processes that have moved out of the
-    program's session are ended as well. They are known by an environment variable that only this
-    run has, so nothing else is touched.
+    At the time limit or on Ctrl-C, the program and its children get SIGINT, on which profilers
+    write their report, then SIGTERM, then SIGKILL. Processes that left the session are found by an
+    environment variable unique to this run.
 
     Args:
         argv: program and arguments.
         environment: variables added to those of this process.
         directory: working directory.
-        timeout_s: seconds after which the program is stopped.
-        log: file that gets the program's output, both streams as they come.
-        on_line: called with each line of output that is not blank, soon after it was written.
-        grace_s: seconds that the program has to end after SIGINT.
+        timeout_s: time limit in seconds.
+        log: file for both output streams.
+        on_line: called with each non-blank line of output within 0.2 s.
+        grace_s: seconds between SIGINT and SIGTERM.
 
     Raises:
         CollectionError: the program, the directory or the log file cannot be used.
-        KeyboardInterrupt: the user pressed Ctrl-C; nothing of the run is left.
+        KeyboardInterrupt: after Ctrl-C; no process of the run remains.
     """
     marker = str(uuid.uuid4())
     started = time.monotonic()
-    with _opened(log) as written, log.open("rb") as read:
+    with _open_log(log) as written, log.open("rb") as read:
         process = _start(argv, {**environment, MARKER: marker}, directory, written)
         output = _Output(read, on_line)
         try:
@@ -147,6 +123,7 @@ def run(
             _stop(process, grace_s, output)
             raise
         finally:
+            # Also after a normal end: a program may leave workers in the background.
             _kill(process)
             _end_left_overs(marker)
         seconds = time.monotonic() - started
@@ -155,11 +132,11 @@ def run(
 
 
 def left_overs(marker: str) -> list[int]:
-    """Return the process ids whose environment holds the marker of a run."""
+    """Return the ids of processes with a run's marker in their environment."""
     wanted = f"{MARKER}={marker}".encode()
     found = []
     for entry in _PROC.glob("[0-9]*"):
-        # Gone meanwhile, or of another user and so none of ours.
+        # The process has ended, or belongs to another user and so not to the run.
         with contextlib.suppress(OSError):
             if wanted in (entry / "environ").read_bytes().split(b"\0"):
                 found.append(int(entry.name))
@@ -167,7 +144,7 @@ def left_overs(marker: str) -> list[int]:
 
 
 class _Output:
-    """Follows a log file while it grows."""
+    # Follows the log file while the program writes it.
 
     def __init__(self, file: BinaryIO, on_line: Callable[[str], None] | None) -> None:
         self._file = file
@@ -176,7 +153,7 @@ class _Output:
         self.tail: deque[str] = deque(maxlen=_TAIL_LINES)
 
     def forward(self, *, to_the_end: bool = False) -> None:
-        """Pass on the lines written since the last call; with ``to_the_end`` an unended one too."""
+        # The last line may still be incomplete; keep it until the next call or the end.
         *lines, self._rest = _LINE_END.split(self._rest + self._file.read())
         if to_the_end:
             lines.append(self._rest)
@@ -189,7 +166,7 @@ class _Output:
                     self._on_line(text)
 
 
-def _opened(log: Path) -> BinaryIO:
+def _open_log(log: Path) -> BinaryIO:
     try:
         return log.open("wb")
     except OSError as error:
@@ -209,7 +186,7 @@ def _start(
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            start_new_session=True,
+            start_new_session=True,  # its process group gets signals, and Ctrl-C only reaches us
         )
     except OSError as error:
         raise CollectionError(
@@ -218,7 +195,7 @@ def _start(
 
 
 def _ends_within(process: subprocess.Popen[bytes], seconds: float, output: _Output) -> bool:
-    """Wait for the end of a process while passing on its output; tell whether it came in time."""
+    # wait() in short steps, to forward output while the program runs.
     deadline = time.monotonic() + seconds
     while process.poll() is None:
         remaining = deadline - time.monotonic()
@@ -231,7 +208,7 @@ def _ends_within(process: subprocess.Popen[bytes], seconds: float, output: _Outp
 
 
 def _stop(process: subprocess.Popen[bytes], grace_s: float, output: _Output) -> None:
-    """Ask the process and its children to end, ever more firmly."""
+    # nsys writes its report on SIGINT; SIGTERM and SIGKILL would lose it.
     for number, patience in ((signal.SIGINT, grace_s), (signal.SIGTERM, _TERMINATE_S)):
         _signal_group(process, number)
         if _ends_within(process, patience, output):
@@ -245,7 +222,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def _signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    # Once the process was waited for, its id may be another's.
+    # After wait() the kernel may reuse the process id.
     if process.poll() is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)

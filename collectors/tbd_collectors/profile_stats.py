@@ -1,4 +1,4 @@
-"""What a profile holds, counted without reading it: profilers succeed with empty files, too."""
+"""Count the contents of a profile, because profilers exit with 0 even if they recorded nothing."""
 
 from __future__ import annotations
 
@@ -15,79 +15,58 @@ from tbd_trace.sqlite_io.sqlite_file import SqliteFile
 from tbd_trace.sqltext import identifier
 
 _ACTIVITY = "CUPTI_ACTIVITY_KIND_"
-_NVPROF_RANGE_START = 2
+_NVPROF_RANGE_START = 2  # CUPTI_ACTIVITY_FLAG_MARKER_START
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a timeline holds.
+    """Numbers of events in a timeline."""
 
-    Attributes:
-        ranges: NVTX ranges.
-        kernels: kernels, and CUDA graphs that were traced as a whole.
-        api_calls: calls of the CUDA runtime and driver.
-    """
-
-    ranges: int
-    kernels: int
-    api_calls: int
+    ranges: int  # NVTX ranges
+    kernels: int  # kernels, and CUDA graphs traced as a whole
+    api_calls: int  # calls of the CUDA runtime and driver API
 
     def require(self, path: Path, *, gpu: bool) -> None:
-        """Make sure that there are NVTX ranges, and kernels if a GPU was used.
-
-        Raises:
-            NothingRecordedError: there are none; the message says what to do.
-        """
+        """Raise NothingRecordedError without NVTX ranges, or without kernels if ``gpu``."""
         if self.ranges == 0:
             raise NothingRecordedError(
-                f"{path}: holds no NVTX ranges, so nothing tells iterations and layers apart: the "
-                "Python package nvtx records nothing from 0.2.12 on, install nvtx==0.2.11; and "
-                "only ranges inside the captured stretch count"
+                f"{path}: holds no NVTX ranges, so iterations and layers cannot be distinguished: "
+                "the Python package nvtx records nothing from 0.2.12 on, install nvtx==0.2.11; "
+                "only ranges inside the captured interval count"
             )
         if gpu and self.kernels == 0:
             raise NothingRecordedError(f"{path}: holds no kernels: {self._why_no_kernels()}")
 
     def _why_no_kernels(self) -> str:
         if self.api_calls:
-            return "CUDA was called, but no kernel ran in the captured stretch; make it longer"
+            return "CUDA was called, but no kernel ran in the captured interval; make it longer"
         return (
-            "the program did not use the GPU in the captured stretch, or the profiler is too old "
+            "the program did not use the GPU in the captured interval, or the profiler is too old "
             "for the driver; check both with tbd-trace doctor"
         )
 
 
 def count_nsys(path: Path) -> Contents:
-    """Count what an nsys export holds.
-
-    Raises:
-        CollectionError: the file is not a SQLite database, or not a whole one.
-    """
+    """Count the events of an nsys export; raise CollectionError for an unreadable file."""
     is_range = f"eventType IN {NVTX_RANGES}"
     return _count(path, "NVTX_EVENTS", is_range, ("KERNEL", "GRAPH_TRACE"))
 
 
 def count_nvprof(path: Path) -> Contents:
-    """Count what a profile exported by nvprof holds.
-
-    Raises:
-        CollectionError: the file is not a SQLite database, or not a whole one.
-    """
+    """Count the events of an nvprof profile; raise CollectionError for an unreadable file."""
     is_start = f"(flags & {_NVPROF_RANGE_START}) != 0"
     return _count(path, f"{_ACTIVITY}MARKER", is_start, ("KERNEL", "CONCURRENT_KERNEL"))
 
 
 def count_counted(path: Path) -> int:
-    """Count the kernels of a profile exported by nvprof that have counters.
-
-    Raises:
-        CollectionError: the file is not a SQLite database, or not a whole one.
-    """
-    with _opened(path) as file:
+    """Count kernels with counters in an nvprof profile; raise CollectionError if unreadable."""
+    with _open_profile(path) as file:
+        # One row per kernel and metric, so kernels are counted by their correlation id.
         return _rows(file, [f"{_ACTIVITY}METRIC"], count="count(DISTINCT correlationId)")
 
 
 def _count(path: Path, marks: str, is_range: str, kernels: Iterable[str]) -> Contents:
-    with _opened(path) as file:
+    with _open_profile(path) as file:
         return Contents(
             ranges=_rows(file, [marks], where=is_range),
             kernels=_rows(file, [_ACTIVITY + kind for kind in kernels]),
@@ -96,24 +75,24 @@ def _count(path: Path, marks: str, is_range: str, kernels: Iterable[str]) -> Con
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[SqliteFile]:
+def _open_profile(path: Path) -> Iterator[SqliteFile]:
     if not path.is_file():
         raise CollectionError(f"{path}: no such file")
     try:
         with SqliteFile(path) as file:
             yield file
     except InputError as error:
-        said = error.__cause__  # what SQLite itself says, if it was asked
-        is_no_profile = isinstance(said, sqlite3.Error)
+        cause = error.__cause__  # SQLite's own message, if SQLite raised it
+        is_sqlite_error = isinstance(cause, sqlite3.Error)
         raise CollectionError(
-            f"{path}: is not a profile in SQLite ({said})" if is_no_profile else str(error)
+            f"{path}: is not a profile in SQLite ({cause})" if is_sqlite_error else str(error)
         ) from error
 
 
 def _rows(
     file: SqliteFile, names: Iterable[str], *, where: str = "true", count: str = "count(*)"
 ) -> int:
-    """Count the rows of some tables; one that is not there has none."""
+    # Profilers omit the tables of event kinds that never occurred.
     return sum(
         file.rows(f"SELECT {count} FROM {identifier(name)} WHERE {where}")[0][0]
         for name in names

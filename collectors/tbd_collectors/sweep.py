@@ -1,4 +1,4 @@
-"""Several captures, one after the other."""
+"""Collect several captures one after another."""
 
 from __future__ import annotations
 
@@ -18,22 +18,14 @@ def collect_all(
     results: list[Result],
     on_error: Callable[[TbdTraceError], None],
 ) -> int:
-    """Collect everything that can be collected, and return the exit code of the whole.
+    """Collect each job and return the exit code of the sweep, 0 if all succeeded.
 
-    A model whose batch did not fit is not tried with a larger one; that is a failure only where no
-    batch of any model did.
-
-    Args:
-        jobs: what to collect, and the directory that it makes.
-        collect_one: collects one of them.
-        results: gets what was collected, so that it is there after an interrupt too.
-        on_error: called with the error of one among several jobs; the others go on.
-
-    Raises:
-        TbdTraceError: the only job failed.
+    Results are appended to ``results``, so that they survive an interrupt. ``on_error`` gets the
+    error of a job and the others continue; the error of a single job is raised.
     """
     failures = []
     for target, capture in jobs:
+        # If a batch exhausted memory, a larger one would too.
         if any(_is_smaller_and_did_not_fit(result, target) for result in results):
             continue
         try:
@@ -44,6 +36,7 @@ def collect_all(
             on_error(error)
             failures.append(error.exit_code)
     failures += [result.exit_code for result in results if result.status == "failed"]
+    # Exhausting memory ends a sweep over batch sizes as intended; it fails only if none fits.
     if results and all(result.status == "out_of_memory" for result in results):
         failures.append(results[0].exit_code)
     return failures[0] if failures else 0

@@ -1,4 +1,4 @@
-"""The command line of a workload, and where its interpreter finds it."""
+"""Build the command line of a workload and make it importable for its interpreter."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tbd_collectors.collection_request import Workload
 
-# The packages that a foreign interpreter may need; neither imports more than it has.
+# Both import nothing beyond the standard library and the framework when they run there.
 _PACKAGES = ("tbd_models", "tbd_trace")
 
 
@@ -26,13 +26,8 @@ def command(
 ) -> list[str]:
     """Return the command line that trains a workload.
 
-    Args:
-        workload: what to train.
-        report: where it writes what it measured.
-        layers: where it writes its layers.
-        nvtx: whether it marks iterations, phases and layers.
-        iterations: iterations to measure, if other than the workload says.
-        warmup: iterations before them, if other than the workload says.
+    ``report`` and ``layers`` are JSON files to write, ``nvtx`` emits NVTX ranges, ``iterations``
+    and ``warmup`` override the workload's.
     """
     arguments = [workload.python, "-m", "tbd_models", "run", workload.model]
     options: dict[str, object] = {
@@ -58,11 +53,9 @@ def command(
 
 @contextmanager
 def importable() -> Iterator[dict[str, str]]:
-    """Yield environment variables with which any interpreter finds the workloads.
-
-    The packages are linked into a directory of their own: putting the place where they are
-    installed on the path would give the interpreter this one's numpy too.
-    """
+    """Yield environment variables that make the workloads importable in any interpreter."""
+    # Links in a separate directory: site-packages on PYTHONPATH would also shadow the other
+    # interpreter's numpy with ours.
     with tempfile.TemporaryDirectory(prefix="tbd-trace-") as directory:
         for package in _PACKAGES:
             spec = find_spec(package)

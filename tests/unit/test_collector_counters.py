@@ -61,7 +61,7 @@ def test_nvprof_traces_turing_but_does_not_count_on_it(tools: Path, tmp_path: Pa
 
 @pytest.mark.parametrize("capability", ["", "8", "sm_80", "8.0.1", "-1.0"])
 def test_what_is_no_compute_capability(capability: str) -> None:
-    with pytest.raises(UsageError, match="is no compute capability; write it like"):
+    with pytest.raises(UsageError, match="is an invalid compute capability; write it like"):
         nsight_compute.select(capability)
 
 
@@ -284,7 +284,7 @@ def test_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("said", ["Field 'compute_cap' is not a valid field", "A100, [N/A]"])
 def test_driver_that_is_too_old(said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     programs(tmp_path, monkeypatch, nvidia_smi=said)
-    with pytest.raises(CollectionError, match="does not tell the compute capability, but: "):
+    with pytest.raises(CollectionError, match="does not report the compute capability, but: "):
         gpu_detection.gpus()
 
 

@@ -322,11 +322,11 @@ def test_a_python_without_wheels_is_refused_before_pip_starts(
     place: Path, other_python: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said = failed(2, "create", "pytorch", "--cpu", "--python", str(other_python))
-    assert f"has wheels for Python {CURRENT} alone, and {other_python} is 2.7" in said
+    assert f"has wheels only for Python {CURRENT}, and {other_python} is 2.7" in said
     fits_2_7 = {"pytorch": replace(RECIPE, pythons=("2.6", "2.8"))}
     monkeypatch.setattr(environment_making, "recipes", lambda: fits_2_7)
     said = failed(2, "create", "pytorch", "--cpu")
-    assert f"Python 2.6, 2.8 alone, and {sys.executable} is {CURRENT}; install one" in said
+    assert f"only for Python 2.6, 2.8, and {sys.executable} is {CURRENT}; install one" in said
     assert not place.exists()
 
 

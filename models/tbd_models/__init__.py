@@ -1,5 +1,5 @@
-"""The workloads of the suite: training loops that mark iterations, phases and layers.
+"""Workloads of the suite: training loops with NVTX ranges for iterations, phases and layers.
 
-Runs in an interpreter that holds a framework, numpy and nvtx, nothing else of tbd-trace:
+They run in an interpreter that has a framework, numpy and nvtx, without tbd-trace's dependencies:
 ``python -m tbd_models run resnet50 --framework pytorch``.
 """

@@ -1,7 +1,7 @@
 """Run one workload: ``python -m tbd_models run resnet50 --framework pytorch --report FILE``.
 
-What a collector starts, in whatever interpreter holds the framework. Exit codes: 0 done, 1 failed,
-2 cannot be run as asked, 12 out of memory; the last two leave a report too.
+``tbd-trace collect`` starts it in the framework's interpreter. Exit codes: 0 success, 1 failure,
+2 unsupported request, 12 out of memory; 2 and 12 also write a report.
 """
 
 from __future__ import annotations
@@ -49,13 +49,14 @@ def _arguments() -> argparse.Namespace:
     run.add_argument("--seed", type=int, default=0)
     run.add_argument("--data", type=Path)
     run.add_argument("--nvtx", action="store_true", help="mark iterations, phases and layers")
-    run.add_argument("--report", type=Path, help="write what was measured here, as JSON")
-    run.add_argument("--layers", type=Path, help="write the layers here, as layers.json")
+    run.add_argument("--report", type=Path, help="write the measured times to this JSON file")
+    run.add_argument("--layers", type=Path, help="write the layers to this file (layers.json)")
     return parser.parse_args()
 
 
 def whole_number(text: str) -> int:
-    """Return a number of the command line; argparse shows the function's name."""
+    """Parse an integer of at least 0."""
+    # argparse prints this function's name in its error message.
     number = int(text)
     if number < 0:
         raise argparse.ArgumentTypeError(f"{number} is below 0")
@@ -63,15 +64,15 @@ def whole_number(text: str) -> int:
 
 
 def positive_number(text: str) -> int:
-    """Return a number of the command line that is above 0."""
+    """Parse an integer above 0."""
     number = whole_number(text)
     if number == 0:
-        raise argparse.ArgumentTypeError("0 is none at all")
+        raise argparse.ArgumentTypeError("0 is not above 0")
     return number
 
 
 def main() -> int:
-    """Run the workload that the command line names and return the exit code."""
+    """Run the workload named on the command line and return the exit code."""
     arguments = _arguments()
     report: dict[str, Any] = {"status": "failed"}
     try:
@@ -82,7 +83,7 @@ def main() -> int:
         report.update(status="unsupported", reason=_reason(error))
         print(f"error: {report['reason']}", file=sys.stderr)
         code = UNSUPPORTED
-    except Exception as error:  # each framework has its own class for memory that ran out
+    except Exception as error:  # each framework has its own out-of-memory exception
         trainer = import_module(f"tbd_models.{arguments.framework}.trainer")
         if not trainer.is_out_of_memory(error):
             raise
@@ -105,12 +106,14 @@ def _run(arguments: argparse.Namespace, model: Model) -> dict[str, Any]:
         execution=arguments.execution,
         marked=arguments.nvtx,
     )
+    # Before the framework is imported: it reads environment variables at import time.
     import_module(f"tbd_models.{arguments.framework}").prepare(settings)
     build = implementation(model, arguments.framework).workload
     frame = import_module(f"tbd_models.{arguments.framework}.trainer")
     marks: Marks = NvtxMarks() if arguments.nvtx else NoMarks()
     trainer = frame.TRAINER(build, variant.at(arguments.scale), settings)
     if arguments.layers:
+        # Before the layers are marked, so that the measured pass emits no ranges.
         write_json(arguments.layers, {"format_version": 1, "layers": trainer.layers()})
     if arguments.nvtx:
         trainer.mark_layers(marks)
@@ -132,12 +135,12 @@ def _run(arguments: argparse.Namespace, model: Model) -> dict[str, Any]:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, ImportError):
-        return f"{sys.executable} cannot import what the workload needs: {error}"
+        return f"{sys.executable} lacks a module of the workload: {error}"
     return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def write_json(path: Path, document: Any) -> None:
-    """Write a JSON file whole or not at all."""
+    """Write a JSON file atomically."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     beside.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     beside.replace(path)

@@ -1,4 +1,4 @@
-"""The CUDA profiler's switch, for frameworks that have none of their own."""
+"""Start and stop the CUDA profiler for frameworks without a function for it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 
 def start_profiler() -> None:
-    """Call cudaProfilerStart, where the process uses CUDA."""
+    """Call cudaProfilerStart if the process has loaded the CUDA runtime."""
     _call("cudaProfilerStart")
 
 
 def stop_profiler() -> None:
-    """Call cudaProfilerStop, where the process uses CUDA."""
+    """Call cudaProfilerStop if the process has loaded the CUDA runtime."""
     _call("cudaProfilerStop")
 
 
@@ -23,7 +23,7 @@ def _call(function: str) -> None:
 
 
 def _loaded_runtime() -> Path | None:
-    """Return the CUDA runtime library that the framework has loaded."""
+    # The framework's own library: another copy of libcudart would control another runtime.
     maps = Path("/proc/self/maps")
     if not maps.exists():
         return None

@@ -1,7 +1,4 @@
-"""The batches of a training: synthetic ones, or a data set of the user's own.
-
-A data set is one array file per field of a batch.
-"""
+"""Provide training batches: synthetic ones, or a user's data set with one array file per field."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from tbd_models.definition import UnsupportedError
 from tbd_models.settings import Settings
 from tbd_models.synthetic import Batch
 
-# Batches that are made once and then taken in turn: making data up is not what is measured.
+# Batches are generated once and reused in turn: generation must not count as training time.
 _POOL = 4
 
 T = TypeVar("T")
@@ -27,15 +24,10 @@ def batches(
     settings: Settings,
     convert: Callable[[Batch], T],
 ) -> Callable[[int], T]:
-    """Return a function from the number of a step to its batch.
+    """Return a function from a step number to its batch.
 
-    Args:
-        make: makes a batch of so many synthetic samples.
-        settings: how to train: with which data, and how many samples at a time.
-        convert: makes a framework's tensors of arrays.
-
-    Raises:
-        UnsupportedError: the data set does not fit the model.
+    ``make`` generates a batch of N synthetic samples, ``convert`` makes a framework's tensors of
+    NumPy arrays. Raises UnsupportedError if the user's data set does not fit the model.
     """
     rng = np.random.default_rng(settings.seed)
     if settings.data is not None:
@@ -45,32 +37,24 @@ def batches(
 
 
 def in_turn(make: Callable[[], T]) -> Callable[[int], T]:
-    """Make a few batches, and return a function from the number of a step to one of them."""
+    """Make a few batches and return a function from a step number to one of them."""
     pool = [make() for _ in range(_POOL)]
     return lambda number: pool[number % _POOL]
 
 
 class ArrayData:
-    """Batches read from ``FIELD.npy`` files, in order and again from the start at the end.
-
-    The files are memory-mapped: a data set may be larger than memory.
-    """
+    """Batches read from ``FIELD.npy`` files in order, starting over at the end."""
 
     def __init__(self, directory: Path, like: dict[str, NDArray[np.generic]]) -> None:
-        """Open a data set.
+        """Open ``FIELD.npy`` for each field of ``like``, a batch that the model accepts.
 
-        Args:
-            directory: holds one file per field; the first axis of each is the sample.
-            like: a batch as the model wants it, for names and shapes.
-
-        Raises:
-            UnsupportedError: a file is missing, or its shape or type is not what the model takes.
+        The first axis is the sample. Raises UnsupportedError for a missing or unsuitable file.
         """
         self._arrays = {name: _open(directory / f"{name}.npy", want) for name, want in like.items()}
         counts = {name: len(array) for name, array in self._arrays.items()}
         if len(set(counts.values())) != 1 or 0 in counts.values():
-            said = ", ".join(f"{name}: {count}" for name, count in counts.items())
-            raise UnsupportedError(f"{directory}: the files need equally many samples ({said})")
+            found = ", ".join(f"{name}: {count}" for name, count in counts.items())
+            raise UnsupportedError(f"{directory}: the files need equally many samples ({found})")
         self._count = next(iter(counts.values()))
         self._like = like
 
@@ -86,6 +70,7 @@ class ArrayData:
 def _open(path: Path, like: NDArray[np.generic]) -> NDArray[np.generic]:
     wanted = "(samples, " + ", ".join(map(str, like.shape[1:])) + ")"
     try:
+        # Memory-mapped, because a data set may be larger than memory.
         array: NDArray[np.generic] = np.lib.format.open_memmap(path, mode="r")
     except FileNotFoundError:
         raise UnsupportedError(

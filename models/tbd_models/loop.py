@@ -1,4 +1,4 @@
-"""The training loop of every framework: warm up until stable, then a window of iterations."""
+"""Train in any framework: warm up until stable, then measure a window of iterations."""
 
 from __future__ import annotations
 
@@ -14,63 +14,48 @@ from tbd_models.stability import judge
 
 
 class Trainer(Protocol):
-    """A model in training; one class per framework."""
+    """A model in training; each framework has a class."""
 
     def step(self, marks: Marks) -> None:
         """Run one training iteration with its phases marked."""
 
     def synchronize(self) -> None:
-        """Wait until the device has done all work."""
+        """Wait until the device is idle."""
 
     def reserved_bytes(self) -> int | None:
-        """Return the device memory that the allocator holds, None where that is unknown."""
+        """Return the device memory that the allocator holds, None if unknown."""
 
     def loss(self) -> float:
         """Return the loss of the last iteration."""
 
     def start_profiler(self) -> None:
-        """Tell the CUDA profiler to begin, where there is one."""
+        """Start the CUDA profiler, if any."""
 
     def stop_profiler(self) -> None:
-        """Tell the CUDA profiler to stop, where there is one."""
+        """Stop the CUDA profiler, if any."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What to run.
+    """Numbers of iterations."""
 
-    Attributes:
-        iterations: iterations to measure.
-        warmup: iterations before them; None means until they are stable.
-        max_warmup: most iterations before them.
-        max_warmup_seconds: longest time before them.
-    """
-
-    iterations: int = 12
-    warmup: int | None = None
+    iterations: int = 12  # to measure
+    warmup: int | None = None  # before them; None until times are stable
     max_warmup: int = 100
     max_warmup_seconds: float = 60.0
 
 
 @dataclass(slots=True)
 class Measured:
-    """What was measured, on the host's monotonic clock.
+    """Measurements, in the host's monotonic clock."""
 
-    Attributes:
-        warmup: iterations before the window.
-        stable: whether they had become stable; None where their number was given.
-        reason: why they had not.
-        iteration_ns: time from the start of each iteration in the window to the start of the next,
-            for the last one to the end of the window.
-        seconds: length of the window, device idle at both ends.
-        losses: loss of the first iteration, of the last before the window and of the last in it.
-    """
-
-    warmup: int = 0
-    stable: bool | None = None
-    reason: str = ""
+    warmup: int = 0  # iterations before the window
+    stable: bool | None = None  # whether warm-up reached stability; None if its length was given
+    reason: str = ""  # why it is not stable
+    # From the start of each iteration to the start of the next, or to the end of the window.
     iteration_ns: list[int] = field(default_factory=list)
-    seconds: float = 0.0
+    seconds: float = 0.0  # length of the window; the device is idle at both ends
+    # Losses of the first iteration, the last warm-up iteration and the last one of the window.
     losses: list[float] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
@@ -81,7 +66,7 @@ class Measured:
 
 
 def measure(trainer: Trainer, window: Window, marks: Marks) -> Measured:
-    """Warm a trainer up and measure its window, inside which the CUDA profiler runs."""
+    """Warm up, then measure a window in which the CUDA profiler is active."""
     measured = Measured()
     _warm_up(trainer, window, marks, measured)
     starts = []
@@ -92,6 +77,7 @@ def measure(trainer: Trainer, window: Window, marks: Marks) -> Measured:
             with marked(marks, f"iteration {number}"):
                 trainer.step(marks)
                 if len(starts) == window.iterations:
+                    # Inside the last range, so that the range covers the device's last work.
                     trainer.synchronize()
         end = time.perf_counter_ns()
     measured.iteration_ns = [
@@ -113,7 +99,6 @@ def _profiled(trainer: Trainer, marks: Marks) -> Iterator[None]:
 
 
 def _warm_up(trainer: Trainer, window: Window, marks: Marks, measured: Measured) -> None:
-    """Run iterations until they are stable, or until there were enough."""
     times: list[float] = []
     memory: list[int] = []
     begin = time.perf_counter()
@@ -122,7 +107,7 @@ def _warm_up(trainer: Trainer, window: Window, marks: Marks, measured: Measured)
         start = time.perf_counter()
         with marked(marks, f"iteration {len(times)}"):
             trainer.step(marks)
-            # One by one: the host would run ahead and time its own queueing.
+            # Synchronize each iteration: otherwise the host queues ahead and times its queueing.
             trainer.synchronize()
         times.append(time.perf_counter() - start)
         if not measured.losses:

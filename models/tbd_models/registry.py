@@ -1,4 +1,4 @@
-"""The models of the suite, by name."""
+"""Find the models of the suite by name."""
 
 from __future__ import annotations
 
@@ -25,11 +25,7 @@ FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 
 
 def find(name: str) -> Model:
-    """Return a model by name.
-
-    Raises:
-        UnsupportedError: there is no such model; names the nearest.
-    """
+    """Return a model; raise UnsupportedError with the nearest known name if there is none."""
     if name not in NAMES:
         near = difflib.get_close_matches(name.lower(), NAMES, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(NAMES)}"
@@ -44,16 +40,13 @@ def models() -> list[Model]:
 
 
 def is_implemented(model: str, framework: str) -> bool:
-    """Tell whether this version has a model in a framework."""
+    """Return True if this version implements a model in a framework."""
+    # find_spec imports the model's package, but not the framework.
     return find_spec(f"tbd_models.{model}.{framework}") is not None
 
 
 def implementation(model: Model, framework: str) -> ModuleType:
-    """Import a model in a framework.
-
-    Raises:
-        UnsupportedError: the framework is unknown, not installed, or has no such model here.
-    """
+    """Import a model's module for a framework; raise UnsupportedError if there is none."""
     if framework not in FRAMEWORKS:
         raise UnsupportedError(
             f"there is no framework {framework!r}; choose from {', '.join(FRAMEWORKS)}"

@@ -1,4 +1,4 @@
-"""How to train, whatever the framework."""
+"""Define the training settings that all frameworks share."""
 
 from __future__ import annotations
 
@@ -10,24 +10,15 @@ EXECUTIONS = ("auto", "eager", "graph", "xla")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How to train.
+    """Training settings."""
 
-    Attributes:
-        batch_size: samples per iteration.
-        precision: ``fp32``, ``tf32`` (matrix products in TF32) or ``mixed`` (automatic casting to
-            FP16 with loss scaling on a GPU, to BF16 on a CPU).
-        device: ``cuda`` or ``cpu``.
-        seed: of weights and data.
-        data: directory with a data set, None for synthetic data.
-        execution: how the framework runs the model: ``eager`` (operation by operation), ``graph``
-            (as a whole), ``xla`` (compiled), or ``auto``, what the framework's users do.
-        marked: whether layers and phases are marked.
-    """
-
-    batch_size: int
+    batch_size: int  # samples per iteration
+    # fp32, tf32 (matrix products in TF32), or mixed (autocast: FP16 with loss scaling on a GPU,
+    # BF16 on a CPU).
     precision: str = "fp32"
-    device: str = "cpu"
-    seed: int = 0
-    data: Path | None = None
+    device: str = "cpu"  # or cuda
+    seed: int = 0  # of weights and data
+    data: Path | None = None  # directory with a data set, None for synthetic data
+    # eager (operation by operation), graph, xla (compiled), or auto, the framework's usual way.
     execution: str = "auto"
-    marked: bool = False
+    marked: bool = False  # emit ranges for phases and layers

@@ -1,4 +1,4 @@
-"""When a run is stable: no trend in the times of its last iterations, and little spread."""
+"""Decide whether iteration times are stable: no trend and little spread."""
 
 from __future__ import annotations
 
@@ -7,42 +7,35 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 from statistics import fmean, median, stdev
 
-WANTED = 10
-LEAST = 3
-MAX_VARIATION = 0.05
-# Longer runs of iterations are not looked at: the slope compares every pair.
-_LONGEST = 40
+WANTED = 10  # iterations that must be stable
+LEAST = 3  # a trend needs three points
+MAX_VARIATION = 0.05  # standard deviation / mean
+_LONGEST = 40  # the Theil-Sen slope compares all pairs, so its cost grows with the square
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether the last iterations are stable, and why not.
-
-    Attributes:
-        stable: whether they are.
-        iterations: how many of the last iterations that concerns.
-        reason: what is wrong, empty when they are stable.
-    """
+    """Whether the last iterations are stable."""
 
     stable: bool
-    iterations: int
-    reason: str = ""
+    iterations: int  # number of last iterations that were judged
+    reason: str = ""  # empty if stable
 
 
 def judge(times: Sequence[float], memory: Sequence[int] = (), wanted: int = WANTED) -> Verdict:
     """Judge whether a run has become stable.
 
-    Stable is a run of which the last ``wanted`` iterations or more show no trend (Theil-Sen slope
-    times their number less than their standard deviation), vary by less than 5 % of their mean and
-    did not make the allocator reserve more memory.
+    It has if its last ``wanted`` or more iterations have no trend (Theil-Sen slope times their
+    number below their standard deviation), a standard deviation below 5 % of their mean, and no
+    growth of the reserved memory.
 
     Args:
-        times: duration of every iteration so far, in any unit.
-        memory: bytes that the allocator had reserved after every iteration; empty if unknown.
+        times: duration of each iteration so far, in any unit.
+        memory: bytes reserved by the allocator after each iteration; empty if unknown.
         wanted: iterations that must be stable, at least 3.
 
     Raises:
-        ValueError: fewer are wanted, which tell nothing about a trend.
+        ValueError: ``wanted`` is less than 3.
     """
     if wanted < LEAST:
         raise ValueError(f"a run is stable over {LEAST} iterations or more, not {wanted}")
@@ -59,7 +52,7 @@ def judge(times: Sequence[float], memory: Sequence[int] = (), wanted: int = WANT
 
 
 def _unstable(times: Sequence[float], memory: Sequence[int]) -> str:
-    """Return why these iterations are not stable, empty if they are."""
+    # Returns the reason, empty for stable iterations.
     spread, mean = stdev(times), fmean(times)
     if spread > 0 and spread >= MAX_VARIATION * mean:
         return f"iterations vary by {100 * spread / mean:.1f} % of their mean"
@@ -71,7 +64,7 @@ def _unstable(times: Sequence[float], memory: Sequence[int]) -> str:
 
 
 def theil_sen_slope(values: Sequence[float]) -> float:
-    """Return the median slope between all pairs of at least two values, per position."""
+    """Return the median slope over all pairs of two or more values, per position."""
     return median(
         (values[later] - values[earlier]) / (later - earlier)
         for earlier, later in combinations(range(len(values)), 2)

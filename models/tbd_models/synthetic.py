@@ -1,6 +1,6 @@
-"""Synthetic data that can be learnt: the same task whatever the framework.
+"""Generate synthetic data with a task that can be learned, equal in all frameworks.
 
-All of it is made by NumPy from a generator alone: equal seeds give equal batches.
+NumPy generates all of it: equal seeds give equal batches.
 """
 
 from __future__ import annotations
@@ -13,16 +13,14 @@ from numpy.typing import NDArray
 
 Batch = dict[str, NDArray[Any]]
 
-# The first entries of every vocabulary; words come after them.
+# The first entries of each vocabulary; words follow.
 PADDING, BEGIN, END, MASK = range(4)
 FIRST_WORD = 4
 
 
 def image_batch(size: int, image_size: int, classes: int, rng: np.random.Generator) -> Batch:
-    """Return ``image`` (N, 3, H, W) in float32 and ``label`` (N) in int64.
-
-    The images of a class share a pattern under the noise, so that there is something to learn.
-    """
+    """Return ``image`` (N, 3, H, W) in float32 and ``label`` (N) in int64."""
+    # Images of a class share a pattern under the noise, so that there is something to learn.
     label = rng.integers(classes, size=size)
     noise = rng.standard_normal((size, 3, image_size, image_size), np.float32)
     across = np.linspace(0, 1, image_size, dtype=np.float32)
@@ -33,27 +31,18 @@ def image_batch(size: int, image_size: int, classes: int, rng: np.random.Generat
 
 
 def words(shape: tuple[int, ...], vocabulary: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return words, as frequent as Zipf's law has it.
-
-    As in real text a few words are most of the text, and so a few rows of an embedding get most of
-    its gradient.
-
-    Args:
-        shape: of what is returned.
-        vocabulary: entries of the vocabulary, special ones included.
-        rng: source of randomness.
-    """
-    # The logarithm is uniform, so the probability of rank r is log(1 + 1/r): nearly 1/r.
+    """Draw words by Zipf's law; ``vocabulary`` is its size with the special entries."""
+    # As in real text, a few words are frequent, so a few rows of an embedding get most gradients.
+    # With a uniform logarithm the probability of rank r is log(1 + 1/r), nearly 1/r.
     ranks = np.exp(rng.random(shape) * math.log(vocabulary - FIRST_WORD + 1)).astype(np.int64)
     return np.minimum(ranks + FIRST_WORD - 1, vocabulary - 1)
 
 
 def translation_batch(size: int, length: int, vocabulary: int, rng: np.random.Generator) -> Batch:
-    """Return sentence pairs; the translation of a sentence is the sentence reversed.
+    """Return sentence pairs whose translation is the reversed sentence.
 
-    Returns:
-        ``source``, ``target`` (what the decoder is given: the translation one word late) and
-        ``label`` (the translation), each of shape (N, length) in int64.
+    ``source``, ``label`` (the translation) and ``target`` (the translation delayed by one word,
+    the decoder's input) are (N, length) in int64.
     """
     source = words((size, length), vocabulary, rng)
     label = np.ascontiguousarray(source[:, ::-1])
@@ -68,25 +57,20 @@ def translation_batch(size: int, length: int, vocabulary: int, rng: np.random.Ge
 def utterance_batch(
     size: int, shape: tuple[int, int], labels: int, transcript: int, rng: np.random.Generator
 ) -> Batch:
-    """Return ``spectrogram`` (N, frames, bins) in float32 and ``transcript`` in int64.
+    """Return ``spectrogram`` (N, frames, bins) in float32 and ``transcript`` (N, T) in int64.
 
-    Every character sounds at two frequencies of its own, and lasts as long as any other.
-
-    Args:
-        size: number of utterances N.
-        shape: frames of an utterance, and frequency bins of a frame.
-        labels: characters, numbered from 1, and the blank, which is 0.
-        transcript: characters of an utterance.
-        rng: source of randomness.
+    ``shape`` is (frames, bins), ``transcript`` the number of characters T, and ``labels`` the
+    number of characters and the blank, which is label 0.
     """
     frames, bins = shape
-    said = rng.integers(1, labels, size=(size, transcript))
+    # Each character has two frequencies, and all last equally long.
+    characters = rng.integers(1, labels, size=(size, transcript))
     noise = rng.standard_normal((size, frames, bins), np.float32)
     character = np.arange(frames) * transcript // frames
-    sounding = (said[:, character, None] / labels).astype(np.float32)
+    sounding = (characters[:, character, None] / labels).astype(np.float32)
     across = np.linspace(0, 1, bins, dtype=np.float32)
     tones = np.exp(-400 * (across - sounding) ** 2) + np.exp(-400 * (across - sounding**2) ** 2)
-    return {"spectrogram": np.float32(0.3) * noise + 2 * tones, "transcript": said}
+    return {"spectrogram": np.float32(0.3) * noise + 2 * tones, "transcript": characters}
 
 
 def scene_batch(
@@ -100,17 +84,9 @@ def scene_batch(
 ) -> Batch:
     """Return images of rectangles (odd classes) and ellipses (even classes), coloured by class.
 
-    Args:
-        size: number of images N.
-        image: height H and width W.
-        classes: classes of objects, numbered from 1.
-        objects: most objects G in an image; every image has at least one.
-        rng: what the images depend on.
-        masks: whether to return masks too.
-
-    Returns:
-        ``image`` (N, 3, H, W) and ``box`` (N, G, 4; left, top, right, bottom in pixels) in float32,
-        ``label`` (N, G) in int64, 0 where there is no object, and ``mask`` (N, G, H, W) in uint8.
+    Each image has 1 to ``objects`` (G) objects. ``image`` (N, 3, H, W) and ``box`` (N, G, 4; left,
+    top, right, bottom in pixels) are float32, ``label`` (N, G) int64 with 0 for no object, and
+    ``mask`` (N, G, H, W) uint8.
     """
     height, width = image
     number = rng.integers(1, objects + 1, size=(size, 1))
@@ -128,7 +104,7 @@ def scene_batch(
         batch["mask"] = np.zeros((size, objects, height, width), np.uint8)
     for sample, which in np.argwhere(present).tolist():
         inside, rows, columns = _shape(box[sample, which].tolist(), label[sample, which] % 2 == 1)
-        # Later objects lie on top of earlier ones; masks do not tell.
+        # Later objects cover earlier ones, but masks include covered parts.
         picture[sample, :, rows, columns][:, inside] = colour[sample, which, :, None]
         if masks:
             batch["mask"][sample, which, rows, columns] = inside
@@ -136,7 +112,7 @@ def scene_batch(
 
 
 def _shape(corners: list[float], rectangle: bool) -> tuple[NDArray[np.bool_], slice, slice]:
-    """Return which pixels have their centre in a shape, and the rows and columns they are of."""
+    # Pixels whose centre is in the shape, and the rows and columns of its bounding box.
     left, top, right, bottom = corners
     rows = slice(math.floor(top), math.ceil(bottom))
     columns = slice(math.floor(left), math.ceil(right))
@@ -150,13 +126,11 @@ def _shape(corners: list[float], rectangle: bool) -> tuple[NDArray[np.bool_], sl
 
 
 def adversarial_batch(size: int, image_size: int, latent: int, rng: np.random.Generator) -> Batch:
-    """Return pictures to imitate, and the random numbers that the imitation takes, in float32.
+    """Return images to imitate and the random numbers of a generator, in float32.
 
-    A picture is a coloured disc with a soft edge, somewhere on a dark ground.
-
-    Returns:
-        ``image`` (N, 3, H, W) from -1 to 1, ``noise`` (N, ``latent``), normally distributed, and
-        ``mix`` (N, 1, 1, 1), uniform from 0 to 1: how far an interpolation is from the image.
+    ``image`` (N, 3, H, W) is a coloured disc with a soft edge, from -1 to 1; ``noise`` (N, latent)
+    is normally distributed; ``mix`` (N, 1, 1, 1), uniform from 0 to 1, interpolates between real
+    and generated images (WGAN-GP's gradient penalty).
     """
     across = np.linspace(0, 1, image_size, dtype=np.float32)
     centre = rng.uniform(0.3, 0.7, (size, 2, 1)).astype(np.float32)
@@ -171,27 +145,23 @@ def adversarial_batch(size: int, image_size: int, latent: int, rng: np.random.Ge
 
 
 def go_batch(size: int, board: int, rng: np.random.Generator) -> Batch:
-    """Return positions with stones strewn over the board, and what would be played there.
+    """Return Go positions with random stones and their best move, in float32.
 
-    The best move is the empty point with most stones of the player to move beside it, or passing
-    where there is none; who has more stones wins. There are no captures and no games: the
-    history is stones put down one after another.
-
-    Returns:
-        ``position`` (N, 17, board, board): 8 planes of the stones of the player to move, the last
-        position first, each followed by the other player's, and a plane of ones for Black;
-        ``policy`` (N, board² + 1), the share of each move, passing last; ``value`` (N), 1 where the
-        player to move wins, else -1. All in float32.
+    ``position`` (N, 17, board, board) has 8 pairs of planes, latest first (stones of the player to
+    move, of the opponent), and a plane of ones if Black moves. ``policy`` (N, board² + 1) is the
+    share of each move, passing last. ``value`` (N) is 1 if the player to move wins, else -1.
     """
+    # Best is the empty point with most own neighbours, or passing; more stones win. There are no
+    # captures: the history adds one stone after another.
     history = 8
     order = rng.permuted(np.tile(np.arange(board**2), (size, 1)), axis=1)
     stones = rng.integers(history, board**2 - board, size=(size, 1))
     own = rng.random((size, board**2)) < rng.uniform(0.3, 0.7, (size, 1))
     planes = np.zeros((size, 2 * history + 1, board**2), np.float32)
     for back in range(history):
-        there = order < stones - back
-        planes[:, 2 * back] = there & own
-        planes[:, 2 * back + 1] = there & ~own
+        placed = order < stones - back
+        planes[:, 2 * back] = placed & own
+        planes[:, 2 * back + 1] = placed & ~own
     planes[:, -1] = rng.integers(2, size=(size, 1))
     mine, others = planes[:, 0], planes[:, 1]
     padded = np.pad(mine.reshape(size, board, board), ((0, 0), (1, 1), (1, 1)))

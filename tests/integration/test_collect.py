@@ -204,7 +204,7 @@ def test_an_interpreter_without_the_framework(tmp_path: Path) -> None:
     bare.chmod(0o755)
     done = collect("resnet50", "--python", bare, "-o", tmp_path / "capture")
     assert done.returncode == 2
-    assert "cannot import what the workload needs: No module named" in done.stderr
+    assert "lacks a module of the workload: No module named" in done.stderr
     assert not (tmp_path / "capture").exists()
 
 

@@ -211,7 +211,7 @@ def test_samples_of_several_shapes_take_no_data_set(tmp_path: Path) -> None:
             plain.optimizer,
         )
 
-    with pytest.raises(UnsupportedError, match="synthetic data alone"):
+    with pytest.raises(UnsupportedError, match="only synthetic data"):
         PyTorchTrainer(build, None, Settings(batch_size=2, data=tmp_path))
 
 

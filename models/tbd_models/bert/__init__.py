@@ -1,4 +1,4 @@
-"""BERT: what its frameworks share."""
+"""BERT: dimensions and variants for all frameworks."""
 
 from __future__ import annotations
 
@@ -10,34 +10,19 @@ from tbd_models.definition import Model, Variant
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dimensions:
-    """Dimensions of BERT and of its task.
+    """Dimensions of BERT and of its task."""
 
-    Attributes:
-        length: tokens of a sequence.
-        predictions: masked tokens to be told per sequence; 0 to tell where an answer begins and
-            ends instead.
-        learning_rate: after warm-up.
-        warmup_steps: steps in which the learning rate rises.
-        vocabulary: entries of the vocabulary.
-        width: units of embeddings and of every layer's output.
-        inner_width: units inside the feed-forward sublayers.
-        heads: attention heads.
-        layers: layers of the encoder.
-        positions: longest sequence that has embeddings of its positions.
-        dropout: rate of dropout of sublayers and attention weights.
-    """
-
-    length: int
-    predictions: int
-    learning_rate: float
-    warmup_steps: int = 1
+    length: int  # tokens per sequence
+    predictions: int  # masked tokens to predict per sequence; 0 for question answering
+    learning_rate: float  # after warm-up
+    warmup_steps: int = 1  # steps of rising learning rate
     vocabulary: int = 30522
-    width: int = 1024
-    inner_width: int = 4096
+    width: int = 1024  # hidden size
+    inner_width: int = 4096  # units inside the feed-forward sublayers
     heads: int = 16
     layers: int = 24
-    positions: int = 512
-    dropout: float = 0.1
+    positions: int = 512  # maximum sequence length
+    dropout: float = 0.1  # of sublayers and attention weights
 
     def rate(self, step: int) -> float:
         """Return the learning rate of a step: a linear rise, then constant."""
@@ -113,10 +98,10 @@ MODEL = Model(
         ),
     ),
     notes=(
-        "All sequences are full, so nothing is padded. Scores are computed for the masked tokens "
-        "alone. Attention is computed from matrix products and a softmax as in the original, not "
-        "by a fused kernel, so that every device does and counts the same operations. After "
-        "warm-up the learning rate stays, where the publications let it fall. What the suite calls "
-        "attention layers hold feed-forward sublayers too, which have more operations."
+        "All sequences are full, so nothing is padded. Scores are computed only for the masked "
+        "tokens. Attention is computed from matrix products and a softmax as in the original, not "
+        "by a fused kernel, so that every device performs and counts the same operations. After "
+        "warm-up the learning rate is constant, where the publications decrease it. The suite's "
+        "attention layers include feed-forward sublayers, which have more operations."
     ),
 )

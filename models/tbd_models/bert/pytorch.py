@@ -1,4 +1,4 @@
-"""BERT in PyTorch, its encoder by the package transformers."""
+"""BERT in PyTorch, with the encoder of the package transformers."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from tbd_models.pytorch.schedule import scheduled
 from tbd_models.pytorch.workload import Batch, Workload, cross_entropy
 from tbd_models.synthetic import BEGIN, END, MASK, words
 
+# Devlin et al. 2019, appendix A.2, and the initializer of the published code.
 _WEIGHT_DECAY = 0.01
 _INITIAL_SCALE = 0.02
 
 
 class MaskedWords(nn.Module):
-    """Tells the masked words, with the embeddings of the encoder."""
+    """Masked language model head, which shares its output weights with the embeddings."""
 
     def __init__(self, d: Dimensions, embeddings: nn.Embedding) -> None:
         super().__init__()
@@ -35,12 +36,7 @@ class MaskedWords(nn.Module):
         self.scores.weight = embeddings.weight
 
     def forward(self, hidden: Tensor, positions: Tensor) -> Tensor:
-        """Return word scores of shape (N, P, vocabulary).
-
-        Args:
-            hidden: (N, L, width), what the encoder put out.
-            positions: (N, P), where words are masked.
-        """
+        # hidden: (N, L, width), positions: (N, P); returns (N, P, vocabulary).
         at = positions[..., None].expand(-1, -1, hidden.shape[-1])
         x = self.norm(self.activation(self.transform(hidden.gather(1, at))))
         scores: Tensor = self.scores(x)
@@ -48,7 +44,7 @@ class MaskedWords(nn.Module):
 
 
 class PreTraining(nn.Module):
-    """BERT that tells masked words and whether the second sentence follows the first."""
+    """BERT with its two pre-training heads: masked words and next sentence."""
 
     def __init__(self, d: Dimensions) -> None:
         super().__init__()
@@ -58,20 +54,15 @@ class PreTraining(nn.Module):
         nn.init.normal_(self.next_sentence.weight, std=_INITIAL_SCALE)
 
     def forward(self, tokens: Tensor, segments: Tensor, masked: Tensor) -> tuple[Tensor, Tensor]:
-        """Return scores of masked words (N, P, vocabulary) and of the second sentence (N, 2).
-
-        Args:
-            tokens: (N, L).
-            segments: (N, L), 0 in the first sentence and 1 in the second.
-            masked: (N, P), positions of masked words.
-        """
+        # tokens, segments: (N, L), masked: (N, P) positions of masked words.
+        # Returns scores of masked words (N, P, vocabulary) and of the next sentence (N, 2).
         output = self.bert(tokens, token_type_ids=segments)
         word_scores = self.masked_words(output.last_hidden_state, masked)
         return word_scores, self.next_sentence(output.pooler_output)
 
 
 class QuestionAnswering(nn.Module):
-    """BERT that tells where in a text the answer to a question begins and ends."""
+    """BERT with a head for the span of the answer to a question (SQuAD)."""
 
     def __init__(self, d: Dimensions) -> None:
         super().__init__()
@@ -80,29 +71,21 @@ class QuestionAnswering(nn.Module):
         nn.init.normal_(self.span.weight, std=_INITIAL_SCALE)
 
     def forward(self, tokens: Tensor, segments: Tensor) -> Tensor:
-        """Return scores (N, 2, L) of all positions as begin and as end of the answer.
-
-        Args:
-            tokens: (N, L).
-            segments: (N, L), 0 in the question and 1 in the text.
-        """
+        # tokens, segments: (N, L); returns scores (N, 2, L) of positions as start and as end.
         scores: Tensor = self.span(self.bert(tokens, token_type_ids=segments).last_hidden_state)
         return scores.transpose(1, 2)
 
 
 def pretraining_batch(size: int, d: Dimensions, rng: np.random.Generator) -> Batch:
-    """Return two sentences per sequence, with words masked.
+    """Return sentence pairs with masked words, as int64 tensors.
 
-    A second sentence that follows the first repeats its words, which tells the two kinds apart and
-    what most masked words were.
-
-    Returns:
-        ``tokens`` and ``segments`` (N, L), ``masked`` and ``words`` (N, P), the positions of masked
-        words and the words, and ``follows`` (N), 1 where the second sentence follows; all int64.
+    ``tokens`` and ``segments`` are (N, L), ``masked`` (N, P) are positions of masked words,
+    ``words`` (N, P) the original words, and ``follows`` (N) is 1 for true next sentences.
     """
     half = d.length // 2
     tokens = torch.from_numpy(words((size, d.length), d.vocabulary, rng))
     follows = torch.from_numpy(rng.integers(2, size=size))
+    # A true second sentence repeats the words of the first: that makes both tasks learnable.
     again = tokens[:, 1 : half - 1]
     second = tokens[:, half : half + again.shape[1]]
     second.copy_(torch.where(follows[:, None] == 1, again, second))
@@ -111,26 +94,26 @@ def pretraining_batch(size: int, d: Dimensions, rng: np.random.Generator) -> Bat
     order = torch.from_numpy(rng.random((size, d.length)))
     order[:, special] = 2.0  # last, so never masked
     masked = order.argsort(1)[:, : d.predictions].sort(1).values
-    told = tokens.gather(1, masked)
+    originals = tokens.gather(1, masked)
     return {
         "tokens": tokens.scatter(1, masked, MASK),
         "segments": _segments(size, d.length, half),
         "masked": masked,
-        "words": told,
+        "words": originals,
         "follows": follows,
     }
 
 
 def question_batch(size: int, d: Dimensions, rng: np.random.Generator) -> Batch:
-    """Return a question and a text per sequence; the answer lies between the two rarest words.
+    """Return questions with texts, as int64 tensors.
 
-    Returns:
-        ``tokens`` and ``segments`` (N, L), and ``span`` (N, 2), positions of the answer's begin and
-        end; all int64.
+    ``tokens`` and ``segments`` are (N, L), ``span`` (N, 2) is the first and last position of the
+    answer, which the two rarest words of the vocabulary delimit.
     """
     text = d.length // 6
     tokens = torch.from_numpy(words((size, d.length), d.vocabulary - 2, rng))
     tokens[:, [0, text - 1, d.length - 1]] = torch.tensor([BEGIN, END, END])
+    # Two different positions of the text, in order.
     room = torch.from_numpy(rng.random((size, d.length - text - 1)))
     span = (room.argsort(1)[:, :2] + text).sort(1).values
     rarest = torch.tensor([d.vocabulary - 2, d.vocabulary - 1]).expand(size, 2)
@@ -142,7 +125,7 @@ def question_batch(size: int, d: Dimensions, rng: np.random.Generator) -> Batch:
 
 
 def workload(d: Dimensions) -> Workload:
-    """Return the workload of these dimensions."""
+    """Return the workload with these dimensions."""
     return _pretraining(d) if d.predictions else _question_answering(d)
 
 
@@ -185,13 +168,13 @@ def _bert(d: Dimensions, pool: bool) -> BertModel:
         initializer_range=_INITIAL_SCALE,
     )
     bert = BertModel(config, add_pooling_layer=pool)
-    # Matrix products that are counted alike on every device, rather than a fused kernel.
+    # A fused attention kernel would be counted differently on each device.
     bert.set_attn_implementation("eager")
     return bert
 
 
 def _groups(parameters: Iterable[nn.Parameter]) -> list[dict[str, Any]]:
-    """Return groups with and without weight decay; biases and scales do not decay."""
+    # As published, biases and the scales of layer normalization (1 axis) have no weight decay.
     every = list(parameters)
     return [
         {"params": [p for p in every if p.dim() > 1], "weight_decay": _WEIGHT_DECAY},
@@ -200,5 +183,5 @@ def _groups(parameters: Iterable[nn.Parameter]) -> list[dict[str, Any]]:
 
 
 def _segments(size: int, length: int, second: int) -> Tensor:
-    """Return 0 before and 1 from position ``second`` on, of shape (N, L)."""
+    # 0 before position `second`, 1 from there on.
     return (torch.arange(length) >= second).long().repeat(size, 1)

@@ -1,4 +1,4 @@
-"""Deep Speech 2: what its frameworks share."""
+"""Deep Speech 2: dimensions and variants for all frameworks."""
 
 from __future__ import annotations
 
@@ -9,20 +9,14 @@ from tbd_models.definition import Model, Variant
 
 @dataclass(frozen=True, slots=True)
 class Convolution:
-    """A convolution over a spectrogram; pairs are time steps, then frequency bins.
-
-    Attributes:
-        kernel: size of the filter.
-        stride: how far it moves.
-        padding: zeros on each side.
-    """
+    """A convolution over a spectrogram; pairs are (time steps, frequency bins)."""
 
     kernel: tuple[int, int]
     stride: tuple[int, int]
-    padding: tuple[int, int]
+    padding: tuple[int, int]  # zeros on each side
 
     def output(self, steps: int, bins: int) -> tuple[int, int]:
-        """Return the time steps and frequency bins that come out."""
+        """Return time steps and frequency bins of the output."""
         size = (steps, bins)
         out = [
             (n + 2 * p - k) // s + 1
@@ -33,42 +27,25 @@ class Convolution:
 
 @dataclass(frozen=True, slots=True)
 class Dimensions:
-    """Dimensions of Deep Speech 2.
+    """Dimensions of Deep Speech 2."""
 
-    Attributes:
-        frames: spectrogram frames of an utterance, all equally long.
-        frames_per_second: frames of one second of audio.
-        bins: frequency bins of a frame.
-        channels: channels of the convolutions.
-        convolutions: convolutions over the spectrogram.
-        recurrent_layers: number of GRU layers.
-        hidden: units of a GRU layer in each direction.
-        bidirectional: whether the GRU layers run both ways; outputs of both ways are joined.
-        dense: units of the fully connected layer before the last, 0 for none.
-        labels: characters and the blank, which is 0.
-        transcript: characters of an utterance.
-        learning_rate: of stochastic gradient descent with momentum 0.9.
-        nesterov: whether the momentum is Nesterov's.
-        clip_norm: largest norm of all gradients together.
-    """
-
-    frames: int = 1600
+    frames: int = 1600  # spectrogram frames per utterance
     frames_per_second: int = 100
-    bins: int = 161
-    channels: int = 32
+    bins: int = 161  # frequency bins per frame
+    channels: int = 32  # of the convolutions
     convolutions: tuple[Convolution, ...] = (
         Convolution((11, 41), (2, 2), (5, 20)),
         Convolution((11, 21), (1, 2), (5, 10)),
     )
     recurrent_layers: int = 7
-    hidden: int = 1760
-    bidirectional: bool = True
-    dense: int = 1760
-    labels: int = 29
-    transcript: int = 200
-    learning_rate: float = 3e-4
+    hidden: int = 1760  # units of a GRU layer per direction
+    bidirectional: bool = True  # outputs of both directions are concatenated
+    dense: int = 1760  # units of the fully connected layer before the last, 0 for none
+    labels: int = 29  # characters, and the blank as label 0
+    transcript: int = 200  # characters per utterance
+    learning_rate: float = 3e-4  # of SGD with momentum 0.9
     nesterov: bool = False
-    clip_norm: float = 100.0
+    clip_norm: float = 100.0  # maximum global norm of the gradients
 
     @property
     def seconds(self) -> float:
@@ -77,12 +54,12 @@ class Dimensions:
 
     @property
     def units_per_sample(self) -> float:
-        """Seconds of audio, in which throughput is counted."""
+        """Return the seconds of audio, the unit of throughput."""
         return self.seconds
 
     @property
     def features(self) -> tuple[int, int]:
-        """Time steps, and features per step, after the convolutions."""
+        """Return time steps, and features per step, after the convolutions."""
         steps, bins = self.frames, self.bins
         for convolution in self.convolutions:
             steps, bins = convolution.output(steps, bins)
@@ -170,9 +147,9 @@ MODEL = Model(
     notes=(
         "All utterances are 16 s long, the longest bucket. Convolutions are followed by batch "
         "normalization and a ReLU clipped at 20; every recurrent layer but the first is preceded "
-        "by batch normalization over utterances and time. The published MXNet code clips every "
-        "gradient by itself at 100 and normalizes inside the GRU cell; here the norm of all "
+        "by batch normalization over utterances and time. The published MXNet code clips each "
+        "gradient separately at 100 and normalizes inside the GRU cell; here the norm of all "
         "gradients is clipped and GRU layers are fused, as in the other frameworks. The published "
-        "PyTorch code has 3 recurrent layers in one direction where its description says 5 in both."
+        "PyTorch code has 3 unidirectional recurrent layers, its description 5 bidirectional ones."
     ),
 )

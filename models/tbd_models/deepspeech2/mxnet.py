@@ -13,15 +13,13 @@ from tbd_models.synthetic import utterance_batch
 
 
 class ClippedReLU(HybridBlock):
-    """A ReLU clipped at 20."""
+    """A ReLU clipped at 20 (Amodei et al. 2016)."""
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
-        """Return features of the shape of ``x``."""
         return F.clip(x, 0, 20)
 
 
 def _conv_block(inputs: int, outputs: int, spec: Convolution) -> HybridBlock:
-    """Return a convolution, batch normalization and a ReLU clipped at 20."""
     block = nn.HybridSequential()
     block.add(
         nn.Conv2D(
@@ -34,15 +32,14 @@ def _conv_block(inputs: int, outputs: int, spec: Convolution) -> HybridBlock:
 
 
 class TimeFirst(HybridBlock):
-    """Lays feature maps out as recurrent layers want them."""
+    """Feature maps (N, channels, steps, bins) as sequences (steps, N, channels x bins)."""
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
-        """Return (steps, N, channels x bins) of (N, channels, steps, bins)."""
         return F.reshape(F.transpose(x, axes=(2, 0, 1, 3)), shape=(0, 0, -1))
 
 
 def _recurrent(inputs: int, hidden: int, bidirectional: bool, normalized: bool) -> HybridBlock:
-    """Return batch normalization over utterances and time, if wanted, and a GRU."""
+    # Batch normalization over utterances and time ("sequence-wise"), then a GRU.
     block = nn.HybridSequential()
     if normalized:
         block.add(nn.BatchNorm(axis=2, in_channels=inputs))
@@ -75,19 +72,20 @@ class DeepSpeech2(HybridBlock):
         self.head.add(nn.Dense(d.labels, flatten=False, in_units=features))
 
     def hybrid_forward(self, F: Any, spectrogram: Any) -> Any:
-        """Return label scores of shape (steps, N, labels)."""
+        # Returns label scores (steps, N, labels).
         x = self.convolutions(F.expand_dims(spectrogram, 1))
         return self.head(self.recurrent(self.time_first(x)))
 
 
 def ctc(scores: Array, batch: Batch) -> Array:
-    """Return the mean CTC loss per utterance, in float32 whatever the scores are in."""
+    """Return the mean CTC loss per utterance."""
+    # CTC multiplies many small probabilities, so float32 even in mixed precision.
     loss = mx.nd.CTCLoss(scores.astype("float32"), batch["transcript"], blank_label="first")
     return loss.mean()
 
 
 def workload(d: Dimensions) -> Workload:
-    """Return the workload of these dimensions."""
+    """Return the workload with these dimensions."""
     shape = (d.frames, d.bins)
     optimizer = mx.optimizer.NAG if d.nesterov else mx.optimizer.SGD
     return Workload(

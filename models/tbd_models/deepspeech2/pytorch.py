@@ -21,12 +21,11 @@ class ConvBlock(nn.Module):
         self.clipped_relu = nn.Hardtanh(0, 20, inplace=True)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return features of shape (N, outputs, steps, bins)."""
         return self.clipped_relu(self.bn(self.conv(x)))
 
 
 class RecurrentBlock(nn.Module):
-    """Batch normalization over utterances and time (left out in the first block) and a GRU."""
+    """Batch normalization over utterances and time (optional), then a GRU."""
 
     def __init__(self, inputs: int, hidden: int, bidirectional: bool, normalized: bool) -> None:
         super().__init__()
@@ -34,17 +33,16 @@ class RecurrentBlock(nn.Module):
         self.gru = GRU(inputs, hidden, bidirectional=bidirectional)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the states of all steps, of shape (steps, N, directions x hidden)."""
+        # (steps, N, features) to (steps, N, directions x hidden).
         normalized: Tensor = self.bn(x.flatten(0, 1))
         states: Tensor = self.gru(normalized.unflatten(0, x.shape[:2]))[0]
         return states
 
 
 class TimeFirst(nn.Module):
-    """Lays feature maps out as recurrent layers want them."""
+    """Feature maps (N, channels, steps, bins) as sequences (steps, N, channels x bins)."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return (steps, N, channels x bins) of (N, channels, steps, bins)."""
         return x.permute(2, 0, 1, 3).flatten(2)
 
 
@@ -71,25 +69,23 @@ class DeepSpeech2(nn.Module):
         self.head.append(nn.Linear(features, d.labels))
 
     def forward(self, spectrogram: Tensor) -> Tensor:
-        """Return label scores of shape (steps, N, labels)."""
+        # Returns label scores (steps, N, labels).
         x = self.time_first(self.convolutions(spectrogram[:, None]))
         return self.head(self.recurrent(x))
 
 
 def ctc(scores: Tensor, batch: Batch) -> Tensor:
-    """Return the mean CTC loss per utterance, in float32 whatever the scores are in.
-
-    CTC has no backward pass for tensors without data; layers are counted with the sum instead,
-    which hands the same shapes back.
-    """
+    """Return the mean CTC loss per utterance."""
     if scores.is_meta:
+        # ctc_loss has no backward pass for meta tensors, on which layers are counted. The sum
+        # returns a gradient of the same shape.
         return scores.float().sum()
     steps, size, _ = scores.shape
     transcript = batch["transcript"]
     total = nn.functional.ctc_loss(
         scores.float().log_softmax(-1),
         transcript,
-        # Lengths stay on the CPU, where they are read.
+        # ctc_loss reads the lengths on the CPU; on the GPU they would force a synchronization.
         torch.full((size,), steps, device="cpu"),
         torch.full((size,), transcript.shape[1], device="cpu"),
         reduction="sum",
@@ -99,7 +95,7 @@ def ctc(scores: Tensor, batch: Batch) -> Tensor:
 
 
 def workload(d: Dimensions) -> Workload:
-    """Return the workload of these dimensions."""
+    """Return the workload with these dimensions."""
     return Workload(
         model=DeepSpeech2(d),
         batch=lambda size, rng: as_tensors(

@@ -18,7 +18,7 @@ def _normalized(x: Any, name: str) -> Any:
 
 
 def network(d: Dimensions) -> keras.Model:
-    """Return Deep Speech 2 for spectrograms of shape (N, frames, bins)."""
+    """Return Deep Speech 2 for spectrograms (N, frames, bins)."""
     spectrogram = keras.Input((d.frames, d.bins))
     x = layers.Reshape((d.frames, d.bins, 1), name="one_channel")(spectrogram)
     for number, spec in enumerate(d.convolutions):
@@ -41,7 +41,7 @@ def network(d: Dimensions) -> keras.Model:
 
 
 def ctc(scores: Any, batch: Tensors) -> Any:
-    """Return the mean CTC loss per utterance of scores (N, steps, labels)."""
+    """Return the mean CTC loss per utterance for scores (N, steps, labels)."""
     size, steps, _ = scores.shape
     transcript = tf.cast(batch["transcript"], tf.int32)
     return tf.reduce_mean(
@@ -57,7 +57,7 @@ def ctc(scores: Any, batch: Tensors) -> Any:
 
 
 def workload(d: Dimensions) -> Workload:
-    """Return the workload of these dimensions."""
+    """Return the workload with these dimensions."""
     model = network(d)
     return Workload(
         model=model,

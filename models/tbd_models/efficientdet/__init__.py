@@ -1,4 +1,4 @@
-"""EfficientDet: what its frameworks share."""
+"""EfficientDet: dimensions and variants for all frameworks."""
 
 from __future__ import annotations
 
@@ -9,48 +9,23 @@ from tbd_models.definition import Model, Variant
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A stage of inverted bottleneck blocks; the first block has the stride.
+    """A stage of inverted bottleneck blocks (MBConv)."""
 
-    Attributes:
-        expansion: channels inside a block per channel that goes in.
-        channels: channels that come out.
-        blocks: number of blocks.
-        kernel: size of the depthwise filters.
-        stride: of the first block.
-    """
-
-    expansion: int
-    channels: int
+    expansion: int  # inner channels per input channel
+    channels: int  # of the output
     blocks: int
-    kernel: int
-    stride: int
+    kernel: int  # of the depthwise convolution
+    stride: int  # of the first block
 
 
 @dataclass(frozen=True, slots=True)
 class Dimensions:
-    """Dimensions of EfficientDet.
+    """Dimensions of EfficientDet."""
 
-    Attributes:
-        image_size: height and width in pixels, a multiple of 128.
-        objects: most objects in an image.
-        stem: channels of the first convolution.
-        stages: stages of the backbone.
-        tapped: stages whose outputs are P3, P4 and P5.
-        squeeze: channels inside a squeeze-and-excitation per channel that goes into its block.
-        drop: probability with which the last block is skipped; it rises linearly from 0.
-        width: channels of the pyramid and of the heads.
-        pyramid_repeats: number of bidirectional pyramids one after the other.
-        head_repeats: separable convolutions of a head before the last one.
-        classes: classes of objects.
-        anchor_scale: size of the smallest anchors of a level divided by its stride.
-        octave: exponents of two of the sizes of the anchors of a level.
-        anchor_ratios: heights of the anchors divided by their widths.
-        learning_rate: of stochastic gradient descent.
-    """
-
-    image_size: int = 512
-    objects: int = 16
-    stem: int = 32
+    image_size: int = 512  # height and width in pixels, a multiple of 128
+    objects: int = 16  # maximum per image
+    stem: int = 32  # channels of the first convolution
+    # EfficientNet-B0, Tan and Le 2019, table 1.
     stages: tuple[Stage, ...] = (
         Stage(1, 16, 1, 3, 1),
         Stage(6, 24, 2, 3, 2),
@@ -60,26 +35,26 @@ class Dimensions:
         Stage(6, 192, 4, 5, 2),
         Stage(6, 320, 1, 3, 1),
     )
-    tapped: tuple[int, int, int] = (2, 4, 6)
-    squeeze: float = 0.25
-    drop: float = 0.2
-    width: int = 64
-    pyramid_repeats: int = 3
-    head_repeats: int = 3
+    tapped: tuple[int, int, int] = (2, 4, 6)  # stages whose outputs are P3, P4 and P5
+    squeeze: float = 0.25  # channels inside squeeze-and-excitation per input channel of the block
+    drop: float = 0.2  # stochastic depth of the last block; rises linearly from 0
+    width: int = 64  # channels of pyramid and heads
+    pyramid_repeats: int = 3  # BiFPN layers
+    head_repeats: int = 3  # separable convolutions of a head before the last one
     classes: int = 90
-    anchor_scale: float = 4.0
-    octave: tuple[float, ...] = (0.0, 1 / 3, 2 / 3)
-    anchor_ratios: tuple[float, ...] = (0.5, 1.0, 2.0)
+    anchor_scale: float = 4.0  # size of a level's smallest anchors in strides
+    octave: tuple[float, ...] = (0.0, 1 / 3, 2 / 3)  # exponents of 2 of anchor sizes
+    anchor_ratios: tuple[float, ...] = (0.5, 1.0, 2.0)  # height / width
     learning_rate: float = 0.01
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Pixels per cell of P3 to P7."""
+        """Return the pixels per cell of P3 to P7."""
         return (8, 16, 32, 64, 128)
 
     @property
     def anchors_per_cell(self) -> int:
-        """Anchors at every cell."""
+        """Return the number of anchors at each cell."""
         return len(self.octave) * len(self.anchor_ratios)
 
 

@@ -1,4 +1,4 @@
-"""The backbone of EfficientDet, EfficientNet without its classifier, in PyTorch."""
+"""The backbone of EfficientDet in PyTorch: EfficientNet without its classifier."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def norm(channels: int) -> nn.BatchNorm2d:
 
 
 class ConvBlock(nn.Sequential):
-    """Convolution without bias, batch normalization and, unless told otherwise, swish."""
+    """Convolution without bias, batch normalization and an optional swish."""
 
     def __init__(
         self,
@@ -29,6 +29,7 @@ class ConvBlock(nn.Sequential):
         conv = nn.Conv2d(
             inputs, outputs, kernel, stride, padding=kernel // 2, groups=groups, bias=False
         )
+        # PyTorch's fan-out ignores groups; that of a depthwise convolution equals its fan-in.
         nn.init.kaiming_normal_(conv.weight, mode="fan_out" if groups == 1 else "fan_in")
         super().__init__(conv, norm(outputs))
         if activation:
@@ -36,7 +37,7 @@ class ConvBlock(nn.Sequential):
 
 
 class SqueezeExcite(nn.Module):
-    """Scales every channel by what all of them are on average."""
+    """Scale each channel by a gate computed from the averages of all channels."""
 
     def __init__(self, channels: int, squeezed: int) -> None:
         super().__init__()
@@ -49,19 +50,17 @@ class SqueezeExcite(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return features of the shape of those given."""
         return x * self.gate(x)
 
 
 class StochasticDepth(nn.Module):
-    """Drops a whole sample at random while training, and makes up for it in the others."""
+    """Drop a whole sample at random in training and scale up the others (stochastic depth)."""
 
     def __init__(self, probability: float) -> None:
         super().__init__()
         self.probability = probability
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return features of the shape of those given."""
         if not self.training or self.probability == 0:
             return x
         kept = 1 - self.probability
@@ -84,7 +83,6 @@ class MBConv(nn.Module):
         self.residual = stride == 1 and inputs == stage.channels
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return features (N, channels, H / stride, W / stride)."""
         y: Tensor = self.project(self.excite(self.depthwise(self.expand(x))))
         if self.residual:
             y = self.depth(y) + x
@@ -110,7 +108,7 @@ class EfficientNet(nn.Module):
             self.stages.append(stage)
 
     def forward(self, x: Tensor) -> list[Tensor]:
-        """Return the features of the tapped stages: P3, P4 and P5."""
+        # Returns the outputs of the tapped stages: P3, P4 and P5.
         x = self.stem(x)
         found = []
         for number, stage in enumerate(self.stages):

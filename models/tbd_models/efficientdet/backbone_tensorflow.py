@@ -1,4 +1,4 @@
-"""The backbone of EfficientDet, EfficientNet without its classifier, in TensorFlow."""
+"""The backbone of EfficientDet in TensorFlow: EfficientNet without its classifier."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def swish(x: Any, name: str) -> Any:
 
 
 def _initial() -> keras.initializers.Initializer:
-    """Return weights that suit ReLU; for depthwise filters, Keras counts k x k as outputs."""
+    # He initialization. For depthwise filters Keras counts k x k as the fan-out.
     return keras.initializers.VarianceScaling(2.0, "fan_out", "untruncated_normal")
 
 
 def _padding(x: Any, kernel: int, stride: int, name: str) -> tuple[Any, str]:
-    """Return features padded on both sides, and what is left to the convolution."""
+    # Keras pads strided convolutions on one side with "same"; PyTorch pads on both.
     if stride == 1:
         return x, "same"
     return layers.ZeroPadding2D(kernel // 2, name=f"{name}_pad")(x), "valid"
@@ -35,7 +35,6 @@ def _padding(x: Any, kernel: int, stride: int, name: str) -> tuple[Any, str]:
 def _convolution(
     x: Any, channels: int, name: str, *, kernel: int = 1, stride: int = 1, active: bool = True
 ) -> Any:
-    """Return a convolution without bias, normalized and, unless told otherwise, swish of it."""
     x, padding = _padding(x, kernel, stride, name)
     x = layers.Conv2D(
         channels,
@@ -51,7 +50,6 @@ def _convolution(
 
 
 def _depthwise(x: Any, kernel: int, stride: int, name: str) -> Any:
-    """Return a depthwise convolution without bias, normalized, and swish of it."""
     x, padding = _padding(x, kernel, stride, name)
     x = layers.DepthwiseConv2D(
         kernel,
@@ -65,7 +63,7 @@ def _depthwise(x: Any, kernel: int, stride: int, name: str) -> Any:
 
 
 def _excited(x: Any, squeezed: int, name: str) -> Any:
-    """Return features with every channel scaled by what all of them are on average."""
+    # Squeeze-and-excitation: scale each channel by a gate computed from the channel averages.
     gate = layers.GlobalAveragePooling2D(keepdims=True, name=f"{name}_pool")(x)
     gate = layers.Conv2D(squeezed, 1, name=f"{name}_reduce")(gate)
     gate = swish(gate, f"{name}_swish")
@@ -74,7 +72,7 @@ def _excited(x: Any, squeezed: int, name: str) -> Any:
 
 
 def _block(x: Any, stage: Stage, *, stride: int, squeeze: float, drop: float, name: str) -> Any:
-    """Return an inverted bottleneck: expand, depthwise convolution, excite, project."""
+    # Inverted bottleneck (MBConv).
     inputs = x.shape[-1]
     y = x
     if stage.expansion != 1:
@@ -84,13 +82,13 @@ def _block(x: Any, stage: Stage, *, stride: int, squeeze: float, drop: float, na
     y = _convolution(y, stage.channels, f"{name}_project", active=False)
     if stride != 1 or inputs != stage.channels:
         return y
-    if drop > 0:  # of whole samples: stochastic depth
+    if drop > 0:  # drops whole samples: stochastic depth
         y = layers.Dropout(drop, noise_shape=(None, 1, 1, 1), name=f"{name}_depth")(y)
     return layers.Add(name=f"{name}_add")([y, x])
 
 
 def backbone(image: Any, d: Dimensions) -> list[Any]:
-    """Return the features of the tapped stages, P3, P4 and P5, of images (N, H, W, 3)."""
+    """Return the outputs of the tapped stages, P3, P4 and P5, for images (N, H, W, 3)."""
     x = _convolution(image, d.stem, "stem", kernel=3, stride=2)
     total, done = sum(stage.blocks for stage in d.stages), 0
     found = []

@@ -16,7 +16,7 @@ from tbd_models.synthetic import scene_batch
 
 
 class SeparableConv(nn.Sequential):
-    """3x3 depthwise convolution without bias, then 1x1 convolution with one."""
+    """3x3 depthwise convolution without bias, then 1x1 convolution with bias."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__(
@@ -26,12 +26,9 @@ class SeparableConv(nn.Sequential):
 
 
 class Resample(nn.Sequential):
-    """Brings a feature map to the channels of the pyramid, and to the next level or the one before.
+    """Adapt a map's channels to the pyramid and its resolution to a neighbouring level.
 
-    Args:
-        inputs: channels that go in.
-        outputs: channels that come out.
-        step: 1 to the next, coarser level, -1 to the one before, 0 to stay.
+    ``step`` is 1 for the next coarser level, -1 for the next finer one, 0 for the same.
     """
 
     def __init__(self, inputs: int, outputs: int, step: int) -> None:
@@ -48,7 +45,7 @@ class FusionNode(nn.Module):
     """Weighted mean of feature maps (fast normalized fusion), swish and separable convolution."""
 
     def __init__(self, inputs: list[tuple[int, int]], width: int) -> None:
-        """Make a node over maps of so many channels, so many levels finer (1) or coarser (-1)."""
+        """Make a node over maps given as (channels, step of :class:`Resample`)."""
         super().__init__()
         self.resample = nn.ModuleList(Resample(channels, width, step) for channels, step in inputs)
         self.weight = nn.Parameter(torch.ones(len(inputs)))
@@ -57,7 +54,7 @@ class FusionNode(nn.Module):
         self.bn = norm(width)
 
     def forward(self, *maps: Tensor) -> Tensor:
-        """Return features (N, width, H, W)."""
+        # Tan et al. 2020, section 3.3; 1e-4 avoids a division by 0.
         weight = self.weight.relu()
         weight = (weight / (weight.sum() + 1e-4)).to(maps[0].dtype)
         terms = [
@@ -68,10 +65,10 @@ class FusionNode(nn.Module):
 
 
 class BiFPN(nn.Module):
-    """Bidirectional feature pyramid: from coarse to fine and back."""
+    """Bidirectional feature pyramid: a top-down and a bottom-up path."""
 
     def __init__(self, channels: list[int], width: int) -> None:
-        """Make a pyramid over levels of so many channels, ``width`` in the coarsest."""
+        """Make a pyramid over levels with these channels; the coarsest has ``width``."""
         super().__init__()
         last = len(channels) - 1
         self.down = nn.ModuleList(
@@ -85,7 +82,7 @@ class BiFPN(nn.Module):
         )
 
     def forward(self, maps: list[Tensor]) -> list[Tensor]:
-        """Return the maps of all levels, finest first, all of one width."""
+        # Levels are ordered from finest to coarsest.
         last = len(maps) - 1
         between = [maps[last]]
         for level in range(last - 1, -1, -1):
@@ -98,7 +95,7 @@ class BiFPN(nn.Module):
 
 
 class Head(nn.Module):
-    """Predictions at every anchor; levels share the convolutions, not the normalization."""
+    """Predictions at each anchor; levels share the convolutions, not the normalization."""
 
     def __init__(self, d: Dimensions, outputs: int, bias: float) -> None:
         super().__init__()
@@ -121,7 +118,7 @@ class Head(nn.Module):
         nn.init.constant_(last.bias, bias)
 
     def forward(self, maps: list[Tensor]) -> Tensor:
-        """Return predictions (N, anchors of all levels, outputs)."""
+        # Returns predictions (N, anchors of all levels, outputs).
         return torch.cat([self._level(number, x) for number, x in enumerate(maps)], 1)
 
     def _level(self, number: int, x: Tensor) -> Tensor:
@@ -133,17 +130,11 @@ class Head(nn.Module):
 
 
 class Detections(NamedTuple):
-    """What is predicted at every anchor.
+    """Predictions at all A anchors."""
 
-    Attributes:
-        score: scores (N, A, classes).
-        delta: boxes (N, A, 4), coded.
-        anchors: the anchors (A, 4) themselves.
-    """
-
-    score: Tensor
-    delta: Tensor
-    anchors: Tensor
+    score: Tensor  # (N, A, classes)
+    delta: Tensor  # encoded boxes (N, A, 4)
+    anchors: Tensor  # (A, 4)
 
 
 class EfficientDet(nn.Module):
@@ -160,14 +151,13 @@ class EfficientDet(nn.Module):
         for _ in range(d.pyramid_repeats):
             self.pyramids.append(BiFPN(channels, d.width))
             channels = [d.width] * len(channels)
-        # Objects are rare: classes begin at a probability of 0.01.
+        # Bias for an initial class probability of 0.01, as objects are rare (Lin et al. 2017).
         self.class_head = Head(d, d.classes, -math.log(99))
         self.box_head = Head(d, 4, 0.0)
         self.anchors: Tensor
         self.register_buffer("anchors", _anchors(d), persistent=False)
 
     def forward(self, x: Tensor) -> Detections:
-        """Return what is predicted at every anchor."""
         maps: list[Tensor] = self.backbone(x)
         p6 = self.p6(maps[-1])
         maps = self.pyramids([*maps, p6, self.p7(p6)])
@@ -190,21 +180,21 @@ def _anchors(d: Dimensions) -> Tensor:
 
 
 def focal_loss(score: Tensor, target: Tensor, alpha: float = 0.25, gamma: float = 1.5) -> Tensor:
-    """Return the focal loss of every score, for targets of 0 and 1 of its shape."""
+    """Return the focal loss of each score (Lin et al. 2017) for targets 0 and 1."""
     plain = nn.functional.binary_cross_entropy_with_logits(score, target, reduction="none")
-    wrong = 1 - torch.exp(-plain)  # probability given to the wrong answer
+    wrong = 1 - torch.exp(-plain)  # probability of the wrong answer
     weight = alpha * target + (1 - alpha) * (1 - target)
     return weight * wrong**gamma * plain
 
 
 def detection_loss(found: Detections, batch: Batch) -> Tensor:
-    """Return focal loss of the classes plus 50 times Huber loss of the boxes, in float32."""
+    """Return the focal loss of classes plus 50 times the Huber loss of boxes, in float32."""
     label, box = batch["label"], batch["box"]
     with torch.no_grad():
         overlap = boxes.iou(found.anchors, box)
         matched, kind = boxes.assign(overlap, label > 0, 0.5, 0.5, force=True)
         positive = kind == 1
-        count = positive.sum() + 1
+        count = positive.sum() + 1  # +1 as in the authors' code: avoids a division by 0
         aim = torch.where(positive, boxes.take(label, matched), 0)
         number = torch.arange(1, found.score.shape[-1] + 1, device=label.device)
         target = (aim[..., None] == number).float()
@@ -215,7 +205,7 @@ def detection_loss(found: Detections, batch: Batch) -> Tensor:
 
 
 def workload(d: Dimensions) -> Workload:
-    """Return the workload of these dimensions."""
+    """Return the workload with these dimensions."""
     return Workload(
         model=EfficientDet(d),
         batch=lambda size, rng: as_tensors(

@@ -19,11 +19,11 @@ from tbd_models.tensorflow.workload import Tensors, Workload, channels_last, one
 
 
 class PaddedMaxPooling2D(layers.Layer):
-    """3x3 maximum at every other cell; padding, on both sides, is never the maximum."""
+    """3x3 max pooling with stride 2, padded on both sides like PyTorch's."""
 
     def call(self, x: Any) -> Any:
-        """Return features (N, H / 2, W / 2, C)."""
         beside = [[0, 0], [1, 1], [1, 1], [0, 0]]
+        # Padded with the smallest value, which is never the maximum.
         return tf.nn.max_pool2d(tf.pad(x, beside, constant_values=x.dtype.min), 3, 2, "VALID")
 
 
@@ -31,18 +31,17 @@ class Fusion(layers.Layer):
     """Weighted mean of feature maps (fast normalized fusion)."""
 
     def build(self, shapes: list[Any]) -> None:
-        """Make a weight per map."""
         self.share = self.add_weight((len(shapes),), initializer="ones", name="share")
 
     def call(self, maps: list[Any]) -> Any:
-        """Return features of the shape of each map."""
+        # Tan et al. 2020, section 3.3; 1e-4 avoids a division by 0.
         share = tf.nn.relu(self.share)
         share = tf.unstack(share / (tf.reduce_sum(share) + 1e-4))
         return tf.add_n([x * weight for x, weight in zip(maps, share, strict=True)])
 
 
 def _separable(channels: int, name: str, **options: Any) -> layers.Layer:
-    """Return a 3x3 depthwise convolution without bias, then a 1x1 convolution with one."""
+    # 3x3 depthwise convolution without bias, then a 1x1 convolution with bias.
     scaling = keras.initializers.VarianceScaling
     initial = {
         "depthwise_initializer": scaling(1.0, "fan_out", "untruncated_normal"),
@@ -52,14 +51,7 @@ def _separable(channels: int, name: str, **options: Any) -> layers.Layer:
 
 
 def _resampled(x: Any, width: int, step: int, name: str) -> Any:
-    """Return a feature map with the pyramid's channels, at its own level or the one beside it.
-
-    Args:
-        x: the map.
-        width: channels of the pyramid.
-        step: 1 to the next, coarser level, -1 to the one before, 0 to stay.
-        name: of the layers.
-    """
+    # step: 1 for the next coarser level, -1 for the next finer one, 0 for the same.
     if x.shape[-1] != width:
         x = norm(layers.Conv2D(width, 1, name=f"{name}_conv")(x), f"{name}_bn")
     if step > 0:
@@ -68,7 +60,7 @@ def _resampled(x: Any, width: int, step: int, name: str) -> Any:
 
 
 def _node(inputs: list[tuple[Any, int]], width: int, name: str) -> Any:
-    """Return the fusion of maps, each so many levels finer (1) or coarser (-1)."""
+    # inputs: maps with their step (see _resampled).
     maps = [
         _resampled(x, width, step, f"{name}_input{number}")
         for number, (x, step) in enumerate(inputs)
@@ -78,7 +70,7 @@ def _node(inputs: list[tuple[Any, int]], width: int, name: str) -> Any:
 
 
 def _bifpn(maps: list[Any], width: int, name: str) -> list[Any]:
-    """Return the maps of a bidirectional pyramid, finest first: from coarse to fine and back."""
+    # A top-down and a bottom-up path; maps are ordered from finest to coarsest.
     last = len(maps) - 1
     between = [maps[last]]
     for level in range(last - 1, -1, -1):
@@ -93,10 +85,7 @@ def _bifpn(maps: list[Any], width: int, name: str) -> list[Any]:
 
 
 def _head(maps: list[Any], d: Dimensions, outputs: int, bias: float, name: str) -> Any:
-    """Return predictions (N, anchors of all levels, outputs).
-
-    Levels share the convolutions, not the normalization.
-    """
+    # Levels share the convolutions, not the normalization.
     convolutions = [_separable(d.width, f"{name}_conv{n}") for n in range(d.head_repeats)]
     predict = _separable(
         outputs * d.anchors_per_cell,
@@ -115,9 +104,9 @@ def _head(maps: list[Any], d: Dimensions, outputs: int, bias: float, name: str) 
 
 
 def network(d: Dimensions) -> keras.Model:
-    """Return EfficientDet for images of shape (N, H, W, 3).
+    """Return EfficientDet for images (N, H, W, 3).
 
-    It returns what is predicted at every anchor: scores (N, A, classes) and boxes (N, A, 4), coded.
+    Outputs are scores (N, A, classes) and encoded boxes (N, A, 4) at A anchors.
     """
     image = keras.Input((d.image_size, d.image_size, 3))
     maps = backbone(image, d)
@@ -125,7 +114,7 @@ def network(d: Dimensions) -> keras.Model:
     maps = [*maps, p6, _resampled(p6, d.width, 1, "p7")]
     for number in range(d.pyramid_repeats):
         maps = _bifpn(maps, d.width, f"pyramid{number}")
-    # Objects are rare: classes begin at a probability of 0.01.
+    # Bias for an initial class probability of 0.01, as objects are rare (Lin et al. 2017).
     score = _head(maps, d, d.classes, -math.log(99), "class")
     return keras.Model(image, [score, _head(maps, d, 4, 0.0, "box")])
 
@@ -146,32 +135,29 @@ def _anchors(d: Dimensions) -> NDArray[np.float32]:
 
 
 def focal_loss(score: Any, target: Any, alpha: float = 0.25, gamma: float = 1.5) -> Any:
-    """Return the focal loss of every score, for targets of 0 and 1 of its shape."""
+    """Return the focal loss of each score (Lin et al. 2017) for targets 0 and 1."""
     plain = tf.nn.sigmoid_cross_entropy_with_logits(target, score)
-    wrong = 1 - tf.exp(-plain)  # probability given to the wrong answer
+    wrong = 1 - tf.exp(-plain)  # probability of the wrong answer
     weight = alpha * target + (1 - alpha) * (1 - target)
     return weight * wrong**gamma * plain
 
 
 def huber_loss(error: Any, delta: float = 0.1) -> Any:
-    """Return the Huber loss of every error: a parabola up to delta, a line from there."""
+    """Return the Huber loss of each error: quadratic up to ``delta``, then linear."""
     size = tf.abs(error)
     return tf.where(size < delta, size**2 / 2, delta * (size - delta / 2))
 
 
 def detection_loss(found: list[Any], batch: Tensors, anchors: NDArray[np.float32]) -> Any:
-    """Return focal loss of the classes plus 50 times Huber loss of the boxes, in float32.
+    """Return the focal loss of classes plus 50 times the Huber loss of boxes, in float32.
 
-    Args:
-        found: scores (N, A, classes) and coded boxes (N, A, 4).
-        batch: boxes and labels of the objects.
-        anchors: the anchors (A, 4).
+    ``found`` has scores (N, A, classes) and encoded boxes (N, A, 4) for ``anchors`` (A, 4).
     """
     score, delta = (tf.cast(prediction, tf.float32) for prediction in found)
     label, box = batch["label"], batch["box"]
     matched, kind = boxes.assign(boxes.iou(anchors, box), label > 0, 0.5, 0.5, force=True)
     positive = tf.cast(kind == 1, tf.float32)
-    count = tf.reduce_sum(positive) + 1
+    count = tf.reduce_sum(positive) + 1  # +1 as in the authors' code: avoids a division by 0
     aim = tf.where(kind == 1, boxes.take(label, matched), 0)
     target = tf.one_hot(aim - 1, score.shape[-1])  # all 0 for class 0, the background
     huber = huber_loss(delta - boxes.encode(boxes.take(box, matched), anchors))
@@ -180,7 +166,7 @@ def detection_loss(found: list[Any], batch: Tensors, anchors: NDArray[np.float32
 
 
 def workload(d: Dimensions) -> Workload:
-    """Return the workload of these dimensions."""
+    """Return the workload with these dimensions."""
     model, anchors, size = network(d), _anchors(d), (d.image_size, d.image_size)
     return Workload(
         model=model,

@@ -1,4 +1,4 @@
-"""Inception-v3: what its frameworks share, the layout of the network included."""
+"""Inception-v3: dimensions, variants and network layout for all frameworks."""
 
 from __future__ import annotations
 
@@ -10,52 +10,35 @@ from tbd_models.definition import Model, Variant
 
 @dataclass(frozen=True, slots=True)
 class Dimensions:
-    """Dimensions of Inception-v3 without its auxiliary head.
+    """Dimensions of Inception-v3 without its auxiliary head."""
 
-    Attributes:
-        image_size: height and width in pixels.
-        classes: classes to tell apart.
-        narrowing: what the published number of channels of every convolution is divided by.
-        dropout: probability with which a feature is dropped before the classifier.
-    """
-
-    image_size: int = 299
+    image_size: int = 299  # height and width in pixels
     classes: int = 1000
-    narrowing: int = 1
-    dropout: float = 0.2
+    narrowing: int = 1  # divisor of the published channels of each convolution
+    dropout: float = 0.2  # before the classifier
 
 
 @dataclass(frozen=True, slots=True)
 class Conv:
-    """A convolution without bias, batch normalization (epsilon 0.001) and ReLU.
+    """A convolution without bias, batch normalization (epsilon 0.001) and ReLU."""
 
-    Attributes:
-        channels: output channels.
-        kernel: height and width of the filter.
-        stride: in both directions.
-        same: whether the image keeps its size (odd kernels are padded by half their size).
-    """
-
-    channels: int
+    channels: int  # of the output
     kernel: tuple[int, int] = (1, 1)
     stride: int = 1
-    same: bool = True
+    same: bool = True  # keep the image size: pad by half the kernel
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """A 3x3 pooling.
+    """A 3x3 pooling."""
 
-    Attributes:
-        kind: ``max`` (stride 2, no padding) or ``average`` (stride 1, padded by 1, zeros counted).
-    """
-
+    # max: stride 2, no padding; average: stride 1, padded by 1, zeros counted.
     kind: str
 
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """Branches over the same input, whose outputs are joined along the channels."""
+    """Branches over the same input; their outputs are concatenated along the channels."""
 
     branches: tuple[tuple[Step, ...], ...]
 
@@ -64,7 +47,7 @@ Step: TypeAlias = "Conv | Pool | Fork"
 
 
 def network(d: Dimensions) -> dict[str, Step]:
-    """Return the steps before global average pooling, in order, under their published names."""
+    """Return the steps before global average pooling, in order, by their published names."""
 
     def conv(channels: int, height: int = 1, width: int = 0, **options: int) -> Conv:
         return Conv(

@@ -11,7 +11,6 @@ from tbd_models.mxnet.workload import Workload, image_classification
 
 
 def _conv_block(inputs: int, spec: Conv) -> HybridBlock:
-    """Return a convolution, batch normalization and ReLU."""
     height, width = spec.kernel
     padding = (height // 2, width // 2) if spec.same else (0, 0)
     block = nn.HybridSequential()
@@ -26,7 +25,7 @@ def _conv_block(inputs: int, spec: Conv) -> HybridBlock:
 
 
 class InceptionBlock(HybridBlock):
-    """Branches over one input, joined along the channels."""
+    """Branches over one input, concatenated along the channels."""
 
     def __init__(self, branches: list[HybridBlock]) -> None:
         super().__init__()
@@ -34,12 +33,11 @@ class InceptionBlock(HybridBlock):
             self.register_child(branch, str(number))
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
-        """Return the joined features of all branches, all of one height and width."""
         return F.concat(*(branch(x) for branch in self._children.values()), dim=1)
 
 
 def _build(step: Step, inputs: int) -> tuple[HybridBlock, int]:
-    """Return a step of the network as a block, and the channels it puts out."""
+    # Returns the block of a step and its output channels.
     if isinstance(step, Conv):
         return _conv_block(inputs, step), step.channels
     if isinstance(step, Pool):
@@ -70,10 +68,9 @@ class InceptionV3(HybridBlock):
         self.fc = nn.Dense(d.classes, in_units=channels)
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
-        """Return class scores of shape (N, classes)."""
         return self.fc(self.dropout(F.flatten(self.avgpool(self.features(x)))))
 
 
 def workload(d: Dimensions) -> Workload:
-    """Return the workload of these dimensions."""
+    """Return the workload with these dimensions."""
     return image_classification(InceptionV3(d), d.image_size, d.classes)

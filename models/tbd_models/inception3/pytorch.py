@@ -24,24 +24,22 @@ class ConvBlock(nn.Module):
         nn.init.kaiming_normal_(self.conv.weight, mode="fan_out", nonlinearity="relu")
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return features of shape (N, channels, H', W')."""
         return self.relu(self.bn(self.conv(x)))
 
 
 class InceptionBlock(nn.Module):
-    """Branches over one input, joined along the channels."""
+    """Branches over one input, concatenated along the channels."""
 
     def __init__(self, branches: Iterable[nn.Module]) -> None:
         super().__init__()
         self.branches = nn.ModuleList(branches)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the joined features of all branches, all of one height and width."""
         return torch.cat([branch(x) for branch in self.branches], 1)
 
 
 def _build(step: Step, inputs: int) -> tuple[nn.Module, int]:
-    """Return a step of the network as a module, and the channels it puts out."""
+    # Returns the module of a step and its output channels.
     if isinstance(step, Conv):
         return ConvBlock(inputs, step), step.channels
     if isinstance(step, Pool):
@@ -73,10 +71,9 @@ class InceptionV3(nn.Module):
         self.fc = nn.Linear(channels, d.classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return class scores of shape (N, classes)."""
         return self.fc(self.dropout(self.avgpool(self.features(x)).flatten(1)))
 
 
 def workload(d: Dimensions) -> Workload:
-    """Return the workload of these dimensions."""
+    """Return the workload with these dimensions."""
     return image_classification(InceptionV3(d), d.image_size, d.classes)

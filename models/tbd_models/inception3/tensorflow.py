@@ -12,7 +12,7 @@ from tbd_models.tensorflow.workload import Workload, image_classification
 
 
 def _apply(step: Step, x: Any, name: str) -> Any:
-    """Return what a step of the network makes of features (N, H, W, C)."""
+    # Features are (N, H, W, C), which Keras needs on a CPU.
     if isinstance(step, Conv):
         initial = keras.initializers.VarianceScaling(2.0, "fan_out", "untruncated_normal")
         height, width = step.kernel
@@ -43,7 +43,7 @@ def _apply(step: Step, x: Any, name: str) -> Any:
 
 
 def inception(d: Dimensions) -> keras.Model:
-    """Return Inception-v3 for images of shape (N, H, W, 3)."""
+    """Return Inception-v3 for images (N, H, W, 3)."""
     image = keras.Input((d.image_size, d.image_size, 3))
     x = image
     for name, step in network(d).items():
@@ -54,5 +54,5 @@ def inception(d: Dimensions) -> keras.Model:
 
 
 def workload(d: Dimensions) -> Workload:
-    """Return the workload of these dimensions."""
+    """Return the workload with these dimensions."""
     return image_classification(inception(d), d.image_size, d.classes)

@@ -1,1 +1,1 @@
-"""Marks on the timeline (NVTX ranges of domain ``tbd_trace``) and the sizes of layers."""
+"""Emit NVTX ranges of the domain ``tbd_trace`` and measure the layers of models."""

@@ -1,4 +1,4 @@
-"""What layers.json tells of a layer, whatever the framework."""
+"""Describe a layer for layers.json."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(slots=True)
 class Layer:
-    """One layer; FLOP and bytes of feature maps are those of the batch that was run."""
+    """A layer; FLOP and feature map bytes are totals of the measured batch."""
 
     name: str
     type: str
@@ -19,10 +19,10 @@ class Layer:
     forward_flop: int = 0
     backward_flop: int = 0
     precision: str | None = None
-    worked: bool = False
+    ran: bool = False  # whether an operation outside its children was seen
 
     def entry(self, batch_size: int | None) -> dict[str, Any]:
-        """Return the entry of layers.json; per sample is unknown without a batch size."""
+        """Return the entry of layers.json; values per sample need the batch size."""
         entry: dict[str, Any] = {
             "name": self.name,
             "type": self.type,

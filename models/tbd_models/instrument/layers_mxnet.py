@@ -1,6 +1,6 @@
-"""Sizes and floating-point operations of the layers of a Gluon model, from its shapes alone.
+"""Compute sizes and floating-point operations of a Gluon model's layers from its shapes.
 
-The model is called with symbols, which takes neither memory nor weights: MXNet infers all shapes.
+The model is called with symbols and MXNet infers all shapes: no memory, no weights, no execution.
 """
 
 from __future__ import annotations
@@ -19,46 +19,34 @@ from tbd_models.instrument.layer import Layer
 from tbd_models.instrument.mxnet import layer_names
 
 Shape = tuple[int, ...]
-# A node of the graph and which of its outputs.
-Entry = tuple[int, int]
+Entry = tuple[int, int]  # (node, output) in the graph
 
 _LAYER = "__layer__"
 _BYTES = {"fp32": 4, "fp16": 2}
 _GATES = {"lstm": 4, "gru": 3, "rnn_relu": 1, "rnn_tanh": 1}
-# Operations that hand no gradient on.
+# Operations that stop gradients.
 _STOPS = ("BlockGrad", "zeros_like", "ones_like", "one_hot")
 
 
 @dataclass(slots=True)
 class _Graph:
-    """What a model computes.
-
-    Attributes:
-        nodes: operations and variables, as MXNet writes them, in the order in which they run.
-        shapes: of everything they put out.
-        put_out: what each block puts out, by its name, in the order in which the blocks end.
-    """
-
+    # Nodes and shapes as in MXNet's JSON, in execution order.
     nodes: list[dict[str, Any]]
     shapes: dict[Entry, Shape]
-    put_out: list[tuple[str, Entry]] = field(default_factory=list)
+    # (block name, output), in the order in which the blocks end.
+    block_outputs: list[tuple[str, Entry]] = field(default_factory=list)
 
     def inputs(self, node: dict[str, Any]) -> list[Entry]:
         return [(number, output) for number, output, _ in node["inputs"]]
 
 
 def measure(model: Block, shapes: Mapping[str, Shape], precision: str = "fp32") -> list[Layer]:
-    """Return the layers of a model in the order in which they run, those that do something.
+    """Return the layers of a model in execution order, from named input shapes.
 
-    A layer is a block that runs at least one operation outside its children. Its sizes are its own
-    without its children's. Operations counted are convolutions, matrix products and recurrent
-    layers (a multiply-add is two); in the backward pass as many for each operand that needs a
-    gradient.
-
-    Args:
-        model: takes the inputs in their order, and may be without weights.
-        shapes: of the model's inputs by name, with the batch's size.
-        precision: in which it computes convolutions and matrix products.
+    A layer is a block that runs at least one operation outside its children; its sizes exclude
+    theirs. Counted are convolutions, matrix products and recurrent layers (a multiply-add is 2),
+    in the backward pass once for each operand that needs a gradient. ``precision`` is that of
+    convolutions and matrix products.
     """
     graph = _trace(model, shapes)
     parameters = model.collect_params()
@@ -71,7 +59,8 @@ def measure(model: Block, shapes: Mapping[str, Shape], precision: str = "fp32") 
     layers = _unmeasured(model, trained, sizes)
     order = _count_flop(graph, layers, trained, precision)
     counted: set[Entry] = {(n, 0) for n, node in enumerate(graph.nodes) if node["op"] == "null"}
-    for name, entry in graph.put_out:
+    # An output that a child has produced counts only for the child.
+    for name, entry in graph.block_outputs:
         if entry not in counted:
             counted.add(entry)
             layers[name].feature_map_bytes += prod(graph.shapes[entry]) * _BYTES[precision]
@@ -79,26 +68,27 @@ def measure(model: Block, shapes: Mapping[str, Shape], precision: str = "fp32") 
 
 
 def _trace(model: Block, shapes: Mapping[str, Shape]) -> _Graph:
-    """Return what a model computes of inputs of these shapes."""
-    put_out: list[tuple[str, Any]] = []
+    outputs: list[tuple[str, Any]] = []
     with ExitStack() as hooks:
         for block, name in layer_names(model).items():
-            _note(hooks, block, name, put_out)
+            _record(hooks, block, name, outputs)
         output = model(*(mx.sym.var(name, shape=shape) for name, shape in shapes.items()))
-    everything = mx.sym.Group([*_symbols(output), *(symbol for _, symbol in put_out)])
-    heads = json.loads(everything.tojson(remove_amp_cast=False))["heads"][-len(put_out) :]
+    everything = mx.sym.Group([*_symbols(output), *(symbol for _, symbol in outputs)])
+    heads = json.loads(everything.tojson(remove_amp_cast=False))["heads"][-len(outputs) :]
     internals = everything.get_internals()
     graph = json.loads(internals.tojson(remove_amp_cast=False))
     _, found, _ = internals.infer_shape(**shapes)
     return _Graph(
         nodes=graph["nodes"],
         shapes=dict(zip(map(_entry, graph["heads"]), found, strict=True)),
-        put_out=[(name, _entry(head)) for (name, _), head in zip(put_out, heads, strict=True)],
+        block_outputs=[
+            (name, _entry(head)) for (name, _), head in zip(outputs, heads, strict=True)
+        ],
     )
 
 
-def _note(hooks: ExitStack, block: Block, name: str, put_out: list[tuple[str, Any]]) -> None:
-    """Have a block write its name on its operations, and note what it puts out."""
+def _record(hooks: ExitStack, block: Block, name: str, found: list[tuple[str, Any]]) -> None:
+    # Every operation of the block gets its name as an attribute; `found` gets its outputs.
     scopes: list[mx.AttrScope] = []
 
     def enter(_block: Block, _inputs: Any) -> None:
@@ -107,7 +97,7 @@ def _note(hooks: ExitStack, block: Block, name: str, put_out: list[tuple[str, An
 
     def leave(_block: Block, _inputs: Any, outputs: Any) -> None:
         scopes.pop().__exit__(None, None, None)
-        put_out.extend((name, symbol) for symbol in _symbols(outputs))
+        found.extend((name, symbol) for symbol in _symbols(outputs))
 
     hooks.enter_context(block.register_forward_pre_hook(enter))
     hooks.enter_context(block.register_forward_hook(leave))
@@ -126,7 +116,7 @@ def _entry(head: list[int]) -> Entry:
 
 
 def _unmeasured(model: Block, trained: set[str], sizes: Mapping[str, int]) -> dict[str, Layer]:
-    """Return all blocks with their parameters; one that several share is the first one's."""
+    # A parameter shared by several blocks counts for the first.
     layers = {}
     counted: set[str] = set()
     for block, name in layer_names(model).items():
@@ -134,7 +124,7 @@ def _unmeasured(model: Block, trained: set[str], sizes: Mapping[str, int]) -> di
         names = {p.name for p in own if p.name in trained} - counted
         counted |= names
         number = sum(sizes[name] for name in names)
-        # Weights are kept in float32 whatever is computed in.
+        # MXNet keeps weights and gradients in float32 in mixed precision too.
         layers[name] = Layer(name, type(block).__name__, number, 4 * number, 4 * number)
     return layers
 
@@ -142,7 +132,7 @@ def _unmeasured(model: Block, trained: set[str], sizes: Mapping[str, int]) -> di
 def _count_flop(
     graph: _Graph, layers: Mapping[str, Layer], trained: set[str], precision: str
 ) -> list[str]:
-    """Add the operations of every node to its layer; return the layers in order."""
+    # Returns layer names in execution order.
     order: dict[str, None] = {}
     needed: list[bool] = []  # whether a node's gradient is needed
     for number, node in enumerate(graph.nodes):
@@ -160,7 +150,7 @@ def _count_flop(
             continue
         operands = [graph.shapes[entry] for entry in inputs]
         flop = formula(node["attrs"], operands, graph.shapes[number, 0])
-        # A recurrent layer computes both gradients at once, whether anyone needs them or not.
+        # The fused recurrent layer always computes the gradients of both operands.
         wanted = 2 if node["op"] == "RNN" else sum(needed[source] for source, _ in inputs[:2])
         layer = layers[name]
         layer.forward_flop += flop
@@ -183,7 +173,7 @@ def _batch_dot(attributes: Any, operands: list[Shape], output: Shape) -> int:
 
 
 def _recurrent(attributes: Any, operands: list[Shape], _output: Shape) -> int:
-    """Return the FLOP of a fused recurrent layer: each weight once per step and sample, times 2."""
+    # Each weight is used once per step and sample; a multiply-add is 2.
     (steps, samples, _), (weights,) = operands[:2]
     gates = _GATES[attributes["mode"]] * int(attributes["state_size"])
     ways = 2 if attributes.get("bidirectional") in ("True", "1") else 1

@@ -1,4 +1,4 @@
-"""Sizes and floating-point operations of the layers of a PyTorch model, from one training step."""
+"""Measure sizes and floating-point operations of a PyTorch model's layers in one training step."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ _PRECISIONS = {torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf
 
 
 class Measurement:
-    """Measures the layers of a model between ``begin`` and ``end``: one forward and backward pass.
+    """Measure the layers of a model between ``begin`` and ``end``: one forward and backward pass.
 
-    A layer is a module that runs at least one operation outside its children. Its sizes are its own
-    without its children's. Operations counted are convolutions and matrix products (a multiply-add
-    is two), as ``torch.utils.flop_counter`` defines them, and those of fused recurrent layers and
-    fused attention, without what the backward pass of attention computes again.
-    Works on meta tensors too.
+    A layer is a module that runs at least one operation outside its children; its sizes exclude
+    theirs. Counted are convolutions and matrix products as by ``torch.utils.flop_counter`` (a
+    multiply-add is 2), fused recurrent layers and fused attention, whose recomputation in the
+    backward pass is not counted. Meta tensors work too.
     """
 
     def __init__(self, model: nn.Module) -> None:
         self._counter = _Counter(model)
         self._counting = ExitStack()
         self._marks = LayerMarks(model, self._counter)
-        self._hooks = [m.register_forward_hook(self._counter.put_out) for m in self._counter.names]
+        names = self._counter.names
+        self._hooks = [m.register_forward_hook(self._counter.count_outputs) for m in names]
 
     def begin(self) -> None:
-        """Begin to count what the calling thread runs, and the backward pass that it starts."""
+        """Start counting on the calling thread and in the backward pass that it starts."""
         self._counting.enter_context(_Operations(self._counter))
 
     def end(self) -> list[Layer]:
-        """Stop counting, and return the layers in the order in which they ran."""
+        """Stop counting and return the layers in execution order."""
         self._counting.close()
         self._marks.remove()
         for hook in self._hooks:
             hook.remove()
         layers = self._counter.layers
-        return [layers[name] for name in self._counter.order if layers[name].worked]
+        return [layers[name] for name in self._counter.order if layers[name].ran]
 
 
 def measure(model: nn.Module, step: Callable[[], None]) -> list[Layer]:
-    """Return the layers of a model, measured while ``step`` runs it forward and backward once."""
+    """Return a model's layers, measured while ``step`` runs it forward and backward once."""
     measurement = Measurement(model)
     measurement.begin()
     try:
@@ -61,26 +61,23 @@ def measure(model: nn.Module, step: Callable[[], None]) -> list[Layer]:
 
 
 class _Operations(TorchDispatchMode):
-    """Shows a counter every operation that runs."""
-
     def __init__(self, counter: _Counter) -> None:
         super().__init__()
         self._counter = counter
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run an operation and count it."""
         out = func(*args, **(kwargs or {}))
-        if not func.is_view:
+        if not func.is_view:  # views do no work and own no storage
             self._counter.count(func, args, kwargs or {}, out)
         return out
 
 
 class _Counter:
-    """Counts the work of the layer that is running; the layer is told by its marks."""
+    # LayerMarks calls push and pop of this class, which thereby knows the running layer.
 
     def __init__(self, model: nn.Module) -> None:
         self.names = layer_names(model)
-        # A parameter that several modules share is the first one's.
+        # A parameter shared by several modules counts for the first.
         counted: set[nn.Parameter] = set()
         self.layers = {}
         for module, name in self.names.items():
@@ -89,42 +86,38 @@ class _Counter:
             self.layers[name] = _unmeasured(name, module, own)
         self.order: dict[str, None] = {}
         self._running: list[str] = []
-        # As weak references: they keep an address from being given to another storage, and take
-        # no memory of the training.
-        self._put_out: set[StorageWeakRef] = set()
+        # Weak references do not keep storages alive, but prevent reuse of their addresses.
+        self._counted: set[StorageWeakRef] = set()
 
     def push(self, text: str) -> None:
-        """A layer begins."""
         self._running.append(text)
 
     def pop(self) -> None:
-        """A layer ends."""
         self._running.pop()
 
     def start(self, text: str) -> None:
-        """Ranges across threads are not layers."""
+        pass  # Marks protocol; layers use push and pop
 
     def end(self, handle: None) -> None:
-        """Ranges across threads are not layers."""
+        pass
 
-    def put_out(self, module: nn.Module, inputs: Any, outputs: Any) -> None:
-        """Count the bytes of what a module puts out, unless another layer did already."""
+    def count_outputs(self, module: nn.Module, inputs: Any, outputs: Any) -> None:
+        # Views of inputs and outputs of a child are not new feature maps.
         layer = self.layers[self.names[module]]
         known = {_storage(tensor) for tensor in tensors(inputs)}
         for tensor in tensors(outputs):
             storage = _storage(tensor)
-            if storage not in known and storage not in self._put_out:
-                self._put_out.add(storage)
+            if storage not in known and storage not in self._counted:
+                self._counted.add(storage)
                 layer.feature_map_bytes += tensor.numel() * tensor.element_size()
 
     def count(self, func: Any, args: Any, kwargs: Any, out: Any) -> None:
-        """Count an operation for the layer that is running."""
         if not self._running:
             return
         direction, _, name = self._running[-1].partition(":")
         layer = self.layers[name]
         backward = direction == _BACKWARD
-        layer.worked = True
+        layer.ran = True
         if not backward:
             self.order.setdefault(layer.name)
         operation = func._overloadpacket
@@ -157,7 +150,7 @@ def _storage(tensor: Tensor) -> StorageWeakRef:
 
 
 def _recurrent_flop(sequence: Tensor, weights: Any) -> int:
-    """Return the FLOP of a fused recurrent layer: each weight once per step and sample, times 2."""
+    # Each weight is used once per step and sample; a multiply-add is 2.
     steps = sequence.shape[0] * sequence.shape[1] if sequence.dim() == 3 else sequence.shape[0]
     elements: int = sum(w.numel() for w in tensors(weights) if w.dim() == 2)
     return 2 * steps * elements
@@ -191,10 +184,8 @@ def _attention_backward(_gradient: Tensor, *operands: Any, **_kwargs: Any) -> in
 def _convolution_backward(
     gradient: Tensor, inputs: Tensor, weight: Tensor, *rest: Any, **_kwargs: Any
 ) -> int:
-    """Return the FLOP of the gradients that are asked for: as many for each as forward.
-
-    torch's own formula counts the weights' gradient once per group.
-    """
+    # As many FLOP as forward for each requested gradient. torch's own formula counts the weights'
+    # gradient once per group of a grouped convolution.
     transposed, wanted = rest[4], rest[7]
     forward: int = conv_flop_count(
         list(inputs.shape), list(weight.shape), list(gradient.shape), transposed=transposed
@@ -202,7 +193,7 @@ def _convolution_backward(
     return forward * sum(wanted[:2])
 
 
-# What torch's own registry leaves out, or counts otherwise.
+# Operations that torch's registry lacks or counts differently.
 _FORMULAS: dict[str, Callable[..., int]] = {
     "aten.convolution_backward": _convolution_backward,
     "aten._cudnn_rnn": _cudnn,

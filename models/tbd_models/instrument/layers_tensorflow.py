@@ -1,8 +1,8 @@
-"""Sizes and floating-point operations of the layers of a Keras model, from the graph of a step.
+"""Compute sizes and floating-point operations of a Keras model's layers from a step's graph.
 
-The graph is traced and not run: what is counted depends on shapes alone. Counted are convolutions
-and matrix products, a multiply-add being two; recurrent layers, which are loops in a graph, by the
-rule that every weight matrix is used once per step and sample, and twice as often backward.
+The graph is traced, not executed: FLOP depend on shapes alone. Counted are convolutions and matrix
+products (a multiply-add is 2). Recurrent layers are loops in the graph; for them, each weight
+matrix counts once per step and sample, and twice as often backward.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import tensorflow as tf
 from tbd_models.instrument.tensorflow import LayerMarks, layer_names
 
 _PRECISIONS = {tf.float32: "fp32", tf.float16: "fp16", tf.bfloat16: "bf16"}
-# What passes values on without working on them.
+# Operations that forward values without computing.
 _NO_WORK = frozenset(
     (
         *("Const", "Identity", "IdentityN", "NoOp", "Placeholder", "ReadVariableOp"),
@@ -32,15 +32,10 @@ _BACKWARD = "layer_backward"
 
 
 def measure(model: keras.Model, step: Callable[[], Any], batch_size: int) -> list[dict[str, Any]]:
-    """Return the entries of layers.json, in the order in which the layers run.
+    """Return the entries of layers.json in execution order.
 
-    A layer is one that adds at least one operation of its own to the graph.
-
-    Args:
-        model: the model, built.
-        step: runs one forward and backward pass on a batch and returns loss and gradients; it is
-            traced in a graph.
-        batch_size: samples of that batch.
+    A layer is one that adds at least one operation outside its children to the graph. ``step``
+    runs a forward and backward pass on ``batch_size`` samples and returns loss and gradients.
     """
     names = layer_names(model)
     owners = _Owners({name: layer for layer, name in names.items()})
@@ -58,24 +53,21 @@ def measure(model: keras.Model, step: Callable[[], Any], batch_size: int) -> lis
             _add(entries, text, _flop(operation), operation.outputs)
     for text, flop, outputs in owners.recurrent:
         _add(entries, text, flop, outputs)
-    put_out: set[int] = set()
+    counted: set[int] = set()
     for text, tensors in owners.outputs:
         for tensor in tensors:
-            if id(tensor) not in put_out and tensor.op.type not in _NO_WORK:
-                put_out.add(id(tensor))
+            # An output that an inner layer has produced counts only for that layer.
+            if id(tensor) not in counted and tensor.op.type not in _NO_WORK:
+                counted.add(id(tensor))
                 size = _elements(tensor) * tensor.dtype.size
                 entries[text.partition(":")[2]]["feature_map_bytes"] += size
     return [_per_sample(entries[name], batch_size) for name in order]
 
 
-def joined(turns: Iterable[tuple[int, list[dict[str, Any]]]]) -> list[dict[str, Any]]:
-    """Return the entries of an iteration from those of its turns.
+def merge_turns(turns: Iterable[tuple[int, list[dict[str, Any]]]]) -> list[dict[str, Any]]:
+    """Return the entries of an iteration from (repetitions, entries) of its turns.
 
-    Operations add up. Feature maps do not: those of a turn are gone when the next one begins, and
-    the largest counts.
-
-    Args:
-        turns: how often each is taken, and its entries.
+    FLOP add up. Feature maps of a turn are freed before the next begins, so the largest counts.
     """
     joint: dict[str, dict[str, Any]] = {}
     for times, entries in turns:
@@ -93,7 +85,7 @@ def joined(turns: Iterable[tuple[int, list[dict[str, Any]]]]) -> list[dict[str, 
 
 
 def _used(graph: Any) -> set[Any]:
-    """Return the operations that the outputs of a graph depend on; the others do not run."""
+    # Operations on which no output depends are pruned and never run.
     waiting = list(graph.outputs)
     seen = {id(tensor) for tensor in waiting}
     used = set()
@@ -108,21 +100,17 @@ def _used(graph: Any) -> set[Any]:
 
 
 def _needed(tensor: Any) -> Iterable[Any]:
-    """Return the inputs of a tensor's operation whose values the tensor depends on."""
+    # Leave out inputs that affect only other outputs of the operation.
     if tensor.op.type in _SHAPES:
-        return ()  # known without the values
+        return ()  # static shapes do not need the values
     if tensor.op.type == "IdentityN":
         return (tensor.op.inputs[tensor.value_index],)
     return tensor.op.inputs
 
 
 class _Owners:
-    """Marks that note which layer was being traced when an operation was added to the graph.
-
-    Attributes:
-        recurrent: FLOP of recurrent layers, each with the layer's mark and tensors of its type.
-        outputs: what each layer puts out.
-    """
+    # Records which layer was being traced when an operation was added to the graph; LayerMarks
+    # calls it like GraphMarks. `recurrent` has (mark, FLOP, tensors of the layer's type).
 
     def __init__(self, layers: dict[str, keras.layers.Layer]) -> None:
         self._layers = layers
@@ -133,7 +121,6 @@ class _Owners:
         self.outputs: list[tuple[str, list[Any]]] = []
 
     def push(self, text: str, after: Iterable[Any] = ()) -> list[Any]:
-        """Note that a layer begins."""
         self._running.append(text)
         self._note()
         direction, _, name = text.partition(":")
@@ -150,7 +137,6 @@ class _Owners:
         return []
 
     def pop(self, after: Iterable[Any] = ()) -> list[Any]:
-        """Note that a layer ends."""
         text = self._running.pop()
         if not text.startswith(_BACKWARD):
             self.outputs.append((text, [tensor for tensor in after if tf.is_tensor(tensor)]))
@@ -162,14 +148,14 @@ class _Owners:
         self._changes.append((count, self._running[-1] if self._running else None))
 
     def owned(self, operations: list[Any]) -> Iterator[tuple[str, Any]]:
-        """Yield the operations of layers, each with the mark of the innermost one."""
+        # Yields (mark of the innermost layer, operation).
         for (first, text), (last, _) in pairwise([*self._changes, (len(operations), None)]):
             if text is not None:
                 yield from ((text, operation) for operation in operations[first:last])
 
 
 def _entries(names: dict[keras.layers.Layer, str]) -> dict[str, dict[str, Any]]:
-    """Return an entry per layer; weights that several layers share are the first one's."""
+    # A weight shared by several layers counts for the first.
     counted: set[int] = set()
     entries = {}
     for layer, name in names.items():
@@ -191,13 +177,12 @@ def _entries(names: dict[keras.layers.Layer, str]) -> dict[str, dict[str, Any]]:
 
 
 def _type(layer: keras.layers.Layer) -> str:
-    """Return the class of a layer; one that runs both ways is of the class of each way."""
+    # A bidirectional layer has the type of the layer that it wraps.
     each = layer.forward_layer if isinstance(layer, keras.layers.Bidirectional) else layer
     return type(each).__name__
 
 
 def _own_weights(layer: keras.layers.Layer) -> list[keras.Variable]:
-    """Return the trained weights of a layer, without those of layers inside."""
     inside = {
         id(w) for part in layer._flatten_layers(include_self=False) for w in part.trainable_weights
     }
@@ -224,26 +209,25 @@ def _elements(tensor: Any) -> int:
 
 
 def _flop(operation: Any) -> int:
-    """Return the FLOP of an operation, 0 for those that are not counted."""
     formula = _FORMULAS.get(operation.type)
     return formula(operation) if formula else 0
 
 
 def _convolution(operation: Any) -> int:
-    return _filtered(operation.outputs[0], operation.inputs[1].shape)
+    return _convolution_flop(operation.outputs[0], operation.inputs[1].shape)
 
 
 def _to_input(operation: Any) -> int:
-    return _filtered(operation.inputs[2], operation.inputs[1].shape)
+    return _convolution_flop(operation.inputs[2], operation.inputs[1].shape)
 
 
 def _to_filter(operation: Any) -> int:
-    return _filtered(operation.inputs[2], operation.outputs[0].shape)
+    return _convolution_flop(operation.inputs[2], operation.outputs[0].shape)
 
 
-def _filtered(put_out: Any, filters: Any) -> int:
-    """Return the FLOP of a convolution: every output is a product of (H, W, C) of the filters."""
-    return 2 * _elements(put_out) * math.prod(filters.as_list()[:3])
+def _convolution_flop(output: Any, filters: Any) -> int:
+    # Each output value is a product over (H, W, C) of the filters.
+    return 2 * _elements(output) * math.prod(filters.as_list()[:3])
 
 
 def _depthwise(operation: Any) -> int:
@@ -265,7 +249,7 @@ def _matrix_product(operation: Any) -> int:
 
 
 def _einsum(operation: Any) -> int:
-    """Return the FLOP of a product of two tensors: the product of all axes, each once."""
+    # A product of two tensors runs over all axes once, summed or not.
     if len(operation.inputs) != 2:
         return 0
     terms = operation.get_attr("equation").decode().partition("->")[0].split(",")
@@ -273,7 +257,7 @@ def _einsum(operation: Any) -> int:
     for term, tensor in zip(terms, operation.inputs, strict=True):
         shape = tensor.shape.as_list()
         letters = term.replace("...", "")
-        # The axes of an ellipsis are numbered from the last.
+        # Axes of an ellipsis align from the last, like broadcasting.
         hidden = [str(n) for n in range(len(shape) - len(letters), 0, -1)]
         head, dots, tail = term.partition("...")
         axes = [*head, *(hidden if dots else []), *tail]

@@ -1,4 +1,4 @@
-"""Iterations, phases and layers as NVTX ranges; see docs/reference/capture_directory.md."""
+"""Emit iterations, phases and layers as NVTX ranges; see docs/reference/capture_directory.md."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, Protocol
 DOMAIN = "tbd_trace"
 WINDOW = "measured window"
 PHASES = ("data", "forward", "loss", "backward", "optimizer")
+# Path of the layers.json that `tbd-trace collect` requests; none is written without it.
 LAYERS_VARIABLE = "TBD_TRACE_LAYERS"
-"""Environment variable: where `tbd-trace collect` wants layers.json; without it none is written."""
 
 
 class Marks(Protocol):
-    """Where ranges go. Ranges of a thread nest: ``pop`` ends the one that began last."""
+    """Receiver of ranges; ranges of a thread nest, and ``pop`` ends the innermost."""
 
     def push(self, text: str) -> None:
         """Begin a range on the calling thread."""
@@ -23,54 +23,46 @@ class Marks(Protocol):
         """End the innermost range of the calling thread."""
 
     def start(self, text: str) -> Any:
-        """Begin a range that any thread may end, and return what ends it."""
+        """Begin a range that any thread may end and return its handle."""
 
     def end(self, handle: Any) -> None:
-        """End a range that ``start`` began."""
+        """End a range by its handle."""
 
 
 class NoMarks:
-    """Marks that go nowhere."""
+    """Marks that emit nothing."""
 
     def push(self, text: str) -> None:
-        """Do nothing."""
+        pass
 
     def pop(self) -> None:
-        """Do nothing."""
+        pass
 
     def start(self, text: str) -> None:
-        """Do nothing."""
+        pass
 
     def end(self, handle: None) -> None:
-        """Do nothing."""
+        pass
 
 
 class NvtxMarks:
-    """Marks as NVTX ranges.
-
-    Raises:
-        ImportError: the interpreter has no package ``nvtx``.
-    """
+    """Marks as NVTX ranges; raises ImportError without the package ``nvtx``."""
 
     def __init__(self) -> None:
-        import nvtx  # noqa: PLC0415  (needed for marks alone)
+        import nvtx  # noqa: PLC0415  (optional: only marks need it)
 
         self._nvtx = nvtx
 
     def push(self, text: str) -> None:
-        """Begin a range on the calling thread."""
         self._nvtx.push_range(text, domain=DOMAIN)
 
     def pop(self) -> None:
-        """End the innermost range of the calling thread."""
         self._nvtx.pop_range(domain=DOMAIN)
 
     def start(self, text: str) -> Any:
-        """Begin a range that any thread may end."""
         return self._nvtx.start_range(text, domain=DOMAIN)
 
     def end(self, handle: Any) -> None:
-        """End a range that ``start`` began."""
         self._nvtx.end_range(handle)
 
 

@@ -1,13 +1,13 @@
-"""Forward and backward ranges around every layer of a Gluon model.
+"""Emit forward and backward ranges around each layer of a Gluon model.
 
-Gluon's hooks may not change what passes through them, so ``forward`` of every block is wrapped.
-The backward pass is marked by identities on what goes into a block and on what comes out of it:
-the backward pass runs the one behind a block before the block's own operations, and the one in
-front of it after them. MXNet orders the backward pass by what each gradient needs, branch after
-branch, so the ranges nest.
+Gluon's hooks cannot replace inputs and outputs, so ``forward`` of each block is wrapped. Identity
+functions at the inputs and outputs of a block mark its backward pass: the one at its outputs runs
+before the block's own operations, the one at its inputs after them. MXNet runs the backward pass
+by dependencies, branch after branch, so the ranges nest.
 
-That holds for the naive engine (``MXNET_ENGINE_TYPE=NaiveEngine``) and models that are not
-hybridised. The default engine runs operations later and elsewhere; hybridised models run no blocks.
+This requires the naive engine (``MXNET_ENGINE_TYPE=NaiveEngine``) and a model that is not
+hybridised: the default engine runs operations later on other threads, and a hybridised model does
+not call its blocks.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from mxnet.gluon import Block, nn
 
 from tbd_models.instrument.marks import Marks
 
-# MXNet's request to add a gradient to what is there; 0 is that for none, others are to write it.
+# MXNet's request to add to an existing gradient; 0 skips the gradient, other values overwrite.
 _ADD = 3
 
 
 def layer_names(model: Block) -> dict[Block, str]:
-    """Return the name of every block: its path, and for the model itself its class."""
+    """Return the name of each block: its path, or the class name for the model itself."""
     names = {model: type(model).__name__}
 
     def walk(block: Block, prefix: str) -> None:
@@ -43,29 +43,28 @@ def layer_names(model: Block) -> dict[Block, str]:
 
 
 class LayerMarks:
-    """Marks the layers of a model until it is removed.
+    """Mark the layers of a model until ``remove``.
 
-    The backward pass of a layer whose inputs need no gradient ends with the gradients of its
-    parameters. Not marked there are blocks that have neither, and those that only call others in
-    turn (``HybridSequential``); gradients of one array or parameter that several layers use are
-    added up outside the layers.
+    If its inputs need no gradient, a layer's backward range ends with its parameters' gradients.
+    Not marked backward are blocks with neither, pure containers (``HybridSequential``), and the
+    summation of gradients of an array or parameter that several layers use.
     """
 
     def __init__(self, model: Block, marks: Marks) -> None:
         self._marks = marks
-        # Names of the layers whose backward pass runs, the innermost last.
+        # Layers whose backward pass is running, innermost last.
         self._open: list[str] = []
         self._blocks = layer_names(model)
         for block, name in self._blocks.items():
             block.forward = self._wrapped(block, name)
 
     def remove(self) -> None:
-        """Take all marks off the model."""
+        """Unwrap all blocks."""
         for block in self._blocks:
             del block.forward
 
     def end_backward(self) -> None:
-        """End what a backward pass that failed left open."""
+        """Close ranges that a failed backward pass left open."""
         while self._open:
             self._close()
 
@@ -104,18 +103,11 @@ class LayerMarks:
 
 
 class _Identity:
-    """Passes arrays through, and tells when the backward pass hands their gradients on.
+    # An identity that calls `before` and `after` around the hand-over of gradients. It does what
+    # autograd.Function does in a third of the time, and respects MXNet's gradient requests.
 
-    What ``autograd.Function`` does, at a third of its time, and handing on all gradients where
-    MXNet wants some of them alone.
-
-    Args:
-        before: called before gradients are handed on.
-        after: called after it.
-    """
-
-    # MXNet calls back as long as a recorded graph lives, which nobody knows.
-    _kept: ClassVar[list[_Identity]] = []
+    # MXNet calls back while a recorded graph exists, and reports no end; so never free callbacks.
+    _alive: ClassVar[list[_Identity]] = []
 
     def __init__(self, before: Callable[[], None], after: Callable[[], None]) -> None:
         self._before, self._after = before, after
@@ -130,10 +122,10 @@ class _Identity:
             (plain * count)(*(ctypes.cast(function, plain) for function in self._functions)),
             (ctypes.c_void_p * count)(),
         )
-        self._kept.append(self)
+        self._alive.append(self)
 
     def __call__(self, arrays: list[Any]) -> list[Any]:
-        """Return the arrays, without copying them."""
+        # detach() shares the data: nothing is copied.
         outputs = [array.detach() for array in arrays]
         check_call(
             _LIB.MXCustomFunctionRecord(
@@ -147,7 +139,7 @@ class _Identity:
     def _backward(
         self, count: int, _inputs: int, handles: Any, requests: Any, _training: int, _: Any
     ) -> bool:
-        """Hand ``count`` gradients on: the first half of the handles to the second."""
+        # Handles: `count` incoming gradients, then as many arrays to write them to.
         self._before()
         arrays = [mx.nd.NDArray(ctypes.cast(handles[n], NDArrayHandle)) for n in range(2 * count)]
         for request, gradient, target in zip(
@@ -162,7 +154,7 @@ class _Identity:
 
 
 def _passed(value: Any, identity: _Identity) -> Any:
-    """Return nested arrays, those that need a gradient passed through an identity."""
+    # Pass all arrays that need a gradient through the identity at once; keep the nesting.
     passing = {id(array): array for array in _arrays(value) if _needs_gradient(array)}
     if not passing:
         return value
@@ -172,7 +164,7 @@ def _passed(value: Any, identity: _Identity) -> Any:
 
 @contextmanager
 def _parameters_passed(block: Block, identity: _Identity) -> Iterator[bool]:
-    """Pass a block's own trained parameters through an identity; tell whether there are any."""
+    # The same for a block's own trained parameters; yields whether it has any.
     own = [p for p in block._reg_params.values() if p.grad_req != "null"]
     plain = [parameter._data for parameter in own]
     if own:
@@ -203,7 +195,7 @@ def _needs_gradient(array: Any) -> bool:
     try:
         autograd.get_symbol(array)
     except mx.MXNetError:
-        return False  # no part of what was recorded
+        return False  # not part of the recorded graph
     return True
 
 

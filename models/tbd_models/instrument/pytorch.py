@@ -1,10 +1,9 @@
-"""Forward and backward ranges around every layer of a PyTorch model.
+"""Emit forward and backward ranges around each layer of a PyTorch model.
 
-The forward pass is marked by module hooks. The backward pass is marked at the autograd nodes
-themselves: autograd numbers its nodes as they are created, so the module that was running when a
-node's number was given out owns the node. Unlike module backward hooks this works with in-place
-operations, several consumers of one output and inputs that need no gradient, and every range is as
-long as its node runs.
+Module hooks mark the forward pass. The backward pass is marked at the autograd nodes: autograd
+numbers nodes as it creates them, so the module that ran when a number was assigned owns the node.
+Unlike module backward hooks, this supports in-place operations, outputs with several consumers and
+inputs without gradients, and each range lasts exactly as long as its node.
 """
 
 from __future__ import annotations
@@ -21,22 +20,22 @@ from tbd_models.instrument.marks import Marks
 
 
 def layer_names(model: nn.Module) -> dict[nn.Module, str]:
-    """Return the name of every module: its path, and for the model itself its class."""
+    """Return the name of each module: its path, or the class name for the model itself."""
     return {module: path or type(model).__name__ for path, module in model.named_modules()}
 
 
 class LayerMarks:
-    """Marks the layers of a model until it is removed.
+    """Mark the layers of a model until ``remove``.
 
-    Not seen are layers inside ``torch.compile`` and TorchScript, which do not run the modules, and
-    the accumulation of gradients into ``.grad``. The range of a node that raises an exception stays
-    open: autograd calls nobody then.
+    Not marked are layers inside ``torch.compile`` and TorchScript, which do not call modules, and
+    the accumulation into ``.grad``. If a node raises an exception its range stays open, because
+    autograd then skips the node's hooks.
     """
 
     def __init__(self, model: nn.Module, marks: Marks) -> None:
         self._marks = marks
         self._running: list[str] = []
-        # From which autograd sequence number on which layer was running, in the outermost call.
+        # Layer that was running from each autograd sequence number on, in the outermost call.
         self._numbers: list[int] = []
         self._owners: list[str | None] = []
         self._node_hooks: dict[str, tuple[Callable[..., None], Callable[..., None]]] = {}
@@ -49,7 +48,7 @@ class LayerMarks:
             self._node_hooks[name] = self._around_node(name)
 
     def remove(self) -> None:
-        """Take all hooks off the model."""
+        """Remove all hooks."""
         for handle in self._handles:
             handle.remove()
 
@@ -89,7 +88,7 @@ class LayerMarks:
         return begin, end
 
     def _mark_nodes(self, outputs: Any) -> None:
-        """Hook the autograd nodes that the outermost call created."""
+        # Walk the graph from the outputs back to nodes that precede this call.
         first = self._numbers[0]
         waiting = [tensor.grad_fn for tensor in tensors(outputs) if tensor.grad_fn is not None]
         seen = set(waiting)
@@ -98,8 +97,8 @@ class LayerMarks:
             number = node._sequence_nr()
             if number < first:
                 continue  # created before the call
-            # No layer owns the gradients of parameters, which have the highest number there is, and
-            # nodes created since, as those of views of what was changed in place.
+            # Without an owner: gradient accumulation, whose number is the maximum, and nodes
+            # created later, as by in-place changes of a view.
             owner = self._owners[bisect_right(self._numbers, number) - 1]
             if owner is not None:
                 begin, end = self._node_hooks[owner]

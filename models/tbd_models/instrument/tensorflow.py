@@ -1,11 +1,11 @@
-"""Phases and layers of a Keras model as NVTX ranges, in eager execution and in graphs.
+"""Emit NVTX ranges for phases and layers of a Keras model, in eager execution and in graphs.
 
-The call of every layer becomes an operation of its own, whose gradient is that of the layer: its
-forward and its backward pass each run as a whole between two marks. In a graph a mark is a Python
-operation; control dependencies tie it to what it encloses and to the mark before it. With one
-inter-operation thread all marks run on that thread, and so do the operations that they enclose.
+Each layer call becomes one operation with a custom gradient, so that its forward and its backward
+pass each run between two marks. In a graph a mark is a Python operation; control dependencies
+order it relative to the enclosed operations and the previous mark. With one inter-operation thread
+all marks and the operations between them run on that thread.
 
-XLA compiles no Python operations: there is nothing to mark in what it compiles.
+XLA cannot compile Python operations, so compiled code is not marked.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from tbd_models.instrument.marks import Marks, NoMarks
 
 Operations = list[Any]
 
-# By identity, the weights whose gradients are wanted; None means all of them.
+# Ids of the weights whose gradients are requested; None for all.
 _WANTED: ContextVar[frozenset[int] | None] = ContextVar("wanted", default=None)
 
 
 @contextmanager
-def _alone(weights: Iterable[tf.Variable]) -> Iterator[None]:
+def _only(weights: Iterable[tf.Variable]) -> Iterator[None]:
     token = _WANTED.set(frozenset(map(id, weights)))
     try:
         yield
@@ -39,43 +39,39 @@ def _alone(weights: Iterable[tf.Variable]) -> Iterator[None]:
         _WANTED.reset(token)
 
 
-def inputs_alone() -> AbstractContextManager[None]:
-    """Enclose the computation of gradients of inputs: layers leave out those of their weights."""
-    return _alone(())
+def input_gradients_only() -> AbstractContextManager[None]:
+    """Return a context in which layers compute gradients of their inputs, not of their weights."""
+    return _only(())
 
 
-class Places(Protocol):
-    """Where the marks of layers are put."""
+class RangeSink(Protocol):
+    """Receiver of layer ranges; implemented by GraphMarks and by layer measurement."""
 
     def push(self, text: str, after: Iterable[Any] = ()) -> Operations:
-        """Begin a range once some tensors are known; return what must wait for that."""
+        """Begin a range after some tensors are computed; return operations to wait for."""
 
     def pop(self, after: Iterable[Any] = ()) -> Operations:
-        """End the innermost range once some tensors are known; return what must wait for that."""
+        """End the innermost range after some tensors are computed; return operations as above."""
 
 
 class GraphMarks:
-    """Marks that keep their place in a graph.
-
-    Args:
-        marks: where the ranges go when the graph runs.
-    """
+    """Emit ranges in execution order inside a graph."""
 
     def __init__(self, marks: Marks) -> None:
         self._marks = marks
         self._last: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
     def push(self, text: str, after: Iterable[Any] = ()) -> Operations:
-        """Begin a range once some tensors are known; return what must wait for that."""
+        """Begin a range after some tensors are computed; return operations to wait for."""
         return self._at(after, lambda: self._marks.push(text))
 
     def pop(self, after: Iterable[Any] = ()) -> Operations:
-        """End the innermost range once some tensors are known; return what must wait for that."""
+        """End the innermost range after some tensors are computed; return operations as above."""
         return self._at(after, self._marks.pop)
 
     def _at(self, after: Iterable[Any], act: Callable[[], None]) -> Operations:
         if isinstance(self._marks, NoMarks):
-            return []  # the graph stays as it would be
+            return []  # adds nothing to the graph
         if tf.executing_eagerly():
             act()
             return []
@@ -84,7 +80,7 @@ class GraphMarks:
             act()
             return np.int32(0)
 
-        # TensorFlow keeps Python operations, but not in order: each waits for the one before it.
+        # TensorFlow never prunes Python operations, but reorders them: chain each to the last one.
         graph = tf.compat.v1.get_default_graph()
         before = [*after, self._last.get(graph)]
         with tf.control_dependencies([value for value in before if value is not None]):
@@ -93,8 +89,8 @@ class GraphMarks:
         return [mark]
 
 
-def held(values: Any, operations: Operations) -> Any:
-    """Return nested tensors that are known only after some operations have run."""
+def wait_for(values: Any, operations: Operations) -> Any:
+    """Return nested tensors that become available only after some operations have run."""
     if not operations:
         return values
     with tf.control_dependencies(operations):
@@ -102,7 +98,7 @@ def held(values: Any, operations: Operations) -> Any:
 
 
 def layer_names(model: keras.Model) -> dict[keras.layers.Layer, str]:
-    """Return the layers inside a model by path. Cells of recurrent layers are parts of them."""
+    """Return the layers inside a model by path; cells belong to their recurrent layer."""
     names: dict[keras.layers.Layer, str] = {}
 
     def visit(parent: keras.layers.Layer, prefix: str) -> None:
@@ -118,14 +114,9 @@ def layer_names(model: keras.Model) -> dict[keras.layers.Layer, str]:
 
 
 class LayerMarks:
-    """Marks the layers of a model until it is removed.
+    """Mark the layers of a built model until ``remove``."""
 
-    Args:
-        model: the model, built.
-        marks: where the ranges go.
-    """
-
-    def __init__(self, model: keras.Model, marks: Places) -> None:
+    def __init__(self, model: keras.Model, marks: RangeSink) -> None:
         self._marks = marks
         self._calls = {}
         for layer, name in layer_names(model).items():
@@ -133,14 +124,13 @@ class LayerMarks:
             layer.call = self._marked(layer, name, layer.call)
 
     def remove(self) -> None:
-        """Give the layers their own calls back; functions traced meanwhile keep the marks."""
+        """Restore the layers' calls; functions traced before keep their marks."""
         for layer, call in self._calls.items():
             layer.call = call
 
     def _marked(self, layer: Any, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def run(*args: Any, **kwargs: Any) -> Any:
-            # Gradients that nobody asks for must not be computed for the marks' sake. A tensor that
-            # is given twice has one gradient.
+            # Marking must not add gradients: take only tensors on a tape, each once.
             wanted = {id(v): v for v in tf.nest.flatten((args, kwargs)) if _has_gradient(v)}
             if not wanted and not (layer.trainable_weights and record.could_possibly_record()):
                 return self._forward(name, call, args, kwargs)[1]
@@ -157,49 +147,45 @@ class LayerMarks:
     def _forward(
         self, name: str, call: Callable[..., Any], args: Any, kwargs: Any
     ) -> tuple[Any, Any]:
-        """Return what a layer returns, as it came and as it is known after its range."""
+        # Returns the layer's output twice: unchanged, and dependent on the end of its range.
         tensors = [v for v in tf.nest.flatten((args, kwargs)) if tf.is_tensor(v)]
         begun = self._marks.push(f"layer:{name}", tensors)
-        args, kwargs = held((args, kwargs), begun)
+        args, kwargs = wait_for((args, kwargs), begun)
         out = call(*args, **kwargs)
-        return out, held(out, self._marks.pop(tf.nest.flatten(out)))
+        return out, wait_for(out, self._marks.pop(tf.nest.flatten(out)))
 
     def _unit(
         self, name: str, call: Callable[..., Any], given: Any, inputs: dict[int, Any]
     ) -> tuple[Any, Callable[..., Any]]:
-        """Return what a layer returns, and the function of its gradients."""
+        # Returns the layer's output and its gradient function.
         args, kwargs = tf.nest.map_structure(lambda v: inputs.get(id(v), v), given)
         sources = list(inputs.values())
         with tf.GradientTape(persistent=True) as tape:
             tape.watch(sources)
-            out, put_out = self._forward(name, call, args, kwargs)
-        learnt = {
+            out, output = self._forward(name, call, args, kwargs)
+        trained = {
             id(v) for v in tape.watched_variables() if record.should_record_backprop([v.handle])
         }
         unit = _Unit(name, self._marks, tape, tf.nest.flatten(out), sources)
 
         def gradient(*upstream: Any, variables: Any = ()) -> Any:
-            weights = [v for v in variables if id(v) in learnt]
+            weights = [v for v in variables if id(v) in trained]
             to_inputs, to_weights = unit.gradients(list(upstream), weights)
-            of = dict(zip(map(id, weights), to_weights, strict=True))
-            return (to_inputs, [of.get(id(v)) for v in variables]) if variables else to_inputs
+            by_weight = dict(zip(map(id, weights), to_weights, strict=True))
+            # custom_gradient passes `variables` only if there are any, and then expects a pair.
+            return (
+                (to_inputs, [by_weight.get(id(v)) for v in variables]) if variables else to_inputs
+            )
 
-        return put_out, gradient
+        return output, gradient
 
 
 class _Unit:
-    """The backward pass of a layer that has run.
-
-    Args:
-        name: the layer.
-        marks: where the ranges go.
-        tape: what the layer did.
-        outputs: what it returned.
-        sources: the tensors that it was given and that have gradients.
-    """
+    # The backward pass of a layer after its forward pass: `tape` recorded the layer, `outputs` are
+    # its results, `sources` its inputs that have gradients.
 
     def __init__(
-        self, name: str, marks: Places, tape: Any, outputs: list[Any], sources: list[Any]
+        self, name: str, marks: RangeSink, tape: Any, outputs: list[Any], sources: list[Any]
     ) -> None:
         self._name = name
         self._marks = marks
@@ -208,33 +194,34 @@ class _Unit:
         self._sources = sources
 
     def gradients(self, upstream: list[Any], weights: list[Any]) -> tuple[list[Any], list[Any]]:
-        """Return the gradients of the sources and of weights, those that are not wanted as None."""
+        # Gradients of the sources and of weights; None where they are not requested.
         inputs = [*self._sources, *weights]
         if record.could_possibly_record():
-            found = self._once_more(upstream, inputs)
+            found = self._differentiable(upstream, inputs)
         else:
             found = self._run(self._outputs, inputs, upstream)
         return found[: len(self._sources)], found[len(self._sources) :]
 
     def _run(self, outputs: list[Any], inputs: list[Any], upstream: Any) -> list[Any]:
-        """Return gradients; a layer inside computes those of weights that are asked for here."""
-        known = _WANTED.get()
-        asked = [
+        # Nested layers see in _WANTED which weights this layer was asked for.
+        wanted = _WANTED.get()
+        requested = [
             value
             for value in inputs
-            if known is None or id(value) in known or not isinstance(value, tf.Variable)
+            if wanted is None or id(value) in wanted or not isinstance(value, tf.Variable)
         ]
         begun = self._marks.push(f"layer_backward:{self._name}", upstream)
-        with _alone(value for value in asked if isinstance(value, tf.Variable)):
-            found = self._tape.gradient(outputs, asked, held(list(upstream), begun))
-        found = held(found, self._marks.pop(values(found)))
-        by_input = dict(zip(map(id, asked), found, strict=True))
+        with _only(value for value in requested if isinstance(value, tf.Variable)):
+            found = self._tape.gradient(outputs, requested, wait_for(list(upstream), begun))
+        found = wait_for(found, self._marks.pop(values(found)))
+        by_input = dict(zip(map(id, requested), found, strict=True))
         return [by_input.get(id(value)) for value in inputs]
 
-    def _once_more(self, upstream: list[Any], inputs: list[Any]) -> list[Any]:
-        """Return gradients that are differentiated in their turn, as a whole between two marks."""
+    def _differentiable(self, upstream: list[Any], inputs: list[Any]) -> list[Any]:
+        # Second derivatives, as for WGAN-GP's gradient penalty: the first backward pass is itself
+        # one operation with a custom gradient, so that the second also runs between two marks.
         sources = [*inputs, *upstream]
-        there: list[bool] = []
+        exists: list[bool] = []
 
         @tf.custom_gradient
         def unit(*_: Any) -> Any:
@@ -244,18 +231,19 @@ class _Unit:
                 found = self._run(self._outputs, inputs, upstream)
             finally:
                 tapes.pop_tape(self._tape._tape)
-            there.extend(value is not None for value in found)
-            kept = [tf.convert_to_tensor(value) for value in found if value is not None]
+            # custom_gradient cannot return None: drop missing gradients and restore them below.
+            exists.extend(value is not None for value in found)
+            present = [tf.convert_to_tensor(value) for value in found if value is not None]
 
             def gradient(*above: Any, variables: Any = ()) -> Any:
-                # The weights are among the sources; layers inside may have read them once more.
-                to_sources = self._run(kept, sources, above)
+                # The weights are already sources; nested layers may have read them again.
+                to_sources = self._run(present, sources, above)
                 return (to_sources, [None] * len(variables)) if variables else to_sources
 
-            return kept, gradient
+            return present, gradient
 
-        kept = iter(unit(*map(tf.convert_to_tensor, sources)))
-        return [next(kept) if is_there else None for is_there in there]
+        remaining = iter(unit(*map(tf.convert_to_tensor, sources)))
+        return [next(remaining) if is_present else None for is_present in exists]
 
 
 def _has_gradient(value: Any) -> bool:
@@ -265,5 +253,5 @@ def _has_gradient(value: Any) -> bool:
 
 
 def values(gradients: Iterable[Any]) -> list[Any]:
-    """Return the tensors of gradients, of which those of embeddings are sparse."""
+    """Return gradients as tensors; embeddings have sparse ones (IndexedSlices)."""
     return [g.values if isinstance(g, tf.IndexedSlices) else g for g in gradients]

@@ -1,4 +1,4 @@
-"""Two lines that mark a PyTorch training loop of one's own."""
+"""Mark a user's own PyTorch training loop with two lines of code."""
 
 from __future__ import annotations
 
@@ -19,13 +19,12 @@ from tbd_models.instrument.pytorch import LayerMarks
 
 
 class TrainingMarks:
-    """Marks iterations, phases and layers of a training loop until it is removed.
+    """Mark iterations, phases and layers of a training loop until ``remove``.
 
-    An iteration ends with a step of the optimizer, and the next begins there. In it, the time up
-    to the model's forward pass is the phase ``data``, that between forward and backward pass
-    ``loss``. With gradient accumulation the phases occur several times in an iteration. What comes
-    after a backward pass is in no phase until the next forward pass or the optimizer. A step that
-    a gradient scaler leaves out ends no iteration.
+    An iteration ends with an optimizer step. Within it, the time up to the forward pass is the
+    phase ``data``, that between forward and backward pass ``loss``; with gradient accumulation
+    phases repeat. Time after a backward pass belongs to no phase until the next forward pass or
+    optimizer step. A step skipped by a gradient scaler ends no iteration.
     """
 
     def __init__(
@@ -56,7 +55,7 @@ class TrainingMarks:
         self._begin_iteration()
 
     def remove(self) -> None:
-        """Take all marks off; a range that is open stays open."""
+        """Remove all marks; an open range stays open."""
         for handle in self._handles:
             handle.remove()
         self._layer_marks.remove()
@@ -70,7 +69,7 @@ class TrainingMarks:
         self._number += 1
 
     def _enter(self, phase: str | None) -> None:
-        """End the phase that is open and begin another."""
+        # None ends the current phase without beginning another.
         if self._phase is not None:
             self._marks.end(self._phase)
         self._phase = None if phase is None else self._marks.start(f"phase:{phase}")
@@ -94,7 +93,8 @@ class TrainingMarks:
 
     @contextmanager
     def _in_backward(self) -> Iterator[None]:
-        if torch._C._current_graph_task_id() != -1:  # a backward pass inside another
+        # Gradient checkpointing runs a backward pass inside another.
+        if torch._C._current_graph_task_id() != -1:
             yield
             return
         self._enter("backward")
@@ -114,13 +114,13 @@ class TrainingMarks:
         self._begin_iteration()
 
     def _finish_measurement(self) -> None:
-        """Write layers.json after the first backward pass, or step without any."""
+        # After the first backward pass, or the first step without one.
         if self._layers_file is None or not self._measured_passes or self._measurement is None:
             return
         samples = None if self._batch_size is None else self._batch_size * self._measured_passes
         layers = [layer.entry(samples) for layer in self._end_measurement()]
         document = {"format_version": 1, "layers": layers}
-        with suppress(OSError):  # the training is worth more than its description
+        with suppress(OSError):  # a full disk must not stop the training
             self._layers_file.write_text(json.dumps(document), encoding="utf-8")
 
     def _end_measurement(self) -> list[Layer]:
@@ -134,16 +134,13 @@ def instrument(
 ) -> TrainingMarks:
     """Mark iterations, phases and layers of a training loop on the timeline.
 
-    Call it once, before the loop; nothing in the loop changes. Under ``tbd-trace collect`` it also
-    writes layers.json for the capture during the first iteration, which is slower for it.
+    Call it once before the loop; the loop stays unchanged. Under ``tbd-trace collect`` it also
+    writes layers.json during the first iteration, which becomes slower.
 
     Args:
-        model: the module whose forward pass the loop calls.
-        optimizer: the optimizer whose step ends an iteration.
-        batch_size: samples per forward pass; operations per sample stay unknown without it.
-
-    Returns:
-        What removes the marks.
+        model: module whose forward pass the loop calls.
+        optimizer: its step ends an iteration.
+        batch_size: samples per forward pass; without it FLOP per sample are unknown.
 
     Raises:
         ImportError: the package ``nvtx`` is missing.

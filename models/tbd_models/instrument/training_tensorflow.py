@@ -1,4 +1,4 @@
-"""One line that marks the training of a Keras model of one's own."""
+"""Mark a user's own training of a Keras model with one line of code."""
 
 from __future__ import annotations
 
@@ -15,18 +15,14 @@ _THREADS = "TF_NUM_INTEROP_THREADS"
 
 
 class TrainingMarks(keras.callbacks.Callback):
-    """Marks the layers of a model, and, as a callback of ``fit``, iterations.
+    """Mark layers of a built model, and, as a callback of ``fit``, iterations.
 
-    An iteration is a batch of ``fit``; what comes between two batches is in none.
-
-    Args:
-        model: the model, built: its layers are marked in functions that are traced from now on.
-        marks: where the ranges go; NVTX by default.
+    An iteration is a batch of ``fit``, without the time between batches. Only functions traced
+    afterwards mark layers. ``marks`` defaults to NVTX.
 
     Raises:
         ImportError: the package ``nvtx`` is missing.
-        RuntimeError: TensorFlow has begun to work with several inter-operation threads; the
-            message says how to choose one.
+        RuntimeError: TensorFlow already uses several inter-operation threads.
     """
 
     def __init__(self, model: keras.Model, marks: Marks | None = None) -> None:
@@ -37,24 +33,21 @@ class TrainingMarks(keras.callbacks.Callback):
         self._number = 0
 
     def remove(self) -> None:
-        """Take the marks off the layers; functions that were traced meanwhile keep theirs."""
+        """Restore the layers; functions traced before keep their marks."""
         self._layers.remove()
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        """Begin an iteration."""
         self._marks.push(f"iteration {self._number}")
         self._number += 1
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """End an iteration."""
         self._marks.pop()
 
 
 def keep_order() -> None:
-    """Make TensorFlow run marks, and what they enclose, on one thread and in their order.
+    """Make TensorFlow run marks and the enclosed operations in order on one thread.
 
-    Raises:
-        RuntimeError: it has begun to work with several inter-operation threads.
+    Raises RuntimeError if it already uses several inter-operation threads.
     """
     if (
         os.environ.get(_THREADS) != "1"
@@ -67,5 +60,5 @@ def keep_order() -> None:
                 f"layers are marked on one inter-operation thread: set {_THREADS}=1, or call "
                 "tf.config.threading.set_inter_op_parallelism_threads(1) before the model is made"
             ) from error
-    # Seen to drop what a mark waits for, where a constant is near.
+    # This optimizer was seen to drop control dependencies of marks next to constants.
     tf.config.optimizer.set_experimental_options({"dependency_optimization": False})

@@ -1,4 +1,4 @@
-"""Mask R-CNN: what its frameworks share."""
+"""Mask R-CNN: dimensions and variants for all frameworks."""
 
 from __future__ import annotations
 
@@ -10,60 +10,37 @@ from tbd_models.definition import Model, Variant
 
 @dataclass(frozen=True, slots=True)
 class Dimensions:
-    """Dimensions of Mask R-CNN on a feature pyramid.
+    """Dimensions of Mask R-CNN with a feature pyramid."""
 
-    Attributes:
-        height: rows of an image, a multiple of 32, padding included.
-        width: columns of an image, a multiple of 32, padding included.
-        objects: most objects in an image.
-        backbone: dimensions of the residual network below the pyramid.
-        frozen_stages: stages of the backbone that are not trained, after the stem, which never is.
-        width_fpn: channels of the pyramid, its RPN and the mask head.
-        width_box: units of the two fully connected layers of the box head.
-        classes: classes with the background, which is 0.
-        anchor_sizes: square root of the area of the anchors of P2 to P6 in pixels.
-        anchor_ratios: heights of the anchors divided by their widths.
-        rpn_samples: anchors that the RPN is trained on per image, at most half of them positive.
-        proposals_before: proposals per image and pyramid level that enter suppression.
-        proposals_after: proposals per image that are left after it.
-        rois: proposals per image that the heads are trained on.
-        positive_rois: most of them that hold an object; the mask head sees no others.
-        canonical_size: size in pixels of a box whose features come from P4.
-        box_bins: bins of the features of a box, in each direction.
-        mask_bins: the same for masks, which come out twice as large.
-        samples: points per bin in each direction.
-        learning_rate: of stochastic gradient descent.
-    """
-
-    height: int = 800
-    width: int = 1344
-    objects: int = 16
+    height: int = 800  # of the padded image, a multiple of 32
+    width: int = 1344  # of the padded image, a multiple of 32
+    objects: int = 16  # maximum per image
     backbone: resnet50.Dimensions = field(default_factory=resnet50.Dimensions)
-    frozen_stages: int = 1
-    width_fpn: int = 256
-    width_box: int = 1024
-    classes: int = 81
-    anchor_sizes: tuple[int, ...] = (32, 64, 128, 256, 512)
-    anchor_ratios: tuple[float, ...] = (0.5, 1.0, 2.0)
-    rpn_samples: int = 256
-    proposals_before: int = 2000
-    proposals_after: int = 1000
-    rois: int = 512
-    positive_rois: int = 128
-    canonical_size: int = 224
-    box_bins: int = 7
-    mask_bins: int = 14
-    samples: int = 2
+    frozen_stages: int = 1  # not trained, like the stem
+    width_fpn: int = 256  # channels of pyramid, RPN and mask head
+    width_box: int = 1024  # units of the box head's two fully connected layers
+    classes: int = 81  # with the background, class 0
+    anchor_sizes: tuple[int, ...] = (32, 64, 128, 256, 512)  # sqrt(area) in P2 to P6, in pixels
+    anchor_ratios: tuple[float, ...] = (0.5, 1.0, 2.0)  # height / width
+    rpn_samples: int = 256  # anchors per image that train the RPN, at most half of them positive
+    proposals_before: int = 2000  # per image and level, before non-maximum suppression
+    proposals_after: int = 1000  # per image, after it
+    rois: int = 512  # proposals per image that train the heads
+    positive_rois: int = 128  # maximum with an object; only they train the mask head
+    canonical_size: int = 224  # size in pixels of a box that is pooled from P4
+    box_bins: int = 7  # RoIAlign output size of the box head
+    mask_bins: int = 14  # the same of the mask head, whose masks are twice as large
+    samples: int = 2  # sampling points per bin and direction
     learning_rate: float = 0.0025
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Pixels per cell of P2 to P6."""
+        """Return the pixels per cell of P2 to P6."""
         return (4, 8, 16, 32, 64)
 
     @property
     def maps(self) -> tuple[tuple[int, int], ...]:
-        """Height and width of P2 to P6."""
+        """Return height and width of P2 to P6."""
         return tuple((-(-self.height // s), -(-self.width // s)) for s in self.strides)
 
 

@@ -1,4 +1,4 @@
-"""Mask R-CNN in PyTorch: the network and how it is trained."""
+"""Mask R-CNN in PyTorch: network, losses and training."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tbd_models.synthetic import scene_batch
 
 
 class FrozenBatchNorm2d(nn.Module):
-    """Batch normalization whose statistics and weights stay as they are: a scale and a shift."""
+    """Batch normalization with constant statistics and weights: a scale and a shift."""
 
     def __init__(self, channels: int, scale: float) -> None:
         super().__init__()
@@ -31,15 +31,14 @@ class FrozenBatchNorm2d(nn.Module):
         self.register_buffer("shift", torch.zeros(1, channels, 1, 1))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return features of the shape of those given."""
         return torch.addcmul(self.shift.to(x.dtype), x, self.scale.to(x.dtype))
 
 
 def _freeze_normalization(module: nn.Module) -> None:
     for name, child in module.named_children():
         if isinstance(child, nn.BatchNorm2d):
-            # Random weights have no statistics. This scale at the end of a block keeps the sum of
-            # 16 blocks from growing out of the range of float16.
+            # Random weights have no statistics. A scale of 0.25 at the end of each block keeps
+            # the sum of 16 blocks in the range of float16.
             scale = 0.25 if isinstance(module, Bottleneck) and name == "bn3" else 1.0
             setattr(module, name, FrozenBatchNorm2d(child.num_features, scale))
         else:
@@ -47,7 +46,7 @@ def _freeze_normalization(module: nn.Module) -> None:
 
 
 class Backbone(nn.Module):
-    """A residual network with frozen normalization, and its first stages frozen altogether."""
+    """A residual network with frozen normalization and frozen first stages."""
 
     def __init__(self, d: Dimensions) -> None:
         super().__init__()
@@ -58,12 +57,12 @@ class Backbone(nn.Module):
             frozen.requires_grad_(False)
 
     def forward(self, image: Tensor) -> list[Tensor]:
-        """Return C2 to C5 of images (N, 3, H, W)."""
+        # Returns C2 to C5 of images (N, 3, H, W).
         return self.body.features(image)
 
 
 class FeaturePyramid(nn.Module):
-    """Feature pyramid network: P2 to P6 of C2 to C5."""
+    """Feature pyramid network from C2..C5 to P2..P6 (Lin et al. 2017)."""
 
     def __init__(self, d: Dimensions) -> None:
         super().__init__()
@@ -76,7 +75,6 @@ class FeaturePyramid(nn.Module):
         self.coarsest = nn.MaxPool2d(1, 2)
 
     def forward(self, features: list[Tensor]) -> list[Tensor]:
-        """Return P2 to P6, all of one width."""
         merged: Tensor = self.lateral[-1](features[-1])
         levels = [merged]
         for lateral, feature in zip(self.lateral[-2::-1], features[-2::-1], strict=True):
@@ -87,7 +85,7 @@ class FeaturePyramid(nn.Module):
 
 
 def _initialize(module: nn.Conv2d | nn.ConvTranspose2d | nn.Linear, std: float = 0.0) -> None:
-    """Draw weights with a standard deviation, or one that suits ReLU; biases are 0."""
+    # With std 0: He initialization, for layers before a ReLU.
     if std:
         nn.init.normal_(module.weight, std=std)
     else:
@@ -97,7 +95,7 @@ def _initialize(module: nn.Conv2d | nn.ConvTranspose2d | nn.Linear, std: float =
 
 
 class RPNHead(nn.Module):
-    """Objectness and box of every anchor, from a head that all levels share."""
+    """Objectness and box of each anchor; all levels share the layers."""
 
     def __init__(self, d: Dimensions) -> None:
         super().__init__()
@@ -110,7 +108,7 @@ class RPNHead(nn.Module):
             _initialize(module, 0.01)
 
     def forward(self, pyramid: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
-        """Return scores (N, anchors) and deltas (N, anchors, 4) of every level, in float32."""
+        # Scores (N, anchors) and deltas (N, anchors, 4) per level; float32 for sorting and exp().
         scores, deltas = [], []
         for level in pyramid:
             x = self.relu(self.conv(level))
@@ -120,7 +118,7 @@ class RPNHead(nn.Module):
 
 
 class BoxHead(nn.Module):
-    """Class and box of a region."""
+    """Class scores and box deltas of regions."""
 
     def __init__(self, d: Dimensions) -> None:
         super().__init__()
@@ -137,14 +135,14 @@ class BoxHead(nn.Module):
         _initialize(self.delta, 0.001)
 
     def forward(self, pyramid: Pyramid, boxes: Tensor) -> tuple[Tensor, Tensor]:
-        """Return scores (N, R, classes) and deltas (N, R, classes, 4) of boxes (N, R, 4)."""
+        # boxes: (N, R, 4); returns scores (N, R, classes) and deltas (N, R, classes, 4).
         x = self.fc(self.align(pyramid, boxes).flatten(1))
         leading = boxes.shape[:2]
         return self.score(x).unflatten(0, leading), self.delta(x).view(*leading, -1, 4)
 
 
 class MaskHead(nn.Module):
-    """Mask of a region, one for each class."""
+    """Mask of a region for each class."""
 
     def __init__(self, d: Dimensions) -> None:
         super().__init__()
@@ -161,17 +159,17 @@ class MaskHead(nn.Module):
                 _initialize(module)
 
     def forward(self, pyramid: Pyramid, boxes: Tensor) -> Tensor:
-        """Return scores (N, R, classes, 2 x bins, 2 x bins) of boxes (N, R, 4)."""
+        # boxes: (N, R, 4); returns scores (N, R, classes, 2 x bins, 2 x bins).
         x = self.convolutions(self.align(pyramid, boxes))
         scores: Tensor = self.mask(self.relu(self.upsample(x)))
         return scores.unflatten(0, boxes.shape[:2])
 
 
 class OfClass(nn.Module):
-    """Picks what was predicted for a class out of what was predicted for all."""
+    """Select the prediction for one class."""
 
     def forward(self, predictions: Tensor, label: Tensor) -> Tensor:
-        """Return predictions (N, R, ...) of predictions (N, R, classes, ...) and labels (N, R)."""
+        # predictions: (N, R, classes, ...), label: (N, R); returns (N, R, ...).
         flat = predictions.flatten(0, 1)
         return take(flat, label.flatten()[:, None]).view(*label.shape, *predictions.shape[3:])
 
@@ -195,13 +193,10 @@ class MaskRCNN(nn.Module):
         self.of_class = OfClass()
 
     def forward(self, image: Tensor, box: Tensor, label: Tensor, mask: Tensor) -> dict[str, Term]:
-        """Return what is predicted and what should be, for each term of the loss.
+        """Return prediction and target of each term of the loss.
 
-        Args:
-            image: images (N, 3, H, W).
-            box: boxes (N, G, 4) of the objects.
-            label: their classes (N, G), 0 where there is no object.
-            mask: their masks (N, G, H, W).
+        ``image`` is (N, 3, H, W), ``box`` (N, G, 4), ``label`` (N, G) with 0 for no object, and
+        ``mask`` (N, G, H, W).
         """
         pyramid = self.fpn(self.backbone(image))
         scores, deltas = self.rpn(pyramid)
@@ -210,7 +205,7 @@ class MaskRCNN(nn.Module):
         rois = self.box_targets(*proposals, box, label)
         rows = self.table(pyramid[:-1])
         class_score, delta = self.box_head(rows, rois.boxes)
-        # Those with objects come first; the mask head is for them.
+        # Regions with objects come first; only they train the mask head.
         with_object = slice(0, self.positive_rois)
         mask_score = self.mask_head(rows, rois.boxes[:, with_object])
         mask_label = rois.label[:, with_object]
@@ -228,7 +223,7 @@ class MaskRCNN(nn.Module):
 
 
 def _mean(losses: Tensor, used: Tensor) -> Tensor:
-    """Return the mean over those entries (N, R) of losses (N, R, ...) that are used."""
+    # Mean of losses (N, R, ...) over the entries (N, R) that are used.
     total = (losses.flatten(2).mean(2) if losses.dim() > 2 else losses) * used
     return total.sum() / used.sum().clamp(min=1)
 
@@ -248,7 +243,7 @@ def detection_loss(terms: dict[str, Term], _batch: Batch) -> Tensor:
         anchor.prediction, anchor.target, reduction="none", beta=1 / 9
     )
     box_loss = functional.smooth_l1_loss(box.prediction, box.target, reduction="none")
-    # Losses of boxes are divided by the number of all regions, not of those with objects.
+    # As in Fast R-CNN, box losses are divided by the number of all regions, not of positive ones.
     return (
         _mean(binary(objectness.prediction, objectness.target, reduction="none"), objectness.used)
         + (anchor_loss.sum(-1) * anchor.used).sum() / objectness.used.sum().clamp(min=1)
@@ -259,7 +254,7 @@ def detection_loss(terms: dict[str, Term], _batch: Batch) -> Tensor:
 
 
 def workload(d: Dimensions) -> Workload:
-    """Return the workload of these dimensions."""
+    """Return the workload with these dimensions."""
     return Workload(
         model=MaskRCNN(d),
         batch=lambda size, rng: as_tensors(

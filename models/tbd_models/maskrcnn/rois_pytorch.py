@@ -1,4 +1,4 @@
-"""What Mask R-CNN does with the regions that its heads look at, in PyTorch."""
+"""Select and pool the regions that Mask R-CNN's heads are trained on, in PyTorch."""
 
 from __future__ import annotations
 
@@ -12,34 +12,29 @@ from tbd_models.maskrcnn import Dimensions
 from tbd_models.pytorch import boxes as box_math
 from tbd_models.pytorch.roi import Maps, bilinear, grid, roi_align
 
-# Deltas of boxes are scaled to about unit variance, as in Fast R-CNN.
+# Scale deltas to about unit variance, as in Fast R-CNN.
 DELTA_WEIGHTS = (10.0, 5.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Pyramid:
-    """The maps of a feature pyramid as one table.
+    """The maps of a feature pyramid as one table."""
 
-    Attributes:
-        rows: cells (cells, C): of the finest map image by image, then of the next.
-        images: number of images.
-    """
-
-    rows: Tensor
+    rows: Tensor  # (cells, C): the finest map image by image, then the next
     images: int
 
 
 class PyramidTable(nn.Module):
-    """Lays the maps of a pyramid out as one table, for boxes of all levels at once."""
+    """Concatenate the maps of a pyramid, to pool boxes of all levels at once."""
 
     def forward(self, maps: list[Tensor]) -> Pyramid:
-        """Return the table of maps (N, C, H, W), finest first."""
+        # maps: (N, C, H, W), finest first.
         rows = [level.permute(0, 2, 3, 1).flatten(0, 2) for level in maps]
         return Pyramid(torch.cat(rows), len(maps[0]))
 
 
 class RoIAlign(nn.Module):
-    """Features of boxes, each from the level of the pyramid that suits its size."""
+    """Pool features of boxes, each from the pyramid level for its size."""
 
     def __init__(self, d: Dimensions, bins: int) -> None:
         super().__init__()
@@ -51,45 +46,36 @@ class RoIAlign(nn.Module):
         self.register_buffer("table", torch.tensor(table), persistent=False)
 
     def forward(self, pyramid: Pyramid, boxes: Tensor) -> Tensor:
-        """Return features (N x R, C, bins, bins) of boxes (N, R, 4) in pixels of the image."""
+        # boxes: (N, R, 4) in image pixels; returns (N x R, C, bins, bins).
         images = pyramid.images
         level = self._level(boxes)
         height, width, before = (self.table[:, column][level] for column in range(3))
         image = torch.arange(images, device=boxes.device)[:, None]
         start = before * images + image * height * width
-        scaled = boxes * (0.25 * 0.5**level)[..., None]
+        scaled = boxes * (0.25 * 0.5**level)[..., None]  # P2 has stride 4
         maps = Maps(pyramid.rows, start.flatten(), height.flatten(), width.flatten())
         return roi_align(maps, scaled.flatten(0, 1), self.bins, self.samples)
 
     def _level(self, boxes: Tensor) -> Tensor:
-        """Return 0 for boxes that belong to P2, to 3 for those that belong to P5."""
+        # Lin et al. 2017, equation 1: 0 is P2, 3 is P5.
         size = box_math.area(boxes).clamp(min=1e-6).sqrt()
         level = 2 + torch.log2(size / self.canonical_size + 1e-6).floor()
         return level.clamp(0, len(self.table) - 1).long()
 
 
 class Regions(NamedTuple):
-    """The regions that the heads are trained on.
+    """The R regions per image that the heads are trained on."""
 
-    Attributes:
-        boxes: where they are (N, R, 4).
-        label: class (N, R), 0 for the background.
-        delta: what the box head should predict (N, R, 4).
-        matched: object (N, R) that each belongs to.
-        positive: which (N, R) hold an object: only the first ``positive_rois`` do.
-        used: which (N, R) are trained on.
-    """
-
-    boxes: Tensor
-    label: Tensor
-    delta: Tensor
-    matched: Tensor
-    positive: Tensor
-    used: Tensor
+    boxes: Tensor  # (N, R, 4)
+    label: Tensor  # class (N, R), 0 for the background
+    delta: Tensor  # target of the box head (N, R, 4)
+    matched: Tensor  # object (N, R)
+    positive: Tensor  # (N, R): holds an object; possible for the first positive_rois only
+    used: Tensor  # (N, R): counts in the loss
 
 
 class BoxTargets(nn.Module):
-    """Draws the regions that the heads are trained on, with their targets."""
+    """Sample the regions that train the heads, and compute their targets."""
 
     def __init__(self, d: Dimensions) -> None:
         super().__init__()
@@ -97,13 +83,10 @@ class BoxTargets(nn.Module):
 
     @torch.no_grad()
     def forward(self, proposals: Tensor, valid: Tensor, box: Tensor, label: Tensor) -> Regions:
-        """Return the regions, drawn from the proposals and the objects themselves.
+        """Return regions sampled from proposals (N, P, 4) and from the objects themselves.
 
-        Args:
-            proposals: proposed boxes (N, P, 4).
-            valid: which of them there are.
-            box: boxes (N, G, 4) of the objects.
-            label: their classes (N, G), 0 where there is no object.
+        ``valid`` (N, P) masks the proposals; ``box`` is (N, G, 4), ``label`` (N, G) with 0 for no
+        object.
         """
         present = label > 0
         candidates = torch.cat([proposals, box], 1)
@@ -125,7 +108,7 @@ class BoxTargets(nn.Module):
 
 
 class MaskTargets(nn.Module):
-    """Cuts the masks of objects out at the regions that hold them."""
+    """Crop the masks of objects to their regions."""
 
     def __init__(self, d: Dimensions) -> None:
         super().__init__()
@@ -133,18 +116,13 @@ class MaskTargets(nn.Module):
 
     @torch.no_grad()
     def forward(self, mask: Tensor, boxes: Tensor, matched: Tensor) -> Tensor:
-        """Return masks of 0 and 1 (N, R, bins, bins).
-
-        Args:
-            mask: masks (N, G, H, W) of the objects.
-            boxes: regions (N, R, 4).
-            matched: object (N, R) that each belongs to.
-        """
+        # mask: (N, G, H, W), boxes: (N, R, 4), matched: object (N, R) of each region.
+        # Returns masks of 0 and 1 (N, R, bins, bins).
         images, objects, height, width = mask.shape
         image = torch.arange(images, device=mask.device)[:, None]
         start = ((image * objects + matched) * height * width).flatten()
         size = [torch.full_like(start, pixels) for pixels in (height, width)]
-        # The value of a pixel is that of its centre.
+        # Pixel values are at pixel centres.
         y, x = grid(boxes.flatten(0, 1) - 0.5, self.bins)
         values = bilinear(Maps(mask.reshape(-1, 1), start, *size), y, x)
         return (values >= 0.5).float().view(*matched.shape, self.bins, self.bins)

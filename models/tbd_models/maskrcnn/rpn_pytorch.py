@@ -1,4 +1,4 @@
-"""What Mask R-CNN does with the anchors of its region proposal network, in PyTorch."""
+"""Train Mask R-CNN's region proposal network and turn its output into proposals, in PyTorch."""
 
 from __future__ import annotations
 
@@ -12,17 +12,11 @@ from tbd_models.pytorch import boxes as box_math
 
 
 class Term(NamedTuple):
-    """A term of the loss.
+    """A term of the loss."""
 
-    Attributes:
-        prediction: what is predicted (N, R, ...).
-        target: what should be.
-        used: which entries (N, R) count.
-    """
-
-    prediction: Tensor
+    prediction: Tensor  # (N, R, ...)
     target: Tensor
-    used: Tensor
+    used: Tensor  # (N, R): entries that count
 
 
 def level_anchors(d: Dimensions) -> list[Tensor]:
@@ -34,7 +28,7 @@ def level_anchors(d: Dimensions) -> list[Tensor]:
 
 
 class RPNTargets(nn.Module):
-    """Draws the anchors that the region proposal network is trained on, with their targets."""
+    """Sample the anchors that train the region proposal network, and compute their targets."""
 
     def __init__(self, d: Dimensions) -> None:
         super().__init__()
@@ -50,17 +44,11 @@ class RPNTargets(nn.Module):
     def forward(
         self, scores: list[Tensor], deltas: list[Tensor], box: Tensor, label: Tensor
     ) -> tuple[Term, Term]:
-        """Return the terms of objectness and of boxes.
-
-        Args:
-            scores: scores (N, A) of every level.
-            deltas: predicted deltas (N, A, 4) of every level.
-            box: boxes (N, G, 4) of the objects.
-            label: their classes (N, G), 0 where there is no object.
-        """
+        # scores: (N, A) and deltas: (N, A, 4) per level; box: (N, G, 4); label: (N, G), 0 is none.
+        # Returns the terms of objectness and of boxes.
         with torch.no_grad():
             overlap = box_math.iou(self.anchors, box)
-            # Anchors that reach out of the image are not trained on.
+            # As published, anchors that cross the image border do not train the network.
             overlap = torch.where(self.inside[:, None], overlap, 0.0)
             matched, kind = box_math.assign(overlap, label > 0, 0.7, 0.3, force=True)
             kind = torch.where(self.inside, kind, -1)
@@ -74,7 +62,7 @@ class RPNTargets(nn.Module):
 
 
 class RegionProposals(nn.Module):
-    """Turns what the region proposal network predicts into the best boxes of an image."""
+    """Select the best boxes per image from the output of the region proposal network."""
 
     def __init__(self, d: Dimensions) -> None:
         super().__init__()
@@ -86,12 +74,8 @@ class RegionProposals(nn.Module):
 
     @torch.no_grad()
     def forward(self, scores: list[Tensor], deltas: list[Tensor]) -> tuple[Tensor, Tensor]:
-        """Return boxes (N, proposals, 4), best first, and which of them there are.
-
-        Args:
-            scores: scores (N, A) of every level.
-            deltas: predicted deltas (N, A, 4) of every level.
-        """
+        # scores: (N, A) and deltas: (N, A, 4) per level.
+        # Returns boxes (N, proposals, 4), best first, and which of them are valid.
         found = [
             self._best(number, scores[number], deltas[number]) for number in range(self.levels)
         ]
@@ -103,7 +87,7 @@ class RegionProposals(nn.Module):
         return box_math.take(boxes.flatten(1, 2), best.indices), best.values > -torch.inf
 
     def _best(self, number: int, scores: Tensor, deltas: Tensor) -> tuple[Tensor, Tensor]:
-        """Return scores and boxes of the best anchors of a level, filled up to equal length."""
+        # Padded to equal length, so that all levels can be stacked.
         anchors: Tensor = getattr(self, f"anchors{number}")
         best = scores.topk(min(self.before, scores.shape[1]))
         boxes = box_math.decode(box_math.take(deltas, best.indices), anchors[best.indices])

@@ -1,4 +1,4 @@
-"""What Mask R-CNN does with the anchors of its region proposal network, in TensorFlow."""
+"""Train Mask R-CNN's region proposal network and turn its output into proposals, in TensorFlow."""
 
 from __future__ import annotations
 
@@ -15,17 +15,11 @@ from tbd_models.tensorflow import boxes as box_math
 
 
 class Term(NamedTuple):
-    """A term of the loss.
+    """A term of the loss."""
 
-    Attributes:
-        prediction: what is predicted (N, R, ...).
-        target: what should be.
-        used: which entries (N, R) count.
-    """
-
-    prediction: Any
+    prediction: Any  # (N, R, ...)
     target: Any
-    used: Any
+    used: Any  # (N, R): entries that count
 
 
 def level_anchors(d: Dimensions) -> list[NDArray[np.float32]]:
@@ -37,7 +31,7 @@ def level_anchors(d: Dimensions) -> list[NDArray[np.float32]]:
 
 
 class RPNTargets(layers.Layer):
-    """Draws the anchors that the region proposal network is trained on, with their targets."""
+    """Sample the anchors that train the region proposal network, and compute their targets."""
 
     def __init__(self, d: Dimensions, name: str) -> None:
         super().__init__(dtype="float32", name=name)
@@ -49,15 +43,9 @@ class RPNTargets(layers.Layer):
         self.seed = keras.random.SeedGenerator()
 
     def call(self, scores: list[Any], deltas: list[Any], box: Any, label: Any) -> tuple[Term, Term]:
-        """Return the terms of objectness and of boxes.
-
-        Args:
-            scores: scores (N, A) of every level.
-            deltas: predicted deltas (N, A, 4) of every level.
-            box: boxes (N, G, 4) of the objects.
-            label: their classes (N, G), 0 where there is no object.
-        """
-        # Anchors that reach out of the image are not trained on.
+        # scores: (N, A) and deltas: (N, A, 4) per level; box: (N, G, 4); label: (N, G), 0 is none.
+        # Returns the terms of objectness and of boxes.
+        # As published, anchors that cross the image border do not train the network.
         overlap = tf.where(self.inside[:, None], box_math.iou(self.anchors, box), 0.0)
         matched, kind = box_math.assign(overlap, label > 0, 0.7, 0.3, force=True)
         kind = tf.where(self.inside, kind, -1)
@@ -72,7 +60,7 @@ class RPNTargets(layers.Layer):
 
 
 class RegionProposals(layers.Layer):
-    """Turns what the region proposal network predicts into the best boxes of an image."""
+    """Select the best boxes per image from the output of the region proposal network."""
 
     def __init__(self, d: Dimensions, name: str) -> None:
         super().__init__(dtype="float32", name=name)
@@ -81,12 +69,8 @@ class RegionProposals(layers.Layer):
         self.anchors = tuple(level_anchors(d))
 
     def call(self, scores: list[Any], deltas: list[Any]) -> tuple[Any, Any]:
-        """Return boxes (N, proposals, 4), best first, and which of them there are.
-
-        Args:
-            scores: scores (N, A) of every level.
-            deltas: predicted deltas (N, A, 4) of every level.
-        """
+        # scores: (N, A) and deltas: (N, A, 4) per level.
+        # Returns boxes (N, proposals, 4), best first, and which of them are valid.
         found = [self._best(*level) for level in zip(self.anchors, scores, deltas, strict=True)]
         score = tf.stack([score for score, _ in found], 1)
         boxes = tf.stack([boxes for _, boxes in found], 1)
@@ -98,7 +82,7 @@ class RegionProposals(layers.Layer):
         return boxes, best.values > -np.inf
 
     def _best(self, anchors: Any, scores: Any, deltas: Any) -> tuple[Any, Any]:
-        """Return scores and boxes of the best anchors of a level, filled up to equal length."""
+        # Padded to equal length, so that all levels can be stacked.
         count = min(self.before, len(anchors))
         best = tf.math.top_k(scores, count)
         boxes = box_math.decode(

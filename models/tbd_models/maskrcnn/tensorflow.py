@@ -1,4 +1,4 @@
-"""Mask R-CNN in TensorFlow: the network and how it is trained."""
+"""Mask R-CNN in TensorFlow: network, losses and training."""
 
 from __future__ import annotations
 
@@ -23,31 +23,29 @@ from tbd_models.tensorflow.workload import Tensors, Workload, channels_last, one
 
 
 class FrozenBatchNormalization(layers.Layer):
-    """Batch normalization whose statistics and weights stay as they are: a scale and a shift."""
+    """Batch normalization with constant statistics and weights: a scale and a shift."""
 
     def __init__(self, scale: float, name: str) -> None:
         super().__init__(name=name)
         self._scale = keras.initializers.Constant(scale)
 
     def build(self, shape: Any) -> None:
-        """Make a scale and a shift per channel."""
         width = (shape[-1],)
         self.scale = self.add_weight(width, self._scale, trainable=False, name="scale")
         self.shift = self.add_weight(width, "zeros", trainable=False, name="shift")
 
     def call(self, x: Any) -> Any:
-        """Return features of the shape of those given."""
         return x * self.scale + self.shift
 
 
 def _frozen_normalization(x: Any, name: str) -> Any:
-    # Random weights have no statistics. This scale at the end of a block keeps the sum of 16 blocks
-    # from growing out of the range of float16.
+    # Random weights have no statistics. A scale of 0.25 at the end of each block keeps the sum of
+    # 16 blocks in the range of float16.
     return FrozenBatchNormalization(0.25 if name.endswith("_bn3") else 1.0, name)(x)
 
 
 def _backbone(image: Any, d: Dimensions) -> list[Any]:
-    """Return C2 to C5 of images (N, H, W, 3); no gradient reaches what is frozen."""
+    # Returns C2 to C5 of images (N, H, W, 3); gradients stop at the frozen layers.
     x = ops.stop_gradient(stem(image, d.backbone, _frozen_normalization))
     features = []
     for number in range(len(d.backbone.widths)):
@@ -59,7 +57,6 @@ def _backbone(image: Any, d: Dimensions) -> list[Any]:
 
 
 def _freeze(model: keras.Model, d: Dimensions) -> None:
-    """Leave stem and first stages as they are."""
     frozen = ("conv1", *(f"stage{number}_" for number in range(d.frozen_stages)))
     for layer in model.layers:
         if layer.name.startswith(frozen):
@@ -67,7 +64,7 @@ def _freeze(model: keras.Model, d: Dimensions) -> None:
 
 
 def _pyramid(features: list[Any], width: int) -> list[Any]:
-    """Return P2 to P6, all of one width, of C2 to C5."""
+    # From C2..C5 to P2..P6.
     lateral = [layers.Conv2D(width, 1, name=f"fpn_lateral{n}")(x) for n, x in enumerate(features)]
     levels = [lateral.pop()]
     for number in range(len(lateral) - 1, -1, -1):
@@ -85,10 +82,7 @@ def _normal(std: float) -> keras.initializers.Initializer:
 
 
 def _rpn(pyramid: list[Any], d: Dimensions) -> tuple[list[Any], list[Any]]:
-    """Return scores (N, anchors) and deltas (N, anchors, 4) of every level, in float32.
-
-    All levels share the layers.
-    """
+    # Scores (N, anchors) and deltas (N, anchors, 4) per level; all levels share the layers.
     anchors, initial = len(d.anchor_ratios), {"kernel_initializer": _normal(0.01)}
     conv = layers.Conv2D(
         d.width_fpn, 3, padding="same", activation="relu", name="rpn_conv", **initial
@@ -107,7 +101,7 @@ def _rpn(pyramid: list[Any], d: Dimensions) -> tuple[list[Any], list[Any]]:
 
 
 def _box_head(rows: Any, boxes: Any, d: Dimensions) -> tuple[Any, Any]:
-    """Return scores (N x R, classes) and deltas (N x R, classes, 4) of boxes (N, R, 4)."""
+    # boxes: (N, R, 4); returns scores (N x R, classes) and deltas (N x R, classes, 4).
     x = layers.Flatten(name="box_flatten")(RoIAlign(d, d.box_bins, "box_align")(rows, boxes))
     for number in range(2):
         x = layers.Dense(d.width_box, activation="relu", name=f"box_fc{number}")(x)
@@ -117,7 +111,7 @@ def _box_head(rows: Any, boxes: Any, d: Dimensions) -> tuple[Any, Any]:
 
 
 def _mask_head(rows: Any, boxes: Any, d: Dimensions) -> Any:
-    """Return scores (N x R, 2 x bins, 2 x bins, classes) of boxes (N, R, 4)."""
+    # boxes: (N, R, 4); returns scores (N x R, 2 x bins, 2 x bins, classes).
 
     def initial() -> keras.initializers.Initializer:
         return keras.initializers.VarianceScaling(2.0, "fan_out", "untruncated_normal")
@@ -144,11 +138,10 @@ def _mask_head(rows: Any, boxes: Any, d: Dimensions) -> Any:
 
 
 def network(d: Dimensions) -> keras.Model:
-    """Return Mask R-CNN in training.
+    """Return Mask R-CNN in training, with prediction and target of each loss term as outputs.
 
-    It takes images (N, H, W, 3), boxes (N, G, 4) of the objects, their classes (N, G), 0 where
-    there is no object, and their masks (N, G, H, W), and returns what is predicted and what should
-    be, for each term of the loss.
+    Inputs are images (N, H, W, 3), boxes (N, G, 4), classes (N, G), 0 for no object, and masks
+    (N, G, H, W).
     """
     image = keras.Input((d.height, d.width, 3), name="image")
     box = keras.Input((d.objects, 4), name="box")
@@ -164,7 +157,7 @@ def network(d: Dimensions) -> keras.Model:
     rois = BoxTargets(d, "box_targets")(*proposals, box, label)
     rows = PyramidTable(name="table")(pyramid[:-1])
     class_score, delta = _box_head(rows, rois.boxes, d)
-    # Those with objects come first; the mask head is for them.
+    # Regions with objects come first; only they train the mask head.
     positive = [value[:, : d.positive_rois] for value in rois]
     with_object = type(rois)(*positive)
     mask_score = _mask_head(rows, with_object.boxes, d)
@@ -189,16 +182,13 @@ def _count(used: Any) -> Any:
 
 
 def _mean(losses: Any, used: Any) -> Any:
-    """Return the mean over those entries (N, R) of losses (N, R, ...) that are used."""
+    # Mean of losses (N, R, ...) over the entries (N, R) that are used.
     each = tf.reduce_mean(losses, list(range(2, len(losses.shape))))
     return tf.reduce_sum(each * tf.cast(used, tf.float32)) / _count(used)
 
 
 def _box_loss(term: Term, regions: Any, beta: float) -> Any:
-    """Return the smooth L1 loss of boxes, divided by the number of all regions.
-
-    Not by that of regions with objects, as Fast R-CNN has it.
-    """
+    # Smooth L1, divided as in Fast R-CNN by the number of all regions, not of positive ones.
     size = tf.abs(tf.cast(term.prediction, tf.float32) - term.target)
     losses = tf.where(size < beta, size**2 / (2 * beta), size - beta / 2)
     used = tf.cast(term.used, tf.float32)
@@ -226,7 +216,7 @@ def detection_loss(terms: dict[str, Term], _batch: Tensors) -> Any:
 
 
 def workload(d: Dimensions) -> Workload:
-    """Return the workload of these dimensions."""
+    """Return the workload with these dimensions."""
     model, size = network(d), (d.height, d.width)
     return Workload(
         model=model,

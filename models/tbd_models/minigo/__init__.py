@@ -1,4 +1,4 @@
-"""MiniGo: what its frameworks share."""
+"""MiniGo: dimensions and variants for all frameworks."""
 
 from __future__ import annotations
 
@@ -6,53 +6,37 @@ from dataclasses import dataclass
 
 from tbd_models.definition import Model, Variant
 
+# Planes of the network's input: stones of the player to move and of the opponent in the last
+# positions, and one plane for the colour to move.
 HISTORY = 8
 PLANES = 2 * HISTORY + 1
-"""Stones of the player to move and of the other in the last positions, and whose turn it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class SelfPlay:
-    """How the network plays against itself.
+    """Parameters of self-play."""
 
-    Attributes:
-        readouts: positions that are searched before a move.
-        leaves: positions that the network judges at a time.
-        temperature_moves: moves of a game that are drawn by visits rather than the most visited.
-        komi: points that White has from the start.
-    """
-
-    readouts: int = 200
-    leaves: int = 8
-    temperature_moves: int = 6
-    komi: float = 7.5
+    readouts: int = 200  # positions searched per move
+    leaves: int = 8  # positions of a game that the network evaluates together
+    temperature_moves: int = 6  # first moves, drawn by visits instead of the most visited
+    komi: float = 7.5  # points that White gets for moving second
 
 
 @dataclass(frozen=True, slots=True)
 class Dimensions:
-    """Dimensions of a residual network for Go with two heads.
+    """Dimensions of a residual network for Go with a policy and a value head."""
 
-    Attributes:
-        board: lines of the board in each direction.
-        blocks: residual blocks.
-        width: channels of the blocks.
-        value_width: units of the fully connected layer of the value head.
-        weight_decay: factor of half the squares of all weights but biases in the loss.
-        learning_rate: of stochastic gradient descent with momentum 0.9.
-        self_play: how positions come from games, None for synthetic positions.
-    """
-
-    board: int = 9
+    board: int = 9  # lines in each direction
     blocks: int = 9
-    width: int = 32
-    value_width: int = 64
-    weight_decay: float = 1e-4
-    learning_rate: float = 1e-2
-    self_play: SelfPlay | None = None
+    width: int = 32  # channels of the blocks
+    value_width: int = 64  # units of the value head's fully connected layer
+    weight_decay: float = 1e-4  # factor of the L2 loss of all weights but biases
+    learning_rate: float = 1e-2  # of SGD with momentum 0.9
+    self_play: SelfPlay | None = None  # None for synthetic positions
 
     @property
     def moves(self) -> int:
-        """Points of the board, and passing."""
+        """Return the number of moves: the points of the board, and passing."""
         return self.board**2 + 1
 
 
@@ -110,12 +94,12 @@ MODEL = Model(
     ),
     notes="The suite published no code. mlperf-9x9 is the network of MLPerf's reference code on a "
     "9x9 board, 9 blocks of 32 channels, with its batch of 16; batch sizes above are ours. Two of "
-    "the variants train the network alone, on synthetic positions whose best move has most stones "
+    "the variants train only the network, on synthetic positions whose best move has most stones "
     "of the player beside it. In selfplay each place in the batch is a game, and in phase data of "
-    "every iteration each game searches 200 positions and makes a move; the network judges 8 of "
+    "every iteration each game searches 200 positions and makes a move; the network evaluates 8 of "
     "every game at a time, where MLPerf's code plays one game after another and trains between "
-    "generations. Training draws from games that are over, and from synthetic positions until the "
-    "first one is; nobody resigns. FLOP are those of "
-    "training: the search judges 200 positions more per position trained on. Values are for the "
+    "generations. Training draws from finished games, and from synthetic positions until the "
+    "first one is finished; no game is resigned. FLOP are those of "
+    "training: the search evaluates 200 more positions per position trained on. Values are for the "
     "player to move, not for Black.",
 )

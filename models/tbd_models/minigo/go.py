@@ -10,7 +10,7 @@ EMPTY, BLACK, WHITE = 0, 1, -1
 
 @cache
 def neighbours(size: int) -> tuple[tuple[int, ...], ...]:
-    """Return the points beside each point of a board; points are numbered row by row."""
+    """Return the neighbours of each point of a board; points are numbered row by row."""
     beside = []
     for point in range(size * size):
         row, column = divmod(point, size)
@@ -21,28 +21,20 @@ def neighbours(size: int) -> tuple[tuple[int, ...], ...]:
 
 @cache
 def _numbers(size: int) -> dict[tuple[int, int], int]:
-    """Return a random number per stone and point, whose exclusive or stands for a board."""
+    # Zobrist hashing: a board's hash is the exclusive or of a random number per stone.
     rng = random.Random(size)
     return {(p, c): rng.getrandbits(64) for p in range(size * size) for c in (BLACK, WHITE)}
 
 
 class Position:
-    """A position in a game. It does not change: a move makes another one.
+    """An immutable position in a game; a move returns a new one."""
 
-    Attributes:
-        size: lines of the board in each direction.
-        board: ``BLACK``, ``WHITE`` or ``EMPTY`` per point.
-        to_play: whose turn it is.
-        passes: how many of the last moves were passes.
-        moves: moves so far.
-        before: the position one move before, None at the beginning.
-    """
-
+    # board: BLACK, WHITE or EMPTY per point; passes: consecutive passes; before: last position.
     __slots__ = ("_groups", "_hash", "_seen", "before", "board", "moves", "passes", "size",
                  "to_play")  # fmt: skip
 
     def __init__(self, size: int, board: tuple[int, ...] = (), to_play: int = BLACK) -> None:
-        """Begin a game; from the empty board unless another one is given."""
+        """Start a game from a board, by default the empty one."""
         self.size = size
         self.board = board or (EMPTY,) * (size * size)
         self.to_play = to_play
@@ -58,11 +50,11 @@ class Position:
 
     @property
     def over(self) -> bool:
-        """Whether both players have passed."""
+        """Return True if both players have passed."""
         return self.passes >= 2
 
     def groups(self) -> list[tuple[set[int], set[int]] | None]:
-        """Return the group of each point, None where it is empty: its stones and its liberties."""
+        """Return (stones, liberties) of the group at each point, None for empty points."""
         if self._groups is None:
             self._groups = [None] * len(self.board)
             for point, colour in enumerate(self.board):
@@ -73,7 +65,7 @@ class Position:
         return self._groups
 
     def _spread(self, start: int) -> tuple[set[int], set[int]]:
-        """Return the points of equal colour that hang together, and the empty ones beside them."""
+        # Flood fill over points of equal colour; also collects the empty neighbours.
         beside, board = neighbours(self.size), self.board
         inside, liberties, waiting = {start}, set(), [start]
         while waiting:
@@ -87,26 +79,28 @@ class Position:
         return inside, liberties
 
     def captures(self, point: int) -> set[int]:
-        """Return the stones that a stone of the player to move at an empty point would capture."""
-        taken: set[int] = set()
+        """Return the stones that the player to move would capture by a stone at an empty point."""
+        captured: set[int] = set()
         groups = self.groups()
         for other in neighbours(self.size)[point]:
             group = groups[other]
             if group and self.board[other] == -self.to_play and len(group[1]) == 1:
-                taken |= group[0]
-        return taken
+                captured |= group[0]
+        return captured
 
     def is_legal(self, move: int) -> bool:
-        """Tell whether the player to move may play at a point, or pass (``size²``)."""
+        """Return True if the player to move may play at a point, or pass (move ``size²``)."""
         if move == len(self.board):
             return True
         if self.board[move] != EMPTY:
             return False
-        taken = self.captures(move)
-        return (bool(taken) or self._breathes(move)) and self._after(move, taken) not in self._seen
+        captured = self.captures(move)
+        if not captured and not self._has_liberty(move):
+            return False
+        # Positional superko: no position of the game may come again.
+        return self._hash_after(move, captured) not in self._seen
 
-    def _breathes(self, point: int) -> bool:
-        """Tell whether a stone that captures nothing would have a liberty."""
+    def _has_liberty(self, point: int) -> bool:
         groups = self.groups()
         for other in neighbours(self.size)[point]:
             group = groups[other]
@@ -114,45 +108,46 @@ class Position:
                 return True
         return False
 
-    def _after(self, point: int, taken: set[int]) -> int:
+    def _hash_after(self, point: int, captured: set[int]) -> int:
         numbers = _numbers(self.size)
         result = self._hash ^ numbers[point, self.to_play]
-        for stone in taken:
+        for stone in captured:
             result ^= numbers[stone, -self.to_play]
         return result
 
     def legal(self) -> list[bool]:
-        """Return for each move whether it is legal, passing last."""
+        """Return for each move whether it is legal; passing is last."""
         return [self.is_legal(move) for move in range(len(self.board) + 1)]
 
     def play(self, move: int) -> Position:
         """Return the position after a legal move."""
-        then = Position.__new__(Position)
-        then.size, then.to_play = self.size, -self.to_play
-        then.moves, then.before = self.moves + 1, self
-        then._groups = None
+        # Not by __init__, which would hash the board again.
+        after = Position.__new__(Position)
+        after.size, after.to_play = self.size, -self.to_play
+        after.moves, after.before = self.moves + 1, self
+        after._groups = None
         if move == len(self.board):
-            then.board, then._hash, then._seen = self.board, self._hash, self._seen
-            then.passes = self.passes + 1
-            return then
-        taken = self.captures(move)
+            after.board, after._hash, after._seen = self.board, self._hash, self._seen
+            after.passes = self.passes + 1
+            return after
+        captured = self.captures(move)
         board = list(self.board)
         board[move] = self.to_play
-        for stone in taken:
+        for stone in captured:
             board[stone] = EMPTY
-        then.board, then.passes = tuple(board), 0
-        then._hash = self._after(move, taken)
-        then._seen = self._seen | {then._hash}
-        return then
+        after.board, after.passes = tuple(board), 0
+        after._hash = self._hash_after(move, captured)
+        after._seen = self._seen | {after._hash}
+        return after
 
     def score(self, komi: float) -> float:
-        """Return Black's area less White's and the komi: stones, and what they alone enclose."""
+        """Return Black's area (stones and enclosed points) minus White's area and the komi."""
         area, beside = sum(self.board), neighbours(self.size)
         left = {point for point, colour in enumerate(self.board) if colour == EMPTY}
         while left:
             region, _ = self._spread(left.pop())
             left -= region
             borders = {self.board[p] for point in region for p in beside[point]} - {EMPTY}
-            if len(borders) == 1:
+            if len(borders) == 1:  # a region that touches both colours belongs to neither
                 area += borders.pop() * len(region)
         return area - komi

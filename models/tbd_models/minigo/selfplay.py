@@ -1,4 +1,4 @@
-"""Games of a network against itself: a tree search whose leaves the network judges in batches."""
+"""Self-play of a network: tree search whose leaves the network evaluates in batches."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from tbd_models.minigo.go import BLACK, Position
 from tbd_models.synthetic import Batch, go_batch
 
 Array = NDArray[np.float32]
+# From positions (N, 17, board, board) to move probabilities (N, moves) and values (N).
 Judge = Callable[[Array], tuple[Array, Array]]
-"""From positions (N, 17, board, board) to shares of moves (N, moves) and values (N)."""
 
-# As in MLPerf's code: how much priors weigh, and the noise that makes games differ.
+# From MLPerf's code: weight of the priors (PUCT), and Dirichlet noise that varies the games; its
+# concentration is 0.03 for the 361 points of a 19x19 board.
 _EXPLORATION = 1.38
 _NOISE_SHARE = 0.25
 _NOISE_TIMES_POINTS = 0.03 * 361
-# Positions that training draws from.
-_WINDOW = 4096
+_WINDOW = 4096  # latest positions that training samples from
 
 
 def planes(position: Position) -> Array:
-    """Return a position as the network takes it: (17, board, board), see ``synthetic.go_batch``."""
+    """Return a position as network input (17, board, board); see ``synthetic.go_batch``."""
     size = position.size
     found = np.zeros((PLANES, size * size), np.float32)
     past = position
@@ -33,23 +33,16 @@ def planes(position: Position) -> Array:
         board = np.array(past.board)
         found[2 * back] = board == position.to_play
         found[2 * back + 1] = board == -position.to_play
-        past = past.before or past  # at the beginning the board is repeated
+        past = past.before or past  # repeat the first board before the game's start
     found[-1] = position.to_play == BLACK
     return found.reshape(PLANES, size, size)
 
 
 class Node:
-    """A position in the tree, with what was found out about every move from it.
+    """A position in the search tree, with the search results of each move from it."""
 
-    Attributes:
-        position: the position.
-        parent: the node before, with the move that led here; None for the root.
-        prior: share of each move by the network; None until it was judged.
-        visits: how often each move was searched.
-        total: sum of the values found, for the player to move here.
-        children: nodes by move.
-    """
-
+    # parent: (node, move that led here), None for the root; prior: move probabilities, None until
+    # evaluated; visits: searches per move; total: sum of values for the player to move here.
     __slots__ = ("children", "legal", "parent", "position", "prior", "total", "visits")
 
     def __init__(self, position: Position, parent: tuple[Node, int] | None = None) -> None:
@@ -63,39 +56,37 @@ class Node:
         self.children: dict[int, Node] = {}
 
     def best(self) -> int:
-        """Return the move to search next (PUCT)."""
+        """Return the move to search next by PUCT (Silver et al. 2017)."""
         assert self.prior is not None
         reach = _EXPLORATION * np.sqrt(1 + self.visits.sum()) / (1 + self.visits)
         value = self.total / (1 + self.visits)
         return int(np.argmax(np.where(self.legal, value + reach * self.prior, -np.inf)))
 
     def child(self, move: int) -> Node:
-        """Return the node after a move, made where it is new."""
+        """Return the node after a move, creating it if needed."""
         if move not in self.children:
             self.children[move] = Node(self.position.play(move), (self, move))
         return self.children[move]
 
-    def judged(self, prior: Array) -> None:
-        """Take the network's shares of moves, of which legal ones remain."""
+    def expand(self, prior: Array) -> None:
+        """Store the network's move probabilities, normalized over the legal moves."""
         self.legal[:] = self.position.legal()
-        kept = prior * self.legal
-        self.prior = kept / max(float(kept.sum()), 1e-9)
+        legal = prior * self.legal
+        self.prior = legal / max(float(legal.sum()), 1e-9)
 
     def assume_lost(self) -> None:
-        """Count a loss for the player of every move that leads here: others are searched next."""
+        """Add a virtual loss on the path to this node, so that the next search takes another."""
         for node, move in self._path():
             node.total[move] -= 1
             node.visits[move] += 1
 
-    def told(self, value: float, *, assumed_lost: bool = False) -> None:
-        """Tell every node above what the player to move here can expect.
+    def back_up(self, value: float, *, assumed_lost: bool = False) -> None:
+        """Add a value from -1 to 1, for the player to move here, to all nodes above.
 
-        Args:
-            value: from -1 to 1.
-            assumed_lost: whether this takes the place of a loss that was assumed.
+        ``assumed_lost`` replaces a virtual loss instead of counting another visit.
         """
         for node, move in self._path():
-            value = -value
+            value = -value  # the players alternate
             node.total[move] += value + assumed_lost
             node.visits[move] += not assumed_lost
 
@@ -107,13 +98,7 @@ class Node:
 
 
 class Search:
-    """The tree of one game.
-
-    Args:
-        root: where the game is.
-        komi: points that White has from the start.
-        longest: moves after which a game is over.
-    """
+    """The search tree of a game; after ``longest`` moves a game is over."""
 
     def __init__(self, root: Node, komi: float, longest: int) -> None:
         self.root = root
@@ -122,36 +107,36 @@ class Search:
         self._noisy = False
 
     def is_over(self, position: Position) -> bool:
-        """Tell whether a game has ended."""
+        """Return True if the game has ended."""
         return position.over or position.moves >= self._longest
 
     def result(self, position: Position) -> float:
-        """Return 1 where the player to move of a game that is over has won, else -1."""
+        """Return 1 if the player to move has won a finished game, else -1."""
         return 1.0 if (position.score(self._komi) > 0) == (position.to_play == BLACK) else -1.0
 
     def leaves(self, count: int) -> list[Node]:
-        """Return nodes to judge, at most ``count``: each counts as lost until it has been."""
+        """Return at most ``count`` nodes to evaluate, each with a virtual loss."""
         found: list[Node] = []
         for _ in range(count):
             node = self.root
             while node.prior is not None and not self.is_over(node.position):
                 node = node.child(node.best())
             if self.is_over(node.position):
-                node.told(self.result(node.position))
+                node.back_up(self.result(node.position))
                 continue
             if node in found:
-                break  # nothing else is worth a look
+                break  # even with virtual losses the search returns to the same leaf
             node.assume_lost()
             found.append(node)
         return found
 
     def absorb(self, node: Node, prior: Array, value: float) -> None:
-        """Put the network's judgement in the place of the loss that was assumed."""
-        node.judged(prior)
-        node.told(value, assumed_lost=True)
+        """Replace the virtual loss of a node by the network's evaluation."""
+        node.expand(prior)
+        node.back_up(value, assumed_lost=True)
 
     def add_noise(self, rng: np.random.Generator) -> None:
-        """Make the root's priors differ from game to game, once they are known."""
+        """Mix noise into the root's priors once they are known, so that games differ."""
         root = self.root
         if root.prior is None or self._noisy:
             return
@@ -162,43 +147,40 @@ class Search:
         root.prior[legal] += (_NOISE_SHARE * noise).astype(np.float32)
 
     def advance(self, move: int) -> None:
-        """Make a move; what was searched below it is kept."""
+        """Make a move and keep the subtree below it."""
         self.root = self.root.child(move)
         self.root.parent = None
         self._noisy = False
 
 
 class Game:
-    """A game that is being played, and its positions so far."""
+    """A game in progress and its positions."""
 
     def __init__(self, d: Dimensions, play: SelfPlay) -> None:
+        # MLPerf's limit of 1.4 moves per point.
         longest = d.board**2 * 7 // 5
         self.search = Search(Node(Position(d.board)), play.komi, longest)
         self.positions: list[tuple[Position, Array]] = []
 
     def move(self, rng: np.random.Generator, temperature_moves: int) -> None:
-        """Make a move by the visits of the root."""
+        """Make a move chosen by the visits of the root's moves."""
         root = self.search.root
         shares = (root.visits / root.visits.sum()).astype(np.float32)
         self.positions.append((root.position, shares))
         early = root.position.moves < temperature_moves
+        # Normalized again: float32 shares may miss the sum of 1 that rng.choice requires.
         chosen = rng.choice(len(shares), p=shares / shares.sum()) if early else np.argmax(shares)
         self.search.advance(int(chosen))
 
     def examples(self) -> list[tuple[Position, Array, float]]:
-        """Return the positions of a game that is over, each with what its player got."""
+        """Return the positions of a finished game with the result for their player to move."""
         end = self.search.root.position
         result = self.search.result(end)
         return [(p, s, result if p.to_play == end.to_play else -result) for p, s in self.positions]
 
 
 class Players:
-    """As many games side by side as a batch has positions; each batch is one move of every game.
-
-    Args:
-        d: dimensions of network and search.
-        judge: the network.
-    """
+    """Games played in parallel, one per position of a batch; each batch makes one move in all."""
 
     def __init__(self, d: Dimensions, judge: Judge) -> None:
         assert d.self_play is not None
@@ -209,13 +191,10 @@ class Players:
         self._window: deque[tuple[Position, Array, float]] = deque(maxlen=_WINDOW)
 
     def batch(self, size: int, rng: np.random.Generator) -> Batch:
-        """Make a move in every game; return positions of games that are over.
-
-        Until the first games are, positions are synthetic.
-        """
+        """Make a move in each game; return positions of finished games, at first synthetic ones."""
         if len(self._games) != size:
             self._games = [Game(self._d, self._play) for _ in range(size)]
-        self._think(rng)
+        self._search(rng)
         for number, game in enumerate(self._games):
             game.move(rng, self._play.temperature_moves)
             if game.search.is_over(game.search.root.position):
@@ -230,15 +209,14 @@ class Players:
             "value": np.array([value for _, _, value in drawn], np.float32),
         }
 
-    def _think(self, rng: np.random.Generator) -> None:
-        """Search every game's tree; a round takes leaves of all games to the network at once."""
+    def _search(self, rng: np.random.Generator) -> None:
         for _ in range(-(-self._play.readouts // self._play.leaves)):
             for game in self._games:
                 game.search.add_noise(rng)
             self._round()
 
     def _round(self) -> None:
-        """Judge leaves of all games; as many at a time whatever there are, so shapes stay."""
+        # Padded to a constant number of positions, so that the network's shapes do not change.
         found = [(g.search, n) for g in self._games for n in g.search.leaves(self._play.leaves)]
         shape = (len(self._games) * self._play.leaves, PLANES, self._d.board, self._d.board)
         positions = np.zeros(shape, np.float32)

@@ -15,7 +15,7 @@ from tbd_models.tensorflow.workload import Tensors, Workload, one_turn
 
 
 def _convolution(x: Any, width: int, size: int, name: str, *, scaled: bool = True) -> Any:
-    """Return a convolution, normalized; those of the heads have no scale and offset."""
+    # The normalization of the heads has no scale and offset, as in MLPerf's code.
     x = layers.Conv2D(width, size, padding="same", name=f"{name}_conv")(x)
     return layers.BatchNormalization(
         momentum=0.997, epsilon=1e-5, center=scaled, scale=scaled, name=f"{name}_bn"
@@ -29,7 +29,7 @@ def _block(x: Any, width: int, name: str) -> Any:
 
 
 def network(d: Dimensions) -> keras.Model:
-    """Return a network from positions (N, board, board, 17) to scores of moves and a value."""
+    """Return a network from positions (N, board, board, 17) to move scores and a value."""
     position = keras.Input((d.board, d.board, PLANES))
     x = layers.ReLU(name="stem_relu")(_convolution(position, d.width, 3, "stem"))
     for block in range(d.blocks):
@@ -45,7 +45,7 @@ def network(d: Dimensions) -> keras.Model:
 
 
 def loss(model: keras.Model, outputs: Any, batch: Tensors, weight_decay: float) -> Any:
-    """Return how far policy and value are from the batch's, and the penalty on the weights."""
+    """Return the policy loss, value loss and weight penalty of a batch as one sum."""
     policy, value = outputs
     missed = tf.nn.softmax_cross_entropy_with_logits(batch["policy"], policy)
     squared = tf.square(value[:, 0] - batch["value"])
@@ -60,8 +60,9 @@ def channels_last(batch: Batch) -> Batch:
 
 
 def players(d: Dimensions, model: keras.Model) -> Players:
-    """Return games that a network plays against itself."""
+    """Return self-play games of a network."""
 
+    # A graph, as the search calls the network for each of its many positions.
     @tf.function
     def judge(position: Any) -> Any:
         policy, value = model(tf.transpose(position, (0, 2, 3, 1)), training=False)
@@ -75,12 +76,12 @@ def players(d: Dimensions, model: keras.Model) -> Players:
 
 
 def workload(d: Dimensions) -> Workload:
-    """Return the workload of these dimensions."""
+    """Return the workload with these dimensions."""
     model = network(d)
     return Workload(
         model=model,
         batch=lambda size, rng: go_batch(size, d.board, rng),
-        earn=players(d, model).batch if d.self_play else None,
+        generate=players(d, model).batch if d.self_play else None,
         convert=channels_last,
         turns=one_turn(
             model,

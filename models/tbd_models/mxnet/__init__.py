@@ -1,4 +1,4 @@
-"""What the MXNet workloads share."""
+"""Prepare MXNet for the workloads."""
 
 from __future__ import annotations
 
@@ -15,11 +15,7 @@ _ENGINE = "MXNET_ENGINE_TYPE"
 
 
 def prepare(settings: Settings) -> None:
-    """Choose the engine, which MXNet does when it is imported.
-
-    Raises:
-        UnsupportedError: it cannot train as asked.
-    """
+    """Select the engine before MXNet is imported; raise UnsupportedError for bad settings."""
     if execution(settings) == NAIVE:
         os.environ[_ENGINE] = "NaiveEngine"
     else:
@@ -28,30 +24,27 @@ def prepare(settings: Settings) -> None:
 
 
 def execution(settings: Settings) -> str:
-    """Return how the model runs: operation by operation, or hybridised, as a whole.
+    """Return how to run the model: eagerly on the naive engine, or hybridised.
 
-    The default engine runs operations in threads of its own, behind the program's back: marks
-    would tell when an operation was asked for, and a hybridised model runs no layers. So with marks
-    the naive engine runs each operation where it is called.
-
-    Raises:
-        UnsupportedError: it cannot run as asked.
+    Raises UnsupportedError if the settings cannot be combined.
     """
     if settings.execution == "xla":
         raise UnsupportedError("MXNet has no XLA; use --execution auto")
     if settings.execution == "graph" and settings.marked:
         raise UnsupportedError(
-            "a hybridised MXNet model runs no layers that could be marked; use --execution auto, "
-            "which hybridises it where nothing is marked"
+            "a hybridised MXNet model does not call its layers, so they cannot be marked; use "
+            "--execution auto, which hybridises only unmarked models"
         )
+    # The default engine runs operations later on its own threads: marks would show when an
+    # operation was queued. The naive engine runs it within the call.
     eager = settings.marked or settings.execution == "eager"
     return NAIVE if eager else HYBRIDISED
 
 
 def _restore_numpy_names() -> None:
-    """Restore what MXNet 1.9.1 asks NumPy for and NumPy 1.24 has no more."""
+    # MXNet 1.9.1 uses np.bool and others, which NumPy 1.24 removed.
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # NumPy 1.23 has them, and warns
+        warnings.simplefilter("ignore")  # NumPy 1.23 still has them and warns
         for kind in (bool, int, float, object):
             if not hasattr(np, kind.__name__):
                 setattr(np, kind.__name__, kind)

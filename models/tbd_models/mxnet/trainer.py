@@ -1,4 +1,4 @@
-"""Training a workload in MXNet."""
+"""Train a workload in MXNet."""
 
 from __future__ import annotations
 
@@ -23,38 +23,27 @@ from tbd_models.mxnet import HYBRIDISED, execution
 from tbd_models.mxnet.workload import Array, Batch, Workload, to_device
 from tbd_models.settings import Settings
 
-# How the allocators of the GPU, cuDNN and the CPU say it.
+# Messages of the allocators of the GPU, cuDNN and the CPU.
 _OUT_OF_MEMORY = ("out of memory", "ALLOC_FAILED", "Failed to allocate CPU Memory", "bad_alloc")
 
 
 class MXNetTrainer:
-    """A workload in training.
-
-    Raises:
-        UnsupportedError: the device is not there or cannot do what is asked, or the data set does
-            not fit the model.
-    """
+    """Train a workload; raises UnsupportedError for a missing device or unsuitable settings."""
 
     def __init__(self, build: Any, dimensions: Any, settings: Settings) -> None:
-        """Build the model.
-
-        Args:
-            build: the ``workload`` function of a model.
-            dimensions: what to pass to it.
-            settings: how to train.
-        """
+        """Build the model by calling ``build``, a model's ``workload`` function."""
         self.device = _device(settings)
         self._execution = execution(settings)
         self._mixed = settings.precision == "mixed"
         if self._mixed:
-            amp.init()  # changes MXNet's operators, so it comes before the model
+            amp.init()  # patches MXNet's operators, so it must precede the model
         mx.random.seed(settings.seed)
-        np.random.seed(settings.seed)  # what some of MXNet's initializers take
+        np.random.seed(settings.seed)  # used by some of MXNet's initializers
         self.workload: Workload = build(dimensions)
         self._batches = _batches(self.workload, settings, self.device)
         first = self._batches(0)
         model = self.workload.model
-        # With all shapes known, weights are drawn at once, in one order in every execution.
+        # With known shapes, weights are drawn at once and in the same order in each execution.
         model.infer_shape(*(first[name] for name in self.workload.inputs))
         model.initialize(self.workload.initializer, ctx=self.device)
         if self._execution == HYBRIDISED:
@@ -70,16 +59,16 @@ class MXNetTrainer:
 
     @property
     def model(self) -> gluon.HybridBlock:
-        """The model."""
+        """Return the model."""
         return self.workload.model
 
     def describe(self) -> dict[str, Any]:
-        """Return versions, device and size, for the capture."""
+        """Return versions, device and size for the capture."""
         return {
             "framework": "mxnet",
             "framework_version": mx.__version__,
             "python_version": platform.python_version(),
-            "cuda_version": None,  # MXNet does not tell
+            "cuda_version": None,  # MXNet does not expose it
             "cudnn_version": None,
             "gpu": None,
             "cpu_threads": int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1)),
@@ -89,22 +78,18 @@ class MXNetTrainer:
         }
 
     def layers(self) -> list[dict[str, Any]]:
-        """Return the entries of layers.json, from the shapes of one forward pass."""
+        """Return the entries of layers.json, from the shapes of a forward pass."""
         batch = self._batches(0)
         shapes = {name: batch[name].shape for name in self.workload.inputs}
         found = measure(self.model, shapes, "fp16" if self._mixed else "fp32")
         return [layer.entry(self._size) for layer in found]
 
     def mark_layers(self, marks: Marks) -> None:
-        """Mark every layer from now on."""
+        """Mark each layer from now on."""
         self._layer_marks = LayerMarks(self.model, marks)
 
     def step(self, marks: Marks) -> None:
-        """Run one training iteration with its phases marked.
-
-        The engine is let one iteration ahead and no more: iterations take as long as they run
-        rather than as long as they are asked for, and memory does not fill with what waits.
-        """
+        """Run one training iteration with its phases marked."""
         before = self._loss
         with marked(marks, "phase:data"):
             batch = self._batches(self._steps)
@@ -112,7 +97,9 @@ class MXNetTrainer:
         with marked(marks, "phase:optimizer"):
             if self.workload.clip_norm is not None:
                 self._clip(self.workload.clip_norm)
-            self._trainer.step(1)  # the loss is a mean already
+            self._trainer.step(1)  # 1, because the loss is already a mean over the batch
+        # Let the engine run at most one iteration ahead: otherwise iterations would last as long
+        # as their queueing, and queued work would fill the memory.
         if before is not None:
             before.wait_to_read()
         self._steps += 1
@@ -125,6 +112,7 @@ class MXNetTrainer:
                 loss = self.workload.loss(output, batch)
         with marked(marks, "phase:backward"):
             if self._mixed:
+                # amp.scale_loss must be recorded, so that backward() includes the scaling.
                 with autograd.record(), amp.scale_loss(loss, self._trainer) as scaled:
                     pass
                 scaled.backward()
@@ -141,18 +129,17 @@ class MXNetTrainer:
         gluon.utils.clip_global_norm(gradients, norm, check_isfinite=False)
 
     def synchronize(self) -> None:
-        """Wait until the device has done all work."""
         mx.nd.waitall()
 
     def reserved_bytes(self) -> int | None:
-        """Return the bytes of the GPU that are in use, None on a CPU."""
+        """Return the used bytes of the GPU, None on a CPU."""
         if self.device.device_type == "cpu":
             return None
         free, total = mx.context.gpu_memory_info(self.device.device_id)
         return int(total - free)
 
     def peak_bytes(self) -> int | None:
-        """Return None: MXNet does not tell."""
+        # MXNet does not expose a peak.
         return None
 
     def loss(self) -> float:
@@ -160,18 +147,16 @@ class MXNetTrainer:
         return float("nan") if self._loss is None else float(self._loss.asscalar())
 
     def start_profiler(self) -> None:
-        """Call cudaProfilerStart."""
         if self.device.device_type == "gpu":
             cuda.start_profiler()
 
     def stop_profiler(self) -> None:
-        """Call cudaProfilerStop."""
         if self.device.device_type == "gpu":
             cuda.stop_profiler()
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Tell whether an error says that memory ran out, of a GPU or of the host."""
+    """Return True if an error means that GPU or host memory is exhausted."""
     return isinstance(error, MemoryError) or (
         isinstance(error, mx.MXNetError) and any(words in str(error) for words in _OUT_OF_MEMORY)
     )
@@ -182,7 +167,9 @@ def _device(settings: Settings) -> mx.Context:
         raise UnsupportedError("MXNet has no switch for TF32; use --precision fp32 or mixed")
     if settings.device == "cpu":
         if settings.precision == "mixed":
-            raise UnsupportedError("MXNet casts on GPUs alone; use --precision fp32 on a CPU")
+            raise UnsupportedError(
+                "MXNet's mixed precision needs a GPU; use --precision fp32 on a CPU"
+            )
         return mx.cpu()
     if not mx.context.num_gpus():
         raise UnsupportedError("MXNet sees no GPU here; use --device cpu")
@@ -190,7 +177,7 @@ def _device(settings: Settings) -> mx.Context:
 
 
 def _batches(workload: Workload, settings: Settings, device: mx.Context) -> Callable[[int], Batch]:
-    """Return a function from the number of a step to its batch, on the device."""
+    # Converted on the CPU once; each step copies its batch to the device.
     found = batches(workload.batch, settings, partial(to_device, device=mx.cpu()))
 
     def moved(number: int) -> Batch:

@@ -1,4 +1,4 @@
-"""What an MXNet workload is: a model, its data, its loss and its optimizer."""
+"""Define an MXNet workload: model, data, loss and optimizer."""
 
 from __future__ import annotations
 
@@ -18,27 +18,18 @@ Batch: TypeAlias = dict[str, Array]
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A model and how it is trained.
+    """A model and how to train it."""
 
-    Attributes:
-        model: the block, not initialized.
-        batch: makes a batch of so many synthetic samples (``tbd_models.synthetic``).
-        inputs: fields of the batch that the model takes, in order.
-        loss: returns the scalar loss of what the model returned.
-        optimizer: makes the published optimizer.
-        initializer: of the weights.
-        clip_norm: largest norm of all gradients together, None for no clipping.
-    """
-
-    model: HybridBlock
-    batch: Callable[[int, np.random.Generator], synthetic.Batch]
-    inputs: tuple[str, ...]
-    loss: Callable[[Array, Batch], Array]
+    model: HybridBlock  # not initialized
+    batch: Callable[[int, np.random.Generator], synthetic.Batch]  # makes N synthetic samples
+    inputs: tuple[str, ...]  # fields of the batch that the model takes, in order
+    loss: Callable[[Array, Batch], Array]  # scalar loss of the model's output
     optimizer: Callable[[], mx.optimizer.Optimizer]
+    # He initialization.
     initializer: mx.init.Initializer = field(
         default_factory=lambda: mx.init.Xavier("gaussian", "in", magnitude=2)
     )
-    clip_norm: float | None = None
+    clip_norm: float | None = None  # maximum global norm of the gradients
 
     def forward(self, batch: Batch) -> Array:
         """Run the model on a batch."""
@@ -46,7 +37,7 @@ class Workload:
 
 
 def image_classification(model: HybridBlock, image_size: int, classes: int) -> Workload:
-    """Return how a model that gives class scores of images (N, 3, H, W) is trained."""
+    """Return the workload of a model from images (N, 3, H, W) to class scores."""
     return Workload(
         model=model,
         batch=lambda size, rng: synthetic.image_batch(size, image_size, classes, rng),
@@ -57,18 +48,13 @@ def image_classification(model: HybridBlock, image_size: int, classes: int) -> W
 
 
 def cross_entropy(scores: Array, label: Array, smoothing: float = 0.0) -> Array:
-    """Return the mean cross entropy, computed in float32 whatever the scores are in.
-
-    Args:
-        scores: class scores, classes last.
-        label: class per sample.
-        smoothing: probability that the labels give to all classes alike.
-    """
+    """Return the mean cross entropy; ``smoothing`` is spread evenly over all classes."""
+    # In float32, as float16 is too coarse for sums of exponentials.
     log = mx.nd.log_softmax(scores.astype("float32"), axis=-1)
     found = -mx.nd.pick(log, label, axis=-1).mean()
     return found if not smoothing else (1 - smoothing) * found - smoothing * log.mean()
 
 
 def to_device(arrays: synthetic.Batch, device: mx.Context) -> Batch:
-    """Return the arrays of a batch on a device, in float32 as MXNet has words and labels too."""
+    """Return a batch on a device, in float32: MXNet's operators take words and labels so too."""
     return {name: mx.nd.array(array, ctx=device) for name, array in arrays.items()}

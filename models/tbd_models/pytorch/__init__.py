@@ -1,4 +1,4 @@
-"""What the PyTorch workloads share."""
+"""Prepare PyTorch for the workloads."""
 
 from __future__ import annotations
 
@@ -7,11 +7,7 @@ from tbd_models.settings import Settings
 
 
 def prepare(settings: Settings) -> None:
-    """Do what must be done before the framework is imported.
-
-    Raises:
-        UnsupportedError: it cannot train as asked.
-    """
+    """Check the settings before the framework is imported; raise UnsupportedError if unsuitable."""
     if settings.execution not in ("auto", "eager"):
         raise UnsupportedError(
             f"the PyTorch workloads run operation by operation, not as {settings.execution}; "

@@ -1,8 +1,7 @@
-"""Boxes: anchors, coding, overlap, assignment of targets, non-maximum suppression, sampling.
+"""Boxes: anchors, encoding, overlap, assignment, non-maximum suppression, sampling.
 
-A box is (left, top, right, bottom) in pixels, along the last axis. Every result has a shape that
-depends on the shapes of the arguments alone, so that nothing waits for a GPU and tensors without
-data will do; what is missing is marked instead of left out.
+A box is (left, top, right, bottom) in pixels along the last axis. Result shapes depend only on
+argument shapes: nothing waits for the GPU, and meta tensors work. Masks mark missing entries.
 """
 
 from __future__ import annotations
@@ -13,21 +12,16 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-# Widest growth of a box that may be predicted, as in Detectron: exp() must not overflow.
+# Limit of predicted growth as in Detectron, so that exp() cannot overflow.
 _LARGEST_LOG_SCALE = math.log(1000 / 16)
 
 
 def grid_anchors(
     rows: int, columns: int, stride: int, sizes: Sequence[float], ratios: Sequence[float]
 ) -> Tensor:
-    """Return the anchors (rows x columns x sizes x ratios, 4) of a feature map.
+    """Return the anchors (rows x columns x sizes x ratios, 4), centred on a feature map's cells.
 
-    Args:
-        rows: height of the feature map.
-        columns: width of the feature map.
-        stride: pixels from one cell of the map to the next; anchors are centred on the cells.
-        sizes: square roots of the areas of the anchors.
-        ratios: heights divided by widths.
+    ``stride`` is pixels per cell, ``sizes`` are square roots of areas, ``ratios`` height / width.
     """
     half = torch.tensor(
         [
@@ -50,12 +44,9 @@ def centre_and_size(boxes: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def encode(boxes: Tensor, anchors: Tensor, weights: tuple[float, float] = (1, 1)) -> Tensor:
-    """Return what has to be predicted at the anchors to get the boxes, (..., 4).
+    """Return the regression targets (..., 4) of boxes at anchors (Girshick et al. 2014).
 
-    Args:
-        boxes: boxes aimed at.
-        anchors: where they are predicted.
-        weights: factors of the shift of the centre and of the logarithm of the growth.
+    ``weights`` multiply the shift of the centre and the logarithm of the growth.
     """
     centre, size = centre_and_size(boxes)
     anchor_centre, anchor_size = centre_and_size(anchors)
@@ -66,7 +57,7 @@ def encode(boxes: Tensor, anchors: Tensor, weights: tuple[float, float] = (1, 1)
 
 
 def decode(deltas: Tensor, anchors: Tensor, weights: tuple[float, float] = (1, 1)) -> Tensor:
-    """Return the boxes that were predicted at the anchors: the inverse of ``encode``."""
+    """Return the boxes predicted at the anchors: the inverse of ``encode``."""
     anchor_centre, anchor_size = centre_and_size(anchors)
     centre = anchor_centre + deltas[..., :2] / weights[0] * anchor_size
     growth = (deltas[..., 2:] / weights[1]).clamp(max=_LARGEST_LOG_SCALE)
@@ -75,20 +66,20 @@ def decode(deltas: Tensor, anchors: Tensor, weights: tuple[float, float] = (1, 1
 
 
 def clip(boxes: Tensor, height: int, width: int) -> Tensor:
-    """Return the parts of the boxes that are inside the image."""
+    """Return the boxes clipped to the image."""
     x, y = boxes[..., 0::2].clamp(0, width), boxes[..., 1::2].clamp(0, height)
     return torch.stack([x, y], -1).flatten(-2)
 
 
 def area(boxes: Tensor) -> Tensor:
-    """Return the area of every box in square pixels."""
+    """Return the area of each box in square pixels."""
     return (boxes[..., 2:] - boxes[..., :2]).prod(-1)
 
 
 def iou(first: Tensor, second: Tensor) -> Tensor:
-    """Return intersection over union of all pairs, (..., A, B), of (..., A, 4) and (..., B, 4)."""
+    """Return intersection over union (..., A, B) of boxes (..., A, 4) and (..., B, 4)."""
     a, b = first[..., :, None, :], second[..., None, :, :]
-    # Side by side, not both at once: for thousands of proposals these are large.
+    # One axis at a time: for thousands of proposals these arrays are large.
     wide, high = (
         (torch.minimum(a[..., end], b[..., end]) - torch.maximum(a[..., start], b[..., start]))
         for start, end in ((0, 2), (1, 3))
@@ -101,18 +92,17 @@ def iou(first: Tensor, second: Tensor) -> Tensor:
 def assign(
     overlap: Tensor, present: Tensor, positive: float, negative: float, force: bool
 ) -> tuple[Tensor, Tensor]:
-    """Assign to every anchor the object it overlaps most.
+    """Assign to each anchor the object with the largest overlap.
 
     Args:
         overlap: intersection over union (N, A, G) of anchors and objects.
-        present: which objects (N, G) there are.
-        positive: overlap from which an anchor counts as the object.
-        negative: overlap below which it counts as background.
-        force: whether the anchors that overlap an object most count as it whatever their overlap.
+        present: valid objects (N, G).
+        positive: minimum overlap of a positive anchor.
+        negative: overlap below which an anchor is background.
+        force: also count each object's best anchors as positive.
 
     Returns:
-        The objects (N, A), and for each anchor 1 if it counts as the object, 0 as background and -1
-        as neither.
+        Objects (N, A), and kinds (N, A): 1 positive, 0 background, -1 neither.
     """
     overlap = torch.where(present[:, None], overlap, -1.0)
     best, matched = overlap.max(-1)
@@ -124,40 +114,31 @@ def assign(
 
 
 def sample(kind: Tensor, count: int, positives: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Draw anchors at random: positives up to a limit, and background for the rest.
-
-    Args:
-        kind: 1, 0 or -1 for each anchor (N, A), as ``assign`` returns it.
-        count: how many to draw.
-        positives: most positives among them.
+    """Sample ``count`` anchors of the kinds that ``assign`` returns, at most ``positives`` of 1.
 
     Returns:
-        The anchors drawn (N, count), whether they are positive (only the first ``positives`` are),
-        and whether they are to be used: where there is too little background they are not.
+        Anchors (N, count), whether each is positive (only the first ``positives`` can be), and
+        whether to use it: not all are if there is too little background.
     """
     draw = torch.rand(kind.shape, device=kind.device)
     highest = torch.where(kind == 1, draw, -1.0).topk(min(positives, kind.shape[1]))
     chosen = torch.zeros_like(kind, dtype=torch.bool)
     chosen = chosen.scatter(1, highest.indices, highest.values >= 0)
-    # Positives drawn come first, then background, then all the rest.
+    # Sort the chosen positives before background, and both before the rest.
     priority = torch.where(chosen, 2 + draw, torch.where(kind == 0, draw, -1.0))
     drawn = priority.topk(count)
     return drawn.indices, drawn.values >= 2, drawn.values >= 0
 
 
 def keep_mask(boxes: Tensor, valid: Tensor, threshold: float) -> Tensor:
-    """Tell which boxes greedy non-maximum suppression keeps.
+    """Return which boxes (..., K, 4), best score first, non-maximum suppression keeps.
 
-    A box is kept if no kept box before it overlaps it by more than the threshold. Starting from all
-    boxes this is repeated until nothing changes: after n rounds the first n boxes at the least are
-    right, and a few rounds are enough unless suppressors hang together in long chains. Each round
-    asks the GPU once whether it was the last.
-
-    Args:
-        boxes: boxes (..., K, 4), best score first; each leading index is a problem of its own.
-        valid: which boxes (..., K) there are.
-        threshold: intersection over union above which a box is suppressed.
+    ``valid`` (..., K) masks the boxes; one is suppressed if its intersection over union with a
+    better kept box exceeds ``threshold``.
     """
+    # A kept box has no kept better box above the threshold. Iterating this from all boxes fixes
+    # at least box n in round n; a few rounds suffice unless suppressors form long chains. Each
+    # round waits once for the GPU, to see whether it was the last.
     number = torch.arange(boxes.shape[-2], device=boxes.device)
     overlapped = (iou(boxes, boxes) > threshold) & (number[:, None] < number)
     kept = valid
@@ -169,6 +150,6 @@ def keep_mask(boxes: Tensor, valid: Tensor, threshold: float) -> Tensor:
 
 
 def take(values: Tensor, index: Tensor) -> Tensor:
-    """Return the rows (N, K, ...) of values (N, A, ...) at an index (N, K)."""
+    """Return rows (N, K, ...) of values (N, A, ...) at an index (N, K)."""
     shape = index.shape + (1,) * (values.dim() - 2)
     return values.gather(1, index.view(shape).expand(-1, -1, *values.shape[2:]))

@@ -10,18 +10,10 @@ from torch import Tensor
 
 
 class Lamb(torch.optim.Optimizer):
-    """Adam whose step in each tensor is as long as the tensor's norm says.
+    """LAMB: Adam with the step of each tensor scaled by the tensor's norm.
 
-    The step is ``lr * |w| / |u| * u``, where ``u`` is Adam's direction plus weight decay. Groups
-    without weight decay (by custom biases and scales) take Adam's step unscaled, as in the authors'
-    implementation. All tensors of a group are updated together, without waiting for the device.
-
-    Args:
-        params: parameters or groups of them.
-        lr: learning rate.
-        betas: decay rates of the means of gradient and squared gradient.
-        eps: added to the root of the squared gradient's mean.
-        weight_decay: weights added to the direction, times this.
+    A step is ``lr * |w| / |u| * u``; ``u`` is Adam's direction plus weight decay. Groups without
+    weight decay (usually biases and scales) take Adam's unscaled step, as in the authors' code.
     """
 
     def __init__(
@@ -38,14 +30,7 @@ class Lamb(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters.
-
-        Args:
-            closure: computes the loss and the gradients anew, if given.
-
-        Returns:
-            What ``closure`` returned, or None.
-        """
+        """Update the parameters; return the loss of ``closure``, which recomputes gradients."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -57,6 +42,8 @@ class Lamb(torch.optim.Optimizer):
         return loss
 
     def _update(self, group: dict[str, Any], weights: list[Tensor]) -> None:
+        # _foreach functions update all tensors of a group in a few kernels, without waiting for
+        # the device.
         group["step"] = group.get("step", 0) + 1
         decay = group["weight_decay"]
         directions = self._directions(group, weights)
@@ -66,7 +53,7 @@ class Lamb(torch.optim.Optimizer):
         torch._foreach_add_(weights, directions, alpha=-group["lr"])
 
     def _directions(self, group: dict[str, Any], weights: list[Tensor]) -> list[Tensor]:
-        """Return Adam's directions, bias corrected."""
+        # Adam's bias-corrected directions.
         beta1, beta2 = group["betas"]
         for weight in weights:
             if not self.state[weight]:
@@ -87,7 +74,7 @@ class Lamb(torch.optim.Optimizer):
 
 
 def _trust(weights: list[Tensor], directions: list[Tensor]) -> list[Tensor]:
-    """Return per tensor the norm of the weights over that of the direction, 1 where one is 0."""
+    # |w| / |u| per tensor, 1 where either is 0.
     lengths = torch.stack(torch._foreach_norm(weights))
     steps = torch.stack(torch._foreach_norm(directions))
     ratios = torch.where((lengths > 0) & (steps > 0), lengths / steps, 1.0)

@@ -1,4 +1,4 @@
-"""Recurrent layers that also run where PyTorch's own do not, or only slowly."""
+"""Recurrent layers that also work where PyTorch's own fail or are slow."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ from torch import Tensor, nn
 
 
 class GRU(nn.GRU):
-    """One GRU layer over (steps, N, inputs), without an initial state."""
+    """A GRU layer over (steps, N, inputs) without initial state."""
 
     def forward(  # type: ignore[override]  # packed sequences are not taken
         self, x: Tensor, hx: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Return the states of all steps (steps, N, directions x hidden), and the last ones.
-
-        Tensors without data take all steps at once: the matrix products have the sizes of the
-        fused layer's, and nobody waits for thousands of steps of which nothing is computed.
-        """
+        """Return the states of all steps (steps, N, directions x hidden) and the last ones."""
+        # On meta tensors PyTorch would loop over thousands of steps. Matrix products over all
+        # steps at once have the FLOP of the fused layer.
         if not x.is_meta:
             states, last = super().forward(x, hx)
             return states, last
@@ -39,16 +37,13 @@ class GRU(nn.GRU):
 
 
 class LSTM(nn.LSTM):
-    """LSTM layers, also in mixed precision on a CPU without AVX-512."""
+    """LSTM layers that also work in mixed precision on a CPU without AVX-512."""
 
     def forward(  # type: ignore[override]  # packed sequences are not taken
         self, x: Tensor, hx: tuple[Tensor, Tensor] | None = None
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """Return the states of all steps and the last ones, as ``nn.LSTM`` does.
-
-        Under autocast PyTorch asks oneDNN for an LSTM in bfloat16. Where oneDNN has none PyTorch
-        fails, so there it is not asked.
-        """
+        """Return the states of all steps and the last ones, like ``nn.LSTM``."""
+        # Under autocast PyTorch requests a bfloat16 LSTM from oneDNN and fails if there is none.
         lacking = x.device.type == "cpu" and torch.is_autocast_enabled("cpu") and not _has_avx512()
         with _without_onednn() if lacking else contextlib.nullcontext():
             states, last = super().forward(x, hx)
@@ -61,7 +56,7 @@ def _has_avx512() -> bool:
 
 @contextlib.contextmanager
 def _without_onednn() -> Iterator[None]:
-    onednn: Any = torch.backends.mkldnn  # its own context manager warns, about Intel's GPUs
+    onednn: Any = torch.backends.mkldnn  # its context manager warns about Intel GPUs
     before, onednn.enabled = onednn.enabled, False
     try:
         yield

@@ -1,4 +1,4 @@
-"""RoIAlign: features of boxes, by bilinear interpolation."""
+"""RoIAlign: pool features of boxes by bilinear interpolation."""
 
 from __future__ import annotations
 
@@ -9,31 +9,18 @@ from torch import Tensor
 
 
 class Maps(NamedTuple):
-    """Maps of several sizes, one looked at for each of R boxes.
+    """Maps of different sizes; box r of R reads from one of them."""
 
-    Attributes:
-        rows: pixels (P, C) of all maps one after the other, each row by row.
-        start: first pixel (R) of the map looked at.
-        height: rows (R) of that map.
-        width: columns (R) of that map.
-    """
-
-    rows: Tensor
-    start: Tensor
-    height: Tensor
-    width: Tensor
+    rows: Tensor  # pixels (P, C) of all maps, map by map and row by row
+    start: Tensor  # first pixel (R) of the map of each box
+    height: Tensor  # (R), of that map
+    width: Tensor  # (R), of that map
 
 
 def bilinear(maps: Maps, y: Tensor, x: Tensor) -> Tensor:
-    """Return the values of maps at fractional positions.
+    """Return map values (R, points, points, C) at fractional rows ``y`` and columns ``x``.
 
-    Args:
-        maps: which maps.
-        y: rows (R, points, points); outside the map its nearest pixel counts.
-        x: columns (R, points, points).
-
-    Returns:
-        Values (R, points, points, C) in the type of the pixels, in float32 for whole numbers.
+    Positions outside a map read its nearest pixel. Integer pixels give float32.
     """
     dtype = maps.rows.dtype if maps.rows.dtype.is_floating_point else torch.float32
     start, height, width = (value[:, None, None] for value in maps[1:])
@@ -47,7 +34,7 @@ def bilinear(maps: Maps, y: Tensor, x: Tensor) -> Tensor:
             column = torch.minimum(left + right, width - 1).long()
             weight = (1 - (y - top - below).abs()) * (1 - (x - left - right).abs())
             pixel = start + row * width + column
-            # index_select and not [...]: its gradient is added in place, without sorting.
+            # The gradient of index_select is added in place; that of [...] would be sorted first.
             found = maps.rows.index_select(0, pixel.flatten()).view(*pixel.shape, -1)
             term = found.to(dtype) * weight[..., None].to(dtype)
             result = term if result is None else result + term
@@ -56,14 +43,9 @@ def bilinear(maps: Maps, y: Tensor, x: Tensor) -> Tensor:
 
 
 def grid(boxes: Tensor, points: int) -> tuple[Tensor, Tensor]:
-    """Return rows and columns of evenly spread points, (R, points, points) each.
-
-    Args:
-        boxes: boxes (R, 4) in pixels of the map; smaller ones are taken as one pixel large.
-        points: points in each direction.
-    """
+    """Return rows and columns (R, points, points) of evenly spaced points in boxes (R, 4)."""
     fraction = (torch.arange(points, device=boxes.device) + 0.5) / points
-    size = (boxes[:, 2:] - boxes[:, :2]).clamp(min=1)
+    size = (boxes[:, 2:] - boxes[:, :2]).clamp(min=1)  # a minimum of one pixel, as published
     x = boxes[:, 0, None] + fraction * size[:, 0, None]
     y = boxes[:, 1, None] + fraction * size[:, 1, None]
     rows, columns = torch.broadcast_tensors(y[:, :, None], x[:, None, :])
@@ -71,17 +53,13 @@ def grid(boxes: Tensor, points: int) -> tuple[Tensor, Tensor]:
 
 
 def roi_align(maps: Maps, boxes: Tensor, bins: int, samples: int) -> Tensor:
-    """Return the features (R, C, bins, bins) of boxes, as Mask R-CNN defines them.
+    """Return features (R, C, bins, bins) of boxes (R, 4) in pixels of their maps.
 
-    Args:
-        maps: which maps the boxes are taken from.
-        boxes: boxes (R, 4) in pixels of their maps.
-        bins: bins in each direction.
-        samples: points in each direction of a bin, over which the features are averaged.
+    Each bin is the mean of ``samples`` x ``samples`` points (He et al. 2017).
     """
     y, x = grid(boxes, bins * samples)
     total: Tensor | None = None
-    # Every bin's first point, then every bin's second: all at once would take far more memory.
+    # Point by point of all bins: reading all points at once would take samples² times the memory.
     for down in range(samples):
         for across in range(samples):
             points = (slice(None), slice(down, None, samples), slice(across, None, samples))

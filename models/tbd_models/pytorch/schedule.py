@@ -1,4 +1,4 @@
-"""Learning rates that change with the step."""
+"""Learning rate schedules."""
 
 from __future__ import annotations
 
@@ -11,14 +11,9 @@ import torch
 def scheduled(
     optimizer: torch.optim.Optimizer, rate: Callable[[int], float]
 ) -> torch.optim.Optimizer:
-    """Return the optimizer with its learning rate set before each of its steps.
+    """Set the optimizer's learning rate to ``rate(step)`` before each step; the first step is 1.
 
-    Steps that loss scaling skips do not count. How far the schedule is is part of the optimizer's
-    state dict.
-
-    Args:
-        optimizer: changed in place.
-        rate: learning rate by the number of the step, which starts from 1.
+    Steps that loss scaling skips do not count. The state dict includes the step number.
     """
 
     def before(stepping: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> None:

@@ -1,4 +1,4 @@
-"""Training a workload in PyTorch."""
+"""Train a workload in PyTorch."""
 
 from __future__ import annotations
 
@@ -18,25 +18,15 @@ from tbd_models.instrument.pytorch import LayerMarks
 from tbd_models.pytorch.workload import Batch, Workload, as_tensors, to_device
 from tbd_models.settings import Settings
 
-# How the CPU's allocator, the CUDA runtime, and cuBLAS and cuDNN say it.
+# Messages of the CPU's allocator, the CUDA runtime, and of cuBLAS and cuDNN.
 _OUT_OF_MEMORY = ("can't allocate memory", "CUDA error: out of memory", "STATUS_ALLOC_FAILED")
 
 
 class PyTorchTrainer:
-    """A workload in training.
-
-    Raises:
-        UnsupportedError: the device is not there, or the data set does not fit the model.
-    """
+    """Train a workload; raises UnsupportedError for a missing device or unsuitable data."""
 
     def __init__(self, build: Any, dimensions: Any, settings: Settings) -> None:
-        """Build the model.
-
-        Args:
-            build: the ``workload`` function of a model.
-            dimensions: what to pass to it.
-            settings: how to train.
-        """
+        """Build the model by calling ``build``, a model's ``workload`` function."""
         if settings.device == "cuda" and not torch.cuda.is_available():
             raise UnsupportedError("PyTorch sees no GPU here; use --device cpu")
         self.device = torch.device(settings.device)
@@ -46,7 +36,7 @@ class PyTorchTrainer:
         torch.manual_seed(settings.seed)
         torch.backends.cuda.matmul.allow_tf32 = settings.precision == "tf32"
         torch.backends.cudnn.allow_tf32 = settings.precision == "tf32"
-        torch.backends.cudnn.benchmark = True  # equal shapes every time: pick the fastest once
+        torch.backends.cudnn.benchmark = True  # shapes never change: choose the fastest once
         with self.device:
             self.workload: Workload = build(dimensions)
         self.workload.model.train()
@@ -54,6 +44,7 @@ class PyTorchTrainer:
         self._optimizer = self.workload.optimizer(trained)
         self._mixed = settings.precision == "mixed"
         self._scaler = torch.amp.GradScaler(enabled=self._mixed and on_gpu)
+        # bfloat16 needs no loss scaling; CPUs support it better than float16.
         self._autocast_type = torch.float16 if on_gpu else torch.bfloat16
         self._batches = _batches(self.workload, settings)
         self._size = settings.batch_size
@@ -62,11 +53,11 @@ class PyTorchTrainer:
 
     @property
     def model(self) -> nn.Module:
-        """The model."""
+        """Return the model."""
         return self.workload.model
 
     def describe(self) -> dict[str, Any]:
-        """Return versions, device and size, for the capture."""
+        """Return versions, device and size for the capture."""
         on_gpu = self.device.type == "cuda"
         return {
             "framework": "pytorch",
@@ -88,7 +79,7 @@ class PyTorchTrainer:
         return [layer.entry(self._size) for layer in found]
 
     def mark_layers(self, marks: Marks) -> None:
-        """Mark every layer from now on."""
+        """Mark each layer from now on."""
         LayerMarks(self.model, marks)
 
     def step(self, marks: Marks) -> None:
@@ -98,6 +89,7 @@ class PyTorchTrainer:
         self._forward_backward(batch, marks)
         with marked(marks, "phase:optimizer"):
             if self.workload.clip_norm is not None:
+                # Clipping compares true gradients, so remove the loss scale first.
                 self._scaler.unscale_(self._optimizer)
                 nn.utils.clip_grad_norm_(self.model.parameters(), self.workload.clip_norm)
             self._scaler.step(self._optimizer)
@@ -116,7 +108,6 @@ class PyTorchTrainer:
         self._loss = loss.detach()
 
     def synchronize(self) -> None:
-        """Wait until the device has done all work."""
         if self.device.type == "cuda":
             torch.cuda.synchronize()
 
@@ -125,7 +116,7 @@ class PyTorchTrainer:
         return torch.cuda.memory_reserved() if self.device.type == "cuda" else None
 
     def peak_bytes(self) -> int | None:
-        """Return the most bytes that tensors took on the GPU at a time, None on a CPU."""
+        """Return the peak bytes of tensors on the GPU, None on a CPU."""
         return torch.cuda.max_memory_allocated() if self.device.type == "cuda" else None
 
     def loss(self) -> float:
@@ -133,33 +124,32 @@ class PyTorchTrainer:
         return float("nan") if self._loss is None else float(self._loss)
 
     def start_profiler(self) -> None:
-        """Call cudaProfilerStart."""
         if self.device.type == "cuda":
             torch.cuda.profiler.start()
 
     def stop_profiler(self) -> None:
-        """Call cudaProfilerStop."""
         if self.device.type == "cuda":
             torch.cuda.profiler.stop()
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Tell whether an error says that memory ran out, of a GPU or of the host."""
+    """Return True if an error means that GPU or host memory is exhausted."""
     return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or (
         isinstance(error, RuntimeError) and any(words in str(error) for words in _OUT_OF_MEMORY)
     )
 
 
 def _batches(workload: Workload, settings: Settings) -> Callable[[int], Batch]:
-    """Return a function from the number of a step to its batch, on the CPU."""
+    # Batches stay on the CPU; step() copies them in phase "data".
     rng = np.random.default_rng(settings.seed)
     if settings.data is not None:
         like = workload.batch(1, rng)
         if not all(isinstance(value, Tensor) for value in like.values()):
-            raise UnsupportedError("its samples differ in shape, so it takes synthetic data alone")
+            raise UnsupportedError("its samples differ in shape, so it takes only synthetic data")
         plain = {name: np.asarray(value) for name, value in like.items()}
         data = ArrayData(settings.data, plain)
         return lambda number: as_tensors(data.batch(number, settings.batch_size))
+    # Pinned memory makes the copies asynchronous.
     on_gpu = settings.device == "cuda"
 
     def made() -> Batch:

@@ -1,4 +1,4 @@
-"""What a PyTorch workload is: a model, its data, its loss and its optimizer."""
+"""Define a PyTorch workload: model, data, loss and optimizer."""
 
 from __future__ import annotations
 
@@ -12,34 +12,24 @@ from torch import Tensor, nn
 
 from tbd_models import synthetic
 
-# A batch is a dict of tensors, or of lists of tensors where samples differ in shape. The first axis
-# (of the list, or of the tensor) is the batch.
+# Tensors, or lists of tensors where samples differ in shape; the batch is the first axis.
 Batch = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A model and how it is trained.
+    """A model and how to train it."""
 
-    Attributes:
-        model: the module, on the default device of the moment when it was built.
-        batch: makes a batch of so many synthetic samples on the CPU (``tbd_models.synthetic``).
-        forward: runs the model on a batch.
-        loss: returns the scalar loss of what ``forward`` returned.
-        optimizer: makes the published optimizer.
-        clip_norm: largest norm of all gradients together, None for no clipping.
-    """
-
-    model: nn.Module
-    batch: Callable[[int, np.random.Generator], Batch]
+    model: nn.Module  # on the device that was the default while it was built
+    batch: Callable[[int, np.random.Generator], Batch]  # makes N synthetic samples on the CPU
     forward: Callable[[nn.Module, Batch], Any]
-    loss: Callable[[Any, Batch], Tensor]
+    loss: Callable[[Any, Batch], Tensor]  # scalar loss of the result of `forward`
     optimizer: Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
-    clip_norm: float | None = None
+    clip_norm: float | None = None  # maximum global norm of the gradients
 
 
 def image_classification(model: nn.Module, image_size: int, classes: int) -> Workload:
-    """Return how a model that gives class scores of images (N, 3, H, W) is trained."""
+    """Return the workload of a model from images (N, 3, H, W) to class scores."""
     return Workload(
         model=model,
         batch=lambda size, rng: as_tensors(synthetic.image_batch(size, image_size, classes, rng)),
@@ -52,22 +42,18 @@ def image_classification(model: nn.Module, image_size: int, classes: int) -> Wor
 
 
 def cross_entropy(scores: Tensor, label: Tensor) -> Tensor:
-    """Return the mean cross entropy, computed in float32 whatever the scores are in.
-
-    Args:
-        scores: class scores, classes last.
-        label: class per sample; -100 is left out.
-    """
+    """Return the mean cross entropy of scores (..., classes), without labels of -100."""
+    # In float32, as float16 is too coarse for sums of exponentials.
     return nn.functional.cross_entropy(scores.flatten(0, -2).float(), label.flatten())
 
 
 def as_tensors(arrays: synthetic.Batch) -> Batch:
-    """Return the arrays of a batch as tensors on the CPU."""
+    """Return a batch of arrays as tensors on the CPU."""
     return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
 def to_device(batch: Batch, device: torch.device) -> Batch:
-    """Return the batch on a device."""
+    """Copy a batch to a device, asynchronously from pinned memory."""
     return {name: _moved(value, device) for name, value in batch.items()}
 
 

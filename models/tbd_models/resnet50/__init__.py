@@ -1,4 +1,4 @@
-"""ResNet-50: what its frameworks share."""
+"""ResNet-50: dimensions and variants for all frameworks."""
 
 from __future__ import annotations
 
@@ -9,25 +9,15 @@ from tbd_models.definition import Model, Variant
 
 @dataclass(frozen=True, slots=True)
 class Dimensions:
-    """Dimensions of a residual network of bottleneck blocks.
+    """Dimensions of a residual network of bottleneck blocks."""
 
-    Attributes:
-        image_size: height and width in pixels.
-        widths: channels inside the blocks of each stage; a block puts out ``expansion`` as many.
-        blocks: blocks of each stage.
-        stem_width: channels of the first convolution.
-        expansion: channels that a block puts out per channel inside.
-        classes: classes to tell apart.
-        stride_in_3x3: whether a stage halves the image in its first 3x3 convolution (v1.5) rather
-            than in the 1x1 convolution before it (v1).
-    """
-
-    image_size: int = 224
-    widths: tuple[int, ...] = (64, 128, 256, 512)
-    blocks: tuple[int, ...] = (3, 4, 6, 3)
-    stem_width: int = 64
-    expansion: int = 4
+    image_size: int = 224  # height and width in pixels
+    widths: tuple[int, ...] = (64, 128, 256, 512)  # inner channels of the blocks per stage
+    blocks: tuple[int, ...] = (3, 4, 6, 3)  # per stage
+    stem_width: int = 64  # channels of the first convolution
+    expansion: int = 4  # output channels of a block per inner channel
     classes: int = 1000
+    # v1.5 halves the image in the 3x3 convolution, v1 in the 1x1 convolution before it.
     stride_in_3x3: bool = False
 
 

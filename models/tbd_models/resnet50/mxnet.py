@@ -12,10 +12,9 @@ from tbd_models.resnet50 import Dimensions
 
 
 class Bottleneck(HybridBlock):
-    """1x1, 3x3 and 1x1 convolution around a shortcut, without biases.
+    """1x1, 3x3 and 1x1 convolution with a shortcut, without biases."""
 
-    The block of the model zoo has biases in its 1x1 convolutions, and no stride in the 3x3.
-    """
+    # The model zoo's block has biases in its 1x1 convolutions and no stride in the 3x3.
 
     stride_in_3x3 = False
     expansion = 4
@@ -45,12 +44,12 @@ class Bottleneck(HybridBlock):
             )
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
-        """Return features of shape (N, channels, H / stride, W / stride)."""
         return F.relu(self.body(x) + self.shortcut(x))
 
 
 def workload(d: Dimensions) -> Workload:
-    """Return the workload of these dimensions."""
+    """Return the workload with these dimensions."""
+    # ResNetV1 constructs the blocks itself, so the options become class attributes.
     block = type(
         "Bottleneck", (Bottleneck,), {"stride_in_3x3": d.stride_in_3x3, "expansion": d.expansion}
     )

@@ -9,7 +9,7 @@ from tbd_models.resnet50 import Dimensions
 
 
 class Bottleneck(nn.Module):
-    """1x1, 3x3 and 1x1 convolution around a shortcut."""
+    """1x1, 3x3 and 1x1 convolution with a shortcut."""
 
     def __init__(self, inputs: int, width: int, outputs: int, stride: int, in_3x3: bool) -> None:
         super().__init__()
@@ -30,7 +30,6 @@ class Bottleneck(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return features of shape (N, outputs, H / stride, W / stride)."""
         y = self.relu(self.bn1(self.conv1(x)))
         y = self.relu(self.bn2(self.conv2(y)))
         y = self.bn3(self.conv3(y))
@@ -64,7 +63,7 @@ class ResNet(nn.Module):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     def features(self, x: Tensor) -> list[Tensor]:
-        """Return the features of every stage, finest first."""
+        """Return the outputs of all stages, finest first."""
         x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
         found = []
         for stage in self.stages:
@@ -73,10 +72,9 @@ class ResNet(nn.Module):
         return found
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return class scores of shape (N, classes)."""
         return self.fc(self.avgpool(self.features(x)[-1]).flatten(1))
 
 
 def workload(d: Dimensions) -> Workload:
-    """Return the workload of these dimensions."""
+    """Return the workload with these dimensions."""
     return image_classification(ResNet(d), d.image_size, d.classes)

@@ -11,14 +11,14 @@ from keras import layers
 from tbd_models.resnet50 import Dimensions
 from tbd_models.tensorflow.workload import Workload, image_classification
 
-_EPSILON = 1e-5
+_EPSILON = 1e-5  # PyTorch's and MXNet's; Keras defaults to 1e-3
 
-# From features and the name of the layer to features of their shape.
+# (features, layer name) -> features of the same shape.
 Normalization = Callable[[Any, str], Any]
 
 
 def _convolution(x: Any, width: int, size: int, stride: int, name: str) -> Any:
-    """Return a convolution without bias; padding is on both sides, whatever the stride."""
+    # Keras pads strided convolutions on one side with "same"; PyTorch and MXNet pad on both.
     if size > 1:
         x = layers.ZeroPadding2D(size // 2, name=f"{name}_pad")(x)
     initial = keras.initializers.VarianceScaling(2.0, "fan_out", "untruncated_normal")
@@ -34,7 +34,6 @@ def _normalized(x: Any, name: str) -> Any:
 def _bottleneck(
     x: Any, width: int, stride: int, *, name: str, d: Dimensions, normalized: Normalization
 ) -> Any:
-    """Return 1x1, 3x3 and 1x1 convolutions around a shortcut."""
     outputs = width * d.expansion
     first, second = (1, stride) if d.stride_in_3x3 else (stride, 1)
     shortcut = x
@@ -50,14 +49,14 @@ def _bottleneck(
 
 
 def stem(image: Any, d: Dimensions, normalized: Normalization = _normalized) -> Any:
-    """Return the features that the first stage is given, of images (N, H, W, 3)."""
+    """Return the input of the first stage for images (N, H, W, 3)."""
     x = normalized(_convolution(image, d.stem_width, 7, 2, "conv1"), "bn1")
     x = layers.ZeroPadding2D(1, name="maxpool_pad")(layers.ReLU(name="relu")(x))
     return layers.MaxPooling2D(3, 2, name="maxpool")(x)
 
 
 def stage(x: Any, number: int, d: Dimensions, normalized: Normalization = _normalized) -> Any:
-    """Return the features of a stage; the first one is number 0."""
+    """Return the output of a stage, numbered from 0."""
     for block in range(d.blocks[number]):
         stride = 2 if number and not block else 1
         name = f"stage{number}_block{block}"
@@ -66,7 +65,7 @@ def stage(x: Any, number: int, d: Dimensions, normalized: Normalization = _norma
 
 
 def network(d: Dimensions) -> keras.Model:
-    """Return a residual network for images of shape (N, H, W, 3)."""
+    """Return a residual network for images (N, H, W, 3)."""
     image = keras.Input((d.image_size, d.image_size, 3))
     x = stem(image, d)
     for number in range(len(d.widths)):
@@ -76,5 +75,5 @@ def network(d: Dimensions) -> keras.Model:
 
 
 def workload(d: Dimensions) -> Workload:
-    """Return the workload of these dimensions."""
+    """Return the workload with these dimensions."""
     return image_classification(network(d), d.image_size, d.classes)

@@ -1,4 +1,4 @@
-"""Seq2Seq (NMT): what its frameworks share."""
+"""Seq2Seq (NMT): dimensions and variants for all frameworks."""
 
 from __future__ import annotations
 
@@ -9,23 +9,14 @@ from tbd_models.definition import Model, Variant
 
 @dataclass(frozen=True, slots=True)
 class Dimensions:
-    """Dimensions of a recurrent encoder and decoder with additive attention.
+    """Dimensions of a recurrent encoder and decoder with additive attention."""
 
-    Attributes:
-        vocabulary: entries of the vocabulary, of source and target alike.
-        length: words of a source sentence, and of a target sentence.
-        width: units of embeddings, LSTM layers and attention.
-        layers: LSTM layers of the encoder, and of the decoder.
-        learning_rate: of Adam.
-        clip_norm: largest norm of all gradients together.
-    """
-
-    vocabulary: int = 17191
-    length: int = 25
-    width: int = 512
-    layers: int = 2
-    learning_rate: float = 3e-4
-    clip_norm: float = 5.0
+    vocabulary: int = 17191  # of source and target each
+    length: int = 25  # words of a source sentence, and of a target sentence
+    width: int = 512  # units of embeddings, LSTM layers and attention
+    layers: int = 2  # LSTM layers of the encoder, and of the decoder
+    learning_rate: float = 3e-4  # of Adam
+    clip_norm: float = 5.0  # maximum global norm of the gradients
 
 
 MODEL = Model(
@@ -56,7 +47,7 @@ MODEL = Model(
     ),
     notes=(
         "All sentences have 25 words, so that every iteration does the same work and nothing is "
-        "padded; the original batches sentences of up to 100 words in buckets of like length. "
+        "padded; the original batches sentences of up to 100 words in buckets of similar length. "
         "Source and target have vocabularies of one size, 17191, that of "
         "the English side. There is no dropout, as in the configuration that was profiled. "
         "The number of parameters is that of PyTorch and MXNet, whose LSTM has two vectors of "

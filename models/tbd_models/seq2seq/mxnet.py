@@ -13,7 +13,7 @@ from tbd_models.synthetic import translation_batch
 
 
 class Encoder(HybridBlock):
-    """Embedding and LSTM layers in one direction."""
+    """Embedding and unidirectional LSTM layers."""
 
     def __init__(self, d: Dimensions) -> None:
         super().__init__()
@@ -22,8 +22,8 @@ class Encoder(HybridBlock):
         self.lstm = rnn.LSTM(d.width, d.layers, layout="NTC", input_size=d.width)
 
     def hybrid_forward(self, F: Any, words: Any) -> Any:
-        """Return the states after every word, (N, S, width), and the last of every layer."""
-        # Zeros of shape (layers, N, width), made of what has no gradient.
+        # Returns the states after each word (N, S, width) and the last state of each layer.
+        # Initial states (layers, N, width), made from zeros_like() so that no gradient flows.
         one = F.expand_dims(F.zeros_like(F.slice_axis(words, axis=1, begin=0, end=1)), 0)
         zero = F.tile(one, reps=(self._d.layers, 1, self._d.width))
         memory, states = self.lstm(self.embedding(words), [zero, zero])
@@ -31,7 +31,7 @@ class Encoder(HybridBlock):
 
 
 class AdditiveAttention(HybridBlock):
-    """Attention whose scores come from a layer of tanh units (Bahdanau et al. 2015)."""
+    """Attention with scores from a layer of tanh units (Bahdanau et al. 2015)."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -39,24 +39,15 @@ class AdditiveAttention(HybridBlock):
         self.score = nn.Dense(1, use_bias=False, flatten=False, in_units=width)
 
     def hybrid_forward(self, F: Any, query: Any, keys: Any, memory: Any) -> Any:
-        """Return the mean of the memory, weighted by how well its keys fit the query.
-
-        Args:
-            F: operators.
-            query: (N, width).
-            keys: (N, S, width), the memory projected.
-            memory: (N, S, width).
-
-        Returns:
-            Context of shape (N, width).
-        """
+        # query: (N, width), keys: projected memory (N, S, width), memory: (N, S, width).
+        # Returns the memory's mean (N, width), weighted by how well its keys match the query.
         added = F.broadcast_add(keys, F.expand_dims(self.query(query), 1))
         weights = F.softmax(self.score(F.tanh(added)), axis=1)
         return F.squeeze(F.batch_dot(weights, memory, transpose_a=True), axis=1)
 
 
 class Decoder(HybridBlock):
-    """LSTM layers whose input at every step is a word and what was attended to before."""
+    """LSTM layers that read a word and the previous attention vector in each step."""
 
     def __init__(self, d: Dimensions) -> None:
         super().__init__()
@@ -71,18 +62,8 @@ class Decoder(HybridBlock):
         self.combine = nn.Dense(d.width, use_bias=False, in_units=2 * d.width)
 
     def hybrid_forward(self, F: Any, words: Any, memory: Any, hidden: Any, cell: Any) -> Any:
-        """Return the attention vector after every word.
-
-        Args:
-            F: operators.
-            words: (N, T), the word before the one to be told.
-            memory: (N, S, width), what the encoder put out.
-            hidden: the encoder's last hidden states, (layers, N, width).
-            cell: its last memory cells, of the same shape.
-
-        Returns:
-            Attention vectors of shape (N, T, width).
-        """
+        # words: previous target words (N, T), memory: encoder states (N, S, width), hidden and
+        # cell: last encoder states (layers, N, width). Returns attention vectors (N, T, width).
         d = self._d
         keys = self.keys(memory)
         parts = (
@@ -91,8 +72,8 @@ class Decoder(HybridBlock):
         states = [list(state) for state in zip(*parts, strict=True)]
         attended = F.zeros_like(states[0][0])
         found = []
-        # The first layer needs what was attended to in the step before, so no layer can run over
-        # all steps at once.
+        # Input feeding (Luong et al. 2015): the first layer reads the previous attention vector,
+        # so no layer can process all steps at once.
         embedded = self.embedding(words)
         for word in F.split(embedded, num_outputs=d.length, axis=1, squeeze_axis=True):
             x = F.concat(word, attended, dim=1)
@@ -105,7 +86,7 @@ class Decoder(HybridBlock):
 
 
 class Seq2Seq(HybridBlock):
-    """Encoder, decoder and scores of the words of the target."""
+    """Encoder, decoder and scores of the target words."""
 
     def __init__(self, d: Dimensions) -> None:
         super().__init__()
@@ -114,12 +95,12 @@ class Seq2Seq(HybridBlock):
         self.scores = nn.Dense(d.vocabulary, use_bias=False, flatten=False, in_units=d.width)
 
     def hybrid_forward(self, F: Any, source: Any, target: Any) -> Any:
-        """Return word scores of shape (N, T, vocabulary) for sentences (N, S) and (N, T)."""
+        # source: (N, S), target: (N, T); returns word scores (N, T, vocabulary).
         return self.scores(self.decoder(target, *self.encoder(source)))
 
 
 def workload(d: Dimensions) -> Workload:
-    """Return the workload of these dimensions."""
+    """Return the workload with these dimensions."""
     return Workload(
         model=Seq2Seq(d),
         batch=lambda size, rng: translation_batch(size, d.length, d.vocabulary, rng),

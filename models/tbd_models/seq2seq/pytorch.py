@@ -10,12 +10,12 @@ from tbd_models.pytorch.workload import Workload, as_tensors, cross_entropy
 from tbd_models.seq2seq import Dimensions
 from tbd_models.synthetic import translation_batch
 
-# Hidden state and memory cell of every layer, each of shape (layers, N, width).
+# Hidden states and memory cells of all layers, each (layers, N, width).
 State = tuple[Tensor, Tensor]
 
 
 class Encoder(nn.Module):
-    """Embedding and LSTM layers in one direction."""
+    """Embedding and unidirectional LSTM layers."""
 
     def __init__(self, d: Dimensions) -> None:
         super().__init__()
@@ -23,17 +23,17 @@ class Encoder(nn.Module):
         self.lstm = LSTM(d.width, d.width, d.layers, batch_first=True)
 
     def forward(self, words: Tensor) -> tuple[Tensor, State]:
-        """Return the states after every word, (N, S, width), and the last of every layer."""
+        # Returns the states after each word (N, S, width) and the last state of each layer.
         embedded: Tensor = self.embedding(words)
         zero = embedded.new_zeros(self.lstm.num_layers, len(words), self.lstm.hidden_size)
-        # Fused LSTMs compute the gradient of the first state whether anyone wants it or not; asking
-        # for it makes those that run step by step do the same work.
+        # Fused LSTMs always compute the gradient of the initial hidden state. Requesting it makes
+        # unfused ones do the same work.
         found: tuple[Tensor, State] = self.lstm(embedded, (zero.requires_grad_(), zero.detach()))
         return found
 
 
 class AdditiveAttention(nn.Module):
-    """Attention whose scores come from a layer of tanh units (Bahdanau et al. 2015)."""
+    """Attention with scores from a layer of tanh units (Bahdanau et al. 2015)."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -41,23 +41,15 @@ class AdditiveAttention(nn.Module):
         self.score = nn.Linear(width, 1, bias=False)
 
     def forward(self, query: Tensor, keys: Tensor, memory: Tensor) -> Tensor:
-        """Return the mean of the memory, weighted by how well its keys fit the query.
-
-        Args:
-            query: (N, width).
-            keys: (N, S, width), the memory projected.
-            memory: (N, S, width).
-
-        Returns:
-            Context of shape (N, width).
-        """
+        # query: (N, width), keys: projected memory (N, S, width), memory: (N, S, width).
+        # Returns the memory's mean (N, width), weighted by how well its keys match the query.
         scores: Tensor = self.score(torch.tanh(keys + self.query(query)[:, None]))
         weights = scores.transpose(1, 2).softmax(-1)
         return (weights @ memory).squeeze(1)
 
 
 class Decoder(nn.Module):
-    """LSTM layers whose input at every step is a word and what was attended to before."""
+    """LSTM layers that read a word and the previous attention vector in each step."""
 
     def __init__(self, d: Dimensions) -> None:
         super().__init__()
@@ -71,22 +63,14 @@ class Decoder(nn.Module):
         self.combine = nn.Linear(2 * d.width, d.width, bias=False)
 
     def forward(self, words: Tensor, memory: Tensor, state: State) -> Tensor:
-        """Return the attention vector after every word.
-
-        Args:
-            words: (N, T), the word before the one to be told.
-            memory: (N, S, width), what the encoder put out.
-            state: the encoder's last.
-
-        Returns:
-            Attention vectors of shape (N, T, width).
-        """
+        # words: previous target words (N, T), memory: encoder states (N, S, width), state: last
+        # encoder state. Returns attention vectors (N, T, width).
         keys = self.keys(memory)
         states = list(zip(*(part.unbind() for part in state), strict=True))
         attended = torch.zeros_like(memory[:, 0])
         found = []
-        # The first layer needs what was attended to in the step before, so no layer can run over
-        # all steps at once.
+        # Input feeding (Luong et al. 2015): the first layer reads the previous attention vector,
+        # so no layer can process all steps at once.
         for word in self.embedding(words).unbind(1):
             x = torch.cat([word, attended], 1)
             for layer, cell in enumerate(self.cells):
@@ -99,7 +83,7 @@ class Decoder(nn.Module):
 
 
 class Seq2Seq(nn.Module):
-    """Encoder, decoder and scores of the words of the target."""
+    """Encoder, decoder and scores of the target words."""
 
     def __init__(self, d: Dimensions) -> None:
         super().__init__()
@@ -110,14 +94,14 @@ class Seq2Seq(nn.Module):
             nn.init.uniform_(parameter, -0.1, 0.1)
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        """Return word scores of shape (N, T, vocabulary) for sentences (N, S) and (N, T)."""
+        # source: (N, S), target: (N, T); returns word scores (N, T, vocabulary).
         memory, state = self.encoder(source)
         scores: Tensor = self.scores(self.decoder(target, memory, state))
         return scores
 
 
 def workload(d: Dimensions) -> Workload:
-    """Return the workload of these dimensions."""
+    """Return the workload with these dimensions."""
     return Workload(
         model=Seq2Seq(d),
         batch=lambda size, rng: as_tensors(translation_batch(size, d.length, d.vocabulary, rng)),

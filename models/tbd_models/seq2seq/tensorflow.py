@@ -20,7 +20,7 @@ _RECURRENT = {
     "unit_forget_bias": False,
 }
 
-# Hidden state and memory cell of a layer, each of shape (N, width).
+# Hidden state and memory cell of a layer, each (N, width).
 State = list[Any]
 
 
@@ -29,7 +29,7 @@ def _linear(units: int, name: str) -> layers.Dense:
 
 
 class Encoder(layers.Layer):
-    """Embedding and LSTM layers in one direction."""
+    """Embedding and unidirectional LSTM layers."""
 
     def __init__(self, d: Dimensions) -> None:
         super().__init__(name="encoder")
@@ -42,7 +42,7 @@ class Encoder(layers.Layer):
         ]
 
     def call(self, words: Any) -> tuple[Any, list[State]]:
-        """Return the states after every word, (N, S, width), and the last of every layer."""
+        # Returns the states after each word (N, S, width) and the last state of each layer.
         x = self.embedding(words)
         states = []
         for layer in self.recurrent:
@@ -52,7 +52,7 @@ class Encoder(layers.Layer):
 
 
 class AdditiveAttention(layers.Layer):
-    """Attention whose scores come from a layer of tanh units (Bahdanau et al. 2015)."""
+    """Attention with scores from a layer of tanh units (Bahdanau et al. 2015)."""
 
     def __init__(self, width: int) -> None:
         super().__init__(name="attention")
@@ -60,23 +60,15 @@ class AdditiveAttention(layers.Layer):
         self.score = _linear(1, "score")
 
     def call(self, query: Any, keys: Any, memory: Any) -> Any:
-        """Return the mean of the memory, weighted by how well its keys fit the query.
-
-        Args:
-            query: (N, width).
-            keys: (N, S, width), the memory projected.
-            memory: (N, S, width).
-
-        Returns:
-            Context of shape (N, width).
-        """
+        # query: (N, width), keys: projected memory (N, S, width), memory: (N, S, width).
+        # Returns the memory's mean (N, width), weighted by how well its keys match the query.
         scores = self.score(tf.tanh(keys + self.query(query)[:, None]))
         weights = tf.nn.softmax(tf.transpose(scores, (0, 2, 1)))
         return tf.squeeze(tf.matmul(weights, memory), 1)
 
 
 class Decoder(layers.Layer):
-    """LSTM layers whose input at every step is a word and what was attended to before."""
+    """LSTM layers that read a word and the previous attention vector in each step."""
 
     def __init__(self, d: Dimensions) -> None:
         super().__init__(name="decoder")
@@ -89,22 +81,14 @@ class Decoder(layers.Layer):
         self.combine = _linear(d.width, "combine")
 
     def call(self, words: Any, memory: Any, states: list[State]) -> Any:
-        """Return the attention vector after every word.
-
-        Args:
-            words: (N, T), the word before the one to be told.
-            memory: (N, S, width), what the encoder put out.
-            states: the encoder's last, by layer.
-
-        Returns:
-            Attention vectors of shape (N, T, width).
-        """
+        # words: previous target words (N, T), memory: encoder states (N, S, width), states: last
+        # encoder state per layer. Returns attention vectors (N, T, width).
         keys = self.keys(memory)
         states = list(states)
         attended = tf.zeros_like(memory[:, 0])
         found = []
-        # The first layer needs what was attended to in the step before, so no layer can run over
-        # all steps at once.
+        # Input feeding (Luong et al. 2015): the first layer reads the previous attention vector,
+        # so no layer can process all steps at once.
         for word in tf.unstack(self.embedding(words), axis=1):
             x = tf.concat([word, attended], 1)
             for layer, cell in enumerate(self.cells):
@@ -116,7 +100,7 @@ class Decoder(layers.Layer):
 
 
 class Seq2Seq(keras.Model):
-    """Encoder, decoder and scores of the words of the target."""
+    """Encoder, decoder and scores of the target words."""
 
     def __init__(self, d: Dimensions) -> None:
         super().__init__()
@@ -125,13 +109,13 @@ class Seq2Seq(keras.Model):
         self.scores = _linear(d.vocabulary, "scores")
 
     def call(self, source: Any, target: Any) -> Any:
-        """Return word scores of shape (N, T, vocabulary) for sentences (N, S) and (N, T)."""
+        # source: (N, S), target: (N, T); returns word scores (N, T, vocabulary).
         memory, states = self.encoder(source)
         return self.scores(self.decoder(target, memory, states))
 
 
 def workload(d: Dimensions) -> Workload:
-    """Return the workload of these dimensions."""
+    """Return the workload with these dimensions."""
     model = Seq2Seq(d)
     return Workload(
         model=model,

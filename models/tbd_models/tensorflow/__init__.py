@@ -1,4 +1,4 @@
-"""What the TensorFlow workloads share."""
+"""Prepare TensorFlow for the workloads."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from tbd_models.settings import Settings
 
 
 def prepare(settings: Settings) -> None:
-    """Do what must be done before the framework is imported."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # no tales of what the CPU could do
+    """Set environment variables before the framework is imported."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # hides notes about CPU instructions

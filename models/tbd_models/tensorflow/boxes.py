@@ -1,8 +1,7 @@
-"""Boxes: anchors, coding, overlap, assignment of targets, non-maximum suppression, sampling.
+"""Boxes in TensorFlow, with the functions of ``tbd_models.pytorch.boxes``.
 
-The same as in ``tbd_models.pytorch.boxes``. A box is (left, top, right, bottom) in pixels, along
-the last axis. Every result has a shape that depends on the shapes of the arguments alone, as graphs
-and XLA want it; what is missing is marked instead of left out.
+A box is (left, top, right, bottom) in pixels along the last axis. Result shapes depend only on
+argument shapes, as graphs and XLA require; masks mark missing entries.
 """
 
 from __future__ import annotations
@@ -15,21 +14,16 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-# Widest growth of a box that may be predicted, as in Detectron: exp() must not overflow.
+# Limit of predicted growth as in Detectron, so that exp() cannot overflow.
 _LARGEST_LOG_SCALE = math.log(1000 / 16)
 
 
 def grid_anchors(
     rows: int, columns: int, stride: int, sizes: Sequence[float], ratios: Sequence[float]
 ) -> NDArray[np.float32]:
-    """Return the anchors (rows x columns x sizes x ratios, 4) of a feature map.
+    """Return the anchors (rows x columns x sizes x ratios, 4), centred on a feature map's cells.
 
-    Args:
-        rows: height of the feature map.
-        columns: width of the feature map.
-        stride: pixels from one cell of the map to the next; anchors are centred on the cells.
-        sizes: square roots of the areas of the anchors.
-        ratios: heights divided by widths.
+    ``stride`` is pixels per cell, ``sizes`` are square roots of areas, ``ratios`` height / width.
     """
     half = np.array(
         [
@@ -53,12 +47,9 @@ def centre_and_size(boxes: Any) -> tuple[Any, Any]:
 
 
 def encode(boxes: Any, anchors: Any, weights: tuple[float, float] = (1, 1)) -> Any:
-    """Return what has to be predicted at the anchors to get the boxes, (..., 4).
+    """Return the regression targets (..., 4) of boxes at anchors (Girshick et al. 2014).
 
-    Args:
-        boxes: boxes aimed at.
-        anchors: where they are predicted.
-        weights: factors of the shift of the centre and of the logarithm of the growth.
+    ``weights`` multiply the shift of the centre and the logarithm of the growth.
     """
     centre, size = centre_and_size(boxes)
     anchor_centre, anchor_size = centre_and_size(anchors)
@@ -69,7 +60,7 @@ def encode(boxes: Any, anchors: Any, weights: tuple[float, float] = (1, 1)) -> A
 
 
 def decode(deltas: Any, anchors: Any, weights: tuple[float, float] = (1, 1)) -> Any:
-    """Return the boxes that were predicted at the anchors: the inverse of ``encode``."""
+    """Return the boxes predicted at the anchors: the inverse of ``encode``."""
     anchor_centre, anchor_size = centre_and_size(anchors)
     centre = anchor_centre + deltas[..., :2] / weights[0] * anchor_size
     growth = tf.minimum(deltas[..., 2:] / weights[1], _LARGEST_LOG_SCALE)
@@ -78,18 +69,18 @@ def decode(deltas: Any, anchors: Any, weights: tuple[float, float] = (1, 1)) -> 
 
 
 def clip(boxes: Any, height: int, width: int) -> Any:
-    """Return the parts of the boxes that are inside the image."""
+    """Return the boxes clipped to the image."""
     limit = tf.constant([width, height, width, height], boxes.dtype)
     return tf.clip_by_value(boxes, 0, limit)
 
 
 def area(boxes: Any) -> Any:
-    """Return the area of every box in square pixels."""
+    """Return the area of each box in square pixels."""
     return (boxes[..., 2] - boxes[..., 0]) * (boxes[..., 3] - boxes[..., 1])
 
 
 def iou(first: Any, second: Any) -> Any:
-    """Return intersection over union of all pairs, (..., A, B), of (..., A, 4) and (..., B, 4)."""
+    """Return intersection over union (..., A, B) of boxes (..., A, 4) and (..., B, 4)."""
     a, b = first[..., :, None, :], second[..., None, :, :]
     wide, high = (
         tf.minimum(a[..., end], b[..., end]) - tf.maximum(a[..., start], b[..., start])
@@ -103,18 +94,9 @@ def iou(first: Any, second: Any) -> Any:
 def assign(
     overlap: Any, present: Any, positive: float, negative: float, force: bool
 ) -> tuple[Any, Any]:
-    """Assign to every anchor the object it overlaps most.
+    """Assign to each anchor the object with the largest overlap.
 
-    Args:
-        overlap: intersection over union (N, A, G) of anchors and objects.
-        present: which objects (N, G) there are.
-        positive: overlap from which an anchor counts as the object.
-        negative: overlap below which it counts as background.
-        force: whether the anchors that overlap an object most count as it whatever their overlap.
-
-    Returns:
-        The objects (N, A), and for each anchor 1 if it counts as the object, 0 as background and -1
-        as neither.
+    Arguments and results are those of :func:`tbd_models.pytorch.boxes.assign`.
     """
     overlap = tf.where(present[:, None], overlap, -1.0)
     best, matched = tf.reduce_max(overlap, -1), tf.argmax(overlap, -1)
@@ -126,38 +108,27 @@ def assign(
 
 
 def sample(kind: Any, draw: Any, count: int, positives: int) -> tuple[Any, Any, Any]:
-    """Draw anchors at random: positives up to a limit, and background for the rest.
+    """Sample ``count`` anchors of the kinds that ``assign`` returns, at most ``positives`` of 1.
 
-    Args:
-        kind: 1, 0 or -1 for each anchor (N, A), as ``assign`` returns it.
-        draw: random numbers (N, A) from 0 to 1.
-        count: how many to draw.
-        positives: most positives among them.
-
-    Returns:
-        The anchors drawn (N, count), whether they are positive (only the first ``positives`` are),
-        and whether they are to be used: where there is too little background they are not.
+    ``draw`` are random numbers (N, A) from 0 to 1; results are those of
+    :func:`tbd_models.pytorch.boxes.sample`.
     """
     highest = tf.math.top_k(tf.where(kind == 1, draw, -1.0), min(positives, kind.shape[1]))
     chosen = (kind == 1) & (draw >= highest.values[:, -1:])
-    # Positives drawn come first, then background, then all the rest.
+    # Sort the chosen positives before background, and both before the rest.
     priority = tf.where(chosen, 2 + draw, tf.where(kind == 0, draw, -1.0))
     drawn = tf.math.top_k(priority, count)
     return drawn.indices, drawn.values >= 2, drawn.values >= 0
 
 
 def keep_mask(boxes: Any, valid: Any, threshold: float) -> Any:
-    """Tell which boxes greedy non-maximum suppression keeps.
+    """Return which boxes (..., K, 4), best score first, non-maximum suppression keeps.
 
-    A box is kept if no kept box before it overlaps it by more than the threshold. Starting from all
-    boxes this is repeated until nothing changes: after n rounds the first n boxes at the least are
-    right, and a few rounds are enough unless suppressors hang together in long chains.
-
-    Args:
-        boxes: boxes (..., K, 4), best score first; each leading index is a problem of its own.
-        valid: which boxes (..., K) there are.
-        threshold: intersection over union above which a box is suppressed.
+    ``valid`` (..., K) masks the boxes; one is suppressed if its intersection over union with a
+    better kept box exceeds ``threshold``.
     """
+    # A kept box has no kept better box above the threshold. Iterating this from all boxes fixes
+    # at least box n in round n; a few rounds suffice unless suppressors form long chains.
     number = tf.range(boxes.shape[-2])
     overlapped = (iou(boxes, boxes) > threshold) & (number[:, None] < number)
 
@@ -173,5 +144,5 @@ def keep_mask(boxes: Any, valid: Any, threshold: float) -> Any:
 
 
 def take(values: Any, index: Any) -> Any:
-    """Return the rows (N, K, ...) of values (N, A, ...) at an index (N, K)."""
+    """Return rows (N, K, ...) of values (N, A, ...) at an index (N, K)."""
     return tf.gather(values, index, batch_dims=1)

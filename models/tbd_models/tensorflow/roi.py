@@ -1,4 +1,4 @@
-"""RoIAlign: features of boxes, by bilinear interpolation. The same as in PyTorch."""
+"""RoIAlign in TensorFlow: pool features of boxes by bilinear interpolation."""
 
 from __future__ import annotations
 
@@ -9,33 +9,19 @@ import tensorflow as tf
 
 
 class Maps(NamedTuple):
-    """Maps of several sizes, one looked at for each of R boxes.
+    """Maps of different sizes; box r of R reads from one of them."""
 
-    Whole numbers are int64: TensorFlow takes int32 for shapes and computes it on the host.
-
-    Attributes:
-        rows: pixels (P, C) of all maps one after the other, each row by row.
-        start: first pixel (R) of the map looked at.
-        height: rows (R) of that map.
-        width: columns (R) of that map.
-    """
-
-    rows: Any
-    start: Any
-    height: Any
-    width: Any
+    # Integers are int64: TensorFlow keeps int32 on the host, for shapes.
+    rows: Any  # pixels (P, C) of all maps, map by map and row by row
+    start: Any  # first pixel (R) of the map of each box
+    height: Any  # (R), of that map
+    width: Any  # (R), of that map
 
 
 def bilinear(maps: Maps, y: Any, x: Any) -> Any:
-    """Return the values of maps at fractional positions.
+    """Return map values (R, points, points, C) at fractional rows ``y`` and columns ``x``.
 
-    Args:
-        maps: which maps.
-        y: rows (R, points, points); outside the map its nearest pixel counts.
-        x: columns (R, points, points).
-
-    Returns:
-        Values (R, points, points, C) in the type of the pixels, in float32 for whole numbers.
+    Positions outside a map read its nearest pixel. Integer pixels give float32.
     """
     dtype = maps.rows.dtype if maps.rows.dtype.is_floating else tf.float32
     start, height, width = (value[:, None, None] for value in maps[1:])
@@ -55,30 +41,21 @@ def bilinear(maps: Maps, y: Any, x: Any) -> Any:
 
 
 def grid(boxes: Any, points: int) -> tuple[Any, Any]:
-    """Return rows (R, points, 1) and columns (R, 1, points) of evenly spread points.
-
-    Args:
-        boxes: boxes (R, 4) in pixels of the map; smaller ones are taken as one pixel large.
-        points: points in each direction.
-    """
+    """Return rows (R, points, 1) and columns (R, 1, points) of evenly spaced points in boxes."""
     fraction = (np.arange(points, dtype=np.float32) + np.float32(0.5)) / np.float32(points)
-    size = tf.maximum(boxes[:, 2:] - boxes[:, :2], 1)
+    size = tf.maximum(boxes[:, 2:] - boxes[:, :2], 1)  # a minimum of one pixel, as published
     x = boxes[:, 0, None] + fraction * size[:, 0, None]
     y = boxes[:, 1, None] + fraction * size[:, 1, None]
     return y[:, :, None], x[:, None, :]
 
 
 def roi_align(maps: Maps, boxes: Any, bins: int, samples: int) -> Any:
-    """Return the features (R, bins, bins, C) of boxes, as Mask R-CNN defines them.
+    """Return features (R, bins, bins, C) of boxes (R, 4) in pixels of their maps.
 
-    Args:
-        maps: which maps the boxes are taken from.
-        boxes: boxes (R, 4) in pixels of their maps.
-        bins: bins in each direction.
-        samples: points in each direction of a bin, over which the features are averaged.
+    Each bin is the mean of ``samples`` x ``samples`` points (He et al. 2017).
     """
     y, x = grid(boxes, bins * samples)
-    # Every bin's first point, then every bin's second: all at once would take far more memory.
+    # Point by point of all bins: reading all points at once would take samples² times the memory.
     parts = [
         bilinear(maps, y[:, down::samples], x[:, :, across::samples])
         for down in range(samples)

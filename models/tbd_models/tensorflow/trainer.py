@@ -1,4 +1,4 @@
-"""Training a workload in TensorFlow."""
+"""Train a workload in TensorFlow."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import tensorflow as tf
 from tbd_models import cuda
 from tbd_models.data import batches
 from tbd_models.definition import UnsupportedError
-from tbd_models.instrument.layers_tensorflow import joined, measure
+from tbd_models.instrument.layers_tensorflow import measure, merge_turns
 from tbd_models.instrument.marks import Marks, NoMarks, marked
-from tbd_models.instrument.tensorflow import GraphMarks, LayerMarks, held, values
+from tbd_models.instrument.tensorflow import GraphMarks, LayerMarks, values, wait_for
 from tbd_models.instrument.training_tensorflow import keep_order
 from tbd_models.settings import Settings
 from tbd_models.synthetic import Batch
@@ -25,23 +25,14 @@ from tbd_models.tensorflow.workload import Tensors, Turn, Workload
 
 
 class TensorFlowTrainer:
-    """A workload in training.
+    """Train a workload as a graph, eagerly or compiled by XLA.
 
-    A step is a graph; with ``eager`` it runs operation by operation, and with ``xla`` it is
-    compiled: one program for the gradients and one for the update, in which nothing is marked.
-
-    Raises:
-        UnsupportedError: the device is not there, or the data set does not fit the model.
+    XLA compiles one program for the gradients and one for the update, without ranges inside.
+    Raises UnsupportedError for a missing device or unsuitable settings.
     """
 
     def __init__(self, build: Any, dimensions: Any, settings: Settings) -> None:
-        """Build the model.
-
-        Args:
-            build: the ``workload`` function of a model.
-            dimensions: what to pass to it.
-            settings: how to train.
-        """
+        """Build the model by calling ``build``, a model's ``workload`` function."""
         self._settings = settings
         self._execution = "graph" if settings.execution == "auto" else settings.execution
         self._set_up()
@@ -56,7 +47,7 @@ class TensorFlowTrainer:
         self._loss: Any = float("nan")
 
     def _set_up(self) -> None:
-        """Choose device, precision and threads, which TensorFlow takes before its first work."""
+        # TensorFlow accepts device, precision and threads only before its first operation.
         settings = self._settings
         if settings.device == "cpu":
             if settings.precision == "tf32":
@@ -74,7 +65,7 @@ class TensorFlowTrainer:
         keras.utils.set_random_seed(settings.seed)
 
     def _scaled(self, workload: Workload) -> Workload:
-        """Return a workload whose losses are scaled where gradients are in FP16."""
+        # Only float16 gradients need loss scaling; mixed precision on a CPU uses bfloat16.
         if self._settings.precision != "mixed" or self._settings.device == "cpu":
             return workload
         scaled = (
@@ -84,14 +75,14 @@ class TensorFlowTrainer:
         return replace(workload, turns=tuple(scaled))
 
     def _initialize(self) -> None:
-        """Make all weights, and what the optimizers keep for each."""
+        # Creates all weights and optimizer states, which a graph must not create.
         batch = self._batches(0)
         for turn in self.workload.turns:
             turn.forward(batch)
             turn.optimizer.build(turn.weights())
 
     def describe(self) -> dict[str, Any]:
-        """Return versions, device and size, for the capture."""
+        """Return versions, device and size for the capture."""
         on_gpu = self._settings.device == "cuda"
         build = tf.sysconfig.get_build_info()
         gpus = tf.config.list_physical_devices("GPU") if on_gpu else []
@@ -114,16 +105,16 @@ class TensorFlowTrainer:
         }
 
     def layers(self) -> list[dict[str, Any]]:
-        """Return the entries of layers.json for an iteration, from the graph of every turn."""
+        """Return the entries of layers.json for an iteration, from the graphs of its turns."""
         batch, silent = self._batches(0), GraphMarks(NoMarks())
-        return joined(
+        return merge_turns(
             (turn.times, measure(self.workload.model, step, self._settings.batch_size))
             for turn in self.workload.turns
             for step in [partial(self._gradients, turn, batch, silent)]
         )
 
     def mark_layers(self, marks: Marks) -> None:
-        """Mark phases and layers from now on; the phase of the data is marked anyway."""
+        """Mark phases and layers from now on; step() marks the data phase in any case."""
         self._marks = marks
         if self._execution != "xla":
             self._in_graph = GraphMarks(marks)
@@ -141,14 +132,13 @@ class TensorFlowTrainer:
         self._loss = loss
 
     def _batch(self) -> Tensors:
-        """Return the batch of the next step."""
-        work, settings = self.workload, self._settings
-        if work.earn is None or settings.data is not None:
+        workload, settings = self.workload, self._settings
+        if workload.generate is None or settings.data is not None:
             return self._batches(self._number)
-        return _tensors(work, work.earn(settings.batch_size, self._rng))
+        return _tensors(workload, workload.generate(settings.batch_size, self._rng))
 
     def _step(self, number: int, turn: Turn) -> Callable[[Tensors], Any]:
-        """Return the function of a turn; graphs are traced when it is called first."""
+        # Graphs are traced on their first call.
         if number not in self._steps:
             if self._execution == "xla":
                 self._steps[number] = self._compiled(turn)
@@ -163,6 +153,7 @@ class TensorFlowTrainer:
         return self._steps[number]
 
     def _compiled(self, turn: Turn) -> Callable[[Tensors], Any]:
+        # Two programs, so that the boundary between them can be marked.
         silent = GraphMarks(NoMarks())
         compute = tf.function(lambda batch: self._gradients(turn, batch, silent), jit_compile=True)
         apply = tf.function(lambda found: self._update(turn, found, silent), jit_compile=True)
@@ -176,60 +167,56 @@ class TensorFlowTrainer:
         return run
 
     def _gradients(self, turn: Turn, batch: Tensors, marks: GraphMarks) -> tuple[Any, list[Any]]:
-        """Return the loss of a batch and its gradients."""
+        # Each phase waits for its begin mark, and its end mark waits for the phase's results.
         weights = [weight.value for weight in turn.weights()]
         begun = marks.push("phase:forward")
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(weights)
-            output = turn.forward(held(batch, begun))
-            output = held(output, marks.pop(tf.nest.flatten(output)))
-            output = held(output, marks.push("phase:loss"))
+            output = turn.forward(wait_for(batch, begun))
+            output = wait_for(output, marks.pop(tf.nest.flatten(output)))
+            output = wait_for(output, marks.push("phase:loss"))
             loss = turn.loss(output, batch)
-            loss = held(loss, marks.pop([loss]))
-            loss = held(loss, marks.push("phase:backward"))
+            loss = wait_for(loss, marks.pop([loss]))
+            loss = wait_for(loss, marks.push("phase:backward"))
             scaled = turn.optimizer.scale_loss(loss)
         gradients = tape.gradient(scaled, weights)
         done = marks.pop(values(gradients))
-        return loss, held(gradients, done)
+        return loss, wait_for(gradients, done)
 
     def _update(self, turn: Turn, gradients: list[Any], marks: GraphMarks) -> None:
-        """Apply gradients."""
-        gradients = held(gradients, marks.push("phase:optimizer"))
+        gradients = wait_for(gradients, marks.push("phase:optimizer"))
         turn.optimizer.apply(gradients, turn.weights())
         marks.pop([tf.identity(weight.value) for weight in turn.weights()])
 
     def synchronize(self) -> None:
-        """Wait until the device has done all work."""
         if self._settings.device == "cuda":
             tf.test.experimental.sync_devices()
 
     def reserved_bytes(self) -> int | None:
-        """Return None: TensorFlow's allocator does not say what it holds."""
+        # TensorFlow's allocator reports only its use, not its reservation.
         return None
 
     def peak_bytes(self) -> int | None:
-        """Return the most bytes that tensors took on the GPU at a time, None on a CPU."""
+        """Return the peak bytes of tensors on the GPU, None on a CPU."""
         if self._settings.device == "cpu":
             return None
         return int(tf.config.experimental.get_memory_info("GPU:0")["peak"])
 
     def loss(self) -> float:
-        """Return the loss of the last iteration, NaN before the first."""
+        """Return the loss of the last iteration."""
         return float(self._loss)
 
     def start_profiler(self) -> None:
-        """Call cudaProfilerStart."""
         if self._settings.device == "cuda":
             cuda.start_profiler()
 
     def stop_profiler(self) -> None:
-        """Call cudaProfilerStop."""
         if self._settings.device == "cuda":
             cuda.stop_profiler()
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Tell whether an error says that memory ran out, of a GPU or of the host."""
+    """Return True if an error means that GPU or host memory is exhausted."""
     return isinstance(error, (tf.errors.ResourceExhaustedError, MemoryError))
 
 

@@ -1,4 +1,4 @@
-"""What a TensorFlow workload is: a model, its data, its losses and its optimizers."""
+"""Define a TensorFlow workload: model, data, losses and optimizers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tbd_models.instrument.tensorflow import inputs_alone
+from tbd_models.instrument.tensorflow import input_gradients_only
 from tbd_models.synthetic import Batch, image_batch
 
 Tensors = Mapping[str, Any]
@@ -18,41 +18,25 @@ Tensors = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One update of weights. Most models take one in an iteration.
-
-    Attributes:
-        forward: runs the model on a batch.
-        loss: returns the scalar loss of what ``forward`` returned.
-        weights: returns the weights to update.
-        optimizer: the published optimizer.
-        times: how often it is taken before the next one.
-    """
+    """One kind of weight update in an iteration; most models have a single one."""
 
     forward: Callable[[Tensors], Any]
-    loss: Callable[[Any, Tensors], Any]
-    weights: Callable[[], list[keras.Variable]]
+    loss: Callable[[Any, Tensors], Any]  # scalar loss of the result of `forward`
+    weights: Callable[[], list[keras.Variable]]  # weights to update
     optimizer: keras.optimizers.Optimizer
-    times: int = 1
+    times: int = 1  # repetitions before the next turn
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A model and how it is trained.
+    """A model and how to train it."""
 
-    Attributes:
-        model: the layers; models that play against each other are layers of one.
-        batch: makes a batch of so many synthetic samples (``tbd_models.synthetic``).
-        turns: the updates of an iteration.
-        convert: brings the arrays of a batch into the layout that ``forward`` takes.
-        earn: makes the batch of a step where that is part of the training, as by playing games;
-            None where synthetic batches are ready before.
-    """
-
-    model: keras.Model
-    batch: Callable[[int, np.random.Generator], Batch]
-    turns: tuple[Turn, ...]
-    convert: Callable[[Batch], Batch] = dict
-    earn: Callable[[int, np.random.Generator], Batch] | None = None
+    model: keras.Model  # adversarial models are layers of one model
+    batch: Callable[[int, np.random.Generator], Batch]  # makes N synthetic samples
+    turns: tuple[Turn, ...]  # updates of an iteration
+    convert: Callable[[Batch], Batch] = dict  # to the array layout of `forward`
+    # Generates a step's batch as part of the training (self-play), None for prepared batches.
+    generate: Callable[[int, np.random.Generator], Batch] | None = None
 
 
 def one_turn(
@@ -61,12 +45,12 @@ def one_turn(
     loss: Callable[[Any, Tensors], Any],
     optimizer: keras.optimizers.Optimizer,
 ) -> tuple[Turn, ...]:
-    """Return the turns of a model all of whose weights are updated together."""
+    """Return the turns of a model whose weights are all updated together."""
     return (Turn(forward, loss, lambda: model.trainable_weights, optimizer),)
 
 
 def image_classification(model: keras.Model, image_size: int, classes: int) -> Workload:
-    """Return how a model that gives class scores of images (N, H, W, 3) is trained."""
+    """Return the workload of a model from images (N, H, W, 3) to class scores."""
     return Workload(
         model=model,
         batch=lambda size, rng: image_batch(size, image_size, classes, rng),
@@ -81,26 +65,23 @@ def image_classification(model: keras.Model, image_size: int, classes: int) -> W
 
 
 def cross_entropy(scores: Any, label: Any) -> Any:
-    """Return the mean cross entropy, computed in float32 whatever the scores are in.
-
-    Args:
-        scores: class scores, classes last.
-        label: class per sample.
-    """
+    """Return the mean cross entropy of scores (..., classes)."""
+    # In float32, as float16 is too coarse for sums of exponentials.
     return tf.reduce_mean(
         tf.nn.sparse_softmax_cross_entropy_with_logits(label, tf.cast(scores, tf.float32))
     )
 
 
 def slope(function: Callable[[Any], Any], value: Any) -> Any:
-    """Return the gradient of a function's sum at a value; it can be differentiated in its turn."""
+    """Return the gradient of a function's sum at a value; it is differentiable again."""
     with tf.GradientTape(watch_accessed_variables=False) as tape:
         tape.watch(value)
         result = function(value)
-    with inputs_alone():
+    # The gradient penalty needs no weight gradients in this first pass.
+    with input_gradients_only():
         return tape.gradient(result, value)
 
 
 def channels_last(batch: Batch) -> Batch:
-    """Return a batch with its images as (N, H, W, 3), which TensorFlow needs on a CPU."""
+    """Return a batch with images as (N, H, W, 3): TensorFlow on a CPU has no other layout."""
     return batch | {"image": np.ascontiguousarray(batch["image"].transpose(0, 2, 3, 1))}

@@ -1,4 +1,4 @@
-"""Transformer: what its frameworks share."""
+"""Transformer: dimensions and variants for all frameworks."""
 
 from __future__ import annotations
 
@@ -9,34 +9,21 @@ from tbd_models.definition import Model, Variant
 
 @dataclass(frozen=True, slots=True)
 class Dimensions:
-    """Dimensions of a Transformer for translation.
+    """Dimensions of a Transformer for translation."""
 
-    Attributes:
-        vocabulary: subwords, shared by source and target.
-        length: tokens of a source sentence, and of a target sentence.
-        width: units of embeddings and of every sublayer's output.
-        inner_width: units inside the feed-forward sublayers.
-        heads: attention heads.
-        layers: layers of the encoder, and of the decoder.
-        dropout: rate of dropout of sublayers, attention weights and inner units.
-        label_smoothing: probability that the labels give to all subwords alike.
-        learning_rate: factor of the schedule.
-        warmup_steps: steps in which the learning rate rises.
-    """
-
-    vocabulary: int = 33708
-    length: int = 32
-    width: int = 512
-    inner_width: int = 2048
+    vocabulary: int = 33708  # subwords, shared by source and target
+    length: int = 32  # tokens of a source sentence, and of a target sentence
+    width: int = 512  # units of embeddings and sublayer outputs
+    inner_width: int = 2048  # units inside the feed-forward sublayers
     heads: int = 8
-    layers: int = 6
-    dropout: float = 0.1
-    label_smoothing: float = 0.1
-    learning_rate: float = 1.0
-    warmup_steps: int = 16000
+    layers: int = 6  # of the encoder, and of the decoder
+    dropout: float = 0.1  # of sublayers, attention weights and inner units
+    label_smoothing: float = 0.1  # probability spread evenly over all subwords
+    learning_rate: float = 1.0  # factor of the schedule
+    warmup_steps: int = 16000  # steps of rising learning rate
 
     def rate(self, step: int) -> float:
-        """Return the learning rate of a step: a linear rise, then the inverse square root."""
+        """Return the learning rate: a linear rise, then inverse square root (section 5.3)."""
         shape = min(step**-0.5, step * self.warmup_steps**-1.5)
         return float(self.learning_rate * self.width**-0.5 * shape)
 
@@ -80,12 +67,12 @@ MODEL = Model(
         "A batch of 64 pairs is the published one of 2048 tokens, and the batches of the sweep are "
         "those of 64 to 4096 tokens, counted on the target side. All sentences have 32 tokens, so "
         "that every iteration does the same work and nothing is padded; the original puts "
-        "sentences of like length in a batch. As in Tensor2Tensor, sublayers normalise their input "
-        "rather than their output, projections of attention have no biases, and source, target and "
-        "output share one matrix of embeddings. Attention is computed from matrix products and a "
-        "softmax as in the original, not by a fused kernel, so that every device does and counts "
-        "the same operations. The suite's publication trained on IWSLT15, its code on WMT. "
-        "What the suite calls attention layers hold feed-forward sublayers too, which have more "
+        "sentences of similar length in a batch. As in Tensor2Tensor, sublayers normalise their "
+        "input rather than their output, projections of attention have no biases, and source, "
+        "target and output share one matrix of embeddings. Attention is computed from matrix "
+        "products and a softmax as in the original, not by a fused kernel, so that every device "
+        "performs and counts the same operations. The suite's publication trained on IWSLT15, its "
+        "code on WMT. The suite's attention layers include feed-forward sublayers, which have more "
         "operations."
     ),
 )

@@ -13,7 +13,7 @@ from tbd_models.mxnet.workload import Workload, cross_entropy
 from tbd_models.synthetic import translation_batch
 from tbd_models.transformer import Dimensions
 
-# What is added to the scores of positions that may not be looked at, before the softmax.
+# Added to the scores of masked positions before the softmax.
 _HIDDEN = -1e9
 
 
@@ -22,7 +22,7 @@ def _dense(units: int, inputs: int, bias: bool = False) -> nn.Dense:
 
 
 class MultiHeadAttention(HybridBlock):
-    """Attention of several heads to a memory, or of a sequence to itself."""
+    """Multi-head attention to a memory, or of a sequence to itself."""
 
     def __init__(self, d: Dimensions) -> None:
         super().__init__()
@@ -35,18 +35,8 @@ class MultiHeadAttention(HybridBlock):
         self.output = _dense(d.width, d.width)
 
     def hybrid_forward(self, F: Any, x: Any, memory: Any, hidden: Any = None) -> Any:
-        """Return for every position of ``x`` a mean of the memory.
-
-        Args:
-            F: operators.
-            x: (N, T, width).
-            memory: (N, S, width).
-            hidden: (1, T, S), what is added to the scores; None where every position may look
-                everywhere.
-
-        Returns:
-            Array of shape (N, T, width).
-        """
+        # x: (N, T, width), memory: (N, S, width), hidden: (1, T, S), added to the scores.
+        # Returns for each position of x a weighted mean of the memory (N, T, width).
         query, key = self._split(F, self.query(x)), self._split(F, self.key(memory))
         scores = F.batch_dot(query / self._scale, key, transpose_b=True)
         if hidden is not None:
@@ -57,13 +47,12 @@ class MultiHeadAttention(HybridBlock):
         return self.output(F.reshape(F.transpose(mean, axes=(0, 2, 1, 3)), shape=(0, 0, -3)))
 
     def _split(self, F: Any, x: Any) -> Any:
-        """Return (N, L, width) as (N x heads, L, width / heads)."""
+        # (N, L, width) to (N x heads, L, width / heads).
         x = F.transpose(F.reshape(x, shape=(0, 0, -4, self._heads, -1)), axes=(0, 2, 1, 3))
         return F.reshape(x, shape=(-3, 0, 0))
 
 
 def _feed_forward(d: Dimensions) -> HybridBlock:
-    """Return two linear layers around a ReLU, for every position alike."""
     block = nn.HybridSequential()
     block.add(
         _dense(d.inner_width, d.width, bias=True),
@@ -75,7 +64,7 @@ def _feed_forward(d: Dimensions) -> HybridBlock:
 
 
 class EncoderLayer(HybridBlock):
-    """Attention to the source, then a feed-forward sublayer."""
+    """Self-attention and a feed-forward sublayer."""
 
     def __init__(self, d: Dimensions) -> None:
         super().__init__()
@@ -86,14 +75,13 @@ class EncoderLayer(HybridBlock):
         self.dropout = nn.Dropout(d.dropout)
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
-        """Return features of the shape of ``x``, (N, S, width)."""
         y = self.attention_norm(x)
         x = x + self.dropout(self.attention(y, y))
         return x + self.dropout(self.inner(self.inner_norm(x)))
 
 
 class DecoderLayer(HybridBlock):
-    """Attention to the target so far, to the source, then a feed-forward sublayer."""
+    """Masked self-attention, attention to the source, and a feed-forward sublayer."""
 
     def __init__(self, d: Dimensions) -> None:
         super().__init__()
@@ -106,14 +94,7 @@ class DecoderLayer(HybridBlock):
         self.dropout = nn.Dropout(d.dropout)
 
     def hybrid_forward(self, F: Any, x: Any, memory: Any, hidden: Any) -> Any:
-        """Return features of the shape of ``x``, (N, T, width).
-
-        Args:
-            F: operators.
-            x: (N, T, width).
-            memory: (N, S, width), what the encoder put out.
-            hidden: (1, T, T), what is added to the scores of the target.
-        """
+        # x: (N, T, width), memory: encoder output (N, S, width), hidden: (1, T, T).
         y = self.self_norm(x)
         x = x + self.dropout(self.self_attention(y, y, hidden))
         x = x + self.dropout(self.source_attention(self.source_norm(x), memory))
@@ -121,7 +102,7 @@ class DecoderLayer(HybridBlock):
 
 
 class Embedding(HybridBlock):
-    """Embeddings of tokens and, as sines, of their positions."""
+    """Embeddings of tokens plus sinusoidal embeddings of positions."""
 
     def __init__(self, d: Dimensions) -> None:
         super().__init__()
@@ -132,12 +113,11 @@ class Embedding(HybridBlock):
         self.positions = self.params.get_constant("positions", _sines(d.length, d.width)[None])
 
     def hybrid_forward(self, F: Any, tokens: Any, positions: Any) -> Any:
-        """Return embeddings of shape (N, L, width) for tokens (N, L)."""
         return self.dropout(F.broadcast_add(self.tokens(tokens) * self._scale, positions))
 
 
 class Transformer(HybridBlock):
-    """Encoder, decoder and scores of the target's tokens."""
+    """Encoder, decoder and scores of the target tokens."""
 
     def __init__(self, d: Dimensions) -> None:
         super().__init__()
@@ -160,7 +140,7 @@ class Transformer(HybridBlock):
         self.later = self.params.get_constant("later", later)
 
     def hybrid_forward(self, F: Any, source: Any, target: Any, later: Any) -> Any:
-        """Return token scores of shape (N, T, vocabulary) for sentences (N, S) and (N, T)."""
+        # source: (N, S), target: (N, T); returns token scores (N, T, vocabulary).
         memory = self.encoder_norm(self.encoder(self.embedding(source)))
         x = self.embedding(target)
         for layer in self.decoder:
@@ -169,7 +149,7 @@ class Transformer(HybridBlock):
 
 
 class _Rate(mx.lr_scheduler.LRScheduler):
-    """The learning rate by the number of the step, which starts from 1."""
+    # MXNet counts updates from 1.
 
     def __init__(self, d: Dimensions) -> None:
         super().__init__(d.rate(1))
@@ -180,7 +160,7 @@ class _Rate(mx.lr_scheduler.LRScheduler):
 
 
 def workload(d: Dimensions) -> Workload:
-    """Return the workload of these dimensions."""
+    """Return the workload with these dimensions."""
     return Workload(
         model=Transformer(d),
         batch=lambda size, rng: translation_batch(size, d.length, d.vocabulary, rng),
@@ -194,7 +174,7 @@ def workload(d: Dimensions) -> Workload:
 
 
 def _sines(length: int, width: int) -> Any:
-    """Return sines, then cosines, of wavelengths from 2 pi to 10000 * 2 pi; (length, width)."""
+    # As in Tensor2Tensor: sines, then cosines, of wavelengths from 2 pi to 10000 * 2 pi.
     steps = np.arange(width // 2) / (width // 2 - 1)
     angles = np.arange(length)[:, None] * np.exp(-math.log(10000) * steps)
     return np.concatenate([np.sin(angles), np.cos(angles)], 1).astype(np.float32)

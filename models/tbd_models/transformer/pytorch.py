@@ -15,7 +15,7 @@ from tbd_models.transformer import Dimensions
 
 
 class MultiHeadAttention(nn.Module):
-    """Attention of several heads to a memory, or of a sequence to itself."""
+    """Multi-head attention to a memory, or of a sequence to itself."""
 
     def __init__(self, d: Dimensions) -> None:
         super().__init__()
@@ -27,16 +27,8 @@ class MultiHeadAttention(nn.Module):
         self.output = nn.Linear(d.width, d.width, bias=False)
 
     def forward(self, x: Tensor, memory: Tensor, hidden: Tensor | None = None) -> Tensor:
-        """Return for every position of ``x`` a mean of the memory.
-
-        Args:
-            x: (N, T, width).
-            memory: (N, S, width).
-            hidden: (T, S), true where a position may not look; None if it may look everywhere.
-
-        Returns:
-            Tensor of shape (N, T, width).
-        """
+        # x: (N, T, width), memory: (N, S, width), hidden: (T, S), True for masked positions.
+        # Returns for each position of x a weighted mean of the memory (N, T, width).
         query, key = self._split(self.query(x)), self._split(self.key(memory))
         scores = (query / math.sqrt(query.shape[-1])) @ key.transpose(-2, -1)
         if hidden is not None:
@@ -47,12 +39,12 @@ class MultiHeadAttention(nn.Module):
         return output
 
     def _split(self, x: Tensor) -> Tensor:
-        """Return (N, L, width) as (N, heads, L, width / heads)."""
+        # (N, L, width) to (N, heads, L, width / heads).
         return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)
 
 
 class FeedForward(nn.Sequential):
-    """Two linear layers around a ReLU, for every position alike."""
+    """Two linear layers with a ReLU between them, applied to each position."""
 
     def __init__(self, d: Dimensions) -> None:
         super().__init__(
@@ -64,7 +56,7 @@ class FeedForward(nn.Sequential):
 
 
 class EncoderLayer(nn.Module):
-    """Attention to the source, then a feed-forward sublayer."""
+    """Self-attention and a feed-forward sublayer."""
 
     def __init__(self, d: Dimensions) -> None:
         super().__init__()
@@ -75,7 +67,6 @@ class EncoderLayer(nn.Module):
         self.dropout = nn.Dropout(d.dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return features of the shape of ``x``, (N, S, width)."""
         y = self.attention_norm(x)
         x = x + self.dropout(self.attention(y, y))
         change: Tensor = self.dropout(self.inner(self.inner_norm(x)))
@@ -83,7 +74,7 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Attention to the target so far, attention to the source, then a feed-forward sublayer."""
+    """Masked self-attention, attention to the source, and a feed-forward sublayer."""
 
     def __init__(self, d: Dimensions) -> None:
         super().__init__()
@@ -96,13 +87,7 @@ class DecoderLayer(nn.Module):
         self.dropout = nn.Dropout(d.dropout)
 
     def forward(self, x: Tensor, memory: Tensor, hidden: Tensor) -> Tensor:
-        """Return features of the shape of ``x``, (N, T, width).
-
-        Args:
-            x: (N, T, width).
-            memory: (N, S, width), what the encoder put out.
-            hidden: (T, T), true where a position may not look.
-        """
+        # x: (N, T, width), memory: encoder output (N, S, width), hidden: (T, T), True is masked.
         y = self.self_norm(x)
         x = x + self.dropout(self.self_attention(y, y, hidden))
         x = x + self.dropout(self.source_attention(self.source_norm(x), memory))
@@ -111,7 +96,7 @@ class DecoderLayer(nn.Module):
 
 
 class Embedding(nn.Module):
-    """Embeddings of tokens and, as sines, of their positions."""
+    """Embeddings of tokens plus sinusoidal embeddings of positions."""
 
     positions: Tensor
 
@@ -123,14 +108,13 @@ class Embedding(nn.Module):
         self.register_buffer("positions", _sines(d.length, d.width), persistent=False)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Return embeddings of shape (N, L, width) for tokens (N, L)."""
         x = self.tokens(tokens) * math.sqrt(self.tokens.embedding_dim) + self.positions
         embedded: Tensor = self.dropout(x)
         return embedded
 
 
 class Transformer(nn.Module):
-    """Encoder, decoder and scores of the target's tokens."""
+    """Encoder, decoder and scores of the target tokens."""
 
     later: Tensor
 
@@ -150,7 +134,7 @@ class Transformer(nn.Module):
                 nn.init.xavier_uniform_(weight)
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        """Return token scores of shape (N, T, vocabulary) for sentences (N, S) and (N, T)."""
+        # source: (N, S), target: (N, T); returns token scores (N, T, vocabulary).
         memory = self.embedding(source)
         for layer in self.encoder:
             memory = layer(memory)
@@ -163,7 +147,7 @@ class Transformer(nn.Module):
 
 
 def workload(d: Dimensions) -> Workload:
-    """Return the workload of these dimensions."""
+    """Return the workload with these dimensions."""
     return Workload(
         model=Transformer(d),
         batch=lambda size, rng: as_tensors(translation_batch(size, d.length, d.vocabulary, rng)),
@@ -183,7 +167,7 @@ def _adam(parameters: Iterable[nn.Parameter], d: Dimensions) -> torch.optim.Opti
 
 
 def _sines(length: int, width: int) -> Tensor:
-    """Return sines, then cosines, of wavelengths from 2 pi to 10000 * 2 pi; (length, width)."""
+    # As in Tensor2Tensor: sines, then cosines, of wavelengths from 2 pi to 10000 * 2 pi.
     steps = torch.arange(width // 2) / (width // 2 - 1)
     angles = torch.arange(length)[:, None] * torch.exp(-math.log(10000) * steps)
     return torch.cat([angles.sin(), angles.cos()], 1)

@@ -14,12 +14,12 @@ from tbd_models.synthetic import translation_batch
 from tbd_models.tensorflow.workload import Tensors, Workload, one_turn
 from tbd_models.transformer import Dimensions
 
-_EPSILON = 1e-5
-_HIDDEN = -1e9  # added to the scores of positions that may not be looked at
+_EPSILON = 1e-5  # PyTorch's and MXNet's; Keras defaults to 1e-3
+_HIDDEN = -1e9  # added to the scores of masked positions before the softmax
 
 
 class MultiHeadAttention(layers.Layer):
-    """Attention of several heads to a memory, or of a sequence to itself."""
+    """Multi-head attention to a memory, or of a sequence to itself."""
 
     def __init__(self, d: Dimensions, name: str) -> None:
         super().__init__(name=name)
@@ -31,16 +31,8 @@ class MultiHeadAttention(layers.Layer):
         self.dropout = layers.Dropout(d.dropout, name="dropout")
 
     def call(self, x: Any, memory: Any, hidden: Any = None) -> Any:
-        """Return for every position of ``x`` a mean of the memory.
-
-        Args:
-            x: (N, T, width).
-            memory: (N, S, width).
-            hidden: (T, S), 1 where a position may not look; None if it may look everywhere.
-
-        Returns:
-            Tensor of shape (N, T, width).
-        """
+        # x: (N, T, width), memory: (N, S, width), hidden: (T, S), 1 for masked positions.
+        # Returns for each position of x a weighted mean of the memory (N, T, width).
         query, key = self._split(self.query(x)), self._split(self.key(memory))
         scores = tf.matmul(query / math.sqrt(self.head_width), key, transpose_b=True)
         if hidden is not None:
@@ -51,13 +43,13 @@ class MultiHeadAttention(layers.Layer):
         return self.output_projection(mean)
 
     def _split(self, x: Any) -> Any:
-        """Return (N, L, width) as (N, heads, L, width / heads)."""
+        # (N, L, width) to (N, heads, L, width / heads).
         x = tf.reshape(x, (x.shape[0], x.shape[1], self.heads, self.head_width))
         return tf.transpose(x, (0, 2, 1, 3))
 
 
 class FeedForward(layers.Layer):
-    """Two linear layers around a ReLU, for every position alike."""
+    """Two linear layers with a ReLU between them, applied to each position."""
 
     def __init__(self, d: Dimensions) -> None:
         super().__init__(name="inner")
@@ -69,7 +61,6 @@ class FeedForward(layers.Layer):
         ]
 
     def call(self, x: Any) -> Any:
-        """Return features of the shape of ``x``, (N, L, width)."""
         for part in self.parts:
             x = part(x)
         return x
@@ -80,7 +71,7 @@ def _norm(name: str) -> layers.LayerNormalization:
 
 
 class EncoderLayer(layers.Layer):
-    """Attention to the source, then a feed-forward sublayer."""
+    """Self-attention and a feed-forward sublayer."""
 
     def __init__(self, d: Dimensions, name: str) -> None:
         super().__init__(name=name)
@@ -91,14 +82,13 @@ class EncoderLayer(layers.Layer):
         self.dropout = layers.Dropout(d.dropout, name="dropout")
 
     def call(self, x: Any) -> Any:
-        """Return features of the shape of ``x``, (N, S, width)."""
         y = self.attention_norm(x)
         x += self.dropout(self.attention(y, y))
         return x + self.dropout(self.inner(self.inner_norm(x)))
 
 
 class DecoderLayer(layers.Layer):
-    """Attention to the target so far, attention to the source, then a feed-forward sublayer."""
+    """Masked self-attention, attention to the source, and a feed-forward sublayer."""
 
     def __init__(self, d: Dimensions, name: str) -> None:
         super().__init__(name=name)
@@ -111,13 +101,7 @@ class DecoderLayer(layers.Layer):
         self.dropout = layers.Dropout(d.dropout, name="dropout")
 
     def call(self, x: Any, memory: Any, hidden: Any) -> Any:
-        """Return features of the shape of ``x``, (N, T, width).
-
-        Args:
-            x: (N, T, width).
-            memory: (N, S, width), what the encoder put out.
-            hidden: (T, T), 1 where a position may not look.
-        """
+        # x: (N, T, width), memory: encoder output (N, S, width), hidden: (T, T), 1 is masked.
         y = self.self_norm(x)
         x += self.dropout(self.self_attention(y, y, hidden))
         x += self.dropout(self.source_attention(self.source_norm(x), memory))
@@ -125,7 +109,7 @@ class DecoderLayer(layers.Layer):
 
 
 class Embedding(layers.Layer):
-    """Embeddings of tokens and, as sines, of their positions."""
+    """Embeddings of tokens plus sinusoidal embeddings of positions."""
 
     def __init__(self, d: Dimensions) -> None:
         super().__init__(name="embedding")
@@ -136,23 +120,21 @@ class Embedding(layers.Layer):
         self.positions = _sines(d.length, d.width)
 
     def call(self, tokens: Any) -> Any:
-        """Return embeddings of shape (N, L, width) for tokens (N, L)."""
         x = self.tokens(tokens)
         return self.dropout(x * self.scale + tf.cast(self.positions, x.dtype))
 
 
 class Scores(layers.Layer):
-    """Scores of all tokens, from their embeddings."""
+    """Scores of all tokens, computed with their embeddings as weights."""
 
     def call(self, x: Any, embeddings: Any) -> Any:
-        """Return scores (N, T, vocabulary) of features (N, T, width)."""
         rows = tf.reshape(x, (-1, x.shape[-1]))
         scores = tf.matmul(rows, tf.cast(embeddings, x.dtype), transpose_b=True)
         return tf.reshape(scores, (*x.shape[:2], embeddings.shape[0]))
 
 
 class Transformer(keras.Model):
-    """Encoder, decoder and scores of the target's tokens."""
+    """Encoder, decoder and scores of the target tokens."""
 
     def __init__(self, d: Dimensions) -> None:
         super().__init__()
@@ -165,7 +147,7 @@ class Transformer(keras.Model):
         self.later = np.triu(np.ones((d.length, d.length), np.float32), 1)
 
     def call(self, source: Any, target: Any) -> Any:
-        """Return token scores of shape (N, T, vocabulary) for sentences (N, S) and (N, T)."""
+        # source: (N, S), target: (N, T); returns token scores (N, T, vocabulary).
         memory = self.embedding(source)
         for layer in self.encoder:
             memory = layer(memory)
@@ -178,7 +160,7 @@ class Transformer(keras.Model):
 
 
 class _Rate(keras.optimizers.schedules.LearningRateSchedule):
-    """A linear rise, then the inverse square root (``Dimensions.rate``)."""
+    # Dimensions.rate with tensors; Keras counts steps from 0.
 
     def __init__(self, d: Dimensions) -> None:
         self._factor = d.learning_rate * d.width**-0.5
@@ -190,14 +172,14 @@ class _Rate(keras.optimizers.schedules.LearningRateSchedule):
 
 
 def smoothed_cross_entropy(scores: Any, label: Any, smoothing: float) -> Any:
-    """Return the mean cross entropy with labels that give some probability to all tokens alike."""
+    """Return the mean cross entropy; ``smoothing`` is spread evenly over all tokens."""
     logs = tf.nn.log_softmax(tf.cast(scores, tf.float32))
     right = tf.gather(logs, label, batch_dims=2)
     return -tf.reduce_mean((1 - smoothing) * right + smoothing * tf.reduce_mean(logs, -1))
 
 
 def workload(d: Dimensions) -> Workload:
-    """Return the workload of these dimensions."""
+    """Return the workload with these dimensions."""
     model = Transformer(d)
 
     def loss(scores: Any, batch: Tensors) -> Any:
@@ -216,7 +198,7 @@ def workload(d: Dimensions) -> Workload:
 
 
 def _sines(length: int, width: int) -> Any:
-    """Return sines, then cosines, of wavelengths from 2 pi to 10000 * 2 pi; (length, width)."""
+    # As in Tensor2Tensor: sines, then cosines, of wavelengths from 2 pi to 10000 * 2 pi.
     steps = np.arange(width // 2) / (width // 2 - 1)
     angles = np.arange(length)[:, None] * np.exp(-math.log(10000) * steps)
     return np.concatenate([np.sin(angles), np.cos(angles)], 1).astype(np.float32)

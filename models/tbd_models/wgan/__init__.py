@@ -1,4 +1,4 @@
-"""WGAN-GP: what its frameworks share."""
+"""WGAN-GP: dimensions and variants for all frameworks."""
 
 from __future__ import annotations
 
@@ -9,31 +9,24 @@ from tbd_models.definition import Model, Variant
 
 @dataclass(frozen=True, slots=True)
 class Dimensions:
-    """Dimensions of a residual generator and critic.
+    """Dimensions of a residual generator and critic."""
 
-    Attributes:
-        image_size: height and width in pixels.
-        latent: random numbers from which the generator makes an image.
-        widths: channels from the generator's first feature map to its last; between two of them is
-            a block, which doubles the image. The critic has the same blocks the other way round.
-        critic_turns: updates of the critic per update of the generator.
-        penalty: weight of the gradient penalty.
-    """
-
-    image_size: int = 64
-    latent: int = 128
+    image_size: int = 64  # height and width in pixels
+    latent: int = 128  # random numbers per generated image
+    # Channels of the generator's feature maps; a block between two of them doubles the image size.
+    # The critic has the same blocks in reverse order.
     widths: tuple[int, ...] = (512, 512, 256, 128, 64)
-    critic_turns: int = 5
-    penalty: float = 10.0
+    critic_turns: int = 5  # updates of the critic per update of the generator
+    penalty: float = 10.0  # weight of the gradient penalty
 
     @property
     def units_per_sample(self) -> int:
-        """Images of the data set that go through one place of the batch in an iteration."""
+        """Return the images of the data set per place in the batch and iteration."""
         return self.critic_turns
 
     @property
     def first_size(self) -> int:
-        """Height and width of the generator's first feature map, and of the critic's last."""
+        """Return height and width of the generator's first feature map (the critic's last)."""
         return self.image_size >> (len(self.widths) - 1)
 
 
@@ -64,8 +57,8 @@ MODEL = Model(
         ),
     ),
     notes="FLOP are those of an iteration per image of its batch: five updates of the critic, each "
-    "on real images, made ones and a mixture, with the gradient penalty differentiated twice, and "
-    "one of the generator. Throughput counts the images of the data set, five per place in the "
+    "on real images, generated ones and a mixture, with the gradient penalty differentiated twice, "
+    "and one of the generator. Throughput counts the images of the data set, five per place in the "
     "batch and iteration. The loss is the critic's in the last of its updates: its negative "
     "without the penalty estimates the Wasserstein distance. The generator is updated first, as in "
     "the published code, here in the very first iteration too. Layer normalization has a scale and "

@@ -30,12 +30,11 @@ def _batch_normalized(x: Any, name: str) -> Any:
 
 
 def _layer_normalized(x: Any, name: str) -> Any:
-    """Normalize each image as a whole: layer normalization with a scale and offset per channel."""
+    # Over the whole image, with scale and offset per channel: group normalization in Keras.
     return layers.GroupNormalization(groups=1, epsilon=_EPSILON, name=name)(x)
 
 
 def _growing(x: Any, width: int, name: str) -> Any:
-    """Return a residual block that doubles height and width."""
     shortcut = layers.UpSampling2D(name=f"{name}_shortcut_upsample")(x)
     shortcut = _shortcut(shortcut, width, name)
     y = layers.ReLU(name=f"{name}_relu1")(_batch_normalized(x, f"{name}_bn1"))
@@ -47,7 +46,6 @@ def _growing(x: Any, width: int, name: str) -> Any:
 
 
 def _shrinking(x: Any, width: int, name: str) -> Any:
-    """Return a residual block that halves height and width."""
     shortcut = layers.AveragePooling2D(2, name=f"{name}_shortcut_pool")(x)
     shortcut = _shortcut(shortcut, width, name)
     y = layers.ReLU(name=f"{name}_relu1")(_layer_normalized(x, f"{name}_ln1"))
@@ -59,7 +57,7 @@ def _shrinking(x: Any, width: int, name: str) -> Any:
 
 
 def generator(d: Dimensions) -> keras.Model:
-    """Return a network from noise of shape (N, latent) to images of shape (N, H, W, 3)."""
+    """Return a network from noise (N, latent) to images (N, H, W, 3)."""
     noise = keras.Input((d.latent,))
     x = layers.Dense(d.first_size**2 * d.widths[0], name="input")(noise)
     x = layers.Reshape((d.first_size, d.first_size, d.widths[0]), name="reshape")(x)
@@ -72,7 +70,7 @@ def generator(d: Dimensions) -> keras.Model:
 
 
 def critic(d: Dimensions) -> keras.Model:
-    """Return a network from images of shape (N, H, W, 3) to a score for each, of shape (N, 1)."""
+    """Return a network from images (N, H, W, 3) to scores (N, 1)."""
     image = keras.Input((d.image_size, d.image_size, 3))
     x = layers.Conv2D(
         d.widths[-1], 3, padding="same", kernel_initializer="glorot_uniform", name="input"
@@ -84,17 +82,17 @@ def critic(d: Dimensions) -> keras.Model:
 
 
 class Pair(keras.Model):
-    """The two networks that play against each other."""
+    """Generator and critic as one model."""
 
     def __init__(self, d: Dimensions) -> None:
-        """Build both."""
+        """Build both networks."""
         super().__init__()
         self.generator = generator(d)
         self.critic = critic(d)
         self.built = True
 
     def judged(self, batch: Tensors) -> dict[str, Any]:
-        """Return the critic's scores, and its slope somewhere between real and made images."""
+        """Return the critic's scores and its gradient between real and generated images."""
         real, made = batch["image"], self.generator(batch["noise"], training=True)
         between = real + batch["mix"] * (made - real)
         return {
@@ -105,14 +103,14 @@ class Pair(keras.Model):
 
 
 def _critic_loss(judged: dict[str, Any], penalty: float) -> Any:
-    """Return how much better made images score than real ones, and the penalty on the slope."""
+    # Gulrajani et al. 2017, equation 3: Wasserstein estimate and penalty on gradient norms not 1.
     steepness = tf.sqrt(tf.reduce_sum(tf.square(judged["slope"]), [1, 2, 3]))
     advantage = tf.reduce_mean(judged["made"]) - tf.reduce_mean(judged["real"])
     return advantage + penalty * tf.reduce_mean(tf.square(steepness - 1))
 
 
 def workload(d: Dimensions) -> Workload:
-    """Return the workload of these dimensions: an iteration ends with the critic's loss."""
+    """Return the workload with these dimensions; an iteration ends with the critic's loss."""
     pair = Pair(d)
 
     def adam() -> keras.optimizers.Optimizer:

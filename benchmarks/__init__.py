@@ -3,5 +3,5 @@
 import sys
 from pathlib import Path
 
-# The generator builds on the writer of Nsight Systems exports that the sample is made with.
+# generate.py uses the Nsight Systems export writer in tools.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))

@@ -1,9 +1,9 @@
-"""Measure tbd-trace against its references and rivals on made traces.
+"""Compare tbd-trace with reference and rival tools on synthetic traces.
 
 Usage: python -m benchmarks.bench [--sizes S M L] [--rounds 3] [--only ingest ...]
 
-The commands of a group take turns, so that a machine that becomes slower slows all of them; what
-counts is the ratio within a round. Prints Markdown, and writes it and JSON beside the traces.
+The commands of a group alternate, so that a slowdown of the machine affects all of them; the ratio
+within a round counts. Prints Markdown, and writes it and JSON beside the traces.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", nargs="+", default=["S"], choices=SIZES)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--limit", type=float, default=120, help="longest run, s")
-    parser.add_argument("--only", nargs="+", default=[""], help="beginnings of groups' names")
-    parser.add_argument("--data", type=Path, default=_DATA, help="where all files go")
+    parser.add_argument("--limit", type=float, default=120, help="time limit of a run, s")
+    parser.add_argument("--only", nargs="+", default=[""], help="prefixes of group names")
+    parser.add_argument("--data", type=Path, default=_DATA, help="directory of all files")
     options = parser.parse_args()
-    # pip compiles what it installs, as it did the rivals, but not what is installed editable.
+    # pip has compiled the installed rivals to bytecode, but not an editable tbd-trace.
     compileall.compile_dir(Path(tbd_trace.__file__).parent, quiet=1)
     results: list[Result] = []
     for size in options.sizes:
@@ -53,7 +53,7 @@ def _file(size: str, data: Path) -> Path:
 
 
 def _result(size: str, data: Path) -> Result:
-    """Return an empty result for a file, which is made where it does not exist."""
+    # Generates the trace on first use.
     file = _file(size, data)
     data.mkdir(parents=True, exist_ok=True)
     if not file.exists():
@@ -69,11 +69,11 @@ def _run(result: Result, options: argparse.Namespace) -> None:
     file = _file(result.size, options.data)
     subjects = Subjects(file, scratch, options.limit)
     log = scratch / "log"
-    # Nobody is to be the one that waits for the disk.
+    # Fill the page cache, so that the first command does not wait for the disk.
     measure(("cat", str(file)), {}, log, options.limit)
     for name, group in subjects.groups().items():
         if name.startswith(tuple(options.only)):
-            # There are many metrics, and nothing that they are compared with.
+            # One round for the many metrics, which are not compared with anything.
             rounds = 1 if name.startswith("metrics") else options.rounds
             result.groups[name] = _take_turns(group, rounds, log, options.limit)
     shutil.rmtree(scratch)
@@ -82,10 +82,7 @@ def _run(result: Result, options: argparse.Namespace) -> None:
 def _take_turns(
     group: Sequence[Subject], rounds: int, log: Path, limit_s: float
 ) -> dict[str, list[Cost] | str]:
-    """Run the subjects of a group one after another, several times.
-
-    One that fails or is ended at the limit is not run again.
-    """
+    # A command that fails or times out is not run again.
     costs: dict[str, list[Cost]] = {subject.name: [] for subject in group if not subject.lacks}
     for round_number in range(rounds):
         for subject in group:

@@ -1,4 +1,4 @@
-"""What tbd-trace wants to be, as ratios: how many times faster, or smaller, than what it meets."""
+"""Performance targets of tbd-trace: ratios of time or memory to reference tools."""
 
 from __future__ import annotations
 
@@ -12,21 +12,13 @@ Costs = dict[str, list[Cost]]
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One comparison.
+    """A comparison of two subjects."""
 
-    Attributes:
-        sizes: sizes of file that it is about.
-        slower: name of the subject that should take more.
-        faster: name of the subject that should take less.
-        target: how many times more the slower one should take.
-        memory: the comparison is of peak memory, not of wall time.
-    """
-
-    sizes: str
-    slower: str
-    faster: str
-    target: float
-    memory: bool = False
+    sizes: str  # sizes of file that it applies to
+    slower: str  # subject expected to cost more
+    faster: str  # subject expected to cost less
+    target: float  # minimum ratio slower / faster
+    memory: bool = False  # compare peak memory instead of wall time
 
 
 _INGEST = "tbd-trace ingest"
@@ -52,28 +44,21 @@ CLAIMS = (
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """A claim as measured.
-
-    Attributes:
-        claim: the claim.
-        value: median over the rounds of the slower one's cost divided by the faster one's.
-        cpu: the same of CPU time, which other work on the machine disturbs less.
-        at_least: the slower one was ended at the time limit, so that the ratio is a lower bound.
-    """
+    """A measured claim."""
 
     claim: Claim
-    value: float
-    cpu: float
-    at_least: bool
+    value: float  # median ratio over the rounds
+    cpu: float  # the same for CPU time, which other load on the machine affects less
+    at_least: bool  # the slower subject timed out, so the ratio is a lower bound
 
     @property
     def reached(self) -> bool:
-        """Whether the target is reached."""
+        """True if the target is reached."""
         return self.value >= self.claim.target
 
 
 def ratios(size: str, costs: Costs) -> list[Ratio]:
-    """Return the claims about a size for which both subjects were measured."""
+    """Return the claims about a size whose subjects were both measured."""
     found = (_ratio(claim, costs) for claim in CLAIMS if size in claim.sizes)
     return [ratio for ratio in found if ratio is not None]
 
@@ -84,7 +69,7 @@ def _ratio(claim: Claim, costs: Costs) -> Ratio | None:
     usable = all(cost.usable or cost.timed_out for cost in slow) and all(c.usable for c in fast)
     if not slow or not fast or not usable or (ended and claim.memory):
         return None
-    # One that was ended at the limit is not run again: its one round counts for all.
+    # A subject that timed out ran only once; use that run for all rounds.
     slow = slow + slow[-1:] * (len(fast) - len(slow))
     rounds = list(zip(slow, fast, strict=True))
     cost = median(_of(s, claim) / _of(f, claim) for s, f in rounds)

@@ -1,7 +1,7 @@
-"""Nsight Systems exports of millions of rows, in an old schema and a new one.
+"""Write Nsight Systems exports of millions of rows, in an old and a new schema.
 
-Small tables go through `NsysWriter`; event tables are filled with plain tuples, of the columns that
-differ between rows, because a class per row would take longer than SQLite.
+`NsysWriter` writes the small tables. Event tables are filled from plain tuples with the columns
+that vary: creating a row object each would take longer than SQLite's insert.
 """
 
 from __future__ import annotations
@@ -29,14 +29,13 @@ from nsys_schema import (
 )
 from nsys_writer import MACHINE_ID, NsysWriter, a100, create_table
 
-SCHEMAS = ("2022.4", "3.25")
-"""nsys 2022.4 (schema 3.0) and nsys 2026.2 (schema 3.25)."""
+SCHEMAS = ("2022.4", "3.25")  # nsys 2022.4 (schema 3.0) and nsys 2026.2 (schema 3.25)
 
 Row = tuple[Any, ...]
 Kind = type[tuple[Any, ...]]
 
 _OPERATION = "start, end, deviceId, contextId, streamId, correlationId, globalPid"
-# Per table: the columns of a row given, then those that are the same in every row.
+# Per table: columns with a value per row, columns with constant values, and those values.
 _FILLED: dict[Kind, tuple[str, str, str]] = {
     Kernel: (
         f"{_OPERATION}, demangledName, shortName, mangledName, gridX, blockX, registersPerThread, "
@@ -60,7 +59,7 @@ _FILLED: dict[Kind, tuple[str, str, str]] = {
     ),
 }
 
-# What schema 3.25 adds: after which column, and what.
+# Columns that schema 3.25 adds: (preceding column, definition).
 _GREEN = ("contextId", "greenContextId INTEGER")
 _ADDED: dict[Kind, tuple[tuple[str, str], ...]] = {
     Kernel: (
@@ -99,12 +98,10 @@ _CUDA_DEVICE = """CREATE TABLE TARGET_INFO_CUDA_DEVICE (
 
 
 class Export(NsysWriter):
-    """One large export being written; use it in a ``with`` block.
+    """A large export in progress; use it in a ``with`` block.
 
-    Args:
-        path: the file; an existing one is replaced, and after an error there is none.
-        schema: one of ``SCHEMAS``.
-        utc_start_ns: UTC epoch time of trace time 0, ns.
+    ``path`` is replaced, and removed after an error; ``utc_start_ns`` is the UTC epoch time of
+    trace time 0.
     """
 
     def __init__(self, path: Path, *, schema: str, utc_start_ns: int) -> None:
@@ -113,7 +110,7 @@ class Export(NsysWriter):
         super().__init__(path, utc_start_ns=utc_start_ns, origin="made.nsys-rep")
 
     def extend(self, kind: Kind, rows: Iterable[Row]) -> None:
-        """Append rows of an event table; see ``_FILLED`` for the values of a row."""
+        """Append rows to an event table; ``_FILLED`` lists the values of a row."""
         if kind not in self._inserts:
             self._connection.execute(self._create(kind))
             self._inserts[kind] = self._insert(kind)

@@ -1,8 +1,8 @@
-"""Make an Nsight Systems SQLite export of any size.
+"""Generate an Nsight Systems SQLite export of any size.
 
 Usage: python -m benchmarks.generate FILE [--size S] [--schema 2022.4] [--iterations N ...]
 
-The same arguments give the same rows. Memory does not grow with the file.
+Equal arguments give equal rows. Memory use does not depend on the size.
 """
 
 from __future__ import annotations
@@ -21,14 +21,7 @@ _DIMENSIONS = ("iterations", "layers", "kernels_per_layer", "depth", "threads", 
 
 
 def generate(path: Path, size: Size, *, schema: str = SCHEMAS[0], seed: int = 0) -> None:
-    """Write an export.
-
-    Args:
-        path: the file; an existing one is replaced.
-        size: its dimensions.
-        schema: one of ``SCHEMAS``.
-        seed: what all lengths of time are drawn from.
-    """
+    """Write an export to ``path``; ``seed`` determines all durations."""
     with Export(path, schema=schema, utc_start_ns=_UTC_START_NS) as export:
         processes = [Process(export, size, number, seed) for number in range(size.processes)]
         for iteration in range(size.iterations):
@@ -40,7 +33,7 @@ def generate(path: Path, size: Size, *, schema: str = SCHEMAS[0], seed: int = 0)
 
 
 def _write(export: Export, rows: Rows) -> None:
-    """Append an iteration of all processes, by start as nsys does."""
+    # nsys writes events in the order of their starts.
     tables = {
         Kernel: rows.kernels,
         Memcpy: rows.memcpys,

@@ -1,9 +1,9 @@
-"""What marking and profiling cost: iterations with and without marks, with and without nsys.
+"""Measure the overhead of NVTX ranges and of nsys on training iterations.
 
 Usage: python benchmarks/instrumentation.py [--scale full] [--rounds 3] [MODEL...]
 
-Prints a Markdown table. The four ways to run take turns, so that a machine that becomes slower
-slows all of them; what counts is the ratio to the plain run of the same round.
+Prints a Markdown table. The four configurations alternate, so that a slowdown of the machine
+affects all of them; the ratio to the plain run of the same round counts.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def _row(workload: Workload, rounds: int) -> str:
     ranges = 0
     for _ in range(rounds):
         for way in _WAYS:
-            taken, recorded = _measure(workload, *way)
-            milliseconds[way].append(taken)
-            ratios[way].append(taken / milliseconds[_WAYS[0]][-1])
+            elapsed, recorded = _measure(workload, *way)
+            milliseconds[way].append(elapsed)
+            ratios[way].append(elapsed / milliseconds[_WAYS[0]][-1])
             ranges = max(ranges, recorded // (workload.iterations + (workload.warmup or 0)))
     cells = [workload.model, f"{ranges:,}", f"{median(milliseconds[_WAYS[0]]):.1f}"]
     marks, profiled, both = _WAYS[1:]
@@ -67,7 +67,7 @@ def _row(workload: Workload, rounds: int) -> str:
 
 
 def _measure(workload: Workload, profile: bool, marks: bool) -> tuple[float, int]:
-    """Return the median iteration in milliseconds, and the ranges that nsys recorded."""
+    # Returns the median iteration in milliseconds and the number of ranges that nsys recorded.
     with tempfile.TemporaryDirectory() as directory, importable() as found:
         folder = Path(directory)
         environment = dict(found)

@@ -1,4 +1,4 @@
-"""What a command costs: wall and CPU time, and the memory of all its processes together."""
+"""Measure wall time, CPU time and peak memory of a command with all its processes."""
 
 from __future__ import annotations
 
@@ -11,47 +11,36 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-_INTERVAL_S = 0.05
+_INTERVAL_S = 0.05  # sampling interval of memory
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one run took.
+    """Cost of one run."""
 
-    Attributes:
-        seconds: wall time.
-        cpu_seconds: user and system time of all its processes.
-        peak_bytes: most resident memory, looked at every 50 ms: what each process has for itself,
-            and what the one with the largest share of it has in files and shared memory.
-        returncode: exit status, negative after a signal.
-        timed_out: it was ended at the time limit, so the times are lower bounds.
-        message: last line that it printed to standard error.
-    """
-
-    seconds: float
-    cpu_seconds: float
+    seconds: float  # wall time
+    cpu_seconds: float  # user and system time of all processes
+    # Peak resident memory: the private memory of all processes plus the largest shared memory
+    # (files included) of one of them.
     peak_bytes: int
-    returncode: int
-    timed_out: bool
-    message: str
+    returncode: int  # negative after a signal
+    timed_out: bool  # killed at the time limit, so the times are lower bounds
+    message: str  # last line of standard error
 
     @property
     def usable(self) -> bool:
-        """Whether the command did its work."""
+        """True if the command succeeded within the time limit."""
         return self.returncode == 0 and not self.timed_out
 
 
 def measure(
     command: Sequence[str], environment: Mapping[str, str], log: Path, limit_s: float
 ) -> Cost:
-    """Run a command in a session of its own and return what it cost.
+    """Run a command in a new session and return its cost.
 
-    Args:
-        command: the program and its arguments.
-        environment: variables on top of those of this process.
-        log: file for what it prints to standard error; standard output is thrown away.
-        limit_s: wall time after which it is ended, s.
+    ``environment`` is added to that of this process; ``log`` receives standard error, standard
+    output is discarded; after ``limit_s`` seconds the command is killed.
     """
     with log.open("wb") as errors:
         begin = time.perf_counter()
@@ -67,7 +56,7 @@ def measure(
         watch.start()
         try:
             _, status, usage = os.wait4(process.pid, 0)
-        except BaseException:  # Ctrl-C does not reach a session of its own
+        except BaseException:  # Ctrl-C does not reach the new session
             os.killpg(process.pid, signal.SIGKILL)
             raise
         seconds = time.perf_counter() - begin
@@ -77,7 +66,7 @@ def measure(
     return Cost(
         seconds=seconds,
         cpu_seconds=usage.ru_utime + usage.ru_stime,
-        # A run shorter than the interval was never looked at.
+        # A run shorter than the sampling interval has no sample.
         peak_bytes=watch.peak_bytes or usage.ru_maxrss * 1024,
         returncode=process.returncode,
         timed_out=watch.timed_out,
@@ -86,7 +75,7 @@ def measure(
 
 
 class _Watch(threading.Thread):
-    """Looks at the memory of a process and its descendants, and ends them at a deadline."""
+    # Samples the memory of a process tree and kills it at the deadline.
 
     def __init__(self, pid: int, deadline: float) -> None:
         super().__init__(daemon=True)
@@ -97,7 +86,7 @@ class _Watch(threading.Thread):
         self._finished = threading.Event()
 
     def run(self) -> None:
-        """Look until told to finish."""
+        """Sample until finish() is called."""
         while not self._finished.wait(_INTERVAL_S):
             self.peak_bytes = max(self.peak_bytes, _memory(self._pid))
             if time.perf_counter() > self._deadline and not self.timed_out:
@@ -105,35 +94,34 @@ class _Watch(threading.Thread):
                 os.killpg(self._pid, signal.SIGKILL)
 
     def finish(self) -> None:
-        """Stop looking."""
+        """Stop sampling."""
         self._finished.set()
         self.join()
 
 
 def _tree(pid: int) -> Iterator[int]:
-    """Yield a process and its descendants."""
     yield pid
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 (paths are slow to make)
             for child in _words(f"/proc/{pid}/task/{thread}/children"):
                 yield from _tree(int(child))
-    except OSError:  # it ended meanwhile
+    except OSError:  # the process has ended
         return
 
 
 def _memory(pid: int) -> int:
-    """Return the resident memory of a process and its descendants in bytes."""
+    # In bytes, over the process and its descendants.
     own = shared = 0
     for process in _tree(pid):
         words = _words(f"/proc/{process}/statm") or ["0", "0", "0"]
-        # Asking for exact shares (smaps) would slow down what is measured.
+        # The exact share of each page (smaps) is so slow to read that it would distort the times.
         own += int(words[1]) - int(words[2])
         shared = max(shared, int(words[2]))
     return (own + shared) * _PAGE
 
 
 def _words(path: str) -> list[str]:
-    """Return the words of a file, none when its process has ended."""
+    # Empty if the process has ended.
     try:
         with open(path, encoding="ascii") as file:  # noqa: PTH123
             return file.read().split()

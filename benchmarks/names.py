@@ -1,4 +1,4 @@
-"""What a made run calls its operators, kernels and API functions, in PyTorch's manner."""
+"""Names of operators, kernels and API functions in a synthetic PyTorch trace."""
 
 from __future__ import annotations
 
@@ -22,12 +22,8 @@ def operator_texts(
 ) -> list[str]:
     """Return the texts of nested operators, outermost first, as PyTorch's emit_nvtx prints them.
 
-    Args:
-        outer: the operator that is called; its text is another one each time.
-        inner: the operators that it calls; their texts repeat.
-        sequence: autograd's number, None for operators without one.
-        operation: number of the outer operator.
-        depth: number of texts.
+    The text of ``outer`` differs in each call (autograd's ``sequence`` number, ``operation`` id),
+    those of the ``depth - 1`` operators ``inner`` repeat.
     """
     numbered = f", seq = {sequence}" if sequence is not None else ""
     channels = 64 << operation % 5
@@ -40,7 +36,7 @@ def operator_texts(
 
 
 def kernel_name(export: Export, number: int) -> tuple[tuple[int, int, int], int, int, int]:
-    """Return the name numbers of a kernel, and its grid, block and registers."""
+    """Return the name ids of a kernel, and its grid, block and registers."""
     operator, kind = OPERATORS[number % 8].strip("_"), _TYPES[number // 8]
     short = f"{operator}_{('fwd', 'bwd', 'update')[number // 8]}_kernel"
     tile = 32 << number % 3

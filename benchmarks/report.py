@@ -1,4 +1,4 @@
-"""The results as Markdown and as JSON."""
+"""Format the results as Markdown and JSON."""
 
 from __future__ import annotations
 
@@ -21,29 +21,23 @@ _LIBRARIES = ("tbd-trace", "duckdb", "polars", "pyarrow", "sqlalchemy")
 
 @dataclass(slots=True)
 class Result:
-    """What was measured on one file.
-
-    Attributes:
-        size: name of the size.
-        file_bytes: size of the file.
-        kernels: kernels in it.
-        groups: per group and subject one cost per round, or why there is none.
-    """
+    """Measurements on one file."""
 
     size: str
     file_bytes: int
     kernels: int
+    # group -> subject -> one cost per round, or the reason why it was not measured
     groups: dict[str, dict[str, list[Cost] | str]] = field(default_factory=dict)
 
     @property
     def costs(self) -> Costs:
-        """The costs of all subjects that were measured."""
+        """Costs of all measured subjects."""
         subjects = (entry for group in self.groups.values() for entry in group.items())
         return {name: costs for name, costs in subjects if not isinstance(costs, str)}
 
 
 def machine() -> dict[str, Any]:
-    """Return what the times depend on: processor, cores, memory, versions."""
+    """Return the facts that affect the times: processor, cores, memory, versions."""
     processor = re.search(r"model name\s*:\s*(.*)", _read("/proc/cpuinfo"))
     memory = re.search(r"MemTotal:\s*(\d+)", _read("/proc/meminfo"))
     versions = {name: metadata.version(name) for name in _LIBRARIES}
@@ -61,7 +55,7 @@ def machine() -> dict[str, Any]:
 
 
 def as_json(results: Sequence[Result]) -> dict[str, Any]:
-    """Return everything that was measured."""
+    """Return all measurements."""
     return {
         "machine": machine(),
         "ratios": {r.size: [asdict(ratio) for ratio in ratios(r.size, r.costs)] for r in results},
@@ -109,7 +103,7 @@ def _tables(result: Result) -> Iterator[str]:
         yield ""
         yield "| what | times the first | wall, s | CPU, s | memory, MB | rounds | |"
         yield "|---|---:|---:|---:|---:|---:|---|"
-        # Start-ups and metrics are not alternatives to each other.
+        # Start-ups and metrics are not alternatives to each other, so they have no reference.
         alone = all(name.startswith("tbd-trace") for name in subjects)
         reference = [] if alone else next(iter(subjects.values()))
         for name, costs in subjects.items():

@@ -1,4 +1,4 @@
-"""How large a made trace is."""
+"""Sizes of synthetic traces."""
 
 from __future__ import annotations
 
@@ -7,33 +7,23 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Dimensions of a made training run.
+    """Dimensions of a synthetic training run."""
 
-    Attributes:
-        iterations: training iterations of each process.
-        layers: layers of the model.
-        kernels_per_layer: kernels of a layer's forward pass, and as many of its backward pass.
-        depth: nested operator ranges around every kernel launch.
-        threads: host threads of a process: 1 runs all, with 2 the backward pass has one of its
-            own, further ones load data.
-        processes: processes, each with a GPU of its own.
-    """
-
-    iterations: int
+    iterations: int  # of each process
     layers: int = 100
-    kernels_per_layer: int = 4
-    depth: int = 7
-    threads: int = 3
-    processes: int = 2
+    kernels_per_layer: int = 4  # in the forward pass, and as many in the backward pass
+    depth: int = 7  # nested operator ranges around each kernel launch
+    threads: int = 3  # of a process: main, autograd, then data loaders
+    processes: int = 2  # one GPU each
 
     @property
     def kernels(self) -> int:
-        """Number of kernels: forward, backward and one per layer by the optimizer."""
+        """Number of kernels: forward, backward and one per layer in the optimizer."""
         per_iteration = self.layers * (2 * self.kernels_per_layer + 1)
         return self.processes * self.iterations * per_iteration
 
 
-# Only the number of iterations differs, so that costs can be compared row by row.
+# Sizes differ only in iterations, so that costs per row can be compared.
 SIZES = {
     "S": Size(iterations=18),
     "M": Size(iterations=158),
@@ -43,5 +33,5 @@ SIZES = {
 
 
 def with_changes(size: Size, changes: dict[str, int | None]) -> Size:
-    """Return a size with those dimensions replaced that are not None."""
+    """Return a size with the given dimensions replaced; None keeps a dimension."""
     return replace(size, **{name: value for name, value in changes.items() if value is not None})

@@ -1,4 +1,4 @@
-"""What is measured: commands in groups, the first of a group being the reference."""
+"""Define the measured commands in groups; the first command of a group is the reference."""
 
 from __future__ import annotations
 
@@ -24,37 +24,26 @@ _PROGRAM = str(Path(sys.executable).with_name("tbd-trace"))
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One thing to measure.
+    """A command to measure."""
 
-    Attributes:
-        name: what the tables call it.
-        command: program and arguments.
-        environment: variables for it.
-        prepare: what to do before each run, not timed.
-        lacks: why it cannot be measured here; empty when it can.
-    """
-
-    name: str
+    name: str  # in the tables
     command: tuple[str, ...]
     environment: dict[str, str] = field(default_factory=dict)
-    prepare: Callable[[], None] = lambda: None
-    lacks: str = ""
+    prepare: Callable[[], None] = lambda: None  # before each run, not timed
+    lacks: str = ""  # why it cannot be measured here, or empty
 
 
 class Subjects:
-    """The subjects for one file.
+    """The commands for one Nsight Systems export.
 
-    Args:
-        file: the Nsight Systems export.
-        scratch: directory for all that the commands write.
-        limit_s: longest time to prepare a run, s.
+    They write below ``scratch``; preparing a run may take ``limit_s`` seconds.
     """
 
     def __init__(self, file: Path, scratch: Path, limit_s: float) -> None:
         self._file = str(file)
         self._output = scratch / "output"
         self._warm = {"TBD_TRACE_CACHE": str(scratch / "warm")}
-        self._asked: set[tuple[str, ...]] = set()
+        self._warmed: set[tuple[str, ...]] = set()
         self._limit_s = limit_s
         self._copy = scratch / "nsys-ai" / file.name
         self._columns = scratch / "columns.json"
@@ -78,7 +67,7 @@ class Subjects:
             ],
             "attribution": [
                 self._scan("SQLite's own scan, again"),
-                self._derived_anew("nvtx_gpu_time"),
+                self._underived("nvtx_gpu_time"),
             ],
             "layer breakdown": [
                 self._nsys_ai(),
@@ -150,24 +139,24 @@ class Subjects:
     def _warm_query(self, query: str) -> Subject:
         command = self._query(query)
         return Subject(
-            f"tbd-trace query {query}, warm", command, self._warm, lambda: self._ask(command)
+            f"tbd-trace query {query}, warm", command, self._warm, lambda: self._warm_up(command)
         )
 
-    def _derived_anew(self, query: str) -> Subject:
-        """Return a query on a file that is ingested, with nothing derived from it."""
+    def _underived(self, query: str) -> Subject:
+        # The file stays ingested, but the relations derived from it are removed before each run.
         command = self._query(query)
 
         def forget() -> None:
-            self._ask(command)
+            self._warm_up(command)
             for derived in Path(self._warm["TBD_TRACE_CACHE"]).glob("*/derived"):
                 shutil.rmtree(derived)
 
         return Subject(f"tbd-trace query {query}, ingested", command, self._warm, forget)
 
-    def _ask(self, command: tuple[str, ...]) -> None:
-        """Ask once what is then measured, so that what the answer is derived from is there."""
-        if command not in self._asked:
-            self._asked.add(command)
+    def _warm_up(self, command: tuple[str, ...]) -> None:
+        # A first run ingests the file and derives all relations that the query needs.
+        if command not in self._warmed:
+            self._warmed.add(command)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 environment = {**os.environ, **self._warm}
                 subprocess.run(
@@ -184,7 +173,7 @@ class Subjects:
         self._output.mkdir(parents=True)
 
     def _fresh_copy(self) -> None:
-        """Copy the file to where nsys-ai, which writes beside it, finds no cache of its own."""
+        # nsys-ai writes its cache beside the file; a fresh copy has none.
         shutil.rmtree(self._copy.parent, ignore_errors=True)
         self._copy.parent.mkdir(parents=True)
         shutil.copyfile(self._file, self._copy)
@@ -195,7 +184,7 @@ def _lacks(program: Path) -> str:
 
 
 def _columns() -> dict[str, dict[str, str]]:
-    """Return SQLite's types of the columns that ingest reads, by table."""
+    # SQLite types of the columns that ingest reads, by table.
     kinds = {pa.int64(): "integer", pa.float64(): "real", pa.string(): "text"}
     return {
         table: {name: kinds[kind] for name, kind in columns.items()}

@@ -1,8 +1,8 @@
-"""A training run as a profiler would see it: one process, iteration by iteration.
+"""Simulate a training run as a profiler would record it: one process, iteration by iteration.
 
-The forward pass runs on the main thread, the backward pass on one of its own; every launch is made
-inside nested operator ranges, with other API calls around it; kernels of a stream follow each
-other; each iteration ends by waiting for the GPU.
+The forward pass runs on the main thread, the backward pass on the autograd thread. Launches are
+inside nested operator ranges with other API calls around them; kernels of a stream run one after
+another; each iteration ends with a synchronization.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from nsys_schema import NVTX_PUSH_POP, NVTX_START_END, CudaStream
 from nsys_writer import MACHINE_ID
 
 _CONTEXT, _COMPUTE, _COPY = 1, 7, 13
-_OPEN_NS, _CLOSE_NS = 350, 250  # what opening and closing a range takes
-_LUCK = 4096  # lengths drawn once: drawing each anew would take longer than writing it
+_OPEN_NS, _CLOSE_NS = 350, 250  # cost of opening and closing a range
+_DRAWS = 4096  # durations drawn once: drawing each would take longer than writing its row
 
 
 @dataclass(slots=True)
 class Rows:
-    """The rows of an iteration, by table."""
+    """Rows of an iteration by table."""
 
     kernels: list[Row] = field(default_factory=list)
     memcpys: list[Row] = field(default_factory=list)
@@ -36,20 +36,14 @@ class Rows:
 
 @dataclass(slots=True)
 class _Thread:
-    """A host thread and the time that it has reached, ns."""
-
     global_tid: int
-    now: int
+    now: int  # simulated time, ns
 
 
 class Process:
-    """One process of a run.
+    """A process of the run with its GPU; both have the index ``number``.
 
-    Args:
-        export: where names, threads and devices are recorded.
-        size: dimensions of the run.
-        number: number of the process, which is that of its GPU too.
-        seed: what all lengths of time are drawn from.
+    ``export`` gets names, threads and devices; ``seed`` determines all durations.
     """
 
     def __init__(self, export: Export, size: Size, number: int, seed: int) -> None:
@@ -71,9 +65,9 @@ class Process:
         self._api = {name: export.string(name) for name in API}
         self._kernel_names = [kernel_name(export, kernel) for kernel in range(24)]
         self._layers = [f"block{n // 4}.{OPERATORS[n % 8].strip('_')}" for n in range(size.layers)]
-        luck = random.Random(seed * 1_000_003 + number)
-        self._durations = [int(luck.lognormvariate(9.6, 0.7)) for _ in range(_LUCK)]
-        self._call_lengths = [luck.randint(900, 5200) for _ in range(_LUCK)]
+        rng = random.Random(seed * 1_000_003 + number)
+        self._durations = [int(rng.lognormvariate(9.6, 0.7)) for _ in range(_DRAWS)]
+        self._call_lengths = [rng.randint(900, 5200) for _ in range(_DRAWS)]
         self._drawn = self._correlation = self._sequence = self._operation = self._range = 0
         self._gpu_free = {_COMPUTE: 0, _COPY: 0}
 
@@ -99,7 +93,7 @@ class Process:
 
     @property
     def end_ns(self) -> int:
-        """Time that the main thread has reached, ns."""
+        """Simulated time of the main thread, ns."""
         return self._main.now
 
     def _phase(self, rows: Rows, name: str, body: Callable[[Rows], None]) -> None:
@@ -158,7 +152,7 @@ class Process:
         self._call(rows, thread, "cudaStreamIsCapturing_v10000")
         correlation = self._call(rows, thread, "cudaLaunchKernel_v7000")
         start = max(thread.now + 1500, self._gpu_free[_COMPUTE] + 700)
-        end = self._gpu_free[_COMPUTE] = start + self._durations[self._drawn % _LUCK]
+        end = self._gpu_free[_COMPUTE] = start + self._durations[self._drawn % _DRAWS]
         names, grid, block, registers = self._kernel_names[kernel % len(self._kernel_names)]
         where = (self._device, _CONTEXT, _COMPUTE, correlation, self._global_pid)
         rows.kernels.append(
@@ -184,11 +178,11 @@ class Process:
         thread.now = closed + levels * _CLOSE_NS + 400
 
     def _call(self, rows: Rows, thread: _Thread, name: str, end: int | None = None) -> int:
-        """Add an API call that begins now and return its correlation id."""
+        # Starts at the thread's time; returns the correlation id.
         self._drawn += 1
         self._correlation += 1
         start = thread.now
-        thread.now = start + self._call_lengths[self._drawn % _LUCK] if end is None else end
+        thread.now = start + self._call_lengths[self._drawn % _DRAWS] if end is None else end
         rows.calls.append(
             (start, thread.now, thread.global_tid, self._correlation, self._api[name])
         )
@@ -222,7 +216,7 @@ class Process:
         rows.waits.append((start + 300, done - 200, *where))
 
     def _load(self, loader: _Thread, number: int, rows: Rows) -> None:
-        """Add a data loader's ranges, and a range that it opens and the main thread closes."""
+        # "prefetch" starts on the loader's thread and ends on the main thread.
         begin = loader.now
         loader.now += 3 * _OPEN_NS
         self._call(rows, loader, "cudaHostAlloc_v3020")
@@ -234,6 +228,6 @@ class Process:
         rows.ranges.append((begin + 100, loader.now + 100, *ends, self._string("prefetch")))
 
     def _named(self, rows: Rows, thread: _Thread, text: str, begin: int, end: int) -> None:
-        """Add a range whose text the program registered."""
+        # The text is registered, so the row refers to StringIds.
         number = self._string(text)
         rows.ranges.append((begin, end, NVTX_PUSH_POP, None, None, thread.global_tid, None, number))

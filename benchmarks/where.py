@@ -1,10 +1,10 @@
-"""Where the time goes: seconds per canonical table, derived relation and metric of one file.
+"""Profile tbd-trace: seconds per canonical table, derived relation and metric of one file.
 
 Usage: python -m benchmarks.where FILE [--explain RELATION]
 
-Every derived relation is computed once, from those before it, in the memory that it gets when it
-is asked for; metrics find them made, and are asked for as many rows as a terminal shows. CPU time
-is that of this process: others help to read large files.
+Each derived relation is computed once from earlier ones, with the memory limit of a query. Metrics
+find the relations computed and return the rows of a terminal. CPU time is that of this process
+only, without the workers that read large files.
 """
 
 from __future__ import annotations
@@ -26,15 +26,13 @@ from tbd_trace.query.relation_cache import RelationCache
 from tbd_trace.query.session import answer, checked_values, connect
 from tbd_trace.store.database import Database
 
-_SHOWN = 50  # rows
+_SHOWN = 50  # rows that a terminal displays
 
 
 @dataclass(frozen=True, slots=True)
 class _Now:
-    """A moment: wall time and CPU time of all threads, s."""
-
-    wall: float
-    cpu: float
+    wall: float  # s
+    cpu: float  # s, all threads
 
 
 _Timing = tuple[str, _Now, _Now, str]
@@ -103,7 +101,7 @@ def _explain(
     relations: Sequence[Query],
     name: str,
 ) -> str:
-    """Return DuckDB's profile of a relation, computed from those that it builds on."""
+    # Computes the relations before it first, so that the profile is of this one alone.
     for relation in relations:
         if relation.name == name:
             return str(connection.execute(f"EXPLAIN ANALYZE {relation.sql}").fetchall()[0][1])

@@ -26,17 +26,11 @@ _STRINGS = (tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Line counts of a package.
+    """Line counts of a package."""
 
-    Attributes:
-        code: lines with code, without docstrings.
-        docstring: lines of docstrings.
-        comment: lines that hold a comment.
-    """
-
-    code: int
+    code: int  # lines with code, without docstrings
     docstring: int
-    comment: int
+    comment: int  # lines with a comment
 
     @property
     def docstring_pct(self) -> float:
@@ -50,10 +44,7 @@ class Figures:
 
 
 def prose(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield line number and text of each passage that people read.
-
-    Those are comments and strings in Python, comments in SQL, and whole Markdown files.
-    """
+    """Yield line number and text of each passage: comments, Python strings, Markdown files."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".py":
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
@@ -67,7 +58,7 @@ def prose(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def odd_words(path: Path, words: list[tuple[re.Pattern[str], str]]) -> Iterator[str]:
-    """Yield a message for each passage of a file that uses a word of the list."""
+    """Yield a message for each use of a listed word in a file."""
     for first, text in prose(path):
         for pattern, instead in words:
             for match in pattern.finditer(text):
@@ -104,7 +95,7 @@ def _files(patterns: list[str]) -> list[Path]:
 
 
 def violations(rules: dict[str, Any]) -> Iterator[str]:
-    """Yield a message for each violation of the rules of ``style.toml``."""
+    """Yield a message for each violation of ``style.toml``."""
     settings = rules["words"]
     words = [(re.compile(word["pattern"]), word["use"]) for word in settings["list"]]
     for path in _files(settings["files"]):
@@ -128,7 +119,7 @@ def violations(rules: dict[str, Any]) -> Iterator[str]:
         if figures.docstring_pct > most:
             yield (
                 f"{package}: {figures.docstring_pct:.1f} docstring lines per 100 lines of code; "
-                f"remove those that repeat a name (at most {most})"
+                f"remove docstrings that repeat a name (at most {most})"
             )
         if figures.comment_pct < least:
             yield (
@@ -138,17 +129,17 @@ def violations(rules: dict[str, Any]) -> Iterator[str]:
 
 
 def shares(rules: dict[str, Any]) -> Iterator[tuple[str, float, float]]:
-    """Yield package, most docstring lines and least comment lines per 100 lines of code."""
+    """Yield package, maximum docstring lines and minimum comment lines per 100 lines of code."""
     for package, limits in rules["shares"].items():
         most, least = limits
         yield package, most, least
 
 
 def main() -> int:
-    """Print the violations, or the figures; return 1 if there are violations."""
+    """Print violations or figures; return 1 if there are violations."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--figures", action="store_true", help="print shares of each package")
-    parser.add_argument("paths", nargs="*", help="print only violations below these paths")
+    parser.add_argument("paths", nargs="*", help="limit violations to these path prefixes")
     arguments = parser.parse_args()
     rules = tomllib.loads(RULES.read_text(encoding="utf-8"))
     if arguments.figures:

@@ -1,14 +1,13 @@
 """Write data/cupti_callbacks.csv and data/nvprof_metrics.csv from a CUPTI library.
 
-An nvprof database has numbers where its reader wants names: callback numbers of API calls, ids of
-metrics and events. CUPTI itself translates them, and needs no GPU to do so:
+An nvprof database identifies API calls, metrics and events by number. CUPTI translates the numbers
+to names, without a GPU:
 
     python tools/cupti_tables.py libcupti.so.11.8 libcupti.so.12
 
-CUPTI never gives a number a second meaning, but newer versions forget old events and older ones
-lack new functions; so the tables unite what several libraries know. Those in this repository were
-written with CUPTI 11.8 (Debian's libcupti11.8) and 12.9 (PyPI's nvidia-cuda-cupti-cu12), the last
-major version with the metric API.
+CUPTI never reuses a number, but newer versions drop old events and older ones lack new functions,
+so the tables merge several libraries. The tables in this repository come from CUPTI 11.8 (Debian's
+libcupti11.8) and 12.9 (PyPI's nvidia-cuda-cupti-cu12), the last major version with the metric API.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ LARGEST_CALLBACK = 4096
 NAME, VALUE_KIND = 0, 4  # CUpti_MetricAttribute; CUpti_EventAttribute has its name at 0, too
 TEXT_BYTES = 4096
 
-# CUpti_MetricValueKind: our word for it, and its unit where the kind tells.
+# CUpti_MetricValueKind: our name, and the unit if the kind determines it.
 KINDS: dict[int, tuple[str, str]] = {
     0: ("double", "ratio"),
     1: ("uint64", "count"),
@@ -37,17 +36,17 @@ KINDS: dict[int, tuple[str, str]] = {
     4: ("int64", "count"),
     5: ("level", "level"),
 }
-# Integer metrics that CUPTI describes as bytes.
+# Integer metrics whose CUPTI description says bytes.
 BYTES = re.compile(r"_bytes$|^(nvlink|pcie)_.*data_(received|transmitted)$")
-# As nvprof prints them: cudaMemcpyAsync_ptsz_v7000 is cudaMemcpyAsync, for programs compiled with a
-# default stream per thread, as it is since version 7.0.
+# nvprof prints cudaMemcpyAsync_ptsz_v7000 as cudaMemcpyAsync: without the suffixes for programs
+# with a default stream per thread and for the version of the function.
 VARIANT = re.compile(r"(_v\d+|_ptds|_ptsz)+$")
 
 Row = tuple[str | int, ...]
 
 
 def callbacks(library: ctypes.CDLL) -> Iterator[Row]:
-    """Give (domain, cbid, name without variant and version) of every API function."""
+    """Yield (domain, cbid, name without variant and version) of each API function."""
     for domain, number in sorted(DOMAINS.items()):
         for cbid in range(1, LARGEST_CALLBACK):
             name = ctypes.c_char_p()
@@ -57,7 +56,7 @@ def callbacks(library: ctypes.CDLL) -> Iterator[Row]:
 
 
 def counters(library: ctypes.CDLL) -> Iterator[Row]:
-    """Give (record, id, name, kind, unit) of every metric and event of every architecture."""
+    """Yield (record, id, name, kind, unit) of each metric and event of all architectures."""
     for metric in numbers(library.cuptiGetNumMetrics, library.cuptiEnumMetrics):
         name = text(library.cuptiMetricGetAttribute, metric)
         kind, unit = KINDS[number(library.cuptiMetricGetAttribute, metric, VALUE_KIND)]
@@ -68,7 +67,7 @@ def counters(library: ctypes.CDLL) -> Iterator[Row]:
 
 
 def events(library: ctypes.CDLL) -> Iterator[int]:
-    """Give the ids of all events; one may be in several domains."""
+    """Yield the ids of all events; an event may be in several domains."""
     domains = numbers(library.cuptiGetNumEventDomains, library.cuptiEnumEventDomains)
     for domain in domains:
 
@@ -82,7 +81,7 @@ def events(library: ctypes.CDLL) -> Iterator[int]:
 
 
 def numbers(count: Callable[..., int], enumerate_ids: Callable[..., int]) -> list[int]:
-    """Return the ids that one of CUPTI's pairs of counting and listing functions gives."""
+    """Return the ids from a pair of CUPTI functions that count and enumerate."""
     found = ctypes.c_uint32()
     check(count(ctypes.byref(found)))
     ids = (ctypes.c_uint32 * max(found.value, 1))()
@@ -106,13 +105,13 @@ def number(attribute: Callable[..., int], identity: int, which: int) -> int:
 
 
 def check(status: int) -> None:
-    """Stop if a CUPTI function failed."""
+    """Exit if a CUPTI function failed."""
     if status:
         raise SystemExit(f"CUPTI answers with error {status}: not a library with the metric API?")
 
 
 def united(tables: Iterable[Iterable[Row]]) -> list[Row]:
-    """Return the rows of all tables in order; the first two columns are their key."""
+    """Merge tables in order; the first two columns are the key."""
     rows: dict[Row, Row] = {}
     for row in itertools.chain.from_iterable(tables):
         if rows.setdefault(row[:2], row) != row:
@@ -132,7 +131,7 @@ def main() -> None:
     """Write both tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("libraries", nargs="+", help="paths of libcupti.so")
-    parser.add_argument("--directory", type=Path, default=DATA, help="where to write the tables")
+    parser.add_argument("--directory", type=Path, default=DATA, help="output directory")
     arguments = parser.parse_args()
     libraries = [ctypes.CDLL(path) for path in arguments.libraries]
     names = united(map(callbacks, libraries))

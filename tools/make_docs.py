@@ -1,14 +1,14 @@
-"""Generate pages of docs/reference from SQL headers, definitions and the command line.
+"""Generate the pages of docs/reference from the queries, tables, models and commands.
 
 queries/   one page per metric query and an index, from the headers of queries/metrics
 checks.md  the rules of `tbd-trace check`, from the headers of queries/checks
 tables.md  canonical, derived and data tables, from queries/canonical, queries/derive and data
 models.md  the workloads, from their definitions
-cli.md     commands and options, from the command line itself
+cli.md     commands and options, from the command line
 
 Usage: python tools/make_docs.py [--check]
 
-With --check nothing is written; the exit code is 1 when a page is out of date.
+With --check no page is written; the exit code is 1 if a page is out of date.
 """
 
 from __future__ import annotations
@@ -36,27 +36,27 @@ from tbd_trace.query.header import Need, alternatives
 ROOT = Path(__file__).resolve().parents[1]
 _ABOUT_CHECKS = (
     "`tbd-trace check [TRACE]...` runs the rules of `queries/checks` over traces, batch-size "
-    "sweeps and several runs. Each rule passes, finds something, or is not evaluable: then it says "
-    "what is missing, for a rule without its inputs never passes. `--rule` asks single rules, "
+    "sweeps and several runs. A rule passes, finds a problem, or is not evaluable and then names "
+    "the missing input: a rule without its inputs never passes. `--rule` selects rules, "
     "`--set NAME=VALUE` sets a threshold, `--format json` is for programs, and `--fail-on "
-    "SEVERITY` exits with 1 where a finding is as bad as that. Where nothing is evaluable the exit "
-    "code is 3.",
+    "SEVERITY` exits with 1 if a finding has at least that severity. If no rule is evaluable the "
+    "exit code is 3.",
     "",
-    "Rules about training judge training alone: at least three iterations, in a program that its "
+    "Rules about training apply to training only: at least three iterations of a program that its "
     "capture.json, a range of a backward pass or an optimizer, or a kernel of a backward pass "
-    "shows to train. `--set assume_training=true` judges other programs, too. Of a trace with "
-    "several devices the worst is told; one with less than a tenth of the busiest one's kernel "
-    "time is left out.",
+    "identifies as training. `--set assume_training=true` applies them to other programs, too. If "
+    "a trace has several devices, the worst is reported; a device with less than a tenth of the "
+    "busiest one's kernel time is ignored.",
     "",
-    "Sweeps and runs are told apart by capture.json: model, variant, data set, batch definition, "
+    "capture.json distinguishes sweeps and runs: model, variant, data set, batch definition, "
     "sequence policy, optimizer, precision, scale and number of processes must agree, and so must "
-    "the kind of run that the throughput is from. Throughput is known to within two standard "
+    "the kind of run that the throughput is from. The uncertainty of throughput is two standard "
     "errors of the timeline's iteration times.",
     "",
-    "OBS rules are the observations of Zhu et al. 2018 turned into tests, ROB rules are about the "
-    "recording, OCC rules about occupancy; COM01 tells of communication what one trace can tell.",
+    "OBS rules test the observations of Zhu et al. 2018, ROB rules check the recording, OCC rules "
+    "occupancy; COM01 covers the communication that is visible in one trace.",
     "",
-    "Thresholds are *proposed* defaults, *recalled* from the paper without having been verified, "
+    "Thresholds are *proposed* defaults, *recalled* from the paper without verification, "
     "or a *definition*.",
 )
 _LINK = "the bytes that each layer communicates, and the link"
@@ -70,7 +70,7 @@ _GENERATED = "<!-- Written by tools/make_docs.py; `make docs` renews it. -->"
 
 
 def pages() -> dict[Path, str]:
-    """Return the text of every generated page by its path below docs/reference."""
+    """Return the text of each generated page by its path below docs/reference."""
     metrics = Catalogue().metrics()
     generated = {Path("queries") / f"{query.name}.md": query_page(query) for query in metrics}
     generated[Path("queries/README.md")] = query_index(metrics)
@@ -89,7 +89,7 @@ def query_index(metrics: Sequence[Query]) -> str:
             "# Queries",
             "",
             "`tbd-trace query NAME [TRACE]...` answers one of these questions. Each is a SQL file "
-            "in `queries/metrics`; its page tells what it needs, takes and returns.",
+            "in `queries/metrics`; its page describes its inputs, parameters and columns.",
             "",
             *table(["query", "title", "question"], rows),
         ]
@@ -120,7 +120,7 @@ def query_page(query: Query) -> str:
 
 
 def plot_sentence(query: Query) -> str:
-    """Return what `--plot` draws, empty when the query has no plot."""
+    """Return the sentence about `--plot`, empty for a query without a plot."""
     ways = []
     plot = query.plot
     while plot is not None:
@@ -130,7 +130,7 @@ def plot_sentence(query: Query) -> str:
 
 
 def drawn_by(plot: Plot) -> str:
-    """Return what one way to draw shows."""
+    """Describe one of a query's plots."""
 
     def names(columns: Iterable[str]) -> str:
         return ", ".join(f"`{column}`" for column in columns)
@@ -143,10 +143,10 @@ def drawn_by(plot: Plot) -> str:
 
 def checks_page(checks: Sequence[Query]) -> str:
     """Return the page of the rules."""
-    told = [(query, rule_of(query)) for query in checks]
+    described = [(query, rule_of(query)) for query in checks]
     rows = [
         [f"[{c.rule}](#{c.rule.lower()})", f"`{q.name}`", c.scope, cell(q.question)]
-        for q, c in told
+        for q, c in described
     ]
     lines = ["# Checks", "", *_ABOUT_CHECKS, "", *table(["rule", "name", "about", "asks"], rows)]
     lines += ["", "## Answer", "", *column_table(checks[0]), "", "## Rules"]
@@ -154,7 +154,7 @@ def checks_page(checks: Sequence[Query]) -> str:
         lines += ["", *check_section(query)]
     unanswered = [[f"`{name}`", why] for name, why in _UNANSWERED.items()]
     lines += ["", "## Rules without an answer", ""]
-    lines += ["These need data that no table holds yet; no file stands for them.", ""]
+    lines += ["These rules need data that no table contains yet, so they have no SQL file.", ""]
     return "\n".join([*lines, *table(["rule", "needs"], unanswered)]) + "\n"
 
 
@@ -186,9 +186,9 @@ def tables_page() -> str:
     lines = [
         "# Tables",
         "",
-        "Every query reads these tables, whatever the profiler was. Times are in nanoseconds on "
-        "the clock of the trace, sizes in bytes. What a file does not tell is NULL, never 0. "
-        "All but the data tables have `trace_id`: join on it.",
+        "All queries read these tables, whichever profiler recorded the trace. Times are in "
+        "nanoseconds on the clock of the trace, sizes in bytes. Values missing in a file are NULL, "
+        "never 0. All tables except data tables have `trace_id`: join on it.",
         "",
         "- Canonical tables, as read from the files: "
         + ", ".join(f"[{t.name}](#{t.name})" for t in canonical),
@@ -221,15 +221,15 @@ def models_page() -> str:
         "multiply-add being two; training is forward and backward pass, without a gradient of the "
         "input.",
         "",
-        "At `--scale small` the architecture stays and everything in it shrinks.",
+        "`--scale small` keeps the architecture and reduces all its dimensions.",
     ]
     for model in models():
-        there = ", ".join(name for name in model.frameworks if is_implemented(model.name, name))
+        available = ", ".join(f for f in model.frameworks if is_implemented(model.name, f))
         lines += [
             "",
             f"## {model.name}",
             "",
-            f"{model.title}, {model.application}, in {there}. The suite reports as layers: "
+            f"{model.title}, {model.application}, in {available}. The suite reports as layers: "
             f"{model.layers}; as dominant: {model.dominant_layer}. A batch counts "
             f"{model.batch_definition}; throughput is in {model.throughput_unit}.",
             "",
@@ -249,7 +249,7 @@ def models_page() -> str:
 
 
 def data_files() -> list[Path]:
-    """Return the CSV files whose tables queries see."""
+    """Return the CSV files that queries can read as tables."""
     return sorted(resources.data().glob("*.csv"))
 
 
@@ -292,7 +292,7 @@ def data_section(path: Path) -> list[str]:
 
 
 def parameter_table(taken: Mapping[str, Param]) -> list[str]:
-    """Return the table of some parameters."""
+    """Return the table of parameters."""
     rows = [[f"`{name}`", f"`{p.default}`", cell(meaning(p))] for name, p in taken.items()]
     return table(["parameter", "default", "meaning"], rows)
 
@@ -304,7 +304,7 @@ def column_table(query: Query) -> list[str]:
 
 
 def relation_links(needs: Iterable[Need], page: str = "") -> str:
-    """Return links to the sections of tables, with "or" between those of which one is enough."""
+    """Return links to tables, with "or" between alternatives."""
     return ", ".join(
         " or ".join(f"[{name}]({page}#{name})" for name in alternatives(need)) for need in needs
     )
@@ -321,7 +321,7 @@ def cli_page() -> str:
 
 
 def command_sections(name: str, command: Any) -> list[str]:
-    """Return the section of a command, and those of the commands below it."""
+    """Return the section of a command and of its subcommands."""
     below = getattr(command, "commands", {})
     if not below:
         return [f"## {name}", "", *command_section(name, command)]
@@ -350,19 +350,19 @@ def command_section(name: str, command: Any, rest: str = "") -> list[str]:
 
 
 def argument_usage(argument: Any) -> str:
-    """Return an argument as a usage line shows it."""
+    """Return an argument in the notation of a usage line."""
     name = argument.metavar if argument.required else f"[{argument.metavar}]"
     return f"{name}..." if argument.nargs == -1 else name
 
 
 def option_names(option: Any) -> str:
-    """Return the names of an option, the short one first, and what it takes."""
+    """Return the names of an option, the short one first, and its value."""
     names = ", ".join([*sorted(option.opts, key=len), *option.secondary_opts])
     return f"`{names} {option.metavar}`" if option.metavar else f"`{names}`"
 
 
 def option_default(option: Any) -> str:
-    """Return the default that a user should know."""
+    """Return an option's default unless it is empty."""
     shown = option.show_default and option.default not in (None, False, ())
     return f"`{option.default}`" if shown and not callable(option.default) else ""
 
@@ -380,13 +380,13 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def cell(text: str) -> str:
-    """Return a text as one table cell."""
+    """Return a text escaped for a table cell."""
     return re.sub(r"\||<(?=[A-Za-z/!])", r"\\\g<0>", " ".join(text.split()))
 
 
-def out_of_date(reference: Path, wanted: dict[Path, str]) -> list[Path]:
-    """Return generated pages that are missing or differ, and pages of removed queries."""
-    present = {path.relative_to(reference) for path in (reference / "queries").glob("*.md")}
+def out_of_date(docs: Path, wanted: dict[Path, str]) -> list[Path]:
+    """Return the pages below docs/reference that differ from the generated ones or are obsolete."""
+    present = {path.relative_to(docs) for path in (docs / "queries").glob("*.md")}
     stale = sorted(present - wanted.keys())
     for path, text in wanted.items():
         file = reference / path
@@ -403,7 +403,7 @@ def main(arguments: Sequence[str] | None = None, reference: Path = ROOT / "docs/
     wanted = pages()
     stale = out_of_date(reference, wanted)
     for path in stale:
-        print(f"docs/reference/{path} {'is out of date; run `make docs`' if check else 'renewed'}")
+        print(f"docs/reference/{path} {'is out of date; run `make docs`' if check else 'updated'}")
         if check:
             continue
         if path in wanted:

@@ -1,9 +1,9 @@
-"""Make the sample capture that ships in ``data/samples``: synthetic, measured on no GPU.
+"""Generate the sample capture in ``data/samples``: synthetic, not measured on a GPU.
 
     python tools/make_sample.py --output data/samples/synthetic_cnn
 
-The same arguments give the same files. ``data/samples/README.md`` explains the formulas and works
-out the answers; ``docs/reference/capture_directory.md`` describes the files of a capture directory.
+Equal arguments give equal files. ``data/samples/README.md`` derives the expected results from the
+formulas; ``docs/reference/capture_directory.md`` describes the files of a capture directory.
 """
 
 from __future__ import annotations
@@ -29,12 +29,10 @@ TIMELINE, METRICS = "timeline.sqlite", "metrics.csv"
 
 
 def make_sample(output: Path, *, iterations: int = 12, blocks: int = 1) -> None:
-    """Write the capture directory.
+    """Write the capture directory; existing files in it are replaced.
 
-    Args:
-        output: the directory; it is made if missing, files in it are replaced.
-        iterations: training iterations on the timeline, at least 5 (the first two are warm-up).
-        blocks: blocks of convolution, batch norm and ReLU, at least 1.
+    ``iterations`` is at least 5 (the first two are warm-up); ``blocks`` is the number of blocks of
+    convolution, batch norm and ReLU, at least 1.
     """
     output.mkdir(parents=True, exist_ok=True)
     network = small_cnn(blocks)

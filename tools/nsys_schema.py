@@ -1,8 +1,8 @@
-"""The tables of an Nsight Systems SQLite export, schema 3.0.0 (nsys 2022.4.2), one class each.
+"""Row classes for the tables of an Nsight Systems SQLite export, schema 3.0.0 (nsys 2022.4.2).
 
-The fields of a row class are the table's columns, in order; its annotations are their types, and
-``| None`` means that NULL is allowed. Only the tables that a traced CUDA and NVTX program fills
-are here. Times are ns on the trace clock, sizes bytes, unless a docstring says otherwise.
+Fields are the table's columns in order; annotations are their types, with ``| None`` for columns
+that may be NULL. Only tables of a traced CUDA and NVTX program are included. Times are ns on the
+trace clock and sizes bytes, unless a docstring says otherwise.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 PRODUCT_VERSION = "2022.4.2.1"
 SCHEMA_VERSION = "3.0.0"
 
-# The values that this project writes; the names are in ENUMERATIONS below.
+# Enumeration values that this project writes; ENUMERATIONS has their names.
 NO_EVENT = 2**32 - 1
 RUNTIME_CALL, DRIVER_CALL = 0, 1
 NVTX_PUSH_POP, NVTX_START_END, NVTX_DOMAIN = 59, 60, 75
@@ -313,7 +313,7 @@ TABLES: dict[type[tuple[Any, ...]], str] = {
     Gpu: "TARGET_INFO_GPU",
 }
 
-# Enumeration tables (id, name, label). The two large ones hold the rows for CUDA and NVTX alone.
+# Enumeration tables (id, name, label). The two largest have only the rows for CUDA and NVTX.
 ENUMERATIONS: dict[str, tuple[tuple[int, str, str], ...]] = {
     "ENUM_NSYS_EVENT_TYPE": (
         (33, "NvtxCategory", "NvtxCategory"),

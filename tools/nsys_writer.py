@@ -1,7 +1,7 @@
 """Write Nsight Systems SQLite exports from rows of `nsys_schema`.
 
-Rows are streamed in batches, so that files of gigabytes need little memory. As in a real export a
-table exists only once it holds a row. The same rows give the same bytes with the same SQLite::
+Rows are written in batches, so files of gigabytes need little memory. As in a real export, a table
+exists only if it has rows. Equal rows give equal bytes with the same version of SQLite::
 
     with NsysWriter(path, utc_start_ns=0) as writer:
         process = writer.process(4242, "python")
@@ -30,26 +30,24 @@ from nsys_schema import (
     ThreadName,
 )
 
-MACHINE_ID = 1 << 48
+MACHINE_ID = 1 << 48  # the first machine in the global ids of processes and threads
 _BATCH_ROWS = 20_000
 _SQL_TYPES = {int: "INTEGER", float: "REAL", str: "TEXT"}
 _PRIMARY_KEYS: dict[type[tuple[Any, ...]], str] = {String: "id"}
 
 
 class NsysWriter:
-    """One SQLite export being written; use it in a ``with`` block.
+    """An SQLite export in progress; use it in a ``with`` block.
 
-    Args:
-        path: the file; an existing one is replaced, and after an error there is none.
-        utc_start_ns: UTC epoch time of trace time 0, ns.
-        origin: what the export says it was made from, for ``EXPORT_META_DATA``.
+    ``path`` is replaced, and removed after an error; ``utc_start_ns`` is the UTC epoch time of
+    trace time 0; ``origin`` is the input file named in ``EXPORT_META_DATA``.
     """
 
     def __init__(self, path: Path, *, utc_start_ns: int, origin: str = "") -> None:
         path.unlink(missing_ok=True)
         self._path = path
         self._connection = sqlite3.connect(path, isolation_level=None)
-        # The file is worthless until complete, so there is nothing to recover.
+        # An incomplete file is deleted, so neither journal nor fsync is needed.
         self._connection.execute("PRAGMA journal_mode = OFF")
         self._connection.execute("PRAGMA synchronous = OFF")
         self._connection.execute("BEGIN")
@@ -60,7 +58,7 @@ class NsysWriter:
         self.add(_session_start(utc_start_ns))
 
     def add(self, row: tuple[Any, ...]) -> None:
-        """Append one row of a class of `nsys_schema`; its class names the table."""
+        """Append a row; its class in `nsys_schema` determines the table."""
         kind = type(row)
         buffer = self._buffers.get(kind)
         if buffer is None:
@@ -71,7 +69,7 @@ class NsysWriter:
             self._flush(kind)
 
     def string(self, text: str) -> int:
-        """Return the ``StringIds`` number of a text."""
+        """Return the ``StringIds`` id of a text."""
         number = self._strings.get(text)
         if number is None:
             number = self._strings[text] = len(self._strings)
@@ -79,13 +77,13 @@ class NsysWriter:
         return number
 
     def process(self, pid: int, name: str) -> int:
-        """Add a process and return its serialised global id; ``| tid`` makes that of a thread."""
+        """Add a process and return its global id; ``| tid`` gives the global id of a thread."""
         global_pid = MACHINE_ID | pid << 24
         self.add(Process(global_pid, pid, name))
         return global_pid
 
     def thread(self, global_pid: int, tid: int, name: str) -> int:
-        """Add a named thread and return its serialised global id."""
+        """Add a named thread and return its global id."""
         global_tid = global_pid | tid
         self.add(ThreadName(self.string(name), 20, global_tid))
         return global_tid
@@ -154,7 +152,7 @@ def create_table(row_class: type[tuple[Any, ...]]) -> str:
 
 
 def a100(number: int = 0) -> Gpu:
-    """Return the facts that nsys records of an NVIDIA A100-SXM4-40GB (GA100)."""
+    """Return the row that nsys records for an NVIDIA A100-SXM4-40GB (GA100)."""
     return Gpu(
         vmId=MACHINE_ID,
         id=number,

@@ -9,7 +9,7 @@ from adbc_driver_sqlite import dbapi  # type: ignore[import-not-found,unused-ign
 
 
 def main(file: str, columns: str, directory: str) -> None:
-    """Write a Parquet file per table that the file has."""
+    """Write a Parquet file for each wanted table of the file."""
     wanted = json.loads(Path(columns).read_text(encoding="utf-8"))
     with dbapi.connect(f"file:{file}?mode=ro&immutable=1") as connection:
         cursor = connection.cursor()
@@ -17,7 +17,7 @@ def main(file: str, columns: str, directory: str) -> None:
         for table, kinds in wanted.items():
             cursor.execute(f"SELECT name FROM pragma_table_info('{table}')")
             present = {name for (name,) in cursor.fetchall()}
-            # The driver takes a column's type from its first rows: one of NULLs must be told.
+            # The driver infers types from the first rows, which fails for NULLs; so cast.
             chosen = [
                 f'CAST("{name}" AS {kind}) AS "{name}"'
                 for name, kind in kinds.items()

@@ -1,6 +1,6 @@
-"""SQLite's own scan of some columns: python scan.py FILE COLUMNS.json.
+"""Scan some columns with SQLite alone: python scan.py FILE COLUMNS.json.
 
-Every value is read, by aggregates that SQLite computes in C, so no row reaches Python.
+SQLite's aggregates read each value in C, so no row reaches Python.
 """
 
 import json
@@ -12,7 +12,7 @@ _AGGREGATES = {"integer": 'max("{}")', "real": 'max("{}")', "text": 'max(length(
 
 
 def main(file: str, columns: str) -> None:
-    """Scan the tables that the file has."""
+    """Scan each wanted table of the file."""
     wanted = json.loads(Path(columns).read_text(encoding="utf-8"))
     connection = sqlite3.connect(f"file:{file}?mode=ro&immutable=1", uri=True)
     for table, kinds in wanted.items():

@@ -1,6 +1,6 @@
 """DuckDB's sqlite scanner to Parquet: python scanner_to_parquet.py FILE COLUMNS.json DIRECTORY.
 
-Followed by ``any``, rows come in any order, which lets several threads read a table.
+With ``any`` appended, row order is not preserved, which lets several threads read a table.
 """
 
 import json
@@ -12,7 +12,7 @@ import duckdb_extension_sqlite_scanner as extension  # type: ignore[import-not-f
 
 
 def main(file: str, columns: str, directory: str, order: str = "") -> None:
-    """Write a Parquet file per table that the file has."""
+    """Write a Parquet file for each wanted table of the file."""
     wanted = json.loads(Path(columns).read_text(encoding="utf-8"))
     (library,) = Path(extension.__file__).parent.glob("extensions/*/*.duckdb_extension")
     connection = duckdb.connect()

@@ -1,1 +1,1 @@
-"""The parts of `make_sample`: a made-up network, its training, and what profilers would record."""
+"""Parts of `make_sample`: a synthetic network, its training, and the profilers' recordings."""

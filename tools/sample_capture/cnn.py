@@ -1,8 +1,8 @@
-"""The made-up network of the sample: its layers, their FLOPs, and the kernels that compute them.
+"""The network of the sample: its layers, their FLOP, and the kernels that compute them.
 
-Everything follows from the shapes. Base durations are chosen (no GPU measured them) so that the
-utilisations are plausible for an A100; they are multiples of 400 ns, which keeps every duration
-that `training` derives from them a whole number.
+Everything follows from the shapes. Base durations were chosen, not measured, for plausible
+utilisations of an A100. They are multiples of 400 ns, so that all durations that `training`
+derives from them are integers.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ NAMES = {
 def small_cnn(blocks: int = 1) -> Network:
     """Return the network: conv1, then ``blocks`` of convolution, batch norm and ReLU, then fc.
 
-    The first block's convolution has 64 input channels, later ones 128 and thus twice the work.
+    The convolution of the first block has 64 input channels, the others 128 and twice the work.
     """
     layers = [_conv1(), _batch_norm("bn1", CONV1_CHANNELS), _relu("relu1", CONV1_CHANNELS)]
     for block in range(1, blocks + 1):
@@ -171,7 +171,7 @@ def _relu(name: str, channels: int) -> Layer:
         outputs=per_sample,
         forward=(forward,),
         backward=(backward,),
-        # Comparisons: an operation each, but no add, multiply or FMA that a counter would see.
+        # Comparisons count as operations of the layer, but no counter of FP instructions sees them.
         flop=(per_sample, per_sample),
     )
 
@@ -180,7 +180,7 @@ def _pool() -> Layer:
     inputs = BLOCK_CHANNELS * PIXELS
     outputs = inputs // POOL_SIDE**2
     large = BATCH_SIZE * inputs * FP32
-    small = BATCH_SIZE * outputs * (FP32 + 8)  # the maximum and where it was
+    small = BATCH_SIZE * outputs * (FP32 + 8)  # the maximum and its index
     forward = Kernel(
         NAMES["pool"], 16_000, (BATCH_SIZE * outputs // 256, 1), 256, 36, dram=(large, small)
     )
@@ -257,7 +257,7 @@ def _loss() -> Layer:
 
 
 def _sgd(parameters: int) -> Kernel:
-    """Return the kernel of plain SGD: one multiply-add per parameter."""
+    # Plain SGD: one multiply-add per parameter.
     size = parameters * FP16
     return Kernel(
         NAMES["sgd"], 48_000, (-(-parameters // 65_536), 1), 512, 32,

@@ -1,8 +1,8 @@
-"""What Nsight Compute would print of one iteration: ``ncu --csv --page raw``.
+"""Write the counters of one iteration as Nsight Compute prints them (``ncu --csv --page raw``).
 
-Replayed kernels run alone and `REPLAY_NS` longer than on the timeline, at a fixed clock. An SM
-is active for `ACTIVE_PCT` of the elapsed cycles (less where the grid has fewer blocks than the GPU
-has SMs); active SMs hold `ACHIEVED_PCT` of the warps that could be resident.
+Replayed kernels run alone, `REPLAY_NS` longer than on the timeline, at a fixed clock. An SM is
+active for `ACTIVE_PCT` of the elapsed cycles, less if the grid has fewer blocks than the GPU has
+SMs. Active SMs hold `ACHIEVED_PCT` of the warps that could be resident.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Value = int | float | Fraction | str
 
 
 def write_counters(path: Path, network: Network) -> None:
-    """Write the raw page of the kernels of one iteration, in the order of their launches."""
+    """Write the raw page of the kernels of one iteration in launch order."""
     first = {"ID": "", "Process ID": "", "Process Name": "", "Host Name": "", "Kernel Name": ""}
     header = [*first, "Kernel Time", "Context", "Stream"]
     columns = sorted(_columns())
@@ -54,7 +54,7 @@ def replayed_ns(kernel: Kernel) -> int:
 
 
 def cycles(kernel: Kernel) -> int:
-    """Return the elapsed cycles: whole, since replayed durations are multiples of 100 ns."""
+    """Return the elapsed cycles, an integer as replayed durations are multiples of 100 ns."""
     return replayed_ns(kernel) * CLOCK_MHZ // 1000
 
 
@@ -162,7 +162,7 @@ def _work() -> list[tuple[str, str, Callable[[Kernel], Value]]]:
 def _pipe(
     pipe: str, rate: int | Fraction, executed: Callable[[Kernel], int | Fraction]
 ) -> list[tuple[str, str, Callable[[Kernel], Value]]]:
-    """Return a pipe's utilisation over elapsed and over active cycles, percent."""
+    # Utilisation in percent, over elapsed and over active cycles.
 
     def elapsed(kernel: Kernel) -> Fraction:
         return 100 * Fraction(executed(kernel)) / (SM_COUNT * cycles(kernel) * rate)
@@ -191,7 +191,7 @@ def _constant(value: Value) -> Callable[[Kernel], Value]:
 
 
 def _text(value: Value) -> str:
-    """Print a value as ncu does: separators for thousands, two decimals for what is not whole."""
+    # Like ncu: thousands separators, and two decimals for non-integers.
     if isinstance(value, str):
         return value
     return f"{value:,}" if isinstance(value, int) else f"{float(value):,.2f}"

@@ -1,4 +1,4 @@
-"""What the sample's network is made of: kernels, layers, and how many blocks fit on an SM."""
+"""Kernels and layers of the sample's network, and the number of blocks that fit on an SM."""
 
 from __future__ import annotations
 
@@ -30,31 +30,18 @@ class Residency(NamedTuple):
 
 @dataclass(frozen=True)
 class Kernel:
-    """One kernel of one iteration.
+    """A kernel in an iteration."""
 
-    Attributes:
-        name: demangled name; the short name is derived from it.
-        base_ns: duration in a stable iteration without jitter, ns.
-        grid: blocks (x, y).
-        threads: threads per block.
-        registers: 32-bit registers per thread.
-        shared: static and dynamic shared memory per block, bytes.
-        instructions: executed thread instructions by opcode (fadd, fmul, ffma, hadd).
-        tensor_flop: floating-point operations done by tensor cores.
-        special: executed thread instructions of the special-function pipe (XU).
-        dram: bytes read from and written to device memory.
-    """
-
-    name: str
-    base_ns: int
-    grid: tuple[int, int]
-    threads: int
-    registers: int
-    shared: tuple[int, int] = (0, 0)
-    instructions: dict[str, int] = field(default_factory=dict)
-    tensor_flop: int = 0
-    special: int = 0
-    dram: tuple[int, int] = (0, 0)
+    name: str  # demangled
+    base_ns: int  # duration in a stable iteration without jitter
+    grid: tuple[int, int]  # blocks (x, y)
+    threads: int  # per block
+    registers: int  # 32-bit registers per thread
+    shared: tuple[int, int] = (0, 0)  # static and dynamic shared memory per block, bytes
+    instructions: dict[str, int] = field(default_factory=dict)  # thread instructions by opcode
+    tensor_flop: int = 0  # of the tensor cores
+    special: int = 0  # thread instructions of the special-function pipe (XU)
+    dram: tuple[int, int] = (0, 0)  # bytes read from and written to device memory
 
     @property
     def warps(self) -> int:
@@ -76,12 +63,12 @@ class Kernel:
 
     @property
     def shared_allocated(self) -> int:
-        """Shared memory that one block takes, with what the system reserves, bytes."""
+        """Shared memory of a block in bytes, with the system's reservation."""
         return _round_up(sum(self.shared), _SHARED_UNIT) + SHARED_RESERVED
 
     @cached_property
     def carve_out(self) -> int:
-        """Smallest shared-memory configuration of an SM that holds the resident blocks, bytes."""
+        """Smallest shared-memory configuration of an SM for the resident blocks, bytes."""
         needed = min(self.residency) * self.shared_allocated
         return next(kib * 1024 for kib in _CARVE_OUTS_KIB if kib * 1024 >= needed)
 
@@ -99,38 +86,24 @@ class Kernel:
 
 @dataclass(frozen=True, kw_only=True)
 class Layer:
-    """One layer: what ``layers.json`` says of it, and its GPU work in order.
+    """A layer: its entry in ``layers.json`` and its GPU work in order."""
 
-    Attributes:
-        name: name, as in the NVTX ranges.
-        type: class of the layer.
-        outputs: output elements per sample.
-        forward: kernels of the forward pass.
-        backward: kernels of the backward pass.
-        flop: forward and backward floating-point operations per sample.
-        parameters: trainable parameters.
-        element_bytes: bytes of one weight and one output element.
-        fill_bytes: bytes that the backward pass fills with zeros first.
-        workspace_bytes: device memory allocated for the backward pass only.
-        search: kernel that runs before the others in the first iteration only.
-    """
-
-    name: str
-    type: str
-    outputs: int
+    name: str  # in NVTX ranges
+    type: str  # class name
+    outputs: int  # elements per sample
     forward: tuple[Kernel, ...]
     backward: tuple[Kernel, ...]
-    flop: tuple[int, int]
-    parameters: int = 0
-    element_bytes: int = FP32
-    fill_bytes: int = 0
-    workspace_bytes: int = 0
-    search: Kernel | None = None
+    flop: tuple[int, int]  # forward and backward, per sample
+    parameters: int = 0  # trainable
+    element_bytes: int = FP32  # of a weight and an output element
+    fill_bytes: int = 0  # zero-filled at the start of the backward pass
+    workspace_bytes: int = 0  # device memory allocated during the backward pass only
+    search: Kernel | None = None  # runs first, in the first iteration only
 
 
 @dataclass(frozen=True)
 class Network:
-    """The layers in forward order and the kernel of the optimizer."""
+    """The layers in forward order and the optimizer's kernel."""
 
     layers: tuple[Layer, ...]
     optimizer: Kernel

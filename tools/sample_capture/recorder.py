@@ -1,7 +1,7 @@
-"""A host and a GPU in the simplest form that is still true to CUDA, recorded as nsys would.
+"""Simulate a host and a GPU with CUDA's basic rules, and record them as nsys would.
 
-A host thread is a clock. A call takes time on its thread; GPU work starts `LATENCY_NS` after its
-launching call returned or `STREAM_GAP_NS` after the stream's previous work, whichever is later.
+A host thread is a clock. A call takes time on its thread. GPU work starts `LATENCY_NS` after the
+return of its launch or `STREAM_GAP_NS` after the stream's previous work, whichever is later.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ _FIRST_ADDRESS, _ALLOCATION_UNIT = 0x7F00_0000_0000, 2 << 20
 
 @dataclass
 class Thread:
-    """One host thread: its serialised global id and its clock (ns)."""
+    """A host thread: its serialised global id and its clock in ns."""
 
     global_tid: int
     now: int = 0
 
 
 class Recorder:
-    """Performs host calls and GPU work, and writes the rows that they leave in a trace."""
+    """Execute host calls and GPU work, and write their trace rows."""
 
     def __init__(self, writer: NsysWriter) -> None:
         self._writer = writer
@@ -70,7 +70,7 @@ class Recorder:
             writer.add(CudaStream(stream, 0, 1, PID, CONTEXT, 0, flag))
 
     def thread(self, tid: int, name: str) -> Thread:
-        """Return a new host thread whose clock is at 0."""
+        """Return a new host thread with its clock at 0."""
         return Thread(self._writer.thread(self._process, tid, name))
 
     def declare_domain(self, thread: Thread) -> None:
@@ -88,7 +88,7 @@ class Recorder:
 
     @contextmanager
     def range(self, thread: Thread, text: str, *, registered: bool = True) -> Iterator[None]:
-        """Enclose host work in an NVTX range; a registered text is interned in ``StringIds``."""
+        """Enclose host work in an NVTX range; ``registered`` texts are in ``StringIds``."""
         start = thread.now
         thread.now += RANGE_CALL_NS
         yield
@@ -106,7 +106,7 @@ class Recorder:
         thread.now += RANGE_CALL_NS
 
     def flush_ranges(self) -> None:
-        """Write the closed ranges in the order of their starts, as an export has them."""
+        """Write the closed ranges ordered by start, as in an export."""
         self._ranges.sort(key=lambda row: row.start)
         for row in self._ranges:
             self._writer.add(row)
@@ -146,7 +146,7 @@ class Recorder:
                 globalPid=self._process,
                 demangledName=name,
                 shortName=short_name,
-                # extern "C" names are not mangled; those of C++ templates are left out
+                # extern "C" names are not mangled; mangled C++ template names are left out
                 mangledName=name if name == short_name else None,
                 launchType=1,
                 cacheConfig=0,
@@ -182,14 +182,14 @@ class Recorder:
         self._writer.add(Memcpy(*where, correlation, self._process, size, kind, None, *kinds))
 
     def copy_blocking(self, thread: Thread, size: int, duration_ns: int, tail_ns: int) -> None:
-        """Copy pageable host memory to the device; the call returns ``tail_ns`` after the end."""
+        """Copy pageable host memory to the device; return ``tail_ns`` after the copy's end."""
         where = self._occupy(COMPUTE_STREAM, thread.now, duration_ns)
         correlation = self.call(thread, "cudaMemcpy_v3020", where[1] + tail_ns - thread.now)
         kinds = (PAGEABLE, DEVICE)
         self._writer.add(Memcpy(*where, correlation, self._process, size, COPY_HTOD, None, *kinds))
 
     def synchronize(self, thread: Thread, tail_ns: int) -> None:
-        """Wait for the compute stream; the call returns ``tail_ns`` after its last work."""
+        """Wait for the compute stream; return ``tail_ns`` after its last work."""
         start, end = thread.now, self._end_of_stream[COMPUTE_STREAM]
         correlation = self.call(thread, "cudaStreamSynchronize_v3020", end + tail_ns - start)
         stream = (DEVICE_ID, CONTEXT, COMPUTE_STREAM)
@@ -198,7 +198,7 @@ class Recorder:
         )
 
     def allocate(self, thread: Thread, label: str, size: int, duration_ns: int) -> None:
-        """Allocate device memory; a label that was freed gets its address again."""
+        """Allocate device memory; a freed label gets its address back."""
         correlation = self.call(thread, "cudaMalloc_v3020", duration_ns)
         if label not in self._addresses:
             used = sum(-(-known // _ALLOCATION_UNIT) for _, known in self._addresses.values())
@@ -229,7 +229,7 @@ class Recorder:
         )
 
     def _occupy(self, stream: int, ready: int, duration: int) -> tuple[int, int, int, int, int]:
-        """Reserve a stream; return start, end, device, context and stream."""
+        # Returns start, end, device, context and stream.
         start = ready + LATENCY_NS
         if stream in self._end_of_stream:
             start = max(start, self._end_of_stream[stream] + STREAM_GAP_NS)

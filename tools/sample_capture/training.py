@@ -1,7 +1,7 @@
-"""The training script of the sample: what happens in an iteration, and how long it takes.
+"""The training script of the sample: the events of an iteration and their durations.
 
-The constants are the whole of it: each duration in the trace is one of them, or a kernel's base
-duration times the factor of its iteration (`duration_ns`).
+Each duration in the trace is one of these constants, or a kernel's base duration times the factor
+of its iteration (`duration_ns`).
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ LOSS_BYTES, LOSS_COPY_NS = 4, 2_000
 SYNC_TAIL_NS = 3_000
 LOGGING_NS = 150_000
 
-# Quarters: kernels of the first two iterations take 6/4 and 5/4 of their base duration, the data
-# loader 16/4 and 8/4 of its time. From iteration 2 on kernels vary by -0.5 % to +0.5 %, summing to
-# zero over five iterations and over the first four of them.
+# In quarters: kernels of the first two iterations take 6/4 and 5/4 of their base duration, the
+# data loader 16/4 and 8/4. Later kernels vary by -0.5 % to +0.5 %, which sums to zero over five
+# iterations and over the first four of them.
 WARM_UP = 2
 WARM_UP_KERNEL_QUARTERS = (6, 5)
 WARM_UP_DATA_QUARTERS = (16, 8)
@@ -57,12 +57,7 @@ def duration_ns(base_ns: int, iteration: int) -> int:
 
 
 class Training:
-    """Trains a network for some iterations and records it.
-
-    Args:
-        recorder: where to.
-        network: the layers and the optimizer.
-    """
+    """Train a network for some iterations and record it."""
 
     def __init__(self, recorder: Recorder, network: Network) -> None:
         self._recorder = recorder
@@ -71,7 +66,7 @@ class Training:
         self._autograd = recorder.thread(PID + 8, "pt_autograd_0")
 
     def run(self, iterations: int) -> int:
-        """Train and return the time of the end, ns."""
+        """Train and return the time of the end in ns."""
         main = self._main
         main.now = START_NS
         self._recorder.declare_domain(main)
@@ -111,7 +106,7 @@ class Training:
         main.now += LOGGING_NS
 
     def _load(self, iteration: int) -> None:
-        """Wait for the data loader, then start copying the next batch beside the forward pass."""
+        # The copy of the next batch overlaps with the forward pass.
         quarters = WARM_UP_DATA_QUARTERS[iteration] if iteration < WARM_UP else 4
         self._main.now += DATA_WAIT_NS * quarters // 4
         if iteration == 0:

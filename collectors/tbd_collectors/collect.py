@@ -181,9 +181,9 @@ class _Session:
         check = nvprof.check_metrics if one.tool == "nvprof" else nsight_compute.check
         # The whole log: a program may print a lot after the profiler has reported why it failed.
         log = self._directory / f"{one.name}.log"
-        said = log.read_text(encoding="utf-8", errors="replace").splitlines()
+        output = log.read_text(encoding="utf-8", errors="replace").splitlines()
         try:
-            check(one.output, said)
+            check(one.output, output)
         except CollectionError as error:
             one.output.unlink(missing_ok=True)
             # The timeline is useful without counters, so the capture goes on.

@@ -145,8 +145,9 @@ def check(table: Path, output: Iterable[str] = ()) -> int:
     kernels = sum(1 for row in csv.reader(lines) if row and row[0].isdigit())
     if kernels == 0:
         reasons = [match[2] for match in _MESSAGE.finditer("\n".join([text, *output]))]
+        reason = reasons[-1] if reasons else "nothing"
         raise NothingRecordedError(
-            f"{table}: ncu counted no kernels (it said: {reasons[-1] if reasons else 'nothing'}): "
+            f"{table}: ncu counted no kernels (its output: {reason}): "
             "count between cudaProfilerStart and cudaProfilerStop, or the whole run, on a GPU"
         )
     return kernels

@@ -112,7 +112,7 @@ def report(output: Path, printed: Sequence[str] = ()) -> Path:
             return path
     words = printed[-1] if printed else "nothing"
     raise NothingRecordedError(
-        f"nsys wrote no report {output}{SUFFIXES[0]} (it said: {words}): the capture range "
+        f"nsys wrote no report {output}{SUFFIXES[0]} (its output: {words}): the capture range "
         "never began; without a GPU cudaProfilerStart does nothing, so record the whole run or an "
         "NVTX range, and check the range's name and domain"
     )

@@ -118,7 +118,7 @@ def check_metrics(profile: Path, output: Sequence[str] = ()) -> int:
     kernels = count_counted(profile)
     if kernels == 0:
         raise NothingRecordedError(
-            f"{profile}: nvprof counted no kernels (it said: {_last_message(output)})"
+            f"{profile}: nvprof counted no kernels (its output: {_last_message(output)})"
         )
     return kernels
 
@@ -126,7 +126,7 @@ def check_metrics(profile: Path, output: Sequence[str] = ()) -> int:
 def _require_file(path: Path, output: Sequence[str]) -> None:
     if not path.is_file():
         raise NothingRecordedError(
-            f"nvprof wrote no {path} (it said: {_last_message(output)}): nothing was profiled; "
+            f"nvprof wrote no {path} (its output: {_last_message(output)}): nothing was profiled; "
             "without a GPU or a call of cudaProfilerStart nvprof has nothing to write"
         )
 

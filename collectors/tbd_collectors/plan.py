@@ -109,7 +109,7 @@ def _timeline(
     program = _program(target, TIMELINE, directory, iterations)
     if profiling.timeline == "nvprof":
         if compute_capability is None:
-            raise UsageError("nvprof records GPU work alone, and there is no GPU; use nsys")
+            raise UsageError("nvprof records only GPU work, and there is no GPU; use nsys")
         output = directory / f"{TIMELINE}.nvvp"
         whole = _is_whole_run(target)
         # Not looked up yet: whether nvprof supports the GPU matters before it is installed.

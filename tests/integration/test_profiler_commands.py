@@ -178,7 +178,7 @@ def test_nvprof_timeline(perform: Perform, tmp_path: Path) -> None:
     argv = nvprof.timeline_command(["true"], profile, "7.0")
     done = perform(argv)
     done.require_success("nvprof")
-    with pytest.raises(NothingRecordedError, match=r"nvprof wrote no .* \(it said: \S"):
+    with pytest.raises(NothingRecordedError, match=r"nvprof wrote no .* \(its output: \S"):
         nvprof.check_timeline(profile, done.tail)
 
 
@@ -211,7 +211,9 @@ def test_ncu(perform: Perform, tmp_path: Path) -> None:
     argv = nsight_compute.command(["true"], tmp_path / "m.csv", options)
     done = perform(argv)
     done.require_success("ncu")
-    with pytest.raises(NothingRecordedError, match=r"ncu counted no kernels \(it said: No kernels"):
+    with pytest.raises(
+        NothingRecordedError, match=r"ncu counted no kernels \(its output: No kernels"
+    ):
         nsight_compute.check(tmp_path / "m.csv", done.tail)
     (tmp_path / "m.csv").unlink()
     done = perform([argv[0], "--nonsense", *argv[1:]])

@@ -79,7 +79,7 @@ def test_counters_are_kept_with_their_launch_configurations(
     ("end", "words"),
     [
         (f'echo "{FORBIDDEN}"; seq 100; exit', "ERR_NVGPUCTRPERM"),
-        ("exit", "nvprof wrote no counters.nvvp (it said: nothing)"),
+        ("exit", "nvprof wrote no counters.nvvp (its output: nothing)"),
         ("kind=timeline", "counters.nvvp: nvprof counted no kernels"),
     ],
 )

@@ -252,9 +252,9 @@ def test_ncu_counts(tmp_path: Path) -> None:
         (
             "==WARNING== No kernels were profiled.\n",
             NothingRecordedError,
-            r"\(it said: No kernels were profiled\.\)",
+            r"\(its output: No kernels were profiled\.\)",
         ),
-        (None, NothingRecordedError, r"\(it said: nothing\)"),
+        (None, NothingRecordedError, r"\(its output: nothing\)"),
     ],
 )
 def test_ncu_that_counts_nothing(

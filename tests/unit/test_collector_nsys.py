@@ -149,7 +149,7 @@ def test_importer_that_nsys_does_not_find(
 
 @pytest.mark.parametrize("suffix", nsys.SUFFIXES)
 def test_report_of_a_run(suffix: str, tmp_path: Path) -> None:
-    with pytest.raises(NothingRecordedError, match=r"r\.v2\.nsys-rep \(it said: Bye\)"):
+    with pytest.raises(NothingRecordedError, match=r"r\.v2\.nsys-rep \(its output: Bye\)"):
         nsys.report(tmp_path / "r.v2", ["Hello", "Bye"])
     made = tmp_path / f"r.v2{suffix}"
     made.touch()
@@ -240,5 +240,5 @@ def test_contents_of_an_nvprof_profile(tmp_path: Path) -> None:
     )
     expected = profile_stats.Contents(ranges=2, kernels=3, api_calls=1)
     assert nvprof.check_timeline(path) == expected
-    with pytest.raises(NothingRecordedError, match=r"\(it said: Warning: no GPU\)"):
+    with pytest.raises(NothingRecordedError, match=r"\(its output: Warning: no GPU\)"):
         nvprof.check_timeline(tmp_path / "none", ["==7== Warning: no GPU", "loss 0.1"])

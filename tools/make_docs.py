@@ -384,9 +384,9 @@ def cell(text: str) -> str:
     return re.sub(r"\||<(?=[A-Za-z/!])", r"\\\g<0>", " ".join(text.split()))
 
 
-def out_of_date(docs: Path, wanted: dict[Path, str]) -> list[Path]:
+def out_of_date(reference: Path, wanted: dict[Path, str]) -> list[Path]:
     """Return the pages below docs/reference that differ from the generated ones or are obsolete."""
-    present = {path.relative_to(docs) for path in (docs / "queries").glob("*.md")}
+    present = {path.relative_to(reference) for path in (reference / "queries").glob("*.md")}
     stale = sorted(present - wanted.keys())
     for path, text in wanted.items():
         file = reference / path

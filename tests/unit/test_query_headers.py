@@ -13,10 +13,11 @@ import pytest
 from made_trace import MadeDatabase
 
 from tbd_trace import resources
+from tbd_trace.errors import UsageError
 from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.query import Catalogue, Query, prepare, run, script
 from tbd_trace.query.catalogue import derive_relations, required_relations
-from tbd_trace.query.header import alternatives
+from tbd_trace.query.header import alternatives, parse_query
 from tbd_trace.query.session import FIRST_ROW, LAST_ROW
 from tbd_trace.store import Database
 
@@ -209,6 +210,47 @@ def test_refusals_are_told_by_a_column_of_sentences(
         kinds = {row[0]: row[1] for row in empty.execute(f"DESCRIBE {query.sql}").fetchall()}
         assert kinds[query.refuse.column] == "VARCHAR[]"
         assert query.params[query.refuse.unless].default is False
+
+
+# what headers share and how they are written
+
+
+def written(folder: Path, name: str, header: str) -> Path:
+    path = folder / f"{name}.sql"
+    path.write_text(f'/*\ntitle = "Own"\n{header}\n*/\nSELECT 1 AS n', encoding="utf-8")
+    return path
+
+
+def test_prose_of_a_header_may_span_lines(tmp_path: Path) -> None:
+    header = '''question = """How
+    many?"""
+[params.by]
+doc = """one\ttwo
+three"""
+default = " a  b "
+[columns.n]
+doc = """first
+    second"""'''
+    query = parse_query(written(tmp_path, "own", header))
+    assert (query.question, query.params["by"].doc) == ("How many?", "one two three")
+    assert query.columns["n"].doc == "first second"
+    assert query.params["by"].default == " a  b "  # a value, not prose
+
+
+def test_queries_can_share_columns_and_plots(tmp_path: Path) -> None:
+    written(
+        tmp_path, "one", '[columns.n]\ndoc = "number"\n[plot]\nkind = "line"\nx = "n"\ny = ["n"]'
+    )
+    query = parse_query(written(tmp_path, "other", 'question = "Other?"\nlike = "one"'))
+    assert query.columns["n"].doc == "number"
+    assert query.plot is not None
+    assert (query.question, query.path.name) == ("Other?", "other.sql")
+
+
+@pytest.mark.parametrize("like", ["none", "own"])
+def test_a_query_to_share_with_must_be_another_that_exists(tmp_path: Path, like: str) -> None:
+    with pytest.raises(UsageError, match=r"cannot be read|header is not valid"):
+        parse_query(written(tmp_path, "own", f'like = "{like}"'))
 
 
 # canonical tables

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ from tbd_trace.query.plot import Plot, parse_plot
 _HEADER = re.compile(r"\A\s*/\*(?P<toml>.*?)\*/(?P<sql>.*)\Z", re.DOTALL)
 Scalar = str | int | float | bool
 Need = str | list[str]  # a relation that must hold rows, or several of which one must
+# Prose may span several lines of a header; help, docs and answers show it as one.
+_PROSE = {"title", "question", "source", "grain", "doc", "thresholds", "advice", "collect"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +155,22 @@ def parse_query(path: Path) -> Query:
     toml = match["toml"] if match and re.search(r"^\s*\w+\s*=", match["toml"], re.M) else ""
     sql = match["sql"] if match and toml else text
     try:
-        return _build(path, sql.strip().rstrip(";"), tomllib.loads(toml))
-    except (tomllib.TOMLDecodeError, TypeError, KeyError, AttributeError) as error:
+        header = _folded(tomllib.loads(toml))
+        like = header.pop("like", None)
+        query = _build(path, sql.strip().rstrip(";"), header)
+        if like is None:
+            return query
+        # A query beside this one returns the same columns: describe them once.
+        other = parse_query(path.with_name(f"{like}.sql"))
+        return replace(query, columns=other.columns, plot=other.plot)
+    except (tomllib.TOMLDecodeError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise UsageError(f"{path}: its header is not valid ({error})") from error
+
+
+def _folded(value: Any, key: str = "") -> Any:
+    if isinstance(value, dict):
+        return {name: _folded(inner, name) for name, inner in value.items()}
+    return " ".join(value.split()) if isinstance(value, str) and key in _PROSE else value
 
 
 def _build(path: Path, sql: str, header: dict[str, Any]) -> Query:

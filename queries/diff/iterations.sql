@@ -1,23 +1,28 @@
 /*
 title    = "Iterations of two runs"
 question = "Is an iteration of B faster or slower than one of A, beyond the noise within the runs?"
-source   = "Hodges-Lehmann estimate of the ratio (the shift of the logarithms) with the interval of the Mann-Whitney test (Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, section 4.3), normal approximation; its standard deviation is widened as that of the mean of an AR(1) process with the autocorrelation of lag 1"
-grain    = "kind of time of all processes, and of each process where a side has several"
+source   = """Hodges-Lehmann estimate of the ratio (shift of the logarithms) with the interval of
+    the Mann-Whitney test (Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, section
+    4.3), normal approximation; the standard deviation is multiplied by that of the mean of an AR(1)
+    process with the autocorrelation at lag 1, relative to independent values"""
+grain    = "measure over all processes, and per process if a side has several"
 needs    = ["diff_side", "iteration"]
 optional = ["process", "trace"]
 [params.min_change_pct]
-doc = "smallest change that counts, in percent of A: one run of each side does not tell how much runs differ from each other"
+doc = """minimum change to report, in percent of A; one run per side does not show the variation
+    between runs"""
 default = 1.0
 [columns.rank]
-doc = "process, numbered on each side by trace name and process id; NULL for all: of each iteration the mean over the processes that have it"
+doc = """number of the process on each side, ordered by trace name and process id; NULL for all
+    processes: each iteration is the mean over the processes"""
 [columns.pid_a]
-doc = "process in A; NULL for all and when unknown"
+doc = "process in A; NULL for all processes and when unknown"
 [columns.pid_b]
-doc = "process in B"
+doc = "process in B; NULL for all processes and when unknown"
 [columns.measure]
-doc = "period_ns (start to start, on the clock of iteration), host_ns, gpu_ns (iteration_timing)"
+doc = "period_ns (start to start, on the clock of iteration), host_ns or gpu_ns (iteration_timing)"
 [columns.n_a]
-doc = "iterations counted in A: the steady state, or all where there is none"
+doc = "iterations counted in A: the steady state, or all iterations without a steady state"
 [columns.n_b]
 doc = "iterations counted in B"
 [columns.mean_a_ns]
@@ -34,28 +39,34 @@ unit = "ns"
 doc = "median in B"
 [columns.change_ns]
 unit = "ns"
-doc = "mean in B - mean in A"
+doc = "mean in B − mean in A"
 [columns.change_pct]
 unit = "%"
-doc = "Hodges-Lehmann estimate: the median of the ratios of each iteration of B to each of A, less 1"
+doc = "Hodges-Lehmann estimate: median of the ratios of each iteration of B to each of A, minus 1"
 [columns.low_pct]
 unit = "%"
-doc = "lower end of its 95 % interval; NULL where the iterations are too few for one"
+doc = "lower end of its 95 % interval; NULL with too few iterations"
 [columns.high_pct]
 unit = "%"
-doc = "upper end"
+doc = "upper end of its 95 % interval; NULL with too few iterations"
 [columns.noise_pct]
 unit = "%"
-doc = "noise floor, the change from which on it would count: from the change to the interval's end on the side of 0, at least min_change_pct"
+doc = """smallest change that would be significant: distance from the change to the end of the
+    interval closer to 0, at least min_change_pct"""
 [columns.autocorrelation]
-doc = "of the logarithms, lag 1, of both sides together, a negative one as 0: by how much an iteration is like the one before it"
+doc = """autocorrelation of the logarithms of successive iterations (lag 1) over both sides, at
+    least 0"""
 [columns.verdict]
-doc = "faster or slower where the interval leaves out 0 and the change reaches min_change_pct, else no change beyond noise; NULL with the reason"
+doc = """faster or slower if the interval excludes 0 and the change reaches min_change_pct, else no
+    change beyond noise; NULL if reason is set"""
 [columns.reason]
-doc = "why there is no verdict; NULL where there is one"
+doc = "reason for a missing verdict; NULL with a verdict"
 */
 WITH
-setting AS (SELECT 1.959964 AS z, coalesce(getvariable('min_change_pct'), 1.0)::DOUBLE AS least_pct),
+-- 1.959964: two-sided 95 % quantile of the normal distribution.
+setting AS (
+    SELECT 1.959964 AS z, coalesce(getvariable('min_change_pct'), 1.0)::DOUBLE AS least_pct
+),
 counted AS (
     SELECT i.trace_id, coalesce(i.process_id, -1) AS process_id, i.iteration, i.host_ns, i.gpu_ns,
         i.period_ns,
@@ -64,7 +75,8 @@ counted AS (
 ),
 ranked AS (
     SELECT s.side, w.trace_id, w.process_id, p.pid,
-        row_number() OVER (PARTITION BY s.side ORDER BY t.name, w.trace_id, p.pid, w.process_id) - 1 AS rank
+        row_number() OVER (
+            PARTITION BY s.side ORDER BY t.name, w.trace_id, p.pid, w.process_id) - 1 AS rank
     FROM diff_side s
     JOIN (SELECT DISTINCT trace_id, process_id FROM counted) w USING (trace_id)
     JOIN trace t USING (trace_id)
@@ -76,16 +88,21 @@ measured AS (
     FROM ranked r JOIN counted c USING (trace_id, process_id)
     WHERE c.counts
 ),
--- Processes that wait for each other are no independent samples: of all together, an iteration is one.
+-- Processes wait for each other, so their times are not independent: over all processes, the mean
+-- of an iteration is one sample.
 series AS (
     SELECT side, NULL::BIGINT AS rank, iteration, measure, avg(ns ORDER BY rank) AS ns
-    FROM (SELECT *, count(DISTINCT rank) OVER (PARTITION BY side, measure) AS ranks FROM measured WHERE ns > 0)
+    FROM (
+        SELECT *, count(DISTINCT rank) OVER (PARTITION BY side, measure) AS ranks
+        FROM measured WHERE ns > 0
+    )
     GROUP BY side, iteration, measure, ranks HAVING count(*) = ranks
     UNION ALL
     SELECT side, rank, iteration, measure, ns FROM measured
     WHERE ns > 0 AND (SELECT max(rank) FROM ranked) > 0
 ),
--- All ratios of long runs would be too many: at most 500 iterations of each, evenly taken.
+-- The number of ratios is the product of both lengths: take at most 500 iterations per side, evenly
+-- spaced, for at most 250,000 ratios.
 numbered AS (
     SELECT *, coalesce(rank, -1) AS series,
         row_number() OVER (PARTITION BY side, rank, measure ORDER BY iteration) AS position,
@@ -93,14 +110,15 @@ numbered AS (
     FROM series
 ),
 taken AS (SELECT * FROM numbered WHERE position % ceil(total / 500.0) = 0),
--- Rounded, so that equal times do not differ by the last digit of their mean.
+-- Rounded, because the last digit of the mean would otherwise give equal times a deviation.
 successive AS (
     SELECT *, round(ln(ns) - avg(ln(ns)) OVER whole, 12) AS deviation,
-        round(lead(ln(ns)) OVER (whole ORDER BY position) - avg(ln(ns)) OVER whole, 12) AS next_deviation
+        round(lead(ln(ns)) OVER (whole ORDER BY position) - avg(ln(ns)) OVER whole, 12)
+            AS next_deviation
     FROM taken WINDOW whole AS (PARTITION BY side, series, measure)
 ),
--- Both sides together tell how much an iteration is like the one before it, for the test is about
--- two samples that differ in nothing but their median.
+-- One autocorrelation for both sides: the test assumes two samples that differ in the median only.
+-- At most 0.9, because the variance diverges at 1.
 likeness AS (
     SELECT series, measure,
         coalesce(least(0.9, greatest(0, sum(deviation * next_deviation ORDER BY side, position)
@@ -109,8 +127,9 @@ likeness AS (
 ),
 summed AS (
     SELECT side, series, measure, rho, count(*) AS taken,
-        -- variance of the mean of n values of an AR(1) process, in that of n independent ones
-        (1 + rho) / (1 - rho) - 2 * rho * (1 - rho ** count(*)) / (count(*) * (1 - rho) ** 2) AS inflation
+        -- Variance of the mean of n values of an AR(1) process ÷ that of n independent values.
+        (1 + rho) / (1 - rho)
+            - 2 * rho * (1 - rho ** count(*)) / (count(*) * (1 - rho) ** 2) AS inflation
     FROM taken JOIN likeness USING (series, measure) GROUP BY side, series, measure, rho
 ),
 middle AS (
@@ -121,16 +140,20 @@ middle AS (
     FROM numbered GROUP BY ALL
 ),
 shifted AS (
-    SELECT a.series, a.measure, list_sort(list(ln(b.ns / a.ns))) AS ratios, median(ln(b.ns / a.ns)) AS ratio
+    SELECT a.series, a.measure, list_sort(list(ln(b.ns / a.ns))) AS ratios,
+        median(ln(b.ns / a.ns)) AS ratio
     FROM taken a JOIN taken b USING (series, measure)
     WHERE a.side = 'A' AND b.side = 'B'
     GROUP BY ALL
 ),
--- Position of the interval's lower end among the sorted ratios.
+-- Position of the lower end of the interval in the sorted ratios (Mann-Whitney test).
 placed AS (
     SELECT s.*, a.rho AS autocorrelation,
         (a.inflation / a.taken + b.inflation / b.taken) / (1 / a.taken + 1 / b.taken) AS widening,
-        floor(a.taken * b.taken / 2 - z * sqrt(widening * a.taken * b.taken * (a.taken + b.taken + 1) / 12))::BIGINT AS lower_end
+        floor(
+            a.taken * b.taken / 2
+            - z * sqrt(widening * a.taken * b.taken * (a.taken + b.taken + 1) / 12)
+        )::BIGINT AS lower_end
     FROM shifted s
     JOIN summed a ON a.series = s.series AND a.measure = s.measure AND a.side = 'A'
     JOIN summed b ON b.series = s.series AND b.measure = s.measure AND b.side = 'B'
@@ -144,7 +167,8 @@ bounded AS (
     FROM middle m LEFT JOIN placed p USING (series, measure) CROSS JOIN setting
 )
 SELECT nullif(b.series, -1) AS rank, x.pid AS pid_a, y.pid AS pid_b, b.measure, b.n_a, b.n_b,
-    b.mean_a_ns, b.mean_b_ns, b.median_a_ns, b.median_b_ns, b.change_ns, b.change_pct, b.low_pct, b.high_pct,
+    b.mean_a_ns, b.mean_b_ns, b.median_a_ns, b.median_b_ns, b.change_ns, b.change_pct, b.low_pct,
+    b.high_pct,
     greatest(CASE WHEN b.change_pct > 0 THEN b.change_pct - b.low_pct
                   WHEN b.change_pct < 0 THEN b.high_pct - b.change_pct
                   ELSE greatest(b.high_pct, -b.low_pct) END, b.least_pct) AS noise_pct,

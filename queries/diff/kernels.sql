@@ -1,12 +1,14 @@
 /*
 title    = "Kernels of two runs"
 question = "Which kernels are new, gone, faster, slower, or run more or less often in B than in A?"
-source   = "matched by demangled name, grid and block; a change of time is split at the midpoint: calls × mean duration + duration × mean calls (Marshall-Edgeworth), which add up exactly"
+source   = """matched by demangled name, grid and block; a change of time is split at the midpoint:
+    calls × mean duration + duration × mean calls (Marshall-Edgeworth), which sum exactly to the
+    change"""
 grain    = "kernel name and launch configuration"
 needs    = ["diff_side", ["kernel", "kernel_aggregate"]]
 optional = ["window_op", "analysis_window", "trace", "counter_donor_trace"]
 [params.min_change_pct]
-doc = "smallest change of a kernel's mean duration that counts, in percent of A"
+doc = "minimum change of the mean duration of a kernel to report, in percent of A"
 default = 1.0
 [columns.kernel_name]
 doc = "demangled name"
@@ -15,40 +17,44 @@ doc = "grid in blocks, x y z; NULL when unknown"
 [columns.block]
 doc = "block in threads, x y z; NULL when unknown"
 [columns.status]
-doc = "new; gone; slower, faster: the mean duration changed by more than 3 standard errors (Welch) and by min_change_pct; more calls, fewer calls: by 1 % at least; joined by ,; unclear: it changed, but below 3 calls no spread tells whether that is noise; NULL where nothing changed beyond noise"
+doc = """new; gone; slower or faster: the mean duration changed by more than 3 standard errors
+    (Welch) and by min_change_pct; more calls or fewer calls: by at least 1 %; unclear: the duration
+    changed, but fewer than 3 calls do not show the noise; several joined by a comma; NULL without a
+    change beyond noise"""
 [columns.a_calls]
-doc = "executions in A, of what the column per says"
+doc = "executions in A, per the unit in column per"
 [columns.b_calls]
-doc = "executions in B"
+doc = "executions in B, per the unit in column per"
 [columns.a_mean_ns]
 unit = "ns"
-doc = "mean duration in A; NULL where A has not this kernel"
+doc = "mean duration in A; NULL for a new kernel"
 [columns.b_mean_ns]
 unit = "ns"
-doc = "mean duration in B"
+doc = "mean duration in B; NULL for a kernel that is gone"
 [columns.a_ns]
 unit = "ns"
-doc = "sum of durations in A, of what the column per says"
+doc = "sum of durations in A, per the unit in column per"
 [columns.b_ns]
 unit = "ns"
-doc = "sum of durations in B"
+doc = "sum of durations in B, per the unit in column per"
 [columns.change_ns]
 unit = "ns"
-doc = "B - A; NULL where the sides are not told per the same thing"
+doc = "B − A; NULL if per is not alike"
 [columns.calls_effect_ns]
 unit = "ns"
-doc = "part of the change that comes from more or fewer calls; all of it for a new or gone kernel"
+doc = "part of the change due to more or fewer calls; the whole change for a new or gone kernel"
 [columns.duration_effect_ns]
 unit = "ns"
-doc = "part of the change that comes from longer or shorter calls: the rest, exactly"
+doc = "part of the change due to longer or shorter calls: the exact remainder"
 [columns.per]
-doc = "iteration of a process, of those that tell iterations; whole trace where no side does; not alike where one does"
+doc = """unit of the values: iteration of a process (processes with iterations only); whole trace if
+    neither side has iterations; not alike if one side has"""
 [plot]
 kind = "grouped_barh"
 x = ["kernel_name", "grid", "block"]
 y = ["calls_effect_ns", "duration_effect_ns"]
 limit = 20
-title = "Change of the time of kernels"
+title = "Change of kernel time"
 */
 WITH
 process_window AS (
@@ -56,7 +62,8 @@ process_window AS (
     FROM diff_side s JOIN analysis_window w USING (trace_id)
     GROUP BY ALL
 ),
--- Where a process tells iterations, the others of its side are left out.
+-- Per-iteration values exist only for processes with iterations; if a side has any, the others are
+-- left out.
 counted AS (
     SELECT * FROM process_window
     QUALIFY iterations IS NOT NULL OR count(iterations) OVER (PARTITION BY side) = 0
@@ -65,15 +72,19 @@ executed AS (
     SELECT s.side, k.name, concat_ws(' ', k.grid_x, k.grid_y, k.grid_z) AS grid,
         concat_ws(' ', k.block_x, k.block_y, k.block_z) AS block,
         count(*) AS calls, sum(k.duration_ns) AS ns,
-        -- exact sums, so that the order of addition does not show
-        (count(k.duration_ns) * sum(k.duration_ns::HUGEINT * k.duration_ns) - sum(k.duration_ns)::HUGEINT * sum(k.duration_ns))
+        -- Integer sums are exact, so the result does not depend on the order of rows.
+        (count(k.duration_ns) * sum(k.duration_ns::HUGEINT * k.duration_ns)
+                - sum(k.duration_ns)::HUGEINT * sum(k.duration_ns))
             / nullif(count(k.duration_ns) * (count(k.duration_ns) - 1.0), 0) AS variance
     FROM diff_side s
     JOIN trace t USING (trace_id)
     JOIN kernel k USING (trace_id)
-    LEFT JOIN window_op o ON o.trace_id = k.trace_id AND o.op_id = k.kernel_id AND o.op_kind = 'kernel'
+    LEFT JOIN window_op o
+        ON o.trace_id = k.trace_id AND o.op_id = k.kernel_id AND o.op_kind = 'kernel'
     LEFT JOIN counted c
-        ON c.side = s.side AND c.trace_id = k.trace_id AND c.process_id IS NOT DISTINCT FROM k.process_id
+        ON  c.side = s.side AND c.trace_id = k.trace_id
+        AND c.process_id IS NOT DISTINCT FROM k.process_id
+    -- Metrics and summaries have no time axis, hence no window.
     WHERE (o.op_id IS NOT NULL AND c.side IS NOT NULL OR t.kind <> 'timeline')
       AND s.trace_id NOT IN (SELECT trace_id FROM counter_donor_trace)
     GROUP BY ALL
@@ -93,19 +104,23 @@ per AS (
     FROM units
 ),
 scaled AS (
-    SELECT e.side, e.name, e.grid, e.block, e.calls AS executions, e.variance, per.per, e.ns / e.calls AS mean_ns,
+    SELECT e.side, e.name, e.grid, e.block, e.calls AS executions, e.variance, per.per,
+        e.ns / e.calls AS mean_ns,
         CASE WHEN per.per = 'whole trace' THEN 1 ELSE coalesce(u.iterations, 1) END AS units,
         e.calls / units AS calls, round(e.ns / units)::BIGINT AS ns
     FROM executed e JOIN units u USING (side), per
 ),
 paired AS (
-    SELECT coalesce(a.name, b.name) AS name, coalesce(a.grid, b.grid) AS grid, coalesce(a.block, b.block) AS block,
-        coalesce(a.per, b.per) AS per, coalesce(a.calls, 0) AS a_calls, coalesce(b.calls, 0) AS b_calls,
+    SELECT coalesce(a.name, b.name) AS name, coalesce(a.grid, b.grid) AS grid,
+        coalesce(a.block, b.block) AS block, coalesce(a.per, b.per) AS per,
+        coalesce(a.calls, 0) AS a_calls, coalesce(b.calls, 0) AS b_calls,
         a.mean_ns AS a_mean_ns, b.mean_ns AS b_mean_ns,
+        -- 0 for a missing kernel, but NULL for unknown durations, which coalesce would hide.
         CASE WHEN a.name IS NULL THEN 0 ELSE a.ns END AS a_ns,
         CASE WHEN b.name IS NULL THEN 0 ELSE b.ns END AS b_ns,
         a.name IS NULL AS is_new, b.name IS NULL AS is_gone,
         least(a.executions, b.executions) AS executions,
+        -- Standard error of the difference of two means (Welch).
         sqrt(a.variance / a.executions + b.variance / b.executions) AS error_ns
     FROM (SELECT * FROM scaled WHERE side = 'A') a
     FULL JOIN (SELECT * FROM scaled WHERE side = 'B') b
@@ -114,7 +129,8 @@ paired AS (
 changed AS (
     SELECT *, CASE WHEN per <> 'not alike' THEN b_ns - a_ns END AS change_ns,
         CASE WHEN is_new OR is_gone THEN change_ns
-             ELSE round((b_calls - a_calls) * (a_mean_ns + b_mean_ns) / 2)::BIGINT END AS calls_effect_ns,
+             ELSE round((b_calls - a_calls) * (a_mean_ns + b_mean_ns) / 2)::BIGINT
+        END AS calls_effect_ns,
         b_mean_ns - a_mean_ns AS longer_ns,
         abs(longer_ns) >= coalesce(getvariable('min_change_pct'), 1.0) / 100 * a_mean_ns AS is_large
     FROM paired
@@ -126,6 +142,7 @@ SELECT name AS kernel_name, nullif(grid, '') AS grid, nullif(block, '') AS block
              WHEN longer_ns > 3 * error_ns THEN 'slower'
              WHEN -longer_ns > 3 * error_ns THEN 'faster' END,
         CASE WHEN change_ns IS NULL THEN NULL
+             -- Calls per iteration vary slightly with the iterations in the window.
              WHEN b_calls >= 1.01 * a_calls THEN 'more calls'
              WHEN b_calls <= 0.99 * a_calls THEN 'fewer calls' END), '') END AS status,
     a_calls, b_calls, a_mean_ns, b_mean_ns, a_ns, b_ns, change_ns,

@@ -1,46 +1,48 @@
 /*
 title    = "Layers of two runs"
 question = "Which layers take more or less time in B than in A?"
-source   = "layer_time: exclusive time, by the clock that both sides tell layers by"
+source   = "layer_time: exclusive time by the clock that both sides have (layer_clock)"
 grain    = "layer and phase"
 needs    = ["diff_side", "layer_clock"]
 optional = ["window_op", "layer_host_time", "analysis_window", "host_window"]
 [columns.layer]
-doc = "layer; NULL for the time that no layer owns"
+doc = "layer; NULL for time without a layer"
 [columns.phase]
-doc = "data, forward, loss, backward, optimizer, communication; NULL when nothing tells"
+doc = "data, forward, loss, backward, optimizer or communication; NULL when unknown"
 [columns.a_ns]
 unit = "ns"
-doc = "time in A, of what the column per says; 0 where A has no such layer"
+doc = "time in A, per the unit in column per; 0 if A lacks the layer"
 [columns.b_ns]
 unit = "ns"
-doc = "time in B"
+doc = "time in B, per the unit in column per; 0 if B lacks the layer"
 [columns.change_ns]
 unit = "ns"
-doc = "B - A; NULL where the sides are not told per the same thing"
+doc = "B − A; NULL if per is not alike"
 [columns.change_pct]
 unit = "%"
-doc = "change ÷ time in A; NULL for a layer that A has not"
+doc = "change ÷ time in A; NULL if A lacks the layer"
 [columns.share_a_pct]
 unit = "%"
-doc = "its share of all rows in A"
+doc = "share of the sum over all rows in A"
 [columns.share_b_pct]
 unit = "%"
-doc = "its share of all rows in B"
+doc = "share of the sum over all rows in B"
 [columns.status]
 doc = "new, gone or in both"
 [columns.clock]
-doc = "gpu: durations of kernels; host: exclusive time of ranges"
+doc = "gpu: kernel durations; host: exclusive time of the ranges"
 [columns.per]
-doc = "iteration of a process, of those that tell iterations; whole trace where no side does; not alike where one does"
+doc = """unit of the values: iteration of a process (processes with iterations only); whole trace if
+    neither side has iterations; not alike if one side has"""
 [plot]
 kind = "barh"
 x = ["layer", "phase"]
 y = ["change_ns"]
 limit = 20
-title = "Change of the time of layers"
+title = "Change of layer time"
 */
 WITH
+-- Layer times compare only on one clock; without a common clock, the result is empty.
 clock AS (
     SELECT any_value(c.clock) AS clock
     FROM diff_side s JOIN layer_clock c USING (trace_id)
@@ -61,7 +63,8 @@ process_window AS (
     WHERE clock.clock = 'host'
     GROUP BY s.side, w.trace_id, w.process_id
 ),
--- Where a process tells iterations, the others of its side are left out.
+-- Per-iteration values exist only for processes with iterations; if a side has any, the others are
+-- left out.
 counted AS (
     SELECT * FROM process_window
     QUALIFY iterations IS NOT NULL OR count(iterations) OVER (PARTITION BY side) = 0
@@ -69,14 +72,16 @@ counted AS (
 time_of AS (
     SELECT c.side, o.layer, o.phase, sum(o.duration_ns) AS ns
     FROM counted c
-    JOIN window_op o ON o.trace_id = c.trace_id AND o.process_id IS NOT DISTINCT FROM c.process_id,
+    JOIN window_op o
+        ON o.trace_id = c.trace_id AND o.process_id IS NOT DISTINCT FROM c.process_id,
     clock
     WHERE clock.clock = 'gpu' AND o.op_kind IN ('kernel', 'graph')
     GROUP BY ALL
     UNION ALL
     SELECT c.side, h.layer, h.phase, sum(h.host_ns)
     FROM counted c
-    JOIN layer_host_time h ON h.trace_id = c.trace_id AND h.process_id IS NOT DISTINCT FROM c.process_id,
+    JOIN layer_host_time h
+        ON h.trace_id = c.trace_id AND h.process_id IS NOT DISTINCT FROM c.process_id,
     clock
     WHERE clock.clock = 'host'
     GROUP BY ALL
@@ -89,16 +94,20 @@ per AS (
 ),
 scaled AS (
     SELECT t.side, t.layer, t.phase, per.per,
-        round(t.ns / CASE WHEN per.per = 'whole trace' THEN 1 ELSE coalesce(u.iterations, 1) END)::BIGINT AS ns,
+        round(
+            t.ns / CASE WHEN per.per = 'whole trace' THEN 1 ELSE coalesce(u.iterations, 1) END
+        )::BIGINT AS ns,
         100.0 * t.ns / nullif(sum(t.ns) OVER (PARTITION BY t.side), 0) AS share_pct
     FROM time_of t JOIN units u USING (side), per
 ),
 paired AS (
     SELECT layer, phase, any_value(per) AS per,
-        coalesce(max(ns) FILTER (side = 'A'), 0) AS a_ns, coalesce(max(ns) FILTER (side = 'B'), 0) AS b_ns,
+        coalesce(max(ns) FILTER (side = 'A'), 0) AS a_ns,
+        coalesce(max(ns) FILTER (side = 'B'), 0) AS b_ns,
         coalesce(max(share_pct) FILTER (side = 'A'), 0) AS share_a_pct,
         coalesce(max(share_pct) FILTER (side = 'B'), 0) AS share_b_pct,
-        CASE WHEN count(*) = 2 THEN 'in both' WHEN any_value(side) = 'A' THEN 'gone' ELSE 'new' END AS status
+        CASE WHEN count(*) = 2 THEN 'in both' WHEN any_value(side) = 'A' THEN 'gone'
+             ELSE 'new' END AS status
     FROM scaled GROUP BY layer, phase
 )
 SELECT p.layer, p.phase, p.a_ns, p.b_ns,
@@ -106,4 +115,5 @@ SELECT p.layer, p.phase, p.a_ns, p.b_ns,
     100.0 * change_ns / nullif(p.a_ns, 0) AS change_pct,
     p.share_a_pct, p.share_b_pct, p.status, c.clock, p.per
 FROM paired p, clock c
-ORDER BY abs(coalesce(change_ns, 0)) DESC, p.a_ns DESC, p.b_ns DESC, p.layer NULLS LAST, p.phase NULLS LAST
+ORDER BY abs(coalesce(change_ns, 0)) DESC, p.a_ns DESC, p.b_ns DESC, p.layer NULLS LAST,
+    p.phase NULLS LAST

@@ -1,37 +1,41 @@
 /*
 title    = "Utilization of two runs"
-question = "Does B use its GPUs better than A, and where did the time of an iteration go?"
-source   = "compute_util, step_breakdown and utilization, side by side; a number is only set against one with the same evidence"
-grain    = "device used by a process, and measure"
+question = "Does B use its GPUs better than A, and which part of an iteration changed?"
+source   = """compute_util, step_breakdown and utilization side by side; only values with the same
+    evidence are compared"""
+grain    = "measure of a device used by a process"
 needs    = ["diff_side", "analysis_window"]
 optional = ["device_timeline", "utilization", "process", "trace"]
 [columns.rank]
-doc = "device of a process, numbered on each side by trace name, process id and device"
+doc = "number of the device of a process on each side, ordered by trace name, process id and device"
 [columns.measure]
-doc = "gpu_busy_pct, kernel_busy_pct (compute_util); compute_pct, exposed_communication_pct, exposed_copy_pct, idle_pct (step_breakdown); fp32, fp16 and tensor: busy_pct, elapsed_pct, pipe_pct (utilization)"
+doc = """gpu_busy_pct, kernel_busy_pct (compute_util); compute_pct, exposed_communication_pct,
+    exposed_copy_pct, idle_pct (step_breakdown); fp32, fp16 and tensor: busy_pct, elapsed_pct,
+    pipe_pct (utilization)"""
 [columns.evidence]
-doc = "timeline, kernel name (communication is told by it), counter, modelled or sampled"
+doc = """timeline, kernel name (communication kernels are recognised by name), counter, modelled or
+    sampled"""
 [columns.a_pct]
 unit = "%"
-doc = "in A; NULL when not known"
+doc = "value in A; NULL when unknown"
 [columns.b_pct]
 unit = "%"
-doc = "in B; NULL when not known"
+doc = "value in B; NULL when unknown"
 [columns.change_points]
 unit = "percentage point"
-doc = "B - A; NULL unless both are known"
+doc = "B − A; NULL unless both are known"
 [columns.a_ns]
 unit = "ns"
-doc = "that time per iteration in A; NULL without iterations and for a use of a peak"
+doc = "time per iteration in A; NULL without iterations and for utilization of a peak"
 [columns.b_ns]
 unit = "ns"
-doc = "that time per iteration in B"
+doc = "time per iteration in B; NULL without iterations and for utilization of a peak"
 [plot]
 kind = "grouped_barh"
 x = ["measure", "rank"]
 y = ["a_pct", "b_pct"]
 limit = 24
-title = "Use of the GPUs"
+title = "GPU utilization"
 */
 WITH
 ranked AS (
@@ -56,13 +60,16 @@ spent AS (
     GROUP BY ALL
 ),
 fact AS (
-    SELECT side, rank, position, measure, evidence, 100.0 * ns / elapsed_ns AS pct, ns / iterations AS ns
+    SELECT side, rank, position, measure, evidence, 100.0 * ns / elapsed_ns AS pct,
+        ns / iterations AS ns
     FROM (
         SELECT side, rank, iterations, elapsed_ns, unnest([
             {'position': 1, 'measure': 'gpu_busy_pct', 'evidence': 'timeline', 'ns': gpu_busy_ns},
-            {'position': 2, 'measure': 'kernel_busy_pct', 'evidence': 'timeline', 'ns': kernel_busy_ns},
+            {'position': 2, 'measure': 'kernel_busy_pct', 'evidence': 'timeline',
+             'ns': kernel_busy_ns},
             {'position': 3, 'measure': 'compute_pct', 'evidence': 'kernel name', 'ns': compute_ns},
-            {'position': 4, 'measure': 'exposed_communication_pct', 'evidence': 'kernel name', 'ns': communication_ns},
+            {'position': 4, 'measure': 'exposed_communication_pct', 'evidence': 'kernel name',
+             'ns': communication_ns},
             {'position': 5, 'measure': 'exposed_copy_pct', 'evidence': 'timeline', 'ns': copy_ns},
             {'position': 6, 'measure': 'idle_pct', 'evidence': 'timeline', 'ns': idle_ns}
         ], recursive := true)
@@ -86,6 +93,7 @@ fact AS (
 SELECT coalesce(a.rank, b.rank) AS rank, coalesce(a.measure, b.measure) AS measure,
     coalesce(a.evidence, b.evidence) AS evidence, a.pct AS a_pct, b.pct AS b_pct,
     b.pct - a.pct AS change_points, a.ns AS a_ns, b.ns AS b_ns
+-- FULL JOIN on evidence: a counted value is never compared with a modelled one.
 FROM (SELECT * FROM fact WHERE side = 'A') a
 FULL JOIN (SELECT * FROM fact WHERE side = 'B') b
     ON a.rank = b.rank AND a.measure = b.measure AND a.evidence = b.evidence

@@ -1,20 +1,20 @@
 /*
 title    = "Counters of a timeline"
-question = "What did each periodic GPU metric read, when?"
-grain    = "one value of one metric of one GPU"
+question = "What were the values of each periodic GPU metric over time?"
+grain    = "sample of a metric of a GPU"
 needs    = ["trace"]
 optional = ["gpu_sample"]
 [columns.gpu_id]
-doc = "physical GPU; NULL where the file does not tell"
+doc = "physical GPU; NULL if the file does not record it"
 [columns.metric]
-doc = "metric"
+doc = "name of the metric"
 [columns.unit]
-doc = "its unit; NULL where nothing tells"
+doc = "unit of the metric; NULL when unknown"
 [columns.timestamp_ns]
 unit = "ns"
-doc = "when"
+doc = "time of the sample"
 [columns.value]
-doc = "value"
+doc = "value in this unit"
 */
 SELECT gpu_id, metric, unit, timestamp_ns, value
 FROM gpu_sample

@@ -1,19 +1,23 @@
 /*
 title    = "Events of a timeline"
-question = "What happened on each thread and each GPU stream, when, and what caused it?"
-grain    = "one NVTX range or mark, call, GPU operation or iteration, in any order: sorting all of them would take much memory"
+question = "What happened on each thread and GPU stream, when, and which call caused it?"
+grain    = """NVTX range or mark, call, GPU operation or iteration; unordered, because sorting all
+    rows needs much memory"""
 needs    = ["trace"]
-optional = ["api_call", "annotation", "iteration", "op_scope", "gpu_op", "kernel", "memcpy", "memset"]
+optional = [
+    "api_call", "annotation", "iteration", "op_scope", "gpu_op", "kernel",
+    "memcpy", "memset",
+]
 [columns.row_kind]
-doc = "nvtx, range (start/end ranges, which cross each other), api, gpu or iteration"
+doc = "nvtx, range (start/end ranges, which may overlap), api, gpu or iteration"
 [columns.process_id]
 doc = "key of the process"
 [columns.thread_id]
-doc = "key of the thread; NULL on a GPU, of iterations, and of ranges that cross threads"
+doc = "key of the thread; NULL on a GPU, for iterations, and for ranges across threads"
 [columns.device_id]
 doc = "device; NULL on the host"
 [columns.lane]
-doc = "what sets rows of a thread or device apart: the NVTX domain, the API, the CUDA stream"
+doc = "row group within a thread or device: NVTX domain, API or CUDA stream"
 [columns.start_ns]
 unit = "ns"
 doc = "start"
@@ -25,15 +29,16 @@ doc = "kernel, memcpy, memset, graph, cuda, cudnn, cublas, osrt, nvtx or iterati
 [columns.name]
 doc = "name of the kernel, function or range"
 [columns.flows]
-doc = "numbers of the GPU operations that a call caused; the number of a GPU operation itself; NULL where there are none"
+doc = """for a call, numbers of the GPU operations it caused; for a GPU operation, its own number;
+    NULL without any"""
 [columns.full_name]
-doc = "a kernel's name with its template arguments, where that says more"
+doc = "kernel name with template arguments, if it differs from name"
 [columns.grid]
 doc = "grid of a kernel, x y z"
 [columns.block]
 doc = "block of a kernel, x y z"
 [columns.registers_per_thread]
-doc = "registers of a kernel"
+doc = "registers per thread of a kernel"
 [columns.shared_bytes]
 unit = "byte"
 doc = "static and dynamic shared memory per block"
@@ -41,20 +46,22 @@ doc = "static and dynamic shared memory per block"
 unit = "byte"
 doc = "bytes moved or filled"
 [columns.memory]
-doc = "kinds of memory copied between, or filled"
+doc = "memory kinds copied from and to, or filled"
 [columns.layer]
 doc = "layer that owns a GPU operation"
 [columns.phase]
 doc = "phase of a GPU operation"
 [columns.iteration]
-doc = "iteration of a GPU operation, or its number"
+doc = "iteration that owns a GPU operation, or number of the iteration"
 [columns.correlation_id]
 doc = "correlation id of a call or GPU operation"
 */
 WITH
 operation AS (
     SELECT o.*, g.context_id, g.correlation_id,
-        4 * o.op_id + CASE o.op_kind WHEN 'kernel' THEN 0 WHEN 'memcpy' THEN 1 WHEN 'memset' THEN 2 ELSE 3 END AS flow
+        -- Ids are unique per kind of operation only; four kinds share one number range.
+        4 * o.op_id + CASE o.op_kind WHEN 'kernel' THEN 0 WHEN 'memcpy' THEN 1
+            WHEN 'memset' THEN 2 ELSE 3 END AS flow
     FROM op_scope o
     JOIN gpu_op g ON g.trace_id = o.trace_id AND g.op_kind = o.op_kind AND g.op_id = o.op_id
 ),
@@ -77,9 +84,12 @@ event AS (
         coalesce(nullif(concat_ws(' to ', m.src_kind, m.dst_kind), ''), f.memory_kind) AS memory,
         o.layer, o.phase, o.iteration, o.correlation_id
     FROM operation o
-    LEFT JOIN kernel k ON o.op_kind = 'kernel' AND k.trace_id = o.trace_id AND k.kernel_id = o.op_id
-    LEFT JOIN memcpy m ON o.op_kind = 'memcpy' AND m.trace_id = o.trace_id AND m.memcpy_id = o.op_id
-    LEFT JOIN memset f ON o.op_kind = 'memset' AND f.trace_id = o.trace_id AND f.memset_id = o.op_id
+    LEFT JOIN kernel k
+        ON o.op_kind = 'kernel' AND k.trace_id = o.trace_id AND k.kernel_id = o.op_id
+    LEFT JOIN memcpy m
+        ON o.op_kind = 'memcpy' AND m.trace_id = o.trace_id AND m.memcpy_id = o.op_id
+    LEFT JOIN memset f
+        ON o.op_kind = 'memset' AND f.trace_id = o.trace_id AND f.memset_id = o.op_id
     UNION ALL BY NAME
     SELECT 'api' AS row_kind, a.process_id, a.thread_id,
         CASE a.api WHEN 'cuda' THEN 'CUDA' WHEN 'cudnn' THEN 'cuDNN' WHEN 'cublas' THEN 'cuBLAS'
@@ -95,5 +105,6 @@ event AS (
     FROM iteration
 )
 SELECT row_kind, process_id, thread_id, device_id, lane, start_ns, end_ns, category, name, flows,
-    full_name, grid, block, registers_per_thread, shared_bytes, bytes, memory, layer, phase, iteration, correlation_id
+    full_name, grid, block, registers_per_thread, shared_bytes, bytes, memory, layer, phase,
+    iteration, correlation_id
 FROM event

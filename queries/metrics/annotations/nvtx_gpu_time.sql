@@ -1,23 +1,24 @@
 /*
 title    = "GPU time by innermost NVTX range"
-question = "Which operators, or other annotated parts of the program, launch the kernels that take long?"
-source   = "exclusive time: the innermost range around its launch owns an operation, as in the column Self CUDA of PyTorch's profiler"
-grain    = "domain, name and style of a trace's ranges"
+question = "Which operators, or other annotated parts of the program, launch the longest kernels?"
+source   = """exclusive time: an operation belongs to the innermost range around its launch, as in
+    column Self CUDA of the PyTorch profiler"""
+grain    = "domain, name and style of NVTX ranges, per trace"
 needs    = ["annotation", "nvtx_range", "gpu_op"]
 optional = ["self_operation", "innermost_name"]
 [columns.trace_id]
 doc = "the trace"
 [columns.range_name]
-doc = "domain:name, or the name in the default domain; NULL for what was launched outside every range"
+doc = "domain:name, or the name in the default domain; NULL for launches outside all ranges"
 [columns.style]
 doc = "push_pop or start_end"
 [columns.instances]
-doc = "ranges that are the innermost around a launch"
+doc = "ranges that are innermost around a launch"
 [columns.kernels]
-doc = "kernels launched there (a CUDA graph traced as a whole counts as one)"
+doc = "kernels launched directly in the ranges (a CUDA graph traced as a whole counts as one)"
 [columns.gpu_ns]
 unit = "ns"
-doc = "sum of the kernels' durations; what is launched inside ranges within counts there alone"
+doc = "sum of the kernel durations; launches inside nested ranges count there only"
 [columns.mean_ns]
 unit = "ns"
 doc = "gpu_ns ÷ instances"
@@ -25,15 +26,15 @@ doc = "gpu_ns ÷ instances"
 unit = "%"
 doc = "gpu_ns ÷ its sum over all rows of the trace"
 [columns.kernel_name]
-doc = "the kernel that takes most of gpu_ns"
+doc = "kernel with the largest part of gpu_ns"
 [columns.kernel_pct]
 unit = "%"
-doc = "its share of gpu_ns"
+doc = "share of this kernel in gpu_ns"
 [columns.memory_operations]
-doc = "copies and fills launched there"
+doc = "copies and fills launched directly in the ranges"
 [columns.memory_ns]
 unit = "ns"
-doc = "sum of their durations"
+doc = "sum of the durations of these copies and fills"
 [plot]
 kind = "barh"
 x = ["range_name", "style"]
@@ -51,6 +52,7 @@ by_range AS (
     FROM (SELECT *, op_kind IN ('kernel', 'graph') AS is_kernel FROM self_operation)
     GROUP BY ALL
 ),
+-- Every range with a launch counts, so that mean_ns is per execution of the range.
 range_count AS (
     SELECT trace_id, domain, name, kind, count(*) AS instances FROM innermost_name GROUP BY ALL
 )
@@ -63,5 +65,6 @@ FROM by_range r
 LEFT JOIN range_count c
     ON  c.trace_id = r.trace_id AND c.domain IS NOT DISTINCT FROM r.domain
     AND c.name = r.range_name AND c.kind = r.style
+-- Ranges with copies only have no kernel time and come last.
 ORDER BY r.trace_id, r.gpu_ns DESC, r.memory_ns DESC, r.domain NULLS FIRST,
     r.range_name NULLS LAST, r.style

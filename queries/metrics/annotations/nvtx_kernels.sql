@@ -1,20 +1,21 @@
 /*
 title    = "Kernels by NVTX range"
 question = "Which kernels does each annotated part of the program launch?"
-source   = "the same sums as nsys stats nvtx_kern_sum: a kernel counts in every range around its launch"
+source   = "same sums as nsys stats nvtx_kern_sum: a kernel counts in every range around its launch"
 grain    = "NVTX range and kernel name, per thread of a trace"
 needs    = ["kernel", "annotation", "nvtx_range"]
 optional = ["range_kernel", "annotation_range", "annotation_tree", "process", "thread"]
 [columns.trace_id]
 doc = "the trace"
 [columns.range_path]
-doc = "domain and texts from the root to the range (domain: a > b), or domain:text by range; NULL for kernels outside every range"
+doc = """domain and texts from the root to the range (domain: a > b), or domain:text with by=range;
+    NULL for kernels outside all ranges"""
 [columns.style]
 doc = "push_pop or start_end"
 [columns.pid]
-doc = "process that launched"
+doc = "process of the launch"
 [columns.tid]
-doc = "thread that launched"
+doc = "thread of the launch"
 [columns.range_instances]
 doc = "ranges that launched this kernel"
 [columns.kernel_name]
@@ -23,7 +24,7 @@ doc = "demangled name"
 doc = "kernels launched inside the ranges"
 [columns.total_ns]
 unit = "ns"
-doc = "sum of their durations; where a range lies in another of the same name the kernel counts in both"
+doc = "sum of durations; with nested ranges of the same name, a kernel counts in both"
 [columns.mean_ns]
 unit = "ns"
 doc = "mean duration"
@@ -40,7 +41,7 @@ doc = "longest"
 unit = "ns"
 doc = "sample standard deviation; NULL for a single kernel"
 */
--- Paths are long: where only some rows are wanted, only theirs are put together.
+-- Paths are long texts, so build only those of the requested rows (first_row to last_row).
 WITH RECURSIVE
 setting AS (SELECT coalesce(getvariable('by'), 'path') = 'path' AS by_path),
 shown AS MATERIALIZED (
@@ -50,25 +51,29 @@ shown AS MATERIALIZED (
 ),
 around AS MATERIALIZED (
     SELECT t.trace_id, t.annotation_id, t.parent_id, t.depth
-    FROM annotation_tree t SEMI JOIN (FROM shown, setting WHERE by_path) s USING (trace_id, annotation_id)
+    FROM annotation_tree t
+    SEMI JOIN (FROM shown, setting WHERE by_path) s USING (trace_id, annotation_id)
     UNION
     SELECT t.trace_id, t.annotation_id, t.parent_id, t.depth
     FROM annotation_tree t
     SEMI JOIN around a ON a.trace_id = t.trace_id AND a.parent_id = t.annotation_id
 ),
--- (DuckDB takes any recursion for a thousand times as long, and would make a hash table of all texts.)
+-- DuckDB overestimates recursive CTEs a thousandfold and would build its hash table from all texts;
+-- list and unnest replace that estimate.
 worded AS (
     SELECT r.trace_id, r.annotation_id, r.text
     FROM annotation_range r
     SEMI JOIN (
-        SELECT unnest(list({'trace_id': trace_id, 'annotation_id': annotation_id}), recursive := true) FROM around
+        SELECT unnest(
+            list({'trace_id': trace_id, 'annotation_id': annotation_id}), recursive := true)
+        FROM around
     ) USING (trace_id, annotation_id)
 ),
 node AS MATERIALIZED (
     SELECT a.*, coalesce(r.text, '') AS text
     FROM around a JOIN worded r USING (trace_id, annotation_id)
 ),
--- As annotation_path does it for every range.
+-- Same format as annotation_path: the first 8 texts, the last 8, and … in between.
 tree AS (
     SELECT trace_id, annotation_id, depth, text AS head, []::VARCHAR[] AS tail
     FROM node WHERE parent_id IS NULL
@@ -97,6 +102,8 @@ CROSS JOIN setting
 LEFT JOIN annotation_range r ON r.trace_id = s.trace_id AND r.annotation_id = s.annotation_id
 LEFT JOIN path t ON t.trace_id = s.trace_id AND t.annotation_id = s.annotation_id
 LEFT JOIN process p ON p.trace_id = s.trace_id AND p.process_id = s.process_id
-LEFT JOIN (SELECT trace_id, process_id, thread_id, any_value(tid) AS tid FROM thread GROUP BY ALL) th
+LEFT JOIN (
+    SELECT trace_id, process_id, thread_id, any_value(tid) AS tid FROM thread GROUP BY ALL
+) th
     ON  th.trace_id = s.trace_id AND th.process_id = s.process_id AND th.thread_id = s.thread_id
 ORDER BY s.position

@@ -1,18 +1,18 @@
 /*
 title    = "NVTX ranges projected onto the GPU"
-question = "When did the GPU do the work that each range launched?"
-source   = "the same projection as nsys stats nvtx_gpu_proj_trace"
+question = "When did the GPU run the work that each range launched?"
+source   = "same projection as nsys stats nvtx_gpu_proj_trace"
 grain    = "NVTX range that launched GPU operations"
 needs    = ["annotation", "nvtx_range", "gpu_op"]
 optional = ["range_gpu_time", "annotation_range", "annotation_tree", "process", "thread"]
 [columns.trace_id]
 doc = "the trace"
 [columns.nvtx_range_id]
-doc = "the range"
+doc = "key of the range"
 [columns.parent_id]
-doc = "the push/pop range of the same thread and domain around it; NULL for a root"
+doc = "enclosing push/pop range of the same thread and domain; NULL for a root"
 [columns.depth]
-doc = "ranges around it in its domain"
+doc = "number of enclosing ranges in the domain"
 [columns.range_name]
 doc = "domain:text"
 [columns.style]
@@ -23,13 +23,13 @@ doc = "process"
 doc = "thread"
 [columns.gpu_start_ns]
 unit = "ns"
-doc = "start of the first operation launched in it"
+doc = "start of the first operation launched in the range"
 [columns.gpu_ns]
 unit = "ns"
-doc = "end of the last operation minus start of the first"
+doc = "end of the last operation − start of the first"
 [columns.gpu_sum_ns]
 unit = "ns"
-doc = "sum of the operations' durations"
+doc = "sum of the durations of the operations"
 [columns.start_ns]
 unit = "ns"
 doc = "start on the host"
@@ -37,11 +37,11 @@ doc = "start on the host"
 unit = "ns"
 doc = "duration on the host"
 [columns.launches]
-doc = "calls in it that launched operations (distinct correlation ids)"
+doc = "calls in the range that launched operations (distinct correlation ids)"
 [columns.operations]
-doc = "operations that they launched"
+doc = "operations launched in the range"
 */
--- Where only some rows are wanted, only their ranges are looked up.
+-- Look up only the ranges of the requested rows (first_row to last_row).
 WITH shown AS MATERIALIZED (
     FROM range_gpu_time
     WHERE position >= coalesce(getvariable('first_row'), position)
@@ -55,6 +55,8 @@ FROM shown j
 JOIN annotation_range r USING (trace_id, annotation_id)
 JOIN annotation_tree t USING (trace_id, annotation_id)
 LEFT JOIN process p ON p.trace_id = r.trace_id AND p.process_id = r.process_id
-LEFT JOIN (SELECT trace_id, process_id, thread_id, any_value(tid) AS tid FROM thread GROUP BY ALL) th
+LEFT JOIN (
+    SELECT trace_id, process_id, thread_id, any_value(tid) AS tid FROM thread GROUP BY ALL
+) th
     ON  th.trace_id = r.trace_id AND th.process_id = r.process_id AND th.thread_id = r.thread_id
 ORDER BY j.position

@@ -1,8 +1,9 @@
 /*
 title    = "Iteration summary"
-question = "How long does an iteration take, how much does that vary, and what stalls?"
-source   = "mean = total ÷ number over the steady state: warm-up is a prefix, everything after it counts, stalls included"
-grain    = "process and kind of time"
+question = "How long does an iteration take, how much do times vary, and how long are stalls?"
+source   = """mean = total ÷ n over the steady state: all iterations after the warm-up, stalls
+    included"""
+grain    = "process and measure"
 needs    = ["iteration"]
 optional = ["iteration_statistics", "process"]
 [columns.trace_id]
@@ -15,51 +16,58 @@ doc = "period_ns, host_ns or gpu_ns (iteration_timing)"
 doc = "iterations counted"
 [columns.mean_ns]
 unit = "ns"
-doc = "total ÷ n: the time to quote. Below three iterations a warning, see stability"
+doc = "total ÷ n, the value to report; with fewer than three iterations, see stability"
 [columns.stalls]
 doc = "iterations longer than 1.5 × the median"
 [columns.stall_share_pct]
 unit = "%"
 doc = "time of the stalls ÷ total"
 [columns.stall_spacing]
-doc = "iterations from one stall to the next, where four of five distances are this one, of two at least; NULL otherwise. Where it is the number of loader workers, all of them are late together"
+doc = """most frequent distance between successive stalls, in iterations, if at least four fifths of
+    two or more distances are equal; NULL otherwise. If it equals the number of loader workers, all
+    workers are late together"""
 [columns.typical_ns]
 unit = "ns"
-doc = "median of the iterations that are no stalls; NULL below three iterations"
+doc = "median of the iterations that are not stalls; NULL with fewer than three iterations"
 [columns.median_ns]
 unit = "ns"
-doc = "median; NULL below three iterations"
+doc = "median; NULL with fewer than three iterations"
 [columns.p5_ns]
 unit = "ns"
-doc = "5th percentile, interpolated; NULL below three iterations"
+doc = "5th percentile, interpolated; NULL with fewer than three iterations"
 [columns.p95_ns]
 unit = "ns"
-doc = "95th percentile, interpolated; NULL below three iterations"
+doc = "95th percentile, interpolated; NULL with fewer than three iterations"
 [columns.cv_pct]
 unit = "%"
-doc = "coefficient of variation; NULL below three iterations"
+doc = "coefficient of variation; NULL with fewer than three iterations"
 [columns.trend_pct]
 unit = "%"
-doc = "change from first to last by the median slope (Theil-Sen), in percent of the mean, where it is more than one standard deviation; NULL otherwise and below ten iterations"
+doc = """change from the first to the last iteration by the median slope (Theil-Sen), in percent of
+    the mean; NULL if below one standard deviation, or with fewer than ten iterations"""
 [columns.stability]
-doc = "what a reader of the mean must know: too few iterations, no steady state, two groups of times (bimodal), stalls, a trend, a coefficient of variation above 5 %; or steady"
+doc = """quality of the mean: too few iterations, no steady state, two groups of times (bimodal),
+    stalls, a trend, a coefficient of variation above 5 %; or steady"""
 [columns.clock]
-doc = "clock of the periods: host, or gpu where the host ran ahead (iteration_timing)"
+doc = "clock of the periods: host, or gpu if the host ran ahead (iteration_timing)"
 [columns.measured_over]
-doc = "steady state, or all iterations where there is none"
+doc = "steady state, or all iterations without a steady state"
 [columns.dropped]
-doc = "iterations left out and why"
+doc = "iterations left out, with the reason"
 [columns.method]
 doc = "nvtx range, nvtx mark or anchor kernel"
 [columns.confidence]
-doc = "1 for the program's own marks; for an anchor kernel its score (_iteration_anchor)"
+doc = "1 for NVTX marks of the program; for an anchor kernel, its score (_iteration_anchor)"
 */
 WITH
--- Iterations that follow each other and are left out for one reason are a range.
+-- Successive iterations with the same reason form a range, in which the difference of iteration
+-- and row number is constant.
 stretch AS (
-    SELECT trace_id, process_id, dropped, min(iteration) AS first_iteration, max(iteration) AS last_iteration
+    SELECT trace_id, process_id, dropped, min(iteration) AS first_iteration,
+        max(iteration) AS last_iteration
     FROM (
-        SELECT *, iteration - row_number() OVER (PARTITION BY trace_id, process_id, dropped ORDER BY iteration) AS stretch
+        SELECT *, iteration - row_number() OVER (
+            PARTITION BY trace_id, process_id, dropped ORDER BY iteration) AS stretch
         FROM iteration WHERE dropped IS NOT NULL
     )
     GROUP BY trace_id, process_id, dropped, stretch
@@ -69,12 +77,14 @@ dropped AS (
     FROM (
         SELECT trace_id, process_id, min(first_iteration) AS first_iteration,
             dropped || ': ' || string_agg(
-                first_iteration || CASE WHEN last_iteration > first_iteration THEN '-' || last_iteration ELSE '' END,
+                first_iteration || CASE WHEN last_iteration > first_iteration
+                    THEN '-' || last_iteration ELSE '' END,
                 ', ' ORDER BY first_iteration) AS text
         FROM stretch GROUP BY trace_id, process_id, dropped
     )
     GROUP BY ALL
 )
+-- Quantiles and spread of one or two iterations would suggest a distribution.
 SELECT s.trace_id, p.pid, s.measure, s.n, s.mean_ns, s.stalls, s.stall_share_pct, s.stall_spacing,
     CASE WHEN s.n >= 3 THEN s.typical_ns END AS typical_ns,
     CASE WHEN s.n >= 3 THEN s.median_ns END AS median_ns,

@@ -1,8 +1,9 @@
 /*
 title    = "Iteration timing"
 question = "How long did each iteration take on the host, on the GPU, and from start to start?"
-source   = "three times are kept apart: host span, GPU-projected span, and the period, which is what gives throughput"
-grain    = "one iteration of one process"
+source   = """three separate times: host span, GPU-projected span, and period; throughput follows
+    from the period"""
+grain    = "iteration of a process"
 needs    = ["iteration"]
 optional = ["process"]
 [columns.trace_id]
@@ -12,34 +13,41 @@ doc = "process; NULL when unknown"
 [columns.iteration]
 doc = "number of the iteration, from 0 in order of time"
 [columns.label]
-doc = "text of its range or mark; the anchor kernel that every iteration begins with"
+doc = "text of the range or mark; with an anchor kernel, its name"
 [columns.start_ns]
 unit = "ns"
-doc = "start, on the clock named below"
+doc = "start, on the clock in column clock"
 [columns.host_ns]
 unit = "ns"
-doc = "host span"
+doc = "duration on the host"
 [columns.gpu_ns]
 unit = "ns"
-doc = "GPU-projected span: end of the last operation launched in it minus start of the first; NULL without operations"
+doc = """GPU-projected span: end of the last operation launched in the iteration − start of the
+    first; NULL without operations"""
 [columns.period_ns]
 unit = "ns"
-doc = "start of the next iteration minus start of this one, on the clock named below; NULL for the last"
+doc = """start of the next iteration − start of this one, on the clock in column clock; NULL for the
+    last"""
 [columns.clock]
-doc = "host: from start to start on the host; gpu: from first operation to first operation on the GPU, for iterations found by the order of kernels, and where the host ran ahead of the GPU (its periods sum to less than the GPU's by more than 5 %), for then the host's periods tell how fast work was queued, not done"
+doc = """host: start to start on the host; gpu: first operation to first operation on the GPU, for
+    iterations found by an anchor kernel, and if the host ran ahead of the GPU (host periods sum to
+    over 5 % less than GPU periods). In that case host periods measure how fast work was queued"""
 [columns.kernels]
-doc = "kernels launched in it; NULL where the trace has no GPU work"
+doc = "kernels launched in the iteration; NULL without GPU work in the trace"
 [columns.kernel_ns]
 unit = "ns"
-doc = "sum of their durations; NULL where the trace has no GPU work"
+doc = "sum of kernel durations; NULL without GPU work in the trace"
 [columns.in_window]
-doc = "metrics count it: it is in the steady state, or there is none and all are counted"
+doc = """true if metrics include the iteration: it is in the steady state, or there is no steady
+    state and all are included"""
 [columns.dropped]
-doc = "why not: warm-up (first use of a kernel, allocator growth, slow start), GPU work not fully recorded, next start not recorded (the last one)"
+doc = """reason for leaving it out: warm-up (first use of a kernel, allocator growth, slow start),
+    GPU work not fully recorded, next start not recorded (the last iteration); NULL otherwise"""
 [columns.method]
-doc = "nvtx range, nvtx mark, or anchor kernel (no mark: a kernel that comes once an iteration)"
+doc = """nvtx range, nvtx mark, or anchor kernel (without marks: a kernel that runs once per
+    iteration)"""
 [columns.confidence]
-doc = "1 for the program's own marks; for an anchor kernel its score (_iteration_anchor)"
+doc = "1 for NVTX marks of the program; for an anchor kernel, its score (_iteration_anchor)"
 [plot]
 kind = "line"
 x = "iteration"
@@ -48,8 +56,10 @@ series = ["pid"]
 window = "in_window"
 */
 SELECT i.trace_id, p.pid, i.iteration, i.label,
+    -- On the GPU clock, an iteration starts with its first operation.
     CASE i.clock WHEN 'gpu' THEN i.gpu_start_ns ELSE i.start_ns END AS start_ns,
-    i.host_ns, i.gpu_ns, i.period_ns, i.clock, i.kernels, i.kernel_ns, i.in_window, i.dropped, i.method, i.confidence
+    i.host_ns, i.gpu_ns, i.period_ns, i.clock, i.kernels, i.kernel_ns, i.in_window, i.dropped,
+    i.method, i.confidence
 FROM iteration i
 LEFT JOIN process p ON p.trace_id = i.trace_id AND p.process_id = i.process_id
 ORDER BY i.trace_id, p.pid, i.process_id, i.iteration

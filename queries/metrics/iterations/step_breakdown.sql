@@ -1,12 +1,14 @@
 /*
 title    = "Step breakdown"
-question = "Of each iteration's time, how much is compute, communication and copies that nothing hides, and idle?"
-source   = "disjoint parts: compute, else communication, else copies, else idle; their sum is the elapsed time"
-grain    = "device used by a process; with --set by=iteration, one iteration"
+question = """How is the time of an iteration divided into compute, exposed communication, exposed
+    copies and idle time?"""
+source   = """disjoint parts: compute, else communication, else copies, else idle; they sum to the
+    elapsed time"""
+grain    = "device used by a process; with by=iteration, one iteration of it"
 needs    = ["gpu_op", "device_timeline"]
 optional = ["analysis_window", "process"]
 [params.by]
-doc = "trace: the whole analysis window; iteration: each iteration in it, by GPU time"
+doc = "trace: the whole analysis window; iteration: each iteration in the window, by GPU time"
 choices = ["trace", "iteration"]
 default = "trace"
 [columns.trace_id]
@@ -19,22 +21,23 @@ doc = "device; NULL when unknown"
 doc = "iteration; NULL for the whole window"
 [columns.elapsed_ns]
 unit = "ns"
-doc = "length: exactly the sum of the four parts"
+doc = "elapsed time: exactly the sum of the four parts"
 [columns.compute_ns]
 unit = "ns"
-doc = "a kernel other than communication runs"
+doc = "time with a kernel other than communication"
 [columns.exposed_communication_ns]
 unit = "ns"
-doc = "only communication kernels run"
+doc = "time with communication kernels only"
 [columns.exposed_copy_ns]
 unit = "ns"
-doc = "only copies or fills run"
+doc = "time with copies or fills only"
 [columns.idle_ns]
 unit = "ns"
-doc = "nothing of the process runs on the device"
+doc = "time without an operation of the process on the device"
 [columns.idle_between_ns]
 unit = "ns"
-doc = "part of idle_ns between the last operation of an iteration and the first of the next; NULL for the whole trace"
+doc = """part of idle_ns between the last operation of an iteration and the first of the next; NULL
+    for the whole trace"""
 [columns.compute_pct]
 unit = "%"
 doc = "compute ÷ elapsed"
@@ -49,12 +52,12 @@ unit = "%"
 doc = "idle ÷ elapsed"
 [columns.communication_ns]
 unit = "ns"
-doc = "time with a communication kernel, hidden or not"
+doc = "time with a communication kernel, exposed or overlapped"
 [columns.overlap_pct]
 unit = "%"
-doc = "communication hidden by compute ÷ communication; NULL without communication"
+doc = "communication overlapped by compute ÷ communication; NULL without communication"
 [columns.evidence]
-doc = "kernel name: communication is told by the kernels' names"
+doc = "kernel name: communication kernels are recognised by name"
 [columns.measured_over]
 doc = "steady state, all iterations or whole trace"
 [columns.iterations]
@@ -71,20 +74,24 @@ y = ["compute_pct", "exposed_communication_pct", "exposed_copy_pct", "idle_pct"]
 */
 WITH
 keyed AS (
-    SELECT *, CASE WHEN coalesce(getvariable('by'), 'trace') = 'iteration' THEN iteration END AS row_iteration
+    SELECT *,
+        CASE WHEN coalesce(getvariable('by'), 'trace') = 'iteration'
+            THEN iteration END AS row_iteration
     FROM device_timeline
 ),
 summed AS (
     SELECT trace_id, process_id, device_id, row_iteration,
         (max(end_ns) - min(start_ns))::BIGINT AS elapsed_ns,
         coalesce(sum(duration_ns) FILTER (activity = 'compute'), 0)::BIGINT AS compute_ns,
-        coalesce(sum(duration_ns) FILTER (activity = 'communication'), 0)::BIGINT AS exposed_communication_ns,
+        coalesce(sum(duration_ns) FILTER (activity = 'communication'), 0)::BIGINT
+            AS exposed_communication_ns,
         coalesce(sum(duration_ns) FILTER (activity = 'copy'), 0)::BIGINT AS exposed_copy_ns,
         coalesce(sum(duration_ns) FILTER (activity = 'idle'), 0)::BIGINT AS idle_ns,
         coalesce(sum(duration_ns) FILTER (is_between), 0)::BIGINT AS between_ns,
         coalesce(sum(duration_ns) FILTER (communication_active), 0)::BIGINT AS communication_ns
     FROM keyed GROUP BY ALL
 ),
+-- The parts are disjoint by construction. If they are not, an error is better than wrong shares.
 asserted AS (
     SELECT *,
         CASE WHEN compute_ns + exposed_communication_ns + exposed_copy_ns + idle_ns <> elapsed_ns
@@ -99,7 +106,9 @@ SELECT s.trace_id, p.pid, nullif(s.device_id, -1) AS device_id, s.row_iteration 
     100.0 * s.exposed_copy_ns / s.elapsed_ns AS exposed_copy_pct,
     100.0 * s.idle_ns / s.elapsed_ns AS idle_pct,
     s.communication_ns,
-    100.0 * (s.communication_ns - s.exposed_communication_ns) / nullif(s.communication_ns, 0) AS overlap_pct,
+    100.0 * (s.communication_ns - s.exposed_communication_ns)
+        / nullif(s.communication_ns, 0) AS overlap_pct,
+    -- Reading broken keeps the optimizer from removing the check.
     coalesce(s.broken, 'kernel name') AS evidence, w.measured_over, w.iterations
 FROM asserted s
 JOIN analysis_window w

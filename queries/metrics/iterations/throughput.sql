@@ -1,12 +1,13 @@
 /*
 title    = "Throughput"
-question = "How many iterations and samples per second, and how much did the profiler slow them down?"
+question = """How many iterations and samples per second did the program process, and how much did
+    the profiler slow it down?"""
 source   = "total samples ÷ total time, never the mean of rates (Zhu et al. 2018, section 3.4.1)"
 grain    = "process"
 needs    = ["iteration"]
 optional = ["iteration_rate", "trace", "process"]
 [params.batch_size]
-doc = "samples per iteration and process; 0 means what capture.json says"
+doc = "samples per iteration and process; 0: the value in capture.json"
 default = 0
 [columns.trace_id]
 doc = "the trace"
@@ -16,39 +17,41 @@ doc = "process; NULL when unknown"
 doc = "iterations counted"
 [columns.elapsed_ns]
 unit = "ns"
-doc = "sum of their periods, on the clock named below; NULL without any"
+doc = "sum of the periods, on the clock in column clock; NULL without periods"
 [columns.iterations_per_s]
 unit = "1/s"
-doc = "iterations ÷ elapsed. Below three iterations a warning, see stability"
+doc = "iterations ÷ elapsed; with fewer than three iterations, see stability"
 [columns.stall_share_pct]
 unit = "%"
 doc = "time of iterations longer than 1.5 × the median ÷ elapsed"
 [columns.batch_size]
 unit = "sample"
-doc = "samples per iteration; NULL when neither capture.json nor the parameter says"
+doc = "samples per iteration; NULL if neither capture.json nor the parameter sets it"
 [columns.samples_per_s]
 unit = "sample/s"
-doc = "batch size × iterations ÷ elapsed, under the profiler"
+doc = "batch size × iterations ÷ elapsed, with the profiler"
 [columns.unprofiled_samples_per_s]
 unit = "sample/s"
-doc = "the same, per process, from the capture's run without the profiler; NULL without one"
+doc = "samples per second and process of the unprofiled run of the capture; NULL without one"
 [columns.unprofiled_units_per_s]
-doc = "the same in the unit in which the model's throughput is published; NULL where capture.json names none"
+doc = """unprofiled throughput in the unit in column throughput_unit; NULL if capture.json names no
+    unit"""
 [columns.throughput_unit]
-doc = "that unit, such as images/s or audio s/s"
+doc = "unit in which throughput of the model is published, such as images/s or audio s/s"
 [columns.profiler_slowdown_pct]
 unit = "%"
 doc = "100 × (unprofiled ÷ profiled − 1)"
 [columns.stability]
-doc = "what a reader of the rate must know: too few iterations, no steady state, two groups of times (bimodal), stalls, a trend, a coefficient of variation above 5 %; or steady"
+doc = """quality of the rate: too few iterations, no steady state, two groups of times (bimodal),
+    stalls, a trend, a coefficient of variation above 5 %; or steady"""
 [columns.clock]
-doc = "clock of the periods: host, or gpu where the host ran ahead (iteration_timing)"
+doc = "clock of the periods: host, or gpu if the host ran ahead (iteration_timing)"
 [columns.measured_over]
-doc = "steady state, or all iterations where there is none"
+doc = "steady state, or all iterations without a steady state"
 [columns.method]
 doc = "nvtx range, nvtx mark or anchor kernel"
 [columns.confidence]
-doc = "1 for the program's own marks; for an anchor kernel its score (_iteration_anchor)"
+doc = "1 for NVTX marks of the program; for an anchor kernel, its score (_iteration_anchor)"
 [[plot]]
 kind = "barh"
 x = ["trace_id", "pid"]
@@ -61,19 +64,23 @@ y = ["iterations_per_s"]
 WITH
 rated AS (
     SELECT s.*,
+        -- 0 means the batch size in capture.json.
         coalesce(nullif(coalesce(getvariable('batch_size'), 0), 0), t.batch_size) AS batch_size,
-        -- the capture's rate is of all its processes together
+        -- capture.json records the rate of all processes together.
         try_cast(json_extract_string(t.capture, '$.throughput.samples_per_second') AS DOUBLE)
-            / coalesce(nullif(try_cast(json_extract_string(t.capture, '$.world_size') AS BIGINT), 0), 1)
+            / coalesce(
+                nullif(try_cast(json_extract_string(t.capture, '$.world_size') AS BIGINT), 0), 1)
             AS unprofiled_samples_per_s,
-        try_cast(json_extract_string(t.capture, '$.throughput.units_per_sample') AS DOUBLE) AS units_per_sample,
+        try_cast(json_extract_string(t.capture, '$.throughput.units_per_sample') AS DOUBLE)
+            AS units_per_sample,
         json_extract_string(t.capture, '$.throughput.unit') AS throughput_unit
     FROM iteration_rate s JOIN trace t USING (trace_id)
 )
-SELECT r.trace_id, p.pid, r.iterations, r.elapsed_ns, r.iterations_per_s, r.stall_share_pct, r.batch_size,
-    r.batch_size * r.iterations_per_s AS samples_per_s, r.unprofiled_samples_per_s,
+SELECT r.trace_id, p.pid, r.iterations, r.elapsed_ns, r.iterations_per_s, r.stall_share_pct,
+    r.batch_size, r.batch_size * r.iterations_per_s AS samples_per_s, r.unprofiled_samples_per_s,
     r.unprofiled_samples_per_s * r.units_per_sample AS unprofiled_units_per_s, r.throughput_unit,
-    100.0 * (r.unprofiled_samples_per_s / (r.batch_size * r.iterations_per_s) - 1) AS profiler_slowdown_pct,
+    100.0 * (r.unprofiled_samples_per_s / (r.batch_size * r.iterations_per_s) - 1)
+        AS profiler_slowdown_pct,
     r.stability, r.clock, r.measured_over, r.method, r.confidence
 FROM rated r
 LEFT JOIN process p ON p.trace_id = r.trace_id AND p.process_id = r.process_id

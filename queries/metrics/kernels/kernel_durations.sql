@@ -1,34 +1,34 @@
 /*
 title    = "Kernel durations"
-question = "How long do kernels run: many short ones or a few long ones, and where is the time?"
-source   = "histogram over bins of equal width on a logarithmic scale"
-grain    = "bin of a trace, from its shortest kernel to its longest"
+question = "How are kernel durations distributed: many short kernels or few long ones?"
+source   = "histogram with bins of equal width on a logarithmic scale"
+grain    = "bin, from the shortest kernel of a trace to its longest"
 needs    = ["kernel"]
 optional = ["counter_donor_trace"]
 partial  = true
 [params.bins_per_decade]
-doc = "bins from one power of ten to the next"
+doc = "bins per power of ten"
 default = 5
 [columns.trace_id]
 doc = "the trace"
 [columns.bin_start_ns]
 unit = "ns"
-doc = "shortest duration in the bin: 10^(k ÷ bins per decade) for a whole k; 0 for kernels that ended in the nanosecond in which they began"
+doc = "lower limit: 10^(k ÷ bins per decade) for an integer k; 0 for kernels of zero duration"
 [columns.bin_end_ns]
 unit = "ns"
-doc = "duration from which on the next bin counts"
+doc = "upper limit, excluded"
 [columns.kernels]
 unit = "kernel"
-doc = "kernel executions; 0 in an empty bin between others"
+doc = "kernel executions; 0 in an empty bin"
 [columns.total_ns]
 unit = "ns"
-doc = "sum of their durations"
+doc = "sum of the durations of these copies and fills"
 [columns.kernels_pct]
 unit = "%"
-doc = "kernels ÷ all kernels of the trace whose duration is known"
+doc = "kernels ÷ all kernels of the trace with a known duration"
 [columns.time_pct]
 unit = "%"
-doc = "total ÷ the trace's total kernel time (sum over streams and devices)"
+doc = "total ÷ total kernel time of the trace (sum over streams and devices)"
 [plot]
 kind = "binned"
 x = "bin_start_ns"
@@ -39,19 +39,24 @@ y = [["kernels_pct"], ["time_pct"]]
 */
 WITH
 setting AS (
-    SELECT CASE WHEN per_decade < 1 THEN error('bins_per_decade must be 1 or more') ELSE per_decade END AS per_decade
+    SELECT CASE WHEN per_decade < 1 THEN error('bins_per_decade must be 1 or more')
+                ELSE per_decade END AS per_decade
     FROM (SELECT coalesce(getvariable('bins_per_decade'), 5) AS per_decade)
 ),
 counted AS (
     SELECT trace_id, bin, count(*) AS kernels, sum(duration_ns)::BIGINT AS total_ns
     FROM (
         SELECT trace_id, duration_ns,
+            -- Zero has no logarithm: bin NULL holds these kernels.
             CASE WHEN duration_ns > 0 THEN floor(log10(duration_ns) * per_decade)::BIGINT END AS bin
         FROM kernel, setting
-        WHERE duration_ns IS NOT NULL AND trace_id NOT IN (SELECT trace_id FROM counter_donor_trace)
+        WHERE duration_ns IS NOT NULL
+            -- Counter donors replay the kernels of a timeline; counting both would double them.
+            AND trace_id NOT IN (SELECT trace_id FROM counter_donor_trace)
     )
     GROUP BY trace_id, bin
 ),
+-- Empty bins keep the axis of a plot complete.
 every_bin AS (
     SELECT trace_id, unnest(range(min(bin), max(bin) + 1)) AS bin FROM counted GROUP BY trace_id
     UNION ALL
@@ -59,7 +64,8 @@ every_bin AS (
 )
 SELECT e.trace_id,
     CASE WHEN e.bin IS NULL THEN 0 ELSE pow(10, e.bin / s.per_decade) END::DOUBLE AS bin_start_ns,
-    CASE WHEN e.bin IS NULL THEN 1 ELSE pow(10, (e.bin + 1) / s.per_decade) END::DOUBLE AS bin_end_ns,
+    CASE WHEN e.bin IS NULL THEN 1
+         ELSE pow(10, (e.bin + 1) / s.per_decade) END::DOUBLE AS bin_end_ns,
     coalesce(c.kernels, 0) AS kernels, coalesce(c.total_ns, 0) AS total_ns,
     100.0 * coalesce(c.kernels, 0) / sum(c.kernels) OVER whole AS kernels_pct,
     100.0 * coalesce(c.total_ns, 0) / nullif(sum(c.total_ns) OVER whole, 0) AS time_pct

@@ -1,8 +1,8 @@
 /*
 title    = "Kernel summary"
-question = "Which kernels take the GPU's time?"
-source   = "the same sums as nsys stats cuda_gpu_kern_sum and nvprof --print-gpu-summary"
-grain    = "kernel name, or kernel name and launch configuration, of a trace"
+question = "Which kernels take the most GPU time?"
+source   = "same sums as nsys stats cuda_gpu_kern_sum and nvprof --print-gpu-summary"
+grain    = "kernel name, or kernel name and launch configuration, per trace"
 needs    = ["trace"]
 optional = ["kernel", "kernel_aggregate", "counter_donor_trace"]
 partial  = true
@@ -15,20 +15,20 @@ doc = "the trace"
 [columns.kernel_name]
 doc = "demangled name"
 [columns.grid]
-doc = "grid in blocks, x y z; NULL by kernel and when unknown"
+doc = "grid in blocks, x y z; NULL with by=kernel and when unknown"
 [columns.block]
-doc = "block in threads, x y z; NULL by kernel and when unknown"
+doc = "block in threads, x y z; NULL with by=kernel and when unknown"
 [columns.instances]
 doc = "executions"
 [columns.total_ns]
 unit = "ns"
-doc = "sum of their durations; NULL where the tool measured no time"
+doc = "sum of durations; NULL if the tool recorded no times"
 [columns.mean_ns]
 unit = "ns"
 doc = "mean duration"
 [columns.median_ns]
 unit = "ns"
-doc = "median duration; NULL from a profiler summary"
+doc = "median duration; NULL in a profiler summary"
 [columns.min_ns]
 unit = "ns"
 doc = "shortest"
@@ -37,10 +37,10 @@ unit = "ns"
 doc = "longest"
 [columns.stddev_ns]
 unit = "ns"
-doc = "sample standard deviation; NULL for a single execution and from a profiler summary"
+doc = "sample standard deviation; NULL for a single execution and in a profiler summary"
 [columns.share_pct]
 unit = "%"
-doc = "total ÷ the trace's total kernel time (sum over streams and devices)"
+doc = "total ÷ total kernel time of the trace (sum over streams and devices)"
 [plot]
 kind = "barh"
 x = ["kernel_name", "grid", "block"]
@@ -51,10 +51,14 @@ limit = 20
 WITH
 single AS (
     SELECT trace_id, name AS kernel_name,
-        CASE WHEN by_configuration THEN nullif(concat_ws(' ', grid_x, grid_y, grid_z), '') END AS grid,
-        CASE WHEN by_configuration THEN nullif(concat_ws(' ', block_x, block_y, block_z), '') END AS block,
+        CASE WHEN by_configuration
+            THEN nullif(concat_ws(' ', grid_x, grid_y, grid_z), '') END AS grid,
+        CASE WHEN by_configuration
+            THEN nullif(concat_ws(' ', block_x, block_y, block_z), '') END AS block,
         duration_ns
-    FROM kernel, (SELECT coalesce(getvariable('by'), 'kernel') = 'configuration' AS by_configuration)
+    FROM kernel,
+        (SELECT coalesce(getvariable('by'), 'kernel') = 'configuration' AS by_configuration)
+    -- Counter donors replay the kernels of a timeline; counting both would double them.
     WHERE trace_id NOT IN (SELECT trace_id FROM counter_donor_trace)
 ),
 summed AS (
@@ -62,11 +66,13 @@ summed AS (
         sum(duration_ns)::BIGINT AS total_ns, avg(duration_ns) AS mean_ns,
         median(duration_ns)::DOUBLE AS median_ns, min(duration_ns) AS min_ns,
         max(duration_ns) AS max_ns,
-        -- exact sums, so that the order of addition does not show
-        sqrt((count(duration_ns) * sum(duration_ns::HUGEINT * duration_ns) - sum(duration_ns)::HUGEINT * sum(duration_ns))
+        -- Integer sums are exact, so the result does not depend on the order of rows.
+        sqrt((count(duration_ns) * sum(duration_ns::HUGEINT * duration_ns)
+                - sum(duration_ns)::HUGEINT * sum(duration_ns))
             / nullif(count(duration_ns) * (count(duration_ns) - 1.0), 0)) AS stddev_ns
     FROM single GROUP BY trace_id, kernel_name, grid, block
     UNION ALL
+    -- A profiler summary has totals and extremes only: no median, no standard deviation.
     SELECT trace_id, name, NULL, NULL, sum(instances)::BIGINT, sum(total_ns)::BIGINT,
         sum(total_ns) / nullif(sum(instances), 0), NULL, min(min_ns), max(max_ns), NULL
     FROM kernel_aggregate GROUP BY trace_id, name

@@ -1,30 +1,34 @@
 /*
 title    = "Kernels of low utilization"
-question = "Which long-running kernels use the GPU less than the trace does on average, and which more?"
-source   = "Zhu et al. 2018: the table of the five longest kernels whose FP32 utilization is below the average"
-grain    = "one kernel name, below or above the mean of its trace"
+question = "Which long kernels have a utilization below the mean of the trace, and which above?"
+source   = """Zhu et al. 2018: table of the five longest kernels with FP32 utilization below the
+    average"""
+grain    = "kernel name, below or above the mean of its trace"
 needs    = ["kernel", "kernel_counter", "kernel_utilization"]
 [params.precision]
-doc = "which utilization"
+doc = "precision of the utilization"
 choices = ["fp32", "fp16", "tensor"]
 default = "fp32"
 [params.count]
-doc = "kernels below the mean, and kernels above it"
+doc = "number of kernels on each side of the mean"
 default = 5
 [columns.trace_id]
 doc = "the trace"
 [columns.side]
-doc = "below or above the trace's mean"
+doc = "below or above the mean of the trace"
 [columns.rank]
 doc = "order by total duration on that side, from 1"
 [columns.kernel_name]
 doc = "demangled name"
 [columns.utilization]
-doc = "utilization of the kernel in the unit of its measure, weighted by duration (pipe: by cycles); levels without any duration by executions"
+doc = """utilization of the kernel in the unit of its measure, weighted by duration (pipe: by
+    cycles); levels without durations are weighted by executions"""
 [columns.mean_utilization]
-doc = "the same over all measured kernels of the trace; kernels above the physical peak are left out"
+doc = """mean over all measured kernels of the trace, with the same weights; kernels above the
+    physical peak are excluded"""
 [columns.measure]
-doc = "FLOP (% of peak while it runs), pipe (% of SM-active cycles) or level (nvprof's 0 to 10): the best that was collected for the trace"
+doc = """FLOP (% of peak while it runs), pipe (% of SM-active cycles) or level (0 to 10, nvprof):
+    the most exact measure collected for the trace"""
 [columns.share_pct]
 unit = "%"
 doc = "total duration ÷ duration of all kernels in the window"
@@ -44,6 +48,7 @@ series = ["side", "measure"]
 WITH
 ranked AS (
     SELECT *,
+        -- A kernel exactly at the mean counts as above.
         CASE WHEN utilization < mean_utilization THEN 'below' ELSE 'above' END AS side,
         row_number() OVER (
             PARTITION BY trace_id, utilization < mean_utilization

@@ -1,30 +1,37 @@
 /*
 title    = "Occupancy of kernels"
-question = "How full did kernels keep the SMs, how full could they, and what stops them?"
-source   = "NVIDIA occupancy calculator; achieved: nvprof achieved_occupancy, Nsight Compute sm__warps_active.avg.pct_of_peak_sustained_active"
+question = "What is the occupancy of kernels, theoretical and achieved, and what limits it?"
+source   = """NVIDIA occupancy calculator; achieved: nvprof achieved_occupancy, Nsight Compute
+    sm__warps_active.avg.pct_of_peak_sustained_active"""
 needs    = ["kernel", "kernel_occupancy"]
 optional = ["achieved_occupancy", "counter_donor_trace"]
 partial  = true
-grain    = "kernel name of a trace, or trace"
+grain    = "kernel name per trace, or trace"
 [params.by]
-doc = "one row per kernel name, or one per trace"
+doc = "kernel: one row per kernel name; trace: one row per trace"
 choices = ["kernel", "trace"]
 default = "kernel"
 [columns.trace_id]
 doc = "the trace"
 [columns.kernel_name]
-doc = "kernel name; NULL with by = trace"
+doc = "demangled name; NULL with by=trace"
 [columns.theoretical_pct]
 unit = "%"
-doc = "resident warps that the launch allows ÷ warp limit of an SM, mean over instances weighted by time; NULL when the GPU is not in gpu_architectures or the launch configuration is unknown"
+doc = """resident warps that the launch configuration allows ÷ warp limit of an SM, weighted by
+    time; NULL if the GPU is not in gpu_architectures or the launch configuration is unknown"""
 [columns.estimated_achieved_pct]
 unit = "%"
-doc = "the same with no more blocks per SM than the grid has to give: min(active blocks per SM, blocks of the grid ÷ SMs) × threads per block ÷ thread limit of an SM, weighted by time; NULL as theoretical_pct, or when the number of SMs is unknown"
+doc = """as theoretical_pct, limited by the blocks of the grid: min(active blocks per SM, blocks of
+    the grid ÷ SMs) × threads per block ÷ thread limit of an SM, weighted by time; NULL as
+    theoretical_pct, or if the number of SMs is unknown"""
 [columns.achieved_pct]
 unit = "%"
-doc = "measured: active warps ÷ warp limit, over the cycles in which the SM had work, weighted by time; NULL without the counter"
+doc = """measured: active warps ÷ warp limit over the cycles in which the SM had work, weighted by
+    time; NULL without the counter"""
 [columns.limiter]
-doc = "what binds theoretical occupancy (warps, registers, shared memory, blocks) or keeps the GPU from filling (grid) for most of the time; the first of the alphabet on a tie"
+doc = """limit of the theoretical occupancy (warps, registers, shared memory, blocks), or grid if
+    the grid is too small to fill the GPU, for most of the time; with equal times, the first
+    alphabetically"""
 [columns.waves]
 unit = "wave"
 doc = "blocks of the grid ÷ blocks that the GPU holds at once, weighted by time"
@@ -36,30 +43,33 @@ unit = "kernel"
 doc = "executions with a measured achieved occupancy"
 [columns.configurations]
 unit = "configuration"
-doc = "different launch configurations (grid, block, registers, shared memory) behind the means"
+doc = "number of launch configurations (grid, block, registers, shared memory) in the means"
 [columns.grid_blocks]
 unit = "block"
-doc = "blocks of the grid, of the configuration with the most time"
+doc = "blocks of the grid, in the configuration with the most time"
 [columns.block_threads]
 unit = "thread"
-doc = "threads per block, of the configuration with the most time"
+doc = "threads per block, in the configuration with the most time"
 [columns.registers_per_thread]
 unit = "register"
-doc = "registers per thread, of the configuration with the most time"
+doc = "registers per thread, in the configuration with the most time"
 [columns.shared_bytes]
 unit = "byte"
-doc = "static and dynamic shared memory per block, of the configuration with the most time"
+doc = "static and dynamic shared memory per block, in the configuration with the most time"
 [columns.total_ns]
 unit = "ns"
-doc = "sum of durations; NULL in a trace without durations, where every execution has the same weight"
+doc = """sum of durations; NULL in a trace without durations, where every execution has the same
+    weight"""
 [columns.evidence]
-doc = "counter when achieved_pct was measured, else modelled; theoretical_pct and estimated_achieved_pct are modelled always"
+doc = """counter if achieved_pct was measured, else modelled; theoretical_pct and
+    estimated_achieved_pct are always modelled"""
 [plot]
 kind = "barh"
 x = "kernel_name"
 y = ["theoretical_pct", "estimated_achieved_pct", "achieved_pct"]
 limit = 15
 */
+-- Without durations, all executions have equal weight.
 WITH timed AS (
     SELECT trace_id, sum(duration_ns) > 0 AS has_durations FROM kernel GROUP BY trace_id
 ),
@@ -83,6 +93,7 @@ execution AS (
     INNER JOIN timed AS t ON t.trace_id = k.trace_id
     LEFT JOIN kernel_occupancy AS o ON o.trace_id = k.trace_id AND o.kernel_id = k.kernel_id
     LEFT JOIN achieved_occupancy AS a ON a.trace_id = k.trace_id AND a.kernel_id = k.kernel_id
+    -- Counter donors replay the kernels of a timeline; counting both would double them.
     WHERE k.trace_id NOT IN (SELECT trace_id FROM counter_donor_trace)
 ),
 configuration AS (
@@ -117,6 +128,7 @@ configuration AS (
         limiter,
         waves
 ),
+-- The limiter with the most time, over all configurations of a kernel name.
 binding AS (
     SELECT trace_id, kernel_name, first(limiter ORDER BY weight DESC, limiter) AS limiter
     FROM (
@@ -127,7 +139,7 @@ binding AS (
     )
     GROUP BY trace_id, kernel_name
 ),
--- The order of addition shows in the last digit: it is always the same.
+-- Floating-point sums depend on the order of rows; ORDER BY makes them reproducible.
 grouped AS (
     SELECT
         trace_id,

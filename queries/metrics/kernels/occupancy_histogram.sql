@@ -1,8 +1,9 @@
 /*
 title    = "Occupancy histogram"
 question = "At which occupancy does the GPU spend its time?"
-source   = "the occupancies of each kernel execution (query occupancy), in bins, weighted by time; measured and modelled values are counted apart"
-grain    = "measure and bin of a trace"
+source   = """occupancy of each kernel execution (query occupancy) in bins, weighted by time;
+    measured and modelled values are counted separately"""
+grain    = "measure and bin, per trace"
 needs    = ["kernel", "kernel_occupancy"]
 optional = ["achieved_occupancy", "counter_donor_trace"]
 partial  = true
@@ -12,13 +13,14 @@ default = 10
 [columns.trace_id]
 doc = "the trace"
 [columns.measure]
-doc = "theoretical, estimated achieved, or achieved (only where counters were collected)"
+doc = "theoretical, estimated achieved, or achieved (only with counters)"
 [columns.bin_start_pct]
 unit = "%"
-doc = "lowest occupancy in the bin; NULL in the row of the kernels whose occupancy by this measure is not known or, against physics, above 100 %"
+doc = """lower limit; NULL in the row of kernels whose occupancy is unknown or above 100 %, which is
+    impossible"""
 [columns.bin_end_pct]
 unit = "%"
-doc = "occupancy from which on the next bin counts; the last bin holds 100 %, too"
+doc = "upper limit, excluded except for 100 %"
 [columns.kernels]
 unit = "kernel"
 doc = "kernel executions; 0 in an empty bin"
@@ -27,9 +29,11 @@ unit = "ns"
 doc = "sum of their durations; NULL in a trace without durations"
 [columns.share_pct]
 unit = "%"
-doc = "total ÷ the trace's total kernel time (sum over streams and devices); in a trace without durations kernels ÷ all kernels"
+doc = """total ÷ total kernel time of the trace (sum over streams and devices); in a trace without
+    durations, kernels ÷ all kernels"""
 [columns.evidence]
-doc = "counter for achieved, modelled for theoretical and estimated achieved; NULL where neither is known"
+doc = """counter for achieved, modelled for theoretical and estimated achieved; NULL if no occupancy
+    is known"""
 [plot]
 kind = "binned"
 x = "bin_start_pct"
@@ -60,6 +64,7 @@ measured AS (
     ) AS m (position, measure)
     LEFT JOIN kernel_occupancy AS o ON o.trace_id = k.trace_id AND o.kernel_id = k.kernel_id
     LEFT JOIN achieved_occupancy AS a ON a.trace_id = k.trace_id AND a.kernel_id = k.kernel_id
+    -- Counter donors replay the kernels of a timeline; counting both would double them.
     WHERE k.trace_id NOT IN (SELECT trace_id FROM counter_donor_trace)
 ),
 counted AS (
@@ -67,6 +72,7 @@ counted AS (
         trace_id,
         position,
         measure,
+        -- 100 % belongs to the last bin; impossible values belong to bin NULL.
         CASE
             WHEN occupancy_pct BETWEEN 0 AND 100
                 THEN CAST(least(floor(occupancy_pct * bins / 100), bins - 1) AS BIGINT)
@@ -78,7 +84,7 @@ counted AS (
     GROUP BY ALL
 ),
 known AS (
-    -- A measure of which nothing is known has no rows beside others.
+    -- Measures without any known value are omitted.
     SELECT DISTINCT trace_id, position, measure FROM counted WHERE bin IS NOT NULL
 ),
 every_bin AS (
@@ -89,7 +95,7 @@ every_bin AS (
     SEMI JOIN known AS n ON n.trace_id = c.trace_id AND n.measure = c.measure
     WHERE c.bin IS NULL
     UNION ALL
-    -- Where no measure is known at all, that is the answer.
+    -- A trace without any known occupancy has one row with all its kernels.
     SELECT c.trace_id, c.position, c.measure, c.bin
     FROM counted AS c
     WHERE c.measure = 'theoretical' AND c.trace_id NOT IN (SELECT trace_id FROM known)

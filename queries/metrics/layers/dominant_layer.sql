@@ -1,44 +1,51 @@
 /*
 title    = "Dominant layer"
-question = "Which layer, or kind of layer, takes most of the time?"
-source   = "Zhu et al. 2018, dominant layer per model: largest exclusive GPU time, forward and backward of a layer being one layer; without a GPU the same on the host"
+question = "Which layer, or type of layer, takes the most time?"
+source   = """Zhu et al. 2018, dominant layer per model: largest exclusive GPU time, forward and
+    backward together; without a GPU, exclusive host time"""
 grain    = "layer (or layer type) in the analysis window, the dominant one first"
 needs    = [["kernel", "annotation"], "layer_clock"]
 optional = ["window_op", "layer_host_time", "layer_type", "kernel_class"]
 [params.by]
-doc = "layer: single layers; type: layers of one type together"
+doc = "layer: one row per layer; type: one row per layer type"
 choices = ["layer", "type"]
 default = "layer"
 [params.attribution]
-doc = "auto: by NVTX layers where the trace has any, else by kernel class, which tells nothing on the host clock; nvtx and kernel class force one"
+doc = """auto: by NVTX layers if the trace has any, else by kernel class (no result on the host
+    clock); nvtx and kernel class force one of them"""
 choices = ["auto", "nvtx", "kernel class"]
 default = "auto"
 [columns.trace_id]
 doc = "the trace"
 [columns.rank]
-doc = "1 for the dominant layer; NULL for the time that no layer owns"
+doc = "1 for the dominant layer; NULL for time without a layer"
 [columns.layer]
-doc = "layer; by kernel class and by type NULL"
+doc = "layer; NULL with by=type and when attributed by kernel class"
 [columns.layer_type]
 doc = "type of the layer, from layers.json or from the class of its kernels"
 [columns.gpu_ns]
 unit = "ns"
-doc = "sum of the durations of its kernels, forward and backward; NULL where the trace has no GPU work"
+doc = "sum of kernel durations, forward and backward; NULL without GPU work in the trace"
 [columns.host_ns]
 unit = "ns"
-doc = "exclusive host time of its ranges, forward and backward (layer_host_time), on a GPU the time spent launching; NULL where no range marks a layer"
+doc = """exclusive host time of its ranges, forward and backward (layer_host_time); on a GPU, the
+    time to launch; NULL without layer ranges"""
 [columns.clock]
-doc = "gpu or host: the time that rank, share_pct and unattributed_pct use, and that a row must have"
+doc = """gpu or host: clock of rank, share_pct and unattributed_pct; rows without time on this clock
+    are left out"""
 [columns.share_pct]
 unit = "%"
-doc = "time by that clock ÷ its sum over all rows: on the GPU over all kernels in the window, on the host over its iterations (layers of concurrent threads count once each)"
+doc = """time on this clock ÷ its sum over all rows: on the GPU over all kernels in the window, on
+    the host over its iterations (layers of concurrent threads count once each)"""
 [columns.unattributed_pct]
 unit = "%"
-doc = "share that no layer (or no kernel class) owns: of the trace's kernel time, on the host of the time of the window's iterations (loss, optimizer, data, …)"
+doc = """share without a layer (or kernel class): of the kernel time of the trace; on the host, of
+    the time of the iterations in the window (loss, optimizer, data, …)"""
 [columns.kernels]
-doc = "kernels; NULL where the trace has no GPU work"
+doc = "number of kernels; NULL without GPU work in the trace"
 [columns.evidence]
-doc = "how the layer of the time by that clock was found: nvtx, nvtx backward, sequence (joined by + where several), or kernel name: an estimate from naming conventions"
+doc = """how the layer was found: nvtx, nvtx backward, sequence (several joined by +), or kernel
+    name (estimated from naming conventions)"""
 [columns.measured_over]
 doc = "steady state, all iterations or whole trace"
 [plot]
@@ -53,18 +60,21 @@ setting AS (
     SELECT coalesce(getvariable('by'), 'layer') AS by_what,
         coalesce(getvariable('attribution'), 'auto') AS attribution
 ),
+-- by_range: attribute time to NVTX layers instead of kernel classes.
 chosen AS (
     SELECT c.*,
         CASE s.attribution WHEN 'nvtx' THEN true WHEN 'kernel class' THEN false
              ELSE c.clock = 'host' OR EXISTS (
                  SELECT 1 FROM window_op o
-                 WHERE o.trace_id = c.trace_id AND o.layer IS NOT NULL AND o.op_kind IN ('kernel', 'graph'))
+                 WHERE o.trace_id = c.trace_id AND o.layer IS NOT NULL
+                   AND o.op_kind IN ('kernel', 'graph'))
         END AS by_range
     FROM layer_clock c CROSS JOIN setting s
 ),
 on_gpu AS (
     SELECT o.trace_id, 'gpu' AS clock, o.duration_ns AS ns,
         CASE WHEN c.by_range THEN o.layer END AS layer,
+        -- Class other does not identify a layer.
         CASE WHEN NOT c.by_range THEN nullif(k.class, 'other') END AS kernel_class,
         CASE WHEN c.by_range THEN o.layer_evidence
              WHEN nullif(k.class, 'other') IS NOT NULL THEN 'kernel name' END AS evidence
@@ -88,7 +98,8 @@ summed AS (
         sum(n.ns) FILTER (n.clock = 'gpu') AS gpu_ns,
         sum(n.ns) FILTER (n.clock = 'host') AS host_ns,
         count(*) FILTER (n.clock = 'gpu') AS kernels,
-        string_agg(DISTINCT n.evidence, ' + ' ORDER BY n.evidence) FILTER (n.clock = c.clock) AS evidence
+        string_agg(DISTINCT n.evidence, ' + ' ORDER BY n.evidence)
+            FILTER (n.clock = c.clock) AS evidence
     FROM (FROM on_gpu UNION ALL FROM on_host) n
     JOIN chosen c USING (trace_id)
     CROSS JOIN setting s
@@ -96,7 +107,8 @@ summed AS (
     GROUP BY ALL
 ),
 timed AS (
-    SELECT s.trace_id, s.is_owned, s.layer, s.layer_type, s.evidence, c.clock, c.measured_over, c.total_ns,
+    SELECT s.trace_id, s.is_owned, s.layer, s.layer_type, s.evidence, c.clock, c.measured_over,
+        c.total_ns,
         CASE WHEN c.has_gpu THEN coalesce(s.gpu_ns, 0) END::BIGINT AS gpu_ns,
         CASE WHEN c.has_gpu THEN s.kernels END AS kernels,
         s.host_ns::BIGINT AS host_ns,
@@ -110,7 +122,8 @@ SELECT trace_id,
         PARTITION BY trace_id, is_owned ORDER BY ns DESC, layer, layer_type) END AS rank,
     layer, layer_type, gpu_ns, host_ns, clock,
     100.0 * ns / nullif(sum(ns) OVER trace, 0) AS share_pct,
-    100.0 * coalesce(sum(ns) FILTER (NOT is_owned) OVER trace, 0) / nullif(total_ns, 0) AS unattributed_pct,
+    100.0 * coalesce(sum(ns) FILTER (NOT is_owned) OVER trace, 0)
+        / nullif(total_ns, 0) AS unattributed_pct,
     kernels, evidence, measured_over
 FROM timed
 WINDOW trace AS (PARTITION BY trace_id)

@@ -1,42 +1,45 @@
 /*
 title    = "Occupancy of layers"
-question = "How full do the kernels of each layer keep the SMs?"
-source   = "the occupancies of each kernel execution (query occupancy), weighted by time"
+question = "What is the occupancy of the kernels of each layer?"
+source   = "occupancy of each kernel execution (query occupancy), weighted by time"
 grain    = "layer of a trace, forward and backward together"
 needs    = ["gpu_op", "window_op", "kernel_occupancy"]
 optional = ["achieved_occupancy", "analysis_window"]
 [columns.trace_id]
 doc = "the trace"
 [columns.layer]
-doc = "layer; NULL for the kernels that no layer owns"
+doc = "layer; NULL for kernels without a layer"
 [columns.theoretical_pct]
 unit = "%"
-doc = "resident warps that the launches allow ÷ warp limit of an SM; NULL as in query occupancy"
+doc = """resident warps that the launch configurations allow ÷ warp limit of an SM; NULL as in query
+    occupancy"""
 [columns.estimated_achieved_pct]
 unit = "%"
-doc = "the same with no more blocks per SM than the grids have to give"
+doc = "as theoretical_pct, limited by the blocks of the grids (query occupancy)"
 [columns.achieved_pct]
 unit = "%"
 doc = "measured: active warps ÷ warp limit; NULL without the counter"
 [columns.counted_pct]
 unit = "%"
-doc = "share of the layer's kernel time with a measured achieved occupancy"
+doc = "share of the kernel time of the layer with a measured achieved occupancy"
 [columns.kernels]
 unit = "kernel"
 doc = "kernel executions of the layer in the window"
 [columns.total_ns]
 unit = "ns"
-doc = "sum of their durations"
+doc = "sum of the durations of these copies and fills"
 [columns.evidence]
-doc = "counter when achieved_pct was measured, else modelled; theoretical_pct and estimated_achieved_pct are modelled always"
+doc = """counter if achieved_pct was measured, else modelled; theoretical_pct and
+    estimated_achieved_pct are always modelled"""
 [columns.measured_over]
-doc = "steady state, all iterations or whole trace; joined by , where devices differ"
+doc = "steady state, all iterations or whole trace; several joined by a comma if devices differ"
 [plot]
 kind = "barh"
 x = "layer"
 y = ["theoretical_pct", "estimated_achieved_pct", "achieved_pct"]
 limit = 30
 */
+-- Equal occupancies are grouped first, so that the ordered sums below have few rows.
 WITH execution AS (
     SELECT
         w.trace_id,
@@ -52,7 +55,7 @@ WITH execution AS (
     WHERE w.op_kind = 'kernel'
     GROUP BY ALL
 ),
--- The order of addition shows in the last digit: it is always the same.
+-- Floating-point sums depend on the order of rows; ORDER BY makes them reproducible.
 grouped AS (
     SELECT
         trace_id,

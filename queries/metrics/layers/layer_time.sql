@@ -1,36 +1,42 @@
 /*
 title    = "Time by layer"
 question = "How much time does each layer take, forward and backward?"
-source   = "exclusive time: the innermost layer around its launch owns a kernel, the innermost layer of a thread owns its time"
+source   = """exclusive time: a kernel belongs to the innermost layer around its launch, host time
+    to the innermost layer of the thread"""
 grain    = "layer and phase, in the analysis window"
 needs    = [["kernel", "annotation"], "layer_clock"]
 optional = ["window_op", "layer_host_time", "layer_type"]
 [columns.trace_id]
 doc = "the trace"
 [columns.layer]
-doc = "layer; NULL for the time that no layer owns"
+doc = "layer; NULL for time without a layer"
 [columns.layer_type]
 doc = "type, from layers.json or from the class of its kernels"
 [columns.phase]
-doc = "data, forward, loss, backward, optimizer, communication; NULL when nothing tells"
+doc = "data, forward, loss, backward, optimizer or communication; NULL when unknown"
 [columns.kernels]
-doc = "kernels (a CUDA graph traced as a whole counts as one); NULL where the trace has no GPU work"
+doc = """number of kernels (a CUDA graph traced as a whole counts as one); NULL without GPU work in
+    the trace"""
 [columns.gpu_ns]
 unit = "ns"
-doc = "sum of their durations in the window; NULL where the trace has no GPU work"
+doc = "sum of kernel durations in the window; NULL without GPU work in the trace"
 [columns.host_ns]
 unit = "ns"
-doc = "exclusive host time of its ranges in the window (layer_host_time), on a GPU the time spent launching; NULL where no range marks a layer"
+doc = """exclusive host time of its ranges in the window (layer_host_time); on a GPU, the time to
+    launch; NULL without layer ranges"""
 [columns.clock]
-doc = "the time that iteration_ns, share_pct and the order use, and that a row must have: gpu or host (parameter clock)"
+doc = """gpu or host (parameter clock): clock of iteration_ns, share_pct and the order; rows without
+    time on this clock are left out"""
 [columns.iteration_ns]
 unit = "ns"
-doc = "time by that clock ÷ iterations in the window; NULL without iterations"
+doc = "time on this clock ÷ iterations in the window; NULL without iterations"
 [columns.share_pct]
 unit = "%"
-doc = "time by that clock ÷ its sum over all rows: on the GPU over all kernels in the window, on the host over its iterations"
+doc = """time on this clock ÷ its sum over all rows: on the GPU over all kernels in the window, on
+    the host over its iterations"""
 [columns.evidence]
-doc = "nvtx (a range around the launch, on the host clock the range itself), nvtx backward (a backward range), sequence (autograd sequence number); NULL for what no layer owns"
+doc = """nvtx (a range around the launch; on the host clock, the range itself), nvtx backward (a
+    backward range), sequence (autograd sequence number); NULL for time without a layer"""
 [columns.measured_over]
 doc = "steady state, all iterations or whole trace"
 [plot]
@@ -42,7 +48,8 @@ limit = 30
 */
 WITH
 gpu AS (
-    SELECT trace_id, layer, phase, layer_evidence, count(*) AS kernels, sum(duration_ns)::BIGINT AS gpu_ns
+    SELECT trace_id, layer, phase, layer_evidence, count(*) AS kernels,
+        sum(duration_ns)::BIGINT AS gpu_ns
     FROM window_op WHERE op_kind IN ('kernel', 'graph')
     GROUP BY ALL
 ),
@@ -50,6 +57,8 @@ host AS (
     SELECT trace_id, layer, phase, layer_evidence, sum(host_ns)::BIGINT AS host_ns
     FROM layer_host_time GROUP BY ALL
 ),
+-- A layer may have time on one clock only. Layer and phase are NULL for unattributed time, which
+-- IS NOT DISTINCT FROM matches.
 timed AS (
     SELECT c.*, coalesce(g.layer, h.layer) AS layer, coalesce(g.phase, h.phase) AS phase,
         coalesce(g.layer_evidence, h.layer_evidence) AS evidence,

@@ -1,13 +1,15 @@
 /*
 title    = "Batch-size sweep"
 question = "How do throughput, utilization and memory grow with the batch size?"
-source   = "Zhu et al. 2018, sections 3.4 and 4.2: throughput, GPU and FP32 utilization over mini-batch sizes; captures that differ in more than model, framework and batch size are not compared unless that is forced"
+source   = """Zhu et al. 2018, sections 3.4 and 4.2: throughput, GPU and FP32 utilization over
+    mini-batch sizes; captures that differ in more than model, framework and batch size are compared
+    only with force"""
 grain    = "timeline of a capture"
 needs    = ["iteration"]
 optional = ["capture_summary", "utilization"]
 leaves_out = "capture_left_out"
 [params.force]
-doc = "true compares captures that were not measured alike, too"
+doc = "true: compare captures that were measured differently"
 default = false
 [refuse]
 column = "differs"
@@ -15,47 +17,53 @@ unless = "force"
 [columns.trace_id]
 doc = "the trace"
 [columns.model]
-doc = "model; NULL when capture.json does not say"
+doc = "model; NULL if capture.json does not record it"
 [columns.configuration]
-doc = "framework, and whatever differs in what should be alike"
+doc = "framework, and any property that differs but should agree"
 [columns.batch_size]
 unit = "sample"
-doc = "samples per iteration and process; NULL when capture.json does not say"
+doc = "samples per iteration and process; NULL if capture.json does not record it"
 [columns.capture]
 doc = "capture directory, or file name"
 [columns.throughput]
-doc = "of all processes together, in the unit below"
+doc = "throughput of all processes together, in the unit in column throughput_unit"
 [columns.throughput_unit]
-doc = "unit in which the model's throughput is published, such as images/s; samples/s where capture.json names none, and under the profiler"
+doc = """unit in which throughput of the model is published, such as images/s; samples/s if
+    capture.json names no unit, and for profiled runs"""
 [columns.throughput_run]
-doc = "unprofiled: the capture's run without a profiler; profiled: by iterations of the timeline, where there is no such run"
+doc = """unprofiled: the unprofiled run of the capture; profiled: the iterations of the timeline,
+    without such a run"""
 [columns.iteration_ns]
 unit = "ns"
-doc = "mean iteration under the profiler, from start to start"
+doc = "mean iteration with the profiler, start to start"
 [columns.gpu_busy_pct]
 unit = "%"
-doc = "time in which a GPU worked ÷ elapsed, over all GPUs used (compute_util); NULL where the trace has no GPU work"
+doc = """time with GPU work ÷ elapsed, over all GPUs used (compute_util); NULL without GPU work in
+    the trace"""
 [columns.fp32_util_pct]
 unit = "%"
-doc = "FP32 FLOP ÷ (peak × time in which a kernel ran), over all GPUs used (fp32_util); NULL when FLOP or peak are not known"
+doc = """FP32 FLOP ÷ (peak × time with a kernel), over all GPUs used (fp32_util); NULL if FLOP or
+    peak are unknown"""
 [columns.fp32_evidence]
-doc = "how the FLOP are known: counter, else modelled; NULL without a number"
+doc = "source of the FLOP: counter, else modelled; NULL without a value"
 [columns.tensor_util_pct]
 unit = "%"
-doc = "the same of the tensor cores (tensor_util)"
+doc = "the same for tensor cores (tensor_util)"
 [columns.tensor_evidence]
-doc = "how their FLOP are known"
+doc = "source of the FLOP of the tensor cores, as in fp32_evidence"
 [columns.peak_device_bytes]
 unit = "byte"
-doc = "most device memory that tensors took at a time; NULL when not recorded"
+doc = "peak device memory allocated for tensors; NULL if not recorded"
 [columns.device]
 doc = "GPUs used, or cpu; NULL when unknown"
 [columns.precision]
-doc = "main arithmetic, and the type that automatic casting casts to; NULL when capture.json does not say"
+doc = """arithmetic precision, and the type of automatic casting; NULL if capture.json does not
+    record it"""
 [columns.measured_over]
-doc = "steady state, or all iterations where there is none; joined by , where processes differ"
+doc = """steady state, or all iterations without a steady state; several joined by a comma if
+    processes differ"""
 [columns.differs]
-doc = "what was not alike, and in which captures, as in suite_compare; NULL when all agree"
+doc = "properties that differ, with the captures, as in suite_compare; NULL if all agree"
 [plot]
 kind = "line"
 x = "batch_size"
@@ -64,11 +72,13 @@ series = "configuration"
 panels = ["model", "throughput_unit"]
 */
 WITH
--- One kind of evidence for all GPUs of a trace: counters where they cover every one of them.
+-- One kind of evidence for all GPUs of a trace: counter (first in the alphabet) if counters cover
+-- all GPUs, else modelled.
 used AS (
     SELECT trace_id, precision, evidence,
         sum(busy_pct * busy_ns ORDER BY pid, device_id) / nullif(sum(busy_ns), 0) AS util_pct
     FROM utilization
+    -- Parameter by changes the rows of utilization; only rows of whole traces fit here.
     WHERE iteration IS NULL AND layer IS NULL AND kernel_name IS NULL
       AND coalesce(getvariable('by'), 'trace') = 'trace'
     GROUP BY trace_id, precision, evidence
@@ -83,6 +93,7 @@ utilized AS (
         any_value(evidence) FILTER (precision = 'tensor') AS tensor_evidence
     FROM used GROUP BY trace_id
 )
+-- Captures that differ are listed without numbers, unless force is set.
 SELECT r.trace_id, r.model, r.configuration, r.batch_size, r.capture,
     CASE WHEN answers THEN r.throughput END AS throughput, r.throughput_unit, r.throughput_run,
     CASE WHEN answers THEN r.iteration_ns END AS iteration_ns,
@@ -93,6 +104,9 @@ SELECT r.trace_id, r.model, r.configuration, r.batch_size, r.capture,
     CASE WHEN answers THEN u.tensor_evidence END AS tensor_evidence,
     r.peak_device_bytes, r.device, r.precision,
     CASE WHEN answers THEN r.measured_over END AS measured_over, r.differs
-FROM (SELECT *, differs IS NULL OR coalesce(getvariable('force'), false) AS answers FROM capture_summary) r
+FROM (
+    SELECT *, differs IS NULL OR coalesce(getvariable('force'), false) AS answers
+    FROM capture_summary
+) r
 LEFT JOIN utilized u USING (trace_id)
 ORDER BY r.model, r.configuration, r.batch_size, r.capture, r.trace_id

@@ -1,13 +1,14 @@
 /*
 title    = "GPU activity over time"
-question = "When was each GPU busy, with kernels or with copies, and when was it idle?"
-source   = "length of the union of GPU operations in each bin of time ÷ length of the bin, never their sum (Zhu et al. 2018, section 3.4.2)"
-grain    = "bin of time, per device used by a process; the whole trace, warm-up included"
+question = "When was each GPU busy with kernels or copies, and when was it idle?"
+source   = """length of the union of GPU operations in each bin ÷ length of the bin, never their sum
+    (Zhu et al. 2018, section 3.4.2)"""
+grain    = "time bin of a device used by a process, over the whole trace including warm-up"
 needs    = ["gpu_op", "busy_interval"]
 optional = ["process"]
 partial  = true
 [params.bins]
-doc = "bins of equal length from the trace's first GPU operation to the end of its last"
+doc = "number of equal bins from the first GPU operation of the trace to the end of the last"
 default = 200
 [columns.trace_id]
 doc = "the trace"
@@ -16,28 +17,28 @@ doc = "process; NULL when unknown"
 [columns.device_id]
 doc = "device; NULL when unknown"
 [columns.bin]
-doc = "number of the bin, from 0; the bins of all devices of a trace are the same"
+doc = "number of the bin, from 0; all devices of a trace have the same bins"
 [columns.offset_ns]
 unit = "ns"
-doc = "from the trace's first GPU operation to the start of the bin"
+doc = "start of the bin, from the first GPU operation of the trace"
 [columns.offset_end_ns]
 unit = "ns"
-doc = "from the trace's first GPU operation to the end of the bin"
+doc = "end of the bin, from the first GPU operation of the trace"
 [columns.start_ns]
 unit = "ns"
-doc = "start of the bin, trace clock"
+doc = "start of the bin, on the clock of the trace"
 [columns.elapsed_ns]
 unit = "ns"
-doc = "length of the bin: exactly the sum of the three parts; bins differ by a nanosecond where the time does not divide evenly"
+doc = "length of the bin: exactly kernel_ns + copy_ns + idle_ns; lengths differ by up to 1 ns"
 [columns.kernel_ns]
 unit = "ns"
-doc = "a kernel or graph runs"
+doc = "time with a kernel or graph"
 [columns.copy_ns]
 unit = "ns"
-doc = "only copies or fills run"
+doc = "time with copies or fills only"
 [columns.idle_ns]
 unit = "ns"
-doc = "nothing of the process runs on the device"
+doc = "time without an operation of the process on the device"
 [columns.busy_pct]
 unit = "%"
 doc = "time with any operation ÷ length of the bin"
@@ -62,21 +63,24 @@ setting AS (
 ),
 span AS (
     SELECT trace_id, min(start_ns) AS start_ns, max(end_ns) - min(start_ns) AS length_ns,
-        -- no bin is shorter than a nanosecond
+        -- A bin lasts 1 ns or more.
         least(any_value(bins), max(end_ns) - min(start_ns)) AS bins
     FROM busy_interval, setting GROUP BY trace_id
 ),
--- Bin k reaches from length × k ÷ bins to length × (k + 1) ÷ bins, both in whole nanoseconds.
+-- Bin k lasts from length × k ÷ bins to length × (k + 1) ÷ bins, both rounded down to nanoseconds.
+-- HUGEINT: the product exceeds 64 bits for long traces with many bins.
 edge AS (
     SELECT d.trace_id, d.process_id, d.device_id, p.part, s.start_ns AS first_ns, b.bin,
         (s.length_ns::HUGEINT * b.bin // s.bins)::BIGINT AS offset_ns,
         s.start_ns + offset_ns AS at_ns
     FROM (SELECT DISTINCT trace_id, process_id, device_id FROM busy_interval) d
     JOIN span s USING (trace_id)
-    JOIN (SELECT trace_id, unnest(range(bins + 1)) AS bin FROM span WHERE bins > 0) b USING (trace_id)
+    JOIN (
+        SELECT trace_id, unnest(range(bins + 1)) AS bin FROM span WHERE bins > 0
+    ) b USING (trace_id)
     CROSS JOIN (VALUES ('busy'), ('kernel')) AS p (part)
 ),
--- Time of the part from the beginning to each edge: what a bin holds is the difference of two.
+-- Cumulative time at each edge; the time in a bin is the difference of its edges.
 so_far AS (
     SELECT e.*, coalesce(t.before_ns + least(e.at_ns, t.end_ns) - t.start_ns, 0) AS part_ns
     FROM edge e

@@ -1,7 +1,8 @@
 /*
 title    = "Causes of idle time"
-question = "While the GPU was idle, what was the thread doing that launched its next work?"
-source   = "gaps of the union of GPU work, cut where the launching thread changes what it does; disjoint, summing to the idle time"
+question = "While the GPU was idle, what was the thread doing that launched the next operation?"
+source   = """gaps in the union of GPU operations, split where the activity of the launching thread
+    changes; the disjoint parts sum to the idle time"""
 grain    = "cause, per device used by a process"
 needs    = ["gpu_op", "device_timeline"]
 optional = ["idle_interval_cause", "analysis_window", "process", "clock_check"]
@@ -12,13 +13,16 @@ doc = "process; NULL when unknown"
 [columns.device_id]
 doc = "device; NULL when unknown"
 [columns.cause]
-doc = "synchronization, memory allocation, launch (in a launching or copying call), other CUDA call, data wait (in a data range, outside CUDA), host work (outside CUDA: Python, framework, data), launch latency (already launched, not yet running), unknown (see reason)"
+doc = """synchronization, memory allocation, launch (in a launching or copying call), other CUDA
+    call, data wait (in a data range, outside CUDA), host work (outside CUDA: Python, framework,
+    data), launch latency (launched, but not running yet), unknown (see reason)"""
 [columns.idle_ns]
 unit = "ns"
 doc = "idle time with this cause"
 [columns.between_ns]
 unit = "ns"
-doc = "part of it between the last operation of an iteration and the first of the next; NULL for the whole trace"
+doc = """part between the last operation of an iteration and the first of the next; NULL for the
+    whole trace"""
 [columns.share_pct]
 unit = "%"
 doc = "idle_ns ÷ idle time of the device"
@@ -26,18 +30,19 @@ doc = "idle_ns ÷ idle time of the device"
 unit = "%"
 doc = "idle_ns ÷ length of the window"
 [columns.gaps]
-doc = "idle stretches in which the cause took part"
+doc = "idle gaps with this cause"
 [columns.longest_ns]
 unit = "ns"
-doc = "longest uninterrupted stretch of the cause"
+doc = "longest uninterrupted interval with this cause"
 [columns.evidence]
-doc = "estimated: what the launching thread did, not proof that it kept the GPU waiting"
+doc = "estimated: the activity of the launching thread does not prove the cause"
 [columns.measured_over]
 doc = "steady state, all iterations or whole trace"
 [columns.iterations]
 doc = "iterations in the window; NULL for the whole trace"
 [columns.reason]
-doc = "why a cause is unknown: the launch is not in the trace, or GPU and host clocks do not agree; NULL for other causes"
+doc = """why a cause is unknown: the launch is missing from the trace, or GPU and host clocks do not
+    agree; NULL for other causes"""
 [plot]
 kind = "barh"
 x = "cause"
@@ -46,6 +51,7 @@ series = ["device_id", "pid"]
 */
 SELECT c.trace_id, p.pid, nullif(c.device_id, -1) AS device_id, c.cause,
     sum(c.duration_ns)::BIGINT AS idle_ns,
+    -- Without iterations, there is no time between them: NULL instead of 0.
     CASE WHEN any_value(w.iterations) IS NOT NULL
          THEN coalesce(sum(c.duration_ns) FILTER (c.is_between), 0)::BIGINT END AS between_ns,
     100.0 * sum(c.duration_ns) / sum(sum(c.duration_ns)) OVER (
@@ -58,6 +64,7 @@ SELECT c.trace_id, p.pid, nullif(c.device_id, -1) AS device_id, c.cause,
         THEN coalesce(any_value(k.reason), 'the trace has no record of the launch')
     END AS reason
 FROM idle_interval_cause c
+-- idle_interval_cause stores -1 for an unknown process or device.
 JOIN analysis_window w
     ON  w.trace_id = c.trace_id AND coalesce(w.process_id, -1) = c.process_id
     AND coalesce(w.device_id, -1) = c.device_id

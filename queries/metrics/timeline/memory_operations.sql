@@ -1,8 +1,8 @@
 /*
 title    = "Memory operations"
 question = "How much time and bandwidth do copies and fills take?"
-source   = "the same sums as nsys stats cuda_gpu_mem_time_sum and cuda_gpu_mem_size_sum"
-grain    = "kind of memory operation of a trace"
+source   = "same sums as nsys stats cuda_gpu_mem_time_sum and cuda_gpu_mem_size_sum"
+grain    = "kind of memory operation, per trace"
 needs    = ["trace"]
 optional = ["memcpy", "memset"]
 partial  = true
@@ -11,14 +11,14 @@ doc = "the trace"
 [columns.operation]
 doc = "[CUDA memcpy HtoD], [CUDA memset], …"
 [columns.src_kind]
-doc = "kind of the memory copied from; NULL for fills and where the tool does not tell"
+doc = "kind of the source memory; NULL for fills, and if the tool does not record it"
 [columns.dst_kind]
-doc = "kind of the memory copied to or filled"
+doc = "kind of the destination memory; NULL if the tool does not record it"
 [columns.instances]
-doc = "operations"
+doc = "number of operations"
 [columns.total_ns]
 unit = "ns"
-doc = "sum of their durations"
+doc = "sum of the durations of these copies and fills"
 [columns.mean_ns]
 unit = "ns"
 doc = "mean duration"
@@ -42,9 +42,10 @@ unit = "byte"
 doc = "bytes moved or filled"
 [columns.throughput_gb_s]
 unit = "GB/s"
-doc = "bytes ÷ time, 10^9 bytes per second; NULL for no time"
+doc = "bytes ÷ time, 10^9 bytes per second; NULL without durations"
 [params.by]
-doc = "operation: one row per direction; memory_kind: further apart by pageable, pinned, device, … memory"
+doc = """operation: one row per direction; memory_kind: one row per direction and memory kinds
+    (pageable, pinned, device, …)"""
 choices = ["operation", "memory_kind"]
 default = "operation"
 [plot]
@@ -62,18 +63,23 @@ operation AS (
 ),
 grouped AS (
     SELECT trace_id, operation,
-        CASE WHEN by_kind THEN src_kind END AS src_kind, CASE WHEN by_kind THEN dst_kind END AS dst_kind,
+        CASE WHEN by_kind THEN src_kind END AS src_kind,
+        CASE WHEN by_kind THEN dst_kind END AS dst_kind,
         duration_ns, bytes
     FROM operation, (SELECT coalesce(getvariable('by'), 'operation') = 'memory_kind' AS by_kind)
 )
 SELECT trace_id, operation, src_kind, dst_kind, count(*) AS instances,
     sum(duration_ns)::BIGINT AS total_ns, avg(duration_ns) AS mean_ns,
-    median(duration_ns)::DOUBLE AS median_ns, min(duration_ns) AS min_ns, max(duration_ns) AS max_ns,
-    -- exact sums, so that the order of addition does not show
-    sqrt((count(duration_ns) * sum(duration_ns::HUGEINT * duration_ns) - sum(duration_ns)::HUGEINT * sum(duration_ns))
+    median(duration_ns)::DOUBLE AS median_ns, min(duration_ns) AS min_ns,
+    max(duration_ns) AS max_ns,
+    -- Integer sums are exact, so the result does not depend on the order of rows.
+    sqrt((count(duration_ns) * sum(duration_ns::HUGEINT * duration_ns)
+            - sum(duration_ns)::HUGEINT * sum(duration_ns))
         / nullif(count(duration_ns) * (count(duration_ns) - 1.0), 0)) AS stddev_ns,
-    100.0 * sum(duration_ns) / nullif(sum(sum(duration_ns)) OVER (PARTITION BY trace_id), 0) AS share_pct,
+    100.0 * sum(duration_ns)
+        / nullif(sum(sum(duration_ns)) OVER (PARTITION BY trace_id), 0) AS share_pct,
     sum(bytes)::BIGINT AS total_bytes,
+    -- 1 byte/ns is 1 GB/s. Only operations with both values count.
     sum(bytes) FILTER (duration_ns IS NOT NULL)
         / nullif(sum(duration_ns) FILTER (bytes IS NOT NULL), 0)::DOUBLE AS throughput_gb_s
 FROM grouped

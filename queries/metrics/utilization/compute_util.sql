@@ -1,12 +1,13 @@
 /*
 title    = "GPU compute utilization"
-question = "For how much of the time was each GPU busy?"
-source   = "Zhu et al. 2018, section 3.4.2: length of the union of GPU operations ÷ elapsed time, never their sum"
-grain    = "device used by a process; with --set by=iteration, one iteration"
+question = "For what share of the time was each GPU busy?"
+source   = """Zhu et al. 2018, section 3.4.2: length of the union of GPU operations ÷ elapsed time,
+    never their sum"""
+grain    = "device used by a process; with by=iteration, one iteration of it"
 needs    = ["gpu_op", "device_timeline"]
 optional = ["analysis_window", "process", "device"]
 [params.by]
-doc = "trace: the whole analysis window; iteration: each iteration in it, by GPU time"
+doc = "trace: the whole analysis window; iteration: each iteration in the window, by GPU time"
 choices = ["trace", "iteration"]
 default = "trace"
 [columns.trace_id]
@@ -50,7 +51,9 @@ y = ["gpu_busy_pct", "kernel_busy_pct"]
 */
 WITH
 keyed AS (
-    SELECT *, CASE WHEN coalesce(getvariable('by'), 'trace') = 'iteration' THEN iteration END AS row_iteration
+    SELECT *,
+        CASE WHEN coalesce(getvariable('by'), 'trace') = 'iteration'
+            THEN iteration END AS row_iteration
     FROM device_timeline
 ),
 summed AS (
@@ -66,6 +69,7 @@ SELECT s.trace_id, p.pid, nullif(s.device_id, -1) AS device_id, d.name AS device
     100.0 * s.kernel_busy_ns / s.elapsed_ns AS kernel_busy_pct,
     s.gpu_busy_ns, s.kernel_busy_ns, s.elapsed_ns, w.measured_over, w.iterations
 FROM summed s
+-- device_timeline stores -1 for an unknown process or device.
 JOIN analysis_window w
     ON  w.trace_id = s.trace_id AND coalesce(w.process_id, -1) = s.process_id
     AND coalesce(w.device_id, -1) = s.device_id

@@ -1,12 +1,14 @@
 /*
 title    = "Roofline"
-question = "Is each kernel held back by device memory or by arithmetic, and how far below the limit does it run?"
-source   = "Williams, Waterman, Patterson: Roofline (CACM 52:4, 2009): FLOP/s against FLOP per byte of device memory, under min(peak, intensity × bandwidth)"
-grain    = "kernel name (or layer), precision and kind of evidence, per device used by a process"
+question = """Is each kernel limited by device memory or by arithmetic, and how close to the limit
+    does it run?"""
+source   = """Williams, Waterman, Patterson: Roofline (CACM 52:4, 2009): FLOP/s against FLOP per
+    byte of device memory, under min(peak, intensity × bandwidth)"""
+grain    = "kernel name (or layer), precision and evidence, per device used by a process"
 needs    = ["kernel_work", "kernel_traffic"]
 optional = ["device_peak", "process"]
 [params.by]
-doc = "kernel: one row per kernel name; layer: one per layer, where FLOP may also be those of layers.json"
+doc = "kernel: one row per kernel name; layer: one row per layer, also with FLOP from layers.json"
 choices = ["kernel", "layer"]
 default = "kernel"
 [columns.trace_id]
@@ -16,53 +18,56 @@ doc = "process; NULL when unknown"
 [columns.device_id]
 doc = "device; NULL when unknown"
 [columns.kernel_name]
-doc = "demangled name; NULL by layer"
+doc = "demangled name; NULL with by=layer"
 [columns.layer]
-doc = "layer; NULL by kernel, and for the kernels that no layer owns"
+doc = "layer; NULL with by=kernel, and for kernels without a layer"
 [columns.precision]
-doc = "fp32, fp16 (outside the tensor cores) or tensor; work that did no FLOP of a precision has no row of it, and work that did none at all is listed under fp32"
+doc = """fp32, fp16 (outside the tensor cores) or tensor; one row per precision with FLOP; work
+    without any FLOP has a row with fp32"""
 [columns.kernels]
 unit = "kernel"
-doc = "executions whose FLOP and bytes are known"
+doc = "executions with known FLOP and bytes"
 [columns.flop]
 unit = "FLOP"
-doc = "floating-point operations that they did"
+doc = "floating-point operations of these executions"
 [columns.dram_bytes]
 unit = "byte"
-doc = "bytes that they read from and wrote to device memory, by hardware counters; where work is of several precisions each row has all"
+doc = """bytes read from and written to device memory, by hardware counters; with several
+    precisions, each row has all bytes"""
 [columns.total_ns]
 unit = "ns"
-doc = "sum of their durations"
+doc = "sum of the durations of these copies and fills"
 [columns.arithmetic_intensity]
 unit = "FLOP/byte"
-doc = "FLOP ÷ bytes; NULL where the reason says why"
+doc = "FLOP ÷ bytes; NULL if reason explains it"
 [columns.achieved_flops]
 unit = "FLOP/s"
-doc = "FLOP ÷ total duration; NULL where the reason says why"
+doc = "FLOP ÷ total duration; NULL if reason explains it"
 [columns.peak_flops]
 unit = "FLOP/s"
-doc = "the device's peak for this precision; where layers differ in arithmetic the FLOP-weighted harmonic mean of their peaks"
+doc = """peak of the device for this precision; if layers differ in arithmetic, the FLOP-weighted
+    harmonic mean of their peaks"""
 [columns.memory_bandwidth_bytes_per_s]
 unit = "byte/s"
-doc = "the device's peak bandwidth of device memory"
+doc = "peak bandwidth of the device memory"
 [columns.bandwidth_pct]
 unit = "%"
-doc = "bytes ÷ (total duration × peak bandwidth); NULL where the reason says why"
+doc = "bytes ÷ (total duration × peak bandwidth); NULL if reason explains it"
 [columns.attainable_flops]
 unit = "FLOP/s"
-doc = "the roof: min(peak, intensity × bandwidth)"
+doc = "roof: min(peak, intensity × bandwidth)"
 [columns.attained_pct]
 unit = "%"
 doc = "achieved ÷ attainable; NULL without FLOP"
 [columns.bound]
-doc = "memory where intensity × bandwidth is below the peak, else compute"
+doc = "memory if intensity × bandwidth is below the peak, else compute"
 [columns.covered_pct]
 unit = "%"
-doc = "share of the time of all its kernels whose FLOP and bytes are known"
+doc = "share of the time of all kernels of the row with known FLOP and bytes"
 [columns.evidence]
-doc = "how the FLOP are known: counter or, by layer, modelled; bytes are counted always"
+doc = "source of the FLOP: counter or, with by=layer, modelled; bytes are always counted"
 [columns.reason]
-doc = "why there is no point; NULL where there is one"
+doc = "why the row has no point; NULL with a point"
 [plot]
 kind = "roofline"
 x = "arithmetic_intensity"
@@ -82,35 +87,56 @@ work AS (
     FROM kernel_work w
     CROSS JOIN setting
     LEFT JOIN kernel_traffic t ON t.trace_id = w.trace_id AND t.kernel_id = w.kernel_id
-    -- the FLOP of a layer say nothing about one of its kernels
+    -- FLOP of a layer cannot be divided among its kernels.
     WHERE w.evidence = 'counter' OR w.evidence IS NULL OR by_what = 'layer'
 ),
 all_kernels AS (
     SELECT trace_id, process_id, device_id, row_kernel, row_layer, sum(duration_ns) AS kernel_ns
-    FROM (SELECT DISTINCT trace_id, process_id, device_id, row_kernel, row_layer, kernel_id, duration_ns FROM work)
+    FROM (
+        SELECT DISTINCT trace_id, process_id, device_id, row_kernel, row_layer, kernel_id,
+            duration_ns
+        FROM work
+    )
     GROUP BY ALL
 ),
--- Sums of fractions are taken in order, so that the same question has the same answer to the last digit.
+-- Floating-point sums depend on the order of rows; ORDER BY makes them reproducible.
 summed AS (
     SELECT trace_id, process_id, device_id, row_kernel, row_layer, precision, evidence,
         count(*) FILTER (known) AS kernels,
         sum(flop ORDER BY kernel_id) FILTER (known) AS flop,
         sum(dram_bytes ORDER BY kernel_id) FILTER (known) AS dram_bytes,
         sum(duration_ns) FILTER (known)::BIGINT AS total_ns,
-        sum(CASE WHEN flop = 0 THEN 0 ELSE flop / peak_flops END ORDER BY kernel_id) FILTER (known) AS ideal_s,
-        max(peak_flops) AS highest_peak, bool_or(flop > 0 AND peak_flops IS NULL) AS lacks_peak,
+        -- Kernels without FLOP need no peak.
+        sum(CASE WHEN flop = 0 THEN 0 ELSE flop / peak_flops END ORDER BY kernel_id)
+            FILTER (known) AS ideal_s,
+        max(peak_flops) AS highest_peak,
+        bool_or(flop > 0 AND peak_flops IS NULL) AS lacks_peak,
         bool_or(flop IS NULL) AS lacks_flop,
         bool_or(dram_bytes IS NULL) AS lacks_bytes,
-        bool_or(flop > 0 OR (flop IS NULL AND coalesce(pipe_active_pct, pipe_elapsed_pct, pipe_level) > 0)) AS worked
-    FROM (SELECT *, flop IS NOT NULL AND dram_bytes IS NOT NULL AND duration_ns IS NOT NULL AS known FROM work)
+        bool_or(
+            flop > 0
+            OR (flop IS NULL AND coalesce(pipe_active_pct, pipe_elapsed_pct, pipe_level) > 0)
+        ) AS worked
+    FROM (
+        SELECT *,
+            flop IS NOT NULL AND dram_bytes IS NOT NULL AND duration_ns IS NOT NULL AS known
+        FROM work
+    )
     WHERE evidence IS NOT NULL
     GROUP BY trace_id, process_id, device_id, row_kernel, row_layer, precision, evidence
-    QUALIFY coalesce(worked, false) OR (precision = 'fp32' AND NOT coalesce(bool_or(bool_or(flop > 0 OR (flop IS NULL AND coalesce(pipe_active_pct, pipe_elapsed_pct, pipe_level) > 0))) OVER (
-        PARTITION BY trace_id, process_id, device_id, row_kernel, row_layer), false))
+    -- Keep precisions with work; a kernel or layer without any work keeps its fp32 row.
+    QUALIFY coalesce(worked, false) OR (
+        precision = 'fp32'
+        AND NOT coalesce(
+            bool_or(bool_or(
+                flop > 0
+                OR (flop IS NULL AND coalesce(pipe_active_pct, pipe_elapsed_pct, pipe_level) > 0)
+            )) OVER (PARTITION BY trace_id, process_id, device_id, row_kernel, row_layer), false))
 ),
 rated AS (
     SELECT s.*, 100.0 * coalesce(s.total_ns, 0) / nullif(a.kernel_ns, 0) AS covered_pct,
-        CASE WHEN NOT coalesce(s.lacks_peak, false) THEN coalesce(s.flop / nullif(s.ideal_s, 0), s.highest_peak) END AS peak_flops,
+        CASE WHEN NOT coalesce(s.lacks_peak, false)
+            THEN coalesce(s.flop / nullif(s.ideal_s, 0), s.highest_peak) END AS peak_flops,
         p.memory_bandwidth_bytes_per_s::DOUBLE AS bandwidth,
         s.flop / nullif(s.dram_bytes, 0) AS intensity,
         s.flop / nullif(s.total_ns, 0) * 1e9 AS flops,
@@ -126,18 +152,24 @@ rated AS (
 ),
 judged AS (
     SELECT *,
+        -- Below 95 % coverage, the missing kernels could move the point. Rounding keeps a value of
+        -- exactly 100 % below the limit.
         CASE
-            WHEN kernels = 0 AND lacks_flop THEN 'FLOP unknown: only the use of the pipe was measured'
-            WHEN kernels = 0 AND lacks_bytes THEN 'bytes unknown: the traffic of device memory was not counted'
+            WHEN kernels = 0 AND lacks_flop
+                THEN 'FLOP unknown: only the use of the pipe was measured'
+            WHEN kernels = 0 AND lacks_bytes
+                THEN 'bytes unknown: the traffic of device memory was not counted'
             WHEN total_ns IS NULL OR total_ns = 0 THEN 'the durations of the kernels are unknown'
-            WHEN covered_pct < 95 THEN 'counters cover only ' || round(covered_pct, 1) || ' % of the kernel time'
+            WHEN covered_pct < 95
+                THEN 'counters cover only ' || round(covered_pct, 1) || ' % of the kernel time'
             WHEN dram_bytes = 0 THEN 'no traffic of device memory: the caches served it all'
             WHEN round(100 * flops / peak_flops, 6) > 100 THEN 'above the physical peak ('
                 || round(100 * flops / peak_flops, 1) || ' %): FLOP, peak or times are wrong'
-            WHEN round(100 * bytes_per_s / bandwidth, 6) > 100 THEN 'above the physical bandwidth ('
-                || round(100 * bytes_per_s / bandwidth, 1) || ' %): bytes, bandwidth or times are wrong'
+            WHEN round(100 * bytes_per_s / bandwidth, 6) > 100
+                THEN 'above the physical bandwidth (' || round(100 * bytes_per_s / bandwidth, 1)
+                    || ' %): bytes, bandwidth or times are wrong'
         END AS why_not,
-        -- CASE, not least(): least() passes over a NULL.
+        -- CASE instead of least(), which ignores NULL.
         CASE WHEN peak_flops <= intensity * bandwidth THEN peak_flops
              WHEN peak_flops > intensity * bandwidth THEN intensity * bandwidth END AS roof
     FROM rated
@@ -157,5 +189,5 @@ SELECT j.trace_id, p.pid, nullif(j.device_id, -1) AS device_id, j.row_kernel AS 
         WHEN j.bandwidth IS NULL THEN 'bandwidth of this device unknown: no roof' END) AS reason
 FROM judged j
 LEFT JOIN process p ON p.trace_id = j.trace_id AND p.process_id = j.process_id
-ORDER BY j.trace_id, p.pid, j.process_id, device_id, j.total_ns DESC NULLS LAST, j.row_kernel NULLS LAST,
-    j.row_layer NULLS LAST, j.precision, j.evidence
+ORDER BY j.trace_id, p.pid, j.process_id, device_id, j.total_ns DESC NULLS LAST,
+    j.row_kernel NULLS LAST, j.row_layer NULLS LAST, j.precision, j.evidence

@@ -1,24 +1,28 @@
 /*
-title    = "Use of the CPUs"
-question = "How much of the CPU cores that it may use does the program use in the iterations that count, or else over the whole trace?"
-source   = "Zhu et al. 2018, observation 9 (paraphrased from memory): active time of all cores ÷ (cores × elapsed time)"
-grain    = "trace: its profiled processes together"
+title    = "CPU utilization"
+question = """What share of its CPU cores does the program use, in the measured iterations or else
+    over the whole trace?"""
+source   = """Zhu et al. 2018, observation 9 (paraphrased from memory): active time of all cores ÷
+    (cores × elapsed time)"""
+grain    = "trace: all its profiled processes together"
 needs    = ["trace"]
 optional = ["cpu_sample", "process", "host_window"]
 [check]
 rule = "OBS09"
 scope = "trace"
 thresholds = "recalled"
-advice = "most cores are free: give the input pipeline more workers, if the GPU waits for data"
-collect = "samples of the CPUs with nsys profile --sample=process-tree --cpuctxsw=process-tree, of iterations marked with NVTX, and the number of cores with --set cpu_cores=N"
+advice = "most cores are free; if the GPU waits for data, give the input pipeline more workers"
+collect = """CPU samples with nsys profile --sample=process-tree --cpuctxsw=process-tree, NVTX
+    ranges around the iterations, and the number of cores with --set cpu_cores=N"""
 [params.cpu_cores]
-doc = "cores that the program may use (in a container its quota); 0: not known, for no profile tells"
+doc = """CPU cores available to the program, in a container its quota; 0: unknown, because profiles
+    do not record it"""
 default = 0
 [params.min_cpu_pct]
-doc = "below this share, in percent, the CPUs hardly work"
+doc = "CPU utilization below which most cores are free, in percent"
 default = 15.0
 [params.max_cpu_pct]
-doc = "above this share, in percent, the CPUs may hold the training back"
+doc = "CPU utilization above which the CPUs may limit training, in percent"
 default = 80.0
 */
 WITH
@@ -27,7 +31,7 @@ setting AS (
         coalesce(getvariable('min_cpu_pct'), 15.0)::DOUBLE AS min_cpu_pct,
         coalesce(getvariable('max_cpu_pct'), 80.0)::DOUBLE AS max_cpu_pct
 ),
--- The iterations that count, or else the whole trace.
+-- The measured iterations, or else the whole trace.
 counted AS (
     SELECT t.trace_id, coalesce(min(w.start_ns), any_value(t.start_ns)) AS start_ns,
         coalesce(max(w.end_ns), any_value(t.end_ns)) AS end_ns,
@@ -35,14 +39,15 @@ counted AS (
     FROM trace t LEFT JOIN host_window w ON w.trace_id = t.trace_id AND w.iteration IS NOT NULL
     GROUP BY t.trace_id
 ),
--- Where all of the system was sampled, the other processes have no row in process.
+-- System-wide samples include other programs, which have no row in process.
 sampled AS (
     SELECT s.trace_id, s.timestamp_ns, s.cycles, s.timestamp_ns - lag(s.timestamp_ns) OVER (
         PARTITION BY s.trace_id, s.process_id, s.thread_id ORDER BY s.timestamp_ns) AS since_ns
-    FROM cpu_sample s SEMI JOIN process p ON p.trace_id = s.trace_id AND p.process_id = s.process_id
+    FROM cpu_sample s
+    SEMI JOIN process p ON p.trace_id = s.trace_id AND p.process_id = s.process_id
 ),
--- A thread that ran all the time since its last sample did as many cycles as the clock: what few
--- exceed is about its rate.
+-- A thread that ran without a break since its last sample counts the cycles of the clock. The 99th
+-- percentile of cycles per ns estimates the clock rate without outliers.
 clock AS (
     SELECT trace_id, quantile_cont(cycles / since_ns, 0.99) AS cycles_per_ns
     FROM sampled WHERE since_ns > 0 AND cycles > 0 GROUP BY trace_id
@@ -57,13 +62,17 @@ active AS (
     GROUP BY s.trace_id
 ),
 judged AS (
-    SELECT t.trace_id, a.cores, 100.0 * a.cores / nullif(s.cpu_cores, 0) AS cpu_pct, s.*, a.iterations,
+    SELECT t.trace_id, a.cores, 100.0 * a.cores / nullif(s.cpu_cores, 0) AS cpu_pct, s.*,
+        a.iterations,
         CASE
-            WHEN list_contains(t.lacks, 'cpu_sample') THEN 'no samples of the CPUs are in the trace'
-            WHEN a.trace_id IS NULL OR a.cores IS NULL THEN 'no samples of the CPUs with cycles lie in the window'
+            WHEN list_contains(t.lacks, 'cpu_sample') THEN 'the trace has no CPU samples'
+            WHEN a.trace_id IS NULL OR a.cores IS NULL
+                THEN 'the window has no CPU samples with cycles'
             WHEN s.cpu_cores <= 0 THEN format(
-                '{:.2f} cores were busy on average, and how many the program may use is not known', a.cores)
-            WHEN a.cores > s.cpu_cores THEN format('{:.2f} cores were busy, more than there are', a.cores)
+                '{:.2f} cores were busy on average; the number of available cores is unknown',
+                a.cores)
+            WHEN a.cores > s.cpu_cores THEN format(
+                '{:.2f} cores were busy on average, more than cpu_cores = {}', a.cores, s.cpu_cores)
         END AS why_not
     FROM trace t
     CROSS JOIN setting s
@@ -71,15 +80,21 @@ judged AS (
 )
 SELECT trace_id,
     CASE WHEN why_not IS NOT NULL THEN 'not evaluable'
-         WHEN cpu_pct < min_cpu_pct OR cpu_pct > max_cpu_pct THEN 'finding' ELSE 'pass' END AS verdict,
-    CASE WHEN verdict = 'finding' THEN CASE WHEN cpu_pct > max_cpu_pct THEN 'warning' ELSE 'note' END END AS severity,
+         WHEN cpu_pct < min_cpu_pct OR cpu_pct > max_cpu_pct THEN 'finding'
+         ELSE 'pass' END AS verdict,
+    -- Free cores cost nothing; saturated cores may limit training.
+    CASE WHEN verdict = 'finding'
+         THEN CASE WHEN cpu_pct > max_cpu_pct THEN 'warning' ELSE 'note' END END AS severity,
     CASE WHEN why_not IS NULL THEN cpu_pct END AS value,
     CASE WHEN cpu_pct > max_cpu_pct THEN max_cpu_pct ELSE min_cpu_pct END AS threshold, '%' AS unit,
     CASE WHEN why_not IS NULL THEN 'estimated' END AS evidence,
     coalesce(why_not, format('{:.2f} of {} cores were busy on average ({:.1f} %) over {}',
-        cores, cpu_cores, cpu_pct, CASE WHEN iterations > 0 THEN iterations || ' iterations' ELSE 'the whole trace' END)) AS reason,
+        cores, cpu_cores, cpu_pct,
+        CASE WHEN iterations > 0 THEN iterations || ' iterations' ELSE 'the whole trace' END
+    )) AS reason,
     CASE WHEN verdict = 'finding' AND severity = 'warning'
-         THEN 'the CPUs are nearly used up: if the GPU waits for data, preprocess ahead of time or on the GPU, or use more cores'
+         THEN 'the CPUs are nearly saturated; if the GPU waits for data, preprocess ahead of time '
+            || 'or on the GPU, or use more cores'
     END AS advice
 FROM judged
 ORDER BY trace_id

@@ -1,18 +1,21 @@
 /*
-title    = "Arithmetic far below the GPU's peak"
-question = "Do kernels use enough of the peak rate that their FLOP could run at?"
-source   = "Zhu et al. 2018, observation 6 (paraphrased from memory): FLOP ÷ (peak × time), with tensor cores against their own peak"
-grain    = "trace: its device of lowest use"
+title    = "Arithmetic far below the peak"
+question = "What share of the peak rate do kernels reach while they run?"
+source   = """Zhu et al. 2018, observation 6 (paraphrased from memory): FLOP ÷ (peak × time), FLOP
+    of tensor cores against the tensor peak"""
+grain    = "trace: the device with the lowest value"
 needs    = ["gpu_op"]
 optional = ["training_window", "peak_utilization"]
 [check]
 rule = "OBS06"
 scope = "trace"
 thresholds = "proposed"
-advice = "enlarge the batch, use reduced precision on tensor cores, or fuse the kernels that do little arithmetic; tbd-trace query low_util_kernels names them"
-collect = "a capture directory with layers.json, or hardware counters of FLOP beside the timeline (tbd-trace collect makes both)"
+advice = """enlarge the batch, use reduced precision on tensor cores, or fuse kernels with little
+    arithmetic; tbd-trace query low_util_kernels lists the kernels"""
+collect = """a capture directory with layers.json, or FLOP counters in addition to the timeline
+    (tbd-trace collect writes both)"""
 [params.min_peak_pct]
-doc = "kernels should use at least this share of the peak while they run, in percent"
+doc = "minimum share of the peak that kernels reach while they run, in percent"
 default = 30.0
 */
 WITH
@@ -20,8 +23,8 @@ setting AS (SELECT coalesce(getvariable('min_peak_pct'), 30.0)::DOUBLE AS min_pe
 judged AS (
     SELECT w.trace_id, u.busy_pct, s.min_peak_pct, u.evidence, w.advice AS to_collect,
         coalesce(w.why_not, u.why_not,
-            CASE WHEN u.trace_id IS NULL THEN 'the FLOP of the kernels are not known' END) AS why_not,
-        format('{} FLOP used {:.1f} % of the peak of {} while a kernel ran',
+            CASE WHEN u.trace_id IS NULL THEN 'the FLOP of the kernels are unknown' END) AS why_not,
+        format('{} FLOP reached {:.1f} % of the peak of {} while a kernel ran',
             replace(u.precisions, '+', ' and '), u.busy_pct, w.label)
             || coalesce(format(' and {:.1f} % of it over {}', u.elapsed_pct, w.span), '') AS reason
     FROM training_window w
@@ -39,5 +42,6 @@ SELECT trace_id,
 FROM judged
 QUALIFY row_number() OVER (
     PARTITION BY trace_id
-    ORDER BY list_position(['pass', 'not evaluable', 'finding'], verdict) DESC, busy_pct, reason) = 1
+    ORDER BY list_position(['pass', 'not evaluable', 'finding'], verdict) DESC, busy_pct,
+        reason) = 1
 ORDER BY trace_id

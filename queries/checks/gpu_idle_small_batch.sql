@@ -1,7 +1,9 @@
 /*
 title    = "GPU idle"
-question = "Do kernels keep the GPU busy, in the steady state of training or else over the whole trace?"
-source   = "Zhu et al. 2018, observation 4 (paraphrased from memory): length of the union of kernels ÷ elapsed time"
+question = """Do kernels keep the GPU busy, in the steady state of training or else over the whole
+    trace?"""
+source   = """Zhu et al. 2018, observation 4 (paraphrased from memory): length of the union of
+    kernels ÷ elapsed time"""
 grain    = "trace: its least busy device"
 needs    = ["gpu_op"]
 optional = ["training_window", "device_timeline", "window_op", "idle_interval_cause"]
@@ -9,16 +11,16 @@ optional = ["training_window", "device_timeline", "window_op", "idle_interval_ca
 rule = "OBS04"
 scope = "trace"
 thresholds = "proposed"
-advice = "enlarge the batch; tbd-trace query idle_causes tells what the GPU waits for"
-collect = "a timeline, with CUDA graphs traced node by node (nsys --cuda-graph-trace=node)"
+advice = "enlarge the batch; tbd-trace query idle_causes shows the causes of idle time"
+collect = "a timeline with CUDA graphs traced by node (nsys --cuda-graph-trace=node)"
 [params.min_busy_pct]
-doc = "kernels should run for at least this share of the time, in percent"
+doc = "minimum share of time with a running kernel, in percent"
 default = 80.0
 [params.severe_busy_pct]
-doc = "below this share, in percent, idle time is severe"
+doc = "share of time with a running kernel, in percent, below which idle time is severe"
 default = 50.0
 [params.min_kernels]
-doc = "fewer kernels than these, outside of iterations, say nothing about how busy a program keeps the GPU"
+doc = "minimum number of kernels to judge a trace without iterations"
 default = 100
 */
 WITH
@@ -32,7 +34,7 @@ busy AS (
         100.0 * coalesce(sum(duration_ns) FILTER (kernel_active), 0) / sum(duration_ns) AS busy_pct
     FROM device_timeline GROUP BY ALL
 ),
--- What happens while no kernel runs: copies that nothing hides, and idle time by its cause.
+-- Time without a kernel: exposed copies, and idle time by cause.
 unused AS (
     SELECT trace_id, process_id, device_id, 'copies' AS cause, sum(duration_ns) AS ns
     FROM device_timeline WHERE activity = 'copy' GROUP BY ALL
@@ -41,7 +43,8 @@ unused AS (
     FROM idle_interval_cause GROUP BY ALL
 ),
 explained AS (
-    SELECT u.trace_id, u.process_id, u.device_id, first(u.cause ORDER BY u.ns DESC, u.cause) AS cause,
+    SELECT u.trace_id, u.process_id, u.device_id,
+        first(u.cause ORDER BY u.ns DESC, u.cause) AS cause,
         array_to_string(list(format('{} {:.1f} %', u.cause, 100.0 * u.ns / b.elapsed_ns)
             ORDER BY u.ns DESC, u.cause)[:3], ', ') AS causes
     FROM unused u JOIN busy b USING (trace_id, process_id, device_id)
@@ -56,19 +59,21 @@ judged AS (
     SELECT w.trace_id, w.label, b.busy_pct, x.cause,
         CASE
             WHEN g.trace_id IS NOT NULL
-                THEN 'CUDA graphs were traced as a whole: how busy the GPU is inside them is not known'
+                THEN 'CUDA graphs were traced as a whole, so the busy time inside them is unknown'
             WHEN w.iterations IS NULL AND w.kernels < s.min_kernels
-                THEN format('no iterations are known, and only {} kernels ran: too few to tell how busy the program keeps the GPU', w.kernels)
+                THEN format(
+                    'no iterations were found, and only {} kernels ran; at least {} are needed',
+                    w.kernels, s.min_kernels)
         END AS why_not,
-        -- The whole trace includes set-up, one or two iterations show little, and what nothing shows to
-        -- be training need not fill a GPU.
+        -- Severe only with three or more iterations: a whole trace includes set-up. A program
+        -- without evidence of training need not fill a GPU, so it gets a note.
         CASE WHEN b.busy_pct >= s.min_busy_pct THEN NULL
              WHEN NOT w.trains THEN 'note'
              WHEN b.busy_pct < s.severe_busy_pct AND w.iterations >= 3 THEN 'severe'
              ELSE 'warning' END AS found,
         CASE WHEN found = 'severe' THEN s.severe_busy_pct ELSE s.min_busy_pct END AS threshold,
         format('{} ran kernels for {:.1f} % of {}', w.label, b.busy_pct, w.span)
-            || coalesce('; of the time, without a kernel: ' || x.causes, '') AS reason
+            || coalesce('; time without a kernel: ' || x.causes, '') AS reason
     FROM training_window w
     CROSS JOIN setting s
     JOIN busy b USING (trace_id, process_id, device_id)
@@ -85,21 +90,29 @@ SELECT trace_id,
     CASE
         WHEN verdict <> 'finding' THEN NULL
         WHEN cause = 'copies'
-            THEN 'copies keep kernels waiting: pin host memory, copy asynchronously and fetch the next batch early'
+            THEN 'kernels wait for copies; pin host memory, copy asynchronously and prefetch '
+                || 'the next batch'
         WHEN cause = 'data wait'
-            THEN 'iterations wait for data: more loader workers, fetching ahead, or preprocessing on the GPU'
+            THEN 'the GPU waits for data; use more loader workers, prefetch, or preprocess '
+                || 'on the GPU'
         WHEN cause = 'synchronization'
-            THEN 'the host waits for the GPU and launches nothing meanwhile: take .item(), blocking copies and synchronisation out of the loop'
+            THEN 'the host waits for the GPU before it launches more work; remove .item(), '
+                || 'blocking copies and synchronisation from the loop'
         WHEN cause = 'memory allocation'
-            THEN 'device memory is allocated inside iterations: reuse buffers, or let a caching allocator keep them'
+            THEN 'iterations allocate device memory; reuse buffers or use a caching allocator'
         WHEN cause = 'host work'
-            THEN 'the launching thread works outside CUDA meanwhile (Python, framework, loading of data): fetch data ahead, enlarge the batch, fuse small kernels or replay them as a CUDA graph'
+            THEN 'the launching thread works outside CUDA (Python, framework, data loading); '
+                || 'prefetch data, enlarge the batch, fuse small kernels or replay them as a '
+                || 'CUDA graph'
         WHEN cause IN ('launch', 'launch latency', 'other CUDA call')
-            THEN 'kernels are shorter than it takes to launch them: enlarge the batch, fuse small kernels or replay them as a CUDA graph'
+            THEN 'kernels are shorter than their launches; enlarge the batch, fuse small kernels '
+                || 'or replay them as a CUDA graph'
     END AS advice
 FROM judged
 QUALIFY row_number() OVER (
     PARTITION BY trace_id
-    ORDER BY list_position(['pass', 'not evaluable', 'note', 'warning', 'severe'], coalesce(severity, verdict)) DESC,
+    ORDER BY list_position(
+            ['pass', 'not evaluable', 'note', 'warning', 'severe'],
+            coalesce(severity, verdict)) DESC,
         busy_pct, label) = 1
 ORDER BY trace_id

@@ -1,7 +1,9 @@
 /*
 title    = "Long kernels of low utilization"
-question = "Do kernels that take a good part of the time use the GPU less than the trace does on average?"
-source   = "Zhu et al. 2018, observation 8: the longest kernels whose utilization is below the mean; potential = share × (1 − use ÷ mean use)"
+question = """Do kernels with a large share of the time have a utilization below the mean of the
+    trace?"""
+source   = """Zhu et al. 2018, observation 8: the longest kernels whose utilization is below the
+    mean; potential = share × (1 − utilization ÷ mean utilization)"""
 grain    = "trace"
 needs    = ["gpu_op"]
 optional = ["trace", "kernel_utilization", "window_op", "kernel_class"]
@@ -9,13 +11,15 @@ optional = ["trace", "kernel_utilization", "window_op", "kernel_class"]
 rule = "OBS08"
 scope = "trace"
 thresholds = "proposed"
-advice = "begin with the first of these kernels: another algorithm or data layout, a fused kernel, or a larger batch; tbd-trace query low_util_kernels shows them all"
-collect = "hardware counters beside the timeline, in a capture directory (tbd-trace collect does): utilization of single kernels cannot be told without, nor estimated, for neither their FLOP nor their bytes are known"
+advice = """begin with the first of these kernels: try another algorithm or data layout, a fused
+    kernel, or a larger batch; tbd-trace query low_util_kernels lists all of them"""
+collect = """hardware counters in addition to the timeline, in a capture directory (tbd-trace
+    collect writes both); without counters, the FLOP and bytes of a single kernel are unknown"""
 [params.min_share_pct]
-doc = "kernels matter from this share of the kernels' time on, in percent"
+doc = "minimum share of the kernel time for a kernel to be judged, in percent"
 default = 2.0
 [params.kernels_named]
-doc = "at most so many kernels are named"
+doc = "maximum number of kernels named in the reason"
 default = 5
 */
 WITH
@@ -23,7 +27,8 @@ setting AS (
     SELECT coalesce(getvariable('min_share_pct'), 2.0)::DOUBLE AS min_share_pct,
         coalesce(getvariable('kernels_named'), 5)::BIGINT AS kernels_named
 ),
--- FP32 of a program that works on tensor cores says nothing: their own use counts then.
+-- If kernels on tensor cores take half of the time or more, FP32 counters miss most of the work:
+-- judge the tensor pipe instead.
 on_tensor_cores AS (
     SELECT o.trace_id,
         coalesce(sum(o.duration_ns) FILTER (c.tensor_core), 0) >= 0.5 * sum(o.duration_ns) AS mostly
@@ -47,11 +52,15 @@ measured AS (
         coalesce(max(c.share_pct) FILTER (c.is_found),
             max(c.share_pct) FILTER (c.utilization < c.mean_utilization), 0) AS longest_pct,
         sum(c.share_pct) FILTER (c.is_found) AS together_pct,
-        sum(c.share_pct * (1 - c.utilization / c.mean_utilization)) FILTER (c.is_found) AS potential_pct,
+        sum(c.share_pct * (1 - c.utilization / c.mean_utilization))
+            FILTER (c.is_found) AS potential_pct,
         any_value(c.mean_utilization) AS mean_utilization,
         array_to_string(list(
-            format('{} ({:.1f} % of the time, use {:.1f})',
-                CASE WHEN len(c.kernel_name) > 60 THEN c.kernel_name[:36] || '…' || right(c.kernel_name, 23) ELSE c.kernel_name END,
+            format('{} ({:.1f} % of the time, utilization {:.1f})',
+                -- Template arguments fill lines: 60 characters identify a kernel.
+                CASE WHEN len(c.kernel_name) > 60
+                     THEN c.kernel_name[:36] || '…' || right(c.kernel_name, 23)
+                     ELSE c.kernel_name END,
                 c.share_pct, c.utilization)
             ORDER BY c.place) FILTER (c.is_found)[:any_value(s.kernels_named)], ', ') AS named
     FROM counted c CROSS JOIN setting s
@@ -59,7 +68,8 @@ measured AS (
 ),
 judged AS (
     SELECT t.trace_id, m.* EXCLUDE (trace_id), s.min_share_pct,
-        CASE WHEN m.trace_id IS NULL THEN 'no hardware counters tell how much single kernels use the GPU'
+        CASE WHEN m.trace_id IS NULL
+            THEN 'the trace has no hardware counters of the utilization of single kernels'
         END AS why_not,
         CASE m.measure WHEN 'FLOP' THEN '% of the peak' WHEN 'pipe' THEN '% of the cycles'
             ELSE 'of 10' END AS scale
@@ -68,20 +78,25 @@ judged AS (
     LEFT JOIN measured m ON m.trace_id = t.trace_id
 )
 SELECT trace_id,
-    CASE WHEN why_not IS NOT NULL THEN 'not evaluable' WHEN kernels > 0 THEN 'finding' ELSE 'pass' END AS verdict,
+    CASE WHEN why_not IS NOT NULL THEN 'not evaluable' WHEN kernels > 0 THEN 'finding'
+         ELSE 'pass' END AS verdict,
     CASE WHEN verdict = 'finding' THEN 'note' END AS severity,
     CASE WHEN why_not IS NULL THEN longest_pct END AS value,
     min_share_pct AS threshold, '%' AS unit,
     CASE WHEN why_not IS NULL THEN 'counter' END AS evidence,
     CASE
         WHEN why_not IS NOT NULL THEN why_not
-        WHEN kernels = 0 THEN format('no kernel below the mean use of {} ({:.1f} {}) takes {:.1f} % of the time',
+        WHEN kernels = 0 THEN format(
+            'no kernel below the mean {} utilization ({:.1f} {}) takes {:.1f} % of the kernel time',
             precision, mean_utilization, scale, min_share_pct)
-        ELSE format('kernels below the mean use of {} ({:.1f} {}) take {:.1f} % of the kernel time: {}',
+        ELSE format(
+                'kernels below the mean {} utilization ({:.1f} {}) take {:.1f} % of the kernel '
+                    || 'time: {}',
                 precision, mean_utilization, scale, together_pct, named)
-            -- nvprof's levels are no amounts: a share of them would mean nothing
+            -- Levels of nvprof are ordinal: the time saved at the mean cannot be computed.
             || CASE WHEN measure = 'level' THEN ''
-                ELSE format('; at the mean they would take {:.1f} % of the kernel time less', potential_pct) END
+                ELSE format('; at the mean, they would save {:.1f} % of the kernel time',
+                    potential_pct) END
     END AS reason,
     NULL::VARCHAR AS advice
 FROM judged

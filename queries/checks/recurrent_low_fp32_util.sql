@@ -1,6 +1,6 @@
 /*
-title    = "Recurrent models use little of the peak"
-question = "Do recurrent models use less of the GPU's peak than convolutional ones?"
+title    = "Recurrent models reach less of the peak"
+question = "Do recurrent models reach a smaller share of the peak than convolutional models?"
 source   = "Zhu et al. 2018, observation 7 (paraphrased from memory: a factor of two to three)"
 grain    = "a convolutional and a recurrent model on one GPU"
 needs    = ["trace"]
@@ -9,16 +9,19 @@ optional = ["training_window", "peak_utilization", "rnn_time_share", "benchmark_
 rule = "OBS07"
 scope = "cross-run"
 thresholds = "recalled"
-advice = "use the fused recurrent layer of cuDNN, enlarge the batch of the recurrent model, or batch its time steps' matrix products"
-collect = "captures of a convolutional and a recurrent model on one GPU, in batch sizes within a factor of two, with FLOP known (tbd-trace collect)"
+advice = """use the fused recurrent layer of cuDNN, enlarge the batch of the recurrent model, or
+    batch the matrix products of its time steps"""
+collect = """captures of a convolutional and a recurrent model on one GPU, with batch sizes within a
+    factor of two and known FLOP (tbd-trace collect)"""
 [params.max_peak_ratio]
-doc = "use of the peak of the convolutional model ÷ that of the recurrent one should be below this"
+doc = """share of the peak of the convolutional ÷ the recurrent model from which the rule reports a
+    finding"""
 default = 2.0
 [params.max_batch_ratio]
-doc = "larger batch ÷ smaller, up to which batches are of one regime"
+doc = "maximum ratio of batch sizes for two models to be compared"
 default = 2.0
 [params.min_recurrent_pct]
-doc = "from this share of the kernels' time on, in percent, a model counts as recurrent"
+doc = "minimum share of recurrent layers in the kernel time for a model to be recurrent, in percent"
 default = 50.0
 */
 WITH
@@ -28,46 +31,61 @@ setting AS (
         coalesce(getvariable('min_recurrent_pct'), 50.0)::DOUBLE AS min_recurrent_pct
 ),
 run AS (
-    SELECT m.trace_id, m.capture, m.gpu, m.precision, m.batch_size, u.evidence, avg(u.busy_pct) AS peak_pct,
+    SELECT m.trace_id, m.capture, m.gpu, m.precision, m.batch_size, u.evidence,
+        avg(u.busy_pct) AS peak_pct,
+        -- A model with both kinds of layers has one kind only if all its devices agree.
         CASE WHEN bool_and(s.recurrent_pct >= c.min_recurrent_pct) THEN 'recurrent'
              WHEN bool_and(s.convolution_pct >= 50) THEN 'convolutional' END AS kind
     FROM benchmark_run m
     CROSS JOIN setting c
     JOIN training_window w ON w.trace_id = m.trace_id AND w.why_not IS NULL
-    JOIN peak_utilization u ON u.trace_id = w.trace_id AND u.process_id = w.process_id AND u.device_id = w.device_id
-    JOIN rnn_time_share s ON s.trace_id = w.trace_id AND s.process_id = w.process_id AND s.device_id = w.device_id
+    JOIN peak_utilization u
+        ON  u.trace_id = w.trace_id AND u.process_id = w.process_id
+        AND u.device_id = w.device_id
+    JOIN rnn_time_share s
+        ON  s.trace_id = w.trace_id AND s.process_id = w.process_id
+        AND s.device_id = w.device_id
     WHERE u.busy_pct > 0
     GROUP BY ALL
 ),
 pair AS (
     SELECT c.capture AS convolutional, r.capture AS recurrent, c.gpu, c.evidence,
-        c.peak_pct AS convolutional_pct, r.peak_pct AS recurrent_pct, c.peak_pct / r.peak_pct AS ratio,
+        c.peak_pct AS convolutional_pct, r.peak_pct AS recurrent_pct,
+        c.peak_pct / r.peak_pct AS ratio,
         c.batch_size AS convolutional_batch, r.batch_size AS recurrent_batch,
         greatest(c.batch_size, r.batch_size) / least(c.batch_size, r.batch_size) AS batch_ratio
     FROM run c
     JOIN run r
-        ON  r.gpu = c.gpu AND r.precision IS NOT DISTINCT FROM c.precision AND r.evidence = c.evidence
+        ON  r.gpu = c.gpu AND r.precision IS NOT DISTINCT FROM c.precision
+        AND r.evidence = c.evidence
     WHERE c.kind = 'convolutional' AND r.kind = 'recurrent'
 ),
-told AS (
+answer AS (
     SELECT
-        CASE WHEN batch_ratio > max_batch_ratio THEN 'not evaluable' WHEN ratio >= max_peak_ratio THEN 'finding'
-             ELSE 'pass' END AS verdict,
+        -- A small batch alone lowers the share of the peak.
+        CASE WHEN batch_ratio > max_batch_ratio THEN 'not evaluable'
+             WHEN ratio >= max_peak_ratio THEN 'finding' ELSE 'pass' END AS verdict,
         ratio, max_peak_ratio, evidence,
         CASE WHEN batch_ratio > max_batch_ratio
-             THEN format('{} and {} have batches of different regimes: {} and {}', convolutional, recurrent, convolutional_batch, recurrent_batch)
-             ELSE format('on {}, {} uses {:.1f} % of the peak while kernels run, {} {:.1f} %: {:.1f} times less',
-                gpu, convolutional, convolutional_pct, recurrent, recurrent_pct, ratio) END AS reason
+            THEN format('the batch sizes of {} ({}) and {} ({}) differ by more than a factor of {}',
+                convolutional, convolutional_batch, recurrent, recurrent_batch, max_batch_ratio)
+            ELSE format(
+                'on {}, {} reaches {:.1f} % of the peak while kernels run, and {} {:.1f} %: a '
+                    || 'ratio of {:.1f}',
+                gpu, convolutional, convolutional_pct, recurrent, recurrent_pct, ratio)
+        END AS reason
     FROM pair CROSS JOIN setting
     UNION ALL
     SELECT 'not evaluable', NULL, max_peak_ratio, NULL,
-        'no convolutional and recurrent model were captured on one GPU, in one precision, with known FLOP'
+        'no convolutional and recurrent model with known FLOP were captured on one GPU '
+            || 'in one precision'
     FROM setting WHERE NOT EXISTS (SELECT 1 FROM pair)
 )
 SELECT NULL::VARCHAR AS trace_id, verdict,
     CASE WHEN verdict = 'finding' THEN 'note' END AS severity,
     CASE WHEN verdict <> 'not evaluable' THEN ratio END AS value,
     max_peak_ratio AS threshold, NULL::VARCHAR AS unit,
-    CASE WHEN verdict <> 'not evaluable' THEN evidence END AS evidence, reason, NULL::VARCHAR AS advice
-FROM told
+    CASE WHEN verdict <> 'not evaluable' THEN evidence END AS evidence, reason,
+    NULL::VARCHAR AS advice
+FROM answer
 ORDER BY trace_id, reason

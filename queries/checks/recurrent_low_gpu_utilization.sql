@@ -1,21 +1,23 @@
 /*
 title    = "Recurrent layers leave the GPU idle"
-question = "Where recurrent layers take most of the time, do kernels keep the GPU busy?"
+question = "Do kernels keep the GPU busy in models dominated by recurrent layers?"
 source   = "Zhu et al. 2018, observation 5 (paraphrased from memory)"
-grain    = "trace: its least busy recurrent device"
+grain    = "trace: its least busy device with a recurrent model"
 needs    = ["gpu_op"]
 optional = ["training_window", "device_timeline", "rnn_time_share", "window_op"]
 [check]
 rule = "OBS05"
 scope = "trace"
 thresholds = "proposed"
-advice = "use the fused recurrent layer of cuDNN rather than a cell per time step, enlarge the batch, or replay the time steps as a CUDA graph"
-collect = "a timeline of training iterations of a recurrent model, its layers marked (tbd-trace collect does)"
+advice = """use the fused recurrent layer of cuDNN instead of a cell per time step, enlarge the
+    batch, or replay the time steps as a CUDA graph"""
+collect = """a timeline of training iterations of a recurrent model with marked layers (tbd-trace
+    collect marks them)"""
 [params.min_busy_pct]
-doc = "kernels should run for at least this share of the time, in percent"
+doc = "minimum share of time with a running kernel, in percent"
 default = 80.0
 [params.min_recurrent_pct]
-doc = "from this share of the kernels' time on, in percent, a model counts as recurrent"
+doc = "minimum share of recurrent layers in the kernel time for a model to be recurrent, in percent"
 default = 50.0
 */
 WITH
@@ -35,16 +37,20 @@ operation AS (
     FROM window_op GROUP BY ALL
 ),
 judged AS (
-    SELECT w.trace_id, b.busy_pct, r.recurrent_pct, r.evidence, s.min_busy_pct, w.advice AS to_collect,
+    SELECT w.trace_id, b.busy_pct, r.recurrent_pct, r.evidence, s.min_busy_pct,
+        w.advice AS to_collect,
         CASE
             WHEN w.why_not IS NOT NULL THEN w.why_not
-            WHEN o.has_graph THEN 'CUDA graphs were traced as a whole: the kernels inside are not known'
-            WHEN r.has_persistent THEN 'persistent kernels run over many time steps and hide how busy the SMs are'
-            WHEN r.recurrent_pct = 0 THEN 'no layer and no kernel name is recurrent, and the rule is about recurrent models'
+            WHEN o.has_graph THEN 'CUDA graphs were traced as a whole, so their kernels are unknown'
+            WHEN r.has_persistent
+                THEN 'persistent kernels run for many time steps, so the load of the SMs is unknown'
+            WHEN r.recurrent_pct = 0
+                THEN 'no layer or kernel is recurrent; the rule applies to recurrent models'
         END AS why_not,
         r.recurrent_pct >= s.min_recurrent_pct AND b.busy_pct < s.min_busy_pct AS is_found,
-        format('recurrent layers take {:.1f} % of the kernel time on {}, where kernels ran for {:.1f} % of {}; the median kernel takes {:.1f} µs',
-            r.recurrent_pct, w.label, b.busy_pct, w.span, o.kernel_ns / 1000) AS reason
+        format('{} ran kernels for {:.1f} % of {}; recurrent layers take {:.1f} % of the kernel '
+                || 'time, and the median kernel takes {:.1f} µs',
+            w.label, b.busy_pct, w.span, r.recurrent_pct, o.kernel_ns / 1000) AS reason
     FROM training_window w
     CROSS JOIN setting s
     JOIN busy b USING (trace_id, process_id, device_id)
@@ -52,7 +58,8 @@ judged AS (
     JOIN rnn_time_share r USING (trace_id, process_id, device_id)
 )
 SELECT trace_id,
-    CASE WHEN why_not IS NOT NULL THEN 'not evaluable' WHEN is_found THEN 'finding' ELSE 'pass' END AS verdict,
+    CASE WHEN why_not IS NOT NULL THEN 'not evaluable' WHEN is_found THEN 'finding'
+         ELSE 'pass' END AS verdict,
     CASE WHEN verdict = 'finding' THEN 'warning' END AS severity,
     CASE WHEN why_not IS NULL THEN busy_pct END AS value,
     min_busy_pct AS threshold, '%' AS unit,

@@ -1,7 +1,9 @@
 /*
-title    = "Last wave of blocks half empty"
-question = "Do kernels that take a good part of the time end with a wave of blocks that fills little of the GPU?"
-source   = "wave quantisation: waves = blocks ÷ (blocks per SM × SMs), efficiency = waves ÷ waves rounded up"
+title    = "Tail effect"
+question = """Do kernels with a large share of the time end with a wave of blocks that leaves most
+    of the GPU empty?"""
+source   = """wave quantisation: waves = blocks ÷ (blocks per SM × SMs), efficiency = waves ÷ waves
+    rounded up"""
 grain    = "trace"
 needs    = ["kernel"]
 optional = ["trace", "window_op", "kernel_occupancy", "kernel_class"]
@@ -9,16 +11,17 @@ optional = ["trace", "window_op", "kernel_occupancy", "kernel_class"]
 rule = "OCC02"
 scope = "trace"
 thresholds = "proposed"
-advice = "choose a batch or tile size whose blocks fill whole waves, split the work into more and smaller blocks, or run small kernels beside each other (streams, CUDA graphs)"
-collect = "a timeline on a GPU that tbd-trace knows (data/gpu_architectures.csv)"
+advice = """choose a batch or tile size whose blocks fill whole waves, split the work into more and
+    smaller blocks, or run small kernels concurrently (streams, CUDA graphs)"""
+collect = "a timeline on a GPU listed in data/gpu_architectures.csv"
 [params.min_wave_pct]
-doc = "share of the slots of its waves that a launch should fill, in percent"
+doc = "minimum share of the block slots of its waves that a launch fills, in percent"
 default = 80.0
 [params.waves_enough]
-doc = "from so many waves on, the last one hardly matters"
+doc = "number of waves from which the last wave has little effect"
 default = 4.0
 [params.min_share_pct]
-doc = "kernels matter from this share of the kernels' time on, in percent"
+doc = "minimum share of the kernel time for a kernel to be judged, in percent"
 default = 2.0
 */
 WITH
@@ -27,6 +30,7 @@ setting AS (
         coalesce(getvariable('waves_enough'), 4.0)::DOUBLE AS waves_enough,
         coalesce(getvariable('min_share_pct'), 2.0)::DOUBLE AS min_share_pct
 ),
+-- Kernels of the window, or all kernels of a file without a time axis.
 counted AS (
     SELECT o.trace_id, o.op_id AS kernel_id FROM window_op o WHERE o.op_kind = 'kernel'
     UNION ALL
@@ -37,7 +41,8 @@ execution AS (
     SELECT k.trace_id, k.name, k.duration_ns, o.waves,
         k.grid_x * k.grid_y * k.grid_z AS blocks,
         100.0 * o.waves / ceil(o.waves) AS wave_pct,
-        round(k.grid_x * k.grid_y * k.grid_z / (o.waves * o.active_blocks_per_sm))::BIGINT AS sm_count
+        round(k.grid_x * k.grid_y * k.grid_z / (o.waves * o.active_blocks_per_sm))::BIGINT
+            AS sm_count
     FROM counted n
     JOIN kernel k ON k.trace_id = n.trace_id AND k.kernel_id = n.kernel_id
     JOIN kernel_occupancy o ON o.trace_id = k.trace_id AND o.kernel_id = k.kernel_id
@@ -46,7 +51,7 @@ execution AS (
 judged AS (
     SELECT e.*,
         e.wave_pct < s.min_wave_pct AND e.waves < s.waves_enough
-            -- Persistent kernels bring a fixed number of blocks per SM, whatever the work.
+            -- Persistent kernels launch a fixed number of blocks per SM, whatever the work.
             AND NOT (e.waves <= 1 AND e.blocks % e.sm_count = 0)
             AND NOT regexp_matches(e.name, '(?i)persist|stream_?k|cooperative') AS has_tail
     FROM execution e
@@ -60,7 +65,8 @@ by_name AS (
         coalesce(sum(duration_ns) FILTER (has_tail), 0) AS tail_ns,
         sum(duration_ns * wave_pct) FILTER (has_tail) AS tail_filled,
         sum(duration_ns * waves) FILTER (has_tail) AS tail_waves,
-        100.0 * tail_ns / nullif(sum(sum(duration_ns)) OVER (PARTITION BY trace_id), 0) AS tail_pct
+        100.0 * tail_ns
+            / nullif(sum(sum(duration_ns)) OVER (PARTITION BY trace_id), 0) AS tail_pct
     FROM judged GROUP BY trace_id, name
 ),
 summed AS (
@@ -71,33 +77,42 @@ summed AS (
         sum(n.filled ORDER BY n.name) / nullif(sum(n.ns), 0) AS wave_pct,
         array_to_string(list(
             format('{} ({:.1f} % of the time, {:.2f} waves)',
-                CASE WHEN len(n.name) > 60 THEN n.name[:36] || '…' || right(n.name, 23) ELSE n.name END,
+                -- Template arguments fill lines: 60 characters identify a kernel.
+                CASE WHEN len(n.name) > 60 THEN n.name[:36] || '…' || right(n.name, 23)
+                     ELSE n.name END,
                 n.tail_pct, n.tail_waves / n.tail_ns)
-            ORDER BY n.tail_ns DESC, n.name) FILTER (n.tail_pct >= s.min_share_pct)[:3], ', ') AS named
+            ORDER BY n.tail_ns DESC, n.name) FILTER (n.tail_pct >= s.min_share_pct)[:3], ', '
+        ) AS named
     FROM by_name n CROSS JOIN setting s
     GROUP BY n.trace_id
 ),
-said AS (
+explained AS (
     SELECT t.trace_id, s.*, m.* EXCLUDE (trace_id),
         CASE WHEN m.wave_pct IS NULL
-             THEN 'the limits of this GPU, the kernels'' configuration or their durations are not known'
+             THEN 'the limits of this GPU, or the configurations or durations of its kernels, '
+                || 'are unknown'
         END AS why_not
     FROM trace t
     CROSS JOIN setting s
     LEFT JOIN summed m ON m.trace_id = t.trace_id
 )
 SELECT trace_id,
-    CASE WHEN why_not IS NOT NULL THEN 'not evaluable' WHEN kernels > 0 THEN 'finding' ELSE 'pass' END AS verdict,
+    CASE WHEN why_not IS NOT NULL THEN 'not evaluable' WHEN kernels > 0 THEN 'finding'
+         ELSE 'pass' END AS verdict,
     CASE WHEN verdict = 'finding' THEN 'note' END AS severity,
     CASE WHEN why_not IS NULL THEN coalesce(found_wave_pct, wave_pct) END AS value,
     min_wave_pct AS threshold, '%' AS unit,
     CASE WHEN why_not IS NULL THEN 'modelled' END AS evidence,
     CASE
         WHEN why_not IS NOT NULL THEN why_not
-        WHEN kernels > 0 THEN format('kernels that fill {:.0f} % of their waves take {:.1f} % of the kernel time: {}',
+        WHEN kernels > 0 THEN format(
+            'kernels that fill only {:.0f} % of their waves take {:.1f} % of the kernel time: {}',
             found_wave_pct, found_pct, named)
-        ELSE format('kernels fill {:.0f} % of their waves; none with a tail takes {:.1f} % of the kernel time', wave_pct, min_share_pct)
+        ELSE format(
+            'kernels fill {:.0f} % of their waves; no kernel with a tail takes {:.1f} % of the '
+                || 'kernel time or more',
+            wave_pct, min_share_pct)
     END AS reason,
     NULL::VARCHAR AS advice
-FROM said
+FROM explained
 ORDER BY trace_id

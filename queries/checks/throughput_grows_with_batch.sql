@@ -1,37 +1,49 @@
 /*
-title    = "Throughput does not grow with the batch"
+title    = "Throughput drops with a larger batch"
 question = "Does throughput grow with the batch size?"
-source   = "Zhu et al. 2018, observation 1 (paraphrased from memory): Spearman rank correlation of throughput and batch size"
-grain    = "batch-size sweep: captures alike but for the batch size"
+source   = """Zhu et al. 2018, observation 1 (paraphrased from memory): Spearman rank correlation of
+    throughput and batch size"""
+grain    = "batch-size sweep: captures that differ only in batch size"
 needs    = ["trace"]
 optional = ["benchmark_run"]
 [check]
 rule = "OBS01"
 scope = "sweep"
 thresholds = "proposed"
-advice = "look at what differs between the batch sizes around the drop (tbd-trace query suite_compare, kernel_summary): other algorithms, memory that runs short, or an input pipeline at its limit; train with the batch before it"
-collect = "captures of one model with three batch sizes or more (tbd-trace collect MODEL --batch-size 8,16,32 -o DIR)"
+advice = """compare the batch sizes around the drop (tbd-trace query suite_compare, kernel_summary):
+    look for other algorithms, a lack of memory, or an input pipeline at its limit; train with the
+    batch before the drop"""
+collect = """captures of one model with three or more batch sizes (tbd-trace collect MODEL
+    --batch-size 8,16,32 -o DIR)"""
 [params.min_rank_correlation]
-doc = "throughput grows when its rank correlation with the batch size is at least this"
+doc = "rank correlation of throughput and batch size from which throughput grows"
 default = 0.9
 */
 WITH
-setting AS (SELECT coalesce(getvariable('min_rank_correlation'), 0.9)::DOUBLE AS min_rank_correlation),
+setting AS (
+    SELECT coalesce(getvariable('min_rank_correlation'), 0.9)::DOUBLE AS min_rank_correlation
+),
+-- Equal values share the mean of their ranks, as in Spearman's definition.
 run AS (
     SELECT *,
-        rank() OVER by_batch + (count(*) OVER (PARTITION BY workload, software, gpu, batch_size) - 1) / 2 AS batch_rank,
-        rank() OVER by_rate + (count(*) OVER (PARTITION BY workload, software, gpu, samples_per_s) - 1) / 2 AS rate_rank
+        rank() OVER by_batch
+            + (count(*) OVER (PARTITION BY workload, software, gpu, batch_size) - 1) / 2
+            AS batch_rank,
+        rank() OVER by_rate
+            + (count(*) OVER (PARTITION BY workload, software, gpu, samples_per_s) - 1) / 2
+            AS rate_rank
     FROM benchmark_run
     WINDOW by_batch AS (PARTITION BY workload, software, gpu ORDER BY batch_size),
         by_rate AS (PARTITION BY workload, software, gpu ORDER BY samples_per_s)
 ),
--- The surest drop: from a batch to a larger one that is slower by more than the intervals.
+-- The largest relative drop from a batch to a larger one whose intervals do not overlap.
 dropped AS (
     SELECT a.workload, a.software, a.gpu,
         arg_min(
-            format('{:.4g} samples/s at batch {} but {:.4g} at {}', a.samples_per_s, a.batch_size,
-                b.samples_per_s, b.batch_size),
-            {'ratio': b.samples_per_s / a.samples_per_s, 'a': a.batch_size, 'b': b.batch_size}) AS drop
+            format('throughput drops from {:.4g} samples/s at batch {} to {:.4g} at batch {}',
+                a.samples_per_s, a.batch_size, b.samples_per_s, b.batch_size),
+            {'ratio': b.samples_per_s / a.samples_per_s, 'a': a.batch_size, 'b': b.batch_size}
+        ) AS drop
     FROM run a
     JOIN run b
         ON  b.workload = a.workload AND b.software IS NOT DISTINCT FROM a.software
@@ -40,11 +52,13 @@ dropped AS (
     GROUP BY a.workload, a.software, a.gpu
 ),
 sweep AS (
-    SELECT r.workload, r.software, r.gpu, any_value(r.sweep) AS sweep, any_value(r.evidence) AS evidence,
+    SELECT r.workload, r.software, r.gpu, any_value(r.sweep) AS sweep,
+        any_value(r.evidence) AS evidence,
         any_value(d.drop) AS drop, count(DISTINCT r.batch_size) AS batches,
         min(r.batch_size) AS smallest, max(r.batch_size) AS largest,
         count(r.low_samples_per_s) = count(*) AS has_intervals,
-        arg_min(r.high_samples_per_s, r.batch_size) < arg_max(r.low_samples_per_s, r.batch_size) AS has_grown,
+        arg_min(r.high_samples_per_s, r.batch_size)
+            < arg_max(r.low_samples_per_s, r.batch_size) AS has_grown,
         CASE WHEN count(DISTINCT r.rate_rank) > 1 AND batches > 1
              THEN corr(r.rate_rank, r.batch_rank) END AS rho
     FROM run r
@@ -56,30 +70,37 @@ sweep AS (
 judged AS (
     SELECT *,
         CASE
-            WHEN batches < 3 THEN format('{}: {} of the three batch sizes that are needed', sweep, batches)
-            WHEN NOT has_intervals THEN sweep || ': how much iterations vary is not known, so nothing tells drops from chance'
-            WHEN drop IS NULL AND (rho IS NULL OR rho < min_rank_correlation OR NOT has_grown) THEN format(
-                '{}: the intervals of the throughputs overlap: from batch {} to {} neither growth nor a drop is sure',
-                sweep, smallest, largest)
+            WHEN batches < 3 THEN format('{}: {} of 3 required batch sizes', sweep, batches)
+            WHEN NOT has_intervals
+                THEN sweep
+                    || ': the variation of iteration times is unknown, so a drop may be noise'
+            WHEN drop IS NULL AND (rho IS NULL OR rho < min_rank_correlation OR NOT has_grown)
+                THEN format(
+                    '{}: the throughput intervals overlap; from batch {} to {}, neither growth nor '
+                        || 'a drop is significant',
+                    sweep, smallest, largest)
         END AS why_not,
-        format('{}: over {} batch sizes from {} to {}, throughput has rank correlation {:.2f} with the batch',
-            sweep, batches, smallest, largest, rho) AS ranked
+        format('rank correlation {:.2f} of throughput and batch size over {} batch sizes, {} to {}',
+            rho, batches, smallest, largest) AS ranked
     FROM sweep CROSS JOIN setting
 ),
-told AS (
+answer AS (
     SELECT
-        CASE WHEN why_not IS NOT NULL THEN 'not evaluable' WHEN drop IS NOT NULL THEN 'finding' ELSE 'pass' END AS verdict,
+        CASE WHEN why_not IS NOT NULL THEN 'not evaluable' WHEN drop IS NOT NULL THEN 'finding'
+             ELSE 'pass' END AS verdict,
         rho, min_rank_correlation, evidence, why_not,
-        coalesce(why_not, coalesce(ranked, sweep) || coalesce('; ' || drop, '')) AS reason
+        coalesce(why_not, sweep || ': ' || concat_ws('; ', drop, ranked)) AS reason
     FROM judged
     UNION ALL
-    SELECT 'not evaluable', NULL, min_rank_correlation, NULL, '', 'no capture tells its model, batch size and throughput'
+    SELECT 'not evaluable', NULL, min_rank_correlation, NULL, '',
+        'no capture records its model, batch size and throughput'
     FROM setting WHERE NOT EXISTS (SELECT 1 FROM benchmark_run)
 )
 SELECT NULL::VARCHAR AS trace_id, verdict,
     CASE WHEN verdict = 'finding' THEN 'warning' END AS severity,
     CASE WHEN verdict <> 'not evaluable' THEN rho END AS value,
     min_rank_correlation AS threshold, NULL::VARCHAR AS unit,
-    CASE WHEN verdict <> 'not evaluable' THEN evidence END AS evidence, reason, NULL::VARCHAR AS advice
-FROM told
+    CASE WHEN verdict <> 'not evaluable' THEN evidence END AS evidence, reason,
+    NULL::VARCHAR AS advice
+FROM answer
 ORDER BY trace_id, reason

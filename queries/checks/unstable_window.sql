@@ -1,24 +1,31 @@
 /*
 title    = "Unsteady iterations"
-question = "Are the iterations steady enough to be measured: little spread, no trend, no warm-up without end?"
-source   = "spread and Theil-Sen trend of the iterations after warm-up (queries/derive/iterations/iteration.sql)"
-grain    = "trace: its least steady process; without a GPU, too"
+question = """Are the iterations steady enough to measure: small spread, no trend, and an end of the
+    warm-up?"""
+source   = """spread and Theil-Sen trend of the iterations after warm-up
+    (queries/derive/iterations/iteration.sql)"""
+grain    = "trace: its least steady process, with or without a GPU"
 needs    = ["iteration"]
-optional = ["iteration_statistics", "training_window", "gpu_op", "annotation_semantics", "op_scope", "kernel", "trace"]
+optional = [
+    "iteration_statistics", "training_window", "gpu_op", "annotation_semantics", "op_scope",
+    "kernel", "trace",
+]
 [check]
 rule = "ROB01"
 scope = "trace"
 thresholds = "proposed"
-advice = "profile later iterations, after autotuning and the allocator have settled; tbd-trace query iteration_timing shows the sign of warm-up of each"
+advice = """profile later iterations, after autotuning and the allocator have settled; tbd-trace
+    query iteration_timing shows the signs of warm-up of each iteration"""
 collect = "at least ten training iterations after warm-up"
 [params.max_spread_pct]
-doc = "largest coefficient of variation of the iterations' times, in percent"
+doc = "maximum coefficient of variation of the iteration times, in percent"
 default = 5.0
 [params.max_trend_pct]
-doc = "largest trend of the iterations' times, in percent per 100 iterations, where it is more than their spread"
+doc = """maximum trend of the iteration times, in percent per 100 iterations; a trend below the
+    spread is ignored"""
 default = 1.0
 [params.iterations_wanted]
-doc = "fewer iterations than these may all be warm-up"
+doc = "minimum number of iterations to report warm-up without an end"
 default = 10
 */
 WITH
@@ -28,23 +35,28 @@ setting AS (
         coalesce(getvariable('iterations_wanted'), 10)::BIGINT AS iterations_wanted
 ),
 trained AS (
-    SELECT trace_id, process_id, CASE WHEN bool_and(why_not IS NOT NULL) THEN min(why_not) END AS why_not,
+    -- One device that trains is enough for its process.
+    SELECT trace_id, process_id,
+        CASE WHEN bool_and(why_not IS NOT NULL) THEN min(why_not) END AS why_not,
         min(advice) AS to_collect
     FROM training_window GROUP BY ALL
     UNION ALL
-    -- Training on CPUs is told by the capture, or by its marks.
+    -- Without GPU work, the capture or NVTX phases show whether the program trains.
     SELECT DISTINCT i.trace_id, coalesce(i.process_id, -1),
         CASE WHEN t.capture ->> '$.optimizer' IS NULL AND m.trace_id IS NULL
                   AND NOT coalesce(getvariable('assume_training'), false)
-             THEN 'nothing tells that the iterations train: there is no range of a backward pass or an optimizer' END,
+             THEN 'no evidence of training: no optimizer in capture.json, and no NVTX range of a '
+                || 'backward pass or an optimizer' END,
         NULL
     FROM iteration i
     JOIN trace t ON t.trace_id = i.trace_id
-    LEFT JOIN (SELECT DISTINCT trace_id FROM annotation_semantics WHERE phase IN ('backward', 'optimizer')) m
-        ON m.trace_id = i.trace_id
+    LEFT JOIN (
+        SELECT DISTINCT trace_id FROM annotation_semantics
+        WHERE phase IN ('backward', 'optimizer')
+    ) m ON m.trace_id = i.trace_id
     WHERE i.trace_id NOT IN (SELECT trace_id FROM gpu_op)
 ),
--- How much was launched in each iteration: where that varies, times vary by design.
+-- Launched threads per iteration: if the work varies, times vary by design.
 work AS (
     SELECT o.trace_id, coalesce(o.process_id, -1) AS process_id, o.iteration,
         sum(k.grid_x::HUGEINT * k.grid_y * k.grid_z * k.block_x * k.block_y * k.block_z) AS threads
@@ -57,7 +69,8 @@ counted AS (
         count(*) FILTER (i.in_window AND i.warm_up IS NOT NULL) AS late_signs,
         arg_max(i.warm_up, i.iteration) AS last_sign,
         max(i.iteration) FILTER (i.warm_up IS NOT NULL) AS last_warm_up,
-        100.0 * stddev_samp(w.threads) FILTER (i.in_window) / nullif(avg(w.threads) FILTER (i.in_window), 0) AS work_cv_pct
+        100.0 * stddev_samp(w.threads) FILTER (i.in_window)
+            / nullif(avg(w.threads) FILTER (i.in_window), 0) AS work_cv_pct
     FROM iteration i
     LEFT JOIN work w
         ON  w.trace_id = i.trace_id AND w.process_id = coalesce(i.process_id, -1)
@@ -68,6 +81,7 @@ measured AS (
     SELECT t.trace_id, t.process_id, t.why_not, t.to_collect, c.* EXCLUDE (trace_id, process_id),
         coalesce(p.n, 0) AS n, p.cv_pct, p.stability, p.measured_over,
         nullif(r.capture ->> '$.sequence_policy', 'fixed') AS sequence_policy,
+        -- From the change over all n iterations to that over 100 iterations.
         100 * p.trend_pct / (p.n - 1) AS trend_pct
     FROM trained t
     JOIN trace r ON r.trace_id = t.trace_id
@@ -85,42 +99,62 @@ judged AS (
         END AS found,
         CASE
             WHEN m.why_not IS NOT NULL THEN m.why_not
-            WHEN n < 3 AND found IS NULL THEN format('only {} of {} iterations follow the warm-up and have a known period', n, iterations)
-            WHEN measured_over = 'all iterations' AND iterations < iterations_wanted
-                THEN format('more than half of {} iterations show signs of warm-up, and at least {} are wanted', iterations, iterations_wanted)
+            WHEN n < 3 AND found IS NULL THEN format(
+                'only {} of {} iterations follow the warm-up and have a known period',
+                n, iterations)
+            WHEN measured_over = 'all iterations' AND iterations < iterations_wanted THEN format(
+                'more than half of {} iterations show signs of warm-up; at least {} iterations are '
+                    || 'needed',
+                iterations, iterations_wanted)
             WHEN found = 'spread' AND sequence_policy IS NOT NULL THEN format(
-                'times vary by {:.1f} %, but samples differ in length ({}): per token they may be steady', cv_pct, sequence_policy)
+                'times vary by {:.1f} %, but samples differ in length (sequence policy {}); times '
+                    || 'per token may be steady',
+                cv_pct, sequence_policy)
             WHEN found = 'spread' AND work_cv_pct > max_spread_pct THEN format(
-                'times vary by {:.1f} %, but so does the work: the threads that are launched vary by {:.1f} %', cv_pct, work_cv_pct)
+                'times vary by {:.1f} %, but so does the work: launched threads vary by {:.1f} %',
+                cv_pct, work_cv_pct)
         END AS abstains
     FROM measured m CROSS JOIN setting s
 )
 SELECT trace_id,
-    CASE WHEN abstains IS NOT NULL THEN 'not evaluable' WHEN found IS NOT NULL THEN 'finding' ELSE 'pass' END AS verdict,
+    CASE WHEN abstains IS NOT NULL THEN 'not evaluable' WHEN found IS NOT NULL THEN 'finding'
+         ELSE 'pass' END AS verdict,
     CASE WHEN verdict = 'finding' THEN 'warning' END AS severity,
     CASE WHEN abstains IS NOT NULL OR found = 'warm-up' THEN NULL
          WHEN found = 'trend' THEN trend_pct ELSE cv_pct END AS value,
-    CASE WHEN found = 'trend' THEN max_trend_pct WHEN found = 'warm-up' THEN NULL ELSE max_spread_pct END AS threshold,
-    CASE WHEN found = 'trend' THEN '% per 100 iterations' WHEN found = 'warm-up' THEN NULL ELSE '%' END AS unit,
+    CASE WHEN found = 'trend' THEN max_trend_pct WHEN found = 'warm-up' THEN NULL
+         ELSE max_spread_pct END AS threshold,
+    CASE WHEN found = 'trend' THEN '% per 100 iterations' WHEN found = 'warm-up' THEN NULL
+         ELSE '%' END AS unit,
     CASE WHEN abstains IS NULL THEN 'timeline' END AS evidence,
     CASE
         WHEN abstains IS NOT NULL THEN abstains
-        WHEN found = 'warm-up' THEN format('more than half of {} iterations show signs of warm-up, the last of them iteration {} ({})',
+        WHEN found = 'warm-up' THEN format(
+            'more than half of {} iterations show signs of warm-up, the last one iteration {} ({})',
             iterations, last_warm_up, last_sign)
-        WHEN found = 'trend' THEN format('the times of {} iterations after warm-up change by {:.1f} % in 100 iterations', n, trend_pct)
-        WHEN found = 'spread' THEN format('the times of {} iterations after warm-up vary by {:.1f} % (standard deviation ÷ mean); {}',
+        WHEN found = 'trend' THEN format(
+            'the times of {} iterations after warm-up change by {:.1f} % per 100 iterations',
+            n, trend_pct)
+        WHEN found = 'spread' THEN format(
+                'the times of {} iterations after warm-up vary by {:.1f} % (standard deviation ÷ '
+                    || 'mean); {}',
                 n, cv_pct, stability)
-            || CASE WHEN late_signs > 0
-                    THEN format('; {} of them allocate memory or use a kernel for the first time', late_signs) ELSE '' END
-        ELSE format('the times of {} of {} iterations, those after warm-up, vary by {:.1f} %', n, iterations, cv_pct)
+            || CASE WHEN late_signs > 0 THEN format(
+                    '; {} of them allocate memory or use a kernel for the first time', late_signs)
+                ELSE '' END
+        ELSE format('the times of {} iterations after warm-up (of {}) vary by {:.1f} %',
+            n, iterations, cv_pct)
     END AS reason,
     CASE
         WHEN verdict = 'not evaluable' THEN to_collect
         WHEN verdict = 'finding' AND found <> 'warm-up'
-            THEN 'look for what the slow iterations have in common (tbd-trace query iteration_timing, idle_causes): waiting for data, evaluation or logging in the loop, clocks that change; quote the mean with its stall share, not the median'
+            THEN 'compare the slow iterations (tbd-trace query iteration_timing, idle_causes): '
+                || 'look for data waits, evaluation or logging in the loop, and clock changes; '
+                || 'report the mean with its stall share instead of the median'
     END AS advice
 FROM judged
 QUALIFY row_number() OVER (
     PARTITION BY trace_id
-    ORDER BY list_position(['pass', 'not evaluable', 'finding'], verdict) DESC, cv_pct DESC NULLS LAST, process_id) = 1
+    ORDER BY list_position(['pass', 'not evaluable', 'finding'], verdict) DESC,
+        cv_pct DESC NULLS LAST, process_id) = 1
 ORDER BY trace_id

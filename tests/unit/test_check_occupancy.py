@@ -43,7 +43,7 @@ def test_a_launch_of_few_warps_is_found() -> None:
     assert verdict(row) == ("finding", "note")
     assert (row["value"], row["threshold"], row["evidence"]) == (12.5, 50, "modelled")
     assert row["reason"] == (
-        "kernels of low occupancy take 40.0 % of the kernel time: "
+        "kernels with low occupancy take 40.0 % of the kernel time: "
         "work (40.0 % of the time, 12 % theoretical, limited by registers)"
     )
 

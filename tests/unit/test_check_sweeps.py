@@ -112,7 +112,7 @@ def test_throughput_grows_with_the_batch(
 
 def test_a_drop_is_told_with_its_batches() -> None:
     row = only("OBS01", sweep(100, 150, 120, 190))
-    assert "150 samples/s at batch 16 but 120 at 32" in row["reason"]
+    assert "drops from 150 samples/s at batch 16 to 120 at batch 32" in row["reason"]
     assert row["severity"] == "warning"
 
 
@@ -230,7 +230,7 @@ def test_what_is_measured_differently_is_not_ranked() -> None:
     one, other = pair("resnet50", 100, 120)
     row = only("OBS03", [one, other | {"workload": "resnet50 · tf32"}])
     assert row["verdict"] == "not evaluable"
-    assert "alike in GPU" in row["reason"]
+    assert "with the same GPU" in row["reason"]
 
 
 # OBS10
@@ -254,6 +254,7 @@ def test_a_faster_gpu(rate: float, change: Row, expected: str) -> None:
     if expected != "not evaluable":
         assert row["value"] == pytest.approx(rate / 100 / 4)
         assert f"4.00 times the peak of V100 and trains {rate / 100:.2f} times" in row["reason"]
+        assert row["reason"].endswith(f"efficiency {rate / 100 / 4:.2f}")
 
 
 # OBS07

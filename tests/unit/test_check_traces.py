@@ -208,7 +208,7 @@ def test_thresholds_are_parameters() -> None:
     ("cause", "advice"),
     [
         ("copies", "pin host memory"),
-        ("data wait", "wait for data"),
+        ("data wait", "waits for data"),
         ("synchronization", "blocking copies"),
         ("memory allocation", "caching allocator"),
         ("host work", "outside CUDA"),
@@ -315,7 +315,7 @@ def test_fp32_says_nothing_about_tensor_cores() -> None:
 
 
 def test_unknown_flop_are_no_small_flop() -> None:
-    assert judged(busy(500), "OBS06")["reason"] == "the FLOP of the kernels are not known"
+    assert judged(busy(500), "OBS06")["reason"] == "the FLOP of the kernels are unknown"
 
 
 # OBS08
@@ -337,9 +337,9 @@ def test_long_kernels_below_the_mean() -> None:
     assert row["value"] == pytest.approx(100 / 3)
     # mean (600 * 50 + 300 * 10) / 900 = 36.67; potential 33.33 * (1 - 10 / 36.67) = 24.24
     assert row["reason"] == (
-        "kernels below the mean use of fp32 (36.7 % of the peak) take 33.3 % of the kernel time: "
-        "slow (33.3 % of the time, use 10.0); at the mean they would take 24.2 % of the kernel "
-        "time less"
+        "kernels below the mean fp32 utilization (36.7 % of the peak) take 33.3 % of the kernel "
+        "time: slow (33.3 % of the time, utilization 10.0); at the mean, they would save 24.2 % of "
+        "the kernel time"
     )
 
 
@@ -410,7 +410,7 @@ def test_without_iterations_the_cpus_are_judged_over_the_whole_trace() -> None:
 def test_no_samples_of_the_cpus() -> None:
     made = busy(500)
     made.add_trace(lacks=["cpu_sample"])
-    assert judged(made, "OBS09")["reason"] == "no samples of the CPUs are in the trace"
+    assert judged(made, "OBS09")["reason"] == "the trace has no CPU samples"
 
 
 # COM01
@@ -434,7 +434,7 @@ def test_communication_that_nothing_hides(
     row = judged(made, "COM01")
     assert row["verdict"] == expected
     assert row["value"] == pytest.approx(100 * exposed / PERIOD)
-    assert f"{100 * (1 - exposed / took):.1f} % is hidden" in row["reason"]
+    assert f"{100 * (1 - exposed / took):.1f} % of its communication is hidden" in row["reason"]
 
 
 def test_one_gpu_does_not_communicate() -> None:
@@ -504,7 +504,7 @@ def test_warm_up_that_does_not_end_is_found() -> None:
         made.launch(1000 * number + 50, 1000 * number + 500, 1000 * number + 510, f"k{number}")
     row = judged(made, "ROB01")
     assert row["reason"] == (
-        "more than half of 12 iterations show signs of warm-up, the last of them iteration 11 "
+        "more than half of 12 iterations show signs of warm-up, the last one iteration 11 "
         "(first use of a kernel)"
     )
     assert verdict(row) == ("finding", "warning")

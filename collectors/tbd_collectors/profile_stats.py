@@ -11,7 +11,7 @@ from pathlib import Path
 from tbd_collectors.process import CollectionError, NothingRecordedError
 from tbd_trace.errors import InputError
 from tbd_trace.sources.nsys.columns import NVTX_RANGES
-from tbd_trace.sqlite_io.sqlite_file import SqliteFile
+from tbd_trace.sqlite_io import SqliteFile
 from tbd_trace.sqltext import identifier
 
 _ACTIVITY = "CUPTI_ACTIVITY_KIND_"

@@ -32,10 +32,10 @@ def read(
     table: str,
     columns: Mapping[str, pa.DataType],
     rowid: str | None = None,
-    without: str | None = None,
+    not_integer: str | None = None,
 ) -> pa.Table:
     with SqliteFile(path) as file:
-        batches = file.batches(table, columns, rowid=rowid, without=without)
+        batches = file.batches(table, columns, rowid=rowid, not_integer=not_integer)
         return batches.read_all().combine_chunks()
 
 
@@ -53,13 +53,13 @@ def both(
     table: str,
     columns: Mapping[str, pa.DataType],
     rowid: str | None = None,
-    without: str | None = None,
+    not_integer: str | None = None,
 ) -> tuple[pa.Table, pa.Table]:
     """Return what the page reader and what SQLite gives."""
     with reader("pages"):
-        pages = read(path, table, columns, rowid, without)
+        pages = read(path, table, columns, rowid, not_integer)
     with reader("sqlalchemy"):
-        return pages, read(path, table, columns, rowid, without)
+        return pages, read(path, table, columns, rowid, not_integer)
 
 
 class Reasons:

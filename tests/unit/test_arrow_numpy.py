@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tbd_trace.sqlite_io.arrow_numpy import arrow_array, distinct, numpy_integers
+from tbd_trace.sources.nsys.integer_columns import distinct, numpy_integers
+from tbd_trace.sqlite_io.arrow_numpy import arrow_array
 
 integers = st.lists(st.none() | st.integers(-(2**63), 2**63 - 1), max_size=40)
 

@@ -224,7 +224,7 @@ def test_export_that_is_cut_off_or_still_written(tmp_path: Path) -> None:
         nsys.check(path)
     path.write_bytes(whole)
     path.with_name("r.sqlite-journal").write_bytes(b"\xd9")
-    with pytest.raises(CollectionError, match=r"some of it is still in r\.sqlite-journal"):
+    with pytest.raises(CollectionError, match=r"some of its data is still in r\.sqlite-journal"):
         nsys.check(path)
     path.with_name("r.sqlite-journal").unlink()
     assert nsys.check(path).ranges == 1

@@ -21,9 +21,7 @@ from hypothesis import strategies as st
 from sqlite_readings import both, read, reader, watching
 
 from tbd_trace.sources.base import Part
-from tbd_trace.sqlite_io import tables
-from tbd_trace.sqlite_io.pages import LeftToSqlite
-from tbd_trace.sqlite_io.sqlite_file import SqliteFile
+from tbd_trace.sqlite_io import SqliteFile, UnsupportedLayout, tables
 
 KINDS = [pa.int64(), pa.float64(), pa.string(), pa.binary()]
 PAGE_SIZES = [512, 1024, 2048, 4096, 8192, 16384, 32768, 65536]
@@ -58,11 +56,11 @@ def assert_same(
     columns: dict[str, pa.DataType],
     *,
     from_pages: bool | None = True,
-    without: str | None = None,
+    not_integer: str | None = None,
 ) -> pa.Table:
     """Compare the readers on table t; tell whether all, or no, rows are to come from pages."""
     with watching() as seen:
-        pages, sqlite = both(path, "t", columns, "row", without)
+        pages, sqlite = both(path, "t", columns, "row", not_integer)
     assert pages.schema == sqlite.schema
     pages.validate(full=True)
     assert pages.equals(sqlite), (pages.to_pylist()[:9], sqlite.to_pylist()[:9])
@@ -104,8 +102,8 @@ def test_any_table(tmp_path: Path, data: st.DataObject) -> None:
     declared_real = [i for i, kind in enumerate(kinds) if kind in ("REAL", "DOUBLE")]
     unusual = any(wanted[f"c{i}"] == pa.int64() for i in declared_real)
     assert_same(path, wanted, from_pages=False if unusual else None)
-    without = data.draw(st.sampled_from(list(wanted)), label="without")
-    assert_same(path, wanted, from_pages=None, without=without)
+    not_integer = data.draw(st.sampled_from(list(wanted)), label="not_integer")
+    assert_same(path, wanted, from_pages=None, not_integer=not_integer)
 
 
 def filled(path: Path, declared: str, rows: Sequence[Sequence[Any]], *pragmas: str) -> Path:
@@ -160,7 +158,7 @@ def test_rows_without_an_integer(tmp_path: Path, column: str) -> None:
     path = filled(tmp_path / "f", "a, b, r, s, x", rows)
     place = "abrsx".index(column)
     kept = [n for n, row in enumerate(rows, 1) if not isinstance(row[place], int)]
-    table = assert_same(path, EVENTS, without=column)
+    table = assert_same(path, EVENTS, not_integer=column)
     assert table["row"].to_pylist() == kept
 
 
@@ -171,7 +169,7 @@ def test_blocks_of_which_no_row_is_wanted(
     monkeypatch.setattr(tables, "_BATCH_BYTES", 1)
     rows = [(n, None if n in kept else n) for n in range(1, 3001)]
     path = filled(tmp_path / "f", "a, b", rows, "page_size=4096")
-    table = assert_same(path, {"a": pa.int64(), "b": pa.int64()}, without="b")
+    table = assert_same(path, {"a": pa.int64(), "b": pa.int64()}, not_integer="b")
     assert table["a"].to_pylist() == kept
 
 
@@ -346,20 +344,20 @@ def test_no_number_is_null(tmp_path: Path) -> None:
 @pytest.mark.parametrize("rows", [0, 1, 3000])
 @pytest.mark.parametrize("page_size", [512, 65536])
 @pytest.mark.parametrize("count", [1, 2, 3, 50])
-@pytest.mark.parametrize("without", [None, "b"])
+@pytest.mark.parametrize("not_integer", [None, "b"])
 def test_parts_of_a_table(
-    tmp_path: Path, rows: int, page_size: int, count: int, without: str | None
+    tmp_path: Path, rows: int, page_size: int, count: int, not_integer: str | None
 ) -> None:
     path = tmp_path / "f"
     with database(path, f"page_size={page_size}") as connection:
         connection.execute(f"CREATE TABLE t ({DECLARED})")
         connection.executemany("INSERT INTO t VALUES (?, ?, ?, ?, ?)", events(rows))
         connection.execute("UPDATE t SET b = NULL WHERE rowid % 7 = 1")
-    _, whole = both(path, "t", EVENTS, "row", without)
+    _, whole = both(path, "t", EVENTS, "row", not_integer)
     with SqliteFile(path) as file:
         parts = [
             file.batches(
-                "t", EVENTS, rowid="row", without=without, part=Part(number, count)
+                "t", EVENTS, rowid="row", not_integer=not_integer, part=Part(number, count)
             ).read_all()
             for number in range(count)
         ]
@@ -369,7 +367,7 @@ def test_parts_of_a_table(
 @given(pages=st.integers(0, 100_000), count=st.integers(1, 64))
 def test_later_parts_are_smaller(pages: int, count: int) -> None:
     leaves = np.arange(pages)
-    parts = [tables._share(leaves, Part(number, count)) for number in range(count)]
+    parts = [tables._part_of(leaves, Part(number, count)) for number in range(count)]
     assert np.concatenate(parts).tolist() == leaves.tolist()
     sizes = [part.size for part in parts]
     assert all(later <= earlier + 1 for earlier, later in pairwise(sizes))
@@ -379,7 +377,7 @@ def test_later_parts_are_smaller(pages: int, count: int) -> None:
 def test_a_part_is_not_left_to_sqlite(tmp_path: Path) -> None:
     """Whoever asked for it could not tell which rows SQLite would have to give."""
     path = filled(tmp_path / "f", "a", [(i + 0.5 if i % 2 else str(i),) for i in range(5000)])
-    with SqliteFile(path) as file, pytest.raises(LeftToSqlite):
+    with SqliteFile(path) as file, pytest.raises(UnsupportedLayout):
         file.batches("t", {"a": pa.int64()}, part=Part(0, 2)).read_all()
 
 
@@ -409,7 +407,7 @@ def test_duckdb_passes_batches_on_in_order(sizes: list[int]) -> None:
         pa.record_batch({"row": pa.array(range(first, end), pa.int64())})
         for first, end in itertools.pairwise(ends)
     ]
-    batches = [piece for batch in made for piece in tables._in_order(batch)]
+    batches = [piece for batch in made for piece in tables._without_small_tail(batch)]
     schema = pa.schema([("row", pa.int64())])
     with duckdb.connect(config={"threads": 1}) as connection:
         connection.execute("CREATE TABLE few AS SELECT 1 AS id")

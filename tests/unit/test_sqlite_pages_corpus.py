@@ -12,7 +12,7 @@ from corpus import corpus_files
 from tbd_trace.errors import InputError
 from tbd_trace.sources.nsys.columns import DETAILS, EVENTS, FACTS
 from tbd_trace.sources.nvprof.tables import RAW_TABLES, Blob
-from tbd_trace.sqlite_io.sqlite_file import SQLITE_MAGIC, SqliteFile
+from tbd_trace.sqlite_io import SqliteFile
 
 NVPROF = {
     table: {n: pa.binary() if isinstance(kind, Blob) else kind for n, kind in columns.items()}
@@ -37,7 +37,7 @@ def tables(file: SqliteFile, name: str) -> list[tuple[str, pa.Table | str]]:
 @pytest.mark.parametrize("path", corpus_files("nsys/*", "nvprof/*", "odd/*"))
 def test_same_tables(path: Path) -> None:
     with path.open("rb") as opened:
-        if opened.read(16) != SQLITE_MAGIC:
+        if not SqliteFile.has_magic(opened.read(16)):
             pytest.skip("no SQLite file")
     try:
         file = SqliteFile(path)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tbd_trace.errors import InputError
-from tbd_trace.sqlite_io.sqlite_file import SqliteFile
+from tbd_trace.sqlite_io import SqliteFile
 from tbd_trace.sqlite_io.wal import holds_changes
 
 

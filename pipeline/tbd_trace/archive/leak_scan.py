@@ -20,7 +20,7 @@ from tbd_trace.redact.json_documents import Treatment
 from tbd_trace.redact.leak_report import Findings
 from tbd_trace.redact.tables import learn_tables
 from tbd_trace.sources.registry import check_readable
-from tbd_trace.sqlite_io.sqlite_file import SQLITE_MAGIC
+from tbd_trace.sqlite_io import SqliteFile
 from tbd_trace.store.capture import is_capture
 
 _DOCUMENTS = ("capture.json", "layers.json")
@@ -77,7 +77,7 @@ def _file(path: Path) -> pl.DataFrame:
     findings = Findings()
     with path.open("rb") as file:
         head = file.read(_HEAD_BYTES)
-    if head.startswith(SQLITE_MAGIC):
+    if SqliteFile.has_magic(head):
         search_sqlite(path, findings)
     elif _BINARY in head and not head.startswith(_GZIP):
         findings.state("not searched", path.name, "a report; export it to SQLite or CSV first", 1)

@@ -18,7 +18,7 @@ from tbd_trace.redact.json_documents import Treatment
 from tbd_trace.redact.leak_report import Findings, is_nothing
 from tbd_trace.redact.secrets import is_secret_name
 from tbd_trace.redact.text import CANDIDATE
-from tbd_trace.sqlite_io.sqlite_file import SqliteFile
+from tbd_trace.sqlite_io import SqliteFile
 from tbd_trace.sqltext import identifier
 
 _KIND_OF_NAME = {

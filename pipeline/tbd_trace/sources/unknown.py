@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from tbd_trace.sqlite_io.header import SQLITE_MAGIC
+from tbd_trace.sqlite_io import SqliteFile
 
 EXPORT_AGAIN = "`nsys export --type sqlite --force-overwrite true REPORT`"
 _COLLECT = "collect one that it reads with `nsys profile -t cuda,nvtx,cudnn,cublas`"
@@ -48,7 +48,7 @@ def what_it_is(path: Path, head: bytes) -> str:
     Raises:
         InputError: it is a damaged SQLite file.
     """
-    if head.startswith(SQLITE_MAGIC):
+    if SqliteFile.has_magic(head):
         return _sqlite(path)
     if not head[:_SQLITE_HEADER].strip(b"\x00"):
         return _zeros(head)
@@ -66,8 +66,6 @@ def _expected() -> str:
 
 
 def _sqlite(path: Path) -> str:
-    from tbd_trace.sqlite_io.sqlite_file import SqliteFile  # noqa: PLC0415 - known traces need none
-
     with SqliteFile(path) as file:  # a damaged file says so here
         tables = sorted(file.tables)
     return _database(tables)

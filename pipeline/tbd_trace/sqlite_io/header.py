@@ -1,4 +1,4 @@
-"""Whether all of a SQLite database is in its file, from its header and the files beside it."""
+"""Check the database header and the journals of a SQLite file."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _HEADER_BYTES = 100
 
 
 def check_complete(path: Path) -> None:
-    """Make sure that a database is not cut short and has no changes waiting in another file.
+    """Check that a database file is not truncated and that no journal holds changes to it.
 
     Raises:
-        InputError: it is or has, or the file cannot be read.
+        InputError: the file is truncated, being written, or unreadable.
     """
     for suffix in ("-wal", "-journal"):
-        companion = path.with_name(path.name + suffix)
-        if _is_in_use(path, companion):
+        journal = path.with_name(path.name + suffix)
+        if _holds_changes(path, journal):
             raise InputError(
-                f"{path}: some of it is still in {companion.name}: a program is writing it or was "
-                "interrupted; end that program, or open and close the file once with sqlite3"
+                f"{path}: some of its data is still in {journal.name}; end the program that "
+                "writes it, or open and close the file once with sqlite3"
             )
     try:
         with path.open("rb") as file:
@@ -33,11 +33,11 @@ def check_complete(path: Path) -> None:
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from error
     if size < expected:
-        raise InputError(damaged(path, f"{size:,} of {expected:,} bytes"))
+        raise InputError(damage_message(path, f"{size:,} of {expected:,} bytes"))
 
 
-def damaged(path: Path, reason: str) -> str:
-    """Return what to tell the user about a damaged file."""
+def damage_message(path: Path, reason: str) -> str:
+    """Return the error message for a damaged file."""
     return (
         f"{path}: damaged or incomplete SQLite file ({reason}); "
         "copy it again, or export the report again "
@@ -45,22 +45,27 @@ def damaged(path: Path, reason: str) -> str:
     )
 
 
-def _is_in_use(path: Path, journal: Path) -> bool:
-    """Tell whether a journal holds changes: SQLite zeroes, empties or deletes a finished one."""
+def _holds_changes(path: Path, journal: Path) -> bool:
     try:
         if journal.name.endswith("-wal"):
             return holds_changes(path, journal)
         with journal.open("rb") as file:
+            # A finished rollback journal is deleted, truncated or has a zeroed header, depending
+            # on PRAGMA journal_mode (https://www.sqlite.org/fileformat2.html, section 3).
             return file.read(1) not in (b"", b"\x00")
     except OSError:
         return False
 
 
 def _expected_size(head: bytes) -> int:
-    """Return the bytes that a database's header promises, 0 if it promises nothing."""
     if len(head) < _HEADER_BYTES or not head.startswith(SQLITE_MAGIC):
         return 0
     (page_size,) = struct.unpack_from(">H", head, 16)
-    change, pages = struct.unpack_from(">II", head, 24)
-    (valid_for,) = struct.unpack_from(">I", head, 92)
-    return pages * (65_536 if page_size == 1 else page_size) if change == valid_for else 0
+    change_counter, pages = struct.unpack_from(">II", head, 24)
+    (version_valid_for,) = struct.unpack_from(">I", head, 92)
+    # The page count is valid only if both counters agree (fileformat2, section 1.3.7). SQLite
+    # before 3.7.0 did not write it.
+    if change_counter != version_valid_for:
+        return 0
+    # The two-byte field stores a page size of 65,536 as 1 (section 1.3.2).
+    return int(pages * (65_536 if page_size == 1 else page_size))

@@ -1,8 +1,8 @@
-"""Reading SQLite profiles through SQLAlchemy Core, in bounded Arrow batches.
+"""Read tables of a SQLite file as Arrow record batches of bounded size.
 
-Profilers change their schemas from version to version, so tables are found by presence and
-columns by name; what a file lacks comes out as NULL. Large tables are read without SQLite where
-that gives the same rows (`sqlite_tables`).
+Profilers change their schemas between versions, so columns are read by name, and a table or column
+that a file lacks is empty or NULL. Large files are read from their pages (`tables`) where that
+gives the same rows, and through SQLAlchemy Core otherwise.
 """
 
 from __future__ import annotations
@@ -13,39 +13,39 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
 import pyarrow as pa
 
 from tbd_trace.errors import InputError
-from tbd_trace.sources.base import Part
-from tbd_trace.sqlite_io.header import SQLITE_MAGIC, check_complete, damaged
+from tbd_trace.sqlite_io.errors import UnsupportedLayout
+from tbd_trace.sqlite_io.header import SQLITE_MAGIC, check_complete, damage_message
 from tbd_trace.sqlite_io.values import as_array
 from tbd_trace.sqltext import identifier, string
 
-__all__ = ["SQLITE_MAGIC", "SqliteFile"]
+if TYPE_CHECKING:
+    from tbd_trace.sources.base import Part
 
 READER_VARIABLE = "TBD_TRACE_READER"
-"""Environment variable: ``auto`` (the default), ``pages`` or ``sqlalchemy`` reads the tables."""
+"""Environment variable that selects the reader: ``auto`` (default), ``pages``, ``sqlalchemy``."""
 
 _LOG = logging.getLogger(__name__)
 _BATCH_ROWS = 65_536
-_LARGE_FILE = 2 << 20  # bytes
-# The last one is what Python makes of a message about a name that is damaged, too.
+_LARGE_FILE = 2 << 20  # bytes; below that, importing the page reader costs more than it saves
+# sqlite3 raises UnicodeDecodeError for an error message with a damaged table name in it.
 _DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError)
-_NO_ROOM = ("database or disk is full", "disk I/O error")  # SQLite sorts in temporary files
+_NO_SPACE = ("database or disk is full", "disk I/O error")  # SQLite sorts in temporary files
 
 
 class SqliteFile:
-    """A SQLite file opened read-only.
+    """SQLite file that is opened read-only.
 
     Args:
         path: the file.
 
     Raises:
-        InputError: the file cannot be opened, is truncated or still being written, or is not a
-            database.
+        InputError: the file cannot be opened, is truncated, being written, or not a database.
     """
 
     def __init__(self, path: Path) -> None:
@@ -54,19 +54,24 @@ class SqliteFile:
         try:
             self._connection = self._connect()
         except _DAMAGE as error:
-            raise InputError(_damaged(path, error)) from error
+            raise InputError(_message(path, error)) from error
         try:
             self._schema = self._read_schema()
         except _DAMAGE as error:
             self._connection.close()
-            raise InputError(_damaged(path, error)) from error
+            raise InputError(_message(path, error)) from error
+
+    @staticmethod
+    def has_magic(head: bytes) -> bool:
+        """Return True if the first bytes of a file are those of a SQLite database."""
+        return head.startswith(SQLITE_MAGIC)
 
     def _connect(self) -> sqlite3.Connection:
         # A profile is evidence: never write to it or beside it, not even a lock or a journal.
         uri = f"file:{quote(os.fsencode(self.path.resolve()))}?mode=ro&immutable=1"
-        # DuckDB reads the streams from threads of its own, one at a time.
+        # DuckDB pulls the streams from its own threads, one at a time.
         connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
-        # Exports hold text that is not UTF-8 (kernel names of other locales): keep the row.
+        # Exports contain invalid UTF-8 (kernel names in other locales): keep these rows.
         connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
         return connection
 
@@ -82,26 +87,26 @@ class SqliteFile:
 
     @property
     def tables(self) -> frozenset[str]:
-        """Names of the tables present."""
+        """Names of the tables and views."""
         return frozenset(self._schema)
 
     def columns(self, table: str) -> list[str]:
-        """Return the column names of a table, empty when the table is absent."""
+        """Return the column names of a table; empty if the table is absent."""
         return self._schema.get(table, [])
 
     def is_key(self, table: str, column: str) -> bool:
-        """Tell whether a column is the primary key of a table, so that no value repeats."""
+        """Return True if a column is the primary key of a table, so that its values are unique."""
         found = self.rows(f"SELECT name FROM pragma_table_info({string(table)}) WHERE pk > 0")
         return found == [(column,)]
 
     def has_rows(self, table: str) -> bool:
-        """Tell whether a table is present and holds at least one row."""
+        """Return True if a table is present and not empty."""
         if table not in self._schema:
             return False
         return self.rows(f'SELECT 1 FROM "{table}" LIMIT 1') != []
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
-        """Run a small query and return all its rows.
+        """Run a query with few result rows and return them.
 
         Raises:
             InputError: the file is damaged.
@@ -109,7 +114,7 @@ class SqliteFile:
         try:
             return self._connection.execute(statement).fetchall()
         except _DAMAGE as error:
-            raise InputError(_damaged(self.path, error)) from error
+            raise InputError(_message(self.path, error)) from error
 
     def batches(
         self,
@@ -117,31 +122,28 @@ class SqliteFile:
         columns: Mapping[str, pa.DataType],
         *,
         rowid: str | None = None,
-        without: str | None = None,
+        not_integer: str | None = None,
         part: Part | None = None,
     ) -> pa.RecordBatchReader:
-        """Stream some columns of a table as Arrow record batches.
+        """Stream columns of a table as batches of at most 65,536 rows.
 
         Args:
-            table: table name; an absent table gives no rows.
-            columns: wanted columns and their Arrow types; a column the table lacks is all NULL.
-                A value that does not fit its type (SQLite does not enforce types) becomes NULL.
-            rowid: if given, a further int64 column of this name holds SQLite's rowid.
-            without: if given, only rows that have no integer in this column.
-            part: if given, only this part of the rows, of a table that ``rows_in_parts`` counts.
-
-        Returns:
-            A reader of batches of at most 65,536 rows, with the columns in the order given.
+            table: table name; an absent table has no rows.
+            columns: Arrow types by column name; absent columns and values that do not fit the type
+                are NULL.
+            rowid: name of an additional int64 column with SQLite's rowid; None for none.
+            not_integer: read only rows whose value in this column is not an integer; None for all.
+            part: part of a table accepted by `rows_in_parts` to read; None for all rows.
 
         Raises:
-            LeftToSqlite: from the reader of a part; other readers then turn to SQLite.
+            UnsupportedLayout: while reading a part; whole tables fall back to SQLite.
         """
         fields = [pa.field(name, kind) for name, kind in columns.items()]
         if rowid is not None:
             fields.append(pa.field(rowid, pa.int64()))
         schema = pa.schema(fields)
         return pa.RecordBatchReader.from_batches(
-            schema, self._stream(table, columns, schema, rowid, without, part=part)
+            schema, self._stream(table, columns, schema, rowid, not_integer, part=part)
         )
 
     def _stream(
@@ -150,56 +152,54 @@ class SqliteFile:
         columns: Mapping[str, pa.DataType],
         schema: pa.Schema,
         rowid: str | None,
-        without: str | None,
+        not_integer: str | None,
         *,
         part: Part | None,
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows from the pages as far as that goes, and the rest from SQLite."""
         if table not in self._schema:
             return
-        done = 0
-        if part is not None or self._reads_pages():
-            # Imported here, because small files do without NumPy.
-            from tbd_trace.sqlite_io import tables  # noqa: PLC0415
-            from tbd_trace.sqlite_io.pages import LeftToSqlite  # noqa: PLC0415
+        yielded = 0
+        if part is not None or self._uses_page_reader():
+            from tbd_trace.sqlite_io import tables  # noqa: PLC0415 - not needed for small files
 
             try:
-                plan = tables.plan(self.rows, table, columns, rowid, without)
+                plan = tables.plan(self.rows, table, columns, rowid, not_integer)
                 for batch in tables.stream(self.path, plan, schema, part):
                     yield batch
-                    done += batch.num_rows
-                if without is None and part is None:
-                    self.check_count(table, done)
+                    yielded += batch.num_rows
+                if not_integer is None and part is None:
+                    self.check_count(table, yielded)
                 return
-            except LeftToSqlite as reason:
+            except UnsupportedLayout as reason:
+                # The caller cannot know which rows of a part SQLite would have to add.
                 if part is not None:
                     raise
-                _LOG.debug("%s: %s is left to SQLite: %s", self.path, table, reason)
-        yield from self._ordinary(table, list(columns), schema, rowid, without, skip=done)
+                _LOG.debug("%s: SQLite reads %s: %s", self.path, table, reason)
+        yield from self._rows_from_sqlite(
+            table, list(columns), schema, rowid, not_integer, skip=yielded
+        )
 
-    def _reads_pages(self) -> bool:
-        """Tell whether large tables are read from the pages."""
+    def _uses_page_reader(self) -> bool:
         reader = os.environ.get(READER_VARIABLE, "auto")
         return reader == "pages" or (
             reader != "sqlalchemy" and self.path.stat().st_size >= _LARGE_FILE
         )
 
     def rows_in_parts(self, table: str, columns: Mapping[str, pa.DataType], rowid: str) -> int:
-        """Return how many rows a table has at most, 0 if it cannot be read in parts."""
-        if table not in self._schema or not self._reads_pages():
+        """Return an upper bound for the rows of a table, 0 if it cannot be read in parts."""
+        if table not in self._schema or not self._uses_page_reader():
             return 0
-        from tbd_trace.sqlite_io import tables  # noqa: PLC0415 - imports NumPy
-        from tbd_trace.sqlite_io.pages import LeftToSqlite  # noqa: PLC0415
+        from tbd_trace.sqlite_io import tables  # noqa: PLC0415 - not needed for small files
 
         try:
             tables.plan(self.rows, table, columns, rowid)
-            first, last = self._rowids(table)
-        except (LeftToSqlite, InputError):  # the reader of the whole table says what is wrong
+            first, last = self._rowid_range(table)
+        except (UnsupportedLayout, InputError):  # reading the whole table reports the error
             return 0
         return 0 if first is None or last is None else last - first + 1
 
-    def _rowids(self, table: str) -> tuple[int | None, int | None]:
-        """Return the first and the last rowid of an ordinary table, None if it is empty."""
+    def _rowid_range(self, table: str) -> tuple[int | None, int | None]:
+        # Two subqueries: SQLite optimises min() and max() to a b-tree lookup only one at a time.
         name = identifier(table)
         ((first, last),) = self.rows(
             f"SELECT (SELECT min(rowid) FROM {name}), (SELECT max(rowid) FROM {name})"
@@ -207,35 +207,32 @@ class SqliteFile:
         return first, last
 
     def check_count(self, table: str, rows: int) -> None:
-        """Make sure that a table has as many rows as were read.
+        """Check the number of rows read from a table.
 
         Raises:
-            InputError: it has not; the file is damaged.
+            InputError: the table has another number of rows, so the file is damaged.
         """
-        first, last = self._rowids(table)
+        first, last = self._rowid_range(table)
+        # Rowids are distinct integers: as many rows as integers in the range means no gap, and
+        # saves a scan.
         if first is not None and last is not None and rows == last - first + 1:
-            return  # their rowids, which go up, leave room for no other
+            return
         name = identifier(table)
         ((expected,),) = self.rows(f"SELECT count(*) FROM {name} NOT INDEXED")
         if rows != expected:
-            raise InputError(damaged(self.path, f"{rows} of {expected} rows of {table}"))
+            raise InputError(damage_message(self.path, f"{rows} of {expected} rows of {table}"))
 
-    def _ordinary(
+    def _rows_from_sqlite(
         self,
         table: str,
         wanted: Sequence[str],
         schema: pa.Schema,
         rowid: str | None,
-        without: str | None,
+        not_integer: str | None,
         *,
         skip: int,
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows that SQLite gives through SQLAlchemy, after the first ``skip``.
-
-        They are not skipped with OFFSET: SQLite then does not decode them, and passes over damage
-        that it reports in a full scan.
-        """
-        import sqlalchemy as sa  # noqa: PLC0415 - large files do without it
+        import sqlalchemy as sa  # noqa: PLC0415 - not needed for large files
 
         # SQLite compares column names without regard to case.
         present = {name.lower(): name for name in self._schema[table]}
@@ -246,14 +243,16 @@ class SqliteFile:
         if rowid is not None:
             selected.append(sa.literal_column("rowid"))
         statement = sa.select(*selected).select_from(sa.table(table))
-        if without is not None and without.lower() in present:
-            held: sa.ColumnClause[Any] = sa.column(present[without.lower()])
-            statement = statement.where(sa.func.typeof(held) != "integer")
+        if not_integer is not None and not_integer.lower() in present:
+            filtered: sa.ColumnClause[Any] = sa.column(present[not_integer.lower()])
+            statement = statement.where(sa.func.typeof(filtered) != "integer")
         engine = sa.create_engine("sqlite://", creator=self._connect, poolclass=sa.NullPool)
         try:
             with engine.connect() as connection:
                 result = connection.execution_options(yield_per=_BATCH_ROWS).execute(statement)
                 for rows in result.partitions(_BATCH_ROWS):
+                    # Not OFFSET: SQLite does not decode the rows that it skips, and so misses
+                    # damage that a full scan reports.
                     if skip >= len(rows):
                         skip -= len(rows)
                         continue
@@ -264,7 +263,7 @@ class SqliteFile:
                         schema=schema,
                     )
         except (*_DAMAGE, sa.exc.DatabaseError) as error:
-            raise InputError(_damaged(self.path, error)) from error
+            raise InputError(_message(self.path, error)) from error
 
     def close(self) -> None:
         """Close the file."""
@@ -282,8 +281,8 @@ class SqliteFile:
         self.close()
 
 
-def _damaged(path: Path, error: Exception) -> str:
+def _message(path: Path, error: Exception) -> str:
     reason = str(getattr(error, "orig", None) or error).splitlines()[0]
-    if reason in _NO_ROOM:
-        return f"{path}: cannot be read ({reason}); make room for temporary files (TMPDIR)"
-    return damaged(path, reason)
+    if reason in _NO_SPACE:
+        return f"{path}: cannot be read ({reason}); free space for temporary files (TMPDIR)"
+    return damage_message(path, reason)

@@ -23,7 +23,7 @@ from tbd_trace.sources.nsys.columns import (
     ROW,
     Columns,
 )
-from tbd_trace.sqlite_io.arrow_numpy import distinct, numpy_integers
+from tbd_trace.sources.nsys.integer_columns import distinct, numpy_integers
 
 Key = tuple[int | None, ...]
 Unended = tuple[int, int]
@@ -47,7 +47,7 @@ class Stream(Protocol):
     """Reads columns of a table; a column or table that is absent is NULL or empty."""
 
     def __call__(
-        self, table: str, columns: Columns, *, without: str | None = None
+        self, table: str, columns: Columns, *, not_integer: str | None = None
     ) -> pa.RecordBatchReader:
         """Return the rows, or those without an integer in one column."""
 
@@ -187,6 +187,6 @@ class Survey:
             return self._seen["NVTX_EVENTS"].unended
         if self._unended is None:
             columns = {name: EVENTS["NVTX_EVENTS"][name] for name in ("eventType", "end")}
-            events = self._stream("NVTX_EVENTS", columns, without="end")
+            events = self._stream("NVTX_EVENTS", columns, not_integer="end")
             self._unended = [found for batch in events for found in _unended(batch)]
         return self._unended

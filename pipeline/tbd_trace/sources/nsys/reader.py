@@ -16,13 +16,12 @@ import pyarrow as pa
 
 from tbd_trace.errors import InputError
 from tbd_trace.sources.base import Ask, Part, TraceDescription
+from tbd_trace.sources.duplicate_ids import DUPLICATES_NOTE
 from tbd_trace.sources.nsys import diagnostics
 from tbd_trace.sources.nsys.columns import DETAILS, EVENTS, NVTX_RANGES
 from tbd_trace.sources.nsys.event_stats import Seen
 from tbd_trace.sources.nsys.tables import NsysTables
-from tbd_trace.sqlite_io.pages import LeftToSqlite
-from tbd_trace.sqlite_io.sqlite_file import SQLITE_MAGIC, SqliteFile
-from tbd_trace.sqlite_io.values import REPEATED
+from tbd_trace.sqlite_io import SqliteFile, UnsupportedLayout
 
 _MAPPINGS = Path(__file__).with_name("sql")
 _RELATION = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)")
@@ -88,7 +87,7 @@ class NsysReader:
         description = diagnostics.describe(self._tables, ask)
         description.notes += [*self._notes, *diagnostics.unread(self._tables, EVENTS)]
         if repeated := self._tables.repeated():
-            description.notes.append(REPEATED.format(repeated))
+            description.notes.append(DUPLICATES_NOTE.format(repeated))
         return description
 
     def relation(self, connection: duckdb.DuckDBPyConnection, table: str) -> str | None:
@@ -153,7 +152,7 @@ class NsysReader:
         if needed & _OF_UNENDED and not self._expected:
             try:
                 self._expected = _expected(self._path)
-            except (LeftToSqlite, InputError):  # reading the whole table says what is wrong
+            except (UnsupportedLayout, InputError):  # reading the whole table says what is wrong
                 return 0
         return sum(rows)
 
@@ -252,7 +251,7 @@ def _expected(path: Path) -> dict[str, pa.Table]:
 
     Raises:
         InputError: the file is damaged.
-        LeftToSqlite: it cannot be read in parts.
+        UnsupportedLayout: it cannot be read in parts.
     """
     with contextlib.closing(NsysTables(path)) as head:
         head.turn_to(Part(0, _HEADS))
@@ -269,7 +268,7 @@ class NsysSqliteSource:
 
     def detect(self, path: Path, head: bytes) -> bool:
         """Tell whether a file is a SQLite database with Nsight Systems' tables."""
-        if not head.startswith(SQLITE_MAGIC):
+        if not SqliteFile.has_magic(head):
             return False
         try:
             with SqliteFile(path) as file:

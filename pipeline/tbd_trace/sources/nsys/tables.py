@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from tbd_trace.errors import InputError
 from tbd_trace.sources.base import Part
+from tbd_trace.sources.duplicate_ids import drop_duplicate_ids
 from tbd_trace.sources.nsys.columns import (
     API_CALLS,
     DETAILS,
@@ -27,8 +28,7 @@ from tbd_trace.sources.nsys.columns import (
 )
 from tbd_trace.sources.nsys.event_stats import SURVEYED, Seen, Survey
 from tbd_trace.sources.nsys.payload import with_payload
-from tbd_trace.sqlite_io.sqlite_file import SqliteFile
-from tbd_trace.sqlite_io.values import first_of_each
+from tbd_trace.sqlite_io import SqliteFile
 
 _TABLES = {**EVENTS, **DETAILS, **FACTS}
 _GPU_WORK = re.compile(r"(?i)^(?!ENUM_).*(kernel|memcpy|memset|graph_trace)")
@@ -95,9 +95,11 @@ class NsysTables:
         return pa.RecordBatchReader.from_batches(rows.schema, watched)
 
     def _columns(
-        self, table: str, columns: Columns, *, without: str | None = None
+        self, table: str, columns: Columns, *, not_integer: str | None = None
     ) -> pa.RecordBatchReader:
-        reader = self._file.batches(table, columns, rowid=ROW, without=without, part=self._part)
+        reader = self._file.batches(
+            table, columns, rowid=ROW, not_integer=not_integer, part=self._part
+        )
         return pa.RecordBatchReader.from_batches(reader.schema, self._one_at_a_time(reader))
 
     def _one_at_a_time(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
@@ -128,7 +130,7 @@ class NsysTables:
         connection.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS FROM nsys_detail")
         connection.unregister("nsys_detail")
         if "id" in DETAILS[table] and table not in _LISTS and not self._file.is_key(table, "id"):
-            self._repeated[table] = first_of_each(connection, table, "id")
+            self._repeated[table] = drop_duplicate_ids(connection, table, "id")
 
     def repeated(self) -> int:
         """Return how many rows of the texts that were loaded repeat the id of another."""

@@ -16,10 +16,10 @@ from tbd_trace import resources
 from tbd_trace.errors import InputError
 from tbd_trace.sources.base import Ask, TraceDescription
 from tbd_trace.sources.demangle import can_demangle, demangle, is_mangled, short_name
+from tbd_trace.sources.duplicate_ids import DUPLICATES_NOTE, drop_duplicate_ids
 from tbd_trace.sources.nvprof import recording_info as facts
 from tbd_trace.sources.nvprof.tables import ACTIVITY_PREFIX, RAW_TABLES, STRINGS, load
-from tbd_trace.sqlite_io.sqlite_file import SQLITE_MAGIC, SqliteFile
-from tbd_trace.sqlite_io.values import REPEATED, first_of_each
+from tbd_trace.sqlite_io import SqliteFile
 from tbd_trace.sqltext import csv_relation, identifier
 
 _MAPPINGS = Path(__file__).with_name("sql")
@@ -62,7 +62,7 @@ class NvprofReader:
         """Return what the file says about itself; see ``TraceReader``."""
         description = facts.describe(self._file)
         if self._repeated:
-            description.notes.append(REPEATED.format(self._repeated))
+            description.notes.append(DUPLICATES_NOTE.format(self._repeated))
         if self._still_mangled:
             why = "" if can_demangle() else ": no C++ runtime library (libstdc++) was found"
             description.notes.append(f"{self._still_mangled} kernel names stay mangled{why}")
@@ -105,7 +105,7 @@ class NvprofReader:
             if name in RAW_TABLES:
                 load(connection, self._file, name)
                 if name == STRINGS and not self._file.is_key(name, "_id_"):
-                    self._repeated = first_of_each(connection, name, "_id_")
+                    self._repeated = drop_duplicate_ids(connection, name, "_id_")
             elif view := _helper(name):
                 connection.execute(f"CREATE TEMP VIEW {identifier(name)} AS {view}")
             elif name in self._computed:
@@ -155,7 +155,7 @@ class NvprofSqliteSource:
 
     def detect(self, path: Path, head: bytes) -> bool:
         """Tell whether a file is a SQLite database with nvprof's string and activity tables."""
-        if not head.startswith(SQLITE_MAGIC):
+        if not SqliteFile.has_magic(head):
             return False
         try:
             with SqliteFile(path) as file:

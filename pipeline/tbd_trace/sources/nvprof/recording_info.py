@@ -11,7 +11,7 @@ import pyarrow as pa
 from tbd_trace import resources
 from tbd_trace.sources.base import TraceDescription
 from tbd_trace.sources.nvprof.tables import ACTIVITY_PREFIX, STRINGS
-from tbd_trace.sqlite_io.sqlite_file import SqliteFile
+from tbd_trace.sqlite_io import SqliteFile
 
 _TESTED_VERSIONS = range(8, 19)
 _KERNELS = ("KERNEL", "CONCURRENT_KERNEL", "CDP_KERNEL")

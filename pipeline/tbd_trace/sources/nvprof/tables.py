@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import duckdb
 import pyarrow as pa
 
-from tbd_trace.sqlite_io.sqlite_file import SqliteFile
+from tbd_trace.sqlite_io import SqliteFile
 from tbd_trace.sqltext import identifier
 
 

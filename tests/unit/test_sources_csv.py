@@ -160,7 +160,7 @@ class TestDecimalComma:
 
     def test_unquoted_commas_are_refused_by_name(self, nvprof: Callable[..., Trace]) -> None:
         text = re.sub(r"(\d)\.(\d)", r"\1,\2", self.TEXT)
-        with pytest.raises(InputError, match=r"decimal commas .* LC_ALL=C nvprof --csv"):
+        with pytest.raises(InputError, match=r"decimal commas; .* LC_ALL=C nvprof --csv"):
             nvprof(text)
 
     def test_nsight_compute_separated_by_semicolons(self, ncu: Callable[..., Trace]) -> None:
@@ -177,7 +177,7 @@ class TestNvprofTrace:
         trace = nvprof(TRACE_HEADER + "".join(_kernel(s, d, "k") for s, d in rows))
         found = [(k["start_ns"], k["duration_ns"]) for k in trace["kernel"]]
         assert found == [(1_000_000, None), (None, 1000), (2_000_000, 3000)]
-        assert "times or sizes that are printed but cannot be: 2; left out" in trace.notes
+        assert "impossible times or sizes: 2; left out" in trace.notes
 
     def test_kernel_row(self, nvprof: Callable[..., Trace]) -> None:
         trace = nvprof(TRACE_HEADER + _kernel("1.500000", "2.250000", "void f<int>(int*, bool)"))
@@ -612,7 +612,7 @@ class TestNsightCompute:
         (kernel,) = trace["kernel"]
         sizes = [kernel[f"{of}_{axis}"] for of in ("grid", "block") for axis in "xyz"]
         assert sizes == [1024, 1, 1, 256, 1, 1]
-        assert "grid_x and block_x hold the number" in trace.notes
+        assert "grid_x and block_x contain the number" in trace.notes
 
     def test_kernels_whose_rows_do_not_stand_together(self, ncu: Callable[..., Trace]) -> None:
         rows = [

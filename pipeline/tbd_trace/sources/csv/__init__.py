@@ -1,1 +1,1 @@
-"""CSV text as profilers print it."""
+"""Parsing shared by the readers of printed profiler output."""

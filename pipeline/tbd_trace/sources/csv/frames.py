@@ -1,4 +1,4 @@
-"""From tables of text to frames, and from frames to rows of canonical tables in DuckDB."""
+"""Convert tables of text to polars frames, and frames to canonical tables in DuckDB."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tbd_trace.sources.csv.text import Fields, Table
 from tbd_trace.sources.csv.values import blank_as_null, number
 from tbd_trace.sources.demangle import demangle, is_mangled, short_name
 
+# Bounds on the memory of a batch; raw pages of Nsight Compute have hundreds of columns.
 _CELLS_PER_BATCH = 200_000
 _ROWS_PER_BATCH = 50_000
 _TYPES: dict[str, tuple[type[pl.DataType], pa.DataType]] = {
@@ -25,18 +26,15 @@ _TYPES: dict[str, tuple[type[pl.DataType], pa.DataType]] = {
 }
 
 
-def frames(table: Table, together: str | None = None) -> Iterator[pl.DataFrame]:
-    """Read a table in batches of bounded size.
+def frames(table: Table, keep_together: str | None = None) -> Iterator[pl.DataFrame]:
+    """Yield the rows of a table as frames of text columns, of bounded size.
 
     Args:
         table: the table.
-        together: column whose equal neighbouring values are never split over two batches.
-
-    Returns:
-        Frames of texts with the table's columns; a repeated column name is kept once.
+        keep_together: column; consecutive rows with the same value are in the same frame.
     """
     size = max(1, min(_ROWS_PER_BATCH, _CELLS_PER_BATCH // max(1, len(table.header))))
-    key = table.header.index(together) if together in table.header else None
+    key = table.header.index(keep_together) if keep_together in table.header else None
     batch: list[Fields] = []
     for row in table.rows:
         if len(batch) >= size and (key is None or batch[-1][key] != row[key]):
@@ -49,38 +47,33 @@ def frames(table: Table, together: str | None = None) -> Iterator[pl.DataFrame]:
 
 def _frame(header: Fields, rows: Sequence[Fields]) -> pl.DataFrame:
     columns = zip(*rows, strict=True)
+    # A dict keeps repeated column names once.
     return pl.DataFrame(
         {name: pl.Series(column, dtype=pl.String) for name, column in zip(header, columns)}  # noqa: B905
     )
 
 
 def cell(frame: pl.DataFrame, column: str) -> pl.Expr:
-    """Return a column as text; blank cells, and a column that the frame lacks, are NULL."""
+    """Return a text column; blank cells and absent columns are NULL."""
     if column not in frame.columns:
         return pl.lit(None, pl.String)
     return blank_as_null(pl.col(column))
 
 
 def integer(frame: pl.DataFrame, column: str) -> pl.Expr:
-    """Return a column of whole numbers, printed with or without thousands separators.
-
-    What 64 bits cannot hold is NULL.
-    """
+    """Return a column parsed as int64; values beyond 64 bits are NULL."""
     return number(cell(frame, column)).cast(pl.Int64, strict=False)
 
 
 def register(
     connection: duckdb.DuckDBPyConnection, table: str, frames: Iterable[pl.DataFrame]
 ) -> str:
-    """Register frames as the rows of a canonical table, as a stream that is read once.
+    """Register frames as a stream and return a SELECT over it, which can be read once.
 
     Args:
-        connection: where to register them.
-        table: canonical table; the frames have some of its columns, the others become NULL.
-        frames: the rows; a value that does not fit its column's type becomes NULL.
-
-    Returns:
-        A SELECT over the rows.
+        connection: DuckDB connection.
+        table: canonical table; columns that the frames lack become NULL.
+        frames: rows of the table; values that do not fit the column's type become NULL.
     """
     types = {
         column.name: _TYPES[column.type]
@@ -115,7 +108,7 @@ def _batches(
 
 
 def numbered(table: str, frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-    """Number the rows of a table from 0 where it has a number of its own that frames lack."""
+    """Add column `TABLE_id`, counted from 0, if only the canonical table has it."""
     column, first = f"{table}_id", 0
     wanted = any(column == known.name for known in canonical_tables()[table].columns)
     for frame in frames:
@@ -125,11 +118,8 @@ def numbered(table: str, frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFram
 
 
 def total_by_name(select: str) -> str:
-    """Return a SELECT of ``kernel_aggregate`` with one row per device and kernel name.
-
-    A name that a summary lists more than once (per process, or per launch configuration) is
-    added up.
-    """
+    """Return a SELECT that adds up the rows of ``kernel_aggregate`` by device and kernel name."""
+    # Summaries can list a name once per process or launch configuration.
     return (
         "SELECT device_id, name, sum(instances) AS instances, sum(total_ns) AS total_ns, "
         "sum(total_ns) / sum(instances) AS mean_ns, min(min_ns) AS min_ns, max(max_ns) AS max_ns "
@@ -138,12 +128,7 @@ def total_by_name(select: str) -> str:
 
 
 def with_kernel_names(frame: pl.DataFrame, printed: str) -> pl.DataFrame:
-    """Add ``name``, ``short_name`` and ``mangled_name`` of the kernels whose names are printed.
-
-    Args:
-        frame: the rows.
-        printed: column with the name as the tool prints it, demangled or not.
-    """
+    """Add ``name``, ``short_name`` and ``mangled_name`` of the kernels in column `printed`."""
     names = frame.get_column(printed).unique().drop_nulls().to_list()
     found = {name: _kernel_names(name) for name in names}
     return frame.with_columns(
@@ -160,6 +145,5 @@ def with_kernel_names(frame: pl.DataFrame, printed: str) -> pl.DataFrame:
 
 @lru_cache(maxsize=65_536)
 def _kernel_names(printed: str) -> tuple[str, str, str | None]:
-    """Return demangled, short and mangled name."""
     name = demangle(printed)
     return name, short_name(name), printed if is_mangled(printed) else None

@@ -1,10 +1,8 @@
-"""Tables inside text: headers, rows and the profiler's own lines in whatever it printed.
+"""Find tables in the printed output of a profiler.
 
-A profiler's CSV output is rarely a clean CSV file: the program's output, progress and warnings
-stand before the header and sometimes between the rows, one file may hold several tables, the rows
-may be shorter than their header, nvprof does not escape quotes and line breaks inside names, and
-an interrupted copy ends in the middle of a row. What a table of one tool looks like is told by a
-:class:`Layout`; everything here is common to all.
+The output mixes tables with progress, warnings and the output of the profiled program, rows can be
+shorter than their header, and nvprof does not escape quotes and line breaks in names. A `Layout`
+describes the tables of one tool.
 """
 
 from __future__ import annotations
@@ -20,58 +18,50 @@ from typing import Protocol, TextIO
 Fields = list[str]
 
 SEPARATORS = (",", ";")
-_MAX_LINES_PER_ROW = 50
+_MAX_LINES_PER_ROW = 50  # bounds the search for the end of a quoted name with line breaks
 _BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class TableLayout(Protocol):
-    """What the lines of one table look like."""
+    """Format of the lines below one header."""
 
     def is_units(self, fields: Fields) -> bool:
-        """Tell whether the line below the header holds the units of the columns."""
+        """Return True if the line below the header contains the units of the columns."""
 
     def is_row(self, fields: Fields) -> bool:
-        """Tell whether a line is a row."""
+        """Return True if a line is a row."""
 
     def repair(self, record: str) -> Fields | None:
-        """Return the fields of a row that is not valid CSV, None if it is no row."""
+        """Return the fields of a row with unescaped quotes, None if the record is not a row."""
 
 
 class Layout(Protocol):
-    """What the output of one tool looks like."""
+    """Format of the output of one tool."""
 
     def table(self, fields: Fields) -> TableLayout | None:
-        """Return what the rows below a header look like, None if the line is no header."""
+        """Return the format of the rows below a header, None if the line is not a header."""
 
-    def is_remark(self, line: str) -> bool:
-        """Tell whether a line outside tables says something about them."""
+    def is_message(self, line: str) -> bool:
+        """Return True if a line outside tables is a message of the tool about its tables."""
 
     def ends_table(self, line: str) -> bool:
-        """Tell whether no row of a table can follow this line."""
+        """Return True if no row of the current table can follow this line."""
 
 
 @dataclass(slots=True)
 class Damage:
-    """What one pass over a file met that it could not use.
+    """Defects found in one pass over a file."""
 
-    Attributes:
-        skipped: lines between the rows of a table that are not rows.
-        torn: the file ends inside a row, which was dropped.
-        unfinished: the file ends without a line break after a value without closing quote.
-        too_long: lines of numbers in a table that have more fields than its header, as numbers with
-            decimal commas have when they are not quoted.
-    """
-
-    skipped: int = 0
-    too_long: int = 0
-    torn: bool = False
-    unfinished: bool = False
+    skipped: int = 0  # lines between the rows of a table that are not rows
+    too_long: int = 0  # rows with more fields than the header: unquoted decimal commas
+    ends_inside_row: bool = False  # that row was dropped
+    unfinished: bool = False  # no line break after the last value, which may be truncated
 
     @property
     def notes(self) -> list[str]:
-        """Sentences for the ``trace`` table."""
+        """Notes for the ``trace`` table."""
         notes = []
-        if self.torn:
+        if self.ends_inside_row:
             notes.append("the file ends inside a row: that row was dropped, the copy is incomplete")
         if self.unfinished:
             notes.append("the file ends without a line break: its last value may be cut off")
@@ -82,31 +72,22 @@ class Damage:
 
 @dataclass(slots=True)
 class Table:
-    """One table of a file.
-
-    Attributes:
-        header: column names.
-        units: the unit of each column; empty where the table has no row of units.
-        remarks: the tool's own lines since the previous table.
-        rows: the rows, each as long as the header; to be consumed before the next table is asked
-            for.
-    """
+    """One table of a file; consume its rows before the next table."""
 
     header: Fields
-    units: Fields
-    remarks: list[str]
-    rows: Iterator[Fields]
+    units: Fields  # unit by column; empty if the table has no row of units
+    messages: list[str]  # lines of the tool since the previous table
+    rows: Iterator[Fields]  # each as long as the header
 
 
 def text_encoding(head: bytes) -> str | None:
-    """Return the encoding of a text from its first bytes, None if it is no text.
-
-    Windows PowerShell writes redirected output as UTF-16.
-    """
+    """Return the encoding of a text file from its first bytes, None if it is a binary file."""
+    # Windows PowerShell redirects output as UTF-16, with or without a byte order mark.
     if head.startswith(_BOMS):
         return "utf-16"
     if b"\x00" not in head:
         return "utf-8-sig"
+    # ASCII in UTF-16 has a zero in one half of the bytes.
     even, odd = head[0:512:2], head[1:512:2]
     if not even.count(0) and odd.count(0) > len(odd) // 2:
         return "utf-16-le"
@@ -116,20 +97,20 @@ def text_encoding(head: bytes) -> str | None:
 
 
 def head_lines(head: bytes) -> list[str]:
-    """Return the lines in the first bytes of a file, none if it is no text; the last may be cut."""
+    """Return the lines in the first bytes of a text file; empty for a binary file."""
     encoding = text_encoding(head)
     return head.decode(encoding, "replace").splitlines() if encoding else []
 
 
 def open_text(path: Path) -> TextIO:
-    """Open a text file for reading, whatever its encoding and line breaks."""
+    """Open a text file in its encoding, with universal line breaks."""
     with path.open("rb") as file:
         encoding = text_encoding(file.read(4096)) or "utf-8"
     return path.open(encoding=encoding, errors="replace")
 
 
 def split(line: str, separator: str = ",") -> Fields:
-    """Return the fields of a CSV line, none if it is not valid CSV."""
+    """Return the fields of a CSV line; empty if the line is not valid CSV."""
     try:
         return next(csv.reader((line,), delimiter=separator), [])
     except csv.Error:
@@ -137,10 +118,8 @@ def split(line: str, separator: str = ",") -> Fields:
 
 
 def header_fields(line: str, layout: Layout) -> tuple[Fields, str] | None:
-    """Return the columns of a table whose header a line is, and what separates them.
-
-    Where the comma is the decimal sign, spreadsheets and some tools separate by semicolons.
-    """
+    """Return the column names in a header line and their separator, None for another line."""
+    # Locales with a decimal comma separate fields by semicolons.
     for separator in SEPARATORS:
         if separator in line:
             fields = split(line, separator)
@@ -150,16 +129,16 @@ def header_fields(line: str, layout: Layout) -> tuple[Fields, str] | None:
 
 
 def tables(path: Path, layout: Layout, damage: Damage) -> Iterator[Table]:
-    """Find the tables of a file.
+    """Yield the tables of a file.
 
     Args:
         path: the file.
-        layout: what the tables look like.
-        damage: filled in with what is no row; complete when the last table is consumed.
+        layout: format of the tables.
+        damage: counts defects; complete when the last table is consumed.
     """
     with open_text(path) as file:
         lines = Lines(file)
-        remarks: list[str] = []
+        messages: list[str] = []
         while (line := lines.take()) is not None:
             found_header = header_fields(line, layout)
             if found_header is not None:
@@ -167,44 +146,39 @@ def tables(path: Path, layout: Layout, damage: Damage) -> Iterator[Table]:
                 table = layout.table(header)
                 assert table is not None
                 units = _units(lines, header, table)
-                found = Table(header, units, remarks, _rows(lines, header, layout, table, damage))
+                found = Table(header, units, messages, _rows(lines, header, layout, table, damage))
                 yield found
-                for _ in found.rows:  # what the caller left over
+                for _ in found.rows:  # rows that the caller did not consume
                     pass
-                remarks = []
-            elif layout.is_remark(line):
-                remarks.append(line)
-        if remarks:
-            yield Table([], [], remarks, iter(()))
+                messages = []
+            elif layout.is_message(line):
+                messages.append(line)
+        if messages:
+            yield Table([], [], messages, iter(()))
 
 
 class Lines:
-    """The lines of a text, with a look at the next one.
-
-    Args:
-        file: the lines, with their line breaks.
-    """
+    """Lines of a text with a lookahead of one line."""
 
     def __init__(self, file: Iterable[str]) -> None:
         self._file = iter(file)
         self._next = next(self._file, None)
-        self.taken = 0  # number of lines taken
-        self.unfinished = False  # the line taken last is the file's last and has no line break
-        self.separator = ","  # of the fields; lines come with commas whatever it is
+        self.taken = 0  # number of lines returned by `take`
+        self.unfinished = False  # the last line returned is the file's last, without a line break
+        self.separator = ","  # of the fields in the file; `peek` and `take` convert it to commas
 
     def peek(self) -> str | None:
-        """Return the next line without its line break, None at the end."""
+        """Return the next line without its line break, None at the end; do not advance."""
         return None if self._next is None else self._with_commas(self._next.rstrip("\n"))
 
     def take(self) -> str | None:
-        """Return the next line without its line break and go on, None at the end."""
+        """Return the next line without its line break, None at the end, and advance."""
         line, self._next = self._next, next(self._file, None) if self._next is not None else None
         self.taken += line is not None
         self.unfinished = self._next is None and line is not None and not line.endswith("\n")
         return None if line is None else self._with_commas(line.rstrip("\n"))
 
     def _with_commas(self, line: str) -> str:
-        """Return a line of fields that are separated by something else as ordinary CSV."""
         if self.separator == "," or self.separator not in line or line.count('"') % 2:
             return line
         out = io.StringIO()
@@ -224,7 +198,9 @@ def _units(lines: Lines, header: Fields, table: TableLayout) -> Fields:
 def _rows(
     lines: Lines, header: Fields, layout: Layout, table: TableLayout, damage: Damage
 ) -> Iterator[Fields]:
-    noise, width = 0, len(header)
+    # Lines that are not rows count as damage only if another row follows: output of the program
+    # often follows the last row.
+    pending, width = 0, len(header)
     while (line := lines.peek()) is not None:
         before, fields = lines.taken, _row(line, table)
         if fields is None and _ends(line, layout):
@@ -233,17 +209,16 @@ def _rows(
         if fields is None:
             fields = _row_over_lines(line, lines, layout, table)
         if fields is None:
-            noise += lines.taken - before if line.strip() else 0
+            pending += lines.taken - before if line.strip() else 0
             damage.too_long += line[:1].isdigit() and len(split(line)) > width
-            damage.torn |= lines.unfinished and "," in line
+            damage.ends_inside_row |= lines.unfinished and "," in line
             continue
         damage.unfinished |= lines.unfinished and not line.endswith('"')
-        damage.skipped, noise = damage.skipped + noise, 0
+        damage.skipped, pending = damage.skipped + pending, 0
         yield fields[:width] if len(fields) >= width else fields + [""] * (width - len(fields))
 
 
 def _row(record: str, table: TableLayout) -> Fields | None:
-    """Return the fields of a record that is a complete row."""
     if record.count('"') % 2 == 0:
         fields = split(record)
         if table.is_row(fields):
@@ -256,7 +231,7 @@ def _ends(line: str, layout: Layout) -> bool:
 
 
 def _row_over_lines(line: str, lines: Lines, layout: Layout, table: TableLayout) -> Fields | None:
-    """Return the fields of a row with line breaks inside a value."""
+    # A value can contain line breaks: append lines until the record is a row.
     record = line
     for _ in range(_MAX_LINES_PER_ROW if '"' in line else 0):
         following = lines.peek()

@@ -1,4 +1,4 @@
-"""Rows of canonical tables from the tables that Nsight Compute prints."""
+"""Convert Nsight Compute's tables to rows of canonical tables."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _OF_LAUNCH = [
 
 
 def kernels(part: Part) -> pl.DataFrame:
-    """Return one row per kernel; ``total_sizes_only`` tells that grid and block have no shape.
+    """Return one row per kernel.
 
-    Where only the number of blocks and of threads per block is known, they stand in ``grid_x`` and
-    ``block_x``, so that products over the three axes are right.
+    ``total_sizes_only`` is True if only the number of blocks and of threads per block is known;
+    ``grid_x`` and ``block_x`` then contain them.
     """
     if part.kind == SUMMARY:
         return pl.DataFrame()
@@ -68,20 +68,20 @@ def _launches_of_raw(part: Part) -> pl.DataFrame:
 
 
 def raw_metric(part: Part, metric: str) -> pl.Expr:
-    """Return a metric of a raw page in its base unit, NULL if the page lacks it."""
+    """Return a metric of a raw page in its base unit, NULL if absent."""
     unit = ncu_unit(part.units.get(metric, ""))
     return (values.value(cell(part.frame, metric)) * unit.factor).alias(metric)
 
 
 def _launches_of_details(part: Part) -> pl.DataFrame:
-    # Rows of rules name context and stream 1 whatever the kernel's are: take those of metrics.
+    # Rows of rules always have context and stream 1: take the values from rows of metrics.
     is_metric = pl.col("metric").is_not_null()
-    found = _long_metrics(part)
-    rows = part.frame.select("kernel_id", "Kernel Name", *_identity(part)).with_columns(found)
+    metrics = _long_metrics(part)
+    rows = part.frame.select("kernel_id", "Kernel Name", *_identity(part)).with_columns(metrics)
     of_kernel = [
         pl.coalesce(pl.col(name).filter(is_metric).first(), pl.col(name).first()).alias(name)
         for name in rows.columns
-        if name not in ("kernel_id", *found.columns)
+        if name not in ("kernel_id", *metrics.columns)
     ]
     of_launch = [
         pl.col("value").filter(pl.col("metric") == name).first().alias(name) for name in _OF_LAUNCH
@@ -90,7 +90,6 @@ def _launches_of_details(part: Part) -> pl.DataFrame:
 
 
 def _long_metrics(part: Part) -> pl.DataFrame:
-    """Return metric, unit, value and text of the rows of a details page or summary."""
     texts = part.frame["Metric Unit"].unique() if "Metric Unit" in part.frame.columns else [""]
     known: dict[str, Unit] = {text: ncu_unit(text) for text in texts}
     unit = cell(part.frame, "Metric Unit").fill_null("")
@@ -108,21 +107,20 @@ def _long_metrics(part: Part) -> pl.DataFrame:
 
 
 def _shape(of: str, axis: int) -> pl.Expr:
-    """Return one axis of the grid (blocks) or of the block (threads)."""
     printed = (
         pl.col(f"{of.title()} Size").str.extract(_SIZES, axis + 1).cast(pl.Int64, strict=False)
     )
     dimension = pl.col(f"launch__{of}_dim_{'xyz'[axis]}")
     total = pl.col(f"launch__{of}_size")
-    alone = total if axis == 0 else pl.when(total.is_not_null()).then(pl.lit(1))
-    return pl.coalesce(printed, dimension, alone).alias(f"{of}_{'xyz'[axis]}")
+    # Total on the x axis and 1 on the others keep products over the three axes correct.
+    flat = total if axis == 0 else pl.when(total.is_not_null()).then(pl.lit(1))
+    return pl.coalesce(printed, dimension, flat).alias(f"{of}_{'xyz'[axis]}")
 
 
 def metrics(part: Part) -> pl.DataFrame:
-    """Return the metrics, one row per kernel (or kernel name) and metric.
+    """Return one row per kernel (in a summary: kernel name) and metric.
 
-    Attributes of the device are no metrics of a kernel: they are in ``device``. A metric that
-    several sections of the details page repeat comes once.
+    Device attributes are left out; table ``device`` contains them.
     """
     if part.kind == RAW:
         return _raw_metrics(part)
@@ -138,6 +136,7 @@ def metrics(part: Part) -> pl.DataFrame:
         .with_columns(_long_metrics(part))
         .filter(~pl.col("metric").str.starts_with(ATTRIBUTE))
     )
+    # Several sections of the details page can repeat a metric.
     return rows.unique(maintain_order=True) if part.kind == DETAILS else rows
 
 
@@ -165,7 +164,7 @@ def _raw_metrics(part: Part) -> pl.DataFrame:
 
 
 def device_id(part: Part) -> pl.Expr:
-    """Return the device of a row, told by its column or by a metric of a raw page."""
+    """Return the device of a row, from its column or from a metric of a raw page."""
     return pl.coalesce(
         integer(part.frame, "Device"),
         integer(part.frame, "Device Id"),
@@ -175,15 +174,13 @@ def device_id(part: Part) -> pl.Expr:
 
 
 def is_per_range(part: Part) -> bool:
-    """Tell whether a summary is made per NVTX range (``--print-summary per-nvtx``)."""
+    """Return True for a summary per NVTX range (``--print-summary per-nvtx``)."""
     return any("Range:" in name for name in part.frame.columns)
 
 
 def kernel_aggregates(part: Part) -> pl.DataFrame:
-    """Return the totals of each kernel name, from the durations of a summary.
-
-    A summary per NVTX range lists a kernel once for each range around it: it has no totals.
-    """
+    """Return the total duration by kernel name, from a summary."""
+    # A summary per NVTX range repeats a kernel for each range around it, so it has no totals.
     if part.kind != SUMMARY or is_per_range(part):
         return pl.DataFrame()
     rows = metrics(part)

@@ -1,4 +1,4 @@
-"""Nsight Compute's console output: the details page as aligned text, read as a table of it."""
+"""Read the details page from Nsight Compute's console output, which is aligned text."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ _COLUMNS = [
 _NO_METRIC = ["", "", "", ""]
 _SIZE = r"\(\d+, ?\d+, ?\d+\)"
 
+# Behind the kernel's name, older versions print a date, newer ones the grid and the block.
 _PROCESS = re.compile(r"\s*\[(?P<pid>\d+)\] (?P<name>.+)@(?P<host>\S+)\s*")
 _KERNEL = re.compile(
     r"\s+(?P<name>\S.*?)"
@@ -30,29 +31,27 @@ _TITLES = "Metric Name"
 
 
 def is_kernel(line: str) -> bool:
-    """Tell whether a line begins the results of a kernel."""
+    """Return True if a line begins the results of a kernel."""
     return _KERNEL.fullmatch(line) is not None
 
 
 def console_tables(path: Path, damage: Damage) -> Iterator[Table]:
-    """Return the console output as one table with the columns of the details page."""
+    """Yield the console output as one table with the columns of the details page."""
     yield Table(_COLUMNS, [], [], _rows(path, damage))
 
 
 @dataclass(slots=True)
 class _State:
-    """Where the reading is: kernel, section, and between which rulers."""
-
-    kernels: int = 0
+    kernels: int = 0  # number of kernels read so far
     process: Fields = field(default_factory=lambda: ["", "", ""])
     kernel: Fields = field(default_factory=list)
     section: str = ""
-    columns: list[slice] | None = None
+    columns: list[slice] | None = None  # of the metrics; None outside the rulers of a table
 
     def begin_kernel(self, match: re.Match[str]) -> Fields:
         found = {name: text or "" for name, text in match.groupdict().items()}
-        where = [found[name] for name in ("name", "context", "stream", "block", "grid")]
-        self.kernel = [str(self.kernels), *self.process, *where, found["device"], found["cc"]]
+        launch = [found[name] for name in ("name", "context", "stream", "block", "grid")]
+        self.kernel = [str(self.kernels), *self.process, *launch, found["device"], found["cc"]]
         self.kernels += 1
         return [*self.kernel, *_NO_METRIC]
 
@@ -77,16 +76,14 @@ def _rows(path: Path, damage: Damage) -> Iterator[Fields]:
                     damage.skipped += 1
                 elif not lines.unfinished:
                     yield [*state.kernel, state.section, *cells]
-        damage.torn |= state.columns is not None  # a table always ends with a ruler
+        # A complete table ends with a ruler.
+        damage.ends_inside_row |= state.columns is not None
 
 
 def _after_ruler(line: str, lines: Lines, state: _State) -> list[slice] | None:
-    """Return the columns of the rows that follow a ruler, None if it closes a table.
-
-    Newer versions put column titles and a second ruler above the rows.
-    """
     if state.columns is not None:
         return None
+    # Newer versions print column titles and a second ruler above the rows.
     following = lines.peek()
     if following is not None and following.strip().startswith(_TITLES):
         lines.take()
@@ -96,7 +93,7 @@ def _after_ruler(line: str, lines: Lines, state: _State) -> list[slice] | None:
 
 
 def _is_aligned(line: str, columns: list[slice]) -> bool:
-    """Tell whether the gaps between the columns are blank, so that cells hold what they should."""
+    # A line with text in the gaps between the columns is not a row: output of the program.
     return all(
         not line[column.start - 1].strip() for column in columns[1:] if len(line) >= column.start
     )

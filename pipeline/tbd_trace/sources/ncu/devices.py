@@ -1,4 +1,4 @@
-"""Devices and processes from the tables that Nsight Compute prints."""
+"""Extract devices and processes from Nsight Compute's tables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DEVICE = {
 
 
 def devices(part: Part) -> pl.DataFrame:
-    """Return the devices that the rows name, with what the file tells of them."""
+    """Return the devices in the rows, with the attributes that the file contains."""
     major, minor = (
         cell(part.frame, f"{ATTRIBUTE}compute_capability_{of}") for of in ("major", "minor")
     )
@@ -40,7 +40,8 @@ def devices(part: Part) -> pl.DataFrame:
         name=cell(part.frame, f"{ATTRIBUTE}display_name"),
         compute_capability=pl.coalesce(cell(part.frame, "CC"), version),
         clock_hz=_clock(part, "clock_rate"),
-        # two transfers per clock, as the CUDA documentation computes it
+        # Two transfers per clock (double data rate), as the CUDA C++ Best Practices Guide computes
+        # the theoretical bandwidth.
         memory_bandwidth_bytes_per_s=_clock(part, "memory_clock_rate") * 2 * bus_bytes,
         **{column: _attribute(part, name) for column, name in _DEVICE.items()},
     ).unique(maintain_order=True).drop_nulls("device_id")  # fmt: skip
@@ -51,13 +52,13 @@ def _attribute(part: Part, name: str) -> pl.Expr:
 
 
 def _clock(part: Part, name: str) -> pl.Expr:
-    """Return a clock in hertz; without a unit it is in kilohertz, as CUDA counts it."""
+    # Without a unit the value is in kilohertz, as in cudaDeviceProp.
     printed = part.units.get(ATTRIBUTE + name, "")
     return _attribute(part, name) * (1 if printed else 1000)
 
 
 def processes(part: Part) -> pl.DataFrame:
-    """Return the processes that the rows name."""
+    """Return the processes in the rows."""
     return part.frame.select(
         process_id=integer(part.frame, "Process ID"),
         pid=integer(part.frame, "Process ID"),

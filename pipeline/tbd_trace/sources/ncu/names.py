@@ -1,16 +1,13 @@
-"""Metric names behind the labels that Nsight Compute's details page and console print.
-
-The raw page prints metric names (``gpu__time_duration.sum``), the details page the labels of its
-sections (Duration). Only labels that have stood for the same metric in every version are
-translated. Left as they are printed, for example: SM Busy and Issue Slots Busy, whose denominator
-changed from active to elapsed cycles, and L2 Compression Ratio, which is another metric on each
-architecture.
-"""
+"""Translate the labels of Nsight Compute's details page and console to metric names."""
 
 from __future__ import annotations
 
 import polars as pl
 
+# The raw page prints metric names (gpu__time_duration.sum), the details page labels (Duration).
+# Only labels that mean the same metric in all versions since 2019 are here. Not translated, for
+# example: SM Busy and Issue Slots Busy, whose denominator changed from active to elapsed cycles,
+# and L2 Compression Ratio, which is a different metric on each architecture.
 _METRICS = {
     # GPU Speed Of Light; "SOL …" and "… [%]" are the labels of 2019 to 2020
     "Duration": "gpu__time_duration.sum",
@@ -92,19 +89,14 @@ _METRICS = {
     "Total L2 Elapsed Cycles": "lts__cycles_elapsed.sum",
     "Total DRAM Elapsed Cycles": "dram__cycles_elapsed.sum",
 }
-# One label, two metrics: its unit tells which.
+# This label is used for two metrics with different units.
 _MEMORY_THROUGHPUT = "Memory Throughput"
 _MEMORY_SHARE = "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"
 _MEMORY_RATE = "dram__bytes.sum.per_second"
 
 
 def metric_name(printed: pl.Expr, unit: pl.Expr) -> pl.Expr:
-    """Return the metric behind a label, or what is printed if that is a metric or not known.
-
-    Args:
-        printed: metric names or labels.
-        unit: their base units.
-    """
+    """Return metric names for labels with a base unit; other texts remain unchanged."""
     throughput = pl.when(unit == "%").then(pl.lit(_MEMORY_SHARE)).otherwise(pl.lit(_MEMORY_RATE))
     return (
         pl.when(printed == _MEMORY_THROUGHPUT).then(throughput).otherwise(printed.replace(_METRICS))

@@ -1,8 +1,7 @@
-"""Nsight Compute's printed output: CSV of the raw page, the details page and summaries; console.
+"""Read the printed output of Nsight Compute (2019 and later).
 
-``ncu --csv`` with ``--page raw`` or ``details``, ``--metrics``, ``--print-summary``, with and
-without ``--print-units base``, from versions 2019 on, printed by the profiled run itself or with
-``ncu --import``; and the console form of the details page.
+Supported: CSV (``ncu --csv``) of the raw page, the details page and summaries, in any units, and
+the console form of the details page, each from a profiled run or from ``ncu --import``.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from tbd_trace.sources.ncu.tables import DETAILS, RAW, SUMMARY, NsightComputeLay
 
 _BANNERS = ("==PROF== ", "==ERROR== ", "==WARNING== ")
 _EXTRACT: dict[str, tuple[Callable[[Part], pl.DataFrame], tuple[str, ...]]] = {
-    # canonical table: how to get its rows; from what kinds of tables
+    # canonical table: function that extracts its rows; kinds of tables that contain them
     "kernel": (rows.kernels, (RAW, DETAILS)),
     "kernel_metric": (rows.metrics, (RAW, DETAILS, SUMMARY)),
     "kernel_aggregate": (rows.kernel_aggregates, (SUMMARY,)),
@@ -36,13 +35,10 @@ _EXTRACT: dict[str, tuple[Callable[[Part], pl.DataFrame], tuple[str, ...]]] = {
 
 
 class NsightComputeReader:
-    """One open file of Nsight Compute's printed output.
-
-    Args:
-        path: the file.
+    """Reader of one file.
 
     Raises:
-        InputError: it holds no results.
+        InputError: the file has no results.
     """
 
     def __init__(self, path: Path) -> None:
@@ -51,6 +47,7 @@ class NsightComputeReader:
         self._notes: dict[str, None] = {}
         self._kinds: set[str] = set()
         self._shared_ids = 0
+        # Rows of small tables, collected from all batches by the first pass.
         self._small = {"device": pl.DataFrame(), "process": pl.DataFrame()}
         table = next(tables(path, NsightComputeLayout(), Damage()), None)
         self._console = table is None
@@ -58,19 +55,18 @@ class NsightComputeReader:
             self._survey(part)
         if table is None and not self._kinds:
             raise InputError(
-                f"{path}: the log of an Nsight Compute run without its results; print them with "
+                f"{path}: log of an Nsight Compute run without results; print them with "
                 "`ncu --import REPORT.ncu-rep --csv --page raw`"
             )
         if not self._kinds:
             self._note("no kernels were profiled")
         if self._shared_ids:
             self._note(
-                f"kernels with an ID that another process uses: {self._shared_ids:,}; each is a "
-                "kernel of its own, with another number"
+                f"kernels with an ID that another process uses: {self._shared_ids:,}; they are "
+                "separate kernels with other numbers"
             )
 
     def _survey(self, part: Part) -> None:
-        """Take in what all rows together say: devices, processes, kinds of tables."""
         self._kinds.add(part.kind)
         self._shared_ids += part.shared_ids
         for table, extract, key in (
@@ -84,12 +80,12 @@ class NsightComputeReader:
             self._note("summary per NVTX range: a kernel counts in every range around it")
 
     def describe(self, ask: Ask | None = None) -> TraceDescription:
-        """Return what the file says about itself; called after the last ``relation``."""
+        """Return kind and notes of the file; call after the last `relation`."""
         kind = "summary" if self._kinds == {SUMMARY} else "metrics"
         return TraceDescription("ncu", kind, notes=[*self._notes, *self._damage.notes])
 
     def relation(self, connection: duckdb.DuckDBPyConnection, table: str) -> str | None:
-        """Return a SELECT over the rows of one canonical table, None if the file lacks them."""
+        """Return a SELECT over the rows of a canonical table, None if the file lacks them."""
         if table in self._small:
             known = self._small[table]
             return register(connection, table, [known]) if known.height else None
@@ -107,12 +103,11 @@ class NsightComputeReader:
         self._notes[note] = None
 
     def _extracted(self, extract: Callable[[Part], pl.DataFrame], part: Part) -> pl.DataFrame:
-        """Extract rows and note what a user of them should know."""
         frame = extract(part)
         if "total_sizes_only" in frame.columns and frame["total_sizes_only"].any():
             self._note(
-                "shapes of grids and blocks are not printed: grid_x and block_x hold the number of "
-                "blocks and of threads per block"
+                "grid and block dimensions are not printed: grid_x and block_x contain the number "
+                "of blocks and of threads per block"
             )
         if "duration_ns" in frame.columns and frame["duration_ns"].has_nulls():
             self._note("kernels without duration: collect gpu__time_duration.sum with the metrics")
@@ -127,11 +122,11 @@ class NsightComputeReader:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Nothing stays open between reads."""
+        """Do nothing: the file is open only during a pass."""
 
 
 def _one_row_per_kernel(select: str) -> str:
-    """Return a SELECT that merges the rows of a kernel whose metrics do not stand together."""
+    # Several batches can contain rows of the same kernel.
     names = [column.name for column in canonical_tables()["kernel"].columns]
     merged = [f"any_value({n}) AS {n}" for n in names if n not in ("trace_id", "kernel_id")]
     columns = ", ".join(["kernel_id", *merged])
@@ -142,12 +137,12 @@ _TOTALS = {"kernel": _one_row_per_kernel, "kernel_aggregate": total_by_name}
 
 
 class NsightComputeCsv:
-    """The format: what Nsight Compute prints."""
+    """Source for the printed output of Nsight Compute."""
 
     format = "ncu-csv"
 
     def detect(self, path: Path, head: bytes) -> bool:
-        """Tell from a table's column names, the line of a kernel, or Nsight Compute's own lines."""
+        """Return True if a line is a table header, a kernel or a message of Nsight Compute."""
         return any(
             line.startswith(_BANNERS)
             or header_fields(line, NsightComputeLayout()) is not None
@@ -159,7 +154,7 @@ class NsightComputeCsv:
         """Open a detected file.
 
         Raises:
-            InputError: it holds no results.
+            InputError: the file has no results.
         """
         return NsightComputeReader(path)
 

@@ -1,4 +1,4 @@
-"""The tables that Nsight Compute prints with ``--csv``."""
+"""Find and read the tables that Nsight Compute prints with ``--csv``."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tbd_trace.sources.csv.frames import frames, integer
 from tbd_trace.sources.csv.text import Damage, Fields, Table, tables
 from tbd_trace.sources.ncu.console import console_tables
 
+# Kinds of tables.
 RAW: Final = "raw"  # --page raw: one row per kernel, one column per metric
 DETAILS: Final = "details"  # --page details, the default: one row per kernel and metric
 SUMMARY: Final = "summary"  # --print-summary: one row per kernel name and metric
@@ -25,7 +26,7 @@ _EMPTY = "No kernels were profiled"
 
 
 def table_kind(header: Sequence[str]) -> str | None:
-    """Return what a table holds, told by its column names; None if it is not Nsight Compute's."""
+    """Return the kind of a table from its column names, None if another tool printed it."""
     names = set(header)
     if {"Kernel Name", "Invocations", "Metric Name", "Average"} <= names:
         return SUMMARY
@@ -37,14 +38,15 @@ def table_kind(header: Sequence[str]) -> str | None:
 
 
 def metric_columns(header: Sequence[str]) -> list[str]:
-    """Return the columns of a raw page that are metrics; the others have titles with spaces."""
+    """Return the metric columns of a raw page."""
+    # The other columns have titles with spaces or capitals.
     return [
         name for name in header if _METRIC.fullmatch(name) or ("__" in name and " " not in name)
     ]
 
 
 class _TableLayout:
-    """How to recognise units and rows of one table; see ``csv_text.TableLayout``."""
+    """Implementation of `TableLayout`."""
 
     def __init__(self, header: Fields, kind: str) -> None:
         number, last = {
@@ -58,100 +60,83 @@ class _TableLayout:
         self._widths = range(header.index(last) + 1, len(header) + 2)
 
     def is_units(self, fields: Fields) -> bool:
-        """Tell whether the line below the header holds the units of the columns."""
         return self._kind == RAW and not fields[self._number] and not fields[self._kernel]
 
     def is_row(self, fields: Fields) -> bool:
-        """Tell whether a line is long enough and has a number where one belongs."""
         return len(fields) in self._widths and bool(_WHOLE.fullmatch(fields[self._number]))
 
     def repair(self, record: str) -> Fields | None:
-        """Nsight Compute escapes quotes: there is nothing to repair."""
-        return None
+        return None  # Nsight Compute escapes quotes
 
 
 class NsightComputeLayout:
-    """How to recognise Nsight Compute's tables; see ``csv_text.Layout``."""
+    """Layout of Nsight Compute's tables; see `csv.text.Layout`."""
 
     def table(self, fields: Fields) -> _TableLayout | None:
-        """Return what the rows below a header look like, None if the line is no header."""
+        """Return the format of the rows below a header, None if the line is not a header."""
         kind = table_kind(fields)
         return _TableLayout(fields, kind) if kind else None
 
-    def is_remark(self, line: str) -> bool:
-        """Tell whether a line says that there is nothing to see."""
+    def is_message(self, line: str) -> bool:
+        """Return True if a line reports that no kernels were profiled."""
         return _EMPTY in line
 
     def ends_table(self, line: str) -> bool:
-        """Progress and the program's output may stand anywhere: only a header ends a table."""
+        """Return False: progress and program output can be inside a table."""
         return False
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some rows of one table.
+    """Batch of rows of one table."""
 
-    Attributes:
-        kind: what the table holds.
-        frame: the rows as text, with the further column ``kernel_id`` unless it is a summary.
-        units: printed unit by column, of a raw page.
-        shared_ids: kernels among them whose ID another process uses, too.
-    """
-
-    kind: str
-    frame: pl.DataFrame
-    units: dict[str, str]
-    shared_ids: int = 0
+    kind: str  # kind of the table
+    frame: pl.DataFrame  # rows as text and, except for summaries, the column ``kernel_id``
+    units: dict[str, str]  # printed unit by column; only raw pages have them
+    shared_ids: int = 0  # kernels whose ID a kernel of another process also has
 
 
-class _Numbers:
-    """Numbers of a table's kernels: their IDs, but each process has its own.
-
-    Args:
-        first: the least number.
-    """
+class _KernelNumbers:
+    # Each profiled process numbers its own kernels, so IDs can repeat in a file. The first kernel
+    # with an ID keeps it as its number; the others get numbers above all known ones.
 
     def __init__(self, first: int) -> None:
         self._first = first
         self._next = first
         self._numbers: dict[tuple[int | None, int | None], int] = {}
-        self._taken: set[int] = set()
-        self._printed: set[int] = set()
+        self._used_numbers: set[int] = set()
+        self._used_ids: set[int] = set()
 
-    def of(self, frame: pl.DataFrame) -> tuple[pl.Series, int]:
-        """Return the number of each row's kernel, and how many new ones have another's ID.
-
-        A row whose ID is no number has none.
-        """
+    def number_rows(self, frame: pl.DataFrame) -> tuple[pl.Series, int]:
+        # Returns the kernel number of each row and the number of kernels with a shared ID.
         keys = frame.select(
             integer(frame, "Process ID").alias("process"), integer(frame, "ID").alias("id")
         )
         new = [key for key in keys.unique(maintain_order=True).rows() if key not in self._numbers]
-        shared = sum(self._add(process, printed) for process, printed in new)
+        shared = sum(self._add(process, kernel_id) for process, kernel_id in new)
         numbers = [self._numbers.get(key) for key in keys.rows()]
         return pl.Series("kernel_id", numbers, dtype=pl.Int64), shared
 
-    def _add(self, process: int | None, printed: int | None) -> bool:
-        """Number a kernel, and tell whether another process has its ID."""
-        if printed is None:
+    def _add(self, process: int | None, kernel_id: int | None) -> bool:
+        if kernel_id is None:
             return False
-        wanted = self._first + printed
-        number = self._next if wanted in self._taken else wanted
-        self._numbers[process, printed] = number
-        self._taken.add(number)
+        wanted = self._first + kernel_id
+        number = self._next if wanted in self._used_numbers else wanted
+        self._numbers[process, kernel_id] = number
+        self._used_numbers.add(number)
         self._next = max(self._next, number + 1)
-        is_shared = printed in self._printed
-        self._printed.add(printed)
+        is_shared = kernel_id in self._used_ids
+        self._used_ids.add(kernel_id)
         return is_shared
 
 
 def parts(path: Path, damage: Damage, *, console: bool = False) -> Iterator[Part]:
-    """Read the tables of a file in batches of rows, in the order of the file.
+    """Yield the rows of all tables of a file in batches.
 
     Args:
         path: the file.
-        damage: filled in with what is no row.
-        console: the file is console output, not CSV.
+        damage: counts defects.
+        console: the file is console output instead of CSV.
     """
     first = 0
     layout = NsightComputeLayout()
@@ -166,10 +151,9 @@ def parts(path: Path, damage: Damage, *, console: bool = False) -> Iterator[Part
 
 
 def _parts(table: Table, kind: str, first_kernel: int) -> Iterator[Part]:
-    """Prepare the rows of one table; ids continue those of the tables before it."""
     units = dict(zip(table.header, table.units, strict=False))
-    numbers = _Numbers(first_kernel)
-    decimal_comma: bool | None = None
+    numbers = _KernelNumbers(first_kernel)
+    decimal_comma: bool | None = None  # decided by the first batch
     for frame in frames(table, "ID"):
         columns = _value_columns(kind, frame.columns)
         if decimal_comma is None:
@@ -179,7 +163,7 @@ def _parts(table: Table, kind: str, first_kernel: int) -> Iterator[Part]:
             frame = frame.with_columns(points)  # noqa: PLW2901
         shared = 0
         if kind != SUMMARY:
-            ids, shared = numbers.of(frame)
+            ids, shared = numbers.number_rows(frame)
             frame = frame.with_columns(ids)  # noqa: PLW2901
         yield Part(kind, frame, units, shared)
 

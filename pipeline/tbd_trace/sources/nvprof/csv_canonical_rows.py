@@ -1,4 +1,4 @@
-"""Rows of canonical tables from the tables that nvprof prints with ``--csv``."""
+"""Convert the tables that nvprof prints with ``--csv`` to rows of canonical tables."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from tbd_trace.sources.csv.values import NVPROF_UNITS, Unit, number
 from tbd_trace.sources.nvprof.csv_tables import SUMMARY, TRACE, Part, devices
 
 _DEVICE_NUMBER = r"\((\d+)\)(?:, |$)"
-_CORRELATION_SUFFIX = r" \[(\d+)\]$"  # of the name, before there was a column for it
-_VERSION_SUFFIX = r"_v\d{4,}$"
-_BEYOND = 2.0**62
+_CORRELATION_SUFFIX = r" \[(\d+)\]$"  # of names in versions without column Correlation_ID
+_VERSION_SUFFIX = r"_v\d{4,}$"  # of API functions: cudaLaunchKernel_v7000
+_LIMIT = 2.0**62  # ns or bytes: 146 years or 4 EiB; larger values are garbage
 _SCALED = ("Start", "Duration", "Size", "Time", "Min", "Max")
 PRINTED_STEP = 1e-6  # times and sizes are printed with six decimals
 LAUNCH_COLUMNS = {
@@ -22,16 +22,13 @@ LAUNCH_COLUMNS = {
 
 
 def scaled(part: Part, column: str) -> pl.Expr:
-    """Return a column in its base unit (nanoseconds, bytes), rounded to whole numbers.
-
-    A size that the printed unit rounds to zero is not known, so it is NULL; so is what cannot be
-    (see ``beyond``).
-    """
+    """Return a column as int64 in ns or bytes; impossible values are NULL."""
     unit = _unit(part, column)
     value = _in_base_unit(part, column)
     if unit.name == "byte" and unit.factor * PRINTED_STEP / 2 > 1:
+        # 0.000000 GB is a size below the printed precision, so it is unknown.
         value = pl.when(value > 0).then(value)
-    return pl.when(value.abs() < _BEYOND).then(value.round().cast(pl.Int64, strict=False))
+    return pl.when(value.abs() < _LIMIT).then(value.round().cast(pl.Int64, strict=False))
 
 
 def _unit(part: Part, column: str) -> Unit:
@@ -42,15 +39,15 @@ def _in_base_unit(part: Part, column: str) -> pl.Expr:
     return number(cell(part.frame, column)) * _unit(part, column).factor
 
 
-def beyond(part: Part) -> int:
-    """Return how many times and sizes of some rows are printed but beyond any: 2^62 ns or bytes."""
+def count_impossible(part: Part) -> int:
+    """Return the number of times and sizes of at least 2^62 ns or bytes."""
     columns = [name for name in _SCALED if name in part.frame.columns]
-    found = [(_in_base_unit(part, name).abs() >= _BEYOND).sum() for name in columns]
+    found = [(_in_base_unit(part, name).abs() >= _LIMIT).sum() for name in columns]
     return sum(part.frame.select(count).item() for count in found)
 
 
 def device_id(part: Part, column: str = "Device") -> pl.Expr:
-    """Return the number of the device that a row names."""
+    """Return the device number of each row."""
     return cell(part.frame, column).str.extract(_DEVICE_NUMBER).cast(pl.Int64, strict=False)
 
 
@@ -64,7 +61,7 @@ def _times(part: Part) -> dict[str, pl.Expr]:
     return {"start_ns": start, "end_ns": start + duration, "duration_ns": duration}
 
 
-def _where(part: Part) -> dict[str, pl.Expr]:
+def _identity(part: Part) -> dict[str, pl.Expr]:
     return {
         "process_id": pl.lit(part.process_id, pl.Int64),
         "device_id": device_id(part),
@@ -79,7 +76,7 @@ def kernels(part: Part) -> pl.DataFrame:
     if part.kind == TRACE:
         part = _activity(part, "kernel")
     printed = pl.col("Name" if part.kind == TRACE else "Kernel")
-    columns = _times(part) | _where(part) if "Start" in part.frame.columns else _where(part)
+    columns = _times(part) | _identity(part) if "Start" in part.frame.columns else _identity(part)
     columns |= {name: integer(part.frame, column) for name, column in LAUNCH_COLUMNS.items()}
     columns["static_shared_bytes"] = scaled(part, "Static SMem")
     columns["dynamic_shared_bytes"] = scaled(part, "Dynamic SMem")
@@ -94,12 +91,12 @@ def kernels(part: Part) -> pl.DataFrame:
 
 
 def memcpys(part: Part) -> pl.DataFrame:
-    """Return the memory copies, those of unified memory included."""
+    """Return the memory copies, including those of unified memory."""
     part = _activity(part, "memcpy")
     name = pl.col("Name")
     direction = name.str.extract(r"[Mm]emcpy (\w+)\]")
     unified = name.str.starts_with("[Unified")
-    columns = _times(part) | _where(part) | {
+    columns = _times(part) | _identity(part) | {
         "bytes": pl.coalesce(scaled(part, "Size"), scaled(part, "Unified Memory")),
         "direction": pl.when(unified).then("unified " + direction).otherwise(direction),
         "src_kind": cell(part.frame, "SrcMemType").str.to_lowercase(),
@@ -113,14 +110,14 @@ def memcpys(part: Part) -> pl.DataFrame:
 def memsets(part: Part) -> pl.DataFrame:
     """Return the memory fills."""
     part = _activity(part, "memset")
-    columns = _times(part) | _where(part)
+    columns = _times(part) | _identity(part)
     columns["bytes"] = scaled(part, "Size")
     columns["memory_kind"] = cell(part.frame, "SrcMemType").str.to_lowercase()
     return part.frame.select(**columns)
 
 
 def api_calls(part: Part) -> pl.DataFrame:
-    """Return the CUDA calls; nvprof does not print their thread."""
+    """Return the API calls, without thread ids because nvprof does not print them."""
     part = _activity(part, "api call")
     start, duration = scaled(part, "Start"), scaled(part, "Duration")
     return part.frame.select(
@@ -136,9 +133,10 @@ def api_calls(part: Part) -> pl.DataFrame:
 
 
 def kernel_aggregates(part: Part) -> pl.DataFrame:
-    """Return the totals of each kernel name, from a summary."""
+    """Return the total duration by kernel name, from a summary."""
     if part.kind != SUMMARY:
         return pl.DataFrame()
+    # Names in brackets are copies and fills.
     rows = part.frame.filter(~pl.col("Name").str.starts_with("["))
     if "Type" in rows.columns:
         rows = rows.filter(pl.col("Type") == "GPU activities")

@@ -1,4 +1,4 @@
-"""Metrics and events from the tables that nvprof prints with ``--csv``."""
+"""Convert metrics and events that nvprof prints with ``--csv`` to canonical rows."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _NO_METRICS = {
 def metrics(part: Part) -> pl.DataFrame:
     """Return the metrics and events of a table."""
     if part.kind == METRIC_TRACE:
-        return _of_kernels(part)
-    return _of_names(part) if part.kind == METRIC_SUMMARY else pl.DataFrame()
+        return _by_kernel(part)
+    return _by_kernel_name(part) if part.kind == METRIC_SUMMARY else pl.DataFrame()
 
 
-def _of_kernels(part: Part) -> pl.DataFrame:
-    """Return the metrics and events of single kernels: one row per kernel and column."""
+def _by_kernel(part: Part) -> pl.DataFrame:
+    # The table has one column per metric; the result has one row per kernel and metric.
     metric_columns = [name for name in part.frame.columns if name not in _NO_METRICS]
     ids = pl.int_range(pl.len(), dtype=pl.Int64) + part.first_kernel
     rows = with_kernel_names(part.frame, "Kernel").with_columns(
@@ -56,8 +56,7 @@ def _of_kernels(part: Part) -> pl.DataFrame:
     )  # fmt: skip
 
 
-def _of_names(part: Part) -> pl.DataFrame:
-    """Return metrics and events over all executions of a kernel, from a summary."""
+def _by_kernel_name(part: Part) -> pl.DataFrame:
     title = "Metric Name" if "Metric Name" in part.frame.columns else "Event Name"
     per_unit = pl.col(title).str.contains(_INSTANCES)
     rows = (
@@ -92,18 +91,14 @@ def _of_names(part: Part) -> pl.DataFrame:
 
 
 def _inline(printed: pl.Expr) -> pl.Expr:
-    """Return values that are printed with their unit, in the base unit."""
     unit = values.inline_unit(printed).fill_null("")
     value = pl.coalesce(values.inline_number(printed), values.value(printed))
     return value * values.factor(unit, NVPROF_UNITS)
 
 
 def _unit_name(printed: pl.Expr, unit: pl.Expr, metric: pl.Expr) -> pl.Expr:
-    """Return the base unit of metric values; where none is printed, what the print itself tells.
-
-    nvprof prints utilization levels as High (7), 64-bit counters as whole numbers and ratios
-    with decimals; byte counters are named so.
-    """
+    # Without a printed unit the format decides: nvprof prints utilization levels as High (7),
+    # 64-bit counters as whole numbers and ratios with decimals; byte counters end in _bytes.
     return (
         pl.when(values.is_level(printed)).then(pl.lit("level"))
         .when(unit != "").then(values.base_name(unit, NVPROF_UNITS))

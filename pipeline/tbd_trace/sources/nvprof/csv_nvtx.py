@@ -1,4 +1,4 @@
-"""NVTX ranges and marks from nvprof's API trace, which prints starts and ends as single rows."""
+"""Pair the NVTX starts and ends in nvprof's API trace."""
 
 from __future__ import annotations
 
@@ -28,19 +28,15 @@ _SCHEMA = {
 
 @dataclass(slots=True)
 class Nvtx:
-    """Pairs starts and ends: by name, last opened first, as the trace names no threads.
+    """Pairs range starts and ends by name, because the trace has no threads: last in, first out."""
 
-    Attributes:
-        unmatched: ends whose start is not in the file.
-    """
-
-    unmatched: int = 0
+    unmatched: int = 0  # ends without a start
     _ids: Iterator[int] = field(default_factory=itertools.count)
     _domains: dict[str, int] = field(default_factory=dict)
     _open: dict[tuple[int | None, int, str], list[dict[str, Any]]] = field(default_factory=dict)
 
     def ranges(self, parts: Iterable[Part], trace_end_ns: int) -> Iterator[pl.DataFrame]:
-        """Return the ranges; one that was never closed ends with the trace."""
+        """Yield the ranges; open ranges end with the trace."""
         done: list[dict[str, Any]] = []
         for entry in self._entries(parts, ("range start", "range end")):
             key = (entry["process_id"], entry["domain_id"], entry["text"])
@@ -89,12 +85,12 @@ class Nvtx:
                     }
 
     def _domain(self, name: str | None) -> dict[str, Any]:
-        """Return name and number of a domain; the default domain has no name and number 0."""
+        # The default domain has number 0 and no name, as in nsys exports.
         if name in (None, _DEFAULT_DOMAIN):
             return {"domain": None, "domain_id": 0}
         return {"domain": name, "domain_id": self._domains.setdefault(name, len(self._domains) + 1)}
 
 
 def _closed(entry: dict[str, Any], end_ns: int, *, is_open: bool) -> dict[str, Any]:
-    # Without threads nothing tells nested ranges from others: start_end claims no nesting.
+    # Without threads, nesting is unknown: start_end does not imply any.
     return entry | {"end_ns": end_ns, "is_open": is_open, "kind": "start_end"}

@@ -1,8 +1,7 @@
-"""nvprof's CSV output: traces of activities, metrics per kernel, and summaries.
+"""Read nvprof's CSV output: traces, metrics per kernel, and summaries.
 
-Read by column name: ``--print-gpu-trace`` and ``--print-api-trace``, alone or together; the same
-with ``--metrics``, ``--events`` or ``--analysis-metrics``; the default summary; each printed by the
-profiled run itself or from an imported profile, for one process or several.
+Supported: ``--print-gpu-trace``, ``--print-api-trace``, ``--metrics``, ``--events``,
+``--analysis-metrics`` and the default summary, of a run or an imported profile.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _BANNER = re.compile(r"==(?:\d+|====)== (?:NVPROF is profiling process|Profiling
 
 _NO_KERNELS = "this output holds no kernels"
 _EXTRACT: dict[str, tuple[str, Callable[[Part], pl.DataFrame]]] = {
-    # canonical table: the content it needs (see _Survey), and how to get its rows
+    # canonical table: content that it needs (see _Survey), function that extracts its rows
     "kernel": ("kernel", rows.kernels),
     "memcpy": ("memcpy", rows.memcpys),
     "memset": ("memset", rows.memsets),
@@ -54,31 +53,19 @@ _EXTRACT: dict[str, tuple[str, Callable[[Part], pl.DataFrame]]] = {
 
 @dataclass(slots=True)
 class _Survey:
-    """What a first pass over the file finds.
+    # Results of the first pass over a file.
 
-    Attributes:
-        kinds: kinds of the tables.
-        content: number of rows by what they are: the activities of a trace, ``metric`` and
-            ``aggregate``.
-        devices: product name by device number.
-        processes: processes with rows.
-        end_ns: end of the last activity.
-        step_ns: to what multiple times are rounded.
-        rounded_sizes: sizes are rounded to more than a byte.
-        beyond: times and sizes that cannot be.
-    """
-
-    kinds: set[str] = field(default_factory=set)
+    kinds: set[str] = field(default_factory=set)  # kinds of tables
+    # Number of rows by activity of a trace, and of rows of metrics and aggregates.
     content: Counter[str] = field(default_factory=Counter)
-    devices: dict[int, str] = field(default_factory=dict)
+    devices: dict[int, str] = field(default_factory=dict)  # product name by device number
     processes: set[int] = field(default_factory=set)
-    end_ns: int = 0
-    step_ns: float = 0.0
-    rounded_sizes: bool = False
-    beyond: int = 0
+    end_ns: int = 0  # end of the last activity
+    step_ns: float = 0.0  # precision of the printed times
+    rounded_sizes: bool = False  # sizes are printed in steps of more than a byte
+    impossible: int = 0  # times and sizes of at least 2^62
 
     def add(self, part: Part) -> None:
-        """Take in some rows."""
         self.kinds.add(part.kind)
         printed = part.frame["Device"].unique().to_list() if "Device" in part.frame.columns else []
         for text in (*printed, part.device or ""):
@@ -88,7 +75,7 @@ class _Survey:
         for column in {"Start", "Time"} & part.units.keys():
             step = NVPROF_UNITS[part.units[column]].factor * rows.PRINTED_STEP
             self.step_ns = max(self.step_ns, step)
-        self.beyond += rows.beyond(part)
+        self.impossible += rows.count_impossible(part)
         if part.kind == TRACE:
             self._add_trace(part)
         elif part.kind == SUMMARY:
@@ -105,20 +92,18 @@ class _Survey:
 
     @property
     def kind(self) -> str:
-        """The trace's kind, as ``trace.kind`` has it."""
         if METRIC_TRACE in self.kinds:
             return "metrics"
         return "timeline" if TRACE in self.kinds or not self.kinds else "summary"
 
     @property
     def notes(self) -> list[str]:
-        """What a user of the numbers should know."""
         content, step = self.content, self.step_ns
         notes = [
             (not (content["kernel"] or content["aggregate"] or content["metric"]), _NO_KERNELS),
             (
                 step > 1,
-                f"times are printed in steps of {step:.0f} ns: they are no more exact than that",
+                f"times are printed in steps of {step:.0f} ns, which limits their precision",
             ),
             (self.rounded_sizes, "sizes of copies and fills are printed in steps of a kilobyte"),
             (
@@ -134,23 +119,20 @@ class _Survey:
                 "each process counts time from its own start: do not compare times across them",
             ),
             (
-                self.beyond > 0,
-                f"times or sizes that are printed but cannot be: {self.beyond:,}; left out",
+                self.impossible > 0,
+                f"impossible times or sizes: {self.impossible:,}; left out",
             ),
             (METRIC_TRACE in self.kinds, "the durations of kernels are not printed with metrics"),
-            (SUMMARY in self.kinds, "of a summary only the totals of kernels are kept"),
+            (SUMMARY in self.kinds, "only the totals of kernels are read from a summary"),
         ]
         return [note for holds, note in notes if holds]
 
 
 class NvprofCsvReader:
-    """One open file of nvprof's CSV output.
-
-    Args:
-        path: the file.
+    """Reader of one file.
 
     Raises:
-        InputError: it holds no CSV table, or times without their unit.
+        InputError: the file has no CSV table, or times without a unit.
     """
 
     def __init__(self, path: Path) -> None:
@@ -163,24 +145,24 @@ class NvprofCsvReader:
             self._survey.add(part)
         if not self._survey.kinds and self._damage.too_long:
             raise InputError(
-                f"{path}: its rows have more fields than its header: decimal commas that are not "
-                "quoted; print the profile again with LC_ALL=C nvprof --csv --log-file FILE"
+                f"{path}: rows are longer than the header because of unquoted decimal commas; "
+                "print the profile again with LC_ALL=C nvprof --csv --log-file FILE"
             )
         if not self._survey.kinds and not self._run.empty:
             raise InputError(
-                f"{path}: nvprof's own lines, but none of its CSV tables; "
+                f"{path}: messages of nvprof without a CSV table; "
                 "print the profile again with nvprof --csv --log-file FILE"
             )
 
     def describe(self, ask: Ask | None = None) -> TraceDescription:
-        """Return what the file says about itself; called after the last ``relation``."""
+        """Return kind and notes of the file; call after the last `relation`."""
         notes = self._survey.notes + self._damage.notes
         if self._nvtx.unmatched:
             notes.append(f"{self._nvtx.unmatched} NVTX range ends without a start were dropped")
         return TraceDescription(tool="nvprof", kind=self._survey.kind, notes=notes)
 
     def relation(self, connection: duckdb.DuckDBPyConnection, table: str) -> str | None:
-        """Return a SELECT over the rows of one canonical table, None if the file lacks them."""
+        """Return a SELECT over the rows of a canonical table, None if the file lacks them."""
         frames = self._frames(table)
         if frames is None:
             return None
@@ -235,16 +217,16 @@ class NvprofCsvReader:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Nothing stays open between reads."""
+        """Do nothing: the file is open only during a pass."""
 
 
 class NvprofCsv:
-    """The format: CSV printed by nvprof."""
+    """Source for CSV printed by nvprof."""
 
     format = "nvprof-csv"
 
     def detect(self, path: Path, head: bytes) -> bool:
-        """Tell from a table's column names, or from nvprof's own lines."""
+        """Return True if a line is a table header or a message of nvprof."""
         return any(
             _BANNER.match(line) or header_fields(line, NvprofLayout()) is not None
             for line in head_lines(head)
@@ -254,7 +236,7 @@ class NvprofCsv:
         """Open a detected file.
 
         Raises:
-            InputError: it holds no CSV table, or times without their unit.
+            InputError: the file has no CSV table, or times without a unit.
         """
         return NvprofCsvReader(path)
 

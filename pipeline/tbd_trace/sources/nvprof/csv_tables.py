@@ -1,4 +1,4 @@
-"""The tables that nvprof prints with ``--csv``, and what stands around them."""
+"""Find and read the tables that nvprof prints with ``--csv``, and the messages around them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ import polars as pl
 from tbd_trace.errors import InputError
 from tbd_trace.sources.csv.frames import frames
 from tbd_trace.sources.csv.text import Damage, Fields, split, tables
-from tbd_trace.sources.csv.values import NVPROF_UNITS, Unit, separators_as_in_c
+from tbd_trace.sources.csv.values import NVPROF_UNITS, Unit, decimal_point_conversions
 
+# Kinds of tables.
 TRACE: Final = "trace"  # --print-gpu-trace, --print-api-trace: one row per activity
-METRIC_TRACE: Final = "metric trace"  # the same with --metrics or --events: a column per metric
-METRIC_SUMMARY: Final = "metric summary"  # a row per kernel name and metric
-SUMMARY: Final = "summary"  # a row per kernel name: calls and total time
+METRIC_TRACE: Final = "metric trace"  # with --metrics or --events: one column per metric
+METRIC_SUMMARY: Final = "metric summary"  # one row per kernel name and metric
+SUMMARY: Final = "summary"  # one row per kernel name: calls and total time
 
 _AVERAGES = ["Min", "Max", "Avg"]
 _SUMMARY_COLUMNS = {"Time(%)", "Time", "Calls", "Avg", "Min", "Max", "Name"}
@@ -28,7 +29,8 @@ _UNIT = re.compile(r"[A-Za-z%]{0,4}(?:/s)?")
 
 _MEMCPY = r"^\[(?:CUDA memcpy|Unified Memory Memcpy) "
 
-_REMARK = re.compile(r"==(?P<pid>\d+|====)== (?P<said>.*)")
+# Messages begin with ==PID==, or with ======== for an imported profile.
+_MESSAGE = re.compile(r"==(?P<pid>\d+|====)== (?P<text>.*)")
 _EMPTY = "No kernels were profiled."
 _PROCESS = re.compile(r"NVPROF is profiling process (\d+), command: (.*)")
 _SECTION = re.compile(r"(?!Warning|Error|Profiling application)(\w[^:]*):$")
@@ -37,7 +39,7 @@ _NVTX_SECTION = re.compile(r" +(?:Thread|Domain|Range) ")
 
 
 def table_kind(header: Sequence[str]) -> str | None:
-    """Return what a table holds, told by its column names; None if it is none of nvprof's."""
+    """Return the kind of a table from its column names, None if another tool printed it."""
     names = set(header)
     if {"Start", "Duration", "Name"} <= names:
         known = "Grid X" in names or "Correlation_ID" in names
@@ -50,7 +52,7 @@ def table_kind(header: Sequence[str]) -> str | None:
 
 
 class _TableLayout:
-    """How to recognise units and rows of one table; see ``csv_text.TableLayout``."""
+    """Implementation of `TableLayout`."""
 
     def __init__(self, header: Fields, kind: str) -> None:
         self._width = len(header)
@@ -60,17 +62,15 @@ class _TableLayout:
         self._free_text = _with_free_text(header)
 
     def is_units(self, fields: Fields) -> bool:
-        """Tell whether the line below the header holds the units of the columns."""
         return all(_UNIT.fullmatch(unit) for unit in fields)
 
     def is_row(self, fields: Fields) -> bool:
-        """Tell whether a line is as long as the header, with a value where one belongs."""
         return len(fields) == self._width and bool(self._value.fullmatch(fields[self._leading]))
 
     def repair(self, record: str) -> Fields | None:
-        """Return the fields of a row whose name holds quotes: nvprof does not escape them."""
+        # nvprof does not escape quotes in names.
         match = self._free_text.fullmatch(record)
-        # A name that spans several fields: the row has more of them than the header.
+        # '","' in the name means that the row has more fields than the header.
         if not match or '","' in match["name"]:
             return None
         fields = [*split(match["before"])[:-1], match["name"], *split(match["after"])[1:]]
@@ -78,7 +78,7 @@ class _TableLayout:
 
 
 def _with_free_text(header: Fields) -> re.Pattern[str]:
-    """Return the pattern of a row in which only the name may hold quotes and line breaks."""
+    # Pattern of a row in which only the name can contain quotes and line breaks.
     name = header.index("Name") if "Name" in header else header.index("Kernel")
     cell = r'(?:"[^"]*"|[^",\n]*)'
     before = "".join([cell, ","] * name)
@@ -87,65 +87,58 @@ def _with_free_text(header: Fields) -> re.Pattern[str]:
 
 
 class NvprofLayout:
-    """How to recognise nvprof's tables; see ``csv_text.Layout``."""
+    """Layout of nvprof's tables; see `csv.text.Layout`."""
 
     def table(self, fields: Fields) -> _TableLayout | None:
-        """Return what the rows below a header look like, None if the line is no header."""
+        """Return the format of the rows below a header, None if the line is not a header."""
         kind = table_kind(fields)
         return _TableLayout(fields, kind) if kind else None
 
-    def is_remark(self, line: str) -> bool:
-        """Tell whether a line outside tables is nvprof's own."""
-        return _REMARK.match(line) is not None or line.startswith(_EMPTY)
+    def is_message(self, line: str) -> bool:
+        """Return True if a line outside tables is a message of nvprof."""
+        return _MESSAGE.match(line) is not None or line.startswith(_EMPTY)
 
     def ends_table(self, line: str) -> bool:
-        """Tell whether a new section begins."""
-        remark = _REMARK.match(line)
+        """Return True if a line begins a new section."""
+        message = _MESSAGE.match(line)
         titles = (_SECTION, _DEVICE_SECTION, _NVTX_SECTION)
-        return remark is not None and any(title.match(remark["said"].rstrip()) for title in titles)
+        return message is not None and any(
+            title.match(message["text"].rstrip()) for title in titles
+        )
 
 
 @dataclass(slots=True)
 class Run:
-    """What nvprof's own lines say about the table that follows, and about the whole file.
+    """Content of nvprof's messages: about the whole file, and about the next table."""
 
-    Attributes:
-        process_id: process that the table is about, None in output of an imported profile.
-        section: title of the section, such as ``Metric result``.
-        device: device of a section of ``--print-summary-per-gpu``.
-        commands: executable by process id.
-        empty: nvprof said that it saw no kernels.
-    """
+    process_id: int | None = None  # of the next table; None for an imported profile
+    section: str | None = None  # title of the section, such as ``Metric result``
+    device: str | None = None  # of a section of ``--print-summary-per-gpu``
+    commands: dict[int, str] = field(default_factory=dict)  # executable by process id
+    empty: bool = False  # nvprof reported that no kernels were profiled
 
-    process_id: int | None = None
-    section: str | None = None
-    device: str | None = None
-    commands: dict[int, str] = field(default_factory=dict)
-    empty: bool = False
-
-    def read(self, remarks: Sequence[str]) -> None:
-        """Take in nvprof's lines before a table."""
-        for line in remarks:
-            remark = _REMARK.match(line)
-            if remark is None:
+    def read(self, messages: Sequence[str]) -> None:
+        """Parse the messages before a table."""
+        for line in messages:
+            message = _MESSAGE.match(line)
+            if message is None:
                 self.empty = True
                 continue
-            self.process_id = int(remark["pid"]) if remark["pid"].isdigit() else None
-            said = remark["said"].rstrip()
-            if process := _PROCESS.match(said):
+            self.process_id = int(message["pid"]) if message["pid"].isdigit() else None
+            text = message["text"].rstrip()
+            if process := _PROCESS.match(text):
+                # Only the name of the executable: paths and arguments can be private.
                 words = process[2].split()
                 self.commands[int(process[1])] = PurePosixPath(words[0]).name if words else ""
-            elif section := _SECTION.match(said):
+            elif section := _SECTION.match(text):
                 self.section, self.device = section[1], None
-            elif device := _DEVICE_SECTION.match(said):
+            elif device := _DEVICE_SECTION.match(text):
                 self.device = device[1]
 
     def repeats(self, kind: str) -> bool:
-        """Tell whether a table shows again, in parts, what another one holds.
-
-        The sections of NVTX ranges list the kernels of each range once more, and in versions
-        without a ``Type`` column the API calls look like kernels but for their section's title.
-        """
+        """Return True if a table repeats rows of another one."""
+        # Sections of NVTX ranges list the kernels of each range again. In versions without a
+        # ``Type`` column, only the title of the section distinguishes API calls from kernels.
         if kind == SUMMARY:
             return self.section not in (None, "Profiling result")
         return self.section == "NVTX result"
@@ -153,23 +146,14 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some rows of one table.
+    """Batch of rows of one table."""
 
-    Attributes:
-        kind: what the table holds.
-        frame: the rows as text; a trace has the further column ``activity``.
-        units: printed unit by column.
-        process_id: process, None when the file does not say.
-        device: device that the whole table is about, None when the rows say.
-        first_kernel: number of kernels before these rows.
-    """
-
-    kind: str
-    frame: pl.DataFrame
-    units: dict[str, str]
-    process_id: int | None
-    device: str | None
-    first_kernel: int
+    kind: str  # kind of the table
+    frame: pl.DataFrame  # rows as text and, for a trace, the column ``activity``
+    units: dict[str, str]  # printed unit by column
+    process_id: int | None  # None if unknown
+    device: str | None  # device of the whole table; None if the rows name it
+    first_kernel: int  # number of kernels before these rows
 
     @property
     def kernels(self) -> int:
@@ -180,19 +164,19 @@ class Part:
 
 
 def parts(path: Path, damage: Damage, run: Run) -> Iterator[Part]:
-    """Read the tables of a file in batches of rows, in the order of the file.
+    """Yield the rows of all tables of a file in batches.
 
     Args:
         path: the file.
-        damage: filled in with what is no row.
-        run: filled in with what nvprof's own lines say.
+        damage: counts defects.
+        run: receives the content of nvprof's messages.
 
     Raises:
-        InputError: a table of times does not say their unit.
+        InputError: a table of times has no row of units.
     """
     kernels = 0
     for table in tables(path, NvprofLayout(), damage):
-        run.read(table.remarks)
+        run.read(table.messages)
         kind = table_kind(table.header)
         if kind is None or run.repeats(kind):
             continue
@@ -201,7 +185,7 @@ def parts(path: Path, damage: Damage, run: Run) -> Iterator[Part]:
         points: dict[str, pl.Expr] | None = None
         for frame in frames(table):
             if points is None:
-                points = separators_as_in_c([frame[name] for name in _numbers(kind, frame)])
+                points = decimal_point_conversions([frame[name] for name in _decimals(kind, frame)])
             frame = frame.with_columns(**points)  # noqa: PLW2901
             if kind == TRACE:
                 frame = frame.with_columns(activity=_activity(table.header))  # noqa: PLW2901
@@ -210,11 +194,9 @@ def parts(path: Path, damage: Damage, run: Run) -> Iterator[Part]:
             yield part
 
 
-def _numbers(kind: str, frame: pl.DataFrame) -> list[str]:
-    """Return the columns of a table that hold numbers which may have decimals.
-
-    In a summary of metrics those of several units are lists, separated by commas.
-    """
+def _decimals(kind: str, frame: pl.DataFrame) -> list[str]:
+    # Columns that can contain decimals. In a metric summary, values of several units are lists
+    # with commas, so a decimal comma cannot be recognised.
     if kind == METRIC_SUMMARY:
         titles = frame["Metric Name" if "Metric Name" in frame.columns else "Event Name"]
         return [] if titles.str.contains(" instances)", literal=True).any() else _AVERAGES
@@ -223,7 +205,7 @@ def _numbers(kind: str, frame: pl.DataFrame) -> list[str]:
 
 
 def devices(printed: str) -> list[tuple[int, str]]:
-    """Return number and name of the devices in a text such as ``TITAN V (0), TITAN V (1)``."""
+    """Parse numbers and names of devices in a text such as ``TITAN V (0), TITAN V (1)``."""
     return [(int(number), name) for name, number in _DEVICE.findall(printed)]
 
 
@@ -237,7 +219,7 @@ def _require_time_units(path: Path, header: Sequence[str], units: dict[str, str]
 
 
 def _activity(header: Sequence[str]) -> pl.Expr:
-    """Return what each row of a trace is: kernel, memcpy, memset, API call, NVTX or other."""
+    # Order matters: kernels are the rows with a grid that do not begin with a bracket.
     name = pl.col("Name")
     launched = pl.col("Grid X") != "" if "Grid X" in header else pl.lit(False)
     return (

@@ -1,4 +1,4 @@
-"""Reader of the SQLite databases of nvprof and the Visual Profiler (versions 8 to 18 seen)."""
+"""Read SQLite databases of nvprof and the Visual Profiler (tested: schema versions 8 to 18)."""
 
 from __future__ import annotations
 
@@ -28,24 +28,19 @@ _RELATION = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)")
 
 @cache
 def _mapping(name: str) -> str | None:
-    """Return the text of one mapping, None if there is no such file."""
     path = _MAPPINGS / f"{name}.sql"
     return path.read_text(encoding="utf-8") if path.is_file() else None
 
 
 class NvprofReader:
-    """One open nvprof database.
-
-    A mapping (``sql/<table>.sql``) makes each canonical table out of raw tables
-    (``RAW_TABLES``), data tables, other mappings (their names begin with ``_``) and the relations
-    ``kernel_name``, ``host_thread`` and ``recording``, which are worked out here.
-
-    Args:
-        path: the file.
+    """Reader of one database.
 
     Raises:
         InputError: the file is damaged.
     """
+
+    # A mapping (sql/<table>.sql) selects each canonical table from raw tables (RAW_TABLES), tables
+    # of data/, other mappings (names that begin with `_`) and the relations computed below.
 
     def __init__(self, path: Path) -> None:
         self._file = SqliteFile(path)
@@ -59,7 +54,7 @@ class NvprofReader:
         }
 
     def describe(self, ask: Ask | None = None) -> TraceDescription:
-        """Return what the file says about itself; see ``TraceReader``."""
+        """Return kind, versions and notes of the recording; see `TraceReader`."""
         description = facts.describe(self._file)
         if self._repeated:
             description.notes.append(DUPLICATES_NOTE.format(self._repeated))
@@ -69,14 +64,14 @@ class NvprofReader:
         return description
 
     def relation(self, connection: duckdb.DuckDBPyConnection, table: str) -> str | None:
-        """Return the mapping of one canonical table; see ``TraceReader``."""
+        """Return the mapping of a canonical table; see `TraceReader`."""
         sql = _mapping(table)
         if sql is None:
             return None
         wanted = self._needs(sql)
         if not self._has_rows(sql, wanted):
             return None
-        # The largest raw tables serve one canonical table: do not keep them for the others.
+        # The largest raw tables are needed for one canonical table only: free their memory.
         for name in self._provided & RAW_TABLES.keys() - wanted - {STRINGS}:
             connection.execute(f"DROP TABLE {identifier(name)}")
             self._provided.remove(name)
@@ -84,7 +79,7 @@ class NvprofReader:
         return sql
 
     def _has_rows(self, sql: str, wanted: set[str]) -> bool:
-        """Tell whether any activity table that a mapping itself names has rows."""
+        # Activity tables that the mapping itself names count, not those of its helpers.
         if "host_thread" in wanted:
             return True
         activities = RAW_TABLES.keys() - {STRINGS}
@@ -92,7 +87,7 @@ class NvprofReader:
         return any(map(self._file.has_rows, named or activities & wanted))
 
     def _needs(self, sql: str) -> set[str]:
-        """Return the names of all relations that a mapping uses, directly or not."""
+        # Includes relations that the mapping reads through other mappings.
         names = set(_RELATION.findall(sql))
         for name in list(names):
             if inner := _helper(name):
@@ -100,7 +95,7 @@ class NvprofReader:
         return names
 
     def _provide(self, connection: duckdb.DuckDBPyConnection, wanted: set[str]) -> None:
-        """Make the relations that a mapping reads, unless they are there; views come last."""
+        # Views come last, because they refer to the tables.
         for name in sorted(wanted - self._provided, key=lambda name: (name.startswith("_"), name)):
             if name in RAW_TABLES:
                 load(connection, self._file, name)
@@ -113,11 +108,10 @@ class NvprofReader:
             elif (data := resources.data() / f"{name}.csv").is_file():
                 connection.execute(f"CREATE TEMP TABLE {identifier(name)} AS {csv_relation(data)}")
             else:
-                continue  # a name of the mapping's own WITH clause
+                continue  # name from a WITH clause of the mapping
             self._provided.add(name)
 
     def _kernel_names(self) -> pa.Table:
-        """Return the name of each kernel as a table (string_id, name, short_name, mangled_name)."""
         mangled = facts.kernel_names(self._file)
         names = {string_id: demangle(name) for string_id, name in mangled.items()}
         self._still_mangled = sum(is_mangled(name) for name in names.values())
@@ -154,13 +148,15 @@ class NvprofSqliteSource:
     format = "nvprof-sqlite"
 
     def detect(self, path: Path, head: bytes) -> bool:
-        """Tell whether a file is a SQLite database with nvprof's string and activity tables."""
+        """Return True for a SQLite database with nvprof's string and activity tables."""
         if not SqliteFile.has_magic(head):
             return False
         try:
             with SqliteFile(path) as file:
                 tables = file.tables
-        except InputError:  # truncated: its first pages still tell what it was, for a clear error
+        except InputError:
+            # A truncated file: its first page still contains table names, and `open` reports the
+            # damage.
             return STRINGS.encode() in head and ACTIVITY_PREFIX.encode() in head
         return STRINGS in tables and any(name.startswith(ACTIVITY_PREFIX) for name in tables)
 

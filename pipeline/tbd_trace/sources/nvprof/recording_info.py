@@ -1,4 +1,4 @@
-"""Facts about an nvprof recording as a whole, asked of SQLite itself."""
+"""Query versions, processes, threads and defects of an nvprof recording."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from tbd_trace.sources.base import TraceDescription
 from tbd_trace.sources.nvprof.tables import ACTIVITY_PREFIX, STRINGS
 from tbd_trace.sqlite_io import SqliteFile
 
-_TESTED_VERSIONS = range(8, 19)
+_TESTED_VERSIONS = range(8, 19)  # of the database schema
 _KERNELS = ("KERNEL", "CONCURRENT_KERNEL", "CDP_KERNEL")
 _COPIES = ("MEMCPY", "MEMCPY2", "MEMSET", "UNIFIED_MEMORY_COUNTER", "GRAPH_TRACE")
 _CALLS = ("RUNTIME", "DRIVER")
 _COUNTERS = ("METRIC", "METRIC_INSTANCE", "EVENT", "EVENT_INSTANCE")
-# Source-level experiments (--source-level-analysis, --analysis-metrics) replay kernels, too.
+# Source-level experiments (--source-level-analysis, --analysis-metrics) also replay kernels.
 _REPLAYS = (*_COUNTERS, "BRANCH", "GLOBAL_ACCESS", "INSTRUCTION_EXECUTION", "SHARED_ACCESS")
 _EVENTS = (*_KERNELS, *_COPIES, *_CALLS, *_REPLAYS, "MARKER", "MEMORY", "MEMORY2")
 _PROCESS, _THREAD = 1, 2  # CUpti_ActivityObjectKind
-# Clocks of CUDA machines that count from 1970 read at least this (2007, CUDA's first year).
+# Times of at least 2007, the first year of CUDA, are UTC; smaller ones count from another epoch.
 _EPOCH_NS = 1_167_609_600_000_000_000
 
 
 def _present(file: SqliteFile, kinds: Iterable[str], *columns: str) -> list[str]:
-    """Return the activity tables that hold rows and have all the columns."""
+    # Names of the activity tables that are not empty and have all the columns.
     tables = (ACTIVITY_PREFIX + kind for kind in kinds)
     return [
         table
@@ -37,7 +37,7 @@ def _present(file: SqliteFile, kinds: Iterable[str], *columns: str) -> list[str]
 
 
 def kernel_names(file: SqliteFile) -> dict[int, str]:
-    """Return the names of the kernels, as the file has them, by string number."""
+    """Return the kernel names by string id, mangled as in the file."""
     tables = _present(file, _KERNELS, "name")
     if not tables or not {"_id_", "value"} <= set(file.columns(STRINGS)):
         return {}
@@ -47,10 +47,8 @@ def kernel_names(file: SqliteFile) -> dict[int, str]:
 
 
 def host_threads(file: SqliteFile) -> pa.Table:
-    """Return the (process_id, thread_id) pairs seen, thread_id NULL where only a process is named.
-
-    Thread ids are unsigned 32-bit numbers.
-    """
+    """Return the distinct process_id and thread_id, which is NULL for a process without thread."""
+    # The database stores unsigned 32-bit thread ids as signed numbers.
     pairs: set[tuple[object, object]] = set()
     for table in _present(file, _CALLS, "processId", "threadId"):
         pairs |= set(file.rows(f'SELECT DISTINCT processId, threadId & 4294967295 FROM "{table}"'))
@@ -67,7 +65,7 @@ def host_threads(file: SqliteFile) -> pa.Table:
 
 
 def _host_thread(kind: object, blob: object) -> tuple[int | None, int | None]:
-    """Return process and thread of a CUPTI object, as far as it is of the host."""
+    # CUpti_ActivityObjectKindId is a union; only processes and threads are host objects.
     if kind not in (_PROCESS, _THREAD) or not isinstance(blob, bytes) or len(blob) < 8:
         return None, None
     process, thread = struct.unpack_from("<II", blob)
@@ -75,7 +73,7 @@ def _host_thread(kind: object, blob: object) -> tuple[int | None, int | None]:
 
 
 def recording(file: SqliteFile) -> pa.Table:
-    """Return one row: the recording's process_id if there is only one, and its end_ns."""
+    """Return one row: process_id, NULL if there are several processes, and end_ns."""
     processes = set(host_threads(file).column("process_id").to_pylist())
     return pa.table(
         {
@@ -86,7 +84,7 @@ def recording(file: SqliteFile) -> pa.Table:
 
 
 def _extreme(file: SqliteFile, function: str, *columns: str) -> int | None:
-    """Return the earliest or latest time in some columns of the event tables."""
+    # Time 0 means that CUPTI did not record the time.
     found = [
         file.rows(f'SELECT {function}("{column}") FROM "{table}" WHERE "{column}" > 0')[0][0]
         for column in columns
@@ -97,7 +95,7 @@ def _extreme(file: SqliteFile, function: str, *columns: str) -> int | None:
 
 
 def describe(file: SqliteFile) -> TraceDescription:
-    """Return what the file says about itself, but for its kernel names."""
+    """Return kind, versions, start and notes of a recording."""
     version = _version(file)
     start = _extreme(file, "min", "start", "timestamp")
     return TraceDescription(
@@ -117,17 +115,16 @@ def _version(file: SqliteFile) -> int | None:
 
 
 def _is_replayed(file: SqliteFile) -> bool:
-    """Tell whether kernels were serialised and replayed to collect counters."""
+    # nvprof fills KERNEL instead of CONCURRENT_KERNEL if it serialises kernels.
     serialised = _present(file, ("KERNEL",)) and not _present(file, _CALLS)
     return bool(_present(file, _REPLAYS) or serialised)
 
 
 def _notes(file: SqliteFile, version: int | None) -> Iterator[str]:
-    """Give the sentences that a user of the numbers should know."""
     if version is not None and version not in _TESTED_VERSIONS:
         yield (
-            f"database version {version} was never seen when this reader was written (8 to 18 "
-            "were); what it does not know is left out"
+            f"database version {version} is not tested (tested: 8 to 18); unknown tables and "
+            "columns are left out"
         )
     if not _present(file, _EVENTS):
         yield _why_empty(file)
@@ -178,7 +175,7 @@ def _untimed_kernels(file: SqliteFile) -> int:
 
 
 def _unknown_metrics(file: SqliteFile) -> list[int]:
-    """Return the metric numbers used that ``data/nvprof_metrics.csv`` does not have."""
+    # Metric numbers that data/nvprof_metrics.csv lacks.
     used: set[int] = set()
     for table in _present(file, ("METRIC", "METRIC_INSTANCE"), "id"):
         used |= {row[0] for row in file.rows(f'SELECT DISTINCT id FROM "{table}"')}

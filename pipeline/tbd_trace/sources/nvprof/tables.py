@@ -1,7 +1,6 @@
-"""The tables of an nvprof database that are read, and how they come into DuckDB.
+"""Define the tables and columns of nvprof databases, and load them into DuckDB.
 
-The activity tables mirror CUPTI's records. Only the columns named here are read, by name; a column
-or table that a database version lacks is NULL or empty.
+Activity tables mirror CUPTI's records. Columns are read by name; absent columns are NULL.
 """
 
 from __future__ import annotations
@@ -19,13 +18,9 @@ from tbd_trace.sqltext import identifier
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """A column of packed bytes.
+    """Column of packed bytes."""
 
-    Attributes:
-        readings: further columns that interpret the bytes, each with its ``struct`` format; NULL
-            where the bytes are too few.
-    """
-
+    # `struct` format by name of an additional column that interprets the bytes; NULL if too short.
     readings: Mapping[str, str]
 
 
@@ -36,7 +31,7 @@ def _integers(names: str) -> RawColumns:
     return dict.fromkeys(names.split(), pa.int64())
 
 
-# CUPTI's object id is a union: process and thread, or device, context and stream.
+# CUpti_ActivityObjectKindId is a union: process and thread, or device, context and stream.
 _OBJECT: RawColumns = _integers("objectKind") | {
     "objectId": Blob({"object_process": "<I", "object_thread": "<4xI"})
 }
@@ -95,7 +90,7 @@ RAW_TABLES: dict[str, RawColumns] = {
 
 
 def load(connection: duckdb.DuckDBPyConnection, file: SqliteFile, table: str) -> None:
-    """Copy one raw table, in batches, into a temporary DuckDB table of the same name.
+    """Copy a table, in batches, into a temporary DuckDB table of the same name.
 
     Raises:
         InputError: the file is damaged.
@@ -106,7 +101,7 @@ def load(connection: duckdb.DuckDBPyConnection, file: SqliteFile, table: str) ->
     }
     with file.batches(table, stored) as reader:
         _insert(connection, "CREATE TEMP TABLE {} AS", table, reader.schema.empty_table(), columns)
-        # Batch by batch, so that an error of the file arrives as what it is.
+        # Batch by batch: DuckDB would replace an InputError of the stream by its own error.
         for batch in reader:
             _insert(connection, "INSERT INTO {}", table, pa.Table.from_batches([batch]), columns)
 
@@ -129,7 +124,6 @@ def _insert(
 
 
 def _unpacked(blobs: list[bytes | None], layout: str) -> pa.Array:
-    """Read one number out of each blob."""
     reader = struct.Struct(layout)
     kinds = {"d": pa.float64(), "Q": pa.uint64()}
     return pa.array(

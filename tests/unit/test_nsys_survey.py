@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from nsys_schema import NVTX_DOMAIN, NVTX_PUSH_POP, RUNTIME_CALL, Kernel, Nvtx, Runtime
 from nsys_writer import NsysWriter
 from tbd_trace.errors import InputError
-from tbd_trace.sources.nsys.event_stats import Seen
+from tbd_trace.sources.nsys.event_stats import EventStats
 from tbd_trace.sources.nsys.tables import NsysTables
 
 ROWS = 3000
@@ -77,7 +77,7 @@ values = st.one_of(st.none(), st.integers(-2, 2), st.integers(-(2**63), 2**63 - 
 def test_seen_are_the_distinct_keys_and_the_latest_time(
     batches: list[list[tuple[int | None, int | None, int | None]]],
 ) -> None:
-    seen = Seen()
+    seen = EventStats()
     for rows in batches:
         columns = [pa.array([row[i] for row in rows], pa.int64()) for i in range(3)]
         seen.add(pa.record_batch(columns, ["thread", "end", "kind"]), ["kind", "thread"])

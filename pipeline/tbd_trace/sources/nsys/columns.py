@@ -1,9 +1,6 @@
-"""The tables and columns of Nsight Systems' SQLite exports that are read.
+"""Define the tables and columns that are read from SQLite exports of Nsight Systems.
 
-Only what is named here is read, by name, so any version can be read as far as it has these: a table
-or column that a file lacks is empty or NULL. Environment variables, command lines, program output
-and analysis files (``TARGET_INFO_SYSTEM_ENV``, ``ProcessStreams``, ``ANALYSIS_FILE``, most of
-``META_DATA_CAPTURE``) stay unread on purpose.
+Columns are read by name; absent tables are empty and absent columns NULL.
 """
 
 from __future__ import annotations
@@ -14,14 +11,18 @@ import pyarrow as pa
 
 Columns = dict[str, pa.DataType]
 
-# Types of NVTX events that are ranges: push/pop and start/end, of NVTX and of its extension.
+# Deliberately not read, because they contain private data: environment variables
+# (TARGET_INFO_SYSTEM_ENV), program output (ProcessStreams), ANALYSIS_FILE and, except for a few
+# rows, META_DATA_CAPTURE.
+
+# Event types (ENUM_NSYS_EVENT_TYPE): NvtxPushPopRange, NvtxStartEndRange, NvtxtPushPopRange and
+# NvtxtStartEndRange.
 NVTX_RANGES = (59, 60, 70, 71)
-NVTX_DOMAIN = 75  # the type of those that create a domain
-ROW = "row"  # the column of an event table's stream that has SQLite's rowid
+NVTX_DOMAIN = 75  # NvtxDomainCreate
+ROW = "row"  # column with SQLite's rowid in streams of event tables
 
 
 def _columns(integers: str, *, texts: str = "", reals: str = "") -> Columns:
-    """Return the columns of the names given, by type."""
     return (
         dict.fromkeys(integers.split(), pa.int64())
         | dict.fromkeys(texts.split(), pa.string())
@@ -65,7 +66,7 @@ EVENTS: Mapping[str, Columns] = {
     "GPU_METRICS": _columns("timestamp rawTimestamp typeId metricId", reals="value"),
     "GENERIC_EVENTS": _columns("timestamp rawTimestamp typeId", texts="data"),
 }
-"""Tables with a row per event, of any size: read as a stream."""
+"""Event tables of any size, which are streamed."""
 
 DETAILS: Mapping[str, Columns] = {
     "StringIds": _columns("id", texts="value"),
@@ -95,7 +96,7 @@ DETAILS: Mapping[str, Columns] = {
     "ENUM_CUDA_MEM_KIND": _ENUM,
     "ENUM_CUPTI_SYNC_TYPE": _ENUM,
 }
-"""Small tables that explain the events: loaded when a mapping names them."""
+"""Small lookup tables, which are loaded if a mapping reads them."""
 
 FACTS: Mapping[str, Columns] = {
     "EXPORT_META_DATA": _columns("", texts="name value"),
@@ -105,7 +106,7 @@ FACTS: Mapping[str, Columns] = {
     "ANALYSIS_DETAILS": _columns("duration"),
     "DIAGNOSTIC_EVENT": _columns("severity globalPid", texts="text"),
 }
-"""Tables about the recording itself: queried, and only for the rows that are wanted."""
+"""Tables about the recording, of which only the needed rows are queried."""
 
 GPU_OPERATIONS = (
     "CUPTI_ACTIVITY_KIND_KERNEL",
@@ -115,4 +116,4 @@ GPU_OPERATIONS = (
 )
 API_CALLS = ("CUPTI_ACTIVITY_KIND_RUNTIME", "CUDNN_EVENTS", "CUBLAS_EVENTS", "OSRT_API")
 NO_CALLS = (10, 11, 12, 31, 32, 33, 34, 35, 36, 67, 68, 69)
-"""Event classes of rows in the API tables that are no calls (see ``api_call.sql``)."""
+"""Event classes in API tables that are not calls (see ``api_call.sql``)."""

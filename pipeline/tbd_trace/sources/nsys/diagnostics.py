@@ -1,4 +1,4 @@
-"""What an Nsight Systems export says about its own recording."""
+"""Describe an Nsight Systems recording: versions, start time, warnings, missing data."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tbd_trace.sources.nsys.tables import NsysTables
 _KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
 _RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
 _GRAPH = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
-_WARNING = 2
-_TELLING = re.compile(r"\bcuda|cupti|nvtx|not all os runtime|dropp|\blost\b|overflow", re.I)
+_WARNING = 2  # DIAGNOSTIC_EVENT.severity; 3 is an error
+_ABOUT_RECORDING = re.compile(r"\bcuda|cupti|nvtx|not all os runtime|dropp|\blost\b|overflow", re.I)
 _ROUTINE = re.compile(r"^No \w+.* events collected|might have not been started correctly", re.I)
 _INSTALLATION = re.compile(r"(?i)nsight[-_ ]?systems(?:-cli)?[-_ /\\]+(\d{4}\.\d+(?:\.\d+)*)")
-_NAMED = 8  # processes in a note
-_LONGEST = 200
-_UNLAUNCHED = 3  # column of `launch_lag`
+_MOST_PIDS = 8  # in a note
+_LONGEST = 200  # characters of a warning
+_UNLAUNCHED = 3  # column index in the result of `launch_lag`
 _EXPORT_FACTS = (
     "EXPORT_PRODUCT_VERSION",
     "EXPORT_SCHEMA_VERSION",
@@ -32,11 +32,11 @@ _EXPORT_FACTS = (
 
 
 def describe(tables: NsysTables, ask: Ask | None = None) -> TraceDescription:
-    """Return the versions, the start and the notes of a recording.
+    """Return the versions, start time and notes of a recording.
 
     Args:
         tables: the export.
-        ask: answers a SELECT on the canonical tables; None where only some were asked for.
+        ask: runs a SELECT on the canonical tables; None omits the notes about events.
 
     Raises:
         InputError: the file is damaged.
@@ -58,7 +58,7 @@ def describe(tables: NsysTables, ask: Ask | None = None) -> TraceDescription:
 
 
 def _export_facts(tables: NsysTables) -> dict[str, str]:
-    """Return what the exporter wrote about its work: versions and options, no paths."""
+    # Versions and options only: other rows contain paths.
     rows = tables.rows(
         f"""
         SELECT name, value FROM (
@@ -72,19 +72,18 @@ def _export_facts(tables: NsysTables) -> dict[str, str]:
 
 
 def _capture_version(tables: NsysTables) -> str | None:
-    """Return the profiler's version at capture time.
-
-    No field holds it, but a recorder that loads CUPTI says from which installation.
-    """
-    said = tables.rows(
+    # No field contains the version at capture time, but the recorder logs the path of CUPTI, which
+    # includes the version of the installation.
+    loaded = tables.rows(
         "SELECT DISTINCT text FROM {DIAGNOSTIC_EVENT} WHERE text LIKE 'Loaded CUPTI library%'"
     )
-    versions = {match[1] for (text,) in said if (match := _INSTALLATION.search(str(text)))}
+    versions = {match[1] for (text,) in loaded if (match := _INSTALLATION.search(str(text)))}
     return versions.pop() if len(versions) == 1 else None
 
 
 def _utc_start(tables: NsysTables, export: dict[str, str]) -> int | None:
-    """Return the UTC time of trace time 0; an export can shift its times, or make them UTC."""
+    # `nsys export` has options that shift the times (--ts-shift) or make them UTC
+    # (--ts-normalize).
     shift = _integer(export.get("EXPORT_PARAM_TIME_SHIFT")) or 0
     if export.get("EXPORT_PARAM_TIME_NORMALIZE") == "true":
         return -shift
@@ -94,7 +93,6 @@ def _utc_start(tables: NsysTables, export: dict[str, str]) -> int | None:
 
 
 def _integer(value: object) -> int | None:
-    """Return a whole number, None where there is none."""
     try:
         return int(str(value))
     except ValueError:
@@ -102,7 +100,6 @@ def _integer(value: object) -> int | None:
 
 
 def _content_notes(tables: NsysTables, ask: Ask) -> Iterator[str]:
-    """Tell what is missing from the events, and what makes them special."""
     if not tables.holds(*GPU_OPERATIONS):
         yield _no_gpu_work(tables)
     elif not tables.holds(_KERNEL, _GRAPH):
@@ -121,27 +118,27 @@ def _content_notes(tables: NsysTables, ask: Ask) -> Iterator[str]:
         )
     processes = _gpu_processes(tables)
     if len(processes) > 1:
-        more = f" and {len(processes) - _NAMED} more" if len(processes) > _NAMED else ""
-        numbers = ", ".join(map(str, processes[:_NAMED])) + more
+        more = f" and {len(processes) - _MOST_PIDS} more" if len(processes) > _MOST_PIDS else ""
+        numbers = ", ".join(map(str, processes[:_MOST_PIDS])) + more
         yield f"{len(processes)} processes used GPUs (pid {numbers})"
 
 
 def launch_lag() -> str:
-    """Return the question about the launches of kernels, as SQL on canonical tables."""
+    """Return the SELECT on canonical tables that counts kernels without a launching call."""
     sql = resources.queries() / "ingest" / "audit" / "launch_lag.sql"
     return sql.read_text(encoding="utf-8")
 
 
 def _gpu_processes(tables: NsysTables) -> list[int]:
-    """Return the process ids of the processes with GPU operations, in order."""
-    found = {process for table in GPU_OPERATIONS for process, *_ in tables.survey.seen(table).keys}
+    # Bits 24 to 47 of a global id are the process id.
+    found = {process for table in GPU_OPERATIONS for process, *_ in tables.survey.stats(table).keys}
     return sorted({(global_id >> 24) & 16777215 for global_id in found if global_id is not None})
 
 
 def _no_gpu_work(tables: NsysTables) -> str:
     if unknown := tables.unknown_gpu_work():
         return (
-            f"GPU work seems to be in tables that tbd-trace does not know ({', '.join(unknown)}): "
+            f"GPU work may be in tables unknown to tbd-trace ({', '.join(unknown)}): "
             "update tbd-trace, or export the report with another nsys"
         )
     if tables.holds(_RUNTIME):
@@ -163,7 +160,7 @@ def _count(tables: NsysTables, table: str) -> int:
 
 
 def _export_notes(export: dict[str, str]) -> Iterator[str]:
-    """Tell where the export is not the whole recording."""
+    # An export can contain only a part of the recording.
     if window := export.get("DERIVED_WINDOW_NS"):
         yield f"the file is a slice that another tool cut from a recording ({window} ns)"
     if times := export.get("EXPORT_PARAM_TIMES_TO_EXPORT"):
@@ -173,26 +170,25 @@ def _export_notes(export: dict[str, str]) -> Iterator[str]:
 
 
 def _warnings(tables: NsysTables) -> Iterator[str]:
-    """Pass on the profiler's warnings and errors about what it recorded.
-
-    Warnings name a process; those about helper processes that did nothing are routine.
-    """
-    said = tables.rows(
+    diagnostics = tables.rows(
         "SELECT DISTINCT text, (globalPid >> 24) & 16777215 FROM {DIAGNOSTIC_EVENT} "
         f"WHERE severity >= {_WARNING} AND severity <= 3 ORDER BY text"
     )
-    # Whole tables may have to be read for them.
-    profiled = set(_gpu_processes(tables)) if said else set()
+    # Only if needed, because finding the processes can require reading whole tables.
+    profiled = set(_gpu_processes(tables)) if diagnostics else set()
+    # Each warning belongs to a process; processes without GPU work produce routine warnings.
     for text in dict.fromkeys(
-        str(text) for text, process in said if not profiled or process in profiled | {0, None}
+        str(text)
+        for text, process in diagnostics
+        if not profiled or process in profiled | {0, None}
     ):
         line = " ".join(text.split())
-        if _TELLING.search(line) and not (profiled and _ROUTINE.search(line)):
+        if _ABOUT_RECORDING.search(line) and not (profiled and _ROUTINE.search(line)):
             yield f"nsys: {line[:_LONGEST]}"
 
 
-def unread(tables: NsysTables, names: Iterable[str]) -> Iterator[str]:
-    """Tell which tables cannot be used because they lack the times of their events."""
+def incomplete_tables(tables: NsysTables, names: Iterable[str]) -> Iterator[str]:
+    """Yield a note for each table without a column for the times of its events."""
     for name in names:
-        if (columns := tables.lacking(name)) and tables.holds(name):
+        if (columns := tables.missing_times(name)) and tables.holds(name):
             yield f"{name} has no column {' and no column '.join(columns)}: its rows are incomplete"

@@ -1,4 +1,4 @@
-"""The payload of an NVTX event: one number, which an export has in the column of its type."""
+"""Merge the payload columns of NVTX events, one per type, into one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 _UNSIGNED = "uint64Value"
+# In order of precedence; an event has a value in at most one of them.
 _COLUMNS = (
     "doubleValue",
     "floatValue",
@@ -18,15 +19,9 @@ _COLUMNS = (
 
 
 def with_payload(schema: pa.Schema, events: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
-    """Return rows of ``NVTX_EVENTS`` with a float64 column ``payload`` instead of six.
-
-    It is worked out here, not in the mapping: nearly all events have none, which is known of many
-    rows at once, while SQL looks at six columns of each.
-
-    Args:
-        schema: the columns of the rows.
-        events: the rows.
-    """
+    """Return rows of ``NVTX_EVENTS`` with one float64 column ``payload`` instead of six columns."""
+    # Not in SQL: nearly all events have no payload, which Arrow knows per batch, while SQL would
+    # evaluate six columns in each row.
     fields = [field for field in schema if field.name not in _COLUMNS]
     names = [field.name for field in fields]
     wanted = pa.schema([*fields, pa.field("payload", pa.float64())])
@@ -38,13 +33,12 @@ def with_payload(schema: pa.Schema, events: Iterable[pa.RecordBatch]) -> pa.Reco
 
 
 def _payload(events: pa.RecordBatch) -> pa.Array:
-    """Return the first payload that each event has, NULL where there is none."""
     columns = {name: events.column(name) for name in _COLUMNS}
     given = {name: column for name, column in columns.items() if column.null_count < len(column)}
     if not given:
         return pa.nulls(events.num_rows, pa.float64())
     import pyarrow.compute as pc  # noqa: PLC0415 - slow to import, and few files have payloads
 
-    if _UNSIGNED in given:  # SQLite has no unsigned integers
+    if _UNSIGNED in given:  # stored as signed, because SQLite has no unsigned integers
         given[_UNSIGNED] = given[_UNSIGNED].view(pa.uint64())
     return pc.coalesce(*(column.cast(pa.float64(), safe=False) for column in given.values()))

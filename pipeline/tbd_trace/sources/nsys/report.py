@@ -1,8 +1,4 @@
-"""Reader of Nsight Systems' own reports (.nsys-rep, .qdrep, .qdstrm), by the installed ``nsys``.
-
-A report is exported to SQLite in a temporary directory (``TMPDIR`` chooses where; the export may be
-ten times as large as the report) and read from there.
-"""
+"""Read reports of Nsight Systems (.nsys-rep, .qdrep, .qdstrm) with the installed ``nsys``."""
 
 from __future__ import annotations
 
@@ -19,19 +15,20 @@ _REPORT = b"NVIDIA Tegra Profiler Report"
 
 
 class ReportReader(NsysReader):
-    """One report, exported for the time that it is open.
+    """Reader of one report.
 
     Args:
         path: the report.
-        timeout_s: seconds that each step of the export may take.
+        timeout_s: timeout of each export step, seconds.
 
     Raises:
-        InputError: the report cannot be exported; the message passes on what nsys said.
+        InputError: the export failed; the message contains the output of nsys.
     """
 
     def __init__(self, path: Path, timeout_s: float) -> None:
         self._made_by = made_by(path)
         with contextlib.ExitStack() as stack:
+            # Below TMPDIR, because an export can be ten times as large as its report.
             directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="tbd-trace-"))
             sqlite = Path(directory) / "report.sqlite"
             export(path, sqlite, timeout_s=timeout_s)
@@ -39,8 +36,9 @@ class ReportReader(NsysReader):
             self._cleanup = stack.pop_all()
 
     def describe(self, ask: Ask | None = None) -> TraceDescription:
-        """Return what the report says about itself; see ``TraceReader``."""
+        """Return kind, versions and notes of the recording; see `TraceReader`."""
         description = super().describe(ask)
+        # The export contains the version of the exporter, the report that of the profiler.
         description.tool_version = self._made_by or description.tool_version
         return description
 
@@ -50,16 +48,13 @@ class ReportReader(NsysReader):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        # The export can be removed only after its reader is closed.
         super().__exit__(kind, error, trace)
         self._cleanup.close()
 
 
 class NsysReportSource:
-    """Nsight Systems reports.
-
-    Args:
-        timeout_s: seconds that each step of an export may take.
-    """
+    """Source for Nsight Systems reports; `timeout_s` limits each export step."""
 
     format = "nsys-report"
 
@@ -67,14 +62,14 @@ class NsysReportSource:
         self._timeout_s = timeout_s
 
     def detect(self, path: Path, head: bytes) -> bool:
-        """Tell whether a file begins like a report."""
+        """Return True if a file begins like a report."""
         return any(magic in head[:MAGIC_BYTES] for magic in (_REPORT, STREAM_MAGIC))
 
     def open(self, path: Path) -> ReportReader:
         """Export a report and open the export.
 
         Raises:
-            InputError: nsys is not installed, or cannot export the report.
+            InputError: nsys is not installed or the export failed.
         """
         return ReportReader(path, self._timeout_s)
 

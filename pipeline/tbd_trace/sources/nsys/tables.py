@@ -1,4 +1,4 @@
-"""Nsight Systems' own tables as DuckDB relations, whatever the version of the export."""
+"""Provide the tables of an Nsight Systems export as DuckDB relations, for any export version."""
 
 from __future__ import annotations
 
@@ -26,73 +26,67 @@ from tbd_trace.sources.nsys.columns import (
     ROW,
     Columns,
 )
-from tbd_trace.sources.nsys.event_stats import SURVEYED, Seen, Survey
+from tbd_trace.sources.nsys.event_stats import SURVEYED, EventStats, Survey
 from tbd_trace.sources.nsys.payload import with_payload
 from tbd_trace.sqlite_io import SqliteFile
 
 _TABLES = {**EVENTS, **DETAILS, **FACTS}
 _GPU_WORK = re.compile(r"(?i)^(?!ENUM_).*(kernel|memcpy|memset|graph_trace)")
 _TIMES = ("start", "end")
-_LISTS = frozenset({"TARGET_INFO_GPU"})  # tables with ids that mean something else
+_NOT_UNIQUE = frozenset({"TARGET_INFO_GPU"})  # tables whose column `id` may repeat
 
 
 class NsysTables:
-    """The tables of one export.
-
-    Args:
-        path: the file.
-
-    Attributes:
-        survey: what the event tables hold as a whole, or in the part that is read.
+    """Tables of one export.
 
     Raises:
-        InputError: the file is damaged, or has no table that is known here.
+        InputError: the file is damaged or has no known table.
     """
 
     def __init__(self, path: Path) -> None:
         self._file = SqliteFile(path)
         self._part: Part | None = None
-        self._lock = threading.Lock()
-        self._repeated: dict[str, int] = {}
+        self._lock = threading.Lock()  # DuckDB pulls streams from several threads
+        self._duplicates: dict[str, int] = {}
+        # Statistics of the event tables, or of the part that is read.
         self.survey = Survey(self._columns, self._file.tables)
         if not (EVENTS.keys() | DETAILS.keys() - {"StringIds"}) & self._file.tables:
             tables = ", ".join(sorted(self._file.tables)[:3]) or "none"
             self._file.close()
             raise InputError(
-                f"{path}: none of the tables of an Nsight Systems export that tbd-trace knows "
-                f"(it has: {tables}); update tbd-trace, or export the report with another nsys"
+                f"{path}: no known table of an Nsight Systems export (tables: {tables}); "
+                "update tbd-trace, or export the report with another nsys"
             )
 
     def turn_to(self, part: Part) -> None:
-        """Read only a part of the rows of each event table from now on."""
+        """Select the part of the rows that later streams of event tables contain."""
         self._part = part
         self.survey = Survey(self._columns, self._file.tables)
 
     def holds(self, *names: str) -> bool:
-        """Tell whether any of the tables has rows."""
+        """Return True if any of the tables is not empty."""
         return any(self._file.has_rows(name) for name in names)
 
     def unknown_gpu_work(self) -> list[str]:
-        """Return the tables with rows that look like GPU operations, and are not known here."""
+        """Return unknown tables whose name suggests GPU operations and that are not empty."""
         named = (name for name in self._file.tables - _TABLES.keys() if _GPU_WORK.search(name))
         return sorted(name for name in named if self._file.has_rows(name))
 
-    def lacking(self, table: str) -> list[str]:
-        """Return the columns for the times of an event that a table should have and has not."""
+    def missing_times(self, table: str) -> list[str]:
+        """Return the time columns that an event table lacks."""
         present = {name.lower() for name in self._file.columns(table)}
         return [name for name in _TIMES if name in EVENTS[table] and name not in present]
 
     def stream(self, table: str) -> pa.RecordBatchReader:
-        """Return the rows of an event table, with SQLite's rowid as ``row``, for one reading.
+        """Return a stream of an event table, with SQLite's rowid as column ``row``.
 
-        NVTX events have one column ``payload``. DuckDB may pull several streams at a time, from
-        threads of its own.
+        NVTX events have one column ``payload``.
         """
         rows = self._columns(table, EVENTS[table])
-        watched = self.survey.watched(table, rows)
+        collecting = self.survey.collecting(table, rows)
         if table == "NVTX_EVENTS":
-            return with_payload(rows.schema, watched)
-        return pa.RecordBatchReader.from_batches(rows.schema, watched)
+            return with_payload(rows.schema, collecting)
+        return pa.RecordBatchReader.from_batches(rows.schema, collecting)
 
     def _columns(
         self, table: str, columns: Columns, *, not_integer: str | None = None
@@ -111,37 +105,39 @@ class NsysTables:
             yield batch
 
     def rows_in_parts(self, table: str) -> int:
-        """Return how many rows an event table has at most, 0 if it cannot be read in parts."""
+        """Return an upper bound for the rows of an event table, 0 if it has no parts."""
         if table not in SURVEYED:
             return 0
         return self._file.rows_in_parts(table, EVENTS[table], ROW)
 
-    def join(self, table: str, seen: Sequence[Seen]) -> None:
-        """Take what was seen of all parts of an event table.
+    def join(self, table: str, parts: Sequence[EventStats]) -> None:
+        """Store the statistics of all parts of an event table.
 
         Raises:
-            InputError: those are not all its rows; the file is damaged.
+            InputError: the parts do not contain all rows, so the file is damaged.
         """
-        self._file.check_count(table, self.survey.join(table, seen).rows)
+        self._file.check_count(table, self.survey.join(table, parts).rows)
 
     def load(self, connection: duckdb.DuckDBPyConnection, table: str) -> None:
-        """Copy a small table into a temporary DuckDB table of the same name."""
+        """Copy a lookup table into a temporary DuckDB table of the same name."""
         connection.register("nsys_detail", self._file.batches(table, DETAILS[table]))
         connection.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS FROM nsys_detail")
         connection.unregister("nsys_detail")
-        if "id" in DETAILS[table] and table not in _LISTS and not self._file.is_key(table, "id"):
-            self._repeated[table] = drop_duplicate_ids(connection, table, "id")
+        if (
+            "id" in DETAILS[table]
+            and table not in _NOT_UNIQUE
+            and not self._file.is_key(table, "id")
+        ):
+            self._duplicates[table] = drop_duplicate_ids(connection, table, "id")
 
-    def repeated(self) -> int:
-        """Return how many rows of the texts that were loaded repeat the id of another."""
-        return self._repeated.get("StringIds", 0)
+    def duplicate_texts(self) -> int:
+        """Return the number of texts that were dropped because their id repeats."""
+        return self._duplicates.get("StringIds", 0)
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
         """Run a SQLite query with few result rows.
 
-        Args:
-            statement: the query; ``{TABLE}`` stands for a table in which every column that is
-                known here exists.
+        ``{TABLE}`` in the statement is the table with all columns of `nsys.columns`.
 
         Raises:
             InputError: the file is damaged.
@@ -150,44 +146,42 @@ class NsysTables:
             return self._file.rows(statement.format_map(_Padded(self._file)))
 
     def operation_scopes(self) -> pa.Table:
-        """Return the distinct processes, devices and contexts of GPU operations.
-
-        Columns: globalPid, deviceId, contextId, has_device (false: the device is not recorded).
-        """
+        """Return the distinct globalPid, deviceId, contextId, has_device of GPU operations."""
+        # Synchronizations do not record the device: has_device is 0.
         found = {
             (*key, 1)
             for table in (*GPU_OPERATIONS, "CUDA_GPU_MEMORY_USAGE_EVENTS")
-            for key in self.survey.seen(table).keys
+            for key in self.survey.stats(table).keys
         } | {
             (process, None, context, 0)
-            for process, context in self.survey.seen("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION").keys
+            for process, context in self.survey.stats("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION").keys
         }
         names = ("globalPid", "deviceId", "contextId", "has_device")
         return _table(_ordered(found), dict.fromkeys(names, pa.int64()))
 
     def calling_threads(self) -> pa.Table:
-        """Return the distinct threads that called an API or NVTX, as a column globalTid."""
+        """Return the distinct globalTid of API calls and NVTX events."""
         calls = {
             thread
             for table in API_CALLS
-            for kind, thread in self.survey.seen(table).keys
+            for kind, thread in self.survey.stats(table).keys
             if (kind or 0) not in NO_CALLS
         }
-        # 33 and 39 give names, 75 and 76 create and destroy domains.
+        # NvtxCategory, NvtxThread, NvtxDomainCreate and NvtxDomainDestroy.
         nvtx = {
             thread
-            for kind, *threads in self.survey.seen("NVTX_EVENTS").keys
+            for kind, *threads in self.survey.stats("NVTX_EVENTS").keys
             if kind not in (33, 39, 75, 76)
             for thread in threads
         }
         return _threads(calls | nvtx)
 
     def sampled_threads(self) -> pa.Table:
-        """Return the distinct threads that CPU samples met, as a column globalTid."""
-        return _threads({thread for (thread,) in self.survey.seen("COMPOSITE_EVENTS").keys})
+        """Return the distinct globalTid of CPU samples."""
+        return _threads({thread for (thread,) in self.survey.stats("COMPOSITE_EVENTS").keys})
 
     def domain_creations(self) -> pa.Table:
-        """Return the creations of NVTX domains: globalTid, domainId, start, text, textId."""
+        """Return the events that create NVTX domains."""
         columns = {name: EVENTS["NVTX_EVENTS"][name] for name in _DOMAIN_CREATION}
         wanted = ", ".join(_DOMAIN_CREATION)
         found = ", ".join(map(str, self._unended(NVTX_DOMAIN)))
@@ -196,19 +190,18 @@ class NsysTables:
         )
 
     def recording_end(self) -> pa.Table:
-        """Return where NVTX ranges that were left open end, as one row.
+        """Return one row with the times at which open NVTX ranges can be closed.
 
-        Columns: latest_ns, the latest time of any operation, call or range (looked for only where
-        a range has no end); session_ns, the end of the profiling session.
+        ``latest_ns`` is the latest time of any event, ``session_ns`` the end of the session.
         """
+        # The latest time requires reading whole tables: only if a range is open.
         tables = (*GPU_OPERATIONS, *API_CALLS, "NVTX_EVENTS") if self._unended(*NVTX_RANGES) else ()
-        latest = [time for table in tables if (time := self.survey.seen(table).latest) is not None]
+        latest = [time for table in tables if (time := self.survey.stats(table).latest) is not None]
         ((session,),) = self.rows("SELECT max(duration) FROM {ANALYSIS_DETAILS}")
         columns = {"latest_ns": pa.int64(), "session_ns": pa.int64()}
         return _table([(max(latest, default=None), session)], columns)
 
     def _unended(self, *types: int) -> list[int]:
-        """Return the rowids of NVTX events of some types that have no end."""
         return [row for kind, row in self.survey.unended() if kind in types]
 
     def close(self) -> None:
@@ -220,7 +213,7 @@ _DOMAIN_CREATION = ("globalTid", "domainId", "start", "text", "textId")
 
 
 class _Padded(dict[str, str]):
-    """SQL of known tables by name: NULL for the columns that a file lacks, the rowids of events."""
+    # Maps a table name to a subquery in which absent columns are NULL; events have their rowid.
 
     def __init__(self, file: SqliteFile) -> None:
         self._file = file
@@ -237,7 +230,7 @@ class _Padded(dict[str, str]):
 
 
 def _ordered(rows: Collection[tuple[int | None, ...]]) -> list[tuple[int | None, ...]]:
-    """Return rows in an order that does not depend on chance."""
+    # A set has no defined order, and rows become canonical tables; NULL sorts first.
     return sorted(rows, key=lambda row: [(value is not None, value or 0) for value in row])
 
 
@@ -247,7 +240,7 @@ def _threads(found: Collection[int | None]) -> pa.Table:
 
 
 def _table(rows: Sequence[tuple[Any, ...]], columns: Columns) -> pa.Table:
-    """Return rows as an Arrow table; a value of another type is NULL."""
+    # SQLite does not enforce types: values of another type become NULL.
     values = zip(*rows, strict=True) if rows else ([] for _ in columns)
     return pa.table(
         [

@@ -23,7 +23,7 @@ from tbd_trace.archive.store import Archive
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.query import Catalogue, connect, run
-from tbd_trace.redact.tables import Redaction, Redactor
+from tbd_trace.redact.tables import Redaction, TableRedactor
 
 pytestmark = needs_corpus
 
@@ -108,7 +108,7 @@ def test_nothing_about_the_user_is_left(traces: Traces) -> None:
             for table in canonical_tables() if known else ():
                 relation = traces.database.relation(table, [traces.id(name)])
                 connection.execute(f"CREATE VIEW {table} AS {relation}")
-            redactor = Redactor(connection)
+            redactor = TableRedactor(connection)
             tables = {t: redactor.select(t, f"FROM {t}") for t in canonical_tables() if known}
             kept = stored(connection, tables)
         assert not known or Path(name).name in kept  # the texts are there

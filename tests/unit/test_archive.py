@@ -28,11 +28,11 @@ from tbd_trace.cli.main import app
 from tbd_trace.errors import CannotAnswerError, StoreError, UsageError
 from tbd_trace.present import Format, render
 from tbd_trace.query import Catalogue
-from tbd_trace.redact.tables import Redaction, redaction_of
+from tbd_trace.redact.tables import Redaction, parse_keep
 from tbd_trace.store import Database
 
 SAMPLE = ROOT / "data" / "samples" / "synthetic_cnn"
-EVERYTHING = redaction_of(["all"])
+EVERYTHING = parse_keep(["all"])
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -294,9 +294,9 @@ def test_a_member_that_unpacks_to_more_than_listed_is_not_unpacked(
     written: list[int] = []
     listed = {file.path: file for file in open_archive(str(copy)).manifest.files}[bomb]
     with pytest.raises(StoreError, match="changed or damaged"):
-        from tbd_trace.archive.store import checked
+        from tbd_trace.archive.store import verified_chunks
 
-        for chunk in checked(open_archive(str(copy)).place, listed):
+        for chunk in verified_chunks(open_archive(str(copy)).backend, listed):
             written.append(len(chunk))
     assert sum(written) <= listed.size_bytes
     assert "changed or damaged" in failing("archive", "extract", copy, "-o", tmp_path / "out")
@@ -308,7 +308,7 @@ def test_half_a_download_is_told(archived: Path, tmp_path: Path, left: float) ->
     content = (archived / "sample.tbd.zip").read_bytes()
     copy = tmp_path / "half.tbd.zip"
     copy.write_bytes(content[: int(left if left < 0 else left * len(content))])
-    assert "download it again" in failing("query", "throughput", copy)
+    assert "get the archive again" in failing("query", "throughput", copy)
 
 
 def test_a_missing_file_is_named(archived: Path, tmp_path: Path) -> None:
@@ -435,11 +435,11 @@ def capture(directory: Path, **fields: object) -> Path:
 def test_two_captures_of_one_id_are_told(tmp_path: Path, archived: Path) -> None:
     other = capture(tmp_path / "other", batch_size=64)
     line = failing("archive", "create", SAMPLE, other, "-o", tmp_path / "out", code=2)
-    assert "two captures call themselves 'synthetic-cnn'" in line
+    assert "two captures have the capture_id 'synthetic-cnn'" in line
     done = run("archive", "create", other, "--keep", "all", "-o", tmp_path / "o.zip")
     assert done.exit_code == 0, done.output
     words = ["archive", "merge", archived / "sample", tmp_path / "o.zip", "-o", tmp_path / "m"]
-    assert "has another captures/synthetic-cnn/capture.json" in failing(*words, code=2)
+    assert "captures/synthetic-cnn/capture.json differs" in failing(*words, code=2)
     assert not (tmp_path / "m").exists() and not (tmp_path / "out").exists()
 
 
@@ -514,7 +514,7 @@ def test_a_profile_that_is_gone_or_changed_is_told(tmp_path: Path) -> None:
     flipped(own, 30, 0)
     assert "was changed since it was ingested" in failing(*words)
     own.unlink()
-    assert "is not there any more" in failing(*words)
+    assert "is missing" in failing(*words)
     assert not (tmp_path / "a").exists()
 
 
@@ -571,12 +571,12 @@ def test_urls_that_cannot_be_read_are_told(
     pytest.importorskip("fsspec")
     monkeypatch.setattr(storage_backends, "_SILENT_SECONDS", 0.2)
     with serving(archived) as site, silent() as nothing:
-        assert "no trace archive" in failing("query", "throughput", f"{site.url}/none")
-        assert "there is nothing" in failing("query", "throughput", f"{site.url}/none.zip")
+        assert "not a trace archive" in failing("query", "throughput", f"{site.url}/none")
+        assert "not found" in failing("query", "throughput", f"{site.url}/none.zip")
         for url in (f"{nothing}/archive", f"{nothing}/archive.zip"):
             assert "check the address" in failing("query", "throughput", url)
     assert "check the address" in failing("query", "throughput", f"{site.url}/gone")
-    assert "cannot be read here" in failing("query", "throughput", "gopher://x/y", code=2)
+    assert "cannot be opened" in failing("query", "throughput", "gopher://x/y", code=2)
 
 
 def test_any_file_system_of_fsspec_will_do(archived: Path) -> None:

@@ -15,7 +15,7 @@ from corpus import ROOT
 from tbd_trace.archive.leak_scan import leaks
 from tbd_trace.archive.operations import create
 from tbd_trace.errors import InputError
-from tbd_trace.redact.tables import Redaction, redaction_of
+from tbd_trace.redact.tables import Redaction, parse_keep
 from tbd_trace.store import Database
 
 SAMPLE = ROOT / "data" / "samples" / "synthetic_cnn"
@@ -178,7 +178,7 @@ def test_archives_leak_what_was_kept(tmp_path: Path) -> None:
     clean, whole = tmp_path / "clean.zip", tmp_path / "whole"
     create(database, database.trace_ids(), clean, redaction=Redaction())
     assert listed(clean) == {}
-    create(database, database.trace_ids(), whole, redaction=redaction_of(["all"]), profiles=True)
+    create(database, database.trace_ids(), whole, redaction=parse_keep(["all"]), profiles=True)
     places = {where for _, where in listed(whole)}
     assert "tables: trace.path" in places
     assert [place for place in places if "timeline.sqlite: PROCESSES.name" in place]

@@ -17,10 +17,10 @@ from corpus import ROOT
 from tbd_trace.archive.leak_scan import leaks_in_tables
 from tbd_trace.errors import UsageError
 from tbd_trace.model.canonical_tables import canonical_tables
-from tbd_trace.redact.column_policy import TREATMENTS
-from tbd_trace.redact.json_documents import Treatment
+from tbd_trace.redact.column_policy import COLUMN_POLICIES
+from tbd_trace.redact.json_documents import Redactor
 from tbd_trace.redact.leak_report import FILE_KINDS
-from tbd_trace.redact.tables import KINDS, Redaction, Redactor, redaction_of
+from tbd_trace.redact.tables import KINDS, Redaction, TableRedactor, parse_keep
 from tbd_trace.redact.text import CANDIDATE
 
 # A machine whose names are in no test by chance.
@@ -41,10 +41,10 @@ def _be_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def redacted(text: str, *keep: str, knowing: str = "") -> str:
     """Return what a text becomes, by itself or beside others."""
-    treatment = Treatment(frozenset(keep))
+    redactor = Redactor(frozenset(keep))
     for known in (text, knowing):
-        treatment.learn(known)
-    return treatment.text(text, lambda _kind, _value: None)
+        redactor.collect_identities(known)
+    return redactor.text(text, lambda _kind, _value: None)
 
 
 def test_every_column_of_texts_is_decided() -> None:
@@ -61,7 +61,7 @@ def test_every_column_of_texts_is_decided() -> None:
         for column, treatment in table.privacy.items()
     }
     assert set(listed) == there
-    assert set(listed.values()) == set(TREATMENTS)
+    assert set(listed.values()) == set(COLUMN_POLICIES)
 
 
 ORDINARY = [
@@ -175,9 +175,9 @@ def test_the_home_of_this_machine_may_be_anywhere(monkeypatch: pytest.MonkeyPatc
 
 def test_unknown_kinds_are_refused() -> None:
     with pytest.raises(UsageError, match="--keep passwords: no such kind; choose from secrets, "):
-        redaction_of(["hosts", "passwords"])
-    assert redaction_of(["all"]).keep == set(KINDS)
-    assert redaction_of([]) == Redaction()
+        parse_keep(["hosts", "passwords"])
+    assert parse_keep(["all"]).keep == set(KINDS)
+    assert parse_keep([]) == Redaction()
 
 
 WORDS = st.sampled_from(
@@ -192,10 +192,10 @@ def test_what_changes_is_found_in_sql(text: str) -> None:
     """Millions of texts are searched with one expression: it must miss none."""
     with pytest.MonkeyPatch.context() as patch:
         _be_the_machine(patch)
-        treatment = Treatment()
-        treatment.learn(text)
-        changes = treatment.text(text, lambda *_: None) != text
-        pattern = "|".join([CANDIDATE, *map(re.escape, treatment.names.words)])
+        redactor = Redactor()
+        redactor.collect_identities(text)
+        changes = redactor.text(text, lambda *_: None) != text
+        pattern = "|".join([CANDIDATE, *map(re.escape, redactor.names.words)])
         ((found,),) = duckdb.execute("SELECT regexp_matches(?, ?)", [text, pattern]).fetchall()
         assert found or not changes
 
@@ -205,11 +205,11 @@ def test_what_changes_is_found_in_sql(text: str) -> None:
 def test_what_is_redacted_stays_so(text: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         _be_the_machine(patch)
-        treatment = Treatment()
-        treatment.learn(text)
-        once = treatment.text(text, lambda *_: None)
+        redactor = Redactor()
+        redactor.collect_identities(text)
+        once = redactor.text(text, lambda *_: None)
         again: list[tuple[str, str]] = []
-        assert treatment.text(once, lambda *found: again.append(found)) == once
+        assert redactor.text(once, lambda *found: again.append(found)) == once
         assert not again
 
 
@@ -218,11 +218,11 @@ def test_what_is_redacted_stays_so(text: str) -> None:
     ["{} starts", "tcp://{}:29500/x", "USER={}", "HOSTNAME={}", "{}@example.org", "/home/{}"]
 ))  # fmt: skip
 def test_different_names_stay_different(names: set[str], form: str) -> None:
-    treatment = Treatment()
+    redactor = Redactor()
     texts = [form.format(name) for name in sorted(names)]
     for name in names:
-        treatment.learn(f"/home/{name}/x")
-    results = [treatment.text(text, lambda *_: None) for text in texts]
+        redactor.collect_identities(f"/home/{name}/x")
+    results = [redactor.text(text, lambda *_: None) for text in texts]
     assert len(set(results)) == len(texts)
     assert not [name for name in names if name in " ".join(results).replace("starts", "")]
 
@@ -259,7 +259,7 @@ def trace() -> Iterator[duckdb.DuckDBPyConnection]:
         yield database.connection
 
 
-def tables(connection: duckdb.DuckDBPyConnection, redactor: Redactor) -> dict[str, list[Any]]:
+def tables(connection: duckdb.DuckDBPyConnection, redactor: TableRedactor) -> dict[str, list[Any]]:
     """Return the rows of all canonical tables after redaction; columns and types stay."""
     rows = {}
     for table in canonical_tables():
@@ -277,7 +277,7 @@ def column(connection: duckdb.DuckDBPyConnection, select: str, name: str, order:
 
 
 def test_tables_hold_nothing_private(trace: duckdb.DuckDBPyConnection) -> None:
-    redactor = Redactor(trace)
+    redactor = TableRedactor(trace)
     kept = repr(tables(trace, redactor))
     for private in ("/home", "api_key=abcdefgh", "12345678", USER, "a4cc4c8e", "/runs", "venv"):
         assert private not in kept
@@ -287,7 +287,7 @@ def test_tables_hold_nothing_private(trace: duckdb.DuckDBPyConnection) -> None:
 
 
 def test_rows_are_replaced_one_by_one(trace: duckdb.DuckDBPyConnection) -> None:
-    redactor = Redactor(trace)
+    redactor = TableRedactor(trace)
     ranges = redactor.select("annotation", "SELECT * FROM annotation")
     layers = redactor.select("layer_definition", "SELECT * FROM layer_definition")
     (layer,) = column(trace, layers, "layer", "position")
@@ -317,7 +317,7 @@ def test_rows_are_replaced_one_by_one(trace: duckdb.DuckDBPyConnection) -> None:
 
 
 def test_changed_texts_are_counted(trace: duckdb.DuckDBPyConnection) -> None:
-    redactor = Redactor(trace)
+    redactor = TableRedactor(trace)
     redactor.select("annotation", "SELECT * FROM annotation")
     assert redactor.counts == {"users": 1, "kernel-arguments": 1, "secrets": 1}
     redactor.select("device", "SELECT * FROM device")
@@ -325,7 +325,7 @@ def test_changed_texts_are_counted(trace: duckdb.DuckDBPyConnection) -> None:
 
 
 def test_nothing_changes_where_all_is_kept(trace: duckdb.DuckDBPyConnection) -> None:
-    redactor = Redactor(trace, redaction_of(["all"]))
+    redactor = TableRedactor(trace, parse_keep(["all"]))
     for table in canonical_tables():
         assert redactor.select(table, f"FROM {table}") == f"FROM {table}"
     assert not redactor.counts
@@ -352,7 +352,7 @@ def test_what_would_leak_from_tables_is_listed(trace: duckdb.DuckDBPyConnection)
 
 
 def test_nothing_is_listed_after_redaction(trace: duckdb.DuckDBPyConnection) -> None:
-    redactor = Redactor(trace)
+    redactor = TableRedactor(trace)
     with duckdb.connect() as after:
         for table in canonical_tables():
             frame = trace.sql(redactor.select(table, f"FROM {table}")).arrow()
@@ -363,7 +363,7 @@ def test_nothing_is_listed_after_redaction(trace: duckdb.DuckDBPyConnection) -> 
 
 def test_documents() -> None:
     with duckdb.connect() as connection:
-        redactor = Redactor(connection)
+        redactor = TableRedactor(connection)
         document = {
             "model": "resnet50",
             "host": "alpha",
@@ -397,7 +397,7 @@ def test_documents() -> None:
             "files": [{"file": "timeline.sqlite", "tool": "nsys"}],
         }
         assert json.dumps(document) == before
-        kept = Redactor(connection, redaction_of(["all"]))
+        kept = TableRedactor(connection, parse_keep(["all"]))
         assert kept.document(document) == document
 
 

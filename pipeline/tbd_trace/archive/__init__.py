@@ -1,4 +1,4 @@
-"""Trace archives: traces in a form that is shared, and read where there is no profiler."""
+"""Trace archives: redacted traces for sharing, readable without a profiler."""
 
 from tbd_trace.archive.storage_backends import is_archive, is_url
 from tbd_trace.archive.store import Archive, Several

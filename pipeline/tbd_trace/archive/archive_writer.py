@@ -1,4 +1,4 @@
-"""Writing an archive: in a private directory, which takes its place in one step."""
+"""Write an archive in a private directory and publish it atomically."""
 
 from __future__ import annotations
 
@@ -27,44 +27,38 @@ from tbd_trace.store.database import LAYOUT
 from tbd_trace.store.staging import everybodys
 from tbd_trace.version import __version__
 
+# The comment of a zip archive: the SHA-256 of every byte before the digest.
 _SEAL = b"sha256:"
 _DIGEST_LENGTH = 64
 
 
 @dataclass(slots=True)
 class ArchiveWriter:
-    """An archive that is being written.
-
-    Attributes:
-        root: private directory with its files so far.
-        files: those files.
-        captures: the captures in it.
-        traces: the traces in it.
-    """
+    """An archive that is being written to the private directory ``root``."""
 
     root: Path
     files: list[ArchivedFile] = field(default_factory=list)
     captures: list[ArchivedCapture] = field(default_factory=list)
     traces: list[ArchivedTrace] = field(default_factory=list)
 
-    def place(self, path: str) -> Path:
-        """Return where a file of the archive is to be written."""
+    def path_for(self, path: str) -> Path:
+        """Return the path to write a file of the archive to; make its directory."""
         file = self.root / path
         file.parent.mkdir(parents=True, exist_ok=True)
         return file
 
-    def list(self, path: str, rows: int | None = None) -> None:
-        """Take a file that has been written into the archive."""
+    def register(self, path: str, rows: int | None = None) -> None:
+        """Register a written file with its size and checksum; ``rows`` is set for tables."""
         with (self.root / path).open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
             size = file.tell()
         self.files.append(ArchivedFile(path, size, digest, rows))
 
     def add(self, path: str, content: Iterable[bytes], rows: int | None = None) -> None:
-        """Write a file and take it into the archive."""
-        with self.place(path).open("wb") as file:
+        """Write a file and register it."""
+        with self.path_for(path).open("wb") as file:
             file.writelines(content)
-        self.list(path, rows)
+        self.register(path, rows)
 
     def finish(self) -> Manifest:
         """Write ``archive.json``."""
@@ -85,24 +79,25 @@ def new_archive(target: Path, *, force: bool = False) -> Iterator[ArchiveWriter]
     """Write an archive; it appears complete, or not at all.
 
     Args:
-        target: where it goes: a zip file if its name ends in ``.zip``, else a directory.
-        force: replace an archive that is there.
+        target: path of the archive: a zip file if its name ends in ``.zip``, else a directory.
+        force: replace an existing archive.
 
     Raises:
-        StoreError: it cannot be written.
-        UsageError: something is there already that is not to be replaced.
+        StoreError: the archive cannot be written.
+        UsageError: the target exists, and ``force`` is not set or it is not such an archive.
     """
     _check_target(target, force)
     try:
-        with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as made_for:
-            private = Path(made_for)
-            draft = ArchiveWriter(private / "archive")
-            draft.root.mkdir()
-            yield draft
-            made = draft.root
+        # Beside the target, because a rename is atomic only within a file system.
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as temporary:
+            private = Path(temporary)
+            writer = ArchiveWriter(private / "archive")
+            writer.root.mkdir()
+            yield writer
+            finished = writer.root
             if target.suffix == ".zip":
-                made = _zipped(draft, private / "archive.zip")
-            _publish(made, target, private / "replaced")
+                finished = _zipped(writer, private / "archive.zip")
+            _publish(finished, target, private / "replaced")
     except OSError as error:
         raise StoreError(f"{target}: cannot be written ({error.strerror})") from error
 
@@ -113,39 +108,39 @@ def _check_target(target: Path, force: bool) -> None:
     if not force:
         raise UsageError(f"{target}: exists; choose another name, or replace it with --force")
     if not is_archive(str(target)) or target.is_dir() != (target.suffix != ".zip"):
-        raise UsageError(f"{target}: exists and is no archive of that form; choose another name")
+        raise UsageError(f"{target}: exists and is not such an archive; choose another name")
 
 
-def _publish(made: Path, target: Path, replaced: Path) -> None:
-    """Give a finished archive its place; the one that was there stays until then."""
-    everybodys(made)
+def _publish(finished: Path, target: Path, replaced: Path) -> None:
+    # Temporary directories have mode 0700; the archive gets the permissions of the umask.
+    everybodys(finished)
     if target.is_dir():
+        # rename(2) does not replace a directory with files, so the old archive steps aside first.
         target.rename(replaced)
         try:
-            made.rename(target)
+            finished.rename(target)
         except OSError:
             replaced.rename(target)
             raise
     else:
-        made.replace(target)
+        finished.replace(target)
 
 
-def _zipped(draft: ArchiveWriter, path: Path) -> Path:
-    """Return the draft as a zip file; the same files always give the same bytes.
-
-    Tables are stored as they are, for they are compressed already and can then be read from the
-    middle of the file.
-    """
+def _zipped(writer: ArchiveWriter, path: Path) -> Path:
+    # Sorted members with ZipInfo's fixed date (1980) and mode: equal files give equal bytes.
     with zipfile.ZipFile(path, "w") as archive:
-        for name in [FILE, *sorted(file.path for file in draft.files)]:
+        for name in [FILE, *sorted(file.path for file in writer.files)]:
             member = zipfile.ZipInfo(name)
-            member.external_attr = 0o644 << 16
-            member.file_size = (draft.root / name).stat().st_size  # tells whether it is large
+            member.external_attr = 0o644 << 16  # Unix mode in the upper half
+            # zipfile needs the size in advance to choose zip64 for members above 2 GiB.
+            member.file_size = (writer.root / name).stat().st_size
+            # Parquet is compressed already; stored members can be read from the middle.
             small = name.endswith(".json")
             member.compress_type = zipfile.ZIP_DEFLATED if small else zipfile.ZIP_STORED
-            with (draft.root / name).open("rb") as source, archive.open(member, "w") as copy:
+            with (writer.root / name).open("rb") as source, archive.open(member, "w") as copy:
                 shutil.copyfileobj(source, copy)
         archive.comment = _SEAL + b"0" * _DIGEST_LENGTH
+    # The digest covers the end record, which is complete only after the file is closed.
     with path.open("r+b") as file:
         digest = _digest_before_seal(file)
         file.seek(-_DIGEST_LENGTH, os.SEEK_END)
@@ -154,10 +149,8 @@ def _zipped(draft: ArchiveWriter, path: Path) -> Path:
 
 
 def seal_is_broken(file: BinaryIO, comment: bytes) -> bool:
-    """Tell whether any byte of a zip archive is not as it was written.
-
-    One that another program packed again has no checksum as a whole, and so none that is broken.
-    """
+    """Return True if a zip file differs from the checksum in its comment."""
+    # A program that repacks the archive drops the comment, and with it the checksum.
     return bool(comment) and comment != _SEAL + _digest_before_seal(file)
 
 

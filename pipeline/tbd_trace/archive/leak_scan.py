@@ -1,4 +1,4 @@
-"""What would leak if profiler files, captures or archives were shared."""
+"""List private data in profiler files, captures and archives before they are shared."""
 
 from __future__ import annotations
 
@@ -10,38 +10,33 @@ import duckdb
 import polars as pl
 
 from tbd_trace.archive.storage_backends import is_archive
-from tbd_trace.archive.store import Archive, checked
+from tbd_trace.archive.store import Archive, verified_chunks
 from tbd_trace.errors import InputError
-from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.query import connect
-from tbd_trace.redact.column_policy import candidates, text_columns
-from tbd_trace.redact.file_scan import search_sqlite, search_text
-from tbd_trace.redact.json_documents import Treatment
-from tbd_trace.redact.leak_report import Findings
-from tbd_trace.redact.tables import learn_tables
+from tbd_trace.redact.column_policy import candidates
+from tbd_trace.redact.file_scan import scan_sqlite, scan_text
+from tbd_trace.redact.json_documents import Redactor
+from tbd_trace.redact.leak_report import LeakReport
+from tbd_trace.redact.tables import collect_identities, private_columns
 from tbd_trace.sources.registry import check_readable
 from tbd_trace.sqlite_io import SqliteFile
 from tbd_trace.store.capture import is_capture
 
 _DOCUMENTS = ("capture.json", "layers.json")
-_HEAD_BYTES = 4096
+_HEAD_BYTES = 4096  # NVIDIA's binary reports have a NUL byte within their first kilobytes
 _BINARY = b"\x00"
 _GZIP = b"\x1f\x8b"
 
 
 def leaks(path: Path) -> pl.DataFrame:
-    """List what is private in a profiler file, a capture directory or an archive.
-
-    Args:
-        path: where it is.
+    """List the private data in a profiler file, a capture directory or an archive.
 
     Returns:
-        One row per kind and place: ``kind`` (:data:`tbd_trace.redact.leak_report.FILE_KINDS`),
-        ``where`` (table and column, field, or file), ``count`` and ``example``, whose value is cut
-        off after a few characters.
+        One row per kind and location: ``kind`` (:data:`tbd_trace.redact.leak_report.FILE_KINDS`),
+        ``where`` (table and column, field, or file), ``count`` and ``example`` (masked).
 
     Raises:
-        InputError: it cannot be read.
+        InputError: the file cannot be read.
         StoreError: the archive is damaged.
     """
     if is_archive(str(path)):
@@ -52,77 +47,80 @@ def leaks(path: Path) -> pl.DataFrame:
 
 
 def leaks_in_tables(connection: duckdb.DuckDBPyConnection) -> pl.DataFrame:
-    """List what is private in the canonical tables of a connection, as :func:`leaks`.
+    """List the private data in the canonical tables of a connection, as :func:`leaks`.
 
-    ``count`` is a number of rows.
+    ``count`` is the number of rows.
     """
-    findings = Findings()
-    treatment = Treatment()
-    learn_tables(connection, treatment)
-    there = {row[0] for row in connection.execute("SHOW TABLES").fetchall()}
-    for table in canonical_tables().values():
-        for column, kind in text_columns(table).items() if table.name in there else ():
-            relation = f"SELECT {column} FROM {table.name}"
-            texts = candidates(connection, relation, column, kind, treatment.names.words)
-            for text, rows in texts.items():
-                found: dict[str, str] = {}
-                treatment.value(kind, text, found.setdefault)
-                for what, example in found.items():
-                    findings.add(what, f"{table.name}.{column}", example, rows)
-    return findings.frame()
+    report = LeakReport()
+    redactor = Redactor()
+    collect_identities(connection, redactor)
+    for table, column, policy in private_columns(connection):
+        relation = f"SELECT {column} FROM {table}"
+        texts = candidates(connection, relation, column, policy, redactor.names.words)
+        for text, rows in texts.items():
+            # A dict's setdefault keeps the first example of each kind.
+            found: dict[str, str] = {}
+            redactor.value(policy, text, found.setdefault)
+            for kind, example in found.items():
+                report.add(kind, f"{table}.{column}", example, rows)
+    return report.frame()
 
 
 def _file(path: Path) -> pl.DataFrame:
     check_readable(path)
-    findings = Findings()
+    report = LeakReport()
     with path.open("rb") as file:
         head = file.read(_HEAD_BYTES)
     if SqliteFile.has_magic(head):
-        search_sqlite(path, findings)
+        scan_sqlite(path, report)
     elif _BINARY in head and not head.startswith(_GZIP):
-        findings.state("not searched", path.name, "a report; export it to SQLite or CSV first", 1)
+        report.add_masked(
+            "not searched", path.name, "a report; export it to SQLite or CSV first", 1
+        )
     elif path.name in _DOCUMENTS:
-        _document(path, findings)
+        _document(path, report)
     else:
-        search_text(path, findings)
-    return findings.frame()
+        scan_text(path, report)
+    return report.frame()
 
 
 def _capture(directory: Path) -> pl.DataFrame:
-    findings = Findings()
+    report = LeakReport()
     try:
         files = sorted(f for f in directory.rglob("*") if f.is_file() and f.stat().st_size)
     except OSError as error:
         raise InputError(f"{directory}: cannot be read ({error.strerror})") from error
     for file in files:
-        findings.include(str(file.relative_to(directory)), _file(file))
-    return findings.frame()
+        report.include(str(file.relative_to(directory)), _file(file))
+    return report.frame()
 
 
-def _document(path: Path, findings: Findings) -> None:
+def _document(path: Path, report: LeakReport) -> None:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise InputError(f"{path}: not valid JSON ({error}); copy it again") from error
-    treatment = Treatment()
-    treatment.learn(document)
+    redactor = Redactor()
+    redactor.collect_identities(document)
     fields = document.items() if isinstance(document, dict) else [("", document)]
     for field, value in fields:
-        treatment.document({field: value}, findings.at(field))
+        redactor.document({field: value}, report.reporter(field))
 
 
 def _archive(path: Path) -> pl.DataFrame:
-    findings = Findings()
+    report = LeakReport()
     with tempfile.TemporaryDirectory() as scratch:
         archive = Archive(str(path), Path(scratch) / "cache")
         with connect(archive) as connection:
-            findings.include("tables", leaks_in_tables(connection))
+            report.include("tables", leaks_in_tables(connection))
         for listed in archive.manifest.files:
+            # Tables were searched through the connection; the other files are documents and, with
+            # --profiles, profiler files.
             if listed.rows is None:
                 copy = Path(scratch) / listed.path
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 with copy.open("wb") as file:
-                    file.writelines(checked(archive.place, listed))
-                findings.include(listed.path, _file(copy))
+                    file.writelines(verified_chunks(archive.backend, listed))
+                report.include(listed.path, _file(copy))
                 copy.unlink()
-    return findings.frame()
+    return report.frame()

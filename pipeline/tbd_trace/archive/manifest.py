@@ -1,4 +1,4 @@
-"""``archive.json``: what an archive holds, and the checksums of its files."""
+"""Read and write ``archive.json``, the contents and checksums of an archive."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from tbd_trace.errors import StoreError
 FILE = "archive.json"
 FORMAT = "tbd-trace archive"
 VERSION = 1
-"""Raised when a reader of an earlier version would misunderstand an archive."""
+"""Format version; increased when older readers would misread an archive."""
 LARGEST_BYTES = 1 << 26
-"""No ``archive.json`` is larger; what is was not written by tbd-trace."""
+"""Maximum size of ``archive.json`` in bytes, so that an untrusted one cannot fill the memory."""
 
+# Backslashes and drive colons (Windows), control characters, and surrogates (not valid UTF-8).
 _UNSAFE = re.compile(r"[\\:\x00-\x1f\x7f\ud800-\udfff]")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _TRACE_ID = re.compile(r"[0-9a-f]{12}")
@@ -29,10 +30,10 @@ class ArchivedFile:
     """One file of an archive.
 
     Attributes:
-        path: where it is in the archive, with ``/`` between names.
-        size_bytes: its size.
-        sha256: SHA-256 of its bytes, hexadecimal.
-        rows: rows of a table, None for other files.
+        path: path in the archive, separated by ``/``.
+        size_bytes: size in bytes.
+        sha256: SHA-256, hexadecimal.
+        rows: number of rows of a table, None for other files.
     """
 
     path: str
@@ -46,14 +47,12 @@ class ArchivedTrace:
     """One trace of an archive; its tables are ``traces/<trace_id>/<table>.parquet``.
 
     Attributes:
-        trace_id: its id.
-        name: its name.
-        tool: the profiler, and ``tool_version`` its version, None when unknown.
+        tool_version: version of the profiler, None if unknown.
         kind: ``timeline``, ``metrics`` or ``summary``.
-        capture_id: the capture that it belongs to, None for a lone profile.
+        capture_id: capture of the trace, None for a single profile.
         kernels: number of kernel executions.
-        kept: kinds of private texts that were left in (see :mod:`tbd_trace.redact.tables`).
-        replaced: number of texts replaced, by kind.
+        kept: kinds of private data that were not redacted (:data:`tbd_trace.redact.tables.KINDS`).
+        replaced: number of redacted texts by kind.
     """
 
     trace_id: str
@@ -69,13 +68,7 @@ class ArchivedTrace:
 
 @dataclass(frozen=True, slots=True)
 class ArchivedCapture:
-    """One capture of an archive.
-
-    Attributes:
-        capture_id: its id.
-        directory: where its ``capture.json`` and ``layers.json`` are, and profiles if any.
-        trace_ids: its traces.
-    """
+    """One capture; ``directory`` has its ``capture.json``, ``layers.json`` and any profiles."""
 
     capture_id: str
     directory: str
@@ -84,15 +77,14 @@ class ArchivedCapture:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What ``archive.json`` says.
+    """Contents of ``archive.json``.
 
     Attributes:
         layout: version of the canonical tables.
         created_at: UTC time, ISO 8601.
-        created_by: the program that wrote it.
-        captures: the captures.
-        traces: the traces, in the order in which they were given.
-        files: every file of the archive but ``archive.json``.
+        created_by: program and version that wrote it.
+        traces: the traces, in the order given by the user.
+        files: every file of the archive except ``archive.json``.
     """
 
     layout: str
@@ -103,20 +95,20 @@ class Manifest:
     files: list[ArchivedFile]
 
     def to_bytes(self) -> bytes:
-        """Return the file: JSON that ends with a checksum of all the rest of it."""
+        """Serialize to JSON with a checksum of the other fields."""
         document = {"format": FORMAT, "format_version": VERSION, **asdict(self)}
         return _sealed(document)
 
     @classmethod
     def from_bytes(cls, content: bytes, name: str) -> Manifest:
-        """Read the file.
+        """Parse and validate ``archive.json``.
 
         Args:
             content: its bytes.
-            name: the archive, for messages.
+            name: name of the archive for error messages.
 
         Raises:
-            StoreError: it is damaged, of a newer version, or names files outside the archive.
+            StoreError: the file is damaged, of a newer version, or has paths outside the archive.
         """
         document = _document(content, name)
         version = document.get("format_version")
@@ -124,9 +116,9 @@ class Manifest:
             raise StoreError(f"{name}: its {FILE} is not of a trace archive; name another")
         if version > VERSION:
             raise StoreError(
-                f"{name}: of archive format {version}, and this version of tbd-trace reads up to "
-                f"{VERSION}; upgrade tbd-trace"
+                f"{name}: archive format {version} is newer than {VERSION}; upgrade tbd-trace"
             )
+        # The format comes first: a newer version may compute the checksum differently.
         if _sealed(document) != content:
             raise StoreError(f"{name}: {FILE} was changed or damaged; get the archive again")
         try:
@@ -144,37 +136,41 @@ class Manifest:
         return manifest
 
     def _check(self, name: str) -> None:
-        """Refuse what no archive that tbd-trace wrote can say."""
+        # An archive may come from a stranger, and its paths and ids become paths on this machine.
         for file in self.files:
             if not is_safe(file.path) or not _SHA256.fullmatch(str(file.sha256)):
                 raise StoreError(f"{name}: {FILE} names the file {file.path!r}; do not trust it")
             if not isinstance(file.size_bytes, int) or file.size_bytes < 0:
-                raise StoreError(f"{name}: {FILE} has no size of {file.path!r}; do not trust it")
+                raise StoreError(
+                    f"{name}: {FILE} has an invalid size of {file.path!r}; do not trust it"
+                )
         paths = Counter(file.path for file in self.files)
         for path, times in paths.most_common(1):
             if times > 1:
-                raise StoreError(f"{name}: {FILE} names {path!r} twice; do not trust it")
+                raise StoreError(f"{name}: {FILE} lists {path!r} twice; do not trust it")
         ids = [trace.trace_id for trace in self.traces]
         if len(set(ids)) < len(ids):
-            raise StoreError(f"{name}: {FILE} has two traces of one id; do not trust it")
+            raise StoreError(f"{name}: {FILE} lists a trace id twice; do not trust it")
         for trace_id in ids:
             if not _TRACE_ID.fullmatch(str(trace_id)):
                 raise StoreError(f"{name}: {FILE} has the trace id {trace_id!r}; do not trust it")
             if table_path(trace_id, "trace") not in paths:
-                raise StoreError(f"{name}: {FILE} lacks the table of trace {trace_id}")
+                raise StoreError(
+                    f"{name}: {FILE} does not list trace {trace_id}; create the archive again"
+                )
 
-    def of_trace(self, trace_id: str) -> list[ArchivedFile]:
-        """Return the tables of a trace."""
+    def tables_of(self, trace_id: str) -> list[ArchivedFile]:
+        """Return the table files of a trace."""
         return [file for file in self.files if file.path.startswith(f"traces/{trace_id}/")]
 
 
 def table_path(trace_id: str, table: str) -> str:
-    """Return where an archive has a table of a trace."""
+    """Return the path of a table of a trace in an archive."""
     return f"traces/{trace_id}/{table}.parquet"
 
 
 def is_safe(path: object) -> bool:
-    """Tell whether a path stays inside the archive wherever it is unpacked."""
+    """Return True if a relative path cannot leave the directory it is unpacked into."""
     if not isinstance(path, str) or _UNSAFE.search(path):
         return False
     return not {"", ".", ".."} & set(path.split("/"))
@@ -184,14 +180,16 @@ def _document(content: bytes, name: str) -> dict[str, Any]:
     try:
         document = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise StoreError(f"{name}: {FILE} is no JSON ({error}); get the archive again") from error
+        raise StoreError(
+            f"{name}: {FILE} is not valid JSON ({error}); get the archive again"
+        ) from error
     if not isinstance(document, dict):
-        raise StoreError(f"{name}: {FILE} is no JSON object; get the archive again")
+        raise StoreError(f"{name}: {FILE} is not a JSON object; get the archive again")
     return document
 
 
 def _sealed(document: Mapping[str, Any]) -> bytes:
-    """Return a document as JSON with a checksum; the same document always gives the same bytes."""
+    # Readers serialize the parsed document again, so the same document must give the same bytes.
     body = {key: value for key, value in document.items() if key != "checksum"}
     digest = hashlib.sha256(_json(body)).hexdigest()
     return _json({**body, "checksum": digest})

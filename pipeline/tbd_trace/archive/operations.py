@@ -1,4 +1,4 @@
-"""Making archives: of traces, of other archives, and the directory form of one."""
+"""Create, merge and extract archives."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ import duckdb
 
 from tbd_trace.archive.archive_writer import ArchiveWriter, new_archive
 from tbd_trace.archive.manifest import ArchivedCapture, ArchivedTrace, Manifest, is_safe, table_path
-from tbd_trace.archive.store import Archive, checked
+from tbd_trace.archive.store import Archive, verified_chunks
 from tbd_trace.errors import InputError, UsageError
 from tbd_trace.model.canonical_tables import canonical_tables, timed_tables
 from tbd_trace.query import connect
-from tbd_trace.redact.tables import Redaction, Redactor
+from tbd_trace.redact.tables import Redaction, TableRedactor
 from tbd_trace.runtime.result_frames import frame
 from tbd_trace.runtime.sigint import interruptible
 from tbd_trace.sqltext import string
@@ -27,9 +27,10 @@ from tbd_trace.store.base import TraceStore
 from tbd_trace.store.read_errors import reading
 from tbd_trace.store.writer import content
 
+# Row groups of DuckDB's default size, 122,880 rows, which its scans read in parallel.
 _PARQUET = "FORMAT parquet, PARQUET_VERSION V2, COMPRESSION zstd, ROW_GROUP_SIZE 122880"
 _NOT_IN_A_NAME = re.compile(r"[^\w.+-]")
-_LONGEST_NAME = 80
+_LONGEST_NAME = 80  # file systems allow 255 bytes, and a character of UTF-8 has up to 3
 
 Progress = Callable[[str], None]
 
@@ -44,27 +45,24 @@ def create(
     force: bool = False,
     progress: Progress | None = None,
 ) -> Manifest:
-    """Make an archive of traces.
+    """Create an archive of traces.
 
     Args:
-        store: where they are.
-        trace_ids: which they are, in order.
+        store: database or archive with the traces.
+        trace_ids: the traces, in the order of the archive.
         target: the archive: a zip file if its name ends in ``.zip``, else a directory.
-        redaction: what may stay in of what is private.
-        profiles: put the profiler files in too, as they are; nothing is taken out of them.
-        force: replace an archive that is there.
-        progress: called with a short text as the work goes on.
-
-    Returns:
-        What the archive holds.
+        redaction: kinds of private data to keep.
+        profiles: add the profiler files too, without redaction.
+        force: replace an existing archive.
+        progress: called with the name of each trace before it is written.
 
     Raises:
-        InputError: a profiler file is to go in, and is not where it was ingested from.
+        InputError: a profiler file to be added has moved or changed since it was ingested.
         StoreError: the archive cannot be written, or a trace cannot be read.
-        UsageError: there is something else at the target, no trace, or two captures of one id.
+        UsageError: the target exists, no trace is given, or two captures share an id.
     """
     if not trace_ids:
-        raise UsageError("there are no traces to put into an archive; name some")
+        raise UsageError("there are no traces to archive; name some")
     say = progress or (lambda _text: None)
     with (
         new_archive(target, force=force) as writer,
@@ -74,7 +72,7 @@ def create(
     ):
         rows = store.trace_frame(list(dict.fromkeys(trace_ids))).to_dicts()
         groups = _captures(rows)
-        redactor = Redactor(connection, redaction)
+        redactor = TableRedactor(connection, redaction)
         for row in rows:
             say(row["name"])
             _add_trace(writer, connection, redactor, store, row)
@@ -92,27 +90,21 @@ def merge(
     force: bool = False,
     progress: Progress | None = None,
 ) -> Manifest:
-    """Make one archive of several.
-
-    Args:
-        archives: the archives; a trace that is in several with equal tables is taken once.
-        target: as in :func:`create`.
-        force: as in :func:`create`.
-        progress: as in :func:`create`.
+    """Merge archives into one, as :func:`create`; equal tables of a trace are added once.
 
     Raises:
-        StoreError: the archive cannot be written, or one of the others is damaged.
-        UsageError: a trace or a capture is in two archives with different content.
+        StoreError: the archive cannot be written, or a source is damaged.
+        UsageError: two archives have different content for a trace or capture.
     """
     say = progress or (lambda _text: None)
     with new_archive(target, force=force) as writer:
         for archive in archives:
             _check_same(writer, archive)
-            there = {file.path for file in writer.files}
+            written = {file.path for file in writer.files}
             for file in archive.manifest.files:
-                if file.path not in there:
+                if file.path not in written:
                     say(file.path)
-                    writer.add(file.path, checked(archive.place, file), file.rows)
+                    writer.add(file.path, verified_chunks(archive.backend, file), file.rows)
             writer.captures = _joined(writer.captures, archive.manifest.captures)
             known = {trace.trace_id for trace in writer.traces}
             writer.traces += [t for t in archive.manifest.traces if t.trace_id not in known]
@@ -120,19 +112,18 @@ def merge(
 
 
 def extract(archive: Archive, target: Path, *, force: bool = False) -> Manifest:
-    """Unpack an archive into a directory, checking every file; the directory is an archive too.
+    """Unpack an archive into a directory, which is an archive too, and verify every file.
 
     Raises:
         StoreError: the archive is damaged, or the directory cannot be written.
-        UsageError: there is something else at the target.
+        UsageError: the target exists, or is a zip file.
     """
     if target.suffix == ".zip":
-        raise UsageError(f"{target}: an archive is extracted into a directory; name one")
+        raise UsageError(f"{target}: not a directory; choose a name without .zip")
     return merge([archive], target, force=force)
 
 
 def _captures(rows: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Return the traces of each capture."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         if row["capture_id"] is not None:
@@ -141,8 +132,8 @@ def _captures(rows: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]
         if len({row["capture"] for row in members}) > 1:
             names = ", ".join(row["name"] for row in members)
             raise UsageError(
-                f"two captures call themselves {capture_id!r}: {names}; put them into different "
-                "archives, or change the capture_id in one capture.json and ingest it again"
+                f"two captures have the capture_id {capture_id!r}: {names}; archive them "
+                "separately, or change one capture.json and ingest it again"
             )
     return groups
 
@@ -150,11 +141,12 @@ def _captures(rows: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]
 def _add_trace(
     writer: ArchiveWriter,
     connection: duckdb.DuckDBPyConnection,
-    redactor: Redactor,
+    redactor: TableRedactor,
     store: TraceStore,
     row: dict[str, Any],
 ) -> None:
     trace_id = row["trace_id"]
+    # The redactor counts over all traces; the difference belongs to this one.
     before = dict(redactor.counts)
     for table in canonical_tables():
         rows = redactor.select(table, store.relation(table, [trace_id]))
@@ -182,17 +174,18 @@ def _add_table(
     table: str,
     rows: str,
 ) -> None:
-    """Write rows of a table, in order of time where it has times; without rows it is left out."""
     path = table_path(trace_id, table)
+    # In the order of time, as in a database, so that readers can skip row groups. The row number
+    # keeps rows of equal times in the order of the relation.
     if times := timed_tables().get(table):
         numbered = f"SELECT *, row_number() OVER () AS place FROM ({rows})"
         order = ", ".join((*dict.fromkeys(times.times), "place"))
         rows = f"SELECT * EXCLUDE (place) FROM ({numbered}) ORDER BY {order}"
     ((written,),) = connection.execute(
-        f"COPY ({rows}) TO {string(str(writer.place(path)))} ({_PARQUET})"
+        f"COPY ({rows}) TO {string(str(writer.path_for(path)))} ({_PARQUET})"
     ).fetchall()
     if written:
-        writer.list(path, int(written))
+        writer.register(path, int(written))
     else:
         (writer.root / path).unlink()
 
@@ -200,15 +193,17 @@ def _add_table(
 def _add_capture(
     writer: ArchiveWriter,
     connection: duckdb.DuckDBPyConnection,
-    redactor: Redactor,
+    redactor: TableRedactor,
     members: Sequence[dict[str, Any]],
 ) -> None:
-    """Write the capture.json and layers.json of a capture, as far as the database knows them."""
     capture_id = redactor.text(members[0]["capture_id"])
-    taken = {capture.directory for capture in writer.captures}
+    used = {capture.directory for capture in writer.captures}
     directory = f"captures/{_file_name(capture_id)}"
-    while directory in taken:
+    # Different ids can become the same name: "a/b" and "a:b" are both "a_b".
+    while directory in used:
         directory += "_"
+    # The original files may be gone; the database has their content in trace.capture and
+    # layer_definition.
     document = redactor.document(json.loads(members[0]["capture"] or "{}"))
     writer.add(f"{directory}/capture.json", [_json(document)])
     layers = redactor.document(_layers(connection, members[0]["trace_id"]))
@@ -236,7 +231,7 @@ def _layers(connection: duckdb.DuckDBPyConnection, trace_id: str) -> list[dict[s
 
 
 def _add_profiles(writer: ArchiveWriter, rows: Sequence[dict[str, Any]]) -> None:
-    """Put the profiler files in: those of a capture beside its capture.json."""
+    # Profiles of a capture go beside its capture.json: the directory can be ingested again.
     directories = {
         trace_id: capture.directory for capture in writer.captures for trace_id in capture.trace_ids
     }
@@ -245,34 +240,34 @@ def _add_profiles(writer: ArchiveWriter, rows: Sequence[dict[str, Any]]) -> None
         directory = directories.get(row["trace_id"], f"profiles/{row['trace_id']}")
         path = f"{directory}/{profile.name}"
         if not is_safe(path):
-            raise InputError(f"{profile}: its name is not for an archive; rename it")
+            raise InputError(f"{profile}: the name is not valid in an archive; rename the file")
         _check_unchanged(profile, row)
-        shutil.copyfile(profile, writer.place(path))
-        writer.list(path)
+        shutil.copyfile(profile, writer.path_for(path))
+        writer.register(path)
 
 
 def _check_unchanged(profile: Path, row: dict[str, Any]) -> None:
     if not profile.is_file():
         raise InputError(
-            f"{profile}: the profile of {row['name']} is not there any more; "
-            "leave --profiles away, or put it back"
+            f"{profile}: the profile of {row['name']} is missing; restore it, or omit --profiles"
         )
     if row["sha256"] is not None and content(profile).sha256 != row["sha256"]:
         raise InputError(f"{profile}: was changed since it was ingested; ingest it again")
 
 
 def _check_same(writer: ArchiveWriter, archive: Archive) -> None:
-    """Refuse an archive that has a file of the writer with different content."""
-    there = {file.path: file.sha256 for file in writer.files}
+    # Equal checksums mean equal content; anything else would mix two versions of a trace.
+    checksums = {file.path: file.sha256 for file in writer.files}
     for file in archive.manifest.files:
-        if there.get(file.path, file.sha256) != file.sha256:
+        if checksums.get(file.path, file.sha256) != file.sha256:
             raise UsageError(
-                f"{archive.name}: has another {file.path} than an archive before it (a trace or "
-                "capture that was archived twice, differently); merge only one of them"
+                f"{archive.name}: {file.path} differs from that of an archive before it; "
+                "merge only one of the archives"
             )
     for trace in writer.traces:
-        listed = {file.path for file in archive.manifest.of_trace(trace.trace_id)}
-        if listed and listed != {p for p in there if p.startswith(f"traces/{trace.trace_id}/")}:
+        prefix = f"traces/{trace.trace_id}/"
+        listed = {file.path for file in archive.manifest.tables_of(trace.trace_id)}
+        if listed and listed != {path for path in checksums if path.startswith(prefix)}:
             raise UsageError(
                 f"{archive.name}: has other tables of trace {trace.trace_id} than an archive "
                 "before it; merge only one of them"
@@ -282,10 +277,11 @@ def _check_same(writer: ArchiveWriter, archive: Archive) -> None:
 def _joined(
     captures: Sequence[ArchivedCapture], more: Sequence[ArchivedCapture]
 ) -> list[ArchivedCapture]:
+    # Two archives may hold different traces of one capture.
     joined = {capture.directory: capture for capture in captures}
     for capture in more:
-        there = joined.get(capture.directory)
-        ids = dict.fromkeys(chain(there.trace_ids if there else (), capture.trace_ids))
+        known = joined.get(capture.directory)
+        ids = dict.fromkeys(chain(known.trace_ids if known else (), capture.trace_ids))
         joined[capture.directory] = replace(capture, trace_ids=list(ids))
     return list(joined.values())
 

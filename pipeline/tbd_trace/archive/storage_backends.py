@@ -1,4 +1,4 @@
-"""Where an archive's files are: in a directory, in a zip file, or behind a URL of either."""
+"""Storage backends of archives: directory, zip file, and remote directory or zip file."""
 
 from __future__ import annotations
 
@@ -21,57 +21,54 @@ from tbd_trace.errors import StoreError, UsageError
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _CONNECT_SECONDS = 10
-_SILENT_SECONDS = 30
+_SILENT_SECONDS = 30  # limit of each read; a large file over a slow line may take much longer
 _CHUNK_BYTES = 1 << 20
-_ENCRYPTED = 1  # in a member's flags
-_END_RECORD = 22  # bytes of the record before the comment that ends a zip file
+_ENCRYPTED = 1  # bit 0 of a member's flags
+_END_RECORD = 22  # bytes of the end of central directory record, which the comment follows
 
 
 class StorageBackend(ABC):
-    """Read access to the files of an archive.
+    """Read access to the files of an archive."""
 
-    Attributes:
-        name: how the user names it.
-    """
-
-    name: str
+    name: str  # path or URL as the user gave it, for error messages
 
     @abstractmethod
     def _open(self, path: str) -> BinaryIO:
         """Open a file for reading; the caller closes it."""
 
     def local(self, path: str) -> Path | None:
-        """Return a file of this machine that can be read in place, None where there is none."""
+        """Return the local path of a file, None if it must be copied to be read."""
         return None
 
     def paths(self) -> set[str] | None:
-        """Return all files that are there, None where that cannot be found out."""
+        """Return the paths of all files, None if the backend cannot list them."""
         return None
 
     def chunks(self, path: str) -> Iterator[bytes]:
         """Yield the bytes of a file.
 
         Raises:
-            FileNotFoundError: there is none.
-            StoreError: it cannot be read.
+            FileNotFoundError: the file does not exist.
+            StoreError: the file cannot be read.
         """
+        # Errors are translated around each call only: an exception that the consumer throws into
+        # this generator at the yield is not an error of reading.
         with contextlib.ExitStack() as stack:
-            with self._explained(path):
+            with self._errors(path):
                 file = stack.enter_context(self._open(path))
             while True:
-                with self._explained(path):
+                with self._errors(path):
                     chunk = file.read(_CHUNK_BYTES)
                 if not chunk:
                     return
                 yield chunk
 
-    def _explained(self, path: str) -> AbstractContextManager[None]:
-        """Explain errors of reading a file."""
-        return _read(self.name, path)
+    def _errors(self, path: str) -> AbstractContextManager[None]:
+        return _local_errors(self.name, path)
 
 
 class Directory(StorageBackend):
-    """An archive that is a directory."""
+    """An archive in a local directory."""
 
     def __init__(self, root: Path) -> None:
         self.name, self._root = str(root), root
@@ -80,7 +77,11 @@ class Directory(StorageBackend):
         return self.local(path).open("rb")
 
     def local(self, path: str) -> Path:
-        """Return the file; links out of the archive are refused."""
+        """Return the path of a file.
+
+        Raises:
+            StoreError: a symbolic link leads out of the archive.
+        """
         file = self._root / path
         if not file.resolve().is_relative_to(self._root.resolve()):
             raise StoreError(f"{self.name}: {path} is a link out of the archive; do not trust it")
@@ -96,14 +97,10 @@ class Directory(StorageBackend):
 
 
 class Zip(StorageBackend):
-    """An archive that is a zip file.
-
-    Args:
-        file: the zip file.
-        name: how the user names it.
+    """An archive in a seekable zip file.
 
     Raises:
-        StoreError: it is no zip file, incomplete, or has members that lead out of it.
+        StoreError: it is not a complete zip file, or has unsafe member names.
     """
 
     def __init__(self, file: BinaryIO, name: str) -> None:
@@ -113,7 +110,7 @@ class Zip(StorageBackend):
             _check_comment(file, self._zip.comment)
         except (zipfile.BadZipFile, EOFError, ValueError, NotImplementedError) as error:
             raise StoreError(
-                f"{name}: no complete zip file ({error}); if it was downloaded, download it again"
+                f"{name}: not a complete zip file ({error}); get the archive again"
             ) from error
         members = [member for member in self._zip.infolist() if not member.is_dir()]
         for member in members:
@@ -121,7 +118,7 @@ class Zip(StorageBackend):
                 raise StoreError(f"{name}: has a member {member.filename!r}; do not trust it")
         self._members = {member.filename: member for member in members}
         if len(self._members) < len(members):
-            raise StoreError(f"{name}: has two members of one name; do not trust it")
+            raise StoreError(f"{name}: has two members with the same name; do not trust it")
 
     def _open(self, path: str) -> BinaryIO:
         if path not in self._members:
@@ -134,19 +131,15 @@ class Zip(StorageBackend):
 
     @property
     def comment(self) -> bytes:
-        """The comment that ends the file."""
+        """The comment at the end of the file."""
         return self._zip.comment
 
-    def _explained(self, path: str) -> AbstractContextManager[None]:
-        return _unpacked(self.name, path)
+    def _errors(self, path: str) -> AbstractContextManager[None]:
+        return _zip_errors(self.name, path)
 
 
 def _check_comment(file: BinaryIO, comment: bytes) -> None:
-    """Make sure that a zip file has the whole comment, which is the last thing in it.
-
-    Raises:
-        zipfile.BadZipFile: it is shorter than the record before it says.
-    """
+    # The comment comes last, and zipfile accepts a file that ends in the middle of it.
     file.seek(-_END_RECORD - len(comment), os.SEEK_END)
     record = file.read(_END_RECORD)
     if record.startswith(b"PK\5\6") and int.from_bytes(record[-2:], "little") > len(comment):
@@ -154,13 +147,7 @@ def _check_comment(file: BinaryIO, comment: bytes) -> None:
 
 
 class RemoteDirectory(StorageBackend):
-    """An archive that is a directory behind a URL.
-
-    Args:
-        filesystem: its fsspec file system.
-        root: the directory, as that has it.
-        name: how the user names it.
-    """
+    """An archive in the directory ``root`` of a file system of fsspec."""
 
     def __init__(self, filesystem: Any, root: str, name: str) -> None:
         self.name, self._filesystem, self._root = name, filesystem, root.rstrip("/")
@@ -168,23 +155,23 @@ class RemoteDirectory(StorageBackend):
     def _open(self, path: str) -> BinaryIO:
         return io.BytesIO(self._filesystem.cat_file(f"{self._root}/{path}"))
 
-    def _explained(self, path: str) -> AbstractContextManager[None]:
-        return _reached(f"{self.name.rstrip('/')}/{path}")
+    def _errors(self, path: str) -> AbstractContextManager[None]:
+        return _remote_errors(f"{self.name.rstrip('/')}/{path}")
 
 
 def is_url(text: str) -> bool:
-    """Tell whether a text is a URL rather than a path."""
+    """Return True if a location is a URL, not a path."""
     return _URL.match(text) is not None
 
 
 def is_archive(location: str) -> bool:
-    """Tell whether a URL, a directory with archive.json or a zip file is named."""
+    """Return True for any URL, a directory with ``archive.json``, or a zip file."""
     if is_url(location):
         return True
     path = Path(location)
     try:
         return (path / FILE).is_file() or (path.is_file() and _is_zip(path))
-    except (OSError, ValueError):  # no path at all: too long, for one
+    except (OSError, ValueError):  # not a path: too long, or with a NUL character
         return False
 
 
@@ -192,15 +179,15 @@ def _is_zip(path: Path) -> bool:
     if path.suffix == ".zip":
         return True
     with path.open("rb") as file:
-        return file.read(4) == b"PK\x03\x04"
+        return file.read(4) == b"PK\x03\x04"  # header of the first member
 
 
-def place_of(location: str) -> StorageBackend:
-    """Return the place that a path or a URL names.
+def open_backend(location: str) -> StorageBackend:
+    """Open an archive's storage by path or URL.
 
     Raises:
         StoreError: it cannot be read.
-        UsageError: the URL is of a kind that cannot be read here.
+        UsageError: the scheme of the URL is unknown, or its package is not installed.
     """
     if is_url(location):
         return _remote(location)
@@ -218,20 +205,20 @@ def _remote(url: str) -> StorageBackend:
         import fsspec  # noqa: PLC0415 - an extra
     except ImportError:
         raise UsageError(
-            f"{url}: reading from a URL takes `pip install 'tbd-trace[remote]'`"
+            f"{url}: fsspec is not installed; run `pip install 'tbd-trace[remote]'`"
         ) from None
     scheme = url.partition("://")[0].lower()
     try:
         filesystem, root = fsspec.core.url_to_fs(url, **_options(scheme))
     except (ImportError, ValueError) as error:
-        raise UsageError(f"{url}: cannot be read here ({error})") from error
+        raise UsageError(f"{url}: cannot be opened ({error}); download the archive") from error
     if not urlsplit(url).path.endswith(".zip"):
         return RemoteDirectory(filesystem, root, url)
     try:
-        with _reached(url):
+        with _remote_errors(url):
             return Zip(_seekable(filesystem, root), url)
     except FileNotFoundError:
-        raise StoreError(f"{url}: there is nothing; check the address") from None
+        raise StoreError(f"{url}: not found; check the address") from None
 
 
 def _options(scheme: str) -> dict[str, Any]:
@@ -239,6 +226,7 @@ def _options(scheme: str) -> dict[str, Any]:
         return {}
     import aiohttp  # noqa: PLC0415 - an extra
 
+    # aiohttp's default limits the total time to 5 minutes, too little for a large archive.
     timeout = aiohttp.ClientTimeout(
         total=None, sock_connect=_CONNECT_SECONDS, sock_read=_SILENT_SECONDS
     )
@@ -246,7 +234,8 @@ def _options(scheme: str) -> dict[str, Any]:
 
 
 def _seekable(filesystem: Any, root: str) -> BinaryIO:
-    """Open a remote file so that parts of it can be read; as a whole where the server cannot."""
+    # A zip file is read from the end. HTTP servers without range requests send whole files only,
+    # so these are downloaded first.
     whole_only = "http" in filesystem.protocol and not filesystem.info(root).get("partial")
     if not whole_only:
         return cast("BinaryIO", filesystem.open(root, "rb"))
@@ -256,11 +245,10 @@ def _seekable(filesystem: Any, root: str) -> BinaryIO:
 
 
 @contextlib.contextmanager
-def _read(name: str, path: str) -> Iterator[None]:
-    """Explain what went wrong with a file of this machine."""
+def _local_errors(name: str, path: str) -> Iterator[None]:
     try:
         yield
-    except FileNotFoundError:
+    except FileNotFoundError:  # part of the interface: see StorageBackend.chunks
         raise
     except OSError as error:
         reason = error.strerror or str(error)
@@ -268,23 +256,21 @@ def _read(name: str, path: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _unpacked(name: str, path: str) -> Iterator[None]:
-    """Explain what went wrong with a member of a zip file, here or behind a URL."""
+def _zip_errors(name: str, path: str) -> Iterator[None]:
     try:
-        with _reached(name) if is_url(name) else _read(name, path):
+        with _remote_errors(name) if is_url(name) else _local_errors(name, path):
             yield
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         raise StoreError(f"{name}: {path} is damaged ({error}); get the archive again") from error
 
 
 @contextlib.contextmanager
-def _reached(url: str) -> Iterator[None]:
-    """Explain what went wrong on the way to a URL; each protocol has errors of its own."""
+def _remote_errors(url: str) -> Iterator[None]:
     try:
         yield
     except (FileNotFoundError, StoreError, zipfile.BadZipFile, zlib.error, EOFError):
         raise
-    except Exception as error:
+    except Exception as error:  # fsspec passes on the errors of each protocol's library
         reason = " ".join(str(error).split()) or type(error).__name__
         raise StoreError(
             f"{url}: cannot be read ({reason}); check the address and the connection"

@@ -1,4 +1,4 @@
-"""Reading archives in place of a database."""
+"""Trace stores that read archives."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tbd_trace.archive.manifest import (
     Manifest,
     table_path,
 )
-from tbd_trace.archive.storage_backends import StorageBackend, place_of
+from tbd_trace.archive.storage_backends import StorageBackend, open_backend
 from tbd_trace.errors import StoreError
 from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.sqltext import glob_escaped, string
@@ -28,63 +28,62 @@ from tbd_trace.store.database import LAYOUT
 
 
 class Archive(TraceStore):
-    """The traces of one archive; nothing is ever written to it.
+    """The traces of one archive, read-only.
 
-    A table that a query reads is checked against its checksum first. Where it is not a file of this
-    machine, it is copied into a cache then.
+    Tables are verified when first read. Tables in zip files and behind URLs are copied into the
+    cache then.
 
     Args:
         location: path or URL of the archive.
-        cache: directory to keep copies and derived relations in.
+        cache: directory for copies and derived relations.
 
     Raises:
-        StoreError: there is no archive, or it is damaged or too new.
-        UsageError: the URL is of a kind that cannot be read here.
+        StoreError: there is no archive at the location, or it is damaged or of a newer version.
+        UsageError: the URL cannot be opened on this machine.
     """
 
     fetches = True
 
     def __init__(self, location: str, cache: Path) -> None:
-        self.place = place_of(location)
-        self.manifest = read_manifest(self.place)
+        self.backend = open_backend(location)
+        self.manifest = read_manifest(self.backend)
         if self.manifest.layout != LAYOUT:
             raise StoreError(
-                f"{location}: has tables of layout {self.manifest.layout}, and this version of "
-                f"tbd-trace reads {LAYOUT}; use the version that made it: "
-                f"{self.manifest.created_by}"
+                f"{location}: has table layout {self.manifest.layout}, not {LAYOUT}; use the "
+                f"version that made it: {self.manifest.created_by}"
             )
         self._listed = {file.path: file for file in self.manifest.files}
         self._ready: dict[str, Path] = {}
-        self._temporary: list[tempfile.TemporaryDirectory[str]] = []  # gone with this object
+        self._temporary: list[tempfile.TemporaryDirectory[str]] = []  # removed with this object
         self._copies = self._own_directory(cache / "copies")
         self.derived_directory = self._own_directory(cache / "derived")
 
     @property
     def name(self) -> str:
-        """How the user named it."""
-        return self.place.name
+        """Path or URL as the user gave it."""
+        return self.backend.name
 
     def trace_ids(self) -> list[str]:
-        """Return the ids of all traces, in the archive's order."""
+        """Return the ids of all traces, in the order of the archive."""
         return [trace.trace_id for trace in self.manifest.traces]
 
     def files(self, table: str, trace_ids: Iterable[str]) -> list[Path]:
-        """Return the files of a canonical table; traces without rows in it have none.
+        """Return the files of a canonical table; a trace without rows in it has none.
 
         Raises:
-            StoreError: a file is missing, was changed, or lacks columns.
+            StoreError: a file is missing or damaged, or lacks columns.
         """
         paths = [table_path(trace_id, table) for trace_id in trace_ids]
         return [self._file(table, self._listed[path]) for path in paths if path in self._listed]
 
     def state(self, trace_id: str) -> Sequence[object]:
-        """Return the checksums of a trace's tables."""
-        return [trace_id, *(file.sha256 for file in self.manifest.of_trace(trace_id))]
+        """Return the trace id and the checksums of the trace's tables."""
+        return [trace_id, *(file.sha256 for file in self.manifest.tables_of(trace_id))]
 
     def damaged(self, trace_id: str, reason: str) -> StoreError:
-        """Return the error that a file of a trace could not be read."""
+        """Return the error for an unreadable file of a trace."""
         return StoreError(
-            f"{self.name}: cannot be read ({reason}); `tbd-trace archive verify` tells more"
+            f"{self.name}: cannot be read ({reason}); run `tbd-trace archive verify {self.name}`"
         )
 
     def _file(self, table: str, listed: ArchivedFile) -> Path:
@@ -95,27 +94,30 @@ class Archive(TraceStore):
         return self._ready[listed.path]
 
     def _local(self, listed: ArchivedFile) -> Path | None:
-        file = self.place.local(listed.path)
+        file = self.backend.local(listed.path)
         if file is not None:
-            for _ in checked(self.place, listed):
+            # Read in full for its checksum before DuckDB opens it.
+            for _ in verified_chunks(self.backend, listed):
                 pass
         return file
 
     def _copied(self, listed: ArchivedFile) -> Path:
-        """Return a copy of a file; one that is there already is used if it is what it should be."""
+        # Copies are named by checksum, so that archives with equal tables share them. An earlier
+        # copy is verified again: another program may have changed it.
         copy = self._copies / listed.sha256 / Path(listed.path).name
         with contextlib.suppress(OSError):
             if _sha256(copy) == listed.sha256:
                 return copy
         try:
             copy.parent.mkdir(parents=True, exist_ok=True)
-            beside = copy.with_name(f".{copy.name}.{os.getpid()}")
+            # Renamed when complete, because other processes may look for the copy at any time.
+            partial = copy.with_name(f".{copy.name}.{os.getpid()}")
             try:
-                with beside.open("wb") as file:
-                    file.writelines(checked(self.place, listed))
-                beside.replace(copy)
+                with partial.open("wb") as file:
+                    file.writelines(verified_chunks(self.backend, listed))
+                partial.replace(copy)
             finally:
-                beside.unlink(missing_ok=True)
+                partial.unlink(missing_ok=True)
         except OSError as error:
             raise StoreError(
                 f"{copy.parent}: cannot be written ({error.strerror}); "
@@ -124,7 +126,7 @@ class Archive(TraceStore):
         return copy
 
     def _own_directory(self, wanted: Path) -> Path:
-        """Return a directory to write to: the one wanted, or a temporary one if it is read-only."""
+        # The cache may be on a read-only file system, as in a container.
         try:
             wanted.mkdir(parents=True, exist_ok=True)
             if os.access(wanted, os.W_OK):
@@ -136,114 +138,121 @@ class Archive(TraceStore):
 
 
 class Several(TraceStore):
-    """Traces of several stores, as one.
+    """Selected traces of several stores as one store.
 
     Args:
-        parts: the stores, each with those of its traces that are meant. A trace that is in
-            several is read from the first.
-        derived_directory: where derived relations are kept.
+        parts: stores with ids of their traces. A trace in several stores is read from the first.
+        derived_directory: directory of derived relations.
     """
 
     def __init__(
         self, parts: Sequence[tuple[TraceStore, Sequence[str]]], derived_directory: Path
     ) -> None:
-        self._of = {trace_id: store for store, ids in reversed(parts) for trace_id in ids}
+        # Reversed, because the last entry of a dict comprehension wins.
+        self._stores = {trace_id: store for store, ids in reversed(parts) for trace_id in ids}
         self._ids = list(dict.fromkeys(trace_id for _, ids in parts for trace_id in ids))
         self.fetches = any(store.fetches for store, _ in parts)
         self.derived_directory = derived_directory
 
     @property
     def name(self) -> str:
-        """The names of the stores."""
-        return ", ".join(dict.fromkeys(store.name for store in self._of.values()))
+        """The names of the stores, separated by commas."""
+        return ", ".join(dict.fromkeys(store.name for store in self._stores.values()))
 
     def trace_ids(self) -> list[str]:
-        """Return the ids of the traces, in order."""
+        """Return the ids of the traces, in the order given."""
         return list(self._ids)
 
     def files(self, table: str, trace_ids: Iterable[str]) -> list[Path]:
         """Return the files of a canonical table from the stores of the traces."""
-        return [file for each in trace_ids for file in self._of[each].files(table, [each])]
+        return [file for each in trace_ids for file in self._stores[each].files(table, [each])]
 
     def state(self, trace_id: str) -> Sequence[object]:
-        """Return what the trace's store says."""
-        return self._of[trace_id].state(trace_id)
+        """Return the state of the trace in its store."""
+        return self._stores[trace_id].state(trace_id)
 
     def damaged(self, trace_id: str, reason: str) -> StoreError:
-        """Return what the trace's store says; a copy of a file has no trace's name."""
-        store = self._of.get(trace_id) or next(iter(self._of.values()))
+        """Return the error of the trace's store for an unreadable file."""
+        # The id is derived from the file's path. Copies of an archive's files are named by
+        # checksum, so their store is unknown; the first one reports the error.
+        store = self._stores.get(trace_id) or next(iter(self._stores.values()))
         return store.damaged(trace_id, reason)
 
 
-def read_manifest(place: StorageBackend) -> Manifest:
-    """Return what the ``archive.json`` of an archive says.
+def read_manifest(backend: StorageBackend) -> Manifest:
+    """Read ``archive.json``.
 
     Raises:
-        StoreError: there is none, or it is damaged or too new.
+        StoreError: it is missing, damaged or of a newer version.
     """
     content = b""
     try:
-        for chunk in place.chunks(FILE):
+        for chunk in backend.chunks(FILE):
             content += chunk
             if len(content) > LARGEST_BYTES:
-                raise StoreError(f"{place.name}: {FILE} is too large to be one; do not trust it")
+                raise StoreError(f"{backend.name}: {FILE} is too large; do not trust it")
     except (FileNotFoundError, NotADirectoryError):
         raise StoreError(
-            f"{place.name}: no trace archive, it has no {FILE}; "
+            f"{backend.name}: not a trace archive ({FILE} is missing); "
             "make one with `tbd-trace archive create`"
         ) from None
-    return Manifest.from_bytes(content, place.name)
+    return Manifest.from_bytes(content, backend.name)
 
 
-def checked(place: StorageBackend, listed: ArchivedFile) -> Iterable[bytes]:
-    """Yield the bytes of a file of an archive, which in the end must be those listed.
+def verified_chunks(backend: StorageBackend, listed: ArchivedFile) -> Iterable[bytes]:
+    """Yield the bytes of a file of an archive, and verify size and checksum at the end.
 
     Raises:
-        StoreError: the file is missing, or other bytes.
+        StoreError: the file is missing or differs from its entry in ``archive.json``.
     """
     digest, size = hashlib.sha256(), 0
     try:
-        for chunk in place.chunks(listed.path):
+        for chunk in backend.chunks(listed.path):
             digest.update(chunk)
             size += len(chunk)
-            if size > listed.size_bytes:
+            if size > listed.size_bytes:  # a crafted zip member may expand without end
                 break
             yield chunk
     except FileNotFoundError:
-        raise StoreError(f"{place.name}: {listed.path} is missing; get the archive again") from None
+        raise StoreError(
+            f"{backend.name}: {listed.path} is missing; get the archive again"
+        ) from None
     if (size, digest.hexdigest()) != (listed.size_bytes, listed.sha256):
         raise StoreError(
-            f"{place.name}: {listed.path} was changed or damaged; get the archive again"
+            f"{backend.name}: {listed.path} was changed or damaged; get the archive again"
         )
 
 
 def check_columns(name: str, table: str, file: Path) -> None:
-    """Make sure that a Parquet file has the columns of its canonical table.
+    """Check that a Parquet file has the columns of its canonical table.
 
     Raises:
-        StoreError: it lacks some, or is no Parquet file.
+        StoreError: a column is missing or has another type, or it is not a Parquet file.
     """
     try:
         rows = (
-            scratch()
+            shared_connection()
             .execute(f"DESCRIBE SELECT * FROM read_parquet({string(glob_escaped(file))})")
             .fetchall()
         )
     except duckdb.Error as error:
         reason = str(error).splitlines()[0]
-        raise StoreError(f"{name}: its {table} cannot be read ({reason})") from error
-    there = {row[0]: row[1] for row in rows}
+        raise StoreError(
+            f"{name}: its {table} cannot be read ({reason}); get the archive again"
+        ) from error
+    types = {row[0]: row[1] for row in rows}
     for column in canonical_tables()[table].columns:
-        if there.get(column.name) != column.type:
+        if types.get(column.name) != column.type:
             raise StoreError(
                 f"{name}: its {table} has no column {column.name} of type {column.type}; "
-                "another version of tbd-trace made it, create it again with this one"
+                "create the archive again with this version of tbd-trace"
             )
 
 
 @cache
-def scratch() -> duckdb.DuckDBPyConnection:
-    """Return a connection for looking at single files; opening one takes longer than looking."""
+def shared_connection() -> duckdb.DuckDBPyConnection:
+    """Return an in-memory connection shared by all checks of single files."""
+    # Opening a connection takes longer than describing a file.
     return duckdb.connect()
 
 

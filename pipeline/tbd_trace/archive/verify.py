@@ -1,4 +1,4 @@
-"""Checking archives: that every byte is as it was written, and every table what it should be."""
+"""Verify the checksums, columns and row counts of archives."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from pathlib import Path
 from tbd_trace.archive.archive_writer import seal_is_broken
 from tbd_trace.archive.manifest import FILE, ArchivedFile
 from tbd_trace.archive.storage_backends import StorageBackend, Zip
-from tbd_trace.archive.store import Archive, check_columns, checked, scratch
+from tbd_trace.archive.store import Archive, check_columns, shared_connection, verified_chunks
 from tbd_trace.errors import StoreError
 from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.sqltext import glob_escaped, string
 
 
 def problems(archive: Archive) -> Iterator[str]:
-    """Yield what is wrong with an archive, a sentence each; nothing if all is as it was written."""
-    place, manifest = archive.place, archive.manifest
-    yield from _seal_problem(place)
-    there = place.paths()
-    for path in sorted((there or set()) - {FILE, *(file.path for file in manifest.files)}):
-        yield f"{place.name}: {path} is not listed in {FILE}; it was added later"
+    """Yield an error message for each problem of an archive, none if it is intact."""
+    backend, manifest = archive.backend, archive.manifest
+    yield from _seal_problem(backend)
+    # Remote directories are not listed: HTTP has no listing, so additional files go unnoticed.
+    paths = backend.paths() or set()
+    for path in sorted(paths - {FILE, *(file.path for file in manifest.files)}):
+        yield f"{backend.name}: {path} is not listed in {FILE}; it was added later"
     with tempfile.TemporaryDirectory(prefix="tbd-trace-") as scratch:
         for listed in manifest.files:
             try:
@@ -30,15 +31,16 @@ def problems(archive: Archive) -> Iterator[str]:
                 yield str(error)
 
 
-def _seal_problem(place: StorageBackend) -> Iterator[str]:
-    if isinstance(place, Zip) and seal_is_broken(place.file, place.comment):
-        yield f"{place.name}: was changed or damaged since it was written; get the archive again"
+def _seal_problem(backend: StorageBackend) -> Iterator[str]:
+    if isinstance(backend, Zip) and seal_is_broken(backend.file, backend.comment):
+        yield f"{backend.name}: was changed or damaged since it was written; get the archive again"
 
 
 def _check_file(archive: Archive, listed: ArchivedFile, scratch: Path) -> None:
+    # One copy at a time: an archive may be larger than the free space of the disk.
     copy = scratch / "table.parquet"
     with copy.open("wb") as file:
-        for chunk in checked(archive.place, listed):
+        for chunk in verified_chunks(archive.backend, listed):
             if listed.rows is not None:
                 file.write(chunk)
     if listed.rows is not None:
@@ -48,10 +50,10 @@ def _check_file(archive: Archive, listed: ArchivedFile, scratch: Path) -> None:
 def _check_table(name: str, listed: ArchivedFile, file: Path) -> None:
     _, trace_id, table = Path(listed.path).with_suffix("").parts
     if table not in canonical_tables():
-        raise StoreError(f"{name}: {listed.path} is no table that this version of tbd-trace knows")
+        raise StoreError(f"{name}: {listed.path} is an unknown table; upgrade tbd-trace")
     check_columns(name, table, file)
     ((rows, others),) = (
-        scratch()
+        shared_connection()
         .execute(
             f"SELECT count(*), count(*) FILTER (trace_id <> {string(trace_id)}) "
             f"FROM read_parquet({string(glob_escaped(file))})"
@@ -60,6 +62,6 @@ def _check_table(name: str, listed: ArchivedFile, file: Path) -> None:
     )
     if rows != listed.rows or others:
         raise StoreError(
-            f"{name}: {listed.path} has {rows} rows, {others} of them of other traces, and "
-            f"should have {listed.rows}"
+            f"{name}: {listed.path} has {rows} rows, {others} of them of other traces, in place "
+            f"of {listed.rows}; create the archive again"
         )

@@ -76,9 +76,9 @@ def create(
     """Make an archive of traces."""
     from tbd_trace.api import open_traces
     from tbd_trace.archive.operations import create as make
-    from tbd_trace.redact.tables import redaction_of
+    from tbd_trace.redact.tables import parse_keep
 
-    redaction = redaction_of(keep or [])
+    redaction = parse_keep(keep or [])
     with busy("reading") as say:
         opened = open_traces(*(traces or []), db=db)
         manifest = make(
@@ -196,7 +196,7 @@ def list_(
             "tool_version": trace.tool_version,
             "kind": trace.kind,
             "kernels": trace.kernels,
-            "archived_bytes": sum(file.size_bytes for file in manifest.of_trace(trace.trace_id)),
+            "archived_bytes": sum(file.size_bytes for file in manifest.tables_of(trace.trace_id)),
             "replaced": ", ".join(f"{kind}: {n}" for kind, n in trace.replaced.items()) or None,
             "kept": ", ".join(trace.kept) or None,
         }

@@ -1,1 +1,1 @@
-"""Find and remove private data."""
+"""Find private data in profiles and traces, and redact it."""

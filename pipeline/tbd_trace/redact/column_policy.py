@@ -1,4 +1,4 @@
-"""The columns of the canonical tables that may hold something private."""
+"""Redaction policy of each text column of the canonical tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tbd_trace.model.canonical_tables import CanonicalTable
 from tbd_trace.redact.text import CANDIDATE
 from tbd_trace.sqltext import identifier, string
 
-TREATMENTS = ("fixed", "code", "text", "file", "document", "device")
+COLUMN_POLICIES = ("fixed", "code", "text", "file", "document", "device")
 """How a text column is redacted, as the header of its canonical table names it.
 
 fixed: words from a fixed list of the reader, the profiler or CUDA, hashes and versions; never
@@ -22,7 +22,7 @@ write. file: a path. document: JSON. device: UUID of a GPU.
 
 
 def text_columns(table: CanonicalTable) -> dict[str, str]:
-    """Return the columns of a canonical table that may hold something private, and their treatment.
+    """Return the columns of a canonical table that may hold something private, and their policy.
 
     A column that the table's header does not list is redacted as ``text``.
     """
@@ -39,22 +39,23 @@ def candidates(
     connection: duckdb.DuckDBPyConnection,
     relation: str,
     column: str,
-    treatment: str,
+    policy: str,
     words: Sequence[str] = (),
 ) -> dict[Any, int]:
-    """Return the texts of a column that may hold something private, sorted, with their rows.
+    """Return the sorted texts of a column that may hold private data, with their row counts.
 
     Args:
-        connection: where the relation is.
+        connection: connection on which the SELECT runs.
         relation: a SELECT.
-        column: its column; lists come back as tuples.
-        treatment: one of :data:`TREATMENTS`.
-        words: names to look for in texts.
+        column: one of its columns; list values are returned as tuples.
+        policy: a key of :data:`COLUMN_POLICIES`.
+        words: user and host names to search for in texts.
     """
     name = identifier(column)
     matches = f"{name} IS NOT NULL"
-    if treatment in ("text", "code"):
-        patterns = [r"[\\/]"] if treatment == "code" else [CANDIDATE, *map(re.escape, words)]
+    # DuckDB filters with RE2, so that Python only receives the few texts that can change.
+    if policy in ("text", "code"):
+        patterns = [r"[\\/]"] if policy == "code" else [CANDIDATE, *map(re.escape, words)]
         matches = f"regexp_matches({name}::VARCHAR, {string('|'.join(patterns))})"
     rows = connection.execute(
         f"SELECT {name}, count(*) FROM ({relation}) WHERE {matches} GROUP BY ALL ORDER BY ALL"

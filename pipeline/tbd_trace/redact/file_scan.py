@@ -1,4 +1,4 @@
-"""What is private in the files that profilers write."""
+"""Find private data in files written by profilers."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 
 from tbd_trace.errors import InputError
 from tbd_trace.redact.identities import is_loopback
-from tbd_trace.redact.json_documents import Treatment
-from tbd_trace.redact.leak_report import Findings, is_nothing
+from tbd_trace.redact.json_documents import Redactor
+from tbd_trace.redact.leak_report import LeakReport, is_empty_or_redacted
 from tbd_trace.redact.secrets import is_secret_name
 from tbd_trace.redact.text import CANDIDATE
 from tbd_trace.sqlite_io import SqliteFile
@@ -29,34 +29,33 @@ _KIND_OF_NAME = {
     "device-ids": re.compile(r"(?i)(?<!session_)uuid|systemuid"),
     "output": re.compile(r"(?i)^content$"),
 }
-"""What a setting or column holds whose name matches."""
+"""Kind of private data by the name of the setting or column that holds it."""
 _SETTINGS = ("name", "value")
 _VARIABLE = re.compile(r"^([A-Za-z_]\w*)=(.*)$", re.MULTILINE)
+# A text with this many NAME=VALUE lines is an environment; fewer occur in scripts and logs.
 _FEWEST_VARIABLES = 3
-_NO_UUID = re.compile(r"[0-]*")
-# nvprof tells what it profiled, and names the NVTX ranges of its traces so.
+_ZERO_UUID = re.compile(r"[0-]*")
+# nvprof prints the command line ("==PID== Profiling application, command: ...") and decorates
+# NVTX ranges ("[Range start] NAME (Domain: D)").
 _COMMAND = re.compile(r"^==\d+== .*command: (.*)")
 _AROUND_NVTX = re.compile(r"^\[(?:Range start|Range end|Marker)\] | \(Domain: [^()]*\)$")
-_MARKER = r"\{'mod'"
+_MARKER = r"\{'mod'"  # operator marker of PyProf and DLProf
 _CANDIDATE = re.compile(CANDIDATE)
+# Characters. Longer lines, such as JSON without line breaks, are searched field by field.
 _LONGEST_LINE = 5000
-_LINES = 10_000
+_LINES = 10_000  # lines filtered by RE2 at a time
 
 
-class _Search:
-    """Searches the texts of one file."""
-
-    def __init__(self, findings: Findings) -> None:
-        self._findings = findings
-        self._treatment = Treatment()
+class _FileScan:
+    def __init__(self, report: LeakReport) -> None:
+        self._report = report
+        self._redactor = Redactor()
 
     def pattern(self) -> str:
-        """Return an RE2 pattern of texts that may hold something private."""
-        return "|".join([CANDIDATE, *map(re.escape, self._treatment.names.words)])
+        return "|".join([CANDIDATE, *map(re.escape, self._redactor.names.words)])
 
-    def named(self, name: str, where: str, value: str) -> None:
-        """Search a value whose name tells what it is."""
-        self._treatment.learn(value)
+    def named_value(self, name: str, where: str, value: str) -> None:
+        self._redactor.collect_identities(value)
         for kind, pattern in _KIND_OF_NAME.items():
             if pattern.search(name):
                 self._of_kind(kind, where, value)
@@ -66,89 +65,87 @@ class _Search:
     def _of_kind(self, kind: str, where: str, value: str) -> None:
         if kind == "environment":
             self._environment(where, value)
-        elif not (_NO_UUID.fullmatch(value) if kind == "device-ids" else is_loopback(value)):
-            self._findings.add(kind, where, value)
-        if kind == "hosts" and not is_nothing(value):
-            self._treatment.names.learn_host(value)
-        if kind == "users" and not is_nothing(value):
-            self._treatment.names.learn_user(value)
+        elif not (_ZERO_UUID.fullmatch(value) if kind == "device-ids" else is_loopback(value)):
+            self._report.add(kind, where, value)
+        if kind == "hosts" and not is_empty_or_redacted(value):
+            self._redactor.names.add_host(value)
+        if kind == "users" and not is_empty_or_redacted(value):
+            self._redactor.names.add_user(value)
 
     def _environment(self, where: str, value: str) -> None:
         variables = _VARIABLE.findall(value) or [("", value)]
-        for name, said in variables:
-            self._findings.add("environment", where, f"{name}={said}" if name else said)
-            if is_secret_name(name) and not is_nothing(said):
-                self._findings.add("secrets", where, f"{name}={said}")
+        for name, content in variables:
+            self._report.add("environment", where, f"{name}={content}" if name else content)
+            if is_secret_name(name) and not is_empty_or_redacted(content):
+                self._report.add("secrets", where, f"{name}={content}")
 
     def text(self, where: str, text: str) -> None:
-        """Search any text."""
         if len(_VARIABLE.findall(text)) >= _FEWEST_VARIABLES:
             self._environment(where, text)
             return
         found: dict[str, str] = {}
-        self._treatment.learn(text)
-        self._treatment.text(text, found.setdefault)
+        self._redactor.collect_identities(text)
+        self._redactor.text(text, found.setdefault)
         for kind, example in found.items():
-            self._findings.add(kind, where, example)
+            self._report.add(kind, where, example)
 
 
-def search_sqlite(path: Path, findings: Findings) -> None:
-    """Search all texts of a SQLite file: an export of Nsight Systems, or of nvprof.
+def scan_sqlite(path: Path, report: LeakReport) -> None:
+    """Add the private data in an SQLite export of Nsight Systems or nvprof to a report.
 
     Raises:
         InputError: the file is damaged.
     """
-    search = _Search(findings)
+    scan = _FileScan(report)
     with SqliteFile(path) as file:
         listed = file.rows("SELECT name FROM sqlite_master WHERE type = 'table'")
+        # Settings first: they hold host and user names to search for in the other tables.
         tables = sorted(
             (str(name) for (name,) in listed),
             key=lambda table: (not _has_settings(file, table), table),
         )
         for table in tables:
             if _has_settings(file, table):
-                _search_settings(file, table, search)
+                _scan_settings(file, table, scan)
             elif table == "PROCESSES":
-                _search_processes(file, findings)
+                _scan_processes(file, report)
             elif table != "sqlite_sequence":
-                _search_columns(file, table, search)
-        _search_streams(file, findings)
+                _scan_columns(file, table, scan)
+        _scan_streams(file, report)
 
 
 def _has_settings(file: SqliteFile, table: str) -> bool:
-    """Tell whether a table holds names and values; they tell whom else to look for."""
     return set(_SETTINGS) <= set(file.columns(table))
 
 
-def _search_settings(file: SqliteFile, table: str, search: _Search) -> None:
+def _scan_settings(file: SqliteFile, table: str, scan: _FileScan) -> None:
     rows = file.rows(f"SELECT name, value FROM {identifier(table)}")
-    # Hosts and users first: their names may be in the others.
+    # Hosts and users first: their names may occur in the other settings.
     rows.sort(key=lambda row: not re.search("(?i)host|user", str(row[0])))
     for name, value in rows:
         if isinstance(value, str):
-            # PROCESS_0:ARGUMENT_7 is one of many
-            search.named(
+            # PROCESS_0:ARGUMENT_7 and its siblings are reported as one location.
+            scan.named_value(
                 str(name), f"{table}.{re.sub(r'(?<=ARGUMENT)_[0-9]+', '', str(name))}", value
             )
 
 
-def _search_processes(file: SqliteFile, findings: Findings) -> None:
+def _scan_processes(file: SqliteFile, report: LeakReport) -> None:
     names = {str(name) for (name,) in file.rows("SELECT name FROM PROCESSES") if name}
     if names:
-        findings.add("processes", "PROCESSES.name", min(names), len(names))
+        report.add("processes", "PROCESSES.name", min(names), len(names))
 
 
-def _search_streams(file: SqliteFile, findings: Findings) -> None:
-    """List what the profiled programs printed."""
+def _scan_streams(file: SqliteFile, report: LeakReport) -> None:
+    # ProcessStreams holds the standard output and error of the profiled programs.
     if "ProcessStreams" not in file.tables or "StringIds" not in file.tables:
         return
     printed = "SELECT value FROM StringIds WHERE id IN (SELECT contentId FROM ProcessStreams)"
     for (text,) in file.rows(printed):
-        findings.add("output", "ProcessStreams.contentId", str(text))
+        report.add("output", "ProcessStreams.contentId", str(text))
 
 
-def _search_columns(file: SqliteFile, table: str, search: _Search) -> None:
-    """Search the texts of a table's columns, each distinct text of a batch once."""
+def _scan_columns(file: SqliteFile, table: str, scan: _FileScan) -> None:
     columns = _text_columns(file, table)
     if not columns:
         return
@@ -156,17 +153,17 @@ def _search_columns(file: SqliteFile, table: str, search: _Search) -> None:
         for column in columns:
             texts = pc.unique(batch.column(column)).drop_null()
             where = f"{table}.{column}"
-            if _is_telling(column):
+            if _names_a_kind(column):
                 for text in texts.to_pylist():
-                    search.named(column, where, text)
+                    scan.named_value(column, where, text)
             else:
-                matching = pc.match_substring_regex(texts, search.pattern())
+                matching = pc.match_substring_regex(texts, scan.pattern())
                 for text in texts.filter(matching).to_pylist():
-                    search.text(where, text)
+                    scan.text(where, text)
 
 
 def _text_columns(file: SqliteFile, table: str) -> list[str]:
-    """Return the columns that are declared as texts."""
+    # SQLite columns may have no declared type, and then hold texts too.
     declared = file.rows(f"PRAGMA table_info({identifier(table)})")
     return [
         str(name)
@@ -175,30 +172,29 @@ def _text_columns(file: SqliteFile, table: str) -> list[str]:
     ]
 
 
-def search_text(path: Path, findings: Findings) -> None:
-    """Search the lines of a text file, such as CSV or JSON, as it is or compressed by gzip.
+def scan_text(path: Path, report: LeakReport) -> None:
+    """Add the private data in a text file (CSV, JSON), plain or gzip, to a report.
 
     Raises:
-        InputError: it cannot be read.
+        InputError: the file cannot be read.
     """
-    search = _Search(findings)
+    scan = _FileScan(report)
     header: list[str] = []
     try:
         for line, matches in _lines(path):
             if command := _COMMAND.match(line):
-                search.named("command", "command", command[1])
+                scan.named_value("command", "command", command[1])
             elif "Host Name" in line or "User Name" in line:
                 header = next(csv.reader([line]))
             elif header:
-                _search_row(line, header, search)
+                _scan_row(line, header, scan)
             elif matches:
-                _search_line(line, search)
+                _scan_line(line, scan)
     except (OSError, EOFError, csv.Error) as error:
         raise InputError(f"{path}: cannot be read ({error}); copy it again") from error
 
 
 def _lines(path: Path) -> Iterator[tuple[str, bool]]:
-    """Yield the lines of a file, and whether they may hold something private."""
     with path.open("rb") as file:
         compressed = file.read(2) == b"\x1f\x8b"
     opened = gzip.open if compressed else open
@@ -208,15 +204,14 @@ def _lines(path: Path) -> Iterator[tuple[str, bool]]:
             yield from zip(lines, matching.to_pylist(), strict=True)
 
 
-def _search_row(line: str, header: list[str], search: _Search) -> None:
+def _scan_row(line: str, header: list[str], scan: _FileScan) -> None:
     cells = next(csv.reader([line]), [])
     for name, cell in zip(header, cells, strict=False):
-        if _is_telling(name) or _CANDIDATE.search(cell):
-            search.named(name, name, cell)
+        if _names_a_kind(name) or _CANDIDATE.search(cell):
+            scan.named_value(name, name, cell)
 
 
-def _search_line(line: str, search: _Search) -> None:
-    """Search a line; markers are found in their quotes, and long lines piece by piece."""
+def _scan_line(line: str, scan: _FileScan) -> None:
     parts = [line]
     if re.search(_MARKER, line):
         parts = [_AROUND_NVTX.sub("", part) for part in line.split('"')]
@@ -224,9 +219,8 @@ def _search_line(line: str, search: _Search) -> None:
         parts = line.split(",")
     for part in parts:
         if _CANDIDATE.search(part):
-            search.text("lines", part)
+            scan.text("lines", part)
 
 
-def _is_telling(name: str) -> bool:
-    """Tell whether the name of a column says what it holds."""
+def _names_a_kind(name: str) -> bool:
     return any(pattern.search(name) for pattern in _KIND_OF_NAME.values())

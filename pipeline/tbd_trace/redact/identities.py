@@ -1,4 +1,4 @@
-"""The names of people and machines: where they are found, and what stands for them."""
+"""Find user and host names and assign stable pseudonyms."""
 
 from __future__ import annotations
 
@@ -8,44 +8,51 @@ import socket
 from pathlib import Path
 
 SEPARATOR = r"[\\/]+"
-"""Between the parts of a path, as written on any system or escaped in a text."""
+"""Separator of path components: POSIX, Windows, or with escaped backslashes."""
 PART = r"[\w.@%+-]+"
-"""One part of a path."""
+"""One path component."""
 
+# Mount points under which clusters place home directories.
 _DISKS = (
     r"afs|beegfs|cephfs|cluster|data|export|global|gpfs|lustre|mnt|nas|net|nfs|pscratch|scratch"
     r"|shared|storage|usr|vol|work"
 )
-# Home directories, also where people are sorted by their first letter: /global/homes/j/jane. Nodes
-# of graphs are called /home/Gemm, not people.
+# Matches /home/jane, /Users/jane, C:\Users\jane, /root, ~ and ~jane, and directories grouped by
+# first letter such as /global/homes/j/jane. A capital after /home/ is a graph node: /home/Gemm.
 HOME = re.compile(
     rf"(?<![\w.])(?:[A-Za-z]:)?(?:{SEPARATOR}(?:{_DISKS})\d*(?:{SEPARATOR}{PART})?)?{SEPARATOR}"
     rf"(?:(?:home|homes|localhome){SEPARATOR}(?:([a-z]){SEPARATOR}(?=\1))?(?![A-Z])"
     rf"|Users{SEPARATOR})(?P<user>{PART})"
     r"|(?<![\w.])/root(?![\w.-])|(?<![\w.~])~(?P<tilde>[A-Za-z_][\w.-]*)?(?=/)"
 )
-"""A home directory: of ``user``, of ``tilde``, or of root or whoever it is."""
-# The same for disks beside the homes: /pscratch/sd/j/jane.
+"""A home directory; the group ``user`` or ``tilde`` is the user's name, if it is in the path."""
+# Scratch directories grouped by first letter: /pscratch/sd/j/jane.
 _BY_LETTER = re.compile(rf"/(?:{_DISKS}|users)\d*(?:/{PART})?/([a-z])/(\1[\w-]+)")
 USER_VARIABLE = re.compile(r"(?<![A-Za-z0-9])(USER|LOGNAME|USERNAME)=([\w.-]+)")
 HOST_VARIABLE = re.compile(r"(?<![A-Za-z0-9])(HOST|HOSTNAME)=([\w.-]+)")
-_CACHE = re.compile(r"torchinductor_([\w.-]+)(?=/|$)")
-_TOP = (
+# PyTorch's Inductor caches kernels in /tmp/torchinductor_<user>.
+_INDUCTOR_CACHE = re.compile(r"torchinductor_([\w.-]+)(?=/|$)")
+# Without this list, decorators and e-mail-like module paths such as a@b.forward would match.
+_TOP_LEVEL_DOMAINS = (
     "com|org|net|edu|gov|mil|int|io|ai|dev|app|cloud|info|local|lan|internal|intranet|corp|cluster"
     "|ac|at|au|be|br|ca|ch|cn|de|dk|es|eu|fi|fr|hk|ie|il|in|it|jp|kr|nl|no|nz|pl|pt|ru|se|sg|tw|uk"
     "|us|za"
 )
-MAIL = re.compile(rf"(?<![\w.@+-])([\w.+-]+)@((?:[\w-]+\.)+(?:{_TOP}))(?![\w-])")
-"""A mail address, or an account on a machine with a full name."""
+MAIL = re.compile(rf"(?<![\w.@+-])([\w.+-]+)@((?:[\w-]+\.)+(?:{_TOP_LEVEL_DOMAINS}))(?![\w-])")
+"""A mail address, or an account on a fully qualified host."""
 
 URL = re.compile(r"(?<=://)(?:[^\s/@\"'<>]*@)?([A-Za-z0-9_][\w.-]*)")
-"""The host of an address."""
+"""The host of a URL."""
 
 SHORTEST = 5
-"""Shorter names are replaced in paths and addresses alone: they are in too many words."""
+"""Minimum length of a name that is replaced in any text.
+
+Shorter names occur inside ordinary words; they are replaced in paths and addresses only.
+"""
+# Accounts and hosts with everyday names: replacing them would garble layer and module names.
 _ORDINARY = re.compile(
     r"root|users?|home|ubuntu|debian|centos|fedora|admin|administrator|guest|public|shared|default"
-    r"|local|localhost|localdomain|runner|docker|jovyan|vagrant|nobody|workers?|master|server|client"
+    r"|local|localhost|localdomain|runner|docker|jovyan|vagrant|no(?:body|group)|workers?|master|server|client"
     r"|nodes?|compute|login|train|training|trainer|models?|data|datasets?|batch|layers?|linear"
     r"|module|tensor|torch|pytorch|tensorflow|mxnet|python|julia|nvidia|cuda|kernels?|forward"
     r"|backward|optimizer|attention|decoder|encoder|embedding|loader|network|profile|profiler"
@@ -53,99 +60,105 @@ _ORDINARY = re.compile(
     r"|modal|colab|kaggle|ec2-user|azureuser|sagemaker-user",
     re.IGNORECASE,
 )
-_PLACEHOLDER = re.compile(r"(?:user|host|gpu)\d+")
-_NO_HOST = re.compile(r"localhost|0\.0\.0\.0|127\.[\d.]+|::1")
+_PSEUDONYM = re.compile(r"(?:user|host|gpu)\d+")
+_LOOPBACK = re.compile(r"localhost|0\.0\.0\.0|127\.[\d.]+|::1")
 
 
 class Identities:
-    """Users and hosts that are known, and the names that stand for them.
+    """Known users, hosts and GPUs, and their pseudonyms.
 
-    The names are numbered as they are first replaced, and stay the same from then on.
+    Pseudonyms are numbered in the order of first replacement and never change afterwards.
+
+    Attributes:
+        users: known user names.
+        hosts: known host names.
     """
 
     def __init__(self) -> None:
         self.users: set[str] = set()
         self.hosts: set[str] = set()
         self._homes: dict[str, None] = {}
-        self._own_home: str | None = None
+        self._local_home: str | None = None
         self._numbers: dict[str, dict[str, str]] = {"user": {}, "host": {}, "gpu": {}}
         self._words: re.Pattern[str] | None = None
 
-    def learn_machine(self) -> None:
-        """Learn the user, the home and the name of this machine."""
+    def add_this_machine(self) -> None:
+        """Add this machine's host name, and the user and home directory of this process."""
         host = socket.gethostname()
-        self.learn_host(host)
-        self.learn_host(host.partition(".")[0])
+        self.add_host(host)
+        self.add_host(host.partition(".")[0])
         home = Path.home()
         if len(home.parts) > 1:
-            self._own_home = str(home)
-            self.learn_user(home.name)
+            self._local_home = str(home)
+            self.add_user(home.name)
         try:
-            self.learn_user(getpass.getuser())
+            self.add_user(getpass.getuser())
         except (KeyError, OSError):  # a user without a name
             return
 
-    def learn(self, text: str) -> None:
-        """Learn the names that a text shows by where they stand."""
+    def collect(self, text: str) -> None:
+        """Add the names in home directories, variables, cache directories and URLs of a text."""
         for home in HOME.finditer(text):
-            self.learn_user(home["user"] or home["tilde"])
+            self.add_user(home["user"] or home["tilde"])
         for pattern in (_BY_LETTER, USER_VARIABLE):
             for _, name in pattern.findall(text):
-                self.learn_user(name)
-        for name in _CACHE.findall(text):
-            self.learn_user(name)
+                self.add_user(name)
+        for name in _INDUCTOR_CACHE.findall(text):
+            self.add_user(name)
         for _, name in HOST_VARIABLE.findall(text):
-            self.learn_host(name)
+            self.add_host(name)
         for name in URL.findall(text):
-            self.learn_host(name)
+            self.add_host(name)
 
-    def learn_user(self, name: str | None) -> None:
-        """Learn a user's name."""
-        if name and not _PLACEHOLDER.fullmatch(name) and name not in (".", "..", "root"):
+    def add_user(self, name: str | None) -> None:
+        """Add a user name; ignore pseudonyms, ``root``, ``.`` and ``..``."""
+        if name and not _PSEUDONYM.fullmatch(name) and name not in (".", "..", "root"):
             self.users.add(name)
             self._words = None
 
-    def learn_host(self, name: str | None) -> None:
-        """Learn a host's name."""
-        if name and not _PLACEHOLDER.fullmatch(name) and not is_loopback(name):
+    def add_host(self, name: str | None) -> None:
+        """Add a host name; ignore pseudonyms and loopback addresses."""
+        if name and not _PSEUDONYM.fullmatch(name) and not is_loopback(name):
             self.hosts.add(name)
             self._words = None
 
     @property
     def words(self) -> list[str]:
-        """Names to be replaced wherever they stand, longest first; no ordinary or short words."""
+        """Distinctive names, longest first; these are replaced anywhere in a text."""
         names = {name for name in self.users | self.hosts if _is_distinctive(name)}
+        # Longest first: an alternation of a regular expression takes the first that matches.
         return sorted(names, key=lambda name: (-len(name), name))
 
     def words_pattern(self) -> re.Pattern[str]:
-        """Return a pattern of those names as whole words."""
+        """Return a pattern that matches :attr:`words` as whole words."""
         if self._words is None:
             listed = "|".join(map(re.escape, self.words)) or r"(?!)"
             self._words = re.compile(rf"(?<![A-Za-z0-9])(?:{listed})(?![A-Za-z0-9])")
         return self._words
 
     def user(self, name: str) -> str:
-        """Return what stands for a user, such as user1."""
+        """Return the pseudonym of a user, such as ``user1``."""
         return self._number("user", name)
 
     def host(self, name: str) -> str:
-        """Return what stands for a host, such as host1."""
+        """Return the pseudonym of a host, such as ``host1``."""
         return self._number("host", name)
 
     def gpu(self, uuid: str) -> str:
-        """Return what stands for a GPU's UUID, such as gpu1."""
+        """Return the pseudonym of a GPU's UUID, such as ``gpu1``."""
         return self._number("gpu", uuid)
 
     def home_of(self, path: str) -> str | None:
-        """Return the home directory with which a path begins, None if it begins with none."""
-        own = self._own_home
+        """Return the home directory at the start of a path, None if there is none."""
+        # The local home may be anywhere (/staff/jw), so the pattern alone would miss it.
+        own = self._local_home
         if own and (path == own or path.startswith((f"{own}/", f"{own}\\"))):
             return own
         home = HOME.match(path)
         return home[0] if home else None
 
     def home(self, directory: str) -> str:
-        """Return what stands for a home directory: ``~``, and ``~2`` … for further ones."""
+        """Return the replacement of a home directory: ``~``, then ``~2``, ``~3`` and so on."""
         if re.fullmatch(r"~\d*", directory):
             return directory
         self._homes.setdefault(directory)
@@ -153,15 +166,16 @@ class Identities:
         return "~" if number == 1 else f"~{number}"
 
     def _number(self, kind: str, name: str) -> str:
-        if _PLACEHOLDER.fullmatch(name):
+        # Redacting twice must not change anything.
+        if _PSEUDONYM.fullmatch(name):
             return name
         known = self._numbers[kind]
         return known.setdefault(name, f"{kind}{len(known) + 1}")
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host's name is everybody's."""
-    return _NO_HOST.fullmatch(host) is not None
+    """Return True if a host name or address is the loopback interface or 0.0.0.0."""
+    return _LOOPBACK.fullmatch(host) is not None
 
 
 def _is_distinctive(name: str) -> bool:

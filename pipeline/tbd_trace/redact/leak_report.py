@@ -1,4 +1,4 @@
-"""What is private in something, as a list that gives none of it away."""
+"""Summarize private data found in files and tables, with masked examples."""
 
 from __future__ import annotations
 
@@ -8,63 +8,66 @@ from dataclasses import dataclass
 import polars as pl
 
 from tbd_trace.redact.tables import KINDS
-from tbd_trace.redact.text import Note
+from tbd_trace.redact.text import ReportFinding
 
 FILE_KINDS = KINDS | {
     "environment": "environment variables",
     "command-lines": "programs that ran, and their arguments",
-    "output": "what programs printed",
-    "processes": "programs of the machine that were not profiled",
-    "not searched": "a file that tbd-trace cannot look into",
+    "output": "output of the profiled programs",
+    "processes": "other programs that ran on the machine",
+    "not searched": "a file in a format that tbd-trace cannot search",
 }
-"""What profiler files hold: more than ever reaches a database."""
+"""Kinds of private data in profiler files; those not in ``KINDS`` never reach a database."""
 
 SCHEMA = {"kind": pl.String, "where": pl.String, "count": pl.Int64, "example": pl.String}
-_LONGEST = 8
+# Readable characters of an example, and at most a third of it: enough to recognise the value, too
+# few to use a password or token.
+_EXAMPLE_LENGTH = 8
 _ASSIGNMENT = re.compile(r"([-\w.\"']+\s*[=:]\s*)(.+)", re.DOTALL)
 _REDACTED = re.compile(r"\s*(?:<redacted>|\[redacted\]|\*+)?\s*", re.IGNORECASE)
 
 
 @dataclass(slots=True)
-class _Finding:
+class _Leak:
     count: int
     example: str
 
 
-class Findings:
-    """Collects what is private, by kind and place."""
+class LeakReport:
+    """Private values found, grouped by kind and location."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, str], _Finding] = {}
+        self._found: dict[tuple[str, str], _Leak] = {}
 
     def add(self, kind: str, where: str, value: str, count: int = 1) -> None:
-        """Add a private value; empty ones and those taken out already are none.
+        """Add a private value; ignore empty and already redacted ones.
 
         Args:
-            kind: one of :data:`FILE_KINDS`.
+            kind: a key of :data:`FILE_KINDS`.
             where: table and column, field, or file.
-            value: the value; a part of it is shown.
-            count: how often it is there.
+            value: the value; the report shows its masked beginning.
+            count: number of occurrences.
         """
-        if not is_nothing(value):
-            self.state(kind, where, masked(kind, value), count)
+        if not is_empty_or_redacted(value):
+            self.add_masked(kind, where, mask(kind, value), count)
 
-    def at(self, where: str) -> Note:
-        """Return a function that adds what is found in one place."""
+    def reporter(self, where: str) -> ReportFinding:
+        """Return a callback that adds findings at one location."""
         return lambda kind, value: self.add(kind, where, value)
 
-    def state(self, kind: str, where: str, example: str, count: int) -> None:
-        """Add what is shown as it is."""
-        there = self._found.setdefault((kind, where), _Finding(0, example))
-        there.count += count
+    def add_masked(self, kind: str, where: str, example: str, count: int) -> None:
+        """Add findings with an example that is shown unchanged."""
+        # The first example of a kind and location stays.
+        leak = self._found.setdefault((kind, where), _Leak(0, example))
+        leak.count += count
 
-    def include(self, inside: str, frame: pl.DataFrame) -> None:
-        """Add what was found in a file of a directory or archive."""
+    def include(self, file: str, frame: pl.DataFrame) -> None:
+        """Add the findings of a file inside a directory or archive."""
         for row in frame.to_dicts():
-            self.state(row["kind"], f"{inside}: {row['where']}", row["example"], row["count"])
+            self.add_masked(row["kind"], f"{file}: {row['where']}", row["example"], row["count"])
 
     def frame(self) -> pl.DataFrame:
-        """Return a row per kind and place: kind, where, count, example."""
+        """Return one row per kind and location: kind, where, count, example."""
         order = list(FILE_KINDS)
         rows = sorted(
             ((*key, found.count, found.example) for key, found in self._found.items()),
@@ -73,13 +76,13 @@ class Findings:
         return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
 
-def is_nothing(value: str) -> bool:
-    """Tell whether a value is empty, or was taken out by somebody before."""
+def is_empty_or_redacted(value: str) -> bool:
+    """Return True if a value is empty or a redaction mark such as ``***``."""
     return _REDACTED.fullmatch(value) is not None
 
 
-def masked(kind: str, value: str) -> str:
-    """Return the beginning of a private value; of an assignment also the name."""
+def mask(kind: str, value: str) -> str:
+    """Return the beginning of a private value, after the name if it is an assignment."""
     line = " ".join(value.split())
     assignment = _ASSIGNMENT.fullmatch(line)
     if assignment and kind in ("secrets", "environment"):
@@ -88,4 +91,4 @@ def masked(kind: str, value: str) -> str:
 
 
 def _begin(text: str) -> str:
-    return text[: min(_LONGEST, len(text) // 3)] + "…"
+    return text[: min(_EXAMPLE_LENGTH, len(text) // 3)] + "…"

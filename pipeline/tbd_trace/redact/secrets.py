@@ -1,4 +1,4 @@
-"""Command lines and texts without their secrets."""
+"""Redact passwords, keys and tokens in command lines and texts."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _WORDS = (
     r"(?:pass(?:words?|wd|phrase)?|secrets?|token|credentials?|auth(?:orization)?|(?:api|access"
     r"|account|encryption|license|private|secret|signing|wandb)[-_]?keys?)"
 )
-# A whole word: the tokenizer and the author are no secrets.
+# Whole words only: `tokenizer` and `author` do not name secrets.
 _NAME = re.compile(rf"(?<![^\W_]){_WORDS}(?![^\W_])", re.IGNORECASE)
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _ASSIGNMENT = re.compile(r"^([-+~]*[\w./-]+)=(.*)$", re.DOTALL)
-# The same inside a script or JSON that is one argument.
+# Assignments and options inside one argument, which may be a script or JSON.
 _VALUE = r"""(?:"[^"]*"|'[^']*'|[^\s"',;}]+)"""
 _INNER_ASSIGNMENT = re.compile(
     rf"({_NAME.pattern}[\w.-]*[\"']?\s*(?:=|:(?!:))\s*(?:(?:Bearer|Basic)\s+)?){_VALUE}",
@@ -23,10 +23,11 @@ _INNER_ASSIGNMENT = re.compile(
 _INNER_OPTION = re.compile(
     rf"((?<!\S)--?[\w.-]*?{_NAME.pattern}[\w.-]*\s+)(?!-){_VALUE}", re.IGNORECASE
 )
-# user:password@host in an address
+# user:password in a URL such as https://user:password@host
 _ADDRESS = re.compile(r"(?<=://)[^/@\s:]*:[^/\s]+(?=@)")
-# Tokens that are known by how they begin: of GitHub, Hugging Face, OpenAI, AWS, Slack, Google and
-# such, and JSON web tokens.
+# Tokens with a documented prefix: GitHub (ghp_, github_pat_), Hugging Face (hf_), OpenAI (sk-),
+# AWS (AKIA, ASIA), Slack (xox?-), GitLab (glpat-), Weights & Biases, Google (AIza), NVIDIA
+# (nvapi-), npm, PyPI, Replicate (r8_), and JSON web tokens (eyJ).
 _TOKEN = re.compile(
     r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|hf_[A-Za-z0-9]{20,}|sk-[\w-]{20,}"
     r"|(?:AKIA|ASIA)[A-Z0-9]{16}|xox[abeoprs]-[\w-]{10,}|glpat-[\w-]{20,}|wandb_v\d+_\w{20,}"
@@ -34,7 +35,7 @@ _TOKEN = re.compile(
     r"|eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,})"
 )
 _PATTERNS = (_ADDRESS, _TOKEN, _INNER_ASSIGNMENT, _INNER_OPTION)
-# Language models count tokens, and every model makes forward and backward passes.
+# "token: 3/128" counts tokens and "forward pass: 4" counts passes; neither is a secret.
 _COUNTED = re.compile(r"(?:token|pass)\W*$", re.IGNORECASE)
 _COUNT = re.compile(r"[-+]?[\d.,/]{1,8}|true|false|none|null", re.IGNORECASE)
 _PASS = re.compile(r"(?<!\S)pass\s*:", re.IGNORECASE)
@@ -42,11 +43,10 @@ _HIDDEN_ALREADY = (HIDDEN, "<redacted>", "[redacted]")
 
 
 def without_secrets(arguments: Sequence[str]) -> list[str]:
-    """Return a command line in which values that look like secrets are ``***``.
+    """Replace values that look like secrets in a command line by ``***``.
 
-    Hidden are values of options and assignments whose name has a word such as password, token or
-    key in it (in scripts and JSON too that are one argument), passwords in addresses, and tokens
-    that are known by their prefix.
+    These are values of options and assignments with a name such as password, token or key (also
+    inside a script or JSON argument), passwords in URLs, and tokens with a known prefix.
     """
     hidden: list[str] = []
     after_secret_option = False
@@ -67,14 +67,14 @@ def without_secrets(arguments: Sequence[str]) -> list[str]:
 
 
 def text_without_secrets(text: str, found: Callable[[str], object] | None = None) -> str:
-    """Return any text in which values that look like secrets are ``***``.
+    """Replace values that look like secrets in a text by ``***``.
 
-    As :func:`without_secrets` inside one argument, but what models count and do stays:
-    ``token: 3/128``, ``forward pass: block 3``.
+    Applies the rules of :func:`without_secrets` for one argument, except that counts and passes of
+    models stay: ``token: 3/128``, ``forward pass: block 3``.
 
     Args:
-        text: the text.
-        found: called with each secret, and the name before it if any.
+        text: any text.
+        found: called with each secret, including the name of its assignment.
     """
 
     def hide(match: re.Match[str]) -> str:
@@ -93,12 +93,11 @@ def text_without_secrets(text: str, found: Callable[[str], object] | None = None
 
 
 def is_secret_name(name: str) -> bool:
-    """Tell whether a name of an option, a variable or a field announces a secret."""
+    """Return True if an option, variable or field with this name holds a secret."""
     return _NAME.search(_CAMEL.sub("-", name)) is not None
 
 
 def _without_inner(argument: str) -> str:
-    """Return an argument without the secrets that are inside it."""
     for pattern in _PATTERNS:
         argument = pattern.sub(rf"\g<1>{HIDDEN}" if pattern.groups else HIDDEN, argument)
     return argument

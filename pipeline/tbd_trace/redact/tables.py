@@ -1,9 +1,9 @@
-"""What is taken out of traces before they are shared."""
+"""Redact private data in the canonical tables."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +13,8 @@ import pyarrow as pa
 from tbd_trace.errors import UsageError
 from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.redact.column_policy import candidates, text_columns
-from tbd_trace.redact.json_documents import Treatment
-from tbd_trace.redact.text import Note
+from tbd_trace.redact.json_documents import Redactor
+from tbd_trace.redact.text import ReportFinding
 
 KINDS = {
     "secrets": "passwords, keys and tokens, also in command lines",
@@ -22,23 +22,23 @@ KINDS = {
     "hosts": "names and network addresses of machines",
     "users": "names of users, and mail addresses",
     "paths": "home directories, and directories of files that are not source code",
-    "source-paths": "directories of source files, but for the last",
+    "source-paths": "directories of source files, except the last",
     "kernel-arguments": "values of arguments in the markers of PyProf and DLProf",
     "device-ids": "UUIDs of GPUs",
 }
-"""What is taken out, each with what it covers."""
+"""Kinds of private data that are redacted, with their descriptions."""
 ALL = "all"
 
 
 @dataclass(frozen=True, slots=True)
 class Redaction:
-    """What may stay in.
+    """Redaction settings.
 
     Args:
-        keep: some of :data:`KINDS`.
+        keep: keys of :data:`KINDS` that are left unchanged; default none.
 
     Raises:
-        UsageError: there is no such kind.
+        UsageError: an unknown kind.
     """
 
     keep: frozenset[str] = frozenset()
@@ -50,30 +50,28 @@ class Redaction:
             )
 
 
-def redaction_of(keep: Iterable[str]) -> Redaction:
-    """Return what may stay in when a user names some kinds, or ``all``.
+def parse_keep(keep: Iterable[str]) -> Redaction:
+    """Parse values of ``--keep``: kinds, or ``all``.
 
     Raises:
-        UsageError: there is no such kind.
+        UsageError: an unknown kind.
     """
     kinds = frozenset(keep)
     return Redaction(frozenset(KINDS) if ALL in kinds else kinds)
 
 
-class Redactor:
-    """Takes private values out of the traces of one archive.
-
-    What stands for a value (``user1``, ``~``) is the same in all that one redactor has treated.
+class TableRedactor:
+    """Redacts the traces of one archive, with the same pseudonyms (``user1``, ``~``) throughout.
 
     Args:
-        connection: has the canonical tables; names of users and hosts are learned from them.
-        redaction: what may stay in.
-        documents: further texts and JSON documents to learn names from.
+        connection: has the canonical tables; user and host names are collected from them.
+        redaction: settings; by default everything is redacted.
+        documents: further texts and JSON documents to collect names from.
 
     Attributes:
         redaction: as given.
-        counts: number of texts changed so far, by kind. A text counts once for each ``select`` and
-            column that it is in.
+        counts: number of texts changed so far, by kind. A text counts once per ``select`` call and
+            column.
     """
 
     def __init__(
@@ -85,26 +83,23 @@ class Redactor:
         self.redaction = redaction or Redaction()
         self.counts: Counter[str] = Counter()
         self._connection = connection
-        self._treatment = Treatment(self.redaction.keep)
+        self._redactor = Redactor(self.redaction.keep)
         self._tables = 0
-        learn_tables(connection, self._treatment)
+        collect_identities(connection, self._redactor)
         for document in documents:
-            self._treatment.learn(document)
+            self._redactor.collect_identities(document)
 
     def select(self, table: str, relation: str) -> str:
-        """Return a SELECT of a canonical table's rows without what is private.
+        """Return a SELECT of the redacted rows of a canonical table, in any order.
 
         Args:
             table: the canonical table.
-            relation: a SELECT of rows of that table, on the redactor's connection.
-
-        Returns:
-            A SELECT of the same columns and rows, the rows in any order. It reads a temporary table
-            for each column that changes.
+            relation: a SELECT of its rows, on the redactor's connection.
         """
+        # Python redacts each distinct text once; a join applies the changes to millions of rows.
         replaced, joins = [], []
-        for column, treatment in text_columns(canonical_tables()[table]).items():
-            if changed := self._changed(relation, column, treatment):
+        for column, policy in text_columns(canonical_tables()[table]).items():
+            if changed := self._changed(relation, column, policy):
                 mapping = self._mapping(changed)
                 replaced.append(f"coalesce({mapping}.redacted, r.{column}) AS {column}")
                 joins.append(f"LEFT JOIN {mapping} ON {mapping}.original = r.{column}")
@@ -113,36 +108,30 @@ class Redactor:
         return f"SELECT r.* REPLACE ({', '.join(replaced)}) FROM ({relation}) r {' '.join(joins)}"
 
     def text(self, text: str) -> str:
-        """Return any text without what is private."""
-        return str(self._counted(lambda note: self._treatment.text(text, note)))
+        """Redact a text."""
+        return str(self._counted(lambda report: self._redactor.text(text, report)))
 
     def document(self, value: Any) -> Any:
-        """Return a JSON document (``capture.json``, ``layers.json``) without what is private.
+        """Redact ``capture.json`` or ``layers.json`` as :meth:`Redactor.document` does."""
+        self._redactor.collect_identities(value)
+        return self._counted(lambda report: self._redactor.document(value, report))
 
-        Environments are left out, lists of strings are scrubbed as command lines, and fields that
-        are called a host, a user or a secret are replaced whatever they say.
-        """
-        self._treatment.learn(value)
-        return self._counted(lambda note: self._treatment.document(value, note))
-
-    def _changed(self, relation: str, column: str, treatment: str) -> dict[Any, Any]:
-        """Return the texts of a column that change, and what they become."""
-        words = self._treatment.names.words
-        texts = candidates(self._connection, relation, column, treatment, words)
-        changed = {text: self._treated(treatment, text) for text in texts}
+    def _changed(self, relation: str, column: str, policy: str) -> dict[Any, Any]:
+        words = self._redactor.names.words
+        texts = candidates(self._connection, relation, column, policy, words)
+        changed = {text: self._redacted(policy, text) for text in texts}
         return {text: redacted for text, redacted in changed.items() if text != redacted}
 
-    def _treated(self, treatment: str, text: Any) -> Any:
-        return self._counted(lambda note: self._treatment.value(treatment, text, note))
+    def _redacted(self, policy: str, text: Any) -> Any:
+        return self._counted(lambda report: self._redactor.value(policy, text, report))
 
-    def _counted(self, change: Callable[[Note], Any]) -> Any:
+    def _counted(self, change: Callable[[ReportFinding], Any]) -> Any:
         kinds: set[str] = set()
         result = change(lambda kind, _value: kinds.add(kind))
         self.counts.update(kinds)
         return result
 
     def _mapping(self, changed: dict[Any, Any]) -> str:
-        """Make a temporary table of texts and what replaces them; return its name."""
         self._tables += 1
         name = f"redaction_{self._tables}"
         texts = pa.table({"original": list(changed), "redacted": list(changed.values())})
@@ -152,10 +141,17 @@ class Redactor:
         return name
 
 
-def learn_tables(connection: duckdb.DuckDBPyConnection, treatment: Treatment) -> None:
-    """Learn the names of users and hosts that are in the canonical tables of a connection."""
-    there = {row[0] for row in connection.execute("SHOW TABLES").fetchall()}
+def collect_identities(connection: duckdb.DuckDBPyConnection, redactor: Redactor) -> None:
+    """Add the user and host names in the canonical tables of a connection to a redactor."""
+    for table, column, policy in private_columns(connection):
+        for text in candidates(connection, f"SELECT * FROM {table}", column, policy):
+            redactor.collect_identities(text)
+
+
+def private_columns(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, str, str]]:
+    """Yield table, column and policy of the text columns of a connection's canonical tables."""
+    existing = {row[0] for row in connection.execute("SHOW TABLES").fetchall()}
     for table in canonical_tables().values():
-        for column, kind in text_columns(table).items() if table.name in there else ():
-            for text in candidates(connection, f"SELECT * FROM {table.name}", column, kind):
-                treatment.learn(text)
+        if table.name in existing:
+            for column, policy in text_columns(table).items():
+                yield table.name, column, policy

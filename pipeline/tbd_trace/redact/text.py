@@ -1,4 +1,4 @@
-"""One text without what is private in it."""
+"""Redact private data in a string."""
 
 from __future__ import annotations
 
@@ -18,30 +18,33 @@ from tbd_trace.redact.identities import (
 )
 from tbd_trace.redact.secrets import text_without_secrets
 
-Note = Callable[[str, str], object]
-"""Called with the kind of what was found, and with what was found."""
+ReportFinding = Callable[[str, str], object]
+"""Callback that receives the kind of a private value, and the value."""
 
 _SOURCE = re.compile(
     r"\.(?:py|pyx|pyi|ipynb|c|cc|cpp|cxx|h|hh|hpp|cu|cuh|jl|rs|go|java|scala|js|ts|f90|F90)\.?$"
 )
-# Where files are that no system brings along. Not every path is of a file: TensorRT and ONNX have
-# layers called /layer1/conv1/Conv.
+# Top directories with users' files. System paths such as /usr/lib are not private, and other paths
+# are not files: TensorRT and ONNX name layers /layer1/conv1/Conv.
 _FILES = re.compile(
     r"(?:mnt|data|datasets|scratch|opt|tmp|var|workspace|work|projects|gpfs|lustre"
     r"|nfs|pscratch|raid)\d*"
 )
+# A path begins after a space, quote or similar, not in the middle of a word or another path.
 _START = r"(?<![\w.@%+…>)\]~/\\-])"
 _ABSOLUTE = rf"(?:[A-Za-z]:(?=[\\/])|~\w*(?=/)|(?:(?<!:)|(?!//)))(?:{SEPARATOR}{PART})+"
 _RELATIVE = rf"(?<!:)(?:\.\.?/)?{PART}(?:{SEPARATOR}{PART}){{2,}}"
 _PATH = re.compile(rf"{_START}(?:{_ABSOLUTE}|{_RELATIVE})")
 _SPLIT = re.compile(SEPARATOR)
 
-# Four numbers may be a version, unless they are of a private network or have a port.
+# IPv4 addresses of private networks (RFC 1918), or with a port; other dotted numbers may be
+# versions such as 12.0.1.5.
 _NUMBER = r"(?:25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])"
 _ADDRESS = re.compile(
     rf"(?<![\w.-])(?:(?:10\.{_NUMBER}|172\.(?:1[6-9]|2[0-9]|3[01])|192\.168)(?:\.{_NUMBER}){{2}}(?![\w.-])"
     rf"|{_NUMBER}(?:\.{_NUMBER}){{3}}(?=:[0-9]))"
 )
+# Host names that AWS derives from addresses: ip-10-0-0-1.
 _NUMBERED_HOST = re.compile(r"(?<![\w.-])ip(?:-[0-9]+){4}(?![\w-])")
 _ARGUMENTS = re.compile(r"""(['"])args\1\s*:""")
 
@@ -53,44 +56,44 @@ CANDIDATE = (
     r"|(?:gh[pousr]|github_pat|hf|npm|r8|wandb_v[0-9]+)_|(?:sk|glpat|nvapi|pypi|xox[a-z])-"
     r"|A(?:KI|SI|Iz)[Aa]|eyJ"
 )
-"""RE2: whatever else a text without a match may say, nothing here would change it."""
+"""RE2 pattern that matches every text that :class:`TextRedactor` may change, names aside."""
 
 
-class Scrubber:
-    """Takes private values out of texts.
+class TextRedactor:
+    """Redacts strings.
 
     Args:
-        identities: users and hosts.
-        keep: kinds (:data:`tbd_trace.redact.tables.KINDS`) that stay in.
+        identities: known users and hosts.
+        keep: kinds (:data:`tbd_trace.redact.tables.KINDS`) that are left unchanged.
     """
 
     def __init__(self, identities: Identities, keep: frozenset[str] = frozenset()) -> None:
         self._names = identities
         self._keep = keep
 
-    def text(self, text: str, note: Note) -> str:
-        """Return a text without what is private in it."""
+    def text(self, text: str, report: ReportFinding) -> str:
+        """Redact all kinds of private data in a text."""
         if "kernel-arguments" not in self._keep:
-            text = _without_arguments(text, note)
+            text = _without_arguments(text, report)
         if "secrets" not in self._keep:
-            text = text_without_secrets(text, lambda secret: note("secrets", secret))
-        return self._without_names(self.code(text, note), note)
+            text = text_without_secrets(text, lambda secret: report("secrets", secret))
+        return self._without_names(self.code(text, report), report)
 
-    def code(self, text: str, note: Note) -> str:
-        """Return the name of a function: words in it name no people, and only paths are private."""
-        return _PATH.sub(lambda match: self._path(match, note), text)
+    def code(self, text: str, report: ReportFinding) -> str:
+        """Redact the paths in a function name; words in it are code, not user names."""
+        return _PATH.sub(lambda match: self._path(match, report), text)
 
-    def file(self, path: str, note: Note) -> str:
-        """Return the path of a file without its directories."""
+    def file(self, path: str, report: ReportFinding) -> str:
+        """Reduce the path of a file to ``…/NAME``."""
         if "paths" in self._keep:
-            return self.text(path, note)
+            return self.text(path, report)
         name = _SPLIT.split(path)[-1]
         if path in (name, f"…/{name}"):
-            return self.text(path, note)
-        note("paths", path)
-        return "…/" + self.text(name, note)
+            return self.text(path, report)
+        report("paths", path)
+        return "…/" + self.text(name, report)
 
-    def _path(self, match: re.Match[str], note: Note) -> str:
+    def _path(self, match: re.Match[str], report: ReportFinding) -> str:
         path = match[0]
         home = self._names.home_of(path)
         if _SOURCE.search(path):
@@ -102,11 +105,11 @@ class Scrubber:
         else:
             return path
         if short != path:
-            note(kind, path)
-        return self._without_users(short, note)
+            report(kind, path)
+        return self._without_users(short, report)
 
     def _source(self, path: str, home: str | None) -> str:
-        """Keep the last two parts of the path of a source file."""
+        # Two components identify a module: .../models/bert.py.
         if "source-paths" in self._keep:
             return self._with_home(path, home)
         if home and "paths" not in self._keep:
@@ -115,7 +118,7 @@ class Scrubber:
         return path if len(parts) <= 2 else "…/" + "/".join(parts[-2:])
 
     def _file(self, path: str, home: str | None) -> str:
-        """Keep the home and the last part of the path of another file."""
+        # The home marks the path as a user's, and the name identifies the file: ~/.../run.nsys-rep.
         if "paths" in self._keep:
             return path
         if home is None:
@@ -133,56 +136,55 @@ class Scrubber:
         parts = [part for part in _SPLIT.split(path) if part and not part.endswith(":")]
         return path[0] in "/\\" and len(parts) > 1 and _FILES.fullmatch(parts[0]) is not None
 
-    def _without_users(self, path: str, note: Note) -> str:
-        """Replace parts of a path that are names of users."""
+    def _without_users(self, path: str, report: ReportFinding) -> str:
         if "users" in self._keep:
             return path
 
         def replace(match: re.Match[str]) -> str:
             if match[0] not in self._names.users:
                 return match[0]
-            note("users", match[0])
+            report("users", match[0])
             return self._names.user(match[0])
 
         return re.sub(PART, replace, path)
 
-    def _without_names(self, text: str, note: Note) -> str:
-        """Replace mail addresses, network addresses, and the names that are known."""
+    def _without_names(self, text: str, report: ReportFinding) -> str:
+        # Users before hosts: the account of a mail address is a user, its domain a host.
         if "users" not in self._keep:
-            text = MAIL.sub(lambda m: self._user(m[1], note) + m[0][len(m[1]) :], text)
-            text = USER_VARIABLE.sub(lambda m: f"{m[1]}={self._user(m[2], note)}", text)
+            text = MAIL.sub(lambda m: self._user(m[1], report) + m[0][len(m[1]) :], text)
+            text = USER_VARIABLE.sub(lambda m: f"{m[1]}={self._user(m[2], report)}", text)
         if "hosts" not in self._keep:
-            text = MAIL.sub(lambda m: f"{m[1]}@{self._host(m[2], note)}", text)
-            text = HOST_VARIABLE.sub(lambda m: f"{m[1]}={self._host(m[2], note)}", text)
-            text = URL.sub(lambda m: m[0].removesuffix(m[1]) + self._host(m[1], note), text)
+            text = MAIL.sub(lambda m: f"{m[1]}@{self._host(m[2], report)}", text)
+            text = HOST_VARIABLE.sub(lambda m: f"{m[1]}={self._host(m[2], report)}", text)
+            text = URL.sub(lambda m: m[0].removesuffix(m[1]) + self._host(m[1], report), text)
             for pattern in (_ADDRESS, _NUMBERED_HOST):
-                text = pattern.sub(lambda m: self._host(m[0], note), text)
-        return self._names.words_pattern().sub(lambda m: self._word(m[0], note), text)
+                text = pattern.sub(lambda m: self._host(m[0], report), text)
+        return self._names.words_pattern().sub(lambda m: self._word(m[0], report), text)
 
-    def _word(self, name: str, note: Note) -> str:
+    def _word(self, name: str, report: ReportFinding) -> str:
         if name in self._names.users:
-            return name if "users" in self._keep else self._user(name, note)
-        return name if "hosts" in self._keep else self._host(name, note)
+            return name if "users" in self._keep else self._user(name, report)
+        return name if "hosts" in self._keep else self._host(name, report)
 
-    def _user(self, name: str, note: Note) -> str:
-        return _noted("users", name, self._names.user(name), note)
+    def _user(self, name: str, report: ReportFinding) -> str:
+        return _reported("users", name, self._names.user(name), report)
 
-    def _host(self, name: str, note: Note) -> str:
-        return name if is_loopback(name) else _noted("hosts", name, self._names.host(name), note)
+    def _host(self, name: str, report: ReportFinding) -> str:
+        return (
+            name if is_loopback(name) else _reported("hosts", name, self._names.host(name), report)
+        )
 
 
-def _noted(kind: str, before: str, after: str, note: Note) -> str:
+def _reported(kind: str, before: str, after: str, report: ReportFinding) -> str:
     if before != after:
-        note(kind, before)
+        report(kind, before)
     return after
 
 
-def _without_arguments(text: str, note: Note) -> str:
-    """Return a marker of PyProf or DLProf with the types and shapes of arguments, not the values.
-
-    Such a marker is a dictionary, ``{'mod': …, 'op': …, 'args': [{'type': 'int', 'value': 3}]}``;
-    of what cannot be read all arguments are taken out.
-    """
+def _without_arguments(text: str, report: ReportFinding) -> str:
+    # PyProf and DLProf write a marker per operator, a Python dictionary with the types, shapes and
+    # values of its arguments: {'mod': …, 'op': …, 'args': [{'type': 'int', 'value': 3}]}. Types and
+    # shapes stay. Profilers cut long markers off; of these, all arguments are removed.
     start = _ARGUMENTS.search(text)
     if start is None or not text.startswith("{"):
         return text
@@ -193,8 +195,8 @@ def _without_arguments(text: str, note: Note) -> str:
     except (ValueError, SyntaxError, TypeError, KeyError, AttributeError, RecursionError):
         if text[start.end() :] == " …":
             return text
-        note("kernel-arguments", text[start.end() :].strip())
+        report("kernel-arguments", text[start.end() :].strip())
         return text[: start.end()] + " …"
     for value in values:
-        note("kernel-arguments", repr(value))
+        report("kernel-arguments", repr(value))
     return str({**marker, "args": kept}) if values else text

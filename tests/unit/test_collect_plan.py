@@ -13,10 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tbd_collectors import argument_parsing
-from tbd_collectors.collection_request import Command, Profiling, Workload
+from tbd_collectors.choices import Execution, Framework, Precision, Scale, TimelineTool
+from tbd_collectors.collection_request import TIMELINE_TOOLS, Command, Profiling, Workload
 from tbd_collectors.plan import runs
 from tbd_collectors.process import CollectionError
-from tbd_models.registry import NAMES, find, is_implemented
+from tbd_models.definition import PRECISIONS, SCALES
+from tbd_models.registry import FRAMEWORKS, NAMES, find, is_implemented
+from tbd_models.settings import EXECUTIONS
 from tbd_trace.errors import UsageError
 
 OPTIONS: dict[str, Any] = {"framework": "pytorch", "variant": None, "scale": "full"}
@@ -244,3 +247,11 @@ def test_a_profiler_that_is_missing_is_named(profilers: Path, tmp_path: Path, na
     (profilers / name).unlink()
     with pytest.raises(CollectionError, match=f"{name} is not on PATH"):
         runs(Workload("bert"), Profiling(), tmp_path, "8.0")
+
+
+def test_options_offer_the_words_of_the_workloads() -> None:
+    assert tuple(Framework) == FRAMEWORKS
+    assert tuple(Scale) == SCALES
+    assert tuple(Precision) == PRECISIONS
+    assert tuple(Execution) == EXECUTIONS
+    assert tuple(TimelineTool) == TIMELINE_TOOLS

@@ -1,0 +1,157 @@
+"""Arguments and options of ``tbd-trace collect``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tbd_collectors.choices import Device, Execution, Framework, Precision, Scale, TimelineTool
+
+TargetArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="MODEL | -- COMMAND",
+        help="A model of the suite (tbd-trace models lists them), or a command of your own.",
+        show_default=False,
+    ),
+]
+
+# The workload: passed on to `python -m tbd_models run`, apart from --suite.
+SuiteOption = Annotated[
+    bool,
+    typer.Option("--suite", help="All models of the framework, a capture each, in -o."),
+]
+FrameworkOption = Annotated[
+    Framework | None,
+    typer.Option(
+        "--framework",
+        help="Framework of the model. By default PyTorch, or the first that has the model.",
+        show_default=False,
+    ),
+]
+VariantOption = Annotated[
+    str | None,
+    typer.Option("--variant", metavar="NAME", help="Published variant of the model."),
+]
+ScaleOption = Annotated[
+    Scale,
+    typer.Option("--scale", help="small shrinks the model so that a CPU trains it in seconds."),
+]
+DeviceOption = Annotated[
+    Device, typer.Option("--device", help="auto is cuda where there is a GPU.")
+]
+BatchSizeOption = Annotated[
+    str | None,
+    typer.Option("--batch-size", metavar="N[,N…]", help="Batch sizes, a capture each."),
+]
+PrecisionOption = Annotated[
+    Precision, typer.Option("--precision", help="mixed is automatic casting.")
+]
+ExecutionOption = Annotated[
+    Execution,
+    typer.Option(
+        "--execution",
+        help="eager runs operation by operation, graph as a whole, xla compiled. auto is what "
+        "the framework's users do.",
+    ),
+]
+IterationsOption = Annotated[
+    int,
+    typer.Option(
+        "--iterations",
+        metavar="N",
+        min=1,
+        help="Iterations to profile. Metrics count all but the first and the last.",
+    ),
+]
+WarmupOption = Annotated[
+    int | None,
+    typer.Option(
+        "--warmup",
+        metavar="N",
+        min=0,
+        help="Iterations before them. By default until their times are stable.",
+        show_default=False,
+    ),
+]
+SeedOption = Annotated[int, typer.Option("--seed", metavar="N", help="Of weights and data.")]
+DataOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        help="Data set, one FIELD.npy per field of a batch. By default data are synthetic.",
+        show_default=False,
+    ),
+]
+PythonOption = Annotated[
+    str | None,
+    typer.Option(
+        "--python",
+        metavar="PATH",
+        help="Interpreter that holds the framework. By default that of tbd-trace env create, "
+        "else this one.",
+        show_default=False,
+    ),
+]
+
+# The runs and their profilers.
+ProfilerOption = Annotated[
+    TimelineTool, typer.Option("--profiler", help="Profiler of the timeline.")
+]
+CountersOption = Annotated[
+    bool,
+    typer.Option(
+        "--counters/--no-counters",
+        help="Count with ncu (nvprof before compute capability 7.0), in a run of its own.",
+    ),
+]
+ThroughputOption = Annotated[
+    bool,
+    typer.Option("--throughput/--no-throughput", help="First run without a profiler."),
+]
+GpuMetricsOption = Annotated[
+    bool, typer.Option("--gpu-metrics", help="Let nsys sample the GPU's metrics.")
+]
+MemoryUsageOption = Annotated[
+    bool, typer.Option("--memory-usage", help="Let nsys trace allocations of device memory.")
+]
+CaptureRangeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--capture-range",
+        metavar="cudaProfilerApi|RANGE@DOMAIN",
+        help="What to record of a command of your own. By default the whole run.",
+        show_default=False,
+    ),
+]
+ComputeCapabilityOption = Annotated[
+    str | None,
+    typer.Option(
+        "--compute-capability",
+        metavar="N.N",
+        help="Of the GPU. By default the driver is asked.",
+        show_default=False,
+    ),
+]
+TimeoutOption = Annotated[
+    float, typer.Option("--timeout", metavar="SECONDS", min=1, help="For each run.")
+]
+
+# The captures.
+CaptureOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="DIR",
+        help="Capture directory to make; for several captures, the directory of them all.",
+        show_default=False,
+    ),
+]
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace captures that are there.")]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Print the command lines, run nothing.")
+]

@@ -134,25 +134,15 @@ def test_a_file_s_kernels_are_read_without_libraries_that_start_slowly(tmp_path:
 
 
 @pytest.mark.parametrize("command", [("query", "kernel_summary"), ("sql", "FROM kernel LIMIT 3")])
-def test_a_short_answer_as_csv_needs_no_polars(db: Path, command: tuple[str, str]) -> None:
+def test_an_answer_from_a_known_trace_imports_no_pyarrow(
+    db: Path, command: tuple[str, str]
+) -> None:
     program = [sys.executable, "-X", "importtime", "-m", "tbd_trace", *command, "--format"]
     done = subprocess.run([*program, "csv"], capture_output=True, text=True, check=True)
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "duckdb" in imported
-    assert not imported & {"polars", "pyarrow", "numpy"}
+    assert not imported & {"pyarrow", "numpy"}
     assert done.stdout.startswith("trace_id,")
-
-
-@pytest.mark.parametrize("asked", [query.name for query in Catalogue().metrics()])
-def test_csv_is_the_same_without_polars(
-    db: Path, asked: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    without = run("query", asked, "--format", "csv")
-    monkeypatch.setattr("tbd_trace.query.session.FEW_ROWS", 0)
-    monkeypatch.setattr("tbd_trace.runtime.result_frames.FEW_ROWS", 0)
-    whole = run("query", asked, "--format", "csv")
-    assert (without.stdout, without.stderr) == (whole.stdout, whole.stderr)
-    assert without.exit_code == whole.exit_code
 
 
 def test_only_the_command_that_is_given_is_built(monkeypatch: pytest.MonkeyPatch) -> None:

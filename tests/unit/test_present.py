@@ -35,7 +35,6 @@ from tbd_trace.present import (
 from tbd_trace.present import csv as csv_form
 from tbd_trace.present.names import shorten, shortened
 from tbd_trace.present.values import NULL, columns, plain, text, width_of, with_unit
-from tbd_trace.runtime.rows import Rows
 
 KERNEL = (
     "void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_256x128_16x4_nn_align4>"
@@ -386,24 +385,6 @@ def test_frames_that_follow_each_other_are_one_answer(
         assert pl.read_parquet(io.BytesIO(parts)).equals(expected)
     else:
         assert parts == render(expected, form)
-
-
-plain_rows = st.lists(
-    st.tuples(
-        st.none() | st.text(alphabet='a,"\r\n é', max_size=6),
-        st.none() | st.integers(-(2**63), 2**63 - 1),
-        st.none() | st.floats() | st.floats(1e-7, 1e-3) | st.floats(1e14, 1e18),
-        st.none() | st.booleans(),
-    )
-)
-
-
-@given(plain_rows, st.integers(0, 5))
-def test_csv_without_polars_is_that_of_a_frame(rows: list[tuple[object, ...]], cut: int) -> None:
-    schema = {"a,b": pl.String, "n": pl.Int64, "x": pl.Float64, "is": pl.Boolean}
-    frame = pl.DataFrame(rows, schema=schema, orient="row")
-    parts = [Rows(list(schema), rows[:cut]), Rows(list(schema), rows[cut:])]
-    assert b"".join(csv_form.parts(parts)) == render(frame, Format.CSV)
 
 
 @given(

@@ -10,7 +10,7 @@ import duckdb
 import polars as pl
 import pytest
 
-from tbd_trace.runtime.result_frames import FEW_ROWS, few_rows, frame, frames
+from tbd_trace.runtime.result_frames import frame, frames
 
 VALUES = [
     "1::TINYINT", "1::UBIGINT", "1.5::FLOAT", "0.1", "1.25::DECIMAL(18, 3)", "5::HUGEINT",
@@ -97,30 +97,3 @@ def test_errors_come_with_the_frames() -> None:
     late = duckdb.sql("SELECT if(i < 200_000, i, error('said')) AS i FROM range(300_000) AS t(i)")
     with pytest.raises(duckdb.Error, match=r"^Invalid Input Error: said"):
         list(frames(late))
-
-
-def test_few_rows_are_the_values_of_a_frame() -> None:
-    relation = duckdb.sql(
-        "SELECT i, i::INTEGER AS n, i / 3 AS x, i % 2 = 0 AS is_even, 't' || i AS t, "
-        "CAST(if(i > 2, 'a', NULL) AS ENUM('a', 'b')) AS e FROM range(5) AS r(i)"
-    )
-    rows = few_rows(relation)
-    assert rows is not None
-    assert (rows.columns, rows.values) == (relation.columns, frame(relation).rows())
-    assert rows.height == 5
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        f"FROM range({FEW_ROWS + 1})",
-        "SELECT 1 AS a, 2 AS a",  # which a frame numbers
-        "SELECT [1] AS a",
-        "SELECT 1::DECIMAL(5, 2) AS a",
-        "SELECT 1::HUGEINT AS a",
-        "SELECT DATE '2026-01-01' AS a",
-        "SELECT ['a'::ENUM('a')] AS a",
-    ],
-)
-def test_other_rows_are_left_to_frames(statement: str) -> None:
-    assert few_rows(duckdb.sql(statement)) is None

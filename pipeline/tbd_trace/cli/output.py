@@ -18,8 +18,6 @@ from tbd_trace.present import Format, Style, format_of, joined, parts, printable
 if TYPE_CHECKING:
     import polars as pl
 
-    from tbd_trace.runtime.rows import Rows
-
 _ROWS_ON_TERMINAL = 50
 _COLUMNS_ELSEWHERE = 200  # of a table that goes to a pipe or a file
 _CHUNK_BYTES = 65_536
@@ -75,9 +73,7 @@ def emit(
         note(f"{shown.height:,} of {frame.height:,} rows shown; --limit 0 shows all")
 
 
-def emit_joined(
-    frames: Iterable[pl.DataFrame | Rows], form: Format, path: Path | None = None
-) -> None:
+def emit_joined(frames: Iterable[pl.DataFrame], form: Format, path: Path | None = None) -> None:
     """Write the rows of frames that follow each other as one answer, as the frames come.
 
     Args:
@@ -87,7 +83,7 @@ def emit_joined(
     """
     rows = 0
 
-    def counted() -> Iterator[pl.DataFrame | Rows]:
+    def counted() -> Iterator[pl.DataFrame]:
         nonlocal rows
         for frame in frames:
             rows += frame.height

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
     from tbd_trace.api import Traces
     from tbd_trace.query import Query, QueryResult
-    from tbd_trace.runtime.rows import Rows
 
 
 def _complete_name(incomplete: str) -> list[str]:
@@ -123,7 +122,7 @@ def query(
     # A plot draws all rows.
     rows = row_limit(form, output, limit) if plot is None else None
     if rows is None and plot is None and (written := chosen_form(form, output)) in JOINABLE:
-        with closing(_batches(found, traces or [], db, parameters, written)) as frames:
+        with closing(_batches(found, traces or [], db, parameters)) as frames:
             emit_joined(frames, written, output)
         return
     opened, result = _ask(found, traces or [], db, parameters, rows)
@@ -191,8 +190,8 @@ def _ask(
 
 
 def _batches(
-    found: Query, traces: list[str], db: str, parameters: dict[str, str], form: Format
-) -> Generator[pl.DataFrame | Rows]:
+    found: Query, traces: list[str], db: str, parameters: dict[str, str]
+) -> Generator[pl.DataFrame]:
     """Yield all rows of an answer, millions of them in batches."""
     from tbd_trace.api import open_traces
     from tbd_trace.query import run_in_batches
@@ -204,7 +203,6 @@ def _batches(
             found,
             opened.trace_ids,
             parameters,
-            without_polars=form is Format.CSV,
         )
         first = next(batches)
     with closing(batches):

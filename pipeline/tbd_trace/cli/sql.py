@@ -81,9 +81,7 @@ def _emit_batches(opened: Traces, statement: str, form: Format, output: Path | N
     """Write all rows, millions of them in batches."""
     from tbd_trace.query import sql_in_batches
 
-    batches = sql_in_batches(
-        opened.database, statement, opened.trace_ids, without_polars=form is Format.CSV
-    )
+    batches = sql_in_batches(opened.database, statement, opened.trace_ids)
     with closing(batches) as frames:
         with busy("asking"):
             first = next(frames)

@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tbd_trace.errors import TbdTraceError, UsageError
 from tbd_trace.runtime.atomic_write import written_beside
 
 if TYPE_CHECKING:
     import polars as pl
-
-    from tbd_trace.runtime.rows import Rows
 
 __all__ = [
     "JOINABLE",
@@ -140,17 +138,16 @@ def parts(
             yield from joined([frame], form)
 
 
-def joined(frames: Iterable[pl.DataFrame | Rows], form: Format) -> Iterator[bytes]:
+def joined(frames: Iterable[pl.DataFrame], form: Format) -> Iterator[bytes]:
     """Yield the rows of frames that follow each other as one answer, as the frames come.
 
     Args:
-        frames: the rows; at least one frame, and all have the same columns. As CSV they may be
-            ``Rows``.
+        frames: the rows; at least one frame, and all have the same columns.
         form: one of ``JOINABLE``.
     """
     coming = iter(frames)
     # The first now: processes may be started for it, which work while the forms import polars.
-    every: Iterable[Any] = chain([next(coming)], coming)
+    every = chain([next(coming)], coming)
     match form:
         case Format.CSV:
             from tbd_trace.present import csv

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-# polars is imported for frames only.
-# ruff: noqa: PLC0415
 import io
 import json
-import math
-import re
 from collections.abc import Iterable, Iterator
-from decimal import Decimal
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from tbd_trace.runtime.rows import Rows
+import polars as pl
+
+from tbd_trace.present.values import plain
 
 if TYPE_CHECKING:
-    import polars as pl
     from _typeshed import ReadableBuffer as Buffer
 
 _ROWS_AT_ONCE = 65_536
-_QUOTED = re.compile(r'[,"\r\n]')
 
 
 def render(frame: pl.DataFrame) -> bytes:
@@ -27,50 +22,17 @@ def render(frame: pl.DataFrame) -> bytes:
     return b"".join(parts([frame]))
 
 
-def parts(frames: Iterable[pl.DataFrame | Rows]) -> Iterator[bytes]:
+def parts(frames: Iterable[pl.DataFrame]) -> Iterator[bytes]:
     """Yield the lines of frames that follow each other, thousands at a time; first the header."""
     for number, frame in enumerate(frames):
-        if isinstance(frame, Rows):
-            lines = [frame.columns, *frame.values] if number == 0 else frame.values
-            yield "".join(",".join(map(_cell, line)) + "\n" for line in lines).encode()
-            continue
         if number == 0:
             yield from _lines(frame.clear(), include_header=True)
         for rows in frame.iter_slices(_ROWS_AT_ONCE):
             yield from _lines(rows, include_header=False)
 
 
-def _cell(value: Any) -> str:
-    """Return a plain value as polars writes it."""
-    match value:
-        case None:
-            return ""
-        case bool():
-            return "true" if value else "false"
-        case float():
-            return _number(value)
-        case str():
-            quoted = value.replace('"', '""')
-            return f'"{quoted}"' if not value or _QUOTED.search(value) else value
-        case _:
-            return str(value)
-
-
-def _number(value: float) -> str:
-    if math.isnan(value):
-        return "NaN"
-    digits, exponent, power = repr(value).partition("e")
-    if not exponent:
-        return digits
-    if int(power) == -5:
-        return f"{Decimal(repr(value)):f}"
-    return f"{digits}e{int(power):+}"
-
-
 def _lines(frame: pl.DataFrame, *, include_header: bool) -> list[bytes]:
     """Return the lines of a frame, as polars hands them over."""
-    import polars as pl
-
     file = _Parts()
     as_file = cast("IO[bytes]", file)
     frame.with_columns(
@@ -96,6 +58,4 @@ class _Parts(io.RawIOBase):
 
 
 def _as_json(value: Any) -> str | None:
-    from tbd_trace.present.values import plain
-
     return None if value is None else json.dumps(plain(value), ensure_ascii=False)

@@ -44,7 +44,7 @@ from tbd_trace.query.relation_cache import (
     long_rows,
 )
 from tbd_trace.runtime.duckdb_connection import SORTED_ASOF, scratch_connection, spill_directory
-from tbd_trace.runtime.result_frames import FEW_ROWS, few_rows, frame, frames, import_ahead
+from tbd_trace.runtime.result_frames import frame, frames, import_ahead
 from tbd_trace.runtime.sigint import interruptible
 from tbd_trace.sqltext import csv_relation, identifier, set_variable
 from tbd_trace.store.read_errors import reading
@@ -52,7 +52,6 @@ from tbd_trace.store.read_errors import reading
 if TYPE_CHECKING:
     import polars as pl
 
-    from tbd_trace.runtime.rows import Rows
     from tbd_trace.store.base import TraceStore
 
 FIRST_ROW, LAST_ROW = "first_row", "last_row"
@@ -101,7 +100,7 @@ class Batch:
         notes: as in :class:`QueryResult`, the same in all batches.
     """
 
-    rows: pl.DataFrame | Rows
+    rows: pl.DataFrame
     notes: list[str]
 
 
@@ -182,8 +181,6 @@ def prepare(
         look_for(name)
     if not missing:
         return
-    if kept is not None and kept.rows(connection) >= _WORTH_LIMITING:
-        import_ahead()  # of smaller traces, some rows do without
     bound: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
     # Tables of small traces stay for the questions that follow, and may take what they take.
     if kept is not None and (only or kept.is_large(connection)):
@@ -246,14 +243,11 @@ def run_in_batches(
     query: Query,
     trace_ids: Sequence[str] | None = None,
     parameters: Mapping[str, str] | None = None,
-    *,
-    without_polars: bool = False,
 ) -> Generator[Batch]:
     """Run a query over some traces, and yield all rows in one batch after another.
 
     At least one: millions of rows of large traces need not be in memory together. The traces are
-    open until the generator is exhausted or closed. With ``without_polars`` the rows of a short
-    answer may come as ``Rows``. Other arguments and errors as in :func:`run`.
+    open until the generator is exhausted or closed. Arguments and errors as in :func:`run`.
     """
     values = checked_values(query, parameters)
     with _connected_for_query(database, trace_ids, query, values) as (connection, kept):
@@ -262,38 +256,38 @@ def run_in_batches(
             yield Batch(result.frame, result.notes)
             return
         notes = _make_ready(connection, query, values, kept, only=True)
-        for number, rows in enumerate(_parts_of_answer(connection, query, kept, without_polars)):
+        for number, rows in enumerate(_parts_of_answer(connection, query, kept)):
             if number == 0 and rows.height == 0:
                 check_sources(connection, query)
             yield Batch(rows, notes)
 
 
 def _parts_of_answer(
-    connection: duckdb.DuckDBPyConnection, query: Query, kept: RelationCache, without_polars: bool
-) -> Iterator[pl.DataFrame | Rows]:
+    connection: duckdb.DuckDBPyConnection, query: Query, kept: RelationCache
+) -> Iterator[pl.DataFrame]:
     """Yield the rows of a query; a shipped one that can is asked for pages of large traces."""
     has_pages = _is_shipped(query) and f"getvariable('{FIRST_ROW}')" in query.sql
     if has_pages and kept.rows(connection) >= _WORTH_LIMITING:
         yield from _pages(connection, query, kept)
     else:
-        yield from _parts(connection, query.sql, kept, without_polars)
+        yield from _parts(connection, query.sql, kept)
 
 
 def _parts(
-    connection: duckdb.DuckDBPyConnection, text: str, kept: RelationCache, without_polars: bool
-) -> Iterator[pl.DataFrame | Rows]:
+    connection: duckdb.DuckDBPyConnection, text: str, kept: RelationCache
+) -> Iterator[pl.DataFrame]:
     """Yield the rows of statements: of large traces part after part, of others all at once."""
     if kept.rows(connection) < _WORTH_LIMITING:
-        yield from _keeping([_whole(connection, text, without_polars)], connection, kept)
+        yield from _keeping([_execute(connection, text)], connection, kept)
     else:
         yield from _keeping(frames(_last_relation(connection, text)), connection, kept)
 
 
 def _keeping(
-    parts: Iterable[pl.DataFrame | Rows],
+    parts: Iterable[pl.DataFrame],
     connection: duckdb.DuckDBPyConnection,
     kept: RelationCache,
-) -> Iterator[pl.DataFrame | Rows]:
+) -> Iterator[pl.DataFrame]:
     """Yield parts of an answer; while the caller writes the last, keep what is still to be kept."""
     if not kept.puts_off:
         yield from parts
@@ -309,17 +303,6 @@ def _keeping(
         keeping.result()
 
 
-def _whole(
-    connection: duckdb.DuckDBPyConnection, text: str, without_polars: bool
-) -> pl.DataFrame | Rows:
-    """Return all rows of statements that only read."""
-    if without_polars:
-        rows = few_rows(_last_relation(connection, text, FEW_ROWS + 1))
-        if rows is not None:
-            return rows  # more than a few are asked for again
-    return _execute(connection, text)
-
-
 _Connected = tuple[duckdb.DuckDBPyConnection, RelationCache]
 
 
@@ -332,6 +315,7 @@ def _connected(
     names: Collection[str] | None = None,
 ) -> Iterator[_Connected]:
     """Open traces for a question, as :func:`connect` does; ``blamed`` explains DuckDB's errors."""
+    import_ahead()
     selected = _ids(database, trace_ids)
     with (
         blamed,
@@ -468,15 +452,13 @@ def sql_in_batches(
     database: TraceStore,
     statement: str,
     trace_ids: Sequence[str] | None = None,
-    *,
-    without_polars: bool = False,
-) -> Generator[pl.DataFrame | Rows]:
+) -> Generator[pl.DataFrame]:
     """Run one reading SQL statement, and yield its rows in one batch after another.
 
     As :func:`run_in_batches`; errors as in :func:`sql`.
     """
     with _connected_for_sql(database, statement, trace_ids) as (connection, kept):
-        yield from _parts(connection, statement, kept, without_polars)
+        yield from _parts(connection, statement, kept)
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""DuckDB's rows as polars frames, short answers also without polars."""
+"""Convert DuckDB relations to polars frames."""
 
 # polars is imported for the first frame.
 # ruff: noqa: PLC0415
@@ -14,31 +14,14 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from tbd_trace.runtime.arrow_stream import ArrowStream
-from tbd_trace.runtime.rows import Rows
 from tbd_trace.sqltext import identifier
 
 if TYPE_CHECKING:
     import polars as pl
 
-FEW_ROWS = 1000
-"""Python writes as many in a fraction of the time that polars takes to be imported."""
-
 _TEXT = re.compile(r"INTERVAL|UNION|^ENUM\(.*\)$")
-_PLAIN = re.compile(r"BIGINT|INTEGER|SMALLINT|TINYINT|DOUBLE|BOOLEAN|VARCHAR|ENUM\(.*\)")
 _FROM_THE_STREAM = "got external error: "
 _ERRORS = {"Out of Memory Error": duckdb.OutOfMemoryException, "IO Error": duckdb.IOException}
-
-
-def few_rows(relation: duckdb.DuckDBPyRelation) -> Rows | None:
-    """Return the rows of a relation if there are no more than ``FEW_ROWS``, and all plain.
-
-    Raises:
-        duckdb.Error: they cannot be computed.
-    """
-    if _is_numbered(relation) or not all(_PLAIN.fullmatch(str(kind)) for kind in relation.types):
-        return None
-    values = relation.fetchall()
-    return Rows(relation.columns, values) if len(values) <= FEW_ROWS else None
 
 
 def import_ahead() -> None:

@@ -262,7 +262,15 @@ def test_reports_that_nsys_cannot_read() -> None:
 
 # -- profiles that lack what a question needs ----------------------------------------------------
 
-NEEDING_KERNELS = sorted({q.name for q in Catalogue().metrics() if "kernel" in q.needs})
+NEEDING_KERNELS = [
+    *("fp16_util", "fp32_util", "kernel_durations", "low_util_kernels", "nvtx_kernels"),
+    *("occupancy", "occupancy_histogram", "tensor_util"),
+]
+
+
+def test_the_list_of_questions_about_kernels_is_complete() -> None:
+    needing = [query.name for query in Catalogue().metrics() if "kernel" in query.needs]
+    assert needing == NEEDING_KERNELS
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,7 @@ from web import serving, silent
 
 import tbd_trace
 from corpus import ROOT
+from query_files import METRIC_NAMES
 from tbd_trace.api import Traces, open_archive, open_traces
 from tbd_trace.archive import storage_backends
 from tbd_trace.archive.manifest import FILE, Manifest, is_safe
@@ -27,7 +28,6 @@ from tbd_trace.archive.verify import problems
 from tbd_trace.cli.main import app
 from tbd_trace.errors import CannotAnswerError, StoreError, UsageError
 from tbd_trace.present import Format, render
-from tbd_trace.query import Catalogue
 from tbd_trace.redact.tables import Redaction, parse_keep
 from tbd_trace.store import Database
 
@@ -89,7 +89,7 @@ def failing(*words: str | Path, code: int = 1) -> str:
     return line
 
 
-@pytest.mark.parametrize("name", [query.name for query in Catalogue().metrics()])
+@pytest.mark.parametrize("name", METRIC_NAMES)
 def test_every_query_is_answered_as_by_the_database(
     sample_database: Database, archived: Path, name: str
 ) -> None:

@@ -16,12 +16,13 @@ from typer.testing import CliRunner, Result
 
 import tbd_trace
 from corpus import REFERENCE, ROOT
+from query_files import CHECKS, each_file, valid_headers
 from tbd_trace.analysis.checks import evaluate, findings_from, select
 from tbd_trace.analysis.checks.rules import rule_of
 from tbd_trace.analysis.checks.text import render, summary
 from tbd_trace.cli.main import app
 from tbd_trace.errors import CannotAnswerError, UsageError
-from tbd_trace.query import Catalogue
+from tbd_trace.query import Catalogue, Query
 from tbd_trace.query.header import CHECK_COLUMNS, parse_query
 from tbd_trace.store import Database
 
@@ -31,56 +32,32 @@ COLUMNS = [
     *("evidence", "reason", "advice", "query"),
 ]
 OWN = {"COM01"}  # not in the reference
-RULES = {rule_of(query).rule: query for query in Catalogue().checks()}
 
 
 def check(*arguments: str) -> Result:
     return CliRunner().invoke(app, ["check", *arguments])
 
 
+@pytest.fixture(scope="module")
+def rules() -> dict[str, Query]:
+    """Return the checks by rule; tests that read all of them skip if one header is invalid."""
+    with valid_headers():
+        return {rule_of(query).rule: query for query in Catalogue().checks()}
+
+
 @pytest.fixture
-def sample(elsewhere: Path) -> str:
-    """Return the sample; what is ingested of it goes to a cache of the test's own."""
+def sample(elsewhere: Path, rules: dict[str, Query]) -> str:
+    """Return the path of the sample, with an empty cache for the test."""
     return str(SAMPLE)
 
 
 # the rules themselves
 
 
-def test_files_are_the_rules_of_the_reference() -> None:
-    path = REFERENCE / "observations_rules.csv"
-    if not path.is_file():
-        pytest.skip(f"no reference at {path}")
-    with path.open(newline="", encoding="utf-8") as file:
-        reference = {row["rule_id"]: row for row in csv.DictReader(file)}
-    page = (ROOT / "docs" / "reference" / "checks.md").read_text(encoding="utf-8")
-    unanswered = page.split("## Rules without an answer")[1]
-    for rule, row in reference.items():
-        if rule not in RULES:
-            assert f"`{rule}`" in unanswered
-            continue
-        query, told = RULES[rule], rule_of(RULES[rule])
-        assert query.name == row["name"].replace("-", "_")
-        assert told.thresholds.upper() in row["threshold_evidence"].upper()
-        for number in re.findall(r"\d+(?:\.\d+)?", row["default_threshold"]):
-            if number not in {"100", "4"}:  # per 100 iterations; four waves are a parameter, too
-                assert float(number) in _thresholds(rule), (rule, number)
-    assert RULES.keys() - reference.keys() == OWN
-
-
-def _thresholds(rule: str) -> set[float]:
-    """Return the numbers of a rule's thresholds, shares as percentages and upside down, too."""
-    found = {
-        float(p.default) for p in RULES[rule].params.values() if not isinstance(p.default, str)
-    }
-    recalled = {2.0, 3.0} if rule == "OBS07" else set()
-    scaled = {factor * value for value in found for factor in (0.01, 100)}
-    return found | scaled | {0.0} | recalled
-
-
-@pytest.mark.parametrize("rule", RULES)
-def test_headers_of_rules_are_complete(rule: str) -> None:
-    query, told = RULES[rule], rule_of(RULES[rule])
+@each_file(CHECKS)
+def test_headers_of_rules_are_complete(path: Path) -> None:
+    query = parse_query(path)
+    told = rule_of(query)
     assert list(query.columns) == list(CHECK_COLUMNS)
     assert set(CHECK_COLUMNS) < set(COLUMNS)
     assert told.scope in {"trace", "sweep", "cross-run"}
@@ -90,18 +67,51 @@ def test_headers_of_rules_are_complete(rule: str) -> None:
         assert not text.endswith(".")
 
 
-def test_every_rule_and_parameter_is_documented() -> None:
+def test_every_check_has_a_rule_id(rules: dict[str, Query]) -> None:
+    assert sorted(query.path for query in rules.values()) == CHECKS
+
+
+def test_files_are_the_rules_of_the_reference(rules: dict[str, Query]) -> None:
+    path = REFERENCE / "observations_rules.csv"
+    if not path.is_file():
+        pytest.skip(f"no reference at {path}")
+    with path.open(newline="", encoding="utf-8") as file:
+        reference = {row["rule_id"]: row for row in csv.DictReader(file)}
     page = (ROOT / "docs" / "reference" / "checks.md").read_text(encoding="utf-8")
-    for rule, query in RULES.items():
+    unanswered = page.split("## Rules without an answer")[1]
+    for rule, row in reference.items():
+        if rule not in rules:
+            assert f"`{rule}`" in unanswered
+            continue
+        query, told = rules[rule], rule_of(rules[rule])
+        assert query.name == row["name"].replace("-", "_")
+        assert told.thresholds.upper() in row["threshold_evidence"].upper()
+        for number in re.findall(r"\d+(?:\.\d+)?", row["default_threshold"]):
+            if number not in {"100", "4"}:  # per 100 iterations; four waves are a parameter, too
+                assert float(number) in _thresholds(query), (rule, number)
+    assert rules.keys() - reference.keys() == OWN
+
+
+def _thresholds(query: Query) -> set[float]:
+    """Return the thresholds of a rule, also as a percentage and as a share."""
+    found = {float(p.default) for p in query.params.values() if not isinstance(p.default, str)}
+    recalled = {2.0, 3.0} if rule_of(query).rule == "OBS07" else set()
+    scaled = {factor * value for value in found for factor in (0.01, 100)}
+    return found | scaled | {0.0} | recalled
+
+
+def test_every_rule_and_parameter_is_documented(rules: dict[str, Query]) -> None:
+    page = (ROOT / "docs" / "reference" / "checks.md").read_text(encoding="utf-8")
+    for rule, query in rules.items():
         section = page.split(f"\n### {rule}\n", 1)[1].split("\n### ", 1)[0]
         for name, param in query.params.items():
             assert f"| `{name}` | `{param.default}` |" in section
         assert query.question in section
 
 
-def test_a_threshold_of_several_rules_is_the_same() -> None:
+def test_a_threshold_of_several_rules_is_the_same(rules: dict[str, Query]) -> None:
     known: dict[str, Any] = {}
-    for query in RULES.values():
+    for query in rules.values():
         for name, param in query.params.items():
             assert known.setdefault(name, param) == param, name
 
@@ -114,13 +124,13 @@ def test_a_header_without_what_a_check_needs_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["OBS04", "obs04", "gpu_idle_small_batch", "gpu-idle-small-batch"])
-def test_rules_go_by_id_and_by_name(name: str) -> None:
+def test_rules_go_by_id_and_by_name(rules: dict[str, Query], name: str) -> None:
     assert [query.name for query in select([name, "OBS04"])] == ["gpu_idle_small_batch"]
 
 
-def test_rules_are_those_asked_for_in_their_order() -> None:
+def test_rules_are_those_asked_for_in_their_order(rules: dict[str, Query]) -> None:
     assert [rule_of(query).rule for query in select(["ROB04", "OBS01"])] == ["OBS01", "ROB04"]
-    assert select() == select([]) == list(RULES.values())
+    assert select() == select([]) == list(rules.values())
     with pytest.raises(UsageError, match="did you mean gpu_idle_small_batch"):
         select(["gpu_idle_batch"])
 
@@ -129,15 +139,17 @@ def test_rules_are_those_asked_for_in_their_order() -> None:
 
 
 @pytest.fixture(scope="module")
-def evaluated(sample_database: Database) -> pl.DataFrame:
+def evaluated(sample_database: Database, rules: dict[str, Query]) -> pl.DataFrame:
     from tbd_trace.api import Traces
 
     return evaluate(Traces(sample_database, sample_database.trace_ids()))
 
 
-def test_findings_come_first_the_worst_before_the_others(evaluated: pl.DataFrame) -> None:
+def test_findings_come_first_the_worst_before_the_others(
+    evaluated: pl.DataFrame, rules: dict[str, Query]
+) -> None:
     assert evaluated.columns == COLUMNS
-    assert evaluated["rule"].n_unique() == evaluated.height == len(RULES)
+    assert evaluated["rule"].n_unique() == evaluated.height == len(rules)
     order = {"severe": 0, "warning": 1, "note": 2, "not evaluable": 3, "pass": 4}
     keys = [
         (order[row["severity"] or row["verdict"]], row["rule"])
@@ -146,14 +158,16 @@ def test_findings_come_first_the_worst_before_the_others(evaluated: pl.DataFrame
     assert keys == sorted(keys)
 
 
-def test_rows_say_what_their_verdict_needs(evaluated: pl.DataFrame) -> None:
+def test_rows_say_what_their_verdict_needs(
+    evaluated: pl.DataFrame, rules: dict[str, Query]
+) -> None:
     for row in evaluated.iter_rows(named=True):
         assert row["reason"]
         assert (row["severity"] is not None) == (row["verdict"] == "finding")
         assert (row["advice"] is None) == (row["verdict"] == "pass")
         assert (row["value"] is None) == (row["verdict"] == "not evaluable")
         assert (row["evidence"] is None) == (row["verdict"] == "not evaluable")
-        per_trace = rule_of(RULES[row["rule"]]).scope == "trace"
+        per_trace = rule_of(rules[row["rule"]]).scope == "trace"
         assert (row["trace_id"] is not None) == per_trace
 
 
@@ -180,7 +194,7 @@ def test_findings_from_a_severity_on(evaluated: pl.DataFrame) -> None:
     assert set(findings_from(evaluated, "note")["rule"]) == {"OBS04", "OBS08", "OCC01", "OCC02"}
 
 
-def test_without_a_trace_there_is_nothing_to_ask(tmp_path: Path) -> None:
+def test_without_a_trace_there_is_nothing_to_ask(tmp_path: Path, rules: dict[str, Query]) -> None:
     from tbd_trace.api import Traces
 
     with pytest.raises(CannotAnswerError, match="no trace to ask"):
@@ -225,11 +239,11 @@ def test_what_failed_is_named(sample: str) -> None:
     assert said.startswith("error: check: no rule could be evaluated")
 
 
-def test_json_for_programs_is_complete(sample: str) -> None:
+def test_json_for_programs_is_complete(sample: str, rules: dict[str, Query]) -> None:
     result = check(sample, "--format", "json", "--fail-on", "severe")
     assert result.exit_code == 0
     rows = json.loads(result.stdout)
-    assert [list(row) for row in rows] == [COLUMNS] * len(RULES)
+    assert [list(row) for row in rows] == [COLUMNS] * len(rules)
     first = rows[0]
     assert (first["rule"], first["severity"], first["threshold"]) == ("OBS04", "warning", 80.0)
     assert first["query"] == "gpu_idle_small_batch"
@@ -237,10 +251,10 @@ def test_json_for_programs_is_complete(sample: str) -> None:
     assert first["value"] == pytest.approx(100 * 1778 / 2560)
 
 
-def test_a_file_is_written_even_where_the_gate_trips(sample: str) -> None:
+def test_a_file_is_written_even_where_the_gate_trips(sample: str, rules: dict[str, Query]) -> None:
     result = check(sample, "-o", "findings.json", "--fail-on", "note")
     assert result.exit_code == 1
-    assert len(json.loads(Path("findings.json").read_text())) == len(RULES)
+    assert len(json.loads(Path("findings.json").read_text())) == len(rules)
     assert check(sample, "-o", "findings.txt").exit_code == 0
     assert Path("findings.txt").read_text() == check(sample).stdout
 
@@ -258,7 +272,9 @@ def test_the_text_is_readable_at_100_columns(sample: str) -> None:
     assert "collect: captures of one model with three or more batch sizes" in shown
 
 
-def test_the_same_said_of_several_traces_is_said_once(elsewhere: Path) -> None:
+def test_the_same_said_of_several_traces_is_said_once(
+    elsewhere: Path, rules: dict[str, Query]
+) -> None:
     for name in ("one", "two", "three"):
         shutil.copytree(SAMPLE, elsewhere / name, ignore=shutil.ignore_patterns("*.csv"))
         document = json.loads((elsewhere / name / "capture.json").read_text())
@@ -285,15 +301,15 @@ def test_rules_that_say_the_same_are_told_together() -> None:
     assert summary(pl.DataFrame(rows, schema=schema)) == "0 findings, 0 passed, 2 not evaluable"
 
 
-def test_rules_are_listed(elsewhere: Path) -> None:
+def test_rules_are_listed(elsewhere: Path, rules: dict[str, Query]) -> None:
     shown = check("--list").stdout.splitlines()
     assert shown[0].split() == ["rule", "name", "scope", "question"]
-    assert len(shown) == 1 + len(RULES)
+    assert len(shown) == 1 + len(rules)
     (row,) = json.loads(check("--list", "--rule", "rob01", "--format", "json").stdout)
     assert row["name"] == "unstable_window"
 
 
-def test_a_sweep_of_captures(elsewhere: Path) -> None:
+def test_a_sweep_of_captures(elsewhere: Path, rules: dict[str, Query]) -> None:
     """Four batch sizes of the sample, whose throughputs fall at the last."""
     for batch_size, rate in ((8, 5000.0), (16, 9000.0), (32, 12800.0), (64, 11000.0)):
         place = elsewhere / f"b{batch_size}"
@@ -315,12 +331,14 @@ def test_a_sweep_of_captures(elsewhere: Path) -> None:
     assert rows["OBS12"]["value"] == pytest.approx(11_000 / 12_800 - 1)  # twice the memory
 
 
-def test_each_rule_runs_pasted_into_a_shell(sample_database: Database, tmp_path: Path) -> None:
+def test_a_rule_runs_pasted_into_a_shell(
+    sample_database: Database, rules: dict[str, Query]
+) -> None:
     """With what it builds on, and without tbd-trace; the headers' tests compare the rows."""
     from tbd_trace.query import script
 
     with duckdb.connect(str(sample_database.path), read_only=True) as connection:
-        for statement in connection.extract_statements(script(RULES["OBS04"])):
+        for statement in connection.extract_statements(script(rules["OBS04"])):
             connection.execute(statement)
         row = connection.fetchall()[0]
     assert row[1:3] == ("finding", "warning")

@@ -21,6 +21,7 @@ from typer.testing import CliRunner, Result
 
 import made_nsys
 import tbd_trace
+from query_files import METRIC_NAMES
 from tbd_trace.cli import main as cli
 from tbd_trace.query import Catalogue, catalogue
 from tbd_trace.query.header import parse_query
@@ -339,7 +340,7 @@ def test_list_names_every_query() -> None:
     assert [line.split()[0] for line in succeed("query", "--list").splitlines()[1:]] == files
 
 
-@pytest.mark.parametrize("name", [query.name for query in Catalogue().metrics()])
+@pytest.mark.parametrize("name", METRIC_NAMES)
 def test_help_of_a_query_is_its_description(name: str) -> None:
     query = Catalogue().get(name)
     shown = succeed("query", query.name, "--help")

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from query_files import METRICS, each_file
 from tbd_trace.errors import UsageError
 from tbd_trace.present import plot as plots
-from tbd_trace.query import Catalogue, Query, run
+from tbd_trace.query import Catalogue, run
 from tbd_trace.query.catalogue import required_relations
 from tbd_trace.query.header import parse_query
 from tbd_trace.store import Database
 
-METRICS = Catalogue().metrics()
 READ = {
     "iteration_summary": "numbers to read; iteration_timing draws the iterations behind them",
     "nvtx_kernels": "pairs of a range and a kernel: too many names for a plot",
@@ -24,40 +24,29 @@ READ = {
 
 
 def test_every_query_is_drawn_or_has_a_reason_not_to_be() -> None:
-    assert {query.name for query in METRICS if query.plot is None} == READ.keys()
+    metrics = Catalogue().metrics()
+    assert {query.name for query in metrics if query.plot is None} == READ.keys()
 
 
-def related(query: Query) -> list[Query]:
-    return required_relations(query.relations)
-
-
-def ways() -> list[tuple[Query, dict[str, str]]]:
-    """Return every plot: of each query as it is, and for each way to group its rows."""
-    found = []
-    for query in METRICS:
-        by = next((s.params["by"] for s in [query, *related(query)] if "by" in s.params), None)
-        choices = by.choices or [] if by else []
-        found += [(query, {"by": str(choice)}) for choice in choices] or [(query, {})]
-    return [(query, set_) for query, set_ in found if query.plot is not None]
-
-
-@pytest.mark.parametrize(
-    ("query", "parameters"), ways(), ids=lambda value: getattr(value, "name", str(value))
-)
-def test_every_plot_draws_the_sample(
-    sample_database: Database, query: Query, parameters: dict[str, str]
-) -> None:
+@each_file([path for path in METRICS if path.stem not in READ])
+def test_every_plot_draws_the_sample(sample_database: Database, path: Path) -> None:
+    """Draw the rows of each grouping of a query."""
+    query = parse_query(path)
     assert query.plot is not None
-    frame = run(sample_database, query, parameters=parameters).frame
-    svg = plots.render(
-        frame,
-        query.plot,
-        title=query.title,
-        form="svg",
-        units={name: column.unit for name, column in query.columns.items()},
-        trace_names={},
-    )
-    assert f"<title>{query.title}</title>" in svg.decode()
+    sources = [query, *required_relations(query.relations)]
+    by = next((source.params["by"] for source in sources if "by" in source.params), None)
+    groupings = [{"by": str(choice)} for choice in (by.choices or [] if by else [])] or [{}]
+    for parameters in groupings:
+        frame = run(sample_database, query, parameters=parameters).frame
+        svg = plots.render(
+            frame,
+            query.plot,
+            title=query.title,
+            form="svg",
+            units={name: column.unit for name, column in query.columns.items()},
+            trace_names={},
+        )
+        assert f"<title>{query.title}</title>" in svg.decode(), parameters
 
 
 @pytest.mark.parametrize(

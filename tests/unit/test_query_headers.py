@@ -1,4 +1,8 @@
-"""Query files say what they are: headers against what DuckDB makes of the SQL."""
+"""Headers of query files: each is compared with the SQL below it, as DuckDB describes it.
+
+Each test reads one file. ``test_header_is_valid`` fails for a file with an invalid header, and the
+other tests of that file skip.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ import duckdb
 import pytest
 from made_trace import MadeDatabase
 
+from query_files import CHECKS, DERIVED, METRIC_NAMES, METRICS, each_file, valid_headers
 from tbd_trace import resources
 from tbd_trace.errors import UsageError
 from tbd_trace.model.canonical_tables import canonical_tables
@@ -21,13 +26,9 @@ from tbd_trace.query.header import alternatives, parse_query
 from tbd_trace.query.session import FIRST_ROW, LAST_ROW
 from tbd_trace.store import Database
 
-METRICS = Catalogue().metrics()
-CHECKS = Catalogue().checks()
-ANSWERS = [*METRICS, *CHECKS]
-DERIVED = derive_relations()
-QUERIES = [*ANSWERS, *DERIVED]
+DERIVED_NAMES = [path.stem for path in DERIVED]
 DATA = {path.stem for path in resources.data().glob("*.csv")}
-RELATIONS = {*canonical_tables(), *(query.name for query in DERIVED), *DATA}
+RELATIONS = {*canonical_tables(), *DERIVED_NAMES, *DATA}
 VARIABLE = re.compile(r"getvariable\('(\w+)'\)")
 DEFAULT = re.compile(
     r"coalesce\(\s*getvariable\('(\w+)'\)(?:::\w+)?\s*,\s*('(?:[^']|'')*'|[\d.]+|true|false)"
@@ -35,16 +36,23 @@ DEFAULT = re.compile(
 # An empty text means "the usual": nullif(getvariable('x'), '') falls back on something computed.
 EMPTY = re.compile(r"nullif\(\s*getvariable\('(\w+)'\)(?:::\w+)?\s*,\s*''\s*\)")
 
-each = pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)
-each_answer = pytest.mark.parametrize("query", ANSWERS, ids=lambda query: query.name)
-each_metric = pytest.mark.parametrize("query", METRICS, ids=lambda query: query.name)
+each = each_file([*METRICS, *CHECKS, *DERIVED])
+each_answer = each_file([*METRICS, *CHECKS])
+each_metric = each_file(METRICS)
+
+
+@pytest.fixture
+def query(path: Path) -> Query:
+    """Return the query of a file; the test skips if its header is not valid."""
+    with valid_headers():
+        return parse_query(path)
 
 
 @pytest.fixture(scope="module")
 def empty() -> Iterator[duckdb.DuckDBPyConnection]:
     """Return a connection with all relations, without rows."""
     with MadeDatabase({}) as database:
-        prepare(database.connection, [query.name for query in DERIVED])
+        prepare(database.connection, DERIVED_NAMES)
         yield database.connection
 
 
@@ -64,7 +72,7 @@ def definition(empty: duckdb.DuckDBPyConnection, relation: str) -> str:
 
 
 def describes(connection: duckdb.DuckDBPyConnection, sql: str) -> bool:
-    """Tell whether every relation that a SQL text reads is there."""
+    """Return True if every relation that a statement reads exists."""
     try:
         connection.execute(f"DESCRIBE {sql}")
     except duckdb.CatalogException:
@@ -73,15 +81,23 @@ def describes(connection: duckdb.DuckDBPyConnection, sql: str) -> bool:
 
 
 def test_there_are_queries() -> None:
-    assert {"fp32_util", "kernel_summary", "dominant_layer"} <= {q.name for q in METRICS}
-    assert {"gpu_op", "iteration", "annotation_tree"} <= {q.name for q in DERIVED}
-    assert len({q.name for q in QUERIES} | set(canonical_tables()) | DATA) == (
-        len(QUERIES) + len(canonical_tables()) + len(DATA)
-    )
+    assert {"fp32_util", "kernel_summary", "dominant_layer"} <= set(METRIC_NAMES)
+    assert {"gpu_op", "iteration", "annotation_tree"} <= set(DERIVED_NAMES)
+
+
+def test_names_of_queries_tables_and_data_are_unique() -> None:
+    names = [path.stem for path in (*METRICS, *CHECKS, *DERIVED)]
+    names += [*canonical_tables(), *DATA]
+    assert len(set(names)) == len(names)
 
 
 @each
-def test_header_says_what_the_query_is(query: Query) -> None:
+def test_header_is_valid(path: Path) -> None:
+    assert parse_query(path).path == path
+
+
+@each
+def test_header_describes_the_query(query: Query) -> None:
     assert query.text.startswith("/*\n")
     for text in (query.title, query.question, query.grain):
         assert text.strip() == text != ""
@@ -175,23 +191,22 @@ def _is_number(value: object) -> bool:
     return not isinstance(value, str | bool)
 
 
-def test_a_parameter_means_one_thing() -> None:
-    """Variables are global: queries that share a name for different choices never meet."""
-    for query in ANSWERS:
-        found: dict[str, str] = {}
-        for source in [*required_relations(query.relations), query]:
-            for name, param in source.params.items():
-                # utilization passes its `by` on to the metrics above it
-                assert found.setdefault(name, source.name) == source.name, (query.name, name, param)
+@each_answer
+def test_a_parameter_has_one_meaning(query: Query) -> None:
+    """Variables are global, so a query and the relations below it cannot share a name."""
+    found: dict[str, str] = {}
+    for source in [*required_relations(query.relations), query]:
+        for name, param in source.params.items():
+            # utilization passes its `by` on to the metrics above it
+            assert found.setdefault(name, source.name) == source.name, (name, param)
 
 
 def test_derived_relations_come_after_what_they_build_on() -> None:
     seen: set[str] = set()
-    for query in DERIVED:
-        built_on = set(query.relations) & {other.name for other in DERIVED}
-        assert built_on <= seen
+    for query in derive_relations():
+        assert set(query.relations) & set(DERIVED_NAMES) <= seen
         seen.add(query.name)
-    assert len(seen) == len(DERIVED)
+    assert seen == set(DERIVED_NAMES)
 
 
 @each_metric
@@ -301,9 +316,10 @@ def test_parameters_are_set_in_the_script(sample_database: Database) -> None:
 
 
 def test_derived_relations_in_a_shell(sample_database: Database) -> None:
-    """They all run, and none has two equal rows: nothing stands there twice."""
+    """All of them run, and none has two equal rows."""
+    derived = derive_relations()
     with duckdb.connect(str(sample_database.path), read_only=True) as connection:
-        for query in DERIVED:
+        for query in derived:
             connection.execute(f"CREATE TEMP TABLE {query.name} AS {query.sql}")
             described = connection.execute(f"DESCRIBE {query.name}").fetchall()
             assert [row[0] for row in described] == list(query.columns)
@@ -311,6 +327,6 @@ def test_derived_relations_in_a_shell(sample_database: Database) -> None:
                 f"SELECT * FROM {query.name} GROUP BY ALL HAVING count(*) > 1"
             ).fetchall()
             assert twice == [], query.name
-    for query in DERIVED[-3:]:
+    for query in derived[-3:]:
         columns, _ = in_a_shell(sample_database.path, script(query))
         assert columns == list(query.columns)

@@ -1,0 +1,35 @@
+"""Paths of the query files of the package, to parametrise tests.
+
+Tests are collected without reading a header, so that a file with an invalid header fails the test
+of that file and does not stop the collection of a whole module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tbd_trace import resources
+from tbd_trace.errors import UsageError
+
+METRICS = sorted((resources.queries() / "metrics").rglob("*.sql"))
+CHECKS = sorted((resources.queries() / "checks").rglob("*.sql"))
+DERIVED = sorted((resources.queries() / "derive").rglob("*.sql"))
+METRIC_NAMES = [path.stem for path in METRICS]
+
+
+def each_file(paths: list[Path]) -> pytest.MarkDecorator:
+    """Parametrise a test by ``path``; the test ids are the names of the queries."""
+    return pytest.mark.parametrize("path", paths, ids=lambda path: path.stem)
+
+
+@contextmanager
+def valid_headers() -> Iterator[None]:
+    """Skip a test that reads an invalid header; ``test_header_is_valid`` fails for that file."""
+    try:
+        yield
+    except UsageError as error:
+        pytest.skip(str(error))

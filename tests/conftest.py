@@ -9,8 +9,13 @@ from pathlib import Path
 import duckdb
 import pytest
 
+import fast
 from corpus import CORPUS, ROOT
 from tbd_trace.store import Database
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    fast.configure(config)
 
 
 @pytest.fixture
@@ -35,6 +40,20 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TBD_TRACE_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("TBD_TRACE_DB", raising=False)
     return tmp_path
+
+
+@pytest.fixture(scope="session")
+def _cache_of_the_sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def sample_cache(
+    elsewhere: Path, _cache_of_the_sample: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """Run in an empty directory; tests with this fixture share a cache and ingest a file once."""
+    monkeypatch.setenv("TBD_TRACE_CACHE", str(_cache_of_the_sample))
+    return elsewhere
 
 
 @pytest.fixture(scope="module")

@@ -28,6 +28,7 @@ from program import (
     state,
 )
 
+from fast import one_in
 from tbd_trace.query import Catalogue
 
 PAGE = 4096
@@ -306,7 +307,7 @@ ABOUT_TIME = [
 ]
 
 
-@pytest.mark.parametrize("name", ABOUT_TIME)
+@pytest.mark.parametrize("name", one_in(4, ABOUT_TIME))
 def test_questions_about_time_where_there_are_only_counters(without_times: Path, name: str) -> None:
     line = refuse("query", name, "--db", without_times, code=3)
     assert f"{name} needs" in line

@@ -16,6 +16,7 @@ import polars as pl
 import pytest
 
 import tbd_trace
+from fast import one_in
 from nsys_agent import collected
 from tbd_models.registry import NAMES, find, is_implemented
 
@@ -55,7 +56,7 @@ def cells() -> list[tuple[str, str]]:
     return [(m, f) for f in INTERPRETERS for m in NAMES if is_implemented(m, f)]
 
 
-@pytest.fixture(scope="module", params=cells(), ids="-".join)
+@pytest.fixture(scope="module", params=one_in(8, map(pytest.param, cells())), ids="-".join)
 def capture(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the capture of a workload at small scale."""
     if shutil.which("nsys") is None:

@@ -29,6 +29,7 @@ from program import (
 )
 
 from corpus import ROOT
+from fast import one_in, slow
 from tbd_trace.store import Database
 
 pytestmark = pytest.mark.usefixtures("elsewhere")
@@ -95,6 +96,7 @@ def test_an_interrupted_ingest_leaves_nothing(big: Path, db: Path, number: signa
     assert state(Path.cwd()) == before
 
 
+@slow
 def test_a_killed_ingest_is_as_if_it_never_was(big: Path, db: Path) -> None:
     process = started_ingest(big, db)
     process.kill()
@@ -123,7 +125,7 @@ def test_an_interrupted_first_ingest_makes_no_database(big: Path) -> None:
 ENDLESS = "SELECT count(*) FROM range(1000000000000) WHERE hash(range) % 7 = 0"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", one_in(2, [signal.SIGINT, signal.SIGTERM]))
 def test_a_query_stops_when_told(db: Path, number: signal.Signals) -> None:
     """DuckDB's threads work for as long as the statement takes, and do not look for signals."""
     process = start("sql", ENDLESS, "--db", db)
@@ -167,6 +169,7 @@ def test_no_room_for_an_answer(db: Path) -> None:
 # -- several processes ---------------------------------------------------------------------------
 
 
+@slow
 def test_many_ingest_at_once_while_others_ask() -> None:
     """Nine first ingests: one file that is no profile, eight profiles and one that all have."""
     Path("bad.csv").write_text("no profile")

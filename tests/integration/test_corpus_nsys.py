@@ -14,6 +14,7 @@ import duckdb
 import pytest
 
 from corpus import corpus_files, needs_corpus
+from fast import first_of_each_format
 from nvtx_views import canonical_names, create_views
 from tbd_trace.errors import InputError
 from tbd_trace.model.canonical_tables import canonical_tables
@@ -78,7 +79,9 @@ def one(connection: duckdb.DuckDBPyConnection, statement: str) -> tuple[Any, ...
     return tuple(connection.execute(statement).fetchall()[0])
 
 
-@pytest.mark.parametrize("path", corpus_files("nsys/*.sqlite", "odd/*.sqlite"))
+@pytest.mark.parametrize(
+    "path", first_of_each_format(corpus_files("nsys/*.sqlite", "odd/*.sqlite"))
+)
 def test_agrees_with_the_file(path: Path) -> None:
     if not is_nsys(path):
         pytest.skip("not an Nsight Systems export")

@@ -19,6 +19,7 @@ import pytest
 from real_traces import Traces
 
 from corpus import corpus_files
+from fast import first_of_each_format
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.model.canonical_tables import timed_tables
 from tbd_trace.query import Catalogue, QueryResult, connect, prepare, session
@@ -118,13 +119,13 @@ def counted(path: Path) -> Count:
     return count_ncu_csv(path) if path.parent.name == "ncu" else count_nvprof_csv(path)
 
 
-@pytest.mark.parametrize("path", FILES)
+@pytest.mark.parametrize("path", first_of_each_format(FILES))
 def test_holds_what_the_file_holds(traces: Traces, path: Path) -> None:
     (row,) = traces.ask(f"{path.parent.name}/{path.name}", "trace_info").rows(named=True)
     assert (row["kernels"], row["kernel_ns"]) == counted(path)
 
 
-@pytest.mark.parametrize("path", FILES)
+@pytest.mark.parametrize("path", first_of_each_format(FILES))
 def test_begins_and_ends_with_its_events(traces: Traces, path: Path) -> None:
     spans = " UNION ALL ".join(
         f"SELECT min({table.start}) AS s, max({table.end}) AS e FROM {table.name}"
@@ -173,7 +174,7 @@ def answers_about(traces: Traces, trace_ids: list[str]) -> dict[str, QueryResult
     return found
 
 
-@pytest.mark.parametrize("path", FILES)
+@pytest.mark.parametrize("path", first_of_each_format(FILES))
 def test_every_metric_answers_or_says_why_not(traces: Traces, path: Path) -> None:
     results = answers_about(traces, [traces.id(f"{path.parent.name}/{path.name}")])
     answers = {name: result.frame for name, result in results.items()}

@@ -19,13 +19,14 @@ import pytest
 from real_traces import Traces
 
 from corpus import CORPUS, ROOT, corpus_files
+from fast import first_of_each_format, slow
 from tbd_trace.analysis.checks import evaluate
 from tbd_trace.api import Traces as Opened
 from tbd_trace.query import Catalogue, run
 
 PAGE = ROOT / "docs" / "explanation" / "steady_state.md"
 PATTERNS = ("nsys/*", "nvprof/*")
-FILES = corpus_files(*PATTERNS)
+FILES = first_of_each_format(corpus_files(*PATTERNS))
 HEADER = (
     *("trace", "found by", "iterations", "counted", "mean ms", "total ms"),
     *("stalls %", "GPU busy %", "stability"),
@@ -40,14 +41,16 @@ Row = dict[str, Any]
 
 
 class Answers:
-    """What the queries say about all traces of the corpus, asked together.
+    """Answers of the queries about several traces of the corpus, computed together.
 
     Args:
-        traces: where to ask.
+        traces: the database of real traces.
+        files: the traces; None means all that match ``PATTERNS``.
     """
 
-    def __init__(self, traces: Traces) -> None:
-        files = [path for pattern in PATTERNS for path in sorted(CORPUS.glob(pattern))]
+    def __init__(self, traces: Traces, files: list[Path] | None = None) -> None:
+        if files is None:
+            files = [path for pattern in PATTERNS for path in sorted(CORPUS.glob(pattern))]
         self.ids = {path: traces.id(f"{path.parent.name}/{path.name}") for path in files}
         self._rows: dict[tuple[str, str], list[Row]] = defaultdict(list)
         for name in QUERIES:
@@ -65,10 +68,23 @@ class Answers:
 
 
 @pytest.fixture(scope="module")
-def answers(traces: Traces) -> Answers:
+def all_answers(traces: Traces) -> Answers:
+    return Answers(traces)
+
+
+@pytest.fixture(scope="module")
+def few_answers(traces: Traces) -> Answers:
+    """Return the answers about the files whose tests are not marked slow."""
+    return Answers(traces, [file.values[0] for file in FILES if slow.mark not in file.marks])
+
+
+@pytest.fixture
+def answers(request: pytest.FixtureRequest) -> Answers:
     if not CORPUS.is_dir():
         pytest.skip(f"no real traces at {CORPUS} (set TBD_TRACE_CORPUS)")
-    return Answers(traces)
+    is_slow = request.node.get_closest_marker("slow") is not None
+    found: Answers = request.getfixturevalue("all_answers" if is_slow else "few_answers")
+    return found
 
 
 def of_process(rows: list[Row], pid: int | None) -> list[Row]:
@@ -156,6 +172,7 @@ def test_two_groups_of_times_are_called_that(answers: Answers, path: Path) -> No
         assert max(gaps) > statistics.mean(gaps)
 
 
+@slow
 def test_every_trace_of_many_kernels_is_told_about_its_time(
     traces: Traces, answers: Answers
 ) -> None:

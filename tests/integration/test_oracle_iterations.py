@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from real_traces import Traces, corpus_file, oracle_rows
 
+from fast import one_in
+
 NERSC = "nsys/NERSC_sc22-dl-tutorial__sample_nsys_profiles__{}.qdrep.exp2022.4.sqlite"
 RUNS = ["baseline", "4gpu_baseline", "4gpu_bucketcap100mb", "dali_amp_apex_jit"]
 BASELINE = NERSC.format("baseline")
@@ -173,7 +175,7 @@ APERIODIC = [
 ]
 
 
-@pytest.mark.parametrize("trace", APERIODIC, ids=lambda trace: trace.split("/")[1][:40])
+@pytest.mark.parametrize("trace", one_in(12, APERIODIC), ids=lambda trace: trace.split("/")[1][:40])
 def test_one_pass_is_no_loop(traces: Traces, trace: str) -> None:
     """One pass through a network whose layers resemble each other, or a replayed metric run."""
     assert traces.sql(trace, "SELECT * FROM iteration").is_empty()

@@ -16,6 +16,7 @@ import pytest
 from real_traces import corpus_file
 
 from corpus import ROOT
+from fast import one_in
 from tbd_trace.analysis.report.page import Figure, Figures, Note, Page, Section, Table, render_page
 from tbd_trace.analysis.report.sections import report
 from tbd_trace.api import Traces
@@ -112,7 +113,7 @@ def _source(name: str, folder: Path) -> Path:
     return corpus_file(REAL[name])
 
 
-@pytest.fixture(params=["sample", "cpu", *REAL])
+@pytest.fixture(params=one_in(5, ["sample", "cpu", *REAL]))
 def any_page(request: pytest.FixtureRequest, pages: Callable[[str], Path]) -> Path:
     return pages(request.param)
 

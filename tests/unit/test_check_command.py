@@ -46,8 +46,8 @@ def rules() -> dict[str, Query]:
 
 
 @pytest.fixture
-def sample(elsewhere: Path, rules: dict[str, Query]) -> str:
-    """Return the path of the sample, with an empty cache for the test."""
+def sample(sample_cache: Path, rules: dict[str, Query]) -> str:
+    """Run in an empty directory and return the path of the sample."""
     return str(SAMPLE)
 
 

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from made_checks import add_capture, kernel, rows_of, rows_on, train
 from made_trace import MadeDatabase, MadeTrace, Row, relation
 
+from fast import one_in
+
 GIB = 2**30
 RUN: Row = {
     "trace_id": "t",
@@ -289,7 +291,7 @@ def test_recurrent_models_against_convolutional_ones(
 # all of them
 
 
-@pytest.mark.parametrize("rule", ["OBS01", "OBS02", "OBS03", "OBS07", "OBS10", "OBS12"])
+@pytest.mark.parametrize("rule", one_in(6, ["OBS01", "OBS02", "OBS03", "OBS07", "OBS10", "OBS12"]))
 def test_a_lone_trace_is_no_sweep(rule: str) -> None:
     made = MadeTrace()
     train(made, kernel(100, 500))
@@ -333,6 +335,8 @@ def test_else_the_timeline_counts() -> None:
     assert row["samples_per_s"] == pytest.approx(4 * 8 / (4 * 2020e-9))
 
 
-@pytest.mark.parametrize("field", ["dataset", "batch_definition", "optimizer", "scale", "variant"])
+@pytest.mark.parametrize(
+    "field", one_in(5, ["dataset", "batch_definition", "optimizer", "scale", "variant"])
+)
 def test_runs_of_different_workloads_are_told_apart(field: str) -> None:
     assert measured(**{field: "one"})["workload"] != measured(**{field: "another"})["workload"]

@@ -22,6 +22,8 @@ from made_checks import (
 )
 from made_trace import MadeTrace, Row, relation
 
+from fast import examples, one_in
+
 GEMM = "ampere_sgemm_128x64_nn"
 CELL = "void LSTM_elementWise_fp<float>(int)"
 TRAINING_RULES = ("OBS05", "OBS06", "ROB01")
@@ -75,8 +77,8 @@ def test_few_iterations_are_not_judged_for_their_steadiness(iterations: int) -> 
     assert row["reason"].startswith(f"only {known} of {iterations} iterations")
 
 
-@pytest.mark.parametrize("rule", RULES_FOR_ALL)
-@pytest.mark.parametrize("trains", [True, False])
+@pytest.mark.parametrize("rule", one_in(5, RULES_FOR_ALL))
+@pytest.mark.parametrize("trains", one_in(2, [True, False]))
 @pytest.mark.parametrize("window", ["steady", "trace"])
 def test_rules_about_any_program_judge_it(rule: str, trains: bool, window: str) -> None:
     """Half of each 1000 ns two GPUs work, 300 ns of them exposed communication."""
@@ -206,13 +208,16 @@ def test_thresholds_are_parameters() -> None:
 
 @pytest.mark.parametrize(
     ("cause", "advice"),
-    [
-        ("copies", "pin host memory"),
-        ("data wait", "waits for data"),
-        ("synchronization", "blocking copies"),
-        ("memory allocation", "caching allocator"),
-        ("host work", "outside CUDA"),
-    ],
+    one_in(
+        5,
+        [
+            ("copies", "pin host memory"),
+            ("data wait", "waits for data"),
+            ("synchronization", "blocking copies"),
+            ("memory allocation", "caching allocator"),
+            ("host work", "outside CUDA"),
+        ],
+    ),
 )
 def test_advice_is_about_what_the_gpu_waits_for(cause: str, advice: str) -> None:
     made = busy(300)  # from 100 to 400; the next launch is at 1010
@@ -530,7 +535,7 @@ def test_work_that_varies_varies_by_design() -> None:
     assert "but so does the work" in judged(made, "ROB01")["reason"]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(
     lengths=st.one_of(
         st.lists(st.integers(500, 2000), min_size=2, max_size=16),

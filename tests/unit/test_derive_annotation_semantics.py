@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_trace import MadeTrace, relation
 
+from fast import examples
+
 ITERATION, OPERATOR, PLAIN, CONVENTION = 0, 1, 3, 5
 KINDS = {
     "iteration 1": ITERATION,
@@ -99,7 +101,7 @@ made_ranges = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(traces=st.lists(made_ranges, min_size=1, max_size=10))
 def test_what_may_own_a_kernel(
     traces: list[list[tuple[int, int, str, str, int, bool]]],

@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_trace import MadeTrace, Row, relation
 
+from fast import examples, one_in
+
 NEW, GROWN, SLOW = "first use of a kernel", "allocator growth", "slow start"
 
 
@@ -124,7 +126,7 @@ runs_of_a_process = st.one_of(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(runs=st.lists(runs_of_a_process, min_size=1, max_size=12))
 def test_everything_after_the_warm_up_counts(runs: list[list[Work]]) -> None:
     made = MadeTrace()
@@ -163,7 +165,7 @@ def test_a_drift_and_a_step_count() -> None:
         assert (over(made), window_of(made)) == ("steady state", list(range(1, 100)))
 
 
-@pytest.mark.parametrize("slow", [1, 2, 3, 7, 12])
+@pytest.mark.parametrize("slow", one_in(5, [1, 2, 3, 7, 12]))
 def test_slow_start_is_cut_exactly(slow: int) -> None:
     """The first fast iteration is in, the last slow one is out."""
     made = MadeTrace()
@@ -244,12 +246,15 @@ def test_signs_in_most_iterations_are_no_steady_state() -> None:
 
 @pytest.mark.parametrize(
     ("iterations", "window", "said"),
-    [
-        (1, [0], "all iterations"),  # the only one, of unknown period
-        (2, [0], "all iterations"),
-        (3, [1], "steady state"),
-        (4, [1, 2], "steady state"),
-    ],
+    one_in(
+        2,
+        [
+            (1, [0], "all iterations"),  # the only one, of unknown period
+            (2, [0], "all iterations"),
+            (3, [1], "steady state"),
+            (4, [1, 2], "steady state"),
+        ],
+    ),
 )
 def test_few_iterations(iterations: int, window: list[int], said: str) -> None:
     made = MadeTrace()

@@ -13,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_trace import SAME_HASH, MadeTrace, Row, relation
 
+from fast import examples
+
 STEP = 10  # from one launch to the next
 GAP = 1000  # idle time before each period
 
@@ -52,7 +54,7 @@ def training(
     return [launched[position] for position in begins]
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(
     runs=st.lists(
         st.tuples(
@@ -402,7 +404,7 @@ def test_a_launch_that_is_not_recorded_moves_the_boundary_to_the_next() -> None:
     assert starts == [step * GAP + STEP * (step == 4) for step in range(10)]
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(
     names=st.lists(st.sampled_from("abcdefghijkl"), min_size=30, max_size=300),
     seed=st.integers(0, 9),

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from made_trace import MadeTrace, Row, relation
 
+from fast import one_in
+
 MS = 1_000_000
 
 
@@ -34,7 +36,9 @@ def counted(made: MadeTrace, name: str, ranges: int, length: int = 10, **row: An
         work(made, start, start + length)
 
 
-@pytest.mark.parametrize("name", ["Coarse Level", "Warm-up Step", "epoch 1 sample", "Replay #"])
+@pytest.mark.parametrize(
+    "name", one_in(4, ["Coarse Level", "Warm-up Step", "epoch 1 sample", "Replay #"])
+)
 def test_numbered_ranges_of_any_name_are_iterations(name: str) -> None:
     made = MadeTrace()
     counted(made, name, 6)
@@ -76,16 +80,19 @@ def test_two_ranges_are_no_family() -> None:
 
 @pytest.mark.parametrize(
     ("text", "row"),
-    [
-        ("cub::DeviceReduce", {"domain": "CCCL"}),
-        ("cub::DeviceReduce", {}),
-        ("aten::linear, seq = 4", {}),
-        ("aten::linear", {}),
-        ("layer 3", {}),
-        ("encoder block 3", {}),
-        ("epoch 3", {}),
-        ("{'traceMarker': ['net.py:3']}", {}),
-    ],
+    one_in(
+        4,
+        [
+            ("cub::DeviceReduce", {"domain": "CCCL"}),
+            ("cub::DeviceReduce", {}),
+            ("aten::linear, seq = 4", {}),
+            ("aten::linear", {}),
+            ("layer 3", {}),
+            ("encoder block 3", {}),
+            ("epoch 3", {}),
+            ("{'traceMarker': ['net.py:3']}", {}),
+        ],
+    ),
 )
 def test_libraries_operators_layers_and_epochs_are_no_families(
     text: str, row: dict[str, str]
@@ -168,7 +175,7 @@ def test_the_ranges_count_where_they_and_the_anchor_kernel_agree() -> None:
 # gradient accumulation
 
 
-@pytest.mark.parametrize("name", ["micro_batch", "micro-batch", "batch", "step"])
+@pytest.mark.parametrize("name", one_in(4, ["micro_batch", "micro-batch", "batch", "step"]))
 def test_with_gradient_accumulation_the_iteration_is_the_optimizer_step(name: str) -> None:
     made = MadeTrace()
     for part in range(12):

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_trace import MadeDatabase, MadeTrace, relation
 
+from fast import examples
 from tbd_trace.query import prepare
 from tbd_trace.query.catalogue import derive_relations
 
@@ -52,7 +53,7 @@ def innermost_from_slices(database: MadeDatabase) -> dict[int, int]:
     return {row["api_call_id"]: row["annotation_id"] for row in found}
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(
     threads=st.dictionaries(
         holder, st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=8), min_size=1

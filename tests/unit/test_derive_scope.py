@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_trace import MadeTrace, Row, nested, relation
 
+from fast import examples, one_in
+
 FUNCTION = "autograd::engine::evaluate_function: "
 
 
@@ -200,7 +202,7 @@ def test_which_of_several_layers_owns(around: list[str], layer: str | None) -> N
     assert owner(*around)["layer"] == layer
 
 
-@pytest.mark.parametrize("domain", ["NCCL", "nccl", "DALI", "libcudf", "cuBLAS"])
+@pytest.mark.parametrize("domain", one_in(5, ["NCCL", "nccl", "DALI", "libcudf", "cuBLAS"]))
 def test_ranges_of_libraries_never_own_kernels(domain: str) -> None:
     made = MadeTrace()
     model = made.add_range(0, 100, "layer:model")
@@ -248,7 +250,7 @@ def expected_scope(texts: list[str]) -> tuple[str | None, str | None]:
 Steps = list[tuple[bool, int]]
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(
     traces=st.lists(
         st.tuples(
@@ -326,7 +328,7 @@ spans_around = st.lists(
 calls_in_a_row = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=12)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(traces=st.lists(st.tuples(spans_around, calls_in_a_row), min_size=1, max_size=12))
 def test_ranges_and_launches_that_cross(
     traces: list[tuple[Spans, list[tuple[int, int]]]],

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from made_pair import add_iterations, answers
 from made_trace import MadeTrace, Row
 
+from fast import examples
 from tbd_trace.analysis.diff.comparison import question
 
 
@@ -79,7 +80,7 @@ def expected(a: list[int], b: list[int]) -> tuple[float, float | None, float | N
 PERIODS = st.lists(st.integers(500, 2000), min_size=2, max_size=14)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(PERIODS, PERIODS)
 def test_change_and_interval_are_the_tests(a: list[int], b: list[int]) -> None:
     row = headline(a, b)

@@ -21,6 +21,7 @@ import pytest
 from terminal import on_terminal, without_escapes
 from typer.testing import CliRunner
 
+from fast import slow
 from tbd_trace.cli.main import app
 from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.query import Catalogue
@@ -188,6 +189,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@slow
 @pytest.mark.parametrize(("page", "columns"), SESSIONS.items())
 def test_console_blocks_show_the_output_of_the_program(
     checkout: Path, page: str, columns: int

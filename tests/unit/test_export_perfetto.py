@@ -16,6 +16,8 @@ from tbd_trace.errors import CannotAnswerError, TbdTraceError, UsageError
 from tbd_trace.export.perfetto import Written, export
 from trace_processor import ask
 
+pytestmark = pytest.mark.usefixtures("sample_cache")
+
 SAMPLE = ROOT / "data" / "samples" / "synthetic_cnn"
 
 

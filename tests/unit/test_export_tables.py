@@ -10,9 +10,12 @@ from typer.testing import CliRunner
 
 import tbd_trace
 from corpus import ROOT
+from fast import one_in, slow
 from tbd_trace.cli.main import app
 from tbd_trace.errors import TbdTraceError, UsageError
 from tbd_trace.export.tables import export, relations
+
+pytestmark = pytest.mark.usefixtures("sample_cache")
 
 SAMPLE = ROOT / "data" / "samples" / "synthetic_cnn"
 
@@ -21,7 +24,9 @@ def rows(path: Path) -> pl.DataFrame:
     return pl.read_parquet(path) if path.suffix == ".parquet" else pl.read_csv(path)
 
 
-@pytest.mark.parametrize("name", ["kernel", "nvtx_range", "op_scope", "iteration", "trace"])
+@pytest.mark.parametrize(
+    "name", one_in(2, ["kernel", "nvtx_range", "op_scope", "iteration", "trace"])
+)
 def test_the_file_holds_the_table(elsewhere: Path, name: str) -> None:
     traces = tbd_trace.open(SAMPLE)
     path = elsewhere / "rows.parquet"
@@ -43,6 +48,7 @@ def test_csv_and_empty_tables(elsewhere: Path) -> None:
     assert rows(elsewhere / "none.parquet").columns[0] == "trace_id"
 
 
+@slow
 def test_every_table_can_be_exported(elsewhere: Path) -> None:
     traces = tbd_trace.open(SAMPLE)
     for name in relations():

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_trace import Row
 
+from fast import examples, one_in
 from tbd_trace import resources
 
 MILLISECOND = 1_000_000
@@ -206,7 +207,7 @@ times = st.one_of(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(runs=st.lists(times, min_size=1, max_size=8))
 def test_all_statistics_are_those_of_their_definitions(runs: list[list[int]]) -> None:
     rows = described(*runs)
@@ -215,7 +216,7 @@ def test_all_statistics_are_those_of_their_definitions(runs: list[list[int]]) ->
         checked(row, values)
 
 
-@pytest.mark.parametrize("n", [199, 200, 201, 400, 401, 1003])
+@pytest.mark.parametrize("n", one_in(6, [199, 200, 201, 400, 401, 1003]))
 def test_long_runs_are_described_by_the_same_definitions(n: int) -> None:
     chance = random.Random(n)
     drifting = [100_000 + 90 * i + chance.randrange(20_000) for i in range(n)]
@@ -305,7 +306,7 @@ def test_a_group_is_a_quarter_at_least(rare: int, is_group: bool) -> None:
     assert (one([1000] * (20 - rare) + [3000] * rare)["low_ns"] is not None) is is_group
 
 
-@pytest.mark.parametrize("n", [8, 12, 20, 40, 100, 400])
+@pytest.mark.parametrize("n", one_in(3, [8, 12, 20, 40, 100, 400]))
 def test_two_groups_are_no_chance(n: int) -> None:
     """Of 100 runs of evenly or normally spread times, two at most look like two groups."""
     chance = random.Random(n)

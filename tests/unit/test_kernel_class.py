@@ -20,6 +20,7 @@ import pytest
 from relations import canonical, data, derive, documented_columns, insert, rows
 
 from corpus import CORPUS, ROOT, corpus_files, needs_corpus
+from fast import one_in
 
 CLASSES = {
     "CONV", "FFT", "GEMM", "RNN", "activation", "attention", "autotuning", "batchnorm",
@@ -226,7 +227,9 @@ def kineto_kernels() -> set[tuple[str, str]]:
 
 @pytest.mark.parametrize(
     "path",
-    corpus_files(*(f"nsys/{who}*" for who in ("NERSC", "Raphael", "Ginda", "zx3", "yyhtbs"))),
+    one_in(
+        8, corpus_files(*(f"nsys/{who}*" for who in ("NERSC", "Raphael", "Ginda", "zx3", "yyhtbs")))
+    ),
 )
 def test_networks_are_classified_to_the_last_kernel(
     names: duckdb.DuckDBPyConnection, path: Path

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fast import one_in, slow
 from made_nsys import GPU, KERNEL, NVTX, RUNTIME, call, gpu, kernel, nvtx, strings, write
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.query import Catalogue, run
@@ -43,7 +44,7 @@ def database(tmp_path: Path) -> Callable[..., Database]:
     return make
 
 
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("name", one_in(2, QUERIES))
 def test_traces_without_what_is_compared_are_left_out_and_named(
     tmp_path: Path, database: Callable[..., Database], name: str
 ) -> None:
@@ -79,6 +80,7 @@ def test_notes_about_many_traces_are_one_line(
     assert note.startswith("idle0.sqlite, idle1.sqlite, idle2.sqlite and 4 more: kernel_durations")
 
 
+@slow
 def test_time_is_linear_in_the_traces(tmp_path: Path, database: Callable[..., Database]) -> None:
     query = Catalogue().get("suite_compare")
     made = database(*(trace(tmp_path / f"{n}.sqlite", number=n) for n in range(80)))

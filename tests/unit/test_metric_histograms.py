@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_trace import MadeTrace, Row, metric
 
+from fast import examples
+
 SPAN = st.tuples(st.integers(0, 60), st.integers(0, 25))  # start, duration
 
 
@@ -91,7 +93,7 @@ def test_parts_of_a_bin_are_disjoint() -> None:
     others=st.lists(SPAN, max_size=4),
     bins=st.integers(1, 12),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_activity_is_that_of_every_nanosecond(
     kernels: list[tuple[int, int]],
     copies: list[tuple[int, int]],

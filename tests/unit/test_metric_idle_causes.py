@@ -12,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_trace import MadeTrace, Row, metric
 
+from fast import examples
+
 CAUSES = {
     "cudaLaunchKernel": "launch",
     "cudaMemcpyAsync": "launch",
@@ -140,7 +142,7 @@ def made_process(
     return threads, devices
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(
     processes=st.lists(
         st.tuples(process, st.lists(st.tuples(st.integers(0, 40), st.integers(0, 3)), max_size=2)),

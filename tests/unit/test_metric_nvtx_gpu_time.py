@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_trace import SAME_HASH, MadeTrace, Row, metric
 
+from fast import examples
+
 TEXTS = ["linear", "aten::mm, seq = 4", "aten::mm, seq = 9, op_id = 3", "mm, op_id = 1", "x = 1"]
 NAMES = {TEXTS[1]: "aten::mm", TEXTS[2]: "aten::mm", TEXTS[3]: "mm"}
 NAMES |= dict.fromkeys(SAME_HASH, "aten::relu_")
@@ -59,7 +61,7 @@ def summed(ranges: list[Any], operations: list[Any], by: str) -> dict[Any, Row]:
     return rows
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     ranges=st.lists(
         st.tuples(

@@ -12,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_trace import SAME_HASH, MadeTrace, metric
 
+from fast import examples
+
 DOMAINS = [None, "lib"]
 Step = tuple[str, int, str]
 
@@ -112,7 +114,7 @@ def expected(programs: dict[int, Program], by: str) -> dict[Any, Any]:
     }
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(threads=st.lists(st.lists(step, max_size=40), min_size=1, max_size=2))
 @pytest.mark.parametrize("by", ["path", "range"])
 def test_kernels_count_in_the_ranges_open_at_their_launch(

@@ -12,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_trace import MadeTrace, Row, metric, relation
 
+from fast import one_in
+
 FLOP = "flop_count_sp"
 LEVEL = "single_precision_fu_utilization"
 FADD, FMUL, FFMA = (
@@ -92,7 +94,7 @@ def test_fp32_from_ncu_counters() -> None:
     one(metric(made, "fp32_util"), flop=900.0, busy_pct=90.0, elapsed_pct=90.0)
 
 
-@pytest.mark.parametrize("missing", [FADD, FMUL, FFMA])
+@pytest.mark.parametrize("missing", one_in(3, [FADD, FMUL, FFMA]))
 def test_a_missing_part_of_the_sum_is_no_small_sum(missing: str) -> None:
     made, (a,) = timeline(10)
     for name in {FADD, FMUL, FFMA} - {missing}:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from fast import one_in
 from made_nsys import KERNEL, NVTX, Tables, kernel, nvtx, strings, write
 from tbd_trace.errors import CannotAnswerError, UsageError
 from tbd_trace.query import Catalogue, run
@@ -137,7 +138,7 @@ def test_ranges_that_name_no_layer_tell_nothing_of_layers(tmp_path: Path, name: 
     assert "`nsys profile -t nvtx`" in line
 
 
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("name", one_in(2, LAYERS))
 def test_a_clock_that_a_trace_lacks(tmp_path: Path, name: str) -> None:
     (tmp_path / "cpu").mkdir()
     cpu = holding(tmp_path / "cpu", cpu={NVTX: [ITERATION, LAYER]})

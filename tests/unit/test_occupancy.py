@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from relations import canonical, data, derive, documented_columns, insert, metric, rows
 
 from corpus import CORPUS, REFERENCE, corpus_files, needs_corpus
+from fast import examples, one_in
 
 NO_LIMIT = 2_147_483_647
 
@@ -210,7 +211,7 @@ LAUNCHES = st.lists(
 )
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(launches=LAUNCHES)
 def test_properties(launches: list[tuple[str, int, int, int, int]]) -> None:
     devices = [
@@ -270,7 +271,7 @@ def test_nsight_compute_agrees(gpu: duckdb.DuckDBPyConnection) -> None:
         assert waves == pytest.approx(ours["waves"], abs=0.0051)
 
 
-@pytest.mark.parametrize("path", corpus_files("kineto/AMD*.gz", "kineto/facebook*.gz"))
+@pytest.mark.parametrize("path", one_in(8, corpus_files("kineto/AMD*.gz", "kineto/facebook*.gz")))
 def test_kineto_agrees(gpu: duckdb.DuckDBPyConnection, path: Path) -> None:
     trace = json.loads(gzip.decompress(path.read_bytes()))
     found = trace.get("deviceProperties") if isinstance(trace, dict) else None

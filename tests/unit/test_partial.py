@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from corpus import corpus_files
+from fast import one_in
 from tbd_trace.api import cache_database, open_traces
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.query import Catalogue, canonical_relations, run
@@ -53,7 +54,7 @@ def test_some_metrics_read_a_file_in_part(partial: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    [SAMPLE, *corpus_files("nsys/*.sqlite", "nvprof/*", "ncu/*")[::8]],
+    one_in(4, [SAMPLE, *corpus_files("nsys/*.sqlite", "nvprof/*", "ncu/*")[::8]]),
     ids=lambda path: path.name[:60],
 )
 def test_a_file_read_in_part_gives_the_same_answers(path: Path, partial: list[str]) -> None:

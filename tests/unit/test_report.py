@@ -15,6 +15,7 @@ from typer.testing import CliRunner, Result
 import made_nsys
 import tbd_trace
 from corpus import ROOT
+from fast import slow
 from tbd_trace.analysis.checks import evaluate
 from tbd_trace.analysis.report.drawing import plot_block
 from tbd_trace.analysis.report.page import (
@@ -293,6 +294,7 @@ def test_the_command_writes_a_page(kernel_file: Path) -> None:
     assert ("h1", "My <run>") in reader.texts
 
 
+@slow
 def test_a_page_is_the_same_on_one_cpu(
     sample_database: Database, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 import made_nsys
 from corpus import ROOT
+from fast import one_in
 from query_files import METRIC_NAMES
 from tbd_trace.api import Traces, find_query, open_traces
 from tbd_trace.errors import CannotAnswerError, TbdTraceError, UsageError
@@ -147,7 +148,7 @@ def test_no_trace_at_all(tmp_path: Path) -> None:
         ask(Database(tmp_path / "none.duckdb"), "kernel_summary")
 
 
-@pytest.mark.parametrize("name", METRIC_NAMES)
+@pytest.mark.parametrize("name", one_in(3, METRIC_NAMES))
 def test_every_metric_answers_or_says_why_not(database: Database, little: str, name: str) -> None:
     """A file with a single kernel gives rows or a refusal that says what to collect."""
     query = Catalogue().get(name)

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fast import examples
 from nvtx_views import nvtx_rows
 from tbd_trace.errors import InputError
 from tbd_trace.model.canonical_tables import canonical_tables
@@ -823,7 +824,9 @@ _NOISE = st.lists(
 ).map(lambda lines: "".join(f"{line}\n" for line in lines))
 _ENCODINGS = st.sampled_from([("utf-8", "\n"), ("utf-8-sig", "\r\n"), ("utf-16", "\r\n")])
 _EXAMPLES = settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(25),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
 

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fast import examples
 from made_nvprof import PID, START, TID, Row, call, host, kernel, make
 from nvtx_views import nvtx_rows
 from tbd_trace import resources
@@ -299,7 +300,9 @@ def nesting_by_stack(closed: Mapping[int, tuple[int, int]]) -> set[int]:
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(25),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), min_size=1, max_size=8))
 def test_push_pop_ranges_always_nest(tmp_path: Path, spans: list[tuple[int, int]]) -> None:
@@ -474,7 +477,9 @@ def full_rows() -> dict[str, list[Row]]:
 
 
 @settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(30),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(st.data())
 def test_any_missing_tables_and_columns_are_survived(tmp_path: Path, data: st.DataObject) -> None:

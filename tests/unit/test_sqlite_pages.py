@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from sqlite_readings import both, read, reader, watching
 
+from fast import examples
 from tbd_trace.sources.base import Part
 from tbd_trace.sqlite_io import SqliteFile, UnsupportedLayout, tables
 
@@ -71,7 +72,9 @@ def assert_same(
 
 @given(data=st.data())
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(60),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_any_table(tmp_path: Path, data: st.DataObject) -> None:
     path = tmp_path / "any.sqlite"

@@ -9,6 +9,7 @@ import pytest
 from sqlite_readings import reader, watching
 
 from corpus import corpus_files
+from fast import first_of_each_format
 from tbd_trace.errors import InputError
 from tbd_trace.sources.nsys.columns import DETAILS, EVENTS, FACTS
 from tbd_trace.sources.nvprof.tables import RAW_TABLES, Blob
@@ -34,7 +35,7 @@ def tables(file: SqliteFile, name: str) -> list[tuple[str, pa.Table | str]]:
     return found
 
 
-@pytest.mark.parametrize("path", corpus_files("nsys/*", "nvprof/*", "odd/*"))
+@pytest.mark.parametrize("path", first_of_each_format(corpus_files("nsys/*", "nvprof/*", "odd/*")))
 def test_same_tables(path: Path) -> None:
     with path.open("rb") as opened:
         if not SqliteFile.has_magic(opened.read(16)):

@@ -21,9 +21,10 @@ import duckdb
 
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.query.catalogue import Catalogue, derive_relations
+from tbd_trace.query.connection import connect
+from tbd_trace.query.execute import answer, checked_values
 from tbd_trace.query.header import Query
 from tbd_trace.query.relation_cache import RelationCache
-from tbd_trace.query.session import answer, checked_values, connect
 from tbd_trace.store.database import Database
 
 _SHOWN = 50  # rows that a terminal displays

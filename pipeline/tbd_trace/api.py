@@ -80,7 +80,7 @@ class Traces:
         """
         return self.run(name, **parameters).frame
 
-    def run(self, name: str | Path, /, **parameters: object) -> queries.QueryResult:
+    def run(self, name: str | Path, /, **parameters: object) -> queries.Result:
         """Answer a query with the notes that go with the rows; arguments as in :meth:`query`."""
         found = find_query(str(name))
         texts = {key: str(value) for key, value in parameters.items()}

@@ -22,7 +22,7 @@ from corpus import corpus_files
 from fast import first_of_each_format
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.model.canonical_tables import timed_tables
-from tbd_trace.query import Catalogue, QueryResult, connect, prepare, session
+from tbd_trace.query import Catalogue, Result, connect, prepare, run
 from tbd_trace.query.catalogue import derive_relations
 
 FILES = corpus_files("nsys/*", "nvprof/*", "nvprof_csv/*", "ncu/*")
@@ -149,18 +149,21 @@ def one_connection(traces: Traces, trace_ids: list[str]) -> Iterator[duckdb.Duck
     """Let all queries about some traces share the derived relations, which are slow to make."""
     with connect(traces.database, trace_ids) as connection, pytest.MonkeyPatch.context() as patch:
         prepare(connection, [relation.name for relation in derive_relations()])
-        patch.setattr(session, "connect", lambda *_, **__: contextlib.nullcontext(connection))
+        patch.setattr(
+            "tbd_trace.query.connection.connect",
+            lambda *_, **__: contextlib.nullcontext(connection),
+        )
         yield connection
 
 
-def answers_about(traces: Traces, trace_ids: list[str]) -> dict[str, QueryResult]:
+def answers_about(traces: Traces, trace_ids: list[str]) -> dict[str, Result]:
     """Ask everything; a refusal must say in one sentence what is missing and how to get it."""
     found = {}
     with one_connection(traces, trace_ids) as connection:
         for query in Catalogue().metrics():
             try:
                 anyway = {query.refuse.unless: "true"} if query.refuse else {}
-                result = session.run(traces.database, query, trace_ids, anyway)
+                result = run(traces.database, query, trace_ids, anyway)
             except CannotAnswerError as refusal:
                 assert re.search(r" (needs|lacks) \S+.{15}", str(refusal)), refusal
                 assert "\n" not in str(refusal)

@@ -24,7 +24,7 @@ from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.query import Catalogue, Query, prepare, run, script
 from tbd_trace.query.catalogue import derive_relations, required_relations
 from tbd_trace.query.header import alternatives, parse_query
-from tbd_trace.query.session import FIRST_ROW, LAST_ROW
+from tbd_trace.query.statements import FIRST_ROW, LAST_ROW
 from tbd_trace.store import Database
 
 DERIVED_NAMES = [path.stem for path in DERIVED]

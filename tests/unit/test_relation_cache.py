@@ -23,8 +23,7 @@ from tbd_trace.query import (
     run,
     run_in_batches,
 )
-from tbd_trace.query import relation_cache as kept_module
-from tbd_trace.query import session as session_module
+from tbd_trace.query import relation_cache as cache_module
 from tbd_trace.query.catalogue import derive_relations, required_relations
 from tbd_trace.runtime.settings_env import MEMORY_LIMIT
 from tbd_trace.store import Database
@@ -32,7 +31,7 @@ from tbd_trace.store import Database
 
 @pytest.fixture(autouse=True)
 def keep_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_module, "_SHORTEST_SECONDS", 0.0)
+    monkeypatch.setattr(cache_module, "_SHORTEST_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -60,7 +59,7 @@ def test_queries_answer_the_same_from_what_was_kept(database: Database) -> None:
 def test_what_an_answer_needs_is_kept_while_its_last_part_is_written(
     database: Database, monkeypatch: pytest.MonkeyPatch, worth_limiting: int
 ) -> None:
-    monkeypatch.setattr(session_module, "_WORTH_LIMITING", worth_limiting)
+    monkeypatch.setattr("tbd_trace.query.pages.LARGE_ROWS", worth_limiting)
     query = Catalogue().get("nvtx_summary")
     batches = run_in_batches(database, query)
     frames = [next(batches).rows]
@@ -79,7 +78,7 @@ def test_what_an_answer_needs_is_kept_while_its_last_part_is_written(
 def test_the_first_answer_about_a_trace_is_kept_where_it_took_longer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shortest: float
 ) -> None:
-    monkeypatch.setattr(kept_module, "_SHORTEST_AT_FIRST", shortest)
+    monkeypatch.setattr(cache_module, "_SHORTEST_AT_FIRST", shortest)
     database = Database(tmp_path / "x.duckdb")
     database.ingest([resources.data() / "samples" / "synthetic_cnn" / "timeline.sqlite"])
     query = Catalogue().get("nvtx_summary")
@@ -93,8 +92,8 @@ def test_the_first_answer_about_a_trace_is_kept_where_it_took_longer(
 def test_who_wants_no_more_rows_gets_no_more_and_the_next_question_is_answered(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_module, "_WORTH_LIMITING", 0)
-    monkeypatch.setattr(session_module, "_BATCH_ROWS", 3)
+    monkeypatch.setattr("tbd_trace.query.pages.LARGE_ROWS", 0)
+    monkeypatch.setattr("tbd_trace.query.pages.PAGE_ROWS", 3)
     query = Catalogue().get("nvtx_projection")
     batches = run_in_batches(database, query)
     first = next(batches).rows
@@ -142,8 +141,8 @@ def test_what_was_kept_is_read_and_its_basis_is_not_computed(
 def test_where_only_all_relations_together_took_long_those_that_were_asked_for_are_kept(
     database: Database, monkeypatch: pytest.MonkeyPatch, is_slow: bool
 ) -> None:
-    monkeypatch.setattr(kept_module, "is_slow", lambda _started: False)
-    monkeypatch.setattr(session_module, "is_slow", lambda _started, at_first: is_slow)
+    monkeypatch.setattr(cache_module, "is_slow", lambda _started: False)
+    monkeypatch.setattr("tbd_trace.query.connection.is_slow", lambda _started, at_first: is_slow)
     query = Catalogue().get("layer_time")
     asked = {relation.name for relation in derive_relations()}.intersection(query.relations)
     expected = run(database, query).frame
@@ -158,8 +157,8 @@ def test_a_large_table_gives_way_to_its_file(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tables = []
-    for smallest in (kept_module._SMALL_BYTES, 0):
-        monkeypatch.setattr(kept_module, "_SMALL_BYTES", smallest)
+    for smallest in (cache_module._SMALL_BYTES, 0):
+        monkeypatch.setattr(cache_module, "_SMALL_BYTES", smallest)
         shutil.rmtree(database.derived_directory, ignore_errors=True)
         with connect(database) as connection:
             prepare(connection, ["op_scope"], RelationCache(database, database.trace_ids()))
@@ -175,7 +174,7 @@ def test_a_large_table_gives_way_to_its_file(
 def test_a_file_that_goes_at_once_leaves_the_table(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_module, "_SMALL_BYTES", 0)
+    monkeypatch.setattr(cache_module, "_SMALL_BYTES", 0)
     monkeypatch.setattr(RelationCache, "load", lambda *_of: False)
     query = Catalogue().get("layer_time")
     assert not run(database, query).frame.is_empty()
@@ -225,7 +224,7 @@ def test_what_was_not_used_for_longest_makes_room(
     old = kept_files(database)
     for file in old:
         os.utime(file, (0, 0))
-    monkeypatch.setattr(kept_module, "_MOST_BYTES", 1)
+    monkeypatch.setattr(cache_module, "_MOST_BYTES", 1)
     run(database, query, parameters={"iteration_pattern": "^no such range$"})
     assert kept_files(database)  # what this query used
     assert all(file.stat().st_atime > 0 for file in kept_files(database))
@@ -254,13 +253,13 @@ def test_a_database_that_may_only_be_read_answers(
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take all traces for large ones."""
-    monkeypatch.setattr(kept_module, "_LARGE", 0)
+    monkeypatch.setattr(cache_module, "_LARGE", 0)
 
 
 @pytest.fixture
 def sliced(large: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let any trace be large, and its tables come in slices of five rows."""
-    monkeypatch.setattr(kept_module, "_SLICE_ROWS", 5)
+    monkeypatch.setattr(cache_module, "_SLICE_ROWS", 5)
 
 
 @pytest.mark.usefixtures("sliced")
@@ -322,8 +321,8 @@ def test_relations_of_large_traces_are_computed_into_their_files(
     expected = all_rows(database, names)
     shutil.rmtree(database.derived_directory)
     for bound in ("_LARGE", "_SMALL_BYTES"):
-        monkeypatch.setattr(kept_module, bound, 0)
-    monkeypatch.setattr(kept_module, "_SLICE_ROWS", 5)
+        monkeypatch.setattr(cache_module, bound, 0)
+    monkeypatch.setattr(cache_module, "_SLICE_ROWS", 5)
     with connect(database) as connection:
         before = memory_limit(connection)
         prepare(connection, names, RelationCache(database, database.trace_ids()))
@@ -351,7 +350,7 @@ def test_memory_is_bounded_while_a_relation_is_computed(
         return write(self, connection, relation, rows)
 
     monkeypatch.setattr(RelationCache, "_write", spy)
-    monkeypatch.setattr(kept_module, "_STREAM_MEMORY", 512 * 2**20)
+    monkeypatch.setattr(cache_module, "_STREAM_MEMORY", 512 * 2**20)
     with connect(database) as connection:
         prepare(connection, ["gpu_op"], RelationCache(database, database.trace_ids()))
     monkeypatch.setenv(MEMORY_LIMIT, "1GiB")  # what the user says counts
@@ -375,13 +374,13 @@ def test_memory_grows_with_the_traces(database: Database, monkeypatch: pytest.Mo
         create(self, connection, relation, for_answer)
 
     monkeypatch.setattr(RelationCache, "_create", spy)
-    monkeypatch.setattr(kept_module, "_LEAST_MEMORY", 64 * 2**20)
+    monkeypatch.setattr(cache_module, "_LEAST_MEMORY", 64 * 2**20)
     for name, per_row in (("gpu_op", 0), ("launch", 2**20)):
-        monkeypatch.setattr(kept_module, "_MEMORY_PER_ROW", per_row)
+        monkeypatch.setattr(cache_module, "_MEMORY_PER_ROW", per_row)
         with connect(database) as connection:
             kept = RelationCache(database, database.trace_ids())
             before = memory_limit(connection)
-            prepare(connection, [name], kept, only=True)
+            prepare(connection, [name], kept, transient=True)
             assert memory_limit(connection) == before
             kept.keep_rest(connection)
             rows = kept.rows(connection)
@@ -396,22 +395,22 @@ def test_where_the_bounded_memory_is_not_enough_more_is_used(
     expected = run(database, Catalogue().get("layer_time")).frame
     shutil.rmtree(database.derived_directory)
     if is_large:
-        monkeypatch.setattr(kept_module, "_LARGE", 0)
-    monkeypatch.setattr(kept_module, "_STREAM_MEMORY", 1024)
-    monkeypatch.setattr(kept_module, "_LEAST_MEMORY", 1024)
-    monkeypatch.setattr(kept_module, "_MEMORY_PER_ROW", 0)
+        monkeypatch.setattr(cache_module, "_LARGE", 0)
+    monkeypatch.setattr(cache_module, "_STREAM_MEMORY", 1024)
+    monkeypatch.setattr(cache_module, "_LEAST_MEMORY", 1024)
+    monkeypatch.setattr(cache_module, "_MEMORY_PER_ROW", 0)
     assert run(database, Catalogue().get("layer_time")).frame.equals(expected)
 
 
 def test_what_only_others_build_on_leaves_memory(database: Database) -> None:
-    def tables(*, only: bool) -> set[str]:
+    def tables(*, transient: bool) -> set[str]:
         with connect(database) as connection:
-            prepare(connection, ["iteration"], kept=None, only=only)
+            prepare(connection, ["iteration"], None, transient=transient)
             found = connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()
             return {name for (name,) in found}
 
-    assert tables(only=True) == {"trace", "iteration"}
-    assert tables(only=False) >= {"trace", "iteration", "_iteration_mark", "gpu_op"}
+    assert tables(transient=True) == {"trace", "iteration"}
+    assert tables(transient=False) >= {"trace", "iteration", "_iteration_mark", "gpu_op"}
 
 
 def test_a_large_trace_in_a_database_that_may_only_be_read(
@@ -428,7 +427,7 @@ def file_names(database: Database) -> dict[str, str]:
     catalogue.derived_relation.cache_clear()
     catalogue.derive_relations.cache_clear()
     catalogue.parameters_behind.cache_clear()
-    kept_module._fingerprint.cache_clear()
+    cache_module._fingerprint.cache_clear()
     kept = RelationCache(database, database.trace_ids())
     with connect(database) as connection:
         return {each.name: kept._path(connection, each).name for each in derive_relations()}

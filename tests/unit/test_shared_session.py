@@ -8,7 +8,7 @@ from fast import one_in
 from tbd_trace.analysis.checks import evaluate, evaluate_on, select
 from tbd_trace.api import Traces
 from tbd_trace.errors import CannotAnswerError, UsageError
-from tbd_trace.query import Catalogue, QueryResult, run
+from tbd_trace.query import Catalogue, Result, run
 from tbd_trace.query.shared_session import SharedSession
 from tbd_trace.store import Database
 
@@ -27,7 +27,7 @@ ASKED: list[tuple[str, dict[str, str]]] = [
 ]
 
 
-def same(first: QueryResult, second: QueryResult) -> bool:
+def same(first: Result, second: Result) -> bool:
     return (
         first.frame.equals(second.frame)
         and first.notes == second.notes

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from tbd_trace.api import Traces
-    from tbd_trace.query import Query, QueryResult
+    from tbd_trace.query import Query, Result
 
 
 def _complete_name(incomplete: str) -> list[str]:
@@ -177,7 +177,7 @@ def assigned(assignments: list[str]) -> dict[str, str]:
 
 def _ask(
     found: Query, traces: list[str], db: str, parameters: dict[str, str], rows: int | None
-) -> tuple[Traces, QueryResult]:
+) -> tuple[Traces, Result]:
     from tbd_trace.api import open_traces
     from tbd_trace.query import run
 
@@ -225,7 +225,7 @@ def _check_plot(found: Query, path: Path) -> None:
         raise UsageError(f"{found.name} has no plot; a [plot] table in its header would say how")
 
 
-def _draw(opened: Traces, result: QueryResult, path: Path) -> None:
+def _draw(opened: Traces, result: Result, path: Path) -> None:
     from tbd_trace.present import write
     from tbd_trace.present.plot import render
 

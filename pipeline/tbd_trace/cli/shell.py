@@ -11,7 +11,7 @@ import typer
 from tbd_trace.cli.output import emit, failure
 from tbd_trace.errors import UsageError
 from tbd_trace.present import Format
-from tbd_trace.query.session import execute_reading
+from tbd_trace.query.statements import execute_reading
 
 _HELP = "End a statement with ; — .tables  .schema NAME  .help  .quit"
 

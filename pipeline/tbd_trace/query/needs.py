@@ -15,6 +15,7 @@ from tbd_trace.model.canonical_tables import CATALOGUE, canonical_tables, event_
 from tbd_trace.query.advice import how_to_collect
 from tbd_trace.query.catalogue import derived_names
 from tbd_trace.query.header import Query, Scalar, alternatives
+from tbd_trace.query.renamed import old_names
 
 if TYPE_CHECKING:
     import polars as pl
@@ -93,7 +94,7 @@ def _asked(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str, str, s
 
 def _relations() -> set[str]:
     data = {file.stem for file in resources.data().glob("*.csv")}
-    return data | canonical_tables().keys() | derived_names()
+    return data | canonical_tables().keys() | derived_names() | old_names()
 
 
 def check_sources(connection: duckdb.DuckDBPyConnection, query: Query) -> None:

@@ -9,16 +9,12 @@ from types import TracebackType
 import duckdb
 
 from tbd_trace.query.catalogue import parameters_behind, required_relations
+from tbd_trace.query.connection import connect, relation_names
+from tbd_trace.query.execute import answer, checked_values
 from tbd_trace.query.header import Query, Scalar
 from tbd_trace.query.relation_cache import RelationCache, existing_relations
-from tbd_trace.query.session import (
-    QueryResult,
-    answer,
-    checked_values,
-    connect,
-    explained,
-    relation_names,
-)
+from tbd_trace.query.result import Result
+from tbd_trace.query.statements import explained
 from tbd_trace.runtime.sigint import interruptible
 from tbd_trace.sqltext import identifier
 from tbd_trace.store.base import TraceStore
@@ -78,7 +74,7 @@ class SharedSession:
     ) -> bool | None:
         return self._open.__exit__(kind, error, trace)
 
-    def run(self, query: Query, parameters: Mapping[str, str] | None = None) -> QueryResult:
+    def run(self, query: Query, parameters: Mapping[str, str] | None = None) -> Result:
         """Answer a query; arguments and errors as in :func:`tbd_trace.query.run`."""
         values = checked_values(query, parameters)
         self.renew(relation_names(query), values)

@@ -1,0 +1,183 @@
+"""Run queries over traces."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator, Mapping, Sequence
+
+import duckdb
+
+from tbd_trace.errors import CannotAnswerError
+from tbd_trace.query.catalogue import required_relations
+from tbd_trace.query.connection import (
+    LARGE_ROWS,
+    Connected,
+    connected,
+    names_behind,
+    prepare,
+    relation_names,
+    tables_behind,
+)
+from tbd_trace.query.header import Query, Scalar
+from tbd_trace.query.needs import (
+    check_derived,
+    check_needs,
+    check_refusal,
+    check_sources,
+    left_out,
+)
+from tbd_trace.query.pages import query_batches
+from tbd_trace.query.parameters import parameter_values
+from tbd_trace.query.relation_cache import RelationCache
+from tbd_trace.query.renamed import resolve_old_names
+from tbd_trace.query.result import Batch, Result
+from tbd_trace.query.statements import execute, explained
+from tbd_trace.runtime.duckdb_connection import SORTED_ASOF
+from tbd_trace.sqltext import set_variable
+from tbd_trace.store.base import TraceStore
+
+
+def run(
+    database: TraceStore,
+    query: Query,
+    trace_ids: Sequence[str] | None = None,
+    parameters: Mapping[str, str] | None = None,
+    rows: int | None = None,
+) -> Result:
+    """Run a query over some traces.
+
+    Args:
+        database: the database or archive with the traces.
+        query: the query.
+        trace_ids: the traces; None means all.
+        parameters: values of the query's parameters and of those of the relations it reads.
+        rows: maximum number of rows to compute; None means all.
+
+    Raises:
+        CannotAnswerError: no trace holds the data that the query needs, or the result would
+            mislead.
+        StoreError: a trace is damaged, or was removed while it was read.
+        UsageError: an unknown parameter, an invalid value or invalid SQL.
+    """
+    values = checked_values(query, parameters)
+    with _connected(database, trace_ids, query, values) as (connection, cache):
+        return answer(connection, query, values, cache, rows, transient=True)
+
+
+def run_in_batches(
+    database: TraceStore,
+    query: Query,
+    trace_ids: Sequence[str] | None = None,
+    parameters: Mapping[str, str] | None = None,
+) -> Generator[Batch]:
+    """Run a query over some traces, and yield its rows in at least one batch.
+
+    Millions of rows need not be in memory together. The traces stay open until the generator is
+    exhausted or closed. Arguments and errors as in :func:`run`.
+    """
+    values = checked_values(query, parameters)
+    with _connected(database, trace_ids, query, values) as (connection, cache):
+        if query.refuse:
+            result = answer(connection, query, values, cache, transient=True)
+            yield Batch(result.frame, result.notes)
+            return
+        notes = _make_ready(connection, query, values, cache, transient=True)
+        for number, rows in enumerate(query_batches(connection, query, cache)):
+            if number == 0 and rows.height == 0:
+                check_sources(connection, query)
+            yield Batch(rows, notes)
+
+
+def answer(
+    connection: duckdb.DuckDBPyConnection,
+    query: Query,
+    values: Mapping[str, Scalar],
+    cache: RelationCache,
+    rows: int | None = None,
+    *,
+    transient: bool = False,
+) -> Result:
+    """Run a query on an open connection; errors as in :func:`run`.
+
+    Args:
+        connection: a connection of :func:`~tbd_trace.query.connect`; the parameters stay
+            set on it.
+        query: the query.
+        values: its checked parameters.
+        cache: the cache of derived relations.
+        rows: maximum number of rows to compute; None means all.
+        transient: True if no other query follows on this connection.
+    """
+    notes = _make_ready(connection, query, values, cache, transient=transient)
+    # Any row can show that the result would mislead, so such a query needs all of them.
+    if rows is not None and (query.refuse or cache.rows(connection) < LARGE_ROWS):
+        rows = None
+    found = execute(connection, query.sql, None if rows is None else rows + 1)
+    notes += (without := left_out(connection, query))
+    if found.is_empty():
+        if without:
+            raise CannotAnswerError("; ".join(without))
+        check_sources(connection, query)
+    check_refusal(query, found, values)
+    more = rows is not None and found.height > rows
+    return Result(query, found[:rows], notes, dict(values), more)
+
+
+def _connected(
+    database: TraceStore,
+    trace_ids: Sequence[str] | None,
+    query: Query,
+    values: Mapping[str, Scalar],
+) -> contextlib.AbstractContextManager[Connected]:
+    tables = tables_behind(relation_names(query))
+    return connected(database, trace_ids, explained(query, values), tables, names_behind(query))
+
+
+def _make_ready(
+    connection: duckdb.DuckDBPyConnection,
+    query: Query,
+    values: Mapping[str, Scalar],
+    cache: RelationCache,
+    *,
+    transient: bool,
+) -> list[str]:
+    """Set the parameters, create the relations that the query reads, and return notes."""
+    names = relation_names(query)
+    notes = check_needs(connection, query) + resolve_old_names(names).notes
+    for name, value in values.items():
+        connection.execute(set_variable(name, value))
+    prepare(connection, names, cache, transient=transient)
+    check_derived(connection, query)
+    return notes
+
+
+def checked_values(query: Query, parameters: Mapping[str, str] | None) -> dict[str, Scalar]:
+    """Parse the values of a query's parameters and of those of the relations it reads.
+
+    Raises:
+        UsageError: an unknown parameter or an invalid value.
+    """
+    relations = required_relations(resolve_old_names(relation_names(query)).required)
+    return parameter_values(query, relations, parameters or {})
+
+
+def script(query: Query, parameters: Mapping[str, str] | None = None) -> str:
+    """Return a query as a SQL script that runs pasted into a DuckDB shell on the database.
+
+    Args:
+        query: the query.
+        parameters: as in :func:`run`.
+
+    Raises:
+        UsageError: an unknown parameter or an invalid value.
+    """
+    relations = required_relations(relation_names(query))
+    values = checked_values(query, parameters)
+    statements = [SORTED_ASOF]
+    statements += [set_variable(name, value) for name, value in values.items()]
+    statements += [
+        f"CREATE OR REPLACE TEMP {'VIEW' if relation.view else 'TABLE'} {relation.name} AS\n"
+        f"{relation.sql}"
+        for relation in relations
+    ]
+    return ";\n\n".join([*statements, query.sql]) + ";\n"

@@ -1,0 +1,46 @@
+"""The result of a query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tbd_trace.query.header import Query, Scalar
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The rows of a query, and the notes that belong to them.
+
+    Attributes:
+        query: the query.
+        frame: the rows, as a polars frame; units are in ``query.columns``.
+        notes: sentences about the rows, such as which traces could not answer.
+        parameters: the parameters that were set.
+        more: True if rows were omitted because ``rows`` limited the result.
+    """
+
+    query: Query
+    frame: pl.DataFrame
+    notes: list[str] = field(default_factory=list)
+    parameters: dict[str, Scalar] = field(default_factory=dict)
+    more: bool = False
+
+    def _repr_html_(self) -> str:
+        """Show title, notes and rows in a notebook."""
+        from html import escape  # noqa: PLC0415 - notebooks only
+
+        notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
+        listed = f"<ul>{notes}</ul>" if notes else ""
+        return f"<h4>{escape(self.query.title)}</h4>{listed}{self.frame._repr_html_()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Some rows of a query; the notes are the same in all batches of a result."""
+
+    rows: pl.DataFrame
+    notes: list[str]

@@ -79,7 +79,7 @@ def overwritten(table: str, byte: int) -> Edit:
 
 DAMAGE: dict[str, tuple[Edit, str]] = {
     "empty": (lambda _: b"", "empty file"),
-    "a text": (lambda _: b"hello world\n", "not a profile that tbd-trace knows; expected"),
+    "a text": (lambda _: b"hello world\n", "unsupported file format; expected"),
     "zeros": (lambda data: bytes(len(data)), "only zeros"),
     "a Git LFS pointer": (lambda _: LFS, "run `git lfs pull`"),
     "gzip": (lambda _: b"\x1f\x8b\x08" + bytes(50), "unpack it first"),
@@ -130,7 +130,7 @@ def test_databases_that_are_no_profiles() -> None:
     with sqlite3.connect("other.sqlite") as file:
         file.execute("CREATE TABLE customers (name)")
     file.close()
-    assert "no profile that tbd-trace knows (tables: customers)" in refuse("ingest", "other.sqlite")
+    assert "not a known profile (tables: customers)" in refuse("ingest", "other.sqlite")
     unknown = altered(
         "unknown.sqlite",
         *(f'ALTER TABLE "{table}" RENAME TO "V9_{table}"' for table in tables()),
@@ -146,7 +146,7 @@ def test_an_export_whose_tables_have_new_names() -> None:
     new = altered("new.sqlite", *(f"ALTER TABLE {name} RENAME TO {name}_V9" for name in renamed))
     outcome = invoke("ingest", new, "--db", "x.duckdb")
     assert outcome.code == 0
-    words = f"GPU work seems to be in tables that tbd-trace does not know ({KERNEL}_V9, "
+    words = f"GPU work may be in tables unknown to tbd-trace ({KERNEL}_V9, "
     assert outcome.err.startswith(f"note: new.sqlite: {words}")
     assert "update tbd-trace" in outcome.err
     line = refuse("query", "kernel_summary", "--db", "x.duckdb", code=3)
@@ -377,7 +377,7 @@ def test_metadata_that_is_no_json(capture: Path, name: str, content: bytes, word
         ([{"file": "a\0b"}], "name a file in the directory"),
         ([{"role": "timeline"}], "names None"),
         ("timeline.sqlite", "no list"),
-        ([{"file": "layers.json"}], "not a profile"),
+        ([{"file": "layers.json"}], "unsupported file format"),
     ],
 )
 def test_files_that_a_capture_must_not_name(capture: Path, files: object, words: str) -> None:

@@ -182,7 +182,7 @@ def test_many_ingest_at_once_while_others_ask() -> None:
         asked.append(invoke(*COUNT, "--db", "x.duckdb"))
         time.sleep(0.5)
     outcomes = [end(process) for process in ingests]
-    assert "not a profile" in complaint(end(bad), 1)
+    assert "unsupported file format" in complaint(end(bad), 1)
     assert [(outcome.code, outcome.err) for outcome in outcomes] == [(0, "")] * 8
     statuses = [[line.split()[4] for line in outcome.out.splitlines()] for outcome in outcomes]
     assert [first for first, _ in statuses].count("ingested") == 1

@@ -84,12 +84,14 @@ def test_an_incomplete_database_of_nvprof(tmp_path: Path) -> None:
 
 def test_a_database_of_dlprof(tmp_path: Path) -> None:
     tables = ["aggregations", "db_version", "read_only_kernels", "read_only_ops"]
-    assert "ingest the profile that DLProf made" in refusal(database(tmp_path / "x.sqlite", tables))
+    assert "ingest the profile that DLProf wrote" in refusal(
+        database(tmp_path / "x.sqlite", tables)
+    )
 
 
 def test_another_database(tmp_path: Path) -> None:
     line = refusal(database(tmp_path / "x.sqlite", ["a", "b", "c", "d"]))
-    assert "SQLite, but no profile that tbd-trace knows (tables: a, b, c, …)" in line
+    assert "a SQLite database but not a known profile (tables: a, b, c, …)" in line
 
 
 KINETO: dict[str, Any] = {
@@ -135,21 +137,21 @@ def test_a_memory_snapshot(tmp_path: Path) -> None:
     path = tmp_path / "snapshot.pickle"
     for snapshot in ({"segments": [], "device_traces": []}, {"device_traces": []}):
         path.write_bytes(pickle.dumps(snapshot))
-        assert "a snapshot of PyTorch's memory" in refusal(path)
+        assert "a PyTorch memory snapshot" in refusal(path)
 
 
 def test_a_session_of_the_visual_profiler(tmp_path: Path) -> None:
     path = tmp_path / "x.nvvp"
     path.write_bytes(b'<?xml version="1.0"?><session/>')
     line = refusal(path)
-    assert "only the Visual Profiler opens a session that it saved" in line
+    assert "a session of the Visual Profiler, which only that program can read" in line
     assert "nvprof -o FILE" in line
 
 
 def test_what_nsys_stats_printed(tmp_path: Path) -> None:
     path = tmp_path / "sum.csv"
     path.write_text("Time (%),Total Time (ns),Instances,Name\n50.0,1000,1,gemm\n")
-    assert "`nsys stats` printed" in refusal(path)
+    assert "aggregates printed by `nsys stats`" in refusal(path)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +176,7 @@ def test_real_files_of_other_profilers(path: Path) -> None:
     """None is taken for something else; each is named, or is compressed and may be a profile."""
     line = refusal(path)
     if path.is_relative_to(CORPUS / "memory_snapshot"):
-        assert "a snapshot of PyTorch's memory" in line
+        assert "a PyTorch memory snapshot" in line
     else:
         named = ("PyTorch profiler trace", "Chrome's JSON format", "an execution trace")
         assert any(name in line for name in named) or line.endswith("; unpack it first")

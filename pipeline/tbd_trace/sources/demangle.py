@@ -1,4 +1,4 @@
-"""C++ kernel names: from mangled to readable, and from either to the base function name."""
+"""Demangle C++ kernel names and extract the base name of a function."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 _OPENS = {"(": ")", "[": "]", "{": "}", "<": ">"}
 _CLOSES = {close: open_ for open_, close in _OPENS.items()}
-# Brackets that are part of an operator's name, longest first; an arrow closes nothing either.
+# Brackets in names of operators, longest first, and the arrow, which are not brackets of a list.
 _OPERATOR = re.compile(r"\boperator\s*(?:\(\)|\[\]|<=>|<<=|>>=|->\*|->|<<|>>|<=|>=|<|>)|->")
 _HIDE = str.maketrans("<>()[]", "\x01\x02\x03\x04\x05\x06")
 _SHOW = str.maketrans("\x01\x02\x03\x04\x05\x06", "<>()[]")
-_ARGUMENTS = "\0"  # stands for one "(…)" in a skeleton
+_ARGUMENTS = "\0"  # placeholder of a parenthesis in a skeleton
 _ARGUMENT_LIST = re.compile(f"{_ARGUMENTS}(?!::)")  # not "(anonymous namespace)::"
 _MANGLED_PREFIX = re.compile(r"_Z(N[rVK]*)?(?:St)?(?=\d)")
 _DIGITS = re.compile(r"\d+")
@@ -21,27 +21,28 @@ _DIGITS = re.compile(r"\d+")
 
 @cache
 def _library() -> Any | None:
-    """Return the demangling library, None where it finds no C++ runtime to work with."""
     try:
         library = import_module("cxxfilt")
         library.demangle("_Z1fv")
-    except Exception:  # it fails in its own, the loader's and the runtime's ways
+    # cxxfilt loads libc and libstdc++ when it is imported. Without them it raises its own
+    # LibraryNotFound, OSError or AttributeError, depending on the system.
+    except Exception:
         return None
     return library
 
 
 def can_demangle() -> bool:
-    """Tell whether a C++ runtime library is there to demangle with."""
+    """Return True if a C++ runtime library for demangling is installed."""
     return _library() is not None
 
 
 def is_mangled(name: str) -> bool:
-    """Tell whether a name is (still) mangled in the Itanium C++ way."""
+    """Return True if a name is mangled according to the Itanium C++ ABI."""
     return _MANGLED_PREFIX.match(name) is not None
 
 
 def demangle(name: str) -> str:
-    """Return the readable form of a mangled name, or the name itself where there is none."""
+    """Return the demangled name, or the name itself if it cannot be demangled."""
     library = _library()
     if library is None:
         return name
@@ -68,7 +69,7 @@ def short_name(name: str) -> str:
 
 
 def _skeleton(text: str) -> str:
-    """Return the text outside all brackets, with a mark where a parenthesis was."""
+    # The text outside all brackets, with a placeholder for each parenthesis.
     outside: list[str] = []
     stack: list[str] = []
     for character in text:
@@ -84,7 +85,8 @@ def _skeleton(text: str) -> str:
 
 
 def _close(stack: list[str], opening: str) -> None:
-    """Close a bracket: a ">" only its own "<", any other also what is left open inside."""
+    # ">" closes only a "<", because it can also be a comparison in a template argument; other
+    # brackets also close a "<" that is still open inside them.
     if opening == "<":
         if stack and stack[-1] == "<":
             stack.pop()
@@ -94,13 +96,12 @@ def _close(stack: list[str], opening: str) -> None:
 
 
 def _mangled_base(name: str) -> str | None:
-    """Return the last plain identifier of a mangled name's qualified name."""
     prefix = _MANGLED_PREFIX.match(name)
     identifier = None
     at = prefix.end() if prefix else len(name)
     while digits := _DIGITS.match(name, at):
         at = digits.end() + int(digits[0])
         identifier = name[digits.end() : at]
-        if prefix and not prefix[1]:  # not nested: what follows are its arguments
+        if prefix and not prefix[1]:  # not nested (no N): the arguments follow
             break
     return identifier or None

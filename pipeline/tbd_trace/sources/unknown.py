@@ -1,4 +1,4 @@
-"""What a file is that no reader takes, and what to do about it."""
+"""Describe files that no reader supports, and suggest what to do."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tbd_trace.sqlite_io import SqliteFile
 
 EXPORT_AGAIN = "`nsys export --type sqlite --force-overwrite true REPORT`"
 _COLLECT = "collect one that it reads with `nsys profile -t cuda,nvtx,cudnn,cublas`"
-_UNPACKED_BYTES = 65_536
-_SQLITE_HEADER = 16
+_UNPACKED_BYTES = 65_536  # enough to recognise the content
+_SQLITE_MAGIC_BYTES = 16
 _Unpack = Callable[[bytes], bytes]
 _PACKED: dict[bytes, tuple[str, _Unpack | None]] = {
     b"\x1f\x8b": ("gzip", lambda b: zlib.decompressobj(31).decompress(b, _UNPACKED_BYTES)),
@@ -22,6 +22,7 @@ _PACKED: dict[bytes, tuple[str, _Unpack | None]] = {
     b"\xfd7zXZ\x00": ("xz", lambda b: lzma.LZMADecompressor().decompress(b, _UNPACKED_BYTES)),
     b"\x28\xb5\x2f\xfd": ("zstd", None),
 }
+# Tables by which an incomplete export is recognised.
 _NSYS_TABLES = re.compile(
     r"StringIds|ProcessStreams|ThreadNames|PROCESSES|NVTX_EVENTS|EXPORT_META_DATA|META_DATA_\w+|"
     r"ENUM_\w+|TARGET_INFO_\w+|ANALYSIS_\w+|PROFILER_OVERHEAD|CUPTI_ACTIVITY_KIND_\w+"
@@ -39,23 +40,23 @@ _NSYS_STATS = re.compile(
 
 
 def what_it_is(path: Path, head: bytes) -> str:
-    """Return what a file is, and what to do, as the end of a sentence about it.
+    """Return the problem and the action of an error message about an unsupported file.
 
     Args:
         path: the file.
         head: its first bytes, at least one.
 
     Raises:
-        InputError: it is a damaged SQLite file.
+        InputError: the file is a damaged SQLite file.
     """
     if SqliteFile.has_magic(head):
         return _sqlite(path)
-    if not head[:_SQLITE_HEADER].strip(b"\x00"):
+    if not head[:_SQLITE_MAGIC_BYTES].strip(b"\x00"):
         return _zeros(head)
     for magic, (program, unpack) in _PACKED.items():
         if head.startswith(magic):
             return _packed(program, unpack, head)
-    return _content(path, head) or f"not a profile that tbd-trace knows; {_expected()}"
+    return _content(path, head) or f"unsupported file format; {_expected()}"
 
 
 def _expected() -> str:
@@ -66,16 +67,15 @@ def _expected() -> str:
 
 
 def _sqlite(path: Path) -> str:
-    with SqliteFile(path) as file:  # a damaged file says so here
+    with SqliteFile(path) as file:  # raises InputError for a damaged file
         tables = sorted(file.tables)
     return _database(tables)
 
 
 def _database(tables: Collection[str]) -> str:
-    """Return what a SQLite file with some tables is."""
     if not tables:
         return (
-            "a SQLite database without tables: the export is incomplete; export the report again, "
+            "incomplete export: a SQLite database without tables; export the report again, "
             f"{EXPORT_AGAIN}"
         )
     first = sorted(tables)
@@ -83,7 +83,7 @@ def _database(tables: Collection[str]) -> str:
     if "StringTable" in tables:
         return (
             f"an incomplete database of nvprof (tables: {shown}); copy it again, or profile again "
-            "with `nvprof -o FILE` and let it end"
+            "with `nvprof -o FILE` and wait for its end"
         )
     if any(map(_NSYS_TABLES.fullmatch, tables)):
         return (
@@ -93,20 +93,20 @@ def _database(tables: Collection[str]) -> str:
         )
     if any(name.startswith("read_only_") for name in tables) and "aggregations" in tables:
         return (
-            "a DLProf database, which holds DLProf's own sums; ingest the profile that DLProf made "
-            "beside it (nsys_profile.sqlite, .qdrep or .nsys-rep)"
+            "a DLProf database, which contains only aggregates; ingest the profile that DLProf "
+            "wrote beside it (nsys_profile.sqlite, .qdrep or .nsys-rep)"
         )
-    return f"SQLite, but no profile that tbd-trace knows (tables: {shown}); {_expected()}"
+    return f"a SQLite database but not a known profile (tables: {shown}); {_expected()}"
 
 
 def _zeros(head: bytes) -> str:
-    """Return what a file is whose first bytes are zeros: they are written last."""
+    # SQLite writes the header of a new database last.
     if not head.strip(b"\x00"):
-        return "holds only zeros; the disk was full or a copy was interrupted, copy it again"
+        return "contains only zeros: full disk or interrupted copy; copy it again"
     if _NSYS_NAME.search(head) or b"CREATE TABLE" in head:
         return (
-            "an incomplete SQLite export: its header is zeros, so the export or a copy was "
-            f"interrupted; copy it again or export the report again, {EXPORT_AGAIN}"
+            "incomplete SQLite export: zeros in the header, interrupted export or copy; copy it "
+            f"again or export the report again, {EXPORT_AGAIN}"
         )
     return (
         "begins with zeros: writing or copying it was interrupted; copy it again, or export the "
@@ -115,7 +115,7 @@ def _zeros(head: bytes) -> str:
 
 
 def _packed(program: str, unpack: _Unpack | None, head: bytes) -> str:
-    """Return what a compressed file is: to unpack it is of use only where the content is."""
+    # If the content is recognised as unsupported too, unpacking would not help.
     try:
         content = unpack(head) if unpack else b""
     except (zlib.error, OSError, lzma.LZMAError, ValueError):
@@ -129,22 +129,21 @@ def _packed(program: str, unpack: _Unpack | None, head: bytes) -> str:
 
 
 def _content(path: Path, head: bytes) -> str | None:
-    """Return what a file is by its first bytes, None if they do not tell."""
     if head.startswith(b"PK\x03\x04"):
         return "a ZIP archive; unpack it first"
     if head.startswith(b"NVR\x00"):
         return (
             "an Nsight Compute report, which only ncu can read; "
-            "run `ncu --import FILE --csv --page raw` and ingest what it prints"
+            "run `ncu --import FILE --csv --page raw` and ingest its output"
         )
     if head.startswith(b"\x80") and (b"segments" in head or b"device_traces" in head):
         return (
-            "a snapshot of PyTorch's memory (torch.cuda.memory), which tbd-trace cannot read yet; "
+            "a PyTorch memory snapshot (torch.cuda.memory), which tbd-trace cannot read yet; "
             "open it at https://docs.pytorch.org/memory_viz"
         )
     if path.suffix.lower() == ".nvvp" or b"com.nvidia.viper" in head:
         return (
-            "not a database of nvprof: only the Visual Profiler opens a session that it saved; "
+            "a session of the Visual Profiler, which only that program can read; "
             "ingest the file that nvprof wrote, or profile again with `nvprof -o FILE`"
         )
     return _text(head.decode("utf-8", "replace"))
@@ -152,11 +151,11 @@ def _content(path: Path, head: bytes) -> str | None:
 
 def _text(text: str) -> str | None:
     if _EXECUTION_TRACE.search(text):
-        return f"an execution trace (PyTorch, Chakra), which has no times of kernels; {_COLLECT}"
+        return f"an execution trace (PyTorch, Chakra), which has no kernel times; {_COLLECT}"
     if _KINETO.search(text):
         return f"a PyTorch profiler trace (Kineto), which tbd-trace cannot read yet; {_COLLECT}"
     if _CHROME_TRACE.search(text):
         return f"a trace in Chrome's JSON format, which tbd-trace cannot read; {_COLLECT}"
     if _NSYS_STATS.search(text):
-        return "sums that `nsys stats` printed; ingest the report, or its SQLite export, instead"
+        return "aggregates printed by `nsys stats`; ingest the report or its SQLite export instead"
     return None

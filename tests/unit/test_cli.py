@@ -414,7 +414,7 @@ def test_output_file(db: Path, own_query: str) -> None:
     assert Path("answer.csv").read_text() == succeed("query", own_query, "--format", "csv")
     succeed("query", own_query, "-o", "answer.csv", "--format", "json")
     assert json.loads(Path("answer.csv").read_text())
-    assert "names no format" in fail(2, "query", own_query, "-o", "answer.xlsx")
+    assert "unknown extension" in fail(2, "query", own_query, "-o", "answer.xlsx")
     assert "cannot be written" in fail(1, "query", own_query, "-o", "no/where.csv")
 
 

@@ -131,7 +131,7 @@ def test_the_first_way_to_draw_that_has_values_is_taken(drawn: list[Figure]) -> 
     ("column", "said"),
     [
         ("nope", "the plot draws nope, which the query does not return; its columns are a, b"),
-        ("b", "the plot draws b, which holds no numbers"),
+        ("b", "the plot draws b, which is not numeric"),
     ],
 )
 def test_what_a_plot_cannot_draw_is_said(column: str, said: str) -> None:
@@ -170,6 +170,6 @@ def test_svg_tells_what_it_shows() -> None:
     svg = ET.fromstring(render(frame, BUSY, names={"a": "<one>", "b": "two"}))
     assert svg.get("role") == "img"
     assert svg.findtext(f"{SVG}title") == "Drawn"
-    assert svg.findtext(f"{SVG}desc") == "Lying bars of busy by trace."
+    assert svg.findtext(f"{SVG}desc") == "Horizontal bars of busy by trace."
     by_trace = ET.fromstring(render(frame, Plot("bar", "pid", ["busy"]), names={"a": "<one>"}))
     assert by_trace.findtext(f"{SVG}desc") == "Bars of busy by pid. <one>; b."

@@ -1,6 +1,6 @@
-"""Showing a frame as a table, CSV, JSON, Markdown, Parquet or a plot: one module per form."""
+"""Format frames as tables, CSV, JSON, Markdown, Parquet and plots, one module per format."""
 
-# The forms are imported when used: a CSV needs no rich, `--help` needs no polars.
+# Formats are imported when used: CSV does not need rich, and `--help` does not need polars.
 # ruff: noqa: PLC0415
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
 
 
 class Format(StrEnum):
-    """A form in which rows are written."""
+    """Output format of rows."""
 
     TABLE = "table"
     CSV = "csv"
@@ -41,7 +41,7 @@ class Format(StrEnum):
 
 
 JOINABLE = frozenset({Format.CSV, Format.JSON, Format.PARQUET})
-"""Forms that need not know all rows before they write the first."""
+"""Formats that can be written before all rows are known."""
 
 _EXTENSIONS = {
     ".txt": Format.TABLE,
@@ -54,12 +54,12 @@ _EXTENSIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How a table for people is laid out.
+    """Layout of a table.
 
     Attributes:
-        width: cells to fit in; None for plain text that nothing is cut from.
-        colour: whether escape sequences for colour are welcome.
-        records: one line per field, as a single row is always shown.
+        width: width in terminal cells; None does not shorten anything.
+        colour: use escape sequences for colour.
+        records: one line per field, as is always done for a single row.
         plain: one line per row without rules, as for a pipe.
     """
 
@@ -70,10 +70,8 @@ class Style:
 
 
 def printable(text: str) -> str:
-    """Return a text with what would move a terminal's cursor or ring its bell made visible.
-
-    Names and messages in a trace are other programs' text.
-    """
+    """Escape control characters of a text."""
+    # Names and messages of a trace are untrusted: escape sequences could control the terminal.
     if text.isprintable():
         return text
     return "".join(
@@ -82,18 +80,16 @@ def printable(text: str) -> str:
 
 
 def format_of(path: Path) -> Format:
-    """Return the format that a file's extension asks for.
+    """Return the format of a file's extension.
 
     Raises:
-        UsageError: the extension names no format.
+        UsageError: the extension is unknown.
     """
     try:
         return _EXTENSIONS[path.suffix.lower()]
     except KeyError:
         known = ", ".join(_EXTENSIONS)
-        raise UsageError(
-            f"{path}: its extension names no format (known: {known}); add --format"
-        ) from None
+        raise UsageError(f"{path}: unknown extension (known: {known}); add --format") from None
 
 
 def render(
@@ -103,13 +99,13 @@ def render(
     units: Mapping[str, str | None] | None = None,
     style: Style | None = None,
 ) -> bytes:
-    """Return the rows of a frame in one form.
+    """Format the rows of a frame.
 
     Args:
         frame: the rows.
-        form: the form; text comes out as UTF-8 and ends with a newline.
-        units: unit per column, shown where a table has room for it.
-        style: layout of a table, plain text by default.
+        form: output format; text is UTF-8 and ends with a newline.
+        units: unit by column, shown in tables with one line per field.
+        style: layout of a table, by default plain text.
     """
     return b"".join(parts(frame, form, units=units, style=style))
 
@@ -121,10 +117,7 @@ def parts(
     units: Mapping[str, str | None] | None = None,
     style: Style | None = None,
 ) -> Iterator[bytes]:
-    """Yield what :func:`render` returns; of millions of rows no more than a part is in memory.
-
-    So far as the form allows: Markdown comes as a whole.
-    """
+    """Yield the result of :func:`render` in parts that fit in memory; Markdown is one part."""
     match form:
         case Format.TABLE:
             from tbd_trace.present import table
@@ -139,40 +132,40 @@ def parts(
 
 
 def joined(frames: Iterable[pl.DataFrame], form: Format) -> Iterator[bytes]:
-    """Yield the rows of frames that follow each other as one answer, as the frames come.
+    """Format consecutive frames of one result as they arrive.
 
     Args:
-        frames: the rows; at least one frame, and all have the same columns.
+        frames: at least one frame, all with the same columns.
         form: one of ``JOINABLE``.
     """
-    coming = iter(frames)
-    # The first now: processes may be started for it, which work while the forms import polars.
-    every = chain([next(coming)], coming)
+    iterator = iter(frames)
+    # The first frame starts worker processes, which run while the format imports polars.
+    all_frames = chain([next(iterator)], iterator)
     match form:
         case Format.CSV:
             from tbd_trace.present import csv
 
-            yield from csv.parts(every)
+            yield from csv.parts(all_frames)
         case Format.JSON:
             from tbd_trace.present import json
 
-            yield from json.parts(every)
+            yield from json.parts(all_frames)
         case Format.PARQUET:
             from tbd_trace.present import parquet
 
-            yield from parquet.parts(every)
+            yield from parquet.parts(all_frames)
         case _:
-            raise ValueError(f"{form}: its columns are as wide as the widest of all rows")
+            raise ValueError(f"{form}: its column widths depend on all rows")
 
 
 def write(path: Path, content: bytes | Iterable[bytes]) -> None:
-    """Write a file as a whole, from its content or the parts of it: nobody ever sees half of it.
+    """Write a file atomically.
 
     Raises:
         TbdTraceError: the file cannot be written.
     """
     try:
-        if path.exists() and not path.is_file():  # /dev/stdout, a named pipe: nothing to rename
+        if path.exists() and not path.is_file():  # /dev/stdout or a named pipe cannot be replaced
             _write(path, content)
             return
         with written_beside(path) as beside:

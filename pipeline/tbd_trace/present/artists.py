@@ -1,4 +1,4 @@
-"""The marks of a plot: lines, points, bars. What they stand for is ``plot``'s business."""
+"""Draw the series of a panel as lines, points, bars, heat maps or rooflines."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tbd_trace.present.bar_charts import (
     binned_bars,
     from_zero,
     histogram,
-    lying_bars,
-    standing_bars,
+    horizontal_bars,
+    vertical_bars,
 )
 from tbd_trace.present.heatmap import heatmap
 from tbd_trace.present.palette import SHADE, colours, marker
@@ -24,28 +24,29 @@ from tbd_trace.present.roofline import roofline
 from tbd_trace.present.series import Axis, Series
 from tbd_trace.present.values import scale
 
-LYING = ("barh", "grouped_barh", "stacked_barh")
-"""Kinds of bars that lie: each place has a line of its own."""
-_MANY_POINTS = 60
-_FAINT = 0.35
-_FEW_DECADES = 1000  # fewer powers of ten make a poor scale
+HORIZONTAL = ("barh", "grouped_barh", "stacked_barh")
+"""Kinds of horizontal bars."""
+_MANY_POINTS = 60  # lines with more points have no markers, which would merge
+_FAINT = 0.35  # opacity of the iterations outside the measured window
+# Axes shorter than this factor get ticks at 2 and 5 too: two powers of ten make a poor scale.
+_FEW_DECADES = 1000
 
 
 def draw(axes: Axes, kind: str, series: Sequence[Series], along: Axis, values: Axis) -> None:
-    """Draw series of one kind, and label the axes.
+    """Draw series, and label the axes.
 
-    Kinds are line, scatter, histogram, bar, stacked_bar, barh, grouped_barh, stacked_barh, binned,
-    heatmap and roofline.
+    ``kind`` is line, scatter, histogram, bar, stacked_bar, barh, grouped_barh, stacked_barh,
+    binned, heatmap or roofline.
     """
     match kind:
         case "histogram":
             histogram(axes, series)
             along, values = values, Axis("count")
         case "barh" | "grouped_barh" | "stacked_barh":
-            lying_bars(axes, series, stacked=kind == "stacked_barh")
+            horizontal_bars(axes, series, stacked=kind == "stacked_barh")
             along, values = values, Axis("")
         case "bar" | "stacked_bar":
-            standing_bars(axes, series, along, stacked=kind == "stacked_bar")
+            vertical_bars(axes, series, along, stacked=kind == "stacked_bar")
         case "binned":
             binned_bars(axes, series, along)
         case "heatmap":
@@ -64,7 +65,7 @@ def draw(axes: Axes, kind: str, series: Sequence[Series], along: Axis, values: A
     _ticks(axes.xaxis, along)
     _ticks(axes.yaxis, values)
     if kind != "heatmap":
-        axes.grid(axis="both" if kind == "roofline" else "x" if kind in LYING else "y")
+        axes.grid(axis="both" if kind == "roofline" else "x" if kind in HORIZONTAL else "y")
 
 
 def _ticks(axis: Ticked, drawn: Axis) -> None:
@@ -79,8 +80,7 @@ def _ticks(axis: Ticked, drawn: Axis) -> None:
 
 
 def _named_tick(unit: str | None) -> Callable[[float, int], str]:
-    """Return what writes a tick: 10 µs, 100 µs, 1 ms."""
-
+    # Each tick has its own unit: 10 µs, 100 µs, 1 ms.
     def named(value: float, _: int) -> str:
         divisor, scaled = scale(value, unit) if unit else (1, "")
         return f"{value / divisor:,.4g} {scaled}".strip()
@@ -96,11 +96,14 @@ def _points(axes: Axes, series: Sequence[Series], values: Axis, *, joined: bool)
             "marker": mark,
             "markersize": 3.5,
         }
-        if any(one.lit):
+        # Highlighted rows are drawn in full over a faint line of all rows.
+        if any(one.highlighted):
             axes.plot(one.places, one.values, color=colour, alpha=_FAINT, **style)
         shown = [
-            value if told or not any(one.lit) else math.nan
-            for value, told in zip(one.values, one.lit or [True] * len(one.values), strict=True)
+            value if marked or not any(one.highlighted) else math.nan
+            for value, marked in zip(
+                one.values, one.highlighted or [True] * len(one.values), strict=True
+            )
         ]
         axes.plot(one.places, shown, color=colour, label=one.label, **style)
     _shade(axes, series)
@@ -109,11 +112,15 @@ def _points(axes: Axes, series: Sequence[Series], values: Axis, *, joined: bool)
 
 
 def _shade(axes: Axes, series: Sequence[Series]) -> None:
-    """Shade the stretches of whole-numbered places that are told from the others."""
-    lit = {
-        place for one in series for place, told in zip(one.places, one.lit, strict=False) if told
+    highlighted = {
+        place
+        for one in series
+        for place, marked in zip(one.places, one.highlighted, strict=False)
+        if marked
     }
-    numbered = enumerate(sorted(lit))
+    # Consecutive numbers have the same difference to their rank: each group is one interval.
+    # Consecutive numbers have the same difference to their rank: each group is one interval.
+    numbered = enumerate(sorted(highlighted))
     for first, (_, same) in enumerate(groupby(numbered, key=lambda pair: pair[1] - pair[0])):
         places = [place for _, place in same]
         label = "" if first else "steady state"

@@ -1,4 +1,4 @@
-"""Bars that stand, lie or fill the bins of a histogram."""
+"""Draw vertical and horizontal bars and histograms."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ from tbd_trace.present.palette import colours, hatch
 from tbd_trace.present.series import LABEL_WIDTH, Axis, Series
 
 _SLANT: dict[str, Any] = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
-_STANDING_LABEL_WIDTH = 32
-_FEW_BARS = 4
+_VERTICAL_LABEL_WIDTH = 32
+_FEW_BARS = 4  # fewer bars leave space at the sides
 _MAX_BINS = 40
-_BAR_WIDTH = 0.8
-_HEADROOM = 1.08
+_BAR_WIDTH = 0.8  # of the distance between places
+_HEADROOM = 1.08  # upper limit of the axis, relative to the largest value
 
 
 def from_zero(axes: Axes, values: Sequence[float]) -> None:
-    """Start the value axis at 0, so that heights compare, unless a value is negative."""
+    """Start the value axis at 0 unless a value is negative."""
+    # Heights are comparable only from 0.
     finite = [value for value in values if math.isfinite(value)]
     if finite and min(finite) >= 0:
-        # Panels share the axis: keep the room that an earlier one asked for.
+        # Panels share the axis, so an earlier panel's limit is a minimum.
         drawn_before = axes.get_ylim()[1] if axes.get_ylim()[0] == 0 else 0.0
         axes.set_ylim(0, max(drawn_before, max(finite) * _HEADROOM) or 1.0)
 
 
-def standing_bars(axes: Axes, series: Sequence[Series], along: Axis, *, stacked: bool) -> None:
-    """Draw a bar up from each place, those of several series stacked or beside each other."""
+def vertical_bars(axes: Axes, series: Sequence[Series], along: Axis, *, stacked: bool) -> None:
+    """Draw vertical bars, stacked or grouped by series."""
     at = _positions(axes, series, along)
     width = _BAR_WIDTH if stacked else _BAR_WIDTH / len(series)
     base = dict.fromkeys(at, 0.0)
@@ -46,26 +47,27 @@ def standing_bars(axes: Axes, series: Sequence[Series], along: Axis, *, stacked:
             hatch=hatch(one),
             label=one.label,
         )
-        _heap(base, one)
+        _add_to_base(base, one)
     tops = [value for one in series for value in one.values]
     from_zero(axes, [*base.values(), *tops] if stacked else tops)
 
 
 def _positions(axes: Axes, series: Sequence[Series], along: Axis) -> dict[Any, float]:
-    """Return where the bars of each place stand, and label the axis there if places are names."""
+    # Numbers are their own positions; names get consecutive positions with tick labels.
     places = list(dict.fromkeys(place for one in series for place in one.places))
     if along.is_quantity:
         return {place: float(place) for place in places}
-    slanted = sum(min(len(place), _STANDING_LABEL_WIDTH) for place in places) > 90
-    labels = [shorten(place, _STANDING_LABEL_WIDTH) for place in places]
+    # 90 characters fit along the axis of a plot.
+    slanted = sum(min(len(place), _VERTICAL_LABEL_WIDTH) for place in places) > 90
+    labels = [shorten(place, _VERTICAL_LABEL_WIDTH) for place in places]
     axes.set_xticks(range(len(places)), labels, **_SLANT if slanted else {})
-    spare = max(0, _FEW_BARS - len(places)) / 2  # a lone bar need not fill the plot
+    spare = max(0, _FEW_BARS - len(places)) / 2  # a single bar would fill the plot
     axes.set_xlim(-0.6 - spare, len(places) - 0.4 + spare)
     return {place: float(number) for number, place in enumerate(places)}
 
 
-def lying_bars(axes: Axes, series: Sequence[Series], *, stacked: bool) -> None:
-    """Draw a bar to the right of each place, those of several series stacked or one by one."""
+def horizontal_bars(axes: Axes, series: Sequence[Series], *, stacked: bool) -> None:
+    """Draw horizontal bars, stacked or grouped by series."""
     places = list(dict.fromkeys(place for one in series for place in one.places))
     at = {place: number for number, place in enumerate(places)}
     width = _BAR_WIDTH if stacked else _BAR_WIDTH / len(series)
@@ -82,27 +84,27 @@ def lying_bars(axes: Axes, series: Sequence[Series], *, stacked: bool) -> None:
             label=one.label,
         )
         if not stacked:
-            axes.bar_label(bars, labels=[_figure(v) for v in one.values], padding=3, fontsize=8)
-        _heap(base, one)
+            axes.bar_label(bars, labels=[_bar_label(v) for v in one.values], padding=3, fontsize=8)
+        _add_to_base(base, one)
     axes.set_yticks(range(len(places)), [shorten(place, LABEL_WIDTH) for place in places])
     axes.set_ylim(len(places) - 0.5, -0.5)  # the first row on top
     axes.margins(x=0.1)
 
 
-def _heap(base: dict[Any, float], one: Series) -> None:
-    """Add a series to what the next one is stacked on."""
+def _add_to_base(base: dict[Any, float], one: Series) -> None:
     for place, value in zip(one.places, one.values, strict=True):
         base[place] += 0.0 if math.isnan(value) else value
 
 
-def _figure(value: float) -> str:
+def _bar_label(value: float) -> str:
     if math.isnan(value):
         return ""
     return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
 def histogram(axes: Axes, series: Sequence[Series]) -> None:
-    """Count the values of each series in bins of equal width."""
+    """Draw a histogram of each series with bins of equal width."""
+    # The number of bins is the square root of the number of values, a common default.
     values = [[value for value in one.values if math.isfinite(value)] for one in series]
     largest = max(len(numbers) for numbers in values)
     axes.hist(
@@ -115,10 +117,10 @@ def histogram(axes: Axes, series: Sequence[Series]) -> None:
 
 
 def binned_bars(axes: Axes, series: Sequence[Series], along: Axis) -> None:
-    """Draw a bar over each bin; several series divide its width, as wide as the axis shows it."""
+    """Draw a bar over each bin; several series share the displayed width of the bin."""
     for number, (colour, one) in enumerate(zip(colours(series), series, strict=True)):
         edges = [
-            [_within(start, end, (number + step) / len(series), log=along.log) for step in (0, 1)]
+            [_edge(start, end, (number + step) / len(series), log=along.log) for step in (0, 1)]
             for start, end in zip(one.places, one.ends, strict=True)
         ]
         axes.bar(
@@ -135,9 +137,9 @@ def binned_bars(axes: Axes, series: Sequence[Series], along: Axis) -> None:
     from_zero(axes, [value for one in series for value in one.values])
 
 
-def _within(start: float, end: float, part: float, *, log: bool) -> float:
-    """Return the place at a part of the way through a bin, as it looks on the axis."""
+def _edge(start: float, end: float, part: float, *, log: bool) -> float:
+    # Interpolates in the scale of the axis, so that the parts look equally wide.
     if not log:
         return start + (end - start) * part
-    lowest = start if start > 0 else end / 2  # no place for zero on the axis
+    lowest = start if start > 0 else end / 2  # a logarithmic axis has no zero
     return float(lowest * (end / lowest) ** part)

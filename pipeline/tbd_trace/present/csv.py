@@ -1,4 +1,4 @@
-"""Rows as CSV: raw numbers, an empty field for NULL, lists and structs as JSON text."""
+"""Format rows as CSV: unscaled numbers, empty fields for NULL, lists and structs as JSON."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from tbd_trace.present.values import plain
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
 
-_ROWS_AT_ONCE = 65_536
+_ROWS_AT_ONCE = 65_536  # limits the memory of the text
 
 
 def render(frame: pl.DataFrame) -> bytes:
-    """Return the frame as CSV with a header row, in UTF-8."""
+    """Format a frame as UTF-8 CSV with a header row."""
     return b"".join(parts([frame]))
 
 
 def parts(frames: Iterable[pl.DataFrame]) -> Iterator[bytes]:
-    """Yield the lines of frames that follow each other, thousands at a time; first the header."""
+    """Yield the header and the lines of consecutive frames, thousands of lines at a time."""
     for number, frame in enumerate(frames):
         if number == 0:
             yield from _lines(frame.clear(), include_header=True)
@@ -32,7 +32,6 @@ def parts(frames: Iterable[pl.DataFrame]) -> Iterator[bytes]:
 
 
 def _lines(frame: pl.DataFrame, *, include_header: bool) -> list[bytes]:
-    """Return the lines of a frame, as polars hands them over."""
     file = _Parts()
     as_file = cast("IO[bytes]", file)
     frame.with_columns(
@@ -44,7 +43,7 @@ def _lines(frame: pl.DataFrame, *, include_header: bool) -> list[bytes]:
 
 
 class _Parts(io.RawIOBase):
-    """What is written to it, as it comes: one buffer for all would grow and be copied."""
+    # Collects the written parts: a single growing buffer would be copied again and again.
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []

@@ -1,4 +1,4 @@
-"""What a query asks, needs, takes and returns, for people and for programs."""
+"""Describe the question, requirements, parameters and columns of a query."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from tbd_trace.query import Param, Query
 from tbd_trace.query.catalogue import required_relations
 from tbd_trace.query.header import alternatives
 
-_WIDTH = 88
+_WIDTH = 88  # columns of the text
 
 
 def parameters(query: Query) -> dict[str, Param]:
-    """Return the parameters that a query takes, those of the relations it builds on included."""
+    """Return the parameters of a query and of the relations that it uses."""
     sources = [*required_relations(query.relations), query]
     return {name: param for source in sources for name, param in source.params.items()}
 
 
 def as_text(query: Query) -> str:
-    """Return the description of a query for a terminal."""
+    """Describe a query as text."""
     lines = [query.title, "", *_wrapped(query.question, "")]
     lines += [""]
     lines += _entry("source", query.source)
@@ -30,10 +30,10 @@ def as_text(query: Query) -> str:
     lines += _entry("uses if there", ", ".join(query.optional))
     lines += _entry("leaves out", query.leaves_out)
     lines += _entry("refuses", refusal(query))
-    taken = parameters(query)
-    if taken:
+    params = parameters(query)
+    if params:
         lines += ["", "Parameters (--set NAME=VALUE):"]
-        for name, param in taken.items():
+        for name, param in params.items():
             lines += _term(f"{name}={param.default}", meaning(param))
     if query.columns:
         lines += ["", "Columns:"]
@@ -44,7 +44,7 @@ def as_text(query: Query) -> str:
 
 
 def as_json(query: Query) -> str:
-    """Return the description of a query as a JSON object."""
+    """Describe a query as a JSON object."""
     fields: dict[str, Any] = {
         "name": query.name,
         "title": query.title,
@@ -63,14 +63,14 @@ def as_json(query: Query) -> str:
 
 
 def meaning(param: Param) -> str:
-    """Return what a parameter does, and the values it takes where these are few."""
+    """Return the description of a parameter with its allowed values."""
     if not param.choices:
         return param.doc
     return f"{param.doc} (one of {', '.join(map(str, param.choices))})"
 
 
 def refusal(query: Query) -> str:
-    """Return when an answer is not given although there is one, empty if it always is."""
+    """Return the condition under which a result is refused, empty if it never is."""
     if query.refuse is None:
         return ""
     return f"where {query.refuse.column} is not NULL, unless {query.refuse.unless} is true"

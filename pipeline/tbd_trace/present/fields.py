@@ -1,4 +1,4 @@
-"""Rows as one line per field, and what all rows of a table share as text above it."""
+"""Format rows with one line per field, and the values common to all rows of a table."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from tbd_trace.present.layout import GAP, LEAST_TEXT_WIDTH, is_name, padded, sid
 from tbd_trace.present.names import shorten, shortened
 from tbd_trace.present.values import NULL, Column, widest, width_of, with_unit
 
-_LEAST_ROOM = 20
+_LEAST_ROOM = 20  # cells of a value, even on a narrower terminal
 
 
 def records(
     shown: Sequence[Column], frame: pl.DataFrame, units: Mapping[str, str | None], style: Style
 ) -> str:
-    """Return one line per field, rows side by side as far as there is room, else in blocks."""
+    """Format rows with one line per field, side by side on a wide terminal, else in blocks."""
     names = [column.name for column in shown]
     filled = [_with_units(column, frame[column.name], units.get(column.name)) for column in shown]
-    beside, room = 1, None
+    rows_per_line, room = 1, None
     if style.width is not None:
         room = max(_LEAST_ROOM, style.width - widest(names) - GAP)
         if not style.plain:
-            beside = min(frame.height, _beside(filled, room))
-        room = (room + GAP) // beside - GAP
+            rows_per_line = min(frame.height, _rows_per_line(filled, room))
+        room = (room + GAP) // rows_per_line - GAP
         filled = [_shortened(column, room) for column in filled]
     blocks = []
-    for start in range(0, frame.height, beside):
-        rows = range(start, min(start + beside, frame.height))
+    for start in range(0, frame.height, rows_per_line):
+        rows = range(start, min(start + rows_per_line, frame.height))
         blocks.append("".join(_block(filled, rows, widest(names), room)))
     return "\n".join(blocks)
 
 
-def _beside(filled: Sequence[Column], room: int) -> int:
-    """Return how many rows stand beside each other."""
+def _rows_per_line(filled: Sequence[Column], room: int) -> int:
+    """Return how many rows stand rows_per_line each other."""
     whole = [cell for column in filled if not is_name(column.name) for cell in column.cells]
     width = max(widest(whole), LEAST_TEXT_WIDTH)
     return max(1, (room + GAP) // (width + GAP))
 
 
 def _block(filled: Sequence[Column], rows: range, name_width: int, room: int | None) -> list[str]:
-    """Return the lines of some rows; text that is longer than the room goes on below."""
+    # A value that is longer than the room continues in the next line.
     names, sides = [], [[] for _ in rows]  # type: tuple[list[str], list[list[str]]]
     for column in filled:
         wrapped = [_wrapped(column.cells[row], room) for row in rows]
@@ -70,7 +70,7 @@ def _shortened(column: Column, width: int) -> Column:
 
 
 def _short(column: Column, width: int) -> str:
-    """Return the first value of a column; a name fits in a line."""
+    # Only names are shortened: other texts, such as notes, are read as a whole.
     cell = column.cells[0]
     return shorten(cell, max(_LEAST_ROOM, width)) if is_name(column.name) else cell
 
@@ -84,12 +84,12 @@ def _wrapped(text: str, width: int | None) -> list[str]:
     return [line.plain.rstrip() for line in Text(text).wrap(Console(width=width), width)]
 
 
-def above(
+def common_values(
     common: Sequence[Column], frame: pl.DataFrame, units: Mapping[str, str | None], width: int
 ) -> str:
-    """Return the values in which all rows agree, as lines of text."""
+    """Format the columns with the same value in all rows as lines of text."""
     values = frame.row(0, named=True)
-    said = [
+    lines = [
         f"{column.name}: "
         + with_unit(_short(column, width), values[column.name], units.get(column.name))
         for column in common
@@ -97,7 +97,7 @@ def above(
     ]
     unknown = [column.name for column in common if column.cells[0] == NULL]
     if unknown:
-        said.append(f"{NULL} in every row: {', '.join(unknown)}")
-    if not said:
+        lines.append(f"{NULL} in every row: {', '.join(unknown)}")
+    if not lines:
         return ""
-    return "".join(f"{line}\n" for line in _wrapped("; ".join(said), width)) + "\n"
+    return "".join(f"{line}\n" for line in _wrapped("; ".join(lines), width)) + "\n"

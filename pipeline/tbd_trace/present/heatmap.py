@@ -1,4 +1,4 @@
-"""Values over time as shades: a row per series."""
+"""Draw values over time as a heat map with one row per series."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ _UNKNOWN = "#EEEEEE"
 
 
 def heatmap(axes: Axes, series: Sequence[Series], values: Axis) -> None:
-    """Draw a row of cells per series, as dark as their values, and the scale beside them.
+    """Draw a row of cells per series, and a colour bar.
 
-    Cells reach from their places to their ends; percentages are drawn from 0 to 100.
+    Cells extend from their places to their ends.
     """
     known = [value for one in series for value in one.values if math.isfinite(value)]
+    # Percentages always span 0 to 100, so that plots are comparable.
     highest = 100.0 if values.label.endswith("%)") else max(known, default=1.0)
     axes.set_facecolor(_UNKNOWN)
     for number, one in enumerate(series):
@@ -39,4 +40,4 @@ def heatmap(axes: Axes, series: Sequence[Series], values: Axis) -> None:
     assert figure is not None
     shades = figure.colorbar(mesh, ax=axes, label=values.label, aspect=8, pad=0.02).solids
     assert shades is not None
-    shades.set(rasterized=False, edgecolor="face")  # shapes, no picture inside a drawing
+    shades.set(rasterized=False, edgecolor="face")  # vector shapes, not an embedded image

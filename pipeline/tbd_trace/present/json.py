@@ -1,4 +1,4 @@
-"""Rows as JSON: an array with one object per row, raw numbers, null for NULL."""
+"""Format rows as a JSON array with one object per row, unscaled numbers and null for NULL."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tbd_trace.present.values import plain
 
 
 def parts(frames: Iterable[pl.DataFrame]) -> Iterator[bytes]:
-    """Yield the rows of frames that follow each other as one JSON array, one row per line."""
+    """Yield the rows of consecutive frames as one JSON array, one row per line."""
     before = "["
     for frame in frames:
         rows = (json.dumps(plain(row), ensure_ascii=False) for row in frame.iter_rows(named=True))

@@ -1,4 +1,4 @@
-"""How wide the columns of a table are, and how they are made to fit."""
+"""Measure the columns of a table and fit them into a width."""
 
 from __future__ import annotations
 
@@ -11,51 +11,41 @@ from tbd_trace.present.names import shortened
 from tbd_trace.present.values import Column, are_plain, text, widest, width_of
 
 GAP = 2
-"""Cells between columns."""
+"""Terminal cells between columns."""
 
-# Columns whose long names are cut in the middle wherever they do not fit.
+# Endings of columns whose values may be cut in the middle.
 _LONG_NAMES = ("name", "kernel", "layer", "path")
-_LEAST_NAME_WIDTH = 16
+_LEAST_NAME_WIDTH = 16  # terminal cells; shorter kernel names cannot be recognised
 LEAST_TEXT_WIDTH = 12
+"""Minimum width of other texts in terminal cells."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """How wide a column is.
-
-    Attributes:
-        name: column name.
-        numeric: whether it is read as numbers: they are aligned and never cut.
-        header: width of what stands above the values.
-        front: width of the widest value without its decimals.
-        fraction: width of the most decimals, with their point.
-        width: width of the column: first its natural width, then the one it is given.
-        same: all values are the same.
-        is_cut: values have to be shortened.
-    """
+    """Widths of a column in terminal cells."""
 
     name: str
-    numeric: bool
+    numeric: bool  # numbers are aligned and never cut
     header: int
-    front: int
-    fraction: int
-    width: int
-    same: bool
-    is_cut: bool = False
+    front: int  # width of the widest value without decimals
+    fraction: int  # width of the most decimals, with the point
+    width: int  # natural width of the column, or after `fit` its final width
+    same: bool  # True if all values are equal
+    is_cut: bool = False  # True if values must be shortened
 
     def under(self, header: str) -> Measure:
-        """Return the measure of a column under a header of other, perhaps several, lines."""
+        """Return the measure with another header, which may have several lines."""
         lines = widest(header.split("\n"))
         return replace(self, header=lines, width=max(lines, self.front + self.fraction))
 
 
 def is_name(column: str) -> bool:
-    """Tell whether a column holds names that may be long."""
+    """Return True if a column has names that may be long."""
     return column.endswith(_LONG_NAMES)
 
 
 def measured(slices: Iterable[Sequence[Column]]) -> list[Measure]:
-    """Return the measures of columns that come a slice of their rows at a time."""
+    """Measure columns from consecutive slices of their rows."""
     found: list[Measure] = []
     firsts: list[str | None] = []
     for shown in slices:
@@ -87,13 +77,13 @@ def _widened(measure: Measure, column: Column, first: str | None) -> Measure:
 
 
 def _fraction(number: str) -> int:
-    """Return the width of the decimals of a number, with their point; 0 in powers of ten."""
+    # Numbers with an exponent are not aligned at their points.
     point = number.rfind(".")
     return len(number) - point if point >= 0 and "e" not in number else 0
 
 
 def aligned(cells: Sequence[str], fraction: int) -> Sequence[str]:
-    """Return numbers followed by spaces such that their decimal points stand below each other."""
+    """Pad numbers on the right so that their decimal points are aligned."""
     if not fraction:
         return cells
     return [
@@ -105,12 +95,12 @@ def aligned(cells: Sequence[str], fraction: int) -> Sequence[str]:
 
 
 def fit(measures: Sequence[Measure], width: int, *, cut_text: bool = False) -> list[Measure] | None:
-    """Return the columns with widths that fit together, None where numbers would be cut.
+    """Return the columns with widths that fit, None if numbers would have to be cut.
 
     Args:
         measures: the columns.
-        width: cells that there are.
-        cut_text: texts are shortened as names are; else they are wrapped.
+        width: width of the table in terminal cells.
+        cut_text: shorten texts like names; otherwise they are wrapped.
     """
     widths = [min(measure.width, _least_width(measure)) for measure in measures]
     spare = width - total(widths)
@@ -134,29 +124,30 @@ def fit(measures: Sequence[Measure], width: int, *, cut_text: bool = False) -> l
 
 
 def _least_width(measure: Measure) -> int:
-    """Return the smallest useful width of a column: numbers and headers are never cut."""
+    # Numbers and headers are never cut.
     if measure.numeric:
         return measure.width
     return max(_LEAST_NAME_WIDTH if is_name(measure.name) else LEAST_TEXT_WIDTH, measure.header)
 
 
 def total(widths: Iterable[int]) -> int:
-    """Return the width of a table with columns of these widths."""
-    taken = list(widths)
-    return sum(taken) + GAP * (len(taken) - 1)
+    """Return the width of a table with columns of the given widths."""
+    columns = list(widths)
+    return sum(columns) + GAP * (len(columns) - 1)
 
 
 def cut(values: pl.Series, measure: Measure) -> dict[str, str]:
-    """Return the texts of a column's values, each shortened so that different ones differ."""
+    """Return the distinctly shortened texts of a column by their full texts."""
     try:
         different = values.unique(maintain_order=True).to_list()
-    except pl.exceptions.PolarsError:  # not of every nested type
+    except pl.exceptions.PolarsError:  # unique() does not support every nested type
         different = values.to_list()
     return shortened(map(text, different), measure.width)
 
 
 def padded(cells: Sequence[str], width: int, *, right: bool = False) -> list[str]:
-    """Return the cells filled up to a width."""
+    """Pad cells with spaces to a width."""
+    # str.ljust counts characters; wide characters take two cells.
     if are_plain(cells):
         return [cell.rjust(width) if right else cell.ljust(width) for cell in cells]
     spaces = [" " * (width - width_of(cell)) for cell in cells]
@@ -166,6 +157,6 @@ def padded(cells: Sequence[str], width: int, *, right: bool = False) -> list[str
 
 
 def side_by_side(blocks: Sequence[Sequence[str]]) -> str:
-    """Return padded blocks of equally many lines beside each other."""
+    """Join padded blocks with the same number of lines side by side."""
     lines = zip(*blocks, strict=True)
     return "".join((" " * GAP).join(line).rstrip() + "\n" for line in lines)

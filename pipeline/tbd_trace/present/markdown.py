@@ -1,4 +1,4 @@
-"""Rows as a Markdown table, as GitHub renders it."""
+"""Format rows as a Markdown table of GitHub's dialect."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import polars as pl
 
 from tbd_trace.present.values import columns
 
-# Kernel names hold <, > and * in masses; an underscore only counts at the edge of a word.
+# Kernel names contain <, > and *. An underscore is special only at the edge of a word.
 _SPECIAL = re.compile(r"[\\|<>*`\[\]]|(?<!\w)_|_(?!\w)")
 
 
 def render(frame: pl.DataFrame) -> str:
-    """Return the frame as a Markdown table, numbers aligned to the right."""
+    """Format a frame as a Markdown table with right-aligned numbers."""
     shown = columns(frame)
     lines = [
         _row([_escape(column.name) for column in shown]),

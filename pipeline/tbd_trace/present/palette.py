@@ -1,4 +1,4 @@
-"""Colours of series, told apart with every kind of colour vision and in print."""
+"""Colours, markers and hatches of series."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from collections.abc import Sequence
 
 from tbd_trace.present.series import Series
 
-# Okabe and Ito's palette. Black is kept for text.
+# The palette of Okabe and Ito, which is distinct for all kinds of colour vision
+# (https://jfly.uni-koeln.de/color/). Black is kept for text.
 _PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#999999")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-_HATCHES = ("", "///", "...")  # where there are more series than colours
+_HATCHES = ("", "///", "...")  # distinguish more series than there are colours
 HEAT = "Blues"
-"""Colour map of shares: light is little, also in black and white."""
+"""Colour map of heat maps; darker is more, also when printed in grey."""
 _IDLE = "#BBBBBB"
 SHADE = "#0072B2"
-"""What lies behind a stretch that is told from the rest."""
+"""Background of the steady state."""
 
 
 def colours(series: Sequence[Series]) -> list[str]:
@@ -25,10 +26,10 @@ def colours(series: Sequence[Series]) -> list[str]:
 
 
 def hatch(one: Series) -> str:
-    """Return the hatching of a series, empty as long as there are colours enough."""
+    """Return the hatch of a series, empty for the first series of each colour."""
     return _HATCHES[one.colour // len(_PALETTE) % len(_HATCHES)]
 
 
 def marker(one: Series) -> str:
-    """Return the mark of a series' points."""
+    """Return the marker of a series."""
     return _MARKERS[one.colour % len(_MARKERS)]

@@ -1,4 +1,4 @@
-"""Which rows of an answer go to which panel of a plot, and what they are called there."""
+"""Assign the rows of a result to the panels of a plot, and name them."""
 
 from __future__ import annotations
 
@@ -21,25 +21,24 @@ if TYPE_CHECKING:
 
 _MAX_TRACES = 8
 _MAX_PANELS = 16
-_MAX_LINES = 100  # of a panel
-_NAME_WIDTH = 36  # of a trace, so that a device has room beside it
-_PLACE, _KEY = "row place", "row series"  # no column of a query has a space in its name
+_MAX_LINES = 100  # horizontal bars of a panel
+_NAME_WIDTH = 36  # characters of a trace's name, which leave room for a device
+_PLACE, _KEY = "row place", "row series"  # cannot clash: columns of queries have no spaces
 
 Panels = list[tuple[str, pl.DataFrame]]
 
 
 def arrange(frame: pl.DataFrame, plot: Plot, trace_names: Mapping[str, str]) -> tuple[Plot, Panels]:
-    """Return what is drawn, with a single column for x and series each, and the rows per panel.
+    """Return the plot with single columns for x and series, and the rows by panel.
 
     Args:
-        frame: the rows, in the order in which they are drawn.
-        plot: what to draw, and what otherwise.
-        trace_names: name per trace id.
+        frame: the rows, in the order of drawing.
+        plot: plot of the query's header, with its alternatives.
+        trace_names: name by trace id.
 
     Raises:
-        CannotAnswerError: there is nothing to draw.
-        UsageError: there are more traces or panels than a plot has room for, or the plot draws what
-            the rows do not have.
+        CannotAnswerError: no row has a value to draw.
+        UsageError: there are too many traces or panels, or a column is missing or not numeric.
     """
     chosen: Plot | None = plot
     while chosen is not None:
@@ -47,7 +46,7 @@ def arrange(frame: pl.DataFrame, plot: Plot, trace_names: Mapping[str, str]) -> 
         drawn = _drawable(frame, chosen)
         if not drawn.is_empty():
             names = _trace_names(drawn, trace_names)
-            drawn, single = _with_single_columns(drawn, chosen, told_apart(names))
+            drawn, single = _with_single_columns(drawn, chosen, distinct_names(names))
             return single, _panels(drawn, chosen, names)
         chosen = chosen.otherwise
     raise CannotAnswerError("nothing to draw: the query returned no row with a value")
@@ -62,13 +61,13 @@ def _check_columns(frame: pl.DataFrame, plot: Plot) -> None:
         )
     for column in (name for group in plot.groups for name in group):
         if not (frame[column].dtype.is_numeric() or frame[column].dtype in {pl.Boolean, pl.Null}):
-            raise UsageError(f"the plot draws {column}, which holds no numbers")
+            raise UsageError(f"the plot draws {column}, which is not numeric")
 
 
 def _drawable(frame: pl.DataFrame, plot: Plot) -> pl.DataFrame:
-    """Return the rows that have a value to draw, none where a plot that leads on has no x."""
+    # A plot with an alternative is skipped if no row has an x value.
     placed = pl.any_horizontal(pl.col(name).is_not_null() for name in plot.places)
-    if plot.x_end is not None:  # a stretch needs a beginning
+    if plot.x_end is not None:  # an interval needs a start
         frame = frame.filter(placed)
     elif plot.otherwise is not None and not frame.select(placed.any()).item():
         frame = frame.clear()
@@ -77,7 +76,7 @@ def _drawable(frame: pl.DataFrame, plot: Plot) -> pl.DataFrame:
 
 
 def _trace_names(frame: pl.DataFrame, names: Mapping[str, str]) -> dict[str, str]:
-    """Return what the traces are called: with their id where two have the same name."""
+    # Equal names are distinguished by trace ids.
     if "trace_id" not in frame.columns:
         return {}
     shown = {key: names.get(key, key) for key in frame["trace_id"].unique().drop_nulls().to_list()}
@@ -85,16 +84,16 @@ def _trace_names(frame: pl.DataFrame, names: Mapping[str, str]) -> dict[str, str
     return {key: name if times[name] == 1 else f"{name} {key}" for key, name in shown.items()}
 
 
-def told_apart(names: Mapping[str, str]) -> dict[str, str]:
-    """Return names such that shortened ones differ: without what those that look alike share."""
+def distinct_names(names: Mapping[str, str]) -> dict[str, str]:
+    """Remove the common parts of names that would be equal when shortened."""
     alike: dict[str, list[str]] = defaultdict(list)
     for key, name in names.items():
         alike[shorten(name, _NAME_WIDTH)].append(key)
-    told = dict(names)
+    shortened_names = dict(names)
     for keys in alike.values():
         if len(keys) > 1:
-            told |= _without_common({key: names[key] for key in keys})
-    return told
+            shortened_names |= _without_common({key: names[key] for key in keys})
+    return shortened_names
 
 
 def _without_common(names: Mapping[str, str]) -> dict[str, str]:
@@ -106,7 +105,7 @@ def _without_common(names: Mapping[str, str]) -> dict[str, str]:
 
 
 def _common(names: Sequence[str]) -> str:
-    """Return the beginning that names share, up to the last word that they share as a whole."""
+    # The common prefix, without a partial word at its end.
     same = takewhile(lambda chars: len(set(chars)) == 1, zip(*names, strict=False))
     return re.sub(r"[A-Za-z0-9]+$", "", "".join(chars[0] for chars in same))
 
@@ -115,9 +114,9 @@ def _with_single_columns(
     frame: pl.DataFrame, plot: Plot, names: Mapping[str, str]
 ) -> tuple[pl.DataFrame, Plot]:
     frame, place = _single(frame, plot.places, _PLACE, names)
-    x_title = plot.x_title or words(_telling(frame, plot.places)[0])
+    x_title = plot.x_title or words(_distinguishing(frame, plot.places)[0])
     series: str | None = None
-    # One process or device among keys that nobody asked to see is no series.
+    # A single process or device is not a series unless the plot names it as its only key.
     only_key = isinstance(plot.series, list) and not plot.panels and plot.kind != "heatmap"
     if plot.keys and not (only_key and not any(_differs(frame, name) for name in plot.keys)):
         frame, series = _single(frame, plot.keys, _KEY, names)
@@ -127,24 +126,24 @@ def _with_single_columns(
 def _single(
     frame: pl.DataFrame, columns: Sequence[str], alias: str, names: Mapping[str, str]
 ) -> tuple[pl.DataFrame, str]:
-    """Return a frame with a column that names its rows by several ones, and that column's name."""
-    telling = _telling(frame, columns)
-    if len(telling) == 1 and not is_key(telling[0]):
-        return frame, telling[0]
-    rows = zip(*(frame[name].to_list() for name in telling), strict=True)
-    called = [_name(telling, row, names) for row in rows]
-    return frame.with_columns(pl.Series(alias, called, dtype=pl.String)), alias
+    # Several columns, or keys, are combined into one column of names.
+    distinguishing = _distinguishing(frame, columns)
+    if len(distinguishing) == 1 and not is_key(distinguishing[0]):
+        return frame, distinguishing[0]
+    rows = zip(*(frame[name].to_list() for name in distinguishing), strict=True)
+    row_names = [_name(distinguishing, row, names) for row in rows]
+    return frame.with_columns(pl.Series(alias, row_names, dtype=pl.String)), alias
 
 
-def _telling(frame: pl.DataFrame, columns: Sequence[str]) -> list[str]:
-    """Return the columns in which rows differ; where they do in none the first with a value."""
-    telling = [name for name in columns if _differs(frame, name)]
+def _distinguishing(frame: pl.DataFrame, columns: Sequence[str]) -> list[str]:
+    # If all rows agree in all columns, the first column with a value names them.
+    distinguishing = [name for name in columns if _differs(frame, name)]
     known = [name for name in columns if frame[name].null_count() < frame.height]
-    return telling or known[:1] or list(columns[:1])
+    return distinguishing or known[:1] or list(columns[:1])
 
 
 def _differs(frame: pl.DataFrame, column: str) -> bool:
-    """Tell whether rows differ in a column; processes and devices are told apart in a trace."""
+    # Ids of processes and devices are unique within a trace only.
     if is_identifier(column) and column != "trace_id" and "trace_id" in frame.columns:
         counts = frame.group_by("trace_id").agg(pl.col(column).n_unique())
         return bool((counts[column] > 1).any())
@@ -152,7 +151,7 @@ def _differs(frame: pl.DataFrame, column: str) -> bool:
 
 
 def is_key(column: str) -> bool:
-    """Tell whether a column holds keys, whose numbers say little without the column's name."""
+    """Return True if a column holds keys, which are shown with the column's name."""
     return column == "trace_id" or is_identifier(column)
 
 
@@ -191,8 +190,8 @@ def _named_panels(drawn: pl.DataFrame, plot: Plot, names: Mapping[str, str]) -> 
             f"a plot has room for {_MAX_PANELS} panels, not {len(parts)}; ask for less"
         )
     keys = [name for name in plot.panels if is_key(name)]
-    telling = _telling(drawn, keys) if keys else []
-    shown = [name for name in plot.panels if name not in keys or name in telling]
+    distinguishing = _distinguishing(drawn, keys) if keys else []
+    shown = [name for name in plot.panels if name not in keys or name in distinguishing]
     return [
         (_name(shown, [part[name][0] for name in shown], names), _first(part, plot))
         for part in parts
@@ -200,6 +199,6 @@ def _named_panels(drawn: pl.DataFrame, plot: Plot, names: Mapping[str, str]) -> 
 
 
 def _first(frame: pl.DataFrame, plot: Plot) -> pl.DataFrame:
-    # Each bar that lies has a line of its own: thousands take minutes, and nobody looks at them.
+    # Each horizontal bar takes a line: thousands take minutes to draw and cannot be read.
     most = _MAX_LINES if plot.limit is None and plot.kind.endswith("barh") else plot.limit
     return frame if most is None else frame.head(most)

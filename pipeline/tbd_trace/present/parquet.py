@@ -1,4 +1,4 @@
-"""Rows as a Parquet file, types kept."""
+"""Format rows as a Parquet file with the types of the frame."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 
 def parts(frames: Iterable[pl.DataFrame]) -> Iterator[bytes]:
-    """Yield the bytes of a zstd-compressed Parquet file of frames that follow each other."""
+    """Yield the bytes of a zstd-compressed Parquet file of consecutive frames."""
     buffer = io.BytesIO()
     writer = None
     for frame in frames:
@@ -18,14 +18,14 @@ def parts(frames: Iterable[pl.DataFrame]) -> Iterator[bytes]:
         if writer is None:
             writer = pq.ParquetWriter(buffer, table.schema, compression="zstd")
         writer.write_table(table)
-        yield _taken(buffer)
+        yield _drain(buffer)
     if writer is not None:
         writer.close()
-    yield _taken(buffer)
+    yield _drain(buffer)
 
 
-def _taken(buffer: io.BytesIO) -> bytes:
-    """Return what was written since, and forget it."""
+def _drain(buffer: io.BytesIO) -> bytes:
+    # Emptied after each frame, so that the file is never in memory as a whole.
     content = buffer.getvalue()
     buffer.seek(0)
     buffer.truncate()

@@ -1,4 +1,4 @@
-"""Rows as a plot, as the ``[plot]`` table of a query's header asks for."""
+"""Draw rows as described by the ``[plot]`` table of a query's header."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from matplotlib.text import Text
 
 from tbd_trace.errors import UsageError
 from tbd_trace.present import printable
-from tbd_trace.present.artists import LYING, draw
+from tbd_trace.present.artists import HORIZONTAL, draw
 from tbd_trace.present.panels import Panels, arrange
 from tbd_trace.present.series import Axis, Units, place_axis, series_of, value_axis, words
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tbd_trace.query import Plot
 
 EXTENSIONS = (".svg", ".png", ".pdf")
-"""Extensions of the files that a plot can be written to."""
+"""Extensions of plot files."""
 
 _RC: dict[Any, Any] = {
     "axes.axisbelow": True,
@@ -38,24 +38,28 @@ _RC: dict[Any, Any] = {
     "grid.color": "#DDDDDD",
     "grid.linewidth": 0.6,
     "legend.frameon": False,
-    "text.parse_math": False,  # a $ in a kernel's name is a dollar
-    "svg.hashsalt": "tbd-trace",  # the same rows give the same file
+    "text.parse_math": False,  # a $ in a kernel's name does not start a formula
+    "svg.hashsalt": "tbd-trace",  # fixed ids: equal rows give equal files
 }
 _WIDTH_INCHES = 9
 _INCHES_PER_POINT = 1 / 72
-_PAD = 0.5  # at the edges, in heights of the font
-_KINDS = {"barh": "lying bars", "grouped_barh": "lying bars", "stacked_barh": "stacked lying bars"}
+_PAD = 0.5  # margin in font heights
+_KINDS = {
+    "barh": "horizontal bars",
+    "grouped_barh": "horizontal bars",
+    "stacked_barh": "stacked horizontal bars",
+}
 _KINDS |= {"bar": "bars", "stacked_bar": "stacked bars", "binned": "histogram"}
 
 
 def check_path(path: Path) -> None:
-    """Refuse a file whose extension is none of a plot's.
+    """Check the extension of a plot file.
 
     Raises:
         UsageError: the extension is neither .svg, .png nor .pdf.
     """
     if path.suffix.lower() not in EXTENSIONS:
-        raise UsageError(f"{path}: a plot is written as {', '.join(EXTENSIONS)}; change its name")
+        raise UsageError(f"{path}: a plot is written as {', '.join(EXTENSIONS)}; rename it")
 
 
 def render(
@@ -67,23 +71,23 @@ def render(
     units: Units,
     trace_names: Mapping[str, str],
 ) -> bytes:
-    """Return the drawing of a frame.
+    """Draw a frame and return the file.
 
-    Several traces are drawn one below the other on the same scales, unless the plot itself tells
-    them apart (``trace_id`` in its x or series) or has panels of its own. ``barh`` stacks several
-    series, ``grouped_barh`` draws them beside each other, as those of several columns always are.
+    Several traces are drawn in panels with common scales, unless ``trace_id`` is among the x or
+    series columns or the plot defines panels. ``barh`` stacks several series, ``grouped_barh``
+    draws them side by side; several value columns are always side by side.
 
     Args:
-        frame: the rows, in the order in which they are drawn.
-        plot: what to draw.
-        title: what the plot shows; the names of the traces are added.
+        frame: the rows, in the order of drawing.
+        plot: plot of the query's header.
+        title: title of the figure; panels are titled with trace names.
         form: ``svg``, ``png`` or ``pdf``.
-        units: unit per column.
-        trace_names: name per trace id.
+        units: unit by column.
+        trace_names: name by trace id.
 
     Raises:
-        CannotAnswerError: there is nothing to draw.
-        UsageError: there are more traces than a plot has room for.
+        CannotAnswerError: no row has a value to draw.
+        UsageError: there are too many traces.
     """
     plot, panels = arrange(frame, plot, trace_names)
     drawn = pl.concat([panel for _, panel in panels])
@@ -103,6 +107,7 @@ def render(
         titles: list[Text] = []
         for row, (name, panel) in zip(grid, panels, strict=True):
             titles.append(row[0].set_title(printable(name)))
+            # With named panels, a series has the same colour in each of them.
             coloured = drawn if plot.panels else panel
             for axes, columns, values in zip(row, plot.groups, scales, strict=True):
                 kind = "stacked_barh" if plot.kind == "barh" and plot.keys else plot.kind
@@ -120,8 +125,7 @@ def render(
 
 
 def _empty_figure(inches: float, title: str) -> Figure:
-    """Return a figure with room for panels of a height together, and for their labels."""
-    height = inches + 0.6
+    height = inches + 0.6  # title and labels of the x axis
     figure = Figure(figsize=(_WIDTH_INCHES, height))
     if title:
         top = 1 - _PAD * _RC["font.size"] * _INCHES_PER_POINT / height
@@ -130,17 +134,17 @@ def _empty_figure(inches: float, title: str) -> Figure:
 
 
 def _shared(plot: Plot, along: Axis) -> dict[str, Any]:
-    """Return which axes of the panels are the same: as subplots are asked for them."""
-    lying = plot.kind in LYING
+    # Arguments of Figure.subplots: the scale of values is common to all panels.
+    horizontal = plot.kind in HORIZONTAL
     if plot.panels or plot.kind == "heatmap":
-        return {"sharex": False, "sharey": "row" if lying else False}
-    along_values = lying or plot.kind == "histogram"
+        return {"sharex": False, "sharey": "row" if horizontal else False}
+    along_values = horizontal or plot.kind == "histogram"
     x = "col" if along_values or along.is_quantity else False
-    return {"sharex": x, "sharey": "row" if lying else "col"}
+    return {"sharex": x, "sharey": "row" if horizontal else "col"}
 
 
 def _hide_shared_labels(grid: Any, plot: Plot, along: Axis) -> None:
-    """Keep the labels of an axis that panels share at the outermost of them."""
+    # Labels of a shared axis are shown at the outermost panels only.
     shared = _shared(plot, along)
     for axes in grid.flat:
         place = axes.get_subplotspec()
@@ -162,7 +166,7 @@ def _legend(axes: Axes, plot: Plot, *, beside: bool) -> None:
 
 
 def _described(plot: Plot, panels: Panels, scales: list[Axis], along: Axis) -> str:
-    """Return in words what is drawn, for those who do not see it."""
+    # A sentence for screen readers.
     drawn = ", ".join(words(column) for group in plot.groups for column in group)
     kind = _KINDS.get(plot.kind, plot.kind)
     names = "; ".join(name for name, _ in panels if name)
@@ -173,14 +177,12 @@ def _described(plot: Plot, panels: Panels, scales: list[Axis], along: Axis) -> s
 
 
 def _lay_out(figure: Figure, titles: Sequence[Text]) -> None:
-    """Make room for labels; a title that still leaves the figure ends where its panel does.
-
-    Done here, once: a figure that keeps its layout engine is drawn twice, and a given rectangle,
-    even that of the whole figure, is fitted twice.
-    """
+    # The layout is computed once here: a figure with a layout engine is drawn twice, and a given
+    # rectangle, even that of the whole figure, is fitted twice.
     layout = TightLayoutEngine(pad=_PAD, rect=None)  # type: ignore[arg-type]
-    with warnings.catch_warnings(action="ignore"):  # labels that leave no room
+    with warnings.catch_warnings(action="ignore"):  # long labels leave no room for the axes
         layout.execute(figure)
+        # A title that is too long for the figure is aligned to the right edge of its panel.
         for title in titles:
             if title.get_window_extent().x1 > figure.bbox.x1:
                 title.set(x=1, horizontalalignment="right")
@@ -190,20 +192,20 @@ def _saved(figure: Figure, form: str, title: str, description: str) -> bytes:
     buffer = io.BytesIO()
     metadata: dict[str, Any] = {"Title": printable(title)}
     metadata |= {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form, {})
-    with warnings.catch_warnings(action="ignore"):  # a name in a script that the font lacks
+    with warnings.catch_warnings(action="ignore"):  # the font lacks characters of some scripts
         figure.savefig(buffer, format=form, dpi=150, metadata=metadata)
     content = buffer.getvalue()
     return _with_description(content, description) if form == "svg" else content
 
 
 def _with_description(svg: bytes, description: str) -> bytes:
-    """Return an SVG that tells what it shows: matplotlib writes no more than a title."""
-    told = f"</title>\n <desc>{escape(description)}</desc>".encode()
-    return svg.replace(b"</title>", told, 1).replace(b"<svg ", b'<svg role="img" ', 1)
+    # Screen readers read <desc>, which matplotlib does not write.
+    elements = f"</title>\n <desc>{escape(description)}</desc>".encode()
+    return svg.replace(b"</title>", elements, 1).replace(b"<svg ", b'<svg role="img" ', 1)
 
 
 def _height(panel: pl.DataFrame, plot: Plot, panels: int) -> float:
-    """Return the height of a panel in inches, with room for each label that lies."""
+    # Inches. Each horizontal bar needs the height of its label.
     places = panel[plot.places[0]].n_unique()
     columns = max(len(group) for group in plot.groups)
     groups = panel[plot.keys[0]].n_unique() if plot.keys else 1

@@ -1,7 +1,4 @@
-"""The roofline plot: what was achieved under what the device allows.
-
-Williams, Waterman, Patterson: Roofline (CACM 52:4, 2009).
-"""
+"""Draw roofline plots (Williams, Waterman, Patterson: Roofline, CACM 52:4, 2009)."""
 
 from __future__ import annotations
 
@@ -15,18 +12,17 @@ from tbd_trace.present.palette import colours, marker
 from tbd_trace.present.series import Axis, Series
 from tbd_trace.present.values import scale
 
-_NUMBERED = 12
+_NUMBERED = 12  # named points; more entries would not fit the legend
 _NAME_WIDTH = 36
 _ROOF = "#444444"
 _DASHES = ("-", "--", "-.", ":")
-_WIDER = 3  # the roofs reach further than the points, by this factor
+_WIDER = 3  # the roofs extend beyond the points by this factor
 
 
 def roofline(axes: Axes, series: Sequence[Series], values: Axis) -> None:
-    """Draw points under their roofs, on logarithmic axes, and number the first names.
+    """Draw points and roofs on logarithmic axes, and number the first names.
 
-    A roof is the smaller of the peak and of what memory can feed: slope times place. What has no
-    place on a logarithmic axis is left out.
+    A roof is the minimum of the peak and of the memory bandwidth times the arithmetic intensity.
     """
     _roofs(axes, series, values)
     numbers: dict[str, int] = {}
@@ -51,7 +47,7 @@ def roofline(axes: Axes, series: Sequence[Series], values: Axis) -> None:
 
 
 def _points(one: Series) -> Iterator[tuple[float, float, str]]:
-    """Yield place, value and name of what has a place on logarithmic axes."""
+    # Logarithmic axes show positive numbers only.
     names = one.names or [""] * len(one.places)
     for place, value, name in zip(one.places, one.values, names, strict=True):
         if place > 0 and math.isfinite(value) and value > 0:
@@ -61,6 +57,7 @@ def _points(one: Series) -> Iterator[tuple[float, float, str]]:
 def _roofs(axes: Axes, series: Sequence[Series], values: Axis) -> None:
     roofs = {_called(*roof, values): roof for one in series for roof in one.roofs}
     places = [place for one in series for place, _, _ in _points(one)]
+    # The ridge point, where the roof bends, is always shown.
     places += [peak / slope for peak, slope in roofs.values()]
     for number, (label, (peak, slope)) in enumerate(roofs.items()):
         ends = [min(places) / _WIDER, peak / slope, max(places) * _WIDER]

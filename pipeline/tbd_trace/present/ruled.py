@@ -1,4 +1,4 @@
-"""Rows as a table with a rule below its header, as on a terminal."""
+"""Format rows as a table with a rule below its header, for terminals."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tbd_trace.present.layout import Measure, aligned
 from tbd_trace.present.names import shortened
 from tbd_trace.present.values import Column
 
-_HEADER_WIDTH = 7
+_HEADER_WIDTH = 7  # headers are not broken into shorter lines, even over narrow numbers
 
 
 def header(measure: Measure) -> str:
-    """Return a column's name, broken at underscores where its values are narrower."""
+    """Break a column's name at underscores to the width of its values."""
     limit = max(measure.front + measure.fraction, _HEADER_WIDTH)
     lines = [""]
     for part in measure.name.replace("_", "_\0").split("\0"):
@@ -30,7 +30,7 @@ def header(measure: Measure) -> str:
 
 
 def ruled(shown: Sequence[Column], measures: Sequence[Measure], style: Style) -> str:
-    """Return the rows of columns; text that is wider than its column goes on in the next line."""
+    """Format columns as a table; texts wider than their column continue in the next line."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), pad_edge=False)
     headers = [header(measure) for measure in measures]
     most = max(text.count("\n") for text in headers)
@@ -43,7 +43,7 @@ def ruled(shown: Sequence[Column], measures: Sequence[Measure], style: Style) ->
         )
     cells = [_cells(column, measure) for column, measure in zip(shown, measures, strict=True)]
     for row in zip(*cells, strict=True):
-        table.add_row(*map(Text, row))  # not markup: a kernel name may hold [ and ]
+        table.add_row(*map(Text, row))  # not as markup: kernel names contain [ and ]
     out = io.StringIO()
     console = Console(
         file=out,
@@ -58,7 +58,7 @@ def ruled(shown: Sequence[Column], measures: Sequence[Measure], style: Style) ->
 
 def _cells(column: Column, measure: Measure) -> Sequence[str]:
     if measure.numeric:
-        # Padded here: rich takes the spaces that align decimals away from the right.
+        # Padded here: rich would strip the trailing spaces that align decimal points.
         return [cell.rjust(measure.width) for cell in aligned(column.cells, measure.fraction)]
     if measure.is_cut:
         short = shortened(column.cells, measure.width)

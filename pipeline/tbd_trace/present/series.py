@@ -1,4 +1,4 @@
-"""What a panel of a plot draws: axes and series of numbers, ready for matplotlib."""
+"""Build the axes and series of a plot's panels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tbd_trace.query import Plot
 
 LABEL_WIDTH = 48
-"""Characters that a name on a plot is shortened to."""
+"""Maximum characters of a name on a plot."""
 _UNIT_SUFFIXES = ("_ns", "_bytes", "_bytes_per_s", "_pct", "_flop", "_flops", "_hz")
 
 Units = Mapping[str, str | None]
@@ -24,64 +24,47 @@ Units = Mapping[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One axis.
+    """One axis."""
 
-    Attributes:
-        label: its label, unit included.
-        divisor: what the values were divided by to read well.
-        is_quantity: numbers with distances, not names.
-        whole: only whole numbers make sense as ticks.
-        log: it is logarithmic.
-        unit: the unit of its values, where each tick is to name one that reads well.
-    """
-
-    label: str
-    divisor: float = 1
-    is_quantity: bool = True
-    whole: bool = False
+    label: str  # label with unit
+    divisor: float = 1  # divisor that converts the values to the unit of the label
+    is_quantity: bool = True  # True for numbers with distances, False for names
+    whole: bool = False  # use whole numbers as ticks
     log: bool = False
-    unit: str | None = None
+    unit: str | None = None  # unit of the values, if each tick is to have its own scaled unit
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One line or one set of bars.
+    """One line or one set of bars."""
 
-    Attributes:
-        label: what the legend calls it.
-        places: place per row.
-        values: value per row, NaN for none.
-        colour: number of its colour, and of its hatching where the colours are used up.
-        ends: end of the stretch that begins at each place; empty where places are points.
-        lit: whether each row is one of those to be told from the others; empty where none is.
-        roofs: a peak of the values, and the most value per place, where known.
-        names: name per row, empty where points have none.
-    """
-
-    label: str
-    places: list[Any]
-    values: list[float]
-    colour: int
+    label: str  # entry in the legend
+    places: list[Any]  # x per row
+    values: list[float]  # y per row, NaN for NULL
+    colour: int  # number of its colour, and of its hatch if there are more series than colours
+    # End of the interval that starts at each place; empty if places are points.
     ends: list[float] = field(default_factory=list)
-    lit: list[bool] = field(default_factory=list)
+    # True for rows to highlight; empty if there are none.
+    highlighted: list[bool] = field(default_factory=list)
+    # Peaks and slopes of the roofs of a roofline plot.
     roofs: list[tuple[float, float]] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)  # name per row, empty if points have none
 
 
 def is_quantity(column: pl.Series) -> bool:
-    """Tell whether a column holds numbers with distances, not names or keys."""
+    """Return True if a column holds numbers with distances, not names or keys."""
     return column.dtype.is_numeric() and not is_identifier(column.name)
 
 
 def words(column: str) -> str:
-    """Return a column's name as words, without the unit at its end."""
+    """Convert a column's name to words without its unit."""
     for suffix in _UNIT_SUFFIXES:
         column = column.removesuffix(suffix)
     return column.removesuffix("_id").replace("_", " ")
 
 
 def value_axis(columns: Sequence[str], drawn: pl.DataFrame, units: Units, *, log: bool) -> Axis:
-    """Return the axis that columns share: the scale on which their values read well, its label."""
+    """Return the common axis of value columns, scaled to their largest value."""
     name = words(columns[0]) if len(columns) == 1 else ""
     found = {units.get(column) for column in columns}
     unit = found.pop() if len(found) == 1 else None
@@ -91,18 +74,18 @@ def value_axis(columns: Sequence[str], drawn: pl.DataFrame, units: Units, *, log
         return Axis(name)
     sizes = [abs(float(value)) for c in columns for value in drawn[c].drop_nulls().to_list()]
     divisor, scaled = scale(max(sizes, default=0.0), unit)
-    if scaled == name.removesuffix("s"):  # not: kernels (kernel)
+    if scaled == name.removesuffix("s"):  # avoids "kernels (kernel)"
         return Axis(name, divisor)
     return Axis(f"{name} ({scaled})" if name else scaled, divisor)
 
 
 def scalable(unit: str | None) -> str | None:
-    """Return a unit that has larger ones, such as ns; None where it has none."""
+    """Return the unit if it has multiples, such as ns, else None."""
     return unit if unit and scale(1e30, unit)[0] != 1 else None
 
 
 def place_axis(plot: Plot, drawn: pl.DataFrame, units: Units) -> Axis:
-    """Return the axis along which the rows lie."""
+    """Return the axis of the places of rows."""
     places = drawn[plot.places[0]]
     if not is_quantity(places) or places.null_count():
         return Axis(plot.x_title, is_quantity=False)
@@ -122,14 +105,14 @@ def series_of(
     axes: tuple[Axis, Axis],
     coloured: pl.DataFrame,
 ) -> list[Series]:
-    """Return one series per value column and, where the plot has them, per series value.
+    """Return one series per value column and value of the plot's series column.
 
     Args:
-        panel: the rows of the panel.
-        plot: what to draw.
-        columns: the value columns that share a scale.
-        axes: the axis along which the rows lie, and that of the values.
-        coloured: rows among whose series the colours are dealt out.
+        panel: rows of the panel.
+        plot: plot of the query's header.
+        columns: value columns with a common scale.
+        axes: axis of the places and axis of the values.
+        coloured: rows of all series that share the colours.
     """
     key = plot.keys[0] if plot.keys else None
     parts = panel.partition_by(key, maintain_order=True) if key else [panel]
@@ -151,10 +134,10 @@ def _series(
     plot: Plot,
     column: str,
     axes: tuple[Axis, Axis],
-    called: tuple[str, int],
+    label_and_colour: tuple[str, int],
 ) -> Series:
     along, values = axes
-    label, colour = called
+    label, colour = label_and_colour
     roofs = (
         part.select(plot.roof).drop_nulls().unique(maintain_order=True).rows() if plot.roof else []
     )
@@ -164,14 +147,13 @@ def _series(
         _values(part[column], values),
         colour,
         ends=_values(part[plot.x_end], along) if plot.x_end else [],
-        lit=[bool(value) for value in part[plot.window].to_list()] if plot.window else [],
+        highlighted=[bool(value) for value in part[plot.window].to_list()] if plot.window else [],
         roofs=[(float(peak), float(slope)) for peak, slope in roofs],
         names=_names(part.select(plot.label)) if plot.label else [],
     )
 
 
 def _names(columns: pl.DataFrame) -> list[str]:
-    """Return what each row is called, empty where no column says."""
     return [", ".join(text(name) for name in row if name is not None) for row in columns.rows()]
 
 
@@ -182,5 +164,5 @@ def _places(column: pl.Series, along: Axis) -> list[Any]:
 
 
 def _values(column: pl.Series, axis: Axis) -> list[float]:
-    """Return the values on the scale of their axis, NaN for NULL: nothing is drawn there."""
+    # matplotlib draws nothing for NaN.
     return [math.nan if v is None else float(v) / axis.divisor for v in column.to_list()]

@@ -1,4 +1,4 @@
-"""Rows as a table to read: fitted on a terminal or in a pipe, or plain and whole."""
+"""Format rows as a table that fits a width, or as a plain table of full width."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import polars as pl
 
 from tbd_trace.present import Style
-from tbd_trace.present.fields import above, records
+from tbd_trace.present.fields import common_values, records
 from tbd_trace.present.layout import (
     Measure,
     aligned,
@@ -20,21 +20,20 @@ from tbd_trace.present.layout import (
 )
 from tbd_trace.present.values import Column, columns, whole_columns
 
-_ROWS_AT_ONCE = 262_144
-_FEW_ROWS = 2
+_ROWS_AT_ONCE = 262_144  # rows formatted at a time
+_FEW_ROWS = 2  # are shown side by side if they are too wide
 
 
 def parts(frame: pl.DataFrame, units: Mapping[str, str | None], style: Style) -> Iterator[str]:
-    """Yield the frame as a table, part after part; each ends with a newline.
+    """Yield the frame as a table in parts that end with a newline.
 
-    A single row is shown as one line per field. Many rows that are too wide even with shortened
-    names are shown without the columns in which they agree, which go above them; if that does not
-    help, as one line per field. On a terminal those are side by side as far as there is room, and
-    two rows are always shown so when they are too wide.
+    A single row has one line per field. If rows are too wide even with shortened names, columns
+    with a common value are moved above the table; if that is not enough, rows have one line per
+    field, on a terminal several rows side by side.
 
     Args:
         frame: the rows.
-        units: unit per column; shown beside the values of a single row.
+        units: unit by column, shown in lines per field.
         style: layout.
     """
     if frame.height == 1 or (style.records and not frame.is_empty()):
@@ -46,7 +45,6 @@ def parts(frame: pl.DataFrame, units: Mapping[str, str | None], style: Style) ->
 
 
 def _ruled(frame: pl.DataFrame, units: Mapping[str, str | None], style: Style, width: int) -> str:
-    """Return the rows on a terminal of a width."""
     from tbd_trace.present.ruled import header, ruled  # noqa: PLC0415 - a pipe needs no rich
 
     shown = columns(frame)
@@ -60,13 +58,13 @@ def _ruled(frame: pl.DataFrame, units: Mapping[str, str | None], style: Style, w
     names = {measure.name for measure in fitted}
     common = [column for column in shown if column.name not in names]
     rest = [column for column in shown if column.name in names]
-    return above(common, frame, units, width) + ruled(rest, fitted, style)
+    return common_values(common, frame, units, width) + ruled(rest, fitted, style)
 
 
 def _plain(frame: pl.DataFrame, units: Mapping[str, str | None], style: Style) -> Iterator[str]:
-    """Yield all rows, a part at a time: as text, millions of them take gigabytes."""
+    # In slices, because millions of rows take gigabytes as text.
     whole = whole_columns(frame)
-    # Each slice is put into words twice, to be measured and for its lines, but for the only one.
+    # Several slices are formatted twice, to measure and to write them; a single one is kept.
     slices = list(frame.iter_slices(_ROWS_AT_ONCE)) or [frame]
     only = [columns(rows, whole) for rows in slices] if len(slices) == 1 else None
     every = measured(only or (columns(rows, whole) for rows in slices))
@@ -79,7 +77,7 @@ def _plain(frame: pl.DataFrame, units: Mapping[str, str | None], style: Style) -
     shown = {measure.name for measure in measures}
     common = [column for column in columns(frame[:1], whole) if column.name not in shown]
     if common and style.width is not None:
-        yield above(common, frame, units, style.width)
+        yield common_values(common, frame, units, style.width)
     yield _lines(measures, [[measure.name] for measure in measures])
     cuts = {m.name: cut(frame[m.name], m) for m in measures if m.is_cut}
     for part in only or (columns(rows, whole) for rows in slices):
@@ -88,10 +86,7 @@ def _plain(frame: pl.DataFrame, units: Mapping[str, str | None], style: Style) -
 
 
 def _fitted(every: Sequence[Measure], width: int | None) -> Sequence[Measure] | None:
-    """Return the columns to show with their widths, None where they do not fit.
-
-    Where not all fit, those are left out whose values are all the same.
-    """
+    # If not all columns fit, those with a common value are left out.
     if width is None:
         return every
     varying = [measure for measure in every if not measure.same]
@@ -107,7 +102,6 @@ def _cells(
 
 
 def _lines(measures: Sequence[Measure], cells: Sequence[Sequence[str]]) -> str:
-    """Return cells of columns as lines: text to the left of the widths, numbers to the right."""
     return side_by_side(
         [
             padded(texts, measure.width, right=measure.numeric)

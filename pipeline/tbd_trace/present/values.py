@@ -1,4 +1,4 @@
-"""How values read in tables for people: aligned numbers, a mark for NULL, safe text."""
+"""Format values for tables: significant digits, units, NULL and safe text."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from rich.cells import cell_len
 from tbd_trace.present import printable
 
 NULL = "\N{EN DASH}"
-"""What a table shows for NULL."""
+"""Text of NULL in tables."""
 
-_SIGNIFICANT = 4
-_EVEN_DECIMALS = 3  # zeros behind these are left out
-_SMALLEST, _LARGEST = 1e-6, 1e15  # what is beyond is shown in powers of ten
+_SIGNIFICANT = 4  # digits of a number
+_EVEN_DECIMALS = 3  # trailing zeros after these decimals are removed
+_SMALLEST, _LARGEST = 1e-6, 1e15  # numbers outside are shown with an exponent
 _TINY_SHARE = "<0.000001"
 _SCALES: dict[str, tuple[tuple[float, str], ...]] = {
     "ns": ((1e9, "s"), (1e6, "ms"), (1e3, "µs")),
@@ -35,26 +35,20 @@ _UNIT_ALIASES = {"bytes": "byte", "B": "byte", "B/s": "byte/s", "bytes/s": "byte
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column as text.
-
-    Attributes:
-        name: column name.
-        cells: one text per row.
-        numeric: whether it is read as numbers, hence aligned to the right.
-    """
+    """One column with a text per row."""
 
     name: str
     cells: list[str]
-    numeric: bool
+    numeric: bool  # aligned to the right
 
 
 def columns(frame: pl.DataFrame, whole: Collection[str] | None = None) -> list[Column]:
-    """Return the columns of a frame as text, each number with the digits that matter of it.
+    """Format the columns of a frame.
 
     Args:
         frame: the rows.
-        whole: the columns of whole numbers of the frame that these rows are a part of
-            (:func:`whole_columns`); None means that they are all.
+        whole: columns of whole numbers of the complete frame (:func:`whole_columns`) if ``frame``
+            is a slice of it.
     """
     if whole is None:
         whole = whole_columns(frame)
@@ -62,7 +56,7 @@ def columns(frame: pl.DataFrame, whole: Collection[str] | None = None) -> list[C
 
 
 def whole_columns(frame: pl.DataFrame) -> frozenset[str]:
-    """Return the names of the columns whose numbers are all whole."""
+    """Return the names of the columns that contain only whole numbers."""
     return frozenset(
         name
         for name, dtype in frame.schema.items()
@@ -96,18 +90,13 @@ def _column(series: pl.Series, *, whole: bool) -> Column:
 
 
 def is_identifier(name: str) -> bool:
-    """Tell whether a column holds keys: numbers that are not quantities."""
+    """Return True if a column holds keys, which are numbers but not quantities."""
     return name in {"id", "pid", "tid"} or name.endswith("_id")
 
 
 def _number(number: float, whole: bool, tiny: str | None) -> str:
-    """Return a number as text: four digits that matter, and those before the decimal point.
-
-    Args:
-        number: the number.
-        whole: whether all numbers of its column are whole.
-        tiny: what stands for a number below all that is shown; None means in powers of ten.
-    """
+    # Four significant digits, and all digits before the decimal point. `tiny` replaces numbers that
+    # are too small to show; without it they have an exponent.
     size = abs(number)
     if not math.isfinite(number) or size >= _LARGEST:
         return f"{number:.4g}"
@@ -122,7 +111,7 @@ def _number(number: float, whole: bool, tiny: str | None) -> str:
 
 
 def text(value: Any) -> str:
-    """Return one value that is not a number as a single line that is safe on a terminal."""
+    """Format a value that is not a number as one line without control characters."""
     if value is None:
         return NULL
     if isinstance(value, bool):
@@ -137,7 +126,7 @@ def text(value: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON can hold it: exact where it can be, NaN and infinities as None."""
+    """Convert a value to types of JSON; NaN and infinities become None."""
     match value:
         case dict():
             plain_value: Any = {str(key): plain(item) for key, item in value.items()}
@@ -147,7 +136,7 @@ def plain(value: Any) -> Any:
             plain_value = value if math.isfinite(value) else None
         case Decimal():
             plain_value = int(value) if value == value.to_integral_value() else float(value)
-        case date() | time():  # a datetime is a date
+        case date() | time():  # datetime is a subclass of date
             plain_value = value.isoformat()
         case timedelta():
             plain_value = value.total_seconds()
@@ -159,13 +148,7 @@ def plain(value: Any) -> Any:
 
 
 def with_unit(cell: str, value: Any, unit: str | None) -> str:
-    """Return a cell with its unit, and a scaled reading where the plain number is hard to read.
-
-    Args:
-        cell: the value as a table shows it.
-        value: the value.
-        unit: its unit, None when it has none.
-    """
+    """Append the unit to a cell, and the value in a larger unit: ``1,913,000 ns (1.913 ms)``."""
     if unit is None or not isinstance(value, int | float | Decimal):
         return cell
     divisor, scaled = scale(abs(float(value)), unit)
@@ -174,11 +157,9 @@ def with_unit(cell: str, value: Any, unit: str | None) -> str:
 
 
 def scale(size: float, unit: str) -> tuple[float, str]:
-    """Return the divisor and the unit in which a size reads well, 1 and the unit itself if none.
+    """Return divisor and name of the largest multiple of a unit that does not exceed ``size``.
 
-    Args:
-        size: the size, not negative.
-        unit: its unit: ns, byte, byte/s, FLOP, FLOP/s or Hz are scaled, others are not.
+    Units without multiples (other than ns, byte, byte/s, FLOP, FLOP/s and Hz) give 1 and the unit.
     """
     for divisor, name in _SCALES.get(_UNIT_ALIASES.get(unit, unit), ()):
         if divisor <= size < math.inf:
@@ -187,15 +168,16 @@ def scale(size: float, unit: str) -> tuple[float, str]:
 
 
 def width_of(text: str) -> int:
-    """Return the width of a text on a terminal, in cells; most text needs no table of widths."""
+    """Return the width of a text in terminal cells."""
+    # The table of character widths is needed for few texts.
     return len(text) if text.isascii() and text.isprintable() else cell_len(text)
 
 
 def widest(texts: Sequence[str]) -> int:
-    """Return the width of the widest text on a terminal, in cells."""
+    """Return the width of the widest text in terminal cells."""
     return max(map(len if are_plain(texts) else width_of, texts), default=0)
 
 
 def are_plain(texts: Sequence[str]) -> bool:
-    """Tell whether each character of the texts fills one cell: :func:`width_of` is slower."""
+    """Return True if each character of the texts fills one terminal cell."""
     return all(map(str.isascii, texts)) and all(map(str.isprintable, texts))

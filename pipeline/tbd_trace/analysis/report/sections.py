@@ -15,7 +15,7 @@ from tbd_trace.analysis.report.report_query import Answer, Interview
 from tbd_trace.analysis.report.run_summary import in_short, notices, what_ran
 from tbd_trace.api import Traces
 from tbd_trace.errors import CannotAnswerError
-from tbd_trace.present.panels import told_apart
+from tbd_trace.present.panels import distinct_names
 from tbd_trace.query.shared_session import SharedSession
 
 _SHOWN_NAMES = 3
@@ -54,7 +54,7 @@ def contents(traces: Traces, title: str = "", draw: Draw = draw_later) -> Page:
         sections = [summary, findings(conversation, names), what_ran(interview, frame)]
     sections += [section() for section in finish]
     title = title or _title(frame["name"].to_list())
-    return Page(title, in_short(frame), sections, told_apart(names))
+    return Page(title, in_short(frame), sections, distinct_names(names))
 
 
 def _names(traces: pl.DataFrame) -> dict[str, str]:

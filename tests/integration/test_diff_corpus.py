@@ -45,7 +45,7 @@ def test_before_and_after() -> None:
     answer = compared(before, after)
     assert answer["verdict"]["word"] == "slower"
     assert "exposed communication" in answer["verdict"]["sentence"]
-    assert any("told by a kernel that repeats" in text for text in answer["verdict"]["caveats"])
+    assert any("detected by a repeating kernel" in text for text in answer["verdict"]["caveats"])
     assert not any(row["differs"] for row in answer["comparability"])
     first = answer["iterations"][0]
     assert (first["n_a"], first["n_b"]) == (14, 12)  # all but the first and the last

@@ -197,7 +197,7 @@ def test_findings_from_a_severity_on(evaluated: pl.DataFrame) -> None:
 def test_without_a_trace_there_is_nothing_to_ask(tmp_path: Path, rules: dict[str, Query]) -> None:
     from tbd_trace.api import Traces
 
-    with pytest.raises(CannotAnswerError, match="no trace to ask"):
+    with pytest.raises(CannotAnswerError, match="there are no traces"):
         evaluate(Traces(Database(tmp_path / "empty.duckdb"), []))
 
 

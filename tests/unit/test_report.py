@@ -30,7 +30,7 @@ from tbd_trace.analysis.report.page import (
     render_page,
 )
 from tbd_trace.analysis.report.report_query import Answer
-from tbd_trace.analysis.report.sections import contents, report
+from tbd_trace.analysis.report.sections import build_page, report
 from tbd_trace.api import Traces
 from tbd_trace.cli import main as cli
 from tbd_trace.errors import CannotAnswerError
@@ -54,7 +54,7 @@ def sample(sample_database: Database) -> Traces:
 
 @pytest.fixture(scope="module")
 def page(sample: Traces) -> Page:
-    return contents(sample)
+    return build_page(sample)
 
 
 @pytest.fixture(scope="module")
@@ -174,7 +174,7 @@ def test_numbers_of_several_processes_are_not_averaged(tmp_path: Path) -> None:
     tables = {"StringIds": made_nsys.strings(), made_nsys.KERNEL: kernels}
     database = Database(tmp_path / "two.duckdb")
     database.ingest([made_nsys.write(tmp_path / "two.sqlite", tables)])
-    busy = figures(contents(Traces(database, database.trace_ids())))["GPU busy"]
+    busy = figures(build_page(Traces(database, database.trace_ids())))["GPU busy"]
     assert busy.value == "20 to 80"
     assert "least and largest of 2, by process and GPU" in busy.detail
 
@@ -199,7 +199,7 @@ def test_what_is_made_up_says_so_first(page: Page) -> None:
 def counters(sample_database: Database) -> Page:
     """Return what a report of counters alone says."""
     found = sample_database.resolve(["synthetic_cnn/metrics.csv"])
-    return contents(Traces(sample_database, found))
+    return build_page(Traces(sample_database, found))
 
 
 def test_counters_alone_tell_what_they_can_and_why_not_the_rest(counters: Page) -> None:
@@ -252,7 +252,7 @@ def test_more_traces_than_a_plot_has_room_for(tmp_path: Path) -> None:
         tables = {"StringIds": made_nsys.strings(), made_nsys.KERNEL: kernels}
         files.append(made_nsys.write(tmp_path / f"run{number}.sqlite", tables))
     database.ingest(files)
-    page = contents(Traces(database, database.trace_ids()))
+    page = build_page(Traces(database, database.trace_ids()))
     said = [text for found in page.sections for text in texts(found, "note")]
     assert any("is not drawn" in text and "8 traces" in text for text in said)
     assert page.title == "run0.sqlite, run1.sqlite, run2.sqlite and 6 more"
@@ -269,7 +269,7 @@ def test_traces_of_one_name_are_told_apart(tmp_path: Path) -> None:
         tables = {"StringIds": made_nsys.strings(), made_nsys.KERNEL: kernels}
         files.append(made_nsys.write(tmp_path / str(number) / "run.sqlite", tables))
     database.ingest(files)
-    page = contents(Traces(database, database.trace_ids()))
+    page = build_page(Traces(database, database.trace_ids()))
     assert sorted(page.trace_names) == sorted(database.trace_ids())
     assert all(trace in name for trace, name in page.trace_names.items())
     compared = section(page, "comparison")

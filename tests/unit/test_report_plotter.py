@@ -116,5 +116,5 @@ def test_leaving_early_ends_the_process(drawn_here: list[str]) -> None:
             plotter.draw(answer(), NAMES, f"plot {number}")
         raise ValueError("enough")
     assert process.returncode is not None
-    plotter._talk.shutdown(wait=True)
+    plotter._thread.shutdown(wait=True)
     assert drawn_here == []

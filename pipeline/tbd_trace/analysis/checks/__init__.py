@@ -1,4 +1,4 @@
-"""Findings: what the rules of queries/checks say about traces, sweeps and runs."""
+"""Evaluate the rules of ``queries/checks`` on traces, sweeps and runs."""
 
 from __future__ import annotations
 

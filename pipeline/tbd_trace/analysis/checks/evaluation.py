@@ -1,4 +1,4 @@
-"""Running the rules over some traces, all on one connection."""
+"""Evaluate rules on traces over one connection."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tbd_trace.api import Traces
 
 SEVERITIES = ("note", "warning", "severe")
-"""How bad a finding is, the mildest first."""
+"""Severities of findings in ascending order."""
 
 _VERDICTS = ("finding", "not evaluable", "pass")
 _SCHEMA = {
@@ -45,21 +45,19 @@ _SCHEMA = {
     "advice": pl.String,
     "query": pl.String,
 }
-# A metric run of a capture that has a timeline only lends its counters to it.
-_ASKED = """
+# Metric runs of a capture with a timeline are left out: their counters are joined to the timeline.
+_CHECKED_TRACES = """
     SELECT trace_id, name, tool, kind, coalesce(holds, []) FROM trace
     WHERE trace_id NOT IN (SELECT trace_id FROM counter_donor_trace)
     ORDER BY name, trace_id
 """
-_NOTHING = "nothing that the rule is about is in the trace"
+_NO_SUBJECT = "the trace has no data that the rule applies to"
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """A trace that the rules are about."""
-
+class _CheckedTrace:
     trace_id: str
     name: str
     tool: str
@@ -72,40 +70,35 @@ def evaluate(
     rules: Sequence[str] | None = None,
     parameters: Mapping[str, str] | None = None,
 ) -> pl.DataFrame:
-    """Return what the rules say about some traces.
+    """Evaluate rules on traces.
 
     Args:
         traces: the traces.
-        rules: rule ids (OBS04) or file names (gpu_idle_small_batch); None means all.
-        parameters: thresholds and parameters of what the rules build on, as texts.
+        rules: rule ids (OBS04) or file names (gpu_idle_small_batch); None evaluates all.
+        parameters: texts of thresholds and of parameters of the tables that rules use.
 
     Returns:
-        One row per rule and trace, or per rule and sweep or set of runs (``trace_id`` is null
-        then): rule, title, verdict (finding, not evaluable or pass), severity of a finding (note,
-        warning or severe), trace_id, value, threshold, unit, evidence, reason, advice and query,
-        the file name without ``.sql``. Findings come first, the worst before the others, then what
-        is not evaluable, then what passes.
+        One row per rule and trace, or per rule and sweep or set of runs (with a null ``trace_id``):
+        rule, title, verdict (finding, not evaluable or pass), severity of a finding (note, warning
+        or severe), trace_id, value, threshold, unit, evidence, reason, advice, and query (the file
+        name without ``.sql``). Ordered by verdict, then by descending severity.
 
     Raises:
-        CannotAnswerError: there is no trace to ask.
-        UsageError: a rule or parameter is unknown, or its value not allowed.
-        StoreError: a trace is damaged, or was removed meanwhile.
+        CannotAnswerError: there are no traces.
+        UsageError: a rule or parameter is unknown, or its value is not allowed.
+        StoreError: a trace is damaged, or was removed during the evaluation.
     """
     checks = select(rules)
     settings = values(checks, parameters or {})
     database, trace_ids = traces.database, traces.trace_ids
     tables = {"trace"}.union(*map(canonical_relations, checks))
-    with _blamed(settings), SharedSession(database, trace_ids, tables) as conversation:
-        return evaluate_on(conversation, checks, settings)
+    with _explained(settings), SharedSession(database, trace_ids, tables) as session:
+        return evaluate_on(session, checks, settings)
 
 
 @contextlib.contextmanager
-def _blamed(settings: Mapping[str, Scalar]) -> Iterator[None]:
-    """Blame DuckDB's errors on the parameters, where any were set.
-
-    Raises:
-        SqlError: a value cannot be used, such as a regular expression that is none.
-    """
+def _explained(settings: Mapping[str, Scalar]) -> Iterator[None]:
+    # With parameters, a DuckDB error is the user's: for example an invalid regular expression.
     try:
         yield
     except duckdb.Error as error:
@@ -116,87 +109,90 @@ def _blamed(settings: Mapping[str, Scalar]) -> Iterator[None]:
 
 
 def evaluate_on(
-    conversation: SharedSession,
+    session: SharedSession,
     checks: Sequence[Query],
     settings: Mapping[str, Scalar] | None = None,
 ) -> pl.DataFrame:
-    """Return what rules say about the traces of a conversation; see :func:`evaluate`."""
+    """Evaluate rules on the traces of a shared session; see :func:`evaluate`."""
     settings = settings or {}
-    conversation.renew({name for query in checks for name in query.relations}, settings)
+    session.renew({name for query in checks for name in query.relations}, settings)
     for name, value in settings.items():
-        conversation.connection.execute(set_variable(name, value))
-    evaluator = Evaluator(conversation.connection, conversation.kept)
+        session.connection.execute(set_variable(name, value))
+    evaluator = Evaluator(session.connection, session.kept)
     rows = [row for query in checks for row in evaluator.rows(query)]
     return _ordered(rows, evaluator.names)
 
 
 class Evaluator:
-    """The rules over the traces that a connection sees.
+    """Evaluates rules on the traces of a connection.
 
     Args:
-        connection: where the canonical tables are, and the parameters as variables.
-        kept: derived relations that are kept between connections.
+        connection: has the canonical tables, and the parameters as variables.
+        cache: derived relations shared between connections; None derives all of them.
 
     Raises:
-        CannotAnswerError: the connection sees no trace.
+        CannotAnswerError: the connection has no traces.
     """
 
     def __init__(
-        self, connection: duckdb.DuckDBPyConnection, kept: RelationCache | None = None
+        self, connection: duckdb.DuckDBPyConnection, cache: RelationCache | None = None
     ) -> None:
         self._connection = connection
-        self._kept = kept
-        prepare(connection, ["counter_donor_trace"], kept)
-        self._asked = [_Asked(*row) for row in connection.execute(_ASKED).fetchall()]
-        if not self._asked:
-            raise CannotAnswerError("check: no trace to ask; ingest one first")
+        self._cache = cache
+        prepare(connection, ["counter_donor_trace"], cache)
+        self._traces = [
+            _CheckedTrace(*row) for row in connection.execute(_CHECKED_TRACES).fetchall()
+        ]
+        if not self._traces:
+            raise CannotAnswerError("check: there are no traces; ingest one first")
 
     @property
     def names(self) -> dict[str, str]:
-        """Names of the traces by their ids."""
-        return {trace.trace_id: trace.name for trace in self._asked}
+        """Names of the traces by id."""
+        return {trace.trace_id: trace.name for trace in self._traces}
 
     def rows(self, query: Query) -> Iterator[Row]:
-        """Yield the rows of one rule, complete: of each trace, or of the sweeps and runs."""
+        """Yield the rows of a rule: one per trace, or those of the sweeps and runs."""
         if rule_of(query).scope != "trace":
             yield from (_complete(query, row) for row in self._answers(query))
             return
-        lacking = self._lacking(query)
-        answers = self._answers(query) if len(lacking) < len(self._asked) else []
-        by_trace = {row["trace_id"]: row for row in answers if row["trace_id"] not in lacking}
-        for trace in self._asked:
-            row = by_trace.get(trace.trace_id) or _abstention(trace, lacking)
+        # The query is skipped if no trace has the required data.
+        missing = self._missing_data(query)
+        answers = self._answers(query) if len(missing) < len(self._traces) else []
+        by_trace = {row["trace_id"]: row for row in answers if row["trace_id"] not in missing}
+        for trace in self._traces:
+            row = by_trace.get(trace.trace_id) or _not_evaluable(trace, missing)
             yield _complete(query, row)
 
     def _answers(self, query: Query) -> list[Row]:
-        prepare(self._connection, query.relations, self._kept)
+        prepare(self._connection, query.relations, self._cache)
         return execute_reading(self._connection, query.sql).to_dicts()
 
-    def _lacking(self, query: Query) -> dict[str, str]:
-        """Return what the traces lack that the rule needs, and how to get it, by trace."""
-        lacking: dict[str, str] = {}
+    def _missing_data(self, query: Query) -> dict[str, str]:
+        # Maps a trace to its first missing requirement and how to collect it.
+        missing: dict[str, str] = {}
         for names in map(alternatives, query.needs):
-            left = [trace for trace in self._asked if trace.trace_id not in lacking]
+            left = [trace for trace in self._traces if trace.trace_id not in missing]
             if not left:
                 break
-            there = self._holding(names)
+            with_rows = self._traces_with_rows(names)
             for trace in left:
-                if trace.trace_id not in there:
-                    lacking[trace.trace_id] = how_to_collect(
+                if trace.trace_id not in with_rows:
+                    missing[trace.trace_id] = how_to_collect(
                         names, trace.tool, trace.kind, trace.holds
                     )
-        return lacking
+        return missing
 
-    def _holding(self, names: Sequence[str]) -> set[str]:
-        """Return the traces of which one of the relations holds rows."""
-        prepare(self._connection, names, self._kept)
+    def _traces_with_rows(self, names: Sequence[str]) -> set[str]:
+        # Any one of the relations is enough.
+        prepare(self._connection, names, self._cache)
         union = " UNION ".join(f"SELECT trace_id FROM {identifier(name)}" for name in names)
         return {row[0] for row in self._connection.execute(union).fetchall()}
 
 
-def _abstention(trace: _Asked, lacking: Mapping[str, str]) -> Row:
-    """Return the row of a trace that a rule cannot judge."""
-    reason, _, advice = lacking.get(trace.trace_id, _NOTHING).partition("; ")
+def _not_evaluable(trace: _CheckedTrace, missing: Mapping[str, str]) -> Row:
+    # how_to_collect() separates reason and advice by a semicolon.
+    reason, _, advice = missing.get(trace.trace_id, _NO_SUBJECT).partition("; ")
     return {
         "trace_id": trace.trace_id,
         "verdict": "not evaluable",
@@ -206,12 +202,12 @@ def _abstention(trace: _Asked, lacking: Mapping[str, str]) -> Row:
 
 
 def _complete(query: Query, row: Row) -> Row:
-    """Return a row with all columns, and with what the header of its rule says."""
+    # The advice of the query's row is more specific than that of the rule's header.
     check = rule_of(query)
     advice = {"finding": check.advice, "not evaluable": check.collect}.get(row["verdict"])
-    told: Row = dict.fromkeys(_SCHEMA)
+    empty: Row = dict.fromkeys(_SCHEMA)
     return (
-        told
+        empty
         | row
         | {
             "rule": check.rule,
@@ -233,6 +229,6 @@ def _ordered(rows: Sequence[Row], names: Mapping[str, str]) -> pl.DataFrame:
 
 
 def findings_from(frame: pl.DataFrame, level: str) -> pl.DataFrame:
-    """Return the findings of an evaluation that are at least as bad as a severity."""
+    """Return the findings of at least a severity."""
     bad = SEVERITIES[SEVERITIES.index(level) :]
     return frame.filter(pl.col("severity").is_in(bad))

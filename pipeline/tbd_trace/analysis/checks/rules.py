@@ -1,4 +1,4 @@
-"""Which rules are asked for, and with which parameters."""
+"""Select rules and parse their parameters."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from tbd_trace.query.catalogue import required_relations
 from tbd_trace.query.header import Param, Scalar
 from tbd_trace.query.parameters import parameter_values
 
-_FIXED = {"by"}  # what a row of a metric is about: rules judge the window as a whole
+# Grouping of the metrics' rows. Rules evaluate whole windows, so it cannot be set.
+_FIXED = {"by"}
 
 
 def rule_of(query: Query) -> Check:
-    """Return what makes a query a check."""
+    """Return the ``[check]`` part of a query's header."""
     assert query.check is not None, query.name
     return query.check
 
 
 def select(names: Sequence[str] | None = None) -> list[Query]:
-    """Return the checks that are named, all when none is, each once, in order of their rules.
+    """Return the named checks, by default all, without duplicates in the order of rule ids.
 
     Args:
         names: rule ids (OBS04) or file names (gpu_idle_small_batch), in any case, with - or _.
 
     Raises:
-        UsageError: there is no such rule; close names are suggested.
+        UsageError: an unknown rule; the message suggests similar names.
     """
     checks = Catalogue().checks()
     if not names:
@@ -38,7 +39,7 @@ def select(names: Sequence[str] | None = None) -> list[Query]:
         if _key(name) not in known:
             close = difflib.get_close_matches(_key(name), known, n=3)
             hint = f"; did you mean {', '.join(close)}?" if close else ""
-            raise UsageError(f"no rule {name!r}{hint} (`tbd-trace check --list` names them all)")
+            raise UsageError(f"no rule {name!r}{hint} (`tbd-trace check --list` shows all)")
         chosen.append(known[_key(name)].name)
     return [query for query in checks if query.name in chosen]
 
@@ -48,25 +49,25 @@ def _key(name: str) -> str:
 
 
 def values(checks: Sequence[Query], given: Mapping[str, str]) -> dict[str, Scalar]:
-    """Return parameters as values; each belongs to at least one of the checks.
+    """Parse the values of parameters of checks.
 
     Raises:
-        UsageError: a parameter is unknown to all, or its value not allowed.
+        UsageError: no check has the parameter, or the value is not allowed.
     """
     found: dict[str, Scalar] = {}
     for query in checks:
         relations = required_relations(query.relations)
         known = {name for source in (*relations, query) for name in source.params} - _FIXED
-        taken = {name: text for name, text in given.items() if name in known}
-        found |= parameter_values(query, relations, taken)
+        own = {name: text for name, text in given.items() if name in known}
+        found |= parameter_values(query, relations, own)
     for name in given.keys() - found.keys():
         names = ", ".join(sorted(parameters(checks)))
-        raise UsageError(f"no rule asked for has a parameter {name!r} (parameters: {names})")
+        raise UsageError(f"no selected rule has a parameter {name!r} (parameters: {names})")
     return found
 
 
 def parameters(checks: Sequence[Query]) -> dict[str, Param]:
-    """Return the parameters of some checks, their thresholds first, and of what they build on."""
+    """Return the parameters of checks, then those of the relations that the checks use."""
     built = required_relations(name for query in checks for name in query.relations)
     params = [item for source in (*checks, *built) for item in source.params.items()]
     return {name: param for name, param in params if name not in _FIXED}

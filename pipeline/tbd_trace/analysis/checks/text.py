@@ -1,4 +1,4 @@
-"""What the rules say, as text to read: findings in full, the rest in a line or two each."""
+"""Format an evaluation as text: findings in full, other verdicts in one or two lines each."""
 
 from __future__ import annotations
 
@@ -14,41 +14,41 @@ from tbd_trace.analysis.checks.evaluation import SEVERITIES
 from tbd_trace.present import printable
 
 WIDTH = 100
-"""Columns of the text where there is no terminal to fit in."""
+"""Default width of the text in columns."""
 
 _LEAST_WIDTH = 60
-_INDENT = 9  # of what belongs to a finding, below its severity
-_RULE = 7  # of a rule's id and the space behind it
-_NAMED = 2  # traces of which the same is said
-_GLUE = "\N{NO-BREAK SPACE}"
+_INDENT = 9  # columns of the severity; the reason and advice of a finding are indented by it
+_RULE = 7  # columns of a rule id and a space
+_NAMES_SHOWN = 2  # traces named in a line that holds for several
+_NO_BREAK = "\N{NO-BREAK SPACE}"
 _HEADINGS = {"not evaluable": "Not evaluable", "pass": "Passed"}
 
 
 def render(
     frame: pl.DataFrame, names: Mapping[str, str], width: int = WIDTH, *, verbose: bool = False
 ) -> str:
-    """Return an evaluation as text.
+    """Format an evaluation as text.
 
     Args:
         frame: rows of :func:`tbd_trace.analysis.checks.evaluate`.
-        names: names of the traces by their ids; shown where there are several.
-        width: columns to fit in.
-        verbose: tell what to collect for what is not evaluable, too.
+        names: names of the traces by id; shown if there are several.
+        width: width in columns, at least 60.
+        verbose: show the data to collect for rules that are not evaluable.
     """
     width = max(width, _LEAST_WIDTH)
     rows = list(frame.iter_rows(named=True))
     shown = names if len(names) > 1 else {}
     blocks = [_finding(row, shown, width) for row in rows if row["verdict"] == "finding"]
     for verdict, heading in _HEADINGS.items():
-        alike = _alike([row for row in rows if row["verdict"] == verdict], shown)
-        entries = [_entry(group, width, verbose) for group in alike]
+        groups = _grouped([row for row in rows if row["verdict"] == verdict], shown)
+        entries = [_entry(group, width, verbose) for group in groups]
         if entries:
             blocks.append("\n".join([heading, *entries]))
     return "\n\n".join([*blocks, summary(frame)]) + "\n"
 
 
 def summary(frame: pl.DataFrame) -> str:
-    """Return how many findings there are, and how many rows of other verdicts."""
+    """Return the numbers of findings, passed and not evaluable rows in one line."""
     verdicts = Counter(frame["verdict"].to_list())
     found = Counter(frame["severity"].drop_nulls().to_list())
     kinds = ", ".join(
@@ -74,8 +74,8 @@ def _finding(row: Mapping[str, Any], names: Mapping[str, str], width: int) -> st
 
 
 @dataclass(frozen=True, slots=True)
-class _Alike:
-    """Rows of which the same is said: of several traces, and then by several rules."""
+class _Group:
+    # Rows of several traces and rules with the same reason, shown in one entry.
 
     rules: list[str]
     names: tuple[str, ...]
@@ -83,8 +83,8 @@ class _Alike:
     advice: list[str]
 
 
-def _alike(rows: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> list[_Alike]:
-    """Return the rows put together; each rule speaks of all the traces of its group."""
+def _grouped(rows: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> list[_Group]:
+    # First the traces of a rule with one reason, then the rules with the same reason and traces.
     traces: dict[tuple[str, str], list[str]] = {}
     advice: dict[str, str] = {}
     for row in rows:
@@ -97,38 +97,32 @@ def _alike(rows: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> list[
     for (reason, rule), found in traces.items():
         groups.setdefault((reason, tuple(found)), []).append(rule)
     return [
-        _Alike(rules, found, reason, list(dict.fromkeys(advice[r] for r in rules if r in advice)))
+        _Group(rules, found, reason, list(dict.fromkeys(advice[r] for r in rules if r in advice)))
         for (reason, found), rules in groups.items()
     ]
 
 
-def _entry(group: _Alike, width: int, verbose: bool) -> str:
-    shown = ", ".join(group.names[:_NAMED])
-    more = len(group.names) - _NAMED
+def _entry(group: _Group, width: int, verbose: bool) -> str:
+    shown = ", ".join(group.names[:_NAMES_SHOWN])
+    more = len(group.names) - _NAMES_SHOWN
     about = f"{shown} and {more} more: " if more > 0 else f"{shown}: " if shown else ""
-    told = f"{', '.join(group.rules)}  {about}{group.reason}"
-    lines = list(_wrapped(told, width, "  ", _RULE + 2))
+    line = f"{', '.join(group.rules)}  {about}{group.reason}"
+    lines = list(_wrapped(line, width, "  ", _RULE + 2))
     if verbose:
         for advice in group.advice:
-            told = advice.removeprefix("collect ")
-            lines += _wrapped(told, width, " " * (_RULE + 2) + "collect: ")
+            line = advice.removeprefix("collect ")
+            lines += _wrapped(line, width, " " * (_RULE + 2) + "collect: ")
     return "\n".join(lines)
 
 
 def _wrapped(text: str | None, width: int, head: str, indent: int | None = None) -> Iterator[str]:
-    """Yield the lines of a text: the head before the first, an indent before the others.
-
-    Args:
-        text: the text; a number and its % stay together.
-        width: columns to fit in.
-        head: what stands before the text.
-        indent: spaces before the other lines; None means as many as the head is long.
-    """
+    # `indent` is the number of spaces before the second and later lines, by default the length of
+    # the head. No-break spaces keep numbers and their % on one line.
     lines = textwrap.wrap(
-        printable(text or "").replace(" %", f"{_GLUE}%"),
+        printable(text or "").replace(" %", f"{_NO_BREAK}%"),
         width,
         initial_indent=head,
         subsequent_indent=" " * (len(head) if indent is None else indent),
         break_on_hyphens=False,
     )
-    yield from (line.replace(_GLUE, " ") for line in lines)
+    yield from (line.replace(_NO_BREAK, " ") for line in lines)

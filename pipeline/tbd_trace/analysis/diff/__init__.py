@@ -1,4 +1,4 @@
-"""Two runs side by side: what differs, and whether one is faster beyond noise."""
+"""Compare two runs: their differences, and whether one is faster beyond noise."""
 
 from tbd_trace.analysis.diff.comparison import Comparison, Side, compare
 from tbd_trace.analysis.diff.verdict import Verdict, Word

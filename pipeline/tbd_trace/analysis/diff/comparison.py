@@ -1,7 +1,7 @@
-"""Asking the queries of ``queries/diff`` about two runs.
+"""Run the queries of ``queries/diff`` on two runs.
 
-They are ordinary queries over the traces of both sides, with one more relation: ``diff_side`` says
-which trace is on which side. A trace compared with itself is on both.
+The queries read the traces of both sides and the relation ``diff_side``, which maps traces to
+sides. A trace compared with itself is on both sides.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 QUESTIONS = ("comparability", "iterations", "utilization", "layers", "kernels")
 _SIDES = "CREATE TEMP TABLE diff_side (trace_id VARCHAR, side VARCHAR)"
-# A metric run of a capture only lends its counters to the capture's timeline.
-_ASKED = """
+# Metric runs are not named: their counters are joined to the timeline of the capture.
+_SIDE_NAMES = """
     SELECT s.side, list(t.name ORDER BY t.name) FROM diff_side s JOIN trace t USING (trace_id)
     WHERE t.trace_id NOT IN (SELECT trace_id FROM counter_donor_trace)
     GROUP BY s.side ORDER BY s.side
 """
-# Large files are hashed by samples only, so their trace id identifies them.
-_CONTENT = """
+# Large files have no SHA-256 but a hash of samples, which is part of the trace id.
+_SIDE_CONTENT = """
     SELECT s.side, list(coalesce(t.sha256, t.trace_id) ORDER BY 1)
     FROM diff_side s JOIN trace t USING (trace_id) GROUP BY s.side
 """
@@ -42,8 +42,8 @@ class Side:
     """One of the two runs.
 
     Attributes:
-        names: names of its traces, metric runs that only lend their counters apart.
-        trace_ids: its traces.
+        names: names of its traces without metric runs.
+        trace_ids: ids of all its traces.
     """
 
     names: list[str]
@@ -52,14 +52,14 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two runs side by side.
+    """Result of a comparison.
 
     Attributes:
-        a: the run that is compared with.
-        b: the run that is judged.
+        a: the baseline.
+        b: the run that is compared with it.
         queries: the queries of ``queries/diff`` by name.
-        frames: their answers by name; one that the traces cannot answer has no rows.
-        verdict: what follows for the time of an iteration.
+        frames: results by query name; without rows if the traces lack the data.
+        verdict: verdict on the iteration time of B.
     """
 
     a: Side
@@ -73,49 +73,47 @@ def compare(a: Traces, b: Traces, *, min_change_pct: float = 1.0) -> Comparison:
     """Compare two runs.
 
     Args:
-        a: the run that is compared with.
-        b: the run that is judged.
-        min_change_pct: smallest change that counts, in percent.
+        a: the baseline.
+        b: the run to judge.
+        min_change_pct: minimum change of an iteration that counts, in percent.
 
     Raises:
-        CannotAnswerError: one of them is nothing but a metric run's counters.
-        StoreError: a trace is damaged, or was removed meanwhile.
+        CannotAnswerError: a side has only a metric run.
+        StoreError: a trace is damaged, or was removed during the comparison.
     """
     both = together(a, b)
-    asked = {name: question(name) for name in QUESTIONS}
-    with SharedSession(both.database, both.trace_ids) as conversation:
-        connection = conversation.connection
+    catalogue = {name: question(name) for name in QUESTIONS}
+    with SharedSession(both.database, both.trace_ids) as session:
+        connection = session.connection
         connection.execute(_SIDES)
         sides = [*((i, "A") for i in a.trace_ids), *((i, "B") for i in b.trace_ids)]
         connection.executemany("INSERT INTO diff_side VALUES (?, ?)", sides)
         connection.execute(set_variable("min_change_pct", float(min_change_pct)))
-        frames = _answers(conversation, asked)
-        names = dict(connection.execute(_ASKED).fetchall())
-        content = dict(connection.execute(_CONTENT).fetchall())
+        frames = _run(session, catalogue)
+        names = dict(connection.execute(_SIDE_NAMES).fetchall())
+        content = dict(connection.execute(_SIDE_CONTENT).fetchall())
     for side in ("A", "B"):
         if side not in names:
-            raise CannotAnswerError(f"{side} holds only counters; add the capture's timeline")
+            raise CannotAnswerError(f"{side} has only counters; add the capture's timeline")
     return Comparison(
         a=Side(names["A"], a.trace_ids),
         b=Side(names["B"], b.trace_ids),
-        queries=asked,
+        queries=catalogue,
         frames=frames,
         verdict=judge(frames, same=content["A"] == content["B"]),
     )
 
 
 def question(name: str) -> queries.Query:
-    """Return a query of ``queries/diff``."""
+    """Load a query of ``queries/diff``."""
     return queries.Catalogue().load(resources.sql_files("diff")[name])
 
 
-def _answers(
-    conversation: SharedSession, asked: Mapping[str, queries.Query]
-) -> dict[str, pl.DataFrame]:
-    connection, kept = conversation.connection, conversation.kept
-    queries.prepare(connection, ["counter_donor_trace"], kept)
+def _run(session: SharedSession, catalogue: Mapping[str, queries.Query]) -> dict[str, pl.DataFrame]:
+    connection, cache = session.connection, session.kept
+    queries.prepare(connection, ["counter_donor_trace"], cache)
     frames = {}
-    for name, query in asked.items():
-        queries.prepare(connection, query.relations, kept)
+    for name, query in catalogue.items():
+        queries.prepare(connection, query.relations, cache)
         frames[name] = frame(connection.sql(query.sql))
     return frames

@@ -1,4 +1,4 @@
-"""A comparison as text, JSON, or one long table."""
+"""Format a comparison as text, JSON, or one long table."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _COLUMNS = {
         *("a_ns", "b_ns", "change_ns", "calls_effect_ns", "duration_effect_ns"),
     ),
 }
-_LIMITED = ("layers", "kernels")
+_LIMITED = ("layers", "kernels")  # may have thousands of rows
 _UNCHANGED = {
-    "comparability": "nothing that is known differs",
+    "comparability": "no known difference",
     "iterations": "no iterations are known on both sides",
-    "utilization": "no use of a GPU is known on both sides",
+    "utilization": "no GPU utilization is known on both sides",
     "layers": "no layer's time changed",
     "kernels": "no kernel changed beyond noise",
 }
@@ -42,41 +42,34 @@ _UNCHANGED = {
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part of a comparison, for readers.
-
-    Attributes:
-        name: name of the query.
-        title: heading.
-        frame: the rows that tell of a change, those that matter most first.
-        units: unit per column.
-        remark: what to say below the rows, empty for nothing.
-    """
+    """One part of a comparison for display."""
 
     name: str
     title: str
-    frame: pl.DataFrame
+    frame: pl.DataFrame  # changed rows in descending order of importance
     units: Mapping[str, str | None]
-    remark: str
+    remark: str  # line below the rows, may be empty
 
 
 def parts(comparison: Comparison, limit: int) -> list[Part]:
-    """Return the parts of a comparison, of layers and kernels the first ``limit``; 0 is all."""
+    """Return the parts of a comparison with the first ``limit`` layers and kernels, 0 for all."""
     return [_part(comparison, name, limit) for name in _COLUMNS]
 
 
 def _part(comparison: Comparison, name: str, limit: int) -> Part:
     query, frame = comparison.queries[name], comparison.frames[name]
-    told = changed(name, frame)
-    shown = told.head(limit) if limit and name in _LIMITED else told
-    remark = "" if told.height else f"{_UNCHANGED[name]} ({frame.height} compared)"
-    if shown.height < told.height:
-        remark = f"{shown.height:,} of {told.height:,} rows shown; --limit 0 shows all"
+    rows = changed(name, frame)
+    shown = rows.head(limit) if limit and name in _LIMITED else rows
+    remark = "" if rows.height else f"{_UNCHANGED[name]} ({frame.height} compared)"
+    if shown.height < rows.height:
+        remark = f"{shown.height:,} of {rows.height:,} rows shown; --limit 0 shows all"
     units = {column: doc.unit for column, doc in query.columns.items()}
     return Part(name, query.title, shown.select(_COLUMNS[name]), units, remark)
 
 
 def changed(name: str, frame: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows of a query's answer that tell of a difference; all where it is judged."""
+    """Return the rows of a query's result that show a difference."""
+    # Iterations and utilization have few rows, each with its own verdict: all are shown.
     match name:
         case "comparability":
             return frame.filter(pl.col("differs"))
@@ -89,7 +82,7 @@ def changed(name: str, frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def heading(comparison: Comparison) -> list[str]:
-    """Return what is compared and the verdict, a line each."""
+    """Return the names of both sides, the verdict and its caveats as lines."""
     verdict = comparison.verdict
     return [
         f"A: {named(comparison.a.names)}",
@@ -100,7 +93,7 @@ def heading(comparison: Comparison) -> list[str]:
 
 
 def as_text(comparison: Comparison, form: Format, limit: int, style: Style) -> str:
-    """Return a comparison as a text for people: a table or Markdown."""
+    """Format a comparison as tables or Markdown with the first ``limit`` layers and kernels."""
     markdown = form is Format.MARKDOWN
     gap, mark = ("\n\n", "## ") if markdown else ("\n", "")
     blocks = [gap.join(heading(comparison)) + "\n"]
@@ -115,7 +108,7 @@ def as_text(comparison: Comparison, form: Format, limit: int, style: Style) -> s
 
 
 def as_json(comparison: Comparison) -> str:
-    """Return a comparison as one JSON object: the verdict, and all rows of all queries."""
+    """Format a comparison as a JSON object with the verdict and all rows of all queries."""
     rows = {name: plain(frame.to_dicts()) for name, frame in comparison.frames.items()}
     sides = {"a": asdict(comparison.a), "b": asdict(comparison.b)}
     return (
@@ -129,7 +122,7 @@ def as_json(comparison: Comparison) -> str:
 
 
 def as_frame(comparison: Comparison) -> pl.DataFrame:
-    """Return a comparison as one long table: part, what a row is about, A, B, change, verdict."""
+    """Return a comparison as one table: part, subject, a, b, change, verdict."""
     verdict = comparison.verdict
     head = pl.DataFrame(
         {
@@ -157,7 +150,7 @@ _LONG_SCHEMA: dict[str, type[pl.DataType]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Long:
-    """How the rows of a query go into the long table: columns that name a row, and its values."""
+    # Columns of a query that become the columns of the long table.
 
     subject: tuple[str, ...]
     a: str

@@ -1,4 +1,4 @@
-"""A comparison as a page, with plots of what changed."""
+"""Format a comparison as an HTML page with plots of the changes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _UNKNOWN = "\N{EN DASH}"
 
 
 def render(comparison: Comparison) -> bytes:
-    """Return a comparison as an HTML file that needs no network."""
+    """Format a comparison as a self-contained HTML file."""
     a, b = (", ".join(side.names) for side in (comparison.a, comparison.b))
     sections = [_verdict(comparison.verdict)]
     sections += [_section(comparison, part) for part in parts(comparison, 0)]
@@ -38,12 +38,12 @@ def _verdict(verdict: Verdict) -> Section:
     interval = _UNKNOWN
     if verdict.low_pct is not None and verdict.high_pct is not None:
         interval = f"{verdict.low_pct:+.2f} to {verdict.high_pct:+.2f}"
-    told = {"evidence": "B against A", "query": "diff iterations", "link": "iterations"}
+    source = {"evidence": "B against A", "query": "diff iterations", "link": "iterations"}
     figures = [
-        Figure("Verdict", str(verdict.word), **told),
-        Figure("Change of an iteration", _percent(verdict.change_pct), "%", **told),
-        Figure("95 % interval", interval, "%", **told),
-        Figure("Noise floor", _percent(verdict.noise_pct, signed=False), "%", **told),
+        Figure("Verdict", str(verdict.word), **source),
+        Figure("Change of an iteration", _percent(verdict.change_pct), "%", **source),
+        Figure("95 % interval", interval, "%", **source),
+        Figure("Noise floor", _percent(verdict.noise_pct, signed=False), "%", **source),
     ]
     sentence = f"{verdict.sentence[:1].upper()}{verdict.sentence[1:]}"
     blocks: list[Block] = [Figures(figures), Note(sentence)]
@@ -58,21 +58,21 @@ def _percent(value: float | None, *, signed: bool = True) -> str:
 
 
 def _section(comparison: Comparison, part: Part) -> Section:
-    """Return a part: what changed as a plot and a table; the table's CSV has every column."""
+    # The table shows the main columns; its CSV has all of them.
     query = comparison.queries[part.name]
     rows = changed(part.name, comparison.frames[part.name])
-    asked = f"diff {part.name}"
+    label = f"diff {part.name}"
     blocks: list[Block] = []
     if rows.is_empty():
         blocks.append(Note(f"{part.remark[:1].upper()}{part.remark[1:]}."))
     else:
         if query.plot is not None:
-            blocks.append(plot_block(Answer(replace(query, name=asked), {}, rows), {}))
+            blocks.append(plot_block(Answer(replace(query, name=label), {}, rows), {}))
         blocks.append(
             Table(
                 rows,
                 part.units,
-                query=asked,
+                query=label,
                 filterable=part.name in {"layers", "kernels"},
                 limit=_ROWS,
                 docs={name: column.doc for name, column in query.columns.items()},

@@ -1,4 +1,4 @@
-"""What follows from the rows of a comparison: one word, and one sentence of numbers."""
+"""Derive the verdict of a comparison: one word, and a sentence with the numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PARTS = {
 
 
 class Word(StrEnum):
-    """The verdict about B."""
+    """Verdict on B."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -32,33 +32,24 @@ class Word(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether B is faster than A.
-
-    Attributes:
-        word: the verdict.
-        sentence: the numbers behind it.
-        change_pct: change of the time of an iteration in percent of A; None where not comparable.
-        low_pct: lower end of its 95 % interval.
-        high_pct: upper end of its 95 % interval.
-        noise_pct: the noise floor.
-        caveats: sentences that a reader of the verdict should know.
-    """
+    """Verdict on the iteration time of B."""
 
     word: Word
-    sentence: str
+    sentence: str  # the numbers behind it
+    # Change of the iteration time in percent of A; None if not comparable.
     change_pct: float | None = None
-    low_pct: float | None = None
-    high_pct: float | None = None
+    low_pct: float | None = None  # lower end of its 95 % interval
+    high_pct: float | None = None  # upper end of its 95 % interval
     noise_pct: float | None = None
-    caveats: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()  # sentences that limit the verdict
 
 
 def judge(frames: Mapping[str, pl.DataFrame], *, same: bool = False) -> Verdict:
-    """Return the verdict that the answers of the queries lead to.
+    """Derive the verdict from the results of the queries.
 
     Args:
-        frames: the answers by the name of the query.
-        same: the files of both sides have the same content.
+        frames: results by query name.
+        same: True if the files of both sides have the same content.
     """
     if same:
         sentence = "A and B are the same trace, file for file: there is no difference to find."
@@ -84,14 +75,15 @@ def judge(frames: Mapping[str, pl.DataFrame], *, same: bool = False) -> Verdict:
 
 
 def time(ns: float, *, signed: bool = False) -> str:
-    """Return a time in a unit that reads well, such as ``+1.913 ms``."""
+    """Format a time with a suitable unit, such as ``+1.913 ms``."""
     divisor, unit = scale(abs(ns), "ns")
     sign = "+" if signed else ""
     return f"{ns / divisor:{sign}.4g} {unit}"
 
 
 def _headline(iterations: pl.DataFrame) -> dict[str, Any] | None:
-    """Return the row of all processes together, the period if it is known on both sides."""
+    # The rank is null in rows of all processes together. The period, from start to start, includes
+    # the time between iterations and is preferred to the time on the host.
     rows = [row for row in iterations.to_dicts() if row["rank"] is None]
     by_measure = {row["measure"]: row for row in rows if row["n_a"] and row["n_b"]}
     for measure in ("period_ns", "host_ns"):
@@ -124,7 +116,7 @@ def _mean_change_pct(row: Mapping[str, Any]) -> float:
 
 
 def _parts(utilization: pl.DataFrame) -> str:
-    """Return where the time of an iteration went, the largest change first."""
+    # Mean over GPUs, the largest change first.
     changes: dict[str, list[float]] = {name: [] for name in _PARTS}
     for row in utilization.to_dicts():
         if row["measure"] in changes and None not in (row["a_ns"], row["b_ns"]):
@@ -135,23 +127,27 @@ def _parts(utilization: pl.DataFrame) -> str:
 
 
 def _without_iterations(kernels: pl.DataFrame, caveats: tuple[str, ...]) -> Verdict:
+    # Without iterations, only equal kernels and times allow a verdict: different times may be due
+    # to different numbers of iterations.
     a_ns, b_ns = int(kernels["a_ns"].sum() or 0), int(kernels["b_ns"].sum() or 0)
     a_calls, b_calls = kernels["a_calls"].sum() or 0, kernels["b_calls"].sum() or 0
-    told = f"{b_calls:,.0f} kernels took {time(b_ns)} in B, {a_calls:,.0f} took {time(a_ns)} in A"
+    kernel_times = (
+        f"{b_calls:,.0f} kernels took {time(b_ns)} in B, {a_calls:,.0f} took {time(a_ns)} in A"
+    )
     unchanged = all(
         row["change_ns"] == 0 and row["a_calls"] == row["b_calls"] for row in kernels.to_dicts()
     )
     if kernels.height and unchanged:
         return Verdict(
             Word.NO_CHANGE,
-            f"neither side tells iterations; the same kernels took the same time ({told}).",
+            f"neither side has iterations; the same kernels took the same time ({kernel_times}).",
             *(0.0, 0.0, 0.0, 0.0),
             caveats=caveats,
         )
-    sentence = "without iterations on both sides nothing tells whether both did the same work"
+    sentence = "without iterations on both sides, it is unknown if both did the same work"
     return Verdict(
         Word.NOT_COMPARABLE,
-        f"{sentence}; {told}." if kernels.height else f"{sentence}.",
+        f"{sentence}; {kernel_times}." if kernels.height else f"{sentence}.",
         caveats=caveats,
     )
 
@@ -168,13 +164,13 @@ def _caveats(frames: Mapping[str, pl.DataFrame]) -> tuple[str, ...]:
         for row in rows.values()
         if row["matters"] == "may explain"
     ]:
-        found.append(f"Besides their speed they differ in {_joined(explaining)}.")
-    if "anchor kernel" in _values(rows, "iterations told by"):
+        found.append(f"Besides their speed, they differ in {_joined(explaining)}.")
+    if _is_about_iterations(rows, "anchor kernel"):
         found.append(
-            "Iterations are told by a kernel that repeats: one may be a block of a model "
-            "rather than a training step. NVTX ranges around the steps would tell."
+            "Iterations are detected by a repeating kernel: one may be a block of a model, not a "
+            "training step. Mark the steps with NVTX ranges to be sure."
         )
-    if "all iterations" in _values(rows, "iterations measured"):
+    if _is_about_iterations(rows, "all iterations"):
         found.append(
             "No steady state follows the warm-up on a side, so all of its iterations count."
         )
@@ -185,15 +181,19 @@ def _caveats(frames: Mapping[str, pl.DataFrame]) -> tuple[str, ...]:
             f"{row['change_pct']:+.2f} %: stalls differ (tbd-trace query iteration_summary)."
         )
     if not frames["iterations"].is_empty():
-        found.append("One run a side does not tell how much runs differ from each other.")
+        found.append("One run per side does not show how much runs differ from each other.")
     if "model" not in rows:
-        found.append("Neither side says which model, batch size and data it used.")
+        found.append("Neither side records its model, batch size and data.")
     return tuple(found)
 
 
-def _values(rows: Mapping[str, Mapping[str, Any]], field: str) -> str:
-    row = rows.get(field, {})
-    return f"{row.get('a')}, {row.get('b')}"
+def _is_about_iterations(rows: Mapping[str, Mapping[str, Any]], value: str) -> bool:
+    # The fields that describe iterations, such as their detection, begin with this word.
+    return any(
+        value in f"{row['a']}, {row['b']}"
+        for field, row in rows.items()
+        if field.startswith("iterations ")
+    )
 
 
 def _joined(reasons: list[str]) -> str:

@@ -1,1 +1,1 @@
-"""Reports: self-contained HTML pages of what the queries say about traces."""
+"""Reports: self-contained HTML pages with the results of queries."""

@@ -1,4 +1,4 @@
-"""What the rules of ``tbd-trace check`` find, and what they could not judge."""
+"""Section of a report with the results of ``tbd-trace check``."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from tbd_trace.query.header import CHECK_COLUMNS
 from tbd_trace.query.shared_session import SharedSession
 
 _QUERY = "tbd-trace check"
-_WORDS = {"finding": "found something", "not evaluable": "not evaluable", "pass": "passed"}
+_WORDS = {"finding": "with findings", "not evaluable": "not evaluable", "pass": "passed"}
 _SHOWN = ("rule", "title", "verdict", "trace_id", "reason", "advice")
 
 
-def findings(conversation: SharedSession, trace_names: Mapping[str, str]) -> Section:
-    """Return the section about the rules.
+def findings(session: SharedSession, trace_names: Mapping[str, str]) -> Section:
+    """Evaluate all rules and return their section.
 
     Args:
-        conversation: where the traces are asked.
-        trace_names: name per trace id.
+        session: session of the report's traces.
+        trace_names: name by trace id.
     """
     title = "Findings"
     intro = (
-        "What stands out, by the rules of `tbd-trace check`, and what to change. "
-        "A rule that lacks what it needs says so; it does not pass."
+        "Problems found by the rules of `tbd-trace check`, with changes to try. "
+        "A rule without the required data is not evaluable; it does not pass."
     )
     try:
-        frame = evaluate_on(conversation, select(None))
+        frame = evaluate_on(session, select(None))
     except CannotAnswerError as error:
         return Section("findings", title, intro, [Note(str(error), "missing")])
     found = frame.filter(pl.col("verdict") == "finding").to_dicts()
-    told = [_finding(row, trace_names) for row in found]
-    blocks: list[Block] = [Findings(told) if told else Note(f"No finding: {_counts(frame)}.")]
+    entries = [_finding(row, trace_names) for row in found]
+    blocks: list[Block] = [Findings(entries) if entries else Note(f"No finding: {_counts(frame)}.")]
     docs = {name: column.doc for name, column in CHECK_COLUMNS.items()}
     blocks.append(
         Table(
@@ -53,18 +53,18 @@ def findings(conversation: SharedSession, trace_names: Mapping[str, str]) -> Sec
 
 def _finding(row: Mapping[str, object], trace_names: Mapping[str, str]) -> Finding:
     trace = trace_names.get(str(row["trace_id"]), "") if len(trace_names) > 1 else ""
-    said = [str(row["rule"]), str(row["evidence"] or ""), _measured(row), trace]
+    evidence = [str(row["rule"]), str(row["evidence"] or ""), _measured(row), trace]
     return Finding(
         title=str(row["title"]),
         severity=str(row["severity"]),
         reason=str(row["reason"]),
         advice=str(row["advice"] or ""),
-        evidence="; ".join(filter(None, said)),
+        evidence="; ".join(filter(None, evidence)),
     )
 
 
 def _measured(row: Mapping[str, object]) -> str:
-    """Return the value and the threshold that it was compared with, in a unit that reads well."""
+    # Value and threshold in the same unit.
     value, threshold = row["value"], row["threshold"]
     if not isinstance(value, float) or not isinstance(threshold, float):
         return ""

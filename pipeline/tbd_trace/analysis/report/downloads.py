@@ -1,4 +1,4 @@
-"""The rows behind a page as CSV files that it carries with it."""
+"""CSV files embedded in a page as data URIs."""
 
 from __future__ import annotations
 
@@ -10,35 +10,27 @@ import polars as pl
 
 from tbd_trace.present import csv
 
-# A page stays light: of what is larger than this it has the first rows, and the files of a page
-# with many large ones are smaller from one to the next.
+# At most 1.5 MB of CSV per page, 2 MB as Base64. Files above their limit have the first rows only.
+# Each may use a quarter of the remaining bytes, so that later files get some.
 _MOST_BYTES = 400_000
 _MOST_BYTES_TOGETHER = 1_500_000
-_SHARE = 4  # of what is left, for the next file
+_SHARE = 4
 _LEAST_BYTES = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """A CSV file that is part of the page.
+    """A CSV file of a page."""
 
-    Attributes:
-        id: address of its link on the page.
-        file_name: the name under which it is saved.
-        uri: the file as a data URI; empty where an earlier link of the page has it.
-        rows: rows in it.
-        total: rows that there are.
-    """
-
-    id: str
-    file_name: str
-    uri: str
-    rows: int
-    total: int
+    id: str  # HTML id of its link
+    file_name: str  # file name offered by the browser
+    uri: str  # data URI of the file; empty if an earlier link of the page has it
+    rows: int  # number of rows in the file
+    total: int  # number of rows of the frame
 
 
 class Downloads:
-    """The CSV files of one page; each is in it once."""
+    """The CSV files of one page, each embedded once."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, int], Download] = {}
@@ -46,11 +38,11 @@ class Downloads:
         self._left = _MOST_BYTES_TOGETHER
 
     def of(self, frame: pl.DataFrame, query: str) -> Download:
-        """Return the file of a frame, without its content where it was asked for before.
+        """Return the file of a frame, without its content if the page has it already.
 
         Args:
-            frame: the rows, the same object for the same rows.
-            query: the query that gave them, after which the file is named.
+            frame: the rows; equal rows must be the same object.
+            query: query of the rows, from which the file name is derived.
         """
         key = (query, id(frame))
         if found := self._found.get(key):
@@ -65,7 +57,6 @@ class Downloads:
         return download
 
     def _room(self) -> int:
-        """Return how large the next file may be."""
         return max(_LEAST_BYTES, min(_MOST_BYTES, self._left // _SHARE))
 
     def _name(self, query: str) -> str:
@@ -79,11 +70,10 @@ class Downloads:
 
 
 def _content(frame: pl.DataFrame, room: int) -> tuple[bytes, int]:
-    """Return a frame as CSV, as many rows as there is room for, and their number."""
     rows = frame.height
     content = csv.render(frame)
     while len(content) > room and rows > 1:
-        # Rows differ in length, so the share that fits is an estimate to start from.
+        # An estimate, because rows differ in length; the loop repeats it.
         rows = max(1, min(rows - 1, rows * room // len(content)))
         content = csv.render(frame.head(rows))
     return content, rows

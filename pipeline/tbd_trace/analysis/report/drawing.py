@@ -1,4 +1,4 @@
-"""Plots of a report, drawn to be part of its page, and what they show in words."""
+"""Draw the plots of a report as inline SVG with alternative texts."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tbd_trace.present.panels import arrange
 from tbd_trace.present.values import scale
 from tbd_trace.query import Plot as Drawn
 
-# Text stays text: smaller, found by searching, and in the colour and font of the page.
+# Text as SVG text: smaller than outlines, searchable, and in the colour and font of the page.
 _RC: dict[Any, Any] = {"svg.fonttype": "none", "savefig.transparent": True}
-_STANDING = {"bar", "stacked_bar"}  # which have no limit of their own
+_STANDING = {"bar", "stacked_bar"}  # the renderer does not limit their number
 _MOST_BARS = 400
 _MOST_POINTS = 4000
 _KINDS = {
@@ -33,12 +33,12 @@ _KINDS = {
 
 
 def plot_block(answer: Answer, trace_names: Mapping[str, str], caption: str = "") -> Plot | Note:
-    """Return the plot of an answer, or why it is not drawn.
+    """Draw the plot of an answer, or return a note with the reason why it is not drawn.
 
     Args:
-        answer: the answer of a query that has a plot.
-        trace_names: name per trace id.
-        caption: title of the plot; that of the query if empty.
+        answer: result of a query with a ``[plot]`` header.
+        trace_names: name by trace id.
+        caption: title of the plot, by default that of the query.
     """
     drawn = answer.query.plot
     assert drawn is not None
@@ -62,23 +62,19 @@ def plot_block(answer: Answer, trace_names: Mapping[str, str], caption: str = ""
 
 
 def _check_size(answer: Answer, kind: str) -> None:
-    """Refuse a drawing that would take more of the page, and of the time, than it is worth.
-
-    Raises:
-        UsageError: there are too many rows.
-    """
+    # More marks cannot be distinguished, and make the page slow.
     most, rows = _MOST_BARS if kind in _STANDING else _MOST_POINTS, answer.frame.height
     if rows > most:
         raise UsageError(f"{rows:,} rows are too many; `{answer.command}` has them")
 
 
 def in_words(frame: pl.DataFrame, drawn: Drawn, units: Mapping[str, str | None]) -> str:
-    """Return what a plot shows, for those who do not see it.
+    """Describe a plot for screen readers.
 
     Args:
         frame: the rows.
-        drawn: the plot, with a single column along its axis, or what that is called.
-        units: unit per column.
+        drawn: the plot, with a single column or a title for its x axis.
+        units: unit by column.
     """
     columns = [column for group in drawn.groups for column in group]
     along = drawn.x_title or " and ".join(_words(name) for name in drawn.places)

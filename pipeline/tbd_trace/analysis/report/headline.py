@@ -1,4 +1,4 @@
-"""The headline numbers of a trace, each with what it rests on."""
+"""Headline numbers of traces with their evidence."""
 
 from __future__ import annotations
 
@@ -8,44 +8,45 @@ from typing import Any
 import polars as pl
 
 from tbd_trace.analysis.report.page import Figure, Figures
-from tbd_trace.analysis.report.report_query import Answer, Interview
+from tbd_trace.analysis.report.report_query import Answer, QueryRunner
 from tbd_trace.present.values import NULL, scale
 
 Row = Mapping[str, Any]
 _UTILIZATION = {"fp32_util": "FP32 utilization", "tensor_util": "Tensor core utilization"}
 _BY_DEVICE = "by process and GPU"
-_NOTABLE_PCT = 1
-_UNANSWERED = "The trace cannot tell; its section says why."
+_NOTABLE_PCT = 1  # smaller shares of unattributed time are not mentioned
+_UNANSWERED = "Not known for this trace; its section states the reason."
 
 
-def headline(interview: Interview, trace_names: Mapping[str, str]) -> list[Figures]:
-    """Return a row of numbers per trace; traces that only lend counters to others have none.
+def headline(runner: QueryRunner, trace_names: Mapping[str, str]) -> list[Figures]:
+    """Return a row of numbers per trace with known numbers.
 
     Args:
-        interview: where to ask.
-        trace_names: name per trace id, of every trace.
+        runner: runs the queries.
+        trace_names: name by trace id.
     """
-    made = {trace: _figures(interview, trace) for trace in trace_names}
-    told = {
+    made = {trace: _figures(runner, trace) for trace in trace_names}
+    # A metric run whose counters are joined to a timeline has no numbers.
+    known = {
         trace: figures
         for trace, figures in made.items()
         if any(figure.value != NULL for figure in figures)
     }
-    several = len(told) > 1
-    return [Figures(f, trace_names[trace] if several else "") for trace, f in told.items()]
+    several = len(known) > 1
+    return [Figures(f, trace_names[trace] if several else "") for trace, f in known.items()]
 
 
-def _figures(interview: Interview, trace: str) -> list[Figure]:
+def _figures(runner: QueryRunner, trace: str) -> list[Figure]:
     def rows(answer: Answer) -> Sequence[Row]:
         if answer.frame.is_empty():
             return []
         return answer.frame.filter(pl.col("trace_id") == trace).to_dicts()
 
-    throughput = interview.ask("throughput")
-    timing = interview.ask("iteration_summary")
-    busy = interview.ask("compute_util")
-    occupancy = interview.ask("occupancy", by="trace")
-    dominant = interview.ask("dominant_layer")
+    throughput = runner.run("throughput")
+    timing = runner.run("iteration_summary")
+    busy = runner.run("compute_util")
+    occupancy = runner.run("occupancy", by="trace")
+    dominant = runner.run("dominant_layer")
     figures = [
         _throughput(rows(throughput)),
         _iteration_time(rows(timing)),
@@ -56,13 +57,14 @@ def _figures(interview: Interview, trace: str) -> list[Figure]:
         ("fp32_util", "FP32 utilization"),
         ("tensor_util", "Tensor core utilization"),
     ):
-        figures += _utilization(rows(interview.ask(name)), name, label)
+        figures += _utilization(rows(runner.run(name)), name, label)
     return [*figures, _occupancy(rows(occupancy))]
 
 
 def _throughput(rows: Sequence[Row]) -> Figure:
     label, query, link = "Throughput", "throughput", "iterations"
     named_unit = str(rows[0]["throughput_unit"]) if rows else ""
+    # Numbers without a profiler come first: profilers slow training down.
     for column, unit in (
         ("unprofiled_units_per_s", named_unit),
         ("unprofiled_samples_per_s", "samples/s"),
@@ -118,7 +120,7 @@ def _busy(rows: Sequence[Row]) -> Figure:
 
 
 def _utilization(rows: Sequence[Row], query: str, label: str) -> list[Figure]:
-    """Return a number per kind of evidence: counted and modelled work are never mixed."""
+    # One number per kind of evidence: counted and modelled work are never combined.
     link = "utilization"
     kinds = list(dict.fromkeys(row["evidence"] for row in rows))
     if not kinds:
@@ -135,14 +137,14 @@ def _utilization_by(rows: Sequence[Row], query: str, name: str, kind: str) -> Fi
     for column, unit, of in (
         ("busy_pct", "% of peak", "while kernels run"),
         ("pipe_pct", "% of pipe cycles", "while SMs are active"),
-        ("pipe_level", "of level 10", "nvprof's level, no share of the peak"),
+        ("pipe_level", "of level 10", "nvprof's level, not a share of the peak"),
     ):
         values = _known(rows, column)
         if values:
             elapsed = _known(rows, "elapsed_pct") if column == "busy_pct" else []
             detail = of + (f"; {_spread(elapsed)} % of the elapsed time's" if elapsed else "")
             covered = _spread(_known(rows, "covered_pct"))
-            detail += f"; known of {covered} % of the kernels' time"
+            detail += f"; known for {covered} % of the kernels' time"
             detail += _of_several(rows, _BY_DEVICE)
             return Figure(label, _spread(values), unit, evidence, query, detail, link)
     reason = next((str(row["reason"]) for row in rows if row["reason"]), _UNANSWERED)
@@ -186,7 +188,7 @@ def _known(rows: Iterable[Row], column: str) -> list[float]:
 
 
 def _spread(values: Sequence[float]) -> str:
-    """Return a number, or the least and the largest of several that differ: no mean of unlike."""
+    # A range, because a mean over different processes or GPUs would hide the difference.
     if not values:
         return NULL
     return " to ".join(dict.fromkeys([_number(min(values)), _number(max(values))]))
@@ -197,7 +199,6 @@ def _number(value: float) -> str:
 
 
 def _of_several(rows: Sequence[Row], what: str) -> str:
-    """Return the end of a sentence that tells of how many rows a number is."""
     return f"; least and largest of {len(rows)}, {what}" if len(rows) > 1 else ""
 
 

@@ -1,4 +1,4 @@
-"""Rows as the cells of an HTML table: names as words, sizes in units that read well."""
+"""Format rows as the cells of an HTML table, with readable column names and units."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tbd_trace.present.names import shorten
 from tbd_trace.present.values import Column, columns, is_identifier, scale, text
 
 _NAME_ENDINGS = ("name", "kernel", "layer", "path", "range")
-_SHORT = 26
-_LONGEST = 1000
-# How the name of a column ends that has the unit.
+_SHORT = 26  # characters of a text that is not wrapped
+_LONGEST = 1000  # characters of a cell; mangled names of C++ templates can have more
+# Suffixes of column names by unit; the label drops them, and the unit follows in parentheses.
 _ENDINGS = {
     "ns": "_ns",
     "%": "_pct",
@@ -28,83 +28,57 @@ _ENDINGS = {
 
 @dataclass(frozen=True, slots=True)
 class GridColumn:
-    """One column.
+    """One column."""
 
-    Attributes:
-        name: the query's name for it.
-        label: its heading.
-        unit: unit of the cells, empty for none.
-        cells: one text per row.
-        kind: ``number``, ``name`` (of a kernel or layer, maybe long), ``short`` (text that is not
-            broken) or ``text``.
-    """
-
-    name: str
+    name: str  # column name of the query
     label: str
-    unit: str
-    cells: list[str]
+    unit: str  # unit of the cells, may be empty
+    cells: list[str]  # one text per row
+    # `number`, `name` (of a kernel or layer, possibly long), `short` (text that is not
+    # wrapped) or `text`.
     kind: str
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
-    """How rows are shown.
+class GridOptions:
+    """Display options of a table."""
 
-    Attributes:
-        trace_names: what is shown for a trace id.
-        columns: columns to show; none means all.
-        limit: rows to show; None means all.
-        records: whether each row is a list of its columns, as a single one always is.
-    """
-
-    trace_names: Mapping[str, str] = field(default_factory=dict)
-    columns: Sequence[str] = ()
-    limit: int | None = None
+    trace_names: Mapping[str, str] = field(default_factory=dict)  # displayed name by trace id
+    columns: Sequence[str] = ()  # columns to show, by default all
+    limit: int | None = None  # number of rows to show, None for all
+    # Show each row as a list of its columns, as is always done for a single row.
     records: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A table, or a list of the columns per row.
-
-    Attributes:
-        columns: its columns.
-        common: columns in which all rows agree, where there are several.
-        unknown: labels of the columns that hold nothing.
-        shown: rows in it.
-        total: rows that there are.
-        is_records: whether each row is a list of its columns.
-    """
+    """A table, or a list of the columns of each row."""
 
     columns: list[GridColumn]
-    common: list[GridColumn]
-    unknown: list[str]
-    shown: int
+    common: list[GridColumn]  # columns with the same value in all of several rows, shown once
+    unknown: list[str]  # labels of the columns without values
+    shown: int  # number of rows in the table
     total: int
-    is_records: bool
+    is_records: bool  # True if each row is a list of its columns
 
     @property
     def rows(self) -> list[list[tuple[str, GridColumn]]]:
-        """The cells row by row, each with its column."""
+        """Pairs of cell and column, row by row."""
         return [
             [(column.cells[row], column) for column in self.columns] for row in range(self.shown)
         ]
 
 
-def grid(frame: pl.DataFrame, units: Mapping[str, str | None], form: Form) -> Grid:
-    """Return the cells of a table.
-
-    Args:
-        frame: the rows.
-        units: unit per column.
-        form: what of them is shown, and how.
-    """
-    wanted = frame.select([name for name in form.columns or frame.columns if name in frame.columns])
-    shown = wanted if form.limit is None else wanted.head(form.limit)
-    made = [_column(shown[name], units.get(name), form.trace_names) for name in shown.columns]
+def grid(frame: pl.DataFrame, units: Mapping[str, str | None], options: GridOptions) -> Grid:
+    """Format rows as a table; ``units`` has the unit by column."""
+    wanted = frame.select(
+        [name for name in options.columns or frame.columns if name in frame.columns]
+    )
+    shown = wanted if options.limit is None else wanted.head(options.limit)
+    made = [_column(shown[name], units.get(name), options.trace_names) for name in shown.columns]
     unknown = [c for c in made if shown.height and wanted[c.name].null_count() == wanted.height]
     known = [column for column in made if column not in unknown]
-    records = form.records or frame.height == 1
+    records = options.records or frame.height == 1
     common = [] if records else [c for c in known if wanted[c.name].n_unique() == 1]
     return Grid(
         columns=[column for column in known if column not in common],
@@ -141,7 +115,7 @@ def _kind(column: Column) -> str:
 
 
 def _scaled(values: pl.Series, unit: str | None) -> tuple[float, str]:
-    """Return what to divide a column by so that it reads well, and the unit that it then has."""
+    # One unit for the whole column, suitable for its largest value.
     if unit is None or not values.dtype.is_numeric() or is_identifier(values.name):
         return 1, unit or ""
     sizes = [abs(float(value)) for value in values.drop_nulls().to_list()]

@@ -1,4 +1,4 @@
-"""Drawings of matplotlib as parts of a page: no ids that clash, colours that follow the page's."""
+"""Embed SVG of matplotlib in a page, with unique ids and the colours of the page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 _REFERENCE = re.compile(r"url\(#([^)]*)\)")
 _XLINK_HREF = "{http://www.w3.org/1999/xlink}href"
 _DROPPED = ("metadata", "style", "title", "desc")
-# Black is matplotlib's colour of text and axes, the greys those of its grid and its ground.
+# Colours of matplotlib for text and axes, background, and grid; the page's follow its dark mode.
 _COLOURS = {
     "#000000": "currentColor",
     "#ffffff": "var(--card)",
@@ -18,14 +18,15 @@ _COLOUR = re.compile("|".join(_COLOURS), re.IGNORECASE)
 
 
 def inline_svg(svg: bytes, alt: str, prefix: str) -> str:
-    """Return a drawing as an element of an HTML page.
+    """Convert an SVG file of matplotlib to an element of an HTML page.
 
     Args:
-        svg: an SVG file as matplotlib writes it, of text (``svg.fonttype`` none) or of outlines.
-        alt: what it shows, for those who do not see it.
-        prefix: what its ids begin with, another for each drawing of a page.
+        svg: the SVG file.
+        alt: description for screen readers.
+        prefix: prefix of its ids, unique on the page.
     """
-    root = ElementTree.fromstring(svg)  # our own drawing, no file from outside
+    # ElementTree is safe here: the file is our own drawing.
+    root = ElementTree.fromstring(svg)
     for parent in root.iter():
         for child in [c for c in parent if _local(c.tag) in _DROPPED]:
             parent.remove(child)
@@ -34,6 +35,7 @@ def inline_svg(svg: bytes, alt: str, prefix: str) -> str:
         element.attrib = {
             _local(name): _attribute(name, value, prefix) for name, value in element.attrib.items()
         }
+    # Without a size, the drawing scales to the width of its container by its viewBox.
     for name in ("version", "width", "height"):
         root.attrib.pop(name, None)
     root.attrib |= {"role": "img", "aria-label": alt}
@@ -49,7 +51,7 @@ def _attribute(name: str, value: str, prefix: str) -> str:
         return prefix + value
     if name == _XLINK_HREF and value.startswith("#"):
         return f"#{prefix}{value[1:]}"
-    if name == _XLINK_HREF:  # an image of pixels, as data
+    if name == _XLINK_HREF:  # a raster image as a data URI, which matplotlib wraps
         return "".join(value.split())
     referred = _REFERENCE.sub(rf"url(#{prefix}\1)", value)
     return _COLOUR.sub(lambda found: _COLOURS[found[0].lower()], referred)

@@ -1,11 +1,11 @@
-"""The chapters of a report: which queries answer in which order, and how they are shown."""
+"""Chapters of a report: their queries, in order, and how the results are shown."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-_MOST_ROWS = 200
+_MOST_ROWS = 200  # rows of a table on the page; the CSV has more
 _UTILIZATION = {
     "fp32_util": "FP32 utilization",
     "fp16_util": "FP16 utilization",
@@ -15,48 +15,28 @@ _UTILIZATION = {
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One question of a chapter.
-
-    Attributes:
-        query: name of the query.
-        parameters: parameters that are set.
-        plot: whether the plot of its header is drawn.
-        table: whether its rows are shown as a table.
-        filterable: whether the table has a box to filter it.
-        limit: rows of the table.
-        caption: title of both; that of the query if empty.
-        columns: columns of the table; none means all.
-        about: column that must hold a value, else the part is left out: layers where there are any.
-    """
+    """One query of a chapter."""
 
     query: str
     parameters: Mapping[str, str] = field(default_factory=dict)
-    plot: bool = False
-    table: bool = True
-    filterable: bool = False
-    limit: int = _MOST_ROWS
-    caption: str = ""
-    columns: Sequence[str] = ()
-    about: str = ""
+    plot: bool = False  # draw the plot of its header
+    table: bool = True  # show its rows as a table
+    filterable: bool = False  # add a filter box to the table
+    limit: int = _MOST_ROWS  # number of rows of the table
+    caption: str = ""  # title of plot and table, by default that of the query
+    columns: Sequence[str] = ()  # columns of the table, by default all
+    about: str = ""  # column that must have values; otherwise the part is omitted
 
 
 @dataclass(frozen=True, slots=True)
 class Chapter:
-    """A section of a report that queries answer.
+    """A section of a report made of queries."""
 
-    Attributes:
-        id: address of the section.
-        title: heading.
-        intro: what it answers.
-        parts: its questions, in order.
-        compares: whether it sets runs side by side, hence needs several.
-    """
-
-    id: str
+    id: str  # HTML id of the section
     title: str
-    intro: str
-    parts: Sequence[Part]
-    compares: bool = False
+    intro: str  # question that the section answers
+    parts: Sequence[Part]  # its queries, in order
+    compares: bool = False  # True if it compares runs and needs several
 
 
 _OCCUPANCY = (
@@ -79,8 +59,8 @@ CHAPTERS = (
     Chapter(
         "comparison",
         "Runs compared",
-        "How do the runs compare, and were they measured alike? Those that differ in more than "
-        "model, framework and batch size are not compared.",
+        "How do the runs compare, and were they measured in the same way? Runs that differ in more "
+        "than model, framework and batch size are not compared.",
         (
             Part("batch_sweep", plot=True, table=False, about="batch_size"),
             Part("suite_compare"),
@@ -91,7 +71,7 @@ CHAPTERS = (
         "iterations",
         "Iteration timing",
         "How long does an iteration take, and how much does that vary? The period, from start to "
-        "start, is what gives throughput.",
+        "start, determines throughput.",
         (
             Part("iteration_timing", plot=True, table=False),
             Part("iteration_summary"),
@@ -102,8 +82,8 @@ CHAPTERS = (
     Chapter(
         "step",
         "Step breakdown",
-        "Of each iteration's time, how much is compute, how much communication and copies that "
-        "nothing hides, and how much is idle?",
+        "How much of each iteration is compute, how much is communication and copies not hidden by "
+        "compute, and how much is idle?",
         (
             Part("step_breakdown", {"by": "iteration"}, plot=True, table=False),
             Part("step_breakdown", plot=True, caption="All iterations together"),
@@ -115,8 +95,8 @@ CHAPTERS = (
     Chapter(
         "utilization",
         "Utilization by layer",
-        "How much of the GPU's peak did training use? What hardware counters counted and what the "
-        "layers' arithmetic gives are told apart, never mixed.",
+        "How much of the GPU's peak did training use? Numbers from hardware counters and numbers "
+        "modelled from the layers' arithmetic are shown separately and never combined.",
         (
             *(Part(name, caption=f"{title}, all kernels") for name, title in _UTILIZATION.items()),
             *(_by_layer(name, f"{title} by layer") for name, title in _UTILIZATION.items()),
@@ -125,10 +105,10 @@ CHAPTERS = (
     Chapter(
         "layers",
         "Dominant layers",
-        "Which layers take the time? Forward and backward of a layer count together.",
+        "Which layers take the time? Forward and backward pass of a layer count together.",
         (
             Part("dominant_layer", plot=True, filterable=True),
-            Part("layer_time", caption="Forward and backward apart", filterable=True),
+            Part("layer_time", caption="Forward and backward separately", filterable=True),
         ),
     ),
     Chapter(
@@ -144,8 +124,8 @@ CHAPTERS = (
     Chapter(
         "low-utilization",
         "Long kernels of low utilization",
-        "The five longest kernels that use the GPU less than the trace does on average, which are "
-        "those worth a look first, and five that use it more.",
+        "The five longest kernels with less than the average utilization of the trace, the first "
+        "candidates for tuning, and the five longest with more.",
         (
             Part("low_util_kernels", caption="FP32"),
             Part("low_util_kernels", {"precision": "tensor"}, caption="Tensor cores"),
@@ -154,14 +134,14 @@ CHAPTERS = (
     Chapter(
         "roofline",
         "Roofline",
-        "Is each kernel held back by device memory or by arithmetic, and how far below the limit "
+        "Is each kernel limited by device memory or by arithmetic, and how far below the limit "
         "does it run?",
         (Part("roofline", plot=True, filterable=True, columns=_ROOFLINE),),
     ),
     Chapter(
         "occupancy",
         "Occupancy",
-        "How full do kernels keep the SMs, how full could they, and what stops them?",
+        "How many of the SMs' warps do kernels occupy, how many could they, and what limits them?",
         (
             Part("occupancy", {"by": "trace"}, caption="All kernels together"),
             Part("occupancy_histogram", plot=True, table=False),
@@ -182,4 +162,4 @@ CHAPTERS = (
         (Part("memory_operations"),),
     ),
 )
-"""What a report shows after the headline and what ran."""
+"""Chapters after the headline, the findings and the summary of the run."""

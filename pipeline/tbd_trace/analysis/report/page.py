@@ -1,7 +1,7 @@
-"""A page of numbers, plots and tables: one HTML file that needs no network and no script.
+"""Render numbers, plots and tables as one HTML file that works offline and without scripts.
 
-What is on a page comes from profiles, which are other people's text: everything is escaped, and the
-page's Content-Security-Policy lets nothing run but its own script, which sorts and filters tables.
+Texts come from untrusted profiles, so all are escaped, and the page's Content-Security-Policy
+allows only its own script, which sorts and filters tables.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from tbd_trace.analysis.report.downloads import Download, Downloads
-from tbd_trace.analysis.report.html_table import Form, Grid, grid
+from tbd_trace.analysis.report.html_table import Grid, GridOptions, grid
 from tbd_trace.analysis.report.inline_svg import inline_svg
 from tbd_trace.present.values import NULL
 from tbd_trace.version import __version__
@@ -29,35 +29,20 @@ _TEMPLATES = Path(__file__).with_name("templates")
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One headline number.
-
-    Attributes:
-        label: what it is.
-        value: the number as text, an en dash where it is not known.
-        unit: its unit, empty for none.
-        evidence: what it rests on and over what it was measured.
-        query: the query that says it, as :class:`Table` has it.
-        detail: more about it: its spread, or why it is not known.
-        link: id of the section that has more of it.
-    """
+    """One headline number."""
 
     label: str
-    value: str
+    value: str  # formatted number, an en dash if unknown
     unit: str = ""
-    evidence: str = ""
-    query: str = ""
-    detail: str = ""
-    link: str = ""
+    evidence: str = ""  # method and measured window
+    query: str = ""  # query and its parameters, as in `Table`
+    detail: str = ""  # spread of the number, or the reason why it is unknown
+    link: str = ""  # id of the section with details
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Headline numbers side by side.
-
-    Attributes:
-        figures: the numbers.
-        title: what they are about, where a page has several such rows.
-    """
+    """A row of headline numbers; ``title`` distinguishes several rows of a page."""
 
     figures: Sequence[Figure]
     title: str = ""
@@ -65,96 +50,60 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that stands out.
-
-    Attributes:
-        title: what it is.
-        severity: how bad it is: note, warning or severe.
-        reason: a sentence with the numbers.
-        advice: what to change.
-        evidence: the rule that found it, and what that rests on.
-    """
+    """A finding of a rule."""
 
     title: str
-    severity: str
-    reason: str
-    advice: str = ""
-    evidence: str = ""
+    severity: str  # note, warning or severe
+    reason: str  # sentence with the numbers
+    advice: str = ""  # change to try
+    evidence: str = ""  # rule id, kind of evidence, value and threshold
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What stands out, the worst first.
-
-    Attributes:
-        findings: the findings.
-    """
+    """Findings in descending order of severity."""
 
     findings: Sequence[Finding]
 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A drawing.
+    """A plot."""
 
-    Attributes:
-        svg: the drawing as matplotlib writes it, a whole SVG file.
-        alt: what it shows, for those who do not see it.
-        query: the query whose rows are drawn, as :class:`Table` has it.
-        frame: the rows that are drawn; they can be downloaded as CSV.
-        caption: title of the drawing.
-    """
-
-    svg: bytes
-    alt: str
-    query: str = ""
-    frame: pl.DataFrame | None = None
+    svg: bytes  # SVG file of matplotlib
+    alt: str  # description for screen readers
+    query: str = ""  # query and its parameters, as in `Table`
+    frame: pl.DataFrame | None = None  # the plotted rows, offered as CSV
     caption: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows; the page has them as CSV, too, with every column and the numbers as they are.
+    """A table, with a CSV file of all columns and unscaled numbers.
 
-    A single row is shown as a list of its columns. Columns in which all rows agree are shown above
-    the table.
-
-    Attributes:
-        frame: the rows.
-        units: unit per column; sizes and times are shown in one that reads well.
-        query: the query that gave them and the parameters that were set: ``fp32_util by=layer``.
-        sortable: whether a click on a column's name sorts by it.
-        filterable: whether there is a box that picks rows by a text in them.
-        limit: rows that are shown; None means all. The CSV has all.
-        caption: title of the table.
-        docs: meaning per column, for those who ask.
-        columns: the columns that are shown, in order; none means all.
-        records: whether each row is shown as a list of its columns, the first of which names it.
+    A single row is shown as a list of its columns. Columns with the same value in all rows are
+    shown above the table.
     """
 
     frame: pl.DataFrame
+    # Unit by column; sizes and times are scaled for display.
     units: Mapping[str, str | None] = field(default_factory=dict)
-    query: str = ""
-    sortable: bool = True
-    filterable: bool = False
-    limit: int | None = None
+    query: str = ""  # query and its parameters, such as `fp32_util by=layer`
+    sortable: bool = True  # sort by a column when its heading is clicked
+    filterable: bool = False  # add a filter box
+    limit: int | None = None  # number of rows to show, None for all; the CSV is not limited by it
     caption: str = ""
-    docs: Mapping[str, str] = field(default_factory=dict)
-    columns: Sequence[str] = ()
-    records: bool = False
+    docs: Mapping[str, str] = field(default_factory=dict)  # description by column, shown on request
+    columns: Sequence[str] = ()  # columns to show in order, by default all
+    records: bool = False  # show each row as a list of its columns, named by the first
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A paragraph.
+    """A paragraph."""
 
-    Attributes:
-        text: the words; what is between backquotes is shown as code.
-        kind: ``note`` for what a reader should know, ``missing`` for what could not be answered.
-    """
-
-    text: str
-    kind: str = "note"
+    text: str  # text; parts between backquotes are shown as code
+    kind: str = "note"  # `note`, or `missing` for the reason of a missing result
 
 
 Block = Figures | Findings | Plot | Table | Note
@@ -162,14 +111,7 @@ Block = Figures | Findings | Plot | Table | Note
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a page.
-
-    Attributes:
-        id: its address on the page: letters, digits and hyphens.
-        title: its heading.
-        intro: the question that it answers.
-        blocks: what is in it.
-    """
+    """A section of a page; ``id`` is its HTML id of letters, digits and hyphens."""
 
     id: str
     title: str
@@ -179,14 +121,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page.
-
-    Attributes:
-        title: its heading.
-        subtitle: a line below it.
-        sections: its parts, each of which the contents name.
-        trace_names: names shown for trace ids.
-    """
+    """A page; ``trace_names`` are the displayed names by trace id."""
 
     title: str
     subtitle: str = ""
@@ -195,7 +130,7 @@ class Page:
 
 
 def render_page(page: Page) -> bytes:
-    """Return a page as an HTML file, the same for the same page."""
+    """Render a page as an HTML file; equal pages give equal bytes."""
     script = _file("report.js")
     downloads, numbers = Downloads(), count(1)
     sections = [
@@ -212,12 +147,12 @@ def render_page(page: Page) -> bytes:
         script_hash=base64.b64encode(digest).decode(),
         version=__version__,
     )
-    return html.encode("utf-8", "replace")  # half a surrogate in a name is no reason to fail
+    return html.encode("utf-8", "replace")  # names from profiles may have lone surrogates
 
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """A block as the template takes it: its kind, itself, and what was made of it."""
+    # A block with its rendered parts, for the template.
 
     kind: str
     id: str
@@ -235,8 +170,8 @@ def _view(block: Block, page: Page, downloads: Downloads, address: str) -> _View
             download = None if frame is None else downloads.of(frame, block.query)
             return _View("plot", address, block, svg=svg, download=download)
         case Table():
-            form = Form(page.trace_names, block.columns, block.limit, block.records)
-            shown = grid(block.frame, block.units, form)
+            options = GridOptions(page.trace_names, block.columns, block.limit, block.records)
+            shown = grid(block.frame, block.units, options)
             download = downloads.of(block.frame, block.query)
             return _View("table", address, block, grid=shown, download=download)
         case Figures():
@@ -262,9 +197,8 @@ def _environment() -> Environment:
 
 
 def _with_code(text: str) -> Markup:
-    """Return a text with what is between backquotes as code."""
     parts = text.split("`")
-    if len(parts) % 2 == 0:  # a backquote without an end
+    if len(parts) % 2 == 0:  # unbalanced backquotes
         return Markup.escape(text)
     return Markup("").join(
         Markup("<code>{}</code>").format(part) if number % 2 else Markup.escape(part)

@@ -1,4 +1,4 @@
-"""Asking queries for a report: an answer, or why there is none."""
+"""Run the queries of a report."""
 
 from __future__ import annotations
 
@@ -14,71 +14,63 @@ from tbd_trace.query.shared_session import SharedSession
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a query says about the traces of a report.
-
-    Attributes:
-        query: the query.
-        parameters: the parameters that were set.
-        frame: the rows; none where there is no answer.
-        notes: what a reader of the rows should know.
-        reason: why there is no answer, and what to collect; empty where there is one.
-    """
+    """Result of a query of a report."""
 
     query: Query
     parameters: Mapping[str, str]
-    frame: pl.DataFrame
+    frame: pl.DataFrame  # the rows; none if the traces lack the required data
     notes: list[str] = field(default_factory=list)
-    reason: str = ""
+    reason: str = ""  # the missing data and how to collect them; empty if there is a result
 
     @property
     def label(self) -> str:
-        """The query and its parameters, as a page names them."""
+        """The query and its parameters, as shown on the page."""
         return " ".join([self.query.name, *(f"{k}={v}" for k, v in self.parameters.items())])
 
     @property
     def command(self) -> str:
-        """The command that gives the rows."""
+        """The command line that returns the rows."""
         settings = [f"--set {name}={value}" for name, value in self.parameters.items()]
         return " ".join(["tbd-trace query", self.query.name, *settings])
 
     @property
     def units(self) -> dict[str, str | None]:
-        """Unit per column."""
+        """Unit by column."""
         return {name: column.unit for name, column in self.query.columns.items()}
 
     @property
     def docs(self) -> dict[str, str]:
-        """Meaning per column."""
+        """Description by column."""
         return {name: column.doc for name, column in self.query.columns.items()}
 
 
-class Interview:
-    """Asks each question once.
+class QueryRunner:
+    """Runs each query once per set of parameters.
 
     Args:
-        conversation: where the traces are asked.
-        only: name of the trace where there is one, which reasons and notes then need not name.
+        session: session of the report's traces.
+        only: name of a single trace, which is then omitted from reasons and notes.
     """
 
-    def __init__(self, conversation: SharedSession, only: str = "") -> None:
-        self._conversation = conversation
-        self._said_before = f"{only}: "
+    def __init__(self, session: SharedSession, only: str = "") -> None:
+        self._session = session
+        self._prefix = f"{only}: "
         self._catalogue = Catalogue()
         self._answers: dict[tuple[str, tuple[tuple[str, str], ...]], Answer] = {}
 
-    def ask(self, name: str, /, **parameters: str) -> Answer:
-        """Return the answer of a query that ships with the package."""
+    def run(self, name: str, /, **parameters: str) -> Answer:
+        """Return the result of a metric query."""
         key = (name, tuple(sorted(parameters.items())))
         if key not in self._answers:
-            self._answers[key] = self._asked(name, parameters)
+            self._answers[key] = self._run_uncached(name, parameters)
         return self._answers[key]
 
-    def _asked(self, name: str, parameters: Mapping[str, str]) -> Answer:
+    def _run_uncached(self, name: str, parameters: Mapping[str, str]) -> Answer:
         query = self._catalogue.get(name)
         try:
-            result = self._conversation.run(query, parameters)
+            result = self._session.run(query, parameters)
         except CannotAnswerError as error:
-            reason = str(error).removeprefix(self._said_before)
+            reason = str(error).removeprefix(self._prefix)
             return Answer(query, parameters, pl.DataFrame(), reason=reason)
-        notes = [note.removeprefix(self._said_before) for note in result.notes]
+        notes = [note.removeprefix(self._prefix) for note in result.notes]
         return Answer(query, parameters, result.frame, notes)

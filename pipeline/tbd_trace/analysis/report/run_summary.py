@@ -1,4 +1,4 @@
-"""What ran: the traces, and what their captures say about the run."""
+"""Section of a report about the run: its traces and the metadata of its captures."""
 
 from __future__ import annotations
 
@@ -8,25 +8,20 @@ from typing import Any
 import polars as pl
 
 from tbd_trace.analysis.report.page import Block, Section, Table
-from tbd_trace.analysis.report.report_query import Interview
+from tbd_trace.analysis.report.report_query import QueryRunner
 
 _SHOWN = (
     *("name", "tool", "tool_version", "export_version", "format", "kind", "devices"),
     *("processes", "duration_ns", "kernels", "kernel_ns", "memcpys", "memsets", "graph_launches"),
     *("api_calls", "nvtx_ranges", "metrics", "file_bytes", "holds", "lacks", "notes"),
 )
-_FEW = 3  # traces that are told one by one, not row by row
-_NOT_SHOWN = {"synthetic", "notice", "format_version", "files"}
+_FEW = 3  # up to this number, traces are shown as lists of columns
+_NOT_SHOWN = {"synthetic", "notice", "format_version", "files"}  # shown elsewhere, or internal
 
 
-def what_ran(interview: Interview, traces: pl.DataFrame) -> Section:
-    """Return the section about the traces.
-
-    Args:
-        interview: where to ask.
-        traces: the rows of the ``trace`` table.
-    """
-    answer = interview.ask("trace_info")
+def run_section(runner: QueryRunner, traces: pl.DataFrame) -> Section:
+    """Return the section about the run; ``traces`` are rows of the ``trace`` table."""
+    answer = runner.run("trace_info")
     blocks: list[Block] = []
     captures = capture_facts(traces)
     if not captures.is_empty():
@@ -34,7 +29,7 @@ def what_ran(interview: Interview, traces: pl.DataFrame) -> Section:
             Table(
                 captures,
                 query="sql: SELECT capture FROM trace",
-                caption="The run, as its capture directory tells it",
+                caption="The run, as recorded in capture.json",
             )
         )
     blocks.append(
@@ -52,20 +47,16 @@ def what_ran(interview: Interview, traces: pl.DataFrame) -> Section:
 
 
 def notices(traces: pl.DataFrame) -> list[str]:
-    """Return what captures want their readers to know first: that they are made up, for one."""
+    """Return the notices of captures, such as that they are synthetic, without duplicates."""
     captures = [_capture(text) for text in traces["capture"].to_list()]
-    said = [str(capture["notice"]) for capture in captures if capture.get("notice")]
-    if not said and any(capture.get("synthetic") is True for capture in captures):
-        said = ["A trace of this report is synthetic: it was not measured."]
-    return list(dict.fromkeys(said))
+    notices_found = [str(capture["notice"]) for capture in captures if capture.get("notice")]
+    if not notices_found and any(capture.get("synthetic") is True for capture in captures):
+        notices_found = ["A trace of this report is synthetic: it was not measured."]
+    return list(dict.fromkeys(notices_found))
 
 
 def capture_facts(traces: pl.DataFrame) -> pl.DataFrame:
-    """Return what the captures say: a row per capture, a column per fact, NULL where it is not.
-
-    Args:
-        traces: the rows of the ``trace`` table.
-    """
+    """Return the metadata of the captures of ``trace`` rows: one row each, one column per field."""
     described = {
         row["capture_id"]: _facts(_capture(row["capture"]))
         for row in traces.select("capture_id", "capture").to_dicts()
@@ -76,12 +67,8 @@ def capture_facts(traces: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String), orient="row")
 
 
-def in_short(traces: pl.DataFrame) -> str:
-    """Return what ran as a line: model, framework, batch size, precision and GPU, or the tools.
-
-    Args:
-        traces: the rows of the ``trace`` table.
-    """
+def one_line_summary(traces: pl.DataFrame) -> str:
+    """Return model, framework, batch size, precision and GPU of ``trace`` rows, or their tools."""
     lines = dict.fromkeys(
         _line(_capture(row["capture"])) or f"profile of {row['tool']}"
         for row in traces.select("capture", "tool").to_dicts()
@@ -93,14 +80,14 @@ def in_short(traces: pl.DataFrame) -> str:
 def _line(capture: dict[str, Any]) -> str:
     batch_size = capture.get("batch_size")
     framework = [capture.get("framework"), capture.get("framework_version")]
-    said = [
+    notices_found = [
         capture.get("model"),
         " ".join(str(word) for word in framework if word),
         f"batch size {batch_size}" if batch_size else None,
         capture.get("precision"),
         capture.get("gpu"),
     ]
-    return ", ".join(str(word) for word in said if word)
+    return ", ".join(str(word) for word in notices_found if word)
 
 
 def _capture(text: str | None) -> dict[str, Any]:
@@ -109,7 +96,7 @@ def _capture(text: str | None) -> dict[str, Any]:
 
 
 def _facts(capture: dict[str, Any], within: str = "") -> dict[str, str]:
-    """Return the values of a capture as texts, those of objects in it one by one."""
+    # Nested objects become fields with the names joined by a space.
     facts: dict[str, str] = {}
     for name, value in capture.items():
         words = f"{within} {name}".strip().replace("_", " ")

@@ -1,4 +1,4 @@
-"""What a report says: the sections of its page, each from queries."""
+"""Build the sections of a report from queries."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tbd_trace.analysis.report.headline import headline
 from tbd_trace.analysis.report.outline import CHAPTERS, Chapter, Part
 from tbd_trace.analysis.report.page import Block, Note, Page, Section, Table, render_page
 from tbd_trace.analysis.report.plotter import Draw, draw_later
-from tbd_trace.analysis.report.report_query import Answer, Interview
-from tbd_trace.analysis.report.run_summary import in_short, notices, what_ran
+from tbd_trace.analysis.report.report_query import Answer, QueryRunner
+from tbd_trace.analysis.report.run_summary import notices, one_line_summary, run_section
 from tbd_trace.api import Traces
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.present.panels import distinct_names
@@ -22,43 +22,44 @@ _SHOWN_NAMES = 3
 
 
 def report(traces: Traces, title: str = "", draw: Draw = draw_later) -> bytes:
-    """Return a report about traces, an HTML file.
+    """Render a report about traces as an HTML file.
 
-    A section whose queries cannot answer says why and what to collect.
+    Sections without results state the missing data and how to collect them.
 
     Args:
         traces: the traces.
-        title: heading of the page; by default the names of the traces.
-        draw: draws its plots, in the end by default; see ``plotter.Plotter``.
+        title: heading of the page, by default the names of the traces.
+        draw: draws the plots, by default in this process after all queries; see
+            :class:`tbd_trace.analysis.report.plotter.Plotter`.
 
     Raises:
-        CannotAnswerError: there is no trace.
-        StoreError: a trace is damaged, or was removed meanwhile.
+        CannotAnswerError: there are no traces.
+        StoreError: a trace is damaged, or was removed while the report was made.
     """
-    return render_page(contents(traces, title, draw))
+    return render_page(build_page(traces, title, draw))
 
 
-def contents(traces: Traces, title: str = "", draw: Draw = draw_later) -> Page:
-    """Return what a report says; arguments and errors as in :func:`report`."""
+def build_page(traces: Traces, title: str = "", draw: Draw = draw_later) -> Page:
+    """Return the page of a report; arguments and errors as in :func:`report`."""
     if not traces.trace_ids:
-        raise CannotAnswerError("report: no trace to tell of; ingest one first")
+        raise CannotAnswerError("report: there are no traces; ingest one first")
     frame = traces.database.trace_frame(traces.trace_ids).sort("name", "trace_id")
     names = _names(frame)
     several = frame.select(pl.coalesce("capture_id", "trace_id")).n_unique() > 1
     chapters = [chapter for chapter in CHAPTERS if several or not chapter.compares]
-    with SharedSession(traces.database, traces.trace_ids) as conversation:
-        interview = Interview(conversation, only=frame["name"][0] if frame.height == 1 else "")
-        summary = _summary(interview, names, notices(frame))
-        # What has plots is asked first: they may be drawn meanwhile.
-        finish = [_section(interview, names, chapter, draw) for chapter in chapters]
-        sections = [summary, findings(conversation, names), what_ran(interview, frame)]
+    with SharedSession(traces.database, traces.trace_ids) as session:
+        runner = QueryRunner(session, only=frame["name"][0] if frame.height == 1 else "")
+        summary = _summary(runner, names, notices(frame))
+        # Chapters with plots come first, so that the plots are drawn while the others are queried.
+        finish = [_section(runner, names, chapter, draw) for chapter in chapters]
+        sections = [summary, findings(session, names), run_section(runner, frame)]
     sections += [section() for section in finish]
     title = title or _title(frame["name"].to_list())
-    return Page(title, in_short(frame), sections, distinct_names(names))
+    return Page(title, one_line_summary(frame), sections, distinct_names(names))
 
 
 def _names(traces: pl.DataFrame) -> dict[str, str]:
-    """Return what the traces are called: with their id where two have the same name."""
+    # Equal names are distinguished by trace ids.
     names = traces["name"].to_list()
     return {
         trace: name if names.count(name) == 1 else f"{name} {trace}"
@@ -67,7 +68,7 @@ def _names(traces: pl.DataFrame) -> dict[str, str]:
 
 
 def _title(names: Sequence[str]) -> str:
-    """Return what the traces are called together: those of a capture by its directory."""
+    # Traces of a capture are named DIRECTORY/FILE; the title names the directory once.
     runs = list(dict.fromkeys(name.partition("/")[0] for name in names))
     if len(names) == 1:
         return names[0]
@@ -75,18 +76,18 @@ def _title(names: Sequence[str]) -> str:
     return ", ".join(runs[:_SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
-def _summary(interview: Interview, names: Mapping[str, str], said: Sequence[str]) -> Section:
-    figures = headline(interview, names)
-    blocks: list[Block] = [Note(text) for text in said]
+def _summary(runner: QueryRunner, names: Mapping[str, str], run_notices: Sequence[str]) -> Section:
+    figures = headline(runner, names)
+    blocks: list[Block] = [Note(text) for text in run_notices]
     blocks += figures or [Note("The traces answer none of the headline's questions.", "missing")]
     return Section("headline", "Headline", "", blocks)
 
 
 def _section(
-    interview: Interview, names: Mapping[str, str], chapter: Chapter, draw: Draw
+    runner: QueryRunner, names: Mapping[str, str], chapter: Chapter, draw: Draw
 ) -> Callable[[], Section]:
-    """Ask the questions of a chapter; what is returned waits for its plots."""
-    answers = [(part, interview.ask(part.query, **part.parameters)) for part in chapter.parts]
+    # Queries run now; the returned function waits for the plots.
+    answers = [(part, runner.run(part.query, **part.parameters)) for part in chapter.parts]
     blocks = [block for part, answer in answers for block in _blocks(part, answer, names, draw)]
     remarks = _remarks(answer for _, answer in answers)
     return lambda: Section(
@@ -97,7 +98,7 @@ def _section(
 def _blocks(
     part: Part, answer: Answer, names: Mapping[str, str], draw: Draw
 ) -> list[Callable[[], Block]]:
-    if answer.reason or not _tells(answer, part.about):
+    if answer.reason or not _has_values(answer, part.about):
         return []
     blocks: list[Callable[[], Block]] = []
     if part.plot and not answer.frame.is_empty():
@@ -117,30 +118,29 @@ def _blocks(
     return blocks
 
 
-def _tells(answer: Answer, column: str) -> bool:
-    """Tell whether an answer is about what it was asked for, such as layers."""
+def _has_values(answer: Answer, column: str) -> bool:
     return not column or answer.frame[column].drop_nulls().len() > 0
 
 
 def _remarks(answers: Iterable[Answer]) -> list[Note]:
-    """Return what answers say besides their rows: why there are none, or what to know.
-
-    Queries that say the same say it once.
-    """
-    said: dict[tuple[str, str], list[str]] = {}
+    # Reasons and notes that differ only in the name of the query are combined into one.
+    names_by_text: dict[tuple[str, str], list[str]] = {}
     for answer in answers:
         texts = [(answer.reason, "missing")] if answer.reason else []
         texts += [(text, "note") for text in answer.notes]
         for text, kind in texts:
             key = (text.replace(answer.query.name, "{}"), kind)
-            labels = said.setdefault(key, [])
+            labels = names_by_text.setdefault(key, [])
             if answer.query.name not in labels:
                 labels.append(answer.query.name)
-    return [Note(text.replace("{}", _each(names)), kind) for (text, kind), names in said.items()]
+    return [
+        Note(text.replace("{}", _each(names)), kind)
+        for (text, kind), names in names_by_text.items()
+    ]
 
 
 def _each(names: Sequence[str]) -> str:
-    """Return names of queries as the subject of one sentence about each."""
+    # The subject of a singular verb: "each of `a` and `b` needs ...".
     quoted = [f"`{name}`" for name in names]
     if len(quoted) == 1:
         return quoted[0]

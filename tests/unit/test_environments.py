@@ -175,7 +175,7 @@ def test_what_is_there_is_left_alone(place: Path, wheels: Path, made: Path) -> N
     shutil.rmtree(wheels)  # nothing is installed again
     result = CliRunner().invoke(app, ["env", "create", "pytorch", "--gpu"])
     assert result.exit_code == 0, result.output
-    assert "is there already, for cpu; --force makes it anew" in result.stderr
+    assert "exists for cpu; use --force to replace it" in result.stderr
     assert str(place / "bin" / "python") in result.stdout
     assert (place / MARKER).stat().st_mtime_ns == before
 

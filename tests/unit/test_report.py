@@ -313,7 +313,7 @@ def test_without_a_name_nothing_is_replaced(kernel_file: Path) -> None:
     first = Path("report.html").read_bytes()
     again = invoke(str(kernel_file))
     assert again.exit_code == 2
-    assert "report.html is there already" in again.stderr
+    assert "report.html: exists" in again.stderr
     assert Path("report.html").read_bytes() == first
     named = invoke(str(kernel_file), "-o", "report.html", "--title", "other")
     assert named.exit_code == 0
@@ -323,7 +323,7 @@ def test_without_a_name_nothing_is_replaced(kernel_file: Path) -> None:
 @pytest.mark.parametrize(
     ("output", "said"),
     [
-        ("report.pdf", "let the name end in .html"),
+        ("report.pdf", "choose a name that ends in .html"),
         (".", "is a directory"),
         ("missing/report.html", "there is no directory missing"),
         ("x" * 300 + ".html", "cannot be written"),

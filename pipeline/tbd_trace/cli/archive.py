@@ -1,6 +1,6 @@
-"""``tbd-trace archive``: traces to share, and what others shared."""
+"""``tbd-trace archive``: create, check and unpack archives of traces."""
 
-# polars and duckdb are imported when a command runs: `--help` stays fast.
+# polars and duckdb are imported when a command runs, so that `--help` starts fast.
 # ruff: noqa: PLC0415
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from tbd_trace.archive.manifest import Manifest
 
 archive = typer.Typer(
-    help="Make, check and unpack archives of traces.\n\n"
-    "An archive is a directory, or a zip file of one, with the tables of traces. Every command "
-    "that takes a TRACE or --db reads it in place, also behind an http(s):// or s3:// URL. What is "
-    "private is taken out when it is made: docs/how_to/redaction.md says what that covers.",
+    help="Create, check and unpack archives of traces.\n\n"
+    "An archive is a directory or zip file with the tables of traces. Every command that takes a "
+    "TRACE or --db reads it in place, also from an http(s):// or s3:// URL. Private data are "
+    "redacted when it is created; docs/how_to/redaction.md lists the kinds.",
     rich_markup_mode=None,
 )
 ArchiveArgument = Annotated[
@@ -40,11 +40,11 @@ TargetOption = Annotated[
         "--output",
         "-o",
         metavar="TARGET",
-        help="Where it goes: a zip file if the name ends in .zip, else a directory.",
+        help="Archive to write: a zip file if the name ends in .zip, else a directory.",
         show_default=False,
     ),
 ]
-ForceOption = Annotated[bool, typer.Option("--force", help="Replace an archive that is there.")]
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace an existing archive.")]
 
 
 @archive.command()
@@ -57,7 +57,7 @@ def create(
         typer.Option(
             "--keep",
             metavar="KIND",
-            help="Leave private texts of a kind in, or `all`; may be repeated. "
+            help="Kind of private data to keep, or `all`; may be repeated. "
             "docs/how_to/redaction.md lists the kinds.",
             show_default=False,
         ),
@@ -66,20 +66,20 @@ def create(
         bool,
         typer.Option(
             "--profiles",
-            help="Put the profiler files in too. They stay as they are: nothing is taken out of "
-            "them, and they often hold whole environments.",
+            help="Add the profiler files. They are not redacted and often contain all environment "
+            "variables.",
         ),
     ] = False,
     force: ForceOption = False,
     db: DatabaseOption = DEFAULT_DATABASE,
 ) -> None:
-    """Make an archive of traces."""
+    """Create an archive of traces."""
     from tbd_trace.api import open_traces
     from tbd_trace.archive.operations import create as make
     from tbd_trace.redact.tables import parse_keep
 
     redaction = parse_keep(keep or [])
-    with busy("reading") as say:
+    with busy("reading") as progress:
         opened = open_traces(*(traces or []), db=db)
         manifest = make(
             opened.database,
@@ -88,10 +88,10 @@ def create(
             redaction=redaction,
             profiles=profiles,
             force=force,
-            progress=say,
+            progress=progress,
         )
     if profiles:
-        note("the profiler files are in it as they are; see `tbd-trace archive inspect --private`")
+        note("the profiler files are not redacted; see `tbd-trace archive inspect --private`")
     _made(manifest, output)
 
 
@@ -105,13 +105,13 @@ def merge(
     output: TargetOption,
     force: ForceOption = False,
 ) -> None:
-    """Make one archive of several."""
+    """Merge archives into one."""
     from tbd_trace.api import open_archive
     from tbd_trace.archive.operations import merge as make
 
-    with busy("reading") as say:
+    with busy("reading") as progress:
         opened = [open_archive(location) for location in archives]
-        manifest = make(opened, output, force=force, progress=say)
+        manifest = make(opened, output, force=force, progress=progress)
     _made(manifest, output)
 
 
@@ -122,14 +122,14 @@ def extract(
     output: Annotated[
         Path,
         typer.Option(
-            "--output", "-o", metavar="DIR", help="Directory to make.", show_default=False
+            "--output", "-o", metavar="DIR", help="Directory to write.", show_default=False
         ),
     ],
     force: ForceOption = False,
 ) -> None:
-    """Unpack an archive into a directory, checking every file.
+    """Unpack an archive into a directory and verify every file.
 
-    The directory is an archive too, without the zip file around it.
+    The directory is an archive, too.
     """
     from tbd_trace.api import open_archive
     from tbd_trace.archive.operations import extract as unpack
@@ -146,9 +146,9 @@ def verify(
         typer.Argument(metavar="ARCHIVE", help="Paths or URLs of archives.", show_default=False),
     ],
 ) -> None:
-    """Check every byte of archives, and that their tables are what they should be.
+    """Verify the checksums, columns and row counts of archives.
 
-    Exit code 1 where anything is not as it was written; the file is named.
+    Names each damaged file; the exit code is then 1.
     """
     from tbd_trace.api import open_archive
     from tbd_trace.archive.verify import problems
@@ -159,6 +159,7 @@ def verify(
             with busy(f"checking {location}"):
                 opened = open_archive(location)
                 found = list(problems(opened))
+        # The next archive is checked even if this one cannot be opened.
         except StoreError as error:
             found = [str(error)]
         for problem in found:
@@ -180,7 +181,7 @@ def list_(
     limit: LimitOption = None,
     wide: WideOption = False,
 ) -> None:
-    """List the traces of an archive, and what was taken out of them."""
+    """List the traces of an archive with the numbers of redacted texts."""
     import polars as pl
 
     from tbd_trace.api import open_archive
@@ -202,6 +203,7 @@ def list_(
         }
         for trace in manifest.traces
     ]
+    # Without a type, polars would infer Null for a column without values.
     texts = ("name", "capture_id", "tool_version", "replaced", "kept")
     frame = pl.DataFrame(rows, schema_overrides=dict.fromkeys(texts, pl.String))
     emit(frame, form, output, limit=limit, units={"archived_bytes": "B"}, wide=wide)
@@ -220,19 +222,21 @@ def inspect(
     *,
     private: Annotated[
         bool,
-        typer.Option("--private", help="List what is private in them, and would leak if shared."),
+        typer.Option(
+            "--private", help="List private data that would leak if the files were shared."
+        ),
     ] = False,
     form: FormatOption = None,
     output: OutputOption = None,
     limit: LimitOption = None,
     wide: WideOption = False,
 ) -> None:
-    """List what is private in profiler files, captures and archives.
+    """List private data in profiler files, captures and archives.
 
-    Examples are masked: the list itself can be shown around.
+    Examples are masked, so the list itself can be shared.
     """
     if not private:
-        raise UsageError("say what to list: --private")
+        raise UsageError("no list selected; add --private")
     import polars as pl
 
     from tbd_trace.archive.leak_scan import leaks
@@ -253,5 +257,5 @@ def _made(manifest: Manifest, target: Path) -> None:
     typer.echo(f"{target}: {_count(len(manifest.traces), 'trace')}, {size:,} bytes")
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,6 +1,6 @@
-"""``tbd-trace check``: what the rules say about traces, sweeps and runs."""
+"""``tbd-trace check``: evaluate rules on traces, batch-size sweeps and runs."""
 
-# polars and duckdb are imported when a command runs: `--help` stays fast.
+# polars and duckdb are imported when a command runs, so that `--help` starts fast.
 # ruff: noqa: PLC0415
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Severity(StrEnum):
-    """How bad a finding is."""
+    """Severity of a finding, in ascending order."""
 
     NOTE = "note"
     WARNING = "warning"
@@ -50,7 +50,7 @@ def check(
         typer.Option(
             "--rule",
             metavar="RULE",
-            help="Ask this rule only, by id (OBS04) or name; may be repeated.",
+            help="Evaluate only this rule, by id (OBS04) or name; may be repeated.",
             autocompletion=_complete_rule,
             show_default=False,
         ),
@@ -60,7 +60,7 @@ def check(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="Set a threshold, or a parameter of what rules build on; may be repeated.",
+            help="Set a threshold, or a parameter of the tables that rules use; may be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -69,8 +69,7 @@ def check(
         typer.Option(
             "--fail-on",
             metavar="SEVERITY",
-            help="Exit with 1 where there is a finding as bad as this or worse: note, warning or "
-            "severe.",
+            help="Exit with 1 if a finding has at least this severity: note, warning or severe.",
             show_default=False,
         ),
     ] = None,
@@ -79,14 +78,16 @@ def check(
     wide: WideOption = False,
     verbose: Annotated[
         bool,
-        typer.Option("--verbose", "-v", help="Tell what to collect for what is not evaluable."),
+        typer.Option(
+            "--verbose", "-v", help="Show the data to collect for rules that are not evaluable."
+        ),
     ] = False,
     list_: Annotated[bool, typer.Option("--list", help="List the rules.")] = False,
     db: DatabaseOption = DEFAULT_DATABASE,
 ) -> None:
-    """Tell what stands out in traces, batch-size sweeps and runs, and what to change.
+    """Find problems in traces, batch-size sweeps and runs, with changes to try.
 
-    Each rule passes, finds something or is not evaluable: then it says what the traces lack.
+    Each rule passes, has findings, or is not evaluable because the traces lack data that it names.
     docs/reference/checks.md describes the rules and their thresholds.
     """
     if list_:
@@ -100,9 +101,10 @@ def check(
         opened = open_traces(*(traces or []), db=db)
         frame = evaluate(opened, rules, parameters)
         names = dict(opened.database.traces().select("trace_id", "name").rows())
-    asked = {trace_id: names[trace_id] for trace_id in frame["trace_id"].drop_nulls().to_list()}
-    _show(frame, asked, form, output, verbose=verbose)
-    _judge(frame, fail_on)
+    # Findings of sweeps and runs have no trace id.
+    checked = {trace_id: names[trace_id] for trace_id in frame["trace_id"].drop_nulls().to_list()}
+    _show(frame, checked, form, output, verbose=verbose)
+    _raise_for(frame, fail_on)
 
 
 def _show(
@@ -119,22 +121,18 @@ def _show(
     from tbd_trace.analysis.checks.text import WIDTH, render
 
     terminal = output is None and sys.stdout.isatty()
+    # Longer lines are hard to read, however wide the terminal.
     width = min(shutil.get_terminal_size().columns, WIDTH) if terminal else WIDTH
     emit_text(render(frame, names, width, verbose=verbose), output)
 
 
-def _judge(frame: pl.DataFrame, fail_on: Severity | None) -> None:
-    """Raise what gives the command its exit code.
-
-    Raises:
-        CannotAnswerError: no rule could say anything.
-        TbdTraceError: there is a finding as bad as ``fail_on``, or worse.
-    """
+def _raise_for(frame: pl.DataFrame, fail_on: Severity | None) -> None:
+    # Exit code 3 if no rule was evaluable, 1 if a finding is at least as severe as `fail_on`.
     from tbd_trace.analysis.checks import findings_from
 
     if set(frame["verdict"].to_list()) == {"not evaluable"}:
         raise CannotAnswerError(
-            "check: no rule could be evaluated; --verbose tells what to collect for each"
+            "check: no rule could be evaluated; --verbose shows the data to collect for each"
         )
     if fail_on is not None and not (bad := findings_from(frame, fail_on.value)).is_empty():
         rules = ", ".join(bad["rule"].unique(maintain_order=True).to_list())

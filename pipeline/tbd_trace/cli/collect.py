@@ -1,6 +1,6 @@
 """``tbd-trace collect``: run a workload under a profiler."""
 
-# polars and the collectors are imported when the command runs: `--help` stays fast.
+# polars and the collectors are imported when the command runs, so that `--help` starts fast.
 # ruff: noqa: PLC0415
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def collect(
     Makes a capture directory, which tbd-trace query, info and ingest take, on any machine. First
     the workload runs without a profiler, for throughput; then, warmed up until its iterations are
     stable, under nsys or nvprof for the timeline; on a GPU a third time for hardware counters.
-    Commands of your own run once, under the timeline's profiler; tbd_trace.instrument marks their
+    Your own commands run once, under the timeline's profiler; tbd_trace.instrument marks their
     iterations, phases and layers.
     """
     from tbd_collectors.argument_parsing import places

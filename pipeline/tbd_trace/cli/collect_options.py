@@ -13,7 +13,7 @@ TargetArgument = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="MODEL | -- COMMAND",
-        help="A model of the suite (tbd-trace models lists them), or a command of your own.",
+        help="A model of the suite (tbd-trace models lists them), or your own command.",
         show_default=False,
     ),
 ]
@@ -105,7 +105,7 @@ CountersOption = Annotated[
     bool,
     typer.Option(
         "--counters/--no-counters",
-        help="Count with ncu (nvprof before compute capability 7.0), in a run of its own.",
+        help="Count with ncu (nvprof before compute capability 7.0), in a separate run.",
     ),
 ]
 ThroughputOption = Annotated[
@@ -123,7 +123,7 @@ CaptureRangeOption = Annotated[
     typer.Option(
         "--capture-range",
         metavar="cudaProfilerApi|RANGE@DOMAIN",
-        help="What to record of a command of your own. By default the whole run.",
+        help="Part of a command to record. By default the whole run.",
         show_default=False,
     ),
 ]

@@ -1,6 +1,6 @@
-"""``tbd-trace diff``: two runs side by side."""
+"""``tbd-trace diff``: compare two runs."""
 
-# polars and duckdb are imported when a command runs: `--help` stays fast.
+# polars and duckdb are imported when a command runs, so that `--help` starts fast.
 # ruff: noqa: PLC0415
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tbd_trace.present import Format, format_of
 if TYPE_CHECKING:
     from tbd_trace.analysis.diff import Comparison, Verdict
 
-_ROWS = 10
+_ROWS = 10  # layers and kernels in a table; the largest changes come first
 _SIDE = (
     "a profiler file, a capture directory, an archive (path or URL), or the id or name of a trace "
     "in the database."
@@ -36,7 +36,7 @@ def diff(
             "--max-slowdown",
             metavar="PERCENT",
             help="Exit with 1 if an iteration of B takes more than PERCENT longer, beyond noise, "
-            "and with 3 if that cannot be told.",
+            "and with 3 if that cannot be determined.",
             show_default=False,
         ),
     ] = None,
@@ -45,7 +45,7 @@ def diff(
         typer.Option(
             "--min-change",
             metavar="PERCENT",
-            help="Smallest change that counts, whatever the noise within the runs.",
+            help="Smallest change that counts, even if the noise within the runs is smaller.",
         ),
     ] = "1%",
     form: FormatOption = None,
@@ -64,7 +64,7 @@ def diff(
             "--limit",
             metavar="N",
             min=0,
-            help="Show N layers and kernels in a text for people, 0 for all.",
+            help="Show N layers and kernels in tables, 0 for all.",
         ),
     ] = _ROWS,
     wide: WideOption = False,
@@ -72,9 +72,10 @@ def diff(
 ) -> None:
     """Compare two runs: is B faster than A, beyond noise, and where?
 
-    Tells first in what the runs differ besides speed, then compares iterations, use of the GPU,
-    layers and kernels.
+    Lists other differences between the runs first, then compares iterations, use of the GPU, layers
+    and kernels.
     """
+    # Options are parsed before the traces are read, which may take minutes.
     limit_pct = None if max_slowdown is None else percent("--max-slowdown", max_slowdown)
     min_change_pct = percent("--min-change", min_change)
     page = output is not None and output.suffix.lower() in (".html", ".htm")
@@ -96,10 +97,10 @@ def diff(
 
 
 def percent(option: str, text: str) -> float:
-    """Return what a text such as ``5%`` or ``5`` says, in percent.
+    """Parse a percentage such as ``5%`` or ``5``.
 
     Raises:
-        UsageError: it is no such text, or negative.
+        UsageError: it is not a percentage, or negative.
     """
     try:
         value = float(text.strip().removesuffix("%"))
@@ -111,11 +112,11 @@ def percent(option: str, text: str) -> float:
 
 
 def check(verdict: Verdict, limit_pct: float) -> None:
-    """Let a slowdown beyond the limit, and beyond noise, fail.
+    """Fail if B is slower than A by more than ``limit_pct`` percent, beyond noise.
 
     Raises:
-        CannotAnswerError: nothing tells whether there is one.
-        TbdTraceError: there is one.
+        CannotAnswerError: the change of iteration time is unknown.
+        TbdTraceError: B is slower.
     """
     from tbd_trace.analysis.diff import Word
 

@@ -1,6 +1,6 @@
-"""``tbd-trace doctor``: what this machine can do."""
+"""``tbd-trace doctor``: report the profilers, frameworks, GPUs and permissions of this machine."""
 
-# polars and duckdb are imported when a command runs: `--help` stays fast.
+# polars and duckdb are imported when a command runs, so that `--help` starts fast.
 # ruff: noqa: PLC0415
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def doctor(
     wide: WideOption = False,
     db: DatabaseOption = DEFAULT_DATABASE,
 ) -> None:
-    """Tell what this machine can do.
+    """Report what this machine can collect and analyse.
 
-    Looks at Python and its libraries, the profilers, the frameworks and the interpreters that have
-    them, the GPU, who may read hardware counters and sample the CPU, and where traces are stored;
-    says what to do about what is missing.
+    Checks Python and its libraries, the profilers, the frameworks and their interpreters, the GPU,
+    the permissions for hardware counters and CPU sampling, and the storage of traces; shows how to
+    install missing parts.
     """
     import polars as pl
 

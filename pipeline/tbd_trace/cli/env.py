@@ -1,6 +1,6 @@
-"""``tbd-trace env``: the virtual environments that hold the frameworks."""
+"""``tbd-trace env``: create, list and remove virtual environments for the frameworks."""
 
-# polars and the collectors are imported when the command runs: `--help` stays fast.
+# polars and the collectors are imported when the command runs, so that `--help` starts fast.
 # ruff: noqa: PLC0415
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from tbd_collectors.environments import Environment
 
 env = typer.Typer(
-    help="Make, list and remove environments for the frameworks.\n\n"
-    "An environment is a directory with a framework, numpy and nvtx of tested versions, so that "
-    "the frameworks do not disturb each other; collect, models and doctor use it. They lie in "
-    "~/.local/share/tbd-trace/envs; TBD_TRACE_ENVS in the environment names another place. MXNet "
-    "is retired: 1.9.1 of 2022 is its last release. CNTK installs on no Python of today. Old "
-    "traces of both are read all the same.",
+    help="Create, list and remove environments for the frameworks.\n\n"
+    "An environment is a directory with tested versions of one framework, numpy and nvtx; collect, "
+    "models and doctor use it. Each framework has its own, because their requirements conflict. "
+    "The default location is ~/.local/share/tbd-trace/envs; set TBD_TRACE_ENVS to use another. "
+    "MXNet is retired: 1.9.1 of 2022 is its last release. CNTK cannot be installed on any current "
+    "Python. Traces of both can still be read.",
     rich_markup_mode=None,
 )
 FrameworksArgument = Annotated[
@@ -38,7 +38,7 @@ def create(
         bool | None,
         typer.Option(
             "--cpu/--gpu",
-            help="Which build of the framework. By default that for a GPU where there is one.",
+            help="Build of the framework. By default the one for GPUs if this machine has a GPU.",
             show_default=False,
         ),
     ] = None,
@@ -47,7 +47,7 @@ def create(
         typer.Option(
             "--python",
             metavar="PATH",
-            help="Python to make it with. By default this one, or one on PATH for which the "
+            help="Python for the environment. By default this one, or one on PATH for which the "
             "framework has wheels.",
             show_default=False,
         ),
@@ -57,21 +57,23 @@ def create(
         typer.Option(
             "--into",
             metavar="DIR",
-            help="Make DIR/FRAMEWORK, which is used where TBD_TRACE_ENVS names DIR.",
+            help="Create DIR/FRAMEWORK; set TBD_TRACE_ENVS to DIR to use it.",
             show_default=False,
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Make anew what is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing environment.")] = (
+        False
+    ),
     form: FormatOption = None,
     output: OutputOption = None,
     wide: WideOption = False,
 ) -> None:
-    """Make the environment of a framework.
+    """Create the environment of a framework.
 
-    Installs tested versions with venv and pip, imports them, and only then counts the environment
-    as made. pip is configured as always: PIP_INDEX_URL, PIP_FIND_LINKS and its files hold. CPU
-    builds are smaller: about 1 GB for PyTorch where the index has them, 1.6 GB for TensorFlow,
-    0.3 GB for MXNet.
+    Installs tested versions with venv and pip and imports them; an environment whose imports fail
+    is not used. pip reads its usual configuration, such as PIP_INDEX_URL, PIP_FIND_LINKS and
+    pip.conf. CPU builds are smaller: about 1 GB for PyTorch where the index has them, 1.6 GB for
+    TensorFlow, 0.3 GB for MXNet.
     """
     from tbd_collectors import environments
     from tbd_trace import machine
@@ -113,10 +115,12 @@ def _create(
             on_line=show,
         )
     if not made.is_new:
-        there = made.environment
-        kind = "" if there.marker.get("device") == device else f", for {there.marker['device']}"
-        note(f"{there.directory} is there already{kind}; --force makes it anew")
+        existing = made.environment
+        built_for = existing.marker.get("device")
+        kind = "" if built_for == device else f" for {built_for}"
+        note(f"{existing.directory} exists{kind}; use --force to replace it")
     if into is not None and made.environment != environments.environment(name):
+        # Without the variable, collect and models look in the default location only.
         note(f"to use it: export {environments.HOME_VARIABLE}={into.absolute()}")
     return made.environment
 
@@ -125,10 +129,10 @@ def _create(
 def list_environments(
     *, form: FormatOption = None, output: OutputOption = None, wide: WideOption = False
 ) -> None:
-    """List the environments and what they hold.
+    """List the environments and their packages.
 
-    The status is ok, half-made (making it was cut off: create makes it anew), broken (its Python
-    was removed), or not made.
+    The status is ok, half-made (creation was interrupted; create it again), broken (its Python was
+    removed), or not made.
     """
     from tbd_collectors import environments
 

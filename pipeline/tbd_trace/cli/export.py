@@ -1,6 +1,6 @@
-"""``tbd-trace export``: traces for other tools."""
+"""``tbd-trace export``: write traces in formats of other tools."""
 
-# polars and duckdb are imported when a command runs: `--help` stays fast.
+# polars and duckdb are imported when a command runs, so that `--help` starts fast.
 # ruff: noqa: PLC0415
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def perfetto(
 ) -> None:
     """Write a timeline for the Perfetto UI (https://ui.perfetto.dev).
 
-    Processes with threads, their NVTX ranges and calls; GPUs with streams, whose operations carry
-    launch configuration, bytes, layer and iteration; arrows from each call to what it caused;
-    sampled GPU metrics as counters. The file opens in the UI without being sent anywhere. Takes
-    one timeline, and the Python package perfetto.
+    It shows processes with threads, NVTX ranges and API calls; GPUs with streams, whose operations
+    have launch configuration, bytes, layer and iteration; an arrow from each call to its GPU
+    operations; and sampled GPU metrics as counters. The UI reads the file in the browser and does
+    not upload it. Requires one timeline, and the Python package perfetto.
     """
     from tbd_trace.api import open_traces
     from tbd_trace.export.perfetto import export as write
@@ -65,7 +65,7 @@ def table(
     ],
     db: DatabaseOption = DEFAULT_DATABASE,
 ) -> None:
-    """Write a table as a file, however many rows it has."""
+    """Write all rows of a table to a file."""
     from tbd_trace.api import open_traces
     from tbd_trace.export.tables import export as write
 

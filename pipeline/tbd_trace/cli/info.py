@@ -1,6 +1,6 @@
-"""``tbd-trace info``: what a database or a trace holds."""
+"""``tbd-trace info``: show the contents of a database or a trace."""
 
-# polars and duckdb are imported when a command runs: `--help` stays fast.
+# polars and duckdb are imported when a command runs, so that `--help` starts fast.
 # ruff: noqa: PLC0415
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from tbd_trace.cli.options import (
 from tbd_trace.cli.output import busy, emit
 
 _QUERY = "trace_info"
+# The other columns of the query would not fit a terminal.
 _OVERVIEW = (
     "trace_id",
     "name",
@@ -38,10 +39,9 @@ def info(
     wide: WideOption = False,
     db: DatabaseOption = DEFAULT_DATABASE,
 ) -> None:
-    """Show what the database or a trace holds.
+    """Show the contents of the database or of traces.
 
-    Without TRACE the traces are listed; with it, all that is known about each is shown (the query
-    trace_info).
+    Lists the traces; with TRACE, shows all columns of the query trace_info for each.
     """
     import tbd_trace
 

@@ -1,6 +1,6 @@
 """``tbd-trace ingest``: read profiler files into a database."""
 
-# polars and duckdb are imported when a command runs: `--help` stays fast.
+# polars and duckdb are imported when a command runs, so that `--help` starts fast.
 # ruff: noqa: PLC0415
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def ingest(
         typer.Argument(
             metavar="PATH",
             help="Profiler files and capture directories.",
-            readable=False,  # the reader says more about a file that cannot be read
+            readable=False,  # the reader's message about an unreadable file is better than click's
             show_default=False,
         ),
     ],
@@ -39,13 +39,14 @@ def ingest(
     from tbd_trace.store import Database
 
     if is_url(db):
-        raise UsageError(f"--db {db}: a URL is only read from; name a file of this machine")
+        raise UsageError(f"--db {db}: a URL can only be read from; name a local file")
     database = Database(Path(db))
     failed = False
+    # Each file is committed by itself, so that one that cannot be read does not stop the others.
     for path in paths:
         try:
-            with busy(f"reading {path}") as say:
-                reports = database.ingest([path], say)
+            with busy(f"reading {path}") as progress:
+                reports = database.ingest([path], progress)
         except InputError as error:
             failure(error)
             failed = True

@@ -36,21 +36,19 @@ from tbd_trace.errors import TbdTraceError, UsageError
 from tbd_trace.runtime.settings_env import MEMORY_LIMIT, THREADS, WITHOUT_BLAS_THREADS
 from tbd_trace.version import __version__
 
-_INTERRUPTED = 128 + 2  # as a shell reports SIGINT and SIGPIPE
+_INTERRUPTED = 128 + 2  # exit codes of a shell for SIGINT and SIGPIPE
 _READER_GONE = 128 + 13
 _STDIN, _STDOUT, _STDERR = range(3)
-# Commands are short: looking through what imports made again and again is in vain.
+# Commands are short and imports leave few cycles, so the default threshold of Python 3.11 (700
+# objects) would only cost time.
 _OBJECTS_PER_COLLECTION = 100_000
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-# What typer raises for wrong usage: click's class, or that of its own copy of click.
+# click's UsageError, from click or from the copy of click in newer versions of typer.
 _WRONG_USAGE: type[Any] = typer.BadParameter.__mro__[1]
 
 
-class _Built(Mapping[str, Any]):
-    """The commands by name, groups of them last.
-
-    Each is built when it is asked for: all of them take longer than to answer `--version`.
-    """
+class _LazyCommands(Mapping[str, Any]):
+    # Each command is built on first use: building all of them takes longer than `--version`.
 
     def __getitem__(self, name: str) -> Any:
         return _build(name)
@@ -63,31 +61,26 @@ class _Built(Mapping[str, Any]):
 
 
 def _build(name: str) -> Any:
-    """Return a command, or a group of them.
-
-    Raises:
-        KeyError: there is none of that name.
-    """
     if name in _GROUPS:
-        made: Any = typer.main.get_group(_GROUPS[name])
+        command: Any = typer.main.get_group(_GROUPS[name])
     else:
         function, settings = _COMMANDS[name]
-        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-        alone.command(context_settings=settings)(function)
-        made = typer.main.get_command(alone)
-    made.name = name
-    return made
+        # An application with a single command is that command in typer.
+        single = typer.Typer(add_completion=False, rich_markup_mode=None)
+        single.command(context_settings=settings)(function)
+        command = typer.main.get_command(single)
+    command.name = name
+    return command
 
 
 class _Commands(TyperGroup):
-    """The commands, with errors turned into one line and an exit code."""
+    """Root command group; prints errors as one line and sets the exit code."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.commands: Mapping[str, Any] = _Built()  # type: ignore[assignment]
+        self.commands: Mapping[str, Any] = _LazyCommands()  # type: ignore[assignment]
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of the commands, in the order in which help shows them."""
         return list(self.commands)
 
     def main(self, *args: Any, **options: Any) -> Any:
@@ -98,6 +91,7 @@ class _Commands(TyperGroup):
             failure(_usage(error))
             status = error.exit_code
         except OSError as error:
+            # An error with a file name is not about standard output; main() reports it as a bug.
             if error.filename is not None or error.errno not in _NO_ROOM:
                 raise
             _drop_output()
@@ -121,16 +115,16 @@ class _Commands(TyperGroup):
 
 
 def _usage(error: Any) -> str:
-    """Return what is wrong with a command line, and where its help is."""
-    said = error.format_message().rstrip(".")
-    if said.startswith("No such option"):
-        said += " (names that begin with - go after --)"
+    # click's messages are sentences; ours begin in lower case and end with the action.
+    message = error.format_message().rstrip(".")
+    if message.startswith("No such option"):
+        message += " (names that begin with - go after --)"
     command = error.ctx.command_path if error.ctx else "tbd-trace"
-    return f"{said[:1].lower()}{said[1:]}; see `{command} --help`"
+    return f"{message[:1].lower()}{message[1:]}; see `{command} --help`"
 
 
 def _drop_output() -> None:
-    """Let what is still buffered for standard output go nowhere."""
+    # Python flushes standard output at exit, which would fail again.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -141,7 +135,7 @@ app = typer.Typer(
     "Systems, nvprof and Nsight Compute and answers questions about them with SQL.",
     epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the trace cannot answer the question.",
     invoke_without_command=True,
-    rich_markup_mode=None,  # plain help: quick to load, and readable in a pipe
+    rich_markup_mode=None,  # plain help does not import rich, and is readable in a pipe
     pretty_exceptions_enable=False,
 )
 
@@ -165,8 +159,8 @@ def _common(
             "--threads",
             metavar="N",
             min=1,
-            help="Threads to use; TBD_TRACE_THREADS in the environment sets it too. By default "
-            "one per core.",
+            help="Number of threads; the environment variable TBD_TRACE_THREADS sets it, too. By "
+            "default one per core.",
             show_default=False,
         ),
     ] = None,
@@ -175,16 +169,17 @@ def _common(
         typer.Option(
             "--memory-limit",
             metavar="SIZE",
-            help="Memory to use before spilling to disk, such as 800MB; TBD_TRACE_MEMORY_LIMIT in "
-            "the environment sets it too.",
+            help="Memory to use before spilling to disk, such as 800MB; the environment variable "
+            "TBD_TRACE_MEMORY_LIMIT sets it, too.",
             show_default=False,
         ),
     ] = None,
 ) -> None:
+    # As environment variables, so that worker processes inherit them.
     for variable, value in ((THREADS, threads), (MEMORY_LIMIT, memory_limit)):
         if value is not None:
             os.environ[variable] = str(value)
-    if ctx.invoked_subcommand != collect.__name__:  # which runs the user's program
+    if ctx.invoked_subcommand != collect.__name__:  # collect runs the user's program, with BLAS
         os.environ.update(WITHOUT_BLAS_THREADS)
     if ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help(), err=True)
@@ -208,24 +203,25 @@ _GROUPS = {"archive": archive, "export": export, "env": env}
 
 
 def _set_up_streams() -> None:
-    """Open the standard streams that the caller closed; let none fail over an odd character."""
+    # If the caller closed a standard stream, the next file opened would take its descriptor, and
+    # output would overwrite that file.
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
-        pass  # or the next file that is opened would become standard output
+        pass
     os.close(descriptor)
     sys.stdin = sys.stdin or os.fdopen(_STDIN)
     sys.stdout = sys.stdout or os.fdopen(_STDOUT, "w")
     sys.stderr = sys.stderr or os.fdopen(_STDERR, "w")
     for stream, errors in (
         (sys.stdin, "surrogateescape"),
-        (sys.stdout, "backslashreplace"),  # a terminal that is not UTF-8
+        (sys.stdout, "backslashreplace"),  # for a locale other than UTF-8
         (sys.stderr, "backslashreplace"),
     ):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=errors)
 
 
-def _leave(status: Any) -> NoReturn:
-    """Exit as Python does, but for its last search for garbage, which takes up to half a second."""
+def _exit(status: Any) -> NoReturn:
+    # os._exit skips the interpreter's final garbage collection, which takes up to half a second.
     atexit._run_exitfuncs()
     with contextlib.suppress(OSError, ValueError):  # closed, or full
         sys.stderr.flush()
@@ -236,12 +232,12 @@ def main() -> None:
     """Run the command line and exit."""
     _set_up_streams()
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
-    # Like Ctrl-C: what is being written is cleared away.
+    # SIGTERM raises KeyboardInterrupt like Ctrl-C, so that temporary files are removed.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         app(prog_name="tbd-trace")
     except SystemExit as ended:
-        _leave(ended.code)
+        _exit(ended.code)
     except Exception as error:
         if os.environ.get("TBD_TRACE_DEBUG"):
             traceback.print_exc()

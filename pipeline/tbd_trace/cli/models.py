@@ -1,6 +1,6 @@
-"""``tbd-trace models``: the workloads of the suite, and which of them run here."""
+"""``tbd-trace models``: list the workloads of the suite and whether they run on this machine."""
 
-# polars and the workloads are imported when the command runs: `--help` stays fast.
+# polars and the workloads are imported when the command runs, so that `--help` starts fast.
 # ruff: noqa: PLC0415
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def models(
         typer.Option(
             "--python",
             metavar="PATH",
-            help="Interpreter that holds the framework. By default that of tbd-trace env create, "
+            help="Interpreter with the framework. By default that of tbd-trace env create, "
             "else this one.",
             show_default=False,
         ),
@@ -36,18 +36,19 @@ def models(
 ) -> None:
     """List the workloads of the suite.
 
-    Per model and framework: task, layers and dominant layer as the suite reports them, parameters
-    and floating-point operations (convolutions and matrix products of one sample; a multiply-add is
-    two), default batch size, and whether it runs on this machine (gpu, cpu, or why not).
+    Per model and framework: task, layers and dominant layer as reported by the suite, parameters
+    and floating-point operations (convolutions and matrix products of one sample; a multiply-add
+    counts as two), default batch size, and the device it runs on here (gpu, cpu), or the reason why
+    it does not run.
     """
     import polars as pl
 
     from tbd_models import registry
 
     with busy("looking around"):
-        here = _Here(python)
+        machine = _Machine(python)
         rows = [
-            _row(model, framework, variant) | here.verdict(model, framework)
+            _row(model, framework, variant) | machine.support(model, framework)
             for model in registry.models()
             for framework in model.frameworks
             if registry.is_implemented(model.name, framework)
@@ -75,8 +76,8 @@ def _row(model: Model, framework: str, variant: Variant) -> dict[str, Any]:
     }
 
 
-class _Here:
-    """What an interpreter and the machine can run."""
+class _Machine:
+    """Frameworks and device of this machine."""
 
     def __init__(self, python: str | None) -> None:
         from tbd_collectors import environments
@@ -85,12 +86,12 @@ class _Here:
         pythons = {
             name: python or environments.usual_interpreter(name) for name in machine.FRAMEWORKS
         }
+        # One process per interpreter: asking for the versions takes a fraction of a second.
         installed = {path: machine.interpreter(path) for path in set(pythons.values())}
         self._installed = {name: installed[path] for name, path in pythons.items()}
         self._device = "gpu" if machine.gpus()[0].status == "ok" else "cpu"
 
-    def verdict(self, model: Model, framework: str) -> dict[str, str | None]:
-        """Return where a workload runs, or why it does not."""
+    def support(self, model: Model, framework: str) -> dict[str, str | None]:
         from tbd_trace import machine
 
         installed = self._installed[framework]

@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Arguments and options shared by several commands."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ DatabaseOption = Annotated[
         metavar="FILE",
         envvar="TBD_TRACE_DB",
         show_envvar=False,
-        help="Database to use, or path or URL of an archive; TBD_TRACE_DB in the environment sets "
-        "it too.",
+        help="Database, or path or URL of an archive; the environment variable TBD_TRACE_DB sets "
+        "it, too.",
     ),
 ]
 TracesArgument = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="TRACE",
-        help="Ids (or their first digits) or names of traces in the database, or else archives "
-        "(paths or URLs), profiler files and capture directories, which are ingested into a cache. "
-        "None: the whole database.",
+        help="Ids (or their first digits) or names of traces in the database, or archives (paths "
+        "or URLs), profiler files and capture directories, which are ingested into a cache. By "
+        "default the whole database.",
         show_default=False,
     ),
 ]
@@ -37,7 +37,7 @@ FormatOption = Annotated[
     typer.Option(
         "--format",
         metavar="FORM",
-        help="table, csv, json, parquet or markdown. By default what FILE of -o ends in, "
+        help="table, csv, json, parquet or markdown. By default the extension of -o FILE, "
         "else a table.",
         show_default=False,
         case_sensitive=False,
@@ -53,8 +53,7 @@ LimitOption = Annotated[
         "--limit",
         metavar="N",
         min=0,
-        help="Show the first N rows, 0 for all. By default a table on a terminal shows 50, "
-        "everything else all.",
+        help="Show the first N rows, 0 for all. By default 50 for a table on a terminal, else all.",
         show_default=False,
     ),
 ]
@@ -62,7 +61,7 @@ WideOption = Annotated[
     bool,
     typer.Option(
         "--wide",
-        help="Show tables whole, however wide. Without it they fit the terminal, or 200 columns "
-        "elsewhere: long names are cut in the middle. Only tables are cut.",
+        help="Do not shorten names in tables. By default tables fit the terminal, or 200 columns "
+        "elsewhere, by cutting long names in the middle. Other formats are never cut.",
     ),
 ]

@@ -1,4 +1,4 @@
-"""Where a command's answer goes: rows to standard output or a file, remarks to standard error."""
+"""Write rows to standard output or a file, and notes and errors to standard error."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ if TYPE_CHECKING:
     import polars as pl
 
 _ROWS_ON_TERMINAL = 50
-_COLUMNS_ELSEWHERE = 200  # of a table that goes to a pipe or a file
-_CHUNK_BYTES = 65_536
+_COLUMNS_ELSEWHERE = 200  # width of a table that goes to a pipe or a file
+_CHUNK_BYTES = 65_536  # the capacity of a pipe on Linux
 
 
 def note(text: str) -> None:
-    """Tell the user something about the answer on standard error."""
+    """Print a note about the result to standard error."""
     typer.echo(f"note: {printable(text)}", err=True)
 
 
 def failure(text: object) -> None:
-    """Tell the user on standard error what went wrong; only SQL errors have several lines."""
+    """Print an error message to standard error."""
+    # Only SQL errors keep line breaks: a caret points at the place in the statement.
     lines = str(text).splitlines() if isinstance(text, SqlError) else [str(text)]
     typer.echo("error: " + "\n".join(map(printable, lines)), err=True)
 
@@ -49,16 +50,16 @@ def emit(
 
     Args:
         frame: the rows.
-        form: their form; None means what the file's extension asks for, else a table.
-        path: the file; None means standard output.
-        limit: write the first rows only; see :func:`row_limit`.
-        units: unit per column.
+        form: format; None chooses it by the extension of ``path``, else a table.
+        path: output file; None writes to standard output.
+        limit: number of rows to write; see :func:`row_limit`.
+        units: unit by column.
         records: show a table as one line per field.
-        more: there are more rows, which nobody asked for.
-        wide: show a table whole, however wide it is.
+        more: True if ``frame`` was limited and rows are missing.
+        wide: do not shorten a table.
 
     Raises:
-        UsageError: the extension names no format, or Parquet would go to a terminal.
+        UsageError: the extension is unknown, or Parquet would go to a terminal.
     """
     form = chosen_form(form, path)
     terminal = path is None and sys.stdout.isatty()
@@ -74,12 +75,12 @@ def emit(
 
 
 def emit_joined(frames: Iterable[pl.DataFrame], form: Format, path: Path | None = None) -> None:
-    """Write the rows of frames that follow each other as one answer, as the frames come.
+    """Write consecutive frames of one result as they arrive.
 
     Args:
-        frames: the rows, as ``present.joined`` takes them.
+        frames: the rows, for :func:`tbd_trace.present.joined`.
         form: one of ``present.JOINABLE``.
-        path: the file; None means standard output.
+        path: output file; None writes to standard output.
     """
     rows = 0
 
@@ -95,10 +96,10 @@ def emit_joined(frames: Iterable[pl.DataFrame], form: Format, path: Path | None 
 
 
 def chosen_form(form: Format | None, path: Path | None) -> Format:
-    """Return the form to write in: the one asked for, else what the file's extension asks for.
+    """Return ``form``, or else the format of the file's extension, or else a table.
 
     Raises:
-        UsageError: the extension names no format, or Parquet would go to a terminal.
+        UsageError: the extension is unknown, or Parquet would go to a terminal.
     """
     form = form or (Format.TABLE if path is None else format_of(path))
     if path is None and sys.stdout.isatty() and form is Format.PARQUET:
@@ -107,12 +108,10 @@ def chosen_form(form: Format | None, path: Path | None) -> Format:
 
 
 def row_limit(form: Format | None, path: Path | None, limit: int | None) -> int | None:
-    """Return how many of the first rows are written, None for all.
+    """Return the number of rows to write, None for all.
 
-    Args:
-        form: their form; None means what the file's extension asks for, else a table.
-        path: the file; None means standard output.
-        limit: what the user asked for, 0 for all; None means all, but for tables on a terminal.
+    ``limit`` is the value of ``--limit``, where 0 means all. By default a table on a terminal has
+    50 rows, and everything else all rows.
     """
     if limit is None and path is None and sys.stdout.isatty() and form in (None, Format.TABLE):
         return _ROWS_ON_TERMINAL
@@ -136,24 +135,25 @@ def _deliver(content: Iterable[bytes], path: Path | None) -> None:
 def _to_stdout(content: bytes) -> None:
     sys.stdout.flush()
     left = memoryview(content)
-    while left:  # unbuffered (PYTHONUNBUFFERED), a write may stop short
+    while left:  # with PYTHONUNBUFFERED, a write may be partial
         left = left[sys.stdout.buffer.write(left[:_CHUNK_BYTES]) :]
     sys.stdout.buffer.flush()
 
 
 def style_of(terminal: bool, records: bool = False, wide: bool = False) -> Style:
-    """Return how tables are laid out on standard output, a terminal or not."""
+    """Return the layout of tables on standard output."""
     if wide:
         return Style(records=records, plain=True)
     if not terminal:
         return Style(width=_COLUMNS_ELSEWHERE, records=records, plain=True)
+    # https://no-color.org
     colour = "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
     return Style(width=shutil.get_terminal_size().columns, colour=colour, records=records)
 
 
 @contextmanager
 def busy(text: str) -> Iterator[Callable[[str], None]]:
-    """Show on a terminal that work is going on; yields what changes the text."""
+    """Show a spinner with a text on a terminal; yield a function that changes the text."""
     if not sys.stderr.isatty():
         yield lambda _text: None
         return

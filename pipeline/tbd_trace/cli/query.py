@@ -1,6 +1,6 @@
-"""``tbd-trace query``: answer a question that a SQL file asks."""
+"""``tbd-trace query``: run a metric query or a SQL file."""
 
-# polars and duckdb are imported when a command runs: `--help` stays fast.
+# polars and duckdb are imported when a command runs, so that `--help` starts fast.
 # ruff: noqa: PLC0415
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def query(
         str | None,
         typer.Argument(
             metavar="NAME|FILE.sql",
-            help="A query that ships with tbd-trace (--list names them), or a SQL file.",
+            help="A query that ships with tbd-trace (see --list), or a SQL file.",
             autocompletion=_complete_name,
             show_default=False,
         ),
@@ -70,7 +70,7 @@ def query(
     output: OutputOption = None,
     plot: Annotated[
         Path | None,
-        typer.Option("--plot", metavar="FILE", help="Draw the answer too: .svg, .png or .pdf."),
+        typer.Option("--plot", metavar="FILE", help="Also plot the result: .svg, .png or .pdf."),
     ] = None,
     limit: LimitOption = None,
     wide: WideOption = False,
@@ -79,13 +79,15 @@ def query(
     ] = False,
     describe: Annotated[
         bool,
-        typer.Option("--describe", help="Tell what NAME asks, needs and returns, and exit."),
+        typer.Option(
+            "--describe", help="Show the question, required data and columns of NAME, and exit."
+        ),
     ] = False,
     as_sql: Annotated[
         bool,
         typer.Option(
             "--sql",
-            help="Print the query as a script for a DuckDB shell on the database, and exit.",
+            help="Print the query as a script for a DuckDB shell, and exit.",
         ),
     ] = False,
     db: DatabaseOption = DEFAULT_DATABASE,
@@ -93,16 +95,16 @@ def query(
         bool, typer.Option("--help", help="Show this message, or with NAME its description.")
     ] = False,
 ) -> None:
-    """Answer a question about traces with a SQL file.
+    """Answer a question about traces with a SQL query.
 
-    NAME is one of the queries that ship with tbd-trace, or a DuckDB SQL file of your own.
+    NAME is a query that ships with tbd-trace, or your own DuckDB SQL file.
     """
     if list_:
         _list(form, output, wide=wide)
         return
     if name is None:
         if not help_:
-            raise UsageError("name a query; `tbd-trace query --list` names them all")
+            raise UsageError("name a query; `tbd-trace query --list` shows all")
         typer.echo(ctx.get_help())
         return
     from tbd_trace.api import find_query
@@ -119,7 +121,7 @@ def query(
         return
     if plot is not None:
         _check_plot(found, plot)
-    # A plot draws all rows.
+    # A plot needs all rows.
     rows = row_limit(form, output, limit) if plot is None else None
     if rows is None and plot is None and (written := chosen_form(form, output)) in JOINABLE:
         with closing(_batches(found, traces or [], db, parameters)) as frames:
@@ -144,7 +146,7 @@ def _list(form: Format | None, output: Path | None, *, wide: bool) -> None:
 
     metrics = [(query.name, query.question) for query in Catalogue().metrics()]
     if form is None and output is None:
-        # By hand: polars takes longer to import than all the rest.
+        # Without polars, whose import takes longer than everything else here.
         width = max(len(name) for name, _ in metrics)
         rows = [("name", "question"), *metrics]
         emit_text("".join(f"{name:{width}}  {question}\n" for name, question in rows))
@@ -163,10 +165,10 @@ def _describe(found: Query, form: Format | None) -> None:
 
 
 def assigned(assignments: list[str]) -> dict[str, str]:
-    """Return what ``--set NAME=VALUE`` sets.
+    """Parse the values of ``--set NAME=VALUE``.
 
     Raises:
-        UsageError: an option is no assignment.
+        UsageError: a value has no name or no equals sign.
     """
     pairs = [assignment.partition("=") for assignment in assignments]
     for name, equals, _ in pairs:
@@ -192,7 +194,7 @@ def _ask(
 def _batches(
     found: Query, traces: list[str], db: str, parameters: dict[str, str]
 ) -> Generator[pl.DataFrame]:
-    """Yield all rows of an answer, millions of them in batches."""
+    # In batches, because a result may have millions of rows.
     from tbd_trace.api import open_traces
     from tbd_trace.query import run_in_batches
 
@@ -204,6 +206,7 @@ def _batches(
             opened.trace_ids,
             parameters,
         )
+        # Up to the first batch: errors of the query are raised under the spinner.
         first = next(batches)
     with closing(batches):
         for text in first.notes:
@@ -222,7 +225,7 @@ def _check_plot(found: Query, path: Path) -> None:
 
     check_path(path)
     if found.plot is None:
-        raise UsageError(f"{found.name} has no plot; a [plot] table in its header would say how")
+        raise UsageError(f"{found.name} has no plot; add a [plot] table to its header")
 
 
 def _draw(opened: Traces, result: Result, path: Path) -> None:

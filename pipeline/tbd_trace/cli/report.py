@@ -1,6 +1,6 @@
-"""``tbd-trace report``: one page with all that the queries say about traces."""
+"""``tbd-trace report``: write an HTML page with the results of the queries."""
 
-# polars, duckdb and matplotlib are imported when a command runs: `--help` stays fast.
+# polars, duckdb and matplotlib are imported when a command runs, so that `--help` starts fast.
 # ruff: noqa: PLC0415
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def report(
             "--output",
             "-o",
             metavar="FILE",
-            help="Write the page to FILE (.html), in place of what is there. By default to "
-            "report.html, unless there is one.",
+            help="Write the page to FILE (.html) and replace an existing one. By default "
+            "report.html, which is not replaced.",
             show_default=False,
         ),
     ] = None,
@@ -42,9 +42,9 @@ def report(
     ] = "",
     db: DatabaseOption = DEFAULT_DATABASE,
 ) -> None:
-    """Write a page about traces: what ran, headline numbers, plots and tables.
+    """Write a page about traces: recording, headline numbers, plots and tables.
 
-    The page is one HTML file that needs no network; the rows behind each figure are in it as CSV.
+    The page is one HTML file that works offline and contains the rows behind each figure as CSV.
     """
     path = _checked(output)
     from tbd_trace.analysis.report.plotter import Plotter
@@ -60,22 +60,18 @@ def report(
 
 
 def _checked(output: Path | None) -> Path:
-    """Return where the page goes, before the work that would be lost.
-
-    Raises:
-        UsageError: it cannot go there, or would take the place of a file that was not named.
-    """
+    # Checked before the queries run, which may take minutes.
     path = output or _DEFAULT_OUTPUT
     try:
         if output is None and path.exists():
-            raise UsageError(f"{path} is there already; -o {path} replaces it, -o FILE leaves it")
-        _check_place(path)
-    except OSError as error:  # a name that is too long, a directory that is closed
+            raise UsageError(f"{path}: exists; use -o {path} to replace it, or -o FILE")
+        _check_target(path)
+    except OSError as error:  # name too long, or no permission for the directory
         raise UsageError(f"{path}: cannot be written ({error.strerror})") from error
     return path
 
 
-def _check_place(path: Path) -> None:
+def _check_target(path: Path) -> None:
     if path.is_dir():
         raise UsageError(
             f"{path}: is a directory; name a file in it, such as {path / 'report.html'}"
@@ -83,6 +79,6 @@ def _check_place(path: Path) -> None:
     if path.exists() and not path.is_file():
         return  # a pipe, /dev/stdout
     if path.suffix.lower() not in _EXTENSIONS:
-        raise UsageError(f"{path}: a report is an HTML page; let the name end in .html")
+        raise UsageError(f"{path}: a report is an HTML page; choose a name that ends in .html")
     if not path.parent.is_dir():
-        raise UsageError(f"{path}: there is no directory {path.parent}; make it first")
+        raise UsageError(f"{path}: there is no directory {path.parent}; create it first")

@@ -17,13 +17,13 @@ _HELP = "End a statement with ; — .tables  .schema NAME  .help  .quit"
 
 
 class Shell:
-    """A loop that reads statements and shows their rows.
+    """Reads SQL statements and prints their rows.
 
     Args:
-        connection: sees the traces; statements that write are refused.
-        form: the form of the rows, a table by default.
+        connection: connection to the traces; statements that write are refused.
+        form: output format, default a table.
         limit: rows to show per statement, as ``--limit``.
-        wide: show tables whole, as ``--wide``.
+        wide: do not shorten tables, as ``--wide``.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Shell:
             except EOFError:
                 typer.echo(err=True)
                 return
-            except KeyboardInterrupt:  # forget the statement, not the session
+            except KeyboardInterrupt:  # discard the statement, keep the session
                 typer.echo(err=True)
                 pending = ""
                 continue
@@ -60,21 +60,21 @@ class Shell:
             pending = self.feed(pending, line)
 
     def feed(self, pending: str, line: str) -> str:
-        """Take one line and return the statement that is still open, empty if none is.
+        """Process one line; return the incomplete statement, or an empty string.
 
         Args:
-            pending: the lines of the statement so far.
-            line: the line typed.
+            pending: lines of the incomplete statement.
+            line: line typed by the user.
         """
         if not pending and line.strip().startswith("."):
-            self._answer(self._command_sql(line.split()))
+            self._execute(self._command_sql(line.split()))
             return ""
         statement = f"{pending}\n{line}" if pending else line
         if not statement.strip():
             return ""
         if not statement.rstrip().endswith(";"):
             return statement
-        self._answer(statement)
+        self._execute(statement)
         return ""
 
     def _command_sql(self, words: list[str]) -> str | None:
@@ -91,7 +91,7 @@ class Shell:
                 typer.echo(_HELP, err=True)
                 return None
 
-    def _answer(self, statement: str | None) -> None:
+    def _execute(self, statement: str | None) -> None:
         if statement is None:
             return
         try:

@@ -1,6 +1,6 @@
-"""``tbd-trace sql``: SQL of one's own over the canonical and derived tables."""
+"""``tbd-trace sql``: run SQL over the canonical and derived tables."""
 
-# polars and duckdb are imported when a command runs: `--help` stays fast.
+# polars and duckdb are imported when a command runs, so that `--help` starts fast.
 # ruff: noqa: PLC0415
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def sql(
         str | None,
         typer.Argument(
             metavar="STATEMENT",
-            help="SQL to run; `-` or none reads it from standard input, "
-            "and on a terminal opens a shell.",
+            help="SQL to run; `-` reads it from standard input. Without it, standard input is "
+            "read, or on a terminal a shell is opened.",
             show_default=False,
         ),
     ] = None,
@@ -43,7 +43,7 @@ def sql(
         typer.Option(
             "--trace",
             metavar="TRACE",
-            help="Trace to see, as in `query`; may be repeated. None: the whole database.",
+            help="Trace to read, as in `query`; may be repeated. By default the whole database.",
             show_default=False,
         ),
     ] = None,
@@ -55,7 +55,7 @@ def sql(
 ) -> None:
     """Run SQL over the canonical and derived tables.
 
-    docs/reference/tables.md describes the tables. Only statements that read are run.
+    docs/reference/tables.md describes the tables. Statements that write are refused.
     """
     import tbd_trace
 
@@ -78,7 +78,7 @@ def sql(
 
 
 def _emit_batches(opened: Traces, statement: str, form: Format, output: Path | None) -> None:
-    """Write all rows, millions of them in batches."""
+    # In batches, because a result may have millions of rows.
     from tbd_trace.query import sql_in_batches
 
     batches = sql_in_batches(opened.database, statement, opened.trace_ids)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tbd_trace.export.track_layout import Lanes
+from tbd_trace.export.track_layout import TrackLayout
 
 Event = tuple[int, int]
 EVENTS = st.lists(
@@ -20,7 +20,7 @@ EVENTS = st.lists(
 def laid_out(events: list[Event], nests: bool) -> dict[int, list[tuple[str, int]]]:
     """Return what begins and ends on each lane, in order."""
     lanes: dict[int, list[tuple[str, int]]] = defaultdict(list)
-    layout = Lanes(
+    layout = TrackLayout(
         nests,
         lambda lane, start: lanes[lane].append(("begin", start)),
         lambda lane, end: lanes[lane].append(("end", end)),

@@ -13,7 +13,7 @@ from corpus import ROOT
 from made_nsys import KERNEL, MEMCPY, NVTX, RUNTIME, call, kernel, nvtx, operation, profile, write
 from perfetto_file import File, read
 from tbd_trace.errors import CannotAnswerError, TbdTraceError, UsageError
-from tbd_trace.export.perfetto import Written, export
+from tbd_trace.export.perfetto import ExportSummary, export
 from trace_processor import ask
 
 pytestmark = pytest.mark.usefixtures("sample_cache")
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("sample_cache")
 SAMPLE = ROOT / "data" / "samples" / "synthetic_cnn"
 
 
-def exported(source: Path, folder: Path, name: str = "made.pftrace") -> tuple[File, Written]:
+def exported(source: Path, folder: Path, name: str = "made.pftrace") -> tuple[File, ExportSummary]:
     written = export(tbd_trace.open(source), folder / name)
     return read(folder / name), written
 

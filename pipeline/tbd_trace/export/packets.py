@@ -1,7 +1,7 @@
-"""Packets of Perfetto's native format, written out as they come.
+"""Write packets of Perfetto's native format.
 
 A file is a sequence of ``TracePacket`` messages (https://perfetto.dev/docs/reference/trace-packet-proto).
-Names are interned: each is written once, with a number that stands for it from then on.
+Names are interned: each is written once with a number, which later packets refer to.
 """
 
 from __future__ import annotations
@@ -18,42 +18,34 @@ try:
     )
 except ImportError as error:
     raise TbdTraceError(
-        "exporting for Perfetto takes `pip install 'tbd-trace[perfetto]'`"
+        "the package perfetto is not installed; run `pip install 'tbd-trace[perfetto]'`"
     ) from error
 
-# Sequences of packets. A thread described on a sequence counts as the source of its events, so
-# tracks are described on one of their own.
+# Ids of packet sequences. The thread described on a sequence becomes the default track of its
+# events, so tracks are described on a separate sequence.
 _EVENTS, _TRACKS = 1, 2
-_BATCH = 2000  # packets that are written at once
-_LARGEST_PID = 2**31 - 1
+_BATCH = 2000  # packets serialized at once
+_LARGEST_PID = 2**31 - 1  # int32 in the format
 Value = str | int | float
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """What is known of a slice besides its place and time.
-
-    Attributes:
-        name: its name.
-        category: its category.
-        arguments: what the viewer shows of it.
-        starts: numbers of the flows that begin here.
-        ends: numbers of the flows that end here.
-    """
+    """Content of a slice."""
 
     name: str
-    category: str
-    arguments: Mapping[str, Value] = field(default_factory=dict)
-    starts: Sequence[int] = ()
-    ends: Sequence[int] = ()
+    category: str  # category, used for colours and filters
+    arguments: Mapping[str, Value] = field(default_factory=dict)  # values shown in the details
+    starts: Sequence[int] = ()  # ids of the flows (arrows) that start here
+    ends: Sequence[int] = ()  # ids of the flows that end here
 
 
 class Packets:
-    """Writes tracks and events into a file.
+    """Writes tracks and events to a file.
 
     Args:
-        file: where to; memory stays bounded by the number of distinct names.
-        origin_ns: time that the file's times count from: they cannot be negative.
+        file: output file.
+        origin_ns: time in nanoseconds that becomes 0 in the file, which has no negative times.
     """
 
     def __init__(self, file: IO[bytes], origin_ns: int = 0) -> None:
@@ -74,9 +66,10 @@ class Packets:
         return packet
 
     def flush(self) -> None:
-        """Write the packets that wait."""
+        """Write the buffered packets."""
         self._file.write(self._trace.SerializeToString())
-        self._trace = protos.Trace()  # cleared, it would keep the memory of its packets
+        # A new message: a cleared one keeps the memory of its packets.
+        self._trace = protos.Trace()
 
     def _track(self, name: str, parent: int | None, order: int | None) -> tuple[int, Any]:
         self._tracks += 1
@@ -88,11 +81,12 @@ class Packets:
             track.parent_uuid = parent
         if order is not None:
             track.sibling_order_rank = order
-        track.child_ordering = protos.TrackDescriptor.EXPLICIT
+        track.child_ordering = protos.TrackDescriptor.EXPLICIT  # by sibling_order_rank
         return self._tracks, track
 
     def process(self, pid: int | None, name: str) -> int:
-        """Add a process; return its track."""
+        """Add the track of a process; return its id."""
+        # A process without a valid pid becomes an ordinary track.
         if pid is None or not 0 < pid <= _LARGEST_PID:
             return self.track(name)
         number, track = self._track("", None, None)
@@ -101,7 +95,7 @@ class Packets:
         return number
 
     def thread(self, process: int, pid: int | None, tid: int | None, name: str) -> int:
-        """Add a thread of a process; return its track."""
+        """Add the track of a thread; return its id."""
         if pid is None or not 0 < pid <= _LARGEST_PID or not tid:
             return self.track(name, process)
         number, track = self._track("", process, None)
@@ -111,32 +105,32 @@ class Packets:
         return number
 
     def track(self, name: str, parent: int | None = None, order: int | None = None) -> int:
-        """Add a track for slices, or one that only holds others; return its number."""
+        """Add a track for slices or other tracks; return its id."""
         return self._track(name, parent, order)[0]
 
     def counter_track(self, name: str, unit: str | None, parent: int) -> int:
-        """Add a track for a counter; return its number."""
+        """Add the track of a counter; return its id."""
         number, track = self._track(name, parent, None)
         track.counter.SetInParent()
         if unit:
             track.counter.unit_name = unit
         return number
 
-    def begin(self, track: int, time_ns: int, described: Slice) -> None:
-        """Begin a slice on a track."""
+    def begin(self, track: int, time_ns: int, content: Slice) -> None:
+        """Begin a slice."""
         packet = self._event(track, time_ns, protos.TrackEvent.TYPE_SLICE_BEGIN)
-        self._describe(packet, described.name, described.category)
-        for key, value in described.arguments.items():
+        self._describe(packet, content.name, content.category)
+        for key, value in content.arguments.items():
             self._argument(packet, key, value)
-        packet.track_event.flow_ids.extend(described.starts)
-        packet.track_event.terminating_flow_ids.extend(described.ends)
+        packet.track_event.flow_ids.extend(content.starts)
+        packet.track_event.terminating_flow_ids.extend(content.ends)
 
     def end(self, track: int, time_ns: int) -> None:
-        """End the slice that was begun last on a track."""
+        """End the innermost open slice of a track."""
         self._event(track, time_ns, protos.TrackEvent.TYPE_SLICE_END)
 
     def instant(self, track: int, time_ns: int, name: str, category: str) -> None:
-        """Add an instant."""
+        """Add an event without duration."""
         packet = self._event(track, time_ns, protos.TrackEvent.TYPE_INSTANT)
         self._describe(packet, name, category)
 
@@ -172,7 +166,7 @@ class Packets:
                 argument.double_value = value
 
     def _number(self, packet: Any, table: str, text: str) -> int:
-        """Return the number that stands for a text; the first packet with it tells the reader."""
+        # The packet that uses a text for the first time also defines its number.
         known = self._interned.get((table, text))
         if known is not None:
             return known
@@ -180,6 +174,7 @@ class Packets:
         self._interned[table, text] = number
         entry = getattr(packet.interned_data, table).add()
         entry.iid = number
+        # Names are strings and argument values bytes; neither may hold lone surrogates.
         if table == "debug_annotation_string_values":
             entry.str = text.encode("utf-8", "replace")
         else:

@@ -1,4 +1,4 @@
-"""What the events of a timeline lie under: processes, threads, devices."""
+"""Tracks of processes, threads and devices, which contain the tracks of events."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 
 class ParentTracks:
-    """The tracks that hold others; each is made when it is first asked for.
+    """Parent tracks, written on first use.
 
     Args:
-        packets: where they are written to.
-        rows: the rows of ``queries/export/parent_tracks.sql``.
+        packets: writer of the tracks.
+        rows: rows of ``queries/export/parent_tracks.sql``.
     """
 
     def __init__(self, packets: Packets, rows: Iterable[tuple[Any, ...]]) -> None:
@@ -24,45 +24,46 @@ class ParentTracks:
             self._known.setdefault((place, process_id, place_id), (number, name))
         self._tracks: dict[Hashable, int] = {}
 
-    def _of(
+    def _described(
         self, place: str, process_id: int | None, place_id: int | None
     ) -> tuple[int | None, str | None]:
-        """Return number and name of a place, None for what is not known."""
+        # Number (pid, tid) and name; None if unknown.
         return self._known.get((place, process_id, place_id), (None, None))
 
-    def _made(self, key: Hashable, make: Callable[[], int]) -> int:
+    def _cached(self, key: Hashable, make: Callable[[], int]) -> int:
         if key not in self._tracks:
             self._tracks[key] = make()
         return self._tracks[key]
 
     def process(self, process_id: int | None) -> int:
         """Return the track of a process."""
-        pid, name = self._of("process", process_id, process_id)
+        pid, name = self._described("process", process_id, process_id)
         shown = name or f"Process {'unknown' if pid is None else pid}"
-        return self._made(("process", process_id), lambda: self._packets.process(pid, shown))
+        return self._cached(("process", process_id), lambda: self._packets.process(pid, shown))
 
     def thread(self, process_id: int | None, thread_id: int) -> int:
         """Return the track of a thread."""
         process = self.process(process_id)
-        pid, _ = self._of("process", process_id, process_id)
-        tid, name = self._of("thread", process_id, thread_id)
+        pid, _ = self._described("process", process_id, process_id)
+        tid, name = self._described("thread", process_id, thread_id)
         shown = name or f"Thread {thread_id if tid is None else tid}"
-        return self._made(
+        return self._cached(
             ("thread", process_id, thread_id),
             lambda: self._packets.thread(process, pid, tid, shown),
         )
 
     def device(self, process_id: int | None, device_id: int | None) -> int:
-        """Return the track of a device, as one process numbers it."""
-        pid, _ = self._of("process", process_id, process_id)
-        _, own = self._of("device", process_id, device_id)
-        _, shared = self._of("device", None, device_id)
+        """Return the track of a device of one process."""
+        # Device ids are per process: CUDA_VISIBLE_DEVICES may renumber the GPUs.
+        pid, _ = self._described("process", process_id, process_id)
+        _, own = self._described("device", process_id, device_id)
+        _, shared = self._described("device", None, device_id)
         words = ["GPU", "unknown" if device_id is None else str(device_id), own or shared or ""]
         used_by = "" if pid is None else f", process {pid}"
         name = " ".join(filter(None, words)) + used_by
-        return self._made(("device", process_id, device_id), lambda: self._packets.track(name))
+        return self._cached(("device", process_id, device_id), lambda: self._packets.track(name))
 
     def gpu_metrics(self, gpu_id: int | None) -> int:
-        """Return the track of the metrics that were sampled on a GPU."""
+        """Return the track of the sampled metrics of a GPU."""
         name = "GPU metrics" if gpu_id is None else f"Metrics of GPU {gpu_id}"
-        return self._made(("metrics", gpu_id), lambda: self._packets.track(name))
+        return self._cached(("metrics", gpu_id), lambda: self._packets.track(name))

@@ -1,4 +1,4 @@
-"""A timeline for the Perfetto UI (https://ui.perfetto.dev) and its trace processor."""
+"""Export a timeline for the Perfetto UI (https://ui.perfetto.dev) and its trace processor."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tbd_trace import query as queries
 from tbd_trace import resources
 from tbd_trace.errors import CannotAnswerError, UsageError
 from tbd_trace.export.parent_tracks import ParentTracks
-from tbd_trace.export.track_layout import Lanes
+from tbd_trace.export.track_layout import TrackLayout
 from tbd_trace.model.canonical_tables import timeline_events
 from tbd_trace.runtime.atomic_write import written_beside
 from tbd_trace.runtime.sigint import interruptible
@@ -30,14 +30,15 @@ if TYPE_CHECKING:
     from tbd_trace.export.packets import Packets, Slice, Value
 
 ENDINGS = (".pftrace", ".perfetto-trace", ".pftrace.gz", ".perfetto-trace.gz")
-_FETCHED = 5000  # events as Python objects at a time
+_BATCH_ROWS = 5000  # events converted to Python objects at a time
 _ROW = ("row_kind", "process_id", "thread_id", "device_id", "lane")
 _TIME = "start_ns, end_ns DESC NULLS LAST, name, flows, correlation_id"
+# Order of tracks below a thread or device.
 _ORDER = {"iteration": 0, "nvtx": 1, "range": 2, "api": 3, "gpu": 4}
 
 
 class Event(NamedTuple):
-    """A row of ``queries/export/events.sql``; its header says what the fields are."""
+    """A row of ``queries/export/events.sql``, whose header describes the fields."""
 
     row_kind: str
     process_id: int | None
@@ -66,33 +67,26 @@ _ARGUMENTS = Event._fields[Event._fields.index("full_name") :]
 
 
 @dataclass(slots=True)
-class Written:
-    """What an export wrote.
+class ExportSummary:
+    """Numbers of written events."""
 
-    Attributes:
-        slices: slices by category.
-        instants: NVTX marks.
-        counters: values of counters.
-        tracks: rows that hold events; a row whose events overlap takes several.
-    """
-
-    slices: dict[str, int] = field(default_factory=dict)
+    slices: dict[str, int] = field(default_factory=dict)  # number of slices by category
     instants: int = 0
     counters: int = 0
-    tracks: int = 0
+    tracks: int = 0  # number of tracks with events; overlapping events need several
 
 
-def export(traces: Traces, path: Path) -> Written:
-    """Write the timeline among some traces to a file.
+def export(traces: Traces, path: Path) -> ExportSummary:
+    """Write a timeline to a file.
 
     Args:
-        traces: a trace, or those of a capture; one of them must be a timeline.
-        path: the file; compressed if it ends in ``.gz``.
+        traces: a trace, or the traces of a capture; one of them must be a timeline.
+        path: output file, compressed if its name ends in ``.gz``.
 
     Raises:
-        CannotAnswerError: there is no timeline among them, or nothing in it.
-        TbdTraceError: the file cannot be written, or the package perfetto is missing.
-        UsageError: there are several timelines, or the file's extension is another.
+        CannotAnswerError: there is no timeline, or it has no events.
+        TbdTraceError: the file cannot be written, or the package perfetto is not installed.
+        UsageError: there are several timelines, or the extension is unknown.
     """
     if not path.name.lower().endswith(ENDINGS):
         raise UsageError(f"{path}: expected a name that ends in {', '.join(ENDINGS)}")
@@ -103,72 +97,70 @@ def export(traces: Traces, path: Path) -> Written:
         reading(timeline.database),
         timeline.connect() as connection,
         interruptible(connection),
-        written_beside(path) as beside,
-        _opened(beside, path.name.lower().endswith(".gz")) as file,
+        written_beside(path) as partial,
+        _output_file(partial, path.name.lower().endswith(".gz")) as file,
     ):
         packets = Packets(file, _origin(connection))
-        written = _Timeline(connection, packets, timeline).write()
-        if not (written.slices or written.instants or written.counters):
+        summary = _Timeline(connection, packets, timeline).write()
+        if not (summary.slices or summary.instants or summary.counters):
             raise CannotAnswerError("the timeline has no events")
         packets.flush()
-    return written
+    return summary
 
 
 def _timeline(traces: Traces) -> Traces:
     kinds = traces.database.trace_frame(traces.trace_ids).select("trace_id", "name", "kind")
     found = [(trace_id, name) for trace_id, name, kind in kinds.rows() if kind == "timeline"]
     if not found:
-        raise CannotAnswerError("no timeline to export: counters and summaries have no time axis")
+        raise CannotAnswerError("no timeline to export; counters and summaries have no time axis")
     if len(found) > 1:
         names = ", ".join(name for _, name in found)
-        raise UsageError(f"several timelines, whose clocks differ: {names}; name one")
+        raise UsageError(f"several timelines with different clocks: {names}; name one")
     return type(traces)(traces.database, [found[0][0]])
 
 
 def _origin(connection: duckdb.DuckDBPyConnection) -> int:
-    """Return 0, or the time of the first event if that is before the trace's time 0."""
+    # Perfetto has no negative times, but events may begin before time 0 of the trace.
     found = connection.execute("SELECT least(0, min(start_ns)) FROM trace").fetchone()
     return int(found[0]) if found else 0
 
 
 @contextmanager
-def _opened(path: Path, compressed: bool) -> Iterator[IO[bytes]]:
+def _output_file(path: Path, compressed: bool) -> Iterator[IO[bytes]]:
     with path.open("wb") as file:
         if not compressed:
             yield file
             return
-        # without name and time, so that the same trace gives the same file
+        # Without name and time, so that equal traces give equal files.
         with gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0) as packed:
             yield cast("IO[bytes]", packed)
 
 
 class _Timeline:
-    """Writes one timeline: parent tracks first, then the events row by row."""
-
     def __init__(
         self, connection: duckdb.DuckDBPyConnection, packets: Packets, timeline: Traces
     ) -> None:
         self._connection = connection
         self._packets = packets
-        self._kept = queries.RelationCache(timeline.database, timeline.trace_ids)
-        self._written = Written()
-        self._parents = ParentTracks(packets, self._fetched(self._sql("parent_tracks")))
+        self._cache = queries.RelationCache(timeline.database, timeline.trace_ids)
+        self._summary = ExportSummary()
+        self._parents = ParentTracks(packets, self._fetch(self._sql("parent_tracks")))
 
-    def write(self) -> Written:
+    def write(self) -> ExportSummary:
         with tempfile.TemporaryDirectory(prefix="tbd-trace-") as scratch:
             self._write_events(Path(scratch) / "events.parquet")
-        samples = self._fetched(self._sql("counters"))
+        samples = self._fetch(self._sql("counters"))
         for (gpu_id, metric, unit), values in groupby(samples, key=itemgetter(0, 1, 2)):
             parent = self._parents.gpu_metrics(gpu_id)
             track = self._packets.counter_track(metric, unit, parent)
-            self._written.tracks += 1
+            self._summary.tracks += 1
             for *_, time_ns, value in values:
                 self._packets.counter(track, time_ns, value)
-                self._written.counters += 1
-        return self._written
+                self._summary.counters += 1
+        return self._summary
 
     def _write_events(self, scratch: Path) -> None:
-        """Write all events, of which only those of one row are sorted and in memory at a time."""
+        # Via a Parquet file, so that the events of one row at a time are sorted and in memory.
         self._connection.execute(
             f"COPY ({self._sql('events')}) TO {string(str(scratch))} (FORMAT parquet)"
         )
@@ -179,20 +171,19 @@ class _Timeline:
                 f"{name} IS NOT DISTINCT FROM {literal(value)}"
                 for name, value in zip(_ROW, row, strict=True)
             )
-            found = self._fetched(f"SELECT * FROM ({events}) WHERE {same} ORDER BY {_TIME}")
+            found = self._fetch(f"SELECT * FROM ({events}) WHERE {same} ORDER BY {_TIME}")
             self._write_row(Event(*event) for event in found)
 
     def _sql(self, name: str) -> str:
-        """Return a query of ``queries/export``, what it builds on being there."""
         query = queries.Catalogue().load(resources.sql_files("export")[name])
-        queries.prepare(self._connection, query.relations, self._kept)
+        queries.prepare(self._connection, query.relations, self._cache)
         events = f"CREATE OR REPLACE TEMP VIEW timeline_event AS {timeline_events()}"
         self._connection.execute(events)
         return query.sql
 
-    def _fetched(self, sql: str) -> Iterator[tuple[Any, ...]]:
+    def _fetch(self, sql: str) -> Iterator[tuple[Any, ...]]:
         self._connection.execute(sql)
-        while rows := self._connection.fetchmany(_FETCHED):
+        while rows := self._connection.fetchmany(_BATCH_ROWS):
             yield from rows
 
     def _parent(self, event: Event) -> int:
@@ -203,7 +194,7 @@ class _Timeline:
         return self._parents.thread(event.process_id, event.thread_id)
 
     def _write_row(self, events: Iterator[Event]) -> None:
-        """Write the events of one row of the timeline, on as many tracks as they take."""
+        # Overlapping events are spread over several tracks, named "NAME (2)" and so on.
         first = next(events)
         parent, packets, tracks = self._parent(first), self._packets, list[int]()
         order = _ORDER[first.row_kind]
@@ -213,25 +204,27 @@ class _Timeline:
             if lane == len(tracks):
                 name = f"{first.lane} ({lane + 1})" if lane else first.lane
                 tracks.append(packets.track(name, parent, order))
-                self._written.tracks += 1
+                self._summary.tracks += 1
             packets.begin(tracks[lane], start_ns, _slice(current))
 
-        lanes = Lanes(
+        layout = TrackLayout(
             first.row_kind != "gpu", begin, lambda lane, end_ns: packets.end(tracks[lane], end_ns)
         )
         instants: int | None = None
         for current in _chained(first, events):
             if current.end_ns is None:
+                # Marks have a separate track, so that they do not hide behind slices.
                 if instants is None:
                     instants = packets.track(f"{first.lane} marks", parent, order)
-                    self._written.tracks += 1
+                    self._summary.tracks += 1
                 packets.instant(instants, current.start_ns, current.name, current.category)
-                self._written.instants += 1
+                self._summary.instants += 1
             else:
-                lanes.put(current.start_ns, max(current.start_ns, current.end_ns))
-                count = self._written.slices.get(current.category, 0)
-                self._written.slices[current.category] = count + 1
-        lanes.close()
+                # Damaged traces have events that end before they start.
+                layout.put(current.start_ns, max(current.start_ns, current.end_ns))
+                count = self._summary.slices.get(current.category, 0)
+                self._summary.slices[current.category] = count + 1
+        layout.close()
 
 
 def _chained(first: Event, events: Iterator[Event]) -> Iterator[Event]:
@@ -244,6 +237,7 @@ def _slice(event: Event) -> Slice:
 
     values = zip(_ARGUMENTS, event[-len(_ARGUMENTS) :], strict=True)
     arguments = {name: cast("Value", value) for name, value in values if value is not None}
+    # Arrows start at calls on the host and end at operations on the GPU.
     numbers = event.flows or []
     if event.row_kind == "gpu":
         return Slice(event.name, event.category, arguments, ends=numbers)

@@ -1,4 +1,4 @@
-"""Any table of some traces as a file of its own."""
+"""Export a table of traces to a file."""
 
 from __future__ import annotations
 
@@ -20,47 +20,47 @@ from tbd_trace.store.read_errors import reading
 if TYPE_CHECKING:
     from tbd_trace.api import Traces
 
-_FORMS = {".parquet": "FORMAT parquet, COMPRESSION zstd", ".csv": "FORMAT csv, HEADER"}
+_COPY_OPTIONS = {".parquet": "FORMAT parquet, COMPRESSION zstd", ".csv": "FORMAT csv, HEADER"}
 
 
 def relations() -> list[str]:
-    """Return the names of the canonical and the derived tables."""
+    """Return the names of the canonical and derived tables."""
     return [*canonical_tables(), *sorted(derived_names())]
 
 
 def export(traces: Traces, name: str, path: Path) -> int:
-    """Write a table to a file, row by row, and return the number of rows.
+    """Write a table to a file and return the number of rows.
 
     Args:
-        traces: whose rows.
+        traces: traces whose rows are exported.
         name: a canonical or derived table.
-        path: the file: .parquet or .csv.
+        path: a .parquet or .csv file.
 
     Raises:
         TbdTraceError: the file cannot be written.
-        UsageError: there is no such table, or the file's extension is another.
+        UsageError: the table or the extension is unknown.
     """
     if name not in relations():
         close = difflib.get_close_matches(name, relations(), n=3)
         hint = f"; did you mean {', '.join(close)}?" if close else ""
         raise UsageError(f"no table {name!r}{hint} (docs/reference/tables.md lists them)")
-    form = _FORMS.get(path.suffix.lower())
-    if form is None:
-        raise UsageError(f"{path}: expected a name that ends in {' or '.join(_FORMS)}")
+    options = _COPY_OPTIONS.get(path.suffix.lower())
+    if options is None:
+        raise UsageError(f"{path}: expected a name that ends in {' or '.join(_COPY_OPTIONS)}")
     with (
         reading(traces.database),
         traces.connect() as connection,
         interruptible(connection),
-        written_beside(path) as beside,
+        written_beside(path) as partial,
     ):
-        kept = queries.RelationCache(traces.database, traces.trace_ids)
-        queries.prepare(connection, [name], kept)
-        # Joins put rows in any order; the same question has the same answer, line by line.
+        cache = queries.RelationCache(traces.database, traces.trace_ids)
+        queries.prepare(connection, [name], cache)
+        # Derived tables come from joins without a fixed order; sorting makes files reproducible.
         order = "" if name in canonical_tables() else " ORDER BY ALL"
         rows = f"SELECT * FROM {identifier(name)}{order}"
         try:
             counted = connection.execute(
-                f"COPY ({rows}) TO {string(str(beside))} ({form})"
+                f"COPY ({rows}) TO {string(str(partial))} ({options})"
             ).fetchall()
         except duckdb.IOException as error:
             reason = str(error).splitlines()[0]

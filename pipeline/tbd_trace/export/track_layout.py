@@ -1,7 +1,7 @@
-"""Laying out events that overlap: as few lanes as needed, so that on each lane they nest.
+"""Distribute overlapping events to lanes on which they nest.
 
-A viewer of slices draws a stack: what begins on a track must end before what was begun earlier. The
-events of a thread mostly do; NVTX start/end ranges and the operations of a CUDA stream need not.
+Perfetto draws the slices of a track as a stack: a slice must end before the one around it. Events
+of a thread mostly do, but NVTX start/end ranges and operations of a CUDA stream may overlap.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 
-class Lanes:
-    """Lanes of one row of a timeline. Events are put in the order of their start, longest first.
+class TrackLayout:
+    """Lanes of one row of a timeline.
 
     Args:
-        nests: whether an event may lie inside another of its lane. On a GPU that would draw what
-            runs beside an operation as a part of it.
-        begin: called with lane (from 0) and start for each event, in order of time per lane.
-        end: called with lane and end.
+        nests: allow events inside other events of a lane. False for GPUs, where a concurrent
+            operation would look like a part of another one.
+        begin: called with lane (from 0) and start in nanoseconds, in order of time per lane.
+        end: called with lane and end in nanoseconds.
     """
 
     def __init__(
@@ -25,10 +25,13 @@ class Lanes:
         self._nests = nests
         self._begin = begin
         self._end = end
-        self._open: list[list[int]] = []  # ends of what is open, per lane, the innermost last
+        self._open: list[list[int]] = []  # ends of the open events per lane, innermost last
 
     def put(self, start_ns: int, end_ns: int) -> int:
-        """Begin an event, on the first lane where it fits; return that lane."""
+        """Begin an event on the first lane where it fits, and return that lane.
+
+        Events must be put in the order of their start, longest first.
+        """
         lane = next(
             (lane for lane in range(len(self._open)) if self._fits(lane, start_ns, end_ns)),
             len(self._open),
@@ -40,13 +43,14 @@ class Lanes:
         return lane
 
     def _fits(self, lane: int, start_ns: int, end_ns: int) -> bool:
+        # Events that ended before this start are closed now, in order of time.
         open_ends = self._open[lane]
         while open_ends and open_ends[-1] <= start_ns:
             self._end(lane, open_ends.pop())
         return not open_ends or (self._nests and end_ns <= open_ends[-1])
 
     def close(self) -> None:
-        """End what is still open."""
+        """End all open events."""
         for lane, open_ends in enumerate(self._open):
             while open_ends:
                 self._end(lane, open_ends.pop())

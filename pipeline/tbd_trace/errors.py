@@ -1,33 +1,46 @@
-"""Errors that a user can act on; each carries the exit code of the command line."""
+"""Errors that users can act on; each has the exit code of the command line.
+
+::
+
+    TbdTraceError              1
+    ├── InputError             1  a file is not a readable profile
+    ├── StoreError             1  a database or archive cannot be read or written
+    ├── UsageError             2  the request is wrong
+    │   └── SqlError           2  the user's SQL is wrong
+    ├── CannotAnswerError      3  the trace lacks the required data
+    └── CollectionError        1  a profiler failed (tbd_collectors/process.py)
+
+Messages follow the pattern ``PATH: problem; action``.
+"""
 
 from __future__ import annotations
 
 
 class TbdTraceError(Exception):
-    """One clear line for the user: what is wrong and what to do. Exit code 1."""
+    """Base class of all errors for users; the message is one line."""
 
     exit_code = 1
 
 
 class InputError(TbdTraceError):
-    """A file cannot be read as a profile. Exit code 1."""
+    """A file cannot be read as a profile."""
 
 
 class StoreError(TbdTraceError):
-    """The database cannot be opened or written. Exit code 1."""
+    """A database or archive cannot be opened, read or written."""
 
 
 class UsageError(TbdTraceError):
-    """The request itself is wrong: an unknown name, a value not allowed. Exit code 2."""
+    """The request is wrong: an unknown name, or a value that is not allowed."""
 
     exit_code = 2
 
 
 class SqlError(UsageError):
-    """SQL of the user's own is wrong; more lines may point at the place. Exit code 2."""
+    """The user's SQL is wrong; further lines of the message point at the place."""
 
 
 class CannotAnswerError(TbdTraceError):
-    """The trace lacks what the question needs. Exit code 3."""
+    """The trace lacks data that the query requires."""
 
     exit_code = 3

@@ -1,4 +1,4 @@
-"""What this machine can collect and analyse, found by looking, without starting a profile."""
+"""Find the profilers, frameworks, GPUs and permissions of this machine, without profiling."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ FRAMEWORKS = {
     "tensorflow": ("tensorflow", "tensorflow-cpu"),
     "mxnet": ("mxnet", "mxnet-cu112"),
 }
-"""Packages that bring each framework, as pip calls them."""
+"""Names of the pip packages of each framework."""
 
-# Later versions of the package record nothing under the profilers that were tried.
+# With later versions of the package, the tested profilers record no ranges.
 NVTX_VERSION = "0.2.11"
-_ASKED_PACKAGES = (
+_PACKAGES = (
     *(package for packages in FRAMEWORKS.values() for package in packages),
     *("transformers", "numpy", "nvtx"),
 )
-_TIMEOUT_SECONDS = 20
+_TIMEOUT_SECONDS = 20  # nvidia-smi takes seconds if the driver must be loaded first
 _PROC = Path("/proc")
 _VERSION = re.compile(r"(\d+\.\d+[\d.]*)")
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked at.
+    """Result of one check.
 
     Attributes:
-        check: what was looked at.
+        check: name of the check.
         status: ``ok``, ``limited`` (works in part) or ``missing``.
-        found: what is there.
-        advice: what to do about it, empty when there is nothing to do.
+        found: version, path or setting found.
+        advice: remedy, empty if none is needed.
     """
 
     check: str
@@ -54,10 +54,10 @@ class Finding:
 
 
 def examine(pythons: Mapping[str, str] | None = None) -> list[Finding]:
-    """Return what was found about Python, the profilers, the frameworks, the GPU and permissions.
+    """Check Python, the profilers, the frameworks, the GPUs and the permissions.
 
     Args:
-        pythons: interpreter by framework; where none is given it is this one.
+        pythons: interpreter by framework, by default this one.
     """
     used = dict.fromkeys(FRAMEWORKS, sys.executable) | dict(pythons or {})
     return [
@@ -74,7 +74,8 @@ def examine(pythons: Mapping[str, str] | None = None) -> list[Finding]:
 
 
 def nsys() -> Finding:
-    """Look for Nsight Systems and for its importer, without which it makes no reports."""
+    """Find Nsight Systems and its importer."""
+    # Without its importer, nsys leaves .qdstrm files in place of reports.
     installed = nsys_install.find()
     if installed is None:
         return Finding(
@@ -98,7 +99,7 @@ def nsys() -> Finding:
 
 
 def nvprof() -> Finding:
-    """Look for nvprof."""
+    """Find nvprof."""
     path = shutil.which("nvprof")
     if path is None:
         return Finding(
@@ -112,7 +113,7 @@ def nvprof() -> Finding:
 
 
 def ncu() -> Finding:
-    """Look for Nsight Compute."""
+    """Find Nsight Compute."""
     path = shutil.which("ncu")
     if path is None:
         return Finding(
@@ -126,11 +127,12 @@ def ncu() -> Finding:
 
 
 def gpus() -> list[Finding]:
-    """Look for NVIDIA GPUs and their driver: one finding per GPU, or one that says why not."""
+    """Return one finding per NVIDIA GPU, or a single one with the reason why there is none."""
     path = shutil.which("nvidia-smi")
     rows = _lines(
         [path, "--query-gpu=name,driver_version", "--format=csv,noheader"] if path else []
     )
+    # Names may contain commas; the driver's version does not.
     named = [row.rsplit(", ", 1) for row in rows if ", " in row]
     if named:
         return [Finding("gpu", "ok", f"{name}, driver {driver}") for name, driver in named]
@@ -152,31 +154,33 @@ def gpus() -> list[Finding]:
 
 
 def interpreter(python: str = sys.executable) -> dict[str, str]:
-    """Return the versions of the frameworks, numpy and nvtx that an interpreter has installed.
+    """Return the versions of frameworks, numpy and nvtx installed in an interpreter.
 
     Raises:
-        UsageError: it is not a Python interpreter that runs.
+        UsageError: it is not a working Python interpreter.
     """
+    # From the package metadata, because importing a framework takes seconds.
     script = (
         "import importlib.metadata as m, json, sys\n"
         "found = {'python': sys.version.split()[0]}\n"
-        f"for name in {_ASKED_PACKAGES}:\n"
+        f"for name in {_PACKAGES}:\n"
         "    try: found[name] = m.version(name)\n"
         "    except Exception: pass\n"
         "print(json.dumps({name: version for name, version in found.items() if version}))"
     )
-    said = _lines([python, "-c", script])
+    # The last line: sitecustomize modules and .pth files may print before it.
+    output = _lines([python, "-c", script])
     try:
-        versions = json.loads(said[-1]) if said else {}
+        versions = json.loads(output[-1]) if output else {}
     except ValueError:
         versions = {}
     if not isinstance(versions, dict) or "python" not in versions:
-        raise UsageError(f"{python} is no Python interpreter that runs; name one with --python")
+        raise UsageError(f"{python}: not a working Python interpreter; set another with --python")
     return versions
 
 
 def framework_version(name: str, versions: Mapping[str, str]) -> str | None:
-    """Return the version of a framework among installed packages, None if it is not there.
+    """Return the version of a framework, None if it is not among the installed packages.
 
     Args:
         name: ``pytorch``, ``tensorflow`` or ``mxnet``.
@@ -186,7 +190,7 @@ def framework_version(name: str, versions: Mapping[str, str]) -> str | None:
 
 
 def framework(name: str, python: str = sys.executable) -> Finding:
-    """Look for a framework, and for an nvtx that records, in an interpreter."""
+    """Find a framework and a suitable nvtx in an interpreter."""
     try:
         versions = interpreter(python)
     except UsageError:
@@ -202,7 +206,7 @@ def framework(name: str, python: str = sys.executable) -> Finding:
 
 
 def _nvtx(version: str | None) -> tuple[str, str]:
-    """Return what an interpreter's nvtx does to a framework's status, and what to do about it."""
+    # Without nvtx the framework trains, but phases and layers are not recorded.
     advice = f"pip install nvtx=={NVTX_VERSION}, or the workloads' ranges are not recorded"
     if version is None:
         return "limited", f"nvtx is not installed: {advice}"
@@ -216,13 +220,14 @@ def _numbers(version: str) -> list[int]:
 
 
 def counters() -> Finding:
-    """Look whether hardware counters may be read by this user."""
+    """Check if this user may read hardware counters."""
+    # https://developer.nvidia.com/ERR_NVGPUCTRPERM
     parameters = _PROC / "driver" / "nvidia" / "params"
     if not parameters.is_file():
         return Finding("hardware counters", "missing", "no NVIDIA driver")
     match = re.search(r"^RmProfilingAdminOnly:\s*(\d+)", parameters.read_text(), re.MULTILINE)
     if match is None:
-        return Finding("hardware counters", "limited", "the driver does not say who may read them")
+        return Finding("hardware counters", "limited", "the driver does not show who may read them")
     if match[1] == "0":
         return Finding("hardware counters", "ok", "open to all users")
     if os.geteuid() == 0:
@@ -236,7 +241,7 @@ def counters() -> Finding:
 
 
 def cpu_sampling() -> Finding:
-    """Look whether nsys may sample the CPU (perf_event_paranoid at most 2)."""
+    """Check if nsys may sample the CPU, which requires perf_event_paranoid of at most 2."""
     setting = _PROC / "sys" / "kernel" / "perf_event_paranoid"
     try:
         level = int(setting.read_text())
@@ -251,13 +256,14 @@ def cpu_sampling() -> Finding:
 
 
 def storage(check: str, path: Path, contents: str) -> Finding:
-    """Describe a place where traces are stored.
+    """Check free space and permissions of a directory with traces.
 
     Args:
-        check: what the place is for.
+        check: name of the check.
         path: the database file.
-        contents: what it holds, in words.
+        contents: description of its contents, such as ``3 traces``.
     """
+    # The directory may not exist yet; it is created in the nearest existing one.
     directory = path.absolute().parent
     while not directory.exists():
         directory = directory.parent
@@ -269,7 +275,7 @@ def storage(check: str, path: Path, contents: str) -> Finding:
 
 
 def _version(command: list[str]) -> str:
-    """Return the version that a tool prints about itself, the last line that has one."""
+    # The last match: tools print their name and copyright first.
     found = [match[1] for line in _lines(command) if (match := _VERSION.search(line))]
     return found[-1].rstrip(".") if found else "version unknown"
 

@@ -1,4 +1,4 @@
-"""Export Nsight Systems' reports to SQLite with the installed nsys."""
+"""Export reports of Nsight Systems to SQLite with the installed nsys."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ from tbd_trace.errors import InputError
 from tbd_trace.nsys_install import Installation
 
 TIMEOUT_S = 3600
-"""Seconds that each step of an export may take by default."""
+"""Default time limit of each step of an export in seconds."""
 STREAM_MAGIC = b"NVIDIA Nsight Systems Stream"
-"""What a .qdstrm file holds near its start."""
+"""Magic bytes of .qdstrm files, after a prefix of varying length."""
 MAGIC_BYTES = 64
-"""Bytes to search for the magic, which a stream has behind a prefix."""
+"""Number of bytes at the start of a file to search for the magic."""
 
-_TAIL_BYTES = 65_536  # the end of a report names the version that made it
+# A report has metadata with the version of nsys at its end, a stream at its start.
+_TAIL_BYTES = 65_536
 _VERSION = re.compile(rb"\b(20\d\d(?:\.\d+){2,3})-[0-9a-f]{6,}")
 _PROGRESS = re.compile(r"\[=*\d+%\s*\]")
 
 
 def made_by(path: Path) -> str | None:
-    """Return the version of nsys that made a report, as far as the file tells.
+    """Return the version of nsys that wrote a report, None if unknown or ambiguous.
 
     Raises:
         InputError: the file cannot be read.
@@ -50,14 +51,13 @@ def export(report: Path, sqlite: Path, *, timeout_s: float = TIMEOUT_S) -> None:
     """Export a report to SQLite with the installed nsys.
 
     Args:
-        report: a ``.nsys-rep``, ``.qdrep`` or ``.qdstrm`` file. A stream is imported first, into
-            a ``.nsys-rep`` file beside the export.
-        sqlite: the export; a file that is there is replaced.
-        timeout_s: seconds that each step may take.
+        report: a ``.nsys-rep``, ``.qdrep`` or ``.qdstrm`` file. A stream is first imported into a
+            ``.nsys-rep`` file beside the export.
+        sqlite: output file; an existing file is replaced.
+        timeout_s: time limit of each step in seconds.
 
     Raises:
-        InputError: nsys or its importer is not installed, or cannot read the report; the message
-            passes on what nsys said.
+        InputError: nsys or its importer is not installed, or fails; the message quotes nsys.
     """
     installed = nsys_install.find()
     if installed is None:
@@ -97,21 +97,15 @@ def _importer(report: Path, installed: Installation) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """How each step of the export of one report is run."""
-
     report: Path
     installed: Installation
     timeout_s: float
 
-    def run(self, command: list[str], made: Path) -> None:
-        """Run one step; it must make the file ``made``.
-
-        Raises:
-            InputError: it did not.
-        """
+    def run(self, command: list[str], result: Path) -> None:
         environment = os.environ | self.installed.environment()
         code, output = _output_of(command, self.timeout_s, environment)
-        if code == 0 and made.is_file():
+        # nsys may exit with 0 without a result.
+        if code == 0 and result.is_file():
             return
         if code is None:
             raise InputError(
@@ -127,9 +121,10 @@ class _Step:
 def _output_of(
     command: list[str], timeout_s: float, environment: Mapping[str, str] | None = None
 ) -> tuple[int | None, str]:
-    """Run a command and return its exit code (None: out of time) and what it printed."""
+    # The exit code is None after a timeout. A file instead of a pipe, because background processes
+    # of nsys keep the pipe open.
     with tempfile.TemporaryFile() as output:
-        # A session of its own: nsys starts helpers, and all of them must end with it.
+        # In a new session, so that the background processes can be killed with it.
         process = subprocess.Popen(
             command,
             env=environment,
@@ -151,30 +146,29 @@ def _output_of(
 
 
 def _last_line(output: str) -> str:
-    """Return the last thing that nsys said, without its progress bars."""
+    # Progress bars are overwritten with carriage returns.
     lines = [line.strip() for line in re.split(r"[\r\n]", output)]
-    said = [line for line in lines if line and not _PROGRESS.search(line)]
-    return said[-1][:300] if said else "it said nothing"
+    messages = [line for line in lines if line and not _PROGRESS.search(line)]
+    return messages[-1][:300] if messages else "no output"
 
 
 def _version(nsys: Path) -> str | None:
-    """Return the version of the installed nsys."""
     _, output = _output_of([str(nsys), "--version"], 60)
     found = re.search(r"\d{4}(?:\.\d+)+", output)
     return found[0] if found else None
 
 
-def _failure(said: str, report: str | None, installed: str | None) -> str:
-    """Return what went wrong with an export, and what to do."""
+def _failure(message: str, report: str | None, installed: str | None) -> str:
+    # nsys reads reports of older versions, but not of newer ones.
     if report and installed and _numbers(report) > _numbers(installed):
         return (
             f"made by nsys {report}, which the installed nsys {installed} is too old to read "
-            f"({said}); install nsys {report} or newer"
+            f"({message}); install nsys {report} or newer"
         )
     return (
         f"nsys {installed or '(unknown version)'} cannot export this report"
-        f"{f' made by nsys {report}' if report else ''} ({said}); copy it again if it is damaged, "
-        "or export it where it was made and ingest the .sqlite file"
+        f"{f' made by nsys {report}' if report else ''} ({message}); copy it again if it is "
+        "damaged, or export it where it was made and ingest the .sqlite file"
     )
 
 

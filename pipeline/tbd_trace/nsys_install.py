@@ -1,4 +1,4 @@
-"""The Nsight Systems that is installed: its program, its importer, and what it must be told."""
+"""Find the installed Nsight Systems, its importer, and the environment that it needs."""
 
 from __future__ import annotations
 
@@ -9,30 +9,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HOME_VARIABLE = "QUADD_INSTALL_DIR"
-"""Environment variable that shows nsys where it is installed."""
+"""Environment variable of nsys with its installation directory."""
 
 _IMPORTER = "host-*/QdstrmImporter"
 
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """An installed Nsight Systems.
-
-    Attributes:
-        program: ``nsys``, as PATH has it.
-        importer: the program that turns ``.qdstrm`` files into reports; None when it is not found
-            here, as in packages that hold the target part alone.
-    """
+    """Paths of the program ``nsys`` on PATH and of ``QdstrmImporter``."""
 
     program: Path
+    # Converts .qdstrm files to reports; missing if only the target part is installed.
     importer: Path | None
 
     def environment(self) -> dict[str, str]:
-        """Return the variables that nsys needs, to be added to those of this process.
-
-        nsys looks for its importer beside the program that its links lead to. Debian's package
-        keeps them apart, so there it must be told; what the user set stays.
-        """
+        """Return the environment variables to add for nsys."""
+        # nsys looks for its importer beside the target of its symbolic links. Debian installs both
+        # in different directories, so the variable is needed. A value set by the user stays.
         if self.importer is None or HOME_VARIABLE in os.environ:
             return {}
         if _importer(self.program.resolve().parent.parent) is not None:
@@ -41,7 +34,7 @@ class Installation:
 
 
 def find() -> Installation | None:
-    """Return the Nsight Systems on PATH, None if there is none."""
+    """Return the installation of the nsys on PATH, None if there is none."""
     path = shutil.which("nsys")
     if path is None:
         return None
@@ -50,7 +43,7 @@ def find() -> Installation | None:
 
 
 def _homes(program: Path) -> Iterator[Path]:
-    """Yield where nsys may be installed: what the user says, then along its links."""
+    # The user's variable first, then the directories along the chain of links.
     if HOME_VARIABLE in os.environ:
         yield Path(os.environ[HOME_VARIABLE])
     for link in (*_links(program), program.resolve()):
@@ -58,7 +51,6 @@ def _homes(program: Path) -> Iterator[Path]:
 
 
 def _links(path: Path) -> Iterator[Path]:
-    """Yield a path and what it links to, step by step."""
     yield path
     while path.is_symlink():
         path = path.parent / path.readlink()

@@ -1,4 +1,4 @@
-"""Writing Python values as DuckDB literals, for statements that take no parameters."""
+"""Write Python values as SQL of DuckDB, for statements that do not accept parameters."""
 
 from __future__ import annotations
 
@@ -7,61 +7,59 @@ from pathlib import Path
 
 
 def string(value: str) -> str:
-    """Return a quoted SQL string."""
+    """Quote an SQL string."""
     return "'" + value.replace("'", "''") + "'"
 
 
 def enumerated(value: str) -> str:
-    """Return an SQL string of a type that has only this value."""
+    """Return an SQL string of an ENUM type that has only this value."""
+    # A column of it takes one byte per row, and sorts and joins carry no text.
     return f"CAST({string(value)} AS ENUM({string(value)}))"
 
 
 def literal(value: str | int | float | bool | None) -> str:
-    """Return a SQL literal of a scalar."""
+    """Return the SQL literal of a scalar."""
     if value is None:
         return "NULL"
-    if isinstance(value, bool):
+    if isinstance(value, bool):  # before int, of which bool is a subclass
         return "true" if value else "false"
     return string(value) if isinstance(value, str) else repr(value)
 
 
 def set_variable(name: str, value: str | int | float | bool | None) -> str:
-    """Return the statement that gives a query's parameter its value."""
+    """Return the statement that sets a parameter of a query."""
     return f"SET VARIABLE {identifier(name)} = {literal(value)}"
 
 
 def identifier(name: str) -> str:
-    """Return a quoted SQL identifier."""
+    """Quote an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def glob_escaped(path: Path) -> str:
-    """Return a path as a DuckDB pattern without wildcards: ``[``, ``*``, ``?`` are themselves."""
+    """Escape ``[``, ``*`` and ``?`` of a path, because DuckDB's readers take glob patterns."""
     return "".join(f"[{c}]" if c in "[*?" else c for c in str(path))
 
 
 def parquet_relation(files: Iterable[Path]) -> str:
-    """Return the SELECT of Parquet files of one table.
-
-    What their directories are called (``name=value``, for one) does not matter.
-    """
+    """Return a SELECT of the Parquet files of one table."""
+    # By default, DuckDB adds columns for directories that are named name=value.
     listed = ", ".join(string(glob_escaped(path)) for path in files)
     return f"SELECT * FROM read_parquet([{listed}], hive_partitioning = false)"
 
 
 def of_one_trace(relation: str, trace_id: str) -> str:
-    """Return the SELECT of one trace's rows with its id as a constant of one byte.
+    """Return a SELECT of the rows of one trace with its id as an ENUM.
 
-    Every sort, join and table made of the rows carries the id along: as text it takes 16 bytes.
+    Sorts, joins and tables copy the id of each row: an ENUM takes 1 byte, text takes 16.
     """
     return f"SELECT * REPLACE ({enumerated(trace_id)} AS trace_id) FROM ({relation})"
 
 
 def csv_relation(file: Path) -> str:
-    """Return the SELECT of a data table; every value is text unless the whole column is numeric.
-
-    Told how the file is written, DuckDB finds out the rest in a fifth of the time.
-    """
+    """Return a SELECT of a CSV file; a column is numeric if all its values are, else text."""
+    # With a given dialect, DuckDB detects the rest in a fifth of the time. All rows are sampled
+    # (-1), because the first text of a column may be in its last row.
     return (
         f"SELECT * FROM read_csv({string(glob_escaped(file))}, header = true, delim = ',', "
         "quote = '\"', escape = '\"', sample_size = -1, hive_partitioning = false)"

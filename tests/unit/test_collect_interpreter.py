@@ -91,5 +91,7 @@ def test_what_is_no_interpreter_is_refused(tmp_path: Path, script: str | None) -
     if script is not None:
         path.write_text(f"#!/bin/sh\n{script}\n")
         path.chmod(0o755)
-    with pytest.raises(UsageError, match="no Python interpreter that runs; name one with --python"):
+    with pytest.raises(
+        UsageError, match="not a working Python interpreter; set another with --python"
+    ):
         machine.interpreter(str(path))

@@ -27,43 +27,28 @@ _TRACE_ID = re.compile(r"[0-9a-f]{12}")
 
 @dataclass(frozen=True, slots=True)
 class ArchivedFile:
-    """One file of an archive.
+    """One file of an archive."""
 
-    Attributes:
-        path: path in the archive, separated by ``/``.
-        size_bytes: size in bytes.
-        sha256: SHA-256, hexadecimal.
-        rows: number of rows of a table, None for other files.
-    """
-
-    path: str
+    path: str  # path in the archive, separated by `/`
     size_bytes: int
-    sha256: str
-    rows: int | None = None
+    sha256: str  # SHA-256, hexadecimal
+    rows: int | None = None  # number of rows of a table, None for other files
 
 
 @dataclass(frozen=True, slots=True)
 class ArchivedTrace:
-    """One trace of an archive; its tables are ``traces/<trace_id>/<table>.parquet``.
-
-    Attributes:
-        tool_version: version of the profiler, None if unknown.
-        kind: ``timeline``, ``metrics`` or ``summary``.
-        capture_id: capture of the trace, None for a single profile.
-        kernels: number of kernel executions.
-        kept: kinds of private data that were not redacted (:data:`tbd_trace.redact.tables.KINDS`).
-        replaced: number of redacted texts by kind.
-    """
+    """One trace of an archive; its tables are ``traces/<trace_id>/<table>.parquet``."""
 
     trace_id: str
     name: str
     tool: str
-    tool_version: str | None
-    kind: str
-    capture_id: str | None
-    kernels: int
+    tool_version: str | None  # version of the profiler, None if unknown
+    kind: str  # `timeline`, `metrics` or `summary`
+    capture_id: str | None  # capture of the trace, None for a single profile
+    kernels: int  # number of kernel executions
+    # Kinds of private data that were not redacted (`tbd_trace.redact.tables.KINDS`).
     kept: list[str] = field(default_factory=list)
-    replaced: dict[str, int] = field(default_factory=dict)
+    replaced: dict[str, int] = field(default_factory=dict)  # number of redacted texts by kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,22 +62,14 @@ class ArchivedCapture:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Contents of ``archive.json``.
+    """Contents of ``archive.json``."""
 
-    Attributes:
-        layout: version of the canonical tables.
-        created_at: UTC time, ISO 8601.
-        created_by: program and version that wrote it.
-        traces: the traces, in the order given by the user.
-        files: every file of the archive except ``archive.json``.
-    """
-
-    layout: str
-    created_at: str
-    created_by: str
+    layout: str  # version of the canonical tables
+    created_at: str  # UTC time, ISO 8601
+    created_by: str  # program and version that wrote it
     captures: list[ArchivedCapture]
-    traces: list[ArchivedTrace]
-    files: list[ArchivedFile]
+    traces: list[ArchivedTrace]  # the traces, in the order given by the user
+    files: list[ArchivedFile]  # every file of the archive except `archive.json`
 
     def to_bytes(self) -> bytes:
         """Serialize to JSON with a checksum of the other fields."""

@@ -63,7 +63,7 @@ def create(
     """
     if not trace_ids:
         raise UsageError("there are no traces to archive; name some")
-    say = progress or (lambda _text: None)
+    notify = progress or (lambda _text: None)
     with (
         new_archive(target, force=force) as writer,
         reading(store),
@@ -74,7 +74,7 @@ def create(
         groups = _captures(rows)
         redactor = TableRedactor(connection, redaction)
         for row in rows:
-            say(row["name"])
+            notify(row["name"])
             _add_trace(writer, connection, redactor, store, row)
         for members in groups.values():
             _add_capture(writer, connection, redactor, members)
@@ -96,14 +96,14 @@ def merge(
         StoreError: the archive cannot be written, or a source is damaged.
         UsageError: two archives have different content for a trace or capture.
     """
-    say = progress or (lambda _text: None)
+    notify = progress or (lambda _text: None)
     with new_archive(target, force=force) as writer:
         for archive in archives:
             _check_same(writer, archive)
             written = {file.path for file in writer.files}
             for file in archive.manifest.files:
                 if file.path not in written:
-                    say(file.path)
+                    notify(file.path)
                     writer.add(file.path, verified_chunks(archive.backend, file), file.rows)
             writer.captures = _joined(writer.captures, archive.manifest.captures)
             known = {trace.trace_id for trace in writer.traces}

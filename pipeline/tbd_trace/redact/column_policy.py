@@ -22,7 +22,7 @@ write. file: a path. document: JSON. device: UUID of a GPU.
 
 
 def text_columns(table: CanonicalTable) -> dict[str, str]:
-    """Return the columns of a canonical table that may hold something private, and their policy.
+    """Return the policy of each column of a canonical table that may hold private data.
 
     A column that the table's header does not list is redacted as ``text``.
     """

@@ -32,7 +32,7 @@ USER_VARIABLE = re.compile(r"(?<![A-Za-z0-9])(USER|LOGNAME|USERNAME)=([\w.-]+)")
 HOST_VARIABLE = re.compile(r"(?<![A-Za-z0-9])(HOST|HOSTNAME)=([\w.-]+)")
 # PyTorch's Inductor caches kernels in /tmp/torchinductor_<user>.
 _INDUCTOR_CACHE = re.compile(r"torchinductor_([\w.-]+)(?=/|$)")
-# Without this list, decorators and e-mail-like module paths such as a@b.forward would match.
+# MAIL is limited to these: names of operators and layers may contain an @ and dots.
 _TOP_LEVEL_DOMAINS = (
     "com|org|net|edu|gov|mil|int|io|ai|dev|app|cloud|info|local|lan|internal|intranet|corp|cluster"
     "|ac|at|au|be|br|ca|ch|cn|de|dk|es|eu|fi|fr|hk|ie|il|in|it|jp|kr|nl|no|nz|pl|pt|ru|se|sg|tw|uk"

@@ -191,7 +191,9 @@ def _without_arguments(text: str, report: ReportFinding) -> str:
     try:
         marker = ast.literal_eval(text)
         values = [argument["value"] for argument in marker["args"] if "value" in argument]
-        kept = [{k: v for k, v in argument.items() if k != "value"} for argument in marker["args"]]
+        arguments = [
+            {k: v for k, v in argument.items() if k != "value"} for argument in marker["args"]
+        ]
     except (ValueError, SyntaxError, TypeError, KeyError, AttributeError, RecursionError):
         if text[start.end() :] == " …":
             return text
@@ -199,4 +201,4 @@ def _without_arguments(text: str, report: ReportFinding) -> str:
         return text[: start.end()] + " …"
     for value in values:
         report("kernel-arguments", repr(value))
-    return str({**marker, "args": kept}) if values else text
+    return str({**marker, "args": arguments}) if values else text

@@ -14,8 +14,8 @@ import pytest
 from tbd_trace.errors import InputError, UsageError
 from tbd_trace.runtime import duckdb_connection
 from tbd_trace.runtime.duckdb_connection import (
-    give_back,
-    open_ahead,
+    prefetch,
+    release,
     scratch_connection,
     spill_directory,
 )
@@ -73,7 +73,7 @@ def test_a_database_opened_ahead_is_the_next_one(
     connect = duckdb.connect
     monkeypatch.setattr(duckdb, "connect", lambda **o: opened.append(o) or connect(**o))
     for _ in range(2):
-        open_ahead()
+        prefetch()
     with scratch_connection(tmp_path / "spill") as ahead:
         assert as_it_is(ahead) == expected
     assert len(opened) == 1
@@ -84,7 +84,7 @@ def test_what_goes_wrong_ahead_is_said_when_a_database_is_wanted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, idle: list[object]
 ) -> None:
     monkeypatch.setenv(MEMORY_LIMIT, "much")
-    open_ahead()
+    prefetch()
     with pytest.raises(UsageError, match="TBD_TRACE_MEMORY_LIMIT=much"):
         scratch_connection(tmp_path)
     assert not idle
@@ -99,9 +99,9 @@ def test_several_ingests_leave_one_database(tmp_path: Path, idle: list[object]) 
 def test_a_copy_of_a_process_takes_none_of_its_databases(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, idle: list[object]
 ) -> None:
-    give_back(scratch_connection(tmp_path / "spill"))
+    release(scratch_connection(tmp_path / "spill"))
     original = duckdb_connection.ingest_database(tmp_path, os.getpid())
-    give_back(scratch_connection(tmp_path / "spill"))
+    release(scratch_connection(tmp_path / "spill"))
     assert len(idle) == 1
     monkeypatch.setattr(os, "getpid", lambda: -1)
     with (
@@ -118,7 +118,7 @@ def test_a_database_takes_the_limits_of_now(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, idle: list[object]
 ) -> None:
     monkeypatch.setenv(MEMORY_LIMIT, "1GB")
-    give_back(scratch_connection(tmp_path))
+    release(scratch_connection(tmp_path))
     monkeypatch.setenv(THREADS, "1")
     monkeypatch.delenv(MEMORY_LIMIT)
     with scratch_connection(tmp_path) as connection:
@@ -126,7 +126,7 @@ def test_a_database_takes_the_limits_of_now(
         limited = as_it_is(connection)
     with scratch_connection(tmp_path) as connection:
         assert limited == as_it_is(connection)
-    give_back(scratch_connection(tmp_path))
+    release(scratch_connection(tmp_path))
     monkeypatch.setenv(THREADS, "none")
     with pytest.raises(UsageError):
         scratch_connection(tmp_path)
@@ -139,7 +139,7 @@ def test_a_database_that_has_spilled_is_not_used_again(tmp_path: Path, idle: lis
     with spilled.cursor() as cursor:
         cursor.execute("CREATE TEMP TABLE t AS SELECT range, random() AS x FROM range(5_000_000)")
     assert list((tmp_path / "one").iterdir())
-    give_back(spilled)
+    release(spilled)
     with scratch_connection(tmp_path / "two") as connection:
         where = connection.execute("SELECT current_setting('temp_directory')").fetchall()
         assert where == [(str(tmp_path / "two"),)]

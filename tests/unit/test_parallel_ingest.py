@@ -301,10 +301,10 @@ def test_small_tables_are_read_once_for_all_parts_unless_one_fails(
     opened: list[NsysReader] = []
     closed: list[NsysReader] = []
     loaded: list[str] = []
-    opens, loads = reader._PartOpener.__call__, NsysTables.load
+    opens, loads = reader._RangeOpener.__call__, NsysTables.load
     closes, maps = NsysReader.__exit__, NsysReader.relation
 
-    def noted_open(opener: reader._PartOpener) -> NsysReader:
+    def noted_open(opener: reader._RangeOpener) -> NsysReader:
         opened.append(opens(opener))
         return opened[-1]
 
@@ -322,7 +322,7 @@ def test_small_tables_are_read_once_for_all_parts_unless_one_fails(
         return maps(reader, connection, table)
 
     monkeypatch.setattr(subprocess, "Popen", cannot_start)  # so that this process reads all parts
-    monkeypatch.setattr(reader._PartOpener, "__call__", noted_open)
+    monkeypatch.setattr(reader._RangeOpener, "__call__", noted_open)
     monkeypatch.setattr(NsysReader, "__exit__", noted_close)
     monkeypatch.setattr(NsysReader, "relation", mapped)
     monkeypatch.setattr(NsysTables, "load", noted_load)

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from sqlite_readings import both, read, reader, watching
 
 from fast import examples
-from tbd_trace.sources.base import Part
+from tbd_trace.sources.base import RowRange
 from tbd_trace.sqlite_io import SqliteFile, UnsupportedLayout, tables
 
 KINDS = [pa.int64(), pa.float64(), pa.string(), pa.binary()]
@@ -360,7 +360,7 @@ def test_parts_of_a_table(
     with SqliteFile(path) as file:
         parts = [
             file.batches(
-                "t", EVENTS, rowid="row", not_integer=not_integer, part=Part(number, count)
+                "t", EVENTS, rowid="row", not_integer=not_integer, row_range=RowRange(number, count)
             ).read_all()
             for number in range(count)
         ]
@@ -370,7 +370,7 @@ def test_parts_of_a_table(
 @given(pages=st.integers(0, 100_000), count=st.integers(1, 64))
 def test_later_parts_are_smaller(pages: int, count: int) -> None:
     leaves = np.arange(pages)
-    parts = [tables._part_of(leaves, Part(number, count)) for number in range(count)]
+    parts = [tables._leaves_in(leaves, RowRange(number, count)) for number in range(count)]
     assert np.concatenate(parts).tolist() == leaves.tolist()
     sizes = [part.size for part in parts]
     assert all(later <= earlier + 1 for earlier, later in pairwise(sizes))
@@ -381,7 +381,7 @@ def test_a_part_is_not_left_to_sqlite(tmp_path: Path) -> None:
     """Whoever asked for it could not tell which rows SQLite would have to give."""
     path = filled(tmp_path / "f", "a", [(i + 0.5 if i % 2 else str(i),) for i in range(5000)])
     with SqliteFile(path) as file, pytest.raises(UnsupportedLayout):
-        file.batches("t", {"a": pa.int64()}, part=Part(0, 2)).read_all()
+        file.batches("t", {"a": pa.int64()}, row_range=RowRange(0, 2)).read_all()
 
 
 def test_a_stream_may_be_left_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

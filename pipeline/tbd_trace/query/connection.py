@@ -30,7 +30,7 @@ from tbd_trace.query.relation_cache import (
 )
 from tbd_trace.query.renamed import resolve_old_names
 from tbd_trace.runtime.duckdb_connection import scratch_connection, spill_directory
-from tbd_trace.runtime.result_frames import import_ahead
+from tbd_trace.runtime.result_frames import prefetch_polars
 from tbd_trace.runtime.sigint import interruptible
 from tbd_trace.sqltext import csv_relation, identifier
 from tbd_trace.store.base import TraceStore
@@ -97,7 +97,7 @@ def connected(
         tables: canonical tables to load.
         names: canonical tables and data tables to create.
     """
-    import_ahead()  # in a thread, while DuckDB opens its views
+    prefetch_polars()  # in a thread, while DuckDB opens its views
     selected = selected_ids(database, trace_ids)
     with (
         explain,

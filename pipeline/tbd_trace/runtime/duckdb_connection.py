@@ -105,7 +105,7 @@ def _has_idle() -> bool:
     return bool(_idle) and _idle[-1][0] == os.getpid()
 
 
-def open_ahead() -> None:
+def prefetch() -> None:
     """Open a database for `scratch_connection` in a thread, while the caller does something else.
 
     Nothing is said of what goes wrong: whoever wants a database then meets it.
@@ -113,16 +113,16 @@ def open_ahead() -> None:
     if _opening or _has_idle():
         return
 
-    def open_one() -> None:
+    def open_database() -> None:
         with contextlib.suppress(duckdb.Error):
             _idle.append((os.getpid(), _open(_config())))
 
-    thread = threading.Thread(target=open_one)
+    thread = threading.Thread(target=open_database)
     thread.start()
     _opening.append(thread)
 
 
-def give_back(connection: duckdb.DuckDBPyConnection) -> None:
+def release(connection: duckdb.DuckDBPyConnection) -> None:
     """Leave a connection of `scratch_connection` to whoever wants one next.
 
     It takes 25 ms to open a database and to close it. This one has nothing in it: whatever was

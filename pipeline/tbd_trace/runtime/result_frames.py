@@ -24,7 +24,7 @@ _FROM_THE_STREAM = "got external error: "
 _ERRORS = {"Out of Memory Error": duckdb.OutOfMemoryException, "IO Error": duckdb.IOException}
 
 
-def import_ahead() -> None:
+def prefetch_polars() -> None:
     """Import polars in a thread: that takes 0.1 s, and DuckDB often computes with one thread."""
     if "polars" not in sys.modules:
         threading.Thread(target=import_module, args=("polars",)).start()
@@ -84,7 +84,7 @@ def _is_numbered(relation: duckdb.DuckDBPyRelation) -> bool:
 
 def _stream(relation: duckdb.DuckDBPyRelation) -> ArrowStream:
     """Return the rows as they are computed; polars is imported meanwhile."""
-    import_ahead()
+    prefetch_polars()
     kinds = [str(kind) for kind in relation.types]
     if any(map(_TEXT.search, kinds)):
         relation = relation.project(

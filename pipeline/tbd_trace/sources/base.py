@@ -78,7 +78,7 @@ class TraceReader(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RowRange:
     """One of the parts that the rows of a table are cut into, in the order of the file.
 
     Later ones have fewer rows.
@@ -92,45 +92,45 @@ class Part:
     count: int
 
 
-class PartReader(TraceReader, Protocol):
+class RangeReader(TraceReader, Protocol):
     """A reader of one part after the other of canonical tables."""
 
-    def turn_to(self, part: Part) -> None:
+    def select_range(self, row_range: RowRange) -> None:
         """Read a part from now on, as if nothing had been read before."""
 
-    def seen(self) -> Any:
+    def collected(self) -> Any:
         """Return what it has met in the part's rows, for the reader that it was asked of."""
 
 
 @runtime_checkable
-class PartedReader(TraceReader, Protocol):
+class ParallelReader(TraceReader, Protocol):
     """A reader of a file whose large tables may be read in parts, by several processes.
 
     What a part's rows mean can depend on other rows of the file. Parts are read as the reader
     expects those to be, and again where they turn out to be otherwise.
     """
 
-    def rows_in_parts(self, table: str) -> int:
+    def parallel_rows(self, table: str) -> int:
         """Return how many rows are read for a canonical table, 0 if it cannot be in parts.
 
         The number may be too large.
         """
 
-    def part_opener(self) -> Callable[[], PartReader]:
+    def range_opener(self) -> Callable[[], RangeReader]:
         """Return what opens a reader of parts, in whichever process.
 
         It equals others that open the same. Where it raises an exception, or reading does, the
         whole table is to be read by ``relation``, which says what is wrong if anything is.
         """
 
-    def note(self, table: str, seen: Sequence[Any]) -> None:
+    def merge(self, table: str, collected: Sequence[Any]) -> None:
         """Take what the readers of all parts of a canonical table have seen.
 
         Raises:
             InputError: they are not all the rows; the file is damaged.
         """
 
-    def outdated(self, table: str) -> Sequence[int]:
+    def stale(self, table: str) -> Sequence[int]:
         """Return which parts are to be read again, as all tables have been noted now.
 
         It is asked once; what opens these parts from now on knows better.

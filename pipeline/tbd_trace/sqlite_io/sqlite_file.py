@@ -25,7 +25,7 @@ from tbd_trace.sqlite_io.values import as_array
 from tbd_trace.sqltext import identifier, string
 
 if TYPE_CHECKING:
-    from tbd_trace.sources.base import Part
+    from tbd_trace.sources.base import RowRange
 
 READER_VARIABLE = "TBD_TRACE_READER"
 """Environment variable that selects the reader: ``auto`` (default), ``pages``, ``sqlalchemy``."""
@@ -123,7 +123,7 @@ class SqliteFile:
         *,
         rowid: str | None = None,
         not_integer: str | None = None,
-        part: Part | None = None,
+        row_range: RowRange | None = None,
     ) -> pa.RecordBatchReader:
         """Stream columns of a table as batches of at most 65,536 rows.
 
@@ -133,7 +133,7 @@ class SqliteFile:
                 are NULL.
             rowid: name of an additional int64 column with SQLite's rowid; None for none.
             not_integer: read only rows whose value in this column is not an integer; None for all.
-            part: part of a table accepted by `rows_in_parts` to read; None for all rows.
+            row_range: rows of a table accepted by `parallel_rows` to read; None for all rows.
 
         Raises:
             UnsupportedLayout: while reading a part; whole tables fall back to SQLite.
@@ -143,7 +143,7 @@ class SqliteFile:
             fields.append(pa.field(rowid, pa.int64()))
         schema = pa.schema(fields)
         return pa.RecordBatchReader.from_batches(
-            schema, self._stream(table, columns, schema, rowid, not_integer, part=part)
+            schema, self._stream(table, columns, schema, rowid, not_integer, row_range=row_range)
         )
 
     def _stream(
@@ -154,25 +154,25 @@ class SqliteFile:
         rowid: str | None,
         not_integer: str | None,
         *,
-        part: Part | None,
+        row_range: RowRange | None,
     ) -> Iterator[pa.RecordBatch]:
         if table not in self._schema:
             return
         yielded = 0
-        if part is not None or self._uses_page_reader():
+        if row_range is not None or self._uses_page_reader():
             from tbd_trace.sqlite_io import tables  # noqa: PLC0415 - not needed for small files
 
             try:
                 plan = tables.plan(self.rows, table, columns, rowid, not_integer)
-                for batch in tables.stream(self.path, plan, schema, part):
+                for batch in tables.stream(self.path, plan, schema, row_range):
                     yield batch
                     yielded += batch.num_rows
-                if not_integer is None and part is None:
+                if not_integer is None and row_range is None:
                     self.check_count(table, yielded)
                 return
             except UnsupportedLayout as reason:
                 # The caller cannot know which rows of a part SQLite would have to add.
-                if part is not None:
+                if row_range is not None:
                     raise
                 _LOG.debug("%s: SQLite reads %s: %s", self.path, table, reason)
         yield from self._rows_from_sqlite(
@@ -185,7 +185,7 @@ class SqliteFile:
             reader != "sqlalchemy" and self.path.stat().st_size >= _LARGE_FILE
         )
 
-    def rows_in_parts(self, table: str, columns: Mapping[str, pa.DataType], rowid: str) -> int:
+    def parallel_rows(self, table: str, columns: Mapping[str, pa.DataType], rowid: str) -> int:
         """Return an upper bound for the rows of a table, 0 if it cannot be read in parts."""
         if table not in self._schema or not self._uses_page_reader():
             return 0

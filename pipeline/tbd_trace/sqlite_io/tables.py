@@ -26,7 +26,7 @@ from tbd_trace.sqlite_io.record_layouts import RecordLayouts
 from tbd_trace.sqlite_io.records import Decoder, without_integer
 
 if TYPE_CHECKING:
-    from tbd_trace.sources.base import Part
+    from tbd_trace.sources.base import RowRange
 
 _BATCH_BYTES = 2 << 20  # small enough for a batch and its arrays to stay near the CPU's caches
 _BATCH_ROWS = 32_000
@@ -109,7 +109,7 @@ def _wanted(info: tuple[Any, ...] | None, kind: pa.DataType, alias: int) -> Want
 
 
 def stream(
-    path: Path, table: TablePlan, schema: pa.Schema, part: Part | None = None
+    path: Path, table: TablePlan, schema: pa.Schema, row_range: RowRange | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a table in rowid order, with threads unless it is only a part.
 
@@ -120,12 +120,12 @@ def stream(
         # A process reads many parts of a table: walk its b-tree only once.
         leaves = (
             file.leaves(table.root)
-            if part is None
+            if row_range is None
             else _cached_leaves(path, table.root, file.identity)
         )
         is_only = leaves.size == 1
-        if part is not None:
-            leaves = _part_of(leaves, part)
+        if row_range is not None:
+            leaves = _leaves_in(leaves, row_range)
         batches = _batches(file, leaves) if leaves.size else []
         present = [column for column in table.columns if column is not None]
         known = [*present, table.not_integer] if table.not_integer else present
@@ -147,15 +147,15 @@ def stream(
             ]
             return pa.RecordBatch.from_arrays(filled, schema=schema)
 
-        is_serial = part is not None or len(batches) == 1
+        is_serial = row_range is not None or len(batches) == 1
         for batch in map(read, batches) if is_serial else _prefetched(read, batches):
             yield from _without_small_tail(batch)
 
 
-def _part_of(leaves: Integers, part: Part) -> Integers:
+def _leaves_in(leaves: Integers, row_range: RowRange) -> Integers:
     # Sizes decrease linearly, so that processes which take one part after the other finish at
     # nearly the same time.
-    bounds = np.arange(part.number, part.number + 2) / part.count
+    bounds = np.arange(row_range.number, row_range.number + 2) / row_range.count
     first, last = np.rint(leaves.size * bounds * (2 - bounds)).astype(np.int64)
     return leaves[first:last]
 

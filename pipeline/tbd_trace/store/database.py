@@ -21,7 +21,7 @@ import duckdb
 
 from tbd_trace.errors import StoreError, UsageError
 from tbd_trace.model.canonical_tables import CATALOGUE, canonical_tables
-from tbd_trace.runtime.duckdb_connection import open_ahead
+from tbd_trace.runtime.duckdb_connection import prefetch
 from tbd_trace.store.base import TraceStore
 from tbd_trace.store.capture import CaptureFile, capture_files
 from tbd_trace.store.read_errors import reading
@@ -228,7 +228,7 @@ class Database(TraceStore):
                 self._tables is None or any(canonical_tables()[t].is_parallel for t in self._tables)
             ):
                 crew.call_helpers(partial(get_ready, path))
-            open_ahead()  # importing readers takes longer
+            prefetch()  # importing readers takes longer
             from tbd_trace.sources.registry import identify  # noqa: PLC0415
 
             added = write_trace(

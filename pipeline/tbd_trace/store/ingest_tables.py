@@ -17,7 +17,7 @@ Rows = list[tuple[Any, ...]]
 _WORD = re.compile(r"\w+")
 
 
-class WrittenTables:
+class IngestTables:
     """Answers questions in a thread and a database of its own: meanwhile more can be written.
 
     It is a context manager.

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tbd_trace.runtime.duckdb_connection import open_ahead
+from tbd_trace.runtime.duckdb_connection import prefetch
 
 
 def get_ready(path: Path) -> None:
     """Open a database and import the reader of a file, while the main process does the same."""
-    open_ahead()
+    prefetch()
     # Imported after the database is opened, which takes a thread of its own.
     from tbd_trace.sources.registry import identify  # noqa: PLC0415
     from tbd_trace.store import parallel_ingest  # noqa: F401, PLC0415

@@ -22,7 +22,7 @@ from tbd_trace.model.canonical_tables import CanonicalTable
 from tbd_trace.runtime.duckdb_connection import ingest_database
 from tbd_trace.runtime.sigint import recognized
 from tbd_trace.runtime.worker_pool import Crew, Work, processes
-from tbd_trace.sources.base import Part, PartedReader, PartReader
+from tbd_trace.sources.base import ParallelReader, RangeReader, RowRange
 from tbd_trace.store.tables import part_file, whole_file, write_table
 
 _WORTH_A_PART = 50_000  # rows of a table; smaller ones are quick in any way
@@ -40,11 +40,11 @@ class _Written:
     """A part that was written: its number of rows, and what its reader has met in them."""
 
     rows: int
-    seen: Any
+    collected: Any
 
 
 def write_in_parts(
-    reader: PartedReader,
+    reader: ParallelReader,
     tables: Sequence[CanonicalTable],
     *,
     crew: Crew,
@@ -71,7 +71,7 @@ def write_in_parts(
     """
     count = processes()
     names = [table.name for table in tables]
-    sizes = {name: reader.rows_in_parts(name) for name in names} if count > 1 else {}
+    sizes = {name: reader.parallel_rows(name) for name in names} if count > 1 else {}
     sizes = {table: rows for table, rows in sizes.items() if rows >= _WORTH_A_PART}
     if sum(sizes.values()) < _WORTH_HELPERS:
         return {}
@@ -80,7 +80,7 @@ def write_in_parts(
         crew.call_helpers()
         progress(", ".join(sizes))
         writer.write(crew, writer.parts())
-        writer.write(crew, writer.outdated())
+        writer.write(crew, writer.stale())
     finally:
         crew.close()
         _reader.close()
@@ -115,7 +115,7 @@ class _Writer:
 
     def __init__(
         self,
-        reader: PartedReader,
+        reader: ParallelReader,
         tables: Sequence[CanonicalTable],
         files: Mapping[str, Sequence[Path]],
         trace_id: str,
@@ -134,21 +134,21 @@ class _Writer:
         """Write some parts; those that fail are no longer there."""
         for part in parts:
             self._written.pop(part, None)
-        opener = self._reader.part_opener()
+        opener = self._reader.range_opener()
         self._written |= crew.run({part: self._work(opener, *part) for part in parts})
 
-    def _work(self, opener: Callable[[], PartReader], table: str, number: int) -> Work:
+    def _work(self, opener: Callable[[], RangeReader], table: str, number: int) -> Work:
         files = self._files[table]
-        part = Part(number, len(files))
+        row_range = RowRange(number, len(files))
         wanted = self._tables[table]
-        return partial(_write_part, opener, part, wanted, self._trace_id, files[number])
+        return partial(_write_part, opener, row_range, wanted, self._trace_id, files[number])
 
-    def outdated(self) -> list[_PartOf]:
+    def stale(self) -> list[_PartOf]:
         """Return the parts to write again, as all have been read now."""
         tables = self._complete()
         for table, parts in tables.items():
-            self._reader.note(table, [part.seen for part in parts])
-        return [(table, number) for table in tables for number in self._reader.outdated(table)]
+            self._reader.merge(table, [part.collected for part in parts])
+        return [(table, number) for table in tables for number in self._reader.stale(table)]
 
     def _complete(self) -> dict[str, list[_Written]]:
         """Return what was written of the tables that have all their parts."""
@@ -177,13 +177,13 @@ class _OpenReader(threading.local):
     """
 
     def __init__(self) -> None:
-        self._open: tuple[PartReader, duckdb.DuckDBPyConnection] | None = None
-        self._opener: Callable[[], PartReader] | None = None
+        self._open: tuple[RangeReader, duckdb.DuckDBPyConnection] | None = None
+        self._opener: Callable[[], RangeReader] | None = None
 
     @contextlib.contextmanager
     def use(
-        self, opener: Callable[[], PartReader], staging: Path
-    ) -> Iterator[tuple[PartReader, duckdb.DuckDBPyConnection]]:
+        self, opener: Callable[[], RangeReader], staging: Path
+    ) -> Iterator[tuple[RangeReader, duckdb.DuckDBPyConnection]]:
         """Open the reader, unless it is; one that fails is closed."""
         try:
             if self._open is None or self._opener != opener:
@@ -209,15 +209,15 @@ _reader = _OpenReader()
 
 
 def _write_part(
-    opener: Callable[[], PartReader],
-    part: Part,
+    opener: Callable[[], RangeReader],
+    row_range: RowRange,
     table: CanonicalTable,
     trace_id: str,
     file: Path,
 ) -> _Written:
     """Write a part of a canonical table, in whichever process."""
     with _reader.use(opener, file.parent) as (reader, connection), recognized():
-        reader.turn_to(part)
+        reader.select_range(row_range)
         select = reader.relation(connection, table.name)
         rows = write_table(connection, select, table, trace_id=trace_id, file=file)
-        return _Written(rows, reader.seen())
+        return _Written(rows, reader.collected())

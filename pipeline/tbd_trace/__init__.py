@@ -1,14 +1,14 @@
 """Why is my DNN training slow? Profiler traces in, metrics out.
 
-import tbd_trace
-
-db = tbd_trace.open("report.sqlite")
-db.query("kernel_summary")  # a polars frame
+>>> import tbd_trace
+>>> with tbd_trace.open("data/samples/synthetic_cnn") as traces:
+...     traces.query("fp32_util").height
+1
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tbd_trace.errors import (
     CannotAnswerError,
@@ -23,17 +23,40 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from tbd_trace.api import Traces
+    from tbd_trace.query.result import Result
 
 __all__ = [
     "CannotAnswerError",
     "InputError",
+    "Instrumented",
+    "Result",
     "StoreError",
     "TbdTraceError",
+    "Traces",
     "UsageError",
     "__version__",
     "instrument",
     "open",
 ]
+
+# Imported on first use: DuckDB and the readers take 0.1 s, and `instrument` needs none of them.
+_MODULES = {"Traces": "tbd_trace.api", "Result": "tbd_trace.query.result"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a class on first use."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415
+
+    return getattr(import_module(_MODULES[name]), name)
+
+
+class Instrumented(Protocol):
+    """A model whose training loop is marked."""
+
+    def remove(self) -> None:
+        """Remove the marks."""
 
 
 def open(*traces: str | PathLike[str], db: str | PathLike[str] | None = None) -> Traces:
@@ -47,40 +70,41 @@ def open(*traces: str | PathLike[str], db: str | PathLike[str] | None = None) ->
             ``TBD_TRACE_DB`` or ``tbd-trace.duckdb`` in the working directory.
 
     Raises:
-        InputError: a file is no profile, or damaged.
+        InputError: a file has an unsupported format, or is damaged.
         StoreError: an archive is damaged, or a URL cannot be reached.
         UsageError: a name is unknown, or there is no database.
     """
-    from tbd_trace.api import open_traces  # noqa: PLC0415  (keeps `import tbd_trace` fast)
+    from tbd_trace.api import open_traces  # noqa: PLC0415
 
     return open_traces(*traces, db=db)
 
 
-def instrument(model: Any, optimizer: Any = None, *, batch_size: int | None = None) -> Any:
+def instrument(model: Any, optimizer: Any = None, *, batch_size: int | None = None) -> Instrumented:
     """Mark a training loop for the profiler.
 
     Call it once before the loop, and run the loop under ``tbd-trace collect -- python train.py``.
-    In a PyTorch loop nothing changes; iterations, phases and layers are marked. Of a Keras model in
-    TensorFlow, layers are marked in all that is traced from then on, and what is returned is a
-    callback that marks the iterations of ``fit``.
+    A PyTorch loop needs no other change: iterations, phases and layers are marked. For a Keras
+    model, layers traced after this call are annotated; the returned callback marks iterations of
+    ``fit()``.
 
     Args:
         model: the ``torch.nn.Module`` whose forward pass the loop calls, or the ``keras.Model``.
         optimizer: the ``torch.optim.Optimizer`` whose step ends an iteration; Keras needs none.
-        batch_size: samples per forward pass; operations per sample stay unknown without it, and in
-            Keras.
+        batch_size: samples per forward pass. Without it, and with Keras, operations per sample are
+            unknown.
 
     Returns:
-        An object whose ``remove()`` takes the marks off again.
+        An object whose ``remove()`` removes the marks; for Keras also a callback for ``fit()``.
 
     Raises:
         ImportError: the framework or the package ``nvtx`` is missing.
-        RuntimeError: TensorFlow works with several inter-operation threads already.
+        RuntimeError: TensorFlow already uses several inter-operation threads.
     """
     if any(base.__module__.split(".")[0] == "keras" for base in type(model).__mro__):
         from tbd_models.instrument.training_tensorflow import TrainingMarks  # noqa: PLC0415
 
-        return TrainingMarks(model)
+        marks: Instrumented = TrainingMarks(model)
+        return marks
     from tbd_models.instrument.training_pytorch import instrument as marked  # noqa: PLC0415
 
     return marked(model, optimizer, batch_size=batch_size)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,56 +54,73 @@ def _user_cache() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Traces:
-    """Some traces of a database or an archive, ready for queries.
+    """Traces of a database or an archive, ready for queries.
+
+    Used as a context manager, it closes the connections of :meth:`connect` at the end.
 
     Attributes:
-        database: the database or archive where they are.
-        trace_ids: which they are.
+        database: the database or archive with the traces.
+        trace_ids: ids of the traces.
     """
 
     database: TraceStore
     trace_ids: list[str]
+    _connections: list[duckdb.DuckDBPyConnection] = field(default_factory=list, repr=False)
+
+    def __enter__(self) -> Traces:
+        """Return the traces."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the connections."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections of :meth:`connect`; the traces can be queried again."""
+        while self._connections:
+            self._connections.pop().close()
+
+    def _repr_html_(self) -> str:
+        """Show the list of traces in a notebook."""
+        return self.query("trace_info")._repr_html_()
 
     def query(self, name: str | Path, /, **parameters: object) -> pl.DataFrame:
-        """Answer a query.
+        """Return the rows of a query; ``docs/reference/queries`` lists columns and units.
 
         Args:
-            name: a query that ships with the package, or the path of a SQL file.
-            parameters: the query's parameters, as ``--set`` takes them.
-
-        Returns:
-            The rows; units are in the query's documentation (``docs/reference/queries``).
+            name: a query of the package, or the path of a SQL file.
+            parameters: the query's parameters, as in ``--set NAME=VALUE``.
 
         Raises:
-            CannotAnswerError: the traces lack what the query needs.
-            UsageError: no such query or parameter, or a value that is not allowed.
+            CannotAnswerError: the traces lack data that the query needs.
+            UsageError: an unknown query or parameter, or an invalid value.
         """
         return self.run(name, **parameters).frame
 
     def run(self, name: str | Path, /, **parameters: object) -> queries.Result:
-        """Answer a query with the notes that go with the rows; arguments as in :meth:`query`."""
+        """Return the rows of a query with their notes; arguments and errors as in :meth:`query`."""
         found = find_query(str(name))
         texts = {key: str(value) for key, value in parameters.items()}
         return queries.run(self.database, found, self.trace_ids, texts)
 
     def sql(self, statement: str, /) -> pl.DataFrame:
-        """Run a SQL statement that reads the canonical and derived tables of these traces.
+        """Run a SQL statement on the canonical tables and derived relations of these traces.
 
         Raises:
-            UsageError: the statement is wrong, or would write.
+            UsageError: the statement is invalid, or would write.
         """
         return queries.sql(self.database, statement, self.trace_ids)
 
     def connect(self, *relations: str) -> duckdb.DuckDBPyConnection:
-        """Return a DuckDB connection that sees these traces; the caller closes it.
+        """Return a DuckDB connection with the canonical tables of these traces.
 
         Args:
-            relations: derived relations to compute, such as ``"op_scope"``; the canonical tables
-                are there anyway.
+            relations: derived relations to compute, such as ``"op_scope"``.
         """
         connection = queries.connect(self.database, self.trace_ids)
-        kept = queries.RelationCache(self.database, self.trace_ids)
-        queries.prepare(connection, relations, kept)
+        cache = queries.RelationCache(self.database, self.trace_ids)
+        queries.prepare(connection, relations, cache)
+        self._connections.append(connection)
         return connection
 
 

@@ -32,7 +32,7 @@ READER_VARIABLE = "TBD_TRACE_READER"
 
 _LOG = logging.getLogger(__name__)
 _BATCH_ROWS = 65_536
-_LARGE_FILE = 2 << 20  # bytes; below that, importing the page reader costs more than it saves
+_LARGE_FILE = 2 << 20  # bytes; smaller files are read without importing the page reader
 # sqlite3 raises UnicodeDecodeError for an error message with a damaged table name in it.
 _DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError)
 _NO_SPACE = ("database or disk is full", "disk I/O error")  # SQLite sorts in temporary files

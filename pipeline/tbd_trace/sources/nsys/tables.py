@@ -33,7 +33,7 @@ from tbd_trace.sqlite_io import SqliteFile
 _TABLES = {**EVENTS, **DETAILS, **FACTS}
 _GPU_WORK = re.compile(r"(?i)^(?!ENUM_).*(kernel|memcpy|memset|graph_trace)")
 _TIMES = ("start", "end")
-_NOT_UNIQUE = frozenset({"TARGET_INFO_GPU"})  # tables whose column `id` may repeat
+_NOT_UNIQUE = frozenset({"TARGET_INFO_GPU"})  # tables whose column `id` is not a key
 
 
 class NsysTables:

@@ -450,10 +450,10 @@ def test_databases_in_impossible_places(monkeypatch: pytest.MonkeyPatch) -> None
 def test_databases_that_are_not_there(db: Path) -> None:
     assert "there is no database none.duckdb" in refuse("info", "--db", "none.duckdb", code=2)
     Path("old.traces/v0/0123456789ab").mkdir(parents=True)
-    assert "layout v0, this one reads v1" in refuse("info", "--db", "old.duckdb", code=2)
+    assert "layout v0, this one reads v2" in refuse("info", "--db", "old.duckdb", code=2)
     shutil.copyfile(db, "lonely.duckdb")
     line = refuse("query", "trace_info", "--db", "lonely.duckdb", code=2)
-    assert "lonely.traces/v1 belongs beside it" in line
+    assert "lonely.traces/v2 belongs beside it" in line
 
 
 def test_a_missing_directory_is_made() -> None:
@@ -501,7 +501,7 @@ def test_a_damaged_trace_in_the_database(db: Path, damage: str) -> None:
     shutil.copytree(db.parent, "copy")
     copy = Path("copy") / db.name
     trace = rows(invoke("info", "--db", copy, "--format", "csv"))[0].split(",")[0]
-    file = copy.with_suffix(".traces") / "v1" / trace / damage.removeprefix("no ")
+    file = copy.with_suffix(".traces") / "v2" / trace / damage.removeprefix("no ")
     file.unlink() if damage.startswith("no ") else file.write_bytes(b"PAR1 no longer")
     for command in (["info"], ["query", "kernel_summary"], ["sql", "FROM kernel"]):
         line = refuse(*command, "--db", copy)
@@ -699,4 +699,4 @@ def test_a_working_directory_that_is_gone(db: Path, tmp_path: Path) -> None:
     assert "no such file" in complaint(run("ingest", "x", preexec_fn=leave, env=environment), 1)
     (tmp_path / "gone").mkdir()
     line = complaint(run("ingest", TIMELINE, preexec_fn=leave, env=environment), 1)
-    assert "tbd-trace.traces/v1: cannot be written (No such file or directory)" in line
+    assert "tbd-trace.traces/v2: cannot be written (No such file or directory)" in line

@@ -79,7 +79,7 @@ def wait_for(what: Callable[[], object], seconds: float = 30) -> None:
 def started_ingest(profile: Path, db: Path) -> subprocess.Popen[str]:
     """Start an ingest and return once it writes rows."""
     process = start("ingest", profile, "--db", db)
-    wait_for(lambda: process.poll() is not None or list(db.parent.glob("x.traces/v1/.*/*.parquet")))
+    wait_for(lambda: process.poll() is not None or list(db.parent.glob("x.traces/v2/.*/*.parquet")))
     assert process.poll() is None
     return process
 
@@ -153,7 +153,7 @@ def limited(size: int) -> Callable[[], None]:
 def test_no_room_for_a_trace(big: Path, db: Path, size: int) -> None:
     before = state(Path.cwd())
     line = complaint(run("ingest", big, "--db", db, preexec_fn=limited(size)), 1)
-    assert "x.traces/v1: cannot be written (File too large); choose another place" in line
+    assert "x.traces/v2: cannot be written (File too large); choose another place" in line
     assert state(Path.cwd()) == before
 
 

@@ -335,7 +335,7 @@ def test_a_newer_archive_is_told(archived: Path, tmp_path: Path) -> None:
     assert "upgrade tbd-trace" in failing("query", "throughput", copy)
     changed_manifest(copy, format_version=1, layout="v9")
     assert "use the version that made it" in failing("query", "throughput", copy)
-    changed_manifest(copy, layout="v1", format="something else")
+    changed_manifest(copy, layout="v2", format="something else")
     assert "not of a trace archive" in failing("query", "throughput", copy)
 
 

@@ -23,6 +23,7 @@ from tbd_trace.archive.storage_backends import StorageBackend, open_backend
 from tbd_trace.errors import StoreError
 from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.sqltext import glob_escaped, string
+from tbd_trace.store import layout_v1
 from tbd_trace.store.base import TraceStore
 from tbd_trace.store.database import LAYOUT
 
@@ -47,7 +48,7 @@ class Archive(TraceStore):
     def __init__(self, location: str, cache: Path) -> None:
         self.backend = open_backend(location)
         self.manifest = read_manifest(self.backend)
-        if self.manifest.layout != LAYOUT:
+        if self.manifest.layout not in (LAYOUT, layout_v1.NAME):
             raise StoreError(
                 f"{location}: has table layout {self.manifest.layout}, not {LAYOUT}; use the "
                 f"version that made it: {self.manifest.created_by}"
@@ -75,6 +76,12 @@ class Archive(TraceStore):
         """
         paths = [table_path(trace_id, table) for trace_id in trace_ids]
         return [self._file(table, self._listed[path]) for path in paths if path in self._listed]
+
+    def relation(self, table: str, trace_ids: Sequence[str]) -> str:
+        """Return a SELECT of a canonical table; tables of release 0.1.0 are converted."""
+        if self.manifest.layout == layout_v1.NAME:
+            return layout_v1.relation(table, trace_ids, self.files)
+        return super().relation(table, trace_ids)
 
     def state(self, trace_id: str) -> Sequence[object]:
         """Return the trace id and the checksums of the trace's tables."""
@@ -167,6 +174,15 @@ class Several(TraceStore):
         """Return the files of a canonical table from the stores of the traces."""
         return [file for each in trace_ids for file in self._stores[each].files(table, [each])]
 
+    def relation(self, table: str, trace_ids: Sequence[str]) -> str:
+        """Return a SELECT of a canonical table; each store reads its own layout."""
+        old = [each for each in trace_ids if _is_v1(self._stores[each])]
+        if not old:
+            return super().relation(table, trace_ids)
+        new = [each for each in trace_ids if each not in old]
+        selects = [self._stores[each].relation(table, [each]) for each in old]
+        return " UNION ALL BY NAME ".join([super().relation(table, new), *selects])
+
     def state(self, trace_id: str) -> Sequence[object]:
         """Return the state of the trace in its store."""
         return self._stores[trace_id].state(trace_id)
@@ -177,6 +193,10 @@ class Several(TraceStore):
         # checksum, so their store is unknown; the first one reports the error.
         store = self._stores.get(trace_id) or next(iter(self._stores.values()))
         return store.damaged(trace_id, reason)
+
+
+def _is_v1(store: TraceStore) -> bool:
+    return isinstance(store, Archive) and store.manifest.layout == layout_v1.NAME
 
 
 def read_manifest(backend: StorageBackend) -> Manifest:
@@ -241,7 +261,8 @@ def check_columns(name: str, table: str, file: Path) -> None:
             f"{name}: its {table} cannot be read ({reason}); get the archive again"
         ) from error
     types = {row[0]: row[1] for row in rows}
-    for column in canonical_tables()[table].columns:
+    expected = canonical_tables().get(table)
+    for column in expected.columns if expected else ():  # tables of release 0.1.0 have none
         if types.get(column.name) != column.type:
             raise StoreError(
                 f"{name}: its {table} has no column {column.name} of type {column.type}; "

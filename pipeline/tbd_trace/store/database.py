@@ -16,21 +16,23 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from shlex import join
 
 import duckdb
 
 from tbd_trace.errors import StoreError, UsageError
 from tbd_trace.model.canonical_tables import CATALOGUE, canonical_tables
 from tbd_trace.runtime.duckdb_connection import prefetch
+from tbd_trace.sqltext import parquet_relation
 from tbd_trace.store.base import TraceStore
-from tbd_trace.store.capture import CaptureFile, capture_files
+from tbd_trace.store.capture import CaptureFile, capture_files, is_capture
 from tbd_trace.store.read_errors import reading
 from tbd_trace.store.tables import table_files, whole_file
 from tbd_trace.store.views import is_duckdb, views_marker, write_views
 from tbd_trace.store.writer import Content, content, identity, write_trace
 
 # Raised when the canonical tables change, so that files of another layout are not misread.
-LAYOUT = "v1"
+LAYOUT = "v2"
 _STALE_SECONDS = 24 * 3600
 # Files of which several processes may read the long tables: they start while this one imports.
 _LARGE_FILE = 100 << 20  # bytes
@@ -131,7 +133,8 @@ class Database(TraceStore):
         if layouts:
             return (
                 f"{self.path} was made by another version of tbd-trace (layout {layouts[-1]}, this "
-                f"one reads {LAYOUT}); ingest its profiles again, or use that version"
+                f"one reads {LAYOUT}); rebuild it with "
+                f"`tbd-trace ingest --db {self.path} {_profiles(beside / layouts[-1])}`"
             )
         if is_duckdb(self.path):
             return (
@@ -343,6 +346,22 @@ class Database(TraceStore):
             pass  # another process was first
         except OSError as error:
             raise StoreError(f"{directory}: cannot be removed ({error.strerror})") from error
+
+
+def _profiles(directory: Path) -> str:
+    """Return the paths that the traces of a directory were read from, for a command line."""
+    files = sorted(directory.glob("*/trace.parquet"))
+    if not files:
+        return "FILE…"
+    with contextlib.suppress(duckdb.Error), duckdb.connect() as connection:
+        rows = connection.execute(
+            f"SELECT DISTINCT path FROM ({parquet_relation(files)}) WHERE path IS NOT NULL "
+            "ORDER BY path"
+        ).fetchall()
+        files = [Path(path) for (path,) in rows]
+        named = (file.parent if is_capture(file.parent) else file for file in files)
+        return join(dict.fromkeys(map(str, named)))
+    return "FILE…"
 
 
 def identified_files(paths: Sequence[Path]) -> list[IdentifiedFile]:

@@ -5,21 +5,25 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import duckdb
 
 from tbd_trace.errors import StoreError
 from tbd_trace.runtime.sigint import recognized
 
-if TYPE_CHECKING:
-    from tbd_trace.store.base import TraceStore
-
 _PART = re.compile(r"([0-9a-f]{12})[/\\][\w.]+\.parquet")  # of a trace, as errors name it
 
 
+class HasTraces(Protocol):
+    """A store that can name what is wrong with a trace."""
+
+    def damaged(self, trace_id: str, reason: str) -> StoreError:
+        """Return the error that a file of a trace could not be read."""
+
+
 @contextlib.contextmanager
-def reading(database: TraceStore) -> Iterator[None]:
+def reading(database: HasTraces) -> Iterator[None]:
     """Explain DuckDB's errors about a store's own files; others pass.
 
     Raises:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import duckdb
 
@@ -24,10 +25,25 @@ from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.sqltext import csv_relation, glob_escaped, identifier, string
 from tbd_trace.store.tables import files_pattern
 
-if TYPE_CHECKING:
-    from tbd_trace.store.database import Database
+
+class HasViews(Protocol):
+    """A database whose ``.duckdb`` file holds views."""
+
+    @property
+    def path(self) -> Path:
+        """The ``.duckdb`` file."""
+
+    @property
+    def traces_directory(self) -> Path:
+        """The directory of the traces."""
+
+    def trace_ids(self) -> list[str]:
+        """Return the ids of all traces."""
+
 
 _MAGIC = b"DUCK"
+_HEADER = re.compile(r"^\s*/\*.*?\*/", re.DOTALL)
+_IS_VIEW = re.compile(r"^view\s*=\s*true$", re.MULTILINE)  # derived relations that are views
 _MAGIC_OFFSET = 8
 _TRACE = "[0-9a-f]" * 12  # as a pattern: no directory that is just being written
 
@@ -47,7 +63,7 @@ def is_duckdb(path: Path) -> bool:
         raise StoreError(f"{path}: cannot be read ({error.strerror})") from error
 
 
-def write_views(database: Database) -> None:
+def write_views(database: HasViews) -> None:
     """Write the views of a database that has none yet, or whose views are out of date.
 
     Raises:
@@ -71,7 +87,7 @@ def write_views(database: Database) -> None:
         raise StoreError(f"{database.path}: its views cannot be written ({reason})") from error
 
 
-def views_marker(database: Database) -> Path:
+def views_marker(database: HasViews) -> Path:
     """Return the file that tells which views a database has."""
     return database.traces_directory / ".views"
 
@@ -114,7 +130,7 @@ def _replace_views(path: Path, script: list[str]) -> bool:
     return True
 
 
-def _statements(database: Database) -> Iterator[str]:
+def _statements(database: HasViews) -> Iterator[str]:
     root = database.traces_directory.resolve()
     for table in canonical_tables().values():
         # Without any trace the pattern matches nothing, which DuckDB takes for an error.
@@ -125,6 +141,10 @@ def _statements(database: Database) -> Iterator[str]:
             rows = f"SELECT * FROM read_parquet({pattern}, hive_partitioning = false)"
             yield f"CREATE OR REPLACE VIEW {table.name} AS {rows}"
         yield f"COMMENT ON VIEW {table.name} IS {string(table.doc)}"
+    for name, path in resources.sql_files("derive").items():
+        sql = path.read_text(encoding="utf-8")
+        if _IS_VIEW.search(sql):
+            yield f"CREATE OR REPLACE VIEW {name} AS {_HEADER.sub('', sql)}"
     for file in sorted(resources.data().glob("*.csv")):
         name = identifier(file.stem)
         yield f"CREATE OR REPLACE TABLE {name} AS {csv_relation(file)}"

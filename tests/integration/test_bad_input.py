@@ -189,14 +189,14 @@ def test_a_file_that_changes_while_it_is_read(monkeypatch: pytest.MonkeyPatch) -
     path = Path(shutil.copyfile(TIMELINE, "growing.sqlite"))
     from tbd_trace.store import database
 
-    hashed = database.content
+    hashed = database.hash_file
 
     def then_written(read: Path) -> Any:
         content = hashed(read)
         os.utime(read, ns=(content.modified_ns, content.modified_ns + 1))
         return content
 
-    monkeypatch.setattr(database, "content", then_written)
+    monkeypatch.setattr(database, "hash_file", then_written)
     line = complaint(invoke("ingest", path), 1)
     assert "changed while it was read" in line
     assert {entry.name for entry in Path.cwd().iterdir()} == {"growing.sqlite", "cache"}

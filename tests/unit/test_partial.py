@@ -16,7 +16,7 @@ from fast import one_in
 from tbd_trace.api import cache_database, open_traces
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.query import Catalogue, canonical_relations, run
-from tbd_trace.store import Database, database, writer
+from tbd_trace.store import Database, content, database
 
 SAMPLE = Path(__file__).resolve().parents[2] / "data" / "samples" / "synthetic_cnn"
 
@@ -101,11 +101,11 @@ def test_a_file_is_hashed_once(monkeypatch: pytest.MonkeyPatch, question: str | 
     open_traces(SAMPLE / "timeline.sqlite")  # the cache holds another trace
     hashed = []
 
-    def counted(path: Path) -> writer.Content:
+    def counted(path: Path) -> content.Content:
         hashed.append(path.name)
-        return writer.content(path)
+        return content.hash_file(path)
 
-    monkeypatch.setattr(database, "content", counted)
+    monkeypatch.setattr(database, "hash_file", counted)
     open_traces(SAMPLE, question=Catalogue().get(question) if question else None)
     assert sorted(hashed) == ["metrics.csv", "timeline.sqlite"]
 
@@ -113,7 +113,7 @@ def test_a_file_is_hashed_once(monkeypatch: pytest.MonkeyPatch, question: str | 
 def test_large_files_are_told_apart_by_samples(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "_WHOLE_BYTES", 1000)
+    monkeypatch.setattr(content, "_WHOLE_BYTES", 1000)
     timeline = SAMPLE / "timeline.sqlite"
     changed = tmp_path / "changed.sqlite"
     shutil.copy(timeline, changed)

@@ -24,7 +24,7 @@ from tbd_trace.archive.manifest import (
 from tbd_trace.archive.storage_backends import is_archive
 from tbd_trace.errors import StoreError, UsageError
 from tbd_trace.store.database import LAYOUT
-from tbd_trace.store.staging import everybodys
+from tbd_trace.store.staging import apply_umask
 from tbd_trace.version import __version__
 
 # The comment of a zip archive: the SHA-256 of every byte before the digest.
@@ -113,7 +113,7 @@ def _check_target(target: Path, force: bool) -> None:
 
 def _publish(finished: Path, target: Path, replaced: Path) -> None:
     # Temporary directories have mode 0700; the archive gets the permissions of the umask.
-    everybodys(finished)
+    apply_umask(finished)
     if target.is_dir():
         # rename(2) does not replace a directory with files, so the old archive steps aside first.
         target.rename(replaced)

@@ -24,9 +24,9 @@ from tbd_trace.runtime.result_frames import frame
 from tbd_trace.runtime.sigint import interruptible
 from tbd_trace.sqltext import string
 from tbd_trace.store.base import TraceStore
+from tbd_trace.store.content import hash_file
 from tbd_trace.store.database import LAYOUT
 from tbd_trace.store.read_errors import reading
-from tbd_trace.store.writer import content
 
 # Row groups of DuckDB's default size, 122,880 rows, which its scans read in parallel.
 _PARQUET = "FORMAT parquet, PARQUET_VERSION V2, COMPRESSION zstd, ROW_GROUP_SIZE 122880"
@@ -261,7 +261,7 @@ def _check_unchanged(profile: Path, row: dict[str, Any]) -> None:
         raise InputError(
             f"{profile}: the profile of {row['name']} is missing; restore it, or omit --profiles"
         )
-    if row["sha256"] is not None and content(profile).sha256 != row["sha256"]:
+    if row["sha256"] is not None and hash_file(profile).sha256 != row["sha256"]:
         raise InputError(f"{profile}: was changed since it was ingested; ingest it again")
 
 

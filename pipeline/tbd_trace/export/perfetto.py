@@ -18,7 +18,7 @@ from tbd_trace.errors import CannotAnswerError, UsageError
 from tbd_trace.export.parent_tracks import ParentTracks
 from tbd_trace.export.track_layout import TrackLayout
 from tbd_trace.model.canonical_tables import timeline_events
-from tbd_trace.runtime.atomic_write import written_beside
+from tbd_trace.runtime.atomic_write import atomic_write
 from tbd_trace.runtime.sigint import interruptible
 from tbd_trace.sqltext import literal, parquet_relation, string
 from tbd_trace.store.read_errors import reading
@@ -97,7 +97,7 @@ def export(traces: Traces, path: Path) -> ExportSummary:
         reading(timeline.database),
         timeline.connect() as connection,
         interruptible(connection),
-        written_beside(path) as partial,
+        atomic_write(path) as partial,
         _output_file(partial, path.name.lower().endswith(".gz")) as file,
     ):
         packets = Packets(file, _origin(connection))

@@ -12,7 +12,7 @@ from tbd_trace import query as queries
 from tbd_trace.errors import TbdTraceError, UsageError
 from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.query.catalogue import derived_names
-from tbd_trace.runtime.atomic_write import written_beside
+from tbd_trace.runtime.atomic_write import atomic_write
 from tbd_trace.runtime.sigint import interruptible
 from tbd_trace.sqltext import identifier, string
 from tbd_trace.store.read_errors import reading
@@ -51,7 +51,7 @@ def export(traces: Traces, name: str, path: Path) -> int:
         reading(traces.database),
         traces.connect() as connection,
         interruptible(connection),
-        written_beside(path) as partial,
+        atomic_write(path) as partial,
     ):
         cache = queries.RelationCache(traces.database, traces.trace_ids)
         queries.prepare(connection, [name], cache)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tbd_trace.errors import TbdTraceError, UsageError
-from tbd_trace.runtime.atomic_write import written_beside
+from tbd_trace.runtime.atomic_write import atomic_write
 
 if TYPE_CHECKING:
     import polars as pl
@@ -168,7 +168,7 @@ def write(path: Path, content: bytes | Iterable[bytes]) -> None:
         if path.exists() and not path.is_file():  # /dev/stdout or a named pipe cannot be replaced
             _write(path, content)
             return
-        with written_beside(path) as beside:
+        with atomic_write(path) as beside:
             _write(beside, content)
     except OSError as error:
         raise TbdTraceError(f"{path}: cannot be written ({error.strerror})") from error

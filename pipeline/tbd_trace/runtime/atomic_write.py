@@ -11,7 +11,7 @@ from tbd_trace.errors import TbdTraceError
 
 
 @contextmanager
-def written_beside(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path) -> Iterator[Path]:
     """Yield a path beside another; what was written there takes its place in the end.
 
     After an error nothing is left behind.

@@ -22,7 +22,7 @@ def interruptible(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
     Raises:
         KeyboardInterrupt: the user pressed Ctrl-C.
     """
-    with recognized():
+    with translate_interrupts():
         if threading.current_thread() is threading.main_thread():
             with _watched(connection):
                 yield
@@ -31,7 +31,7 @@ def interruptible(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def recognized() -> Iterator[None]:
+def translate_interrupts() -> Iterator[None]:
     """Turn what DuckDB makes of Ctrl-C back: its own error, or that of a stream in Python.
 
     Raises:

@@ -24,7 +24,7 @@ from tbd_trace.model.canonical_tables import (
     timed_tables,
 )
 from tbd_trace.sqltext import parquet_relation
-from tbd_trace.store.clock import one_clock
+from tbd_trace.store.clock import align_clocks
 from tbd_trace.store.tables import rewrite, table_files
 
 _RULES = Path("ingest") / "audit"
@@ -110,7 +110,7 @@ class Audit:
     def _clocks(self, ask: Ask) -> list[str]:
         """Put GPU and host on one clock, and tell of correlation ids that were used again."""
         lag = ask(rule("launch_lag")) if KERNEL in self._filled else []
-        notes = one_clock(self._connection, self._staging, self._counts, rule, lag)
+        notes = align_clocks(self._connection, self._staging, self._counts, rule, lag)
         is_reused = sum(pairs for _, _, pairs, *_ in lag) > self._counts[KERNEL]
         return notes + self._reuse() if is_reused else notes
 

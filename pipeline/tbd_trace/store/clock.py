@@ -54,7 +54,7 @@ class _Clock:
     verdict: str
 
 
-def one_clock(
+def align_clocks(
     connection: duckdb.DuckDBPyConnection,
     staging: Path,
     counts: MutableMapping[str, int],

@@ -26,10 +26,11 @@ from tbd_trace.runtime.duckdb_connection import prefetch
 from tbd_trace.sqltext import parquet_relation
 from tbd_trace.store.base import TraceStore
 from tbd_trace.store.capture import CaptureFile, capture_files, is_capture
+from tbd_trace.store.content import Content, compute_trace_id, hash_file
 from tbd_trace.store.read_errors import reading
 from tbd_trace.store.tables import table_files, whole_file
 from tbd_trace.store.views import is_duckdb, views_marker, write_views
-from tbd_trace.store.writer import Content, content, identity, write_trace
+from tbd_trace.store.writer import write_trace
 
 # Raised when the canonical tables change, so that files of another layout are not misread.
 LAYOUT = "v2"
@@ -67,12 +68,12 @@ class IdentifiedFile:
 
     Attributes:
         file: the file and its capture's metadata.
-        held: what it held then.
+        content: its hash and state.
         trace_id: its trace, in whichever database.
     """
 
     file: CaptureFile
-    held: Content
+    content: Content
     trace_id: str
 
 
@@ -227,7 +228,7 @@ class Database(TraceStore):
         if target.is_dir():
             return False
         with Crew() as crew:
-            if identified.held.size >= _LARGE_FILE and (
+            if identified.content.size >= _LARGE_FILE and (
                 self._tables is None or any(canonical_tables()[t].is_parallel for t in self._tables)
             ):
                 crew.call_helpers(partial(get_ready, path))
@@ -237,7 +238,7 @@ class Database(TraceStore):
             added = write_trace(
                 identified.file,
                 identify(path),
-                held=identified.held,
+                content=identified.content,
                 trace_id=identified.trace_id,
                 target=target,
                 tables=self._tables,
@@ -377,8 +378,8 @@ def _identified(file: CaptureFile) -> IdentifiedFile:
     from tbd_trace.sources.registry import check_readable  # noqa: PLC0415 - reading needs no sources
 
     check_readable(file.path)
-    held = content(file.path)
-    return IdentifiedFile(file, held, identity(file, held.digest))
+    content = hash_file(file.path)
+    return IdentifiedFile(file, content, compute_trace_id(file, content.digest))
 
 
 def _absolute(path: Path) -> Path:

@@ -20,7 +20,7 @@ import duckdb
 
 from tbd_trace.model.canonical_tables import CanonicalTable
 from tbd_trace.runtime.duckdb_connection import ingest_database
-from tbd_trace.runtime.sigint import recognized
+from tbd_trace.runtime.sigint import translate_interrupts
 from tbd_trace.runtime.worker_pool import Crew, Work, processes
 from tbd_trace.sources.base import ParallelReader, RangeReader, RowRange
 from tbd_trace.store.tables import part_file, whole_file, write_table
@@ -216,7 +216,7 @@ def _write_part(
     file: Path,
 ) -> _Written:
     """Write a part of a canonical table, in whichever process."""
-    with _reader.use(opener, file.parent) as (reader, connection), recognized():
+    with _reader.use(opener, file.parent) as (reader, connection), translate_interrupts():
         reader.select_range(row_range)
         select = reader.relation(connection, table.name)
         rows = write_table(connection, select, table, trace_id=trace_id, file=file)

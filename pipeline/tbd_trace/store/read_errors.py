@@ -10,7 +10,7 @@ from typing import Protocol
 import duckdb
 
 from tbd_trace.errors import StoreError
-from tbd_trace.runtime.sigint import recognized
+from tbd_trace.runtime.sigint import translate_interrupts
 
 _PART = re.compile(r"([0-9a-f]{12})[/\\][\w.]+\.parquet")  # of a trace, as errors name it
 
@@ -31,7 +31,7 @@ def reading(database: HasTraces) -> Iterator[None]:
         KeyboardInterrupt: the user pressed Ctrl-C.
     """
     try:
-        with recognized():
+        with translate_interrupts():
             yield
     except duckdb.OutOfMemoryException as error:
         raise StoreError(

@@ -14,7 +14,7 @@ from pathlib import Path
 import duckdb
 
 from tbd_trace.errors import InputError, StoreError
-from tbd_trace.runtime.sigint import recognized
+from tbd_trace.runtime.sigint import translate_interrupts
 
 _WRITING_FAILS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EIO)
 
@@ -56,7 +56,7 @@ def _unwritable(directory: Path, error: OSError) -> StoreError:
 
 
 @contextlib.contextmanager
-def explained(source: Path, directory: Path, table: str | None = None) -> Iterator[None]:
+def explain_errors(source: Path, directory: Path, table: str | None = None) -> Iterator[None]:
     """Tell whether the profile or the database is to blame for an error of DuckDB.
 
     Args:
@@ -69,7 +69,7 @@ def explained(source: Path, directory: Path, table: str | None = None) -> Iterat
         StoreError: the database's directory cannot be written.
     """
     try:
-        with recognized():
+        with translate_interrupts():
             yield
     except duckdb.Error as error:
         text = str(error)
@@ -94,11 +94,11 @@ def publish(directory: Path, target: Path) -> bool:
         if target.is_dir():  # another process was first; both wrote the same content
             return False
         raise _unwritable(target, error) from error
-    everybodys(target)
+    apply_umask(target)
     return True
 
 
-def everybodys(made: Path) -> None:
+def apply_umask(made: Path) -> None:
     """Give a private directory or file the permissions that others get."""
     mask = os.umask(0)
     os.umask(mask)

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import shutil
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 import duckdb
 
-from tbd_trace.errors import InputError
 from tbd_trace.model.canonical_tables import (
     CATALOGUE,
     LAYER_DEFINITION,
@@ -29,8 +26,9 @@ from tbd_trace.runtime.sigint import interruptible
 from tbd_trace.sqltext import string
 from tbd_trace.store.audit import Audit
 from tbd_trace.store.capture import CaptureFile
+from tbd_trace.store.content import Content, check_unchanged
 from tbd_trace.store.ingest_tables import IngestTables
-from tbd_trace.store.staging import explained, private_directory, publish
+from tbd_trace.store.staging import explain_errors, private_directory, publish
 from tbd_trace.store.tables import FAST_PARQUET, table_files, whole_file, write_table
 from tbd_trace.version import __version__
 
@@ -38,74 +36,14 @@ if TYPE_CHECKING:
     from tbd_trace.runtime.worker_pool import Crew
     from tbd_trace.sources.base import Source, TraceDescription, TraceReader
 
-_HASH_CHUNK = 1 << 22
-# Larger files are told apart by samples: hashing all of one would take longer than reading it.
-_WHOLE_BYTES = 1 << 26
-_SAMPLES = 64
-_SAMPLE_BYTES = 1 << 16
 _SMALL_BYTES = 1 << 26
-
-
-@dataclass(frozen=True, slots=True)
-class Content:
-    """What a profiler file held when it was hashed.
-
-    Attributes:
-        digest: SHA-256 that tells it from other files: of all its bytes, or of a large file's size
-            and samples of it. The first sample has SQLite's change counter.
-        sha256: SHA-256 of all its bytes, None for a large file.
-        size: bytes.
-        modified_ns: when it was last written to, as the file system has it.
-    """
-
-    digest: str
-    sha256: str | None
-    size: int
-    modified_ns: int
-
-
-def content(path: Path) -> Content:
-    """Hash a file.
-
-    Raises:
-        InputError: the file cannot be read.
-    """
-    try:
-        with path.open("rb") as file:
-            state = os.fstat(file.fileno())
-            is_whole = state.st_size <= _WHOLE_BYTES
-            digest = _of_all(file) if is_whole else _of_samples(file, state.st_size)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
-    return Content(digest, digest if is_whole else None, state.st_size, state.st_mtime_ns)
-
-
-def _of_all(file: BinaryIO) -> str:
-    digest = hashlib.sha256()
-    while chunk := file.read(_HASH_CHUNK):
-        digest.update(chunk)
-    return digest.hexdigest()
-
-
-def _of_samples(file: BinaryIO, size: int) -> str:
-    digest = hashlib.sha256(str(size).encode())
-    for number in range(_SAMPLES):
-        file.seek(number * (size - _SAMPLE_BYTES) // (_SAMPLES - 1))
-        digest.update(file.read(_SAMPLE_BYTES))
-    return digest.hexdigest()
-
-
-def identity(file: CaptureFile, digest: str) -> str:
-    """Return the trace id: of the content, and of the capture's metadata where there is any."""
-    salted = hashlib.sha256((digest + file.salt).encode()).hexdigest() if file.salt else digest
-    return salted[:12]
 
 
 def write_trace(
     file: CaptureFile,
     source: Source,
     *,
-    held: Content,
+    content: Content,
     trace_id: str,
     target: Path,
     tables: Collection[str] | None,
@@ -118,7 +56,7 @@ def write_trace(
     Args:
         file: the profiler file and its capture's metadata.
         source: the file's format.
-        held: the file's content, as hashed.
+        content: the file's content, as hashed.
         trace_id: id of the trace.
         target: directory to create, with its parents.
         tables: the canonical tables to write beside ``trace``, None for all; otherwise what the
@@ -137,9 +75,9 @@ def write_trace(
     with private_directory(target) as staging:
         with (
             source.open(file.path) as reader,
-            _ingest_connection(staging, held.size) as connection,
+            _ingest_connection(staging, content.size) as connection,
             interruptible(connection),
-            explained(file.path, staging),
+            explain_errors(file.path, staging),
             IngestTables(staging) as written,
         ):
             wanted = _wanted(tables, columns)
@@ -159,10 +97,15 @@ def write_trace(
                 description.notes += Audit(own, staging, counts, wanted).run(written.ask)
             span = _span(connection, counts if tables is None else {}, staging)
             row = _trace_row(
-                file, description, counts, held=held, trace_id=trace_id, file_format=source.format
+                file,
+                description,
+                counts,
+                content=content,
+                trace_id=trace_id,
+                file_format=source.format,
             )
             _write_trace_row(connection, row | span, staging)
-        _check_unchanged(file.path, held)
+        check_unchanged(file.path, content)
         for spill in staging.glob("*.spill"):
             shutil.rmtree(spill, ignore_errors=True)
         return publish(staging, target)
@@ -200,7 +143,7 @@ def _write_tables(
         name = table.name
         if name not in counts:
             progress(name)
-            with explained(file.path, staging, name):
+            with explain_errors(file.path, staging, name):
                 counts[name] = write_table(
                     connection,
                     _relation(connection, reader, file, name),
@@ -218,16 +161,6 @@ def _wanted(
     found = [t for t in event_tables().values() if tables is None or t.name in tables]
     ordered = sorted(found, key=lambda table: (table.is_lookup, table.name))
     return [table.only(columns) for table in ordered]
-
-
-def _check_unchanged(path: Path, held: Content) -> None:
-    """Make sure that what was read is what was hashed."""
-    try:
-        state = path.stat()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
-    if (state.st_size, state.st_mtime_ns) != (held.size, held.modified_ns):
-        raise InputError(f"{path}: changed while it was read; ingest it when it is complete")
 
 
 @contextlib.contextmanager
@@ -289,7 +222,7 @@ def _trace_row(
     description: TraceDescription,
     counts: dict[str, int],
     *,
-    held: Content,
+    content: Content,
     trace_id: str,
     file_format: str,
 ) -> dict[str, object]:
@@ -297,8 +230,8 @@ def _trace_row(
         "trace_id": trace_id,
         "name": _unicode(file.name),
         "path": _unicode(str(file.path.resolve())),
-        "sha256": held.sha256,
-        "file_bytes": held.size,
+        "sha256": content.sha256,
+        "file_bytes": content.size,
         "format": file_format,
         "tool": description.tool,
         "tool_version": description.tool_version,

@@ -18,7 +18,8 @@ from tbd_trace.runtime.settings_env import WITHOUT_BLAS_THREADS
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# Not multiprocessing: it would run the caller's script again.
+# Not multiprocessing: it runs the caller's script again in each process, and with spawned workers
+# of a ProcessPoolExecutor ingest of 440 MB takes 3 to 13 % longer (docs/performance.md).
 _PROGRAM = (
     f"import sys; sys.path[:] = {{path!r}}; from {__name__} import serve; "
     "serve(sys.stdin.buffer, sys.stdout.buffer)"

@@ -580,7 +580,7 @@ def test_equal_gpus_with_one_number(tmp_path: Path) -> None:
     assert devices(tmp_path, tables) == [(None, 0, None, "A100", 108)]
     found, description = read(tmp_path / "made.sqlite", "device")
     assert only(found["device"])["uuid"] is None
-    assert "device 0 is one of 4 equal GPUs (A100), the file does not tell which" in (
+    assert "device 0 is one of 4 equal GPUs (A100), the file does not show which" in (
         description.notes
     )
 

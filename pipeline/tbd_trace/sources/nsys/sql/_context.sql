@@ -1,5 +1,5 @@
--- Device of each CUDA context: from the operations that ran in it, else from the list of contexts
--- (which knows operating-system process ids only).
+-- Device of each CUDA context: from the operations that ran in it, else from the list of contexts,
+-- which names processes by operating-system id only. NULL if the sources disagree.
 WITH evidence AS (
     SELECT
         1 AS rank,

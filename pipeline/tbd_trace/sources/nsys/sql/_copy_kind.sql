@@ -1,4 +1,5 @@
--- Direction of a copy by Nsight Systems' number for it; a file's own list of numbers wins.
+-- Copy direction by Nsight Systems' number. If the file contains its own enumeration, its numbers
+-- replace the usual ones.
 SELECT coalesce(listed.id, usual.id) AS id, usual.direction
 FROM (
     VALUES

@@ -1,4 +1,4 @@
--- What a user should know about the devices that operations ran on.
+-- Notes about devices whose GPU the file does not identify.
 WITH used AS (
     SELECT
         u.device_id,
@@ -23,14 +23,14 @@ SELECT DISTINCT
         WHEN rank IS NULL
             THEN
                 'device ' || device_id
-                || ' is none of the GPUs that the file describes: its properties are unknown'
+                || ' is not among the GPUs described in the file: its properties are unknown'
         WHEN models > 1
             THEN
-                'device ' || device_id || ' is one of several GPUs, the file does not tell which ('
+                'device ' || device_id || ' is one of several GPUs, the file does not show which ('
                 || names || '): its properties are unknown'
         ELSE
             'device ' || device_id || ' is one of ' || gpus || ' equal GPUs (' || names
-            || '), the file does not tell which'
+            || '), the file does not show which'
     END AS note
 FROM used
 WHERE rank IS NULL OR gpus > 1

@@ -1,7 +1,8 @@
--- What a file tells about which GPU a CUDA device number means, the best evidence first:
---   1 the numbering of one process (TARGET_INFO_CUDA_DEVICE), 2 the same in exports of 2020,
---   3 the CUDA number in the list of GPUs (of whichever process the profiler asked),
---   4 no numbers at all: any of the GPUs listed.
+-- GPUs that a CUDA device number may mean. rank, best evidence first:
+--   1 numbering of one process (TARGET_INFO_CUDA_DEVICE)
+--   2 numbering of one process in exports of 2020 (TARGET_INFO_CUDA_GPU)
+--   3 CUDA number in the list of GPUs, which is the numbering of an unknown process
+--   4 no numbers in the file: any GPU of the list
 SELECT
     1 AS rank,
     d.cudaId AS device_id,
@@ -9,7 +10,7 @@ SELECT
         d.pid AS pid,
         coalesce(d.gpuId, g.gpu_id) AS gpu_id,
         coalesce(nullif(d.uuid, ''), g.uuid) AS uuid,
-        -- A slice of a GPU (MIG) has fewer multiprocessors than the GPU.
+        -- A MIG slice of a GPU has fewer multiprocessors than the GPU.
         coalesce(known(d.numMultiprocessors), g.sm_count) AS sm_count
     )
 FROM TARGET_INFO_CUDA_DEVICE AS d

@@ -1,5 +1,5 @@
--- Devices that operations ran on, by process, and those of contexts without operations. Where some
--- operation does not name its process, the device is that of every process.
+-- Devices by process: those of its operations, and those of its contexts without operations. If
+-- any operation on a device lacks its process, the device gets one row, with process NULL.
 FROM (
     SELECT DISTINCT
         process_key(globalPid) AS process_id,

@@ -1,8 +1,9 @@
--- The GPUs a file lists, in one shape: cuda_device is the number CUDA gives the GPU, pid the
--- process whose numbering that is (NULL: nobody's in particular). Exports of 2020 describe GPUs in
--- TARGET_INFO_CUDA_GPU, with the clock in kHz, the bandwidth in kB/s and, before 2020.5, the memory
--- in MiB; their TARGET_INFO_GPU has names and PCI addresses only. Adapters that are no CUDA GPUs
--- (integrated and software ones) have compute capability 0.0 beside others that have one.
+-- GPUs listed in the file, in one layout. cuda_device is the CUDA number of the GPU, pid the
+-- process
+-- whose numbering it follows (NULL: unknown). Exports of 2020 describe GPUs in
+-- TARGET_INFO_CUDA_GPU,
+-- with the clock in kHz, the bandwidth in kB/s and, before 2020.5, the memory in MiB; their
+-- TARGET_INFO_GPU has only names and PCI addresses.
 WITH listed AS (
     SELECT
         coalesce(id, deviceId) AS gpu_id,
@@ -35,6 +36,9 @@ WITH listed AS (
         c.computeCapabilityMajor AS major,
         c.computeCapabilityMinor AS minor,
         c.numMultiprocessors AS sm_count,
+        -- Values below these limits are in the older units: no GPU has a clock below 100 MHz, 16
+        -- MiB
+        -- of memory or a bandwidth below 10 GB/s.
         c.coreClockRate * CASE WHEN c.coreClockRate < 1e8 THEN 1000 ELSE 1 END AS clock_hz,
         c.globalMemorySize
         * CASE WHEN c.globalMemorySize < 16777216 THEN 1048576 ELSE 1 END AS memory_bytes,
@@ -58,4 +62,6 @@ SELECT
     * EXCLUDE (major, minor),
     CASE WHEN major > 0 THEN major || '.' || coalesce(minor, 0) END AS compute_capability
 FROM listed
+-- Adapters that are not CUDA GPUs (integrated or software) have compute capability 0.0. Files in
+-- which all adapters have 0.0 simply lack it, so all stay.
 QUALIFY coalesce(major, 1) > 0 OR NOT coalesce(bool_or(major > 0) OVER (), false)

@@ -1,4 +1,4 @@
--- Types of generic events that are GPU metrics, and whether their raw times are trace times.
+-- Generic event types that contain GPU metrics. session_clock: raw times are already trace times.
 SELECT
     t.typeId AS type_id,
     bool_and(coalesce(TRY(s.data ->> 'TimeSource') = 'SessionNs', false)) AS session_clock

@@ -1,4 +1,5 @@
--- Kind of memory by Nsight Systems' number for it; a file's own list of numbers wins.
+-- Memory kind by Nsight Systems' number. If the file contains its own enumeration, its numbers
+-- replace the usual ones.
 SELECT coalesce(listed.id, usual.id) AS id, usual.kind
 FROM (
     VALUES

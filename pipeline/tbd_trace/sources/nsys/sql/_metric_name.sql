@@ -1,4 +1,4 @@
--- Names of the metrics in GPU_METRICS.
+-- Metric names for GPU_METRICS.
 SELECT typeId AS type_id, metricId AS metric_id, min(metricName) AS metric
 FROM TARGET_INFO_GPU_METRICS
 WHERE metricName <> ''

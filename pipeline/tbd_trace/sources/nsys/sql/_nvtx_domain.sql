@@ -1,5 +1,5 @@
--- Names of NVTX domains. Domains are numbered per process, in the order of their registration, so
--- a name holds for its own process only.
+-- NVTX domain names. Each process numbers its domains in the order of registration, so a number
+-- is only valid within its process.
 SELECT
     process_key(d.globalTid) AS process_id,
     d.domainId AS domain_id,

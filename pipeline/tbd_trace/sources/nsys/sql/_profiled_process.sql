@@ -1,5 +1,5 @@
--- Processes that did something the profiler traces. CPU samples do not count: with system-wide
--- sampling they come from everybody's processes.
+-- Processes with traced activity. CPU samples do not count: system-wide sampling includes all
+-- processes of the machine.
 SELECT DISTINCT process_id
 FROM (
     SELECT process_key(globalPid) AS process_id FROM operation_scope

@@ -1,4 +1,5 @@
--- Type of a synchronisation by Nsight Systems' number for it; a file's own list of numbers wins.
+-- Synchronization type by Nsight Systems' number. If the file contains its own enumeration, its
+-- numbers replace the usual ones.
 SELECT coalesce(listed.id, usual.id) AS id, usual.sync_type
 FROM (
     VALUES

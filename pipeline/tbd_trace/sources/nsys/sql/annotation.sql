@@ -1,13 +1,15 @@
 -- NVTX ranges: event types 59 and 70 (push/pop), 60 and 71 (start/end); marks: 34 and 65. Types 65,
--- 70 and 71 come from NVTX text files. A row without a type is a range if it has an end. The profiler
--- leaves a range that was open when the recording ended without an end, or ends it at the very end of
--- the session. The thread that ended a range is recorded only where it is another one.
+-- 70 and 71 come from NVTX text files. A row without a type is a range if it has an end. For a
+-- range
+-- that was open at the end of the recording, the profiler writes no end or the end of the session.
+-- It writes the thread that ended a range only if that is another thread.
 SELECT
     r.row AS annotation_id,
     annotation_source('nvtx') AS source,
     r.start AS start_ns,
     CASE
-        WHEN is_mark(r.eventType) THEN r.start ELSE coalesce(r."end", greatest(r.start, ended.latest_ns))
+        WHEN is_mark(r.eventType) THEN r.start
+        ELSE coalesce(r."end", greatest(r.start, ended.latest_ns))
     END AS end_ns,
     NOT is_mark(r.eventType) AND coalesce(r."end" = ended.session_ns, r."end" IS NULL) AS is_open,
     CASE

@@ -1,7 +1,8 @@
--- API calls. Left out are rows that are no calls: the profiler's start, finish and error marks
--- (event classes 10-12 CUDA, 31-32 operating system, 33-34 cuDNN, 35-36 cuBLAS) and the classes
--- 67-69, which repeat a CUDA call under its own correlation id to hang a backtrace on.
+-- API calls, without the rows that are not calls: start, finish and error marks of the profiler
+-- (event classes 10-12 CUDA, 31-32 operating system, 33-34 cuDNN, 35-36 cuBLAS) and classes 67-69,
+-- which repeat a CUDA call under another correlation id to attach a backtrace.
 SELECT
+    -- Row numbers repeat across the four tables; 4 * row + table number is unique.
     4 * c.row + c.number AS api_call_id,
     c.start AS start_ns,
     c."end" AS end_ns,

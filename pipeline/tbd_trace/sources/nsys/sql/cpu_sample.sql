@@ -1,5 +1,5 @@
--- What the CPUs ran. With system-wide sampling these are everybody's processes; only the profiled
--- ones get a row in the process table.
+-- CPU samples. System-wide sampling includes processes that were not profiled; only profiled ones
+-- are in table process.
 SELECT
     s.start AS timestamp_ns,
     process_key(s.globalTid) AS process_id,

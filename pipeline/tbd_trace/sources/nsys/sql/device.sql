@@ -1,7 +1,7 @@
--- One row for each device that operations ran on, and for each further GPU whose number is known.
--- A property is given if all GPUs that the number may mean agree on it: for four equal GPUs that
--- all claim number 0 the model is known and the GPU is not. A row holds for every process where one
--- process only uses the number, or all mean the same GPU by it.
+-- One row per device with operations, and per other GPU with a known number. A property is known
+-- only if all GPUs that the number may mean agree: for four equal GPUs that all claim number 0, the
+-- model is known but the GPU is not. process_id is NULL if a single process uses the number, or all
+-- processes mean the same GPU by it.
 WITH wanted AS (
     SELECT process_id, device_id FROM _device_use
     UNION ALL

@@ -1,9 +1,9 @@
--- Periodic GPU metrics: GPU_METRICS (a row per value) in newer exports, GENERIC_EVENTS (a JSON
--- object of all values per row) in older ones. Counters are unsigned 32-bit numbers that newer
--- exports write as signed ones. Clocks are in Hz, whatever the metric's name says.
+-- Periodic GPU metrics: GPU_METRICS (one value per row) in newer exports, GENERIC_EVENTS (a JSON
+-- object with all values per row) in older ones. Counters are unsigned 32-bit numbers, which newer
+-- exports write as signed. Clocks are in Hz, even if the metric name says MHz.
 SELECT
     s.timestamp_ns,
-    -- The last byte of the type's global id numbers the GPU.
+    -- The last byte of the global type id is the GPU number.
     CAST(s.type_id & 255 AS INTEGER) AS gpu_id,
     s.metric,
     CASE
@@ -13,8 +13,8 @@ SELECT
         WHEN regexp_matches(s.metric, '(?i)started|requests|go idle|switch|barriers') THEN 'count'
         WHEN
             regexp_matches(
-                s.metric,
-                '(?i)active|in flight|throughput|bandwidth|issue|(user|protocol) data|hit rate|alloc'
+                s.metric, '(?i)active|in flight|throughput|bandwidth|issue|(user|protocol) data'
+                || '|hit rate|alloc'
             )
             THEN '%'
     END AS unit,

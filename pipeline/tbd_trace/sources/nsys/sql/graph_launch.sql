@@ -1,4 +1,4 @@
--- CUDA graphs traced as a whole (--cuda-graph-trace=graph).
+-- CUDA graphs traced as a whole (--cuda-graph-trace=graph). CUPTI writes 0 for a missing id.
 SELECT
     g.row AS graph_launch_id,
     g.start AS start_ns,

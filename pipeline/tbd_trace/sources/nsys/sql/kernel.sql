@@ -1,4 +1,4 @@
--- Kernels, as CUPTI recorded them. Zero means none in the graph and correlation columns.
+-- Kernels. CUPTI writes 0 for a missing graph or correlation id.
 SELECT
     k.row AS kernel_id,
     k.start AS start_ns,

@@ -1,7 +1,7 @@
--- Expressions that the mappings of this directory share.
+-- Macros shared by the mappings in this directory.
 
--- Key of the process in one of Nsight Systems' serialised global ids, whose bits are, from the
--- top: 8 hardware, 8 virtual machine, 24 process, 24 thread. NULL where they name no process.
+-- Key of the process in a serialized global id. Its bits, from the top: 8 hardware, 8 virtual
+-- machine, 24 process, 24 thread. NULL if they contain no process.
 CREATE OR REPLACE TEMP MACRO process_key(global_id) AS nullif(global_id & -16777216, 0);
 
 -- Operating-system process id in a global id.
@@ -10,27 +10,27 @@ CREATE OR REPLACE TEMP MACRO process_number(global_id) AS (global_id >> 24) & 16
 -- Operating-system thread id in a global id.
 CREATE OR REPLACE TEMP MACRO thread_number(global_id) AS global_id & 16777215;
 
--- Texts of which there are few, as enumerations: those are written much faster, and as texts.
+-- Enumerations for short text columns: much faster to write than VARCHAR, stored as VARCHAR.
 CREATE OR REPLACE TEMP MACRO api_name(name) AS
     CAST(name AS ENUM('cuda', 'cudnn', 'cublas', 'osrt'));
 CREATE OR REPLACE TEMP MACRO annotation_kind(name) AS
     CAST(name AS ENUM('push_pop', 'start_end', 'mark'));
 CREATE OR REPLACE TEMP MACRO annotation_source(name) AS CAST(name AS ENUM('nvtx'));
 
--- Whether an NVTX event is a mark: type 34, and 65 from NVTX text files.
+-- True if an NVTX event is a mark: type 34, or 65 from NVTX text files.
 CREATE OR REPLACE TEMP MACRO is_mark(event_type) AS coalesce(event_type IN (34, 65), false);
 
--- end - start, NULL where the profiler recorded no sensible times, or ones at the ends of 64 bits.
+-- end - start; NULL if the times are reversed or their difference exceeds 64 bits.
 CREATE OR REPLACE TEMP MACRO span_ns(start_ns, end_ns) AS
     CASE WHEN end_ns >= start_ns THEN TRY(end_ns - start_ns) END;
 
--- A quantity that cannot be zero: some exports write 0 for unknown.
+-- Quantities that cannot be 0: some exports write 0 for unknown.
 CREATE OR REPLACE TEMP MACRO known(quantity) AS CASE WHEN quantity > 0 THEN quantity END;
 
--- A CUDA number that is 2^32 - 1 where it does not apply.
+-- CUDA numbers: 2^32 - 1 means "does not apply".
 CREATE OR REPLACE TEMP MACRO applicable(number) AS nullif(number, 4294967295);
 
--- The value that all rows of a group agree on, NULL where they differ or one of them lacks it.
+-- Value shared by all rows of a group; NULL if they differ or any row lacks it.
 CREATE OR REPLACE TEMP MACRO agreed(x) AS
     CASE WHEN min(x) = max(x) AND count(x) = count(*) THEN min(x) END;
 

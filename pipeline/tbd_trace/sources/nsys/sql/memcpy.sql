@@ -1,4 +1,5 @@
--- Copies, migrations of unified memory among them (these have no correlation id).
+-- Copies, including migrations of unified memory, which have no correlation id. An unlisted number
+-- of a kind becomes 'unknown'; a missing number stays NULL.
 SELECT
     m.row AS memcpy_id,
     m.start AS start_ns,

@@ -8,7 +8,7 @@ SELECT
     nullif(m.correlationId, 0) AS correlation_id,
     CASE m.memoryOperationType WHEN 0 THEN 'allocate' WHEN 1 THEN 'free' END AS operation,
     CASE WHEN m.memKind IS NOT NULL THEN coalesce(memory.kind, 'unknown') END AS memory_kind,
-    -- SQLite has no unsigned integers: addresses from 2^63 on are negative in the file.
+    -- SQLite integers are signed: addresses from 2^63 on are negative in the file.
     CASE
         WHEN m.address < 0 THEN CAST(m.address::HUGEINT + 18446744073709551616 AS UBIGINT)
         ELSE CAST(m.address AS UBIGINT)

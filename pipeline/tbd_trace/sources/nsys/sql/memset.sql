@@ -1,4 +1,4 @@
--- Memory fills.
+-- Memory fills. Kinds as in memcpy.sql.
 SELECT
     m.row AS memset_id,
     m.start AS start_ns,

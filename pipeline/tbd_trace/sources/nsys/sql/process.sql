@@ -1,5 +1,5 @@
--- The profiled processes. PROCESSES lists every process of the machine: the others stay out. A
--- launcher of the profiler's own stands where the program's name was not seen.
+-- Profiled processes. PROCESSES lists all processes of the machine. If the profiler did not see the
+-- program's name, it lists its own launcher instead, which is not used as a name.
 SELECT
     p.process_id,
     coalesce(min(named.pid), process_number(p.process_id)) AS pid,

@@ -1,5 +1,5 @@
--- Synchronisations. CUPTI records their context only and the export writes device 0, so the device
--- is that of the context.
+-- Synchronizations. CUPTI records only their context, and the export writes device 0; the device is
+-- therefore that of the context.
 SELECT
     s.row AS synchronization_id,
     s.start AS start_ns,

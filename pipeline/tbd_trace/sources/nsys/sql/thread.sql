@@ -1,6 +1,6 @@
--- Threads that called an API or NVTX, and threads of the profiled processes that a CPU sample met.
--- Of several names the one with the smallest priority number is the most deliberate: 0 given by
--- the program, 10 by the profiler, 20 by the operating system.
+-- Threads that called an API or NVTX, and sampled threads of profiled processes. If a thread has
+-- several names, the smallest priority wins: 0 from the program, 10 from the profiler, 20 from the
+-- operating system.
 SELECT
     process_key(seen.globalTid) AS process_id,
     seen.globalTid AS thread_id,

@@ -1,6 +1,6 @@
--- Every kernel record, numbered. Timeline runs fill CONCURRENT_KERNEL; runs that serialise kernels
+-- All kernel records, numbered. Timeline runs fill CONCURRENT_KERNEL; runs that serialize kernels
 -- (metrics, events, --concurrent-kernels off) fill KERNEL; kernels launched by kernels are in
--- CDP_KERNEL. kernel_metric needs the same numbers, hence a relation of its own.
+-- CDP_KERNEL. A separate relation, because kernel_metric uses the same numbers.
 SELECT row_number() OVER (ORDER BY source, _id_) AS kernel_id, *
 FROM (
     SELECT 0 AS source, * FROM CUPTI_ACTIVITY_KIND_KERNEL

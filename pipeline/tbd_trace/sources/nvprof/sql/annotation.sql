@@ -1,13 +1,14 @@
--- NVTX ranges and marks. A mark has flag 1. A start (flag 2) and an end (flag 4) share an id; the end carries no name. A range
--- without an end is open and lasts to the end of the recording.
+-- NVTX ranges and marks. A mark has flag 1. The start of a range (flag 2) and its end (flag 4)
+-- share
+-- an id; the end has no name. A range without an end is open until the end of the recording.
 --
--- CUPTI writes push/pop and start/end ranges alike. What a pop closes is always the range opened
--- last on its thread, in its domain; so a range counts as push_pop if the thread that opened it
--- also closed it and no range opened inside it outlives it, and an open one if no range around it
--- was closed. All others count as start_end. The push_pop ranges of a thread and domain therefore
--- nest, and ranges made by start/end that happen to nest are taken for push_pop.
+-- CUPTI does not distinguish push/pop from start/end ranges. A pop always closes the last opened
+-- range of its thread and domain. A closed range is therefore push_pop if the thread that opened it
+-- also closed it, and all ranges opened inside it closed before it did; an open one if no range
+-- around it was closed. All others are start_end. push_pop ranges of a thread and domain thus nest;
+-- start/end ranges that happen to nest are counted as push_pop.
 --
--- domain_id is the string number of the domain's name: 0, as in NVTX, for the default domain.
+-- domain_id is the string number of the domain name; 0 is the default domain, as in NVTX.
 WITH halves AS (
     SELECT
         *,
@@ -25,7 +26,7 @@ ends AS (
 ),
 
 payloads AS (
-    -- Without a payload the record is all zero bits: 0 cannot be told from none.
+    -- A record without a payload is all zero bits, so a payload of 0 looks the same as none.
     SELECT id, any_value(CASE payloadKind
         WHEN 0 THEN payload_double WHEN 1 THEN payload_unsigned WHEN 4 THEN payload_signed
     END) AS payload
@@ -59,7 +60,7 @@ nesting AS (
         ) AS inner_closed_ns,
         max(closed_ns) OVER (on_thread RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
             AS outer_closed_ns
-    -- (No frame may reach beyond 64 bits, whatever the file has for a time.)
+    -- 4611686018427387904 = 2^62: window frames must stay within 64 bits for any time in the file.
     FROM (SELECT *, least(start_ns, 4611686018427387904) AS begin_ns FROM ranges)
     WINDOW on_thread AS (PARTITION BY process_id, thread_id, domain_id ORDER BY begin_ns)
 )

@@ -1,7 +1,7 @@
--- CUDA runtime and driver calls. The file holds callback numbers; their names are data.
--- A driver call made inside a runtime call is not recorded: correlation ids of the two tables are
--- distinct, and no call is counted twice. Thread ids are stored as signed 32-bit numbers.
--- A call that never returned has no end: it counts as an instant.
+-- CUDA runtime and driver calls. The file contains callback numbers; cupti_callbacks names them.
+-- nvprof does not record driver calls made inside runtime calls: the correlation ids of the two
+-- tables are distinct, and no call counts twice. Thread ids are stored as signed 32-bit numbers. A
+-- call that never returned has no end and becomes an instant.
 WITH calls AS (
     SELECT 0 AS source, 'driver' AS domain, * FROM CUPTI_ACTIVITY_KIND_DRIVER
     UNION ALL BY NAME

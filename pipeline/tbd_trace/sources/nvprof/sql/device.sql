@@ -1,5 +1,5 @@
--- GPUs. CUPTI gives clocks in kHz and bandwidth in 1000 byte/s. The number of a device is the
--- process's own; the files tell of no other numbering, so it also stands for the physical GPU.
+-- GPUs. CUPTI gives clocks in kHz and bandwidth in 1000 byte/s. The file contains only the device
+-- numbering of its process, which therefore also identifies the physical GPU.
 SELECT
     d.id AS device_id,
     d.id AS gpu_id,

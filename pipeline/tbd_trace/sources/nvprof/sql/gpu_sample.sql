@@ -1,5 +1,5 @@
--- Clocks, temperature, power and fan of the GPUs (--system-profiling on). One record has up to four
--- 32-bit words; what they mean depends on its kind. Power comes in milliwatts.
+-- Clocks, temperature, power and fan speed of the GPUs (--system-profiling on). A record has up to
+-- four 32-bit words whose meaning depends on its kind. Power is in milliwatts.
 WITH meanings AS (
     SELECT * FROM (VALUES
         (1, 'SM clock', 'MHz', 0, 1.0),

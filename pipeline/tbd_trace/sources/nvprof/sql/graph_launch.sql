@@ -1,4 +1,5 @@
--- CUDA graphs executed as a whole (version 17 on). CUPTI gives one graph number: that of the graph.
+-- CUDA graphs traced as a whole (from version 17). CUPTI gives only the number of the graph, not of
+-- its instance.
 SELECT
     row_number() OVER (ORDER BY g._id_) AS graph_launch_id,
     g.start AS start_ns,

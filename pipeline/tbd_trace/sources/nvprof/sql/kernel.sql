@@ -1,5 +1,5 @@
--- Kernels. The records name no process: it is the only one of the recording, else unknown.
--- CUPTI writes 0 for a time that it could not take, and for "not in a graph".
+-- Kernels. Records do not contain the process: if the recording has one process, it is that one,
+-- else unknown. CUPTI writes 0 for a missing time, and for "not in a graph".
 SELECT
     k.kernel_id,
     nullif(k.start, 0) AS start_ns,

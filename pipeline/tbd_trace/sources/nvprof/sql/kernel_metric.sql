@@ -1,9 +1,9 @@
--- Metric and event values. The file holds CUPTI's numbers and untyped 8-byte values; the table
--- nvprof_metrics tells what a number means: percent and double are doubles, throughput (byte/s) and
--- uint64 are unsigned integers, a level is a 32-bit enumeration. A number that is not in the table
--- is not guessed at: its value is NULL and text has the bytes.
--- Flag 1 means that the counter overflowed, flag 2 that the value could not be calculated; text is
--- then as nvprof prints it.
+-- Metric and event values. The file contains CUPTI numbers and untyped 8-byte values; table
+-- nvprof_metrics defines the type: percent and double are doubles, throughput (byte/s) and uint64
+-- unsigned integers, level a 32-bit enumeration. The value of an unlisted number is NULL, and text
+-- contains its bytes.
+-- Flag 1: the counter overflowed. Flag 2: the value could not be computed. text is then as nvprof
+-- prints it.
 WITH readings AS (
     SELECT 'metric' AS record, NULL AS instance, * FROM CUPTI_ACTIVITY_KIND_METRIC
     UNION ALL BY NAME
@@ -17,8 +17,8 @@ WITH readings AS (
 ),
 
 launches AS (
-    -- A value belongs to the launch with its correlation id, not to kernels that the kernel launched
-    -- (source 2). Where a call launched several kernels, whose value it is cannot be told.
+    -- A value belongs to the launch with its correlation id, not to kernels launched by that kernel
+    -- (source 2). If a call launched several kernels, the kernel is unknown.
     SELECT
         k.correlationId,
         if(count(*) = 1, min(k.kernel_id), NULL) AS kernel_id,

@@ -1,7 +1,7 @@
--- Memory copies: ordinary ones (MEMCPY), between GPUs (MEMCPY2), and the migrations of managed
--- memory (UNIFIED_MEMORY_COUNTER kinds 1, 2 and 8; its other kinds count faults). A migration names
--- its ends by device number, the host as 0xFFFFFFFF; it belongs to the GPU side, and to the
--- receiving one between two GPUs.
+-- Copies: ordinary (MEMCPY), between GPUs (MEMCPY2), and migrations of managed memory
+-- (UNIFIED_MEMORY_COUNTER kinds 1, 2 and 8; other kinds count faults). A migration names source and
+-- target by device number, the host being 0xFFFFFFFF. Its device is the GPU side; between two GPUs,
+-- the receiver.
 WITH unified AS (
     SELECT
         _id_,

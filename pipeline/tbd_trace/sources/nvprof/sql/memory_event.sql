@@ -1,7 +1,7 @@
 -- Allocations and releases of device memory (--track-memory-allocations on). MEMORY has one record
--- per allocation with both times; MEMORY2 (version 16 on) one per operation. Where a file has both,
--- they tell of the same operations. 0xFFFFFFFF (-1) means "does not apply". Addresses are unsigned,
--- SQLite's integers are not.
+-- per allocation with both times, MEMORY2 (from version 16) one per operation. If a file has both,
+-- they describe the same operations. 0xFFFFFFFF (-1) means "does not apply". SQLite integers are
+-- signed, addresses are not.
 WITH operations AS (
     SELECT
         timestamp AS timestamp_ns, correlationId, streamId, processId, deviceId, contextId,

@@ -1,4 +1,4 @@
--- Memory fills. The kind of memory is recorded from version 9 on.
+-- Memory fills. The memory kind is recorded from version 9 on.
 SELECT
     row_number() OVER (ORDER BY m._id_) AS memset_id,
     nullif(m.start, 0) AS start_ns,

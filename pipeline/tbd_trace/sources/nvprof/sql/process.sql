@@ -1,5 +1,5 @@
--- Processes: whoever called CUDA or NVTX, or is named. nvprof's name of a process is its command
--- line from the last slash on; options are left out, since they may hold secrets.
+-- Processes that called CUDA or NVTX, or have a name. nvprof names a process by its command line
+-- after the last slash; options are removed because they may contain secrets.
 SELECT
     h.process_id,
     h.process_id AS pid,

@@ -1,4 +1,4 @@
--- Synchronisations. The device is that of the context; 0xFFFFFFFF (-1) means "does not apply".
+-- Synchronizations. The device is that of the context; 0xFFFFFFFF (-1) means "does not apply".
 WITH context AS (
     SELECT contextId, any_value(deviceId) AS device_id
     FROM CUPTI_ACTIVITY_KIND_CONTEXT

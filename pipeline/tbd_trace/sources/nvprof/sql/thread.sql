@@ -1,5 +1,5 @@
--- Threads. CUPTI's thread id is the operating system's on Windows; on Linux it is the low half of
--- the pthread handle, which the operating system's largest id (2^22) tells apart.
+-- Threads. On Windows, CUPTI's thread id is that of the operating system. On Linux it is the low
+-- half of the pthread handle, which exceeds the largest operating-system id (2^22).
 SELECT
     h.process_id,
     h.thread_id,

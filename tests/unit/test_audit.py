@@ -108,9 +108,9 @@ def test_end_before_start(tmp_path: Path) -> None:
     tables = base(kernels, **more)
     tables[RUNTIME].append(call(4, start=999_000, end=998_000, correlationId=99))
     found = ingested(tmp_path, tables)
-    assert found.note("kernels that end before").endswith(": 2; their time is left out")
-    assert ": 1;" in found.note("copies of memory that end before")
-    assert found.note("CUDA graph launches that end before").endswith(": 1; left out")
+    assert found.note("kernels that end before").endswith(": 2; their duration is NULL")
+    assert ": 1;" in found.note("memory copies that end before")
+    assert found.note("CUDA graph launches that end before").endswith(": 1; removed")
     assert ": 1;" in found.note("API calls that end before")
     assert ": 1;" in found.note("NVTX ranges that end before")
     (total,) = found.rows("SELECT sum(duration_ns), count(*), count(duration_ns) FROM kernel")
@@ -145,11 +145,11 @@ def test_times_far_from_all_others(tmp_path: Path, extreme: int, column: str) ->
     )
     tables[NVTX] = [nvtx(59, text="fine"), nvtx(59, text="open", end=None)]
     found = ingested(tmp_path, tables)
-    assert ": 1;" in found.note("kernels with times that cannot be")
+    assert ": 1;" in found.note("kernels with implausible times")
     assert found.rows("SELECT count(*), count(start_ns), sum(duration_ns) FROM kernel") == [
         (10, 9, 450_000)
     ]
-    assert found.note("API calls with times that cannot be").endswith(": 1; left out")
+    assert found.note("API calls with implausible times").endswith(": 1; removed")
     ((duration,),) = found.ask("trace_info").select("duration_ns").rows()
     assert duration < 10**7
     assert found.ask("gpu_activity")["elapsed_ns"].sum() < 10**7
@@ -166,7 +166,7 @@ def test_grids_blocks_and_sizes_that_cannot_be(tmp_path: Path) -> None:
     found = ingested(tmp_path, base(kernels, **{MEMCPY: copies}))
     assert ": 3;" in found.note("a grid or block of 0 or beyond")
     assert ": 1;" in found.note("registers or shared memory")
-    assert ": 1;" in found.note("a size that cannot be")
+    assert ": 1;" in found.note("memory copies with an implausible size")
     shapes = found.rows("SELECT grid_x, block_x, duration_ns FROM kernel ORDER BY kernel_id")
     assert shapes[:3] == [(4, None, 50_000), (None, 128, 50_000), (4, None, 50_000)]
     assert found.rows("SELECT bytes FROM memcpy") == [(None,)]
@@ -304,7 +304,7 @@ def test_allocations_of_sizes_that_cannot_be(tmp_path: Path) -> None:
     }
     events = [event | {"bytes": size} for size in (512, -1, TOO_LATE)]
     found = ingested(tmp_path, base(regular(3), **{MEMORY: events}))
-    assert ": 2;" in found.note("allocations of device memory with a size")
+    assert ": 2;" in found.note("device memory allocations with an implausible size")
     assert sorted(found.rows("SELECT bytes FROM memory_event"), key=str) == [
         (512,),
         (None,),
@@ -324,5 +324,5 @@ def test_marks_of_nvprof_at_the_end_of_64_bits(tmp_path: Path) -> None:
         "MARKER": [mark | host() for mark in marks],
     }
     found = Ingested(make(tmp_path / "a.nvprof", ["gemm", "step"], rows))
-    assert found.note("NVTX ranges with times that cannot be").endswith(": 1; left out")
+    assert found.note("NVTX ranges with implausible times").endswith(": 1; removed")
     assert found.rows("SELECT start_ns, end_ns FROM nvtx_range") == [(START, START + 50)]

@@ -1,6 +1,6 @@
 /*
 title        = """
-One range or mark that the program, its framework or the profiler made on a host thread.
+One range or mark made on a host thread by the program, its framework or the profiler.
 Parent, depth and path are derived (queries/derive/annotations/annotation_tree.sql)."""
 times        = ["start_ns", "end_ns"]
 size         = "long"
@@ -26,17 +26,17 @@ name      = "coalesce(text, '')"
 CREATE TABLE annotation (
     trace_id      VARCHAR NOT NULL, -- the trace
     annotation_id BIGINT NOT NULL,  -- number, unique in the trace, in the order of the file
-    source        VARCHAR NOT NULL, -- who made it: nvtx, operator (framework), python, profiler
+    source        VARCHAR NOT NULL, -- origin: nvtx, operator (framework), python, profiler
     kind          VARCHAR NOT NULL, -- push_pop (nested on a thread), start_end, mark (instant)
-    start_ns      BIGINT NOT NULL,  -- start, trace clock; of a mark its time
-    end_ns        BIGINT NOT NULL,  -- end; the trace's end for an open range
-    is_open       BOOLEAN NOT NULL, -- the range was never closed
+    start_ns      BIGINT NOT NULL,  -- start, trace clock; time of a mark
+    end_ns        BIGINT NOT NULL,  -- end, trace clock; for an open range, end of the trace
+    is_open       BOOLEAN NOT NULL, -- true if the range was never closed
     process_id    BIGINT,           -- key of the process
-    thread_id     BIGINT,           -- thread that opened it
-    end_thread_id BIGINT,           -- thread that closed it
+    thread_id     BIGINT,           -- thread that opened the range
+    end_thread_id BIGINT,           -- thread that closed the range
     domain_id     BIGINT NOT NULL,  -- NVTX domain, 0 the default; -1 operator, -2 python, -3
                                     -- profiler
     domain        VARCHAR,          -- NVTX domain name; NULL for the default and other sources
     text          VARCHAR,          -- message
-    payload       DOUBLE            -- numeric payload, if one was given
+    payload       DOUBLE            -- numeric payload; NULL without one
 );

@@ -1,5 +1,5 @@
 /*
-title = "One layer of the model as the workload described it (layers.json of a capture directory)."
+title = "One layer of the model, from layers.json of a capture directory."
 [privacy]
 precision  = "fixed"
 layer      = "text"
@@ -9,7 +9,7 @@ missing = "needs layers.json beside the trace, in a capture directory"
 */
 CREATE TABLE layer_definition (
     trace_id          VARCHAR NOT NULL, -- the trace
-    layer             VARCHAR NOT NULL, -- layer name, as the layer's NVTX ranges call it
+    layer             VARCHAR NOT NULL, -- layer name, as in the layer's NVTX ranges
     position          INTEGER NOT NULL, -- order in the forward pass, from 0
     layer_type        VARCHAR,          -- such as Conv2d, LSTM, Linear
     parameters        BIGINT,           -- trainable parameters
@@ -18,6 +18,5 @@ CREATE TABLE layer_definition (
     feature_map_bytes BIGINT,           -- bytes of the output per sample
     forward_flop      DOUBLE,           -- floating-point operations of the forward pass per sample
     backward_flop     DOUBLE,           -- floating-point operations of the backward pass per sample
-    precision         VARCHAR           -- arithmetic of the layer: fp32, tf32, fp16, bf16; NULL
-                                        -- means fp32
+    precision         VARCHAR           -- arithmetic: fp32, tf32, fp16, bf16; NULL means fp32
 );

@@ -1,6 +1,6 @@
 /*
 title  = """
-One GPU as described by the trace. Its peaks are derived
+One GPU, as described in the trace. Its peaks are derived
 (queries/derive/counters/device_peak.sql)."""
 lookup = true
 [privacy]
@@ -13,11 +13,11 @@ missing = "needs the GPU's description, which this export lacks; export it with 
 CREATE TABLE device (
     trace_id                         VARCHAR NOT NULL, -- the trace
     process_id                       BIGINT,           -- process whose numbering device_id follows;
-                                                       -- NULL when it holds for every process
-    device_id                        INTEGER NOT NULL, -- device number as kernel.device_id uses it
-    gpu_id                           INTEGER,          -- number of the physical GPU where known;
-                                                       -- two processes with the same gpu_id share
-                                                       -- it
+                                                       -- NULL if it is valid for all processes
+    device_id                        INTEGER NOT NULL, -- device number, as in kernel.device_id
+    gpu_id                           INTEGER,          -- number of the physical GPU; processes with
+                                                       -- the same gpu_id share it; NULL when
+                                                       -- unknown
     name                             VARCHAR,          -- product name
     uuid                             VARCHAR,          -- GPU UUID
     compute_capability               VARCHAR,          -- such as 8.0
@@ -31,7 +31,7 @@ CREATE TABLE device (
     max_blocks_per_sm                INTEGER,          -- limit per SM
     max_registers_per_block          INTEGER,          -- 32-bit registers
     max_registers_per_sm             INTEGER,          -- 32-bit registers
-    max_shared_bytes_per_block       BIGINT,           -- shared memory, without opt-in
-    max_shared_bytes_per_block_optin BIGINT,           -- shared memory, with opt-in
+    max_shared_bytes_per_block       BIGINT,           -- shared memory without opt-in
+    max_shared_bytes_per_block_optin BIGINT,           -- shared memory with opt-in
     max_shared_bytes_per_sm          BIGINT            -- shared memory
 );

@@ -10,9 +10,9 @@ missing = "needs periodic GPU metrics; collect with `nsys profile --gpu-metrics-
 */
 CREATE TABLE gpu_sample (
     trace_id     VARCHAR NOT NULL, -- the trace
-    timestamp_ns BIGINT NOT NULL,  -- when, trace clock
-    gpu_id       INTEGER,          -- physical GPU, where known
-    metric       VARCHAR NOT NULL, -- metric name as the profiler gives it, such as SM Active
-    unit         VARCHAR,          -- unit, where the name or the file shows it
+    timestamp_ns BIGINT NOT NULL,  -- time, trace clock
+    gpu_id       INTEGER,          -- physical GPU; NULL when unknown
+    metric       VARCHAR NOT NULL, -- metric name of the profiler, such as SM Active
+    unit         VARCHAR,          -- unit; NULL if neither name nor file contains it
     value        DOUBLE            -- value
 );

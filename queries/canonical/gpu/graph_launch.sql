@@ -1,7 +1,7 @@
 /*
 title         = """
-One CUDA graph executed as a whole: a trace made at graph granularity does not see the kernels
-inside."""
+One execution of a CUDA graph traced as a whole; such a trace does not contain the kernels of the
+graph."""
 times         = ["start_ns", "end_ns"]
 clock         = "gpu"
 aligns_clocks = true

@@ -1,7 +1,7 @@
 /*
 title = """
-One hardware counter or metric value of one kernel instance, or of all instances of a kernel where
-the file holds aggregates only."""
+One value of a hardware counter or metric for one kernel instance, or for all instances of a kernel
+if the file contains only aggregates."""
 [privacy]
 tool        = "fixed"
 metric      = "fixed"
@@ -18,18 +18,18 @@ CREATE TABLE kernel_metric (
     kernel_id     BIGINT,           -- kernel instance; NULL in an aggregate
     kernel_name   VARCHAR,          -- demangled kernel name
     device_id     INTEGER,          -- device
-    tool          VARCHAR NOT NULL, -- nvprof or ncu: the metric's vocabulary
-    metric        VARCHAR NOT NULL, -- metric name; "metric <id>" where the file has only an id that
-                                    -- is not known for this architecture
+    tool          VARCHAR NOT NULL, -- nvprof or ncu, which define the metric names
+    metric        VARCHAR NOT NULL, -- metric name; "metric <id>" for an id that is unknown for this
+                                    -- architecture
     metric_id     BIGINT,           -- CUPTI metric id, nvprof databases only
     unit_instance INTEGER,          -- hardware unit (SM) for metrics recorded per unit; NULL for
                                     -- the device-wide value
     unit          VARCHAR,          -- unit after scaling to base units: %, ratio, level, byte,
                                     -- byte/s, ns, cycle, cycle/s, count; NULL when unknown
-    value         DOUBLE,           -- the value in that unit (a level such as High (7) is 7); NULL
-                                    -- when the tool printed none
-    text          VARCHAR,          -- the value as printed, where it is not a plain number
+    value         DOUBLE,           -- value in this unit (level High (7) is 7); NULL if the tool
+                                    -- printed none
+    text          VARCHAR,          -- value as printed, if it is not a plain number
     min_value     DOUBLE,           -- smallest over the instances, aggregates only
     max_value     DOUBLE,           -- largest over the instances, aggregates only
-    instances     BIGINT NOT NULL   -- kernel executions the value stands for; 1 for a single kernel
+    instances     BIGINT NOT NULL   -- kernel executions covered by the value; 1 for a single kernel
 );

@@ -1,5 +1,5 @@
 /*
-title         = "One memory copy done by the GPU."
+title         = "One memory copy on a GPU."
 times         = ["start_ns", "end_ns"]
 clock         = "gpu"
 aligns_clocks = true
@@ -18,7 +18,7 @@ CREATE TABLE memcpy (
     memcpy_id      BIGINT NOT NULL,  -- number of the copy, unique in the trace
     start_ns       BIGINT,           -- start, trace clock
     end_ns         BIGINT,           -- end, trace clock
-    duration_ns    BIGINT,           -- end - start, or the tool's own duration
+    duration_ns    BIGINT,           -- end - start, or the duration given by the tool
     process_id     BIGINT,           -- key of the process
     device_id      INTEGER,          -- device
     context_id     BIGINT,           -- CUDA context

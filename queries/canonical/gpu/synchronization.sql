@@ -1,5 +1,6 @@
 /*
-title         = "One synchronisation between host and device, or between streams, as CUPTI saw it."
+title         = """
+One synchronization between host and device, or between streams, recorded by CUPTI."""
 times         = ["start_ns", "end_ns"]
 bounds_trace  = false
 aligns_clocks = true

@@ -1,6 +1,7 @@
 /*
 title         = """
-One call of a CUDA runtime or driver, cuDNN, cuBLAS or operating-system function on a host thread."""
+One call of a CUDA runtime or driver, cuDNN, cuBLAS or operating-system function on a host
+thread."""
 times         = ["start_ns", "end_ns"]
 size          = "long"
 parallel      = true
@@ -23,8 +24,8 @@ CREATE TABLE api_call (
     end_ns         BIGINT NOT NULL,  -- end, trace clock
     process_id     BIGINT,           -- key of the process
     thread_id      BIGINT,           -- key of the thread
-    correlation_id BIGINT,           -- joins (with process_id) the GPU operations it caused; NULL
-                                     -- when the API causes none
+    correlation_id BIGINT,           -- joins (with process_id) to GPU operations of the call; NULL
+                                     -- for APIs without GPU operations
     api            VARCHAR NOT NULL, -- cuda (runtime and driver), cudnn, cublas, osrt
                                      -- (operating-system runtime)
     name           VARCHAR NOT NULL  -- function name without its version suffix (_v7000)

@@ -1,12 +1,12 @@
 /*
-title  = "One operating-system process seen in the trace."
+title  = "One operating-system process in the trace."
 lookup = true
 [privacy]
 name = "text"
 */
 CREATE TABLE process (
     trace_id   VARCHAR NOT NULL, -- the trace
-    process_id BIGINT NOT NULL,  -- the tool's unique process key (nsys: serialised global pid;
+    process_id BIGINT NOT NULL,  -- unique process key of the tool (nsys: serialized global pid;
                                  -- nvprof: pid)
     pid        BIGINT,           -- operating-system process id
     name       VARCHAR           -- executable name; NULL when unknown

@@ -11,7 +11,7 @@ missing = "needs device allocations; collect with `nsys profile --cuda-memory-us
 */
 CREATE TABLE memory_event (
     trace_id       VARCHAR NOT NULL, -- the trace
-    timestamp_ns   BIGINT NOT NULL,  -- when, trace clock
+    timestamp_ns   BIGINT NOT NULL,  -- time, trace clock
     process_id     BIGINT,           -- key of the process
     device_id      INTEGER,          -- device
     context_id     BIGINT,           -- CUDA context
@@ -21,5 +21,5 @@ CREATE TABLE memory_event (
     memory_kind    VARCHAR,          -- as memcpy.src_kind
     address        UBIGINT,          -- virtual address
     bytes          BIGINT,           -- size
-    name           VARCHAR           -- variable name, where known
+    name           VARCHAR           -- variable name; NULL when unknown
 );

@@ -1,21 +1,27 @@
--- How far the clock of each GPU is ahead of its host's, and whether that can be.
+-- Offset between each GPU clock and the host clock, and whether that offset is possible.
 --
--- On one clock an operation starts after its launch began, and ends before a call returns that waited
--- for it. So the GPU's clock is ahead by `start - launch` at most, of every launch (`high`), and by
--- `end - return` at least, of every such wait (`low`). Time is cut into 64 parts; the lowest high and
--- the highest low of each part give the drift: the median of the slopes between them (Theil-Sen), from
--- launches or waits, whichever agree better. Only launches that the GPU was idle before count for
--- that, as the others wait for the GPU.
+-- On a common clock, an operation starts after its launch began and ends before a call that waited
+-- for it returns. Each launch therefore gives an upper bound of the offset, `start - launch`
+-- (high),
+-- and each such wait a lower bound, `end - return` (low). The drift is the median of the slopes
+-- (Theil-Sen) between the lowest high or the highest low of 64 parts of the trace; launches or
+-- waits
+-- are used, whichever agree better. Only launches to an idle GPU count for the drift, because the
+-- others wait for the GPU.
 --
--- In 55 real traces whose clocks agree, of 2019 to 2026, no operation starts before its launch, the
--- fastest launch of each takes 4 to 30 us where there are more than a few, and no wait returns more than
--- 7 us before the operation's end: 50 us are tolerated.
+-- Tolerance 50 us: in 55 real traces of 2019 to 2026 with agreeing clocks, no operation starts
+-- before
+-- its launch, and no wait returns more than 7 us before the end of its operation. The fastest
+-- launch
+-- of each trace with more than a few launches takes 4 to 30 us.
 --
--- Reads the relations `launched` and `waited` of those files. Gives one row per process and device:
--- offset_ns (GPU clock - host clock at at_ns on the GPU's clock), drift (its growth per ns),
--- uncertainty_ns, and verdict: agree, shift (the times can be put on one clock) or unknown.
+-- Input: the relations of launched.sql and waited.sql. Output: one row per process and device with
+-- offset_ns (GPU clock - host clock, when the GPU clock shows at_ns), drift (change of the offset
+-- per
+-- ns), uncertainty_ns, and verdict: agree, shift (times can be put on one clock) or unknown.
 WITH ordered AS (
     SELECT *, start_ns - call_ns AS lag_ns,
+        -- A pause of 10 us or more before an operation shows that it did not wait for the GPU.
         coalesce(
             start_ns - max(end_ns) OVER (
                 PARTITION BY process_id, device_id ORDER BY start_ns, end_ns
@@ -27,7 +33,8 @@ WITH ordered AS (
 ),
 
 span AS (
-    SELECT process_id, device_id, min(start_ns) AS at_ns, max(end_ns) - min(start_ns) + 1 AS length_ns
+    SELECT process_id, device_id, min(start_ns) AS at_ns,
+        max(end_ns) - min(start_ns) + 1 AS length_ns
     FROM ordered
     WHERE call_ns IS NOT NULL
     GROUP BY process_id, device_id
@@ -43,7 +50,8 @@ bound AS MATERIALIZED (
     WHERE o.call_ns IS NOT NULL
     UNION ALL
     SELECT s.process_id, s.device_id, false, false, w.operation_end_ns - s.at_ns,
-        w.operation_end_ns - w.wait_end_ns, (w.operation_end_ns - s.at_ns)::HUGEINT * 64 // s.length_ns
+        w.operation_end_ns - w.wait_end_ns,
+        (w.operation_end_ns - s.at_ns)::HUGEINT * 64 // s.length_ns
     FROM waited AS w
     INNER JOIN span AS s
         ON s.process_id IS NOT DISTINCT FROM w.process_id
@@ -66,6 +74,7 @@ slope AS (
         AND b.device_id IS NOT DISTINCT FROM a.device_id
         AND b.is_high = a.is_high AND b.x > a.x
     GROUP BY ALL
+    -- With fewer pairs, one odd launch could set the median.
     HAVING count(*) >= 10
 ),
 
@@ -73,7 +82,8 @@ drift AS (
     SELECT e.process_id, e.device_id, any_value(s.slope) AS slope,
         max(e.y - s.slope * e.x) - min(e.y - s.slope * e.x) AS spread_ns,
         max(e.y) - min(e.y) AS spread_without_ns,
-        quantile_cont(e.y - s.slope * e.x, 0.9) - quantile_cont(e.y - s.slope * e.x, 0.1) AS width_ns,
+        quantile_cont(e.y - s.slope * e.x, 0.9)
+            - quantile_cont(e.y - s.slope * e.x, 0.1) AS width_ns,
         quantile_cont(e.y, 0.9) - quantile_cont(e.y, 0.1) AS width_without_ns
     FROM extreme AS e
     INNER JOIN slope AS s
@@ -85,7 +95,9 @@ drift AS (
     ) = 1
 ),
 
--- A quartz drifts by a few parts in 100,000; what seems to drift more is no clock.
+-- A quartz clock drifts by a few parts in 100,000; a drift of 0.001 or more is not a clock's.
+-- Smaller
+-- ones count if they exceed 20 us over the trace and explain at least half of the spread.
 clock AS MATERIALIZED (
     SELECT s.*,
         coalesce(
@@ -111,7 +123,7 @@ levelled AS MATERIALIZED (
         AND c.device_id IS NOT DISTINCT FROM b.device_id
 ),
 
--- What most parts of the time agree on; launches far below it are faults of their own.
+-- Bound on which most parts of the trace agree. Launches far below it are faults of single rows.
 level AS (
     SELECT e.process_id, e.device_id, median(e.y - c.slope * e.x) AS y,
         greatest(50000, 10 * mad(e.y - c.slope * e.x)) AS width_ns
@@ -124,7 +136,8 @@ level AS (
 ),
 
 highest AS (
-    SELECT b.process_id, b.device_id, count(*) AS launches, count(*) FILTER (b.follows_idle) AS telling,
+    SELECT b.process_id, b.device_id, count(*) AS launches,
+        count(*) FILTER (b.follows_idle) AS telling,
         min(b.y) FILTER (b.y >= l.y - l.width_ns) AS high_ns,
         median(b.y) FILTER (b.follows_idle) AS usual_ns
     FROM levelled AS b
@@ -147,10 +160,11 @@ lowest AS (
     GROUP BY b.process_id, b.device_id
 ),
 
--- Without a wait that bounds it from below, the fastest launch is taken to have started as soon as
--- launches differ among themselves: within 30 us at least, a millisecond at most.
+-- Without a wait there is no lower bound. The fastest launch is then assumed to have started within
+-- the typical variation of launches, 30 us to 1 ms.
 estimate AS (
-    SELECT c.process_id, c.device_id, c.at_ns, c.slope, c.drift_ns, h.launches, h.telling, h.high_ns,
+    SELECT c.process_id, c.device_id, c.at_ns, c.slope, c.drift_ns, h.launches, h.telling,
+        h.high_ns,
         h.usual_ns, coalesce(w.waits, 0) AS waits, coalesce(w.ahead, 0) AS ahead,
         coalesce(w.impossible, 0) AS impossible,
         coalesce(w.low_ns > h.high_ns - 1000000, false) AS is_bounded,
@@ -173,7 +187,8 @@ violation AS (
     SELECT e.process_id, e.device_id,
         count(*) FILTER (b.is_high AND b.y < -50000) AS early,
         count(*) FILTER (b.is_high AND b.y < e.offset_ns - e.uncertainty_ns - 50000) AS early_then,
-        count(*) FILTER (NOT b.is_high AND b.y > e.offset_ns + e.uncertainty_ns + 50000) AS late_then
+        count(*) FILTER (
+            NOT b.is_high AND b.y > e.offset_ns + e.uncertainty_ns + 50000) AS late_then
     FROM estimate AS e
     INNER JOIN levelled AS b
         ON b.process_id IS NOT DISTINCT FROM e.process_id
@@ -183,7 +198,8 @@ violation AS (
 
 judged AS (
     SELECT e.*, v.early, v.early_then, v.late_then,
-        -- the GPU is behind; ahead, as waits say; or no launch is fast, not even of an idle GPU
+        -- is_behind: operations start before their launch. is_ahead: waits return before the end of
+        -- their operation. is_late: even an idle GPU starts no operation within a second.
         high_ns < -50000 AS is_behind,
         ahead >= least(3, waits) AND ahead > 0 AND (least_ns > 50000 OR impossible > 0) AS is_ahead,
         high_ns > 1000000000 AS is_late,
@@ -195,14 +211,15 @@ judged AS (
 )
 
 SELECT process_id, device_id, at_ns, offset_ns::BIGINT AS offset_ns, slope AS drift,
-    uncertainty_ns::BIGINT AS uncertainty_ns, launches, waits, early, early_then + late_then AS remain,
+    uncertainty_ns::BIGINT AS uncertainty_ns, launches, waits, early,
+    early_then + late_then AS remain,
     CASE
         WHEN early_then > launches / 100 OR impossible > waits / 10 THEN
             if(early > launches / 100 OR is_behind OR is_ahead OR is_late, 'unknown', 'agree')
         WHEN is_behind OR (is_ahead AND least_ns > 50000)
             THEN if(is_bounded OR (telling >= 3 AND is_alike), 'shift', 'unknown')
         WHEN is_late AND telling >= 3 AND is_alike THEN 'shift'
-        -- a queue that is never empty is late, too; of a few launches nothing can be told
+        -- A queue that never empties is late, too, and a few launches prove nothing.
         WHEN is_late AND 2 * telling >= launches THEN 'unknown'
         ELSE 'agree'
     END AS verdict

@@ -1,13 +1,15 @@
--- GPU operations in a timeline with the call that launched them, for comparing the GPU's clock with
--- the host's. Of large traces one operation in `$every` is enough to tell whether the clocks agree;
--- correlation ids are hashed for that, as programs launch in rhythms. A runtime call and the driver call
--- inside it share an id: the outer one is the launch. Ids that were used twice tell nothing.
+-- GPU operations of a timeline with their launching call, to compare GPU and host clock. For large
+-- traces, one operation in `$every` is enough. The sample is drawn by a hash of the correlation id,
+-- because programs launch periodically. A runtime call and the driver call inside it share an id;
+-- the
+-- outer one is the launch. Reused ids are ignored, because their launch is ambiguous.
 WITH operation AS (
     SELECT process_id, device_id, context_id, stream_id, correlation_id, start_ns, end_ns,
         NULL AS direction
     FROM kernel WHERE duration_ns IS NOT NULL
     UNION ALL
-    SELECT process_id, device_id, context_id, stream_id, correlation_id, start_ns, end_ns, direction
+    SELECT process_id, device_id, context_id, stream_id, correlation_id, start_ns, end_ns,
+        direction
     FROM memcpy WHERE duration_ns IS NOT NULL
     UNION ALL
     SELECT process_id, device_id, context_id, stream_id, correlation_id, start_ns, end_ns, NULL
@@ -18,7 +20,8 @@ WITH operation AS (
 ),
 
 call AS (
-    SELECT process_id, correlation_id, min(start_ns) AS call_ns, arg_min(end_ns, start_ns) AS call_end_ns,
+    SELECT process_id, correlation_id, min(start_ns) AS call_ns,
+        arg_min(end_ns, start_ns) AS call_end_ns,
         arg_min(name, start_ns) AS call_name
     FROM api_call
     WHERE api = 'cuda' AND correlation_id IS NOT NULL AND hash(correlation_id) % $every = 0

@@ -1,7 +1,10 @@
--- Kernels that start more than 10 us before an earlier one of their stream ends. A stream runs one kernel
--- after the other; nodes of a CUDA graph are free of streams. `overlap_worst` judges what is found here.
--- Of large tables only runs of 2,000 rows, one in `$every`, and what follows the longest kernel of each
--- stream are looked at.
+-- Kernels that start more than 10 us before an earlier kernel of their stream ends. A stream runs
+-- its
+-- kernels one after the other; nodes of a CUDA graph are exempt. overlap_worst.sql judges the
+-- result.
+-- For large tables, only one in `$every` runs of 2,000 rows and the kernels after the longest one
+-- of
+-- each stream are checked.
 WITH ran AS NOT MATERIALIZED (
     SELECT kernel_id, process_id, device_id, context_id, stream_id, start_ns, end_ns,
         if($every = 1, 0, kernel_id // 2000) AS run

@@ -1,5 +1,5 @@
--- Correlation ids that a process used for more than one launch: CUPTI counts them in 32 bits. A driver
--- call inside a runtime call has its id, and is the same launch.
+-- Correlation ids that a process used for several launches: CUPTI counts in 32 bits. A driver call
+-- inside a runtime call shares its id and is the same launch.
 SELECT count(*) AS ids
 FROM (
     SELECT process_id, correlation_id

@@ -1,7 +1,9 @@
--- Calls that cannot return before a GPU operation has ended, with the last operation that each waits
--- for. Only where this is certain: synchronising a stream or a context whose number the profiler
--- recorded; synchronising a device where its process used one context alone; and a blocking copy to
--- the host, which is its own operation. `launched` is the relation of that file.
+-- Calls that cannot return before a GPU operation has ended, with the last operation that each
+-- waits
+-- for. Only certain cases: synchronization of a stream or context with a recorded number;
+-- synchronization of a device if its process uses a single context; and blocking copies to the
+-- host,
+-- which wait for themselves. `launched` is the relation of launched.sql.
 WITH one_context AS (
     SELECT process_id, min(context_id) AS context_id
     FROM launched
@@ -31,7 +33,8 @@ awaited AS (
     WHERE call_ns IS NOT NULL
 )
 
-SELECT if(w.process_id = -1, NULL, w.process_id) AS process_id, o.device_id, o.end_ns AS operation_end_ns,
+SELECT if(w.process_id = -1, NULL, w.process_id) AS process_id, o.device_id,
+    o.end_ns AS operation_end_ns,
     w.end_ns AS wait_end_ns
 FROM (SELECT * REPLACE (coalesce(process_id, -1) AS process_id) FROM wait) AS w
 ASOF INNER JOIN awaited AS o

@@ -1,5 +1,5 @@
--- NVTX ranges and marks. A range that ends before it starts counts as an instant. An open range ends
--- with the trace: if the reader took an impossible time for that, with the latest other range.
+-- NVTX ranges and marks. A range that ends before it starts becomes an instant. An open range ends
+-- with the trace; if that end is implausible, with the latest other range.
 WITH latest AS (
     SELECT max(end_ns) AS latest_ns
     FROM annotation
@@ -20,13 +20,13 @@ SELECT
         greatest(start_ns, if(has_no_end, latest_ns, end_ns)) AS end_ns
     ),
     CASE
-        WHEN has_no_time AND kind = 'mark' THEN 'NVTX marks with times that cannot be: {}; left out'
-        WHEN has_no_time THEN 'NVTX ranges with times that cannot be: {}; left out'
+        WHEN has_no_time AND kind = 'mark' THEN 'NVTX marks with implausible times: {}; removed'
+        WHEN has_no_time THEN 'NVTX ranges with implausible times: {}; removed'
         WHEN has_no_end
-            THEN 'NVTX ranges left open in a trace whose end cannot be: {}; they end with the '
+            THEN 'open NVTX ranges in a trace with an implausible end: {}; they end with the '
                 || 'latest other range'
         WHEN end_ns < start_ns
-            THEN 'NVTX ranges that end before they start: {}; each counts as an instant'
+            THEN 'NVTX ranges that end before they start: {}; each becomes an instant'
     END AS fault,
     NOT has_no_time AS kept
 FROM judged

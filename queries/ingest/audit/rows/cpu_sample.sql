@@ -1,9 +1,9 @@
--- Samples of the CPUs.
+-- CPU samples.
 SELECT
     *,
     CASE
         WHEN is_no_time(timestamp_ns, $middle)
-            THEN 'samples of the CPUs with times that cannot be: {}; left out'
+            THEN 'CPU samples with implausible times: {}; removed'
     END AS fault,
     fault IS NULL AS kept
 FROM cpu_sample

@@ -1,9 +1,9 @@
--- Samples of the GPU.
+-- GPU samples.
 SELECT
     *,
     CASE
         WHEN is_no_time(timestamp_ns, $middle)
-            THEN 'samples of the GPU with times that cannot be: {}; left out'
+            THEN 'GPU samples with implausible times: {}; removed'
     END AS fault,
     fault IS NULL AS kept
 FROM gpu_sample

@@ -1,6 +1,8 @@
--- Kernels. The launch of one without a time is still a fact, so the row stays; what cannot be is NULL.
--- A grid has up to 2^31 - 1 x 65,535 x 65,535 blocks, a block up to 1,024 threads, a thread up to 255
--- registers; 16 MiB of shared memory are more than any SM has.
+-- Kernels. Implausible values become NULL; the row stays, because its launch is still valid.
+-- Limits: a
+-- grid of 2^31 - 1 x 65,535 x 65,535 blocks, 1,024 threads per block, 255 registers per thread, and
+-- 16
+-- MiB of shared memory, more than any SM has. 2592000000000000 ns are 30 days.
 WITH judged AS (
     SELECT *,
         is_no_time(start_ns, $middle) OR is_no_time(end_ns, $middle) AS has_no_time,
@@ -42,15 +44,15 @@ SELECT
         if(has_no_local, NULL, local_bytes_per_thread) AS local_bytes_per_thread
     ),
     CASE
-        WHEN has_no_time THEN 'kernels with times that cannot be: {}; their times are left out'
-        WHEN is_reversed THEN 'kernels that end before they start: {}; their time is left out'
-        WHEN has_no_duration THEN 'kernels with a duration that cannot be: {}; it is left out'
+        WHEN has_no_time THEN 'kernels with implausible times: {}; their times are NULL'
+        WHEN is_reversed THEN 'kernels that end before they start: {}; their duration is NULL'
+        WHEN has_no_duration THEN 'kernels with an implausible duration: {}; it is NULL'
         WHEN has_no_grid OR has_no_block
-            THEN 'kernels with a grid or block of 0 or beyond CUDA''s limits: {}; it is left out, '
+            THEN 'kernels with a grid or block of 0 or beyond CUDA''s limits: {}; it is NULL, '
                 || 'and their occupancy is unknown'
         WHEN has_no_registers OR has_no_static_shared OR has_no_dynamic_shared OR has_no_carve_out
             OR has_no_local
-            THEN 'kernels with registers or shared memory that cannot be: {}; these are left out, '
+            THEN 'kernels with implausible registers or shared memory: {}; these are NULL, '
                 || 'and their occupancy is unknown'
     END AS fault,
     true AS kept

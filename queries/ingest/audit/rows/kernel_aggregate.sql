@@ -1,4 +1,4 @@
--- Totals of a profiler's summary. 2^53 ns are 104 days of kernel time.
+-- Totals of a profiler summary. 2^53 ns are 104 days of kernel time.
 WITH judged AS (
     SELECT *, instances < 0 OR instances > 9007199254740992 OR total_ns < 0
         OR total_ns > 9007199254740992 OR min_ns < 0 OR max_ns > 9007199254740992 AS is_no_total
@@ -7,6 +7,6 @@ WITH judged AS (
 
 SELECT
     * EXCLUDE (is_no_total),
-    CASE WHEN is_no_total THEN 'kernel totals that cannot be: {}; left out' END AS fault,
+    CASE WHEN is_no_total THEN 'implausible kernel totals: {}; removed' END AS fault,
     is_no_total IS NOT TRUE AS kept
 FROM judged

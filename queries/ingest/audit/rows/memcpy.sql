@@ -1,4 +1,4 @@
--- Copies. What cannot be is NULL, the row stays.
+-- Copies. Implausible values become NULL; the row stays.
 WITH judged AS (
     SELECT *,
         is_no_time(start_ns, $middle) OR is_no_time(end_ns, $middle) AS has_no_time,
@@ -16,10 +16,10 @@ SELECT
         if(has_no_size, NULL, bytes) AS bytes
     ),
     CASE
-        WHEN has_no_time THEN 'copies of memory with times that cannot be: {}; their times are left out'
-        WHEN is_reversed THEN 'copies of memory that end before they start: {}; their time is left out'
-        WHEN has_no_duration THEN 'copies of memory with a duration that cannot be: {}; it is left out'
-        WHEN has_no_size THEN 'copies of memory with a size that cannot be: {}; it is left out'
+        WHEN has_no_time THEN 'memory copies with implausible times: {}; their times are NULL'
+        WHEN is_reversed THEN 'memory copies that end before they start: {}; their duration is NULL'
+        WHEN has_no_duration THEN 'memory copies with an implausible duration: {}; it is NULL'
+        WHEN has_no_size THEN 'memory copies with an implausible size: {}; it is NULL'
     END AS fault,
     true AS kept
 FROM judged

@@ -1,4 +1,4 @@
--- Memory fills. What cannot be is NULL, the row stays.
+-- Memory fills. Implausible values become NULL; the row stays.
 WITH judged AS (
     SELECT *,
         is_no_time(start_ns, $middle) OR is_no_time(end_ns, $middle) AS has_no_time,
@@ -16,10 +16,10 @@ SELECT
         if(has_no_size, NULL, bytes) AS bytes
     ),
     CASE
-        WHEN has_no_time THEN 'fills of memory with times that cannot be: {}; their times are left out'
-        WHEN is_reversed THEN 'fills of memory that end before they start: {}; their time is left out'
-        WHEN has_no_duration THEN 'fills of memory with a duration that cannot be: {}; it is left out'
-        WHEN has_no_size THEN 'fills of memory with a size that cannot be: {}; it is left out'
+        WHEN has_no_time THEN 'memory fills with implausible times: {}; their times are NULL'
+        WHEN is_reversed THEN 'memory fills that end before they start: {}; their duration is NULL'
+        WHEN has_no_duration THEN 'memory fills with an implausible duration: {}; it is NULL'
+        WHEN has_no_size THEN 'memory fills with an implausible size: {}; it is NULL'
     END AS fault,
     true AS kept
 FROM judged

@@ -1,4 +1,4 @@
-"""Traces as Python objects: what ``tbd_trace.open`` returns."""
+"""Open traces and query them: the classes behind ``tbd_trace.open``."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def default_database() -> Path:
 
 
 def cache_database() -> Database:
-    """Return the database that keeps what was ingested on the fly.
+    """Return the cache of profiler files that were opened without ``ingest``.
 
-    It lies in ``TBD_TRACE_CACHE``, or in ``tbd-trace`` of the user's cache directory.
+    Its directory is ``TBD_TRACE_CACHE``, or ``tbd-trace`` in the user's cache directory.
 
     Raises:
-        UsageError: the user has no home directory, and no variable names another place.
+        UsageError: there is no home directory, and no variable names another directory.
     """
     chosen = os.environ.get("TBD_TRACE_CACHE")
     directory = Path(chosen) if chosen else _user_cache() / "tbd-trace"
@@ -57,14 +57,10 @@ class Traces:
     """Traces of a database or an archive, ready for queries.
 
     Used as a context manager, it closes the connections of :meth:`connect` at the end.
-
-    Attributes:
-        database: the database or archive with the traces.
-        trace_ids: ids of the traces.
     """
 
-    database: TraceStore
-    trace_ids: list[str]
+    database: TraceStore  # the database or archive with the traces
+    trace_ids: list[str]  # ids of the traces
     _connections: list[duckdb.DuckDBPyConnection] = field(default_factory=list, repr=False)
 
     def __enter__(self) -> Traces:
@@ -146,17 +142,14 @@ def open_traces(
     Args:
         traces: as there.
         db: as there.
-        question: the only query that they are opened for; a file seen for the first time is then
-            read as far as that takes.
+        question: the only query; a new file is then ingested only in part.
     """
     selectors = [os.fspath(trace) for trace in traces]
     names = [selector for selector in selectors if not _is_there(selector)]
     if selectors and not names:
         return _of_files(selectors, question)
     if len(names) < len(selectors):
-        raise UsageError(
-            f"{names[0]!r} is no file; name either files or traces of a database, not both"
-        )
+        raise UsageError(f"{names[0]!r} is not a file; name either files or traces of a database")
     store = _store(os.fspath(db) if db is not None else str(default_database()), names)
     return Traces(store, store.resolve(names))
 
@@ -198,7 +191,7 @@ def _of_files(selectors: Sequence[str], question: queries.Query | None) -> Trace
 
 
 def together(*opened: Traces) -> Traces:
-    """Return traces that were opened one by one as one; each is there once, in order."""
+    """Merge opened traces; duplicates are dropped, the order is kept."""
     ids = list(dict.fromkeys(trace_id for traces in opened for trace_id in traces.trace_ids))
     store = opened[0].database
     if any(traces.database.name != store.name for traces in opened):
@@ -208,14 +201,13 @@ def together(*opened: Traces) -> Traces:
 
 
 def _is_there(path: str) -> bool:
-    """Tell whether a URL or a path leads to something, as far as one may look."""
     if archive.is_url(path):
         return True
     try:
         return Path(path).exists()
     except PermissionError:
-        return True  # reading it says what is wrong
-    except (OSError, ValueError):  # no path at all: too long, for one
+        return True  # opening it reports the error
+    except (OSError, ValueError):  # not a path, for example too long
         return False
 
 
@@ -233,10 +225,8 @@ def _ingested_on_the_fly(paths: Sequence[Path], question: queries.Query | None) 
 
 
 def _cache_of_a_part(cache: Database, question: queries.Query) -> Database:
-    """Return the cache, beside that of whole files, of what a partial question reads.
-
-    Where it asks when the GPU worked, that is also what tells whether its clock is the host's.
-    """
+    # Partly ingested files are cached apart from whole ones. A query about times on the GPU also
+    # reads the tables that align the GPU's clock with the host's.
     read = queries.canonical_relations(question) - {CATALOGUE}
     tables = sorted(read | clock_tables() if read.issuperset(gpu_tables()) else read)
     name = "-".join(tables)

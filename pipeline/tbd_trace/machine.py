@@ -38,19 +38,12 @@ _VERSION = re.compile(r"(\d+\.\d+[\d.]*)")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Result of one check.
+    """Result of one check."""
 
-    Attributes:
-        check: name of the check.
-        status: ``ok``, ``limited`` (works in part) or ``missing``.
-        found: version, path or setting found.
-        advice: remedy, empty if none is needed.
-    """
-
-    check: str
-    status: str
-    found: str
-    advice: str = ""
+    check: str  # name of the check
+    status: str  # ``ok``, ``limited`` (works in part) or ``missing``
+    found: str  # version, path or setting found
+    advice: str = ""  # remedy, empty if none is needed
 
 
 def examine(pythons: Mapping[str, str] | None = None) -> list[Finding]:

@@ -119,7 +119,7 @@ def test_a_threshold_of_several_rules_is_the_same(rules: dict[str, Query]) -> No
 def test_a_header_without_what_a_check_needs_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "own.sql"
     path.write_text('/*\ntitle = "Own"\n[check]\nrule = "X1"\n*/\nSELECT 1')
-    with pytest.raises(UsageError, match="its header is not valid"):
+    with pytest.raises(UsageError, match="invalid header"):
         parse_query(path)
 
 

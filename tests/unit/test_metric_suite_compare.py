@@ -246,7 +246,7 @@ def test_the_command_refuses_and_can_be_forced(elsewhere: Path) -> None:
     assert refused.stdout == ""
     assert refused.stderr == (
         "error: suite_compare: precision is fp32 in one, but tf32 in two "
-        "(--set force=true answers all the same)\n"
+        "(use --set force=true to override)\n"
     )
     forced = CliRunner().invoke(app, [*asked, "--set", "force=true", "--plot", "plot.svg"])
     assert forced.exit_code == 0, forced.output
@@ -269,14 +269,14 @@ def test_the_command_refuses_and_can_be_forced(elsewhere: Path) -> None:
 def test_a_refusal_names_a_parameter_that_is_true_or_false(tmp_path: Path, header: str) -> None:
     path = tmp_path / "own.sql"
     path.write_text(f'/*\ntitle = "Own"\n{header}\n*/\nSELECT 1')
-    with pytest.raises(UsageError, match="its header is not valid"):
+    with pytest.raises(UsageError, match="invalid header"):
         parse_query(path)
 
 
 @pytest.mark.parametrize(
     ("column", "code", "said"),
     [
-        ("why", 3, "own: too little; too late (--set anyway=true answers all the same)"),
+        ("why", 3, "own: too little; too late (use --set anyway=true to override)"),
         ("how", 2, "own.sql: refuses by 'how', which it does not return"),
     ],
 )

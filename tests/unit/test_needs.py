@@ -54,7 +54,7 @@ def test_alternatives_in_a_header(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("needs", ["[[]]", '[""]', '["kernel", [1]]', '[[["kernel"]]]', '"kernel"'])
 def test_what_is_no_need(tmp_path: Path, needs: str) -> None:
-    with pytest.raises(UsageError, match="needs is no list of names"):
+    with pytest.raises(UsageError, match="needs is not a list of names"):
         parse_query(own(tmp_path, needs))
 
 

@@ -259,7 +259,7 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def sliced(large: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let any trace be large, and its tables come in slices of five rows."""
-    monkeypatch.setattr(cache_module, "_SLICE_ROWS", 5)
+    monkeypatch.setattr("tbd_trace.query.relation_slices._SLICE_ROWS", 5)
 
 
 @pytest.mark.usefixtures("sliced")
@@ -322,7 +322,7 @@ def test_relations_of_large_traces_are_computed_into_their_files(
     shutil.rmtree(database.derived_directory)
     for bound in ("_LARGE", "_SMALL_BYTES"):
         monkeypatch.setattr(cache_module, bound, 0)
-    monkeypatch.setattr(cache_module, "_SLICE_ROWS", 5)
+    monkeypatch.setattr("tbd_trace.query.relation_slices._SLICE_ROWS", 5)
     with connect(database) as connection:
         before = memory_limit(connection)
         prepare(connection, names, RelationCache(database, database.trace_ids()))

@@ -9,24 +9,18 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """How to get a table or relation that a trace lacks.
+    """How to get a table or relation that a trace lacks."""
 
-    Attributes:
-        missing: the end of a sentence that begins with the query's name: ``needs …; collect …``.
-        gpu_work: name of the rows where a timeline without GPU work lacks them; empty otherwise.
-        counters: name of the quantity where the counters of a trace do not include it; empty
-            otherwise.
-        timeline_only: True if files of counters or totals never hold it, whatever is counted.
-        without_kernels: the reason and the action where a timeline has these rows and no kernels;
-            empty otherwise.
-        by_tool: what takes the place of ``missing`` for timelines of a tool.
-    """
-
-    missing: str
+    missing: str  # the end of a sentence that begins with the query's name: ``needs …; collect …``
+    # name of the rows where a timeline without GPU work lacks them; empty otherwise
     gpu_work: str = ""
+    # name of the quantity where the counters of a trace do not include it; empty otherwise
     counters: str = ""
+    # True if files of counters or totals never hold it, whatever is counted
     timeline_only: bool = False
+    # the reason and the action where a timeline has these rows and no kernels; empty otherwise
     without_kernels: str = ""
+    # what takes the place of ``missing`` for timelines of a tool
     by_tool: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -45,43 +45,30 @@ class TableColumn:
 
 @dataclass(frozen=True, slots=True)
 class CanonicalTable:
-    """One canonical table.
+    """One canonical table."""
 
-    Attributes:
-        name: name of the table and of its file.
-        doc: meaning of a row.
-        columns: the columns in order.
-        times: the columns with the start and the end of a row (one column for an instant); empty
-            for a table without times.
-        bounds_trace: True if its times are part of ``trace.start_ns`` and ``trace.end_ns``.
-        clock: ``gpu`` or ``host``: the clock of its times in the profiler's file.
-        aligns_clocks: True if the check of GPU against host clock reads it.
-        is_long: True if it can have millions of rows, so that queries read it from its file.
-        is_parallel: True if readers can divide its rows among processes.
-        is_lookup: True if other tables reference it; it is written last.
-        drops_duplicates: True if rows that are equal in all columns are one event.
-        judged_by_times: True if its audit judges times only.
-        privacy: text columns by name, each with the way it is redacted (see ``redact``); others
-            are redacted as ``text``.
-        advice: how to collect the table where a trace lacks it.
-        timeline: SQL expressions of the timeline export by name of the exported column; None if
-            the table is not exported this way.
-    """
-
-    name: str
-    doc: str
-    columns: tuple[TableColumn, ...]
+    name: str  # name of the table and of its file
+    doc: str  # meaning of a row
+    columns: tuple[TableColumn, ...]  # the columns in order
+    # the columns with the start and the end of a row (one column for an instant); empty for a table
+    # without times
     times: tuple[str, ...] = ()
+    # True if its times are part of ``trace.start_ns`` and ``trace.end_ns``
     bounds_trace: bool = True
-    clock: str = "host"
-    aligns_clocks: bool = False
+    clock: str = "host"  # ``gpu`` or ``host``: the clock of its times in the profiler's file
+    aligns_clocks: bool = False  # True if the check of GPU against host clock reads it
+    # True if it can have millions of rows, so that queries read it from its file
     is_long: bool = False
-    is_parallel: bool = False
-    is_lookup: bool = False
-    drops_duplicates: bool = False
-    judged_by_times: bool = False
+    is_parallel: bool = False  # True if readers can divide its rows among processes
+    is_lookup: bool = False  # True if other tables reference it; it is written last
+    drops_duplicates: bool = False  # True if rows that are equal in all columns are one event
+    judged_by_times: bool = False  # True if its audit judges times only
+    # text columns by name, each with the way it is redacted (see ``redact``); others are redacted
+    # as ``text``
     privacy: Mapping[str, str] = field(default_factory=dict)
-    advice: Advice | None = None
+    advice: Advice | None = None  # how to collect the table where a trace lacks it
+    # SQL expressions of the timeline export by name of the exported column; None if the table is
+    # not exported this way
     timeline: Mapping[str, str] | None = None
 
     @property

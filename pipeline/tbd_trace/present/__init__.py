@@ -54,19 +54,12 @@ _EXTENSIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """Layout of a table.
+    """Layout of a table."""
 
-    Attributes:
-        width: width in terminal cells; None does not shorten anything.
-        colour: use escape sequences for colour.
-        records: one line per field, as is always done for a single row.
-        plain: one line per row without rules, as for a pipe.
-    """
-
-    width: int | None = None
-    colour: bool = False
-    records: bool = False
-    plain: bool = False
+    width: int | None = None  # width in terminal cells; None does not shorten anything
+    colour: bool = False  # use escape sequences for colour
+    records: bool = False  # one line per field, as is always done for a single row
+    plain: bool = False  # one line per row without rules, as for a pipe
 
 
 def printable(text: str) -> str:

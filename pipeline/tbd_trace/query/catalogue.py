@@ -1,4 +1,4 @@
-"""Finding the query files that ship with the package, and what each depends on."""
+"""Find the query files of the package and their dependencies."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Catalogue:
         """Return a metric query by name.
 
         Raises:
-            UsageError: there is none of that name; close names are suggested.
+            UsageError: unknown name; the message suggests close ones.
         """
         if name not in self._files:
             close = difflib.get_close_matches(name, self._files, n=3)
@@ -48,7 +48,7 @@ class Catalogue:
         """Return a user's own query file.
 
         Raises:
-            UsageError: the file cannot be read, or its header is not valid.
+            UsageError: the file cannot be read, or its header is invalid.
         """
         return parse_query(path)
 
@@ -66,18 +66,18 @@ def derived_names() -> frozenset[str]:
 
 @cache
 def derived_relation(name: str) -> Query:
-    """Return the derived relation of a name; most questions need few of them."""
+    """Return the derived relation of a name."""
     return parse_query(resources.sql_files("derive")[name])
 
 
 @cache
 def derive_relations() -> Sequence[Query]:
-    """Return the derived relations, each after those that it builds on."""
+    """Return the derived relations, each after the relations it reads."""
     return required_relations(sorted(derived_names()))
 
 
 def required_relations(names: Iterable[str]) -> list[Query]:
-    """Return the derived relations among ``names`` and all they build on, in build order."""
+    """Return the derived relations among ``names`` and all that they read, in build order."""
     ordered: dict[str, Query] = {}
 
     def visit(name: str) -> None:
@@ -101,7 +101,7 @@ def parameters_behind(name: str) -> Sequence[str]:
 
 
 def canonical_relations(query: Query) -> set[str]:
-    """Return the canonical tables that a query and what it builds on may read."""
+    """Return the canonical tables that a query and its relations may read."""
     built = required_relations(query.relations)
     named = {name for each in (query, *built) for name in each.relations}
     return named & canonical_tables().keys()
@@ -109,5 +109,5 @@ def canonical_relations(query: Query) -> set[str]:
 
 @cache
 def names_used(sql: str) -> frozenset[str]:
-    """Return the words of a SQL text, comments apart: a superset of the relations it names."""
+    """Return the words of a SQL text, without comments: a superset of the relations it names."""
     return frozenset(_WORD.findall(_COMMENT.sub(" ", sql)))

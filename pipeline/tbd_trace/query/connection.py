@@ -117,7 +117,7 @@ def prepare(
     *,
     transient: bool = False,
 ) -> None:
-    """Create the derived relations among ``names``, and those that they read.
+    """Create the derived relations among ``names`` and the relations they read.
 
     Cached relations are read from their files, the others computed as temporary tables: nested
     views take DuckDB longer to bind than to compute. Old names of relations become views.
@@ -214,7 +214,7 @@ def tables_of_text(text: str) -> set[str] | None:
 
 
 def tables_behind(names: Iterable[str]) -> set[str]:
-    """Return the canonical tables among some relations, and those that the relations read."""
+    """Return the canonical tables among some relations and their inputs."""
     named = resolve_old_names(names).required
     read = {name for relation in required_relations(named) for name in relation.relations}
     return (named | read | {CATALOGUE}) & canonical_tables().keys()

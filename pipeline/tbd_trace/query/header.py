@@ -21,7 +21,7 @@ _PROSE = {"title", "question", "source", "grain", "doc", "thresholds", "advice",
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """One parameter: what it does, the values allowed (None: any) and its default."""
+    """One parameter: its meaning, allowed values (None: any) and default."""
 
     doc: str
     default: Scalar
@@ -38,70 +38,42 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """When an answer is not given although there is one.
+    """The condition under which a result is refused."""
 
-    Attributes:
-        column: column with the reasons, a sentence or a list of them, NULL where there are none.
-        unless: parameter that asks for the answer all the same when it is true.
-    """
-
-    column: str
-    unless: str
+    column: str  # column with the reasons, a sentence or a list of them, NULL where there are none
+    unless: str  # parameter that overrides the refusal when it is true
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What makes a query a check: a rule, and what to do where it finds something.
+    """The rule that makes a query a check."""
 
-    Attributes:
-        rule: id of the rule, such as OBS04.
-        scope: what a row is about: trace (each trace), sweep (the captures of a batch-size sweep)
-            or cross-run (captures that are set against each other).
-        thresholds: where the defaults of its parameters come from: recalled, proposed, definition.
-        advice: what to do about a finding whose row has no advice of its own.
-        collect: what to collect where nothing could be judged.
-    """
-
-    rule: str
+    rule: str  # id of the rule, such as OBS04
+    # subject of a row: trace (each trace), sweep (the captures of a batch-size sweep) or cross-run
+    # (captures that are compared)
     scope: str
-    thresholds: str
-    advice: str
-    collect: str
+    thresholds: str  # origin of the parameters' defaults: recalled, proposed, definition
+    advice: str  # action for findings whose row has no advice
+    collect: str  # data to collect where nothing could be judged
 
 
 CHECK_COLUMNS = {
     "trace_id": Column("the trace; NULL where the row is about several"),
     "verdict": Column("pass, finding or not evaluable"),
     "severity": Column("of a finding: note, warning or severe; NULL otherwise"),
-    "value": Column("what was measured, in the unit below; NULL when it could not be"),
-    "threshold": Column("what it was compared with, in the same unit"),
+    "value": Column("measured value, in the unit below; NULL when unknown"),
+    "threshold": Column("the value it was compared with, in the same unit"),
     "unit": Column("unit of value and threshold; NULL without one"),
-    "evidence": Column("how the value is known, as in the metric queries"),
+    "evidence": Column("kind of evidence for the value, as in the metric queries"),
     "reason": Column("a sentence with the numbers, or why there is no verdict"),
-    "advice": Column("what to change or to collect; NULL where the header's advice says it"),
+    "advice": Column("action; NULL where the advice of the header applies"),
 }
 """The columns that every check returns, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One SQL file: a metric, a derived relation or a user's own query.
-
-    Attributes:
-        needs: what must hold rows: relations, or lists of them of which one is enough.
-        optional: relations that are used if they hold rows.
-        partial: whether it asks nothing of the traces as a whole, so that a file seen for the first
-            time need not be read beyond the tables that it names; or the columns of those that are
-            enough, too, which no other question then finds there.
-        slices: of a derived relation, the canonical table that may be given slice by slice: what
-            slices of it give is together what the whole gives, or as good for what builds on it.
-        refuse: when the answer is not given although there is one.
-        leaves_out: the relation (trace_id, why) of the traces that the answer says nothing about,
-            which are named in notes; empty for none.
-        check: what makes it a check; the columns are then those of every check.
-        view: of a derived relation, True if it is a view rather than a table that is computed.
-        advice: how to collect the relation where a trace lacks it.
-    """
+    """One SQL file: a metric, a derived relation or a user's query."""
 
     name: str
     path: Path
@@ -110,22 +82,27 @@ class Query:
     question: str = ""
     source: str = ""
     grain: str = ""
+    # Relations that must have rows; of a list of relations one is enough.
     needs: list[Need] = field(default_factory=list)
     optional: list[str] = field(default_factory=list)
     params: dict[str, Param] = field(default_factory=dict)
     columns: dict[str, Column] = field(default_factory=dict)
     plot: Plot | None = None
+    # True if a new file must be ingested only as far as the tables that the query names; a list
+    # names the columns that are enough, too.
     partial: bool | list[str] = False
+    # Canonical table that can be divided: the union of the relation over slices of the table is
+    # equivalent to the relation over the whole table.
     slices: str = ""
     refuse: Refusal | None = None
-    leaves_out: str = ""
+    leaves_out: str = ""  # relation (trace_id, why) of traces that the result does not cover
     check: Check | None = None
-    view: bool = False
-    advice: Advice | None = None
+    view: bool = False  # a derived relation that is a view, not a computed table
+    advice: Advice | None = None  # how to collect the relation
 
     @property
     def relations(self) -> list[str]:
-        """Every relation that the header names, each once, those needed first."""
+        """All relations that the header names, once each, required ones first."""
         needed = [name for need in self.needs for name in alternatives(need)]
         named = [*needed, *self.optional, self.leaves_out]
         return list(dict.fromkeys(filter(None, named)))
@@ -145,7 +122,7 @@ def parse_query(path: Path) -> Query:
     """Read a query file; a file without a header is all SQL.
 
     Raises:
-        UsageError: the file cannot be read, or its header is not what it should be.
+        UsageError: the file cannot be read, or its header is invalid.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -164,7 +141,7 @@ def parse_query(path: Path) -> Query:
         other = parse_query(path.with_name(f"{like}.sql"))
         return replace(query, columns=other.columns, plot=other.plot)
     except (tomllib.TOMLDecodeError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise UsageError(f"{path}: its header is not valid ({error})") from error
+        raise UsageError(f"{path}: invalid header ({error})") from error
 
 
 def _folded(value: Any, key: str = "") -> Any:
@@ -177,7 +154,7 @@ def _build(path: Path, sql: str, header: dict[str, Any]) -> Query:
     params = {name: Param(**value) for name, value in header.pop("params", {}).items()}
     for name, param in params.items():
         if not isinstance(param.default, Scalar):
-            raise TypeError(f"the default of {name} is no text, number or boolean")
+            raise TypeError(f"the default of {name} is not a text, number or boolean")
     columns = {name: Column(**value) for name, value in header.pop("columns", {}).items()}
     check = Check(**header.pop("check")) if "check" in header else None
     plot = header.pop("plot", None)
@@ -186,13 +163,13 @@ def _build(path: Path, sql: str, header: dict[str, Any]) -> Query:
     if refuse is not None and not isinstance(params[refuse.unless].default, bool):
         raise TypeError(f"{refuse.unless}, by which it refuses, is neither true nor false")
     if not _are_names(header.get("optional", [])):
-        raise TypeError("optional is no list of names")
+        raise TypeError("optional is not a list of names")
     needs = header.get("needs", [])
     if not isinstance(needs, list) or not all(n and _are_names(alternatives(n)) for n in needs):
-        raise TypeError("needs is no list of names, or of lists of names that can stand in")
+        raise TypeError("needs is not a list of names or of lists of alternatives")
     for key in ("title", "question", "source", "grain", "slices", "leaves_out"):
         if not isinstance(header.get(key, ""), str):
-            raise TypeError(f"{key} is no text")
+            raise TypeError(f"{key} is not a text")
     partial = header.get("partial", False)
     if not isinstance(partial, bool) and not _are_names(partial):
         raise TypeError("partial is neither true nor false nor a list of names")

@@ -1,4 +1,4 @@
-"""Whether the traces hold what a query needs."""
+"""Check that the traces hold the data that a query needs."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _REASONS_SHOWN = 5
 
 
 def check_needs(connection: duckdb.DuckDBPyConnection, query: Query) -> list[str]:
-    """Tell which traces lack the canonical tables that the query needs.
+    """Return a note on each trace that lacks a canonical table the query needs.
 
     Raises:
         CannotAnswerError: every trace lacks one.
-        UsageError: the query needs what does not exist.
+        UsageError: the query names an unknown relation.
     """
     for name in set(query.relations) - _relations():
         raise UsageError(
@@ -56,13 +56,13 @@ def check_needs(connection: duckdb.DuckDBPyConnection, query: Query) -> list[str
 
 
 def named(names: Sequence[str]) -> str:
-    """Return names as a list to read, of many the first ones."""
+    """Join the first names of a list for a sentence."""
     more = len(names) - _SHOWN
     return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def left_out(connection: duckdb.DuckDBPyConnection, query: Query) -> list[str]:
-    """Tell which traces an answer says nothing about, and why."""
+    """Return a note on the traces that a result does not cover, with the reason."""
     if not query.leaves_out:
         return []
     rows = connection.execute(
@@ -73,10 +73,8 @@ def left_out(connection: duckdb.DuckDBPyConnection, query: Query) -> list[str]:
 
 
 def _asked(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str, str, set[str]]]:
-    """Return name, tool, kind and lacking tables of the traces that a question is about.
-
-    A metric run of a capture that has a timeline, too, only lends its counters to it.
-    """
+    # Name, tool, kind and missing tables of each trace. A metric run of a capture with a timeline
+    # only contributes counters to it.
     traces = connection.execute(
         "SELECT name, tool, kind, capture_id, holds, lacks FROM trace ORDER BY name, trace_id"
     ).fetchall()
@@ -98,10 +96,10 @@ def _relations() -> set[str]:
 
 
 def check_sources(connection: duckdb.DuckDBPyConnection, query: Query) -> None:
-    """Tell an empty answer apart from one that the traces cannot give.
+    """Distinguish an empty result from missing data.
 
     Raises:
-        CannotAnswerError: every trace lacks all that the query reads, or its times.
+        CannotAnswerError: every trace lacks all tables that the query reads, or their times.
     """
     sources = [name for name in query.relations if name in canonical_tables() and name != CATALOGUE]
     rows = _asked(connection)
@@ -114,10 +112,10 @@ def check_sources(connection: duckdb.DuckDBPyConnection, query: Query) -> None:
 
 
 def check_derived(connection: duckdb.DuckDBPyConnection, query: Query) -> None:
-    """Make sure that the derived relations that the query needs have rows.
+    """Check that the derived relations that the query needs have rows.
 
     Raises:
-        CannotAnswerError: one, and what can stand in for it, has none in any of the traces.
+        CannotAnswerError: a relation and its alternatives have no rows in any trace.
     """
     for names in map(alternatives, query.needs):
         if not derived_names().intersection(names):
@@ -132,16 +130,11 @@ def check_derived(connection: duckdb.DuckDBPyConnection, query: Query) -> None:
 
 
 def check_refusal(query: Query, frame: pl.DataFrame, values: Mapping[str, Scalar]) -> None:
-    """Keep back an answer that would mislead, unless it was asked for all the same.
-
-    Args:
-        query: the query.
-        frame: its answer.
-        values: the parameters that were set.
+    """Refuse a misleading result unless overridden by a parameter.
 
     Raises:
-        CannotAnswerError: the answer itself says why it should not be given.
-        UsageError: the answer lacks the column that would say so.
+        CannotAnswerError: the column of reasons is not empty.
+        UsageError: the result lacks that column.
     """
     refuse = query.refuse
     if refuse is None or values.get(refuse.unless, query.params[refuse.unless].default):
@@ -157,5 +150,5 @@ def check_refusal(query: Query, frame: pl.DataFrame, values: Mapping[str, Scalar
         more = len(reasons) - _REASONS_SHOWN
         shown = reasons[:_REASONS_SHOWN] + ([f"and {more} more differences"] if more > 0 else [])
         raise CannotAnswerError(
-            f"{query.name}: {'; '.join(shown)} (--set {refuse.unless}=true answers all the same)"
+            f"{query.name}: {'; '.join(shown)} (use --set {refuse.unless}=true to override)"
         )

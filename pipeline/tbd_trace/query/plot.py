@@ -17,46 +17,34 @@ KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """How to draw the answer where people look rather than read.
+    """A plot of the rows, as ``[plot]`` of a header declares it.
 
-    Where ``x``, ``series`` and ``panels`` are lists of columns, those in which rows differ name
-    them together: of a trace with two GPUs the devices, of two traces with a GPU each the traces.
-
-    Attributes:
-        kind: line, scatter, histogram, bar, stacked_bar, barh, grouped_barh, stacked_barh, binned,
-            heatmap or roofline.
-        x: column along the axis of categories or of the independent variable.
-        y: columns drawn against it; lists of columns are drawn beside each other, each with a scale
-            of its own.
-        series: column whose values make separate lines or groups.
-        title: title of the figure; the query's title if empty.
-        limit: draw at most this many rows, the first ones; None for all, of bars that lie the first
-            100.
-        panels: columns whose values make panels of their own, with scales of their own; without
-            any, each trace has a panel, all on the same scales.
-        x_end: column with the ends of the stretches that begin at x (binned, heatmap).
-        x_title: what the axis of x is called; x in words if empty.
-        log: axes that are logarithmic: x, y.
-        window: column that is true in the rows of the steady state; the others are drawn fainter.
-        roof: column with a peak of y, and column with the most y per x (roofline).
-        label: columns that name the points (roofline).
-        otherwise: what is drawn where no row has a value in x, or none has one in y.
+    Where ``x``, ``series`` or ``panels`` is a list, the columns whose values differ form the
+    label: the devices for one trace with two GPUs, the traces for two traces with one GPU each.
     """
 
+    # line, scatter, histogram, bar, stacked_bar, barh, grouped_barh, stacked_barh, binned, heatmap
+    # or roofline
     kind: str
-    x: str | list[str]
-    y: list[str] | list[list[str]]
-    series: str | list[str] | None = None
-    title: str = ""
+    x: str | list[str]  # column along the axis of categories or of the independent variable
+    y: list[str] | list[list[str]]  # columns drawn against it; each inner list has a separate scale
+    series: str | list[str] | None = None  # column whose values make separate lines or groups
+    title: str = ""  # title of the figure; the query's title if empty
+    # maximum number of rows; None draws all, of horizontal bars the first 100
     limit: int | None = None
+    # columns whose values form panels with separate scales; without any, each trace has a panel and
+    # all share their scales
     panels: list[str] = field(default_factory=list)
+    # column with the ends of the intervals that begin at x (binned, heatmap)
     x_end: str | None = None
-    x_title: str = ""
-    log: list[str] = field(default_factory=list)
+    x_title: str = ""  # title of the x axis; by default the name of x
+    log: list[str] = field(default_factory=list)  # axes that are logarithmic: x, y
+    # column that is true for rows of the steady state; other rows are drawn fainter
     window: str | None = None
+    # column with a peak of y, and column with the most y per x (roofline)
     roof: list[str] = field(default_factory=list)
-    label: list[str] = field(default_factory=list)
-    otherwise: Plot | None = None
+    label: list[str] = field(default_factory=list)  # columns that name the points (roofline)
+    otherwise: Plot | None = None  # the plot for results without values in x or in y
 
     @property
     def places(self) -> list[str]:
@@ -65,7 +53,7 @@ class Plot:
 
     @property
     def keys(self) -> list[str]:
-        """Columns that tell the series apart."""
+        """Columns that distinguish the series."""
         return [self.series] if isinstance(self.series, str) else self.series or []
 
     @property
@@ -76,17 +64,17 @@ class Plot:
 
     @property
     def columns(self) -> set[str]:
-        """Every column that it draws."""
+        """All columns of the plot."""
         drawn = [*self.places, *self.keys, *self.panels, *self.roof, *self.label]
         drawn += [column for group in self.groups for column in group]
         return {*drawn, *filter(None, (self.x_end, self.window))}
 
 
 def parse_plot(tables: dict[str, Any] | list[dict[str, Any]]) -> Plot:
-    """Return the plot of a header: of several ways to draw each leads to the next.
+    """Parse ``[plot]`` of a header; of several tables each is the fallback of the one before.
 
     Raises:
-        TypeError: a table is not what it should be.
+        TypeError: a table is invalid.
     """
     first, *others = tables if isinstance(tables, list) else [tables]
     plot = Plot(**first, otherwise=parse_plot(others) if others else None)
@@ -95,5 +83,7 @@ def parse_plot(tables: dict[str, Any] | list[dict[str, Any]]) -> Plot:
     if plot.kind not in KINDS:
         raise TypeError(f"a plot is a {', '.join(sorted(KINDS))}, not a {plot.kind}")
     if plot.kind in {"binned", "heatmap"} and plot.x_end is None:
-        raise TypeError(f"a {plot.kind} plot needs x_end, the column where what begins at x ends")
+        raise TypeError(
+            f"a {plot.kind} plot needs x_end, the column with the ends of the intervals"
+        )
     return plot

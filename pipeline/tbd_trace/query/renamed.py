@@ -19,17 +19,11 @@ _FILE = "renamed.toml"
 
 @dataclass(frozen=True, slots=True)
 class OldNames:
-    """Relations behind a set of names.
+    """Relations behind a set of names."""
 
-    Attributes:
-        required: the names, with new names in place of old ones.
-        statements: SQL that creates the views of old names.
-        notes: one sentence per old name.
-    """
-
-    required: set[str]
-    statements: list[str]
-    notes: list[str]
+    required: set[str]  # the names, with new names in place of old ones
+    statements: list[str]  # SQL that creates the views of old names
+    notes: list[str]  # one sentence per old name
 
 
 def resolve_old_names(names: Iterable[str]) -> OldNames:

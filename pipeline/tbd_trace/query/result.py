@@ -13,21 +13,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The rows of a query, and the notes that belong to them.
+    """The rows of a query, and the notes that belong to them."""
 
-    Attributes:
-        query: the query.
-        frame: the rows, as a polars frame; units are in ``query.columns``.
-        notes: sentences about the rows, such as which traces could not answer.
-        parameters: the parameters that were set.
-        more: True if rows were omitted because ``rows`` limited the result.
-    """
-
-    query: Query
-    frame: pl.DataFrame
+    query: Query  # the query
+    frame: pl.DataFrame  # the rows, as a polars frame; units are in ``query.columns``
+    # sentences about the rows, such as which traces could not answer
     notes: list[str] = field(default_factory=list)
-    parameters: dict[str, Scalar] = field(default_factory=dict)
-    more: bool = False
+    parameters: dict[str, Scalar] = field(default_factory=dict)  # the parameters that were set
+    more: bool = False  # True if rows were omitted because ``rows`` limited the result
 
     def _repr_html_(self) -> str:
         """Show title, notes and rows in a notebook."""

@@ -34,14 +34,10 @@ class SharedSession:
         trace_ids: the traces to ask.
         tables: the canonical tables that are enough, where each costs something to get at; None
             means all.
-
-    Attributes:
-        connection: the connection, while it is open.
-        kept: derived relations that are kept between connections.
     """
 
-    connection: duckdb.DuckDBPyConnection
-    kept: RelationCache
+    connection: duckdb.DuckDBPyConnection  # the connection, while it is open
+    kept: RelationCache  # derived relations that are kept between connections
 
     def __init__(
         self,

@@ -12,24 +12,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A profiler and the file formats that it writes.
+    """A profiler and the file formats that it writes."""
 
-    Attributes:
-        name: value of ``trace.tool``.
-        formats: where each format's :class:`~tbd_trace.sources.base.Source` is, as
-            ``module:attribute``, by its name (``trace.format``), in the order of detection.
-        accepts: names of the files, as the message about an unsupported file lists them.
-        profile_command: the command that records a timeline, in backticks; empty if it records
-            none.
-        counters_command: the command that counts more than a file of this tool has, in backticks;
-            empty if it counts nothing.
-        find_private: function ``(path, findings) -> None`` that searches a file for private data,
-            as ``module:attribute``; empty for the usual search of SQLite files and text.
-    """
-
-    name: str
+    name: str  # value of ``trace.tool``
+    # where each format's :class:`~tbd_trace.sources.base.Source` is, as ``module:attribute``, by
+    # its name (``trace.format``), in the order of detection
     formats: Mapping[str, str]
-    accepts: str
+    accepts: str  # names of the files, as the message about an unsupported file lists them
+    # the command that records a timeline, in backticks; empty if it records none
     profile_command: str = ""
+    # the command that counts more than a file of this tool has, in backticks; empty if it counts
+    # nothing
     counters_command: str = ""
+    # function ``(path, findings) -> None`` that searches a file for private data, as
+    # ``module:attribute``; empty for the usual search of SQLite files and text
     find_private: str = ""

@@ -41,40 +41,24 @@ _LARGE_FILE = 100 << 20  # bytes
 
 @dataclass(frozen=True, slots=True)
 class IngestReport:
-    """What became of one profiler file.
+    """What became of one profiler file."""
 
-    Attributes:
-        path: the file.
-        trace_id: its trace.
-        name: its name in the database.
-        status: ``ingested`` or ``already there``.
-        format: the format that it was recognised as.
-        kernels: number of kernel executions in it.
-        notes: what the reader met that a user should know.
-    """
-
-    path: Path
-    trace_id: str
-    name: str
-    status: str
-    format: str
-    kernels: int
-    notes: list[str] = field(default_factory=list)
+    path: Path  # the file
+    trace_id: str  # its trace
+    name: str  # its name in the database
+    status: str  # ``ingested`` or ``already there``
+    format: str  # the format that it was recognised as
+    kernels: int  # number of kernel executions in it
+    notes: list[str] = field(default_factory=list)  # what the reader met that a user should know
 
 
 @dataclass(frozen=True, slots=True)
 class IdentifiedFile:
-    """A profiler file that has been hashed.
+    """A profiler file that has been hashed."""
 
-    Attributes:
-        file: the file and its capture's metadata.
-        content: its hash and state.
-        trace_id: its trace, in whichever database.
-    """
-
-    file: CaptureFile
-    content: Content
-    trace_id: str
+    file: CaptureFile  # the file and its capture's metadata
+    content: Content  # its hash and state
+    trace_id: str  # its trace, in whichever database
 
 
 class Database(TraceStore):

@@ -39,34 +39,22 @@ _SIDE_CONTENT = """
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the two runs.
+    """One of the two runs."""
 
-    Attributes:
-        names: names of its traces without metric runs.
-        trace_ids: ids of all its traces.
-    """
-
-    names: list[str]
-    trace_ids: list[str]
+    names: list[str]  # names of its traces without metric runs
+    trace_ids: list[str]  # ids of all its traces
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Result of a comparison.
+    """Result of a comparison."""
 
-    Attributes:
-        a: the baseline.
-        b: the run that is compared with it.
-        queries: the queries of ``queries/diff`` by name.
-        frames: results by query name; without rows if the traces lack the data.
-        verdict: verdict on the iteration time of B.
-    """
-
-    a: Side
-    b: Side
-    queries: Mapping[str, queries.Query]
+    a: Side  # the baseline
+    b: Side  # the run that is compared with it
+    queries: Mapping[str, queries.Query]  # the queries of ``queries/diff`` by name
+    # results by query name; without rows if the traces lack the data
     frames: Mapping[str, pl.DataFrame]
-    verdict: Verdict
+    verdict: Verdict  # verdict on the iteration time of B
 
 
 def compare(a: Traces, b: Traces, *, min_change_pct: float = 1.0) -> Comparison:

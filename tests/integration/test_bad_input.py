@@ -432,8 +432,8 @@ def test_databases_in_impossible_places(monkeypatch: pytest.MonkeyPatch) -> None
     Path("damaged.duckdb").write_bytes(b"12345678DUCK" + bytes(100))
     Path("file").write_text("")
     for name, words in {
-        "folder.duckdb": "is no DuckDB database; choose another --db",
-        "notes.duckdb": "is no DuckDB database; choose another --db",
+        "folder.duckdb": "is not a DuckDB database; choose another --db",
+        "notes.duckdb": "is not a DuckDB database; choose another --db",
         "file/x.duckdb": "Not a directory",
         f"{'n' * 300}.duckdb": "File name too long",
     }.items():
@@ -444,7 +444,7 @@ def test_databases_in_impossible_places(monkeypatch: pytest.MonkeyPatch) -> None
     for name in ("", ".", ".."):
         assert "name a file" in refuse("ingest", TIMELINE, "--db", name, code=2)
     monkeypatch.setenv("TBD_TRACE_DB", "notes.duckdb")
-    assert "is no database of traces" in refuse("info", code=2)
+    assert "is not a database of traces" in refuse("info", code=2)
 
 
 def test_databases_that_are_not_there(db: Path) -> None:

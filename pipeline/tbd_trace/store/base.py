@@ -1,4 +1,4 @@
-"""Where traces are, whatever holds them: what queries ask of a database or an archive."""
+"""TraceStore protocol, implemented by Database and Archive."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ class TraceStore(ABC):
         """Return the ids of all traces.
 
         Raises:
-            StoreError: they cannot be found out.
+            StoreError: the directory cannot be read.
         """
 
     def are_new(self, trace_ids: Iterable[str]) -> bool:
-        """Tell whether one of the traces was read from its file since this was last asked."""
+        """Return True if one of the traces was ingested since the last call."""
         return False
 
     @abstractmethod
@@ -62,12 +62,12 @@ class TraceStore(ABC):
         """Return the Parquet files of a canonical table for some traces.
 
         Raises:
-            StoreError: one cannot be had, or is not what it should be.
+            StoreError: a file is missing or damaged.
         """
 
     @abstractmethod
     def state(self, trace_id: str) -> Sequence[object]:
-        """Return what tells a trace's rows from those at another time, as JSON values."""
+        """Return values that change when the rows of a trace change."""
 
     @abstractmethod
     def damaged(self, trace_id: str, reason: str) -> StoreError:

@@ -44,7 +44,7 @@ def busy(took: int, **options: Any) -> MadeTrace:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"trains": False}, "nothing tells that the program trains"),
+        ({"trains": False}, "the program is not known to train"),
         ({"iterations": 0}, "needs"),
     ],
 )
@@ -65,7 +65,7 @@ def test_kernels_without_iterations_are_not_training(rule: str) -> None:
     made = MadeTrace()
     made.launch(0, 10, 20)
     made.launch(30, 40, 90, "other")
-    said = "needs iterations" if rule == "ROB01" else "nothing tells that the program trains"
+    said = "needs iterations" if rule == "ROB01" else "the program is not known to train"
     assert judged(made, rule)["reason"].startswith(said)
 
 

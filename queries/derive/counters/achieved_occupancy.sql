@@ -1,16 +1,18 @@
 /*
 title    = "Achieved occupancy of each kernel"
-question = "How full did each kernel keep the SMs, by hardware counters?"
-source   = "nvprof achieved_occupancy (a ratio), Nsight Compute sm__warps_active.avg.pct_of_peak_sustained_active (a percentage)"
+question = "How many warps did each kernel keep active on the SMs, by hardware counters?"
+source   = """nvprof achieved_occupancy (a ratio), Nsight Compute
+    sm__warps_active.avg.pct_of_peak_sustained_active (a percentage)"""
 needs    = ["kernel_counter"]
-grain    = "kernel that was counted"
+grain    = "kernel with a counted occupancy"
 [columns.trace_id]
 doc = "the trace"
 [columns.kernel_id]
 doc = "the kernel"
 [columns.achieved_pct]
 unit = "%"
-doc = "active warps ÷ warp limit, over the cycles in which the SM had work; where both tools measured, Nsight Compute's"
+doc = """active warps ÷ warp limit, over the cycles in which the SM had work; if both tools
+    measured, the value of Nsight Compute"""
 */
 SELECT
     trace_id,

@@ -1,8 +1,9 @@
 /*
-title    = "Metric runs that lend their counters"
-question = "Which traces are the metric runs of a capture that has a timeline, too?"
-source   = "profilers replay and serialise kernels to count: times come from the timeline run alone"
-grain    = "trace that only lends its counters"
+title    = "Metric runs that supply counters"
+question = "Which traces are metric runs of a capture that also has a timeline?"
+source   = """profilers replay and serialize kernels to count, so times are taken from the timeline
+    only"""
+grain    = "metric run of a capture with a timeline"
 needs    = ["trace"]
 [columns.trace_id]
 doc = "the metric run"

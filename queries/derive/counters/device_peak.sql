@@ -1,56 +1,61 @@
 /*
 title    = "Peak rates of each GPU"
-question = "What could this GPU do at most, and how do we know?"
+question = "What are the peak rates of this GPU, and where do they come from?"
 source   = "NVIDIA CUDA C++ programming guide, arithmetic throughput table; product datasheets"
 needs    = ["device", "gpu_architectures", "gpu_products"]
 grain    = "device of a trace"
 [columns.trace_id]
 doc = "the trace"
 [columns.process_id]
-doc = "process whose numbering device_id follows; NULL when it holds for every process"
+doc = "process whose numbering device_id follows; NULL if it is valid for all processes"
 [columns.device_id]
-doc = "device, as kernel.device_id numbers it"
+doc = "device, numbered as in kernel.device_id"
 [columns.peak_fp32_flops]
 unit = "FLOP/s"
-doc = "SMs × FP32 lanes × 2 × clock; NULL when one of them is unknown"
+doc = "SMs × FP32 lanes × 2 × clock; NULL if a factor is unknown"
 [columns.peak_fp16_flops]
 unit = "FLOP/s"
-doc = "half precision outside the tensor cores; NULL when unknown or when the GPU has no FP16 arithmetic of its own"
+doc = """half precision outside the tensor cores; NULL when unknown, or if the GPU has no separate
+    FP16 arithmetic"""
 [columns.peak_tensor_fp16_flops]
 unit = "FLOP/s"
-doc = "dense FP16 tensor cores that accumulate in FP32; NULL without tensor cores, and when the product is unknown and products of its compute capability differ"
+doc = """dense FP16 on tensor cores with FP32 accumulation; NULL without tensor cores, and if the
+    product is unknown and products of its compute capability differ"""
 [columns.peak_tensor_tf32_flops]
 unit = "FLOP/s"
-doc = "dense TF32 tensor cores; NULL as peak_tensor_fp16_flops"
+doc = "dense TF32 on tensor cores; NULL as peak_tensor_fp16_flops"
 [columns.peak_tensor_bf16_flops]
 unit = "FLOP/s"
-doc = "dense BF16 tensor cores that accumulate in FP32; NULL as peak_tensor_fp16_flops"
+doc = "dense BF16 on tensor cores with FP32 accumulation; NULL as peak_tensor_fp16_flops"
 [columns.peak_fp64_flops]
 unit = "FLOP/s"
 doc = "double precision outside the tensor cores; NULL when unknown"
 [columns.clock_hz]
 unit = "Hz"
-doc = "boost clock used for all but the tensor peaks; NULL when neither the trace nor the product tells it"
+doc = """boost clock, used for all but the tensor peaks; NULL if neither trace nor product table
+    contain it"""
 [columns.sm_count]
 unit = "SM"
-doc = "streaming multiprocessors used; NULL when neither the trace nor the product tells it"
+doc = "streaming multiprocessors; NULL if neither trace nor product table contain the number"
 [columns.clock_source]
-doc = "where clock_hz is from: trace, product table; NULL when the clock is unknown"
+doc = "source of clock_hz: trace, product table; NULL when the clock is unknown"
 [columns.tensor_clock_hz]
 unit = "Hz"
-doc = "clock used for the tensor peaks: some products hold a lower boost clock while their tensor cores run"
+doc = """clock used for the tensor peaks; some products have a lower boost clock while tensor cores
+    run"""
 [columns.compute_capability]
-doc = "compute capability used, such as 8.0: the trace's, else the product's"
+doc = "compute capability, such as 8.0, from the trace, else from the product table"
 [columns.product]
-doc = "row of gpu_products whose pattern matches the device name; NULL when none does"
+doc = "row of gpu_products whose pattern matches the device name; NULL without a match"
 [columns.memory_bandwidth_bytes_per_s]
 unit = "byte/s"
-doc = "peak device-memory bandwidth: the trace's, else the product's"
+doc = "peak device-memory bandwidth, from the trace, else from the product table"
 [columns.evidence]
-doc = "where SM count and clock are from, how the rates per SM are known, how the product's row is known; NULL when nothing is known"
+doc = "sources of SM count, clock, rates per SM and product row; NULL if all are unknown"
 */
 WITH matched AS (
-    -- One row per device: a product of its own before a product family.
+    -- One row per device; an exact product wins over a product family, which has no compute
+    -- capability.
     SELECT
         d.trace_id,
         d.process_id,
@@ -75,6 +80,7 @@ WITH matched AS (
         p.evidence AS product_evidence
     FROM device AS d
     LEFT JOIN gpu_products AS p
+        -- Profilers print the same product with and without vendor and brand.
         ON regexp_full_match(regexp_replace(trim(d.name), '^(NVIDIA |Tesla )+', ''), p.name_pattern)
         AND (
             d.compute_capability IS NULL
@@ -98,7 +104,8 @@ rated AS (
         m.sm_count * CAST(m.clock_hz AS DOUBLE) AS sm_clocks_per_s,
         m.clock_hz
         * coalesce(m.product_tensor_clock_ratio, a.tensor_clock_ratio) AS tensor_clock_hz,
-        -- Halved tensor rates are a property of the product, so an unknown product has none.
+        -- Some products run their tensor cores at half rate, so the share of an unknown product is
+        -- unknown, unless all products of its compute capability agree.
         CASE
             WHEN m.product IS NOT NULL THEN m.tensor_rate
             WHEN NOT a.tensor_rate_by_product THEN 1.0
@@ -112,6 +119,7 @@ SELECT
     trace_id,
     process_id,
     device_id,
+    -- A fused multiply-add is two FLOP.
     sm_clocks_per_s * fp32_fma_per_clock * 2 AS peak_fp32_flops,
     sm_clocks_per_s * fp16_fma_per_clock * 2 AS peak_fp16_flops,
     sm_count * tensor_clock_hz * tensor_share * tensor_fp16_flop_per_clock

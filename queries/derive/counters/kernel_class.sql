@@ -1,22 +1,24 @@
 /*
 title    = "Class of each kernel name"
-question = "What kind of work does this kernel do: convolution, GEMM, normalisation, …?"
-source   = "data/kernel_classes.csv: naming conventions of cuDNN, cuBLAS, CUTLASS, PyTorch, TensorFlow, XLA, MXNet and others"
+question = "What kind of work does a kernel do: convolution, GEMM, normalization, …?"
+source   = """data/kernel_classes.csv: naming conventions of cuDNN, cuBLAS, CUTLASS, PyTorch,
+    TensorFlow, XLA, MXNet and others"""
 needs    = ["kernel_classes"]
 optional = ["kernel", "kernel_aggregate"]
-grain    = "kernel name of a trace"
+grain    = "kernel name, per trace"
 [columns.trace_id]
 doc = "the trace"
 [columns.name]
-doc = "kernel name, as kernel.name and kernel_aggregate.name have it"
+doc = "kernel name, as in kernel.name and kernel_aggregate.name"
 [columns.class]
-doc = "kind of work: CONV, GEMM, RNN, attention, batchnorm, layernorm, softmax, activation, …; other when no pattern matches"
+doc = """kind of work: CONV, GEMM, RNN, attention, batchnorm, layernorm, softmax, activation, …;
+    other if no pattern matches"""
 [columns.direction]
-doc = "forward, backward, backward data, backward weights; NULL when the name does not tell"
+doc = "forward, backward, backward data, backward weights; NULL if the name does not show it"
 [columns.tensor_core]
-doc = "whether the kernel computes on tensor cores; NULL when the name does not tell"
+doc = "true if the kernel computes on tensor cores; NULL if the name does not show it"
 [columns.pattern]
-doc = "pattern that gave the class; NULL for other"
+doc = "pattern that gave the class; NULL for class other"
 [columns.evidence]
 doc = "kernel name: a naming convention, not a measurement"
 */
@@ -26,7 +28,7 @@ WITH named AS (
     SELECT trace_id, name FROM kernel_aggregate
 ),
 matched AS (
-    -- Of the rows that tell an attribute, the one of highest priority does.
+    -- Each attribute comes from the matching row of highest priority that sets it.
     SELECT
         n.name,
         max_by(c.class, c.priority) FILTER (c.class IS NOT NULL) AS class,

@@ -1,8 +1,8 @@
 /*
 title    = "Hardware counters of each kernel"
-question = "Which counter values stand for each kernel of a timeline?"
-source   = "the runs of one capture are matched by kernel name, launch configuration and ordinal"
-grain    = "one counter of one kernel"
+question = "Which counter values apply to each kernel of a timeline?"
+source   = "runs of one capture are matched by kernel name, launch configuration and ordinal"
+grain    = "counter of a kernel"
 needs    = ["kernel_metric"]
 optional = ["kernel", "trace"]
 [columns.trace_id]
@@ -12,13 +12,13 @@ doc = "the kernel"
 [columns.metric]
 doc = "metric name"
 [columns.unit]
-doc = "unit"
+doc = "unit of value"
 [columns.value]
-doc = "value in that unit"
+doc = "value in this unit"
 [columns.tool]
 doc = "nvprof or ncu"
 [columns.counter_trace_id]
-doc = "trace that the value was measured in: the kernel's own, or a metric run of the same capture"
+doc = "trace of the measurement: that of the kernel, or a metric run of the same capture"
 [advice]
 missing = """
 needs hardware counters of the kernels; collect them with `ncu --csv --page raw` or, before
@@ -26,20 +26,22 @@ compute capability 7.5, `nvprof --metrics`"""
 counters = "utilization of the kernels"
 */
 WITH
--- Position of a kernel among the executions of the same name and configuration in its trace.
+-- Ordinal of a kernel among executions of the same name and configuration in its trace.
 numbered AS (
     SELECT t.capture_id, t.kind, k.trace_id, k.kernel_id, k.name,
         k.grid_x, k.grid_y, k.grid_z, k.block_x, k.block_y, k.block_z,
         row_number() OVER same AS ordinal, count(*) OVER same_all AS executions
     FROM kernel k JOIN trace t USING (trace_id)
     WINDOW same AS (
-        PARTITION BY k.trace_id, k.name, k.grid_x, k.grid_y, k.grid_z, k.block_x, k.block_y, k.block_z
+        PARTITION BY k.trace_id, k.name, k.grid_x, k.grid_y, k.grid_z,
+            k.block_x, k.block_y, k.block_z
         ORDER BY k.start_ns NULLS LAST, k.kernel_id),
     same_all AS (
-        PARTITION BY k.trace_id, k.name, k.grid_x, k.grid_y, k.grid_z, k.block_x, k.block_y, k.block_z)
+        PARTITION BY k.trace_id, k.name, k.grid_x, k.grid_y, k.grid_z,
+            k.block_x, k.block_y, k.block_z)
 ),
 timeline AS (SELECT * FROM numbered WHERE kind = 'timeline' AND capture_id IS NOT NULL),
--- Where several runs counted the same of a kernel, one of them stands for all: counts do not add.
+-- If several runs counted the same metric of a kernel, one of them is used: counts must not add up.
 lent AS (
     SELECT n.* EXCLUDE (trace_id, kernel_id, kind), v.metric, v.unit, v.value, v.tool,
         n.trace_id AS counter_trace_id
@@ -58,7 +60,8 @@ SELECT trace_id, kernel_id, metric, unit, value, tool, trace_id AS counter_trace
 FROM kernel_metric
 WHERE kernel_id IS NOT NULL AND unit_instance IS NULL AND value IS NOT NULL
 UNION ALL
--- A metric run covers few iterations: its executions stand for those of the timeline in turn.
+-- A metric run covers few iterations; its executions are assigned to those of the timeline in turn.
+-- IS NOT DISTINCT FROM: grid and block may be unknown. Counters of the timeline itself win.
 SELECT l.trace_id, l.kernel_id, m.metric, m.unit, m.value, m.tool, m.counter_trace_id
 FROM timeline l
 JOIN lent m

@@ -1,6 +1,6 @@
 /*
 title    = "Theoretical and estimated occupancy of each kernel"
-question = "How many warps can this launch keep on an SM, and what stops it from keeping more?"
+question = "How many warps can a launch keep on an SM, and what limits them?"
 source   = "NVIDIA occupancy calculator (cuda_occupancy.h)"
 needs    = ["kernel", "device_peak", "gpu_architectures"]
 grain    = "kernel"
@@ -10,44 +10,49 @@ doc = "the trace"
 doc = "the kernel"
 [columns.theoretical_pct]
 unit = "%"
-doc = "resident warps ÷ the SM's warp limit; 0 when not one block fits; NULL when the compute capability is unknown or not in gpu_architectures, or the block size or register count is missing"
+doc = """resident warps ÷ warp limit of an SM; 0 if not one block fits; NULL if the GPU is not in
+    gpu_architectures, or block size or register count are unknown"""
 [columns.active_blocks_per_sm]
 unit = "block"
-doc = "blocks that fit on one SM: the smallest of the four limits below"
+doc = "blocks that fit on one SM: minimum of the four limits below"
 [columns.limiter]
-doc = "grid when the grid has fewer blocks than the GPU can hold at once; else the smallest limit: warps, registers, shared memory, blocks, the first in that order on a tie"
+doc = """grid if the grid has fewer blocks than the GPU holds at once; else the smallest limit:
+    warps, registers, shared memory, blocks (the first in this order on a tie)"""
 [columns.waves]
 unit = "wave"
-doc = "blocks of the grid ÷ (active blocks per SM × SMs); below 1 the grid does not fill the GPU"
+doc = "blocks of the grid ÷ (active blocks per SM × SMs); below 1, the grid does not fill the GPU"
 [columns.estimated_achieved_pct]
 unit = "%"
-doc = "min(active blocks per SM, blocks of the grid ÷ SMs) × threads per block ÷ thread limit per SM: as if blocks were spread evenly and stayed for the whole kernel"
+doc = """min(active blocks per SM, blocks of the grid ÷ SMs) × threads per block ÷ thread limit of
+    an SM; assumes evenly distributed blocks that run for the whole kernel"""
 [columns.active_warps_per_sm]
 unit = "warp"
 doc = "active blocks per SM × warps per block"
 [columns.blocks_by_warps]
 unit = "block"
-doc = "blocks that the warp slots of an SM allow; 0 when a block exceeds the thread limit"
+doc = "limit by the warp slots of an SM; 0 if a block exceeds the thread limit"
 [columns.blocks_by_registers]
 unit = "block"
-doc = "blocks that the register file of an SM allows; 2147483647 when the kernel uses none"
+doc = "limit by the register file of an SM; 2147483647 if the kernel uses no registers"
 [columns.blocks_by_shared_memory]
 unit = "block"
-doc = "blocks that shared memory allows at the largest carve-out; 2147483647 when the kernel uses none"
+doc = "limit by shared memory, at the largest carve-out; 2147483647 if the kernel uses none"
 [columns.blocks_by_slots]
 unit = "block"
-doc = "blocks that an SM can track"
+doc = "limit by the block slots of an SM"
 [columns.registers_per_block]
 unit = "register"
-doc = "registers that one block occupies, rounded as the hardware allocates them"
+doc = "registers of one block, rounded up to allocation units"
 [columns.shared_bytes_per_block]
 unit = "byte"
-doc = "shared memory that one block occupies, with the system's reservation and rounding"
+doc = """shared memory of one block, with the reservation of the system, rounded up to allocation
+    units"""
 [columns.evidence]
-doc = "modelled: from the launch configuration; barriers and thread block clusters are not in a trace and not modelled"
+doc = """modelled: from the launch configuration; barriers and thread block clusters are not in a
+    trace and not modelled"""
 */
 WITH launcher AS (
-    -- The device rows that kernels refer to: of the kernel's own process, else of every process.
+    -- Device of each kernel: the row of its process, else the row valid for all processes.
     SELECT k.trace_id, k.process_id, k.device_id, d.compute_capability, d.sm_count
     FROM (SELECT DISTINCT trace_id, process_id, device_id FROM kernel) AS k
     INNER JOIN device_peak AS d
@@ -77,10 +82,10 @@ launch AS (
         ON CAST(a.compute_capability AS VARCHAR) = l.compute_capability
 ),
 allocated AS (
-    -- Registers are handed out per warp, shared memory per block, both in fixed units.
+    -- Registers are allocated per warp, shared memory per block, in units of gpu_architectures.
     SELECT
         *,
-        -- A block of 0 threads is a fault of the file.
+        -- NULL for a block of 0 threads, which is a fault of the file.
         nullif((block_threads + 31) // 32, 0) AS block_warps,
         (registers_per_thread * 32 + registers_per_warp_unit - 1)
         // registers_per_warp_unit * registers_per_warp_unit AS warp_registers,
@@ -97,11 +102,11 @@ limited AS (
         END AS blocks_by_warps,
         CASE
             WHEN registers_per_thread > max_registers_per_thread THEN 0
-            -- A block is admitted as if it took registers in four sub-partitions alike, also on
-            -- GP100, which has two but runs no block that its Pascal siblings could not.
+            -- cuda_occupancy.h admits a block as if its warps were spread over four sub-partitions.
+            -- GP100 has two, but the same limit as the other Pascal GPUs.
             WHEN warp_registers * ((block_warps + 3) // 4 * 4) > max_registers_per_block THEN 0
             WHEN warp_registers = 0 THEN 2147483647
-            -- A warp's registers lie in one sub-partition.
+            -- All registers of a warp are in one sub-partition.
             ELSE registers_per_sm // sub_partitions // warp_registers * sub_partitions
                 // block_warps
         END AS blocks_by_registers,
@@ -141,7 +146,7 @@ SELECT
         WHEN active_blocks_per_sm = blocks_by_slots THEN 'blocks'
     END AS limiter,
     grid_blocks / nullif(active_blocks_per_sm * sm_count, 0) AS waves,
-    -- CASE, not least(): least() passes over a NULL.
+    -- CASE instead of least(), which ignores NULL.
     CASE
         WHEN active_blocks_per_sm <= grid_blocks / sm_count THEN active_blocks_per_sm
         WHEN active_blocks_per_sm > grid_blocks / sm_count THEN grid_blocks / sm_count

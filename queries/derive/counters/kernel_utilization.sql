@@ -1,8 +1,8 @@
 /*
 title    = "Counted utilization of each kernel name"
-question = "How much does each kernel use of the GPU, by hardware counters, and how much do all?"
-source   = "Zhu et al. 2018: utilization weighted by duration, against the mean of the trace"
-grain    = "one kernel name of a trace and one precision"
+question = "What is the utilization of each kernel by hardware counters, and of all kernels?"
+source   = "Zhu et al. 2018: utilization weighted by duration, compared with the mean of the trace"
+grain    = "kernel name and precision, per trace"
 needs    = ["kernel_work"]
 [columns.trace_id]
 doc = "the trace"
@@ -11,11 +11,14 @@ doc = "fp32, fp16 (outside the tensor cores) or tensor"
 [columns.kernel_name]
 doc = "demangled name"
 [columns.utilization]
-doc = "utilization of the kernel in the unit of its measure, weighted by duration (pipe: by cycles); levels without any duration by executions"
+doc = """utilization of the kernel in the unit of its measure, weighted by duration (pipe: by
+    cycles); levels without durations are weighted by executions"""
 [columns.mean_utilization]
-doc = "the same over all measured kernels of the trace; kernels above the physical peak are left out"
+doc = """mean over all measured kernels of the trace, with the same weights; kernels above the
+    physical peak are excluded"""
 [columns.measure]
-doc = "FLOP (% of peak while it runs), pipe (% of SM-active cycles) or level (nvprof's 0 to 10): the best that was collected for the trace"
+doc = """FLOP (% of peak while it runs), pipe (% of SM-active cycles) or level (0 to 10, nvprof):
+    the most exact measure collected for the trace"""
 [columns.share_pct]
 unit = "%"
 doc = "total duration ÷ duration of all kernels in the window"
@@ -40,14 +43,17 @@ every_kernel AS (
     SELECT trace_id, sum(duration_ns) AS total_ns
     FROM (SELECT DISTINCT trace_id, kernel_id, duration_ns FROM kernel_work) GROUP BY ALL
 ),
--- Measures are never mixed: the first that covers nearly all of what was counted serves.
+-- One measure per trace and precision, because measures cannot be averaged: the most exact one that
+-- covers at least 95 % of the counted time.
 measure AS (
     SELECT trace_id, precision,
         bool_and(cycles IS NOT NULL) FILTER (pipe_active_pct IS NOT NULL) AS has_cycles,
         bool_or(duration_ns IS NOT NULL) AS has_durations,
         CASE
-            WHEN sum(weight) FILTER (ideal_ns IS NOT NULL AND duration_ns > 0) >= 0.95 * sum(weight) THEN 'FLOP'
-            WHEN sum(weight) FILTER (pipe_active_pct IS NOT NULL) >= 0.95 * sum(weight) THEN 'pipe'
+            WHEN sum(weight) FILTER (ideal_ns IS NOT NULL AND duration_ns > 0)
+                >= 0.95 * sum(weight) THEN 'FLOP'
+            WHEN sum(weight) FILTER (pipe_active_pct IS NOT NULL)
+                >= 0.95 * sum(weight) THEN 'pipe'
             WHEN count(pipe_level) > 0 THEN 'level'
             WHEN count(pipe_active_pct) > 0 THEN 'pipe'
         END AS measure
@@ -68,13 +74,15 @@ weighted AS (
     )
 ),
 by_kernel AS (
-    SELECT trace_id, precision, kernel_name, measure, sum(numerator ORDER BY kernel_id) AS numerator,
+    -- Floating-point sums depend on the order of rows; ORDER BY makes them reproducible.
+    SELECT trace_id, precision, kernel_name, measure,
+        sum(numerator ORDER BY kernel_id) AS numerator,
         sum(denominator) AS denominator,
         sum(numerator ORDER BY kernel_id) / nullif(sum(denominator), 0) AS utilization,
         sum(duration_ns)::BIGINT AS total_ns, count(*) AS instances
     FROM weighted WHERE numerator IS NOT NULL
     GROUP BY trace_id, precision, kernel_name, measure
-    -- above the physical peak the FLOP, the peak or the times are wrong
+    -- Above the physical peak, FLOP, peak or times are wrong.
     HAVING measure <> 'FLOP' OR sum(numerator) <= 100 * sum(denominator)
 ),
 by_trace AS (

@@ -1,8 +1,9 @@
 /*
 title    = "Work of each kernel"
 question = "How many floating-point operations did each kernel do, and how busy were its pipes?"
-source   = "counters: fadd + fmul + 2 ffma (per cycle times elapsed cycles where only that was counted), nvprof flop_count_sp; model: FLOP of the layers times the batch size"
-grain    = "one kernel in the analysis window, one precision, one kind of evidence"
+source   = """counters: fadd + fmul + 2 ffma (if counted per cycle, × elapsed cycles), nvprof
+    flop_count_sp; model: FLOP of the layers × batch size"""
+grain    = "kernel in the analysis window, precision and evidence"
 needs    = ["kernel", "trace", "utilization_metrics"]
 optional = ["counter_donor_trace", "window_op", "kernel_counter", "layer_definition", "device_peak"]
 [columns.trace_id]
@@ -16,7 +17,7 @@ doc = "device; -1 when unknown"
 [columns.iteration]
 doc = "iteration; NULL outside iterations"
 [columns.layer]
-doc = "layer; NULL when nothing tells"
+doc = "layer; NULL when unknown"
 [columns.kernel_name]
 doc = "demangled name"
 [columns.duration_ns]
@@ -25,31 +26,32 @@ doc = "duration"
 [columns.precision]
 doc = "fp32, fp16 (outside the tensor cores) or tensor"
 [columns.evidence]
-doc = "counter (hardware counters) or modelled (FLOP of the layer, shared among its kernels by time); NULL when this kernel has neither"
+doc = """counter (hardware counters) or modelled (FLOP of the layer, distributed over its kernels by
+    time); NULL if the kernel has neither"""
 [columns.flop]
 unit = "FLOP"
 doc = "floating-point operations; NULL when unknown"
 [columns.peak_flops]
 unit = "FLOP/s"
-doc = "the device's peak for this precision; NULL when unknown"
+doc = "peak of the device for this precision; NULL when unknown"
 [columns.pipe_active_pct]
 unit = "%"
-doc = "use of the pipe in cycles in which an SM was active"
+doc = "utilization of the pipe in SM-active cycles"
 [columns.pipe_elapsed_pct]
 unit = "%"
-doc = "use of the pipe in all cycles of the kernel"
+doc = "utilization of the pipe in all cycles of the kernel"
 [columns.pipe_level]
 unit = "level"
-doc = "nvprof's integer level 0 to 10: not a percentage, and integer work counts"
+doc = "level 0 to 10 of nvprof: not a percentage, and includes integer work"
 [columns.cycles]
 unit = "cycle"
-doc = "cycles of the kernel, the weight of the pipe percentages"
+doc = "cycles of the kernel, which weight the pipe percentages"
 [advice]
 missing = """
-needs to know the kernels' FLOP or the use of their pipes: collect hardware counters with `ncu
---csv --page raw` (before compute capability 7.5 `nvprof --metrics`), or a capture directory whose
-layers.json tells the FLOP of the layers"""
-counters = "the kernels' FLOP or the use of their pipes"
+needs FLOP or pipe utilization of kernels; collect hardware counters with `ncu --csv --page raw`
+(before compute capability 7.5, `nvprof --metrics`), or a capture directory whose layers.json
+contains the FLOP of layers"""
+counters = "FLOP or pipe utilization of kernels"
 */
 WITH
 counted_kernel AS (
@@ -63,7 +65,7 @@ counted_kernel AS (
     WHERE trace_id IN (SELECT trace_id FROM trace WHERE kind = 'metrics')
       AND trace_id NOT IN (SELECT trace_id FROM counter_donor_trace)
 ),
--- By metric name first: a pattern is far slower to match than two names are to compare.
+-- Patterns are matched once per metric name, because matching each value is far slower.
 meaning AS (
     SELECT m.tool, m.metric, u.precision, u.quantity, u.weight, u.preference, u.required
     FROM (SELECT DISTINCT tool, metric FROM kernel_counter) m
@@ -74,7 +76,7 @@ measured AS (
         c.metric, c.tool, c.value, {'preference': u.preference, 'metric': c.metric} AS choice
     FROM kernel_counter c JOIN meaning u USING (tool, metric)
 ),
--- Nsight Compute's roofline section counts per cycle, and gives the rate of the cycles.
+-- The roofline section of Nsight Compute counts FLOP per cycle, and reports the rate of cycles.
 cycle AS (
     SELECT trace_id, kernel_id,
         any_value(value) FILTER (metric = 'smsp__cycles_elapsed.avg.per_second')
@@ -89,7 +91,7 @@ flop_of AS (
     FROM measured m LEFT JOIN cycle USING (trace_id, kernel_id)
     WHERE quantity IN ('flop', 'flop_per_cycle')
     GROUP BY trace_id, kernel_id, precision, tool, preference, quantity
-    -- a sum with a missing part would be a wrong number, not a small one
+    -- Without all of its required parts, a sum would be wrong.
     HAVING count(DISTINCT metric) FILTER (required) = (
         SELECT count(*) FROM utilization_metrics u
         WHERE u.quantity = m.quantity AND u.required AND u.tool = m.tool
@@ -117,14 +119,19 @@ counter_row AS (
     JOIN (SELECT trace_id, kernel_id, precision FROM flop_of
           UNION SELECT trace_id, kernel_id, precision FROM pipe_of) e
         USING (trace_id, kernel_id)
-    LEFT JOIN flop_of f ON f.trace_id = k.trace_id AND f.kernel_id = k.kernel_id AND f.precision = e.precision
-    LEFT JOIN pipe_of p ON p.trace_id = k.trace_id AND p.kernel_id = k.kernel_id AND p.precision = e.precision
+    LEFT JOIN flop_of f
+        ON f.trace_id = k.trace_id AND f.kernel_id = k.kernel_id AND f.precision = e.precision
+    LEFT JOIN pipe_of p
+        ON p.trace_id = k.trace_id AND p.kernel_id = k.kernel_id AND p.precision = e.precision
     LEFT JOIN cycles_of c ON c.trace_id = k.trace_id AND c.kernel_id = k.kernel_id
 ),
--- The FLOP of a layer's pass in one iteration, shared among the kernels of the pass by their time.
+-- The FLOP of a layer's forward or backward pass in one iteration, distributed over the kernels of
+-- the pass by duration. Kernels without a phase and kernels of the loss count as forward.
 pass AS (
-    SELECT k.*, CASE WHEN k.phase = 'backward' THEN 'backward'
-                     WHEN k.phase IS NULL OR k.phase = 'forward' OR k.phase = 'loss' THEN 'forward' END AS pass
+    SELECT k.*,
+        CASE WHEN k.phase = 'backward' THEN 'backward'
+             WHEN k.phase IS NULL OR k.phase = 'forward' OR k.phase = 'loss' THEN 'forward'
+        END AS pass
     FROM counted_kernel k WHERE k.iteration IS NOT NULL AND k.layer IS NOT NULL
 ),
 modelled_row AS (

@@ -1,8 +1,9 @@
 /*
-title    = "Use of the peak that matters"
-question = "How much of the peak rates that its FLOP could have run at did each device use?"
-source   = "Zhu et al. 2018, section 3.4.3, with FLOP of several precisions each against its own peak: their shares of the time add up"
-grain    = "one device used by a process, with one kind of evidence: counters, or else the model"
+title    = "Utilization of the applicable peaks"
+question = "Relative to the peak of each precision used, what was the utilization of each device?"
+source   = """Zhu et al. 2018, section 3.4.3; FLOP of each precision are divided by its peak, and
+    the resulting times add up"""
+grain    = "device used by a process; from counters, else from the model"
 needs    = ["training_window", "utilization"]
 optional = ["window_op", "kernel_class"]
 [columns.trace_id]
@@ -13,20 +14,20 @@ doc = "key of the process; -1 when unknown"
 doc = "device; -1 when unknown"
 [columns.busy_pct]
 unit = "%"
-doc = "time that the FLOP take at peak ÷ time in which a kernel ran; NULL where why_not says"
+doc = "time that the FLOP take at peak ÷ time with a running kernel; NULL if why_not explains it"
 [columns.elapsed_pct]
 unit = "%"
-doc = "time that the FLOP take at peak ÷ elapsed time; NULL where why_not says"
+doc = "time that the FLOP take at peak ÷ elapsed time; NULL if why_not explains it"
 [columns.precisions]
-doc = "precisions that FLOP are known of, joined by +: fp32, fp16, tensor"
+doc = "precisions with known FLOP, joined by +: fp32, fp16, tensor"
 [columns.evidence]
 doc = "counter or modelled"
 [columns.why_not]
-doc = "why there is no number; NULL where there is one"
+doc = "why both percentages are NULL; NULL if they are known"
 */
 WITH
--- Counters of FP32 do not see what tensor cores do, and a model may not know that they were used.
--- Below 5 % of the time, or of the pipe, that hardly matters.
+-- FP32 counters do not include tensor cores, and a model may not show their use. Unknown FLOP of
+-- tensor cores are tolerated below 5 % of the time, or of the pipe.
 on_tensor_cores AS (
     SELECT o.trace_id, coalesce(o.process_id, -1) AS process_id,
         coalesce(o.device_id, -1) AS device_id,
@@ -45,7 +46,8 @@ known AS (
         min(u.reason) FILTER (u.flop > 0 AND u.busy_pct IS NULL) AS reason,
         coalesce(bool_or(u.precision = 'tensor' AND u.flop > 0), false) AS has_tensor_flop,
         coalesce(bool_or(u.precision = 'tensor' AND u.flop IS NULL
-            AND coalesce(u.pipe_pct, u.pipe_elapsed_pct, 10 * u.pipe_level) >= 5), false) AS lacks_tensor_flop
+            AND coalesce(u.pipe_pct, u.pipe_elapsed_pct, 10 * u.pipe_level) >= 5), false)
+            AS lacks_tensor_flop
     FROM training_window w
     JOIN utilization u
         ON  u.trace_id = w.trace_id AND u.pid IS NOT DISTINCT FROM w.pid
@@ -58,9 +60,11 @@ judged AS (
         CASE
             WHEN k.reason IS NOT NULL THEN k.reason
             WHEN k.precisions IS NULL THEN 'FLOP unknown: only the use of the pipes was measured'
-            WHEN k.lacks_tensor_flop THEN 'tensor cores were used, and how many FLOP they did was not measured'
+            WHEN k.lacks_tensor_flop THEN 'tensor cores were used, but their FLOP were not measured'
             WHEN t.pct >= 5 AND NOT k.has_tensor_flop
-                THEN format('kernels of tensor cores take {:.1f} % of the time, and their FLOP are not known', t.pct)
+                THEN format(
+                    'kernels on tensor cores take {:.1f} % of the time, but their FLOP are unknown',
+                    t.pct)
             WHEN k.busy_pct > 100 THEN 'above the physical peak: FLOP, peak or times are wrong'
         END AS why_not
     FROM known k

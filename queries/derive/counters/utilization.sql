@@ -1,12 +1,13 @@
 /*
 title    = "Utilization"
-question = "How much of each peak did the window, an iteration, a layer or a kernel use?"
-source   = "Zhu et al. 2018, section 3.4: 100 × FLOP ÷ (peak × T), with T both the busy and the elapsed time; pipe use weighted by cycles"
-grain    = "precision, evidence and what the parameter by says"
+question = "What share of each peak did the window, an iteration, a layer or a kernel use?"
+source   = """Zhu et al. 2018, section 3.4: 100 × FLOP ÷ (peak × T), with T both the busy and the
+    elapsed time; pipe utilization weighted by cycles"""
+grain    = "precision, evidence and device; with by=…, also iteration, layer or kernel"
 needs    = ["kernel_work"]
 optional = ["analysis_window", "device_timeline", "process"]
 [params.by]
-doc = "what one row is about"
+doc = "what a row covers: the analysis window of the trace, an iteration, a layer or a kernel name"
 choices = ["trace", "iteration", "layer", "kernel"]
 default = "trace"
 [columns.trace_id]
@@ -16,57 +17,59 @@ doc = "process; NULL when unknown"
 [columns.device_id]
 doc = "device; NULL when unknown"
 [columns.iteration]
-doc = "iteration; NULL unless by iteration"
+doc = "iteration; NULL unless by=iteration"
 [columns.layer]
-doc = "layer; NULL unless by layer, and for the kernels that no layer owns"
+doc = "layer; NULL unless by=layer, and for kernels without a layer"
 [columns.kernel_name]
-doc = "demangled name; NULL unless by kernel"
+doc = "demangled name; NULL unless by=kernel"
 [columns.kernels]
-doc = "kernels that the row is about"
+doc = "number of kernels in the row"
 [columns.precision]
-doc = "fp32, fp16 or tensor"
+doc = "fp32, fp16 (outside the tensor cores) or tensor"
 [columns.flop]
 unit = "FLOP"
-doc = "floating-point operations done"
+doc = "floating-point operations"
 [columns.peak_flops]
 unit = "FLOP/s"
-doc = "the device's peak; where layers differ in arithmetic the FLOP-weighted harmonic mean of their peaks"
+doc = """peak of the device; if layers differ in arithmetic, the FLOP-weighted harmonic mean of
+    their peaks"""
 [columns.busy_ns]
 unit = "ns"
-doc = "time in which at least one kernel ran (by layer and by kernel: the sum of the kernels' durations)"
+doc = "time with at least one running kernel (by=layer and by=kernel: sum of kernel durations)"
 [columns.elapsed_ns]
 unit = "ns"
-doc = "length of the window or of the iteration on the device; NULL without a timeline"
+doc = "length of the window or iteration on the device; NULL without a timeline"
 [columns.busy_pct]
 unit = "%"
 doc = "100 × FLOP ÷ (peak × busy time)"
 [columns.elapsed_pct]
 unit = "%"
-doc = "100 × FLOP ÷ (peak × elapsed time): by layer and by kernel their part of the window's figure"
+doc = "100 × FLOP ÷ (peak × elapsed time); by=layer and by=kernel: the part of it due to the row"
 [columns.pipe_pct]
 unit = "%"
-doc = "use of the pipe per SM-active cycle, weighted by cycles"
+doc = "utilization of the pipe per SM-active cycle, weighted by cycles"
 [columns.pipe_elapsed_pct]
 unit = "%"
-doc = "use of the pipe per elapsed cycle, weighted by cycles"
+doc = "utilization of the pipe per elapsed cycle, weighted by cycles"
 [columns.pipe_level]
 unit = "level"
-doc = "nvprof's level 0 to 10, weighted by duration; where no duration is known all executions weigh the same"
+doc = """level 0 to 10 of nvprof, weighted by duration; without durations, all executions have equal
+    weight"""
 [columns.covered_pct]
 unit = "%"
-doc = "share of the kernels' time whose FLOP, pipe use or level is known"
+doc = "share of the kernel time with known FLOP, pipe utilization or level"
 [columns.evidence]
 doc = "counter or modelled"
 [columns.measured_over]
 doc = "steady state, all iterations or whole trace; NULL without a timeline"
 [columns.reason]
-doc = "why a percentage is NULL; NULL when none is"
+doc = "why a percentage is NULL; NULL if all are known"
 [advice]
 missing = """
-needs to know the kernels' FLOP or the use of their pipes: collect hardware counters with `ncu
---csv --page raw` (before compute capability 7.5 `nvprof --metrics`), or a capture directory whose
-layers.json tells the FLOP of the layers"""
-counters = "the kernels' FLOP or the use of their pipes"
+needs FLOP or pipe utilization of kernels; collect hardware counters with `ncu --csv --page raw`
+(before compute capability 7.5, `nvprof --metrics`), or a capture directory whose layers.json
+contains the FLOP of layers"""
+counters = "FLOP or pipe utilization of kernels"
 */
 WITH
 setting AS (SELECT coalesce(getvariable('by'), 'trace') AS by_what),
@@ -78,7 +81,7 @@ keyed AS (
     FROM kernel_work w, setting
     WHERE NOT (by_what = 'iteration' AND iteration IS NULL)
 ),
--- Time of all kernels of a row, whether anything is known of them or not.
+-- Time of all kernels of a row, measured or not.
 all_kernels AS (
     SELECT trace_id, process_id, device_id, row_iteration, row_layer, row_kernel,
         count(*) AS kernels, sum(duration_ns)::BIGINT AS kernel_ns
@@ -86,24 +89,29 @@ all_kernels AS (
               kernel_id, duration_ns FROM keyed)
     GROUP BY ALL
 ),
--- Cycles weigh the pipes' percentages; where a kernel lacks them, durations weigh all.
+-- Cycles weight the pipe percentages; if any kernel lacks cycles, durations weight all.
 weighed AS (
     SELECT *,
-        CASE WHEN bool_and(cycles IS NOT NULL) OVER counted THEN cycles ELSE duration_ns END AS weight,
-        -- without any duration all executions weigh the same
-        CASE WHEN bool_or(duration_ns IS NOT NULL) OVER counted THEN duration_ns ELSE 1 END AS level_weight
+        CASE WHEN bool_and(cycles IS NOT NULL) OVER counted THEN cycles
+             ELSE duration_ns END AS weight,
+        -- Without any duration, all executions have equal weight.
+        CASE WHEN bool_or(duration_ns IS NOT NULL) OVER counted THEN duration_ns ELSE 1 END
+            AS level_weight
     FROM keyed, setting
-    -- the FLOP of a layer say nothing about one of its kernels
+    -- FLOP of a layer cannot be divided among its kernels.
     WHERE evidence = 'counter' OR (evidence = 'modelled' AND by_what <> 'kernel')
     WINDOW counted AS (
-        PARTITION BY trace_id, process_id, device_id, row_iteration, row_layer, row_kernel, precision,
-            evidence, pipe_active_pct IS NULL AND pipe_elapsed_pct IS NULL)
+        PARTITION BY trace_id, process_id, device_id, row_iteration, row_layer, row_kernel,
+            precision, evidence, pipe_active_pct IS NULL AND pipe_elapsed_pct IS NULL)
 ),
--- Sums of fractions are taken in order, so that the same question has the same answer to the last digit.
+-- Floating-point sums depend on the order of rows; ORDER BY makes them reproducible.
 measured AS (
-    SELECT trace_id, process_id, device_id, row_iteration, row_layer, row_kernel, precision, evidence,
+    SELECT trace_id, process_id, device_id, row_iteration, row_layer, row_kernel, precision,
+        evidence,
         sum(flop ORDER BY kernel_id) AS flop,
-        sum(CASE WHEN flop = 0 THEN 0 ELSE flop / peak_flops END ORDER BY kernel_id) * 1e9 AS ideal_ns,
+        -- Kernels without FLOP need no peak.
+        sum(CASE WHEN flop = 0 THEN 0 ELSE flop / peak_flops END ORDER BY kernel_id) * 1e9
+            AS ideal_ns,
         max(peak_flops) AS highest_peak,
         bool_or(flop > 0 AND peak_flops IS NULL) AS lacks_peak,
         sum(pipe_active_pct * weight ORDER BY kernel_id)
@@ -118,7 +126,8 @@ measured AS (
 ),
 busy AS (
     SELECT trace_id, process_id, device_id, NULL::BIGINT AS row_iteration,
-        sum(duration_ns) FILTER (kernel_active)::BIGINT AS busy_ns, sum(duration_ns)::BIGINT AS elapsed_ns
+        sum(duration_ns) FILTER (kernel_active)::BIGINT AS busy_ns,
+        sum(duration_ns)::BIGINT AS elapsed_ns
     FROM device_timeline GROUP BY ALL
     UNION ALL
     SELECT trace_id, process_id, device_id, iteration,
@@ -149,6 +158,8 @@ computed AS (
     SELECT *,
         100.0 * ideal_ns / nullif(busy_ns, 0) AS raw_busy_pct,
         100.0 * ideal_ns / nullif(elapsed_ns, 0) AS raw_elapsed_pct,
+        -- Below 95 % coverage, the missing kernels could change the result. Rounding keeps a value
+        -- of exactly 100 % below the limit.
         CASE
             WHEN flop IS NULL THEN 'FLOP unknown: only the use of the pipe was measured'
             WHEN lacks_peak THEN 'peak of this device unknown'
@@ -167,12 +178,14 @@ SELECT c.trace_id, p.pid, nullif(c.device_id, -1) AS device_id, c.row_iteration 
     c.busy_ns, c.elapsed_ns,
     CASE WHEN c.why_not IS NULL THEN c.raw_busy_pct END AS busy_pct,
     CASE WHEN c.why_not IS NULL THEN c.raw_elapsed_pct END AS elapsed_pct,
+    -- A counter above 100 % is wrong; reason says so.
     CASE WHEN c.pipe_pct <= 100 THEN c.pipe_pct END AS pipe_pct,
     CASE WHEN c.pipe_elapsed_pct <= 100 THEN c.pipe_elapsed_pct END AS pipe_elapsed_pct,
     c.pipe_level, c.covered_pct, c.evidence, c.measured_over,
     coalesce(
         c.why_not,
-        CASE WHEN greatest(c.pipe_pct, c.pipe_elapsed_pct) > 100 THEN 'use of the pipe above 100 %: the counter is wrong'
+        CASE WHEN greatest(c.pipe_pct, c.pipe_elapsed_pct) > 100
+                 THEN 'use of the pipe above 100 %: the counter is wrong'
              WHEN c.elapsed_ns IS NULL THEN 'no timeline: elapsed time unknown' END) AS reason
 FROM computed c
 LEFT JOIN process p ON p.trace_id = c.trace_id AND p.process_id = c.process_id

@@ -1,8 +1,10 @@
 /*
 title    = "Measured runs"
-question = "How fast did each captured run train, how sure is that, and which runs are of one workload?"
-source   = "total samples ÷ total time of the run without a profiler, else of the timeline; the interval is ± 2 standard errors of the timeline's iteration times"
-grain    = "timeline of a capture that tells its model and batch size"
+question = """How fast did each captured run train, how certain is that, and which runs have the
+    same workload?"""
+source   = """total samples ÷ total time of the unprofiled run, else of the timeline; the interval
+    is ± 2 standard errors of the iteration times of the timeline"""
+grain    = "timeline of a capture with a recorded model and batch size"
 needs    = ["trace"]
 optional = ["iteration_rate", "device", "device_peak", "device_timeline"]
 [columns.trace_id]
@@ -12,17 +14,20 @@ doc = "capture directory, or file name"
 [columns.model]
 doc = "model"
 [columns.framework]
-doc = "framework; NULL when capture.json does not say"
+doc = "framework; NULL if capture.json does not record it"
 [columns.software]
-doc = "framework, its version and how it ran the model; NULL when capture.json does not say"
+doc = "framework, its version and execution mode; NULL if capture.json does not record them"
 [columns.gpu]
 doc = "GPUs used, or cpu; NULL when unknown"
 [columns.precision]
-doc = "main arithmetic, and the type that automatic casting casts to; NULL when capture.json does not say"
+doc = """arithmetic precision, and the type of automatic casting; NULL if capture.json does not
+    record it"""
 [columns.workload]
-doc = "model and all else that must be alike for a comparison of frameworks, GPUs or batch sizes: variant, data set, batch definition, sequence policy, optimizer, precision, scale, processes, kind of run"
+doc = """model and all properties that must agree to compare frameworks, GPUs or batch sizes:
+    variant, data set, batch definition, sequence policy, optimizer, precision, scale, processes,
+    kind of run"""
 [columns.sweep]
-doc = "name of the batch-size sweep that the run may be part of: model, framework, precision and GPU"
+doc = "batch-size sweep of the run: model, framework, precision and GPU"
 [columns.batch_size]
 unit = "sample"
 doc = "samples per iteration and process"
@@ -31,23 +36,23 @@ unit = "sample/s"
 doc = "throughput of all processes together"
 [columns.low_samples_per_s]
 unit = "sample/s"
-doc = "lower end of its interval; NULL when fewer than three iterations tell the spread"
+doc = "lower end of its interval; NULL with fewer than three iterations"
 [columns.high_samples_per_s]
 unit = "sample/s"
-doc = "upper end of its interval; NULL as the lower"
+doc = "upper end of its interval; NULL as low_samples_per_s"
 [columns.iterations]
-doc = "iterations that the throughput was measured over"
+doc = "iterations measured for the throughput"
 [columns.peak_bytes]
 unit = "byte"
-doc = "most device memory that tensors took at a time: allocated, not reserved; NULL when not recorded"
+doc = "peak device memory allocated for tensors, without reserved memory; NULL if not recorded"
 [columns.memory_bytes]
 unit = "byte"
 doc = "memory of the smallest GPU used; NULL when unknown"
 [columns.peak_flops]
 unit = "FLOP/s"
-doc = "peak of the GPUs used, together, for the precision; NULL when unknown"
+doc = "total peak of the GPUs used, for the precision; NULL when unknown"
 [columns.evidence]
-doc = "unprofiled: the capture's run without a profiler; profiled: the timeline itself"
+doc = "unprofiled: the unprofiled run of the capture; profiled: the timeline"
 */
 WITH
 used AS (
@@ -73,15 +78,18 @@ rate AS (
         min(iterations) AS timed_iterations
     FROM iteration_rate GROUP BY trace_id
 ),
--- The spread of one run's iterations stands for that of the other: capture.json keeps no times.
+-- capture.json has no iteration times, so the variation of the timeline is used for the unprofiled
+-- run.
 spread AS (
-    SELECT trace_id, max(cv_pct) / 100 AS cv FROM iteration_rate WHERE iterations >= 3 GROUP BY trace_id
+    SELECT trace_id, max(cv_pct) / 100 AS cv
+    FROM iteration_rate WHERE iterations >= 3 GROUP BY trace_id
 ),
 described AS (
     SELECT t.trace_id, regexp_replace(t.name, '/[^/]*$', '') AS capture, t.capture AS said,
         said ->> '$.model' AS model, said ->> '$.framework' AS framework,
         framework || ' ' || (said ->> '$.framework_version') || coalesce(
-            ' ' || coalesce(said ->> '$.throughput.execution', said ->> '$.profiled.execution'), '') AS software,
+            ' ' || coalesce(said ->> '$.throughput.execution', said ->> '$.profiled.execution'), '')
+            AS software,
         coalesce(h.gpu, said ->> '$.gpu', said ->> '$.device') AS gpu,
         nullif(concat_ws(' ', said ->> '$.precision', said ->> '$.autocast'), '') AS precision,
         t.batch_size,
@@ -103,6 +111,7 @@ described AS (
     LEFT JOIN spread s USING (trace_id)
     WHERE t.kind = 'timeline'
 )
+-- Unknown properties are '?', so that runs are comparable only if the same properties are unknown.
 SELECT trace_id, capture, model, framework, software, gpu, precision,
     concat_ws(' · ', model,
         coalesce(said ->> '$.variant', '?'), coalesce(said ->> '$.dataset', '?'),

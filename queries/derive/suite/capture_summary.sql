@@ -1,8 +1,9 @@
 /*
-title    = "Captures side by side"
-question = "What was run in each capture, how fast was it, and was it measured like the others?"
-source   = "throughput of the run without a profiler (Zhu et al. 2018, section 3.4.1)"
-grain    = "timeline of a capture, but for those that cannot be compared (capture_left_out)"
+title    = "Comparison of captures"
+question = """What was run in each capture, how fast, and was it measured in the same way as the
+    others?"""
+source   = "throughput of the unprofiled run (Zhu et al. 2018, section 3.4.1)"
+grain    = "timeline of a capture, without those in capture_left_out"
 needs    = ["trace"]
 optional = ["capture_left_out", "iteration_rate", "device", "device_timeline", "layer_clock"]
 [columns.trace_id]
@@ -10,41 +11,49 @@ doc = "the trace"
 [columns.capture]
 doc = "capture directory, or file name"
 [columns.model]
-doc = "model; NULL when capture.json does not say"
+doc = "model; NULL if capture.json does not record it"
 [columns.framework]
-doc = "framework; NULL when capture.json does not say"
+doc = "framework; NULL if capture.json does not record it"
 [columns.configuration]
-doc = "framework, and whatever differs in what should be alike"
+doc = "framework, and any property that differs but should agree"
 [columns.batch_size]
 unit = "sample"
-doc = "samples per iteration and process; NULL when capture.json does not say"
+doc = "samples per iteration and process; NULL if capture.json does not record it"
 [columns.throughput]
-doc = "of all processes together, in the unit below"
+doc = "throughput of all processes together, in the unit in column throughput_unit"
 [columns.throughput_unit]
-doc = "unit in which the model's throughput is published, such as images/s; samples/s where capture.json names none, and under the profiler"
+doc = """unit in which throughput of the model is published, such as images/s; samples/s if
+    capture.json names no unit, and for profiled runs"""
 [columns.throughput_run]
-doc = "unprofiled: the capture's run without a profiler; profiled: by iterations of the timeline, where there is no such run"
+doc = """unprofiled: the unprofiled run of the capture; profiled: the iterations of the timeline,
+    without such a run"""
 [columns.iteration_ns]
 unit = "ns"
-doc = "mean iteration under the profiler, from start to start (iteration_rate), of several processes their mean"
+doc = "mean iteration with the profiler, start to start (iteration_rate), averaged over processes"
 [columns.gpu_busy_pct]
 unit = "%"
-doc = "time in which a GPU worked ÷ elapsed, over all GPUs used; NULL where the trace has no GPU work"
+doc = "time with GPU work ÷ elapsed, over all GPUs used; NULL without GPU work in the trace"
 [columns.layer_clock]
-doc = "gpu or host: the clock by which layers are told; NULL where nothing tells layers"
+doc = "gpu or host: clock of the layer times; NULL without layers"
 [columns.peak_device_bytes]
 unit = "byte"
-doc = "most device memory that tensors took at a time; NULL when not recorded"
+doc = "peak device memory allocated for tensors; NULL if not recorded"
 [columns.device]
 doc = "GPUs used, or cpu; NULL when unknown"
 [columns.precision]
-doc = "main arithmetic, and the type that automatic casting casts to; NULL when capture.json does not say"
+doc = """arithmetic precision, and the type of automatic casting; NULL if capture.json does not
+    record it"""
 [columns.profiler]
-doc = "profiler of the timeline, and its version"
+doc = "profiler of the timeline, with its version"
 [columns.measured_over]
-doc = "steady state, or all iterations where there is none; joined by , where processes differ"
+doc = """steady state, or all iterations without a steady state; several joined by a comma if
+    processes differ"""
 [columns.differs]
-doc = "what was not alike, and in which captures, a sentence each: device, precision, scale, processes, profiler (not its version), throughput run, layer clock and whether it is synthetic must agree in all captures; variant, data set, batch definition, sequence policy and optimizer in those of a model; framework version in those of a model and framework. Not known is different from known. NULL when all agree"
+doc = """properties that differ, one sentence each, with the captures. All captures must agree in
+    device, precision, scale, processes, profiler (any version), throughput run, layer clock and
+    synthetic; captures of a model in variant, data set, batch definition, sequence policy and
+    optimizer; captures of a model and framework in framework version. Unknown differs from known.
+    NULL if all agree"""
 */
 WITH
 used_device AS (
@@ -59,8 +68,10 @@ described AS (
         nullif(concat_ws(' ', said ->> '$.precision', said ->> '$.autocast'), '') AS precision,
         coalesce(u.device, said ->> '$.gpu', said ->> '$.device') AS device,
         try_cast(said ->> '$.throughput.samples_per_second' AS DOUBLE) AS unprofiled_samples_per_s,
-        CASE WHEN unprofiled_samples_per_s IS NULL THEN 'profiled' ELSE 'unprofiled' END AS throughput_run,
-        t.tool, concat_ws(' ', t.tool, coalesce(t.tool_version, said ->> '$.profiler_version')) AS profiler,
+        CASE WHEN unprofiled_samples_per_s IS NULL THEN 'profiled' ELSE 'unprofiled' END
+            AS throughput_run,
+        t.tool,
+        concat_ws(' ', t.tool, coalesce(t.tool_version, said ->> '$.profiler_version')) AS profiler,
         c.clock
     FROM trace t
     LEFT JOIN used_device u USING (trace_id)
@@ -68,7 +79,9 @@ described AS (
     WHERE t.trace_id NOT IN (SELECT trace_id FROM capture_left_out)
       AND t.kind = 'timeline'
 ),
--- What should be alike in the captures of a part: all of them, those of a model, of a model's framework.
+-- Properties that must agree within a part: all captures (''), those of a model, or those of a
+-- model
+-- and framework.
 fact AS (
     SELECT trace_id, capture, part, field, coalesce(value, 'not known') AS value
     FROM (
@@ -83,11 +96,16 @@ fact AS (
             {'part': '', 'field': 'layer clock', 'value': clock},
             {'part': coalesce(model, ''), 'field': 'variant', 'value': said ->> '$.variant'},
             {'part': coalesce(model, ''), 'field': 'data set', 'value': said ->> '$.dataset'},
-            {'part': coalesce(model, ''), 'field': 'batch definition', 'value': said ->> '$.batch_definition'},
-            {'part': coalesce(model, ''), 'field': 'sequence policy', 'value': said ->> '$.sequence_policy'},
+            {'part': coalesce(model, ''), 'field': 'batch definition',
+                'value': said ->> '$.batch_definition'},
+            {'part': coalesce(model, ''), 'field': 'sequence policy',
+                'value': said ->> '$.sequence_policy'},
             {'part': coalesce(model, ''), 'field': 'optimizer', 'value': said ->> '$.optimizer'},
-            {'part': concat_ws('/', model, framework), 'field': 'framework version', 'value': said ->> '$.framework_version'},
-            {'part': concat_ws('/', model, framework), 'field': 'execution', 'value': coalesce(said ->> '$.throughput.execution', said ->> '$.profiled.execution', 'the framework''s only one')}
+            {'part': concat_ws('/', model, framework), 'field': 'framework version',
+                'value': said ->> '$.framework_version'},
+            {'part': concat_ws('/', model, framework), 'field': 'execution',
+                'value': coalesce(said ->> '$.throughput.execution',
+                    said ->> '$.profiled.execution', 'the framework''s only one')}
         ], recursive := true)
         FROM described
     )
@@ -95,12 +113,15 @@ fact AS (
 sentence AS (
     SELECT part, field,
         field || ' is '
-            || array_to_string(list(value || ' in ' || captures ORDER BY instances DESC, value)[:3], ', but ')
-            || CASE WHEN count(*) > 3 THEN format(', and {} other values', count(*) - 3) ELSE '' END AS text
+            || array_to_string(
+                list(value || ' in ' || captures ORDER BY instances DESC, value)[:3], ', but ')
+            || CASE WHEN count(*) > 3 THEN format(', and {} other values', count(*) - 3) ELSE '' END
+            AS text
     FROM (
         SELECT part, field, value, count(*) AS instances,
             array_to_string(list(capture ORDER BY capture)[:3], ', ')
-                || CASE WHEN instances > 3 THEN format(' and {} more', instances - 3) ELSE '' END AS captures
+                || CASE WHEN instances > 3 THEN format(' and {} more', instances - 3) ELSE '' END
+                AS captures
         FROM fact GROUP BY part, field, value
     )
     GROUP BY part, field HAVING count(*) > 1
@@ -118,14 +139,19 @@ rate AS (
     FROM iteration_rate GROUP BY trace_id
 ),
 busy AS (
-    SELECT trace_id, 100.0 * coalesce(sum(duration_ns) FILTER (activity <> 'idle'), 0) / sum(duration_ns) AS gpu_busy_pct
+    SELECT trace_id,
+        100.0 * coalesce(sum(duration_ns) FILTER (activity <> 'idle'), 0) / sum(duration_ns)
+            AS gpu_busy_pct
     FROM device_timeline GROUP BY trace_id
 )
 SELECT d.trace_id, d.capture, d.model, d.framework,
     nullif(concat_ws(', ', d.framework, x.own), '') AS configuration, d.batch_size,
-    coalesce(d.unprofiled_samples_per_s * coalesce(try_cast(d.said ->> '$.throughput.units_per_sample' AS DOUBLE), 1),
+    coalesce(
+        d.unprofiled_samples_per_s
+            * coalesce(try_cast(d.said ->> '$.throughput.units_per_sample' AS DOUBLE), 1),
         d.batch_size * r.iterations_per_s) AS throughput,
-    CASE d.throughput_run WHEN 'unprofiled' THEN coalesce(d.said ->> '$.throughput.unit', 'samples/s')
+    CASE d.throughput_run
+         WHEN 'unprofiled' THEN coalesce(d.said ->> '$.throughput.unit', 'samples/s')
          ELSE 'samples/s' END AS throughput_unit,
     d.throughput_run, r.iteration_ns, b.gpu_busy_pct, d.clock AS layer_clock,
     try_cast(d.said ->> '$.peak_device_bytes' AS BIGINT) AS peak_device_bytes, d.device,

@@ -1,8 +1,8 @@
 /*
 title    = "Analysis window"
-question = "Over which stretch of time is a metric of a device computed?"
-source   = "Zhu et al. 2018: metrics are taken over the steady state"
-grain    = "one device used by one process"
+question = "Over which time are the metrics of a device computed?"
+source   = "Zhu et al. 2018: metrics are computed over the steady state"
+grain    = "device used by a process"
 needs    = ["op_scope"]
 optional = ["host_window"]
 [columns.trace_id]
@@ -12,19 +12,21 @@ doc = "key of the process"
 [columns.device_id]
 doc = "device"
 [columns.measured_over]
-doc = "what the window is: steady state, all iterations, whole trace"
+doc = "contents of the window: steady state, all iterations, whole trace"
 [columns.first_iteration]
-doc = "first iteration in it; NULL for the whole trace"
+doc = "first iteration of the window; NULL for the whole trace"
 [columns.last_iteration]
-doc = "last iteration in it; NULL for the whole trace"
+doc = "last iteration of the window; NULL for the whole trace"
 [columns.iterations]
-doc = "number of iterations in it; NULL for the whole trace"
+doc = "number of iterations in the window; NULL for the whole trace"
 [columns.start_ns]
 unit = "ns"
-doc = "start of the window's first operation on the device"
+doc = "start of the first operation of the window on the device"
 [columns.end_ns]
 unit = "ns"
-doc = "start of the first operation of the iteration after the window; after the very last iteration, as long after its first operation as the iteration lasted; for the whole trace the end of the last operation"
+doc = """start of the first operation of the iteration after the window; after the last recorded
+    iteration, its first operation + the length of the iteration; for the whole trace, end of the
+    last operation"""
 [columns.elapsed_ns]
 unit = "ns"
 doc = "end - start"
@@ -44,7 +46,8 @@ iterations AS (
     SELECT d.trace_id, d.process_id, d.device_id, any_value(w.measured_over) AS measured_over,
         min(d.iteration) AS first_iteration, max(d.iteration) AS last_iteration,
         count(*) AS iterations, min(d.start_ns) AS start_ns,
-        max(coalesce(d.next_start_ns, greatest(d.end_ns, d.start_ns + w.end_ns - w.start_ns))) AS end_ns
+        max(coalesce(d.next_start_ns, greatest(d.end_ns, d.start_ns + w.end_ns - w.start_ns)))
+            AS end_ns
     FROM successive d
     JOIN host_window w
         ON  w.trace_id = d.trace_id AND w.process_id IS NOT DISTINCT FROM d.process_id

@@ -1,8 +1,10 @@
 /*
-title    = "Busy stretches"
-question = "From when to when was each GPU busy without a pause, with anything and with kernels?"
-source   = "union of the operations of a process on a device: those that touch or overlap are one stretch"
-grain    = "stretch, per device used by a process; the whole trace, warm-up included"
+title    = "Busy intervals"
+question = """From when to when was each GPU busy without a pause, with any operation and with
+    kernels?"""
+source   = """union of the operations of a process on a device; operations that touch or overlap
+    form one interval"""
+grain    = "interval of a device used by a process, over the whole trace including warm-up"
 needs    = ["gpu_op"]
 [columns.trace_id]
 doc = "the trace"
@@ -11,16 +13,16 @@ doc = "key of the process; -1 when unknown"
 [columns.device_id]
 doc = "device; -1 when unknown"
 [columns.part]
-doc = "of what it is the union: busy (all operations) or kernel (kernels and graphs)"
+doc = "operations in the union: busy (all operations) or kernel (kernels and graphs)"
 [columns.start_ns]
 unit = "ns"
-doc = "start of its first operation"
+doc = "start of the first operation"
 [columns.end_ns]
 unit = "ns"
-doc = "end of its last operation"
+doc = "end of the last operation"
 [columns.before_ns]
 unit = "ns"
-doc = "length of the earlier stretches of this part together"
+doc = "total length of the earlier intervals of this part"
 */
 WITH
 operation AS (
@@ -33,7 +35,7 @@ operation AS (
 stretch AS (
     SELECT trace_id, process_id, device_id, part, min(start_ns) AS start_ns, max(end_ns) AS end_ns
     FROM (
-        -- a sum, for DuckDB counts filtered rows again for each row
+        -- sum() instead of count() FILTER: as a window, DuckDB computes that one quadratically.
         SELECT *, sum(begins::INTEGER) OVER (
             PARTITION BY trace_id, process_id, device_id, part ORDER BY start_ns, end_ns
             ROWS UNBOUNDED PRECEDING) AS stretch

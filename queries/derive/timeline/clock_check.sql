@@ -1,8 +1,9 @@
 /*
 title    = "Clocks of GPU and host"
 question = "Can the times of the GPU be compared with those of the host?"
-source   = "an operation starts after its launching call began; the GPU's clock is put on the host's at ingest (trace.notes), where that can be done"
-grain    = "one device used by a process"
+source   = """an operation starts after its launching call began; at ingestion, GPU times are
+    shifted to the host clock if possible (trace.notes)"""
+grain    = "device used by a process"
 needs    = ["trace", "op_scope"]
 [columns.trace_id]
 doc = "the trace"
@@ -11,25 +12,29 @@ doc = "key of the process; NULL when unknown"
 [columns.device_id]
 doc = "device; NULL when unknown"
 [columns.launches]
-doc = "operations whose launch is recorded"
+doc = "operations with a recorded launch"
 [columns.early]
-doc = "those that start more than 50 µs before it"
+doc = "operations that start more than 50 µs before their launch"
 [columns.shortest_ns]
 unit = "ns"
-doc = "shortest time from the beginning of a launch to the start of its operation; NULL without launches"
+doc = """shortest time from the start of a launch to the start of its operation; NULL without
+    launches"""
 [columns.agrees]
-doc = "the clocks agree as far as can be known: at most one launch in a hundred is after its operation's start, some operation starts within a second of its launch, and ingest found nothing else"
+doc = """true if no contradiction was found: at most 1 % of the operations start before their
+    launch, some operation starts within a second of its launch, and ingestion found no other"""
 [columns.reason]
-doc = "why they do not; NULL when they do"
+doc = "why the clocks do not agree; NULL if they agree"
 */
 WITH
+-- 50 µs is the tolerance of queries/ingest/audit/clock.sql.
 lag AS (
     SELECT trace_id, process_id, device_id, count(launch_start_ns) AS launches,
         count(*) FILTER (start_ns < launch_start_ns - 50000) AS early,
         min(start_ns - launch_start_ns) AS shortest_ns
     FROM op_scope GROUP BY trace_id, process_id, device_id
 )
-SELECT trace_id, process_id, device_id, launches, early, shortest_ns, reason IS NULL AS agrees, reason
+SELECT trace_id, process_id, device_id, launches, early, shortest_ns, reason IS NULL AS agrees,
+    reason
 FROM (
     SELECT l.*,
         CASE
@@ -39,7 +44,8 @@ FROM (
             WHEN l.early > l.launches / 100
                 THEN 'GPU and host clocks do not agree: operations start before their launch'
             WHEN l.shortest_ns > 1000000000
-                THEN 'GPU and host clocks do not agree: no operation starts within a second of its launch'
+                THEN 'GPU and host clocks do not agree: no operation starts within a second of its '
+                    || 'launch'
         END AS reason
     FROM lag l
     JOIN trace t USING (trace_id)

@@ -1,8 +1,8 @@
 /*
 title    = "Device timeline"
-question = "What was each device doing at each moment of the analysis window?"
-source   = "a moment belongs to compute if a kernel runs, else to communication, else to copies, else it is idle"
-grain    = "a stretch of time in which a device, for one process, does one thing"
+question = "What did each device do at each moment of the analysis window?"
+source   = "a moment is compute if a kernel runs, else communication, else copy, else idle"
+grain    = "interval in which a device does one activity for one process"
 needs    = ["op_scope", "analysis_window", "kernel_class"]
 [columns.trace_id]
 doc = "the trace"
@@ -11,7 +11,8 @@ doc = "key of the process; -1 when unknown"
 [columns.device_id]
 doc = "device; -1 when unknown"
 [columns.iteration]
-doc = "iteration by GPU time: from its first operation on the device to the next one's; NULL without iterations"
+doc = """iteration by GPU time: from its first operation on the device to that of the next
+    iteration; NULL without iterations"""
 [columns.start_ns]
 unit = "ns"
 doc = "start"
@@ -24,13 +25,14 @@ doc = "end - start"
 [columns.activity]
 doc = "compute, communication, copy or idle"
 [columns.is_between]
-doc = "idle between the last operation of an iteration and the first of the next; false without iterations"
+doc = """true if idle between the last operation of an iteration and the first of the next; false
+    without iterations"""
 [columns.kernel_active]
-doc = "a kernel of any kind runs"
+doc = "true if a kernel of any kind runs"
 [columns.communication_active]
-doc = "a communication kernel runs, whatever else does"
+doc = "true if a communication kernel runs, alone or with others"
 [columns.copy_active]
-doc = "a copy or fill runs, whatever else does"
+doc = "true if a copy or fill runs, alone or with kernels"
 [advice]
 missing = "needs GPU operations; collect a timeline with `nsys profile -t cuda,nvtx,cudnn,cublas`"
 gpu_work = "GPU operations"
@@ -50,7 +52,8 @@ operation AS (
             ELSE 'compute'
         END AS activity
     FROM op_scope o
-    LEFT JOIN kernel_class c ON c.trace_id = o.trace_id AND c.name = o.name AND o.op_kind = 'kernel'
+    LEFT JOIN kernel_class c
+        ON c.trace_id = o.trace_id AND c.name = o.name AND o.op_kind = 'kernel'
 ),
 clipped AS (
     SELECT o.trace_id, o.process_id, o.device_id, o.activity,
@@ -64,11 +67,12 @@ iteration_start AS (
     WHERE o.iteration BETWEEN b.first_iteration AND b.last_iteration
     GROUP BY ALL
 ),
--- Everything that can change what a device does: operations begin and end, iterations and the
--- window begin and end.
+-- Times at which the activity can change: start and end of operations, iterations and the window.
+-- Running sums of the changes give the number of operations of each kind at a moment.
 change AS (
     SELECT trace_id, process_id, device_id, start_ns AS at_ns,
-        (activity = 'compute')::INTEGER AS compute, (activity = 'communication')::INTEGER AS communication,
+        (activity = 'compute')::INTEGER AS compute,
+        (activity = 'communication')::INTEGER AS communication,
         (activity = 'copy')::INTEGER AS copy
     FROM clipped
     UNION ALL
@@ -93,7 +97,8 @@ running AS (
         sum(copy) OVER so_far AS copy
     FROM moment
     WINDOW device AS (PARTITION BY trace_id, process_id, device_id ORDER BY at_ns),
-        so_far AS (PARTITION BY trace_id, process_id, device_id ORDER BY at_ns ROWS UNBOUNDED PRECEDING)
+        so_far AS (
+            PARTITION BY trace_id, process_id, device_id ORDER BY at_ns ROWS UNBOUNDED PRECEDING)
 )
 SELECT r.trace_id, r.process_id, r.device_id, i.iteration, r.start_ns, r.end_ns,
     r.end_ns - r.start_ns AS duration_ns,

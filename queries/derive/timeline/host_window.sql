@@ -1,12 +1,14 @@
 /*
 title    = "Analysis window on the host"
-question = "Which stretches of host time count for a metric?"
-source   = "Zhu et al. 2018: metrics are taken over the steady state"
-grain    = "one iteration in the analysis window of its process; one stretch of a process without iterations"
+question = "Over which host time are metrics computed?"
+source   = "Zhu et al. 2018: metrics are computed over the steady state"
+grain    = """iteration in the analysis window of its process; for a process without iterations, the
+    whole trace"""
 needs    = ["annotation_range", "_annotation_role"]
 optional = ["iteration"]
 [params.window]
-doc = "steady: the steady state, or else all iterations, or else the whole trace; iterations: all iterations, warm-up included; trace: everything"
+doc = """steady: steady state, else all iterations, else the whole trace; iterations: all
+    iterations, including warm-up; trace: the whole trace"""
 choices = ["steady", "iterations", "trace"]
 default = "steady"
 [columns.trace_id]
@@ -14,17 +16,17 @@ doc = "the trace"
 [columns.process_id]
 doc = "key of the process"
 [columns.measured_over]
-doc = "what the window is: steady state, all iterations, whole trace"
+doc = "contents of the window: steady state, all iterations, whole trace"
 [columns.iteration]
 doc = "number of the iteration; NULL for the whole trace"
 [columns.thread_id]
 doc = "thread that marked the iteration; NULL for the whole trace"
 [columns.start_ns]
 unit = "ns"
-doc = "start of the iteration; for the whole trace of the process's first NVTX range"
+doc = "start of the iteration; for the whole trace, start of the first NVTX range of the process"
 [columns.end_ns]
 unit = "ns"
-doc = "end of the iteration; for the whole trace of the process's last NVTX range"
+doc = "end of the iteration; for the whole trace, end of the last NVTX range of the process"
 */
 WITH
 chosen AS (
@@ -40,10 +42,12 @@ FROM chosen WHERE is_chosen
 UNION ALL
 SELECT r.trace_id, r.process_id, 'whole trace', NULL, NULL, min(r.start_ns), max(r.end_ns)
 FROM annotation_range r
+-- Ranges of libraries do not show when the program ran.
 SEMI JOIN (SELECT DISTINCT trace_id, domain FROM _annotation_role WHERE NOT is_library) m
     ON m.trace_id = r.trace_id AND m.domain IS NOT DISTINCT FROM r.domain
 WHERE r.text IS NOT NULL
   AND NOT EXISTS (
     SELECT 1 FROM chosen c
-    WHERE c.is_chosen AND c.trace_id = r.trace_id AND c.process_id IS NOT DISTINCT FROM r.process_id)
+    WHERE c.is_chosen AND c.trace_id = r.trace_id
+      AND c.process_id IS NOT DISTINCT FROM r.process_id)
 GROUP BY r.trace_id, r.process_id

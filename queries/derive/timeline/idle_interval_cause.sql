@@ -1,8 +1,9 @@
 /*
 title    = "Causes of idle gaps"
-question = "While the GPU was idle, what was the thread doing that launched its next work?"
-source   = "gaps of the union of GPU work, cut where the launching thread changes what it does; the parts of a gap sum to its length"
-grain    = "cause of a gap in a device's work"
+question = "While the GPU was idle, what was the thread doing that launched the next operation?"
+source   = """gaps in the union of GPU operations, split where the activity of the launching thread
+    changes; the parts of a gap sum to its length"""
+grain    = "gap in the operations of a device, and cause"
 needs    = ["gpu_op", "device_timeline"]
 optional = ["op_scope", "api_call", "annotation_semantics", "clock_check"]
 [columns.trace_id]
@@ -14,17 +15,17 @@ doc = "device; -1 when unknown"
 [columns.gap_id]
 doc = "number of the gap"
 [columns.cause]
-doc = "as in idle_causes"
+doc = "cause, as in idle_causes"
 [columns.is_between]
-doc = "the gap lies between the last operation of an iteration and the first of the next"
+doc = "true if the gap is between the last operation of an iteration and the first of the next"
 [columns.duration_ns]
 unit = "ns"
-doc = "how much of the gap it explains"
+doc = "part of the gap with this cause"
 [columns.longest_ns]
 unit = "ns"
-doc = "longest stretch of the gap without another cause in between"
+doc = "longest interval of the gap without another cause"
 */
--- Devices and threads are numbered, so that what they did is sorted and joined by numbers alone.
+-- Devices and threads are numbered, because sorting and joining numbers is faster than texts.
 WITH
 device_number AS MATERIALIZED (
     SELECT t.*, row_number() OVER (ORDER BY t.trace_id, t.process_id, t.device_id) AS device,
@@ -40,8 +41,8 @@ host_thread AS MATERIALIZED (
         SELECT DISTINCT trace_id, process_id, thread_id FROM op_scope WHERE thread_id IS NOT NULL
     )
 ),
--- Of operations that begin together the one launched first. Where the clocks of GPU and host do not
--- agree, what a thread did in a gap cannot be known.
+-- If operations start together, the one launched first counts. If the clocks of GPU and host do not
+-- agree, the activity of a thread in a gap is unknown.
 operation AS MATERIALIZED (
     SELECT d.device, o.start_ns, h.host_thread, o.launch_end_ns
     FROM op_scope o
@@ -54,9 +55,10 @@ operation AS MATERIALIZED (
     QUALIFY row_number() OVER (
         PARTITION BY d.device, o.start_ns ORDER BY o.launch_end_ns, o.op_kind, o.op_id) = 1
 ),
--- Stretches of idle time; an iteration's boundary inside one does not cut it.
+-- Idle intervals; an iteration boundary inside an interval does not split it.
 idle AS (
-    SELECT device, min(start_ns) AS start_ns, max(end_ns) AS end_ns, bool_or(is_between) AS is_between
+    SELECT device, min(start_ns) AS start_ns, max(end_ns) AS end_ns,
+        bool_or(is_between) AS is_between
     FROM (
         SELECT *, sum(starts_gap) OVER (
             PARTITION BY device ORDER BY start_ns ROWS UNBOUNDED PRECEDING) AS gap
@@ -75,10 +77,11 @@ gap AS MATERIALIZED (
         CASE WHEN n.start_ns IS NULL THEN l.host_thread ELSE n.host_thread END AS host_thread
     FROM idle i
     ASOF LEFT JOIN operation n ON n.device = i.device AND i.end_ns <= n.start_ns
-    -- after the last work: the thread that launched that
+    -- After the last operation, the thread that launched that one.
     ASOF LEFT JOIN operation l ON l.device = i.device AND i.start_ns >= l.start_ns
 ),
--- What the thread does matters until the launch is done. Most gaps of a busy GPU begin later.
+-- The thread counts until its launch has returned; the rest of the gap is launch latency. On a busy
+-- GPU, most gaps start after that and need no search.
 awaited AS MATERIALIZED (
     SELECT gap_id, host_thread, start_ns, least(end_ns, launch_end_ns) AS end_ns
     FROM gap
@@ -90,13 +93,14 @@ call_cause AS MATERIALIZED (
             WHEN regexp_matches(name, 'Synchronize|EventQuery|StreamQuery')
                 OR regexp_matches(name, '^(cudaMemcpy|cuMemcpy)') AND NOT contains(name, 'Async')
                 THEN 'synchronization'
-            WHEN regexp_matches(name, 'Malloc|Alloc|Free|HostRegister|MemPool') THEN 'memory allocation'
+            WHEN regexp_matches(name, 'Malloc|Alloc|Free|HostRegister|MemPool')
+                THEN 'memory allocation'
             WHEN regexp_matches(name, 'Launch|Async') THEN 'launch'
             ELSE 'other CUDA call'
         END AS cause
     FROM (SELECT DISTINCT name FROM api_call WHERE api = 'cuda')
 ),
--- Driver calls inside runtime calls are part of them.
+-- Driver calls inside runtime calls are part of them and dropped.
 call AS MATERIALIZED (
     SELECT host_thread, start_ns, end_ns, cause
     FROM (
@@ -124,8 +128,8 @@ data_range AS MATERIALIZED (
         PARTITION BY h.host_thread ORDER BY m.start_ns, m.end_ns DESC
         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), m.start_ns)
 ),
--- Calls and data ranges of a thread, numbered: those that touch a gap are a run from the last that
--- began before it to the last that began in it.
+-- Calls and data ranges of a thread are numbered by start. The ones that touch a gap are
+-- consecutive: from the last that started before the gap to the last that started in it.
 activity AS MATERIALIZED (
     SELECT *, row_number() OVER (
         PARTITION BY host_thread, is_call ORDER BY start_ns, end_ns) AS position
@@ -147,7 +151,7 @@ touched AS (
     ASOF JOIN last_activity e
         ON e.host_thread = g.host_thread AND e.is_call = g.is_call AND g.end_ns >= e.start_ns
 ),
--- Where the launching thread may change what it does.
+-- Times at which the activity of the launching thread may change.
 cut AS (
     SELECT gap_id, unnest([start_ns, end_ns]) AS at_ns FROM awaited
     UNION
@@ -161,6 +165,7 @@ slice AS (
     FROM awaited g JOIN cut c USING (gap_id)
     WHERE c.at_ns BETWEEN g.start_ns AND g.end_ns
 ),
+-- A CUDA call counts before a data range around it.
 caused AS (
     SELECT s.gap_id, s.start_ns, s.end_ns - s.start_ns AS duration_ns,
         CASE
@@ -173,7 +178,7 @@ caused AS (
     ASOF LEFT JOIN data_range d ON d.host_thread = s.host_thread AND s.start_ns >= d.start_ns
     WHERE s.end_ns > s.start_ns
 ),
--- Slices of one cause that follow each other are one stretch.
+-- Successive slices with the same cause form one interval.
 stretch AS (
     SELECT gap_id, cause, sum(duration_ns) AS duration_ns
     FROM (
@@ -199,7 +204,8 @@ explained AS (
     SELECT gap_id, 'unknown', end_ns - start_ns, end_ns - start_ns
     FROM gap WHERE host_thread IS NULL
 )
-SELECT d.trace_id, d.process_id, d.device_id, e.gap_id, e.cause, g.is_between, e.duration_ns, e.longest_ns
+SELECT d.trace_id, d.process_id, d.device_id, e.gap_id, e.cause, g.is_between, e.duration_ns,
+    e.longest_ns
 FROM explained e
 JOIN gap g USING (gap_id)
 JOIN device_number d USING (device)

@@ -1,12 +1,13 @@
 /*
 title    = "Training on each device"
-question = "Is what ran in the analysis window training, as some rules need to know?"
-source   = "whether a program trains is told by the capture, by NVTX phases or by names of kernels"
-grain    = "one device used by a process that does a good part of the trace's work"
+question = "Did each device train in the analysis window, as some rules require?"
+source   = "training is recognized by the capture, by NVTX phases or by kernel names"
+grain    = """device used by a process, with at least a tenth of the kernel time of the busiest
+    device"""
 needs    = ["trace", "analysis_window", "window_op"]
 optional = ["iteration", "kernel_class", "process"]
 [params.assume_training]
-doc = "true judges programs that nothing shows to be training, too"
+doc = "true: apply the rules to programs that are not known to train, too"
 default = false
 [columns.trace_id]
 doc = "the trace"
@@ -17,7 +18,7 @@ doc = "device; -1 when unknown"
 [columns.pid]
 doc = "process; NULL when unknown"
 [columns.label]
-doc = "how people call the device: GPU 0, with the process where several use GPUs"
+doc = "name of the device, such as GPU 0, with the process if several use GPUs"
 [columns.measured_over]
 doc = "steady state, all iterations or whole trace"
 [columns.iterations]
@@ -33,15 +34,17 @@ doc = "start of the window on the device"
 unit = "ns"
 doc = "end of the window on the device"
 [columns.method]
-doc = "how iterations were found (iteration); NULL without iterations"
+doc = "method that found the iterations (iteration); NULL without iterations"
 [columns.training_evidence]
-doc = "what tells that the program trains: capture.json (it names an optimizer), nvtx (a backward or optimizer phase), kernel name (a kernel of a backward pass; what optimizers launch, copies launch as well); NULL when nothing does"
+doc = """evidence of training: capture.json (it names an optimizer), nvtx (a backward or optimizer
+    phase), kernel name (a kernel of a backward pass; kernels of optimizers do not count, because
+    copies launch the same ones); NULL without evidence"""
 [columns.trains]
-doc = "it is known to train, or assumed to"
+doc = "true if the program is known or assumed to train"
 [columns.why_not]
-doc = "why rules that are about training alone cannot judge this; NULL when they can"
+doc = "why rules for training do not apply; NULL if they apply"
 [columns.advice]
-doc = "what to do about that; NULL when they can"
+doc = "how to make the rules applicable; NULL if they apply"
 */
 WITH
 busy AS (
@@ -50,7 +53,8 @@ busy AS (
     FROM window_op WHERE op_kind IN ('kernel', 'graph')
     GROUP BY ALL
 ),
--- A context on another GPU that hardly anything runs in would be idle by any measure.
+-- A device with less than 10 % of the kernel time, such as a second context, would always look
+-- idle.
 used AS (
     SELECT * FROM busy
     QUALIFY ns >= 0.1 * max(ns) OVER (PARTITION BY trace_id)
@@ -83,14 +87,17 @@ windowed AS (
             || CASE WHEN count(DISTINCT u.process_id) OVER (PARTITION BY u.trace_id) > 1
                     THEN ' of process ' || coalesce(p.pid, u.process_id) ELSE '' END AS label,
         w.measured_over, w.iterations,
-        w.iterations || CASE w.iterations WHEN 1 THEN ' iteration' ELSE ' iterations' END AS counted,
+        w.iterations || CASE w.iterations WHEN 1 THEN ' iteration' ELSE ' iterations' END
+            AS counted,
         CASE w.measured_over WHEN 'whole trace' THEN 'the whole trace'
              WHEN 'steady state' THEN counted || ' of the steady state'
              ELSE counted END AS span,
         u.kernels, w.start_ns, w.end_ns, f.method, t.training_evidence,
-        t.training_evidence IS NOT NULL OR coalesce(getvariable('assume_training'), false) AS trains,
+        t.training_evidence IS NOT NULL OR coalesce(getvariable('assume_training'), false)
+            AS trains,
         CASE WHEN NOT trains
-             THEN 'nothing tells that the program trains: there is no range of a backward pass or an optimizer and no backward kernel'
+             THEN 'the program is not known to train: it has no range of a backward pass or an '
+                 || 'optimizer and no backward kernel'
         END AS why_not
     FROM used u
     JOIN analysis_window w
@@ -100,9 +107,11 @@ windowed AS (
     LEFT JOIN found f ON f.trace_id = u.trace_id AND f.process_id = u.process_id
     LEFT JOIN process p ON p.trace_id = u.trace_id AND p.process_id = u.process_id
 )
-SELECT trace_id, process_id, device_id, pid, label, measured_over, iterations, span, kernels, start_ns,
+SELECT trace_id, process_id, device_id, pid, label, measured_over, iterations, span, kernels,
+    start_ns,
     end_ns, method, training_evidence, trains, why_not,
     CASE WHEN NOT trains
-         THEN 'for training, mark the phases with NVTX (phase:backward), or collect with tbd-trace collect; --set assume_training=true judges what does not train, too'
+         THEN 'if the program trains, mark the phases with NVTX (phase:backward), or collect with '
+             || 'tbd-trace collect; use --set assume_training=true to apply the rules anyway'
     END AS advice
 FROM windowed

@@ -1,7 +1,7 @@
 /*
 title    = "GPU operations in the analysis window"
-question = "Which GPU operations count for a metric?"
-grain    = "one operation on a GPU, launched in the analysis window of its process"
+question = "Which GPU operations are included in metrics?"
+grain    = "GPU operation launched in the analysis window of its process"
 needs    = ["op_scope", "analysis_window"]
 [columns.trace_id]
 doc = "the trace"
@@ -25,22 +25,22 @@ doc = "device"
 [columns.stream_id]
 doc = "CUDA stream"
 [columns.name]
-doc = "kernel name, or the kind of operation"
+doc = "kernel name, or kind of operation"
 [columns.bytes]
 unit = "byte"
-doc = "bytes moved or filled"
+doc = "bytes copied or filled"
 [columns.thread_id]
-doc = "thread that launched it"
+doc = "thread that launched the operation"
 [columns.layer]
-doc = "layer that owns it"
+doc = "layer of the operation; NULL when unknown"
 [columns.layer_evidence]
-doc = "how the layer was found"
+doc = "how the layer was found (_launch_scope)"
 [columns.phase]
-doc = "phase"
+doc = "data, forward, loss, backward, optimizer or communication; NULL when unknown"
 [columns.iteration]
-doc = "iteration"
+doc = "number of the iteration; NULL outside iterations"
 [columns.evidence]
-doc = "how the iteration was found"
+doc = "how the iteration was found (op_scope)"
 */
 SELECT o.trace_id, o.op_kind, o.op_id, o.start_ns, o.end_ns, o.duration_ns, o.process_id,
     o.device_id, o.stream_id, o.name, o.bytes, o.thread_id, o.layer,

@@ -140,8 +140,6 @@ def open_traces(
     """Open traces for queries; see :func:`tbd_trace.open`.
 
     Args:
-        traces: as there.
-        db: as there.
         question: the only query; a new file is then ingested only in part.
     """
     selectors = [os.fspath(trace) for trace in traces]

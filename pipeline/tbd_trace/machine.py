@@ -252,8 +252,6 @@ def storage(check: str, path: Path, contents: str) -> Finding:
     """Check free space and permissions of a directory with traces.
 
     Args:
-        check: name of the check.
-        path: the database file.
         contents: description of its contents, such as ``3 traces``.
     """
     # The directory may not exist yet; it is created in the nearest existing one.

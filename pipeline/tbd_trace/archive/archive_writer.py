@@ -80,7 +80,6 @@ def new_archive(target: Path, *, force: bool = False) -> Iterator[ArchiveWriter]
 
     Args:
         target: path of the archive: a zip file if its name ends in ``.zip``, else a directory.
-        force: replace an existing archive.
 
     Raises:
         StoreError: the archive cannot be written.

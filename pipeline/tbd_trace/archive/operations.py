@@ -52,9 +52,7 @@ def create(
         store: database or archive with the traces.
         trace_ids: the traces, in the order of the archive.
         target: the archive: a zip file if its name ends in ``.zip``, else a directory.
-        redaction: kinds of private data to keep.
         profiles: add the profiler files too, without redaction.
-        force: replace an existing archive.
         progress: called with the name of each trace before it is written.
 
     Raises:

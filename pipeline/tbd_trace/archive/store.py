@@ -35,7 +35,6 @@ class Archive(TraceStore):
     cache then.
 
     Args:
-        location: path or URL of the archive.
         cache: directory for copies and derived relations.
 
     Raises:

@@ -49,14 +49,10 @@ def emit(
     """Write rows to standard output or to a file.
 
     Args:
-        frame: the rows.
         form: format; None chooses it by the extension of ``path``, else a table.
         path: output file; None writes to standard output.
         limit: number of rows to write; see :func:`row_limit`.
-        units: unit by column.
-        records: show a table as one line per field.
         more: True if ``frame`` was limited and rows are missing.
-        wide: do not shorten a table.
 
     Raises:
         UsageError: the extension is unknown, or Parquet would go to a terminal.

@@ -60,12 +60,7 @@ class Shell:
             pending = self.feed(pending, line)
 
     def feed(self, pending: str, line: str) -> str:
-        """Process one line; return the incomplete statement, or an empty string.
-
-        Args:
-            pending: lines of the incomplete statement.
-            line: line typed by the user.
-        """
+        """Process one line; return the incomplete statement, or an empty string."""
         if not pending and line.strip().startswith("."):
             self._execute(self._command_sql(line.split()))
             return ""

@@ -44,7 +44,6 @@ class Packets:
     """Writes tracks and events to a file.
 
     Args:
-        file: output file.
         origin_ns: time in nanoseconds that becomes 0 in the file, which has no negative times.
     """
 

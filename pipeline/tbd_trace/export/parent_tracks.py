@@ -13,7 +13,6 @@ class ParentTracks:
     """Parent tracks, written on first use.
 
     Args:
-        packets: writer of the tracks.
         rows: rows of ``queries/export/parent_tracks.sql``.
     """
 

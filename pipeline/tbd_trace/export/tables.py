@@ -32,8 +32,6 @@ def export(traces: Traces, name: str, path: Path) -> int:
     """Write a table to a file and return the number of rows.
 
     Args:
-        traces: traces whose rows are exported.
-        name: a canonical or derived table.
         path: a .parquet or .csv file.
 
     Raises:

@@ -95,7 +95,6 @@ def render(
     """Format the rows of a frame.
 
     Args:
-        frame: the rows.
         form: output format; text is UTF-8 and ends with a newline.
         units: unit by column, shown in tables with one line per field.
         style: layout of a table, by default plain text.
@@ -129,7 +128,6 @@ def joined(frames: Iterable[pl.DataFrame], form: Format) -> Iterator[bytes]:
 
     Args:
         frames: at least one frame, all with the same columns.
-        form: one of ``JOINABLE``.
     """
     iterator = iter(frames)
     # The first frame starts worker processes, which run while the format imports polars.

@@ -15,7 +15,6 @@ def shorten(name: str, width: int, front: float = _FRONTS[0]) -> str:
     """Shorten a name by removing its middle.
 
     Args:
-        name: the name.
         width: maximum width in terminal cells, at least 1.
         front: share of the width for the front of the name.
     """

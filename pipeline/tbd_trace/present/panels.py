@@ -34,7 +34,6 @@ def arrange(frame: pl.DataFrame, plot: Plot, trace_names: Mapping[str, str]) -> 
     Args:
         frame: the rows, in the order of drawing.
         plot: plot of the query's header, with its alternatives.
-        trace_names: name by trace id.
 
     Raises:
         CannotAnswerError: no row has a value to draw.

@@ -79,11 +79,8 @@ def render(
 
     Args:
         frame: the rows, in the order of drawing.
-        plot: plot of the query's header.
         title: title of the figure; panels are titled with trace names.
         form: ``svg``, ``png`` or ``pdf``.
-        units: unit by column.
-        trace_names: name by trace id.
 
     Raises:
         CannotAnswerError: no row has a value to draw.

@@ -108,8 +108,6 @@ def series_of(
     """Return one series per value column and value of the plot's series column.
 
     Args:
-        panel: rows of the panel.
-        plot: plot of the query's header.
         columns: value columns with a common scale.
         axes: axis of the places and axis of the values.
         coloured: rows of all series that share the colours.

@@ -32,9 +32,7 @@ def parts(frame: pl.DataFrame, units: Mapping[str, str | None], style: Style) ->
     field, on a terminal several rows side by side.
 
     Args:
-        frame: the rows.
         units: unit by column, shown in lines per field.
-        style: layout.
     """
     if frame.height == 1 or (style.records and not frame.is_empty()):
         yield records(columns(frame), frame, units, style)

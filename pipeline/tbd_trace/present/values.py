@@ -46,7 +46,6 @@ def columns(frame: pl.DataFrame, whole: Collection[str] | None = None) -> list[C
     """Format the columns of a frame.
 
     Args:
-        frame: the rows.
         whole: columns of whole numbers of the complete frame (:func:`whole_columns`) if ``frame``
             is a slice of it.
     """

@@ -92,9 +92,6 @@ def connected(
 
     Args:
         database: as in :func:`connect`; so are ``trace_ids``, ``tables`` and ``names``.
-        trace_ids: the traces.
-        explain: translates errors of DuckDB.
-        tables: canonical tables to load.
         names: canonical tables and data tables to create.
     """
     prefetch_polars()  # in a thread, while DuckDB opens its views

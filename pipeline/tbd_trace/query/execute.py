@@ -48,7 +48,6 @@ def run(
 
     Args:
         database: the database or archive with the traces.
-        query: the query.
         trace_ids: the traces; None means all.
         parameters: values of the query's parameters and of those of the relations it reads.
         rows: maximum number of rows to compute; None means all.
@@ -102,8 +101,6 @@ def answer(
     Args:
         connection: a connection of :func:`~tbd_trace.query.connect`; the parameters stay
             set on it.
-        query: the query.
-        values: its checked parameters.
         cache: the cache of derived relations.
         rows: maximum number of rows to compute; None means all.
         transient: True if no other query follows on this connection.
@@ -165,7 +162,6 @@ def script(query: Query, parameters: Mapping[str, str] | None = None) -> str:
     """Return a query as a SQL script that runs pasted into a DuckDB shell on the database.
 
     Args:
-        query: the query.
         parameters: as in :func:`run`.
 
     Raises:

@@ -88,7 +88,7 @@ class Query:
     params: dict[str, Param] = field(default_factory=dict)
     columns: dict[str, Column] = field(default_factory=dict)
     plot: Plot | None = None
-    # True if a new file must be ingested only as far as the tables that the query names; a list
+    # True if a new file must be ingested only in part: the tables that the query names; a list
     # names the columns that are enough, too.
     partial: bool | list[str] = False
     # Canonical table that can be divided: the union of the relation over slices of the table is

@@ -17,9 +17,7 @@ def parameter_values(
     """Return parameters as values.
 
     Args:
-        query: the query.
         relations: the derived relations that it builds on; their parameters are its own, too.
-        given: the parameters as texts.
 
     Raises:
         UsageError: a parameter is unknown, or its value not allowed.

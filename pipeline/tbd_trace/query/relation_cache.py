@@ -112,8 +112,6 @@ class RelationCache:
         slices, it is a table first. If the memory limit is too low, it is lifted.
 
         Args:
-            connection: the connection.
-            relation: the relation.
             for_answer: True if the answer follows; :meth:`keep_rest` then caches the table.
 
         Raises:
@@ -247,7 +245,6 @@ def is_slow(started: float, *, at_first: bool = False) -> bool:
     """Return True if a computation since ``started`` (``time.perf_counter``) is worth caching.
 
     Args:
-        started: the time of its start.
         at_first: True if it is the first query of a trace.
     """
     shortest = _SHORTEST_AT_FIRST if at_first else _SHORTEST_SECONDS

@@ -30,8 +30,6 @@ class SharedSession:
     It is a context manager; queries are asked inside it.
 
     Args:
-        database: where the traces are.
-        trace_ids: the traces to ask.
         tables: the canonical tables that are enough, where each costs something to get at; None
             means all.
     """
@@ -86,7 +84,6 @@ class SharedSession:
 
         Args:
             names: the relations that are asked next, which build on others.
-            values: the parameters that are set then.
         """
         stale = []
         for relation in required_relations(names):

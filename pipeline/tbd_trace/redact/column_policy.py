@@ -46,7 +46,6 @@ def candidates(
 
     Args:
         connection: connection on which the SELECT runs.
-        relation: a SELECT.
         column: one of its columns; list values are returned as tuples.
         policy: a key of :data:`COLUMN_POLICIES`.
         words: user and host names to search for in texts.

@@ -46,7 +46,6 @@ class LeakReport:
             kind: a key of :data:`FILE_KINDS`.
             where: table and column, field, or file.
             value: the value; the report shows its masked beginning.
-            count: number of occurrences.
         """
         if not is_empty_or_redacted(value):
             self.add_masked(kind, where, mask(kind, value), count)

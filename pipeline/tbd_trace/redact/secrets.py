@@ -73,7 +73,6 @@ def text_without_secrets(text: str, found: Callable[[str], object] | None = None
     models stay: ``token: 3/128``, ``forward pass: block 3``.
 
     Args:
-        text: any text.
         found: called with each secret, including the name of its assignment.
     """
 

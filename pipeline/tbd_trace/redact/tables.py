@@ -93,7 +93,6 @@ class TableRedactor:
         """Return a SELECT of the redacted rows of a canonical table, in any order.
 
         Args:
-            table: the canonical table.
             relation: a SELECT of its rows, on the redactor's connection.
         """
         # Python redacts each distinct text once; a join applies the changes to millions of rows.

@@ -63,7 +63,6 @@ class TextRedactor:
     """Redacts strings.
 
     Args:
-        identities: known users and hosts.
         keep: kinds (:data:`tbd_trace.redact.tables.KINDS`) that are left unchanged.
     """
 

@@ -1,18 +1,14 @@
-"""Arrow streams on their way from DuckDB to polars.
+"""Hand Arrow streams from DuckDB to polars.
 
-In a file that imports nothing: polars never forgets a type that it has met, nor, with it, what the
-type's module imports. DuckDB, if it is among that, complains of leaks when the process ends.
+The module imports nothing: polars keeps each type it has seen alive, with everything that the
+type's module imports, and DuckDB reports leaks at exit if it is among them.
 """
 
 from __future__ import annotations
 
 
 class ArrowStream:
-    """Rows as Arrow's PyCapsule interface hands them on, once.
-
-    Args:
-        capsule: the stream.
-    """
+    """Rows behind Arrow's PyCapsule interface, for one reader."""
 
     def __init__(self, capsule: object) -> None:
         self._capsule = capsule

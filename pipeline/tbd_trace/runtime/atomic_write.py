@@ -1,4 +1,4 @@
-"""Writing a file that appears as a whole, however long that takes."""
+"""Write a file that appears complete or not at all."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tbd_trace.errors import TbdTraceError
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """Yield a path beside another; what was written there takes its place in the end.
+    """Yield a path beside the target, and rename it at the end.
 
-    After an error nothing is left behind.
+    Nothing is left behind after an error.
 
     Raises:
         TbdTraceError: the file cannot be written.

@@ -1,4 +1,4 @@
-"""In-memory DuckDB connections, as tbd-trace needs them."""
+"""Open in-memory DuckDB connections."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _STALE_SECONDS = 24 * 3600
 
 
 def spill_directory() -> Path:
-    """Return where the queries of this process spill to disk.
+    """Return the directory where queries of this process spill to disk.
 
-    What a query left there that was killed a day ago is removed: it can be many gigabytes.
+    Files of killed queries, which can be many gigabytes, are removed after a day.
     """
     everyones = Path(tempfile.gettempdir())
     for directory in everyones.glob("tbd-trace-*"):
@@ -60,22 +60,19 @@ def _is_running(process: int) -> bool:
 
 
 def _age(directory: Path) -> float:
-    """Return for how many seconds nothing was made in a directory."""
     return time.time() - directory.stat().st_mtime
 
 
 def scratch_connection(spill: Path) -> duckdb.DuckDBPyConnection:
-    """Return an in-memory connection: of a database that was given back, or of a new one.
+    """Return an in-memory connection, of a released database if there is one.
+
+    ``TBD_TRACE_THREADS`` and ``TBD_TRACE_MEMORY_LIMIT`` limit its threads and memory.
 
     Args:
-        spill: directory for what does not fit into memory; by default DuckDB would take the
-            working directory.
-
-    The variables ``TBD_TRACE_THREADS`` and ``TBD_TRACE_MEMORY_LIMIT`` say how many threads it may
-    use, and how much memory before it spills.
+        spill: directory for data that exceeds the memory; by default the working directory.
 
     Raises:
-        UsageError: one of them has a value that DuckDB does not take.
+        UsageError: DuckDB rejects the value of a variable.
     """
     config = _config() | {"temp_directory": str(spill)}
     while _opening:
@@ -101,14 +98,13 @@ def _open(config: _Settings) -> duckdb.DuckDBPyConnection:
 
 
 def _has_idle() -> bool:
-    """Tell whether this process has a database that was given back, or opened ahead."""
     return bool(_idle) and _idle[-1][0] == os.getpid()
 
 
 def prefetch() -> None:
-    """Open a database for `scratch_connection` in a thread, while the caller does something else.
+    """Open a database for `scratch_connection` in a thread.
 
-    Nothing is said of what goes wrong: whoever wants a database then meets it.
+    Errors are raised when the database is used.
     """
     if _opening or _has_idle():
         return
@@ -123,11 +119,10 @@ def prefetch() -> None:
 
 
 def release(connection: duckdb.DuckDBPyConnection) -> None:
-    """Leave a connection of `scratch_connection` to whoever wants one next.
+    """Return a connection of `scratch_connection` for the next caller.
 
-    It takes 25 ms to open a database and to close it. This one has nothing in it: whatever was
-    made was temporary, on other connections to it that are closed. One that has spilled is closed,
-    too, for it cannot spill to another directory.
+    Opening and closing a database takes 25 ms. All its tables were temporary, on other connections
+    that are closed. A database that has spilled is closed, because its spill directory is fixed.
     """
     ((spill,),) = connection.execute("SELECT current_setting('temp_directory')").fetchall()
     if Path(spill).exists():
@@ -137,7 +132,6 @@ def release(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _config() -> _Settings:
-    """Return the settings that the user chose."""
     chosen = ((THREADS, "threads"), (MEMORY_LIMIT, "memory_limit"))
     return {name: os.environ[variable] for variable, name in chosen if os.environ.get(variable)}
 
@@ -145,7 +139,6 @@ def _config() -> _Settings:
 def _as_new(
     connection: duckdb.DuckDBPyConnection, config: Mapping[str, object]
 ) -> duckdb.DuckDBPyConnection:
-    """Give a database that was given back the settings of a new one."""
     for name in _SETTINGS:
         value = string(str(config[name])) if name in config else None
         connection.execute(f"SET {name} = {value}" if value else f"RESET {name}")
@@ -154,13 +147,12 @@ def _as_new(
 
 @cache
 def ingest_database(staging: Path, process: int) -> duckdb.DuckDBPyConnection:
-    """Return the database in which a process maps the rows that it writes to a directory.
+    """Return the database in which a process maps the rows of a trace.
 
-    It is one for all, as another takes 20 ms to open, and memory that went back to the system is
-    slow to get again. Whoever closes it clears this cache.
+    It is cached: opening another takes 20 ms, and memory returned to the system is slow to
+    get again. Code that closes it clears the cache.
 
     Args:
-        staging: the directory.
-        process: this one's id; a copy of it does not take its database.
+        process: id of the process, so that a forked copy opens its own.
     """
     return scratch_connection(staging / f"{process}.spill")

@@ -25,7 +25,7 @@ _ERRORS = {"Out of Memory Error": duckdb.OutOfMemoryException, "IO Error": duckd
 
 
 def prefetch_polars() -> None:
-    """Import polars in a thread: that takes 0.1 s, and DuckDB often computes with one thread."""
+    """Import polars in a thread: the import takes 0.1 s, and DuckDB often uses one thread."""
     if "polars" not in sys.modules:
         threading.Thread(target=import_module, args=("polars",)).start()
 
@@ -33,11 +33,11 @@ def prefetch_polars() -> None:
 def frame(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
     """Return the rows of a relation; intervals, unions and enumerations as text.
 
-    ``relation.pl()`` would import pyarrow, which takes longer than most questions. It numbers
-    columns of the same name.
+    Not by ``relation.pl()``: importing pyarrow takes longer than most queries. Columns of the
+    same name are numbered.
 
     Raises:
-        duckdb.Error: they cannot be computed.
+        duckdb.Error: the rows cannot be computed.
     """
     if _is_numbered(relation):
         import polars as pl
@@ -54,10 +54,7 @@ def frame(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
 
 
 def frames(relation: duckdb.DuckDBPyRelation) -> Iterator[pl.DataFrame]:
-    """Yield the rows of :func:`frame`, some hundred thousand at a time, as they are computed.
-
-    At least one frame. Arguments and errors as in :func:`frame`.
-    """
+    """Yield the rows of a relation in at least one frame of some 100,000 rows."""
     if _is_numbered(relation):
         yield frame(relation)
         return
@@ -78,12 +75,10 @@ def frames(relation: duckdb.DuckDBPyRelation) -> Iterator[pl.DataFrame]:
 
 
 def _is_numbered(relation: duckdb.DuckDBPyRelation) -> bool:
-    """Tell whether columns have the same name."""
     return len(set(relation.columns)) < len(relation.columns)
 
 
 def _stream(relation: duckdb.DuckDBPyRelation) -> ArrowStream:
-    """Return the rows as they are computed; polars is imported meanwhile."""
     prefetch_polars()
     kinds = [str(kind) for kind in relation.types]
     if any(map(_TEXT.search, kinds)):
@@ -97,6 +92,6 @@ def _stream(relation: duckdb.DuckDBPyRelation) -> ArrowStream:
 
 
 def _as_duckdb_says(error: Exception) -> duckdb.Error:
-    """Return DuckDB's error that reached a reader of its stream."""
+    # Restores DuckDB's error that passed through a stream.
     text = str(error).removeprefix(_FROM_THE_STREAM)
     return _ERRORS.get(text.partition(":")[0], duckdb.Error)(text)

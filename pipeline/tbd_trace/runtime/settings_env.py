@@ -1,4 +1,4 @@
-"""Environment variables that limit what tbd-trace takes of the machine."""
+"""Environment variables that limit threads and memory."""
 
 THREADS = "TBD_TRACE_THREADS"
 """Threads to use, a number."""

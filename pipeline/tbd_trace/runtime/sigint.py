@@ -1,4 +1,4 @@
-"""Ctrl-C while DuckDB is at work."""
+"""Stop DuckDB on Ctrl-C."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STOPPING = {signal.SIGINT, signal.SIGTERM}
 
 @contextlib.contextmanager
 def interruptible(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Let Ctrl-C stop what runs on a connection, soon, and come out as what it is.
+    """Interrupt the query of a connection on Ctrl-C.
 
     Raises:
         KeyboardInterrupt: the user pressed Ctrl-C.
@@ -32,7 +32,7 @@ def interruptible(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
 
 @contextlib.contextmanager
 def translate_interrupts() -> Iterator[None]:
-    """Turn what DuckDB makes of Ctrl-C back: its own error, or that of a stream in Python.
+    """Translate DuckDB's errors after Ctrl-C into KeyboardInterrupt.
 
     Raises:
         KeyboardInterrupt: the user pressed Ctrl-C.
@@ -47,7 +47,7 @@ def translate_interrupts() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _watched(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Interrupt DuckDB from another thread on a signal: the main thread may not look for hours."""
+    # In a thread: the main thread is inside DuckDB and handles no signals.
     wake, signalled = os.pipe()
     os.set_blocking(signalled, False)
     previous = signal.set_wakeup_fd(signalled)

@@ -1,4 +1,4 @@
-"""Processes that share the work on a large file: this one and helpers."""
+"""Share the work on a large file between this process and workers."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _MOST_PROCESSES = 4  # each takes some 200 MB
 
 
 def processes() -> int:
-    """Return how many processes may work at an ingest.
+    """Return the maximum number of processes of an ingest.
 
-    It is one where the user bounds the memory, which DuckDB takes for the bound of one process.
+    It is 1 if the user limits the memory, because DuckDB applies the limit to each process.
     """
     threads = os.environ.get(THREADS, "")
     allowed = int(threads) if threads.isdecimal() else _MOST_PROCESSES
@@ -33,16 +33,16 @@ def processes() -> int:
 
 
 class Crew:
-    """This process, and helpers once they are called. It is a context manager."""
+    """This process and its workers; a context manager."""
 
     def __init__(self) -> None:
         self._helpers: list[tuple[Helper, ThreadPoolExecutor]] = []
 
     def call_helpers(self, first: Work | None = None) -> None:
-        """Start helpers, if they have not been started, as many as there may be.
+        """Start the maximum number of workers, once.
 
         Args:
-            first: what each does first, while the caller goes on.
+            first: first call of each worker, made in the background.
         """
         there = len(self._helpers)
         # All of them before the first talk, which takes a thread: until then they can be copies.
@@ -54,7 +54,7 @@ class Crew:
                 talk.submit(helper.call, first)
 
     def run(self, works: Mapping[K, Work]) -> dict[K, Any]:
-        """Return the results of works, without those that failed."""
+        """Return the results of calls by name, without the failed ones."""
         waiting = deque(works)
         results: dict[K, Any] = {}
 
@@ -75,7 +75,7 @@ class Crew:
         return results
 
     def close(self) -> None:
-        """End the helpers, whatever they are at."""
+        """Stop the workers."""
         while self._helpers:
             helper, talk = self._helpers.pop()
             helper.close()

@@ -1,4 +1,4 @@
-"""Other processes that work for this one, each on one thing at a time."""
+"""Run functions in another process, one at a time."""
 
 from __future__ import annotations
 
@@ -29,17 +29,15 @@ _OF_THIS_PROCESS = Path("/proc/self")  # Linux has it
 
 
 class HelperFailed(Exception):
-    """The process cannot be started, has ended, or could not do what it was asked."""
+    """The process could not be started, has ended, or raised an exception."""
 
 
 class Helper:
-    """A process of its own that calls functions for this one.
+    """A process that runs functions for this one.
 
-    It is a copy of this one, with all that was imported, where that is safe and is known to be:
-    on Linux, as long as there is one thread. Otherwise it is a new Python, which takes 0.2 s.
-
-    Nothing is said about why it fails: the caller then does by itself what it asked for, and meets
-    the reason.
+    On Linux, with a single thread, it is a fork, which has everything imported. Otherwise it is
+    a new Python, which takes 0.2 s to start. Causes of failures are not reported: the caller
+    does the work itself, which surfaces the original error.
 
     Raises:
         HelperFailed: it cannot be started.
@@ -52,15 +50,13 @@ class Helper:
             raise HelperFailed(str(error)) from error
 
     def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return what a function returns there.
+        """Run a function in the process and return its result.
 
         Args:
-            function: a function of a module, or something else that can be pickled.
-            args: what it is given; it and the result can be pickled.
-            kwargs: likewise.
+            args: its arguments; they and the result must be picklable.
 
         Raises:
-            HelperFailed: it raised an exception, or the process has ended.
+            HelperFailed: the function raised an exception, or the process has ended.
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -73,13 +69,12 @@ class Helper:
         return result
 
     def close(self) -> None:
-        """End the process, whatever it is at."""
+        """Kill the process."""
         self._process.kill()
         self._process.communicate()
 
 
 def _new_python() -> subprocess.Popen[bytes]:
-    """Start a Python that serves; errors as of :class:`Helper`."""
     # Where Python is part of another program, that would be started again.
     if not sys.executable or getattr(sys, "frozen", False):
         raise HelperFailed("there is no Python to start")
@@ -94,7 +89,7 @@ def _new_python() -> subprocess.Popen[bytes]:
 
 
 def _is_one_thread() -> bool:
-    """Tell whether this process surely has one thread: no copy has what others were at."""
+    # True only if single-threaded; forking is unsafe otherwise.
     try:
         return len(list((_OF_THIS_PROCESS / "task").iterdir())) == 1
     except OSError:
@@ -102,7 +97,7 @@ def _is_one_thread() -> bool:
 
 
 class _Copy:
-    """A copy of this process, with what of ``subprocess.Popen`` is wanted of it."""
+    # The part of ``subprocess.Popen`` that is needed of a fork.
 
     def __init__(self) -> None:
         questions, ask = os.pipe()
@@ -136,12 +131,12 @@ class _Copy:
 
     def _close(self) -> None:
         self.stdout.close()
-        with contextlib.suppress(OSError):  # what it has not read any more
+        with contextlib.suppress(OSError):  # the unread rest
             self.stdin.close()
 
 
 def _serve_and_end(questions: int, answers: int) -> NoReturn:
-    """Be a helper, in a process that has just been copied; the caller's is none of its business."""
+    # Runs in the forked child: serves requests and releases inherited parent state.
     status = 1
     try:
         gc.freeze()
@@ -161,14 +156,14 @@ def _serve_and_end(questions: int, answers: int) -> NoReturn:
 
 
 def cpus() -> int:
-    """Return how many CPUs this process may use."""
+    """Return the number of CPUs that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def serve(questions: BinaryIO, answers: BinaryIO) -> None:
-    """Call what is asked for until questions end: what a :class:`Helper` runs."""
+    """Run requested functions until the input ends; the main loop of a :class:`Helper`."""
     while True:
         try:
             function, args, kwargs = pickle.load(questions)

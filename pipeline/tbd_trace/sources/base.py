@@ -21,24 +21,15 @@ Ask = Callable[[str], list[tuple[Any, ...]]]
 
 @dataclass(slots=True)
 class TraceDescription:
-    """What a file says about itself, for the ``trace`` table.
+    """What a file says about itself, for the ``trace`` table."""
 
-    Attributes:
-        tool: ``nsys``, ``nvprof`` or ``ncu``.
-        kind: ``timeline``, ``metrics`` or ``summary`` (see table ``trace``).
-        tool_version: profiler version at capture time, None when unknown.
-        export_version: version of the exporting tool, None when unknown.
-        schema_version: version of the schema, None when unknown.
-        utc_start_ns: UTC epoch nanoseconds of trace time 0, None when unknown.
-        notes: sentences that a user of the numbers should know.
-    """
-
-    tool: str
-    kind: str
-    tool_version: str | None = None
-    export_version: str | None = None
-    schema_version: str | None = None
-    utc_start_ns: int | None = None
+    tool: str  # ``nsys``, ``nvprof`` or ``ncu``
+    kind: str  # ``timeline``, ``metrics`` or ``summary`` (see table ``trace``)
+    tool_version: str | None = None  # profiler version at capture time, None when unknown
+    export_version: str | None = None  # version of the exporting tool, None when unknown
+    schema_version: str | None = None  # version of the schema, None when unknown
+    utc_start_ns: int | None = None  # UTC epoch nanoseconds of trace time 0, None when unknown
+    # sentences that a user of the numbers should know
     notes: list[str] = field(default_factory=list)
 
 
@@ -46,11 +37,11 @@ class TraceReader(Protocol):
     """One open profiler file."""
 
     def describe(self, ask: Ask | None = None) -> TraceDescription:
-        """Return what the file says about itself; called after the last ``relation``.
+        """Return the metadata of the file; called after the last ``relation``.
 
         Args:
-            ask: answers a SELECT on the canonical tables, as they were read; None where not all
-                were asked for, which leaves out the notes on the events.
+            ask: runs a SELECT on the ingested canonical tables; None if not all were ingested,
+                which omits notes on events.
         """
 
     def relation(self, connection: duckdb.DuckDBPyConnection, table: str) -> str | None:
@@ -79,65 +70,54 @@ class TraceReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RowRange:
-    """One of the parts that the rows of a table are cut into, in the order of the file.
+    """One of the consecutive ranges of a table's rows; later ranges are smaller."""
 
-    Later ones have fewer rows.
-
-    Attributes:
-        number: which of them, from 0.
-        count: how many there are.
-    """
-
-    number: int
-    count: int
+    number: int  # index, from 0
+    count: int  # number of ranges
 
 
 class RangeReader(TraceReader, Protocol):
-    """A reader of one part after the other of canonical tables."""
+    """A reader of row ranges of canonical tables."""
 
     def select_range(self, row_range: RowRange) -> None:
-        """Read a part from now on, as if nothing had been read before."""
+        """Read only this range of each table from now on."""
 
     def collected(self) -> Any:
-        """Return what it has met in the part's rows, for the reader that it was asked of."""
+        """Return statistics of the range's rows, for :meth:`ParallelReader.merge`."""
 
 
 @runtime_checkable
 class ParallelReader(TraceReader, Protocol):
-    """A reader of a file whose large tables may be read in parts, by several processes.
+    """A reader of a file whose large tables can be read in row ranges, by several processes.
 
-    What a part's rows mean can depend on other rows of the file. Parts are read as the reader
-    expects those to be, and again where they turn out to be otherwise.
+    The meaning of rows can depend on other rows. Ranges are read with expected values, and
+    again where the expectation was wrong.
     """
 
     def parallel_rows(self, table: str) -> int:
-        """Return how many rows are read for a canonical table, 0 if it cannot be in parts.
-
-        The number may be too large.
-        """
+        """Return an upper bound of the rows of a canonical table, 0 if it is indivisible."""
 
     def range_opener(self) -> Callable[[], RangeReader]:
-        """Return what opens a reader of parts, in whichever process.
+        """Return a picklable function that opens a reader of ranges.
 
-        It equals others that open the same. Where it raises an exception, or reading does, the
-        whole table is to be read by ``relation``, which says what is wrong if anything is.
+        If it fails, the whole table is read by ``relation``, which raises the error.
         """
 
     def merge(self, table: str, collected: Sequence[Any]) -> None:
-        """Take what the readers of all parts of a canonical table have seen.
+        """Merge the statistics of all ranges of a canonical table.
 
         Raises:
-            InputError: they are not all the rows; the file is damaged.
+            InputError: rows are missing; the file is damaged.
         """
 
     def stale(self, table: str) -> Sequence[int]:
-        """Return which parts are to be read again, as all tables have been noted now.
+        """Return the ranges to read again, after all tables were merged.
 
-        It is asked once; what opens these parts from now on knows better.
+        Called once. Readers opened afterwards use the corrected metadata.
         """
 
     def questions(self, tables: Collection[str]) -> Sequence[str]:
-        """Return what ``describe`` will ask that some canonical tables can answer."""
+        """Return queries of ``describe`` that some canonical tables can answer."""
 
 
 class Source(Protocol):
@@ -145,19 +125,14 @@ class Source(Protocol):
 
     @property
     def format(self) -> str:
-        """Name of the format, as ``trace.format`` has it."""
+        """Name of the format: ``trace.format``."""
 
     def detect(self, path: Path, head: bytes) -> bool:
-        """Tell from the content whether ``path`` is of this format.
-
-        Args:
-            path: the file.
-            head: its first 64 KiB.
-        """
+        """Return True if the content of ``path`` has this format; ``head`` is its first 64 KiB."""
 
     def open(self, path: Path) -> TraceReader:
         """Open a detected file.
 
         Raises:
-            InputError: the file is damaged or of no use; the message says what to do.
+            InputError: the file is damaged; the message names the action.
         """

@@ -43,7 +43,6 @@ def what_it_is(path: Path, head: bytes) -> str:
     """Return the problem and the action of an error message about an unsupported file.
 
     Args:
-        path: the file.
         head: its first bytes, at least one.
 
     Raises:

@@ -148,8 +148,6 @@ def find_cells(file: PageFile, pages: Integers, *, is_only: bool) -> Cells:
     """Return the rows of some leaf pages.
 
     Args:
-        file: the file.
-        pages: page numbers.
         is_only: the pages are the whole table, so a single page may be empty.
     """
     data = file.read(pages)

@@ -138,9 +138,6 @@ class PageFile:
 
         Args:
             data: b-tree pages, as `read` returns them.
-            pages: number of pages.
-            kind: required type byte of the pages.
-            may_be_empty: accept pages without cells.
         """
         header = 8 if kind == LEAF else 12
         bases = np.arange(pages) * self.page_size

@@ -41,9 +41,6 @@ _NO_SPACE = ("database or disk is full", "disk I/O error")  # SQLite sorts in te
 class SqliteFile:
     """SQLite file that is opened read-only.
 
-    Args:
-        path: the file.
-
     Raises:
         InputError: the file cannot be opened, is truncated, being written, or not a database.
     """

@@ -1,8 +1,7 @@
-"""Rows that cannot be: found after a trace was written, before it is published.
+"""Find, repair and report impossible rows of a trace before it is published.
 
-Each rule is an SQL file of ``queries/ingest/audit``. What it finds is repaired as the file says and
-told in a note of the trace. A healthy trace costs one look at each of its tables. Of large tables,
-rules that compare rows look at samples.
+Each rule is an SQL file of ``queries/ingest/audit``. Repairs become notes of the trace. Rules
+that compare rows read samples of large tables.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ Ask = Callable[[str], list[tuple[Any, ...]]]
 
 
 def rule(name: str) -> str:
-    """Return the text of one rule."""
+    """Return the SQL of a rule."""
     return (resources.queries() / _RULES / f"{name}.sql").read_text(encoding="utf-8")
 
 
@@ -47,10 +46,9 @@ class Audit:
     """The audit of one trace.
 
     Args:
-        connection: a connection for it alone.
-        staging: the directory of the trace's tables; those with faults are written again.
-        counts: rows by table; corrected.
-        written: the tables that were written, with the columns that were.
+        staging: the directory of the trace's tables; faulty tables are rewritten.
+        counts: rows by table; updated.
+        written: the ingested tables, with their ingested columns.
     """
 
     def __init__(
@@ -72,7 +70,7 @@ class Audit:
             self._show(table, by_name.get(table.name))
 
     def _show(self, table: CanonicalTable, written: CanonicalTable | None) -> None:
-        """Make a view of a table as it is in its files; a column that was not written is NULL."""
+        # Columns that were not ingested are NULL.
         select = table.empty_select
         if written is not None and table.name in self._filled:
             present = {column.name for column in written.columns}
@@ -85,12 +83,12 @@ class Audit:
         self._connection.execute(f"CREATE OR REPLACE TEMP VIEW {table.name} AS {select}")
 
     def run(self, ask: Ask) -> list[str]:
-        """Repair rows, put GPU and host on one clock, and return the notes.
+        """Repair rows, align the clocks of GPU and host, and return notes.
 
-        What compares tables, or needs columns, is left out where not all of them were written.
+        Rules that need tables or columns that were not ingested are skipped.
 
         Args:
-            ask: answers questions about the tables as they were read.
+            ask: runs a SELECT on the tables before repairs.
 
         Raises:
             duckdb.Error: a table cannot be read or written.
@@ -108,18 +106,16 @@ class Audit:
         return notes
 
     def _clocks(self, ask: Ask) -> list[str]:
-        """Put GPU and host on one clock, and tell of correlation ids that were used again."""
         lag = ask(rule("launch_lag")) if KERNEL in self._filled else []
         notes = align_clocks(self._connection, self._staging, self._counts, rule, lag)
         is_reused = sum(pairs for _, _, pairs, *_ in lag) > self._counts[KERNEL]
         return notes + self._reuse() if is_reused else notes
 
     def _every(self, table: str) -> int:
-        """Return one in how many rows of a table is enough to look at."""
+        # The audit reads one in this many rows of the table.
         return -(-self._counts[table] // _MOST_ROWS)
 
     def _judge(self, table: str) -> list[str]:
-        """Judge each row of a table by itself."""
         first, last = self._span(table)
         spans_too_much = last - first > _LONGEST_NS or max(-first, last) > _LARGEST_NS
         times_only = canonical_tables()[table].judged_by_times
@@ -136,7 +132,7 @@ class Audit:
         return [str(fault).format(f"{rows:,}") for fault, rows in found]
 
     def _span(self, table: str) -> tuple[int, int]:
-        """Return the least and the largest time of a table, as its files say; 0 if it has none."""
+        # From the statistics of the Parquet files; 0 without times.
         if table not in timed_tables():
             return 0, 0
         begin, end = timed_tables()[table].start, timed_tables()[table].end
@@ -154,7 +150,7 @@ class Audit:
         return begin != end and bool(self._connection.execute(sql).fetchall())
 
     def _middle(self, table: str) -> str:
-        """Return the median of a table's starts, of those that can be times."""
+        # The median of the possible start times.
         begin = timed_tables()[table].start
         ((middle,),) = self._connection.execute(
             f"SELECT quantile_disc({begin}, 0.5) FILTER ({begin} BETWEEN -{_LARGEST_NS} AND "
@@ -163,13 +159,10 @@ class Audit:
         return "NULL" if middle is None else str(middle)
 
     def _single(self, table: str) -> list[str]:
-        """Keep one of several rows that are equal in all columns but their number.
-
-        A launch happens once, and so does what it causes; without an id or a time rows may be
-        equal.
-        """
+        # Rows that are equal in all columns but their id are one event: a launch and its operation
+        # happen once. Without an id or a time equal rows can be different events.
         columns = [column.name for column in canonical_tables()[table].columns]
-        told = ", ".join(name for name in columns if name not in ("trace_id", f"{table}_id"))
+        values = ", ".join(name for name in columns if name not in ("trace_id", f"{table}_id"))
         certain = "correlation_id IS NOT NULL AND start_ns IS NOT NULL"
         ((more,),) = self._connection.execute(
             f"SELECT count(*) - count(DISTINCT hash(start_ns, correlation_id)) FROM {table} "
@@ -178,7 +171,7 @@ class Audit:
         if not more:
             return []
         before = self._counts[table]
-        first = f"row_number() OVER (PARTITION BY {told} ORDER BY {table}_id) = 1"
+        first = f"row_number() OVER (PARTITION BY {values} ORDER BY {table}_id) = 1"
         kept = f"SELECT * FROM {table} QUALIFY {first} OR ({certain}) IS NOT TRUE"
         ((left,),) = self._connection.execute(f"SELECT count(*) FROM ({kept})").fetchall()
         if left == before:
@@ -189,7 +182,7 @@ class Audit:
         ]
 
     def _reuse(self) -> list[str]:
-        """Tell of correlation ids that were used again; queries take the nearest launch before."""
+        # Queries match an operation with the nearest launch before it.
         ((ids,),) = self._connection.execute(rule("reuse")).fetchall()
         if not ids:
             return []
@@ -199,7 +192,7 @@ class Audit:
         ]
 
     def _overlaps(self) -> list[str]:
-        """Tell of kernels that overlap on one stream; which of them is wrong cannot be known."""
+        # Which of two overlapping kernels is wrong cannot be known, so both stay.
         every = 1 if self._every(KERNEL) == 1 else _THIN * self._every(KERNEL)
         suspect = rule("overlap").replace("$every", str(every))
         self._connection.execute(f"CREATE OR REPLACE TEMP TABLE suspect AS {suspect}")

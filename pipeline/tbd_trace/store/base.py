@@ -28,16 +28,12 @@ _IN_ORDER = ("ingested_at", "name", "trace_id")  # columns that traces are sorte
 
 
 class TraceStore(ABC):
-    """Traces, each of them Parquet files of its canonical tables.
+    """Traces, each of them Parquet files of its canonical tables."""
 
-    Attributes:
-        derived_directory: what queries have derived from the traces, for the next query; all of it
-            may be removed.
-        fetches: whether each table costs something to get at, so that only those are asked for
-            that a query reads.
-    """
-
+    # what queries have derived from the traces, for the next query; all of it may be removed
     derived_directory: Path
+    # whether each table costs something to get at, so that only those are asked for that a query
+    # reads
     fetches: bool = False
 
     @property

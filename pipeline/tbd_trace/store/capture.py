@@ -1,4 +1,4 @@
-"""Capture directories: capture.json, layers.json and the profiler files beside them."""
+"""Read capture directories: capture.json, layers.json and the profiler files beside them."""
 
 from __future__ import annotations
 
@@ -36,36 +36,28 @@ _METADATA = {"capture.json", "layers.json"}
 
 @dataclass(frozen=True, slots=True)
 class CaptureFile:
-    """One profiler file and what the capture around it says.
+    """One profiler file with the metadata of its capture."""
 
-    Attributes:
-        path: the profiler file.
-        name: how people refer to it: file name, or directory/file of a capture.
-        capture_id: identity of the capture, None for a lone file.
-        metadata: the kept part of capture.json.
-        layers: entries of layers.json, in forward order.
-        salt: SHA-256 of the metadata files, so that changed metadata makes another trace.
-    """
-
-    path: Path
-    name: str
-    capture_id: str | None = None
-    metadata: dict[str, Any] = field(default_factory=dict)
+    path: Path  # the profiler file
+    name: str  # display name: file name, or directory/file of a capture
+    capture_id: str | None = None  # identity of the capture, None for a single file
+    metadata: dict[str, Any] = field(default_factory=dict)  # the kept part of capture.json
+    # entries of layers.json, in forward order
     layers: list[dict[str, Any]] = field(default_factory=list)
-    salt: str = ""
+    salt: str = ""  # SHA-256 of the metadata files, so that changed metadata makes another trace
 
     @property
     def batch_size(self) -> int | None:
-        """Samples per iteration and process, where the capture says."""
+        """Samples per iteration and process, None if unknown."""
         value = self.metadata.get("batch_size")
         return value if isinstance(value, int) else None
 
 
 def is_capture(path: Path) -> bool:
-    """Tell whether a path is a capture directory.
+    """Return True if a path is a capture directory.
 
     Raises:
-        InputError: the directory cannot be looked into.
+        InputError: the directory cannot be read.
     """
     try:
         return (path / "capture.json").is_file()
@@ -74,10 +66,10 @@ def is_capture(path: Path) -> bool:
 
 
 def capture_files(path: Path) -> list[CaptureFile]:
-    """Return the profiler files of a path: a capture directory's, or the lone file itself.
+    """Return the profiler files of a capture directory, or the file itself.
 
     Raises:
-        InputError: the capture's metadata cannot be understood, or a file that it names is missing.
+        InputError: the capture's metadata is invalid, or a file that it names is missing.
     """
     if not is_capture(path):
         return [CaptureFile(path, path.name)]
@@ -104,7 +96,7 @@ def capture_files(path: Path) -> list[CaptureFile]:
 
 
 def _kept(value: Any, fields: Any) -> Any:
-    """Return the fields of a value that may be kept, and None for what has another shape."""
+    # None for a field of another shape.
     if isinstance(fields, dict):
         known = fields.keys() & value.keys() if isinstance(value, dict) else ()
         return {name: _kept(value[name], fields[name]) for name in fields if name in known}
@@ -143,7 +135,7 @@ def _may_be_profile(file: Path) -> bool:
 
 
 def _inside(directory: Path, name: object) -> Path:
-    """Return a file that capture.json names, refusing paths that lead out of the directory."""
+    # Refuses paths that leave the directory.
     said = f"{directory}: capture.json names {name!r}"
     if not isinstance(name, str) or not name or "\0" in name:
         raise InputError(f"{said} as a profiler file; name a file in the directory")

@@ -1,4 +1,4 @@
-"""The clocks of host and GPU: whether they agree, and putting their times on one clock."""
+"""Compare the clocks of host and GPU, and shift GPU times to the host's clock."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import duckdb
 from tbd_trace.model.canonical_tables import gpu_tables
 from tbd_trace.store.tables import rewrite
 
-# As many launches tell whether the clocks agree; only where they do not, all are looked at.
+# Launches that suffice to compare the clocks; all are read only where the clocks disagree.
 _ENOUGH = 100_000
 _TOLERATED_NS = 50_000
 _SHORTEST, _EARLY = 4, 5  # columns of ``launch_lag``
@@ -25,22 +25,6 @@ _UNKNOWN = (
 
 @dataclass(frozen=True, slots=True)
 class _Clock:
-    """How far the clock of a device, used by a process, is ahead of the host's.
-
-    Attributes:
-        process_id: the process, None if unknown.
-        device_id: the device, None if unknown.
-        at_ns: a time on the GPU's clock.
-        offset_ns: GPU clock minus host clock at that time.
-        drift: growth of the offset, ns per ns.
-        uncertainty_ns: how far the offset may be off.
-        launches: launches that tell it.
-        waits: synchronisations that tell it.
-        early: launches after the beginning of their operation, before anything is shifted.
-        remain: launches and synchronisations that contradict the offset.
-        verdict: agree, shift or unknown.
-    """
-
     process_id: int | None
     device_id: int | None
     at_ns: int
@@ -61,17 +45,13 @@ def align_clocks(
     rule: Callable[[str], str],
     lag: Sequence[tuple[Any, ...]],
 ) -> list[str]:
-    """Shift the GPU's times to the host's clock where the two clocks do not agree.
+    """Shift the GPU's times to the host's clock where the clocks disagree.
 
     Args:
-        connection: has a view of each canonical table.
-        staging: the directory of the trace's tables.
-        counts: rows by table.
-        rule: returns the text of a rule.
-        lag: what the rule ``launch_lag`` says about the kernels, as they were read.
+        rule: returns the SQL of a rule.
 
     Returns:
-        Notes: by how much, how certain that is, and from what; or that it is not known.
+        Notes with the offset, its uncertainty and its evidence, or that it is unknown.
     """
     operations = sum(counts.get(table, 0) for table in gpu_tables())
     told = [row for row in lag if row[_SHORTEST] is not None]
@@ -95,7 +75,6 @@ def align_clocks(
 def _clocks(
     connection: duckdb.DuckDBPyConnection, rule: Callable[[str], str], every: int
 ) -> list[_Clock]:
-    """Compare the clocks, by one of several launches."""
     for name in ("launched", "waited"):
         sql = rule(name).replace("$every", str(every))
         connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {sql}")
@@ -105,11 +84,8 @@ def _clocks(
 
 
 def _shift(table: str, clocks: list[_Clock]) -> str:
-    """Return a SELECT of a table with its times on the host's clock.
-
-    Durations stay as the GPU measured them. A row of a device or process that nothing tells about
-    is on the clock that most launches tell about.
-    """
+    # Durations stay as the GPU measured them. A device or process without evidence is shifted like
+    # the one with the most launches.
     values = ", ".join(
         f"({_key(c.process_id)}, {_key(c.device_id)}, {c.at_ns}, {c.offset_ns}, "
         f"{c.drift!r}::DOUBLE)"
@@ -158,7 +134,6 @@ def _notes(clock: _Clock, several: bool) -> list[str]:
 
 
 def _length(ns: int) -> str:
-    """Return a length of time with three decimals, in a unit that suits it."""
     for unit, size in (("s", 1e9), ("ms", 1e6)):
         if ns >= size:
             return f"{ns / size:,.3f} {unit}"

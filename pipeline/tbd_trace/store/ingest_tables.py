@@ -1,4 +1,4 @@
-"""The canonical tables that an ingest has written, for those who ask about them before it ends."""
+"""Query the canonical tables that a running ingest has written so far."""
 
 from __future__ import annotations
 
@@ -18,12 +18,9 @@ _WORD = re.compile(r"\w+")
 
 
 class IngestTables:
-    """Answers questions in a thread and a database of its own: meanwhile more can be written.
+    """Runs queries in a separate thread and database, while the ingest writes more tables.
 
-    It is a context manager.
-
-    Args:
-        staging: the directory in which the tables are.
+    Used as a context manager.
     """
 
     def __init__(self, staging: Path) -> None:
@@ -32,16 +29,15 @@ class IngestTables:
         self._begun: dict[str, Future[Rows]] = {}
 
     def begin(self, question: str, tables: Collection[str]) -> None:
-        """Begin to answer a question.
+        """Start a query.
 
         Args:
-            question: a SELECT.
-            tables: canonical tables that are written, at least those that it reads.
+            tables: canonical tables that are complete, at least the ones that it reads.
         """
         self._begun[question] = self._thread.submit(self._answer, question, list(tables))
 
     def ask(self, question: str) -> Rows:
-        """Return the answer to a question, now that all tables are written.
+        """Return the rows of a query, once all tables are complete.
 
         Raises:
             duckdb.Error: a file is damaged.

@@ -13,7 +13,7 @@ from tbd_trace.runtime.duckdb_connection import prefetch
 def get_ready(path: Path) -> None:
     """Open a database and import the reader of a file, while the main process does the same."""
     prefetch()
-    # Imported after the database is opened, which takes a thread of its own.
+    # Imported after the database is opened, which uses another thread.
     from tbd_trace.sources.registry import identify  # noqa: PLC0415
     from tbd_trace.store import parallel_ingest  # noqa: F401, PLC0415
 

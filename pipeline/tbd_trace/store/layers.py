@@ -1,4 +1,4 @@
-"""The JSON files of a capture directory: reading them, and what layers.json must say."""
+"""Read the JSON files of a capture directory, and validate layers.json."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """Return the object of a JSON file.
 
     Raises:
-        InputError: the file cannot be read, or holds something else.
+        InputError: the file cannot be read, or is not a JSON object.
     """
     try:
         document = json.loads(path.read_text(encoding="utf-8-sig"))
@@ -35,10 +35,10 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_layers(path: Path) -> list[dict[str, Any]]:
-    """Return the layers of a layers.json in forward order, none if there is no such file.
+    """Return the layers of layers.json in forward order, an empty list without the file.
 
     Raises:
-        InputError: the file is not as docs/reference/capture_directory.md has it.
+        InputError: the file is invalid (docs/reference/capture_directory.md).
     """
     if not path.is_file():
         return []
@@ -49,7 +49,7 @@ def read_layers(path: Path) -> list[dict[str, Any]]:
     for position, layer in enumerate(layers, 1):
         name = layer.get("name")
         if not isinstance(name, str):
-            raise InputError(f"{path}: layer {position} has no `name`; it is what its NVTX says")
+            raise InputError(f"{path}: layer {position} has no `name`; name it like its ranges")
         if name in seen:
             raise InputError(f"{path}: two layers are called {name!r}; a name belongs to one layer")
         seen.add(name)
@@ -75,7 +75,7 @@ def _is_text(value: object) -> bool:
 
 
 def is_count(value: object) -> bool:
-    """Tell whether a value is a whole number of things, or unknown."""
+    """Return True for a non-negative integer or None."""
     if value is None:
         return True
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST

@@ -1,8 +1,8 @@
-"""Writing the large tables of a trace in parts, by several processes.
+"""Write the large tables of a trace in row ranges, by several processes.
 
-Python runs one thread at a time, and reading pages is much work for Python. So parts of a table are
-written by processes that share nothing; this one is one of them. Whatever goes wrong with a part,
-the caller writes its table as a whole, and meets the reason.
+Reading SQLite pages is work for Python, which runs one thread at a time. Processes therefore
+share nothing. If a range fails, the caller rewrites the whole table serially, which surfaces the
+original error.
 """
 
 from __future__ import annotations
@@ -37,8 +37,6 @@ _PartOf = tuple[str, int]  # a canonical table and the number of one of its part
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """A part that was written: its number of rows, and what its reader has met in them."""
-
     rows: int
     collected: Any
 
@@ -52,19 +50,15 @@ def write_in_parts(
     staging: Path,
     progress: Callable[[str], None],
 ) -> dict[str, int]:
-    """Write the tables of a large file in parts.
+    """Write the tables of a large file in row ranges.
 
     Args:
-        reader: the open file.
-        tables: the canonical tables that are wanted, with the columns that are.
-        crew: the processes that write them; it is closed then.
-        trace_id: id of the trace.
-        staging: the directory to write to.
-        progress: called with the names of tables before they are written.
+        tables: the canonical tables and columns to write.
+        crew: the worker processes; closed at the end.
+        progress: called with the name of each table before it is written.
 
     Returns:
-        The number of rows of each table that was written. The others are still to be written:
-        those that are not worth it, cannot be cut, or failed.
+        Rows of each table that was written. Small, indivisible and failed tables are missing.
 
     Raises:
         InputError: the file is damaged.
@@ -88,10 +82,7 @@ def write_in_parts(
 
 
 def _files(sizes: Mapping[str, int], processes: int, staging: Path) -> dict[str, list[Path]]:
-    """Return the files to write for each table, those of the largest parts first.
-
-    All processes are to have done at the same time.
-    """
+    # Largest ranges first, so that all processes end at about the same time.
     most = min(max(sum(sizes.values()) // (processes * _PARTS), _LEAST_ROWS), _MOST_ROWS)
     counts = {table: _count(rows, processes, most) for table, rows in sizes.items()}
     return {
@@ -103,7 +94,6 @@ def _files(sizes: Mapping[str, int], processes: int, staging: Path) -> dict[str,
 
 
 def _count(rows: int, processes: int, most: int) -> int:
-    """Return the number of parts of a table, which have ``most`` rows at most, on average."""
     if rows < _WORTH_CUTTING:
         return 1
     rounds = -(-rows // (processes * most))
@@ -111,8 +101,6 @@ def _count(rows: int, processes: int, most: int) -> int:
 
 
 class _Writer:
-    """Writes tables in parts, and puts together what became of them."""
-
     def __init__(
         self,
         reader: ParallelReader,
@@ -127,11 +115,10 @@ class _Writer:
         self._written: dict[_PartOf, _Written] = {}
 
     def parts(self) -> list[_PartOf]:
-        """Return all parts of all tables."""
         return [(table, n) for table, files in self._files.items() for n in range(len(files))]
 
     def write(self, crew: Crew, parts: Sequence[_PartOf]) -> None:
-        """Write some parts; those that fail are no longer there."""
+        # Failed ranges are removed from the list.
         for part in parts:
             self._written.pop(part, None)
         opener = self._reader.range_opener()
@@ -144,14 +131,13 @@ class _Writer:
         return partial(_write_part, opener, row_range, wanted, self._trace_id, files[number])
 
     def stale(self) -> list[_PartOf]:
-        """Return the parts to write again, as all have been read now."""
+        # Ranges to write again, after all tables were read once.
         tables = self._complete()
         for table, parts in tables.items():
             self._reader.merge(table, [part.collected for part in parts])
         return [(table, number) for table in tables for number in self._reader.stale(table)]
 
     def _complete(self) -> dict[str, list[_Written]]:
-        """Return what was written of the tables that have all their parts."""
         numbers = {table: range(len(files)) for table, files in self._files.items()}
         return {
             table: [self._written[table, number] for number in numbers[table]]
@@ -160,7 +146,7 @@ class _Writer:
         }
 
     def finish(self) -> dict[str, int]:
-        """Return the numbers of rows of the tables that were written; remove remains of others."""
+        # Files of incomplete tables are deleted.
         complete = self._complete()
         for table in self._files.keys() - complete.keys():
             for file in self._files[table]:
@@ -169,12 +155,8 @@ class _Writer:
 
 
 class _OpenReader(threading.local):
-    """The reader of parts that this thread has open, and the connection that it knows.
-
-    Small tables are read and mapped once for all parts. DuckDB asks for rows in the thread that
-    reads, so that Ctrl-C comes soon without more. It stays with one: with each change it gives
-    memory back to the system, which is slow to get again.
-    """
+    # One reader and connection per thread: small tables are loaded once, and DuckDB keeps its
+    # buffers. DuckDB pulls rows in the reading thread, so that Ctrl-C arrives at once.
 
     def __init__(self) -> None:
         self._open: tuple[RangeReader, duckdb.DuckDBPyConnection] | None = None
@@ -184,7 +166,6 @@ class _OpenReader(threading.local):
     def use(
         self, opener: Callable[[], RangeReader], staging: Path
     ) -> Iterator[tuple[RangeReader, duckdb.DuckDBPyConnection]]:
-        """Open the reader, unless it is; one that fails is closed."""
         try:
             if self._open is None or self._opener != opener:
                 self.close()
@@ -197,7 +178,6 @@ class _OpenReader(threading.local):
             raise
 
     def close(self) -> None:
-        """Close the reader, if one is open."""
         if self._open is not None:
             reader, connection = self._open
             self._open = None
@@ -215,7 +195,6 @@ def _write_part(
     trace_id: str,
     file: Path,
 ) -> _Written:
-    """Write a part of a canonical table, in whichever process."""
     with _reader.use(opener, file.parent) as (reader, connection), translate_interrupts():
         reader.select_range(row_range)
         select = reader.relation(connection, table.name)

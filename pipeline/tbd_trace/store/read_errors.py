@@ -1,4 +1,4 @@
-"""Reading the files of a database, whatever happened to them."""
+"""Translate DuckDB's read errors into StoreError."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PART = re.compile(r"([0-9a-f]{12})[/\\][\w.]+\.parquet")  # of a trace, as erro
 
 
 class HasTraces(Protocol):
-    """A store that can name what is wrong with a trace."""
+    """A store that names its damaged traces."""
 
     def damaged(self, trace_id: str, reason: str) -> StoreError:
         """Return the error that a file of a trace could not be read."""
@@ -24,10 +24,10 @@ class HasTraces(Protocol):
 
 @contextlib.contextmanager
 def reading(database: HasTraces) -> Iterator[None]:
-    """Explain DuckDB's errors about a store's own files; others pass.
+    """Translate DuckDB's errors about a store's files; other errors pass.
 
     Raises:
-        StoreError: a trace is damaged, or was removed while it was read, or memory ran out.
+        StoreError: a trace is damaged or was removed, or memory is exhausted.
         KeyboardInterrupt: the user pressed Ctrl-C.
     """
     try:

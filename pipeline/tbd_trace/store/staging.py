@@ -1,4 +1,4 @@
-"""The private directory in which a trace is written, and how it becomes part of the database."""
+"""Write a trace in a private directory and publish it by one rename."""
 
 from __future__ import annotations
 
@@ -21,13 +21,10 @@ _WRITING_FAILS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EA
 
 @contextlib.contextmanager
 def private_directory(target: Path) -> Iterator[Path]:
-    """Make a private directory beside the target; remove it whatever happens.
-
-    Args:
-        target: where the directory is going to be published.
+    """Create a private directory beside the target, and remove it at the end.
 
     Raises:
-        StoreError: it cannot be made there.
+        StoreError: it cannot be created.
     """
     made = _make(target)
     try:
@@ -40,7 +37,6 @@ def private_directory(target: Path) -> Iterator[Path]:
 
 
 def _make(target: Path, attempts: int = 10) -> Path:
-    """Make a directory beside the target, and the directories above it."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         return Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
@@ -57,12 +53,7 @@ def _unwritable(directory: Path, error: OSError) -> StoreError:
 
 @contextlib.contextmanager
 def explain_errors(source: Path, directory: Path, table: str | None = None) -> Iterator[None]:
-    """Tell whether the profile or the database is to blame for an error of DuckDB.
-
-    Args:
-        source: the profile that is read.
-        directory: the private directory that is written.
-        table: the canonical table that is made.
+    """Translate DuckDB's errors into errors about the profile or the database.
 
     Raises:
         InputError: the profile is damaged.
@@ -80,10 +71,10 @@ def explain_errors(source: Path, directory: Path, table: str | None = None) -> I
 
 
 def publish(directory: Path, target: Path) -> bool:
-    """Give a private directory its place and everybody's permissions.
+    """Rename a private directory and apply the user's umask.
 
     Returns:
-        False if another process made ``target`` in the meantime (its result stands).
+        False if another process published ``target`` first; its result stays.
 
     Raises:
         StoreError: the directory cannot be renamed.
@@ -99,14 +90,14 @@ def publish(directory: Path, target: Path) -> bool:
 
 
 def apply_umask(made: Path) -> None:
-    """Give a private directory or file the permissions that others get."""
+    """Give a private directory or file the permissions of the user's umask."""
     mask = os.umask(0)
     os.umask(mask)
     made.chmod((0o777 if made.is_dir() else 0o666) & ~mask)
 
 
 def _reason(text: str, source: Path, table: str | None) -> str:
-    """Return what a reader itself said about a damaged file, else DuckDB's first line."""
+    # The reader's own message about a damaged file, otherwise DuckDB's first line.
     # DuckDB turns an exception of a stream into text; the reader's own message is in it.
     said = re.search(r"InputError: (.+)", text)
     if said:

@@ -1,4 +1,4 @@
-"""The Parquet files of a trace: one per canonical table, or several where a table is large."""
+"""Write and find the Parquet files of a trace: one or more per canonical table."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def table_files(directory: Path, table: str) -> list[Path]:
 
 
 def whole_file(directory: Path, table: str) -> Path:
-    """Return the file of a canonical table that is in one."""
+    """Return the file of a canonical table that is one file."""
     return directory / f"{table}.parquet"
 
 
 def part_file(directory: Path, table: str, number: int) -> Path:
-    """Return the file of one of several parts of a canonical table; they sort by their numbers."""
+    """Return the file of one row range of a canonical table; names sort by number."""
     return directory / f"{table}.{number:04}.parquet"
 
 
 def files_pattern(table: str) -> str:
-    """Return a pattern of the names of a canonical table's files."""
+    """Return a glob pattern for the files of a canonical table."""
     return f"{table}.*parquet"
 
 
@@ -53,11 +53,8 @@ def write_table(
     """Write rows of a canonical table and return their number.
 
     Args:
-        connection: a connection on which the SELECT can be run.
-        select: yields the rows, with or without all columns; None for no rows.
-        table: the canonical table.
-        trace_id: id of the trace.
-        file: the file to write.
+        connection: a connection on which the SELECT can run.
+        select: yields the rows, with some or all columns; None for no rows.
     """
     given = _column_types(connection, select) if select else {}
     rows = f"FROM ({select})" if select else "WHERE false"
@@ -75,11 +72,8 @@ def _column_types(connection: duckdb.DuckDBPyConnection, select: str) -> dict[st
 
 
 def _projected(table: CanonicalTable, given: Mapping[str, str]) -> str:
-    """Return the canonical columns in order, cast to their types, NULL where not given.
-
-    A number that its type cannot hold is NULL. An enumeration stays one: the file has texts all the
-    same, and writing them is free.
-    """
+    # A number out of the range of its type becomes NULL. Enumerations are written as such: as
+    # dictionaries they cost nothing, and read back as texts.
     parts = []
     for column in table.columns:
         if column.name == "trace_id":
@@ -98,14 +92,12 @@ def rewrite(
     select: str,
     counts: MutableMapping[str, int],
 ) -> None:
-    """Replace the rows of a canonical table that is written.
+    """Replace the rows of a written canonical table.
 
     Args:
-        connection: has a view of that name over the table's files, which stays right.
-        directory: the trace's directory.
-        table: the canonical table.
+        connection: has a view with the table's name over its files; it stays valid.
         select: yields the new rows, from the view.
-        counts: rows by table; corrected.
+        counts: rows by table; updated.
     """
     new = directory / f"{table}.new"
     canonical = canonical_tables()[table]

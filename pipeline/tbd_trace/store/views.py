@@ -1,8 +1,8 @@
-"""The ``.duckdb`` file: views over the Parquet files, for people with a DuckDB shell.
+"""Write the ``.duckdb`` file: views over the Parquet files, for users with a DuckDB shell.
 
-tbd-trace itself reads the Parquet files. The views find them by pattern, so that the file needs no
-change when a trace comes or goes, and a shell that holds it open is in nobody's way. Derived
-relations are not in it: ``tbd-trace query NAME --sql`` prints a query with those that it builds on.
+tbd-trace itself reads the Parquet files. The views find them by glob pattern, so that the file
+stays valid when traces come and go, and can stay open elsewhere. Computed relations are not in it:
+``tbd-trace query NAME --sql`` prints a query with the relations that it reads.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ _TRACE = "[0-9a-f]" * 12  # as a pattern: no directory that is just being writte
 
 
 def is_duckdb(path: Path) -> bool:
-    """Tell whether a file is a DuckDB database.
+    """Return True if a file is a DuckDB database.
 
     Raises:
-        StoreError: there is a file, and it cannot be read.
+        StoreError: the file cannot be read.
     """
     try:
         with path.open("rb") as file:
@@ -64,7 +64,7 @@ def is_duckdb(path: Path) -> bool:
 
 
 def write_views(database: HasViews) -> None:
-    """Write the views of a database that has none yet, or whose views are out of date.
+    """Write the views of a database, unless they are current.
 
     Raises:
         StoreError: the file cannot be written.
@@ -88,12 +88,12 @@ def write_views(database: HasViews) -> None:
 
 
 def views_marker(database: HasViews) -> Path:
-    """Return the file that tells which views a database has."""
+    """Return the file with the hash of the current views."""
     return database.traces_directory / ".views"
 
 
 def _create(path: Path, script: list[str]) -> None:
-    """Build the file, copy it beside its place and link it there, unless another was first."""
+    # Linked into place, because another process may create it first.
     with (
         # DuckDB cannot write where the path has a question mark or a backslash.
         tempfile.TemporaryDirectory(prefix="tbd-trace-") as scratch,
@@ -111,11 +111,7 @@ def _create(path: Path, script: list[str]) -> None:
 
 
 def _replace_views(path: Path, script: list[str]) -> bool:
-    """Renew the views in place, leaving alone whatever else a user keeps in the file.
-
-    Returns:
-        False if another process has the file open.
-    """
+    # Other objects that a user keeps in the file stay. False if another process has it open.
     try:
         connection = duckdb.connect(path)
     except duckdb.IOException as error:

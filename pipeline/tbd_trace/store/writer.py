@@ -1,4 +1,4 @@
-"""Writing one trace: Parquet files of its canonical tables, published together by one rename."""
+"""Write one trace: Parquet files of its canonical tables, published by one rename."""
 
 from __future__ import annotations
 
@@ -55,21 +55,16 @@ def write_trace(
 
     Args:
         file: the profiler file and its capture's metadata.
-        source: the file's format.
-        content: the file's content, as hashed.
-        trace_id: id of the trace.
         target: directory to create, with its parents.
-        tables: the canonical tables to write beside ``trace``, None for all; otherwise what the
-            trace says about itself as a whole stays empty.
-        columns: the columns of those to write, None for all.
-        crew: the processes that may work at it.
+        tables: canonical tables to write beside ``trace``, None for all.
+        columns: columns of those tables, None for all.
         progress: called with the name of each table before it is written.
 
     Returns:
-        False if another process made ``target`` in the meantime (its result stands).
+        False if another process created ``target`` first; its result stays.
 
     Raises:
-        InputError: the file is damaged, or changed meanwhile. Nothing is left behind.
+        InputError: the file is damaged, or changed during ingest. Nothing is left behind.
         StoreError: the database's directory cannot be written. Nothing is left behind.
     """
     with private_directory(target) as staging:
@@ -123,10 +118,7 @@ def _write_tables(
     staging: Path,
     progress: Callable[[str], None],
 ) -> dict[str, int]:
-    """Write the canonical tables that are wanted, and return the rows of each.
-
-    Questions about the large ones are begun before the others are written, if ``written`` is there.
-    """
+    # Queries about large tables start before the other tables are written.
     # Imported here, because asking needs no readers.
     from tbd_trace.sources.base import ParallelReader  # noqa: PLC0415
     from tbd_trace.store.parallel_ingest import write_in_parts  # noqa: PLC0415
@@ -165,12 +157,7 @@ def _wanted(
 
 @contextlib.contextmanager
 def _ingest_connection(staging: Path, size: int) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open the scratch database of one ingest; it spills to disk beside its result.
-
-    Args:
-        staging: the private directory of the ingest.
-        size: bytes of the file. A small one is read as fast by one thread, in 50 MB less.
-    """
+    # A small file is read as fast by one thread, in 50 MB less.
     database = ingest_database(staging, os.getpid())
     try:
         with database.cursor() as connection:
@@ -189,7 +176,6 @@ def _ingest_connection(staging: Path, size: int) -> Iterator[duckdb.DuckDBPyConn
 def _relation(
     connection: duckdb.DuckDBPyConnection, reader: TraceReader, file: CaptureFile, table: str
 ) -> str | None:
-    """Return the SELECT of one canonical table, from the capture's metadata or from the file."""
     if table == LAYER_DEFINITION:
         return _layer_relation(connection, file)
     return reader.relation(connection, table)
@@ -251,14 +237,14 @@ def _trace_row(
 
 
 def _unicode(name: str) -> str:
-    """Return a file name as text that can be stored, whatever its bytes."""
+    # File names can hold bytes that are not UTF-8.
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def _span(
     connection: duckdb.DuckDBPyConnection, counts: dict[str, int], staging: Path
 ) -> dict[str, int | None]:
-    """Return the earliest and the latest time over all tables, as their files say."""
+    # From the statistics of the Parquet files.
     timed = [t for t in timed_tables().values() if t.bounds_trace and counts.get(t.name)]
     if not timed:
         return {"start_ns": None, "end_ns": None}

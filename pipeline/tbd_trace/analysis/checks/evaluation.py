@@ -73,7 +73,6 @@ def evaluate(
     """Evaluate rules on traces.
 
     Args:
-        traces: the traces.
         rules: rule ids (OBS04) or file names (gpu_idle_small_batch); None evaluates all.
         parameters: texts of thresholds and of parameters of the tables that rules use.
 

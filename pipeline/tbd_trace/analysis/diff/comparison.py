@@ -61,8 +61,6 @@ def compare(a: Traces, b: Traces, *, min_change_pct: float = 1.0) -> Comparison:
     """Compare two runs.
 
     Args:
-        a: the baseline.
-        b: the run to judge.
         min_change_pct: minimum change of an iteration that counts, in percent.
 
     Raises:

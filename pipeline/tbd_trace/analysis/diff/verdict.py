@@ -48,7 +48,6 @@ def judge(frames: Mapping[str, pl.DataFrame], *, same: bool = False) -> Verdict:
     """Derive the verdict from the results of the queries.
 
     Args:
-        frames: results by query name.
         same: True if the files of both sides have the same content.
     """
     if same:

@@ -19,12 +19,7 @@ _SHOWN = ("rule", "title", "verdict", "trace_id", "reason", "advice")
 
 
 def findings(session: SharedSession, trace_names: Mapping[str, str]) -> Section:
-    """Evaluate all rules and return their section.
-
-    Args:
-        session: session of the report's traces.
-        trace_names: name by trace id.
-    """
+    """Evaluate all rules and return their section."""
     title = "Findings"
     intro = (
         "Problems found by the rules of `tbd-trace check`, with changes to try. "

@@ -37,7 +37,6 @@ def plot_block(answer: Answer, trace_names: Mapping[str, str], caption: str = ""
 
     Args:
         answer: result of a query with a ``[plot]`` header.
-        trace_names: name by trace id.
         caption: title of the plot, by default that of the query.
     """
     drawn = answer.query.plot
@@ -72,9 +71,7 @@ def in_words(frame: pl.DataFrame, drawn: Drawn, units: Mapping[str, str | None])
     """Describe a plot for screen readers.
 
     Args:
-        frame: the rows.
         drawn: the plot, with a single column or a title for its x axis.
-        units: unit by column.
     """
     columns = [column for group in drawn.groups for column in group]
     along = drawn.x_title or " and ".join(_words(name) for name in drawn.places)

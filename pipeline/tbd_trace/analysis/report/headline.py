@@ -23,7 +23,6 @@ def headline(runner: QueryRunner, trace_names: Mapping[str, str]) -> list[Figure
 
     Args:
         runner: runs the queries.
-        trace_names: name by trace id.
     """
     made = {trace: _figures(runner, trace) for trace in trace_names}
     # A metric run whose counters are joined to a timeline has no numbers.

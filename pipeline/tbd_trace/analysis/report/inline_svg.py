@@ -21,8 +21,6 @@ def inline_svg(svg: bytes, alt: str, prefix: str) -> str:
     """Convert an SVG file of matplotlib to an element of an HTML page.
 
     Args:
-        svg: the SVG file.
-        alt: description for screen readers.
         prefix: prefix of its ids, unique on the page.
     """
     # ElementTree is safe here: the file is our own drawing.

@@ -48,7 +48,6 @@ class QueryRunner:
     """Runs each query once per set of parameters.
 
     Args:
-        session: session of the report's traces.
         only: name of a single trace, which is then omitted from reasons and notes.
     """
 

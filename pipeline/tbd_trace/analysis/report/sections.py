@@ -27,7 +27,6 @@ def report(traces: Traces, title: str = "", draw: Draw = draw_later) -> bytes:
     Sections without results state the missing data and how to collect them.
 
     Args:
-        traces: the traces.
         title: heading of the page, by default the names of the traces.
         draw: draws the plots, by default in this process after all queries; see
             :class:`tbd_trace.analysis.report.plotter.Plotter`.

@@ -30,7 +30,6 @@ def frames(table: Table, keep_together: str | None = None) -> Iterator[pl.DataFr
     """Yield the rows of a table as frames of text columns, of bounded size.
 
     Args:
-        table: the table.
         keep_together: column; consecutive rows with the same value are in the same frame.
     """
     size = max(1, min(_ROWS_PER_BATCH, _CELLS_PER_BATCH // max(1, len(table.header))))
@@ -71,7 +70,6 @@ def register(
     """Register frames as a stream and return a SELECT over it, which can be read once.
 
     Args:
-        connection: DuckDB connection.
         table: canonical table; columns that the frames lack become NULL.
         frames: rows of the table; values that do not fit the column's type become NULL.
     """

@@ -132,8 +132,6 @@ def tables(path: Path, layout: Layout, damage: Damage) -> Iterator[Table]:
     """Yield the tables of a file.
 
     Args:
-        path: the file.
-        layout: format of the tables.
         damage: counts defects; complete when the last table is consumed.
     """
     with open_text(path) as file:

@@ -134,8 +134,6 @@ def parts(path: Path, damage: Damage, *, console: bool = False) -> Iterator[Part
     """Yield the rows of all tables of a file in batches.
 
     Args:
-        path: the file.
-        damage: counts defects.
         console: the file is console output instead of CSV.
     """
     first = 0

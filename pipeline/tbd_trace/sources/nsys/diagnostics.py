@@ -35,7 +35,6 @@ def describe(tables: NsysTables, ask: Ask | None = None) -> TraceDescription:
     """Return the versions, start time and notes of a recording.
 
     Args:
-        tables: the export.
         ask: runs a SELECT on the canonical tables; None omits the notes about events.
 
     Raises:

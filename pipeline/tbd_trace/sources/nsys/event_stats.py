@@ -121,7 +121,6 @@ class Survey:
 
     Args:
         stream: reads columns of a table.
-        tables: names of the tables in the export.
     """
 
     def __init__(self, stream: Stream, tables: Collection[str]) -> None:

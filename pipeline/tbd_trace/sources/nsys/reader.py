@@ -55,7 +55,6 @@ class NsysReader:
     """Reader of one export.
 
     Args:
-        path: the file.
         results: known results of the relations that `NsysTables` computes, by name.
 
     Raises:

@@ -18,7 +18,6 @@ class ReportReader(NsysReader):
     """Reader of one report.
 
     Args:
-        path: the report.
         timeout_s: timeout of each export step, seconds.
 
     Raises:

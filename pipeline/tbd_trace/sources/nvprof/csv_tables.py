@@ -167,8 +167,6 @@ def parts(path: Path, damage: Damage, run: Run) -> Iterator[Part]:
     """Yield the rows of all tables of a file in batches.
 
     Args:
-        path: the file.
-        damage: counts defects.
         run: receives the content of nvprof's messages.
 
     Raises:

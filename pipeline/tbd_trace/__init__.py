@@ -44,7 +44,6 @@ _MODULES = {"Traces": "tbd_trace.api", "Result": "tbd_trace.query.result"}
 
 
 def __getattr__(name: str) -> Any:
-    """Import a class on first use."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module  # noqa: PLC0415

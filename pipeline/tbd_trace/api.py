@@ -64,11 +64,9 @@ class Traces:
     _connections: list[duckdb.DuckDBPyConnection] = field(default_factory=list, repr=False)
 
     def __enter__(self) -> Traces:
-        """Return the traces."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the connections."""
         self.close()
 
     def close(self) -> None:
@@ -77,7 +75,6 @@ class Traces:
             self._connections.pop().close()
 
     def _repr_html_(self) -> str:
-        """Show the list of traces in a notebook."""
         return self.query("trace_info")._repr_html_()
 
     def query(self, name: str | Path, /, **parameters: object) -> pl.DataFrame:
@@ -153,7 +150,6 @@ def open_traces(
 
 
 def _store(location: str, names: Sequence[str]) -> TraceStore:
-    """Return the database or the archive that holds traces."""
     if archive.is_archive(location):
         return open_archive(location)
     database = Database(Path(location))
@@ -174,7 +170,6 @@ def open_archive(location: str) -> archive.Archive:
 
 
 def _of_files(selectors: Sequence[str], question: queries.Query | None) -> Traces:
-    """Open archives, profiler files and capture directories."""
     archives = {s: open_archive(s) for s in selectors if archive.is_archive(s)}
     if not archives:
         return _ingested_on_the_fly([Path(file) for file in selectors], question)

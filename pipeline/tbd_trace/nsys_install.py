@@ -23,7 +23,6 @@ class Installation:
     importer: Path | None
 
     def environment(self) -> dict[str, str]:
-        """Return the environment variables to add for nsys."""
         # nsys looks for its importer beside the target of its symbolic links. Debian installs both
         # in different directories, so the variable is needed. A value set by the user stays.
         if self.importer is None or HOME_VARIABLE in os.environ:

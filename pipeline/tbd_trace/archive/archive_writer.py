@@ -55,13 +55,11 @@ class ArchiveWriter:
         self.files.append(ArchivedFile(path, size, digest, rows))
 
     def add(self, path: str, content: Iterable[bytes], rows: int | None = None) -> None:
-        """Write a file and register it."""
         with self.path_for(path).open("wb") as file:
             file.writelines(content)
         self.register(path, rows)
 
     def finish(self) -> Manifest:
-        """Write ``archive.json``."""
         manifest = Manifest(
             layout=LAYOUT,
             created_at=datetime.now(UTC).isoformat(timespec="seconds"),

@@ -72,7 +72,6 @@ class Manifest:
     files: list[ArchivedFile]  # every file of the archive except `archive.json`
 
     def to_bytes(self) -> bytes:
-        """Serialize to JSON with a checksum of the other fields."""
         document = {"format": FORMAT, "format_version": VERSION, **asdict(self)}
         return _sealed(document)
 
@@ -137,7 +136,6 @@ class Manifest:
                 )
 
     def tables_of(self, trace_id: str) -> list[ArchivedFile]:
-        """Return the table files of a trace."""
         return [file for file in self.files if file.path.startswith(f"traces/{trace_id}/")]
 
 

@@ -16,7 +16,7 @@ import duckdb
 from tbd_trace.archive.archive_writer import ArchiveWriter, new_archive
 from tbd_trace.archive.manifest import ArchivedCapture, ArchivedTrace, Manifest, is_safe, table_path
 from tbd_trace.archive.store import Archive, verified_chunks
-from tbd_trace.errors import InputError, StoreError, UsageError
+from tbd_trace.errors import InputError, UsageError
 from tbd_trace.model.canonical_tables import canonical_tables, timed_tables
 from tbd_trace.query import connect
 from tbd_trace.redact.tables import Redaction, TableRedactor
@@ -25,7 +25,6 @@ from tbd_trace.runtime.sigint import interruptible
 from tbd_trace.sqltext import string
 from tbd_trace.store.base import TraceStore
 from tbd_trace.store.content import hash_file
-from tbd_trace.store.database import LAYOUT
 from tbd_trace.store.read_errors import reading
 
 # Row groups of DuckDB's default size, 122,880 rows, which its scans read in parallel.
@@ -98,7 +97,7 @@ def merge(
     notify = progress or (lambda _text: None)
     with new_archive(target, force=force) as writer:
         for archive in archives:
-            _check_layout(archive)
+            archive.require_current_layout()
             _check_same(writer, archive)
             written = {file.path for file in writer.files}
             for file in archive.manifest.files:
@@ -109,14 +108,6 @@ def merge(
             known = {trace.trace_id for trace in writer.traces}
             writer.traces += [t for t in archive.manifest.traces if t.trace_id not in known]
         return writer.finish()
-
-
-def _check_layout(archive: Archive) -> None:
-    if archive.manifest.layout != LAYOUT:
-        raise StoreError(
-            f"{archive.name}: its tables are of {archive.manifest.created_by}; query it "
-            "as it is, or create it again from its profiles"
-        )
 
 
 def extract(archive: Archive, target: Path, *, force: bool = False) -> Manifest:

@@ -88,7 +88,6 @@ class Directory(StorageBackend):
         return file
 
     def paths(self) -> set[str]:
-        """Return all files below the directory."""
         return {
             (Path(directory) / file).relative_to(self._root).as_posix()
             for directory, _, files in os.walk(self._root)
@@ -126,12 +125,10 @@ class Zip(StorageBackend):
         return cast("BinaryIO", self._zip.open(self._members[path]))
 
     def paths(self) -> set[str]:
-        """Return the names of all members."""
         return set(self._members)
 
     @property
     def comment(self) -> bytes:
-        """The comment at the end of the file."""
         return self._zip.comment
 
     def _errors(self, path: str) -> AbstractContextManager[None]:

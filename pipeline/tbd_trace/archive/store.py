@@ -60,7 +60,6 @@ class Archive(TraceStore):
 
     @property
     def name(self) -> str:
-        """Path or URL as the user gave it."""
         return self.backend.name
 
     def trace_ids(self) -> list[str]:
@@ -76,6 +75,14 @@ class Archive(TraceStore):
         paths = [table_path(trace_id, table) for trace_id in trace_ids]
         return [self._file(table, self._listed[path]) for path in paths if path in self._listed]
 
+    def require_current_layout(self) -> None:
+        """Raise StoreError for an archive of release 0.1.0, whose files cannot be copied."""
+        if self.manifest.layout != LAYOUT:
+            raise StoreError(
+                f"{self.name}: its tables are of {self.manifest.created_by}; query it as it is, or "
+                "create it again from its profiles"
+            )
+
     def relation(self, table: str, trace_ids: Sequence[str]) -> str:
         """Return a SELECT of a canonical table; tables of release 0.1.0 are converted."""
         if self.manifest.layout == layout_v1.NAME:
@@ -87,7 +94,6 @@ class Archive(TraceStore):
         return [trace_id, *(file.sha256 for file in self.manifest.tables_of(trace_id))]
 
     def damaged(self, trace_id: str, reason: str) -> StoreError:
-        """Return the error for an unreadable file of a trace."""
         return StoreError(
             f"{self.name}: cannot be read ({reason}); run `tbd-trace archive verify {self.name}`"
         )
@@ -162,11 +168,9 @@ class Several(TraceStore):
 
     @property
     def name(self) -> str:
-        """The names of the stores, separated by commas."""
         return ", ".join(dict.fromkeys(store.name for store in self._stores.values()))
 
     def trace_ids(self) -> list[str]:
-        """Return the ids of the traces, in the order given."""
         return list(self._ids)
 
     def files(self, table: str, trace_ids: Iterable[str]) -> list[Path]:
@@ -183,7 +187,6 @@ class Several(TraceStore):
         return " UNION ALL BY NAME ".join([super().relation(table, new), *selects])
 
     def state(self, trace_id: str) -> Sequence[object]:
-        """Return the state of the trace in its store."""
         return self._stores[trace_id].state(trace_id)
 
     def damaged(self, trace_id: str, reason: str) -> StoreError:

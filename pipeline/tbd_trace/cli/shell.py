@@ -40,7 +40,6 @@ class Shell:
         self._wide = wide
 
     def run(self) -> None:
-        """Read statements until ``.quit`` or the end of the input."""
         with contextlib.suppress(ImportError):
             import readline  # noqa: F401, PLC0415 - gives input() editing and history
         typer.echo(_HELP, err=True)

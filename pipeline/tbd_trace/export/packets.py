@@ -65,7 +65,6 @@ class Packets:
         return packet
 
     def flush(self) -> None:
-        """Write the buffered packets."""
         self._file.write(self._trace.SerializeToString())
         # A new message: a cleared one keeps the memory of its packets.
         self._trace = protos.Trace()
@@ -84,7 +83,6 @@ class Packets:
         return self._tracks, track
 
     def process(self, pid: int | None, name: str) -> int:
-        """Add the track of a process; return its id."""
         # A process without a valid pid becomes an ordinary track.
         if pid is None or not 0 < pid <= _LARGEST_PID:
             return self.track(name)
@@ -94,7 +92,6 @@ class Packets:
         return number
 
     def thread(self, process: int, pid: int | None, tid: int | None, name: str) -> int:
-        """Add the track of a thread; return its id."""
         if pid is None or not 0 < pid <= _LARGEST_PID or not tid:
             return self.track(name, process)
         number, track = self._track("", process, None)
@@ -108,7 +105,6 @@ class Packets:
         return self._track(name, parent, order)[0]
 
     def counter_track(self, name: str, unit: str | None, parent: int) -> int:
-        """Add the track of a counter; return its id."""
         number, track = self._track(name, parent, None)
         track.counter.SetInParent()
         if unit:
@@ -116,7 +112,6 @@ class Packets:
         return number
 
     def begin(self, track: int, time_ns: int, content: Slice) -> None:
-        """Begin a slice."""
         packet = self._event(track, time_ns, protos.TrackEvent.TYPE_SLICE_BEGIN)
         self._describe(packet, content.name, content.category)
         for key, value in content.arguments.items():
@@ -125,16 +120,13 @@ class Packets:
         packet.track_event.terminating_flow_ids.extend(content.ends)
 
     def end(self, track: int, time_ns: int) -> None:
-        """End the innermost open slice of a track."""
         self._event(track, time_ns, protos.TrackEvent.TYPE_SLICE_END)
 
     def instant(self, track: int, time_ns: int, name: str, category: str) -> None:
-        """Add an event without duration."""
         packet = self._event(track, time_ns, protos.TrackEvent.TYPE_INSTANT)
         self._describe(packet, name, category)
 
     def counter(self, track: int, time_ns: int, value: float) -> None:
-        """Add a value of a counter."""
         packet = self._event(track, time_ns, protos.TrackEvent.TYPE_COUNTER)
         packet.track_event.double_counter_value = value
 

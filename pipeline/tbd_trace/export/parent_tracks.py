@@ -35,13 +35,11 @@ class ParentTracks:
         return self._tracks[key]
 
     def process(self, process_id: int | None) -> int:
-        """Return the track of a process."""
         pid, name = self._described("process", process_id, process_id)
         shown = name or f"Process {'unknown' if pid is None else pid}"
         return self._cached(("process", process_id), lambda: self._packets.process(pid, shown))
 
     def thread(self, process_id: int | None, thread_id: int) -> int:
-        """Return the track of a thread."""
         process = self.process(process_id)
         pid, _ = self._described("process", process_id, process_id)
         tid, name = self._described("thread", process_id, thread_id)
@@ -52,7 +50,6 @@ class ParentTracks:
         )
 
     def device(self, process_id: int | None, device_id: int | None) -> int:
-        """Return the track of a device of one process."""
         # Device ids are per process: CUDA_VISIBLE_DEVICES may renumber the GPUs.
         pid, _ = self._described("process", process_id, process_id)
         _, own = self._described("device", process_id, device_id)
@@ -63,6 +60,5 @@ class ParentTracks:
         return self._cached(("device", process_id, device_id), lambda: self._packets.track(name))
 
     def gpu_metrics(self, gpu_id: int | None) -> int:
-        """Return the track of the sampled metrics of a GPU."""
         name = "GPU metrics" if gpu_id is None else f"Metrics of GPU {gpu_id}"
         return self._cached(("metrics", gpu_id), lambda: self._packets.track(name))

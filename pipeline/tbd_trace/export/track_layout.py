@@ -50,7 +50,6 @@ class TrackLayout:
         return not open_ends or (self._nests and end_ns <= open_ends[-1])
 
     def close(self) -> None:
-        """End all open events."""
         for lane, open_ends in enumerate(self._open):
             while open_ends:
                 self._end(lane, open_ends.pop())

@@ -73,7 +73,6 @@ class CanonicalTable:
 
     @property
     def start(self) -> str:
-        """The column with the start of a row."""
         return self.times[0]
 
     @property
@@ -83,7 +82,6 @@ class CanonicalTable:
 
     @property
     def empty_select(self) -> str:
-        """SELECT with the table's columns and no rows."""
         columns = ", ".join(f"NULL::{column.type} AS {column.name}" for column in self.columns)
         return f"SELECT {columns} WHERE false"
 

@@ -36,7 +36,6 @@ def records(
 
 
 def _rows_per_line(filled: Sequence[Column], room: int) -> int:
-    """Return how many rows stand rows_per_line each other."""
     whole = [cell for column in filled if not is_name(column.name) for cell in column.cells]
     width = max(widest(whole), LEAST_TEXT_WIDTH)
     return max(1, (room + GAP) // (width + GAP))

@@ -52,7 +52,6 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a function on first use."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

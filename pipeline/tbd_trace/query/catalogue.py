@@ -24,7 +24,6 @@ class Catalogue:
         self._files = resources.sql_files("metrics")
 
     def metrics(self) -> list[Query]:
-        """Return every metric query, sorted by name."""
         return [parse_query(self._files[name]) for name in sorted(self._files)]
 
     def get(self, name: str) -> Query:
@@ -40,7 +39,6 @@ class Catalogue:
         return parse_query(self._files[name])
 
     def checks(self) -> list[Query]:
-        """Return every check, sorted by its rule."""
         found = map(parse_query, resources.sql_files("checks").values())
         return sorted((query for query in found if query.check), key=_rule)
 

@@ -138,7 +138,6 @@ def prepare(
 def _missing(
     connection: duckdb.DuckDBPyConnection, names: Iterable[str], cache: RelationCache | None
 ) -> list[Query]:
-    """Return the relations to compute, in order; cached ones are created."""
     present = set(existing_relations(connection))
     missing: list[Query] = []
 

@@ -138,7 +138,6 @@ def _make_ready(
     *,
     transient: bool,
 ) -> list[str]:
-    """Set the parameters, create the relations that the query reads, and return notes."""
     names = relation_names(query)
     notes = check_needs(connection, query) + resolve_old_names(names).notes
     for name, value in values.items():
@@ -159,14 +158,7 @@ def checked_values(query: Query, parameters: Mapping[str, str] | None) -> dict[s
 
 
 def script(query: Query, parameters: Mapping[str, str] | None = None) -> str:
-    """Return a query as a SQL script that runs pasted into a DuckDB shell on the database.
-
-    Args:
-        parameters: as in :func:`run`.
-
-    Raises:
-        UsageError: an unknown parameter or an invalid value.
-    """
+    """Return a query as a SQL script for a DuckDB shell; arguments and errors as in :func:`run`."""
     relations = required_relations(relation_names(query))
     values = checked_values(query, parameters)
     statements = [SORTED_ASOF]

@@ -109,7 +109,6 @@ class Query:
 
     @property
     def text(self) -> str:
-        """The whole file, header included."""
         return self.path.read_text(encoding="utf-8")
 
 

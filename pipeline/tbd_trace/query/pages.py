@@ -52,7 +52,6 @@ def batches(
 def _caching(
     found: Iterable[pl.DataFrame], connection: duckdb.DuckDBPyConnection, cache: RelationCache
 ) -> Iterator[pl.DataFrame]:
-    """Yield batches; relations are written to the cache while the caller writes the last ones."""
     if not cache.puts_off:
         yield from found
         return

@@ -48,12 +48,10 @@ class Plot:
 
     @property
     def places(self) -> list[str]:
-        """Columns that name a row along the axis of x."""
         return [self.x] if isinstance(self.x, str) else self.x
 
     @property
     def keys(self) -> list[str]:
-        """Columns that distinguish the series."""
         return [self.series] if isinstance(self.series, str) else self.series or []
 
     @property
@@ -64,7 +62,6 @@ class Plot:
 
     @property
     def columns(self) -> set[str]:
-        """All columns of the plot."""
         drawn = [*self.places, *self.keys, *self.panels, *self.roof, *self.label]
         drawn += [column for group in self.groups for column in group]
         return {*drawn, *filter(None, (self.x_end, self.window))}

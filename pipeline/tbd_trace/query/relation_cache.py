@@ -3,9 +3,6 @@
 The name of a file is a hash of everything that its rows depend on: the traces, the SQL of the
 relation and of the relations it reads, their data tables, the version of DuckDB and the values of
 parameters. A file is therefore never stale; the least recently used ones are removed above 8 GB.
-
-Relations of large traces are computed into their files directly, because as tables they would fill
-the memory.
 """
 
 from __future__ import annotations
@@ -152,16 +149,13 @@ class RelationCache:
             self._read_instead(connection, relation)
 
     def keep_later(self, relation: Query) -> None:
-        """Cache a relation, which is a table, with :meth:`keep_rest`."""
         self._later.append(relation)
 
     @property
     def puts_off(self) -> bool:
-        """True if :meth:`keep_rest` has relations to cache."""
         return bool(self._later)
 
     def keep_rest(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Cache the postponed relations, if the memory suffices."""
         while self._later:
             with contextlib.suppress(duckdb.OutOfMemoryException):
                 self.keep(connection, self._later.pop())
@@ -206,7 +200,6 @@ class RelationCache:
         return self.rows(connection) >= _LARGE
 
     def rows(self, connection: duckdb.DuckDBPyConnection) -> int:
-        """Return the number of rows of the long tables."""
         if self._rows is None:
             tables = {name: f"FROM {name}" for name in existing_relations(connection)}
             self._rows = long_rows(connection, tables)

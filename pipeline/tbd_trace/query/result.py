@@ -23,7 +23,6 @@ class Result:
     more: bool = False  # True if rows were omitted because ``rows`` limited the result
 
     def _repr_html_(self) -> str:
-        """Show title, notes and rows in a notebook."""
         from html import escape  # noqa: PLC0415 - notebooks only
 
         notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)

@@ -69,7 +69,6 @@ class SharedSession:
         return self._open.__exit__(kind, error, trace)
 
     def run(self, query: Query, parameters: Mapping[str, str] | None = None) -> Result:
-        """Answer a query; arguments and errors as in :func:`tbd_trace.query.run`."""
         values = checked_values(query, parameters)
         self.renew(relation_names(query), values)
         try:

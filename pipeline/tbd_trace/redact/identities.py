@@ -111,13 +111,11 @@ class Identities:
             self.add_host(name)
 
     def add_user(self, name: str | None) -> None:
-        """Add a user name; ignore pseudonyms, ``root``, ``.`` and ``..``."""
         if name and not _PSEUDONYM.fullmatch(name) and name not in (".", "..", "root"):
             self.users.add(name)
             self._words = None
 
     def add_host(self, name: str | None) -> None:
-        """Add a host name; ignore pseudonyms and loopback addresses."""
         if name and not _PSEUDONYM.fullmatch(name) and not is_loopback(name):
             self.hosts.add(name)
             self._words = None
@@ -130,22 +128,18 @@ class Identities:
         return sorted(names, key=lambda name: (-len(name), name))
 
     def words_pattern(self) -> re.Pattern[str]:
-        """Return a pattern that matches :attr:`words` as whole words."""
         if self._words is None:
             listed = "|".join(map(re.escape, self.words)) or r"(?!)"
             self._words = re.compile(rf"(?<![A-Za-z0-9])(?:{listed})(?![A-Za-z0-9])")
         return self._words
 
     def user(self, name: str) -> str:
-        """Return the pseudonym of a user, such as ``user1``."""
         return self._number("user", name)
 
     def host(self, name: str) -> str:
-        """Return the pseudonym of a host, such as ``host1``."""
         return self._number("host", name)
 
     def gpu(self, uuid: str) -> str:
-        """Return the pseudonym of a GPU's UUID, such as ``gpu1``."""
         return self._number("gpu", uuid)
 
     def home_of(self, path: str) -> str | None:

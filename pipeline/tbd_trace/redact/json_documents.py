@@ -55,7 +55,6 @@ class Redactor:
         return functions[policy](value, report)
 
     def text(self, text: str, report: ReportFinding) -> str:
-        """Redact a text."""
         # The prefix is kept out of the patterns, so that a layer's ranges ("layer:NAME") and its
         # definition ("NAME") are redacted to the same name and still join.
         layer = _LAYER.fullmatch(text)

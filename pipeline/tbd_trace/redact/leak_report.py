@@ -51,11 +51,9 @@ class LeakReport:
             self.add_masked(kind, where, mask(kind, value), count)
 
     def reporter(self, where: str) -> ReportFinding:
-        """Return a callback that adds findings at one location."""
         return lambda kind, value: self.add(kind, where, value)
 
     def add_masked(self, kind: str, where: str, example: str, count: int) -> None:
-        """Add findings with an example that is shown unchanged."""
         # The first example of a kind and location stays.
         leak = self._found.setdefault((kind, where), _Leak(0, example))
         leak.count += count

@@ -107,11 +107,9 @@ class TableRedactor:
         return f"SELECT r.* REPLACE ({', '.join(replaced)}) FROM ({relation}) r {' '.join(joins)}"
 
     def text(self, text: str) -> str:
-        """Redact a text."""
         return str(self._counted(lambda report: self._redactor.text(text, report)))
 
     def document(self, value: Any) -> Any:
-        """Redact ``capture.json`` or ``layers.json`` as :meth:`Redactor.document` does."""
         self._redactor.collect_identities(value)
         return self._counted(lambda report: self._redactor.document(value, report))
 

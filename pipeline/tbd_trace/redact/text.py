@@ -71,7 +71,6 @@ class TextRedactor:
         self._keep = keep
 
     def text(self, text: str, report: ReportFinding) -> str:
-        """Redact all kinds of private data in a text."""
         if "kernel-arguments" not in self._keep:
             text = _without_arguments(text, report)
         if "secrets" not in self._keep:
@@ -83,7 +82,6 @@ class TextRedactor:
         return _PATH.sub(lambda match: self._path(match, report), text)
 
     def file(self, path: str, report: ReportFinding) -> str:
-        """Reduce the path of a file to ``…/NAME``."""
         if "paths" in self._keep:
             return self.text(path, report)
         name = _SPLIT.split(path)[-1]

@@ -14,5 +14,4 @@ class ArrowStream:
         self._capsule = capsule
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Return the stream."""
         return self._capsule

@@ -75,7 +75,6 @@ class Crew:
         return results
 
     def close(self) -> None:
-        """Stop the workers."""
         while self._helpers:
             helper, talk = self._helpers.pop()
             helper.close()

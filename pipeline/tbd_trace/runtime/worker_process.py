@@ -69,7 +69,6 @@ class Helper:
         return result
 
     def close(self) -> None:
-        """Kill the process."""
         self._process.kill()
         self._process.communicate()
 

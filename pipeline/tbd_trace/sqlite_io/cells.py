@@ -118,7 +118,6 @@ class Cells:
     spilled: Flags  # records that continue in overflow pages
 
     def take(self, rows: Integers) -> Cells:
-        """Return a subset of the rows."""
         return Cells(
             self.block, self.starts[rows], self.sizes[rows], self.rowids[rows], self.spilled[rows]
         )

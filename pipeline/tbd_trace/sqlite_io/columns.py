@@ -47,7 +47,6 @@ class Rows:
 
     @cached_property
     def values(self) -> Bytes:
-        """First bytes of each record behind its header."""
         return self.cells.block.windows(self.cells.starts + self._headers[self.numbers], _WINDOW)
 
     @cached_property
@@ -88,7 +87,6 @@ class ValueLocation:
         self._to_end = _near(layouts.sizes[used] - offsets[used])
 
     def in_block(self, rows: Rows) -> Integers:
-        """Return the offset of each row's value in the block."""
         return rows.cells.starts + rows.per_row(self._offsets)
 
     def words(self, rows: Rows, order: str = ">") -> Words:

@@ -172,7 +172,6 @@ class PageFile:
         return b"".join(chunks)
 
     def close(self) -> None:
-        """Close the file."""
         os.close(self._descriptor)
 
     def __enter__(self) -> Self:

@@ -55,7 +55,6 @@ class Decoder:
         self._last: tuple[bytes | None, list[ColumnReader | None]] = (None, [])
 
     def decode(self, cells: Cells) -> list[pa.Array]:
-        """Return the values of each column."""
         rows = Rows(cells, self._layouts)
         return [
             arrow_array(cells.rowids) if reader is None else self._read(rows, reader)

@@ -84,7 +84,6 @@ class SqliteFile:
 
     @property
     def tables(self) -> frozenset[str]:
-        """Names of the tables and views."""
         return frozenset(self._schema)
 
     def columns(self, table: str) -> list[str]:
@@ -97,7 +96,6 @@ class SqliteFile:
         return found == [(column,)]
 
     def has_rows(self, table: str) -> bool:
-        """Return True if a table is present and not empty."""
         if table not in self._schema:
             return False
         return self.rows(f'SELECT 1 FROM "{table}" LIMIT 1') != []
@@ -263,7 +261,6 @@ class SqliteFile:
             raise InputError(_message(self.path, error)) from error
 
     def close(self) -> None:
-        """Close the file."""
         self._connection.close()
 
     def __enter__(self) -> Self:

@@ -82,7 +82,6 @@ class TraceStore(ABC):
         return self.trace_frame(self.trace_ids()).sort(*_IN_ORDER)
 
     def trace_frame(self, trace_ids: Sequence[str]) -> pl.DataFrame:
-        """Return the rows of the ``trace`` table for some traces."""
         from tbd_trace.runtime.result_frames import frame  # noqa: PLC0415 - helpers do without polars
 
         with reading(self), duckdb.connect() as connection:
@@ -95,7 +94,6 @@ class TraceStore(ABC):
         return int(count)
 
     def _kernel_count(self, trace_id: str) -> str:
-        """Return the SELECT of what `kernels` returns."""
         single, aggregate = (self.relation(table, [trace_id]) for table in (KERNEL, KERNEL_TOTALS))
         return (
             f"SELECT (SELECT count(*) FROM ({single})) "
@@ -117,7 +115,6 @@ class TraceStore(ABC):
         return list(dict.fromkeys(self._one(selector, known) for selector in selectors))
 
     def _known(self) -> list[tuple[str, str]]:
-        """Return id and name of each trace, in the order of `traces`, which would need polars."""
         rows = self.relation(CATALOGUE, self.trace_ids())
         with reading(self), duckdb.connect() as connection:
             return connection.execute(

@@ -48,7 +48,6 @@ class CaptureFile:
 
     @property
     def batch_size(self) -> int | None:
-        """Samples per iteration and process, None if unknown."""
         value = self.metadata.get("batch_size")
         return value if isinstance(value, int) else None
 

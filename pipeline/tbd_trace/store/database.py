@@ -70,11 +70,9 @@ class Database(TraceStore):
 
     @property
     def name(self) -> str:
-        """The path."""
         return str(self.path)
 
     def exists(self) -> bool:
-        """Return True if something was ever ingested here."""
         return bool(self.trace_ids()) or views_marker(self).is_file()
 
     def why_missing(self) -> str:
@@ -154,7 +152,6 @@ class Database(TraceStore):
         identified: IdentifiedFile,
         progress: Callable[[str], None] = lambda _table: None,
     ) -> bool:
-        """Write the trace of a file; return whether it is new."""
         from tbd_trace.runtime.worker_pool import Crew  # noqa: PLC0415 - queries need none
         from tbd_trace.store.ingest_worker import get_ready  # noqa: PLC0415
 
@@ -186,7 +183,6 @@ class Database(TraceStore):
 
     @contextlib.contextmanager
     def _advised(self) -> Iterator[None]:
-        """Add the action to errors about a database that cannot be written."""
         try:
             yield
         except StoreError as error:
@@ -194,7 +190,6 @@ class Database(TraceStore):
             raise StoreError(f"{error}; {advice}") from error
 
     def _write_views(self, needed: bool) -> None:
-        """Write the views; a read-only database keeps the old ones."""
         try:
             write_views(self)
         except StoreError:
@@ -202,7 +197,6 @@ class Database(TraceStore):
                 raise
 
     def _check_place(self) -> None:
-        """Check that the path is free or a database, and remove the rest of killed ingests."""
         if not is_duckdb(self.path) and self.path.exists():
             raise StoreError(
                 f"{self.path}: exists and is not a DuckDB database; choose another {self._setting}"
@@ -240,7 +234,6 @@ class Database(TraceStore):
         return [file for directory in directories for file in table_files(directory, table)]
 
     def state(self, trace_id: str) -> Sequence[object]:
-        """Return values that identify this ingest of a trace."""
         with contextlib.suppress(OSError):
             state = whole_file(self.traces_directory / trace_id, CATALOGUE).stat()
             return [trace_id, state.st_size, state.st_mtime_ns]
@@ -272,7 +265,6 @@ class Database(TraceStore):
         return trace_ids
 
     def _remove(self, directory: Path) -> None:
-        """Remove a trace by one rename, so that readers never see a part of it."""
         try:
             with tempfile.TemporaryDirectory(
                 prefix=f".{directory.name}-", dir=directory.parent

@@ -147,7 +147,6 @@ class Evaluator:
 
     @property
     def names(self) -> dict[str, str]:
-        """Names of the traces by id."""
         return {trace.trace_id: trace.name for trace in self._traces}
 
     def rows(self, query: Query) -> Iterator[Row]:

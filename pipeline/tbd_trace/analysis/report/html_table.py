@@ -63,7 +63,6 @@ class Grid:
 
     @property
     def rows(self) -> list[list[tuple[str, GridColumn]]]:
-        """Pairs of cell and column, row by row."""
         return [
             [(column.cells[row], column) for column in self.columns] for row in range(self.shown)
         ]

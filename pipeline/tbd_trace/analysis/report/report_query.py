@@ -24,23 +24,19 @@ class Answer:
 
     @property
     def label(self) -> str:
-        """The query and its parameters, as shown on the page."""
         return " ".join([self.query.name, *(f"{k}={v}" for k, v in self.parameters.items())])
 
     @property
     def command(self) -> str:
-        """The command line that returns the rows."""
         settings = [f"--set {name}={value}" for name, value in self.parameters.items()]
         return " ".join(["tbd-trace query", self.query.name, *settings])
 
     @property
     def units(self) -> dict[str, str | None]:
-        """Unit by column."""
         return {name: column.unit for name, column in self.query.columns.items()}
 
     @property
     def docs(self) -> dict[str, str]:
-        """Description by column."""
         return {name: column.doc for name, column in self.query.columns.items()}
 
 
@@ -58,7 +54,6 @@ class QueryRunner:
         self._answers: dict[tuple[str, tuple[tuple[str, str], ...]], Answer] = {}
 
     def run(self, name: str, /, **parameters: str) -> Answer:
-        """Return the result of a metric query."""
         key = (name, tuple(sorted(parameters.items())))
         if key not in self._answers:
             self._answers[key] = self._run_uncached(name, parameters)

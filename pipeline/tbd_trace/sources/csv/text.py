@@ -59,7 +59,6 @@ class Damage:
 
     @property
     def notes(self) -> list[str]:
-        """Notes for the ``trace`` table."""
         notes = []
         if self.ends_inside_row:
             notes.append("the file ends inside a row: that row was dropped, the copy is incomplete")

@@ -83,7 +83,6 @@ class EventStats:
             self.unended += _unended(batch)
 
     def join(self, other: EventStats) -> None:
-        """Add the statistics of other rows of the table."""
         self.keys |= other.keys
         self.rows += other.rows
         self.unended += other.unended

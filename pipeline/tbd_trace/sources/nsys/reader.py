@@ -83,7 +83,6 @@ class NsysReader:
         self._has_open_ranges: list[bool] = []  # by part
 
     def describe(self, ask: Ask | None = None) -> TraceDescription:
-        """Return kind, versions and notes of the recording; see `TraceReader`."""
         description = diagnostics.describe(self._tables, ask)
         description.notes += [*self._notes, *diagnostics.incomplete_tables(self._tables, EVENTS)]
         if duplicates := self._tables.duplicate_texts():
@@ -91,7 +90,6 @@ class NsysReader:
         return description
 
     def relation(self, connection: duckdb.DuckDBPyConnection, table: str) -> str | None:
-        """Return the mapping of a canonical table; see `TraceReader`."""
         sql = _text(table)
         if sql is None:
             return None
@@ -166,11 +164,9 @@ class NsysReader:
         self._tables.select_range(row_range)
 
     def collected(self) -> dict[str, EventStats]:
-        """Return the statistics of a part's event tables; see `RangeReader`."""
         return self._tables.survey.collected()
 
     def merge(self, table: str, collected: Sequence[Mapping[str, EventStats]]) -> None:
-        """Store the statistics of all parts; see `ParallelReader`."""
         for event in self._present(_relations(table)):
             self._tables.join(event, [part[event] for part in collected])
         if _relations(table) & _OF_UNENDED:
@@ -180,7 +176,6 @@ class NsysReader:
             ]
 
     def stale(self, table: str) -> list[int]:
-        """Return the parts that must be read again; see `ParallelReader`."""
         known = {name: self._compute(name) for name in _relations(table) & _OF_UNENDED}
         new = {name for name in known if not known[name].equals(self._expected[name])}
         self._expected |= known

@@ -35,7 +35,6 @@ class ReportReader(NsysReader):
             self._cleanup = stack.pop_all()
 
     def describe(self, ask: Ask | None = None) -> TraceDescription:
-        """Return kind, versions and notes of the recording; see `TraceReader`."""
         description = super().describe(ask)
         # The export contains the version of the exporter, the report that of the profiler.
         description.tool_version = self._made_by or description.tool_version
@@ -61,7 +60,6 @@ class NsysReportSource:
         self._timeout_s = timeout_s
 
     def detect(self, path: Path, head: bytes) -> bool:
-        """Return True if a file begins like a report."""
         return any(magic in head[:MAGIC_BYTES] for magic in (_REPORT, STREAM_MAGIC))
 
     def open(self, path: Path) -> ReportReader:

@@ -64,7 +64,6 @@ class NsysTables:
         self.survey = Survey(self._columns, self._file.tables)
 
     def holds(self, *names: str) -> bool:
-        """Return True if any of the tables is not empty."""
         return any(self._file.has_rows(name) for name in names)
 
     def unknown_gpu_work(self) -> list[str]:
@@ -73,7 +72,6 @@ class NsysTables:
         return sorted(name for name in named if self._file.has_rows(name))
 
     def missing_times(self, table: str) -> list[str]:
-        """Return the time columns that an event table lacks."""
         present = {name.lower() for name in self._file.columns(table)}
         return [name for name in _TIMES if name in EVENTS[table] and name not in present]
 
@@ -146,7 +144,6 @@ class NsysTables:
             return self._file.rows(statement.format_map(_Padded(self._file)))
 
     def operation_scopes(self) -> pa.Table:
-        """Return the distinct globalPid, deviceId, contextId, has_device of GPU operations."""
         # Synchronizations do not record the device: has_device is 0.
         found = {
             (*key, 1)
@@ -160,7 +157,6 @@ class NsysTables:
         return _table(_ordered(found), dict.fromkeys(names, pa.int64()))
 
     def calling_threads(self) -> pa.Table:
-        """Return the distinct globalTid of API calls and NVTX events."""
         calls = {
             thread
             for table in API_CALLS
@@ -177,11 +173,9 @@ class NsysTables:
         return _threads(calls | nvtx)
 
     def sampled_threads(self) -> pa.Table:
-        """Return the distinct globalTid of CPU samples."""
         return _threads({thread for (thread,) in self.survey.stats("COMPOSITE_EVENTS").keys})
 
     def domain_creations(self) -> pa.Table:
-        """Return the events that create NVTX domains."""
         columns = {name: EVENTS["NVTX_EVENTS"][name] for name in _DOMAIN_CREATION}
         wanted = ", ".join(_DOMAIN_CREATION)
         found = ", ".join(map(str, self._unended(NVTX_DOMAIN)))
@@ -205,7 +199,6 @@ class NsysTables:
         return [row for kind, row in self.survey.unended() if kind in types]
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
 

@@ -36,7 +36,6 @@ class Nvtx:
     _open: dict[tuple[int | None, int, str], list[dict[str, Any]]] = field(default_factory=dict)
 
     def ranges(self, parts: Iterable[Part], trace_end_ns: int) -> Iterator[pl.DataFrame]:
-        """Yield the ranges; open ranges end with the trace."""
         done: list[dict[str, Any]] = []
         for entry in self._entries(parts, ("range start", "range end")):
             key = (entry["process_id"], entry["domain_id"], entry["text"])

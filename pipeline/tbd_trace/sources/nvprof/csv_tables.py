@@ -99,7 +99,6 @@ class NvprofLayout:
         return _MESSAGE.match(line) is not None or line.startswith(_EMPTY)
 
     def ends_table(self, line: str) -> bool:
-        """Return True if a line begins a new section."""
         message = _MESSAGE.match(line)
         titles = (_SECTION, _DEVICE_SECTION, _NVTX_SECTION)
         return message is not None and any(
@@ -118,7 +117,6 @@ class Run:
     empty: bool = False  # nvprof reported that no kernels were profiled
 
     def read(self, messages: Sequence[str]) -> None:
-        """Parse the messages before a table."""
         for line in messages:
             message = _MESSAGE.match(line)
             if message is None:
@@ -136,7 +134,6 @@ class Run:
                 self.device = device[1]
 
     def repeats(self, kind: str) -> bool:
-        """Return True if a table repeats rows of another one."""
         # Sections of NVTX ranges list the kernels of each range again. In versions without a
         # ``Type`` column, only the title of the section distinguishes API calls from kernels.
         if kind == SUMMARY:
@@ -157,7 +154,6 @@ class Part:
 
     @property
     def kernels(self) -> int:
-        """Number of kernels in these rows."""
         if self.kind == TRACE:
             return int((self.frame["activity"] == "kernel").sum())
         return self.frame.height if self.kind == METRIC_TRACE else 0

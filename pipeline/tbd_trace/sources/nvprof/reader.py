@@ -54,7 +54,6 @@ class NvprofReader:
         }
 
     def describe(self, ask: Ask | None = None) -> TraceDescription:
-        """Return kind, versions and notes of the recording; see `TraceReader`."""
         description = facts.describe(self._file)
         if self._repeated:
             description.notes.append(DUPLICATES_NOTE.format(self._repeated))
@@ -64,7 +63,6 @@ class NvprofReader:
         return description
 
     def relation(self, connection: duckdb.DuckDBPyConnection, table: str) -> str | None:
-        """Return the mapping of a canonical table; see `TraceReader`."""
         sql = _mapping(table)
         if sql is None:
             return None

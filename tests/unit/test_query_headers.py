@@ -32,7 +32,8 @@ DATA = {path.stem for path in resources.data().glob("*.csv")}
 RELATIONS = {*canonical_tables(), *DERIVED_NAMES, *DATA}
 VARIABLE = re.compile(r"getvariable\('(\w+)'\)")
 DEFAULT = re.compile(
-    r"coalesce\(\s*getvariable\('(\w+)'\)(?:::\w+)?\s*,\s*('(?:[^']|'')*'|[\d.]+|true|false)"
+    r"coalesce\(\s*getvariable\('(\w+)'\)(?:::\w+)?\s*,\s*"
+    r"('(?:[^']|'')*'(?:\s*\|\|\s*'(?:[^']|'')*')*|[\d.]+|true|false)"
 )
 # An empty text means "the usual": nullif(getvariable('x'), '') falls back on something computed.
 EMPTY = re.compile(r"nullif\(\s*getvariable\('(\w+)'\)(?:::\w+)?\s*,\s*''\s*\)")

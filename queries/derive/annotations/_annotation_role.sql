@@ -1,41 +1,46 @@
 /*
-title    = "What NVTX texts mean"
+title    = "Roles of NVTX texts"
 question = "Which NVTX texts mark an iteration, a phase, a layer or a framework operator?"
-source   = "tbd-trace's own convention (docs/reference/capture_directory.md); torch.autograd.profiler.emit_nvtx; PyProf and DLProf markers"
-grain    = "one distinct NVTX domain and text of a trace"
+source   = """convention of tbd-trace (docs/reference/capture_directory.md);
+    torch.autograd.profiler.emit_nvtx; markers of PyProf and DLProf"""
+grain    = "distinct NVTX domain and text of a trace"
 optional = ["annotation", "_library_domain"]
 [params.iteration_pattern]
-doc = "regular expression (RE2) that an iteration's range or mark matches; empty means the usual names (iteration 3, step 3, ProfilerStep#3, train_step, …)"
+doc = """regular expression (RE2) for ranges or marks of iterations; empty: the usual names
+    (iteration 3, step 3, ProfilerStep#3, train_step, …)"""
 default = ""
 [params.layer_pattern]
-doc = "regular expression that a layer's range matches; its first group, if any, is the layer's name; empty means the conventions that tbd-trace knows"
+doc = """regular expression (RE2) for ranges of layers; its first group, if any, is the layer name;
+    empty: the conventions known to tbd-trace"""
 default = ""
 [columns.trace_id]
 doc = "the trace"
 [columns.domain]
-doc = "NVTX domain; NULL for the default one"
+doc = "NVTX domain; NULL for the default domain"
 [columns.text]
 doc = "NVTX text"
 [columns.first_range_id]
-doc = "first range with it, by which others name it; NULL when only marks have it"
+doc = "first range with this text, which identifies the text; NULL if only marks have it"
 [columns.is_library]
-doc = "the domain belongs to a library"
+doc = "true if the domain belongs to a library"
 [columns.is_iteration]
-doc = "the text marks an iteration"
+doc = "true if the text marks an iteration"
 [columns.phase]
-doc = "data, forward, loss, backward, optimizer or communication; NULL when the text marks no phase; of a library, what it is for (DALI: data, NCCL: communication)"
+doc = """data, forward, loss, backward, optimizer or communication; NULL if the text marks no phase;
+    for a library, its purpose (DALI: data, NCCL: communication)"""
 [columns.layer]
-doc = "name of the layer that the text marks; NULL when it marks none"
+doc = "name of the layer marked by the text; NULL if it marks none"
 [columns.layer_kind]
-doc = "how the layer was recognised, best first: convention, stack (DLProf call stack), plain (a user's range), module (PyProf call marker), operator (framework operator)"
+doc = """how the layer was recognized, best first: convention, stack (DLProf call stack), plain
+    (range of the user), module (PyProf call marker), operator (framework operator)"""
 [columns.layer_rank]
-doc = "which of several enclosing layers owns a kernel: the largest rank"
+doc = "rank of the layer; of several enclosing layers, the one with the largest rank owns a kernel"
 [columns.outermost]
-doc = "among layers of this rank the outermost owns the kernel, not the innermost"
+doc = "true if the outermost layer of this rank owns a kernel, false if the innermost"
 [columns.seq]
 doc = "autograd sequence number of the operator; NULL without one"
 [columns.is_backward]
-doc = "the text names a backward operator or the backward of a layer"
+doc = "true for a backward operator or the backward pass of a layer"
 */
 WITH
 distinct_text AS (
@@ -48,19 +53,20 @@ distinct_text AS (
 setting AS (
     SELECT
         coalesce(nullif(getvariable('iteration_pattern')::VARCHAR, ''),
-            '(?i)^\s*(?:(?:train(?:ing)?|eval(?:uation)?|global|profiler|epoch[\s_:=#-]*\d+)[\s_:,/.-]*)*'
+            '(?i)^\s*(?:(?:train(?:ing)?|eval(?:uation)?|global|profiler|epoch[\s_:=#-]*\d+)'
+            || '[\s_:,/.-]*)*'
             || '(?:iteration|iter|step|(?:mini|micro)[\s_-]?batch|batch)'
-            || '(?:[\s_:=#()\[\]-]*\d+(?:\s*(?:/|to|of)\s*\d+)?\s*[)\]]?)?\s*$') AS iteration_pattern,
+            || '(?:[\s_:=#()\[\]-]*\d+(?:\s*(?:/|to|of)\s*\d+)?\s*[)\]]?)?\s*$')
+            AS iteration_pattern,
         nullif(getvariable('layer_pattern')::VARCHAR, '') AS layer_pattern
 ),
--- emit_nvtx prints "aten::conv2d, seq = 4, op_id = 9, sizes = …", and the ranges of
--- record_function with ", op_id = 9": the name is what stands before. The same few names come back
--- in very many texts.
+-- emit_nvtx prints "aten::conv2d, seq = 4, op_id = 9, sizes = …", and for record_function only
+-- ", op_id = 9"; the name is the part before. A trace has millions of texts but few names.
 named AS MATERIALIZED (
     SELECT *, name <> text AS is_numbered
     FROM (
         SELECT *,
-            -- nearly always at the first comma, which is found in a fifth of the time
+            -- The name nearly always ends at the first comma, which takes a fifth of the time.
             CASE WHEN regexp_matches(text, '^[^,]*,\s*(?:seq|op_id|sizes|input_op_ids)\s*=')
                  THEN left(text, strpos(text, ',') - 1)
                  ELSE regexp_replace(text, '(?s),\s*(?:seq|op_id|sizes|input_op_ids)\s*=.*', '')
@@ -74,7 +80,7 @@ named AS MATERIALIZED (
 distinct_name AS (
     SELECT DISTINCT domain, name, is_numbered, seq IS NOT NULL AS has_seq FROM named
 ),
--- The texts of tbd-trace's own domain and of the markers of other tools, taken apart.
+-- Parts of the texts of tbd-trace's domain and of the markers of other tools.
 parsed AS (
     SELECT
         t.*,
@@ -86,14 +92,18 @@ parsed AS (
         lower(regexp_replace(t.name, '^phase:', '')) AS phase_text,
         nullif(regexp_extract(t.name, '''funcStack'': ''([^'']*)''', 1), '') AS stack,
         nullif(regexp_extract(t.name, '^\{''mod'': ''([^'']*)''', 1), '') AS module,
-        nullif(regexp_extract(t.name, '^\{''mod'': ''[^'']*'', ''op'': ''([^'']*)''', 1), '') AS module_op,
+        nullif(regexp_extract(t.name, '^\{''mod'': ''[^'']*'', ''op'': ''([^'']*)''', 1), '')
+            AS module_op,
         starts_with(t.name, '{''traceMarker''') AS is_trace_marker,
         regexp_replace(t.name, '^autograd::engine::evaluate_function:\s*', '') AS operator,
         t.has_seq
-            OR (t.is_numbered AND regexp_matches(t.name, '^\w+::|^(?:detach_?|record_param_comms)$'))
-            OR regexp_matches(t.name, '^(?:aten|torch|autograd|c10d|prims|nccl|cudnn|quantized|triton_|fsdp|TorchDynamo|## )[:\w]*::?')
-            -- nvFuser names its C++ functions
-            OR regexp_matches(t.name, '^(?:nvFuser|GraphCache|Fusion\w*|ExecutorRunFusion|KernelExecutor|fusion_executor|GpuLower)::')
+            OR (t.is_numbered
+                AND regexp_matches(t.name, '^\w+::|^(?:detach_?|record_param_comms)$'))
+            OR regexp_matches(t.name, '^(?:aten|torch|autograd|c10d|prims|nccl|cudnn|quantized'
+                || '|triton_|fsdp|TorchDynamo|## )[:\w]*::?')
+            -- C++ functions of nvFuser
+            OR regexp_matches(t.name, '^(?:nvFuser|GraphCache|Fusion\w*|ExecutorRunFusion'
+                || '|KernelExecutor|fusion_executor|GpuLower)::')
             AS is_operator
     FROM distinct_name t
     CROSS JOIN setting s
@@ -103,15 +113,30 @@ classified AS (
     SELECT
         *,
         CASE
-            WHEN regexp_matches(phase_text, '^(forward|fwd|forward[ _-]?pass|forward_step|model forward)$') THEN 'forward'
-            WHEN regexp_matches(phase_text, '^(backward|bwd|backward[ _-]?pass|backprop|backpropagation|loss\.backward|backward_step)$') THEN 'backward'
-            WHEN regexp_matches(phase_text, '^(optimizer|optim|opt|optimizer[ _.-]?step|optimizer\.step.*|opt[ _-]?step|weight[ _-]?update|parameter[ _-]?update|zero[_ ]grad|optimizer\.zero_grad.*)$') THEN 'optimizer'
-            WHEN regexp_matches(phase_text, '^(loss|criterion|compute[ _]loss|loss[ _]?(fn|function))$') THEN 'loss'
-            WHEN regexp_matches(phase_text, '^(data|input|h2d|data[ _-]?(load(ing|er)?|copy( in)?|transfer|fetch|wait)|batch[ _]load(ing)?|load[ _](data|batch)|get[ _]batch|copy[ _]to[ _](device|gpu)|enumerate\(dataloader\).*)([ _#:]*\d+)?$') THEN 'data'
-            WHEN regexp_matches(phase_text, '^(all[ _-]?reduce|grad(ient)?[ _-]?(sync|all[ _-]?reduce)|communication|comm)$') THEN 'communication'
+            WHEN regexp_matches(phase_text,
+                '^(forward|fwd|forward[ _-]?pass|forward_step|model forward)$') THEN 'forward'
+            WHEN regexp_matches(phase_text,
+                '^(backward|bwd|backward[ _-]?pass|backprop|backpropagation|loss\.backward'
+                || '|backward_step)$') THEN 'backward'
+            WHEN regexp_matches(phase_text,
+                '^(optimizer|optim|opt|optimizer[ _.-]?step|optimizer\.step.*|opt[ _-]?step'
+                || '|weight[ _-]?update|parameter[ _-]?update|zero[_ ]grad'
+                || '|optimizer\.zero_grad.*)$') THEN 'optimizer'
+            WHEN regexp_matches(phase_text,
+                '^(loss|criterion|compute[ _]loss|loss[ _]?(fn|function))$') THEN 'loss'
+            WHEN regexp_matches(phase_text,
+                '^(data|input|h2d|data[ _-]?(load(ing|er)?|copy( in)?|transfer|fetch|wait)'
+                || '|batch[ _]load(ing)?|load[ _](data|batch)|get[ _]batch'
+                || '|copy[ _]to[ _](device|gpu)|enumerate\(dataloader\).*)([ _#:]*\d+)?$')
+                THEN 'data'
+            WHEN regexp_matches(phase_text,
+                '^(all[ _-]?reduce|grad(ient)?[ _-]?(sync|all[ _-]?reduce)|communication|comm)$')
+                THEN 'communication'
             WHEN regexp_matches(name, '^nccl(:|[A-Z]\w*$)') THEN 'communication'
-            WHEN module IN ('Tensor', 'torch.Tensor', 'torch.autograd') AND module_op = 'backward' THEN 'backward'
-            WHEN contains(lower(module), 'optim') AND module_op IN ('step', 'zero_grad') THEN 'optimizer'
+            WHEN module IN ('Tensor', 'torch.Tensor', 'torch.autograd')
+                AND module_op = 'backward' THEN 'backward'
+            WHEN contains(lower(module), 'optim') AND module_op IN ('step', 'zero_grad')
+                THEN 'optimizer'
             WHEN is_library AND regexp_matches(domain, '(?i)^dali') THEN 'data'
             WHEN is_library AND regexp_matches(domain, '(?i)^(nccl|nvshmem)') THEN 'communication'
         END AS phase
@@ -126,7 +151,7 @@ judged AS (
                 CASE WHEN regexp_matches(name, layer_pattern)
                      THEN coalesce(nullif(regexp_extract(name, layer_pattern, 1), ''), name) END
             WHEN convention_layer IS NOT NULL THEN convention_layer
-            -- As DLProf prints it: "<module>" as "module", the second call as "[2]".
+            -- As printed by DLProf: "<module>" is "module", the second call "[2]".
             WHEN stack IS NOT NULL
                 THEN regexp_replace(translate(stack, '<>', ''), '\((\d+)\)', '[\1]', 'g')
             WHEN is_trace_marker THEN NULL
@@ -143,12 +168,12 @@ judged AS (
             WHEN is_operator THEN 'operator'
             ELSE 'plain'
         END AS layer_kind,
-        -- A user's own range says more than the call markers of a library inside it; of nested calls
-        -- the outermost is the one that the model's code made.
+        -- A user's range is more specific than the call markers of a library inside it. Of nested
+        -- calls, the outermost one was made by the code of the model.
         CASE layer_kind WHEN 'convention' THEN 5 WHEN 'stack' THEN 4 WHEN 'plain' THEN 3
             WHEN 'module' THEN 2 WHEN 'operator' THEN 1 END AS layer_rank,
         layer_kind IN ('stack', 'module', 'operator') AS outermost,
-        -- gradients are accumulated by nodes that no forward operator created
+        -- AccumulateGrad nodes have no forward operator.
         NOT is_library AND NOT ends_with(operator, 'AccumulateGrad') AS has_node,
         convention_backward
             OR (is_operator AND regexp_matches(operator, '(?:Backward\d*|AccumulateGrad)$'))
@@ -156,7 +181,8 @@ judged AS (
     FROM classified
 )
 SELECT
-    t.trace_id, t.domain, t.text, t.first_range_id, j.is_library, j.is_iteration, j.phase, j.layer, j.layer_kind,
+    t.trace_id, t.domain, t.text, t.first_range_id, j.is_library, j.is_iteration, j.phase,
+    j.layer, j.layer_kind,
     j.layer_rank, j.outermost, CASE WHEN j.has_node THEN t.seq END AS seq, j.is_backward
 FROM named t
 JOIN judged j

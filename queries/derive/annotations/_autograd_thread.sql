@@ -1,8 +1,10 @@
 /*
-title    = "Autograd's threads"
-question = "Which threads run backward operators for others?"
-source   = "PyTorch's autograd engine runs backward operators on threads of its own, which it names pt_autograd_…"
-grain    = "one thread that runs backward operators and no forward one whose node is used, or whose name says so"
+title    = "Autograd threads"
+question = "Which threads run backward operators for other threads?"
+source   = """the PyTorch autograd engine runs backward operators on separate threads, named
+    pt_autograd_…"""
+grain    = """thread with backward operators and without forward operators whose nodes they run, or
+    with such a name"""
 optional = ["_sequence_layer", "annotation_semantics", "thread"]
 [columns.trace_id]
 doc = "the trace"

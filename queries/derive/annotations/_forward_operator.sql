@@ -1,21 +1,23 @@
 /*
 title    = "Forward operators"
-question = "Which operators are part of the forward pass, since a backward operator runs an autograd node made inside?"
-source   = "_sequence_layer"
-grain    = "one range of an operator or of a call"
+question = """Which operators are part of the forward pass, because a backward operator runs a node
+    created inside them?"""
+source   = "autograd sequence numbers (_sequence_layer)"
+grain    = "range of an operator or of a call"
 needs    = ["_sequence_layer", "annotation_semantics"]
 [columns.trace_id]
 doc = "the trace"
 [columns.annotation_id]
 doc = "the range"
 */
--- In the order of a stack, what a range holds follows it at once: the next creator of a node begins
--- before the range ends, or none is inside.
+-- In stack order, the contents of a range follow it: it contains a creator of a node if and only if
+-- the next creator starts before the range ends.
 WITH
 creator AS (SELECT DISTINCT trace_id, forward_range_id AS annotation_id FROM _sequence_layer),
 candidate AS (
     SELECT m.trace_id, m.annotation_id, c.annotation_id IS NOT NULL AS is_creator,
-        m.kind = 'push_pop' AND min(m.start_ns) FILTER (c.annotation_id IS NOT NULL) OVER later < m.end_ns
+        m.kind = 'push_pop'
+            AND min(m.start_ns) FILTER (c.annotation_id IS NOT NULL) OVER later < m.end_ns
             AS holds_creator
     FROM annotation_semantics m
     LEFT JOIN creator c USING (trace_id, annotation_id)

@@ -1,15 +1,18 @@
 /*
-title    = "Domains of libraries"
-question = "Which NVTX domains annotate libraries, not the model?"
-grain    = "one such domain"
+title    = "NVTX domains of libraries"
+question = "Which NVTX domains annotate libraries instead of the model?"
+grain    = "NVTX domain"
 optional = ["annotation"]
 [params.library_domains]
-doc = "regular expression of NVTX domains that annotate libraries, not the model: their ranges are no layers"
-default = "(?i)^(nccl|dali|mpi|cccl|cub|thrust|cudnn|cublas|cufft|cusparse|cusolver|cuda|nvshmem|ucx|rmm|libcudf|nsys|python)"
+doc = "regular expression (RE2) for NVTX domains of libraries; their ranges are not layers"
+default = """\
+    (?i)^(nccl|dali|mpi|cccl|cub|thrust|cudnn|cublas|cufft|cusparse|cusolver|cuda|nvshmem|ucx|rmm\
+    |libcudf|nsys|python)"""
 [columns.domain]
 doc = "name of the domain"
 */
 SELECT DISTINCT domain
 FROM annotation
 WHERE regexp_matches(domain, coalesce(getvariable('library_domains'),
-    '(?i)^(nccl|dali|mpi|cccl|cub|thrust|cudnn|cublas|cufft|cusparse|cusolver|cuda|nvshmem|ucx|rmm|libcudf|nsys|python)'))
+    '(?i)^(nccl|dali|mpi|cccl|cub|thrust|cudnn|cublas|cufft|cusparse|cusolver|cuda|nvshmem|ucx|rmm'
+    || '|libcudf|nsys|python)'))

@@ -1,8 +1,9 @@
 /*
-title    = "What the text of each range says"
-question = "Which range is an iteration, a phase, a layer or an operator by its text alone?"
-source   = "_annotation_role"
-grain    = "one NVTX range with a text, not of a library, that tells something or is not inside a layer that always owns"
+title    = "Roles of NVTX ranges by text"
+question = "Which range is an iteration, a phase, a layer or an operator, by its text alone?"
+source   = "roles of texts (_annotation_role)"
+grain    = """NVTX range with a text, not of a library, that has a role on its own or is not inside
+    a layer of the best kinds"""
 needs    = ["_annotation_role"]
 optional = ["annotation_range", "trace", "_layer_anchor", "_user_annotation"]
 [columns.trace_id]
@@ -10,7 +11,7 @@ doc = "the trace"
 [columns.annotation_id]
 doc = "the range"
 [columns.stack_id]
-doc = "number that stands for its trace, process, thread, domain and kind"
+doc = "number of its trace, process, thread, domain and kind"
 [columns.process_id]
 doc = "key of the process"
 [columns.thread_id]
@@ -26,29 +27,32 @@ doc = "start"
 unit = "ns"
 doc = "end"
 [columns.stays]
-doc = "the thread that opened it also closed it, as far as is known: it may hold launches"
+doc = """true if the thread that opened the range also closed it, or that is unknown; only such
+    ranges can contain launches"""
 [columns.first_range_id]
-doc = "first range with its text: by it and the trace _annotation_role tells more"
+doc = "first range with this text; joins with trace_id to _annotation_role"
 [columns.tells]
-doc = "it says something whatever is around it: an iteration, a phase, a backward operator, a sequence number, a call with its place in the program"
+doc = """true if the role does not depend on enclosing ranges: an iteration, a phase, a backward
+    operator, a sequence number, a call with its place in the program"""
 [columns.is_iteration]
-doc = "the text marks an iteration"
+doc = "true if the text marks an iteration"
 [columns.is_step]
-doc = "the text marks an iteration or a phase other than communication"
+doc = "true if the text marks an iteration or a phase other than communication"
 [columns.is_plain]
-doc = "a range of the user's own that may be a layer"
+doc = "true for a range of the user that may be a layer"
 [columns.is_numbered]
-doc = "a forward operator with an autograd sequence number"
+doc = "true for a forward operator with an autograd sequence number"
 [columns.is_backward]
-doc = "a backward operator or the backward of a layer"
+doc = "true for a backward operator or the backward pass of a layer"
 [columns.outermost]
-doc = "among layers of this rank the outermost owns the kernel, not the innermost"
+doc = "true if the outermost layer of this rank owns a kernel, false if the innermost"
 [columns.layer_rank]
-doc = "which of several enclosing layers owns a kernel: the largest rank; NULL without a layer, and for operators and calls that were still open where the trace ends"
+doc = """rank of the layer; of several enclosing layers, the one with the largest rank owns a
+    kernel; NULL without a layer, and for operators and calls still open at the end of the trace"""
 */
 WITH
--- A call that raised is never popped, and stays around all that its thread does later: nsys closes
--- such ranges together, where the trace ends.
+-- A call that raised an exception is never popped and would enclose everything that its thread does
+-- later. nsys closes such ranges together, at the end of the trace.
 closed_last AS (
     SELECT trace_id, r.end_ns
     FROM annotation_range r JOIN trace c USING (trace_id)
@@ -56,11 +60,13 @@ closed_last AS (
     GROUP BY ALL HAVING count(*) > 1
 ),
 stacked AS NOT MATERIALIZED (
-    SELECT *, hash(trace_id, process_id, thread_id, domain_id, kind) AS stack_id FROM annotation_range
+    SELECT *, hash(trace_id, process_id, thread_id, domain_id, kind) AS stack_id
+    FROM annotation_range
 ),
--- What a layer that always owns is around drops out if its text says nothing else, but for what the
--- user's own range that comes once may hold (_layer_owner). Such texts are few and their ranges many,
--- so that all texts are joined with those alone that are left.
+-- Operators and plain ranges without another role drop out if they are inside a layer of the best
+-- kinds, except in stacks that need them (_layer_owner). These texts are few but have most ranges,
+-- so
+-- only the remaining ranges are joined with all texts.
 silent AS (
     SELECT trace_id, domain, text, layer_kind = 'plain' AS is_plain
     FROM _annotation_role
@@ -74,7 +80,8 @@ placed AS NOT MATERIALIZED (
     FROM stacked r
     LEFT JOIN silent m
         ON m.trace_id = r.trace_id AND m.domain IS NOT DISTINCT FROM r.domain AND m.text = r.text
-    LEFT JOIN (SELECT DISTINCT stack_id FROM _user_annotation WHERE is_sole) s ON s.stack_id = r.stack_id
+    LEFT JOIN (SELECT DISTINCT stack_id FROM _user_annotation WHERE is_sole) s
+        ON s.stack_id = r.stack_id
     CROSS JOIN (SELECT any_value(moment_ns) AS moment_ns FROM _layer_anchor) l
 ),
 outside AS NOT MATERIALIZED (

@@ -1,19 +1,21 @@
 /*
 title    = "Layers by autograd sequence number"
-question = "Which forward operator created each autograd node that a backward operator runs, and in which layer?"
-source   = "torch.autograd.profiler.emit_nvtx: a backward operator prints the sequence number of the forward operator that created it"
-grain    = "one backward operator whose forward operator is known"
+question = """Which forward operator created the autograd node of each backward operator, and in
+    which layer?"""
+source   = """torch.autograd.profiler.emit_nvtx: a backward operator prints the sequence number of
+    the forward operator that created its node"""
+grain    = "backward operator with a known forward operator"
 needs    = ["annotation_semantics"]
 [columns.trace_id]
 doc = "the trace"
 [columns.backward_range_id]
 doc = "range of the backward operator"
 [columns.backward_position]
-doc = "its position (annotation_semantics)"
+doc = "position of the backward operator (annotation_semantics)"
 [columns.forward_range_id]
 doc = "range of the forward operator"
 [columns.layer]
-doc = "layer around the forward operator in its NVTX domain; NULL when no range tells"
+doc = "layer around the forward operator in its NVTX domain; NULL when unknown"
 */
 WITH
 candidate AS NOT MATERIALIZED (
@@ -22,7 +24,9 @@ candidate AS NOT MATERIALIZED (
     FROM annotation_semantics
     WHERE is_backward OR seq IS NOT NULL
 ),
--- Old versions print 0 for everything that a backward operator calls.
+-- Old versions of PyTorch print 0 for all operators called by a backward operator; these are not
+-- the
+-- creators of node 0.
 zero AS (
     SELECT trace_id, process_id, thread_id, domain_id, kind
     FROM candidate WHERE seq = 0 AND NOT is_backward GROUP BY ALL
@@ -40,8 +44,9 @@ called AS (
 numbered AS NOT MATERIALIZED (
     SELECT * FROM candidate ANTI JOIN called USING (trace_id, annotation_id) WHERE seq >= 0
 ),
--- Operators that create no node print the number of the next one; the last to begin is the creator,
--- and of those that begin together the last in the file.
+-- Operators that create no node print the number of the next one, so the creator is the last
+-- operator
+-- with this number to start; if several start together, the last in the file.
 created AS MATERIALIZED (
     SELECT b.trace_id, b.annotation_id AS backward_range_id, b.position AS backward_position,
         f.annotation_id AS forward_range_id
@@ -54,10 +59,11 @@ created AS MATERIALIZED (
         AND b.start_ns >= f.start_ns
 ),
 creator AS (SELECT DISTINCT trace_id, forward_range_id AS annotation_id FROM created),
--- The creators of a stack, numbered as they began. A layer is around a run of them: from the first
--- that comes after it to the last that begins before it ends.
+-- The creators of a stack are numbered by start. A layer encloses consecutive ones: from the first
+-- after its start to the last that starts before its end.
 stacked AS (
-    SELECT m.trace_id, coalesce(m.process_id, -1) AS process_id, coalesce(m.thread_id, -1) AS thread_id,
+    SELECT m.trace_id, coalesce(m.process_id, -1) AS process_id,
+        coalesce(m.thread_id, -1) AS thread_id,
         m.domain_id, m.annotation_id, m.start_ns, m.end_ns,
         CASE WHEN NOT m.is_backward THEN m.layer_order END AS layer_order,
         c.annotation_id IS NOT NULL AS is_creator,
@@ -77,7 +83,8 @@ last_at AS (
 run AS (
     SELECT s.trace_id, s.process_id, s.thread_id, s.domain_id,
         s.creators + (NOT s.is_creator)::INTEGER AS first_creator,
-        CASE WHEN s.is_creator THEN greatest(l.creators, s.creators) ELSE l.creators END AS last_creator,
+        CASE WHEN s.is_creator THEN greatest(l.creators, s.creators) ELSE l.creators END
+            AS last_creator,
         max(s.layer_order) AS layer_order
     FROM stacked s
     ASOF LEFT JOIN last_at l
@@ -102,7 +109,7 @@ layer_of AS (
     JOIN annotation_semantics m ON m.trace_id = o.trace_id AND m.layer_order = o.layer_order
     WHERE s.is_creator
     UNION ALL
-    -- start/end ranges do not nest
+    -- start/end ranges do not nest.
     SELECT trace_id, annotation_id, layer FROM annotation_semantics
     WHERE kind <> 'push_pop' AND NOT is_backward AND layer IS NOT NULL
 )

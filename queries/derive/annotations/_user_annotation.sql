@@ -1,7 +1,7 @@
 /*
-title    = "The user's own ranges"
-question = "What is the layer called that a range of the user's own marks, and is it a loop rather than a layer?"
-grain    = "one text of a range of the user's own that may be a layer, and its stack"
+title    = "Plain ranges of the user"
+question = "What is the layer name of a range of the user, and is it a loop instead of a layer?"
+grain    = "text and stack of ranges of the user that may be layers"
 needs    = ["_annotation_role"]
 optional = ["annotation_range"]
 [columns.stack_id]
@@ -11,9 +11,9 @@ doc = "first range with the text"
 [columns.name]
 doc = "name of the layer"
 [columns.is_sole]
-doc = "the process has one range of this name in the domain"
+doc = "true if the process has a single range of this name in the domain"
 [columns.is_container]
-doc = "the text names what holds layers: training, an epoch, a loop"
+doc = "true if the text names a container of layers: training, an epoch, a loop"
 */
 WITH
 counted AS MATERIALIZED (
@@ -35,7 +35,7 @@ plain_text AS (
         sum(times_here) OVER (PARTITION BY trace_id, process_id, domain_id, layer) AS times
     FROM counted WHERE NOT is_iteration
 ),
--- A name that counts the iterations ("compute 0", "compute 1", …) is one layer, "compute #".
+-- If a name numbers the iterations ("compute 0", "compute 1", …), all are one layer, "compute #".
 named AS (
     SELECT p.*,
         CASE WHEN i.iterations >= 3 AND max(p.times) OVER same = 1 AND count(*) OVER same >= 3
@@ -48,6 +48,7 @@ named AS (
 SELECT stack_id, first_range_id, name,
     sum(times_here) OVER (PARTITION BY trace_id, process_id, domain_id, name) = 1 AS is_sole,
     regexp_matches(lower(layer),
-        '(^|[^a-z])(train|training|main|epoch|loop|warm[-_ ]?up|benchmark|init|initiali[sz]e|setup|run|profil\w*|validation|eval|evaluate|inference)([^a-z]|$)')
+        '(^|[^a-z])(train|training|main|epoch|loop|warm[-_ ]?up|benchmark|init|initiali[sz]e|setup'
+        || '|run|profil\w*|validation|eval|evaluate|inference)([^a-z]|$)')
         AS is_container
 FROM named

@@ -1,26 +1,26 @@
 /*
-title    = "Host time of ranges"
+title    = "Host time of NVTX ranges"
 question = "How long do the NVTX ranges of each text last on the host?"
-source   = "the same sums as nsys stats nvtx_sum"
-grain    = "domain, text and style of a trace's ranges"
+source   = "same sums as nsys stats nvtx_sum"
+grain    = "domain, text and style of NVTX ranges, per trace"
 optional = ["annotation_range"]
 [columns.trace_id]
 doc = "the trace"
 [columns.kind]
 doc = "push_pop or start_end"
 [columns.domain]
-doc = "NVTX domain; NULL for the default one"
+doc = "NVTX domain; NULL for the default domain"
 [columns.text]
 doc = "NVTX text; NULL without one"
 [columns.first_range_id]
-doc = "the smallest annotation_id among them"
+doc = "smallest annotation_id of the ranges"
 [columns.instances]
 doc = "ranges"
 [columns.open_instances]
-doc = "of these, ranges that were never closed"
+doc = "ranges without an end"
 [columns.total_ns]
 unit = "ns"
-doc = "sum of their durations; ranges inside others count in both"
+doc = "sum of durations on the host; nested ranges count in both"
 [columns.median_ns]
 unit = "ns"
 doc = "median duration"
@@ -41,14 +41,15 @@ needs NVTX ranges, and the trace has none; annotate the program and collect with
 WITH
 lasting AS NOT MATERIALIZED (SELECT *, end_ns - start_ns AS duration_ns FROM annotation_range),
 summed AS MATERIALIZED (
-    SELECT trace_id, kind, domain, text, min(annotation_id) AS first_range_id, count(*) AS instances,
+    SELECT trace_id, kind, domain, text, min(annotation_id) AS first_range_id,
+        count(*) AS instances,
         count(*) FILTER (is_open) AS open_instances, sum(duration_ns)::BIGINT AS total_ns,
         min(duration_ns) AS min_ns, max(duration_ns) AS max_ns,
         sum(duration_ns::HUGEINT * duration_ns)::HUGEINT AS squares
     FROM lasting GROUP BY ALL
 ),
--- The median of one or two durations is the mean of the shortest and the longest: texts with numbers in
--- them are often that rare, and a million medians would not fit the memory.
+-- The median of one or two durations is the mean of minimum and maximum. Most texts with numbers in
+-- them are that rare, and a million medians would exceed the memory.
 middle AS (
     SELECT o.trace_id, o.first_range_id, median(r.duration_ns)::DOUBLE AS median_ns
     FROM lasting r
@@ -59,7 +60,7 @@ middle AS (
 )
 SELECT trace_id, kind, domain, text, first_range_id, instances, open_instances, total_ns,
     coalesce(m.median_ns, min_ns / 2 + max_ns / 2) AS median_ns, min_ns, max_ns,
-    -- exact sums, so that the order of addition does not show
+    -- Sums of integers are exact, so the result does not depend on the order of rows.
     sqrt((instances * squares - total_ns::HUGEINT * total_ns)
         / nullif(instances * (instances - 1.0), 0)) AS stddev_ns
 FROM summed LEFT JOIN middle m USING (trace_id, first_range_id)

@@ -1,7 +1,7 @@
 /*
 title    = "NVTX paths"
-question = "Which texts lead to each NVTX range?"
-grain    = "one NVTX range"
+question = "Which texts lead from the root to each NVTX range?"
+grain    = "NVTX range"
 needs    = ["annotation_tree"]
 optional = ["annotation_range"]
 [columns.trace_id]
@@ -9,15 +9,16 @@ doc = "the trace"
 [columns.annotation_id]
 doc = "the range"
 [columns.path]
-doc = "texts from the root to the range itself, joined by ' > '; of more than 16 the first 8 and the last 8"
+doc = """texts from the root to the range, joined by ' > '; with more than 16, the first 8 and the
+    last 8"""
 */
--- Level by level: texts are long, so that only what shows paths builds on this.
+-- Level by level. Texts are long, so only queries that print paths use this relation.
 WITH RECURSIVE
 node AS (
     SELECT t.trace_id, t.annotation_id, t.parent_id, t.depth, coalesce(r.text, '') AS text
     FROM annotation_tree t JOIN annotation_range r USING (trace_id, annotation_id)
 ),
--- Programs that forget to close ranges nest them a thousand deep: a path keeps its two ends.
+-- Programs that never close their ranges nest them thousands deep, so a path keeps its two ends.
 tree AS (
     SELECT trace_id, annotation_id, depth, text AS head, []::VARCHAR[] AS tail
     FROM node WHERE parent_id IS NULL

@@ -1,7 +1,7 @@
 /*
-title    = "Annotations that are ranges"
-question = "Which annotations last from a start to an end?"
-grain    = "one range"
+title    = "NVTX and framework ranges"
+question = "Which annotations are ranges?"
+grain    = "range"
 view     = true
 optional = ["annotation"]
 [columns.trace_id]
@@ -9,23 +9,23 @@ doc = "the trace"
 [columns.annotation_id]
 doc = "number, unique in the trace, in the order of the file"
 [columns.source]
-doc = "who made it: nvtx, operator (framework), python, profiler"
+doc = "origin: nvtx, operator (framework), python, profiler"
 [columns.kind]
-doc = "push_pop (nested on a thread), start_end, mark (instant)"
+doc = "push_pop (nested on a thread) or start_end"
 [columns.start_ns]
 unit = "ns"
-doc = "start, trace clock; of a mark its time"
+doc = "start, trace clock"
 [columns.end_ns]
 unit = "ns"
-doc = "end; the trace's end for an open range"
+doc = "end, trace clock; for an open range, end of the trace"
 [columns.is_open]
-doc = "the range was never closed"
+doc = "true if the range was never closed"
 [columns.process_id]
 doc = "key of the process"
 [columns.thread_id]
-doc = "thread that opened it"
+doc = "thread that opened the range"
 [columns.end_thread_id]
-doc = "thread that closed it"
+doc = "thread that closed the range"
 [columns.domain_id]
 doc = "NVTX domain, 0 the default; -1 operator, -2 python, -3 profiler"
 [columns.domain]
@@ -33,7 +33,7 @@ doc = "NVTX domain name; NULL for the default and other sources"
 [columns.text]
 doc = "message"
 [columns.payload]
-doc = "numeric payload, if one was given"
+doc = "numeric payload; NULL without one"
 */
 FROM annotation
 WHERE kind <> 'mark'

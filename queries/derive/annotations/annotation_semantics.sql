@@ -1,7 +1,8 @@
 /*
-title    = "What each NVTX range means"
+title    = "Roles of NVTX ranges"
 question = "Which ranges are iterations, phases and layers?"
-grain    = "one NVTX range that says something about what is in it: an iteration, a phase, a layer that may own, an operator of the backward pass or with a sequence number"
+grain    = """NVTX range with a role: an iteration, a phase, a layer that may own kernels, an
+    operator of the backward pass or with a sequence number"""
 needs    = ["_range_role", "_layer_owner", "_user_annotation", "_annotation_role"]
 [columns.trace_id]
 doc = "the trace"
@@ -12,7 +13,8 @@ doc = "key of the process"
 [columns.thread_id]
 doc = "key of the thread"
 [columns.stays]
-doc = "the thread that opened it also closed it, as far as is known: it may hold launches"
+doc = """true if the thread that opened the range also closed it, or that is unknown; only such
+    ranges can contain launches"""
 [columns.domain_id]
 doc = "NVTX domain number"
 [columns.kind]
@@ -24,24 +26,28 @@ doc = "start"
 unit = "ns"
 doc = "end"
 [columns.position]
-doc = "order in which these ranges began, trace by trace, from 1; of those that begin together in the order of the file"
+doc = """order of these ranges by start, per trace, from 1; ranges that start together are in the
+    order of the file"""
 [columns.is_iteration]
-doc = "the range marks an iteration"
+doc = "true if the range marks an iteration"
 [columns.phase]
-doc = "phase that the range marks; NULL when it marks none"
+doc = "phase marked by the range; NULL if it marks none"
 [columns.layer]
-doc = "layer that the range marks; NULL when it marks none, or only holds others (a training loop, an epoch)"
+doc = """layer marked by the range; NULL if it marks none, or is a container of layers (a training
+    loop, an epoch)"""
 [columns.layer_kind]
-doc = "how the layer was recognised (_annotation_role)"
+doc = "how the layer was recognized (_annotation_role)"
 [columns.layer_order]
-doc = "of the layers around a kernel the one with the largest order owns it; NULL without a layer, and for a layer that never owns because another around it always does"
+doc = """order of ownership: of the layers around a kernel, the one with the largest order owns it;
+    NULL without a layer, and for a layer inside one that always wins"""
 [columns.seq]
 doc = "autograd sequence number; NULL without one"
 [columns.is_backward]
-doc = "a backward operator or the backward of a layer"
+doc = "true for a backward operator or the backward pass of a layer"
 */
--- Sorted rows are numbered as they come, and stay so: whatever builds on them joins and sorts them in
--- two thirds of the time.
+-- Rows are sorted by start before they are numbered. Joins and sorts of the queries that use them
+-- then
+-- take two thirds of the time.
 WITH
 meant AS (
     SELECT m.trace_id, m.annotation_id, m.process_id, m.thread_id, m.stays, m.domain_id, m.kind,
@@ -53,14 +59,17 @@ meant AS (
     LEFT JOIN _layer_owner o USING (stack_id, annotation_id)
     JOIN _annotation_role r USING (trace_id, first_range_id)
     LEFT JOIN _user_annotation p
-        ON p.stack_id = m.stack_id AND p.first_range_id = m.first_range_id AND r.layer_kind = 'plain'
+        ON  p.stack_id = m.stack_id AND p.first_range_id = m.first_range_id
+        AND r.layer_kind = 'plain'
     WHERE m.tells OR o.annotation_id IS NOT NULL
     ORDER BY m.trace_id, m.start_ns, m.annotation_id
 )
 SELECT trace_id, annotation_id, process_id, thread_id, stays, domain_id, kind, start_ns, end_ns,
     row_number() OVER () AS position, is_iteration, phase, layer, layer_kind,
     CASE WHEN may_own
-         THEN layer_rank * 1_000_000_000_000_000 + CASE WHEN outermost THEN -position ELSE position END
+         -- Rank first, then position: the factor exceeds any position.
+         THEN layer_rank * 1_000_000_000_000_000
+             + CASE WHEN outermost THEN -position ELSE position END
     END::BIGINT AS layer_order,
     seq, is_backward
 FROM meant

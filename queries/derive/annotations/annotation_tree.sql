@@ -1,36 +1,40 @@
 /*
 title    = "NVTX tree"
-question = "How do the NVTX ranges of each thread nest, and which have the same texts?"
+question = "How do the NVTX ranges of each thread nest, and which have equal texts?"
 source   = "push/pop ranges of one thread and one domain form a stack (NVTX documentation)"
-grain    = "one NVTX range"
+grain    = "NVTX range"
 optional = ["annotation_range"]
 [columns.trace_id]
 doc = "the trace"
 [columns.annotation_id]
 doc = "the range"
 [columns.parent_id]
-doc = "innermost push/pop range of the same thread and domain that was open when it began; NULL for a root and for start/end ranges, which do not nest"
+doc = """innermost push/pop range of the same thread and domain that was open at its start; NULL for
+    a root and for start/end ranges, which do not nest"""
 [columns.depth]
-doc = "number of ranges around it: 0 for a root"
+doc = "number of enclosing ranges: 0 for a root"
 [columns.text_id]
-doc = "the same for ranges with the same kind, domain and text"
+doc = "number shared by ranges with equal kind, domain and text"
 [columns.path_id]
-doc = "the same for ranges with the same kind, domain and texts from the root on (annotation_path)"
+doc = "number shared by ranges with equal kind, domain and texts from the root (annotation_path)"
 */
--- All beginnings and ends are sorted once and then counted as they come, which spills well: windows
--- over whole threads would not. What opens also closes, so sums start at nothing on each stack. Texts
--- are long: their hashes stand for them.
+-- Starts and ends are sorted once, then counted by windows without PARTITION BY, which DuckDB can
+-- spill
+-- to disk, unlike windows over whole threads. Each range opens and closes, so sums are 0 at the
+-- start
+-- of each stack. Texts are long, so their hashes are used.
 WITH
 hashed AS NOT MATERIALIZED (
     SELECT *, hash(kind, domain, coalesce(text, '')) AS text_hash FROM annotation_range
 ),
--- Texts with sequence numbers in them have the same hash more often than by chance: of a million,
--- dozens have that of another. Those are told apart.
+-- Texts that contain sequence numbers collide more often than by chance: dozens in a million. Texts
+-- with equal hashes get different numbers.
 spelled AS NOT MATERIALIZED (
     SELECT DISTINCT text_hash, kind, domain, coalesce(text, '') AS text FROM hashed
 ),
 homonym AS MATERIALIZED (
-    SELECT *, hash(text_hash, row_number() OVER (PARTITION BY text_hash ORDER BY kind, domain, text))
+    SELECT *,
+        hash(text_hash, row_number() OVER (PARTITION BY text_hash ORDER BY kind, domain, text))
             AS text_id
     FROM spelled
     SEMI JOIN (SELECT text_hash FROM spelled GROUP BY ALL HAVING count(*) > 1) USING (text_hash)
@@ -57,8 +61,9 @@ stacked AS (
         AND s.thread_id IS NOT DISTINCT FROM r.thread_id AND s.domain_id = r.domain_id
     WHERE r.kind = 'push_pop'
 ),
--- At one instant: first the ends of ranges that began earlier (turn NULL), then the beginnings, the
--- longest first (turn below 0), then both events of each range without length (turn 0).
+-- Order of events at one time: ends of ranges that started earlier (turn NULL), then starts,
+-- longest
+-- range first (turn < 0), then both events of each empty range (turn 0).
 event AS (
     SELECT stack_id, start_ns AS at_ns, start_ns - end_ns AS turn, annotation_id * 2 AS event_id,
         text_id
@@ -78,14 +83,15 @@ leveled AS (
         lag(CASE WHEN begins THEN annotation_id END) OVER () AS began_before
     FROM ordered
 ),
--- The texts of the open ranges and their depths, in one number.
+-- Sum over the texts of the open ranges, hashed with their depths; it identifies the path.
 pathed AS (
     SELECT *, row_number() OVER () AS position,
         sum(step * (hash(text_id, depth) >> 1)::BIGINT) OVER (ROWS UNBOUNDED PRECEDING) AS path
     FROM leveled
 ),
--- What begins right after another is its child. What begins after an end has the parent of the one
--- that began last on its own level.
+-- A range that starts right after another start is its child. After an end, it has the same parent
+-- as
+-- the previous range of its level.
 by_level AS (
     SELECT stack_id, annotation_id, depth, text_id, path, began_before
     FROM pathed WHERE begins
@@ -95,8 +101,8 @@ parented AS (
     SELECT *, last_value(began_before IGNORE NULLS) OVER (ROWS UNBOUNDED PRECEDING) AS parent_id
     FROM by_level
 )
-SELECT s.trace_id, p.annotation_id, CASE WHEN p.depth > 0 THEN p.parent_id END AS parent_id, p.depth,
-    p.text_id, hash(p.path) AS path_id
+SELECT s.trace_id, p.annotation_id, CASE WHEN p.depth > 0 THEN p.parent_id END AS parent_id,
+    p.depth, p.text_id, hash(p.path) AS path_id
 FROM parented p
 JOIN stack s USING (stack_id)
 UNION ALL

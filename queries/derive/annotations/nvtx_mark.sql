@@ -1,18 +1,18 @@
 /*
 title    = "NVTX marks"
-question = "Which instants did the program mark with NVTX?"
-grain    = "one NVTX mark"
+question = "At which times did the program set an NVTX mark?"
+grain    = "NVTX mark"
 view     = true
 optional = ["annotation"]
 [columns.trace_id]
 doc = "the trace"
 [columns.timestamp_ns]
 unit = "ns"
-doc = "when, trace clock"
+doc = "time, trace clock"
 [columns.process_id]
 doc = "key of the process"
 [columns.thread_id]
-doc = "thread that set it"
+doc = "thread that set the mark"
 [columns.domain_id]
 doc = "NVTX domain number; 0 is the default domain"
 [columns.domain]

@@ -1,7 +1,7 @@
 /*
 title    = "NVTX ranges"
 question = "Which ranges did the program mark with NVTX?"
-grain    = "one NVTX range"
+grain    = "NVTX range"
 view     = true
 optional = ["annotation"]
 [columns.trace_id]
@@ -13,17 +13,17 @@ unit = "ns"
 doc = "start, trace clock"
 [columns.end_ns]
 unit = "ns"
-doc = "end; the trace's end for an open range"
+doc = "end, trace clock; for an open range, end of the trace"
 [columns.is_open]
-doc = "the range was never closed"
+doc = "true if the range was never closed"
 [columns.kind]
 doc = "push_pop (nested on a thread) or start_end"
 [columns.process_id]
 doc = "key of the process"
 [columns.thread_id]
-doc = "thread that opened it"
+doc = "thread that opened the range"
 [columns.end_thread_id]
-doc = "thread that closed it"
+doc = "thread that closed the range"
 [columns.domain_id]
 doc = "NVTX domain number; 0 is the default domain"
 [columns.domain]
@@ -31,7 +31,7 @@ doc = "NVTX domain name; NULL for the default domain"
 [columns.text]
 doc = "message"
 [columns.payload]
-doc = "numeric payload, if one was given"
+doc = "numeric payload; NULL without one"
 [advice]
 missing = """
 needs NVTX ranges, and the trace has none; annotate the program and collect with `nsys profile -t

@@ -1,8 +1,10 @@
 /*
-title    = "Runs of launches with a meaning"
-question = "From which to which of its thread's launches does each range reach that says something about them?"
-source   = "as _range_launch_interval, for the ranges of annotation_semantics alone: most ranges tell nothing about layers, and need no search"
-grain    = "one range around at least one launch, of annotation_semantics or of a library and with a phase"
+title    = "Launches inside ranges with a role"
+question = "Which launches of its thread does each range with a role contain?"
+source   = """as _range_launch_interval, for the ranges of annotation_semantics only: most ranges
+    have no role and need no search"""
+grain    = """range with at least one launch, of annotation_semantics or of a library and with a
+    phase"""
 needs    = ["_launch_thread", "_launch_begin", "_launch_end", "_annotation_role"]
 optional = ["annotation_semantics", "annotation_range"]
 [columns.trace_id]
@@ -12,17 +14,18 @@ doc = "the range"
 [columns.host_thread]
 doc = "number of the thread (_launch_thread)"
 [columns.first_position]
-doc = "position (launch) of the first launch in it"
+doc = "position of the first launch in the range (launch)"
 [columns.last_position]
-doc = "position of the last launch in it; all between are in it, too"
+doc = "position of the last launch in the range; it contains all launches between them"
 [columns.library_phase]
-doc = "phase that a library's range marks; NULL for ranges of annotation_semantics"
+doc = "phase marked by a range of a library; NULL for ranges of annotation_semantics"
 */
 WITH
 marking AS (
     SELECT trace_id, process_id, thread_id, annotation_id, start_ns, end_ns,
-        -- a number instead of a text: there is less to sort
-        CAST(NULL AS ENUM('data', 'forward', 'loss', 'backward', 'optimizer', 'communication')) AS library_phase
+        -- An enumeration is a number, which is faster to sort than text.
+        CAST(NULL AS ENUM('data', 'forward', 'loss', 'backward', 'optimizer', 'communication'))
+            AS library_phase
     FROM annotation_semantics WHERE stays
     UNION ALL
     SELECT r.trace_id, r.process_id, r.thread_id, r.annotation_id, r.start_ns, r.end_ns,

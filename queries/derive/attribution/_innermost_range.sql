@@ -1,8 +1,9 @@
 /*
 title    = "Innermost range of each launch"
-question = "Which NVTX range is the innermost around each launch?"
-source   = "of the ranges around a launch on its thread the one that began last; a library's only where no other is around"
-grain    = "one launch in a range"
+question = "Which NVTX range is innermost around each launch?"
+source   = """of the ranges around a launch on its thread, the last to start; ranges of libraries
+    only if there is no other"""
+grain    = "launch inside a range"
 needs    = ["launch", "_launch_end"]
 optional = ["_range_begin"]
 [columns.trace_id]
@@ -10,10 +11,10 @@ doc = "the trace"
 [columns.api_call_id]
 doc = "the launch"
 [columns.annotation_id]
-doc = "innermost range around it; of several that began last the one that the profiler recorded last"
+doc = "innermost range around the launch; if several started last, the last one recorded"
 */
 WITH
--- Start and id are in one number, which DuckDB compares faster than structs.
+-- Start and id are combined in one number (start × 2^63 + id), which compares faster than a struct.
 begun AS (
     SELECT *, start_ns::HUGEINT * 9_223_372_036_854_775_808 + annotation_id AS innermost
     FROM _range_begin
@@ -22,7 +23,8 @@ held AS (
     SELECT host_thread, is_library, first_position AS position, innermost
     FROM begun WHERE end_ns IS NULL
     UNION ALL
-    SELECT host_thread, is_library, unnest(generate_series(first_position, last_position)), innermost
+    SELECT host_thread, is_library, unnest(generate_series(first_position, last_position)),
+        innermost
     FROM (
         SELECT b.*, l.position AS last_position
         FROM begun b

@@ -1,10 +1,14 @@
 /*
-title    = "What the ranges around each launch say"
-question = "Which layer, phase, backward operator and iteration do the ranges around each launch mark?"
-source   = "an operation belongs to a range if its launching call lies inside it on the same thread"
-grain    = "one launch"
+title    = "Roles of the ranges around each launch"
+question = """Which layer, phase, backward operator and iteration do the ranges around each launch
+    mark?"""
+source   = "an operation belongs to a range if its launching call is inside it on the same thread"
+grain    = "launch"
 needs    = ["launch"]
-optional = ["_annotation_launch_interval", "annotation_semantics", "_forward_operator", "_iteration_boundary"]
+optional = [
+    "_annotation_launch_interval", "annotation_semantics", "_forward_operator",
+    "_iteration_boundary",
+]
 [columns.trace_id]
 doc = "the trace"
 [columns.api_call_id]
@@ -14,9 +18,9 @@ doc = "key of the process"
 [columns.thread_id]
 doc = "key of the thread"
 [columns.correlation_id]
-doc = "profiler's id that ties it to GPU work, unique in a process"
+doc = "id that joins the launch to GPU operations, unique per process"
 [columns.is_sole]
-doc = "no other process launched with its correlation id"
+doc = "true if no other process launched with this correlation id"
 [columns.from_ns]
 unit = "ns"
 doc = "as in launch"
@@ -30,31 +34,32 @@ doc = "start of the call"
 unit = "ns"
 doc = "end of the call"
 [columns.layer_order]
-doc = "of the layer that owns it (annotation_semantics); NULL without one"
+doc = "layer_order of the layer that owns the launch (annotation_semantics); NULL without a layer"
 [columns.phase]
-doc = "phase that the innermost of those marks that mark one; NULL without one"
+doc = "phase marked by the innermost range with a phase; NULL without one"
 [columns.backward_position]
-doc = "position (annotation_semantics) of the innermost backward operator with a sequence number; NULL without one"
+doc = """position of the innermost backward operator with a sequence number (annotation_semantics);
+    NULL without one"""
 [columns.is_backward]
-doc = "one of the ranges is a backward one; NULL without ranges that say anything"
+doc = "true if a range is backward; NULL without ranges with a role"
 [columns.is_forward]
-doc = "one of them is a forward operator (_forward_operator); NULL without ranges that say anything"
+doc = "true if a range is a forward operator (_forward_operator); NULL without ranges with a role"
 [columns.iteration]
-doc = "number of the iteration whose range is around it; NULL outside such ranges"
+doc = "number of the iteration whose range encloses the launch; NULL outside such ranges"
 [columns.library_phase]
-doc = "phase that a library's own range says (DALI: data); NULL without one"
+doc = "phase marked by a range of a library (DALI: data); NULL without one"
 */
 WITH
 held AS (
     SELECT r.host_thread, unnest(generate_series(r.first_position, r.last_position)) AS position,
         m.layer_order,
         CASE WHEN m.phase IS NOT NULL THEN m.position END AS phase_position,
-        -- numbers instead of texts: `own` takes a third of the time, and nothing is spilled
+        -- Enumerations instead of text: `own` takes a third of the time and does not spill.
         CAST(m.phase AS ENUM('data', 'forward', 'loss', 'backward', 'optimizer', 'communication'))
             AS phase,
         CASE WHEN m.is_backward AND m.seq IS NOT NULL THEN m.position END AS backward_position,
         m.is_backward, f.annotation_id IS NOT NULL AS is_forward, i.iteration,
-        -- a library's own range says it: DALI's kernels load data, whatever the program does meanwhile
+        -- Ranges of libraries win: kernels of DALI load data, whatever phase the program marks.
         CAST(r.library_phase
             AS ENUM('data', 'forward', 'loss', 'backward', 'optimizer', 'communication'))
             AS library_phase
@@ -71,7 +76,8 @@ own AS (
     FROM held GROUP BY ALL
 )
 SELECT l.trace_id, l.api_call_id, l.process_id, l.thread_id, l.correlation_id, l.is_sole,
-    l.from_ns, l.until_ns, l.start_ns, l.end_ns, o.layer_order, o.phase::VARCHAR AS phase, o.backward_position,
+    l.from_ns, l.until_ns, l.start_ns, l.end_ns, o.layer_order, o.phase::VARCHAR AS phase,
+    o.backward_position,
     o.is_backward, o.is_forward, o.iteration, o.library_phase::VARCHAR AS library_phase
 FROM launch l
 LEFT JOIN own o ON o.host_thread = l.host_thread AND o.position = l.position

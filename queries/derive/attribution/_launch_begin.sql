@@ -1,22 +1,24 @@
 /*
-title    = "Beginnings of launches"
-question = "Which launch does each thread begin next, and what holds that one alone?"
-source   = "the calls of a thread follow each other, so a range holds a run of them: from the first that begins at or after its start to the last that ends by its end (_launch_end)"
-grain    = "one instant at which launches of a thread begin"
+title    = "Start times of launches"
+question = "Which launch starts next on each thread, and which ranges contain that launch alone?"
+source   = """calls of a thread are sequential, so a range contains consecutive launches: from the
+    first that starts in it to the last that ends in it (_launch_end)"""
+grain    = "time at which launches of a thread start"
 needs    = ["launch", "_launch_end"]
 [columns.host_thread]
 doc = "number of the thread (_launch_thread)"
 [columns.start_ns]
 unit = "ns"
-doc = "the instant"
+doc = "the time"
 [columns.position]
-doc = "position (launch) of the first launch that begins then"
+doc = "position of the first launch that starts at this time (launch)"
 [columns.end_ns]
 unit = "ns"
-doc = "when it ends: a range that begins before it and ends from then on, but before next_end_ns, holds it alone; NULL where a later launch ends at the same time"
+doc = """end of that launch: a range that starts before it and ends at or after this time, but
+    before next_end_ns, contains it alone; NULL if a later launch ends at the same time"""
 [columns.next_end_ns]
 unit = "ns"
-doc = "when a launch of the thread ends next; NULL after the last"
+doc = "next end of a launch on the thread; NULL after the last"
 */
 WITH
 lasting AS (

@@ -1,8 +1,10 @@
 /*
 title    = "Launches by time"
-question = "Which iteration, and which of its phases, was under way when another thread launched?"
-source   = "the iteration's own thread waits for what it gave to others: between its forward pass and what it marks next for the backward pass"
-grain    = "one launch that no iteration's range is around and that was made between the beginning and the end of one"
+question = "Which iteration, and which of its phases, was active when another thread launched?"
+source   = """the thread of the iteration waits for other threads, as for the autograd thread
+    between its forward pass and its next mark"""
+grain    = """launch outside the ranges of iterations, made between the start and the end of an
+    iteration"""
 needs    = ["_launch_attribution"]
 optional = ["annotation_semantics", "_iteration_boundary"]
 [columns.trace_id]
@@ -14,10 +16,11 @@ doc = "number of the iteration"
 [columns.evidence]
 doc = "time (the iteration is marked) or anchor kernel (_iteration_anchor found it)"
 [columns.phase]
-doc = "phase that the iteration's own thread was in; NULL for launches of that thread, and when nothing tells"
+doc = """phase of the iteration's thread at this time; NULL for launches of that thread, and when
+    unknown"""
 */
 WITH
--- Where iterations overlap, what is launched belongs to the one that began last, until all have ended.
+-- Of overlapping iterations, the last one started owns a launch, until all have ended.
 boundary AS (
     SELECT trace_id, process_id, iteration, start_ns,
         max(end_ns) OVER (PARTITION BY trace_id, process_id ORDER BY iteration) AS end_ns,
@@ -33,14 +36,15 @@ phase_range AS (
     WHERE m.phase IS NOT NULL
 )
 SELECT i.trace_id, i.api_call_id, i.iteration, i.evidence,
+    -- After its forward pass, a thread that marks nothing waits for the backward pass.
     CASE
         WHEN (i.thread_id <> p.thread_id) IS NOT TRUE THEN NULL
         WHEN i.start_ns < p.end_ns THEN p.phase
         WHEN p.phase IN ('forward', 'loss') AND p.start_ns >= i.iteration_start_ns THEN 'backward'
     END AS phase
 FROM (
-    SELECT e.trace_id, e.api_call_id, e.process_id, e.thread_id, e.start_ns, b.iteration, b.evidence,
-        b.start_ns AS iteration_start_ns
+    SELECT e.trace_id, e.api_call_id, e.process_id, e.thread_id, e.start_ns, b.iteration,
+        b.evidence, b.start_ns AS iteration_start_ns
     FROM (FROM _launch_attribution WHERE iteration IS NULL) e
     ASOF JOIN boundary b
         ON  b.trace_id = e.trace_id AND b.process_id IS NOT DISTINCT FROM e.process_id

@@ -1,16 +1,17 @@
 /*
-title    = "Ends of launches"
-question = "Which is the last launch that each thread has ended by then?"
-source   = "the calls of a thread follow each other, so a range holds a run of them: from the first that begins at or after its start (_launch_begin) to the last that ends by its end"
-grain    = "one instant at which launches of a thread end"
+title    = "End times of launches"
+question = "Which launch of each thread ended last at a given time?"
+source   = """calls of a thread are sequential, so a range contains consecutive launches: from the
+    first that starts in it (_launch_begin) to the last that ends in it"""
+grain    = "time at which launches of a thread end"
 needs    = ["launch"]
 [columns.host_thread]
 doc = "number of the thread (_launch_thread)"
 [columns.end_ns]
 unit = "ns"
-doc = "the instant"
+doc = "the time"
 [columns.position]
-doc = "position (launch) of the last launch that ends then"
+doc = "position of the last launch that ends at this time (launch)"
 */
 SELECT host_thread, end_ns, max(position) AS position
 FROM launch WHERE host_thread IS NOT NULL

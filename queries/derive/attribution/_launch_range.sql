@@ -1,15 +1,16 @@
 /*
 title    = "Launches inside ranges"
-question = "Which NVTX ranges hold each launch?"
-source   = "an operation belongs to a range if its launching call lies inside it on the same thread (nsys stats nvtx_kern_sum)"
-grain    = "one launch in one NVTX range around it, whatever the domain"
+question = "Which NVTX ranges contain each launch?"
+source   = """an operation belongs to a range if its launching call is inside it on the same thread
+    (nsys stats nvtx_kern_sum)"""
+grain    = "launch and enclosing NVTX range of any domain"
 needs    = ["launch", "_range_launch_interval"]
 [columns.trace_id]
 doc = "the trace"
 [columns.api_call_id]
 doc = "the launch"
 [columns.annotation_id]
-doc = "a range that holds it"
+doc = "enclosing range"
 */
 WITH
 expanded AS (

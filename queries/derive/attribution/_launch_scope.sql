@@ -1,8 +1,9 @@
 /*
 title    = "Scope of each launch"
-question = "In which range, layer, phase and iteration was each launch made?"
-source   = "an operation belongs to a range if its launching call lies inside it on the same thread; backward operations come from the autograd thread"
-grain    = "one launch"
+question = "In which layer, phase and iteration was each launch made?"
+source   = """an operation belongs to a range if its launching call is inside it on the same thread;
+    backward operations come from the autograd thread"""
+grain    = "launch"
 needs    = ["_launch_attribution"]
 optional = ["annotation_semantics", "_sequence_layer", "_autograd_thread", "_launch_by_time"]
 [columns.trace_id]
@@ -14,9 +15,9 @@ doc = "key of the process"
 [columns.thread_id]
 doc = "key of the thread"
 [columns.correlation_id]
-doc = "profiler's id that ties it to GPU work, unique in a process"
+doc = "id that joins the launch to GPU operations, unique per process"
 [columns.is_sole]
-doc = "no other process launched with its correlation id"
+doc = "true if no other process launched with this correlation id"
 [columns.from_ns]
 unit = "ns"
 doc = "as in launch"
@@ -30,15 +31,18 @@ doc = "start of the call"
 unit = "ns"
 doc = "end of the call"
 [columns.layer]
-doc = "layer that owns it; NULL when no range tells"
+doc = "layer that owns the launch; NULL when unknown"
 [columns.layer_evidence]
-doc = "nvtx (a layer's range around the launch), nvtx backward (a layer's backward range), sequence (autograd sequence number); NULL without a layer"
+doc = """nvtx (a range of the layer around the launch), nvtx backward (a backward range), sequence
+    (autograd sequence number); NULL without a layer"""
 [columns.phase]
-doc = "data, forward, loss, backward, optimizer, communication; NULL when nothing tells"
+doc = "data, forward, loss, backward, optimizer or communication; NULL when unknown"
 [columns.iteration]
 doc = "number of the iteration; NULL outside iterations"
 [columns.evidence]
-doc = "how the iteration was found: nvtx (its range is around the launch on the same thread), time (another thread launched while the iteration's thread was in it), anchor kernel (_iteration_anchor found it); NULL outside iterations"
+doc = """how the iteration was found: nvtx (its range encloses the launch on the same thread), time
+    (another thread launched during the iteration), anchor kernel (_iteration_anchor); NULL outside
+    iterations"""
 */
 SELECT l.trace_id, l.api_call_id, l.process_id, l.thread_id, l.correlation_id, l.is_sole,
     l.from_ns, l.until_ns, l.start_ns, l.end_ns,
@@ -50,6 +54,7 @@ SELECT l.trace_id, l.api_call_id, l.process_id, l.thread_id, l.correlation_id, l
             THEN CASE WHEN l.is_backward THEN 'nvtx backward' ELSE 'nvtx' END
         ELSE 'sequence'
     END AS layer_evidence,
+    -- Strongest evidence first.
     coalesce(
         l.library_phase,
         CASE WHEN l.is_backward THEN 'backward' END,
@@ -62,7 +67,7 @@ SELECT l.trace_id, l.api_call_id, l.process_id, l.thread_id, l.correlation_id, l
 FROM _launch_attribution l
 LEFT JOIN (FROM annotation_semantics WHERE layer_order IS NOT NULL) m
     ON m.trace_id = l.trace_id AND m.layer_order = l.layer_order
--- a backward operator takes the layer of the forward operator with its sequence number
+-- A backward operator belongs to the layer of the forward operator with its sequence number.
 LEFT JOIN _sequence_layer b ON b.trace_id = l.trace_id AND b.backward_position = l.backward_position
 LEFT JOIN _launch_by_time bt ON bt.trace_id = l.trace_id AND bt.api_call_id = l.api_call_id
 LEFT JOIN _autograd_thread a

@@ -1,7 +1,7 @@
 /*
-title    = "Threads that launch"
+title    = "Launching threads"
 question = "Which threads launch GPU operations?"
-grain    = "one thread that launches"
+grain    = "thread with launches"
 needs    = ["launch"]
 [columns.trace_id]
 doc = "the trace"
@@ -12,4 +12,5 @@ doc = "key of the thread"
 [columns.host_thread]
 doc = "number of the thread"
 */
-SELECT DISTINCT trace_id, process_id, thread_id, host_thread FROM launch WHERE host_thread IS NOT NULL
+SELECT DISTINCT trace_id, process_id, thread_id, host_thread
+FROM launch WHERE host_thread IS NOT NULL

@@ -1,29 +1,31 @@
 /*
-title    = "Ranges with the same first launch"
-question = "Of the ranges that hold the same launches of a thread, which is the innermost?"
-source   = "the one that began last; the first launch of a range is the first that begins with or after it"
-grain    = "one or more ranges with one first launch and one end_ns; several rows where ranges come in slices"
+title    = "Innermost ranges by first launch and end"
+question = "Of ranges with equal first launch and end, which is innermost?"
+source   = """the last to start; the first launch of a range is the first that starts at or after
+    its start"""
+grain    = "first launch and end of ranges; several rows if the ranges are read in slices"
 needs    = ["_launch_thread", "_launch_begin"]
 optional = ["annotation", "_library_domain"]
 slices   = "annotation"
 [columns.host_thread]
 doc = "number of the thread (_launch_thread)"
 [columns.is_library]
-doc = "the ranges are a library's (_library_domain)"
+doc = "true for ranges of a library (_library_domain)"
 [columns.first_position]
-doc = "position (launch) of the first launch that begins with or after them"
+doc = "position of the first launch that starts at or after the start of the ranges (launch)"
 [columns.end_ns]
 unit = "ns"
-doc = "when they end; NULL where they hold their first launch alone (_launch_begin)"
+doc = "end of the ranges; NULL if they contain only their first launch (_launch_begin)"
 [columns.start_ns]
 unit = "ns"
-doc = "when the one that began last did"
+doc = "start of the last range to start"
 [columns.annotation_id]
-doc = "that range; of several the one that the profiler recorded last"
+doc = "the last range to start; of several, the last one recorded"
 */
--- Of ranges that hold the same launches one is enough, so that few are left for each launch. Those
--- that hold one launch alone need no search for the last. Start and id are in one number, which DuckDB
--- compares faster than structs.
+-- One range per set of launches is enough, which leaves few per launch. Ranges with a single launch
+-- need
+-- no search for their last one. Start and id are combined in one number (start × 2^63 + id), which
+-- compares faster than a struct.
 SELECT host_thread, is_library, first_position, end_ns,
     (max(began) >> 63)::BIGINT AS start_ns,
     (max(began) & 9_223_372_036_854_775_807)::BIGINT AS annotation_id

@@ -1,8 +1,9 @@
 /*
-title    = "Runs of launches"
-question = "From which to which of its thread's launches does each NVTX range reach?"
-source   = "an operation belongs to a range if its launching call lies inside it on the same thread (nsys stats nvtx_kern_sum)"
-grain    = "one NVTX range, whatever the domain, around at least one launch"
+title    = "Launches of each range"
+question = "Which launches of its thread does each NVTX range contain?"
+source   = """an operation belongs to a range if its launching call is inside it on the same thread
+    (nsys stats nvtx_kern_sum)"""
+grain    = "NVTX range of any domain with at least one launch"
 needs    = ["_launch_thread", "_launch_begin", "_launch_end"]
 optional = ["annotation_range"]
 [columns.trace_id]
@@ -12,11 +13,11 @@ doc = "the range"
 [columns.host_thread]
 doc = "number of the thread (_launch_thread)"
 [columns.first_position]
-doc = "position (launch) of the first launch in it"
+doc = "position of the first launch in the range (launch)"
 [columns.last_position]
-doc = "position of the last launch in it; all between are in it, too"
+doc = "position of the last launch in the range; it contains all launches between them"
 */
--- Most ranges hold one launch alone, which needs no second search.
+-- Most ranges contain a single launch and need no second search.
 WITH
 same_thread AS (
     SELECT h.host_thread, r.annotation_id, r.start_ns, r.end_ns

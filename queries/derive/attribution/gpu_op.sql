@@ -1,7 +1,7 @@
 /*
 title    = "GPU operations"
-question = "What did the GPUs do, kernels, copies, fills and whole graphs alike?"
-grain    = "one operation on a GPU, in a timeline"
+question = "Which kernels, copies, fills and whole graphs ran on the GPUs?"
+grain    = "GPU operation of a timeline"
 needs    = ["trace"]
 optional = ["kernel", "memcpy", "memset", "graph_launch"]
 [columns.trace_id]
@@ -12,7 +12,7 @@ doc = "kernel, memcpy, memset or graph (a CUDA graph traced as a whole)"
 doc = "kernel_id, memcpy_id, memset_id or graph_launch_id"
 [columns.start_ns]
 unit = "ns"
-doc = "start on the GPU; operations without a time, or that end before they start, are left out"
+doc = "start on the GPU; operations without a time, or with an end before their start, are excluded"
 [columns.end_ns]
 unit = "ns"
 doc = "end on the GPU"
@@ -20,7 +20,7 @@ doc = "end on the GPU"
 unit = "ns"
 doc = "end - start"
 [columns.process_id]
-doc = "key of the process; NULL when the file cannot tell"
+doc = "key of the process; NULL when unknown"
 [columns.device_id]
 doc = "device"
 [columns.context_id]
@@ -28,12 +28,12 @@ doc = "CUDA context"
 [columns.stream_id]
 doc = "CUDA stream"
 [columns.correlation_id]
-doc = "joins, with process_id, to the launching call"
+doc = "joins (with process_id) to the launching call"
 [columns.name]
 doc = "kernel name, or [CUDA memcpy HtoD], [CUDA memset], [CUDA graph]"
 [columns.bytes]
 unit = "byte"
-doc = "bytes moved or filled; NULL for kernels and graphs"
+doc = "bytes copied or filled; NULL for kernels and graphs"
 [advice]
 missing = "needs GPU operations; collect a timeline with `nsys profile -t cuda,nvtx,cudnn,cublas`"
 gpu_work = "GPU operations"
@@ -41,7 +41,7 @@ gpu_work = "GPU operations"
 SELECT trace_id, 'kernel' AS op_kind, kernel_id AS op_id, start_ns, end_ns, duration_ns,
        process_id, device_id, context_id, stream_id, correlation_id, name, NULL::BIGINT AS bytes
 FROM kernel
--- A metric run replays its kernels one by one: when they ran says nothing about the program.
+-- Times of a metric run say nothing about the program, because it replays its kernels one by one.
 WHERE end_ns >= start_ns
   AND trace_id IN (SELECT trace_id FROM trace WHERE kind = 'timeline')
 UNION ALL

@@ -1,11 +1,12 @@
 /*
 title    = "Names of innermost ranges"
-question = "What are the ranges called that are the innermost around a launch?"
-grain    = "one range that is the innermost around a launch"
+question = "What is the name of each range that is innermost around a launch?"
+grain    = "range that is innermost around a launch"
 needs    = ["_innermost_range"]
 optional = ["annotation_range"]
 [params.by]
-doc = "name: texts without the numbers that torch.autograd.profiler.emit_nvtx adds (aten::addmm, seq = 4 and aten::addmm, seq = 9 are one); text: whole texts"
+doc = """name: texts without the numbers added by torch.autograd.profiler.emit_nvtx (aten::addmm,
+    seq = 4 and aten::addmm, seq = 9 have one name); text: full texts"""
 choices = ["name", "text"]
 default = "name"
 [columns.trace_id]
@@ -15,11 +16,11 @@ doc = "the range"
 [columns.kind]
 doc = "push_pop or start_end"
 [columns.domain]
-doc = "NVTX domain; NULL for the default one"
+doc = "NVTX domain; NULL for the default domain"
 [columns.name]
-doc = "its text, by name without the numbers"
+doc = "text of the range; with by=name, without the numbers"
 */
--- As _annotation_role takes texts apart.
+-- The same split as in _annotation_role.
 SELECT r.trace_id, r.annotation_id, r.kind, r.domain,
     CASE WHEN coalesce(getvariable('by'), 'name') = 'text' THEN r.text
          WHEN regexp_matches(r.text, '^[^,]*,\s*(?:seq|op_id|sizes|input_op_ids)\s*=')

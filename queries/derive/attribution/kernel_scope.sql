@@ -1,7 +1,7 @@
 /*
 title    = "Scope of each kernel"
 question = "Which launch, range, layer, phase and iteration does each kernel belong to?"
-grain    = "one kernel execution with a time"
+grain    = "kernel execution with a time"
 needs    = ["op_scope"]
 optional = ["_innermost_range"]
 [columns.trace_id]
@@ -9,9 +9,9 @@ doc = "the trace"
 [columns.kernel_id]
 doc = "the kernel"
 [columns.api_call_id]
-doc = "the launch; NULL when the trace has no record of it"
+doc = "launching call; NULL if the trace does not contain it"
 [columns.thread_id]
-doc = "thread that launched it"
+doc = "thread that launched the kernel"
 [columns.launch_start_ns]
 unit = "ns"
 doc = "start of the launching call"
@@ -19,13 +19,13 @@ doc = "start of the launching call"
 unit = "ns"
 doc = "end of the launching call"
 [columns.annotation_id]
-doc = "innermost range around the launch; annotation_path has the texts that lead to it"
+doc = "innermost range around the launch; annotation_path contains its path"
 [columns.layer]
-doc = "layer that owns the kernel; NULL when nothing tells"
+doc = "layer that owns the kernel; NULL when unknown"
 [columns.layer_evidence]
 doc = "nvtx, nvtx backward or sequence (_launch_scope)"
 [columns.phase]
-doc = "data, forward, loss, backward, optimizer, communication; NULL when nothing tells"
+doc = "data, forward, loss, backward, optimizer or communication; NULL when unknown"
 [columns.iteration]
 doc = "number of the iteration; NULL outside iterations"
 [columns.evidence]

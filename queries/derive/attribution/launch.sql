@@ -1,8 +1,8 @@
 /*
 title    = "Launches"
-question = "Which host call launched each GPU operation, and from which thread?"
+question = "Which host call launched each GPU operation, and on which thread?"
 source   = "CUPTI correlation ids, which are unique per process only"
-grain    = "one host call that caused GPU operations"
+grain    = "host call that launched GPU operations"
 needs    = ["gpu_op"]
 optional = ["api_call"]
 [columns.trace_id]
@@ -12,9 +12,9 @@ doc = "key of the process"
 [columns.thread_id]
 doc = "key of the thread"
 [columns.api_call_id]
-doc = "the call"
+doc = "launching call"
 [columns.correlation_id]
-doc = "joins, with process_id, to the operations"
+doc = "joins (with process_id) to the operations"
 [columns.name]
 doc = "function name"
 [columns.start_ns]
@@ -24,24 +24,28 @@ doc = "start of the call"
 unit = "ns"
 doc = "end of the call"
 [columns.host_thread]
-doc = "number of the thread, by which launches and ranges are sorted and joined; NULL where the thread is not known"
+doc = """number of the thread, used to sort and join launches and ranges; NULL when the thread is
+    unknown"""
 [columns.position]
 doc = "order of the call among the launches of its thread, from 1"
 [columns.is_sole]
-doc = "no other process launched with this correlation id: the operations with it whose process the file does not tell are its"
+doc = """true if no other process launched with this correlation id: operations of an unknown
+    process with this id belong to this launch"""
 [columns.from_ns]
 unit = "ns"
-doc = "operations that start before this have another launch, of the same correlation id; NULL for the first or only launch of an id"
+doc = """operations that start before this time belong to an earlier launch with the same
+    correlation id; NULL for the first launch of an id"""
 [columns.until_ns]
 unit = "ns"
-doc = "operations that start from then on have another launch, of the same correlation id; NULL for the last or only launch of an id"
+doc = """operations that start at or after this time belong to a later launch with the same
+    correlation id; NULL for the last launch of an id"""
 */
 WITH
 caused AS (
     SELECT DISTINCT trace_id, process_id, correlation_id
     FROM gpu_op WHERE correlation_id IS NOT NULL
 ),
--- A runtime call and the driver call inside it may share an id: the outer one is the launch.
+-- A runtime call and the driver call inside it can share an id; the outer one is the launch.
 first AS MATERIALIZED (
     SELECT a.*, max(a.start_ns) OVER (
             PARTITION BY a.trace_id, a.process_id, a.correlation_id) >= a.end_ns AS is_followed
@@ -54,8 +58,9 @@ first AS MATERIALIZED (
         PARTITION BY a.trace_id, a.process_id, a.correlation_id
         ORDER BY a.start_ns, a.end_ns DESC, a.api_call_id) = 1
 ),
--- A call after the end of those before is another launch: CUPTI counts ids in 32 bits, which a long run
--- uses up. (Ids that were used once, as nearly all are, are not sorted a second time.)
+-- A call that starts after all earlier calls with its id have ended is another launch: CUPTI counts
+-- ids
+-- in 32 bits, which long runs exhaust. Nearly all ids are used once and skip this second sort.
 again AS (
     SELECT a.*
     FROM api_call a
@@ -77,20 +82,24 @@ call AS (
         lead(start_ns) OVER id AS until_ns
     FROM again
     WINDOW id AS (
-        PARTITION BY trace_id, process_id, correlation_id ORDER BY start_ns, end_ns DESC, api_call_id)
+        PARTITION BY trace_id, process_id, correlation_id
+        ORDER BY start_ns, end_ns DESC, api_call_id)
 ),
--- What is kept for the next question has these numbers in it: they must come out alike every time.
+-- The numbers are stored in the cache, so ORDER BY makes them reproducible.
 thread_number AS (
     SELECT *, row_number() OVER (ORDER BY trace_id, process_id, thread_id)::INTEGER AS thread
     FROM (SELECT DISTINCT trace_id, process_id, thread_id FROM api_call WHERE api = 'cuda')
 )
--- The position comes last: rows in the order of the calls take a third of the room.
-SELECT l.trace_id, l.process_id, l.thread_id, l.api_call_id, l.correlation_id, l.name, l.start_ns, l.end_ns,
+-- `position` is computed last: rows in the order of the calls compress to a third.
+SELECT l.trace_id, l.process_id, l.thread_id, l.api_call_id, l.correlation_id, l.name, l.start_ns,
+    l.end_ns,
     CASE WHEN l.thread_id IS NOT NULL THEN t.thread END AS host_thread,
-    row_number() OVER (PARTITION BY t.thread ORDER BY l.start_ns, l.end_ns, l.api_call_id) AS position,
+    row_number() OVER (PARTITION BY t.thread ORDER BY l.start_ns, l.end_ns, l.api_call_id)
+        AS position,
     l.is_sole, l.from_ns, l.until_ns
 FROM (
-    SELECT *, min(coalesce(process_id, -1)) OVER id = max(coalesce(process_id, -1)) OVER id AS is_sole
+    SELECT *,
+        min(coalesce(process_id, -1)) OVER id = max(coalesce(process_id, -1)) OVER id AS is_sole
     FROM call WINDOW id AS (PARTITION BY trace_id, correlation_id)
 ) l
 JOIN thread_number t

@@ -1,7 +1,7 @@
 /*
 title    = "Scope of each GPU operation"
-question = "Which launch, range, layer, phase and iteration does each GPU operation belong to?"
-grain    = "one operation on a GPU"
+question = "Which launch, layer, phase and iteration does each GPU operation belong to?"
+grain    = "GPU operation"
 needs    = ["gpu_op"]
 optional = ["_launch_scope", "_iteration_boundary"]
 [columns.trace_id]
@@ -26,14 +26,14 @@ doc = "device"
 [columns.stream_id]
 doc = "CUDA stream"
 [columns.name]
-doc = "kernel name, or the kind of operation"
+doc = "kernel name, or kind of operation"
 [columns.bytes]
 unit = "byte"
-doc = "bytes moved or filled"
+doc = "bytes copied or filled"
 [columns.api_call_id]
-doc = "the launch; NULL when the trace has no record of it"
+doc = "launching call; NULL if the trace does not contain it"
 [columns.thread_id]
-doc = "thread that launched it"
+doc = "thread that launched the operation"
 [columns.launch_start_ns]
 unit = "ns"
 doc = "start of the launching call"
@@ -41,18 +41,18 @@ doc = "start of the launching call"
 unit = "ns"
 doc = "end of the launching call"
 [columns.layer]
-doc = "layer that owns the operation; NULL when nothing tells"
+doc = "layer that owns the operation; NULL when unknown"
 [columns.layer_evidence]
 doc = "nvtx, nvtx backward or sequence (_launch_scope)"
 [columns.phase]
-doc = "data, forward, loss, backward, optimizer, communication; NULL when nothing tells"
+doc = "data, forward, loss, backward, optimizer or communication; NULL when unknown"
 [columns.iteration]
 doc = "number of the iteration; NULL outside iterations"
 [columns.evidence]
 doc = "how the iteration was found: nvtx, time, anchor kernel; NULL outside iterations"
 */
 WITH
--- Where many launches are not recorded, iterations are told by the GPU's time.
+-- If many launches are not recorded, iterations are assigned by GPU time.
 unlaunched AS (
     SELECT o.trace_id, o.op_kind, o.op_id, p.iteration
     FROM gpu_op o
@@ -61,7 +61,7 @@ unlaunched AS (
         AND o.start_ns >= p.start_ns
     WHERE o.start_ns < p.end_ns
 ),
--- Numbers instead of texts: the join takes half the time, and nothing is spilled.
+-- Enumerations instead of text: the join takes half the time and does not spill.
 scope AS (
     SELECT * REPLACE (
         CAST(layer_evidence AS ENUM('nvtx', 'nvtx backward', 'sequence')) AS layer_evidence,

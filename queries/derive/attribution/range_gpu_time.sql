@@ -1,7 +1,7 @@
 /*
-title    = "GPU time of each range"
-question = "When did the GPU do the work that each range launched, and how long did it take?"
-source   = "the same projection as nsys stats nvtx_gpu_proj_trace"
+title    = "GPU time of NVTX ranges"
+question = "When did the GPU run the work that each range launched, and how long did it take?"
+source   = "same projection as nsys stats nvtx_gpu_proj_trace"
 grain    = "NVTX range that launched GPU operations"
 needs    = ["gpu_op", "launch", "_range_launch_interval"]
 [columns.trace_id]
@@ -10,19 +10,19 @@ doc = "the trace"
 doc = "the range"
 [columns.gpu_start_ns]
 unit = "ns"
-doc = "start of the first operation launched in it"
+doc = "start of the first operation launched in the range"
 [columns.gpu_ns]
 unit = "ns"
-doc = "end of the last operation minus start of the first"
+doc = "end of the last operation − start of the first"
 [columns.gpu_sum_ns]
 unit = "ns"
-doc = "sum of the operations' durations"
+doc = "sum of the durations of the operations"
 [columns.launches]
-doc = "calls in it that launched operations (distinct correlation ids)"
+doc = "calls in the range that launched operations (distinct correlation ids)"
 [columns.operations]
-doc = "operations that they launched"
+doc = "operations launched in the range"
 [columns.position]
-doc = "order of the rows by trace, gpu_start_ns, gpu_ns from the largest down and annotation_id, from 1"
+doc = "order of the rows, from 1: by trace, gpu_start_ns, gpu_ns (largest first) and annotation_id"
 */
 WITH
 operation AS (
@@ -37,7 +37,7 @@ operation AS (
     WHERE l.host_thread IS NOT NULL
     GROUP BY ALL
 ),
--- Ranges with the same launches have the same sums: each launch is in few such runs.
+-- Ranges with the same launches have the same sums, so sums are computed once per set of launches.
 run AS (
     SELECT DISTINCT host_thread, first_position, last_position FROM _range_launch_interval
 ),

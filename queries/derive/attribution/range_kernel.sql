@@ -1,27 +1,30 @@
 /*
-title    = "Kernels of ranges"
+title    = "Kernels of NVTX ranges"
 question = "How long do the kernels take that each annotated part of the program launches?"
-source   = "the same sums as nsys stats nvtx_kern_sum: a kernel counts in every range around its launch"
-grain    = "kernel name and the thread that launched, per path of NVTX ranges or, as the parameter by says, per domain and text"
+source   = "same sums as nsys stats nvtx_kern_sum: a kernel counts in every range around its launch"
+grain    = """kernel name and launching thread, per path of NVTX ranges or, with by=range, per
+    domain and text"""
 needs    = ["kernel"]
 optional = ["launch", "_launch_range", "annotation_range", "annotation_tree", "counter_donor_trace"]
 [params.by]
-doc = "path: ranges with the same ancestors are one; range: ranges with the same domain and text are one, wherever they are"
+doc = """path: group ranges with equal ancestors; range: group ranges with equal domain and text,
+    wherever they are nested"""
 choices = ["path", "range"]
 default = "path"
 [columns.trace_id]
 doc = "the trace"
 [columns.path_id]
-doc = "the number of these ranges' path, or of their text (annotation_tree); 0 for kernels outside every range"
+doc = """path_id or, with by=range, text_id of the ranges (annotation_tree); 0 for kernels outside
+    all ranges"""
 [columns.annotation_id]
-doc = "one of these ranges"
+doc = "smallest annotation_id of the ranges"
 [columns.begin_ns]
 unit = "ns"
-doc = "when the first of them began"
+doc = "start of the first range"
 [columns.process_id]
-doc = "key of the process that launched"
+doc = "key of the launching process"
 [columns.thread_id]
-doc = "key of the thread that launched"
+doc = "key of the launching thread"
 [columns.kernel_name]
 doc = "demangled name"
 [columns.range_instances]
@@ -30,7 +33,7 @@ doc = "ranges that launched this kernel"
 doc = "kernels launched inside the ranges"
 [columns.total_ns]
 unit = "ns"
-doc = "sum of their durations; where a range lies in another of the same name the kernel counts in both"
+doc = "sum of durations; with nested ranges of the same name, a kernel counts in both"
 [columns.mean_ns]
 unit = "ns"
 doc = "mean duration"
@@ -47,12 +50,14 @@ doc = "longest"
 unit = "ns"
 doc = "sample standard deviation; NULL for a single kernel"
 [columns.position]
-doc = "order of the rows by trace, begin_ns, annotation_id, process, thread, total_ns from the largest down and kernel name, from 1; what is outside every range comes last"
+doc = """order of the rows, from 1: by trace, begin_ns, annotation_id, process, thread, total_ns
+    (largest first) and kernel name; kernels outside all ranges come last"""
 */
 WITH
 member AS (
     SELECT trace_id, annotation_id,
-        CASE WHEN coalesce(getvariable('by'), 'path') = 'path' THEN path_id ELSE text_id END AS path_id
+        CASE WHEN coalesce(getvariable('by'), 'path') = 'path' THEN path_id ELSE text_id END
+            AS path_id
     FROM annotation_tree
 ),
 launched AS (
@@ -66,7 +71,7 @@ launched AS (
         AND (l.until_ns IS NULL OR k.start_ns < l.until_ns)
     WHERE k.trace_id NOT IN (SELECT trace_id FROM counter_donor_trace)
 ),
--- Processes, threads and names are numbered, so that kernels are grouped by numbers.
+-- Processes, threads and names are numbered, because grouping by numbers is faster.
 place AS MATERIALIZED (
     SELECT *, row_number() OVER () AS place
     FROM (SELECT DISTINCT trace_id, process_id, thread_id, kernel_name FROM launched)
@@ -84,7 +89,8 @@ held AS MATERIALIZED (
 ),
 by_range AS (
     SELECT place, path_id, annotation_id, count(*) AS held, count(duration_ns) AS timed,
-        sum(duration_ns)::BIGINT AS total_ns, min(duration_ns) AS min_ns, max(duration_ns) AS max_ns,
+        sum(duration_ns)::BIGINT AS total_ns, min(duration_ns) AS min_ns,
+        max(duration_ns) AS max_ns,
         sum(duration_ns::HUGEINT * duration_ns) AS squares
     FROM held GROUP BY ALL
 ),
@@ -94,7 +100,8 @@ summed AS MATERIALIZED (
         max(max_ns) AS max_ns, sum(squares)::HUGEINT AS squares
     FROM by_range GROUP BY ALL
 ),
--- Of what is held once, as most is where texts have numbers in them, this need not be asked.
+-- Texts with numbers in them mostly have a single kernel; its values need no distinct count or
+-- median.
 several AS (
     SELECT h.place, h.path_id, count(DISTINCT h.kernel_id) AS instances,
         median(h.duration_ns)::DOUBLE AS median_ns
@@ -114,7 +121,7 @@ FROM (
         p.kernel_name, s.range_instances, coalesce(d.instances, 1) AS instances, s.total_ns,
         s.total_ns / nullif(s.timed, 0) AS mean_ns, coalesce(d.median_ns, s.total_ns) AS median_ns,
         s.min_ns, s.max_ns,
-        -- exact sums, so that the order of addition does not show
+        -- Sums of integers are exact, so the result does not depend on the order of rows.
         sqrt((s.timed * s.squares - s.total_ns::HUGEINT * s.total_ns)
             / nullif(s.timed * (s.timed - 1.0), 0)) AS stddev_ns
     FROM summed s

@@ -1,36 +1,38 @@
 /*
-title    = "Operations of innermost ranges"
-question = "How long do the GPU operations take that each annotated part of the program launches itself?"
-source   = "the innermost range around its launch owns an operation"
-grain    = "operation name per domain, name and style of the ranges of a trace"
+title    = "GPU operations by innermost NVTX range"
+question = """How long do the GPU operations take that each annotated part of the program launches
+    directly?"""
+source   = "an operation belongs to the innermost range around its launch"
+grain    = "operation name per domain, name and style of NVTX ranges, per trace"
 needs    = ["gpu_op"]
 optional = ["launch", "_innermost_range", "innermost_name"]
 [columns.trace_id]
 doc = "the trace"
 [columns.domain]
-doc = "NVTX domain; NULL for the default one"
+doc = "NVTX domain; NULL for the default domain"
 [columns.range_name]
-doc = "name of the ranges (innermost_name); NULL for what was launched outside every range"
+doc = "name of the ranges (innermost_name); NULL for launches outside all ranges"
 [columns.style]
-doc = "push_pop or start_end; NULL outside every range"
+doc = "push_pop or start_end; NULL outside all ranges"
 [columns.op_kind]
 doc = "kernel, memcpy, memset or graph"
 [columns.op_name]
-doc = "kernel name, or the kind of operation"
+doc = "kernel name, or kind of operation"
 [columns.operations]
 doc = "operations"
 [columns.total_ns]
 unit = "ns"
-doc = "sum of their durations"
+doc = "sum of durations"
 */
--- Operations are grouped by hashes of names, which are shorter. Some texts that differ in their sequence
--- numbers alone share one: those are told apart.
+-- Operations are grouped by hashes of names, which are shorter. Texts that differ only in sequence
+-- numbers sometimes collide; these get different labels.
 WITH
 hashed AS NOT MATERIALIZED (
     SELECT *, hash(domain, name, kind) AS name_hash FROM innermost_name
 ),
 spelled AS MATERIALIZED (
-    SELECT *, row_number() OVER (PARTITION BY trace_id, name_hash ORDER BY domain, name, kind) AS number,
+    SELECT *,
+        row_number() OVER (PARTITION BY trace_id, name_hash ORDER BY domain, name, kind) AS number,
         CASE WHEN number = 1 THEN name_hash ELSE hash(name_hash, number) END AS label
     FROM (SELECT DISTINCT trace_id, name_hash, domain, name, kind FROM hashed)
 ),
@@ -38,7 +40,8 @@ labelled AS (
     SELECT h.trace_id, h.annotation_id, coalesce(n.label, h.name_hash) AS label
     FROM hashed h
     LEFT JOIN (FROM spelled WHERE number > 1) n
-        ON  n.trace_id = h.trace_id AND n.name_hash = h.name_hash AND n.name IS NOT DISTINCT FROM h.name
+        ON  n.trace_id = h.trace_id AND n.name_hash = h.name_hash
+        AND n.name IS NOT DISTINCT FROM h.name
         AND n.kind = h.kind AND n.domain IS NOT DISTINCT FROM h.domain
 ),
 launcher AS (
@@ -58,7 +61,8 @@ summed AS (
         AND (l.until_ns IS NULL OR o.start_ns < l.until_ns)
     GROUP BY ALL
 )
-SELECT s.trace_id, n.domain, n.name AS range_name, n.kind AS style, s.op_kind, s.op_name, s.operations,
+SELECT s.trace_id, n.domain, n.name AS range_name, n.kind AS style, s.op_kind, s.op_name,
+    s.operations,
     s.total_ns
 FROM summed s
 LEFT JOIN spelled n USING (trace_id, label)

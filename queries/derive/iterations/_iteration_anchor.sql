@@ -1,12 +1,13 @@
 /*
-title    = "Iteration boundaries from a kernel that comes once an iteration"
-question = "Where does each iteration begin, when the program marks none?"
-source   = "a training loop does the same work again and again: a kernel that comes once an iteration (its anchor) cuts the sequence into periods with the same number of each kernel"
-grain    = "one iteration of one process"
+title    = "Iteration boundaries from a periodic kernel"
+question = "Where does each iteration start if the program marks none?"
+source   = """a training loop repeats the same work: a kernel that runs once per iteration (its
+    anchor) cuts the sequence of kernels into periods with equal counts of each kernel"""
+grain    = "iteration of a process"
 needs    = ["gpu_op"]
 optional = ["kernel", "launch", "_iteration_mark"]
 [params.min_confidence]
-doc = "smallest score that an anchor needs"
+doc = "minimum score of an anchor"
 default = 0.8
 [columns.trace_id]
 doc = "the trace"
@@ -15,54 +16,64 @@ doc = "key of the process"
 [columns.iteration]
 doc = "number of the iteration in its process, from 0 in order of time"
 [columns.label]
-doc = "short name of the anchor kernel that every iteration begins with"
+doc = "short name of the anchor kernel, the first kernel of each iteration"
 [columns.start_ns]
 unit = "ns"
-doc = "when the anchor kernel was launched; where launches are unknown, when it began"
+doc = "launch of the anchor kernel; if launches are unknown, its start"
 [columns.end_ns]
 unit = "ns"
-doc = "when the next iteration begins; for the last, when its last kernel was launched, plus 1"
+doc = "start of the next iteration; for the last, launch of its last kernel + 1"
 [columns.thread_id]
-doc = "thread that launched the anchor kernel; NULL where launches are unknown"
+doc = "thread that launched the anchor kernel; NULL if launches are unknown"
 [columns.confidence]
-doc = "the score: share of the work in iterations that repeats from one to the next, times the fourth root of the share of the process's work that the iterations hold: 1 is perfect"
+doc = """the score: share of the work in iterations that repeats from one to the next × (share of
+    the process's work in iterations)^¼; 1 is perfect"""
 [columns.coverage]
-doc = "share of the kernels and of the kernel time that the iterations hold, the smaller one"
+doc = "share of the kernels or of the kernel time in iterations, whichever is smaller"
 [columns.is_gpu_time]
-doc = "start and end are the GPU's time, since the launches of many kernels are unknown"
+doc = "true if start and end are GPU times, because the launches of many kernels are unknown"
 */
--- An anchor is a kernel name, a name with grid and block, or a name with the name before it on the same
--- stream. Any of them may cut the sequence of the busiest device's kernels. Counts are compared, not
--- sequences, so that grids may change from step to step and streams may overtake each other.
+-- An anchor is a kernel name, a name with grid and block, or a name with the previous name on its
+-- stream. Candidates cut the kernel sequence of the busiest device. Counts are compared instead of
+-- sequences, because grids may change between steps and streams may overtake each other.
 --
--- Score of an anchor: every name, and every pair of names that follow each other on a stream, has a
--- weight, half its share of the kernel time and half its share of the launches. Its share of the periods
--- that hold as many of it as the median period (within 2 %) counts; a median of 0 counts as nothing.
--- The pairs are there because counts alone repeat by chance: in kernels in random order, and in the
--- layers of one pass through a network.
+-- Score: every name, and every pair of successive names on a stream, has a weight, the mean of its
+-- shares of kernel time and launches. It counts by the share of periods that contain as many of it
+-- as
+-- the median period (within 2 %); with a median of 0 it does not count. Pairs are included because
+-- counts alone repeat by chance: in kernels in random order, and in the layers of one pass through
+-- a
+-- network.
 --
--- Choice: the most anchors (the finest cut) that are accepted; among cuts of a similar count the one
--- whose score times cover is best. A coarser cut (at most 0.55 times as many) is taken instead if it is
--- regular and at least 1.5 % more of the time or of the launches repeats in it: the layers of a model
--- repeat, too, but what comes once a step (embedding, loss, optimizer) is in no layer.
+-- Choice: of the accepted anchors, those with the most periods (the finest cut); among cuts of
+-- similar
+-- count, the largest score × cover. A coarser cut (at most 0.55 times as many periods) replaces it
+-- if
+-- it is regular and at least 1.5 % more of the time or of the launches repeats in it: layers of a
+-- model
+-- repeat, too, but work done once per step (embedding, loss, optimizer) is in no layer.
 --
--- Begin: of the signatures that come as often as the chosen one, the one before which the GPU ran no
--- kernel for longest (median): there the host loads data, copies it or logs. Where the GPU waits nowhere,
--- the one before which the host launched nothing for longest, else the first.
+-- Start: of the signatures that occur as often as the chosen one, the one after the longest median
+-- wait
+-- of the GPU, during which the host loads data, copies it or logs. If the GPU never waits, the one
+-- after
+-- the longest wait of the host between launches, else the first.
 WITH
--- (DuckDB's hashes are the same for some names that differ in their numbers alone.)
+-- Names are numbered, because DuckDB hashes collide for some names that differ only in numbers.
 kernel_name AS (
     SELECT o.name, k.short_name, row_number() OVER (ORDER BY o.name) AS number
     FROM (SELECT DISTINCT name FROM gpu_op) o
     LEFT JOIN (SELECT name, min(short_name) AS short_name FROM kernel GROUP BY ALL) k USING (name)
 ),
--- A CUDA graph traced as a whole counts as one kernel; -1 stands for an unknown process.
+-- A CUDA graph traced as a whole counts as one kernel. process_id and device_id -1 mean unknown.
 ordered AS (
-    SELECT o.trace_id, coalesce(o.process_id, -1) AS process_id, coalesce(o.device_id, -1) AS device_id,
+    SELECT o.trace_id, coalesce(o.process_id, -1) AS process_id,
+        coalesce(o.device_id, -1) AS device_id,
         o.stream_id, o.op_kind, o.op_id, o.start_ns, o.end_ns, n.number AS name, l.thread_id,
         l.start_ns AS launch_ns, l.end_ns AS launched_ns,
-        hash(n.number, k.grid_x, k.grid_y, k.grid_z, k.block_x, k.block_y, k.block_z) AS configuration
-    -- (filtered first, or everything would be joined to be dropped)
+        hash(n.number, k.grid_x, k.grid_y, k.grid_z, k.block_x, k.block_y, k.block_z)
+            AS configuration
+    -- Filtered before the joins, which are otherwise computed for rows that are dropped.
     FROM (
         SELECT o.* FROM gpu_op o
         WHERE o.op_kind IN ('kernel', 'graph')
@@ -91,7 +102,8 @@ busiest AS (
 ),
 walk AS MATERIALIZED (
     SELECT *, hash(name, lag(name) OVER stream) AS pair, lag(position) OVER stream AS previous,
-        row_number() OVER (PARTITION BY sequence, stream_id ORDER BY position DESC) AS left_on_stream,
+        row_number() OVER (PARTITION BY sequence, stream_id ORDER BY position DESC)
+            AS left_on_stream,
         start_ns - max(end_ns) OVER (
             PARTITION BY sequence ORDER BY position
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS gap_ns,
@@ -100,7 +112,7 @@ walk AS MATERIALIZED (
     FROM (
         SELECT b.sequence, o.stream_id, o.name, o.configuration, o.thread_id, o.launch_ns,
             o.launched_ns, o.start_ns, o.end_ns, o.end_ns - o.start_ns AS duration_ns,
-            -- one number for all processes
+            -- Positions continue across processes, so one join key is enough.
             row_number() OVER (ORDER BY b.sequence, o.start_ns, o.op_kind, o.op_id) AS position
         FROM ordered o JOIN busiest b USING (trace_id, process_id, device_id)
     )
@@ -118,10 +130,13 @@ signed AS (
         unnest([1, 2, 3]) AS level, unnest([name::UBIGINT, configuration, pair]) AS signature
     FROM walk
 ),
--- What may be an anchor: at least three, two kernels apart on average, over at least half of the trace.
+-- Possible anchors: at least three occurrences, on average two kernels apart, over at least half of
+-- the
+-- sequence.
 recurring AS (
-    SELECT s.sequence, s.level, s.signature, count(*) AS occurrences, min(position) AS first_position,
-        max(position) AS last_position, median(gap_ns) AS gap_ns, median(host_gap_ns) AS host_gap_ns,
+    SELECT s.sequence, s.level, s.signature, count(*) AS occurrences,
+        min(position) AS first_position, max(position) AS last_position,
+        median(gap_ns) AS gap_ns, median(host_gap_ns) AS host_gap_ns,
         least(1, (max(position) - min(position)) * count(*) / (count(*) - 1) / any_value(e.kernels))
             AS cover
     FROM signed s JOIN extent e USING (sequence)
@@ -145,27 +160,32 @@ regular AS MATERIALIZED (
     JOIN (
         SELECT o.sequence, o.level, o.signature,
             count(*) FILTER (
-                abs(o.next_position - o.position - d.distance) <= greatest(1, 0.1 * d.distance)) AS alike
+                abs(o.next_position - o.position - d.distance) <= greatest(1, 0.1 * d.distance))
+                AS alike
         FROM occurrence o JOIN distance d USING (sequence, level, signature)
         GROUP BY ALL
     ) g USING (sequence, level, signature)
     WHERE regularity >= 0.5
 ),
--- One signature per count (above 50 counts within 2 % are one), and at most 40 counts.
+-- At most one signature per count and 40 counts. Above 50, counts within 2 % are one class.
 candidate AS MATERIALIZED (
     SELECT *, row_number() OVER (ORDER BY sequence, occurrences, level, signature) AS candidate
     FROM (
-        SELECT *, CASE WHEN occurrences < 50 THEN occurrences ELSE 50 + floor(50 * ln(occurrences / 50)) END
+        SELECT *,
+            CASE WHEN occurrences < 50 THEN occurrences
+                 ELSE 50 + floor(50 * ln(occurrences / 50)) END
             AS count_class
         FROM regular
         QUALIFY row_number() OVER (
             PARTITION BY sequence, count_class
             ORDER BY regularity DESC, cover DESC, gap_ns DESC, level, signature) = 1
     )
-    QUALIFY row_number() OVER (PARTITION BY sequence ORDER BY regularity DESC, cover DESC, occurrences) <= 40
+    QUALIFY row_number() OVER (
+        PARTITION BY sequence ORDER BY regularity DESC, cover DESC, occurrences) <= 40
 ),
--- Of long sequences some periods are compared, about 100,000 kernels per candidate, but 20 periods at
--- least. They are drawn by a hash: every n-th one may hide a rhythm.
+-- For long sequences, a sample of periods is compared: about 100,000 kernels per candidate, at
+-- least 20
+-- periods. It is drawn by a hash, because taking every n-th period could hide a rhythm.
 period AS (
     SELECT *, count(*) OVER (PARTITION BY candidate) AS periods
     FROM (
@@ -177,7 +197,8 @@ period AS (
     )
 ),
 content AS (
-    SELECT candidate, periods, position, feature, kind, count(*) AS kernels, sum(duration_ns) AS kernel_ns
+    SELECT candidate, periods, position, feature, kind, count(*) AS kernels,
+        sum(duration_ns) AS kernel_ns
     FROM (
         SELECT p.candidate, p.periods, p.position, w.duration_ns, w.previous,
             unnest([w.name::UBIGINT, w.pair]) AS feature, unnest([1, 2]) AS kind
@@ -185,10 +206,10 @@ content AS (
               FROM period) p
         JOIN walk w ON w.position = p.inside
     )
-    WHERE kind = 1 OR previous >= position  -- both of a pair lie in the period
+    WHERE kind = 1 OR previous >= position  -- both kernels of a pair are in the period
     GROUP BY ALL
 ),
--- Periods without a feature have no row: they count as zeros that come first.
+-- Periods without a feature have no row; they count as leading zeros.
 counted AS (
     SELECT candidate, kind, feature, periods, list_sort(list(kernels)) AS counts,
         sum(kernels) AS kernels, sum(kernel_ns) AS kernel_ns
@@ -203,10 +224,13 @@ repeated AS (
     FROM counted
 ),
 explained AS (
-    SELECT candidate, sum(share * kernels) FILTER (kind = 1) / sum(kernels) FILTER (kind = 1) AS launches,
-        sum(share * kernel_ns) FILTER (kind = 1) / nullif(sum(kernel_ns) FILTER (kind = 1), 0) AS busy,
+    SELECT candidate,
+        sum(share * kernels) FILTER (kind = 1) / sum(kernels) FILTER (kind = 1) AS launches,
+        sum(share * kernel_ns) FILTER (kind = 1)
+            / nullif(sum(kernel_ns) FILTER (kind = 1), 0) AS busy,
         (sum(share * kernels) / sum(kernels)
-            + coalesce(sum(share * kernel_ns) / nullif(sum(kernel_ns), 0), sum(share * kernels) / sum(kernels))
+            + coalesce(sum(share * kernel_ns) / nullif(sum(kernel_ns), 0),
+                sum(share * kernels) / sum(kernels))
         ) / 2 AS repeats
     FROM repeated GROUP BY candidate
 ),
@@ -215,22 +239,26 @@ time_cover AS (
             * any_value(c.occurrences) / (any_value(c.occurrences) - 1)) AS time_cover
     FROM candidate c
     JOIN walk w
-        ON w.sequence = c.sequence AND w.position >= c.first_position AND w.position < c.last_position
+        ON  w.sequence = c.sequence AND w.position >= c.first_position
+        AND w.position < c.last_position
     JOIN extent e ON e.sequence = c.sequence
     GROUP BY c.candidate
 ),
 scored AS (
-    SELECT c.sequence, c.candidate, c.occurrences, c.regularity, c.distance, c.first_position, c.last_position,
+    SELECT c.sequence, c.candidate, c.occurrences, c.regularity, c.distance, c.first_position,
+        c.last_position,
         least(c.cover, coalesce(t.time_cover, c.cover)) AS covered,
         x.repeats * covered ** 0.25 AS score, x.launches, coalesce(x.busy, x.launches) AS busy
     FROM candidate c JOIN explained x USING (candidate) JOIN time_cover t USING (candidate)
 ),
+-- Fewer than five occurrences repeat by chance more often, so they need a score of 0.9.
 accepted AS (
     SELECT *, max(occurrences) OVER (PARTITION BY sequence) AS finest
     FROM scored
     WHERE covered >= 0.5
       AND score >= greatest(
-          coalesce(getvariable('min_confidence'), 0.8), CASE WHEN occurrences < 5 THEN 0.9 ELSE 0 END)
+          coalesce(getvariable('min_confidence'), 0.8),
+          CASE WHEN occurrences < 5 THEN 0.9 ELSE 0 END)
 ),
 fine AS (
     SELECT * FROM accepted
@@ -243,7 +271,8 @@ coarser AS (
     FROM accepted a JOIN fine f USING (sequence)
     WHERE a.occurrences <= 0.55 * f.occurrences AND a.regularity >= 0.9 AND gain >= 0.015
 ),
--- Of those that gain as much as any, or nearly, the finest: steps that log every tenth time are steps.
+-- The finest cut with nearly the largest gain. If every tenth step logs, ten steps repeat as well as
+-- one, but the step is the iteration.
 coarse AS (
     SELECT c.*
     FROM coarser c
@@ -254,7 +283,8 @@ coarse AS (
         GROUP BY sequence
     ) b ON b.sequence = c.sequence AND c.occurrences BETWEEN 0.55 * b.finest AND b.finest / 0.55
     QUALIFY row_number() OVER (
-        PARTITION BY c.sequence ORDER BY c.score * c.covered DESC, c.occurrences DESC, c.candidate) = 1
+        PARTITION BY c.sequence
+        ORDER BY c.score * c.covered DESC, c.occurrences DESC, c.candidate) = 1
 ),
 chosen AS (
     SELECT coalesce(c.sequence, f.sequence) AS sequence,
@@ -263,25 +293,30 @@ chosen AS (
         coalesce(c.covered, f.covered) AS covered
     FROM fine f LEFT JOIN coarse c USING (sequence)
 ),
--- Data loaders and communication have streams of their own: iterations begin on the one that runs most.
+-- Data loaders and communication use separate streams; iterations start on the stream with the most
+-- kernels.
 fullest AS (
     SELECT sequence, stream_id FROM walk
     GROUP BY sequence, stream_id
     QUALIFY row_number() OVER (PARTITION BY sequence ORDER BY count(*) DESC, stream_id) = 1
 ),
--- What divides the same periods: it comes as often, at the same distance. A pair's first occurrence is missed where
--- the first iteration follows nothing.
+-- Signatures that cut the same periods: as frequent, at the same distance. A pair may lack its
+-- first
+-- occurrence, because no kernel precedes the first iteration.
 divided AS (
     SELECT r.sequence, r.level, r.signature, r.occurrences, r.distance, r.first_position,
         c.occurrences AS wanted,
-        -- a wait is clear where it is ten times as long as usual between kernels or launches, and no
-        -- mere wait for the next launch
-        CASE WHEN r.gap_ns > greatest(10 * greatest(e.usual_gap_ns, 0), 2 * coalesce(e.usual_host_gap_ns, 0))
+        -- A wait is significant if it is ten times as long as the usual one between kernels or
+        -- launches, and longer than a mere wait for the next launch.
+        CASE WHEN r.gap_ns > greatest(
+                 10 * greatest(e.usual_gap_ns, 0), 2 * coalesce(e.usual_host_gap_ns, 0))
              THEN r.gap_ns END AS gap_ns,
-        CASE WHEN r.host_gap_ns > 10 * greatest(e.usual_host_gap_ns, 0) THEN r.host_gap_ns END AS host_gap_ns
+        CASE WHEN r.host_gap_ns > 10 * greatest(e.usual_host_gap_ns, 0)
+             THEN r.host_gap_ns END AS host_gap_ns
     FROM chosen c
     JOIN extent e USING (sequence)
-    JOIN regular r ON r.sequence = c.sequence AND r.occurrences BETWEEN c.occurrences - 1 AND c.occurrences
+    JOIN regular r
+        ON r.sequence = c.sequence AND r.occurrences BETWEEN c.occurrences - 1 AND c.occurrences
     JOIN walk w ON w.position = r.first_position
     JOIN fullest f ON f.sequence = c.sequence AND f.stream_id IS NOT DISTINCT FROM w.stream_id
     WHERE abs(r.distance - c.distance) <= greatest(1, 0.1 * c.distance)
@@ -290,35 +325,39 @@ boundary AS (
     FROM divided
     QUALIFY row_number() OVER (
         PARTITION BY sequence
-        ORDER BY gap_ns DESC NULLS LAST, host_gap_ns DESC NULLS LAST, first_position, occurrences DESC,
-            level, signature) = 1
+        ORDER BY gap_ns DESC NULLS LAST, host_gap_ns DESC NULLS LAST, first_position,
+            occurrences DESC, level, signature) = 1
 ),
 found AS (
     SELECT b.*, o.position
     FROM boundary b JOIN occurrence o USING (sequence, level, signature)
 ),
--- The first iteration of a pair that its first occurrence missed: the same kernel about one iteration
--- before the second, and the one after the longest wait if there are several.
+-- First iteration of a pair that lacks its first occurrence: the same kernel about one iteration
+-- before
+-- the second; of several, the one after the longest wait.
 missed AS (
     SELECT b.* EXCLUDE (first_position), w.position
     FROM boundary b
     JOIN walk anchor ON anchor.position = b.first_position
     JOIN walk w
         ON  w.sequence = b.sequence AND w.configuration = anchor.configuration
-        AND w.position BETWEEN b.first_position - 1.3 * b.distance AND b.first_position - 0.7 * b.distance
+        AND w.position BETWEEN b.first_position - 1.3 * b.distance
+            AND b.first_position - 0.7 * b.distance
     WHERE b.occurrences < b.wanted
     QUALIFY row_number() OVER (
         PARTITION BY b.sequence ORDER BY w.gap_ns DESC NULLS FIRST, w.position) = 1
 ),
--- Where many launches are unknown, iterations are told by the GPU's time; where a few are, an iteration
--- begins with the first launch that is known. What one call launched (a CUDA graph) is not divided.
+-- If more than 20 % of the launches are unknown, iterations are in GPU time; if fewer, an iteration
+-- starts with its first known launch. Kernels of one call (a CUDA graph) are not divided.
 begun AS (
-    SELECT p.sequence, p.position, p.distance, p.next_position, a.name, e.by_launch, e.last_position,
+    SELECT p.sequence, p.position, p.distance, p.next_position, a.name, e.by_launch,
+        e.last_position,
         CASE WHEN e.by_launch THEN a.first_launch_ns ELSE a.start_ns END AS at_ns,
         CASE WHEN e.by_launch THEN a.first_thread_id END AS thread_id,
         a.left_on_stream,
-        -- kernels of its stream until the next one
-        a.left_on_stream - lead(a.left_on_stream) OVER (PARTITION BY p.sequence ORDER BY p.position) AS own
+        -- Kernels of its stream until the next iteration.
+        a.left_on_stream
+            - lead(a.left_on_stream) OVER (PARTITION BY p.sequence ORDER BY p.position) AS own
     FROM (
         SELECT sequence, distance, position,
             lead(position) OVER (PARTITION BY sequence ORDER BY position) AS next_position
@@ -331,13 +370,15 @@ begun AS (
             first_value(thread_id IGNORE NULLS) OVER from_here AS first_thread_id
         FROM walk
         WINDOW from_here AS (
-            PARTITION BY sequence ORDER BY position ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
+            PARTITION BY sequence ORDER BY position
+            ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
     ) a USING (position)
     JOIN extent e USING (sequence)
     QUALIFY row_number() OVER (PARTITION BY p.sequence, at_ns ORDER BY p.position) = 1
 ),
--- The last one counts if about as many kernels of its stream follow as the shortest one has, and ends
--- after as many kernels as usual.
+-- The last iteration counts if its stream has at least 0.9 times the kernels of the shortest
+-- iteration.
+-- It then ends after the usual number of kernels.
 whole AS (
     SELECT *, count(*) OVER (PARTITION BY sequence) AS iterations
     FROM (
@@ -351,7 +392,8 @@ ending AS (
     SELECT i.sequence,
         max(CASE WHEN i.by_launch THEN w.launch_ns ELSE w.start_ns END) + 1 AS end_ns
     FROM whole i
-    JOIN walk w ON w.position BETWEEN i.position AND least(i.last_position, i.position + i.distance - 1)
+    JOIN walk w
+        ON w.position BETWEEN i.position AND least(i.last_position, i.position + i.distance - 1)
     WHERE i.next_position IS NULL
     GROUP BY i.sequence
 )

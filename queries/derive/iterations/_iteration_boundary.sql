@@ -1,8 +1,9 @@
 /*
 title    = "Iteration boundaries"
-question = "Where does each iteration begin and end, and what tells it?"
-source   = "the program's own marks; else the better of NVTX ranges that repeat and an anchor kernel"
-grain    = "one iteration of one process"
+question = "Where does each iteration start and end, and how is that known?"
+source   = """marks of the program; else repeated NVTX ranges or an anchor kernel, whichever
+    explains more"""
+grain    = "iteration of a process"
 needs    = [["_iteration_mark", "_iteration_family", "_iteration_anchor"]]
 [columns.trace_id]
 doc = "the trace"
@@ -11,37 +12,42 @@ doc = "key of the process"
 [columns.iteration]
 doc = "number of the iteration in its process, from 0 in order of time"
 [columns.label]
-doc = "text of the range or mark, or the anchor kernel"
+doc = "text of the range or mark; with an anchor kernel, its name"
 [columns.start_ns]
 unit = "ns"
-doc = "start on the host; on the GPU where is_gpu_time"
+doc = "start on the host; on the GPU if is_gpu_time"
 [columns.end_ns]
 unit = "ns"
-doc = "end on the host; on the GPU where is_gpu_time. Iterations marked by start/end ranges may overlap"
+doc = """end on the host; on the GPU if is_gpu_time. Iterations marked by start/end ranges may
+    overlap"""
 [columns.thread_id]
-doc = "thread that marked it, or that launched the anchor kernel"
+doc = "thread that marked the iteration, or that launched the anchor kernel"
 [columns.annotation_id]
-doc = "the range, where one range is the iteration"
+doc = "range of the iteration; NULL if the iteration is not a single range"
 [columns.method]
 doc = "nvtx range, nvtx mark or anchor kernel"
 [columns.confidence]
-doc = "1 for ranges and marks that name iterations; for others _iteration_family's or _iteration_anchor's"
+doc = """1 for ranges and marks with a name of iterations; else that of _iteration_family or
+    _iteration_anchor"""
 [columns.is_gpu_time]
-doc = "start and end are the GPU's time, since the launches of many kernels are unknown"
+doc = "true if start and end are GPU times, because the launches of many kernels are unknown"
 */
--- A family of ranges counts if it finds as many iterations as the anchor kernel (within one), or if its
--- confidence, which is score times coverage, is at least the anchor's score times coverage less 0.05: of
--- two that explain as much the one that a person wrote says more.
+-- A family of ranges is used if it finds as many iterations as the anchor kernel (± 1), or if its
+-- confidence is at least score × coverage of the anchor − 0.05: if both explain as much, ranges
+-- written
+-- by a person are more meaningful.
 WITH
 rival AS (
     SELECT f.trace_id, f.process_id,
-        a.trace_id IS NULL OR abs(a.iterations - f.iterations) <= 1 OR f.worth >= a.worth - 0.05 AS is_family
+        a.trace_id IS NULL OR abs(a.iterations - f.iterations) <= 1 OR f.worth >= a.worth - 0.05
+            AS is_family
     FROM (
         SELECT trace_id, process_id, count(*) AS iterations, any_value(confidence) AS worth
         FROM _iteration_family GROUP BY ALL
     ) f
     LEFT JOIN (
-        SELECT trace_id, process_id, count(*) AS iterations, any_value(confidence * coverage) AS worth
+        SELECT trace_id, process_id, count(*) AS iterations,
+            any_value(confidence * coverage) AS worth
         FROM _iteration_anchor GROUP BY ALL
     ) a ON a.trace_id = f.trace_id AND a.process_id IS NOT DISTINCT FROM f.process_id
 )
@@ -49,7 +55,8 @@ SELECT trace_id, process_id, iteration, label, start_ns, end_ns, thread_id, anno
     1.0 AS confidence, false AS is_gpu_time
 FROM _iteration_mark
 UNION ALL
-SELECT f.trace_id, f.process_id, f.iteration, f.label, f.start_ns, f.end_ns, f.thread_id, f.annotation_id,
+SELECT f.trace_id, f.process_id, f.iteration, f.label, f.start_ns, f.end_ns, f.thread_id,
+    f.annotation_id,
     'nvtx range', f.confidence, false
 FROM _iteration_family f
 JOIN rival r ON r.trace_id = f.trace_id AND r.process_id IS NOT DISTINCT FROM f.process_id

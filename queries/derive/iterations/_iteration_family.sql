@@ -1,7 +1,8 @@
 /*
-title    = "Iterations told by NVTX ranges that repeat"
-question = "Which ranges of one name, or of one name and a number, are iterations, where no text says so?"
-grain    = "one iteration of one process"
+title    = "Iterations from repeated NVTX ranges"
+question = """Which ranges with equal names, or equal but for a number, are iterations, if no text
+    marks them?"""
+grain    = "iteration of a process"
 needs    = ["_annotation_role", "launch", "gpu_op"]
 optional = ["annotation_range", "annotation_semantics", "_iteration_mark"]
 [columns.trace_id]
@@ -11,7 +12,7 @@ doc = "key of the process"
 [columns.iteration]
 doc = "number of the iteration in its process, from 0 in order of time"
 [columns.label]
-doc = "text of the range; of the phases of a training step the text of the first"
+doc = "text of the range; for phases of a training step, text of the first"
 [columns.start_ns]
 unit = "ns"
 doc = "start on the host"
@@ -19,37 +20,45 @@ doc = "start on the host"
 unit = "ns"
 doc = "end on the host"
 [columns.thread_id]
-doc = "thread that marked it"
+doc = "thread that marked the iteration"
 [columns.annotation_id]
-doc = "the range; NULL for the phases of a training step"
+doc = "the range; NULL for phases of a training step"
 [columns.family]
-doc = "the text, digits replaced by #; phases where the iterations are the program's phases from one optimizer step to the next"
+doc = """the text, with # for numbers; phases if iterations are the phases of the program from one
+    optimizer step to the next"""
 [columns.coverage]
-doc = "share of the process's GPU time that was launched while one of them lasted"
+doc = "share of the GPU time of the process launched during these ranges"
 [columns.confidence]
-doc = "the coverage, at most 0.99; nine tenths of it where the texts do not count the ranges"
+doc = "the coverage, at most 0.99; × 0.9 if the texts do not number the ranges"
 */
--- A family is at least three ranges of one thread whose texts are equal but for their numbers (Coarse
--- Level 0, Coarse Level 1, …), or equal (Forward), without those inside another of them; or a program's
--- phases, up to an optimizer step. Most of its ranges must hold GPU work, and all together half of the
--- process's GPU time: what the thread launched in them, and what others launched meanwhile.
--- Of families that cover nearly as much as the best (0.9 times) the one with the fewest ranges counts:
--- layers and kernels repeat inside steps. Ranges of libraries, operators, names of parts of a model and
--- epochs are no families. The thread must launch at least a quarter of what the busiest thread does.
+-- A family is at least three ranges of one thread with texts that are equal but for numbers (Coarse
+-- Level 0, Coarse Level 1, …), or equal (Forward), without ranges nested in others of the family;
+-- or the
+-- phases of a program up to an optimizer step. At least 80 % of its ranges must contain GPU work,
+-- and
+-- all together half of the GPU time of the process, launched by any thread during them.
+-- Of families that cover at least 0.9 times as much as the best, the one with the fewest ranges
+-- wins,
+-- because layers and kernels repeat inside steps. Ranges of libraries, operators, parts of a model
+-- and
+-- epochs do not form families. The thread must launch at least a quarter as often as the busiest
+-- one.
 WITH
 role AS (
     SELECT trace_id, domain, text, regexp_replace(text, '\d+', '#', 'g') AS family
     FROM _annotation_role
     WHERE (layer_kind = 'plain' OR phase = 'forward')
       AND NOT (is_library OR is_iteration OR is_backward) AND seq IS NULL
-      AND NOT regexp_matches(text, '(?i)layer|block|module|attention|attn|\bhead|softmax|matmul|gemm|conv|norm|linear|embed|mlp|ffn|encoder|decoder|backbone|expert|stage')
+      AND NOT regexp_matches(text, '(?i)layer|block|module|attention|attn|\bhead|softmax|matmul'
+          || '|gemm|conv|norm|linear|embed|mlp|ffn|encoder|decoder|backbone|expert|stage')
       AND NOT regexp_matches(text, '^(?:cub|thrust|nccl|cudnn|cublas|at|c10|torch|aten)::')
       AND NOT regexp_matches(text, '(?i)^\W*(?:train(?:ing)?\W+)?(?:epoch|loop)[\W\d_]*$')
 ),
 unmarked AS (
-    SELECT r.trace_id, r.process_id, r.domain_id, r.kind, r.thread_id, r.annotation_id, r.text, r.start_ns,
+    SELECT r.trace_id, r.process_id, r.domain_id, r.kind, r.thread_id, r.annotation_id, r.text,
+        r.start_ns,
         r.end_ns, m.family,
-        -- start/end ranges of one program may begin on any thread
+        -- start/end ranges of one program may start on any thread.
         CASE WHEN r.kind = 'push_pop' THEN r.thread_id END AS stack_thread
     FROM annotation_range r
     JOIN role m
@@ -80,12 +89,13 @@ phases AS (
 member AS (
     SELECT f.* EXCLUDE (trace_id, process_id), f.trace_id, f.process_id
     FROM (
-        SELECT trace_id, process_id, domain_id, kind, stack_thread, family, thread_id, annotation_id, text,
+        SELECT trace_id, process_id, domain_id, kind, stack_thread, family, thread_id,
+            annotation_id, text,
             start_ns, end_ns
         FROM unmarked
         UNION ALL
-        SELECT trace_id, process_id, domain_id, 'phases', thread_id, 'phases', thread_id, NULL, text,
-            start_ns, end_ns
+        SELECT trace_id, process_id, domain_id, 'phases', thread_id, 'phases', thread_id, NULL,
+            text, start_ns, end_ns
         FROM phases
     ) f
     WHERE NOT EXISTS (
@@ -102,7 +112,7 @@ outermost AS (
             ORDER BY start_ns, end_ns DESC, annotation_id
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) IS NOT TRUE
 ),
--- GPU time by when it was launched.
+-- GPU time by time of launch.
 work AS (
     SELECT l.trace_id, l.process_id, l.thread_id, l.start_ns, sum(o.duration_ns) AS gpu_ns
     FROM launch l
@@ -125,7 +135,7 @@ launching AS (
     GROUP BY trace_id, process_id, thread_id
     QUALIFY count(*) >= 0.25 * max(count(*)) OVER (PARTITION BY trace_id, process_id)
 ),
--- Ranges that overlap: what is launched belongs to the one that began last.
+-- If ranges overlap, launches belong to the one that started last.
 held AS (
     SELECT o.*, coalesce(e.gpu_ns, 0) - coalesce(b.gpu_ns, 0) AS gpu_ns
     FROM (
@@ -142,7 +152,8 @@ held AS (
 ),
 covering AS (
     SELECT h.family_id, any_value(h.trace_id) AS trace_id, any_value(h.process_id) AS process_id,
-        any_value(h.family) AS family, count(*) AS ranges, sum(h.gpu_ns) / any_value(t.gpu_ns) AS coverage,
+        any_value(h.family) AS family, count(*) AS ranges,
+        sum(h.gpu_ns) / any_value(t.gpu_ns) AS coverage,
         count(DISTINCT h.text) = count(*) OR any_value(h.kind) = 'phases' AS is_counted
     FROM held h
     JOIN total t ON t.trace_id = h.trace_id AND t.process_id IS NOT DISTINCT FROM h.process_id
@@ -163,7 +174,8 @@ best AS (
 )
 SELECT h.trace_id, h.process_id,
     row_number() OVER (
-        PARTITION BY h.trace_id, h.process_id ORDER BY h.start_ns, h.end_ns, h.annotation_id) - 1 AS iteration,
+        PARTITION BY h.trace_id, h.process_id
+        ORDER BY h.start_ns, h.end_ns, h.annotation_id) - 1 AS iteration,
     h.text AS label, h.start_ns, h.end_ns, h.thread_id, h.annotation_id, b.family,
     round(least(b.coverage, 1), 4) AS coverage,
     round(least(b.coverage * CASE WHEN b.is_counted THEN 1 ELSE 0.9 END, 0.99), 4) AS confidence

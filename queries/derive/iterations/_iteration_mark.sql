@@ -1,7 +1,7 @@
 /*
 title    = "Iteration boundaries from NVTX"
-question = "Where does each iteration begin and end, by the program's own marks that name one?"
-grain    = "one iteration of one process"
+question = "Where does each iteration start and end, by NVTX marks of the program?"
+grain    = "iteration of a process"
 needs    = ["annotation_semantics", "_annotation_role"]
 optional = ["annotation", "annotation_range", "_annotation_launch_interval", "trace"]
 [columns.trace_id]
@@ -11,35 +11,41 @@ doc = "key of the process"
 [columns.iteration]
 doc = "number of the iteration in its process, from 0 in order of time"
 [columns.label]
-doc = "text of the range or mark; of an optimizer step made of several ranges the text of the first, and how many more there are"
+doc = """text of the range or mark; for an optimizer step with several ranges, text of the first and
+    number of others"""
 [columns.start_ns]
 unit = "ns"
 doc = "start on the host"
 [columns.end_ns]
 unit = "ns"
-doc = "end on the host; for marks the next mark, or the trace's end"
+doc = "end on the host; for marks, the next mark or the end of the trace"
 [columns.thread_id]
-doc = "thread that marked it"
+doc = "thread that marked the iteration"
 [columns.annotation_id]
 doc = "the range; NULL for marks and for several ranges"
 [columns.method]
 doc = "nvtx range or nvtx mark"
 */
--- Ranges inside others:
--- - A batch or micro-batch in a step is part of it; so is a step inside another.
--- - Where ranges called iteration hold two steps and more each, they are epochs or the like, and the
---   steps are the iterations.
--- - Where no range is around the micro-batches, each stretch of them up to an optimizer's phase is one
---   iteration, if at least two stretches have the same number of them, and more than one.
--- - Start/end ranges may overlap: those of one name are iterations each, though one may hold another.
+-- Nested and repeated ranges:
+-- - A batch or micro-batch inside a step is part of it, and so is a step inside another.
+-- - If ranges called iteration contain on average two steps or more, they are epochs or the like,
+-- and
+--   the steps are the iterations.
+-- - If no range encloses the micro-batches, the micro-batches up to a phase of the optimizer form
+-- one
+--   iteration. This needs at least two iterations, most (80 %) with the same number of
+-- micro-batches,
+--   more than one.
+-- - Start/end ranges may overlap: ranges with one name are separate iterations, even if nested.
 WITH
--- tbd_trace.instrument begins an iteration where the optimizer's step ends; the one that was going
--- on when the program ended is none.
+-- tbd_trace.instrument starts an iteration at the end of the optimizer step; the iteration
+-- interrupted
+-- by the end of the program does not count.
 last_step AS (
     SELECT trace_id, process_id, max(end_ns) AS end_ns
     FROM annotation_range WHERE domain = 'tbd_trace' AND text = 'phase:optimizer' GROUP BY ALL
 ),
--- (Start/end ranges of one program may begin on any thread.)
+-- Start/end ranges of one program may start on any thread.
 named AS (
     SELECT r.trace_id, r.process_id, r.thread_id, r.domain_id, r.kind, r.annotation_id, r.text,
         r.start_ns, r.end_ns, CASE WHEN r.kind = 'push_pop' THEN r.thread_id END AS stack_thread,
@@ -82,9 +88,11 @@ outer_only AS (
     WHERE earlier_end_ns IS NULL OR start_ns >= earlier_end_ns
        OR (kind = 'start_end' AND (end_ns > earlier_end_ns OR is_alike))
 ),
--- Several threads may mark steps (data loaders do): the one that launches most drives the training.
+-- Several threads may mark steps (data loaders do); the one with the most launches drives the
+-- training.
 launches AS (
-    SELECT trace_id, annotation_id, last_position - first_position + 1 AS launches FROM _annotation_launch_interval
+    SELECT trace_id, annotation_id, last_position - first_position + 1 AS launches
+    FROM _annotation_launch_interval
 ),
 driver AS (
     SELECT o.trace_id, o.process_id, o.stack_thread, o.domain_id, o.kind
@@ -103,7 +111,8 @@ driving AS (
         AND d.stack_thread IS NOT DISTINCT FROM o.stack_thread AND d.domain_id = o.domain_id
         AND d.kind = o.kind
 ),
--- With gradient accumulation the optimizer follows every n-th of them (zeroing gradients is no step).
+-- With gradient accumulation, the optimizer runs after every n-th range. Zeroing gradients is not a
+-- step.
 stepped AS (
     SELECT d.trace_id, d.annotation_id, max(o.end_ns) AS optimizer_end_ns
     FROM (
@@ -118,14 +127,15 @@ stepped AS (
 ),
 accumulating AS (
     SELECT d.*, s.optimizer_end_ns,
-        -- number of the optimizer step that it belongs to
+        -- Number of the optimizer step that the range belongs to.
         count(s.optimizer_end_ns) OVER (
             PARTITION BY d.trace_id, d.process_id ORDER BY d.start_ns, d.end_ns, d.annotation_id
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS step
     FROM driving d LEFT JOIN stepped s USING (trace_id, annotation_id)
 ),
 optimizer_step AS (
-    SELECT trace_id, process_id, step, count(*) AS ranges, arg_min(thread_id, start_ns) AS thread_id,
+    SELECT trace_id, process_id, step, count(*) AS ranges,
+        arg_min(thread_id, start_ns) AS thread_id,
         arg_min(text, start_ns) || ' + ' || (count(*) - 1) AS label, min(start_ns) AS start_ns,
         max(greatest(end_ns, optimizer_end_ns)) AS end_ns
     FROM accumulating
@@ -134,12 +144,15 @@ optimizer_step AS (
 ),
 accumulated AS (
     SELECT trace_id, process_id
-    FROM (SELECT *, mode(ranges) OVER (PARTITION BY trace_id, process_id) AS usual FROM optimizer_step)
+    FROM (
+        SELECT *, mode(ranges) OVER (PARTITION BY trace_id, process_id) AS usual FROM optimizer_step
+    )
     GROUP BY trace_id, process_id
     HAVING count(*) >= 2 AND min(usual) > 1 AND count(*) FILTER (ranges = usual) >= 0.8 * count(*)
 ),
 ranged AS (
-    SELECT d.trace_id, d.process_id, d.thread_id, d.annotation_id, d.text AS label, d.start_ns, d.end_ns,
+    SELECT d.trace_id, d.process_id, d.thread_id, d.annotation_id, d.text AS label, d.start_ns,
+        d.end_ns,
         'nvtx range' AS method
     FROM driving d
     WHERE NOT EXISTS (
@@ -156,7 +169,8 @@ marked AS (
     SELECT k.trace_id, k.process_id, k.thread_id, NULL::BIGINT AS annotation_id, k.text AS label,
         k.start_ns,
         coalesce(lead(k.start_ns) OVER (
-            PARTITION BY k.trace_id, k.process_id, k.thread_id ORDER BY k.start_ns), t.end_ns) AS end_ns,
+            PARTITION BY k.trace_id, k.process_id, k.thread_id ORDER BY k.start_ns), t.end_ns)
+            AS end_ns,
         'nvtx mark' AS method,
         count(*) OVER (PARTITION BY k.trace_id, k.process_id, k.thread_id) AS marks
     FROM annotation k

@@ -1,8 +1,8 @@
 /*
 title    = "Iterations"
-question = "How long did each iteration take, and which of them are the steady state?"
-source   = "warm-up is a prefix; everything after it is the steady state, stalls included"
-grain    = "one iteration of one process"
+question = "How long did each iteration take, and which iterations are the steady state?"
+source   = "warm-up is a prefix; all iterations after it are the steady state, including stalls"
+grain    = "iteration of a process"
 needs    = ["op_scope"]
 optional = ["_iteration_boundary", "api_call", "kernel"]
 [columns.trace_id]
@@ -12,51 +12,61 @@ doc = "key of the process"
 [columns.iteration]
 doc = "number of the iteration in its process, from 0 in order of time"
 [columns.label]
-doc = "text of the range or mark, or the anchor kernel"
+doc = "text of the range or mark; with an anchor kernel, its name"
 [columns.start_ns]
 unit = "ns"
-doc = "start on the host (anchor kernel without launch records: on the GPU)"
+doc = "start on the host; on the GPU for an anchor kernel without launch records"
 [columns.end_ns]
 unit = "ns"
 doc = "end on the host"
 [columns.host_ns]
 unit = "ns"
-doc = "end - start on the host"
+doc = "duration on the host"
 [columns.gpu_start_ns]
 unit = "ns"
-doc = "start of the first GPU operation launched in it"
+doc = "start of the first GPU operation launched in the iteration"
 [columns.gpu_end_ns]
 unit = "ns"
-doc = "end of the last GPU operation launched in it"
+doc = "end of the last GPU operation launched in the iteration"
 [columns.gpu_ns]
 unit = "ns"
-doc = "GPU-projected span: end of the last operation launched in it minus start of the first; NULL without operations"
+doc = """GPU-projected span: end of the last operation launched in the iteration − start of the
+    first; NULL without operations"""
 [columns.period_ns]
 unit = "ns"
-doc = "start of the next iteration minus start of this one, on the clock named below; NULL for the last"
+doc = """start of the next iteration − start of this one, on the clock in column clock; NULL for the
+    last"""
 [columns.clock]
-doc = "host: periods are from start to start on the host; gpu: from first operation to first operation on the GPU, for iterations found by an anchor kernel, and where the host ran ahead (its periods sum to less than the GPU's by more than 5 %), for then the host's periods tell how fast work was queued, not done"
+doc = """host: start to start on the host; gpu: first operation to first operation on the GPU, for
+    iterations found by an anchor kernel, and if the host ran ahead of the GPU (host periods sum to
+    over 5 % less than GPU periods). In that case host periods measure how fast work was queued"""
 [columns.kernels]
-doc = "kernels launched in it; a graph traced as a whole counts as none; NULL where the trace has no GPU work"
+doc = """kernels launched in the iteration, without graphs traced as a whole; NULL without GPU work
+    in the trace"""
 [columns.kernel_ns]
 unit = "ns"
-doc = "sum of their durations; NULL where the trace has no GPU work"
+doc = "sum of kernel durations; NULL without GPU work in the trace"
 [columns.thread_id]
-doc = "thread that marked it, or that launched the anchor kernel"
+doc = "thread that marked the iteration, or that launched the anchor kernel"
 [columns.method]
 doc = "nvtx range, nvtx mark or anchor kernel"
 [columns.confidence]
-doc = "1 for the program's own marks; for an anchor kernel its score (_iteration_anchor)"
+doc = "1 for NVTX marks of the program; for an anchor kernel, its score (_iteration_anchor)"
 [columns.is_whole]
-doc = "recorded whole: its GPU work, and the start of the next iteration, which tells its period. The only iteration of a process counts as whole"
+doc = """true if its GPU work and the start of the next iteration, which ends its period, were
+    recorded; the only iteration of a process counts as whole"""
 [columns.warm_up]
-doc = "sign of warm-up that it shows, whether it is part of the warm-up or not: first use of a kernel, allocator growth, slow start (more than 10 % longer than every iteration after the slow beginning); NULL without one"
+doc = """sign of warm-up, inside or after the warm-up: first use of a kernel, allocator growth, slow
+    start (over 10 % longer than every iteration after the slow start); NULL without one"""
 [columns.in_window]
-doc = "metrics count it: it is whole and in the steady state, or whole where there is no steady state"
+doc = """true if metrics include the iteration: it is whole, and in the steady state or there is no
+    steady state"""
 [columns.measured_over]
-doc = "what the counted iterations of its process are: steady state, or all iterations where more than half of them show signs of warm-up"
+doc = """iterations of the process that metrics include: steady state, or all iterations if more
+    than half show signs of warm-up"""
 [columns.dropped]
-doc = "why metrics do not count it: GPU work not fully recorded, next start not recorded (the last one), or its sign of warm-up; NULL where they do"
+doc = """reason for leaving it out: GPU work not fully recorded, next start not recorded (the last
+    iteration), or its sign of warm-up; NULL otherwise"""
 [advice]
 missing = """
 needs iterations: no NVTX range or mark matches iteration_pattern and the kernels show no period;
@@ -86,8 +96,9 @@ timed AS (
     LEFT JOIN (SELECT DISTINCT trace_id FROM op_scope) o ON o.trace_id = b.trace_id
     WINDOW in_process AS (PARTITION BY b.trace_id, b.process_id ORDER BY b.iteration)
 ),
--- The profiler may record the GPU for a part of the run only: iterations before the first and after the
--- last with GPU work are not whole. Neither is the last one: its end is the start of the next.
+-- The profiler may record the GPU for only a part of the run: iterations before the first and after
+-- the
+-- last with GPU work are not whole, nor is the last one, whose end is the start of the next.
 recorded AS (
     SELECT *,
         coalesce(min(iteration) FILTER (gpu_ns IS NOT NULL) OVER whole, min(iteration) OVER whole)
@@ -100,8 +111,12 @@ recorded AS (
 clocked AS (
     SELECT *,
         iteration BETWEEN first_work AND greatest(first_work, last_work - 1) AS is_whole,
-        CASE WHEN coalesce(bool_and(gpu_period_ns >= 0) FILTER (is_whole AND host_period_ns IS NOT NULL) OVER whole
-                AND count(gpu_period_ns) FILTER (is_whole) OVER whole = count(*) FILTER (is_whole) OVER whole
+        -- GPU periods need a known, non-negative period of each whole iteration.
+        CASE WHEN coalesce(
+                bool_and(gpu_period_ns >= 0)
+                    FILTER (is_whole AND host_period_ns IS NOT NULL) OVER whole
+                AND count(gpu_period_ns) FILTER (is_whole) OVER whole
+                    = count(*) FILTER (is_whole) OVER whole
                 AND (method = 'anchor kernel'
                      OR sum(gpu_period_ns) FILTER (is_whole) OVER whole
                         > 1.05 * sum(host_period_ns) FILTER (is_whole) OVER whole), false)
@@ -113,7 +128,8 @@ paced AS (
     SELECT *, CASE clock WHEN 'gpu' THEN gpu_period_ns ELSE host_period_ns END AS period_ns
     FROM clocked
 ),
--- A kernel is new by its name and launch configuration, or by its name alone (below).
+-- First use of each kernel name and launch configuration; new_kernel also marks first uses of a
+-- name.
 first_kernel AS (
     SELECT trace_id, process_id, name, arg_min(kernel_id, start_ns) AS kernel_id
     FROM kernel WHERE start_ns IS NOT NULL
@@ -128,12 +144,16 @@ new_kernel AS (
     SELECT trace_id, process_id, iteration, bool_or(is_first_of_name) AS is_new_name
     FROM (
         SELECT *, row_number() OVER (
-            PARTITION BY trace_id, process_id, name ORDER BY start_ns, iteration) = 1 AS is_first_of_name
+            PARTITION BY trace_id, process_id, name ORDER BY start_ns, iteration) = 1
+            AS is_first_of_name
         FROM first_use
     )
     WHERE iteration IS NOT NULL
     GROUP BY ALL
 ),
+-- Iterations in which the allocator requests more device memory than it frees. Host memory, arrays
+-- and
+-- pools are not allocated by the caching allocators of frameworks.
 growth AS (
     SELECT t.trace_id, t.process_id, t.iteration
     FROM timed t
@@ -146,12 +166,14 @@ growth AS (
     HAVING count(*) FILTER (regexp_matches(a.name, 'Alloc|Malloc'))
          > count(*) FILTER (contains(a.name, 'Free'))
 ),
--- Where inputs differ in size, configurations are new in most iterations. So the signs are looked for
--- by configurations and by names alone, and the second counts where the first finds no steady state.
+-- With inputs of varying size, most iterations have new configurations. Signs are therefore
+-- computed by
+-- configuration and by name only; the second is used if the first finds no steady state.
 placed AS (
     SELECT p.*, r.by_name, p.iteration - p.first_work AS place,
         count(*) FILTER (p.is_whole) OVER whole AS number,
-        CASE WHEN k.is_new_name OR (k.iteration IS NOT NULL AND NOT r.by_name) THEN 'first use of a kernel'
+        CASE WHEN k.is_new_name OR (k.iteration IS NOT NULL AND NOT r.by_name)
+                 THEN 'first use of a kernel'
              WHEN g.iteration IS NOT NULL THEN 'allocator growth' END AS seen
     FROM paced p
     CROSS JOIN (VALUES (false), (true)) r(by_name)
@@ -163,12 +185,18 @@ placed AS (
         AND g.iteration = p.iteration
     WINDOW whole AS (PARTITION BY p.trace_id, p.process_id, r.by_name)
 ),
--- A slow iteration at the beginning is warm-up if all that follow the slow beginning are faster. One
--- that comes back later is a stall, wherever it is.
+-- Slow iterations at the start are warm-up if all after them are faster. If a slow one occurs
+-- later, it
+-- is a stall. 1.1: usual variation is below 10 %.
 slow_beginning AS (
-    SELECT *, coalesce(min(place) FILTER (is_whole AND seen IS NULL AND NOT is_slow) OVER whole, number) AS slow_end
+    SELECT *,
+        coalesce(min(place) FILTER (is_whole AND seen IS NULL AND NOT is_slow) OVER whole, number)
+            AS slow_end
     FROM (
-        SELECT *, coalesce(period_ns > 1.1 * max(period_ns) FILTER (is_whole AND 2 * place >= number) OVER whole, false)
+        SELECT *,
+            coalesce(
+                period_ns > 1.1
+                    * max(period_ns) FILTER (is_whole AND 2 * place >= number) OVER whole, false)
             AS is_slow
         FROM placed WINDOW whole AS (PARTITION BY trace_id, process_id, by_name)
     )
@@ -178,16 +206,18 @@ signed AS (
     SELECT *,
         CASE WHEN seen IS NOT NULL THEN seen
              WHEN place < slow_end
-                 AND period_ns > 1.1 * max(period_ns) FILTER (is_whole AND place >= slow_end) OVER whole
+                 AND period_ns > 1.1
+                     * max(period_ns) FILTER (is_whole AND place >= slow_end) OVER whole
              THEN 'slow start' END AS sign
     FROM slow_beginning WINDOW whole AS (PARTITION BY trace_id, process_id, by_name)
 ),
--- How many iterations at the beginning show a sign, one after the other.
+-- Length of the prefix of iterations that all show a sign.
 led AS (
-    SELECT *, coalesce(min(place) FILTER (is_whole AND sign IS NULL) OVER whole, number) AS prefix
+    SELECT *,
+        coalesce(min(place) FILTER (is_whole AND sign IS NULL) OVER whole, number) AS prefix
     FROM signed WINDOW whole AS (PARTITION BY trace_id, process_id, by_name)
 ),
--- At most half may be warm-up.
+-- At most half of the iterations can be warm-up.
 settled AS (
     SELECT *, CASE WHEN 2 * prefix <= number THEN prefix END AS warm_ups
     FROM led
@@ -202,7 +232,8 @@ SELECT trace_id, process_id, iteration, label, start_ns, end_ns, host_ns, gpu_st
     CASE
         WHEN in_window THEN NULL
         WHEN iteration < first_work OR iteration > last_work
-            OR (iteration = last_work AND host_period_ns IS NOT NULL) THEN 'GPU work not fully recorded'
+            OR (iteration = last_work AND host_period_ns IS NOT NULL)
+            THEN 'GPU work not fully recorded'
         WHEN NOT is_whole THEN 'next start not recorded'
         ELSE sign
     END AS dropped

@@ -1,18 +1,18 @@
 /*
 title    = "Iteration rate"
-question = "How long does an iteration of each process take, and how many does it do per second?"
-source   = "total over total, never the mean of rates (Zhu et al. 2018, section 3.4.1)"
-grain    = "process that has iterations"
+question = "How long does an iteration of each process take, and how many run per second?"
+source   = "total ÷ total, never the mean of rates (Zhu et al. 2018, section 3.4.1)"
+grain    = "process with iterations"
 needs    = ["iteration_statistics"]
 [columns.trace_id]
 doc = "the trace"
 [columns.process_id]
 doc = "key of the process"
 [columns.iterations]
-doc = "counted iterations"
+doc = "iterations counted"
 [columns.elapsed_ns]
 unit = "ns"
-doc = "sum of their periods, on the clock named below; NULL without any"
+doc = "sum of the periods, on the clock in column clock; NULL without periods"
 [columns.iteration_ns]
 unit = "ns"
 doc = "elapsed ÷ iterations"
@@ -21,22 +21,22 @@ unit = "1/s"
 doc = "iterations ÷ elapsed"
 [columns.cv_pct]
 unit = "%"
-doc = "coefficient of variation of the periods; NULL below three iterations"
+doc = "coefficient of variation of the periods; NULL with fewer than three iterations"
 [columns.stalls]
 doc = "iterations longer than 1.5 × the median"
 [columns.stall_share_pct]
 unit = "%"
 doc = "time of the stalls ÷ elapsed"
 [columns.stability]
-doc = "what a reader of the rate must know (iteration_statistics)"
+doc = "quality of the rate (iteration_statistics)"
 [columns.clock]
-doc = "host or gpu: the clock of the periods (iteration)"
+doc = "clock of the periods: host, or gpu if the host ran ahead (iteration)"
 [columns.measured_over]
-doc = "steady state, or all iterations where there is none"
+doc = "steady state, or all iterations without a steady state"
 [columns.method]
 doc = "nvtx range, nvtx mark or anchor kernel"
 [columns.confidence]
-doc = "1 for the program's own marks; for an anchor kernel its score (_iteration_anchor)"
+doc = "1 for NVTX marks of the program; for an anchor kernel, its score (_iteration_anchor)"
 */
 SELECT trace_id, process_id, n AS iterations, total_ns AS elapsed_ns, mean_ns AS iteration_ns,
     n / (nullif(total_ns, 0) / 1e9) AS iterations_per_s,

@@ -1,8 +1,9 @@
 /*
-title    = "Statistics of the iterations"
-question = "How long does a counted iteration take, how much does that vary, and what is the pattern?"
-source   = "mean = total ÷ number, never the mean of rates (Zhu et al. 2018, section 3.4.1); trend by Theil and Sen; two groups by Otsu's threshold (IEEE Trans. SMC 9, 1979)"
-grain    = "process that has a counted iteration, and kind of time"
+title    = "Statistics of iteration times"
+question = "How long does an iteration take, how much do times vary, and is there a pattern?"
+source   = """mean = total ÷ n, never the mean of rates (Zhu et al. 2018, section 3.4.1); trend:
+    Theil-Sen; two groups: Otsu's threshold (IEEE Trans. SMC 9, 1979)"""
+grain    = "process and measure"
 needs    = ["iteration"]
 [columns.trace_id]
 doc = "the trace"
@@ -11,10 +12,10 @@ doc = "key of the process"
 [columns.measure]
 doc = "period_ns, host_ns or gpu_ns (iteration)"
 [columns.n]
-doc = "counted iterations of which this time is known"
+doc = "iterations counted, with a known time"
 [columns.total_ns]
 unit = "ns"
-doc = "sum of their times; NULL without any"
+doc = "sum of the times; NULL without any"
 [columns.mean_ns]
 unit = "ns"
 doc = "total ÷ n"
@@ -29,7 +30,7 @@ unit = "ns"
 doc = "95th percentile, interpolated"
 [columns.stddev_ns]
 unit = "ns"
-doc = "standard deviation of the sample; NULL below two"
+doc = "sample standard deviation; NULL with fewer than two iterations"
 [columns.cv_pct]
 unit = "%"
 doc = "coefficient of variation: standard deviation ÷ mean"
@@ -39,31 +40,38 @@ doc = "iterations longer than 1.5 × the median"
 unit = "%"
 doc = "time of the stalls ÷ total"
 [columns.stall_spacing]
-doc = "iterations from one stall to the next, where four of five distances are this one, of two at least; NULL otherwise, and where stalls follow each other"
+doc = """most frequent distance between successive stalls, in iterations, if at least four fifths of
+    two or more distances are equal; NULL otherwise, and for consecutive stalls"""
 [columns.typical_ns]
 unit = "ns"
-doc = "median of the iterations that are no stalls"
+doc = "median of the iterations that are not stalls"
 [columns.trend_pct]
 unit = "%"
-doc = "change from the first to the last by the median slope, in percent of the mean, where it is more than one standard deviation; NULL otherwise and below ten iterations. Of more than 200 iterations the means of up to 200 runs of neighbours count"
+doc = """change from the first to the last iteration by the median slope (Theil-Sen), in percent of
+    the mean; NULL if below one standard deviation, or with fewer than ten iterations. Above 200
+    iterations, slopes are between means of up to 200 blocks of neighbours"""
 [columns.low_ns]
 unit = "ns"
-doc = "median of the shorter iterations, where the times fall into two groups: each at least a quarter of eight iterations or more, together explaining 80 % of the variance or more (evenly spread times reach 75 %, and in one of a hundred runs 60 % ÷ √n more: that much is asked for where n is small, and 75 % where the groups of sixteen iterations or more follow in turn), the means apart by half or more; NULL otherwise"
+doc = """median of the shorter iterations, if times form two groups; NULL otherwise. Two groups need
+    at least eight iterations, a quarter of them in each group, group means in a ratio of at least
+    1.5, and a share of explained variance of at least 80 % (75 % + 60 % ÷ √n, if larger; 75 % for
+    16 or more iterations in turn)"""
 [columns.high_ns]
 unit = "ns"
-doc = "median of the longer ones"
+doc = "median of the longer iterations; NULL without two groups"
 [columns.in_turn]
-doc = "the two groups follow each other in turn, in nine of ten steps; NULL without two groups"
+doc = "true if the two groups alternate in nine of ten steps; NULL without two groups"
 [columns.stability]
-doc = "what a reader of the mean must know: too few iterations, no steady state, two groups of times, stalls, a trend, a coefficient of variation above 5 %; or steady"
+doc = """quality of the mean: too few iterations, no steady state, two groups of times (bimodal),
+    stalls, a trend, a coefficient of variation above 5 %; or steady"""
 [columns.clock]
-doc = "clock of the periods (iteration)"
+doc = "clock of the periods: host, or gpu if the host ran ahead (iteration)"
 [columns.measured_over]
 doc = "steady state or all iterations"
 [columns.method]
-doc = "how the iterations were found (iteration)"
+doc = "nvtx range, nvtx mark or anchor kernel"
 [columns.confidence]
-doc = "how sure that is (iteration)"
+doc = "1 for NVTX marks of the program; for an anchor kernel, its score (_iteration_anchor)"
 */
 WITH
 measured AS (
@@ -74,12 +82,15 @@ measured AS (
 ),
 ranked AS (
     SELECT *, row_number() OVER in_order AS place, row_number() OVER by_length AS rank,
-        count(*) OVER whole AS n, sum(ns) OVER by_length AS shorter_ns, sum(ns) OVER whole AS all_ns,
+        count(*) OVER whole AS n, sum(ns) OVER by_length AS shorter_ns,
+        sum(ns) OVER whole AS all_ns,
         median(ns) OVER whole AS median_ns
     FROM measured WHERE ns IS NOT NULL
     WINDOW whole AS (PARTITION BY trace_id, process_id, measure),
         in_order AS (PARTITION BY trace_id, process_id, measure ORDER BY iteration),
-        by_length AS (PARTITION BY trace_id, process_id, measure ORDER BY ns, iteration ROWS UNBOUNDED PRECEDING)
+        by_length AS (
+            PARTITION BY trace_id, process_id, measure
+            ORDER BY ns, iteration ROWS UNBOUNDED PRECEDING)
 ),
 summed AS (
     SELECT trace_id, process_id, measure, count(ns) AS n, sum(ns)::BIGINT AS total_ns,
@@ -88,19 +99,26 @@ summed AS (
         stddev_samp(ns) AS stddev_ns, 100.0 * stddev_samp(ns) / nullif(avg(ns), 0) AS cv_pct
     FROM measured GROUP BY ALL
 ),
--- Otsu's threshold: the cut of the sorted times with the largest variance between its sides.
+-- Otsu's threshold: the cut of the sorted times with the largest variance between its sides. Evenly
+-- distributed times reach 75 % of the total variance, and by chance, in one of a hundred runs, 60 %
+-- ÷ √n
+-- more.
 cut AS (
     SELECT trace_id, process_id, measure, ns AS low_max_ns,
-        shorter_ns / rank AS low_mean_ns, (all_ns - shorter_ns) / nullif(n - rank, 0) AS high_mean_ns,
+        shorter_ns / rank AS low_mean_ns,
+        (all_ns - shorter_ns) / nullif(n - rank, 0) AS high_mean_ns,
         rank::DOUBLE * (n - rank) / n / n * (high_mean_ns - low_mean_ns) ** 2 AS between_variance,
         rank >= n / 4.0 AND n - rank >= n / 4.0 AS is_balanced
     FROM ranked WHERE n >= 8
     QUALIFY row_number() OVER (
-        PARTITION BY trace_id, process_id, measure ORDER BY between_variance DESC NULLS LAST, rank) = 1
+        PARTITION BY trace_id, process_id, measure
+        ORDER BY between_variance DESC NULLS LAST, rank) = 1
 ),
 two_groups AS (
     SELECT c.trace_id, c.process_id, c.measure, c.low_max_ns,
-        c.between_variance >= greatest(0.8, 0.75 + 0.6 / sqrt(s.n)) * s.stddev_ns ** 2 * (s.n - 1) / s.n AS is_clear
+        c.between_variance
+            >= greatest(0.8, 0.75 + 0.6 / sqrt(s.n)) * s.stddev_ns ** 2 * (s.n - 1) / s.n
+            AS is_clear
     FROM cut c
     JOIN summed s USING (trace_id, process_id, measure)
     WHERE c.is_balanced AND c.high_mean_ns >= 1.5 * c.low_mean_ns
@@ -108,19 +126,23 @@ two_groups AS (
 ),
 grouped AS (
     SELECT r.trace_id, r.process_id, r.measure,
-        median(r.ns) FILTER (NOT r.is_long)::DOUBLE AS low_ns, median(r.ns) FILTER (r.is_long)::DOUBLE AS high_ns,
+        median(r.ns) FILTER (NOT r.is_long)::DOUBLE AS low_ns,
+        median(r.ns) FILTER (r.is_long)::DOUBLE AS high_ns,
         avg((r.is_long <> r.was_long)::INTEGER) >= 0.9 AS in_turn
     FROM (
         SELECT k.*, g.is_clear, k.ns > g.low_max_ns AS is_long,
-            lag(k.ns) OVER (PARTITION BY k.trace_id, k.process_id, k.measure ORDER BY k.place) > g.low_max_ns AS was_long
+            lag(k.ns) OVER (PARTITION BY k.trace_id, k.process_id, k.measure ORDER BY k.place)
+                > g.low_max_ns AS was_long
         FROM ranked k JOIN two_groups g USING (trace_id, process_id, measure)
     ) r
     GROUP BY ALL
-    -- sixteen iterations do not follow in turn by chance
+    -- Sixteen iterations do not alternate by chance.
     HAVING bool_and(r.is_clear) OR (in_turn AND count(*) >= 16)
 ),
 stall AS (
-    SELECT *, place - lag(place) OVER (PARTITION BY trace_id, process_id, measure ORDER BY place) AS distance
+    SELECT *,
+        place - lag(place) OVER (PARTITION BY trace_id, process_id, measure ORDER BY place)
+            AS distance
     FROM ranked WHERE ns > 1.5 * median_ns
 ),
 stalled AS (
@@ -142,9 +164,10 @@ usual AS (
     SELECT trace_id, process_id, measure, median(ns)::DOUBLE AS typical_ns
     FROM ranked WHERE NOT ns > 1.5 * median_ns GROUP BY ALL
 ),
--- Neighbours are taken together: taking every n-th one would hide what comes back every n iterations.
+-- Blocks of neighbours; taking every n-th iteration would hide patterns with a period of n.
 block AS (
-    SELECT trace_id, process_id, measure, (place - 1) // ceil(n / 200.0)::BIGINT AS block, avg(place) AS place, avg(ns) AS ns
+    SELECT trace_id, process_id, measure, (place - 1) // ceil(n / 200.0)::BIGINT AS block,
+        avg(place) AS place, avg(ns) AS ns
     FROM ranked WHERE n >= 10 GROUP BY ALL
 ),
 slope AS (
@@ -186,9 +209,11 @@ SELECT trace_id, nullif(process_id, -1) AS process_id, measure, n, total_ns, mea
              THEN format('bimodal: {:.4g} ms and {:.4g} ms{}', low_ns / 1e6, high_ns / 1e6,
                  CASE WHEN in_turn THEN ' in turn' ELSE '' END) END,
         CASE WHEN stalls > 0 AND n >= 3 AND in_turn IS NOT TRUE
-             THEN format('{} of {} iterations stall and take {:.1f} % of the time{}', stalls, n, stall_share_pct,
+             THEN format('{} of {} iterations stall and take {:.1f} % of the time{}', stalls, n,
+                 stall_share_pct,
                  coalesce(format(', every {} iterations', stall_spacing), '')) END,
-        CASE WHEN trend_pct IS NOT NULL THEN format('trend: {:+.1f} % from first to last', trend_pct) END,
+        CASE WHEN trend_pct IS NOT NULL
+             THEN format('trend: {:+.1f} % from first to last', trend_pct) END,
         CASE WHEN n >= 3 AND stalls = 0 AND low_ns IS NULL AND trend_pct IS NULL AND cv_pct > 5
              THEN format('varies: coefficient of variation {:.1f} %', cv_pct) END
     ), ''), 'steady') AS stability,

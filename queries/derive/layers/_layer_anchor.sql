@@ -1,17 +1,19 @@
 /*
-title    = "Moments of layers that always own"
-question = "When is a layer open that owns whatever a framework's operators inside it launch?"
-source   = "of the layers around a launch the best kind owns it (_annotation_role)"
-grain    = "one range that marks a layer of the best kinds and lasts no more than 16 times as long as most, and one moment that it is open at"
+title    = "Time buckets of layers that always own"
+question = """When is a layer open that owns everything that operators of the framework launch
+    inside it?"""
+source   = "of the layers around a launch, the best kind owns it (_annotation_role)"
+grain    = """range of a layer of the best kinds, up to 16 times as long as the median one, and time
+    bucket in which it is open"""
 needs    = ["_annotation_role"]
 optional = ["annotation_range", "trace"]
 [columns.stack_id]
 doc = "the stack (_range_role)"
 [columns.moment]
-doc = "number of the moment: start ÷ moment_ns, rounded down"
+doc = "number of the time bucket: start ÷ moment_ns, rounded down"
 [columns.moment_ns]
 unit = "ns"
-doc = "length of a moment, the same in all rows: as long as a layer usually lasts"
+doc = "length of a time bucket, equal in all rows: median duration of the layers"
 [columns.start_ns]
 unit = "ns"
 doc = "start of the range"
@@ -19,18 +21,21 @@ doc = "start of the range"
 unit = "ns"
 doc = "end of the range"
 */
--- What is inside a layer of the best kinds owns nothing, and that is most of what a framework prints: it
--- is to drop out before anything is sorted (_range_role, _layer_owner). It is looked up by the moments
--- that layers are open at. Much longer layers would be open at too many: what is inside them alone is
--- sorted like the rest.
+-- Ranges inside a layer of the best kinds own nothing, and they are most of the ranges of a
+-- framework, so
+-- _range_role and _layer_owner drop them before sorting. They are found by the time buckets in
+-- which
+-- layers are open. Layers over 16 times as long as the median would be in too many buckets; ranges
+-- inside them only are sorted like the others.
 WITH
 marked AS MATERIALIZED (
     SELECT hash(r.trace_id, r.process_id, r.thread_id, r.domain_id, r.kind) AS stack_id,
         r.start_ns, r.end_ns, m.is_backward,
-        -- not one that the end of the trace may have closed (_range_role)
+        -- Without ranges that the end of the trace may have closed (_range_role).
         coalesce(m.layer_rank >= 4, false)
             AND (r.end_thread_id IS NULL OR r.end_thread_id IS NOT DISTINCT FROM r.thread_id)
-            AND NOT (m.outermost AND (r.is_open OR r.end_ns IS NOT DISTINCT FROM t.end_ns)) AS is_best,
+            AND NOT (m.outermost AND (r.is_open OR r.end_ns IS NOT DISTINCT FROM t.end_ns))
+            AS is_best,
         m.seq IS NOT NULL AND NOT m.is_backward AS is_numbered
     FROM annotation_range r
     JOIN _annotation_role m
@@ -38,7 +43,8 @@ marked AS MATERIALIZED (
     LEFT JOIN trace t ON t.trace_id = r.trace_id
     WHERE NOT m.is_library AND (m.layer_rank >= 4 OR m.seq IS NOT NULL AND NOT m.is_backward)
 ),
--- Backward ranges outdo no others where forward operators may be inside (_sequence_layer).
+-- Backward ranges do not count if their stack has forward operators, whose layers may win
+-- (_sequence_layer).
 best AS MATERIALIZED (
     SELECT stack_id, start_ns, end_ns
     FROM marked

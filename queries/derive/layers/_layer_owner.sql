@@ -1,8 +1,9 @@
 /*
-title    = "Layers that may own"
+title    = "Layers that may own kernels"
 question = "Which ranges may own the kernels launched in them?"
-source   = "of the layers around a launch the best kind owns it; of operators the outermost, of all others the innermost"
-grain    = "one range that marks a layer and is not inside one that always owns instead"
+source   = """of the layers around a launch, the best kind owns it; of operators the outermost, of
+    others the innermost"""
+grain    = "range of a layer that is not inside one that always wins"
 needs    = ["_range_role", "_user_annotation"]
 optional = ["_layer_anchor"]
 [columns.stack_id]
@@ -12,7 +13,7 @@ doc = "the range"
 */
 WITH
 numbered AS (SELECT DISTINCT stack_id FROM _range_role WHERE is_numbered),
--- What is inside a layer of the best kinds is dropped before anything is sorted.
+-- Ranges inside a layer of the best kinds are dropped before sorting.
 outside AS NOT MATERIALIZED (
     SELECT r.* EXCLUDE (moment)
     FROM (
@@ -25,11 +26,15 @@ outside AS NOT MATERIALIZED (
         ON  b.stack_id = r.stack_id AND b.moment = r.moment
         AND r.layer_rank <= 4 AND b.start_ns < r.start_ns AND b.end_ns > r.end_ns
 ),
--- Ranges around an iteration or a phase are loops and functions, not layers, and so are ranges of a
--- name that comes once around others of the user's. In the order of a stack, what a range holds
--- follows it at once: the next one begins before the range ends, or none is inside. (DuckDB takes
--- five times as long over the stacks one by one. The last stack is first here, and times of a later
--- stack count as later than all of an earlier one.)
+-- Ranges around an iteration or a phase are loops and functions instead of layers, and so are
+-- ranges with
+-- a unique name around other ranges of the user. In stack order, the contents of a range follow it:
+-- it
+-- contains a step if and only if the next step starts before the range ends. One window over all
+-- stacks
+-- is five times as fast as one per stack: the last stack comes first, and the stack number is part
+-- of
+-- `start`, so times of later stacks are later than all of an earlier one.
 holder AS (
     SELECT stack_id, annotation_id
     FROM (
@@ -40,9 +45,11 @@ holder AS (
         FROM (
             FROM _range_role WHERE is_step
             UNION ALL
-            FROM outside WHERE is_plain AND stack_id NOT IN (SELECT stack_id FROM _user_annotation WHERE is_sole)
+            FROM outside
+            WHERE is_plain AND stack_id NOT IN (SELECT stack_id FROM _user_annotation WHERE is_sole)
             UNION ALL
-            FROM _range_role WHERE is_plain AND stack_id IN (SELECT stack_id FROM _user_annotation WHERE is_sole)
+            FROM _range_role
+            WHERE is_plain AND stack_id IN (SELECT stack_id FROM _user_annotation WHERE is_sole)
         ) m
         LEFT JOIN _user_annotation p
             ON m.is_plain AND p.stack_id = m.stack_id AND p.first_range_id = m.first_range_id
@@ -55,11 +62,11 @@ holder AS (
         coalesce(min(start) FILTER (is_step) OVER later < until, false)
         OR is_sole AND coalesce(min(start) FILTER (is_plain) OVER later < until, false))
 )
--- Most layers are operators inside operators or inside layers that say more: they own nothing.
+-- Most layers are operators inside operators or inside layers of a better kind; they own nothing.
 SELECT stack_id, annotation_id
 FROM (
     SELECT m.stack_id, m.annotation_id, m.start_ns, m.layer_rank,
-        -- what has no length is outside a range that ends then
+        -- An empty range at the end of another is outside of it.
         m.end_ns + (m.end_ns = m.start_ns)::INTEGER AS until_ns,
         CASE WHEN m.stays AND NOT (m.is_backward AND n.stack_id IS NOT NULL) THEN m.end_ns END
             AS reach_ns

@@ -1,25 +1,27 @@
 /*
 title    = "Clock of the layers"
-question = "By which clock is the time that layers take told?"
-grain    = "trace that has such a clock"
+question = "Which clock measures the time of layers?"
+grain    = "trace with layers or kernels in the window"
 needs    = ["window_op", "analysis_window", "host_window", "layer_host_time"]
 [params.clock]
-doc = "time that layers are told and ranked by; auto: gpu where the trace has GPU work in the window, else host; gpu and host force one"
+doc = """clock of the layer times; auto: gpu if the trace has GPU work in the window, else host; gpu
+    and host force one"""
 choices = ["auto", "gpu", "host"]
 default = "auto"
 [columns.trace_id]
 doc = "the trace"
 [columns.clock]
-doc = "gpu: durations of kernels; host: exclusive time of the layers' NVTX ranges"
+doc = "gpu: kernel durations; host: exclusive time of the NVTX ranges of layers"
 [columns.has_gpu]
-doc = "there are kernels in the window"
+doc = "true if there are kernels in the window"
 [columns.total_ns]
 unit = "ns"
-doc = "all time by that clock: on the GPU the durations of the kernels in the window, on the host the lengths of the window's iterations; processes that mark no layer count for nothing"
+doc = """total time on this clock: on the GPU, durations of the kernels in the window; on the host,
+    lengths of the iterations in the window, for processes that mark layers"""
 [columns.iterations]
 doc = "iterations in the window, of the process with the most; NULL for the whole trace"
 [columns.measured_over]
-doc = "steady state, all iterations or whole trace; joined by , where processes differ"
+doc = "steady state, all iterations or whole trace; several joined by a comma if processes differ"
 [advice]
 missing = """
 needs kernels to time or layers: collect a timeline with `nsys profile -t cuda,nvtx,cudnn,cublas`,

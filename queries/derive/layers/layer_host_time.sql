@@ -1,8 +1,11 @@
 /*
 title    = "Host time by layer"
-question = "How much time did each layer take on the host, forward and backward, and how much did no layer take?"
-source   = "exclusive time: at every moment of a thread the layer that would own a kernel launched then (_launch_scope) owns the time"
-grain    = "one layer, phase and iteration of the analysis window of a process that marks layers; layer NULL for the time that no layer of any thread owns"
+question = """How much host time did each layer take, forward and backward, and how much is outside
+    all layers?"""
+source   = """exclusive time: at each moment of a thread, time belongs to the layer that would own a
+    kernel launched then (_launch_scope)"""
+grain    = """layer, phase and iteration in the analysis window of a process that marks layers;
+    layer NULL for time outside the layers of all threads"""
 needs    = ["annotation_semantics", "host_window"]
 optional = ["_sequence_layer", "_autograd_thread", "_forward_operator"]
 [columns.trace_id]
@@ -12,30 +15,34 @@ doc = "key of the process"
 [columns.iteration]
 doc = "number of the iteration; NULL for the whole trace"
 [columns.layer]
-doc = "the layer; NULL for the time that no layer of any thread owns"
+doc = "the layer; NULL for time outside the layers of all threads"
 [columns.layer_evidence]
 doc = "nvtx, nvtx backward or sequence (_launch_scope); NULL without a layer"
 [columns.phase]
-doc = "data, forward, loss, backward, optimizer, communication; NULL when nothing tells; without a layer the phase of the thread that marked the iteration"
+doc = """data, forward, loss, backward, optimizer or communication; NULL when unknown; without a
+    layer, the phase of the thread that marked the iteration"""
 [columns.host_ns]
 unit = "ns"
-doc = "time of its ranges, without what other layers inside them take; several ranges add up, as do several threads"
+doc = """time of the ranges of the layer, without other layers inside them; times of several ranges
+    and threads add up"""
 */
 WITH
 span AS (
-    SELECT w.trace_id, coalesce(w.process_id, -1) AS process, w.iteration, w.thread_id, w.start_ns, w.end_ns
+    SELECT w.trace_id, coalesce(w.process_id, -1) AS process, w.iteration, w.thread_id, w.start_ns,
+        w.end_ns
     FROM host_window w
     SEMI JOIN (SELECT trace_id, process_id FROM annotation_semantics WHERE layer IS NOT NULL) m
         ON m.trace_id = w.trace_id AND m.process_id IS NOT DISTINCT FROM w.process_id
 ),
--- Processes and threads are numbered, so that what follows is sorted and joined by numbers.
+-- Processes and threads are numbered, because sorting and joining numbers is faster than texts.
 program AS MATERIALIZED (
     SELECT *, row_number() OVER () AS program FROM (SELECT DISTINCT trace_id, process FROM span)
 ),
 host_thread AS MATERIALIZED (
     SELECT *, row_number() OVER () AS host_thread
     FROM (
-        SELECT DISTINCT trace_id, coalesce(process_id, -1) AS process, thread_id FROM annotation_semantics
+        SELECT DISTINCT trace_id, coalesce(process_id, -1) AS process, thread_id
+        FROM annotation_semantics
     )
     JOIN program USING (trace_id, process)
 ),
@@ -52,7 +59,7 @@ heard AS NOT MATERIALIZED (
         AND h.thread_id IS NOT DISTINCT FROM m.thread_id
     WHERE m.end_ns > m.start_ns
 ),
--- Most ranges are operators inside others that say more: they add nothing.
+-- Most ranges are operators inside ranges of a better kind and change nothing.
 adding AS MATERIALIZED (
     SELECT *
     FROM (
@@ -82,7 +89,7 @@ telling AS MATERIALIZED (
     LEFT JOIN _forward_operator f
         ON a.may_be_forward AND f.trace_id = a.trace_id AND f.annotation_id = a.annotation_id
 ),
--- What they say, by position: texts are not carried through what is sorted.
+-- Layers and phases by position, so that texts are not part of the sorted rows.
 said AS MATERIALIZED (
     SELECT t.host_thread, t.position, t.layer_kind, m.layer, m.phase, b.layer AS node_layer
     FROM telling t
@@ -90,11 +97,13 @@ said AS MATERIALIZED (
     LEFT JOIN _sequence_layer b
         ON t.is_node AND b.trace_id = t.trace_id AND b.backward_range_id = t.annotation_id
 ),
--- Each aspect of what ranges say is told apart: the layer, by its kind, the phase, the backward
--- operator. What counts at a moment is the sum of the weights of the ranges that are open, and is
--- the position of one of them (annotation_semantics).
--- Of layers of these kinds the outermost counts: each tells of the time that no earlier one has
--- told of.
+-- Each aspect of the ranges is evaluated separately: each kind of layer, the phase, the backward
+-- operator.
+-- Ranges have weights such that at each moment the sum of the weights of the open ranges is the
+-- position
+-- of the deciding range (annotation_semantics).
+-- For these kinds of layers the outermost decides: each range covers the time after all earlier
+-- ones.
 outermost AS (
     SELECT host_thread, layer_kind AS aspect, position AS weight, end_ns,
         greatest(start_ns, coalesce(max(end_ns) OVER earlier, start_ns)) AS start_ns
@@ -103,8 +112,9 @@ outermost AS (
         PARTITION BY host_thread, layer_kind ORDER BY position
         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 ),
--- Of the others the one that began last counts. Of those that begin together that is the last in
--- the file, while it lasts.
+-- For other aspects, the last range to start decides; of ranges that start together, the last in
+-- the file
+-- until it ends.
 aspect AS (
     SELECT host_thread, position, start_ns, end_ns,
         unnest([
@@ -125,7 +135,8 @@ innermost AS MATERIALIZED (
         PARTITION BY lane, start_ns ORDER BY position DESC
         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), start_ns)
 ),
--- They nest: where one ends, the one around it counts again, the last one level up (as annotation_tree).
+-- Nested ranges: at the end of one, the enclosing one decides again, the last one level up (as in
+-- annotation_tree). Its weight is therefore the difference of positions.
 event AS (
     SELECT lane, position, start_ns, end_ns, start_ns AS at_ns, 1 AS step FROM innermost
     UNION ALL
@@ -135,7 +146,8 @@ leveled AS MATERIALIZED (
     SELECT lane, position, start_ns, end_ns, depth
     FROM (
         SELECT *, sum(step) OVER (
-            PARTITION BY lane ORDER BY at_ns, step, position ROWS UNBOUNDED PRECEDING)::BIGINT AS depth
+            PARTITION BY lane ORDER BY at_ns, step, position
+            ROWS UNBOUNDED PRECEDING)::BIGINT AS depth
         FROM event
     )
     WHERE step = 1
@@ -147,7 +159,8 @@ parented AS MATERIALIZED (
     ASOF LEFT JOIN leveled p
         ON c.lane = p.lane AND c.depth = p.depth + 1 AND c.position > p.position
 ),
--- Ranges that cross each other (start/end ranges may) are compared moment by moment instead.
+-- Lanes with ranges that cross each other (start/end ranges may) are evaluated moment by moment
+-- instead.
 crossing AS (SELECT DISTINCT lane FROM parented WHERE crosses),
 moment AS (
     SELECT lane, at_ns, row_number() OVER (PARTITION BY lane ORDER BY at_ns) AS moment
@@ -168,7 +181,8 @@ counted AS (
     GROUP BY ALL
 ),
 change AS MATERIALIZED (
-    SELECT host_thread, aspect, unnest([start_ns, end_ns]) AS at_ns, unnest([weight, -weight]) AS weight
+    SELECT host_thread, aspect, unnest([start_ns, end_ns]) AS at_ns,
+        unnest([weight, -weight]) AS weight
     FROM (
         SELECT host_thread, aspect, start_ns, end_ns, weight FROM outermost WHERE end_ns > start_ns
         UNION ALL
@@ -189,7 +203,8 @@ phase_state AS MATERIALIZED (
     FROM (
         SELECT host_thread, at_ns AS start_ns,
             sum(sum(weight)) OVER (
-                PARTITION BY host_thread ORDER BY at_ns ROWS UNBOUNDED PRECEDING)::BIGINT AS position,
+                PARTITION BY host_thread ORDER BY at_ns ROWS UNBOUNDED PRECEDING)::BIGINT
+                AS position,
             lead(at_ns) OVER (PARTITION BY host_thread ORDER BY at_ns) AS end_ns
         FROM change WHERE aspect = 'phase'
         GROUP BY host_thread, at_ns
@@ -197,9 +212,10 @@ phase_state AS MATERIALIZED (
     JOIN host_thread h USING (host_thread)
     JOIN said s USING (host_thread, position)
 ),
--- The window of a process, cut where a phase begins or ends on any of its threads.
+-- The window of a process, cut at the start and end of phases of all its threads.
 cut AS (
-    SELECT program, unnest([start_ns, end_ns]) AS at_ns FROM span JOIN program USING (trace_id, process)
+    SELECT program, unnest([start_ns, end_ns]) AS at_ns
+    FROM span JOIN program USING (trace_id, process)
     UNION
     SELECT program, unnest([start_ns, end_ns]) FROM phase_state
 ),
@@ -212,7 +228,7 @@ slice AS MATERIALIZED (
         ON s.program = c.program AND c.at_ns >= s.start_ns
     WINDOW in_program AS (PARTITION BY c.program ORDER BY c.at_ns)
 ),
--- (Left joins, or DuckDB might join all beginnings with all ends first.)
+-- LEFT JOIN, because DuckDB may otherwise join all starts with all ends first.
 phase_in AS (
     SELECT p.*, unnest(range(b.slice, e.slice)) AS slice
     FROM phase_state p
@@ -227,31 +243,39 @@ window_phase AS MATERIALIZED (
     WHERE s.counts
     GROUP BY ALL
 ),
--- All aspects of a thread together, moment by moment; slices cut the stretches of its layers. Three
--- aspects share a number, 40 bits each, so that there is half as much to sort.
+-- All aspects of a thread together, moment by moment, cut by slices. Three aspects share one
+-- 128-bit
+-- number, with 40 bits each, which halves the columns to sort.
 turn AS (
     SELECT host_thread, at_ns,
-        sum(weight * CASE aspect WHEN 'convention' THEN 1::HUGEINT WHEN 'stack' THEN 1::HUGEINT << 40
+        sum(weight * CASE aspect WHEN 'convention' THEN 1::HUGEINT
+            WHEN 'stack' THEN 1::HUGEINT << 40
             WHEN 'plain' THEN 1::HUGEINT << 80 END) AS whole,
-        sum(weight * CASE aspect WHEN 'module' THEN 1::HUGEINT WHEN 'operator' THEN 1::HUGEINT << 40
+        sum(weight * CASE aspect WHEN 'module' THEN 1::HUGEINT
+            WHEN 'operator' THEN 1::HUGEINT << 40
             WHEN 'phase' THEN 1::HUGEINT << 80 END) AS called,
-        sum(weight * CASE aspect WHEN 'node' THEN 1::HUGEINT WHEN 'backward' THEN 1::HUGEINT << 40
+        sum(weight * CASE aspect WHEN 'node' THEN 1::HUGEINT
+            WHEN 'backward' THEN 1::HUGEINT << 40
             WHEN 'forward' THEN 1::HUGEINT << 80 END) AS passed,
         sum(weight) FILTER (aspect = 'slice')::BIGINT AS slice
     FROM (
         FROM change
         UNION ALL
-        -- the last one closes them all
-        SELECT h.host_thread, 'slice', s.at_ns, CASE WHEN s.end_ns IS NULL THEN 1 - s.slice ELSE 1 END
+        -- The last slice resets the sum to 0.
+        SELECT h.host_thread, 'slice', s.at_ns,
+            CASE WHEN s.end_ns IS NULL THEN 1 - s.slice ELSE 1 END
         FROM slice s
         JOIN host_thread h USING (program)
-        SEMI JOIN (SELECT host_thread FROM telling WHERE layer_kind IS NOT NULL OR is_node) l USING (host_thread)
+        SEMI JOIN (
+            SELECT host_thread FROM telling WHERE layer_kind IS NOT NULL OR is_node
+        ) l USING (host_thread)
     )
     GROUP BY host_thread, at_ns
 ),
--- (What opens also closes, so the weights of a thread add up to nothing and their sums may go on from
--- thread to thread; thread by thread DuckDB takes twice as long. Windows without ORDER BY are computed
--- as rows come, in their order.)
+-- Each range opens and closes, so the weights of a thread sum to 0 and one window over all threads
+-- gives
+-- the same sums as one per thread, in half the time. Windows without ORDER BY keep the order of the
+-- rows.
 summed AS (
     SELECT host_thread, at_ns AS start_ns, lead(at_ns) OVER () AS end_ns,
         sum(slice) OVER so_far AS slice, sum(whole) OVER so_far AS whole,
@@ -269,7 +293,7 @@ state AS (
         (passed >> 40) % (1::HUGEINT << 40) > 0 AS is_backward, passed >> 80 > 0 AS is_forward
     FROM summed
 ),
--- What a thread's ranges say of a stretch, as _launch_scope's `own` says it of a launch.
+-- Layer and phase of a thread at each moment, by the rules of _launch_scope.
 owned AS MATERIALIZED (
     SELECT h.program, s.slice, s.start_ns, s.end_ns,
         CASE WHEN o.layer_kind IN ('convention', 'stack', 'plain') THEN o.layer
@@ -297,12 +321,13 @@ owned AS MATERIALIZED (
         AND a.thread_id = h.thread_id
     WHERE coalesce(o.layer, n.node_layer) IS NOT NULL
 ),
--- Time in which any thread is in a layer, each moment once.
+-- Time during which any thread is in a layer, each moment once.
 covered AS (
     SELECT program, slice, sum(until_ns - at_ns) FILTER (threads > 0)::BIGINT AS host_ns
     FROM (
         SELECT program, slice, at_ns,
-            sum(step) OVER (PARTITION BY program, slice ORDER BY at_ns ROWS UNBOUNDED PRECEDING) AS threads,
+            sum(step) OVER (PARTITION BY program, slice ORDER BY at_ns ROWS UNBOUNDED PRECEDING)
+                AS threads,
             lead(at_ns) OVER (PARTITION BY program, slice ORDER BY at_ns) AS until_ns
         FROM (
             SELECT program, slice, at_ns, sum(step) AS step

@@ -1,7 +1,7 @@
 /*
 title    = "Layer types"
-question = "Of what type is each layer?"
-grain    = "one layer of a trace"
+question = "What is the type of each layer?"
+grain    = "layer, per trace"
 needs    = ["op_scope", "kernel_class"]
 optional = ["layer_definition", "annotation_semantics"]
 [columns.trace_id]
@@ -11,7 +11,8 @@ doc = "the layer"
 [columns.layer_type]
 doc = "type of the layer"
 [columns.type_evidence]
-doc = "layers.json (the workload says so) or kernel name (class of the kernels with the most time)"
+doc = """layers.json (type given by the workload) or kernel name (class of the kernels with the most
+    time)"""
 */
 WITH
 by_kernel AS (

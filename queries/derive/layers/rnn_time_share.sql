@@ -1,8 +1,10 @@
 /*
-title    = "Share of recurrent layers and convolutions"
-question = "How much of the kernels' time in the analysis window is recurrent, and how much convolution?"
-source   = "types of the layers where layers are marked; else classes of kernel names, with the matrix products right before and after a recurrent cell's kernel"
-grain    = "one device used by a process"
+title    = "Time share of recurrent layers and convolutions"
+question = """What share of the kernel time in the analysis window is recurrent, and what share is
+    convolution?"""
+source   = """types of marked layers; else classes of kernel names, including matrix products right
+    before and after the kernel of a recurrent cell"""
+grain    = "device used by a process"
 needs    = ["window_op", "kernel_class"]
 optional = ["layer_type"]
 [columns.trace_id]
@@ -16,11 +18,12 @@ unit = "%"
 doc = "recurrent kernels ÷ all kernels, by duration"
 [columns.convolution_pct]
 unit = "%"
-doc = "kernels of convolutions ÷ all kernels, by duration"
+doc = "convolution kernels ÷ all kernels, by duration"
 [columns.has_persistent]
-doc = "a recurrent kernel keeps its weights on the SMs and runs over many time steps"
+doc = """true if a recurrent kernel is persistent: it keeps its weights on the SMs for many time
+    steps"""
 [columns.evidence]
-doc = "layers.json where it tells a layer's type, else kernel name"
+doc = "layers.json if it contains the type of a layer, else kernel name"
 */
 WITH
 classed AS (
@@ -51,7 +54,9 @@ SELECT trace_id, process_id, device_id,
         AS recurrent_pct,
     100.0 * coalesce(sum(duration_ns) FILTER (is_convolution), 0) / nullif(sum(duration_ns), 0)
         AS convolution_pct,
-    coalesce(bool_or(class = 'RNN' AND regexp_matches(name, '(?i)persist')), false) AS has_persistent,
-    CASE WHEN bool_or(type_evidence = 'layers.json') THEN 'layers.json' ELSE 'kernel name' END AS evidence
+    coalesce(bool_or(class = 'RNN' AND regexp_matches(name, '(?i)persist')), false)
+        AS has_persistent,
+    CASE WHEN bool_or(type_evidence = 'layers.json') THEN 'layers.json' ELSE 'kernel name' END
+        AS evidence
 FROM judged
 GROUP BY trace_id, process_id, device_id

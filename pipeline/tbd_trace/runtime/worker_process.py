@@ -36,11 +36,8 @@ class Helper:
     """A process that runs functions for this one.
 
     On Linux, with a single thread, it is a fork, which has everything imported. Otherwise it is
-    a new Python, which takes 0.2 s to start. Causes of failures are not reported: the caller
-    does the work itself, which surfaces the original error.
-
-    Raises:
-        HelperFailed: it cannot be started.
+    a new Python, which takes 0.2 s to start. A failure raises HelperFailed without its cause;
+    the caller does the work itself, which surfaces the original error.
     """
 
     def __init__(self) -> None:

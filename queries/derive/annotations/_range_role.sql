@@ -31,7 +31,7 @@ doc = """true if the thread that opened the range also closed it, or that is unk
     ranges can contain launches"""
 [columns.first_range_id]
 doc = "first range with this text; joins with trace_id to _annotation_role"
-[columns.tells]
+[columns.is_explicit]
 doc = """true if the role does not depend on enclosing ranges: an iteration, a phase, a backward
     operator, a sequence number, a call with its place in the program"""
 [columns.is_iteration]
@@ -96,7 +96,7 @@ SELECT r.trace_id, r.annotation_id, r.stack_id,
     r.end_thread_id IS NULL OR r.end_thread_id IS NOT DISTINCT FROM r.thread_id AS stays,
     m.first_range_id,
     m.is_iteration OR m.is_backward OR m.phase IS NOT NULL OR m.seq IS NOT NULL
-        OR coalesce(m.layer_kind IN ('stack', 'module'), false) AS tells,
+        OR coalesce(m.layer_kind IN ('stack', 'module'), false) AS is_explicit,
     m.is_iteration,
     m.is_iteration OR coalesce(m.phase <> 'communication', false) AS is_step,
     coalesce(m.layer_kind = 'plain', false) AS is_plain,

@@ -61,7 +61,7 @@ meant AS (
     LEFT JOIN _user_annotation p
         ON  p.stack_id = m.stack_id AND p.first_range_id = m.first_range_id
         AND r.layer_kind = 'plain'
-    WHERE m.tells OR o.annotation_id IS NOT NULL
+    WHERE m.is_explicit OR o.annotation_id IS NOT NULL
     ORDER BY m.trace_id, m.start_ns, m.annotation_id
 )
 SELECT trace_id, annotation_id, process_id, thread_id, stays, domain_id, kind, start_ns, end_ns,

@@ -271,8 +271,8 @@ coarser AS (
     FROM accepted a JOIN fine f USING (sequence)
     WHERE a.occurrences <= 0.55 * f.occurrences AND a.regularity >= 0.9 AND gain >= 0.015
 ),
--- The finest cut with nearly the largest gain. If every tenth step logs, ten steps repeat as well as
--- one, but the step is the iteration.
+-- The finest cut with nearly the largest gain. If every tenth step logs, ten steps repeat as
+-- well as one, but the step is the iteration.
 coarse AS (
     SELECT c.*
     FROM coarser c

@@ -36,28 +36,28 @@ from tbd_trace.query.header import Need, alternatives
 ROOT = Path(__file__).resolve().parents[1]
 _ABOUT_CHECKS = (
     "`tbd-trace check [TRACE]...` runs the rules of `queries/checks` over traces, batch-size "
-    "sweeps and several runs. A rule passes, finds a problem, or is not evaluable and then names "
-    "the missing input: a rule without its inputs never passes. `--rule` selects rules, "
-    "`--set NAME=VALUE` sets a threshold, `--format json` is for programs, and `--fail-on "
-    "SEVERITY` exits with 1 if a finding has at least that severity. If no rule is evaluable the "
-    "exit code is 3.",
+    "sweeps and groups of runs. A rule passes, reports a finding, or is not evaluable. In the last "
+    "case it names the missing input; a rule never passes without its inputs. `--rule` selects "
+    "rules, `--set NAME=VALUE` sets a threshold, and `--format json` prints JSON. With `--fail-on "
+    "SEVERITY`, the exit code is 1 if a finding has at least that severity. If no rule is "
+    "evaluable, it is 3.",
     "",
-    "Rules about training apply to training only: at least three iterations of a program that its "
-    "capture.json, a range of a backward pass or an optimizer, or a kernel of a backward pass "
-    "identifies as training. `--set assume_training=true` applies them to other programs, too. If "
-    "a trace has several devices, the worst is reported; a device with less than a tenth of the "
-    "busiest one's kernel time is ignored.",
+    "Rules for training require at least three iterations of a program that is known to train: "
+    "its capture.json names an optimizer, or it has a range of a backward pass or an optimizer, or "
+    "a kernel of a backward pass. `--set assume_training=true` applies them to other programs, "
+    "too. For a trace with several devices, the worst device is reported; devices with less than "
+    "a tenth of the kernel time of the busiest device are ignored.",
     "",
-    "capture.json distinguishes sweeps and runs: model, variant, data set, batch definition, "
-    "sequence policy, optimizer, precision, scale and number of processes must agree, and so must "
-    "the kind of run that the throughput is from. The uncertainty of throughput is two standard "
-    "errors of the timeline's iteration times.",
+    "Sweeps and groups of runs are formed by capture.json. Their runs agree in model, variant, "
+    "data set, batch definition, sequence policy, optimizer, precision, scale, number of "
+    "processes, and in the kind of run that measured the throughput. The uncertainty of "
+    "throughput is two standard errors of the iteration times of the timeline.",
     "",
-    "OBS rules test the observations of Zhu et al. 2018, ROB rules check the recording, OCC rules "
-    "occupancy; COM01 covers the communication that is visible in one trace.",
+    "OBS rules test the observations of Zhu et al. 2018, ROB rules the quality of the recording, "
+    "and OCC rules occupancy. COM01 tests the communication visible in one trace.",
     "",
-    "Thresholds are *proposed* defaults, *recalled* from the paper without verification, "
-    "or a *definition*.",
+    "Default thresholds are marked *proposed* (by this project), *recalled* (from the paper, not "
+    "verified) or *definition*.",
 )
 _LINK = "the bytes that each layer communicates, and the link"
 _UNANSWERED = {
@@ -88,8 +88,8 @@ def query_index(metrics: Sequence[Query]) -> str:
         [
             "# Queries",
             "",
-            "`tbd-trace query NAME [TRACE]...` answers one of these questions. Each is a SQL file "
-            "in `queries/metrics`; its page describes its inputs, parameters and columns.",
+            "`tbd-trace query NAME [TRACE]...` runs one of these queries. Each is a SQL file in "
+            "`queries/metrics`; its page describes its inputs, parameters and columns.",
             "",
             *table(["query", "title", "question"], rows),
         ]
@@ -186,15 +186,16 @@ def tables_page() -> str:
     lines = [
         "# Tables",
         "",
-        "All queries read these tables, whichever profiler recorded the trace. Times are in "
-        "nanoseconds on the clock of the trace, sizes in bytes. Values missing in a file are NULL, "
-        "never 0. All tables except data tables have `trace_id`: join on it.",
+        "All queries read these tables; they are the same for all profilers. Times are in "
+        "nanoseconds on the clock of the trace, sizes in bytes. A value missing in a file is NULL, "
+        "never 0. All tables except data tables have a column `trace_id`, which belongs in every "
+        "join.",
         "",
-        "- Canonical tables, as read from the files: "
+        "- Canonical tables, read from profiler files: "
         + ", ".join(f"[{t.name}](#{t.name})" for t in canonical),
-        "- Derived tables, computed from them: "
+        "- Derived tables, computed by queries: "
         + ", ".join(f"[{q.name}](#{q.name})" for q in derived),
-        "- Data tables, which ship with tbd-trace: "
+        "- Data tables, part of tbd-trace: "
         + ", ".join(f"[{path.stem}](#{path.stem})" for path in data_files()),
         "",
         "## Canonical tables",
@@ -215,11 +216,11 @@ def models_page() -> str:
     lines = [
         "# Models",
         "",
-        "The workloads that `tbd-trace collect` trains: architectures at their published "
-        "dimensions, random weights, synthetic data with the shapes of the data set, the published "
-        "optimizer. FLOP are those of the convolutions and matrix products of one sample, a "
-        "multiply-add being two; training is forward and backward pass, without a gradient of the "
-        "input.",
+        "`tbd-trace collect` trains these workloads: architectures with their published "
+        "dimensions and optimizers, random weights, and synthetic data with the shapes of the data "
+        "set. FLOP are those of the convolutions and matrix products of one sample; a multiply-add "
+        "counts as two. Training FLOP are those of forward and backward pass, without the gradient "
+        "of the input.",
         "",
         "`--scale small` keeps the architecture and reduces all its dimensions.",
     ]
@@ -229,8 +230,8 @@ def models_page() -> str:
             "",
             f"## {model.name}",
             "",
-            f"{model.title}, {model.application}, in {available}. The suite reports as layers: "
-            f"{model.layers}; as dominant: {model.dominant_layer}. A batch counts "
+            f"{model.title}, {model.application}, in {available}. Layers reported by the "
+            f"suite: {model.layers}; dominant: {model.dominant_layer}. Batch sizes count "
             f"{model.batch_definition}; throughput is in {model.throughput_unit}.",
             "",
             *table(

@@ -27,11 +27,8 @@ _PREFETCHED = 2  # batches that are computed before the first is written
 def query_batches(
     connection: duckdb.DuckDBPyConnection, query: Query, cache: RelationCache
 ) -> Iterator[pl.DataFrame]:
-    """Yield the rows of a query whose relations are prepared.
-
-    A shipped query that reads the variables ``first_row`` and ``last_row`` is run once per page
-    where the traces are large.
-    """
+    """Yield the rows of a query whose relations are prepared."""
+    # A query that reads the variables first_row and last_row is run once per page.
     has_pages = is_shipped(query) and f"getvariable('{FIRST_ROW}')" in query.sql
     if has_pages and cache.rows(connection) >= LARGE_ROWS:
         yield from _pages(connection, query, cache)

@@ -21,7 +21,7 @@ import tbd_trace
 from corpus import ROOT
 from perfetto_file import read as read_perfetto
 from tbd_trace import resources
-from tbd_trace.archive.leak_scan import leaks_in_tables
+from tbd_trace.archive.leak_scan import leaks, leaks_in_tables
 from tbd_trace.errors import InputError, TbdTraceError
 from tbd_trace.export.perfetto import export
 from tbd_trace.model import canonical_tables as model
@@ -146,8 +146,12 @@ from tbd_trace.sources.tool import Tool
 MAGIC = b"toy profile"
 TOOL = Tool(
     name="toy", formats={"toy-text": "toy_profiler:TOY"}, accepts="a toy profile",
-    profile_command="`toy record`",
+    profile_command="`toy record`", find_private="toy_profiler:find_private",
 )
+
+
+def find_private(path, report):
+    report.add("users", "line 1", "jane", 1)
 
 
 class Reader:
@@ -239,6 +243,7 @@ def test_a_source_is_one_package(
     assert traces.query("kernel_summary")["total_ns"].to_list() == [20, 5]
     assert traces.query("trace_info")["tool"].to_list() == ["toy"]
     assert "`toy record`" in how_to_collect(["gpu_op"], "toy", "timeline")
+    assert leaks(toy_file)["kind"].to_list() == ["users"]
 
 
 def _ingested(folder: Path, file: Path) -> Path:

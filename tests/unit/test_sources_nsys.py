@@ -796,7 +796,7 @@ def test_events_are_streamed_past_the_tables_that_explain_them(tmp_path: Path) -
     """No join keeps the events in memory: they are on the probe side of every one."""
     path = write(tmp_path / "made.sqlite", profile())
     with NsysReader(path) as reader, duckdb.connect() as connection:
-        for table in ("kernel", "memcpy", "api_call", "nvtx_range", "synchronization"):
+        for table in ("kernel", "memcpy", "api_call", "annotation", "synchronization"):
             select = reader.relation(connection, table)
             plan = connection.execute(f"EXPLAIN {select}").fetchall()[0][1]
             assert "Join Type: LEFT" in plan

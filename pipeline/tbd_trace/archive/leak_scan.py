@@ -18,7 +18,7 @@ from tbd_trace.redact.file_scan import scan_sqlite, scan_text
 from tbd_trace.redact.json_documents import Redactor
 from tbd_trace.redact.leak_report import LeakReport
 from tbd_trace.redact.tables import collect_identities, private_columns
-from tbd_trace.sources.registry import check_readable
+from tbd_trace.sources.registry import check_readable, load, tool_of
 from tbd_trace.sqlite_io import SqliteFile
 from tbd_trace.store.capture import is_capture
 
@@ -71,7 +71,10 @@ def _file(path: Path) -> pl.DataFrame:
     report = LeakReport()
     with path.open("rb") as file:
         head = file.read(_HEAD_BYTES)
-    if SqliteFile.has_magic(head):
+    made_by = tool_of(path, head)
+    if made_by is not None and made_by.find_private:
+        load(made_by.find_private)(path, report)
+    elif SqliteFile.has_magic(head):
         scan_sqlite(path, report)
     elif _BINARY in head and not head.startswith(_GZIP):
         report.add_masked(

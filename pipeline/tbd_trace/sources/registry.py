@@ -87,6 +87,14 @@ def identify(path: Path) -> Source:
     raise InputError(f"{path}: {what_it_is(path, head)}")
 
 
+def tool_of(path: Path, head: bytes) -> Tool | None:
+    """Return the tool whose format a file has, None if it is unsupported."""
+    for each in (*tools().values(), *plugins().values()):
+        if any(_detects(load(place), path, head) for place in each.formats.values()):
+            return each
+    return None
+
+
 def load(place: str) -> Any:
     """Return the object at ``module:attribute``."""
     module, _, attribute = place.partition(":")

@@ -1,0 +1,165 @@
+"""The public Python interface, and what release 0.1.0 left behind."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+import tomllib
+import warnings
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import tbd_trace
+from corpus import ROOT
+from fast import slow
+from tbd_trace import Result, Traces, resources
+from tbd_trace.api import open_archive
+from tbd_trace.archive.manifest import FILE, _sealed
+from tbd_trace.archive.operations import create, extract
+from tbd_trace.errors import StoreError
+from tbd_trace.query import Catalogue
+from tbd_trace.redact.tables import Redaction
+
+pytestmark = pytest.mark.usefixtures("sample_cache")
+
+SAMPLE = ROOT / "data" / "samples" / "synthetic_cnn"
+RENAMED = tomllib.loads((resources.queries() / "renamed.toml").read_text())["relations"]
+SCRIPT = """
+from tbd_trace import Result, Traces, instrument, open
+
+with open("{sample}") as traces:
+    found: Result = traces.run("fp32_util", by="trace")
+    rows: int = found.frame.height
+    one: Traces = traces
+instrument(object()).remove()
+"""
+
+
+def test_everything_public_is_exported() -> None:
+    for name in tbd_trace.__all__:
+        assert getattr(tbd_trace, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = tbd_trace.nothing  # type: ignore[attr-defined]
+
+
+@slow
+def test_a_users_script_is_typed(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.format(sample=SAMPLE))
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--no-incremental", str(script)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
+    assert "script.py" not in done.stdout, done.stdout
+    assert "Success" in done.stdout, done.stdout
+
+
+def test_traces_close_their_connections(elsewhere: Path) -> None:
+    with tbd_trace.open(SAMPLE) as traces:
+        assert isinstance(traces, Traces)
+        connection = traces.connect("op_scope")
+        assert connection.sql("SELECT count(*) > 0 FROM op_scope").fetchall() == [(True,)]
+    with pytest.raises(duckdb.ConnectionException):
+        connection.sql("SELECT 1")
+
+
+def test_results_show_in_a_notebook(elsewhere: Path) -> None:
+    found = tbd_trace.open(SAMPLE).run("kernel_summary")
+    assert isinstance(found, Result)
+    assert f"<h4>{found.query.title}</h4>" in found._repr_html_()
+    assert "<table" in found._repr_html_()
+
+
+# old names of relations
+
+
+@pytest.mark.parametrize("old", RENAMED)
+def test_old_relations_answer_with_a_note(elsewhere: Path, old: str) -> None:
+    traces = tbd_trace.open(SAMPLE)
+    with pytest.warns(DeprecationWarning, match=f"{old} is called {RENAMED[old]}"):
+        found = traces.sql(f"SELECT * FROM {old}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        new = traces.sql(f"SELECT * FROM {RENAMED[old]}")
+    columns = ["nvtx_range_id" if name == "annotation_id" else name for name in new.columns]
+    assert found.columns == columns
+    assert found.height == new.height
+
+
+def test_a_users_query_on_an_old_relation_notes_the_new_one(elsewhere: Path) -> None:
+    query = elsewhere / "own.sql"
+    query.write_text(
+        '/*\ntitle = "Own"\nneeds = ["nvtx_tree"]\n*/\n'
+        "SELECT count(nvtx_range_id) AS ranges FROM nvtx_tree"
+    )
+    found = tbd_trace.open(SAMPLE).run(query)
+    assert found.frame.item() == 288
+    assert [note for note in found.notes if "nvtx_tree is called annotation_tree" in note]
+
+
+# archives of release 0.1.0
+
+
+@pytest.fixture
+def old_archive(elsewhere: Path) -> Path:
+    """Return an archive of the sample with the tables of layout v1."""
+    traces = tbd_trace.open(SAMPLE)
+    folder = elsewhere / "old"
+    create(traces.database, traces.trace_ids, folder, redaction=Redaction(frozenset()))
+    manifest = json.loads((folder / FILE).read_text())
+    manifest["layout"] = "v1"
+    files = []
+    for file in manifest["files"]:
+        path = folder / file["path"]
+        if path.name == "trace.parquet":
+            _rewrite(
+                path,
+                "SELECT * REPLACE (list_transform(holds, lambda t: "
+                "if(t = 'annotation', 'nvtx_range', t)) AS holds) FROM read_parquet('{}')",
+            )
+        if path.name == "annotation.parquet":
+            path = path.rename(path.with_name("nvtx_range.parquet"))
+            _rewrite(
+                path,
+                "SELECT * EXCLUDE (source) RENAME (annotation_id AS nvtx_range_id) "
+                "FROM read_parquet('{}')",
+            )
+        content = path.read_bytes()
+
+        files.append(
+            file
+            | {
+                "path": str(path.relative_to(folder)),
+                "size_bytes": len(content),
+                "sha256": hashlib.sha256(content).hexdigest(),
+            }
+        )
+    manifest["files"] = files
+    (folder / FILE).write_bytes(_sealed(manifest))
+    return folder
+
+
+def _rewrite(path: Path, select: str) -> None:
+    new = path.with_suffix(".new")
+    duckdb.execute(f"COPY ({select.format(path)}) TO '{new}' (FORMAT parquet)")
+    new.replace(path)
+
+
+def test_an_archive_of_the_first_release_answers(old_archive: Path) -> None:
+    old, new = tbd_trace.open(old_archive), tbd_trace.open(SAMPLE)
+    for query in Catalogue().metrics():
+        if query.name in ("nvtx_summary", "layer_time", "iteration_timing", "nvtx_kernels"):
+            assert old.query(query.name).equals(new.query(query.name)), query.name
+    assert old.query("trace_info")["holds"].equals(new.query("trace_info")["holds"])
+
+
+def test_an_archive_of_the_first_release_is_not_copied(old_archive: Path, tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="create it again from its profiles"):
+        extract(open_archive(str(old_archive)), tmp_path / "copy")

@@ -21,7 +21,7 @@ from tbd_trace.errors import InputError
 from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.query import Catalogue, run
 from tbd_trace.runtime import worker_pool
-from tbd_trace.runtime.worker_process import Helper
+from tbd_trace.runtime.worker_process import Worker
 from tbd_trace.sources.nsys import reader
 from tbd_trace.sources.nsys.reader import NsysReader
 from tbd_trace.sources.nsys.tables import NsysTables
@@ -39,24 +39,24 @@ def two_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let two processes read files of any size."""
     monkeypatch.setattr(worker_pool, "cpus", lambda: 2)
     monkeypatch.setattr(parallel_ingest, "_WORTH_A_PART", 1)
-    monkeypatch.setattr(parallel_ingest, "_WORTH_HELPERS", 1)
+    monkeypatch.setattr(parallel_ingest, "_WORTH_WORKERS", 1)
     monkeypatch.setattr(parallel_ingest, "_WORTH_CUTTING", 100)
     monkeypatch.setattr(parallel_ingest, "_MOST_ROWS", 1000)
     monkeypatch.setenv(READER_VARIABLE, "pages")
 
 
 @pytest.fixture
-def helped(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return what helpers did, as it goes on."""
+def called(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return what workers did, as it goes on."""
     done: list[str] = []
-    original = Helper.call
+    original = Worker.call
 
-    def noted(helper: Helper, work: Any, *args: Any) -> Any:
-        result = original(helper, work, *args)
+    def noted(worker: Worker, work: Any, *args: Any) -> Any:
+        result = original(worker, work, *args)
         done.append(work.func.__name__)
         return result
 
-    monkeypatch.setattr(Helper, "call", noted)
+    monkeypatch.setattr(Worker, "call", noted)
     return done
 
 
@@ -130,11 +130,11 @@ def cut_tables(database: Database) -> set[str]:
     }
 
 
-def test_parts_together_are_the_whole(tmp_path: Path, helped: list[str]) -> None:
+def test_parts_together_are_the_whole(tmp_path: Path, called: list[str]) -> None:
     path = export(tmp_path / "f.sqlite")
     database = ingested(path, tmp_path / "parts")
     assert cut_tables(database) == {"kernel", "api_call", "annotation"}
-    assert set(helped) == {"_write_part"}
+    assert set(called) == {"_write_part"}
     one = whole(path, tmp_path / "whole")
     assert cut_tables(one) == set()
     assert_same(database, one)
@@ -166,9 +166,9 @@ def test_parts_are_read_again_where_others_say_more(
     asked: list[list[tuple[str, int]]] = []
     original = parallel_ingest._Writer.write
 
-    def noted(writer: Any, crew: Any, several: list[tuple[str, int]]) -> None:
+    def noted(writer: Any, pool: Any, several: list[tuple[str, int]]) -> None:
         asked.append(several)
-        original(writer, crew, several)
+        original(writer, pool, several)
 
     monkeypatch.setattr(parallel_ingest._Writer, "write", noted)
     ranges = [
@@ -208,25 +208,25 @@ def test_queries_views_and_removal(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("worth", [1, 10 * ROWS], ids=["wanted", "not wanted after all"])
 def test_helpers_of_a_large_file_get_ready_first(
-    worth: int, tmp_path: Path, helped: list[str], monkeypatch: pytest.MonkeyPatch
+    worth: int, tmp_path: Path, called: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    started: list[Helper] = []
-    original = Helper.__init__
+    started: list[Worker] = []
+    original = Worker.__init__
 
-    def noted(helper: Helper) -> None:
-        original(helper)
-        started.append(helper)
+    def noted(worker: Worker) -> None:
+        original(worker)
+        started.append(worker)
 
-    monkeypatch.setattr(Helper, "__init__", noted)
+    monkeypatch.setattr(Worker, "__init__", noted)
     monkeypatch.setattr(store_database, "_LARGE_FILE", 0)
-    monkeypatch.setattr(parallel_ingest, "_WORTH_HELPERS", worth)
+    monkeypatch.setattr(parallel_ingest, "_WORTH_WORKERS", worth)
     path = export(tmp_path / "f.sqlite")
     database = ingested(path, tmp_path / "parts")
-    (helper,) = started
-    assert helper._process.returncode is not None
+    (worker,) = started
+    assert worker._process.returncode is not None
     if worth == 1:
-        assert helped[0] == "get_ready"
-        assert set(helped[1:]) == {"_write_part"}
+        assert called[0] == "get_ready"
+        assert set(called[1:]) == {"_write_part"}
     assert_same(database, whole(path, tmp_path / "whole"))
 
 
@@ -234,8 +234,8 @@ def test_a_question_about_kernels_alone_starts_no_helper(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store_database, "_LARGE_FILE", 0)
-    monkeypatch.setattr(parallel_ingest, "_WORTH_HELPERS", 10 * ROWS)
-    monkeypatch.setattr(Helper, "__init__", cannot_start)
+    monkeypatch.setattr(parallel_ingest, "_WORTH_WORKERS", 10 * ROWS)
+    monkeypatch.setattr(Worker, "__init__", cannot_start)
     path = str(export(tmp_path / "f.sqlite"))
     question = find_query("kernel_summary")
     opened = open_traces(path, question=question)
@@ -244,12 +244,12 @@ def test_a_question_about_kernels_alone_starts_no_helper(
         open_traces(path)
 
 
-def killed(helper: Helper, work: Any) -> Any:
-    helper._process.kill()
-    return ORIGINAL(helper, work)
+def killed(worker: Worker, work: Any) -> Any:
+    worker._process.kill()
+    return ORIGINAL(worker, work)
 
 
-ORIGINAL = Helper.call
+ORIGINAL = Worker.call
 
 
 def cannot_start(*_: object, **__: object) -> None:
@@ -258,7 +258,7 @@ def cannot_start(*_: object, **__: object) -> None:
 
 @pytest.mark.parametrize(
     ("place", "name", "value"),
-    [(Helper, "call", killed), (subprocess, "Popen", cannot_start)],
+    [(Worker, "call", killed), (subprocess, "Popen", cannot_start)],
     ids=["killed", "no process"],
 )
 def test_without_helpers_this_process_does_it_all(
@@ -385,11 +385,11 @@ def test_a_bounded_ingest_is_by_one_process(
     value: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    helped: list[str],
+    called: list[str],
 ) -> None:
     monkeypatch.setenv(variable, value)
     assert cut_tables(ingested(export(tmp_path / "f.sqlite"), tmp_path)) == set()
-    assert helped == []
+    assert called == []
 
 
 def test_a_damaged_part_is_told(tmp_path: Path) -> None:
@@ -402,38 +402,38 @@ def test_a_damaged_part_is_told(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_ends_the_helpers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[Helper] = []
-    original = Helper.__init__
+    started: list[Worker] = []
+    original = Worker.__init__
 
-    def noted(helper: Helper) -> None:
-        original(helper)
-        started.append(helper)
+    def noted(worker: Worker) -> None:
+        original(worker)
+        started.append(worker)
 
     def interrupted(_work: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Helper, "__init__", noted)
+    monkeypatch.setattr(Worker, "__init__", noted)
     monkeypatch.setattr(worker_pool, "_here", interrupted)
     with pytest.raises(KeyboardInterrupt):
         ingested(export(tmp_path / "f.sqlite"), tmp_path / "db")
-    (helper,) = started
-    assert helper._process.returncode == -9
+    (worker,) = started
+    assert worker._process.returncode == -9
     assert list((tmp_path / "db").iterdir()) == []
 
 
 def test_all_helpers_start_before_there_are_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[int] = []
-    original = Helper.__init__
+    original = Worker.__init__
 
-    def noted(helper: Helper) -> None:
+    def noted(worker: Worker) -> None:
         threads.append(threading.active_count())
-        original(helper)
+        original(worker)
 
-    monkeypatch.setattr(Helper, "__init__", noted)
+    monkeypatch.setattr(Worker, "__init__", noted)
     monkeypatch.setattr(worker_pool, "processes", lambda: 4)
     works = {number: partial(abs, -number) for number in range(20)}
-    with worker_pool.Crew() as four:
-        four.call_helpers(partial(abs, 1))
-        four.call_helpers(partial(abs, 1))
+    with worker_pool.WorkerPool() as four:
+        four.start_workers(partial(abs, 1))
+        four.start_workers(partial(abs, 1))
         assert four.run(works) == {number: number for number in works}
     assert threads == [threads[0]] * 3

@@ -74,8 +74,8 @@ def test_what_the_process_does_not_draw_is_drawn_here(drawn_here: list[str]) -> 
     asked = answer()
     with Plotter() as plotter:
         assert same(plotter.draw(asked, NAMES, "before")(), asked, "before")
-        assert plotter._helper is not None
-        plotter._helper._process.kill()
+        assert plotter._worker is not None
+        plotter._worker._process.kill()
         assert same(plotter.draw(asked, NAMES, "after")(), asked, "after")
         assert same(plotter.draw(asked, NAMES, "later")(), asked, "later")
     assert drawn_here == ["after", "later"]
@@ -110,8 +110,8 @@ def test_without_another_process_plots_are_drawn_here(
 
 def test_leaving_early_ends_the_process(drawn_here: list[str]) -> None:
     with pytest.raises(ValueError, match="enough"), Plotter() as plotter:
-        assert plotter._helper is not None
-        process = plotter._helper._process
+        assert plotter._worker is not None
+        process = plotter._worker._process
         for number in range(3):
             plotter.draw(answer(), NAMES, f"plot {number}")
         raise ValueError("enough")

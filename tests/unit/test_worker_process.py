@@ -14,30 +14,30 @@ import pytest
 
 from processes import end_soon
 from tbd_trace.runtime import worker_process
-from tbd_trace.runtime.worker_process import Helper, HelperFailed
+from tbd_trace.runtime.worker_process import Worker, WorkerFailed
 
 linux = sys.platform == "linux"
 
 
 @pytest.fixture
-def helper() -> Iterator[Helper]:
-    started = Helper()
+def worker() -> Iterator[Worker]:
+    started = Worker()
     yield started
     started.close()
 
 
-def test_another_process_calls_the_function(helper: Helper) -> None:
-    assert helper.call(str.split, "a-b", "-") == ["a", "b"]
-    assert helper.call(os.getpid) == helper._process.pid != os.getpid()
-    assert helper.call(int, "ff", base=16) == 255
+def test_another_process_calls_the_function(worker: Worker) -> None:
+    assert worker.call(str.split, "a-b", "-") == ["a", "b"]
+    assert worker.call(os.getpid) == worker._process.pid != os.getpid()
+    assert worker.call(int, "ff", base=16) == 255
 
 
-def test_what_fails_ends_it(helper: Helper) -> None:
-    with pytest.raises(HelperFailed):
-        helper.call(int, "no number")
-    with pytest.raises(HelperFailed):
-        helper.call(int, "1")
-    assert helper._process.wait() != 0
+def test_what_fails_ends_it(worker: Worker) -> None:
+    with pytest.raises(WorkerFailed):
+        worker.call(int, "no number")
+    with pytest.raises(WorkerFailed):
+        worker.call(int, "1")
+    assert worker._process.wait() != 0
 
 
 def cannot_start(*_: object, **__: object) -> None:
@@ -54,16 +54,16 @@ def test_it_may_not_start(
 ) -> None:
     monkeypatch.setattr(worker_process, "_is_one_thread", lambda: False)
     monkeypatch.setattr(place, name, value, raising=False)
-    with pytest.raises(HelperFailed):
-        Helper()
+    with pytest.raises(WorkerFailed):
+        Worker()
 
 
 def test_it_may_not_be_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     before = open_files()
     monkeypatch.setattr(worker_process, "_is_one_thread", lambda: True)
     monkeypatch.setattr(os, "fork", cannot_start, raising=False)
-    with pytest.raises(HelperFailed):
-        Helper()
+    with pytest.raises(WorkerFailed):
+        Worker()
     assert open_files() == before
 
 
@@ -97,19 +97,19 @@ def test_the_callers_script_is_not_run_again(threads: str, tmp_path: Path) -> No
         tmp_path / "script.py",
         f"{THREADS[threads]}"
         "import os, sys\n"
-        "from tbd_trace.runtime.worker_process import Helper, HelperFailed\n"
+        "from tbd_trace.runtime.worker_process import Worker, WorkerFailed\n"
         "print('begun', end=' ')\n"  # is still in the buffer when the process is copied
         "sys.modules['made'] = sys\n"
-        "helper = Helper()\n"
+        "worker = Worker()\n"
         'knows = \'"made" in __import__("sys").modules\'\n'
-        "print(helper.call(abs, -7), helper.call(eval, knows))\n"
-        "assert helper.call(os.getpid) == helper._process.pid != os.getpid()\n"
-        "assert helper.call(os.getsid, 0) == helper._process.pid\n"
+        "print(worker.call(abs, -7), worker.call(eval, knows))\n"
+        "assert worker.call(os.getpid) == worker._process.pid != os.getpid()\n"
+        "assert worker.call(os.getsid, 0) == worker._process.pid\n"
         "try:\n"
-        "    helper.call(int, 'no number')\n"
-        "except HelperFailed:\n"
-        "    print('failed', helper._process.wait() != 0)\n"
-        "helper.close()\n",
+        "    worker.call(int, 'no number')\n"
+        "except WorkerFailed:\n"
+        "    print('failed', worker._process.wait() != 0)\n"
+        "worker.close()\n",
     )
     copied = linux and threads == "one thread"
     assert done.stdout.split() == ["begun", "7", str(copied), "failed", "True"]
@@ -121,17 +121,17 @@ def test_a_copy_says_nothing_and_holds_no_file_of_the_callers(tmp_path: Path) ->
     done = run_script(
         tmp_path / "script.py",
         "import atexit, os\n"
-        "from tbd_trace.runtime.worker_process import Helper\n"
+        "from tbd_trace.runtime.worker_process import Worker\n"
         "atexit.register(print, 'ended')\n"
         "held = open(__file__)\n"
-        "helpers = Helper(), Helper()\n"
-        "for helper in helpers:\n"
-        "    helper.call(print, 'said', flush=True)\n"
-        "    helper.call(os.write, 1, b'said')\n"
-        "    helper.call(os.write, 2, b'said')\n"
-        "    fds = [f'/proc/{helper._process.pid}/fd/{fd}' for fd in range(20)]\n"
+        "workers = Worker(), Worker()\n"
+        "for worker in workers:\n"
+        "    worker.call(print, 'said', flush=True)\n"
+        "    worker.call(os.write, 1, b'said')\n"
+        "    worker.call(os.write, 2, b'said')\n"
+        "    fds = [f'/proc/{worker._process.pid}/fd/{fd}' for fd in range(20)]\n"
         "    print(sorted(os.readlink(fd).split(':')[0] for fd in fds if os.path.islink(fd)))\n"
-        "    helper.close()\n",
+        "    worker.close()\n",
     )
     opened = "['/dev/null', '/dev/null', '/dev/null', 'pipe', 'pipe']"
     assert done.stdout.splitlines() == [opened, opened, "ended"]
@@ -144,9 +144,9 @@ def test_they_end_when_the_caller_is_killed(threads: str, tmp_path: Path) -> Non
         tmp_path / "script.py",
         f"{THREADS[threads]}"
         "import os, signal\n"
-        "from tbd_trace.runtime.worker_process import Helper\n"
-        "helpers = Helper(), Helper()\n"
-        "print(*(helper.call(os.getpid) for helper in helpers), flush=True)\n"
+        "from tbd_trace.runtime.worker_process import Worker\n"
+        "workers = Worker(), Worker()\n"
+        "print(*(worker.call(os.getpid) for worker in workers), flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n",
     )
     assert done.returncode == -signal.SIGKILL

@@ -13,7 +13,7 @@ import duckdb
 
 from tbd_trace.errors import InputError
 from tbd_trace.runtime.settings_env import MEMORY_LIMIT, THREADS
-from tbd_trace.runtime.worker_process import Helper, HelperFailed, cpus
+from tbd_trace.runtime.worker_process import Worker, WorkerFailed, cpus
 
 K = TypeVar("K")
 Work = Callable[[], Any]
@@ -32,26 +32,26 @@ def processes() -> int:
     return 1 if MEMORY_LIMIT in os.environ else min(allowed, cpus(), _MOST_PROCESSES)
 
 
-class Crew:
+class WorkerPool:
     """This process and its workers; a context manager."""
 
     def __init__(self) -> None:
-        self._helpers: list[tuple[Helper, ThreadPoolExecutor]] = []
+        self._workers: list[tuple[Worker, ThreadPoolExecutor]] = []
 
-    def call_helpers(self, first: Work | None = None) -> None:
+    def start_workers(self, first: Work | None = None) -> None:
         """Start the maximum number of workers, once.
 
         Args:
             first: first call of each worker, made in the background.
         """
-        there = len(self._helpers)
+        there = len(self._workers)
         # All of them before the first talk, which takes a thread: until then they can be copies.
-        with contextlib.suppress(HelperFailed):
-            while len(self._helpers) < processes() - 1:
-                self._helpers.append((Helper(), ThreadPoolExecutor(1)))
+        with contextlib.suppress(WorkerFailed):
+            while len(self._workers) < processes() - 1:
+                self._workers.append((Worker(), ThreadPoolExecutor(1)))
         if first is not None:
-            for helper, talk in self._helpers[there:]:
-                talk.submit(helper.call, first)
+            for worker, talk in self._workers[there:]:
+                talk.submit(worker.call, first)
 
     def run(self, works: Mapping[K, Work]) -> dict[K, Any]:
         """Return the results of calls by name, without the failed ones."""
@@ -59,14 +59,14 @@ class Crew:
         results: dict[K, Any] = {}
 
         def take(call: Callable[[Work], Any]) -> None:
-            with contextlib.suppress(HelperFailed, IndexError):
+            with contextlib.suppress(WorkerFailed, IndexError):
                 while True:
                     name = waiting.popleft()
                     with contextlib.suppress(duckdb.Error, InputError, OSError):
                         results[name] = call(works[name])
 
         try:
-            talks = [talk.submit(take, helper.call) for helper, talk in self._helpers]
+            talks = [talk.submit(take, worker.call) for worker, talk in self._workers]
             take(_here)
             wait(talks)
         except BaseException:  # Ctrl-C, for one
@@ -75,9 +75,9 @@ class Crew:
         return results
 
     def close(self) -> None:
-        while self._helpers:
-            helper, talk = self._helpers.pop()
-            helper.close()
+        while self._workers:
+            worker, talk = self._workers.pop()
+            worker.close()
             talk.shutdown()
 
     def __enter__(self) -> Self:

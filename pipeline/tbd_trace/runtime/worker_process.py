@@ -28,15 +28,15 @@ _STANDARD = range(3)  # input, output and errors
 _OF_THIS_PROCESS = Path("/proc/self")  # Linux has it
 
 
-class HelperFailed(Exception):
+class WorkerFailed(Exception):
     """The process could not be started, has ended, or raised an exception."""
 
 
-class Helper:
+class Worker:
     """A process that runs functions for this one.
 
     On Linux, with a single thread, it is a fork, which has everything imported. Otherwise it is
-    a new Python, which takes 0.2 s to start. A failure raises HelperFailed without its cause;
+    a new Python, which takes 0.2 s to start. A failure raises WorkerFailed without its cause;
     the caller does the work itself, which surfaces the original error.
     """
 
@@ -44,7 +44,7 @@ class Helper:
         try:
             self._process = _Copy() if _is_one_thread() else _new_python()
         except OSError as error:
-            raise HelperFailed(str(error)) from error
+            raise WorkerFailed(str(error)) from error
 
     def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a function in the process and return its result.
@@ -53,7 +53,7 @@ class Helper:
             args: its arguments; they and the result must be picklable.
 
         Raises:
-            HelperFailed: the function raised an exception, or the process has ended.
+            WorkerFailed: the function raised an exception, or the process has ended.
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -62,7 +62,7 @@ class Helper:
             self._process.stdin.flush()
             result: T = pickle.load(self._process.stdout)
         except (OSError, EOFError, ValueError, pickle.PickleError) as error:
-            raise HelperFailed(str(error)) from error
+            raise WorkerFailed(str(error)) from error
         return result
 
     def close(self) -> None:
@@ -73,7 +73,7 @@ class Helper:
 def _new_python() -> subprocess.Popen[bytes]:
     # Where Python is part of another program, that would be started again.
     if not sys.executable or getattr(sys, "frozen", False):
-        raise HelperFailed("there is no Python to start")
+        raise WorkerFailed("there is no Python to start")
     return subprocess.Popen(
         [sys.executable, "-c", _PROGRAM.format(path=sys.path)],
         stdin=subprocess.PIPE,
@@ -159,7 +159,7 @@ def cpus() -> int:
 
 
 def serve(questions: BinaryIO, answers: BinaryIO) -> None:
-    """Run requested functions until the input ends; the main loop of a :class:`Helper`."""
+    """Run requested functions until the input ends; the main loop of a :class:`Worker`."""
     while True:
         try:
             function, args, kwargs = pickle.load(questions)

@@ -152,18 +152,18 @@ class Database(TraceStore):
         identified: IdentifiedFile,
         progress: Callable[[str], None] = lambda _table: None,
     ) -> bool:
-        from tbd_trace.runtime.worker_pool import Crew  # noqa: PLC0415 - queries need none
+        from tbd_trace.runtime.worker_pool import WorkerPool  # noqa: PLC0415 - queries need none
         from tbd_trace.store.ingest_worker import get_ready  # noqa: PLC0415
 
         path = identified.file.path
         target = self.traces_directory / identified.trace_id
         if target.is_dir():
             return False
-        with Crew() as crew:
+        with WorkerPool() as pool:
             if identified.content.size >= _LARGE_FILE and (
                 self._tables is None or any(canonical_tables()[t].is_parallel for t in self._tables)
             ):
-                crew.call_helpers(partial(get_ready, path))
+                pool.start_workers(partial(get_ready, path))
             prefetch()  # importing readers takes longer
             from tbd_trace.sources.registry import identify  # noqa: PLC0415
 
@@ -175,7 +175,7 @@ class Database(TraceStore):
                 target=target,
                 tables=self._tables,
                 columns=self._columns,
-                crew=crew,
+                pool=pool,
                 progress=progress,
             )
         self._added.add(identified.trace_id)

@@ -21,12 +21,12 @@ import duckdb
 from tbd_trace.model.canonical_tables import CanonicalTable
 from tbd_trace.runtime.duckdb_connection import ingest_database
 from tbd_trace.runtime.sigint import translate_interrupts
-from tbd_trace.runtime.worker_pool import Crew, Work, processes
+from tbd_trace.runtime.worker_pool import Work, WorkerPool, processes
 from tbd_trace.sources.base import ParallelReader, RangeReader, RowRange
 from tbd_trace.store.tables import part_file, whole_file, write_table
 
 _WORTH_A_PART = 50_000  # rows of a table; smaller ones are quick in any way
-_WORTH_HELPERS = 1_000_000  # rows of all tables: until they are read, another process has started
+_WORTH_WORKERS = 1_000_000  # rows of all tables: until they are read, another process has started
 _WORTH_CUTTING = 500_000  # rows of a table
 _PARTS = 8  # for each process, or more: so that all have done at nearly the same time
 _LEAST_ROWS, _MOST_ROWS = 250_000, 1_000_000  # of a part, on average: later ones have fewer
@@ -45,7 +45,7 @@ def write_in_parts(
     reader: ParallelReader,
     tables: Sequence[CanonicalTable],
     *,
-    crew: Crew,
+    pool: WorkerPool,
     trace_id: str,
     staging: Path,
     progress: Callable[[str], None],
@@ -54,7 +54,7 @@ def write_in_parts(
 
     Args:
         tables: the canonical tables and columns to write.
-        crew: the worker processes; closed at the end.
+        pool: the worker processes; closed at the end.
         progress: called with the name of each table before it is written.
 
     Returns:
@@ -67,16 +67,16 @@ def write_in_parts(
     names = [table.name for table in tables]
     sizes = {name: reader.parallel_rows(name) for name in names} if count > 1 else {}
     sizes = {table: rows for table, rows in sizes.items() if rows >= _WORTH_A_PART}
-    if sum(sizes.values()) < _WORTH_HELPERS:
+    if sum(sizes.values()) < _WORTH_WORKERS:
         return {}
     writer = _Writer(reader, tables, _files(sizes, count, staging), trace_id)
     try:
-        crew.call_helpers()
+        pool.start_workers()
         progress(", ".join(sizes))
-        writer.write(crew, writer.parts())
-        writer.write(crew, writer.stale())
+        writer.write(pool, writer.parts())
+        writer.write(pool, writer.stale())
     finally:
-        crew.close()
+        pool.close()
         _reader.close()
     return writer.finish()
 
@@ -117,12 +117,12 @@ class _Writer:
     def parts(self) -> list[_PartOf]:
         return [(table, n) for table, files in self._files.items() for n in range(len(files))]
 
-    def write(self, crew: Crew, parts: Sequence[_PartOf]) -> None:
+    def write(self, pool: WorkerPool, parts: Sequence[_PartOf]) -> None:
         # Failed ranges are removed from the list.
         for part in parts:
             self._written.pop(part, None)
         opener = self._reader.range_opener()
-        self._written |= crew.run({part: self._work(opener, *part) for part in parts})
+        self._written |= pool.run({part: self._work(opener, *part) for part in parts})
 
     def _work(self, opener: Callable[[], RangeReader], table: str, number: int) -> Work:
         files = self._files[table]

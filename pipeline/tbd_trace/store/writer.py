@@ -33,7 +33,7 @@ from tbd_trace.store.tables import FAST_PARQUET, table_files, whole_file, write_
 from tbd_trace.version import __version__
 
 if TYPE_CHECKING:
-    from tbd_trace.runtime.worker_pool import Crew
+    from tbd_trace.runtime.worker_pool import WorkerPool
     from tbd_trace.sources.base import Source, TraceDescription, TraceReader
 
 _SMALL_BYTES = 1 << 26
@@ -48,7 +48,7 @@ def write_trace(
     target: Path,
     tables: Collection[str] | None,
     columns: Collection[str] | None,
-    crew: Crew,
+    pool: WorkerPool,
     progress: Callable[[str], None],
 ) -> bool:
     """Write one profiler file as the directory ``target`` of Parquet files, atomically.
@@ -81,7 +81,7 @@ def write_trace(
                 reader,
                 file,
                 wanted=wanted,
-                crew=crew,
+                pool=pool,
                 written=written if tables is None else None,
                 trace_id=trace_id,
                 staging=staging,
@@ -112,7 +112,7 @@ def _write_tables(
     file: CaptureFile,
     *,
     wanted: Sequence[CanonicalTable],
-    crew: Crew,
+    pool: WorkerPool,
     written: IngestTables | None,
     trace_id: str,
     staging: Path,
@@ -126,7 +126,7 @@ def _write_tables(
     counts = {}
     if isinstance(reader, ParallelReader):
         counts = write_in_parts(
-            reader, wanted, crew=crew, trace_id=trace_id, staging=staging, progress=progress
+            reader, wanted, pool=pool, trace_id=trace_id, staging=staging, progress=progress
         )
         if written is not None:
             for question in reader.questions(counts):

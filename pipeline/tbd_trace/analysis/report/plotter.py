@@ -12,7 +12,7 @@ from types import TracebackType
 from tbd_trace.analysis.report.page import Note, Plot
 from tbd_trace.analysis.report.report_query import Answer
 from tbd_trace.runtime import worker_process
-from tbd_trace.runtime.worker_process import Helper, HelperFailed
+from tbd_trace.runtime.worker_process import Worker, WorkerFailed
 
 Draw = Callable[[Answer, Mapping[str, str], str], Callable[[], Plot | Note]]
 """Takes the arguments of :func:`drawing.plot_block`; returns a function that waits for the plot."""
@@ -40,17 +40,17 @@ class Plotter:
     """
 
     def __init__(self) -> None:
-        self._helper: Helper | None = None
+        self._worker: Worker | None = None
         self._thread = ThreadPoolExecutor(1)
 
     def __enter__(self) -> Plotter:
         if worker_process.cpus() > 1:
             try:
-                self._helper = Helper()
-            except HelperFailed:
+                self._worker = Worker()
+            except WorkerFailed:
                 return self
             # The slow import of matplotlib runs while the first queries do.
-            self._thread.submit(self._helper.call, _prepare)
+            self._thread.submit(self._worker.call, _prepare)
         return self
 
     def __exit__(
@@ -59,26 +59,26 @@ class Plotter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        helper, self._helper = self._helper, None
+        worker, self._worker = self._worker, None
         self._thread.shutdown(wait=False, cancel_futures=True)
-        if helper is not None:
-            helper.close()
+        if worker is not None:
+            worker.close()
 
     def draw(
         self, answer: Answer, trace_names: Mapping[str, str], caption: str
     ) -> Callable[[], Plot | Note]:
         """Start drawing the plot of an answer; return a function that waits for it."""
-        if self._helper is None:
+        if self._worker is None:
             return draw_later(answer, trace_names, caption)
-        return self._thread.submit(self._drawn, self._helper, answer, trace_names, caption).result
+        return self._thread.submit(self._drawn, self._worker, answer, trace_names, caption).result
 
     def _drawn(
-        self, helper: Helper, answer: Answer, trace_names: Mapping[str, str], caption: str
+        self, worker: Worker, answer: Answer, trace_names: Mapping[str, str], caption: str
     ) -> Plot | Note:
         try:
-            drawn = helper.call(_draw_for_another, answer, trace_names, caption)
-        except HelperFailed:
-            if self._helper is None:  # after __exit__, so the result is not needed
+            drawn = worker.call(_draw_for_another, answer, trace_names, caption)
+        except WorkerFailed:
+            if self._worker is None:  # after __exit__, so the result is not needed
                 raise
             return draw_here(answer, trace_names, caption)
         return replace(drawn, frame=answer.frame) if isinstance(drawn, Plot) else drawn

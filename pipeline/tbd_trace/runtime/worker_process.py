@@ -19,7 +19,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 # Not multiprocessing: it runs the caller's script again in each process, and with spawned workers
-# of a ProcessPoolExecutor ingest of 440 MB takes 3 to 13 % longer (docs/performance.md).
+# of a ProcessPoolExecutor ingest of 440 MB takes 3 to 13 % longer; see the figures in
+# docs/explanation/performance.md.
 _PROGRAM = (
     f"import sys; sys.path[:] = {{path!r}}; from {__name__} import serve; "
     "serve(sys.stdin.buffer, sys.stdout.buffer)"

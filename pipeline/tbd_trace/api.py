@@ -144,7 +144,9 @@ def open_traces(
     if selectors and not names:
         return _of_files(selectors, question)
     if len(names) < len(selectors):
-        raise UsageError(f"{names[0]!r} is not a file; name either files or traces of a database")
+        raise UsageError(
+            f"{names[0]!r} is not a file; name either files or traces of a database, not both"
+        )
     store = _store(os.fspath(db) if db is not None else str(default_database()), names)
     return Traces(store, store.resolve(names))
 

@@ -187,16 +187,16 @@ def test_write_ahead_files_that_may_not_be_written(tmp_path: Path) -> None:
 
 def test_a_file_that_changes_while_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     path = Path(shutil.copyfile(TIMELINE, "growing.sqlite"))
-    from tbd_trace.store import database
+    from tbd_trace.store import identified_file
 
-    hashed = database.hash_file
+    hashed = identified_file.hash_file
 
     def then_written(read: Path) -> Any:
         content = hashed(read)
         os.utime(read, ns=(content.modified_ns, content.modified_ns + 1))
         return content
 
-    monkeypatch.setattr(database, "hash_file", then_written)
+    monkeypatch.setattr(identified_file, "hash_file", then_written)
     line = complaint(invoke("ingest", path), 1)
     assert "changed while it was read" in line
     assert {entry.name for entry in Path.cwd().iterdir()} == {"growing.sqlite", "cache"}
@@ -608,10 +608,10 @@ def test_ambiguous_names_and_short_prefixes(db: Path) -> None:
         ("", "no SQL statement given"),
         ("-- nothing\n", "no SQL statement given"),
         ("COPY (SELECT 1) TO 'leak.csv'", "only statements that read"),
-        ("/*\nneeds = ['no_such_table']\n*/ SELECT 1", "no table 'no_such_table'"),
-        ("/*\nneeds = 3\n*/ SELECT 1", "header is not valid"),
-        ("/*\nparams = 3\n*/ SELECT 1", "header is not valid"),
-        ('/*\npartial = ["start_ns", 3]\n*/ SELECT 1', "header is not valid"),
+        ("/*\nneeds = ['no_such_table']\n*/ SELECT 1", "unknown table 'no_such_table'"),
+        ("/*\nneeds = 3\n*/ SELECT 1", "invalid header"),
+        ("/*\nparams = 3\n*/ SELECT 1", "invalid header"),
+        ('/*\npartial = ["start_ns", 3]\n*/ SELECT 1', "invalid header"),
     ],
 )
 def test_query_files_that_cannot_be_asked(db: Path, text: str, words: str) -> None:

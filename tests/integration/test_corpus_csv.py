@@ -190,11 +190,11 @@ def test_api_trace_agrees_with_its_database(
         else:
             text, start = opened.pop(marker)
             ranges[text].append(time - start)
-    durations = trace.rows("text, count(*), sum(end_ns - start_ns)", "nvtx_range_ GROUP BY text")
+    durations = trace.rows("text, count(*), sum(end_ns - start_ns)", "annotation_ GROUP BY text")
     assert {text: count for text, count, _ in durations} == {t: len(r) for t, r in ranges.items()}
     for text, count, total in durations:
         assert abs(total - sum(ranges[text])) <= 1000 * count
-    assert trace.rows("count(*)", "nvtx_range_ WHERE is_open") == [(0,)]
+    assert trace.rows("count(*)", "annotation_ WHERE is_open") == [(0,)]
 
 
 @pytest.mark.parametrize("path", METRIC_TRACES)

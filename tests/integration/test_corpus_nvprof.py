@@ -19,6 +19,7 @@ from expectations import expectations, relative
 
 from corpus import corpus_files
 from fast import one_in
+from nvtx_views import nvtx_rows
 from tbd_trace import resources
 from tbd_trace.errors import InputError
 from tbd_trace.model.canonical_tables import canonical_tables
@@ -59,7 +60,7 @@ def read(path: Path) -> Database:
             rows = connection.execute(select)
             names = [column[0] for column in rows.description]
             found[table] = [dict(zip(names, row, strict=True)) for row in rows.fetchall()]
-    return found
+    return found | nvtx_rows(found["annotation"])
 
 
 def detected(path: Path) -> bool:

@@ -266,7 +266,7 @@ def test_queries_can_share_columns_and_plots(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("like", ["none", "own"])
 def test_a_query_to_share_with_must_be_another_that_exists(tmp_path: Path, like: str) -> None:
-    with pytest.raises(UsageError, match=r"cannot be read|header is not valid"):
+    with pytest.raises(UsageError, match=r"cannot be read|invalid header"):
         parse_query(written(tmp_path, "own", f'like = "{like}"'))
 
 

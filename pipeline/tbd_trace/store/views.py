@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
@@ -42,7 +43,7 @@ class HasViews(Protocol):
 
 
 _MAGIC = b"DUCK"
-_HEADER = re.compile(r"^\s*/\*.*?\*/", re.DOTALL)
+_HEADER = re.compile(r"^\s*/\*(?P<toml>.*?)\*/", re.DOTALL)
 _IS_VIEW = re.compile(r"^view\s*=\s*true$", re.MULTILINE)  # derived relations that are views
 _MAGIC_OFFSET = 8
 _TRACE = "[0-9a-f]" * 12  # as a pattern: no directory that is just being written
@@ -139,8 +140,11 @@ def _statements(database: HasViews) -> Iterator[str]:
         yield f"COMMENT ON VIEW {table.name} IS {string(table.doc)}"
     for name, path in resources.sql_files("derive").items():
         sql = path.read_text(encoding="utf-8")
-        if _IS_VIEW.search(sql):
-            yield f"CREATE OR REPLACE VIEW {name} AS {_HEADER.sub('', sql)}"
+        header = _HEADER.match(sql)
+        if header and _IS_VIEW.search(header["toml"]):
+            yield f"CREATE OR REPLACE VIEW {name} AS {sql[header.end() :]}"
+            title = tomllib.loads(header["toml"])["title"]
+            yield f"COMMENT ON VIEW {name} IS {string(title)}"
     for file in sorted(resources.data().glob("*.csv")):
         name = identifier(file.stem)
         yield f"CREATE OR REPLACE TABLE {name} AS {csv_relation(file)}"

@@ -178,7 +178,7 @@ class TestNvprofTrace:
         trace = nvprof(TRACE_HEADER + "".join(_kernel(s, d, "k") for s, d in rows))
         found = [(k["start_ns"], k["duration_ns"]) for k in trace["kernel"]]
         assert found == [(1_000_000, None), (None, 1000), (2_000_000, 3000)]
-        assert "impossible times or sizes: 2; left out" in trace.notes
+        assert "implausible times or sizes: 2; left out" in trace.notes
 
     def test_kernel_row(self, nvprof: Callable[..., Trace]) -> None:
         trace = nvprof(TRACE_HEADER + _kernel("1.500000", "2.250000", "void f<int>(int*, bool)"))

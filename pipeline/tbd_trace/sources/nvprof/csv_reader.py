@@ -120,7 +120,7 @@ class _Survey:
             ),
             (
                 self.impossible > 0,
-                f"impossible times or sizes: {self.impossible:,}; left out",
+                f"implausible times or sizes: {self.impossible:,}; left out",
             ),
             (METRIC_TRACE in self.kinds, "the durations of kernels are not printed with metrics"),
             (SUMMARY in self.kinds, "only the totals of kernels are read from a summary"),

@@ -16,6 +16,10 @@ Messages follow the pattern ``PATH: problem; action``.
 from __future__ import annotations
 
 
+class RenamedWarning(DeprecationWarning):
+    """A query uses the old name of a relation."""
+
+
 class TbdTraceError(Exception):
     """Base class of all errors for users; the message is one line."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
 import sys
 import tomllib
@@ -23,6 +24,7 @@ from tbd_trace.archive.operations import create, extract
 from tbd_trace.errors import StoreError
 from tbd_trace.query import Catalogue
 from tbd_trace.redact.tables import Redaction
+from tbd_trace.store import Database
 
 pytestmark = pytest.mark.usefixtures("sample_cache")
 
@@ -163,3 +165,21 @@ def test_an_archive_of_the_first_release_answers(old_archive: Path) -> None:
 def test_an_archive_of_the_first_release_is_not_copied(old_archive: Path, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="create it again from its profiles"):
         extract(open_archive(str(old_archive)), tmp_path / "copy")
+
+
+def test_the_command_line_notes_the_new_name(elsewhere: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tbd_trace", "sql", "SELECT count(*) AS n FROM nvtx_tree"],
+        env={**os.environ, "TBD_TRACE_DB": str(_database(elsewhere))},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "note: the relation nvtx_tree is called annotation_tree" in done.stderr
+    assert "288" in done.stdout
+
+
+def _database(folder: Path) -> Path:
+    database = Database(folder / "x.duckdb")
+    database.ingest([SAMPLE])
+    return database.path

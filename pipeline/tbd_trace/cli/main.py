@@ -11,8 +11,9 @@ import os
 import signal
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Mapping
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
 import typer.main
@@ -28,11 +29,11 @@ from tbd_trace.cli.export import export
 from tbd_trace.cli.info import info
 from tbd_trace.cli.ingest import ingest
 from tbd_trace.cli.models import models
-from tbd_trace.cli.output import failure
+from tbd_trace.cli.output import failure, note
 from tbd_trace.cli.query import query
 from tbd_trace.cli.report import report
 from tbd_trace.cli.sql import sql
-from tbd_trace.errors import TbdTraceError, UsageError
+from tbd_trace.errors import RenamedWarning, TbdTraceError, UsageError
 from tbd_trace.runtime.settings_env import MEMORY_LIMIT, THREADS, WITHOUT_BLAS_THREADS
 from tbd_trace.version import __version__
 
@@ -228,10 +229,25 @@ def _exit(status: Any) -> NoReturn:
     os._exit(status)
 
 
+def _show_warning(  # noqa: PLR0917 - the signature of warnings.showwarning
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    # Warnings of other packages are for their developers.
+    if category.__module__.startswith("tbd_trace."):
+        note(str(message))
+
+
 def main() -> None:
     """Run the command line and exit."""
     _set_up_streams()
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
+    warnings.filterwarnings("always", category=RenamedWarning)
+    warnings.showwarning = _show_warning
     # SIGTERM raises KeyboardInterrupt like Ctrl-C, so that temporary files are removed.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

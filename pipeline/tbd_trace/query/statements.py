@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from tbd_trace.errors import SqlError, UsageError
+from tbd_trace.errors import RenamedWarning, SqlError, UsageError
 from tbd_trace.query.catalogue import names_used
 from tbd_trace.query.connection import Connected, connected, is_shipped, prepare, tables_of_text
 from tbd_trace.query.header import Query, Scalar
@@ -69,7 +69,7 @@ def _connected_for_sql(
     tables = tables_of_text(statement)
     with connected(database, trace_ids, own_sql("SQL"), tables) as (connection, cache):
         for note in resolve_old_names(names_used(statement)).notes:
-            warnings.warn(note, DeprecationWarning, stacklevel=2)
+            warnings.warn(note, RenamedWarning, stacklevel=2)
         prepare(connection, names_used(statement), cache, transient=True)
         yield connection, cache
 

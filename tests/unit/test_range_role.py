@@ -37,7 +37,7 @@ def test_texts(text: str, flags: tuple[bool, ...], rank: int | None) -> None:
     made = MadeTrace()
     number = made.add_range(0, 10, text)
     found = told(made)[number]
-    named = ("tells", "is_step", "is_plain", "is_numbered")
+    named = ("is_explicit", "is_step", "is_plain", "is_numbered")
     assert tuple(found[name] for name in named) == flags
     assert found["layer_rank"] == rank
 

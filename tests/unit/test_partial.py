@@ -105,7 +105,7 @@ def test_a_file_is_hashed_once(monkeypatch: pytest.MonkeyPatch, question: str | 
         hashed.append(path.name)
         return content.hash_file(path)
 
-    monkeypatch.setattr(database, "hash_file", counted)
+    monkeypatch.setattr(identified_file, "hash_file", counted)
     open_traces(SAMPLE, question=Catalogue().get(question) if question else None)
     assert sorted(hashed) == ["metrics.csv", "timeline.sqlite"]
 

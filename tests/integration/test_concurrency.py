@@ -66,7 +66,7 @@ def own_profile(number: int) -> Path:
 
 def staging(db: Path) -> list[Path]:
     """Return the private directories of ingests."""
-    return list(db.with_suffix(".traces").glob("v1/.[0-9a-f]*-*"))
+    return list(db.with_suffix(".traces").glob("v2/.[0-9a-f]*-*"))
 
 
 def wait_for(what: Callable[[], object], seconds: float = 30) -> None:

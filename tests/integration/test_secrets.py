@@ -28,8 +28,7 @@ ABOUT_THE_USER = {
 }
 SHORTEST = 8
 SAID_BY_THE_PROGRAM = {
-    *(("nvtx_range", name) for name in ("text", "category", "payload")),
-    *(("nvtx_mark", name) for name in ("text", "category", "payload")),
+    *(("annotation", name) for name in ("text", "category", "payload")),
     *(("process", "name"), ("thread", "name"), ("trace", "name"), ("trace", "path")),
 }
 PLANTED = {

@@ -55,7 +55,6 @@ def test_against_sqlite(path: Path) -> None:
     ).fetchall()
     assert {tuple(row.values()) for row in tables.operation_scopes().to_pylist()} == set(scopes)
     assert tables.recording_end().column("latest_ns").to_pylist() == [ROWS + 4]
-    assert not tables.holds_marks()
     tables.close()
 
 

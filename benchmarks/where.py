@@ -22,7 +22,7 @@ import duckdb
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.query.catalogue import Catalogue, derive_relations
 from tbd_trace.query.connection import connect
-from tbd_trace.query.execute import answer, checked_values
+from tbd_trace.query.execution import checked_values, execute_on
 from tbd_trace.query.header import Query
 from tbd_trace.query.relation_cache import RelationCache
 from tbd_trace.store.database import Database
@@ -89,7 +89,7 @@ def _derive(connection: duckdb.DuckDBPyConnection, kept: RelationCache, relation
 def _ask(connection: duckdb.DuckDBPyConnection, kept: RelationCache, query: Query) -> _Timing:
     begin = _now()
     try:
-        result = answer(connection, query, checked_values(query, None), kept, _SHOWN)
+        result = execute_on(connection, query, checked_values(query, None), kept, _SHOWN)
         rows = f"{result.frame.height:,}{' and more' if result.more else ''}"
     except CannotAnswerError:
         rows = "cannot answer"

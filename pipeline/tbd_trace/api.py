@@ -94,7 +94,7 @@ class Traces:
         """Return the rows of a query with their notes; arguments and errors as in :meth:`query`."""
         found = find_query(str(name))
         texts = {key: str(value) for key, value in parameters.items()}
-        return queries.run(self.database, found, self.trace_ids, texts)
+        return queries.execute(self.database, found, self.trace_ids, texts)
 
     def sql(self, statement: str, /) -> pl.DataFrame:
         """Run a SQL statement on the canonical tables and derived relations of these traces.
@@ -191,7 +191,7 @@ def together(*opened: Traces) -> Traces:
     store = opened[0].database
     if any(traces.database.name != store.name for traces in opened):
         parts = [(traces.database, traces.trace_ids) for traces in opened]
-        store = archive.Several(parts, store.derived_directory)
+        store = archive.CombinedStore(parts, store.derived_directory)
     return Traces(store, ids)
 
 

@@ -13,7 +13,7 @@ from cpu_capture import write_capture
 from sample_facts import CAPTURE
 from worked import CASES, GOLDEN, Case, text
 
-from tbd_trace.query import Catalogue, run
+from tbd_trace.query import Catalogue, execute
 from tbd_trace.store import Database
 
 TOLERANCE = 1e-9  # relative, for floats
@@ -30,7 +30,7 @@ def cpu_only(tmp_path_factory: pytest.TempPathFactory) -> Database:
 def answer(case: Case, database: Database) -> pl.DataFrame:
     """Return what a query answers; SQLite's version, and so the made trace's id, may vary."""
     query = Catalogue().get(case.query)
-    frame = run(database, query, parameters=case.parameters).frame
+    frame = execute(database, query, parameters=case.parameters).frame
     assert list(query.columns) == frame.columns
     if case.capture == "sample":
         return frame

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from corpus import CORPUS
-from tbd_trace.query import Catalogue, run, sql
+from tbd_trace.query import Catalogue, execute, sql
 from tbd_trace.store import Database
 
 
@@ -39,7 +39,7 @@ class Traces:
         """Return a metric query's answer about one file."""
         key = (name, query, tuple(sorted((parameters or {}).items())))
         if key not in self._answers:
-            result = run(self.database, self._catalogue.get(query), [self.id(name)], parameters)
+            result = execute(self.database, self._catalogue.get(query), [self.id(name)], parameters)
             self._answers[key] = result.frame
         return self._answers[key]
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import nsys_agent
-from tbd_trace.query import Catalogue, run
+from tbd_trace.query import Catalogue, execute
 from tbd_trace.store import Database
 
 pytestmark = pytest.mark.tool
@@ -96,7 +96,7 @@ def record(folder: Path, report: Path) -> None:
 
 def ask(database: Database, name: str, **parameters: str) -> list[dict[str, Any]]:
     query = Catalogue().get(name)
-    found: list[dict[str, Any]] = run(database, query, parameters=parameters).frame.to_dicts()
+    found: list[dict[str, Any]] = execute(database, query, parameters=parameters).frame.to_dicts()
     return found
 
 

@@ -22,7 +22,7 @@ from corpus import corpus_files
 from fast import first_of_each_format
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.model.canonical_tables import timed_tables
-from tbd_trace.query import Catalogue, Result, connect, prepare, run
+from tbd_trace.query import Catalogue, Result, connect, execute, prepare
 from tbd_trace.query.catalogue import derive_relations
 
 FILES = corpus_files("nsys/*", "nvprof/*", "nvprof_csv/*", "ncu/*")
@@ -163,7 +163,7 @@ def answers_about(traces: Traces, trace_ids: list[str]) -> dict[str, Result]:
         for query in Catalogue().metrics():
             try:
                 anyway = {query.refuse.unless: "true"} if query.refuse else {}
-                result = run(traces.database, query, trace_ids, anyway)
+                result = execute(traces.database, query, trace_ids, anyway)
             except CannotAnswerError as refusal:
                 assert re.search(r" (needs|lacks) \S+.{15}", str(refusal)), refusal
                 assert "\n" not in str(refusal)

@@ -22,7 +22,7 @@ from corpus import CORPUS, ROOT, corpus_files
 from fast import first_of_each_format, slow
 from tbd_trace.analysis.checks import evaluate
 from tbd_trace.api import Traces as Opened
-from tbd_trace.query import Catalogue, run
+from tbd_trace.query import Catalogue, execute
 
 PAGE = ROOT / "docs" / "explanation" / "steady_state.md"
 PATTERNS = ("nsys/*", "nvprof/*")
@@ -55,7 +55,7 @@ class Answers:
         self._rows: dict[tuple[str, str], list[Row]] = defaultdict(list)
         for name in QUERIES:
             query = Catalogue().get(name)
-            for row in run(traces.database, query, list(self.ids.values())).frame.to_dicts():
+            for row in execute(traces.database, query, list(self.ids.values())).frame.to_dicts():
                 self._rows[row["trace_id"], name].append(row)
 
     def __call__(self, path: Path, query: str) -> list[Row]:

@@ -22,7 +22,7 @@ from tbd_trace.archive.operations import create
 from tbd_trace.archive.store import Archive
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.model.canonical_tables import canonical_tables
-from tbd_trace.query import Catalogue, connect, run
+from tbd_trace.query import Catalogue, connect, execute
 from tbd_trace.redact.tables import Redaction, TableRedactor
 
 pytestmark = needs_corpus
@@ -128,7 +128,7 @@ def test_answers_stay_the_same(traces: Traces, name: str, tmp_path: Path) -> Non
             expected = traces.ask(name, query)
         except CannotAnswerError:
             continue
-        assert_frame_equal(run(archive, Catalogue().get(query), [trace_id]).frame, expected)
+        assert_frame_equal(execute(archive, Catalogue().get(query), [trace_id]).frame, expected)
 
 
 @pytest.mark.parametrize("name", WITH_PATHS)

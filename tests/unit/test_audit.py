@@ -1,4 +1,4 @@
-"""Rows that cannot be: what an ingest makes of them, and what it says."""
+"""Implausible rows: how an ingest corrects and reports them."""
 
 from __future__ import annotations
 

@@ -444,7 +444,7 @@ def test_of_a_large_trace_no_more_rows_are_computed_than_are_shown(
     whole = succeed(*query).splitlines(keepends=True)
     count = len(whole) - 1
     monkeypatch.setattr("tbd_trace.query.pages.LARGE_ROWS", 0)
-    monkeypatch.setattr("tbd_trace.query.execute.LARGE_ROWS", 0)
+    monkeypatch.setattr("tbd_trace.query.execution.LARGE_ROWS", 0)
     for limit in (1, count - 1):
         shown = run(*query, "--limit", str(limit))
         assert shown.stdout == "".join(whole[: limit + 1])
@@ -470,7 +470,7 @@ def test_all_rows_of_a_large_trace_are_those_of_a_small_one(
     query = ("query", *asked.split())
     succeed(*query, "-o", f"whole.{form}")
     monkeypatch.setattr("tbd_trace.query.pages.LARGE_ROWS", 0)
-    monkeypatch.setattr("tbd_trace.query.execute.LARGE_ROWS", 0)
+    monkeypatch.setattr("tbd_trace.query.execution.LARGE_ROWS", 0)
     monkeypatch.setattr("tbd_trace.query.pages.PAGE_ROWS", 3)
     succeed(*query, "-o", f"large.{form}")
     assert_same_rows(f"large.{form}", f"whole.{form}")
@@ -486,7 +486,7 @@ def test_sql_over_a_large_trace_gives_the_rows_of_a_small_one(
     statement = "SELECT k.* FROM kernel k, range(200) ORDER BY ALL"
     succeed("sql", statement, "-o", f"whole.{form}")
     monkeypatch.setattr("tbd_trace.query.pages.LARGE_ROWS", 0)
-    monkeypatch.setattr("tbd_trace.query.execute.LARGE_ROWS", 0)
+    monkeypatch.setattr("tbd_trace.query.execution.LARGE_ROWS", 0)
     succeed("sql", statement, "-o", f"large.{form}")
     assert_same_rows(f"large.{form}", f"whole.{form}")
     assert run("sql", "SELECT no FROM kernel", "-o", f"not.{form}").exit_code == 2
@@ -499,7 +499,7 @@ def test_a_large_trace_without_rows_is_told_as_a_small_one(
     query = ("query", own_query, "--set", "at_least=1000000", "--format", "csv")
     whole = run(*query)
     monkeypatch.setattr("tbd_trace.query.pages.LARGE_ROWS", 0)
-    monkeypatch.setattr("tbd_trace.query.execute.LARGE_ROWS", 0)
+    monkeypatch.setattr("tbd_trace.query.execution.LARGE_ROWS", 0)
     large = run(*query)
     assert (large.stdout, large.stderr) == (whole.stdout, "note: no rows\n")
 
@@ -507,7 +507,7 @@ def test_a_large_trace_without_rows_is_told_as_a_small_one(
 def test_a_plot_draws_all_rows_of_a_large_trace(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     succeed("query", "gpu_activity", "--plot", "whole.svg")
     monkeypatch.setattr("tbd_trace.query.pages.LARGE_ROWS", 0)
-    monkeypatch.setattr("tbd_trace.query.execute.LARGE_ROWS", 0)
+    monkeypatch.setattr("tbd_trace.query.execution.LARGE_ROWS", 0)
     succeed("query", "gpu_activity", "--limit", "2", "--plot", "large.svg")
     assert Path("whole.svg").read_bytes() == Path("large.svg").read_bytes()
 

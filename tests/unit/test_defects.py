@@ -15,7 +15,7 @@ import pytest
 from made_trace import MadeTrace, Row, metric, relation
 
 from tbd_trace.errors import CannotAnswerError
-from tbd_trace.query import Catalogue, run
+from tbd_trace.query import Catalogue, execute
 from tbd_trace.store import Database
 
 LEVEL = "single_precision_fu_utilization"
@@ -35,7 +35,7 @@ def ingested(directory: Path, text: str, name: str = "nvprof.csv") -> Database:
 
 
 def answer(database: Database, name: str, **parameters: str) -> list[Row]:
-    return run(database, Catalogue().get(name), parameters=parameters).frame.to_dicts()
+    return execute(database, Catalogue().get(name), parameters=parameters).frame.to_dicts()
 
 
 def metric_rows(directory: Path, *rows: str) -> Database:

@@ -11,7 +11,7 @@ import pytest
 from fast import one_in, slow
 from made_nsys import GPU, KERNEL, NVTX, RUNTIME, call, gpu, kernel, nvtx, strings, write
 from tbd_trace.errors import CannotAnswerError
-from tbd_trace.query import Catalogue, run
+from tbd_trace.query import Catalogue, execute
 from tbd_trace.store import Database
 
 QUERIES = ("batch_sweep", "suite_compare")
@@ -51,7 +51,7 @@ def test_traces_without_what_is_compared_are_left_out_and_named(
     good = [trace(tmp_path / f"good{n}.sqlite", number=n) for n in range(2)]
     idle = [trace(tmp_path / f"idle{n}.sqlite", kernels=False, number=n) for n in range(5)]
     alone = trace(tmp_path / "alone.sqlite", steps=False)
-    result = run(database(*good, *idle, alone), Catalogue().get(name))
+    result = execute(database(*good, *idle, alone), Catalogue().get(name))
     assert sorted(result.frame["capture"]) == ["good0.sqlite", "good1.sqlite"]
     assert result.frame["gpu_busy_pct"].null_count() == 0
     left_out = {note for note in result.notes if "leaves out" in note}
@@ -68,7 +68,7 @@ def test_nothing_left_to_compare(
 ) -> None:
     made = database(trace(tmp_path / "idle.sqlite", kernels=False))
     with pytest.raises(CannotAnswerError, match=r"idle\.sqlite: no GPU work was recorded$"):
-        run(made, Catalogue().get(name))
+        execute(made, Catalogue().get(name))
 
 
 def test_notes_about_many_traces_are_one_line(
@@ -76,7 +76,7 @@ def test_notes_about_many_traces_are_one_line(
 ) -> None:
     good = trace(tmp_path / "good.sqlite")
     idle = [trace(tmp_path / f"idle{n}.sqlite", kernels=False, number=n) for n in range(7)]
-    (note,) = run(database(good, *idle), Catalogue().get("kernel_durations")).notes
+    (note,) = execute(database(good, *idle), Catalogue().get("kernel_durations")).notes
     assert note.startswith("idle0.sqlite, idle1.sqlite, idle2.sqlite and 4 more: kernel_durations")
 
 
@@ -85,10 +85,10 @@ def test_time_is_linear_in_the_traces(tmp_path: Path, database: Callable[..., Da
     query = Catalogue().get("suite_compare")
     made = database(*(trace(tmp_path / f"{n}.sqlite", number=n) for n in range(80)))
     ids = made.trace_ids()
-    run(made, query, ids[:2])  # whatever is imported
+    execute(made, query, ids[:2])  # whatever is imported
     seconds = []
     for count in (20, 80):
         start = time.perf_counter()
-        assert run(made, query, ids[:count]).frame.height == count
+        assert execute(made, query, ids[:count]).frame.height == count
         seconds.append(time.perf_counter() - start)
     assert seconds[1] < 12 * seconds[0]  # 4 times as many; 16 times as long if it were quadratic

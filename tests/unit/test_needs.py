@@ -9,7 +9,7 @@ import pytest
 from fast import one_in
 from made_nsys import KERNEL, NVTX, Tables, kernel, nvtx, strings, write
 from tbd_trace.errors import CannotAnswerError, UsageError
-from tbd_trace.query import Catalogue, run
+from tbd_trace.query import Catalogue, execute
 from tbd_trace.query.advice import how_to_collect
 from tbd_trace.query.header import alternatives, parse_query
 from tbd_trace.store import Database
@@ -40,7 +40,7 @@ def own(folder: Path, needs: str) -> Path:
 def refusal(database: Database, name: str | Path, **parameters: str) -> str:
     query = parse_query(name) if isinstance(name, Path) else Catalogue().get(name)
     with pytest.raises(CannotAnswerError) as raised:
-        run(database, query, parameters=parameters)
+        execute(database, query, parameters=parameters)
     message = str(raised.value)
     assert "\n" not in message
     return message
@@ -60,9 +60,9 @@ def test_what_is_no_need(tmp_path: Path, needs: str) -> None:
 
 def test_one_of_several_relations_is_enough(tmp_path: Path) -> None:
     database = holding(tmp_path, gpu={KERNEL: [kernel()]}, cpu={NVTX: [LAYER]})
-    both = run(database, parse_query(own(tmp_path, '[["kernel", "annotation"]]')))
+    both = execute(database, parse_query(own(tmp_path, '[["kernel", "annotation"]]')))
     assert both.notes == []
-    kernels = run(database, parse_query(own(tmp_path, '["kernel"]')))
+    kernels = execute(database, parse_query(own(tmp_path, '["kernel"]')))
     assert [note.split(":")[0] for note in kernels.notes] == ["cpu.sqlite"]
 
 
@@ -73,7 +73,7 @@ def test_none_of_several_relations_is_too_little(tmp_path: Path) -> None:
     assert ", or needs NVTX ranges, and the trace has none; annotate the program" in line
     derived = refusal(database, own(tmp_path, '[["iteration", "layer_host_time"]]'))
     assert derived.startswith("own needs iterations")
-    found = run(database, parse_query(own(tmp_path, '[["iteration", "gpu_op"]]')))
+    found = execute(database, parse_query(own(tmp_path, '[["iteration", "gpu_op"]]')))
     assert found.frame.rows() == [(1,)]
 
 
@@ -143,7 +143,7 @@ def test_a_clock_that_a_trace_lacks(tmp_path: Path, name: str) -> None:
     (tmp_path / "cpu").mkdir()
     cpu = holding(tmp_path / "cpu", cpu={NVTX: [ITERATION, LAYER]})
     assert "needs kernels to time or layers" in refusal(cpu, name, clock="gpu")
-    assert run(cpu, Catalogue().get(name)).frame["clock"].to_list() == ["host", "host"]
+    assert execute(cpu, Catalogue().get(name)).frame["clock"].to_list() == ["host", "host"]
     gpu = holding(tmp_path, gpu={KERNEL: [kernel()]})
     assert "needs kernels to time or layers" in refusal(gpu, name, clock="host")
-    assert run(gpu, Catalogue().get(name)).frame["clock"].to_list() == ["gpu"]
+    assert execute(gpu, Catalogue().get(name)).frame["clock"].to_list() == ["gpu"]

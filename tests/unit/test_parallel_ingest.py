@@ -19,7 +19,7 @@ from fast import one_in
 from tbd_trace.api import find_query, open_traces
 from tbd_trace.errors import InputError
 from tbd_trace.model.canonical_tables import canonical_tables
-from tbd_trace.query import Catalogue, run
+from tbd_trace.query import Catalogue, execute
 from tbd_trace.runtime import worker_pool
 from tbd_trace.runtime.worker_process import Worker
 from tbd_trace.sources.nsys import reader
@@ -197,7 +197,7 @@ def test_queries_views_and_removal(tmp_path: Path) -> None:
     database, one = ingested(path, tmp_path / "parts"), whole(path, tmp_path / "whole")
     for name in ("kernel_summary", "nvtx_projection"):
         query = Catalogue().get(name)
-        assert run(database, query).frame.equals(run(one, query).frame)
+        assert execute(database, query).frame.equals(execute(one, query).frame)
     for table in ("kernel", "annotation", "kernel_metric"):
         with duckdb.connect(str(database.path), read_only=True) as shell:
             ((count,),) = shell.execute(f"SELECT count(*) FROM {table}").fetchall()
@@ -239,7 +239,7 @@ def test_a_question_about_kernels_alone_starts_no_helper(
     path = str(export(tmp_path / "f.sqlite"))
     question = find_query("kernel_summary")
     opened = open_traces(path, question=question)
-    assert run(opened.database, question).frame.height > 0
+    assert execute(opened.database, question).frame.height > 0
     with pytest.raises(OSError, match="no more processes"):
         open_traces(path)
 
@@ -398,7 +398,7 @@ def test_a_damaged_part_is_told(tmp_path: Path) -> None:
     file = table_files(database.traces_directory / trace_id, "kernel")[1]
     file.write_bytes(file.read_bytes()[:-100])
     with pytest.raises(Exception, match="ingest the profile again"):
-        run(database, Catalogue().get("kernel_summary"))
+        execute(database, Catalogue().get("kernel_summary"))
 
 
 def test_ctrl_c_ends_the_helpers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

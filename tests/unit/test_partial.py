@@ -15,7 +15,7 @@ from corpus import corpus_files
 from fast import one_in
 from tbd_trace.api import cache_database, open_traces
 from tbd_trace.errors import CannotAnswerError
-from tbd_trace.query import Catalogue, canonical_relations, run
+from tbd_trace.query import Catalogue, canonical_relations, execute
 from tbd_trace.store import Database, content, identified_file
 
 SAMPLE = Path(__file__).resolve().parents[2] / "data" / "samples" / "synthetic_cnn"
@@ -31,7 +31,7 @@ def answer(path: Path, name: str, *, whole: bool) -> pl.DataFrame | str:
     query = Catalogue().get(name)
     opened = open_traces(path, question=None if whole else query)
     try:
-        return run(opened.database, query, opened.trace_ids).frame
+        return execute(opened.database, query, opened.trace_ids).frame
     except CannotAnswerError as error:
         return str(error)
 
@@ -87,7 +87,7 @@ def test_only_the_columns_that_a_question_names_are_written() -> None:
         fewer = dataclasses.replace(query, partial=[c for c in query.partial if c != lacking])
         opened = open_traces(SAMPLE, question=fewer)
         with pytest.raises(duckdb.BinderException, match=f'"{lacking}"'):
-            run(opened.database, query, opened.trace_ids)
+            execute(opened.database, query, opened.trace_ids)
 
 
 def test_what_was_read_before_is_used() -> None:

@@ -10,7 +10,7 @@ from fast import one_in
 from query_files import METRICS, each_file
 from tbd_trace.errors import UsageError
 from tbd_trace.present import plot as plots
-from tbd_trace.query import Catalogue, run
+from tbd_trace.query import Catalogue, execute
 from tbd_trace.query.catalogue import required_relations
 from tbd_trace.query.header import parse_query
 from tbd_trace.store import Database
@@ -38,7 +38,7 @@ def test_every_plot_draws_the_sample(sample_database: Database, path: Path) -> N
     by = next((source.params["by"] for source in sources if "by" in source.params), None)
     groupings = [{"by": str(choice)} for choice in (by.choices or [] if by else [])] or [{}]
     for parameters in groupings:
-        frame = run(sample_database, query, parameters=parameters).frame
+        frame = execute(sample_database, query, parameters=parameters).frame
         svg = plots.render(
             frame,
             query.plot,

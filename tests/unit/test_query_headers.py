@@ -21,7 +21,7 @@ from query_files import CHECKS, DERIVED, METRIC_NAMES, METRICS, each_file, valid
 from tbd_trace import resources
 from tbd_trace.errors import UsageError
 from tbd_trace.model.canonical_tables import canonical_tables
-from tbd_trace.query import Catalogue, Query, prepare, run, script
+from tbd_trace.query import Catalogue, Query, execute, prepare, script
 from tbd_trace.query.catalogue import derive_relations, required_relations
 from tbd_trace.query.header import alternatives, parse_query
 from tbd_trace.query.statements import FIRST_ROW, LAST_ROW
@@ -302,7 +302,7 @@ def in_a_shell(path: Path, text: str) -> tuple[list[str], list[tuple[Any, ...]]]
 
 @each_file(one_in(9, [*METRICS, *CHECKS]))
 def test_the_script_gives_the_same_rows_in_a_shell(sample_database: Database, query: Query) -> None:
-    expected = run(sample_database, query)
+    expected = execute(sample_database, query)
     columns, rows = in_a_shell(sample_database.path, script(query))
     assert columns == list(query.columns) == expected.frame.columns
     assert rows == expected.frame.rows()  # to the last digit
@@ -311,7 +311,7 @@ def test_the_script_gives_the_same_rows_in_a_shell(sample_database: Database, qu
 def test_parameters_are_set_in_the_script(sample_database: Database) -> None:
     query = Catalogue().get("fp32_util")
     chosen = {"by": "iteration", "window": "iterations"}
-    expected = run(sample_database, query, parameters=chosen)
+    expected = execute(sample_database, query, parameters=chosen)
     assert expected.frame.height > 1
     _, rows = in_a_shell(sample_database.path, script(query, chosen))
     assert rows == expected.frame.rows()  # to the last digit

@@ -19,9 +19,9 @@ from tbd_trace.query import (
     RelationCache,
     catalogue,
     connect,
+    execute,
+    execute_batches,
     prepare,
-    run,
-    run_in_batches,
 )
 from tbd_trace.query import relation_cache as cache_module
 from tbd_trace.query.catalogue import derive_relations, required_relations
@@ -49,10 +49,10 @@ def kept_files(database: Database) -> list[Path]:
 
 def test_queries_answer_the_same_from_what_was_kept(database: Database) -> None:
     queries = [Catalogue().get(name) for name in ("fp32_util", "layer_time", "idle_causes")]
-    first = {query.name: run(database, query).frame for query in queries}
+    first = {query.name: execute(database, query).frame for query in queries}
     assert kept_files(database)
     for query in queries:
-        assert run(database, query).frame.equals(first[query.name]), query.name
+        assert execute(database, query).frame.equals(first[query.name]), query.name
 
 
 @pytest.mark.parametrize("worth_limiting", [0, 10**9])
@@ -61,7 +61,7 @@ def test_what_an_answer_needs_is_kept_while_its_last_part_is_written(
 ) -> None:
     monkeypatch.setattr("tbd_trace.query.pages.LARGE_ROWS", worth_limiting)
     query = Catalogue().get("nvtx_summary")
-    batches = run_in_batches(database, query)
+    batches = execute_batches(database, query)
     frames = [next(batches).rows]
     assert [file.name.partition("-")[0] for file in kept_files(database)] in (
         [],
@@ -71,7 +71,7 @@ def test_what_an_answer_needs_is_kept_while_its_last_part_is_written(
     assert [file.name.partition("-")[0] for file in kept_files(database)] == [
         "annotation_host_time"
     ]
-    assert pl.concat(frames).equals(run(database, query).frame)
+    assert pl.concat(frames).equals(execute(database, query).frame)
 
 
 @pytest.mark.parametrize("shortest", [0.0, 1e9])
@@ -82,11 +82,11 @@ def test_the_first_answer_about_a_trace_is_kept_where_it_took_longer(
     database = Database(tmp_path / "x.duckdb")
     database.ingest([resources.data() / "samples" / "synthetic_cnn" / "timeline.sqlite"])
     query = Catalogue().get("nvtx_summary")
-    first = run(database, query).frame
+    first = execute(database, query).frame
     assert len(kept_files(database)) == (1 if shortest == 0 else 0)
-    assert run(database, query).frame.equals(first)
+    assert execute(database, query).frame.equals(first)
     assert len(kept_files(database)) == 1
-    assert run(database, query).frame.equals(first)
+    assert execute(database, query).frame.equals(first)
 
 
 def test_who_wants_no_more_rows_gets_no_more_and_the_next_question_is_answered(
@@ -95,11 +95,11 @@ def test_who_wants_no_more_rows_gets_no_more_and_the_next_question_is_answered(
     monkeypatch.setattr("tbd_trace.query.pages.LARGE_ROWS", 0)
     monkeypatch.setattr("tbd_trace.query.pages.PAGE_ROWS", 3)
     query = Catalogue().get("nvtx_projection")
-    batches = run_in_batches(database, query)
+    batches = execute_batches(database, query)
     first = next(batches).rows
     batches.close()
     assert first.height == 3
-    assert run(database, query).frame.head(3).equals(first)
+    assert execute(database, query).frame.head(3).equals(first)
 
 
 def test_every_relation_is_the_same_from_its_file(database: Database) -> None:
@@ -126,14 +126,14 @@ def test_what_was_kept_is_read_and_its_basis_is_not_computed(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = Catalogue().get("layer_time")
-    expected = run(database, query).frame
+    expected = execute(database, query).frame
     made: list[str] = []
 
     def spy(self: RelationCache, connection: object, relation: Query) -> None:
         made.append(relation.name)
 
     monkeypatch.setattr(RelationCache, "compute", spy)
-    assert run(database, query).frame.equals(expected)
+    assert execute(database, query).frame.equals(expected)
     assert made == []
 
 
@@ -145,12 +145,12 @@ def test_where_only_all_relations_together_took_long_those_that_were_asked_for_a
     monkeypatch.setattr("tbd_trace.query.connection.is_slow", lambda _started, at_first: is_slow)
     query = Catalogue().get("layer_time")
     asked = {relation.name for relation in derive_relations()}.intersection(query.relations)
-    expected = run(database, query).frame
+    expected = execute(database, query).frame
     kept = {path.name.rpartition("-")[0] for path in kept_files(database)}
     assert kept == (asked if is_slow else set())
     if is_slow:
         monkeypatch.setattr(RelationCache, "compute", None)  # nothing is computed again
-        assert run(database, query).frame.equals(expected)
+        assert execute(database, query).frame.equals(expected)
 
 
 def test_a_large_table_gives_way_to_its_file(
@@ -177,17 +177,17 @@ def test_a_file_that_goes_at_once_leaves_the_table(
     monkeypatch.setattr(cache_module, "_SMALL_BYTES", 0)
     monkeypatch.setattr(RelationCache, "load", lambda *_of: False)
     query = Catalogue().get("layer_time")
-    assert not run(database, query).frame.is_empty()
+    assert not execute(database, query).frame.is_empty()
 
 
 def test_a_parameter_makes_another_file(database: Database) -> None:
     query = Catalogue().get("iteration_timing")
-    run(database, query)
+    execute(database, query)
     before = kept_files(database)
-    found = run(database, query, parameters={"iteration_pattern": "^no such range$"})
+    found = execute(database, query, parameters={"iteration_pattern": "^no such range$"})
     assert max(found.frame["confidence"]) < 1  # ranges that repeat, whatever they are called
     assert len(kept_files(database)) > len(before)
-    assert set(run(database, query).frame["confidence"]) == {1}
+    assert set(execute(database, query).frame["confidence"]) == {1}
 
 
 def test_another_trace_is_never_answered_from_the_first(database: Database) -> None:
@@ -207,10 +207,10 @@ def test_another_trace_is_never_answered_from_the_first(database: Database) -> N
 @pytest.mark.parametrize("damage", [b"", b"PAR1 and no more"])
 def test_a_damaged_file_is_computed_again(database: Database, damage: bytes) -> None:
     query = Catalogue().get("layer_time")
-    expected = run(database, query).frame
+    expected = execute(database, query).frame
     for file in kept_files(database):
         file.write_bytes(damage)
-    assert run(database, query).frame.equals(expected)
+    assert execute(database, query).frame.equals(expected)
     with duckdb.connect() as connection:
         for file in kept_files(database):
             connection.execute(f"SELECT count(*) FROM '{file}'")
@@ -220,18 +220,18 @@ def test_what_was_not_used_for_longest_makes_room(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = Catalogue().get("iteration_timing")
-    run(database, query)
+    execute(database, query)
     old = kept_files(database)
     for file in old:
         os.utime(file, (0, 0))
     monkeypatch.setattr(cache_module, "_MOST_BYTES", 1)
-    run(database, query, parameters={"iteration_pattern": "^no such range$"})
+    execute(database, query, parameters={"iteration_pattern": "^no such range$"})
     assert kept_files(database)  # what this query used
     assert all(file.stat().st_atime > 0 for file in kept_files(database))
 
 
 def test_removing_a_trace_removes_what_was_derived(database: Database) -> None:
-    run(database, Catalogue().get("layer_time"))
+    execute(database, Catalogue().get("layer_time"))
     database.remove([database.trace_ids()[0]])
     assert kept_files(database) == []
 
@@ -243,7 +243,7 @@ def test_a_database_that_may_only_be_read_answers(
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "mkdir", refused)
-    assert not run(database, Catalogue().get("layer_time")).frame.is_empty()
+    assert not execute(database, Catalogue().get("layer_time")).frame.is_empty()
     assert kept_files(database) == []
 
 
@@ -392,14 +392,14 @@ def test_memory_grows_with_the_traces(database: Database, monkeypatch: pytest.Mo
 def test_where_the_bounded_memory_is_not_enough_more_is_used(
     database: Database, monkeypatch: pytest.MonkeyPatch, is_large: bool
 ) -> None:
-    expected = run(database, Catalogue().get("layer_time")).frame
+    expected = execute(database, Catalogue().get("layer_time")).frame
     shutil.rmtree(database.derived_directory)
     if is_large:
         monkeypatch.setattr(cache_module, "_LARGE", 0)
     monkeypatch.setattr(cache_module, "_STREAM_MEMORY", 1024)
     monkeypatch.setattr(cache_module, "_LEAST_MEMORY", 1024)
     monkeypatch.setattr(cache_module, "_MEMORY_PER_ROW", 0)
-    assert run(database, Catalogue().get("layer_time")).frame.equals(expected)
+    assert execute(database, Catalogue().get("layer_time")).frame.equals(expected)
 
 
 def test_what_only_others_build_on_leaves_memory(database: Database) -> None:

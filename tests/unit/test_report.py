@@ -36,7 +36,7 @@ from tbd_trace.cli import main as cli
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.present import csv as csv_form
 from tbd_trace.present.values import NULL
-from tbd_trace.query import Catalogue, run
+from tbd_trace.query import Catalogue, execute
 from tbd_trace.store import Database
 
 SAMPLE = ROOT / "data" / "samples" / "synthetic_cnn"
@@ -95,7 +95,7 @@ def test_every_table_and_plot_is_the_answer_of_the_query_that_it_names(
             continue
         name, *assignments = block.query.split(" ")
         parameters = dict(assignment.split("=") for assignment in assignments)
-        alone = run(sample.database, Catalogue().get(name), sample.trace_ids, parameters)
+        alone = execute(sample.database, Catalogue().get(name), sample.trace_ids, parameters)
         assert block.frame is not None
         assert block.frame.equals(alone.frame), block.query
         compared += 1

@@ -16,7 +16,7 @@ from fast import one_in
 from query_files import METRIC_NAMES
 from tbd_trace.api import Traces, find_query, open_traces
 from tbd_trace.errors import CannotAnswerError, TbdTraceError, UsageError
-from tbd_trace.query import Catalogue, connect, execute_reading, prepare, run, sql
+from tbd_trace.query import Catalogue, connect, execute, execute_reading, prepare, sql
 from tbd_trace.query.header import parse_query
 from tbd_trace.store import Database
 
@@ -47,7 +47,7 @@ def sample(database: Database) -> list[str]:
 def ask(
     database: Database, name: str, traces: list[str] | None = None, **parameters: str
 ) -> list[dict[str, Any]]:
-    return run(database, Catalogue().get(name), traces, parameters).frame.to_dicts()
+    return execute(database, Catalogue().get(name), traces, parameters).frame.to_dicts()
 
 
 # parameters
@@ -62,7 +62,7 @@ def test_parameters_change_the_answer(database: Database, sample: list[str]) -> 
 def test_parameters_of_the_relations_below_are_known(database: Database, sample: list[str]) -> None:
     rows = ask(database, "compute_util", sample, window="trace")
     assert {row["measured_over"] for row in rows} == {"whole trace"}
-    result = run(database, Catalogue().get("compute_util"), sample, {"min_confidence": "0.75"})
+    result = execute(database, Catalogue().get("compute_util"), sample, {"min_confidence": "0.75"})
     assert result.parameters == {"min_confidence": 0.75}
 
 
@@ -93,7 +93,7 @@ def test_what_a_parameter_may_not_be(
 
 @pytest.mark.parametrize("value", ["it's", "'; DROP TABLE kernel; --", 'a"b', "日本", "\\d+"])
 def test_texts_are_passed_whole(database: Database, sample: list[str], value: str) -> None:
-    result = run(
+    result = execute(
         database, Catalogue().get("dominant_layer"), sample, {"layer_pattern": f"^{value}$"}
     )
     assert result.parameters == {"layer_pattern": f"^{value}$"}
@@ -126,7 +126,7 @@ def test_a_question_that_no_trace_can_answer_says_how_to_collect(
 
 def test_some_traces_cannot_answer(database: Database, sample: list[str], little: str) -> None:
     """The others do, and a note names those that cannot."""
-    result = run(database, Catalogue().get("nvtx_kernels"), [*sample, little])
+    result = execute(database, Catalogue().get("nvtx_kernels"), [*sample, little])
     assert set(result.frame.drop_nulls("range_path")["trace_id"]) == {sample[0]}
     [note] = [note for note in result.notes if "little.sqlite" in note]
     assert "NVTX" in note
@@ -134,7 +134,7 @@ def test_some_traces_cannot_answer(database: Database, sample: list[str], little
 
 
 def test_all_can_answer_without_notes(database: Database, sample: list[str], little: str) -> None:
-    result = run(database, Catalogue().get("kernel_summary"), [*sample, little])
+    result = execute(database, Catalogue().get("kernel_summary"), [*sample, little])
     assert result.notes == []
     assert set(result.frame["trace_id"]) == {sample[0], little}
 
@@ -153,7 +153,7 @@ def test_every_metric_answers_or_says_why_not(database: Database, little: str, n
     """A file with a single kernel gives rows or a refusal that says what to collect."""
     query = Catalogue().get(name)
     try:
-        frame = run(database, query, [little]).frame
+        frame = execute(database, query, [little]).frame
     except CannotAnswerError as error:
         assert "\n" not in str(error)
     else:
@@ -172,7 +172,7 @@ def test_a_name_misspelled_in_a_query_of_ones_own(database: Database, tmp_path: 
     own = tmp_path / "own.sql"
     own.write_text("SELECT count(*) AS n FROM memcpi")
     with pytest.raises(UsageError, match=r"Did you mean .*memcpy"):
-        run(database, Catalogue().load(own))
+        execute(database, Catalogue().load(own))
 
 
 def test_unknown_queries_suggest_known_ones() -> None:
@@ -253,7 +253,7 @@ def test_a_user_s_file_may_not_write_either(
     path = tmp_path / "mine.sql"
     path.write_text(statement.format(out=tmp_path / "out"))
     with pytest.raises(UsageError, match="only statements that read"):
-        run(database, find_query(str(path)))
+        execute(database, find_query(str(path)))
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -296,12 +296,12 @@ def test_a_file_without_header(database: Database, sample: list[str], tmp_path: 
     path = own(tmp_path, "SELECT name, count(*) AS n FROM op_scope GROUP BY name ORDER BY name;\n")
     query = find_query(str(path))
     assert (query.name, query.title, query.columns) == ("own query", "own query", {})
-    assert run(database, query, sample).frame.columns == ["name", "n"]
+    assert execute(database, query, sample).frame.columns == ["name", "n"]
 
 
 def test_a_file_with_a_comment_that_is_no_header(database: Database, tmp_path: Path) -> None:
     path = own(tmp_path, "/* Just a note: counts traces. */\nSELECT count(*) AS n FROM trace")
-    assert run(database, find_query(str(path))).frame.rows() == [(3,)]
+    assert execute(database, find_query(str(path))).frame.rows() == [(3,)]
 
 
 HEADER = """/*
@@ -322,15 +322,15 @@ SELECT count(*) AS n FROM kernel WHERE stream_id = coalesce(getvariable('stream'
 def test_a_file_with_header(database: Database, little: str, tmp_path: Path, begin: str) -> None:
     query = find_query(str(own(tmp_path, begin + HEADER)))
     assert query.title == "Kernels of a stream"
-    assert run(database, query, [little]).frame.rows() == [(1,)]
-    assert run(database, query, [little], {"stream": "8"}).frame.rows() == [(0,)]
+    assert execute(database, query, [little]).frame.rows() == [(1,)]
+    assert execute(database, query, [little], {"stream": "8"}).frame.rows() == [(0,)]
     with pytest.raises(UsageError, match="not among 7, 8"):
-        run(database, query, [little], {"stream": "9"})
+        execute(database, query, [little], {"stream": "9"})
 
 
 def test_several_statements_in_a_file(database: Database, tmp_path: Path) -> None:
     path = own(tmp_path, "SET VARIABLE least = 2;\nSELECT getvariable('least') AS n;\n")
-    assert run(database, find_query(str(path))).frame.rows() == [(2,)]
+    assert execute(database, find_query(str(path))).frame.rows() == [(2,)]
 
 
 @pytest.mark.parametrize(
@@ -358,19 +358,19 @@ def test_a_broken_header_is_one_clear_error(
 ) -> None:
     path = own(tmp_path, f"/*\n{header}\n*/\nSELECT 1 AS n")
     with pytest.raises(UsageError, match=r"own query\.sql") as raised:
-        run(database, find_query(str(path)))
+        execute(database, find_query(str(path)))
     assert "\n" not in str(raised.value)
 
 
 def test_a_header_without_sql(database: Database, tmp_path: Path) -> None:
     path = own(tmp_path, '/*\ntitle = "nothing"\n*/\n')
     with pytest.raises(UsageError, match="no SQL"):
-        run(database, find_query(str(path)))
+        execute(database, find_query(str(path)))
 
 
 def test_a_header_that_forgets_a_relation(database: Database, tmp_path: Path) -> None:
     path = own(tmp_path, '/*\ntitle = "a"\nneeds = ["kernel"]\n*/\nSELECT count(*) FROM iteration')
-    assert run(database, find_query(str(path))).frame.height == 1
+    assert execute(database, find_query(str(path))).frame.height == 1
 
 
 def test_files_that_are_no_text_or_not_there(tmp_path: Path) -> None:

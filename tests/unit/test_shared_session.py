@@ -8,7 +8,7 @@ from fast import one_in
 from tbd_trace.analysis.checks import evaluate, evaluate_on, select
 from tbd_trace.api import Traces
 from tbd_trace.errors import CannotAnswerError, UsageError
-from tbd_trace.query import Catalogue, Result, run
+from tbd_trace.query import Catalogue, Result, execute
 from tbd_trace.query.shared_session import SharedSession
 from tbd_trace.store import Database
 
@@ -40,7 +40,7 @@ def test_what_was_asked_before_changes_no_answer(sample_database: Database) -> N
     with SharedSession(sample_database, traces) as conversation:
         for name, parameters in ASKED:
             query = catalogue.get(name)
-            alone = run(sample_database, query, traces, parameters)
+            alone = execute(sample_database, query, traces, parameters)
             assert same(conversation.run(query, parameters), alone), (name, parameters)
 
 
@@ -52,7 +52,7 @@ def test_every_query_after_all_others(
     traces = sample_database.trace_ids()
     with SharedSession(sample_database, traces) as conversation:
         for query in reversed(Catalogue().metrics()):
-            alone = run(sample_database, query, traces)
+            alone = execute(sample_database, query, traces)
             assert same(conversation.run(query), alone), query.name
 
 
@@ -76,4 +76,4 @@ def test_rules_do_not_judge_by_the_parameters_of_questions(sample_database: Data
         conversation.run(Catalogue().get("fp32_util"), {"by": "kernel"})
         assert evaluate_on(conversation, select(None)).equals(alone)
         asked = conversation.run(Catalogue().get("fp32_util"), {"by": "kernel"})
-    assert same(asked, run(sample_database, asked.query, traces, {"by": "kernel"}))
+    assert same(asked, execute(sample_database, asked.query, traces, {"by": "kernel"}))

@@ -23,7 +23,7 @@ from corpus import ROOT
 from fast import one_in
 from tbd_trace.errors import InputError, StoreError, TbdTraceError, UsageError
 from tbd_trace.model.canonical_tables import canonical_tables
-from tbd_trace.query import Catalogue, run
+from tbd_trace.query import Catalogue, execute
 from tbd_trace.query.catalogue import derive_relations
 from tbd_trace.sources import registry
 from tbd_trace.sources.base import TraceDescription
@@ -41,7 +41,7 @@ def profile(path: Path, kernels: int = 1) -> Path:
 
 def kernels(database: Database) -> int:
     """Count the kernels of all traces by a query."""
-    frame = run(database, Catalogue().get("kernel_summary")).frame
+    frame = execute(database, Catalogue().get("kernel_summary")).frame
     return int(frame["instances"].sum())
 
 

@@ -1,6 +1,6 @@
 """Trace archives: redacted traces for sharing, readable without a profiler."""
 
 from tbd_trace.archive.storage_backends import is_archive, is_url
-from tbd_trace.archive.store import Archive, Several
+from tbd_trace.archive.store import Archive, CombinedStore
 
-__all__ = ["Archive", "Several", "is_archive", "is_url"]
+__all__ = ["Archive", "CombinedStore", "is_archive", "is_url"]

@@ -149,7 +149,7 @@ class Archive(TraceStore):
         return Path(self._temporary[-1].name)
 
 
-class Several(TraceStore):
+class CombinedStore(TraceStore):
     """Selected traces of several stores as one store.
 
     Args:

@@ -181,11 +181,11 @@ def _ask(
     found: Query, traces: list[str], db: str, parameters: dict[str, str], rows: int | None
 ) -> tuple[Traces, Result]:
     from tbd_trace.api import open_traces
-    from tbd_trace.query import run
+    from tbd_trace.query import execute
 
     with busy(f"asking {found.name}"):
         opened = open_traces(*traces, db=db, question=found)
-        result = run(opened.database, found, opened.trace_ids, parameters, rows)
+        result = execute(opened.database, found, opened.trace_ids, parameters, rows)
     for text in result.notes:
         note(text)
     return opened, result
@@ -196,11 +196,11 @@ def _batches(
 ) -> Generator[pl.DataFrame]:
     # In batches, because a result may have millions of rows.
     from tbd_trace.api import open_traces
-    from tbd_trace.query import run_in_batches
+    from tbd_trace.query import execute_batches
 
     with busy(f"asking {found.name}"):
         opened = open_traces(*traces, db=db, question=found)
-        batches = run_in_batches(
+        batches = execute_batches(
             opened.database,
             found,
             opened.trace_ids,

@@ -79,9 +79,9 @@ def sql(
 
 def _emit_batches(opened: Traces, statement: str, form: Format, output: Path | None) -> None:
     # In batches, because a result may have millions of rows.
-    from tbd_trace.query import sql_in_batches
+    from tbd_trace.query import sql_batches
 
-    batches = sql_in_batches(opened.database, statement, opened.trace_ids)
+    batches = sql_batches(opened.database, statement, opened.trace_ids)
     with closing(batches) as frames:
         with busy("asking"):
             first = next(frames)

@@ -106,11 +106,11 @@ def fit(measures: Sequence[Measure], width: int, *, cut_text: bool = False) -> l
     spare = width - total(widths)
     if spare < 0:
         return None
-    lacking = [n for n, measure in enumerate(measures) if measure.width > widths[n]]
-    lacking.sort(key=lambda n: measures[n].width - widths[n])
-    for place, n in enumerate(lacking):
+    narrowed = [n for n, measure in enumerate(measures) if measure.width > widths[n]]
+    narrowed.sort(key=lambda n: measures[n].width - widths[n])
+    for place, n in enumerate(narrowed):
         # Columns slightly too wide keep their natural width, the others share the rest.
-        more = min(measures[n].width - widths[n], spare // (len(lacking) - place))
+        more = min(measures[n].width - widths[n], spare // (len(narrowed) - place))
         widths[n] += more
         spare -= more
     return [

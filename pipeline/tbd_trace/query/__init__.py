@@ -11,10 +11,10 @@ from tbd_trace.query.plot import Plot
 
 if TYPE_CHECKING:
     from tbd_trace.query.connection import connect, prepare
-    from tbd_trace.query.execute import run, run_in_batches, script
+    from tbd_trace.query.execution import execute, execute_batches, script
     from tbd_trace.query.relation_cache import RelationCache
     from tbd_trace.query.result import Result
-    from tbd_trace.query.statements import execute_reading, sql, sql_in_batches
+    from tbd_trace.query.statements import execute_reading, sql, sql_batches
 
 __all__ = [
     "Catalogue",
@@ -27,13 +27,13 @@ __all__ = [
     "Result",
     "canonical_relations",
     "connect",
+    "execute",
+    "execute_batches",
     "execute_reading",
     "prepare",
-    "run",
-    "run_in_batches",
     "script",
     "sql",
-    "sql_in_batches",
+    "sql_batches",
 ]
 
 # Imported on first use: listing queries needs no DuckDB, whose import takes 0.05 s.
@@ -41,13 +41,13 @@ _MODULES = {
     "RelationCache": "relation_cache",
     "Result": "result",
     "connect": "connection",
+    "execute": "execution",
+    "execute_batches": "execution",
     "execute_reading": "statements",
     "prepare": "connection",
-    "run": "execute",
-    "run_in_batches": "execute",
-    "script": "execute",
+    "script": "execution",
     "sql": "statements",
-    "sql_in_batches": "statements",
+    "sql_batches": "statements",
 }
 
 

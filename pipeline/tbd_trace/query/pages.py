@@ -13,7 +13,7 @@ import duckdb
 from tbd_trace.query.connection import LARGE_ROWS, is_shipped
 from tbd_trace.query.header import Query
 from tbd_trace.query.relation_cache import RelationCache
-from tbd_trace.query.statements import FIRST_ROW, LAST_ROW, execute, last_relation
+from tbd_trace.query.statements import FIRST_ROW, LAST_ROW, fetch_rows, last_relation
 from tbd_trace.runtime.result_frames import frames
 from tbd_trace.sqltext import set_variable
 
@@ -41,7 +41,7 @@ def batches(
 ) -> Iterator[pl.DataFrame]:
     """Yield the rows of statements: one batch for small traces, several for large ones."""
     if cache.rows(connection) < LARGE_ROWS:
-        yield from _caching([execute(connection, text)], connection, cache)
+        yield from _caching([fetch_rows(connection, text)], connection, cache)
     else:
         yield from _caching(frames(last_relation(connection, text)), connection, cache)
 
@@ -70,7 +70,7 @@ def _pages(
         for first in itertools.count(1, PAGE_ROWS):
             connection.execute(set_variable(FIRST_ROW, first))
             connection.execute(set_variable(LAST_ROW, first + PAGE_ROWS - 1))
-            rows = execute(connection, query.sql)
+            rows = fetch_rows(connection, query.sql)
             yield rows
             if rows.height < PAGE_ROWS:
                 return

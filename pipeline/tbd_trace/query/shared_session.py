@@ -10,7 +10,7 @@ import duckdb
 
 from tbd_trace.query.catalogue import parameters_behind, required_relations
 from tbd_trace.query.connection import connect, relation_names
-from tbd_trace.query.execute import answer, checked_values
+from tbd_trace.query.execution import checked_values, execute_on
 from tbd_trace.query.header import Query, Scalar
 from tbd_trace.query.relation_cache import RelationCache, existing_relations
 from tbd_trace.query.result import Result
@@ -25,17 +25,14 @@ _FEW_ROWS = 500_000
 
 
 class SharedSession:
-    """Queries over some traces, one after the other: what one derives, the next need not.
-
-    It is a context manager; queries are asked inside it.
+    """Run several queries over one connection, which keeps derived relations between them.
 
     Args:
-        tables: the canonical tables that are enough, where each costs something to get at; None
-            means all.
+        tables: canonical tables to load where each costs a download; None means all.
     """
 
     connection: duckdb.DuckDBPyConnection  # the connection, while it is open
-    kept: RelationCache  # derived relations that are kept between connections
+    cache: RelationCache  # the cache of derived relations
 
     def __init__(
         self,
@@ -47,7 +44,7 @@ class SharedSession:
         self._trace_ids = list(trace_ids)
         self._tables = tables
         self._open = ExitStack()
-        self._values: dict[str, dict[str, Scalar]] = {}  # that gave each derived relation
+        self._values: dict[str, dict[str, Scalar]] = {}  # parameters of each derived relation
 
     def __enter__(self) -> SharedSession:
         with ExitStack() as stack:
@@ -55,7 +52,7 @@ class SharedSession:
             self.connection = stack.enter_context(
                 connect(self._database, self._trace_ids, self._tables, _FEW_ROWS)
             )
-            self.kept = RelationCache(self._database, self._trace_ids)
+            self.cache = RelationCache(self._database, self._trace_ids)
             stack.enter_context(interruptible(self.connection))
             self._open = stack.pop_all()
         return self
@@ -73,16 +70,16 @@ class SharedSession:
         self.renew(relation_names(query), values)
         try:
             with explained(query, values), reading(self._database):
-                return answer(self.connection, query, values, self.kept)
+                return execute_on(self.connection, query, values, self.cache)
         finally:
             for name in values:
                 self.connection.execute(f"RESET VARIABLE {identifier(name)}")
 
     def renew(self, names: Iterable[str], values: Mapping[str, Scalar]) -> None:
-        """Forget derived relations whose rows are those of other parameters.
+        """Drop derived relations that were computed with other parameters.
 
         Args:
-            names: the relations that are asked next, which build on others.
+            names: relations of the next query; their inputs are checked, too.
         """
         stale = []
         for relation in required_relations(names):

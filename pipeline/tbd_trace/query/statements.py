@@ -49,10 +49,10 @@ def sql(
         UsageError: the statement is invalid, or would write.
     """
     with _connected_for_sql(database, statement, trace_ids) as (connection, _):
-        return execute(connection, statement)
+        return fetch_rows(connection, statement)
 
 
-def sql_in_batches(
+def sql_batches(
     database: TraceStore, statement: str, trace_ids: Sequence[str] | None = None
 ) -> Generator[pl.DataFrame]:
     """Run one reading SQL statement, and yield its rows in batches; errors as in :func:`sql`."""
@@ -86,10 +86,10 @@ def execute_reading(
     """
     with own_sql("SQL"), interruptible(connection):
         prepare(connection, names_used(statement), cache)
-        return execute(connection, statement)
+        return fetch_rows(connection, statement)
 
 
-def execute(
+def fetch_rows(
     connection: duckdb.DuckDBPyConnection, text: str, rows: int | None = None
 ) -> pl.DataFrame:
     """Run statements that only read; return the first ``rows`` rows of the last one, None: all."""

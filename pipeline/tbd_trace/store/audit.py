@@ -27,10 +27,10 @@ from tbd_trace.store.clock import align_clocks
 from tbd_trace.store.tables import rewrite, table_files
 
 _RULES = Path("ingest") / "audit"
-# What compares rows looks at about so many of a table, at more only by samples.
+# Rules that compare rows read about this many rows; larger tables are sampled.
 _MOST_ROWS = 100_000
 _THIN = 10  # kernels of one stream have to be sorted
-# No recording is longer; a table that spans more has a time that cannot be.
+# No recording is longer; a table that spans more has an invalid time.
 _LONGEST_NS = 30 * 24 * 3600 * 10**9
 _LARGEST_NS = 1 << 62
 
@@ -205,8 +205,8 @@ class Audit:
             return []
         seen = "" if every == 1 else f" in a sample of one in {every}"
         return [
-            f"kernels that overlap an earlier one on the same stream, which cannot be: {kernels:,}"
-            f"{seen}, over {earlier:,} earlier ones; the longest of these is {_short(name)} with "
+            f"kernels that overlap an earlier one on the same stream (a stream runs one at a "
+            f"time): {kernels:,}{seen}, over {earlier:,} earlier ones; the longest of these is {_short(name)} with "
             f"{longest_ns / 1e6:,.3f} ms. Its time, and sums with it, may be wrong"
         ]
 

@@ -119,8 +119,8 @@ def _notes(clock: _Clock, several: bool) -> list[str]:
         if not clock.early:
             return []
         return [
-            f"operations that start before their launch, which cannot be: {clock.early:,} of "
-            f"{clock.launches:,}{device}; their times are as recorded"
+            f"operations that start before their launch (an impossible order): {clock.early:,} "
+            f"of {clock.launches:,}{device}; their times are as recorded"
         ]
     side = "ahead of" if clock.offset_ns > 0 else "behind"
     drift = f", drifting by {clock.drift * 1e6:.2f} µs per s" if clock.drift else ""

@@ -22,7 +22,7 @@ unit = "kernel"
 doc = "kernel executions; 0 in an empty bin"
 [columns.total_ns]
 unit = "ns"
-doc = "sum of the durations of these copies and fills"
+doc = "sum of the durations of these executions"
 [columns.kernels_pct]
 unit = "%"
 doc = "kernels ÷ all kernels of the trace with a known duration"

@@ -27,7 +27,7 @@ unit = "kernel"
 doc = "kernel executions of the layer in the window"
 [columns.total_ns]
 unit = "ns"
-doc = "sum of the durations of these copies and fills"
+doc = "sum of the durations of these executions"
 [columns.evidence]
 doc = """counter if achieved_pct was measured, else modelled; theoretical_pct and
     estimated_achieved_pct are always modelled"""

@@ -36,7 +36,7 @@ doc = """bytes read from and written to device memory, by hardware counters; wit
     precisions, each row has all bytes"""
 [columns.total_ns]
 unit = "ns"
-doc = "sum of the durations of these copies and fills"
+doc = "sum of the durations of these executions; with several precisions, each row has all time"
 [columns.arithmetic_intensity]
 unit = "FLOP/byte"
 doc = "FLOP ÷ bytes; NULL if reason explains it"

@@ -117,7 +117,7 @@ def evaluate_on(
     session.renew({name for query in checks for name in query.relations}, settings)
     for name, value in settings.items():
         session.connection.execute(set_variable(name, value))
-    evaluator = Evaluator(session.connection, session.kept)
+    evaluator = Evaluator(session.connection, session.cache)
     rows = [row for query in checks for row in evaluator.rows(query)]
     return _ordered(rows, evaluator.names)
 

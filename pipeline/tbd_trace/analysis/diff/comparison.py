@@ -96,7 +96,7 @@ def question(name: str) -> queries.Query:
 
 
 def _run(session: SharedSession, catalogue: Mapping[str, queries.Query]) -> dict[str, pl.DataFrame]:
-    connection, cache = session.connection, session.kept
+    connection, cache = session.connection, session.cache
     queries.prepare(connection, ["counter_donor_trace"], cache)
     frames = {}
     for name, query in catalogue.items():

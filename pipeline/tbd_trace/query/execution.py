@@ -31,13 +31,13 @@ from tbd_trace.query.parameters import parameter_values
 from tbd_trace.query.relation_cache import RelationCache
 from tbd_trace.query.renamed import resolve_old_names
 from tbd_trace.query.result import Batch, Result
-from tbd_trace.query.statements import execute, explained
+from tbd_trace.query.statements import explained, fetch_rows
 from tbd_trace.runtime.duckdb_connection import SORTED_ASOF
 from tbd_trace.sqltext import set_variable
 from tbd_trace.store.base import TraceStore
 
 
-def run(
+def execute(
     database: TraceStore,
     query: Query,
     trace_ids: Sequence[str] | None = None,
@@ -60,10 +60,10 @@ def run(
     """
     values = checked_values(query, parameters)
     with _connected(database, trace_ids, query, values) as (connection, cache):
-        return answer(connection, query, values, cache, rows, transient=True)
+        return execute_on(connection, query, values, cache, rows, transient=True)
 
 
-def run_in_batches(
+def execute_batches(
     database: TraceStore,
     query: Query,
     trace_ids: Sequence[str] | None = None,
@@ -72,12 +72,12 @@ def run_in_batches(
     """Run a query over some traces, and yield its rows in at least one batch.
 
     Millions of rows need not be in memory together. The traces stay open until the generator is
-    exhausted or closed. Arguments and errors as in :func:`run`.
+    exhausted or closed. Arguments and errors as in :func:`execute`.
     """
     values = checked_values(query, parameters)
     with _connected(database, trace_ids, query, values) as (connection, cache):
         if query.refuse:
-            result = answer(connection, query, values, cache, transient=True)
+            result = execute_on(connection, query, values, cache, transient=True)
             yield Batch(result.frame, result.notes)
             return
         notes = _make_ready(connection, query, values, cache, transient=True)
@@ -87,7 +87,7 @@ def run_in_batches(
             yield Batch(rows, notes)
 
 
-def answer(
+def execute_on(
     connection: duckdb.DuckDBPyConnection,
     query: Query,
     values: Mapping[str, Scalar],
@@ -96,7 +96,7 @@ def answer(
     *,
     transient: bool = False,
 ) -> Result:
-    """Run a query on an open connection; errors as in :func:`run`.
+    """Run a query on an open connection; errors as in :func:`execute`.
 
     Args:
         connection: a connection of :func:`~tbd_trace.query.connect`; the parameters stay
@@ -109,7 +109,7 @@ def answer(
     # Any row can show that the result would mislead, so such a query needs all of them.
     if rows is not None and (query.refuse or cache.rows(connection) < LARGE_ROWS):
         rows = None
-    found = execute(connection, query.sql, None if rows is None else rows + 1)
+    found = fetch_rows(connection, query.sql, None if rows is None else rows + 1)
     notes += (without := left_out(connection, query))
     if found.is_empty():
         if without:
@@ -158,7 +158,7 @@ def checked_values(query: Query, parameters: Mapping[str, str] | None) -> dict[s
 
 
 def script(query: Query, parameters: Mapping[str, str] | None = None) -> str:
-    """Return a query as a SQL script for a DuckDB shell; arguments and errors as in :func:`run`."""
+    """Return a query as a SQL script for a DuckDB shell; errors as in :func:`execute`."""
     relations = required_relations(relation_names(query))
     values = checked_values(query, parameters)
     statements = [SORTED_ASOF]

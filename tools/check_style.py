@@ -72,12 +72,15 @@ def count_lines(files: list[Path]) -> Figures:
     code = docstring = comment = 0
     for path in files:
         text = path.read_text(encoding="utf-8")
+        source = text.splitlines()
         documented = {
             line
             for node in ast.walk(ast.parse(text))
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
             and ast.get_docstring(node, clean=False) is not None
             for line in range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1)
+            # Tests run the examples: they are code.
+            if not source[line - 1].lstrip().startswith((">>> ", "... "))
         }
         lines: set[int] = set()
         for token in tokenize.generate_tokens(io.StringIO(text).readline):

@@ -5,6 +5,7 @@ checks.md  the rules of `tbd-trace check`, from the headers of queries/checks
 tables.md  canonical, derived and data tables, from queries/canonical, queries/derive and data
 models.md  the workloads, from their definitions
 cli.md     commands and options, from the command line
+api.md     the Python API, from its docstrings
 
 Usage: python tools/make_docs.py [--check]
 
@@ -23,6 +24,7 @@ from typing import Any
 
 import typer.main
 
+from api_page import api_page
 from tbd_models.registry import is_implemented, models
 from tbd_trace import resources
 from tbd_trace.analysis.checks.rules import rule_of
@@ -78,6 +80,7 @@ def pages() -> dict[Path, str]:
     generated[Path("tables.md")] = tables_page()
     generated[Path("models.md")] = models_page()
     generated[Path("cli.md")] = cli_page()
+    generated[Path("api.md")] = api_page()
     return {path: f"{_GENERATED}\n{text}" for path, text in generated.items()}
 
 

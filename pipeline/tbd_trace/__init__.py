@@ -2,8 +2,8 @@
 
 >>> import tbd_trace
 >>> with tbd_trace.open("data/samples/synthetic_cnn") as traces:
-...     traces.query("fp32_util").height
-1
+...     traces.query("fp32_util").height  # one row per device and evidence
+2
 """
 
 from __future__ import annotations
@@ -72,6 +72,10 @@ def open(*traces: str | PathLike[str], db: str | PathLike[str] | None = None) ->
         InputError: a file has an unsupported format, or is damaged.
         StoreError: an archive is damaged, or a URL cannot be reached.
         UsageError: a name is unknown, or there is no database.
+
+    >>> with tbd_trace.open("data/samples/synthetic_cnn") as traces:
+    ...     len(traces.trace_ids)  # a timeline and a file of counters
+    2
     """
     from tbd_trace.api import open_traces  # noqa: PLC0415
 

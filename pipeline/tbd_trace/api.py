@@ -87,6 +87,10 @@ class Traces:
         Raises:
             CannotAnswerError: the traces lack data that the query needs.
             UsageError: an unknown query or parameter, or an invalid value.
+
+        >>> traces = tbd_trace.open("data/samples/synthetic_cnn")
+        >>> traces.query("iteration_timing", min_confidence=0.5).columns[:3]
+        ['trace_id', 'pid', 'iteration']
         """
         return self.run(name, **parameters).frame
 
@@ -101,6 +105,10 @@ class Traces:
 
         Raises:
             UsageError: the statement is invalid, or would write.
+
+        >>> traces = tbd_trace.open("data/samples/synthetic_cnn")
+        >>> traces.sql("SELECT count(DISTINCT name) AS names FROM kernel").item()
+        22
         """
         return queries.sql(self.database, statement, self.trace_ids)
 
@@ -109,6 +117,11 @@ class Traces:
 
         Args:
             relations: derived relations to compute, such as ``"op_scope"``.
+
+        >>> with tbd_trace.open("data/samples/synthetic_cnn") as traces:
+        ...     connection = traces.connect("iteration")
+        ...     connection.execute("SELECT count(*) FROM iteration").fetchone()
+        (12,)
         """
         connection = queries.connect(self.database, self.trace_ids)
         cache = queries.RelationCache(self.database, self.trace_ids)

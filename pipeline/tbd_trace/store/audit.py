@@ -206,8 +206,9 @@ class Audit:
         seen = "" if every == 1 else f" in a sample of one in {every}"
         return [
             f"kernels that overlap an earlier one on the same stream (a stream runs one at a "
-            f"time): {kernels:,}{seen}, over {earlier:,} earlier ones; the longest of these is {_short(name)} with "
-            f"{longest_ns / 1e6:,.3f} ms. Its time, and sums with it, may be wrong"
+            f"time): {kernels:,}{seen}, over {earlier:,} earlier ones; the longest of these is "
+            f"{_short(name)} with {longest_ns / 1e6:,.3f} ms. Its time, and sums with it, may be "
+            "wrong"
         ]
 
     def _rewrite(self, table: str, select: str) -> None:

@@ -4,7 +4,7 @@ question = "When did the GPU run the work that each range launched?"
 source   = "same projection as nsys stats nvtx_gpu_proj_trace"
 grain    = "NVTX range that launched GPU operations"
 needs    = ["annotation", "nvtx_range", "gpu_op"]
-optional = ["range_gpu_time", "annotation_range", "annotation_tree", "process", "thread"]
+optional = ["range_gpu_time", "annotation_tree", "process", "thread"]
 [columns.trace_id]
 doc = "the trace"
 [columns.nvtx_range_id]
@@ -52,7 +52,7 @@ SELECT j.trace_id, j.annotation_id AS nvtx_range_id, t.parent_id, t.depth,
     r.kind AS style, p.pid, th.tid, j.gpu_start_ns, j.gpu_ns, j.gpu_sum_ns, r.start_ns,
     r.end_ns - r.start_ns AS host_ns, j.launches, j.operations
 FROM shown j
-JOIN annotation_range r USING (trace_id, annotation_id)
+JOIN annotation r USING (trace_id, annotation_id)
 JOIN annotation_tree t USING (trace_id, annotation_id)
 LEFT JOIN process p ON p.trace_id = r.trace_id AND p.process_id = r.process_id
 LEFT JOIN (

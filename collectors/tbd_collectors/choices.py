@@ -46,10 +46,3 @@ class Execution(StrEnum):
     EAGER = "eager"
     GRAPH = "graph"
     XLA = "xla"
-
-
-class TimelineTool(StrEnum):
-    """Profilers that record timelines."""
-
-    NSYS = "nsys"
-    NVPROF = "nvprof"

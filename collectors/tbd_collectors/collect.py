@@ -9,21 +9,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tbd_collectors import gpu_detection, nsight_compute, nsys, nvprof
+from tbd_collectors import gpu_detection
 from tbd_collectors.capture_metadata import described
 from tbd_collectors.capture_writer import FORMAT_VERSION, read_json, write_json, written
 from tbd_collectors.collection_request import Command, Profiling, Workload
-from tbd_collectors.plan import COUNTERS, NO_COUNTERS, THROUGHPUT, TIMELINE, Run, runs
+from tbd_collectors.plan import NO_COUNTERS, runs
 from tbd_collectors.process import CollectionError, Completed, NothingRecordedError, run
+from tbd_collectors.profiler import COUNTERS, THROUGHPUT, TIMELINE, Run
+from tbd_collectors.profilers import profiler
 from tbd_collectors.workload import importable
 from tbd_models.definition import OUT_OF_MEMORY
 from tbd_models.instrument.marks import LAYERS_VARIABLE
-from tbd_trace import machine
 from tbd_trace.errors import InputError, UsageError
 from tbd_trace.redact.secrets import without_secrets
 
 _KILLED = -9  # SIGKILL; the kernel's OOM killer sends it
-_VERSIONS = {"nsys": machine.nsys, "nvprof": machine.nvprof, "ncu": machine.ncu}
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,13 +163,13 @@ class _Session:
 
     def _timeline(self, one: Run, completed: Completed) -> Path:
         on_gpu = self._target.device == "cuda"
-        if one.tool == "nvprof":
-            nvprof.check_timeline(one.output, completed.tail)
-            return one.output
-        self._say("timeline: exporting to SQLite")
-        profile = nsys.export(nsys.report(one.output, completed.tail))
+        timelines = profiler(str(one.tool)).timelines
+        assert timelines is not None
+        if timelines.conversion:
+            self._say(f"timeline: {timelines.conversion}")
+        profile = timelines.profile(one, completed.tail)
         try:
-            nsys.check(profile, gpu=on_gpu)
+            timelines.check(profile, on_gpu, completed.tail)
         except NothingRecordedError as error:
             # A user's own program on the CPU may have no NVTX ranges at all.
             if isinstance(self._target, Workload) or on_gpu:
@@ -178,12 +178,13 @@ class _Session:
         return profile
 
     def _keep_counters(self, one: Run) -> None:
-        check = nvprof.check_metrics if one.tool == "nvprof" else nsight_compute.check
+        counters = profiler(str(one.tool)).counters
+        assert counters is not None
         # The whole log: a program may print a lot after the profiler has reported why it failed.
         log = self._directory / f"{one.name}.log"
         output = log.read_text(encoding="utf-8", errors="replace").splitlines()
         try:
-            check(one.output, output)
+            counters.check(one.output, output)
         except CollectionError as error:
             one.output.unlink(missing_ok=True)
             # The timeline is useful without counters, so the capture goes on.
@@ -196,7 +197,7 @@ class _Session:
         return str(error).replace(f"{self._directory}/", "")
 
     def _add(self, path: Path, role: str, tool: str) -> None:
-        version = _VERSIONS[tool]().found.partition(" ")[0]
+        version = profiler(tool).find().found.partition(" ")[0]
         self._files.append({"file": path.name, "role": role, "tool": tool, "tool_version": version})
 
     def finish(self, capture: Path) -> Result:

@@ -6,8 +6,6 @@ import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-TIMELINE_TOOLS = ("nsys", "nvprof")
-
 
 @dataclass(frozen=True, slots=True)
 class Workload:

@@ -11,11 +11,13 @@ import re
 import subprocess
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import dropwhile
 from pathlib import Path
 
 from tbd_collectors.gpu_detection import CHIPS, parsed, read_table
 from tbd_collectors.process import CollectionError, NothingRecordedError, on_path
+from tbd_collectors.profiler import COUNTERS, Counters, Profiler, Run, RunRequest
 from tbd_trace import machine
 from tbd_trace.errors import UsageError
 
@@ -161,3 +163,19 @@ def refuse_forbidden_counters(output: Iterable[str]) -> None:
             "module nvidia with NVreg_RestrictProfilingToAdminUsers=0, or run as root (a "
             "container needs --cap-add SYS_ADMIN); timelines do not need counters"
         )
+
+
+def _plan(request: RunRequest) -> Run:
+    capability = str(request.compute_capability)
+    output = request.directory / f"{COUNTERS}.csv"
+    tool = request.find_tool(installed, "ncu")
+    known = request.find_tool(partial(known_metrics, capability), None)
+    options = NcuOptions(select(capability, known).metrics, whole_run=request.is_whole_run)
+    return Run(COUNTERS, "ncu", command(request.program(COUNTERS), output, options, tool), output)
+
+
+PROFILER = Profiler(
+    "ncu",
+    machine.ncu,
+    counters=Counters(lambda capability: parsed(capability) >= FIRST, _plan, check),
+)

@@ -6,13 +6,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tbd_collectors.collection_request import Command, Workload
 from tbd_collectors.nsys_tool import USUAL, Nsys, environment, installed
 from tbd_collectors.process import NothingRecordedError
 from tbd_collectors.profile_stats import Contents, count_nsys
-from tbd_trace import nsys_export
+from tbd_collectors.profiler import (
+    PROFILER_API,
+    TIMELINE,
+    Profiler,
+    Run,
+    RunRequest,
+    Timelines,
+)
+from tbd_models.instrument.marks import DOMAIN, WINDOW
+from tbd_trace import machine, nsys_export
 from tbd_trace.errors import UsageError
 
 __all__ = [
+    "PROFILER",
     "SUFFIXES",
     "USUAL",
     "Contents",
@@ -142,3 +153,35 @@ def check(sqlite: Path, *, gpu: bool = False) -> Contents:
     contents = count_nsys(sqlite)
     contents.require(sqlite, gpu=gpu)
     return contents
+
+
+def _plan(request: RunRequest) -> Run:
+    target, output = request.target, request.directory / TIMELINE
+    # cudaProfilerStart does nothing on a machine without a GPU, an NVTX range works there too.
+    is_marked = isinstance(target, Workload) and not request.on_gpu
+    named = f"{WINDOW}@{DOMAIN}" if is_marked else None
+    if isinstance(target, Command) and target.capture_range != PROFILER_API:
+        named = target.capture_range
+    options = NsysOptions(
+        gpu=request.on_gpu,
+        whole_run=request.is_whole_run,
+        range_name=named,
+        gpu_metrics="0" if request.profiling.gpu_metrics else None,  # workloads use the first GPU
+        memory_usage=request.profiling.memory_usage,
+    )
+    tool = request.find_tool(installed, USUAL)
+    argv = command(request.program(TIMELINE), output, options, tool)
+    return Run(TIMELINE, "nsys", argv, output, environment(), tuple(unavailable(options, tool)))
+
+
+def _profile(run: Run, printed: Sequence[str]) -> Path:
+    return export(report(run.output, printed))
+
+
+def _check(profile: Path, gpu: bool, _printed: Sequence[str]) -> Contents:
+    return check(profile, gpu=gpu)
+
+
+PROFILER = Profiler(
+    "nsys", machine.nsys, timelines=Timelines(_plan, _profile, _check, "exporting to SQLite")
+)

@@ -14,6 +14,15 @@ from tbd_collectors.gpu_detection import parsed, read_table
 from tbd_collectors.nsight_compute import refuse_forbidden_counters
 from tbd_collectors.process import NothingRecordedError, on_path
 from tbd_collectors.profile_stats import Contents, count_counted, count_nvprof
+from tbd_collectors.profiler import (
+    COUNTERS,
+    TIMELINE,
+    Counters,
+    Profiler,
+    Run,
+    RunRequest,
+    Timelines,
+)
 from tbd_trace import machine
 from tbd_trace.errors import UsageError
 
@@ -134,3 +143,51 @@ def _require_file(path: Path, output: Sequence[str]) -> None:
 def _last_message(output: Iterable[str]) -> str:
     messages = [match[1] for line in output if (match := _MESSAGE.match(line))]
     return messages[-1] if messages else "nothing"
+
+
+def _plan_timeline(request: RunRequest) -> Run:
+    if request.compute_capability is None:
+        raise UsageError("nvprof records only GPU work, and there is no GPU; use nsys")
+    output = request.directory / f"{TIMELINE}.nvvp"
+    # Not looked up yet: whether nvprof supports the GPU matters before it is installed.
+    tool = None if request.missing is None else request.find_tool(installed, "nvprof")
+    argv = timeline_command(
+        request.program(TIMELINE),
+        output,
+        request.compute_capability,
+        whole_run=request.is_whole_run,
+        tool=tool,
+    )
+    return Run(TIMELINE, "nvprof", argv, output)
+
+
+def _plan_counters(request: RunRequest) -> Run:
+    output = request.directory / f"{COUNTERS}.nvvp"
+    tool = request.find_tool(installed, "nvprof")
+    argv = metric_command(
+        request.program(COUNTERS),
+        output,
+        str(request.compute_capability),
+        whole_run=request.is_whole_run,
+        tool=tool,
+    )
+    return Run(COUNTERS, "nvprof", argv, output)
+
+
+def _profile(run: Run, printed: Sequence[str]) -> Path:
+    _require_file(run.output, printed)
+    return run.output
+
+
+def _check(profile: Path, _gpu: bool, printed: Sequence[str]) -> Contents:
+    return check_timeline(profile, printed)
+
+
+PROFILER = Profiler(
+    "nvprof",
+    machine.nvprof,
+    timelines=Timelines(_plan_timeline, _profile, _check),
+    counters=Counters(
+        lambda capability: parsed(capability) < _METRICS_BELOW, _plan_counters, check_metrics
+    ),
+)

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tbd_collectors import argument_parsing
-from tbd_collectors.choices import Execution, Framework, Precision, Scale, TimelineTool
-from tbd_collectors.collection_request import TIMELINE_TOOLS, Command, Profiling, Workload
+from tbd_collectors.choices import Execution, Framework, Precision, Scale
+from tbd_collectors.collection_request import Command, Profiling, Workload
 from tbd_collectors.plan import runs
 from tbd_collectors.process import CollectionError
 from tbd_models.definition import PRECISIONS, SCALES
@@ -254,4 +254,3 @@ def test_options_offer_the_words_of_the_workloads() -> None:
     assert tuple(Scale) == SCALES
     assert tuple(Precision) == PRECISIONS
     assert tuple(Execution) == EXECUTIONS
-    assert tuple(TimelineTool) == TIMELINE_TOOLS

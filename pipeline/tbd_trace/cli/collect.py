@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tbd_collectors.choices import Device, Execution, Precision, Scale, TimelineTool
+from tbd_collectors.choices import Device, Execution, Precision, Scale
 from tbd_trace.cli import collect_options as options
 from tbd_trace.cli.options import FormatOption, WideOption
 from tbd_trace.cli.output import busy, emit, failure, note
@@ -40,7 +40,7 @@ def collect(
     seed: options.SeedOption = 0,
     data: options.DataOption = None,
     python: options.PythonOption = None,
-    profiler: options.ProfilerOption = TimelineTool.NSYS,
+    profiler: options.ProfilerOption = options.PROFILER,
     counters: options.CountersOption = True,
     throughput: options.ThroughputOption = True,
     gpu_metrics: options.GpuMetricsOption = False,
@@ -84,7 +84,7 @@ def collect(
         target or [], suite, fields, batch_size, capture_range=capture_range, missing=missing
     )
     profiling = Profiling(
-        timeline=profiler.value,
+        timeline=profiler,
         counters=counters,
         throughput=throughput,
         gpu_metrics=gpu_metrics,

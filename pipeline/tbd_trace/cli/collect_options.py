@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from tbd_collectors.choices import Device, Execution, Framework, Precision, Scale, TimelineTool
+from tbd_collectors.choices import Device, Execution, Framework, Precision, Scale
+from tbd_collectors.profilers import timeline_profilers
 
 TargetArgument = Annotated[
     list[str] | None,
@@ -97,9 +98,24 @@ PythonOption = Annotated[
     ),
 ]
 
+
 # The runs and their profilers.
+def _known_profiler(name: str) -> str:
+    if name not in timeline_profilers():
+        known = ", ".join(repr(profiler) for profiler in timeline_profilers())
+        raise typer.BadParameter(f"{name!r} is not one of {known}.")
+    return name
+
+
+PROFILER = timeline_profilers()[0]
 ProfilerOption = Annotated[
-    TimelineTool, typer.Option("--profiler", help="Profiler of the timeline.")
+    str,
+    typer.Option(
+        "--profiler",
+        metavar="NAME",
+        callback=_known_profiler,
+        help=f"Profiler of the timeline: {' or '.join(timeline_profilers())}.",
+    ),
 ]
 CountersOption = Annotated[
     bool,
@@ -132,7 +148,7 @@ ComputeCapabilityOption = Annotated[
     typer.Option(
         "--compute-capability",
         metavar="N.N",
-        help="Of the GPU. By default the driver is asked.",
+        help="Of the GPU. Default: read from the driver.",
         show_default=False,
     ),
 ]
@@ -151,7 +167,7 @@ CaptureOption = Annotated[
         show_default=False,
     ),
 ]
-ForceOption = Annotated[bool, typer.Option("--force", help="Replace captures that are there.")]
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace existing captures.")]
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Print the command lines, run nothing.")
 ]

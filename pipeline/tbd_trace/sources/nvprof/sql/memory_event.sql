@@ -18,6 +18,10 @@ WITH operations AS (
 )
 
 SELECT
+    row_number() OVER (
+        ORDER BY o.timestamp_ns, o.operation = 'allocate', o.address, o.correlationId
+    ) - 1 AS sequence,
+    'cuda' AS allocator,
     o.timestamp_ns,
     coalesce(o.processId, r.process_id) AS process_id,
     nullif(o.deviceId & 4294967295, 4294967295) AS device_id,
@@ -28,6 +32,7 @@ SELECT
     k.memory_kind,
     if(o.address < 0, o.address::HUGEINT + 18446744073709551616, o.address)::UBIGINT AS address,
     o.bytes,
+    o.bytes AS requested_bytes,
     s.value AS name
 FROM operations AS o
 CROSS JOIN recording AS r

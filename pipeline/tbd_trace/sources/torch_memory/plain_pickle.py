@@ -1,0 +1,93 @@
+"""Load a pickle of plain data without running anything that it names."""
+
+from __future__ import annotations
+
+import gc
+import gzip
+import pickle
+import zlib
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn, cast
+
+from tbd_trace.errors import InputError
+
+GZIP_MAGIC = b"\x1f\x8b"
+_PROTOCOLS = (2, 3, 4, 5)
+_RECORD = "write it again with `torch.cuda.memory._dump_snapshot(FILE)`"
+# All that the C unpickler raises for damaged data.
+_DAMAGE = (
+    pickle.UnpicklingError,
+    EOFError,
+    ValueError,
+    TypeError,
+    KeyError,
+    IndexError,
+    AttributeError,
+    OverflowError,
+    MemoryError,
+    RecursionError,
+    ImportError,
+)
+
+
+class _Refused(Exception):
+    """The pickle names a class, a function or a persistent object."""
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    def find_class(self, module_name: str, global_name: str, /) -> NoReturn:
+        raise _Refused(f"{module_name}.{global_name}")
+
+    def persistent_load(self, pid: object) -> NoReturn:
+        raise _Refused("a persistent object")
+
+
+def is_pickle(head: bytes) -> bool:
+    """Return True if the first bytes are those of a pickle of protocol 2 or later."""
+    return len(head) > 1 and head[0] == pickle.PROTO[0] and head[1] in _PROTOCOLS
+
+
+def unpacked_head(head: bytes) -> bytes:
+    """Return the first bytes of a file, decompressed if it is a gzip file."""
+    if not head.startswith(GZIP_MAGIC):
+        return head
+    try:
+        return zlib.decompressobj(31).decompress(head, 64)
+    except zlib.error:
+        return b""
+
+
+def load(path: Path) -> Any:
+    """Return the object in a pickle or gzipped pickle: dicts, lists, tuples, numbers and text.
+
+    Raises:
+        InputError: the file is damaged, or names a class, function or persistent object. Nothing
+            that it names is imported or called.
+    """
+    collects = gc.isenabled()
+    gc.disable()  # millions of new dicts would be traversed again and again
+    try:
+        with path.open("rb") as raw:
+            is_packed = raw.read(2) == GZIP_MAGIC
+            raw.seek(0)
+            file = cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if is_packed else raw
+            return _PlainUnpickler(file).load()
+    except _Refused as error:
+        raise InputError(
+            f"{path}: it asks to run {error}; a memory snapshot is plain data. Nothing was run"
+        ) from None
+    except (zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"{path}: damaged gzip file ({error}); copy it again") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+    except _DAMAGE as error:
+        raise InputError(
+            f"{path}: not a complete pickle ({_said(error)}); copy it again, or {_RECORD}"
+        ) from None
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _said(error: BaseException) -> str:
+    return next(iter(str(error).splitlines()), "")[:80] or type(error).__name__

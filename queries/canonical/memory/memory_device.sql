@@ -1,0 +1,12 @@
+/*
+title        = "One reading of a device's memory."
+times        = ["timestamp_ns"]
+bounds_trace = false
+*/
+CREATE TABLE memory_device (
+    trace_id     VARCHAR NOT NULL, -- the trace
+    device_id    INTEGER,          -- device
+    timestamp_ns BIGINT,           -- time, trace clock; NULL when unknown
+    used_bytes   BIGINT,           -- bytes in use, by all processes
+    total_bytes  BIGINT            -- capacity
+);

@@ -32,6 +32,7 @@ _ENUMERATED = frozenset({"_name", "_nvtx_domain"})  # mappings with texts of eve
 _MOST_ENUMERATED = 10_000
 # Relations computed from open NVTX ranges and domain creations.
 _OF_UNENDED = frozenset({"nvtx_domain_creation", "recording_end"})
+_ALLOCATIONS = "CUDA_GPU_MEMORY_USAGE_EVENTS"
 _CHARACTERISTIC = re.compile(
     r"CUPTI_ACTIVITY_KIND_\w+|TARGET_INFO_\w+|NVTX_EVENTS|OSRT_API|ANALYSIS_DETAILS|"
     r"EXPORT_META_DATA|META_DATA_EXPORT|META_DATA_CAPTURE"
@@ -261,7 +262,10 @@ class NsysSqliteSource:
             # damage.
             text = head.decode("latin-1")
             return "StringIds" in text and _CHARACTERISTIC.search(text) is not None
-        return "StringIds" in tables and any(map(_CHARACTERISTIC.fullmatch, tables))
+        # Allocations carry their names themselves, so an excerpt with them alone can be read.
+        return _ALLOCATIONS in tables or (
+            "StringIds" in tables and any(map(_CHARACTERISTIC.fullmatch, tables))
+        )
 
     def open(self, path: Path) -> NsysReader:
         """Open a detected file.

@@ -4,8 +4,8 @@ question = "How much memory was live at most, and when?"
 source   = """running sum of all allocations and completed releases, in the order of the file; the
     first of equal peaks counts"""
 grain    = "process, device, allocator and kind of memory"
-needs    = ["memory_running"]
-optional = ["_lifetime", "_memory_start"]
+needs    = ["peak_memory"]
+optional = ["memory_space"]
 [columns.trace_id]
 doc = "the trace"
 [columns.process_id]
@@ -49,57 +49,23 @@ kind = "barh"
 x = ["device_id", "allocator", "memory_kind"]
 y = [["peak_requested_bytes", "start_requested_bytes", "end_requested_bytes"]]
 */
-WITH
-peak AS (
-    SELECT trace_id, process_id, device_id, allocator, memory_kind,
-        max(requested_bytes) AS peak_bytes,
-        -- arg_max would return any of several equal maxima.
-        min_by(sequence, (-requested_bytes, sequence)) AS peak_sequence,
-        min_by(timestamp_ns, (-requested_bytes, sequence)) AS peak_ns,
-        max(reserved_bytes) AS peak_reserved,
-        max_by(requested_bytes, sequence) AS end_bytes,
-        max_by(reserved_bytes, sequence) AS end_reserved
-    FROM memory_running
-    GROUP BY ALL
-),
-counted AS (
-    SELECT trace_id, process_id, device_id, allocator, memory_kind,
-        count(born_sequence) AS allocations,
-        count(died_sequence) FILTER (born_sequence IS NULL) AS unmatched_frees
-    FROM _lifetime
-    GROUP BY ALL
-),
-joined AS (
-    SELECT p.*, s.requested_bytes AS start_bytes, s.reserved_bytes AS start_reserved,
-        c.allocations, c.unmatched_frees,
-        p.peak_bytes > s.requested_bytes AS has_grown,
-        greatest(p.peak_bytes, s.requested_bytes) AS top_bytes,
-        greatest(p.peak_reserved, s.reserved_bytes) AS top_reserved
-    FROM peak AS p
-    JOIN _memory_start AS s
-        ON s.trace_id = p.trace_id
-        AND (s.process_id, s.device_id, s.allocator, s.memory_kind)
-        IS NOT DISTINCT FROM (p.process_id, p.device_id, p.allocator, p.memory_kind)
-    LEFT JOIN counted AS c
-        ON c.trace_id = p.trace_id
-        AND (c.process_id, c.device_id, c.allocator, c.memory_kind)
-        IS NOT DISTINCT FROM (p.process_id, p.device_id, p.allocator, p.memory_kind)
-)
-SELECT trace_id, process_id, device_id, allocator, memory_kind,
-    top_bytes AS peak_requested_bytes,
-    if(top_reserved >= top_bytes, top_reserved, NULL) AS peak_reserved_bytes,
-    if(has_grown, peak_sequence, NULL) AS peak_sequence,
-    if(has_grown, peak_ns, NULL) AS peak_ns,
-    start_bytes AS start_requested_bytes,
-    end_bytes AS end_requested_bytes,
-    if(end_reserved >= end_bytes, end_reserved, NULL) AS end_reserved_bytes,
-    coalesce(allocations, 0) AS allocations,
-    coalesce(unmatched_frees, 0) AS unmatched_frees,
+SELECT p.trace_id, s.process_id, s.device_id, s.allocator, s.memory_kind,
+    p.requested_bytes AS peak_requested_bytes,
+    if(p.reserved_bytes >= p.requested_bytes, p.reserved_bytes, NULL) AS peak_reserved_bytes,
+    p.sequence AS peak_sequence,
+    p.timestamp_ns AS peak_ns,
+    s.start_requested_bytes,
+    p.end_requested_bytes,
+    if(p.end_reserved_bytes >= p.end_requested_bytes, p.end_reserved_bytes, NULL)
+        AS end_reserved_bytes,
+    s.allocations, s.unmatched_frees,
     CASE
-        WHEN allocator = 'cuda' THEN 'the driver''s allocations are not divided further'
-        WHEN top_reserved IS NULL THEN 'the file does not record what the allocator held'
-        WHEN top_reserved < top_bytes
-            THEN 'segments hold less than the live bytes: their events are missing'
+        WHEN p.reserved_bytes >= p.requested_bytes THEN NULL
+        WHEN s.allocator = 'cuda' THEN 'the driver''s allocations are not divided further'
+        WHEN p.reserved_bytes IS NULL THEN 'the file does not record what the allocator held'
+        ELSE 'segments hold less than the live bytes: their events are missing'
     END AS reason
-FROM joined
-ORDER BY trace_id, peak_requested_bytes DESC, process_id, device_id, allocator, memory_kind
+FROM peak_memory AS p
+JOIN memory_space AS s USING (trace_id, space)
+ORDER BY p.trace_id, peak_requested_bytes DESC, s.process_id, s.device_id, s.allocator,
+    s.memory_kind

@@ -1,0 +1,85 @@
+/*
+title    = "What call stacks show"
+question = "In which phase of training does a call stack allocate or release?"
+source   = "names of functions and files of PyTorch in the frames"
+grain    = "call stack"
+needs    = ["memory_stack"]
+[columns.trace_id]
+doc = "the trace"
+[columns.stack_id]
+doc = "key of the stack"
+[columns.phase]
+doc = "optimizer, recompute, backward, forward, setup; NULL if the frames show none"
+[columns.is_workspace]
+doc = "true for scratch memory of a library"
+[columns.is_communication]
+doc = "true for buffers of collectives"
+[columns.is_transfer]
+doc = "true for a tensor that a script copies to the device, outside of any module"
+[columns.is_gradient_seed]
+doc = "true for the gradient of the loss, which backward begins with"
+[columns.operator]
+doc = "innermost operator of PyTorch"
+[columns.layer]
+doc = "innermost file and function of a module's forward; NULL outside of modules"
+*/
+WITH
+-- A frame is repeated in many stacks: judge each once.
+frame AS (
+    SELECT DISTINCT function, file FROM memory_stack
+),
+judged AS (
+    SELECT function, file,
+        starts_with(function, 'torch::autograd::Engine') AS in_engine,
+        contains(file, '/torch/optim/') OR file LIKE 'torch/optim/%' AS in_optimizer,
+        contains(file, '/nn/modules/') OR contains(file, 'torch/nn/parallel/') AS in_module,
+        ends_with(file, '.py') AS in_python,
+        function IN ('forward', '__call__') AND ends_with(file, '.py') AS in_forward,
+        ends_with(file, 'nn/modules/module.py') AND function IN ('_apply', 'convert', 'to')
+            OR function = '__init__' AND ends_with(file, '.py') AS in_setup,
+        regexp_matches(function, '[Ww]orkspace|cublas\w*Handle|cudnn\w*Handle') AS in_workspace,
+        regexp_matches(function, 'c10d::|[Nn][Cc][Cc][Ll]')
+            OR contains(file, 'torch/distributed/') AS in_communication,
+        regexp_matches(function, 'THPVariable_(cuda|to)\b|at::native::_?to(_copy)?\b') AS in_copy,
+        function = '_make_grads' AS in_seed,
+        regexp_extract(function, '^at::_ops::(\w+?)(?:_Tensor|_Scalar)?::', 1) AS operator,
+        -- A module of the user or of a library, not the dispatching frames of torch.nn.
+        if(
+            function = 'forward' AND ends_with(file, '.py'),
+            regexp_extract(file, '([^/]+)\.py$', 1) || '.forward', NULL
+        ) AS layer
+    FROM frame
+),
+stack AS (
+    SELECT s.trace_id, s.stack_id,
+        bool_or(j.in_engine) AS in_engine,
+        bool_or(j.in_optimizer) AS in_optimizer,
+        bool_or(j.in_module OR j.in_forward) AS in_module,
+        bool_or(j.in_python) AS in_python,
+        bool_or(j.in_setup) AS in_setup,
+        bool_or(j.in_workspace) AS in_workspace,
+        bool_or(j.in_communication) AS in_communication,
+        bool_or(j.in_copy) AS in_copy,
+        bool_or(j.in_seed) AS in_seed,
+        arg_min(j.operator, s.depth) FILTER (j.operator <> '') AS operator,
+        arg_min(j.layer, s.depth) FILTER (j.layer IS NOT NULL) AS layer
+    FROM memory_stack AS s
+    JOIN judged AS j
+        ON j.function IS NOT DISTINCT FROM s.function AND j.file IS NOT DISTINCT FROM s.file
+    GROUP BY s.trace_id, s.stack_id
+)
+SELECT trace_id, stack_id,
+    CASE
+        WHEN in_optimizer THEN 'optimizer'
+        -- Modules run within backward only to make feature maps again.
+        WHEN in_engine AND in_module THEN 'recompute'
+        WHEN in_engine OR in_seed THEN 'backward'
+        WHEN in_setup THEN 'setup'
+        WHEN in_python THEN 'forward'
+    END AS phase,
+    coalesce(in_workspace, false) AS is_workspace,
+    coalesce(in_communication, false) AS is_communication,
+    coalesce(in_copy AND NOT coalesce(in_module, false), false) AS is_transfer,
+    coalesce(in_seed, false) AS is_gradient_seed,
+    operator, layer
+FROM stack

@@ -1,0 +1,114 @@
+/*
+title    = "Allocations"
+question = "What is each allocation, how long did it live, and what shows it?"
+source   = """lifetimes by address in the order of the events; class as stated by the framework, else
+    inferred from call stacks, lifetimes and sizes"""
+grain    = "allocation"
+needs    = ["_lifetime", "memory_event", "memory_space"]
+optional = ["_stated_class", "_inferred_class", "_allocation_evidence"]
+[columns.trace_id]
+doc = "the trace"
+[columns.allocation_id]
+doc = "number of the allocation within the trace, from 0, by its first event"
+[columns.space]
+doc = "key of the memory space"
+[columns.process_id]
+doc = "key of the process; NULL when unknown"
+[columns.device_id]
+doc = "device; NULL for host memory"
+[columns.stream_id]
+doc = "CUDA stream; NULL when unknown"
+[columns.allocator]
+doc = "as memory_event.allocator"
+[columns.memory_kind]
+doc = "as memory_event.memory_kind"
+[columns.address]
+doc = "address; NULL for bytes of which none is known"
+[columns.requested_bytes]
+unit = "byte"
+doc = "requested size"
+[columns.allocated_bytes]
+unit = "byte"
+doc = """size after rounding: as recorded; for PyTorch's allocator the next multiple of 512 bytes,
+    the least that it takes"""
+[columns.born_sequence]
+doc = "event of the allocation; NULL if it is older than the recording"
+[columns.died_sequence]
+doc = "event that ended it; NULL if it is live at the end"
+[columns.born_ns]
+unit = "ns"
+doc = "time of the allocation; NULL when unknown"
+[columns.died_ns]
+unit = "ns"
+doc = "time of the release; NULL when unknown, or if it is live at the end"
+[columns.iteration]
+doc = "recorded iteration, from 0; NULL when unknown or before the first"
+[columns.phase]
+doc = "setup, forward, backward, recompute, optimizer, other; NULL when unknown"
+[columns.layer]
+doc = "layer; NULL when unknown"
+[columns.class]
+doc = """weight, weight_gradient, feature_map, activation_gradient, workspace, temporary,
+    optimizer_state, optimizer_temporary, buffer, input, communication, unknown"""
+[columns.recomputed]
+doc = "true if it was made again during backward (checkpointing)"
+[columns.operator]
+doc = "operator; NULL when unknown"
+[columns.dtype]
+doc = "data type; NULL when unknown"
+[columns.shape]
+doc = "shape; NULL when unknown"
+[columns.stack_id]
+doc = "call stack of the allocation; NULL without one"
+[columns.evidence]
+doc = """collector (the framework states the class), stack (inferred from call stacks, lifetimes and
+    sizes), none"""
+*/
+WITH
+event AS (
+    SELECT *, hash(process_id, device_id, allocator, memory_kind) AS space FROM memory_event
+),
+known AS (
+    SELECT l.trace_id, l.space, l.address, l.requested_bytes, l.born_sequence, l.died_sequence,
+        b.stream_id, b.timestamp_ns AS born_ns, d.timestamp_ns AS died_ns, b.iteration,
+        coalesce(b.phase, e.born_phase) AS phase,
+        coalesce(c.layer, b.layer, e.layer) AS layer,
+        coalesce(c.class, i.class, 'unknown') AS class,
+        coalesce(b.operator, e.operator) AS operator,
+        b.dtype, b.shape, coalesce(b.allocated_bytes, d.allocated_bytes) AS allocated_bytes,
+        coalesce(b.stack_id, e.stack_id) AS stack_id,
+        if(c.class IS NOT NULL, 'collector', coalesce(i.evidence, 'none')) AS evidence
+    FROM _lifetime AS l
+    LEFT JOIN event AS b
+        ON b.trace_id = l.trace_id AND b.space = l.space AND b.sequence = l.born_sequence
+    LEFT JOIN event AS d
+        ON d.trace_id = l.trace_id AND d.space = l.space AND d.sequence = l.died_sequence
+    LEFT JOIN _stated_class AS c
+        ON c.trace_id = l.trace_id AND c.space = l.space AND c.born_sequence = l.born_sequence
+    LEFT JOIN _allocation_evidence AS e
+        ON e.trace_id = l.trace_id AND e.space = l.space AND e.address = l.address
+        AND e.born_sequence IS NOT DISTINCT FROM l.born_sequence
+    LEFT JOIN _inferred_class AS i
+        ON i.trace_id = l.trace_id AND i.space = l.space AND i.address = l.address
+        AND i.born_sequence IS NOT DISTINCT FROM l.born_sequence
+    UNION ALL BY NAME
+    SELECT trace_id, space, unexplained_bytes AS requested_bytes, 'unknown' AS class,
+        'none' AS evidence
+    FROM memory_space WHERE unexplained_bytes > 0
+)
+SELECT k.trace_id,
+    row_number() OVER (
+        PARTITION BY k.trace_id
+        ORDER BY k.born_sequence NULLS FIRST, k.died_sequence, k.space, k.address
+    ) - 1 AS allocation_id,
+    k.space, s.process_id, s.device_id, k.stream_id, s.allocator, s.memory_kind, k.address,
+    k.requested_bytes,
+    coalesce(
+        k.allocated_bytes,
+        if(s.allocator = 'torch', greatest((k.requested_bytes + 511) // 512 * 512, 512), NULL)
+    ) AS allocated_bytes,
+    k.born_sequence, k.died_sequence, k.born_ns, k.died_ns, k.iteration, k.phase, k.layer,
+    k.class, k.phase IS NOT DISTINCT FROM 'recompute' AS recomputed, k.operator, k.dtype,
+    k.shape, k.stack_id, k.evidence
+FROM known AS k
+JOIN memory_space AS s USING (trace_id, space)

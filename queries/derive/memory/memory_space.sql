@@ -1,0 +1,88 @@
+/*
+title    = "Memory spaces"
+question = "Which allocators were recorded, and how many bytes were live before their first event?"
+source   = """bytes before the first event: stated by the source; else its stated end less the sum of
+    all events; else the sum of what was released without an allocation"""
+grain    = "process, device, allocator and kind of memory"
+needs    = ["memory_event"]
+optional = ["_memory_op", "_lifetime", "memory_total"]
+[columns.trace_id]
+doc = "the trace"
+[columns.space]
+doc = "key of the memory space"
+[columns.process_id]
+doc = "key of the process; NULL when unknown"
+[columns.device_id]
+doc = "device; NULL for host memory"
+[columns.allocator]
+doc = "as memory_event.allocator"
+[columns.memory_kind]
+doc = "as memory_event.memory_kind"
+[columns.start_requested_bytes]
+unit = "byte"
+doc = "live bytes before the first event, as requested"
+[columns.start_reserved_bytes]
+unit = "byte"
+doc = "bytes that the allocator held before the first event; NULL when unknown"
+[columns.unexplained_bytes]
+unit = "byte"
+doc = "live bytes before the first event of which no address is known"
+[columns.allocations]
+doc = "recorded allocations"
+[columns.unmatched_frees]
+doc = "releases of memory whose allocation was not recorded"
+*/
+WITH
+named AS (
+    SELECT DISTINCT trace_id, hash(process_id, device_id, allocator, memory_kind) AS space,
+        process_id, device_id, allocator, memory_kind
+    FROM memory_event
+),
+net AS (
+    SELECT trace_id, space,
+        coalesce(sum(CASE operation WHEN 'allocate' THEN bytes WHEN 'free' THEN -bytes END), 0)
+            AS requested_bytes,
+        coalesce(sum(CASE
+            WHEN operation IN ('segment_allocate', 'segment_map') THEN bytes
+            WHEN operation IN ('segment_free', 'segment_unmap') THEN -bytes
+        END), 0) AS reserved_bytes
+    FROM _memory_op
+    GROUP BY trace_id, space
+),
+counted AS (
+    SELECT trace_id, space, count(born_sequence) AS allocations,
+        count(died_sequence) FILTER (born_sequence IS NULL) AS unmatched_frees,
+        coalesce(sum(requested_bytes) FILTER (born_sequence IS NULL), 0) AS older_bytes
+    FROM _lifetime
+    GROUP BY trace_id, space
+),
+total AS (
+    SELECT trace_id, hash(process_id, device_id, allocator, memory_kind) AS space,
+        any_value(requested_bytes) FILTER (sequence = -1) AS start_requested,
+        any_value(reserved_bytes) FILTER (sequence = -1) AS start_reserved,
+        any_value(requested_bytes) FILTER (sequence IS NULL) AS end_requested,
+        any_value(reserved_bytes) FILTER (sequence IS NULL) AS end_reserved
+    FROM memory_total
+    GROUP BY ALL
+),
+started AS (
+    SELECT n.*, coalesce(c.allocations, 0) AS allocations,
+        coalesce(c.unmatched_frees, 0) AS unmatched_frees,
+        coalesce(c.older_bytes, 0) AS older_bytes,
+        CASE
+            WHEN t.end_requested IS NOT NULL THEN t.end_requested - e.requested_bytes
+            -- Releases prove bytes that a stated start lacks.
+            ELSE greatest(coalesce(t.start_requested, 0), coalesce(c.older_bytes, 0))
+        END AS start_requested_bytes,
+        coalesce(t.start_reserved, t.end_reserved - e.reserved_bytes) AS start_reserved_bytes
+    FROM named AS n
+    JOIN net AS e USING (trace_id, space)
+    LEFT JOIN counted AS c USING (trace_id, space)
+    LEFT JOIN total AS t USING (trace_id, space)
+)
+SELECT trace_id, space, process_id, device_id, allocator, memory_kind,
+    start_requested_bytes::BIGINT AS start_requested_bytes,
+    start_reserved_bytes::BIGINT AS start_reserved_bytes,
+    greatest(start_requested_bytes - older_bytes, 0)::BIGINT AS unexplained_bytes,
+    allocations, unmatched_frees
+FROM started

@@ -1,0 +1,54 @@
+/*
+title    = "Peaks of live bytes"
+question = "At which event are most bytes live?"
+source   = "first of equal peaks"
+grain    = "memory space"
+needs    = ["memory_running"]
+optional = ["memory_space"]
+[columns.trace_id]
+doc = "the trace"
+[columns.space]
+doc = "key of the memory space"
+[columns.requested_bytes]
+unit = "byte"
+doc = "live bytes at the peak"
+[columns.sequence]
+doc = "event after which the peak is reached; NULL if the bytes before the recording are the peak"
+[columns.timestamp_ns]
+unit = "ns"
+doc = "time of that event; NULL if the file has no times"
+[columns.reserved_bytes]
+unit = "byte"
+doc = "most bytes that the allocator held, at any time; NULL when unknown"
+[columns.end_requested_bytes]
+unit = "byte"
+doc = "live bytes after the last event"
+[columns.end_reserved_bytes]
+unit = "byte"
+doc = "bytes that the allocator held after the last event; NULL when unknown"
+*/
+WITH highest AS (
+    SELECT trace_id, space, max(requested_bytes) AS requested_bytes,
+        max(reserved_bytes) AS reserved_bytes,
+        arg_max(requested_bytes, sequence) AS end_requested_bytes,
+        arg_max(reserved_bytes, sequence) AS end_reserved_bytes
+    FROM memory_running
+    GROUP BY trace_id, space
+),
+first_event AS (
+    SELECT r.trace_id, r.space, min(r.sequence) AS sequence,
+        arg_min(r.timestamp_ns, r.sequence) AS timestamp_ns
+    FROM memory_running AS r
+    JOIN highest AS h USING (trace_id, space)
+    WHERE r.requested_bytes = h.requested_bytes
+    GROUP BY r.trace_id, r.space
+)
+SELECT h.trace_id, h.space,
+    greatest(h.requested_bytes, s.start_requested_bytes) AS requested_bytes,
+    if(h.requested_bytes > s.start_requested_bytes, f.sequence, NULL) AS sequence,
+    if(h.requested_bytes > s.start_requested_bytes, f.timestamp_ns, NULL) AS timestamp_ns,
+    greatest(h.reserved_bytes, s.start_reserved_bytes) AS reserved_bytes,
+    h.end_requested_bytes, h.end_reserved_bytes
+FROM highest AS h
+JOIN first_event AS f USING (trace_id, space)
+JOIN memory_space AS s USING (trace_id, space)

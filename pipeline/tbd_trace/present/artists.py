@@ -16,6 +16,7 @@ from tbd_trace.present.bar_charts import (
     from_zero,
     histogram,
     horizontal_bars,
+    stacked_areas,
     vertical_bars,
 )
 from tbd_trace.present.heatmap import heatmap
@@ -36,7 +37,7 @@ def draw(axes: Axes, kind: str, series: Sequence[Series], along: Axis, values: A
     """Draw series, and label the axes.
 
     ``kind`` is line, scatter, histogram, bar, stacked_bar, barh, grouped_barh, stacked_barh,
-    binned, heatmap or roofline.
+    stacked_area, binned, heatmap or roofline.
     """
     match kind:
         case "histogram":
@@ -47,6 +48,8 @@ def draw(axes: Axes, kind: str, series: Sequence[Series], along: Axis, values: A
             along, values = values, Axis("")
         case "bar" | "stacked_bar":
             vertical_bars(axes, series, along, stacked=kind == "stacked_bar")
+        case "stacked_area":
+            stacked_areas(axes, series)
         case "binned":
             binned_bars(axes, series, along)
         case "heatmap":

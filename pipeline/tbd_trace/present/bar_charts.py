@@ -102,6 +102,27 @@ def _bar_label(value: float) -> str:
     return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
+def stacked_areas(axes: Axes, series: Sequence[Series]) -> None:
+    """Draw each series on top of the previous ones, as steps: a value holds until the next."""
+    base: dict[Any, float] = {}
+    for colour, one in zip(colours(series), series, strict=True):
+        low = [base.get(place, 0.0) for place in one.places]
+        height = [0.0 if math.isnan(value) else value for value in one.values]
+        high = [bottom + value for bottom, value in zip(low, height, strict=True)]
+        axes.fill_between(
+            one.places,
+            low,
+            high,
+            step="post",
+            color=colour,
+            lw=0,
+            hatch=hatch(one),
+            label=one.label,
+        )
+        base |= dict(zip(one.places, high, strict=True))
+    from_zero(axes, list(base.values()))
+
+
 def histogram(axes: Axes, series: Sequence[Series]) -> None:
     """Draw a histogram of each series with bins of equal width."""
     # The number of bins is the square root of the number of values, a common default.

@@ -50,6 +50,7 @@ _KINDS = {
     "stacked_barh": "stacked horizontal bars",
 }
 _KINDS |= {"bar": "bars", "stacked_bar": "stacked bars", "binned": "histogram"}
+_KINDS["stacked_area"] = "stacked areas"
 
 
 def check_path(path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 KINDS = {
     *("line", "scatter", "histogram", "bar", "stacked_bar", "barh", "grouped_barh"),
-    *("stacked_barh", "binned", "heatmap", "roofline"),
+    *("stacked_barh", "stacked_area", "binned", "heatmap", "roofline"),
 }
 """The kinds of plots that can be drawn."""
 
@@ -23,8 +23,8 @@ class Plot:
     label: the devices for one trace with two GPUs, the traces for two traces with one GPU each.
     """
 
-    # line, scatter, histogram, bar, stacked_bar, barh, grouped_barh, stacked_barh, binned, heatmap
-    # or roofline
+    # line, scatter, histogram, bar, stacked_bar, barh, grouped_barh, stacked_barh, stacked_area,
+    # binned, heatmap or roofline
     kind: str
     x: str | list[str]  # column along the axis of categories or of the independent variable
     y: list[str] | list[list[str]]  # columns drawn against it; each inner list has a separate scale

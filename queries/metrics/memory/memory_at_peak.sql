@@ -1,0 +1,97 @@
+/*
+title    = "Contents of the peak"
+question = "What is live when most memory is in use, and which code allocated it?"
+grain    = "class, layer, operator and call stack, per memory space"
+needs    = ["allocation", "peak_memory"]
+optional = ["memory_stack"]
+[columns.trace_id]
+doc = "the trace"
+[columns.process_id]
+doc = "key of the process; NULL when unknown"
+[columns.device_id]
+doc = "device; NULL for host memory"
+[columns.allocator]
+doc = "as allocation.allocator"
+[columns.class]
+doc = "class of the bytes"
+[columns.layer]
+doc = "layer; NULL when unknown"
+[columns.operator]
+doc = "operator; NULL when unknown"
+[columns.allocations]
+doc = "number of allocations"
+[columns.requested_bytes]
+unit = "byte"
+doc = "bytes live at the peak"
+[columns.share_pct]
+unit = "%"
+doc = "part of all bytes live at the peak"
+[columns.largest_bytes]
+unit = "byte"
+doc = "largest of the allocations"
+[columns.code]
+doc = "innermost Python frames of the call stack, outermost last; NULL without Python frames"
+[columns.evidence]
+doc = "evidence of the class: collector, stack, none"
+[params.top]
+doc     = "rows per memory space; 0 for all"
+default = 30
+[plot]
+kind  = "barh"
+x     = ["class", "layer", "operator"]
+y     = [["requested_bytes"]]
+limit = 30
+*/
+WITH
+live AS (
+    SELECT a.*
+    FROM allocation AS a
+    JOIN peak_memory AS p USING (trace_id, space)
+    WHERE (a.born_sequence IS NULL OR a.born_sequence <= p.sequence)
+        AND (a.died_sequence IS NULL OR a.died_sequence > coalesce(p.sequence, -1))
+),
+grouped AS (
+    SELECT trace_id, space, process_id, device_id, allocator, class, layer, operator, stack_id,
+        evidence, count(*) AS allocations, sum(requested_bytes)::BIGINT AS requested_bytes,
+        max(requested_bytes) AS largest_bytes
+    FROM live
+    GROUP BY ALL
+),
+ranked AS (
+    SELECT *,
+        -- Of all bytes, also of those that `top` leaves out.
+        100 * requested_bytes / nullif(sum(requested_bytes) OVER (PARTITION BY trace_id, space), 0)
+            AS share_pct,
+        row_number() OVER (
+            PARTITION BY trace_id, space
+            ORDER BY requested_bytes DESC, class, layer, operator, stack_id
+        ) AS number
+    FROM grouped
+),
+shown AS (
+    FROM ranked
+    WHERE coalesce(getvariable('top'), 30) = 0 OR number <= coalesce(getvariable('top'), 30)
+),
+python_frame AS (
+    SELECT trace_id, stack_id, depth, function, file, line,
+        row_number() OVER (PARTITION BY trace_id, stack_id ORDER BY depth) AS number
+    FROM memory_stack
+    SEMI JOIN shown USING (trace_id, stack_id)
+    -- Dispatching frames of torch.nn are in every stack.
+    WHERE ends_with(file, '.py') AND function NOT IN ('_call_impl', '_wrapped_call_impl')
+),
+code AS (
+    SELECT trace_id, stack_id,
+        string_agg(
+            format('{} ({}:{})', function, regexp_extract(file, '[^/]+$'), coalesce(line, 0)),
+            ' < ' ORDER BY depth
+        ) AS code
+    FROM python_frame
+    WHERE number <= 4
+    GROUP BY trace_id, stack_id
+)
+SELECT s.trace_id, s.process_id, s.device_id, s.allocator, s.class, s.layer, s.operator,
+    s.allocations, s.requested_bytes, s.share_pct, s.largest_bytes, c.code, s.evidence
+FROM shown AS s
+LEFT JOIN code AS c USING (trace_id, stack_id)
+ORDER BY s.trace_id, s.space, s.number

@@ -1,0 +1,138 @@
+/*
+title    = "Growth over iterations"
+question = "Does memory grow from iteration to iteration, and what grows?"
+source   = """live bytes after the last event of each iteration; slope by Theil and Sen: the median of
+    the slopes between all pairs of iterations"""
+grain    = "memory space (part is `all`), or class, layer and operator that grows"
+needs    = ["memory_iteration", "allocation"]
+optional = ["memory_stack"]
+[columns.trace_id]
+doc = "the trace"
+[columns.process_id]
+doc = "key of the process; NULL when unknown"
+[columns.device_id]
+doc = "device; NULL for host memory"
+[columns.allocator]
+doc = "as allocation.allocator"
+[columns.part]
+doc = "all, or class of the bytes that grow"
+[columns.layer]
+doc = "layer; NULL for all, or when unknown"
+[columns.operator]
+doc = "operator; NULL for all, or when unknown"
+[columns.iterations]
+doc = "iterations compared; the first is left out, since it allocates what stays"
+[columns.first_bytes]
+unit = "byte"
+doc = "live bytes after the first of them"
+[columns.last_bytes]
+unit = "byte"
+doc = "live bytes after the last of them"
+[columns.growth_bytes_per_iteration]
+unit = "byte"
+doc = "Theil–Sen slope; NULL with fewer iterations than `min_iterations`"
+[columns.code]
+doc = "innermost Python frames of its largest call stack; NULL without"
+[params.min_iterations]
+doc     = "iterations that a slope needs"
+default = 3
+[params.top]
+doc     = "parts shown per memory space"
+default = 10
+[plot]
+kind  = "barh"
+x     = ["part", "layer", "operator"]
+y     = [["growth_bytes_per_iteration"]]
+limit = 20
+*/
+WITH
+counted AS (
+    -- The first iteration allocates gradients and optimizer state, which stay.
+    SELECT * FROM memory_iteration
+    QUALIFY iteration > min(iteration) OVER (PARTITION BY trace_id, space)
+        OR count(*) OVER (PARTITION BY trace_id, space) <= 2
+),
+live AS (
+    SELECT i.trace_id, i.space, i.iteration, a.class, a.layer, a.operator, a.stack_id,
+        a.requested_bytes
+    FROM counted AS i
+    JOIN allocation AS a
+        ON a.trace_id = i.trace_id AND a.space = i.space
+        AND coalesce(a.born_sequence, -1) <= i.end_sequence
+        AND coalesce(a.died_sequence > i.end_sequence, true)
+),
+part AS (
+    SELECT trace_id, space, iteration, 'all' AS part, NULL AS layer, NULL AS operator,
+        sum(requested_bytes) AS bytes, NULL::BIGINT AS stack_id
+    FROM live GROUP BY trace_id, space, iteration
+    UNION ALL
+    SELECT trace_id, space, iteration, class, layer, operator, sum(requested_bytes),
+        arg_max(stack_id, requested_bytes)
+    FROM live GROUP BY trace_id, space, iteration, class, layer, operator
+),
+-- A part without bytes after an iteration has 0 then.
+every AS (
+    SELECT n.trace_id, n.space, n.part, n.layer, n.operator, i.iteration,
+        coalesce(p.bytes, 0)::BIGINT AS bytes, p.stack_id
+    FROM (SELECT DISTINCT trace_id, space, part, layer, operator FROM part) AS n
+    JOIN counted AS i USING (trace_id, space)
+    LEFT JOIN part AS p
+        ON p.trace_id = n.trace_id AND p.space = n.space AND p.part = n.part
+        AND p.layer IS NOT DISTINCT FROM n.layer AND p.operator IS NOT DISTINCT FROM n.operator
+        AND p.iteration = i.iteration
+),
+slope AS (
+    SELECT a.trace_id, a.space, a.part, a.layer, a.operator,
+        median((b.bytes - a.bytes) / (b.iteration - a.iteration)) AS slope
+    FROM every AS a
+    JOIN every AS b
+        ON b.trace_id = a.trace_id AND b.space = a.space AND b.part = a.part
+        AND b.layer IS NOT DISTINCT FROM a.layer AND b.operator IS NOT DISTINCT FROM a.operator
+        AND b.iteration > a.iteration
+    GROUP BY ALL
+),
+summed AS (
+    SELECT trace_id, space, part, layer, operator, count(*) AS iterations,
+        arg_min(bytes, iteration) AS first_bytes, arg_max(bytes, iteration) AS last_bytes,
+        arg_max(stack_id, iteration) AS stack_id
+    FROM every GROUP BY ALL
+),
+shown AS (
+    SELECT s.*,
+        if(
+            s.iterations >= coalesce(getvariable('min_iterations'), 3), l.slope, NULL
+        ) AS growth_bytes_per_iteration,
+        row_number() OVER (
+            PARTITION BY s.trace_id, s.space
+            ORDER BY s.part <> 'all', l.slope DESC NULLS LAST, s.part, s.layer, s.operator
+        ) AS number
+    FROM summed AS s
+    LEFT JOIN slope AS l
+        ON l.trace_id = s.trace_id AND l.space = s.space AND l.part = s.part
+        AND l.layer IS NOT DISTINCT FROM s.layer AND l.operator IS NOT DISTINCT FROM s.operator
+    WHERE s.part = 'all' OR l.slope > 0
+),
+code AS (
+    SELECT trace_id, stack_id,
+        string_agg(
+            format('{} ({}:{})', function, regexp_extract(file, '[^/]+$'), coalesce(line, 0)),
+            ' < ' ORDER BY depth
+        ) AS code
+    FROM (
+        FROM memory_stack
+        SEMI JOIN shown USING (trace_id, stack_id)
+        WHERE ends_with(file, '.py') AND function NOT IN ('_call_impl', '_wrapped_call_impl')
+        QUALIFY row_number() OVER (PARTITION BY trace_id, stack_id ORDER BY depth) <= 4
+    )
+    GROUP BY trace_id, stack_id
+),
+space AS (
+    SELECT DISTINCT trace_id, space, process_id, device_id, allocator FROM allocation
+)
+SELECT s.trace_id, p.process_id, p.device_id, p.allocator, s.part, s.layer, s.operator,
+    s.iterations, s.first_bytes, s.last_bytes, s.growth_bytes_per_iteration, c.code
+FROM shown AS s
+JOIN space AS p USING (trace_id, space)
+LEFT JOIN code AS c ON c.trace_id = s.trace_id AND c.stack_id = s.stack_id
+WHERE s.number <= 1 + coalesce(getvariable('top'), 10)
+ORDER BY s.trace_id, p.process_id, p.device_id, p.allocator, s.number

@@ -1,5 +1,6 @@
 /*
-title = "One value in an allocation of a compiler's memory plan; several values share one allocation."
+title = """One value in an allocation of a compiler's memory plan; several values share one
+    allocation."""
 [privacy]
 kind       = "fixed"
 class      = "fixed"

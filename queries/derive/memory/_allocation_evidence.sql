@@ -1,5 +1,5 @@
 /*
-title    = "What is known of each allocation of PyTorch"
+title    = "Phases and traits of each allocation of PyTorch"
 question = "In which phases does an allocation begin and end, and what shows its call stack?"
 grain    = "allocation"
 needs    = ["_lifetime", "_memory_op"]

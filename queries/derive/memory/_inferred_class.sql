@@ -1,9 +1,9 @@
 /*
 title    = "Classes inferred from call stacks and lifetimes"
 question = "Which class does an allocation of PyTorch have, if the source states none?"
-source   = """call stack of the allocation, phases of its begin and end; for what is older than the
-    recording, sizes: each weight gradient has one weight, and an optimizer keeps up to two states
-    of the same size"""
+source   = """call stack of the allocation, phases of its begin and end; for allocations older than
+    the recording, sizes: each weight gradient has one weight, and an optimizer keeps up to two
+    states of the same size"""
 grain    = "allocation"
 needs    = ["_allocation_evidence"]
 [columns.trace_id]

@@ -1,8 +1,8 @@
 /*
 title    = "Lifetimes of recorded addresses"
 question = "From which event to which event was each allocation live?"
-source   = """a lifetime ends at the completed release, at an allocation of the same address, or
-    not at all; a release without an allocation ends one that began before the recording"""
+source   = """a lifetime ends at the completed release, at an allocation of the same address, or not
+    at all; a release without an allocation ends one that began before the recording"""
 grain    = "allocation"
 needs    = ["_memory_op"]
 optional = ["memory_block"]

@@ -1,8 +1,8 @@
 /*
 title    = "Allocations"
 question = "What is each allocation, how long did it live, and what shows it?"
-source   = """lifetimes by address in the order of the events; class as stated by the framework, else
-    inferred from call stacks, lifetimes and sizes"""
+source   = """lifetimes by address in the order of the events; class as stated by the framework,
+    else inferred from call stacks, lifetimes and sizes"""
 grain    = "allocation"
 needs    = ["_lifetime", "memory_event", "memory_space"]
 optional = ["_stated_class", "_inferred_class", "_allocation_evidence"]

@@ -1,8 +1,8 @@
 /*
 title    = "Iterations in a memory history"
 question = "After which event does each iteration end?"
-source   = """stated by the source; in a snapshot of PyTorch the end of each stretch of events of the
-    optimizer, or of each marked optimizer step"""
+source   = """stated by the source; in a snapshot of PyTorch the end of each stretch of events of
+    the optimizer, or of each marked optimizer step"""
 grain    = "iteration, per memory space"
 needs    = ["memory_event"]
 optional = ["_memory_phase", "memory_annotation"]

@@ -3,6 +3,7 @@ title    = "Live bytes after each event"
 question = "How many bytes were live at each event?"
 grain    = "allocation, release, or change of what the allocator holds"
 needs    = ["_memory_op", "memory_space"]
+optional = ["_lifetime"]
 [columns.trace_id]
 doc = "the trace"
 [columns.space]
@@ -19,15 +20,25 @@ doc = "live bytes after the event, as requested"
 unit = "byte"
 doc = "bytes that the allocator holds after the event; NULL when unknown"
 */
-WITH change AS (
-    SELECT trace_id, space, sequence, timestamp_ns,
-        CASE operation WHEN 'allocate' THEN bytes WHEN 'free' THEN -bytes END AS requested,
+WITH
+-- An allocation at an address that is still in use ends the earlier lifetime, too.
+ended AS (
+    SELECT trace_id, space, died_sequence AS sequence, requested_bytes
+    FROM _lifetime WHERE died_sequence IS NOT NULL
+),
+change AS (
+    SELECT o.trace_id, o.space, o.sequence, o.timestamp_ns,
         CASE
-            WHEN operation IN ('segment_allocate', 'segment_map') THEN bytes
-            WHEN operation IN ('segment_free', 'segment_unmap') THEN -bytes
+            WHEN o.operation = 'allocate' THEN o.bytes - coalesce(e.requested_bytes, 0)
+            WHEN o.operation = 'free' THEN -e.requested_bytes
+        END AS requested,
+        CASE
+            WHEN o.operation IN ('segment_allocate', 'segment_map') THEN o.bytes
+            WHEN o.operation IN ('segment_free', 'segment_unmap') THEN -o.bytes
         END AS reserved
-    FROM _memory_op
-    WHERE operation IN
+    FROM _memory_op AS o
+    LEFT JOIN ended AS e USING (trace_id, space, sequence)
+    WHERE o.operation IN
         ('allocate', 'free', 'segment_allocate', 'segment_free', 'segment_map', 'segment_unmap')
 )
 SELECT c.trace_id, c.space, c.sequence, c.timestamp_ns,

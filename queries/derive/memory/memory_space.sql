@@ -1,8 +1,8 @@
 /*
 title    = "Memory spaces"
 question = "Which allocators were recorded, and how many bytes were live before their first event?"
-source   = """bytes before the first event: stated by the source; else its stated end less the sum of
-    all events; else the sum of what was released without an allocation"""
+source   = """bytes before the first event: stated by the source; else its stated end less the sum
+    of all events; else the sum of all releases without an allocation"""
 grain    = "process, device, allocator and kind of memory"
 needs    = ["memory_event"]
 optional = ["_memory_op", "_lifetime", "memory_total"]
@@ -40,8 +40,6 @@ named AS (
 ),
 net AS (
     SELECT trace_id, space,
-        coalesce(sum(CASE operation WHEN 'allocate' THEN bytes WHEN 'free' THEN -bytes END), 0)
-            AS requested_bytes,
         coalesce(sum(CASE
             WHEN operation IN ('segment_allocate', 'segment_map') THEN bytes
             WHEN operation IN ('segment_free', 'segment_unmap') THEN -bytes
@@ -52,6 +50,8 @@ net AS (
 counted AS (
     SELECT trace_id, space, count(born_sequence) AS allocations,
         count(died_sequence) FILTER (born_sequence IS NULL) AS unmatched_frees,
+        coalesce(sum(requested_bytes) FILTER (born_sequence IS NOT NULL), 0)
+        - coalesce(sum(requested_bytes) FILTER (died_sequence IS NOT NULL), 0) AS net_bytes,
         coalesce(sum(requested_bytes) FILTER (born_sequence IS NULL), 0) AS older_bytes
     FROM _lifetime
     GROUP BY trace_id, space
@@ -70,7 +70,8 @@ started AS (
         coalesce(c.unmatched_frees, 0) AS unmatched_frees,
         coalesce(c.older_bytes, 0) AS older_bytes,
         CASE
-            WHEN t.end_requested IS NOT NULL THEN t.end_requested - e.requested_bytes
+            WHEN t.end_requested IS NOT NULL
+                THEN t.end_requested - coalesce(c.net_bytes, 0)
             -- Releases prove bytes that a stated start lacks.
             ELSE greatest(coalesce(t.start_requested, 0), coalesce(c.older_bytes, 0))
         END AS start_requested_bytes,

@@ -1,8 +1,8 @@
 /*
 title    = "Fragmentation"
 question = "How much of the memory that the allocator holds is not used, and why?"
-source   = """state of the segments and blocks in the snapshot: held = requested + rounding + pending
-    + free inside used segments + free segments"""
+source   = """state of the segments and blocks in the snapshot: held = requested + rounding +
+    pending + free inside used segments + free segments"""
 grain    = "device, or segment type, pool and stream of a device (parameter by)"
 needs    = ["memory_segment", "memory_block"]
 [columns.trace_id]

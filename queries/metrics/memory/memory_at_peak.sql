@@ -59,7 +59,7 @@ grouped AS (
 ),
 ranked AS (
     SELECT *,
-        -- Of all bytes, also of those that `top` leaves out.
+        -- The denominator includes rows that `top` leaves out.
         100 * requested_bytes / nullif(sum(requested_bytes) OVER (PARTITION BY trace_id, space), 0)
             AS share_pct,
         row_number() OVER (

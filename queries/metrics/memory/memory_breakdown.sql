@@ -1,8 +1,8 @@
 /*
 title    = "Memory by class"
 question = "What fills the memory: weights, gradients, feature maps, workspace?"
-source   = """TBD (Zhu et al., IISWC 2018) for the five groups; a class is stated by the framework or
-    inferred from call stacks and lifetimes (column evidence)"""
+source   = """TBD (Zhu et al., IISWC 2018) for the five groups; a class is stated by the framework
+    or inferred from call stacks and lifetimes (column evidence)"""
 grain    = "class, per memory space"
 needs    = ["allocation"]
 optional = ["peak_memory", "memory_device", "memory_space"]
@@ -28,12 +28,13 @@ unit = "byte"
 doc = "bytes after rounding by the allocator; NULL when unknown"
 [columns.recomputed_bytes]
 unit = "byte"
-doc = "requested bytes of what was made again during backward (checkpointing)"
+doc = "requested bytes of feature maps made again during backward (checkpointing)"
 [columns.allocations]
 doc = "number of allocations"
 [columns.share_pct]
 unit = "%"
-doc = "part of the denominator; NULL if the class is no part of it, or without a reading of the device"
+doc = """part of the denominator; NULL if the class is no part of it, or without a reading of the
+    device"""
 [columns.evidence]
 doc = "collector, stack, none; several are separated by commas"
 [columns.why_not]
@@ -44,7 +45,8 @@ doc = """peak: live at the peak; end: live at the end; step: allocated or live d
 choices = ["peak", "end", "step"]
 default = "peak"
 [params.iteration]
-doc     = "iteration of `at=step`, from 0; -1 is the last one; all events where no iterations are known"
+doc     = """iteration of `at=step`, from 0; -1 is the last one; all events where no iterations
+    are known"""
 default = -1
 [params.denominator]
 doc = """what the shares are parts of: tensors (weights, weight gradients, feature maps, workspace),

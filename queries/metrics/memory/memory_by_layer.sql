@@ -1,8 +1,8 @@
 /*
 title    = "Memory by layer"
 question = "Which layers fill the memory, and with what?"
-source   = """a feature map counts once per storage, for the layer that made it; weights, gradients and
-    optimizer state as live at the end of the recording"""
+source   = """a feature map counts once per storage, for the layer that made it; weights, gradients
+    and optimizer state as live at the end of the recording"""
 grain    = "layer, per memory space"
 needs    = ["allocation"]
 optional = ["peak_memory"]
@@ -13,7 +13,7 @@ doc = "key of the process; NULL when unknown"
 [columns.device_id]
 doc = "device; NULL for host memory"
 [columns.layer]
-doc = "layer; NULL for what belongs to none"
+doc = "layer; NULL outside of layers"
 [columns.weight_bytes]
 unit = "byte"
 doc = "weights"
@@ -45,7 +45,7 @@ doc = "weights, weight gradients, optimizer state, buffers and feature maps"
 unit = "%"
 doc = "part of the total of all rows"
 [columns.measured_over]
-doc = "iteration N, or peak: what is live then, where no iterations are known"
+doc = "iteration N; or peak, the live bytes then, where no iterations are known"
 [columns.evidence]
 doc = "collector, stack, none; several are separated by commas"
 [params.iteration]

@@ -1,8 +1,8 @@
 /*
 title    = "Growth over iterations"
 question = "Does memory grow from iteration to iteration, and what grows?"
-source   = """live bytes after the last event of each iteration; slope by Theil and Sen: the median of
-    the slopes between all pairs of iterations"""
+source   = """live bytes after the last event of each iteration; slope by Theil and Sen: the median
+    of the slopes between all pairs of iterations"""
 grain    = "memory space (part is `all`), or class, layer and operator that grows"
 needs    = ["memory_iteration", "allocation"]
 optional = ["memory_stack"]

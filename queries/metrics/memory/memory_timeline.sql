@@ -1,8 +1,8 @@
 /*
 title    = "Memory over time"
 question = "How do the live bytes of each class change over the recording?"
-source   = """the recording is divided into `points` stretches of equally many events; each shows the
-    instant of its highest total, so that no peak is lost"""
+source   = """the recording is divided into `points` stretches of equally many events; each shows
+    the instant of its highest total, so that no peak is lost"""
 grain    = "instant and class, per memory space"
 needs    = ["allocation", "memory_running"]
 [columns.trace_id]
@@ -112,7 +112,10 @@ ASOF LEFT JOIN level AS l
 ORDER BY w.trace_id, w.process_id, w.device_id, w.allocator, w.memory_kind, w.sequence,
     -- What stays is drawn below what comes and goes.
     coalesce(list_position(
-        ['weight', 'buffer', 'optimizer_state', 'weight_gradient', 'unknown', 'input', 'feature_map'],
+        [
+            'weight', 'buffer', 'optimizer_state', 'weight_gradient', 'unknown', 'input',
+            'feature_map'
+        ],
         w.part
     ), 8),
     w.part

@@ -25,9 +25,7 @@ _COLUMNS = {
     **dict.fromkeys(("t", "bytes", "stream"), "BIGINT"),
     "address": "UBIGINT",
     "iteration": "INTEGER",
-    **dict.fromkeys(
-        ("action", "class", "layer", "phase", "operator", "shape", "dtype"), "VARCHAR"
-    ),
+    **dict.fromkeys(("action", "class", "layer", "phase", "operator", "shape", "dtype"), "VARCHAR"),
 }
 _ALLOCATORS = {"pytorch": "torch", "tensorflow": "tf_bfc", "mxnet": "mxnet"}
 _AGAIN = "record it again with `tbd-trace collect --memory`"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from tbd_trace.errors import InputError
 from tbd_trace.sources.torch_memory.stacks import Stacks
@@ -94,12 +94,12 @@ class Snapshot:
         for device, trace in enumerate(self.traces):
             for start in range(0, len(trace), _ROWS_PER_BATCH):
                 part = trace[start : start + _ROWS_PER_BATCH]
-                trace[start : start + len(part)] = [None] * len(part)
+                trace[start : start + len(part)] = [{}] * len(part)  # frees the events
                 yield self._events(device, start, part)
 
     def _events(self, device: int, start: int, part: Sequence[dict[str, Any]]) -> Batch:
         actions = [event.get("action") for event in part]
-        operations = [_OPERATIONS.get(action) for action in actions]
+        operations = [_OPERATIONS.get(str(action)) for action in actions]
         self.unknown_actions += operations.count(None)
         sizes = [event.get("size") for event in part]
         # An out-of-memory event has the free bytes of the device in place of an address.
@@ -216,7 +216,8 @@ def _addresses(segment: dict[str, Any], blocks: Sequence[dict[str, Any]]) -> lis
         address = block.get("address", address)
         found.append(address)
         size = block.get("size")
-        address = address + size if _is_int(address) and _is_int(size) else None
+        if address is not None:
+            address = address + size if _is_int(address) and _is_int(size) else None
     return found
 
 
@@ -262,5 +263,5 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _is_int(value: Any) -> bool:
+def _is_int(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) < _INT64

@@ -1,9 +1,12 @@
 /*
-title    = "Phases and traits of each allocation of PyTorch"
-question = "In which phases does an allocation begin and end, and what shows its call stack?"
+title    = "Lifetimes with phases and inferred classes"
+question = "In which phase does each allocation begin, and what do stack and lifetime make of it?"
+source   = """a feature map is made in forward and outlives it; a weight gradient is made in backward
+    and outlives it; optimizer state is made in the optimizer and outlives it; scratch memory and
+    buffers of collectives are named by their call stacks"""
 grain    = "allocation"
-needs    = ["_lifetime", "_memory_op"]
-optional = ["_memory_phase", "_stack_trait", "peak_memory"]
+needs    = ["_lifetime"]
+optional = ["_memory_phase", "_stack_trait"]
 [columns.trace_id]
 doc = "the trace"
 [columns.space]
@@ -17,47 +20,74 @@ doc = "requested size"
 doc = "event of the allocation; NULL if it is older than the recording"
 [columns.died_sequence]
 doc = "event that ended it; NULL if it is live at the end"
-[columns.born_phase]
-doc = "phase of the allocation; NULL when unknown"
+[columns.born_ns]
+unit = "ns"
+doc = "time of the allocation; NULL when unknown"
+[columns.died_ns]
+unit = "ns"
+doc = "time of the release; NULL when unknown, or if it is live at the end"
+[columns.stream_id]
+doc = "CUDA stream; NULL when unknown"
+[columns.stack_id]
+doc = "call stack; NULL without one"
+[columns.allocated_bytes]
+unit = "byte"
+doc = "size after rounding; NULL when unknown"
+[columns.class]
+doc = "class as stated by the source"
+[columns.layer]
+doc = "layer as stated by the source, else innermost module in the call stack"
+[columns.phase]
+doc = """phase of the allocation: as stated by the source, else by its call stack, else that of the
+    events around it"""
+[columns.iteration]
+doc = "iteration as stated by the source"
+[columns.operator]
+doc = "operator as stated by the source, else innermost in the call stack"
+[columns.dtype]
+doc = "data type"
+[columns.shape]
+doc = "shape"
 [columns.died_phase]
 doc = "phase of the release; NULL when unknown, or if it is live at the end"
-[columns.stack_id]
-doc = "call stack of the allocation; NULL without one"
-[columns.outlives_phase]
-doc = "true if the release is not in the same stretch of one phase"
-[columns.is_workspace]
-doc = "as _stack_trait"
-[columns.is_communication]
-doc = "as _stack_trait"
-[columns.is_transfer]
-doc = "as _stack_trait"
-[columns.is_gradient_seed]
-doc = "as _stack_trait"
-[columns.operator]
-doc = "innermost operator"
-[columns.layer]
-doc = "innermost module, by its file"
+[columns.stack_class]
+doc = "class inferred from call stack and lifetime; NULL without evidence"
 */
-WITH lived AS (
-    SELECT l.trace_id, l.space, l.address, l.requested_bytes, l.born_sequence, l.died_sequence,
-        coalesce(l.block_stack_id, e.stack_id) AS stack_id,
-        b.phase AS born_phase, b.run AS born_run,
-        d.phase AS died_phase, d.run AS died_run
+WITH
+born AS (
+    SELECT l.*, r.phase AS run_phase, r.run
     FROM _lifetime AS l
-    LEFT JOIN _memory_op AS e
-        ON e.trace_id = l.trace_id AND e.space = l.space AND e.sequence = l.born_sequence
-    LEFT JOIN _memory_phase AS b
-        ON b.trace_id = l.trace_id AND b.space = l.space AND b.sequence = l.born_sequence
-    LEFT JOIN _memory_phase AS d
-        ON d.trace_id = l.trace_id AND d.space = l.space AND d.sequence = l.died_sequence
+    ASOF LEFT JOIN _memory_phase AS r
+        ON r.space = l.space AND l.born_sequence >= r.first_sequence
+),
+lived AS (
+    SELECT b.*, r.phase AS died_phase, b.run IS DISTINCT FROM r.run AS outlives_phase
+    FROM born AS b
+    ASOF LEFT JOIN _memory_phase AS r
+        ON r.space = b.space AND b.died_sequence >= r.first_sequence
+),
+judged AS (
+    SELECT l.*, coalesce(l.phase, s.phase, l.run_phase) AS born_phase,
+        s.is_workspace, s.is_communication, s.is_transfer, s.is_gradient_seed,
+        s.operator AS stack_operator, s.layer AS stack_layer
+    FROM lived AS l
+    LEFT JOIN _stack_trait AS s USING (trace_id, stack_id)
 )
-SELECT l.trace_id, l.space, l.address, l.requested_bytes, l.born_sequence, l.died_sequence,
-    coalesce(l.born_phase, s.phase) AS born_phase, l.died_phase, l.stack_id,
-    l.born_run IS DISTINCT FROM l.died_run AS outlives_phase,
-    coalesce(s.is_workspace, false) AS is_workspace,
-    coalesce(s.is_communication, false) AS is_communication,
-    coalesce(s.is_transfer, false) AS is_transfer,
-    coalesce(s.is_gradient_seed, false) AS is_gradient_seed,
-    s.operator, s.layer
-FROM lived AS l
-LEFT JOIN _stack_trait AS s ON s.trace_id = l.trace_id AND s.stack_id = l.stack_id
+SELECT trace_id, space, address, requested_bytes, born_sequence, died_sequence, born_ns, died_ns,
+    stream_id, stack_id, allocated_bytes, class, coalesce(layer, stack_layer) AS layer,
+    born_phase AS phase, iteration, coalesce(operator, stack_operator) AS operator, dtype, shape,
+    died_phase,
+    CASE
+        WHEN is_communication THEN 'communication'
+        WHEN is_workspace THEN 'workspace'
+        WHEN born_phase = 'optimizer'
+            THEN if(outlives_phase, 'optimizer_state', 'optimizer_temporary')
+        WHEN born_phase = 'backward' AND outlives_phase AND is_gradient_seed IS NOT TRUE
+            THEN 'weight_gradient'
+        WHEN born_phase = 'backward' THEN 'activation_gradient'
+        WHEN born_phase = 'recompute'
+            THEN if(died_phase = 'backward', 'feature_map', 'activation_gradient')
+        WHEN is_transfer THEN 'input'
+        WHEN born_phase = 'forward' THEN if(outlives_phase, 'feature_map', 'temporary')
+    END AS stack_class
+FROM judged

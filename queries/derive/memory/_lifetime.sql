@@ -1,10 +1,10 @@
 /*
-title    = "Lifetimes of recorded addresses"
+title    = "Lifetimes of allocations"
 question = "From which event to which event was each allocation live?"
-source   = """a lifetime ends at the completed release, at an allocation of the same address, or not
-    at all; a release without an allocation ends one that began before the recording"""
+source   = """a release without an allocation ends a lifetime that began before the recording; blocks
+    of the final snapshot whose last event is not an allocation are as old"""
 grain    = "allocation"
-needs    = ["_memory_op"]
+needs    = ["_memory_change"]
 optional = ["memory_block"]
 [columns.trace_id]
 doc = "the trace"
@@ -19,38 +19,51 @@ doc = "requested size"
 doc = "event of the allocation; NULL if it is older than the recording"
 [columns.died_sequence]
 doc = "event that ended it; NULL if it is live at the end"
-[columns.block_stack_id]
-doc = "call stack of the allocation in the final snapshot, if it is older than the recording"
+[columns.born_ns]
+unit = "ns"
+doc = "time of the allocation; NULL when unknown"
+[columns.died_ns]
+unit = "ns"
+doc = "time of the release; NULL when unknown, or if it is live at the end"
+[columns.stream_id]
+doc = "CUDA stream; NULL when unknown"
+[columns.stack_id]
+doc = "call stack; NULL without one"
+[columns.allocated_bytes]
+unit = "byte"
+doc = "size after rounding; NULL when unknown"
+[columns.class]
+doc = "class as stated by the source"
+[columns.layer]
+doc = "layer as stated by the source"
+[columns.phase]
+doc = "phase as stated by the source"
+[columns.iteration]
+doc = "iteration as stated by the source"
+[columns.operator]
+doc = "operator as stated by the source"
+[columns.dtype]
+doc = "data type"
+[columns.shape]
+doc = "shape"
 */
-WITH
-event AS (
-    SELECT trace_id, space, context_id, address, sequence, bytes,
-        operation = 'allocate' AS is_allocation
-    FROM _memory_op WHERE operation IN ('allocate', 'free') AND address IS NOT NULL
-),
-neighbour AS (
-    SELECT *,
-        lag(is_allocation) OVER address_order AS after_allocation,
-        lead(sequence) OVER address_order AS next_sequence
-    FROM event
-    WINDOW address_order AS (
-        PARTITION BY trace_id, space, context_id, address ORDER BY sequence
-    )
-),
-block AS (
-    SELECT trace_id, hash(process_id, device_id, 'torch', NULL::VARCHAR) AS space, address,
-        coalesce(requested_bytes, bytes) AS bytes, stack_id
+WITH block AS (
+    SELECT trace_id, hash(trace_id, process_id, device_id, 'torch', NULL::VARCHAR) AS space,
+        address, coalesce(requested_bytes, bytes) AS bytes, bytes AS allocated_bytes, stack_id
     FROM memory_block WHERE state LIKE 'active%'
 )
 SELECT trace_id, space, address, bytes AS requested_bytes,
     if(is_allocation, sequence, NULL) AS born_sequence,
     if(is_allocation, next_sequence, sequence) AS died_sequence,
-    NULL::BIGINT AS block_stack_id
-FROM neighbour
-WHERE is_allocation OR after_allocation IS NOT TRUE
-UNION ALL
--- Blocks of the final snapshot whose last event is not an allocation are older.
-SELECT b.trace_id, b.space, b.address, b.bytes, NULL, NULL, b.stack_id
+    if(is_allocation, timestamp_ns, NULL) AS born_ns,
+    if(is_allocation, next_ns, timestamp_ns) AS died_ns,
+    stream_id, if(is_allocation, stack_id, NULL) AS stack_id, allocated_bytes, class, layer,
+    if(is_allocation, phase, NULL) AS phase, if(is_allocation, iteration, NULL) AS iteration,
+    operator, dtype, shape
+FROM _memory_change
+WHERE is_allocation OR NOT ends_recorded
+UNION ALL BY NAME
+SELECT b.trace_id, b.space, b.address, b.bytes AS requested_bytes, b.allocated_bytes, b.stack_id
 FROM block AS b
-ANTI JOIN (FROM neighbour WHERE is_allocation AND next_sequence IS NULL) AS n
-    ON n.trace_id = b.trace_id AND n.space = b.space AND n.address = b.address
+ANTI JOIN (FROM _memory_change WHERE is_allocation AND next_sequence IS NULL) AS n
+    ON n.space = b.space AND n.address = b.address

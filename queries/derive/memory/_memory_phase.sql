@@ -1,41 +1,45 @@
 /*
-title    = "Phase at each allocation and release"
-question = "In which phase of training does each event happen?"
-source   = "as stated by the source, else by the call stack, else as the event before"
-grain    = "allocation or release"
-needs    = ["_memory_op"]
+title    = "Stretches of one phase"
+question = "From which event on does training run forward, backward or in the optimizer?"
+source   = """phase of each event as stated by the source, else by its call stack; events without one
+    belong to the stretch before; recompute is a part of backward"""
+grain    = "stretch of consecutive events of one phase"
+needs    = ["_memory_change"]
 optional = ["_stack_trait"]
 [columns.trace_id]
 doc = "the trace"
 [columns.space]
 doc = "key of the memory space"
-[columns.sequence]
-doc = "position of the event"
-[columns.phase]
-doc = "setup, forward, backward, recompute, optimizer, other; NULL when unknown"
 [columns.run]
-doc = "number of the stretch of events of one phase; recompute is a part of backward"
+doc = "number of the stretch, from 1"
+[columns.phase]
+doc = "setup, forward, backward, optimizer, other"
+[columns.first_sequence]
+doc = "first event"
+[columns.end_sequence]
+doc = "last event with a known phase"
 */
 WITH
 known AS (
-    SELECT e.trace_id, e.space, e.sequence,
-        last_value(coalesce(e.phase, s.phase) IGNORE NULLS) OVER (
-            PARTITION BY e.trace_id, e.space ORDER BY e.sequence ROWS UNBOUNDED PRECEDING
-        ) AS phase
-    FROM _memory_op AS e
-    LEFT JOIN _stack_trait AS s ON s.trace_id = e.trace_id AND s.stack_id = e.stack_id
-    WHERE e.operation IN ('allocate', 'free')
+    SELECT c.trace_id, c.space, c.sequence, coalesce(c.phase, s.phase) AS phase
+    FROM _memory_change AS c
+    LEFT JOIN _stack_trait AS s USING (trace_id, stack_id)
 ),
-changed AS (
-    SELECT *,
-        if(phase = 'recompute', 'backward', phase)
-        IS DISTINCT FROM lag(if(phase = 'recompute', 'backward', phase)) OVER (
-            PARTITION BY trace_id, space ORDER BY sequence
-        ) AS is_new
+ordered AS (
+    SELECT trace_id, space, sequence,
+        if(phase = 'recompute', 'backward', phase) AS phase,
+        lag(if(phase = 'recompute', 'backward', phase)) OVER in_order AS before,
+        lag(sequence) OVER in_order AS sequence_before,
+        max(sequence) OVER (PARTITION BY space) AS last_sequence
     FROM known
+    WHERE phase IS NOT NULL
+    WINDOW in_order AS (PARTITION BY space ORDER BY sequence)
 )
-SELECT trace_id, space, sequence, phase,
-    sum(is_new::INTEGER) OVER (
-        PARTITION BY trace_id, space ORDER BY sequence ROWS UNBOUNDED PRECEDING
-    )::BIGINT AS run
-FROM changed
+SELECT trace_id, space,
+    row_number() OVER in_order AS run,
+    phase,
+    sequence AS first_sequence,
+    coalesce(lead(sequence_before) OVER in_order, last_sequence) AS end_sequence
+FROM ordered
+WHERE phase IS DISTINCT FROM before
+WINDOW in_order AS (PARTITION BY space ORDER BY sequence)

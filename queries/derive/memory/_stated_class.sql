@@ -1,9 +1,9 @@
 /*
-title    = "Classes that the source states"
-question = "Which class did the framework state for an allocation?"
+title    = "Classes that the source states later"
+question = "Which class did the framework state for an allocation after it was made?"
 source   = "the last statement about the address while it is live counts"
-grain    = "allocation with a stated class"
-needs    = ["_memory_op"]
+grain    = "allocation with such a statement"
+needs    = ["memory_event"]
 optional = ["_lifetime"]
 [columns.trace_id]
 doc = "the trace"
@@ -16,20 +16,13 @@ doc = "class"
 [columns.layer]
 doc = "layer; NULL without one"
 */
-WITH statement AS (
-    SELECT trace_id, space, sequence AS born_sequence, sequence, class, layer
-    FROM _memory_op WHERE operation = 'allocate' AND class IS NOT NULL
-    UNION ALL
-    SELECT e.trace_id, e.space, l.born_sequence, e.sequence, e.class, e.layer
-    FROM (FROM _memory_op WHERE operation = 'classify' AND class IS NOT NULL) AS e
-    ASOF JOIN (FROM _lifetime WHERE born_sequence IS NOT NULL) AS l
-        ON l.trace_id = e.trace_id
-        AND l.space = e.space
-        AND l.address = e.address
-        AND e.sequence >= l.born_sequence
-    WHERE l.died_sequence IS NULL OR l.died_sequence > e.sequence
-)
-SELECT trace_id, space, born_sequence, arg_max(class, sequence) AS class,
-    arg_max(layer, sequence) FILTER (layer IS NOT NULL) AS layer
-FROM statement
-GROUP BY trace_id, space, born_sequence
+SELECT l.trace_id, l.space, l.born_sequence, arg_max(e.class, e.sequence) AS class,
+    arg_max(e.layer, e.sequence) FILTER (e.layer IS NOT NULL) AS layer
+FROM (
+    SELECT *, hash(trace_id, process_id, device_id, allocator, memory_kind) AS space
+    FROM memory_event WHERE operation = 'classify' AND class IS NOT NULL
+) AS e
+ASOF JOIN (FROM _lifetime WHERE born_sequence IS NOT NULL) AS l
+    ON l.space = e.space AND l.address = e.address AND e.sequence >= l.born_sequence
+WHERE l.died_sequence IS NULL OR l.died_sequence > e.sequence
+GROUP BY l.trace_id, l.space, l.born_sequence

@@ -4,8 +4,8 @@ question = "What is each allocation, how long did it live, and what shows it?"
 source   = """lifetimes by address in the order of the events; class as stated by the framework,
     else inferred from call stacks, lifetimes and sizes"""
 grain    = "allocation"
-needs    = ["_lifetime", "memory_event", "memory_space"]
-optional = ["_stated_class", "_inferred_class", "_allocation_evidence"]
+needs    = ["_allocation_evidence", "memory_space"]
+optional = ["_stated_class", "_older_class"]
 [columns.trace_id]
 doc = "the trace"
 [columns.allocation_id]
@@ -64,42 +64,22 @@ doc = "call stack of the allocation; NULL without one"
 doc = """collector (the framework states the class), stack (inferred from call stacks, lifetimes and
     sizes), none"""
 */
-WITH
-event AS (
-    SELECT *, hash(process_id, device_id, allocator, memory_kind) AS space FROM memory_event
-),
-known AS (
-    SELECT l.trace_id, l.space, l.address, l.requested_bytes, l.born_sequence, l.died_sequence,
-        b.stream_id, b.timestamp_ns AS born_ns, d.timestamp_ns AS died_ns, b.iteration,
-        coalesce(b.phase, e.born_phase) AS phase,
-        coalesce(c.layer, b.layer, e.layer) AS layer,
-        coalesce(c.class, i.class, 'unknown') AS class,
-        coalesce(b.operator, e.operator) AS operator,
-        b.dtype, b.shape, coalesce(b.allocated_bytes, d.allocated_bytes) AS allocated_bytes,
-        coalesce(b.stack_id, e.stack_id) AS stack_id,
-        if(c.class IS NOT NULL, 'collector', coalesce(i.evidence, 'none')) AS evidence
-    FROM _lifetime AS l
-    LEFT JOIN event AS b
-        ON b.trace_id = l.trace_id AND b.space = l.space AND b.sequence = l.born_sequence
-    LEFT JOIN event AS d
-        ON d.trace_id = l.trace_id AND d.space = l.space AND d.sequence = l.died_sequence
+WITH known AS (
+    SELECT e.*, coalesce(c.layer, e.layer) AS last_layer,
+        coalesce(c.class, e.class) AS stated_class,
+        coalesce(e.stack_class, o.class) AS inferred_class
+    FROM _allocation_evidence AS e
     LEFT JOIN _stated_class AS c
-        ON c.trace_id = l.trace_id AND c.space = l.space AND c.born_sequence = l.born_sequence
-    LEFT JOIN _allocation_evidence AS e
-        ON e.trace_id = l.trace_id AND e.space = l.space AND e.address = l.address
-        AND e.born_sequence IS NOT DISTINCT FROM l.born_sequence
-    LEFT JOIN _inferred_class AS i
-        ON i.trace_id = l.trace_id AND i.space = l.space AND i.address = l.address
-        AND i.born_sequence IS NOT DISTINCT FROM l.born_sequence
+        ON c.space = e.space AND c.born_sequence = e.born_sequence
+    LEFT JOIN _older_class AS o
+        ON o.space = e.space AND o.address = e.address AND e.born_sequence IS NULL
     UNION ALL BY NAME
-    SELECT trace_id, space, unexplained_bytes AS requested_bytes, 'unknown' AS class,
-        'none' AS evidence
+    SELECT trace_id, space, unexplained_bytes AS requested_bytes
     FROM memory_space WHERE unexplained_bytes > 0
 )
 SELECT k.trace_id,
     row_number() OVER (
-        PARTITION BY k.trace_id
-        ORDER BY k.born_sequence NULLS FIRST, k.died_sequence, k.space, k.address
+        PARTITION BY k.trace_id ORDER BY k.born_sequence NULLS FIRST, k.space, k.address
     ) - 1 AS allocation_id,
     k.space, s.process_id, s.device_id, k.stream_id, s.allocator, s.memory_kind, k.address,
     k.requested_bytes,
@@ -107,8 +87,15 @@ SELECT k.trace_id,
         k.allocated_bytes,
         if(s.allocator = 'torch', greatest((k.requested_bytes + 511) // 512 * 512, 512), NULL)
     ) AS allocated_bytes,
-    k.born_sequence, k.died_sequence, k.born_ns, k.died_ns, k.iteration, k.phase, k.layer,
-    k.class, k.phase IS NOT DISTINCT FROM 'recompute' AS recomputed, k.operator, k.dtype,
-    k.shape, k.stack_id, k.evidence
+    k.born_sequence, k.died_sequence, k.born_ns, k.died_ns, k.iteration, k.phase,
+    k.last_layer AS layer,
+    coalesce(k.stated_class, k.inferred_class, 'unknown') AS class,
+    k.phase IS NOT DISTINCT FROM 'recompute' AS recomputed,
+    k.operator, k.dtype, k.shape, k.stack_id,
+    CASE
+        WHEN k.stated_class IS NOT NULL THEN 'collector'
+        WHEN k.inferred_class IS NOT NULL THEN 'stack'
+        ELSE 'none'
+    END AS evidence
 FROM known AS k
-JOIN memory_space AS s USING (trace_id, space)
+JOIN memory_space AS s USING (space)

@@ -2,10 +2,10 @@
 title    = "Iterations in a memory history"
 question = "After which event does each iteration end?"
 source   = """stated by the source; in a snapshot of PyTorch the end of each stretch of events of
-    the optimizer, or of each marked optimizer step"""
+    the optimizer"""
 grain    = "iteration, per memory space"
 needs    = ["memory_event"]
-optional = ["_memory_phase", "memory_annotation"]
+optional = ["_memory_phase"]
 [columns.trace_id]
 doc = "the trace"
 [columns.space]
@@ -19,24 +19,18 @@ doc = "stated or optimizer"
 */
 WITH
 stated AS (
-    SELECT trace_id, hash(process_id, device_id, allocator, memory_kind) AS space, iteration,
-        max(sequence) AS end_sequence
+    SELECT trace_id, hash(trace_id, process_id, device_id, allocator, memory_kind) AS space,
+        iteration, max(sequence) AS end_sequence
     FROM memory_event WHERE iteration IS NOT NULL
     GROUP BY ALL
 ),
-stretch AS (
-    SELECT trace_id, space, run, max(sequence) AS end_sequence
-    FROM _memory_phase WHERE phase = 'optimizer'
-    GROUP BY trace_id, space, run
-),
 inferred AS (
     SELECT trace_id, space,
-        row_number() OVER (PARTITION BY trace_id, space ORDER BY run) - 1 AS iteration,
-        end_sequence
-    FROM stretch
-    ANTI JOIN stated USING (trace_id)
+        row_number() OVER (PARTITION BY space ORDER BY run) - 1 AS iteration, end_sequence
+    FROM _memory_phase
+    ANTI JOIN stated USING (space)
+    WHERE phase = 'optimizer'
 )
-SELECT trace_id, space, iteration::INTEGER AS iteration, end_sequence, 'stated' AS method
-FROM stated
+SELECT trace_id, space, iteration, end_sequence, 'stated' AS method FROM stated
 UNION ALL
 SELECT trace_id, space, iteration::INTEGER, end_sequence, 'optimizer' FROM inferred

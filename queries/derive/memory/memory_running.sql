@@ -2,8 +2,8 @@
 title    = "Live bytes after each event"
 question = "How many bytes were live at each event?"
 grain    = "allocation, release, or change of what the allocator holds"
-needs    = ["_memory_op", "memory_space"]
-optional = ["_lifetime"]
+needs    = ["memory_event", "memory_space"]
+optional = ["_memory_change"]
 [columns.trace_id]
 doc = "the trace"
 [columns.space]
@@ -20,34 +20,20 @@ doc = "live bytes after the event, as requested"
 unit = "byte"
 doc = "bytes that the allocator holds after the event; NULL when unknown"
 */
-WITH
--- An allocation at an address that is still in use ends the earlier lifetime, too.
-ended AS (
-    SELECT trace_id, space, died_sequence AS sequence, requested_bytes
-    FROM _lifetime WHERE died_sequence IS NOT NULL
-),
-change AS (
-    SELECT o.trace_id, o.space, o.sequence, o.timestamp_ns,
-        CASE
-            WHEN o.operation = 'allocate' THEN o.bytes - coalesce(e.requested_bytes, 0)
-            WHEN o.operation = 'free' THEN -e.requested_bytes
-        END AS requested,
-        CASE
-            WHEN o.operation IN ('segment_allocate', 'segment_map') THEN o.bytes
-            WHEN o.operation IN ('segment_free', 'segment_unmap') THEN -o.bytes
-        END AS reserved
-    FROM _memory_op AS o
-    LEFT JOIN ended AS e USING (trace_id, space, sequence)
-    WHERE o.operation IN
-        ('allocate', 'free', 'segment_allocate', 'segment_free', 'segment_map', 'segment_unmap')
+WITH change AS (
+    SELECT trace_id, space, sequence, timestamp_ns,
+        if(is_allocation, bytes, 0) - coalesce(ended_bytes, 0) AS requested, 0 AS reserved
+    FROM _memory_change
+    UNION ALL
+    SELECT trace_id, hash(trace_id, process_id, device_id, allocator, memory_kind), sequence,
+        timestamp_ns, 0,
+        if(operation IN ('segment_allocate', 'segment_map'), bytes, -bytes)
+    FROM memory_event
+    WHERE operation IN ('segment_allocate', 'segment_free', 'segment_map', 'segment_unmap')
 )
 SELECT c.trace_id, c.space, c.sequence, c.timestamp_ns,
-    (s.start_requested_bytes + coalesce(sum(c.requested) OVER so_far, 0))::BIGINT
-        AS requested_bytes,
-    (s.start_reserved_bytes + coalesce(sum(c.reserved) OVER so_far, 0))::BIGINT
-        AS reserved_bytes
+    (s.start_requested_bytes + sum(c.requested) OVER so_far)::BIGINT AS requested_bytes,
+    (s.start_reserved_bytes + sum(c.reserved) OVER so_far)::BIGINT AS reserved_bytes
 FROM change AS c
-JOIN memory_space AS s USING (trace_id, space)
-WINDOW so_far AS (
-    PARTITION BY c.trace_id, c.space ORDER BY c.sequence ROWS UNBOUNDED PRECEDING
-)
+JOIN memory_space AS s USING (space)
+WINDOW so_far AS (PARTITION BY c.space ORDER BY c.sequence ROWS UNBOUNDED PRECEDING)

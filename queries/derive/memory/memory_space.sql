@@ -5,7 +5,7 @@ source   = """bytes before the first event: stated by the source; else its state
     of all events; else the sum of all releases without an allocation"""
 grain    = "process, device, allocator and kind of memory"
 needs    = ["memory_event"]
-optional = ["_memory_op", "_lifetime", "memory_total"]
+optional = ["_memory_change", "_lifetime", "memory_total"]
 [columns.trace_id]
 doc = "the trace"
 [columns.space]
@@ -34,30 +34,27 @@ doc = "releases of memory whose allocation was not recorded"
 */
 WITH
 named AS (
-    SELECT DISTINCT trace_id, hash(process_id, device_id, allocator, memory_kind) AS space,
-        process_id, device_id, allocator, memory_kind
-    FROM memory_event
-),
-net AS (
-    SELECT trace_id, space,
+    SELECT trace_id, hash(trace_id, process_id, device_id, allocator, memory_kind) AS space,
+        process_id, device_id, allocator, memory_kind,
         coalesce(sum(CASE
             WHEN operation IN ('segment_allocate', 'segment_map') THEN bytes
             WHEN operation IN ('segment_free', 'segment_unmap') THEN -bytes
-        END), 0) AS reserved_bytes
-    FROM _memory_op
-    GROUP BY trace_id, space
+        END), 0) AS net_reserved_bytes
+    FROM memory_event
+    GROUP BY trace_id, process_id, device_id, allocator, memory_kind
 ),
-counted AS (
-    SELECT trace_id, space, count(born_sequence) AS allocations,
-        count(died_sequence) FILTER (born_sequence IS NULL) AS unmatched_frees,
-        coalesce(sum(requested_bytes) FILTER (born_sequence IS NOT NULL), 0)
-        - coalesce(sum(requested_bytes) FILTER (died_sequence IS NOT NULL), 0) AS net_bytes,
-        coalesce(sum(requested_bytes) FILTER (born_sequence IS NULL), 0) AS older_bytes
-    FROM _lifetime
-    GROUP BY trace_id, space
+net AS (
+    SELECT space, count(*) FILTER (is_allocation) AS allocations,
+        count(*) FILTER (NOT is_allocation AND NOT ends_recorded) AS unmatched_frees,
+        sum(if(is_allocation, bytes, 0) - coalesce(ended_bytes, 0)) AS net_bytes
+    FROM _memory_change GROUP BY space
+),
+older AS (
+    SELECT space, sum(requested_bytes) AS older_bytes
+    FROM _lifetime WHERE born_sequence IS NULL GROUP BY space
 ),
 total AS (
-    SELECT trace_id, hash(process_id, device_id, allocator, memory_kind) AS space,
+    SELECT hash(trace_id, process_id, device_id, allocator, memory_kind) AS space,
         any_value(requested_bytes) FILTER (sequence = -1) AS start_requested,
         any_value(reserved_bytes) FILTER (sequence = -1) AS start_reserved,
         any_value(requested_bytes) FILTER (sequence IS NULL) AS end_requested,
@@ -66,20 +63,19 @@ total AS (
     GROUP BY ALL
 ),
 started AS (
-    SELECT n.*, coalesce(c.allocations, 0) AS allocations,
-        coalesce(c.unmatched_frees, 0) AS unmatched_frees,
-        coalesce(c.older_bytes, 0) AS older_bytes,
+    SELECT n.*, coalesce(e.allocations, 0) AS allocations,
+        coalesce(e.unmatched_frees, 0) AS unmatched_frees,
+        coalesce(o.older_bytes, 0) AS older_bytes,
         CASE
-            WHEN t.end_requested IS NOT NULL
-                THEN t.end_requested - coalesce(c.net_bytes, 0)
+            WHEN t.end_requested IS NOT NULL THEN t.end_requested - coalesce(e.net_bytes, 0)
             -- Releases prove bytes that a stated start lacks.
-            ELSE greatest(coalesce(t.start_requested, 0), coalesce(c.older_bytes, 0))
+            ELSE greatest(coalesce(t.start_requested, 0), coalesce(o.older_bytes, 0))
         END AS start_requested_bytes,
-        coalesce(t.start_reserved, t.end_reserved - e.reserved_bytes) AS start_reserved_bytes
+        coalesce(t.start_reserved, t.end_reserved - n.net_reserved_bytes) AS start_reserved_bytes
     FROM named AS n
-    JOIN net AS e USING (trace_id, space)
-    LEFT JOIN counted AS c USING (trace_id, space)
-    LEFT JOIN total AS t USING (trace_id, space)
+    LEFT JOIN net AS e USING (space)
+    LEFT JOIN older AS o USING (space)
+    LEFT JOIN total AS t USING (space)
 )
 SELECT trace_id, space, process_id, device_id, allocator, memory_kind,
     start_requested_bytes::BIGINT AS start_requested_bytes,

@@ -36,12 +36,11 @@ WITH highest AS (
     GROUP BY trace_id, space
 ),
 first_event AS (
-    SELECT r.trace_id, r.space, min(r.sequence) AS sequence,
+    SELECT r.space, min(r.sequence) AS sequence,
         arg_min(r.timestamp_ns, r.sequence) AS timestamp_ns
     FROM memory_running AS r
-    JOIN highest AS h USING (trace_id, space)
-    WHERE r.requested_bytes = h.requested_bytes
-    GROUP BY r.trace_id, r.space
+    JOIN highest AS h ON h.space = r.space AND h.requested_bytes = r.requested_bytes
+    GROUP BY r.space
 )
 SELECT h.trace_id, h.space,
     greatest(h.requested_bytes, s.start_requested_bytes) AS requested_bytes,
@@ -50,5 +49,5 @@ SELECT h.trace_id, h.space,
     greatest(h.reserved_bytes, s.start_reserved_bytes) AS reserved_bytes,
     h.end_requested_bytes, h.end_reserved_bytes
 FROM highest AS h
-JOIN first_event AS f USING (trace_id, space)
-JOIN memory_space AS s USING (trace_id, space)
+JOIN first_event AS f USING (space)
+JOIN memory_space AS s USING (space)

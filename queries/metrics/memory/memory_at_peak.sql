@@ -46,7 +46,7 @@ WITH
 live AS (
     SELECT a.*
     FROM allocation AS a
-    JOIN peak_memory AS p USING (trace_id, space)
+    JOIN peak_memory AS p USING (space)
     WHERE (a.born_sequence IS NULL OR a.born_sequence <= p.sequence)
         AND (a.died_sequence IS NULL OR a.died_sequence > coalesce(p.sequence, -1))
 ),
@@ -60,10 +60,10 @@ grouped AS (
 ranked AS (
     SELECT *,
         -- The denominator includes rows that `top` leaves out.
-        100 * requested_bytes / nullif(sum(requested_bytes) OVER (PARTITION BY trace_id, space), 0)
+        100 * requested_bytes / nullif(sum(requested_bytes) OVER (PARTITION BY space), 0)
             AS share_pct,
         row_number() OVER (
-            PARTITION BY trace_id, space
+            PARTITION BY space
             ORDER BY requested_bytes DESC, class, layer, operator, stack_id
         ) AS number
     FROM grouped

@@ -92,8 +92,8 @@ chosen AS (
     SELECT a.*
     FROM allocation AS a
     CROSS JOIN setting AS s
-    LEFT JOIN peak_memory AS p USING (trace_id, space)
-    LEFT JOIN step AS i USING (trace_id, space)
+    LEFT JOIN peak_memory AS p USING (space)
+    LEFT JOIN step AS i USING (space)
     WHERE CASE s.moment
         WHEN 'end' THEN a.died_sequence IS NULL
         WHEN 'step' THEN coalesce(a.born_sequence, 0) <= i.last_sequence

@@ -77,8 +77,8 @@ counted AS (
             ELSE a.iteration = c.chosen_iteration
         END AS is_counted
     FROM allocation AS a
-    JOIN chosen AS c USING (trace_id, space)
-    LEFT JOIN peak_memory AS p USING (trace_id, space)
+    JOIN chosen AS c USING (space)
+    LEFT JOIN peak_memory AS p USING (space)
 ),
 summed AS (
     SELECT trace_id, process_id, device_id, layer,

@@ -49,15 +49,15 @@ WITH
 counted AS (
     -- The first iteration allocates gradients and optimizer state, which stay.
     SELECT * FROM memory_iteration
-    QUALIFY iteration > min(iteration) OVER (PARTITION BY trace_id, space)
-        OR count(*) OVER (PARTITION BY trace_id, space) <= 2
+    QUALIFY iteration > min(iteration) OVER (PARTITION BY space)
+        OR count(*) OVER (PARTITION BY space) <= 2
 ),
 live AS (
     SELECT i.trace_id, i.space, i.iteration, a.class, a.layer, a.operator, a.stack_id,
         a.requested_bytes
     FROM counted AS i
     JOIN allocation AS a
-        ON a.trace_id = i.trace_id AND a.space = i.space
+        ON a.space = i.space
         AND coalesce(a.born_sequence, -1) <= i.end_sequence
         AND coalesce(a.died_sequence > i.end_sequence, true)
 ),
@@ -75,9 +75,9 @@ every AS (
     SELECT n.trace_id, n.space, n.part, n.layer, n.operator, i.iteration,
         coalesce(p.bytes, 0)::BIGINT AS bytes, p.stack_id
     FROM (SELECT DISTINCT trace_id, space, part, layer, operator FROM part) AS n
-    JOIN counted AS i USING (trace_id, space)
+    JOIN counted AS i USING (space)
     LEFT JOIN part AS p
-        ON p.trace_id = n.trace_id AND p.space = n.space AND p.part = n.part
+        ON p.space = n.space AND p.part = n.part
         AND p.layer IS NOT DISTINCT FROM n.layer AND p.operator IS NOT DISTINCT FROM n.operator
         AND p.iteration = i.iteration
 ),
@@ -86,7 +86,7 @@ slope AS (
         median((b.bytes - a.bytes) / (b.iteration - a.iteration)) AS slope
     FROM every AS a
     JOIN every AS b
-        ON b.trace_id = a.trace_id AND b.space = a.space AND b.part = a.part
+        ON b.space = a.space AND b.part = a.part
         AND b.layer IS NOT DISTINCT FROM a.layer AND b.operator IS NOT DISTINCT FROM a.operator
         AND b.iteration > a.iteration
     GROUP BY ALL
@@ -108,7 +108,7 @@ shown AS (
         ) AS number
     FROM summed AS s
     LEFT JOIN slope AS l
-        ON l.trace_id = s.trace_id AND l.space = s.space AND l.part = s.part
+        ON l.space = s.space AND l.part = s.part
         AND l.layer IS NOT DISTINCT FROM s.layer AND l.operator IS NOT DISTINCT FROM s.operator
     WHERE s.part = 'all' OR l.slope > 0
 ),
@@ -132,7 +132,7 @@ space AS (
 SELECT s.trace_id, p.process_id, p.device_id, p.allocator, s.part, s.layer, s.operator,
     s.iterations, s.first_bytes, s.last_bytes, s.growth_bytes_per_iteration, c.code
 FROM shown AS s
-JOIN space AS p USING (trace_id, space)
+JOIN space AS p USING (space)
 LEFT JOIN code AS c ON c.trace_id = s.trace_id AND c.stack_id = s.stack_id
 WHERE s.number <= 1 + coalesce(getvariable('top'), 10)
 ORDER BY s.trace_id, p.process_id, p.device_id, p.allocator, s.number

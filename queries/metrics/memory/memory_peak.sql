@@ -66,6 +66,6 @@ SELECT p.trace_id, s.process_id, s.device_id, s.allocator, s.memory_kind,
         ELSE 'segments hold less than the live bytes: their events are missing'
     END AS reason
 FROM peak_memory AS p
-JOIN memory_space AS s USING (trace_id, space)
+JOIN memory_space AS s USING (space)
 ORDER BY p.trace_id, peak_requested_bytes DESC, s.process_id, s.device_id, s.allocator,
     s.memory_kind

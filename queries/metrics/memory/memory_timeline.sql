@@ -48,9 +48,9 @@ WITH
 running AS (
     SELECT *,
         (row_number() OVER in_order - 1) * coalesce(getvariable('points'), 500)
-        // count(*) OVER (PARTITION BY trace_id, space) AS stretch
+        // count(*) OVER (PARTITION BY space) AS stretch
     FROM memory_running
-    WINDOW in_order AS (PARTITION BY trace_id, space ORDER BY sequence)
+    WINDOW in_order AS (PARTITION BY space ORDER BY sequence)
 ),
 highest AS (
     SELECT trace_id, space, stretch, max(requested_bytes) AS total_bytes
@@ -62,7 +62,7 @@ instant AS (
         arg_min(r.timestamp_ns, r.sequence) AS timestamp_ns,
         arg_min(r.reserved_bytes, r.sequence) AS reserved_bytes
     FROM running AS r
-    JOIN highest AS h USING (trace_id, space, stretch)
+    JOIN highest AS h USING (space, stretch)
     WHERE r.requested_bytes = h.total_bytes
     GROUP BY r.trace_id, r.space, r.stretch
 ),
@@ -90,7 +90,7 @@ summed AS (
 level AS (
     SELECT trace_id, space, part, sequence,
         sum(bytes) OVER (
-            PARTITION BY trace_id, space, part ORDER BY sequence ROWS UNBOUNDED PRECEDING
+            PARTITION BY space, part ORDER BY sequence ROWS UNBOUNDED PRECEDING
         )::BIGINT AS requested_bytes
     FROM summed
 ),
@@ -100,14 +100,14 @@ named AS (
 ),
 wanted AS (
     SELECT n.*, i.sequence, i.timestamp_ns, i.total_bytes, i.reserved_bytes
-    FROM named AS n JOIN instant AS i USING (trace_id, space)
+    FROM named AS n JOIN instant AS i USING (space)
 )
 SELECT w.trace_id, w.process_id, w.device_id, w.allocator, w.memory_kind, w.sequence,
     w.timestamp_ns, w.part, coalesce(l.requested_bytes, 0) AS requested_bytes, w.total_bytes,
     w.reserved_bytes
 FROM wanted AS w
 ASOF LEFT JOIN level AS l
-    ON l.trace_id = w.trace_id AND l.space = w.space AND l.part = w.part
+    ON l.space = w.space AND l.part = w.part
     AND w.sequence >= l.sequence
 ORDER BY w.trace_id, w.process_id, w.device_id, w.allocator, w.memory_kind, w.sequence,
     -- What stays is drawn below what comes and goes.

@@ -32,7 +32,7 @@ WITH
 held AS (
     SELECT r.trace_id, s.device_id, r.timestamp_ns, sum(r.reserved_bytes) AS reserved_bytes
     FROM memory_running AS r
-    JOIN memory_space AS s USING (trace_id, space)
+    JOIN memory_space AS s USING (space)
     WHERE r.reserved_bytes IS NOT NULL AND r.timestamp_ns IS NOT NULL
     GROUP BY ALL
 ),

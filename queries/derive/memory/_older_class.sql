@@ -1,5 +1,5 @@
 /*
-title    = "Classes of what is older than the recording"
+title    = "Classes of allocations older than the recording"
 question = "Which of the allocations before the recording are weights and optimizer state?"
 source   = """sizes: each weight gradient has one weight, and an optimizer keeps the same number of
     states for each weight, up to two; what the optimizer releases is its state"""

@@ -1,0 +1,1 @@
+"""Parts of the synthetic memory sample (``tools/make_memory_sample.py``)."""

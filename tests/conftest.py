@@ -74,6 +74,14 @@ def sample_database(tmp_path_factory: pytest.TempPathFactory) -> Database:
     return database
 
 
+@pytest.fixture(scope="session")
+def memory_sample(tmp_path_factory: pytest.TempPathFactory) -> Database:
+    """Return a database that holds the memory sample; nothing may be added or removed."""
+    database = Database(tmp_path_factory.mktemp("memory_sample") / "memory.duckdb")
+    database.ingest([ROOT / "data" / "samples" / "synthetic_memory"])
+    return database
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item,

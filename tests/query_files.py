@@ -18,6 +18,10 @@ from tbd_trace.errors import UsageError
 METRICS = sorted((resources.queries() / "metrics").rglob("*.sql"))
 CHECKS = sorted((resources.queries() / "checks").rglob("*.sql"))
 DERIVED = sorted((resources.queries() / "derive").rglob("*.sql"))
+MEMORY_METRICS = {path.stem for path in METRICS if path.parent.name == "memory"}
+"""Queries that the memory sample answers; the others are answered by the sample capture."""
+NOT_IN_SAMPLES = {"memory_untracked"}
+"""Queries of data that no source records yet."""
 METRIC_NAMES = [path.stem for path in METRICS]
 
 

@@ -304,7 +304,7 @@ def test_allocations_of_sizes_that_cannot_be(tmp_path: Path) -> None:
     }
     events = [event | {"bytes": size} for size in (512, -1, TOO_LATE)]
     found = ingested(tmp_path, base(regular(3), **{MEMORY: events}))
-    assert ": 2;" in found.note("device memory allocations with an implausible size")
+    assert ": 2;" in found.note("memory events with an implausible size")
     assert sorted(found.rows("SELECT bytes FROM memory_event"), key=str) == [
         (512,),
         (None,),

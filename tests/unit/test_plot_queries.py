@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fast import one_in
-from query_files import METRICS, each_file
+from query_files import MEMORY_METRICS, METRICS, NOT_IN_SAMPLES, each_file
 from tbd_trace.errors import UsageError
 from tbd_trace.present import plot as plots
 from tbd_trace.query import Catalogue, execute
@@ -29,8 +29,13 @@ def test_every_query_is_drawn_or_has_a_reason_not_to_be() -> None:
     assert {query.name for query in metrics if query.plot is None} == READ.keys()
 
 
-@each_file(one_in(4, [path for path in METRICS if path.stem not in READ]))
-def test_every_plot_draws_the_sample(sample_database: Database, path: Path) -> None:
+DRAWN = [path for path in METRICS if path.stem not in {*READ, *NOT_IN_SAMPLES}]
+
+
+@each_file(one_in(4, DRAWN))
+def test_every_plot_draws_the_sample(
+    sample_database: Database, memory_sample: Database, path: Path
+) -> None:
     """Draw the rows of each grouping of a query."""
     query = parse_query(path)
     assert query.plot is not None
@@ -38,7 +43,8 @@ def test_every_plot_draws_the_sample(sample_database: Database, path: Path) -> N
     by = next((source.params["by"] for source in sources if "by" in source.params), None)
     groupings = [{"by": str(choice)} for choice in (by.choices or [] if by else [])] or [{}]
     for parameters in groupings:
-        frame = execute(sample_database, query, parameters=parameters).frame
+        database = memory_sample if query.name in MEMORY_METRICS else sample_database
+        frame = execute(database, query, parameters=parameters).frame
         svg = plots.render(
             frame,
             query.plot,

@@ -33,6 +33,8 @@ from tbd_trace.sources.registry import PluginWarning, identify, load, plugins, t
 from tbd_trace.store import Database
 
 SAMPLE = ROOT / "data" / "samples" / "synthetic_cnn"
+MEMORY_SAMPLE = ROOT / "data" / "samples" / "synthetic_memory"
+RECORDS_MEMORY = {"torch", "tbd-trace"}  # the advice on memory tables names their commands
 
 
 def nsys_file(folder: Path) -> Path:
@@ -57,12 +59,22 @@ def ncu_file(folder: Path) -> Path:
     return Path(shutil.copy(SAMPLE / "metrics.csv", folder))
 
 
+def memory_log_file(folder: Path) -> Path:
+    return Path(shutil.copy(MEMORY_SAMPLE / "memory.jsonl", folder))
+
+
+def torch_snapshot_file(folder: Path) -> Path:
+    return Path(shutil.copy(MEMORY_SAMPLE / "snapshot.pickle", folder))
+
+
 EXAMPLES: dict[str, Callable[[Path], Path] | None] = {
     "nsys-sqlite": nsys_file,
     "nsys-report": None,  # needs an installed nsys: tests/integration/test_nsys_report.py
     "nvprof-sqlite": nvprof_file,
     "nvprof-csv": nvprof_csv_file,
     "ncu-csv": ncu_file,
+    "memory-log": memory_log_file,
+    "torch-memory-snapshot": torch_snapshot_file,
 }
 FORMATS = [(name, place) for tool in tools().values() for name, place in tool.formats.items()]
 
@@ -78,7 +90,7 @@ def test_tools_describe_themselves() -> None:
     for name, tool in tools().items():
         assert tool.name == name
         assert tool.accepts
-        assert tool.profile_command or tool.counters_command
+        assert tool.profile_command or tool.counters_command or name in RECORDS_MEMORY
         for command in filter(None, (tool.profile_command, tool.counters_command)):
             assert command.startswith("`")
 
@@ -89,7 +101,9 @@ def check_source(place: str, name: str, path: Path) -> None:
     head = path.read_bytes()[:65_536]
     assert source.format == name
     assert source.detect(path, head)
-    assert not source.detect(path, b"\x00" * len(head))
+    zeros = path.with_name("zeros.bin")  # snapshots of PyTorch are also known by their names
+    zeros.write_bytes(b"\x00" * len(head))
+    assert not source.detect(zeros, zeros.read_bytes())
     assert [found.format for found in registry.sources() if found.detect(path, head)] == [name]
     filled = set()
     with source.open(path) as reader, duckdb.connect() as connection:
@@ -105,7 +119,7 @@ def check_source(place: str, name: str, path: Path) -> None:
                 filled.add(table.name)
         description = reader.describe()
     assert isinstance(description, TraceDescription)
-    assert description.kind in ("timeline", "metrics", "summary")
+    assert description.kind in ("timeline", "metrics", "summary", "memory")
     assert description.tool in (*tools(), *plugins())
     assert filled
 

@@ -732,7 +732,11 @@ def test_no_environment_or_command_line_comes_out(tmp_path: Path) -> None:
     assert SECRET not in repr(description)
 
 
-_NEVER_IN_NSYS = {"kernel_metric", "kernel_aggregate", "layer_definition", "trace"}
+_NEVER_IN_NSYS = {
+    *("kernel_metric", "kernel_aggregate", "layer_definition", "trace"),
+    *("memory_annotation", "memory_block", "memory_device", "memory_plan", "memory_segment"),
+    *("memory_stack", "memory_total"),
+}
 
 
 # --- any subset of the schema -------------------------------------------------------------------

@@ -23,8 +23,8 @@ Ask = Callable[[str], list[tuple[Any, ...]]]
 class TraceDescription:
     """What a file says about itself, for the ``trace`` table."""
 
-    tool: str  # ``nsys``, ``nvprof`` or ``ncu``
-    kind: str  # ``timeline``, ``metrics`` or ``summary`` (see table ``trace``)
+    tool: str  # value of ``trace.tool``, such as ``nsys``
+    kind: str  # ``timeline``, ``metrics``, ``summary`` or ``memory`` (see table ``trace``)
     tool_version: str | None = None  # profiler version at capture time, None when unknown
     export_version: str | None = None  # version of the exporting tool, None when unknown
     schema_version: str | None = None  # version of the schema, None when unknown

@@ -26,14 +26,17 @@ CREATE TABLE trace (
     sha256         VARCHAR,          -- SHA-256 of the profiler file; NULL above 64 MiB
     file_bytes     BIGINT,           -- size of the profiler file
     format         VARCHAR NOT NULL, -- reader of the file: nsys-sqlite, nsys-report,
-                                     -- nvprof-sqlite, nvprof-csv, ncu-csv
-    tool           VARCHAR NOT NULL, -- profiler that recorded the data: nsys, nvprof, ncu
+                                     -- nvprof-sqlite, nvprof-csv, ncu-csv,
+                                     -- torch-memory-snapshot, memory-log
+    tool           VARCHAR NOT NULL, -- profiler that recorded the data: nsys, nvprof, ncu,
+                                     -- torch, tbd-trace
     tool_version   VARCHAR,          -- version of the profiler at capture time; NULL when unknown
     export_version VARCHAR,          -- version of the tool that wrote this export; NULL when
                                      -- unknown
     schema_version VARCHAR,          -- version of the file's schema; NULL when unknown
     kind           VARCHAR NOT NULL, -- kind of measurement: timeline, metrics (serialized, replayed
-                                     -- kernels), summary (aggregates only)
+                                     -- kernels), summary (aggregates only), memory
+                                     -- (allocations)
     capture_id     VARCHAR,          -- common to the files of one capture directory; NULL outside
                                      -- of one
     capture        VARCHAR,          -- capture.json as JSON text, without environment variables and

@@ -1,9 +1,9 @@
 /*
 title    = "Lifetimes with phases and inferred classes"
 question = "In which phase does each allocation begin, and what do stack and lifetime make of it?"
-source   = """a feature map is made in forward and outlives it; a weight gradient is made in backward
-    and outlives it; optimizer state is made in the optimizer and outlives it; scratch memory and
-    buffers of collectives are named by their call stacks"""
+source   = """a feature map is made in forward and outlives it; a weight gradient is made in
+    backward and outlives it; optimizer state is made in the optimizer and outlives it; scratch
+    memory and buffers of collectives are named by their call stacks"""
 grain    = "allocation"
 needs    = ["_lifetime"]
 optional = ["_memory_phase", "_stack_trait"]
@@ -38,8 +38,8 @@ doc = "class as stated by the source"
 [columns.layer]
 doc = "layer as stated by the source, else innermost module in the call stack"
 [columns.phase]
-doc = """phase of the allocation: as stated by the source, else by its call stack, else that of the
-    events around it"""
+doc = """phase of the allocation: as stated by the source, else by its call stack, else that
+    of the events around it"""
 [columns.iteration]
 doc = "iteration as stated by the source"
 [columns.operator]
@@ -49,7 +49,7 @@ doc = "data type"
 [columns.shape]
 doc = "shape"
 [columns.died_phase]
-doc = "phase of the release; NULL when unknown, or if it is live at the end"
+doc = "phase of the release, or zero_grad; NULL when unknown, or if it is live at the end"
 [columns.stack_class]
 doc = "class inferred from call stack and lifetime; NULL without evidence"
 */
@@ -69,14 +69,16 @@ lived AS (
 judged AS (
     SELECT l.*, coalesce(l.phase, s.phase, l.run_phase) AS born_phase,
         s.is_workspace, s.is_communication, s.is_transfer, s.is_gradient_seed,
-        s.operator AS stack_operator, s.layer AS stack_layer
+        s.operator AS stack_operator, s.layer AS stack_layer, z.is_zero_grad
     FROM lived AS l
-    LEFT JOIN _stack_trait AS s USING (trace_id, stack_id)
+    LEFT JOIN _stack_trait AS s ON s.trace_id = l.trace_id AND s.stack_id = l.stack_id
+    LEFT JOIN _stack_trait AS z
+        ON z.trace_id = l.trace_id AND z.stack_id = l.died_stack_id AND z.is_zero_grad
 )
 SELECT trace_id, space, address, requested_bytes, born_sequence, died_sequence, born_ns, died_ns,
     stream_id, stack_id, allocated_bytes, class, coalesce(layer, stack_layer) AS layer,
     born_phase AS phase, iteration, coalesce(operator, stack_operator) AS operator, dtype, shape,
-    died_phase,
+    if(is_zero_grad, 'zero_grad', died_phase) AS died_phase,
     CASE
         WHEN is_communication THEN 'communication'
         WHEN is_workspace THEN 'workspace'

@@ -1,8 +1,8 @@
 /*
 title    = "Lifetimes of allocations"
 question = "From which event to which event was each allocation live?"
-source   = """a release without an allocation ends a lifetime that began before the recording; blocks
-    of the final snapshot whose last event is not an allocation are as old"""
+source   = """a release without an allocation ends a lifetime that began before the recording;
+    blocks of the final snapshot whose last event is not an allocation are as old"""
 grain    = "allocation"
 needs    = ["_memory_change"]
 optional = ["memory_block"]
@@ -25,6 +25,8 @@ doc = "time of the allocation; NULL when unknown"
 [columns.died_ns]
 unit = "ns"
 doc = "time of the release; NULL when unknown, or if it is live at the end"
+[columns.died_stack_id]
+doc = "call stack of the release; NULL without one"
 [columns.stream_id]
 doc = "CUDA stream; NULL when unknown"
 [columns.stack_id]
@@ -57,6 +59,7 @@ SELECT trace_id, space, address, bytes AS requested_bytes,
     if(is_allocation, next_sequence, sequence) AS died_sequence,
     if(is_allocation, timestamp_ns, NULL) AS born_ns,
     if(is_allocation, next_ns, timestamp_ns) AS died_ns,
+    if(is_allocation, next_stack_id, stack_id) AS died_stack_id,
     stream_id, if(is_allocation, stack_id, NULL) AS stack_id, allocated_bytes, class, layer,
     if(is_allocation, phase, NULL) AS phase, if(is_allocation, iteration, NULL) AS iteration,
     operator, dtype, shape

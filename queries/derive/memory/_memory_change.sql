@@ -26,6 +26,8 @@ doc = "next event at the address; NULL for the last one"
 [columns.next_ns]
 unit = "ns"
 doc = "time of the next event at the address"
+[columns.next_stack_id]
+doc = "call stack of the next event at the address; NULL without one"
 [columns.ends_recorded]
 doc = "true if it ends a recorded allocation"
 [columns.ended_bytes]
@@ -64,6 +66,7 @@ WITH event AS (
 SELECT trace_id, space, sequence, timestamp_ns, is_allocation, address, bytes,
     lead(sequence) OVER address_order AS next_sequence,
     lead(timestamp_ns) OVER address_order AS next_ns,
+    lead(stack_id) OVER address_order AS next_stack_id,
     lag(is_allocation) OVER address_order IS TRUE AS ends_recorded,
     CASE
         WHEN lag(is_allocation) OVER address_order THEN lag(bytes) OVER address_order

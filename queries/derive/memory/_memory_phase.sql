@@ -1,8 +1,8 @@
 /*
 title    = "Stretches of one phase"
 question = "From which event on does training run forward, backward or in the optimizer?"
-source   = """phase of each event as stated by the source, else by its call stack; events without one
-    belong to the stretch before; recompute is a part of backward"""
+source   = """phase of each event as stated by the source, else by its call stack; events
+    without one belong to the stretch before; recompute is a part of backward"""
 grain    = "stretch of consecutive events of one phase"
 needs    = ["_memory_change"]
 optional = ["_stack_trait"]

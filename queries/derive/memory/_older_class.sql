@@ -11,6 +11,8 @@ doc = "the trace"
 doc = "key of the memory space"
 [columns.address]
 doc = "address"
+[columns.died_sequence]
+doc = "event that ended it; NULL if it is live at the end"
 [columns.class]
 doc = "weight, weight_gradient or optimizer_state"
 */
@@ -47,7 +49,7 @@ state AS (
     GROUP BY space
 ),
 aged AS (
-    SELECT o.trace_id, o.space, o.address,
+    SELECT o.trace_id, o.space, o.address, o.died_sequence,
         CASE
             WHEN o.died_phase = 'optimizer' THEN 'optimizer_state'
             WHEN o.died_sequence IS NOT NULL THEN 'weight_gradient'
@@ -57,4 +59,4 @@ aged AS (
     FROM older AS o
     LEFT JOIN state AS s USING (space)
 )
-SELECT trace_id, space, address, class FROM aged WHERE class IS NOT NULL
+SELECT trace_id, space, address, died_sequence, class FROM aged WHERE class IS NOT NULL

@@ -18,6 +18,8 @@ doc = "true for buffers of collectives"
 doc = "true for a tensor that a script copies to the device, outside of any module"
 [columns.is_gradient_seed]
 doc = "true for the gradient of the loss, which backward begins with"
+[columns.is_zero_grad]
+doc = "true for a release of gradients by `zero_grad`"
 [columns.operator]
 doc = "innermost operator of PyTorch"
 [columns.layer]
@@ -42,6 +44,7 @@ judged AS (
             OR contains(file, 'torch/distributed/') AS in_communication,
         regexp_matches(function, 'THPVariable_(cuda|to)\b|at::native::_?to(_copy)?\b') AS in_copy,
         function = '_make_grads' AS in_seed,
+        function = 'zero_grad' AND ends_with(file, '.py') AS in_zero_grad,
         regexp_extract(function, '^at::_ops::(\w+?)(?:_Tensor|_Scalar)?::', 1) AS operator,
         -- A module of the user or of a library, not the dispatching frames of torch.nn.
         if(
@@ -61,6 +64,7 @@ stack AS (
         bool_or(j.in_communication) AS in_communication,
         bool_or(j.in_copy) AS in_copy,
         bool_or(j.in_seed) AS in_seed,
+        bool_or(j.in_zero_grad) AS in_zero_grad,
         arg_min(j.operator, s.depth) FILTER (j.operator <> '') AS operator,
         arg_min(j.layer, s.depth) FILTER (j.layer IS NOT NULL) AS layer
     FROM memory_stack AS s
@@ -81,5 +85,6 @@ SELECT trace_id, stack_id,
     coalesce(in_communication, false) AS is_communication,
     coalesce(in_copy AND NOT coalesce(in_module, false), false) AS is_transfer,
     coalesce(in_seed, false) AS is_gradient_seed,
+    coalesce(in_zero_grad, false) AS is_zero_grad,
     operator, layer
 FROM stack

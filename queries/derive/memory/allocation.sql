@@ -73,6 +73,7 @@ WITH known AS (
         ON c.space = e.space AND c.born_sequence = e.born_sequence
     LEFT JOIN _older_class AS o
         ON o.space = e.space AND o.address = e.address AND e.born_sequence IS NULL
+        AND o.died_sequence IS NOT DISTINCT FROM e.died_sequence
     UNION ALL BY NAME
     SELECT trace_id, space, unexplained_bytes AS requested_bytes
     FROM memory_space WHERE unexplained_bytes > 0

@@ -2,7 +2,7 @@
 title    = "Iterations in a memory history"
 question = "After which event does each iteration end?"
 source   = """stated by the source; in a snapshot of PyTorch the end of each stretch of events of
-    the optimizer"""
+    the optimizer that follows a backward pass"""
 grain    = "iteration, per memory space"
 needs    = ["memory_event"]
 optional = ["_memory_phase"]
@@ -24,12 +24,20 @@ stated AS (
     FROM memory_event WHERE iteration IS NOT NULL
     GROUP BY ALL
 ),
+-- `zero_grad` at the begin of an iteration is a stretch of the optimizer, too. Without frames of
+-- C++ no stretch is known to be backward.
+ordered AS (
+    SELECT trace_id, space, run, end_sequence, phase,
+        lag(phase) OVER (PARTITION BY space ORDER BY run) AS phase_before,
+        bool_or(phase = 'backward') OVER (PARTITION BY space) AS knows_backward
+    FROM _memory_phase WHERE phase IN ('optimizer', 'backward')
+),
 inferred AS (
     SELECT trace_id, space,
         row_number() OVER (PARTITION BY space ORDER BY run) - 1 AS iteration, end_sequence
-    FROM _memory_phase
+    FROM ordered
     ANTI JOIN stated USING (space)
-    WHERE phase = 'optimizer'
+    WHERE phase = 'optimizer' AND (phase_before = 'backward' OR NOT knows_backward)
 )
 SELECT trace_id, space, iteration, end_sequence, 'stated' AS method FROM stated
 UNION ALL

@@ -5,7 +5,7 @@ source   = """TBD (Zhu et al., IISWC 2018) for the five groups; a class is state
     or inferred from call stacks and lifetimes (column evidence)"""
 grain    = "class, per memory space"
 needs    = ["allocation"]
-optional = ["peak_memory", "memory_device", "memory_space"]
+optional = ["peak_memory", "memory_device"]
 [columns.trace_id]
 doc = "the trace"
 [columns.process_id]
@@ -38,7 +38,7 @@ doc = """part of the denominator; NULL if the class is no part of it, or without
 [columns.evidence]
 doc = "collector, stack, none; several are separated by commas"
 [columns.why_not]
-doc = "why the table could mislead; NULL if it does not"
+doc = "reasons why the table could mislead; NULL if there are none"
 [params.at]
 doc = """peak: live at the peak; end: live at the end; step: allocated or live during one iteration,
     each allocation once"""
@@ -148,12 +148,12 @@ SELECT trace_id, process_id, device_id, allocator, memory_kind, class, group_nam
     if(
         2 * sum(if(class = 'unknown', requested_bytes, 0)) OVER space
         > sum(requested_bytes) OVER space,
-        format(
+        [format(
             'the class of {:.0f} % of the bytes is unknown; record the setup too, or collect with '
             || '`tbd-trace collect --memory`',
             100 * sum(if(class = 'unknown', requested_bytes, 0)) OVER space
             / sum(requested_bytes) OVER space
-        ),
+        )],
         NULL
     ) AS why_not
 FROM shared

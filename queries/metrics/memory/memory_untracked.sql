@@ -27,6 +27,10 @@ doc = "bytes in use less these; NULL when unknown"
 [columns.untracked_pct]
 unit = "%"
 doc = "part of the bytes in use"
+[plot]
+kind = "line"
+x    = "timestamp_ns"
+y    = ["used_bytes", "reserved_bytes", "untracked_bytes"]
 */
 WITH
 held AS (

@@ -97,7 +97,9 @@ def snapshot(training: Training) -> dict[str, Any]:
         base = {"stream": _STREAM, "segment_pool_id": (0, 0), "frames": listed(event.stack)}
         for action, address, size in _actions(event):
             time = _START_US + len(history) * EVENT_US
-            history.append({"action": action, "addr": address, "size": size, "time_us": time} | base)
+            history.append(
+                {"action": action, "addr": address, "size": size, "time_us": time} | base
+            )
     recorded = {
         e.allocation.address: e.allocation
         for e in training.events[training.starts[1] :]

@@ -33,6 +33,15 @@ from worked_kernels import (
     trace_info,
 )
 from worked_layers import dominant_layer, layer_time
+from worked_memory import (
+    fragmentation,
+    memory_at_peak,
+    memory_breakdown,
+    memory_by_layer,
+    memory_leak,
+    memory_peak,
+    memory_timeline,
+)
 from worked_occupancy import occupancy
 from worked_plots import (
     gpu_activity,
@@ -64,13 +73,13 @@ class Case:
         name: the query, and after a dot the variant: the stem of the CSV file.
         rows: works the answer out.
         parameters: what the query is asked with, the defaults apart.
-        capture: what is asked: the sample, or the run without a GPU (cpu_trace).
+        capture: what is asked: the sample, the run without a GPU (cpu_trace), or the memory sample.
     """
 
     name: str
     rows: Callable[[], list[Row]]
     parameters: dict[str, str] = field(default_factory=dict)
-    capture: Literal["sample", "cpu_only"] = "sample"
+    capture: Literal["sample", "cpu_only", "memory"] = "sample"
 
     @property
     def query(self) -> str:
@@ -81,6 +90,29 @@ class Case:
         return GOLDEN / f"{self.name}.csv"
 
 
+POINTS = {"points": "12"}
+MEMORY: list[tuple[str, Callable[[], list[Row]], dict[str, str]]] = [
+    ("fragmentation", fragmentation, {}),
+    ("fragmentation.pool", lambda: fragmentation("pool"), {"by": "pool"}),
+    ("memory_at_peak", memory_at_peak, {}),
+    ("memory_at_peak.top", lambda: memory_at_peak(3), {"top": "3"}),
+    ("memory_breakdown", memory_breakdown, {}),
+    ("memory_breakdown.end", lambda: memory_breakdown("end"), {"at": "end"}),
+    ("memory_breakdown.step", lambda: memory_breakdown("step"), {"at": "step"}),
+    (
+        "memory_breakdown.tensors",
+        lambda: memory_breakdown(denominator="tensors", sizes="allocated"),
+        {"denominator": "tensors", "sizes": "allocated"},
+    ),
+    ("memory_by_layer", memory_by_layer, {}),
+    ("memory_by_layer.iteration", lambda: memory_by_layer(1), {"iteration": "1"}),
+    ("memory_leak", memory_leak, {}),
+    ("memory_leak.min_iterations", lambda: memory_leak(4), {"min_iterations": "4"}),
+    ("memory_peak", memory_peak, {}),
+    ("memory_timeline", memory_timeline, POINTS),
+    ("memory_timeline.layer", lambda: memory_timeline("layer"), {"by": "layer"} | POINTS),
+    ("memory_timeline.phase", lambda: memory_timeline("phase"), {"by": "phase"} | POINTS),
+]
 CASES = [
     Case("batch_sweep", batch_sweep),
     Case("compute_util", lambda: compute_util({None: steady()})),
@@ -126,6 +158,7 @@ CASES = [
         Case(f"fp32_util.{by}", lambda by=by: utilization("fp32", by), {"by": by})  # type: ignore[misc]
         for by in ("iteration", "layer", "kernel")
     ),
+    *(Case(name, rows, parameters, capture="memory") for name, rows, parameters in MEMORY),
     Case("gpu_activity", gpu_activity),
     Case("gpu_activity.bins", lambda: gpu_activity(7), {"bins": "7"}),
     Case("idle_causes", idle_causes),

@@ -28,6 +28,7 @@ from sample_facts import (
     trace_id,
 )
 
+MEMORY = ("annotation", "block", "device", "plan", "segment", "stack", "total")
 # Canonical tables and the tables of an nsys export that they are read from.
 TABLES: dict[str, str | None] = {
     "api_call": "CUPTI_ACTIVITY_KIND_RUNTIME",
@@ -40,6 +41,7 @@ TABLES: dict[str, str | None] = {
     "kernel_metric": None,
     "memcpy": "CUPTI_ACTIVITY_KIND_MEMCPY",
     "memory_event": "CUDA_GPU_MEMORY_USAGE_EVENTS",
+    **dict.fromkeys(f"memory_{what}" for what in MEMORY),
     "memset": "CUPTI_ACTIVITY_KIND_MEMSET",
     "annotation": "NVTX_EVENTS",
     "process": "PROCESSES",

@@ -30,7 +30,7 @@ from query_files import (
 from tbd_trace import resources
 from tbd_trace.errors import UsageError
 from tbd_trace.model.canonical_tables import canonical_tables
-from tbd_trace.query import Catalogue, Query, prepare, run, script
+from tbd_trace.query import Catalogue, Query, execute, prepare, script
 from tbd_trace.query.catalogue import derive_relations, required_relations
 from tbd_trace.query.header import alternatives, parse_query
 from tbd_trace.query.statements import FIRST_ROW, LAST_ROW

@@ -51,9 +51,7 @@ def workspace(stack: Stack) -> Stack:
 
 
 TRANSFER = script(50, _operator("_to_copy"), ("at::native::_to_copy", "??", 0))
-SEED = script(
-    54, _operator("ones_like"), ("_make_grads", f"{LIBRARY}/autograd/__init__.py", 117)
-)
+SEED = script(54, _operator("ones_like"), ("_make_grads", f"{LIBRARY}/autograd/__init__.py", 117))
 ZERO_GRAD = script(51, ("zero_grad", f"{LIBRARY}/optim/optimizer.py", 816))
 STEP = script(55, _operator("_foreach_mul_Scalar"), ("step", f"{LIBRARY}/optim/sgd.py", 80))
 LEAK = script(56, _operator("clone"))

@@ -48,11 +48,11 @@ class Layer:
 
     @property
     def input_gradient(self) -> bool:
-        """True if the backward pass computes a gradient of its input; the first layer needs none."""
+        """True if the backward pass computes a gradient of its input: not for images."""
         return self.name != "conv1"
 
 
-def _convolution(name: str, inputs: int, outputs: int, **options: bool) -> Layer:
+def _convolution(name: str, inputs: int, outputs: int, checkpointed: bool = False) -> Layer:
     return Layer(
         name,
         "Conv2d",
@@ -62,7 +62,7 @@ def _convolution(name: str, inputs: int, outputs: int, **options: bool) -> Layer
         (Value("output", (BATCH_SIZE, outputs, 32, 32)),),
         (Value("weight", (outputs, inputs, 3, 3)),),
         workspace_bytes=1_500_000,
-        **options,
+        checkpointed=checkpointed,
     )
 
 
@@ -95,9 +95,7 @@ LAYERS = (
             Value("num_batches_tracked", (), INT64),
         ),
     ),
-    Layer(
-        "relu1", "ReLU", "relu", "activation", 101, (Value("output", (BATCH_SIZE, 16, 32, 32)),)
-    ),
+    Layer("relu1", "ReLU", "relu", "activation", 101, (Value("output", (BATCH_SIZE, 16, 32, 32)),)),
     _convolution("block.conv2", 16, 32, checkpointed=True),
     Layer(
         "block.relu2",

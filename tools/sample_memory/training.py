@@ -83,6 +83,7 @@ class Training:
         kind: str,
         layer: Layer | None = None,
         stack: Stack = (),
+        *,
         operator: str | None = None,
         said: str = "",
     ) -> Allocation:
@@ -116,16 +117,16 @@ class Training:
         if layer.workspace_bytes:
             scratch = Value("workspace", (layer.workspace_bytes // 4,))
             own = frames.workspace(stack)
-            self._free(self._make(scratch, "workspace", layer, own, layer.operator), stack)
+            self._free(self._make(scratch, "workspace", layer, own, operator=layer.operator), stack)
 
     def _outputs(self, layer: Layer, kind: str, stack: Stack) -> list[Allocation]:
-        made = [self._make(v, kind, layer, stack, layer.operator) for v in layer.outputs]
+        made = [self._make(v, kind, layer, stack, operator=layer.operator) for v in layer.outputs]
         self._workspace(layer, stack)
         return made
 
     def _forward(self) -> None:
         self._phase = "other"
-        images = self._make(INPUT, "input", None, frames.TRANSFER, "_to_copy")
+        images = self._make(INPUT, "input", None, frames.TRANSFER, operator="_to_copy")
         if self._images is not None:
             self._free(self._images, frames.RELEASE)
         self._images = images
@@ -148,7 +149,7 @@ class Training:
     def _backward(self) -> None:
         self._phase = "backward"
         seed = Value("ones_like", ())
-        upstream = self._make(seed, "activation_gradient", LOSS, frames.SEED, "ones_like")
+        upstream = self._make(seed, "activation_gradient", LOSS, frames.SEED, operator="ones_like")
         for layer in reversed(LAYERS):
             stack = frames.backward(layer)
             if layer.checkpointed:
@@ -161,13 +162,20 @@ class Training:
             for value in layer.weights:
                 self._gradients.append(
                     self._make(
-                        value, "weight_gradient", layer, stack, operator, "activation_gradient"
+                        value,
+                        "weight_gradient",
+                        layer,
+                        stack,
+                        operator=operator,
+                        said="activation_gradient",
                     )
                 )
             if layer.input_gradient:
                 # The gradient of a layer's input has the size of the output before it.
                 before = LAYERS[LAYERS.index(layer) - 1].outputs[0]
-                gradient = self._make(before, "activation_gradient", layer, stack, operator)
+                gradient = self._make(
+                    before, "activation_gradient", layer, stack, operator=operator
+                )
                 self._free(upstream, stack)
                 upstream = gradient
             else:
@@ -180,12 +188,19 @@ class Training:
         if self._iteration == 0:
             for layer, value in self._weights:
                 self._make(
-                    value, "optimizer_state", layer, frames.STEP, "clone", "optimizer_temporary"
+                    value,
+                    "optimizer_state",
+                    layer,
+                    frames.STEP,
+                    operator="clone",
+                    said="optimizer_temporary",
                 )
         for _, value in self._weights[-2:]:
             scaled = self._make(
-                value, "optimizer_temporary", None, frames.STEP, "_foreach_mul_Scalar"
+                value, "optimizer_temporary", None, frames.STEP, operator="_foreach_mul_Scalar"
             )
             self._free(scaled, frames.STEP)
         self._phase = "other"
-        self._make(Value("leak", (LEAK_BYTES // 4,)), "unknown", None, frames.LEAK, "clone")
+        self._make(
+            Value("leak", (LEAK_BYTES // 4,)), "unknown", None, frames.LEAK, operator="clone"
+        )

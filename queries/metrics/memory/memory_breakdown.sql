@@ -118,7 +118,9 @@ summed AS (
         END AS group_name,
         sum(requested_bytes)::BIGINT AS requested_bytes,
         sum(allocated_bytes)::BIGINT AS allocated_bytes,
-        coalesce(sum(requested_bytes) FILTER (recomputed), 0)::BIGINT AS recomputed_bytes,
+        coalesce(
+            sum(requested_bytes) FILTER (recomputed AND class = 'feature_map'), 0
+        )::BIGINT AS recomputed_bytes,
         count(*) AS allocations,
         string_agg(DISTINCT evidence, ',' ORDER BY evidence) AS evidence
     FROM chosen

@@ -60,9 +60,11 @@ limit  = 30
 WITH
 chosen AS (
     SELECT trace_id, space,
-        if(
-            coalesce(getvariable('iteration'), -1) < 0, max(iteration), getvariable('iteration')
-        )::INTEGER AS chosen_iteration
+        CASE
+            WHEN max(iteration) IS NULL THEN NULL
+            WHEN coalesce(getvariable('iteration'), -1) < 0 THEN max(iteration)
+            ELSE getvariable('iteration')
+        END::INTEGER AS chosen_iteration
     FROM allocation GROUP BY trace_id, space
 ),
 counted AS (

@@ -82,8 +82,14 @@ def open(*traces: str | PathLike[str], db: str | PathLike[str] | None = None) ->
     return open_traces(*traces, db=db)
 
 
-def instrument(model: Any, optimizer: Any = None, *, batch_size: int | None = None) -> Instrumented:
-    """Mark a training loop for the profiler.
+def instrument(
+    model: Any,
+    optimizer: Any = None,
+    *,
+    batch_size: int | None = None,
+    memory: bool | str | PathLike[str] = False,
+) -> Instrumented:
+    """Mark a training loop for the profiler, or record its memory.
 
     Call it once before the loop, and run the loop under ``tbd-trace collect -- python train.py``.
     A PyTorch loop needs no other change: iterations, phases and layers are marked. For a Keras
@@ -95,6 +101,8 @@ def instrument(model: Any, optimizer: Any = None, *, batch_size: int | None = No
         optimizer: the ``torch.optim.Optimizer`` whose step ends an iteration; Keras needs none.
         batch_size: samples per forward pass. Without it, and with Keras, operations per sample are
             unknown.
+        memory: file for the memory of the first three iterations by class and layer, which become
+            slower (PyTorch; no profiler needed); True: ``TBD_TRACE_MEMORY`` or ``memory.jsonl``.
 
     Returns:
         An object whose ``remove()`` removes the marks; for Keras also a callback for ``fit()``.
@@ -102,12 +110,15 @@ def instrument(model: Any, optimizer: Any = None, *, batch_size: int | None = No
     Raises:
         ImportError: the framework or the package ``nvtx`` is missing.
         RuntimeError: TensorFlow already uses several inter-operation threads.
+        ValueError: ``memory`` for Keras, or PyTorch without ``memory`` and optimizer.
     """
     if any(base.__module__.split(".")[0] == "keras" for base in type(model).__mro__):
+        if memory:
+            raise ValueError("memory is recorded for PyTorch models only")
         from tbd_models.instrument.training_tensorflow import TrainingMarks  # noqa: PLC0415
 
         marks: Instrumented = TrainingMarks(model)
         return marks
     from tbd_models.instrument.training_pytorch import instrument as marked  # noqa: PLC0415
 
-    return marked(model, optimizer, batch_size=batch_size)
+    return marked(model, optimizer, batch_size=batch_size, memory=memory)

@@ -11,6 +11,8 @@ WINDOW = "measured window"
 PHASES = ("data", "forward", "loss", "backward", "optimizer")
 # Path of the layers.json that `tbd-trace collect` requests; none is written without it.
 LAYERS_VARIABLE = "TBD_TRACE_LAYERS"
+# Path of the memory.jsonl of `instrument(memory=True)`.
+MEMORY_VARIABLE = "TBD_TRACE_MEMORY"
 
 
 class Marks(Protocol):

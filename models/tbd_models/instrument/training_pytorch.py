@@ -14,7 +14,8 @@ from torch import nn
 
 from tbd_models.instrument.layer import Layer
 from tbd_models.instrument.layers_pytorch import Measurement
-from tbd_models.instrument.marks import LAYERS_VARIABLE, Marks, NvtxMarks
+from tbd_models.instrument.marks import LAYERS_VARIABLE, MEMORY_VARIABLE, Marks, NvtxMarks
+from tbd_models.instrument.memory_training_pytorch import TrainingMemory
 from tbd_models.instrument.pytorch import LayerMarks
 
 
@@ -129,9 +130,25 @@ class TrainingMarks:
         return measurement.end()
 
 
+class _Both:
+    # Marks and the memory recorder. Removed in reverse order, as each replaces the function
+    # torch.autograd.backward.
+
+    def __init__(self, marks: TrainingMarks, memory: TrainingMemory) -> None:
+        self._parts = (memory, marks)
+
+    def remove(self) -> None:
+        for part in self._parts:
+            part.remove()
+
+
 def instrument(
-    model: nn.Module, optimizer: torch.optim.Optimizer, *, batch_size: int | None = None
-) -> TrainingMarks:
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer | None,
+    *,
+    batch_size: int | None = None,
+    memory: bool | str | os.PathLike[str] = False,
+) -> TrainingMarks | TrainingMemory | _Both:
     """Mark iterations, phases and layers of a training loop on the timeline.
 
     Call it once before the loop; the loop stays unchanged. Under ``tbd-trace collect`` it also
@@ -139,12 +156,30 @@ def instrument(
 
     Args:
         model: module whose forward pass the loop calls.
-        optimizer: its step ends an iteration.
+        optimizer: its step ends an iteration; None is possible with ``memory`` alone, which then
+            uses any optimizer of the model's parameters and emits no marks.
         batch_size: samples per forward pass; without it FLOP per sample are unknown.
+        memory: file in which to record the memory of the first three iterations, which become
+            slower; True means ``TBD_TRACE_MEMORY`` or ``memory.jsonl``.
 
     Raises:
         ImportError: the package ``nvtx`` is missing.
+        ValueError: neither an optimizer nor ``memory`` is given.
     """
+    if optimizer is None and not memory:
+        raise ValueError("marks need the optimizer, whose step ends an iteration")
+    marks = None if optimizer is None else _marks(model, optimizer, batch_size)
+    if not memory:
+        assert marks is not None
+        return marks
+    path = os.environ.get(MEMORY_VARIABLE, "memory.jsonl") if memory is True else memory
+    recorded = TrainingMemory(model, optimizer, Path(path), batch_size=batch_size)
+    return recorded if marks is None else _Both(marks, recorded)
+
+
+def _marks(
+    model: nn.Module, optimizer: torch.optim.Optimizer, batch_size: int | None
+) -> TrainingMarks:
     layers_file = os.environ.get(LAYERS_VARIABLE)
     return TrainingMarks(
         model,

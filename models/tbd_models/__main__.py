@@ -11,6 +11,7 @@ import json
 import os
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,22 @@ def _arguments() -> argparse.Namespace:
     run.add_argument("--nvtx", action="store_true", help="mark iterations, phases and layers")
     run.add_argument("--report", type=Path, help="write the measured times to this JSON file")
     run.add_argument("--layers", type=Path, help="write the layers to this file (layers.json)")
-    return parser.parse_args()
+    run.add_argument(
+        "--memory",
+        type=Path,
+        help="record the memory of the first iterations in this file (memory.jsonl), "
+        "instead of measuring times",
+    )
+    run.add_argument(
+        "--estimate",
+        action="store_true",
+        help="with --memory: compute it from shapes, without GPU, data and training; "
+        "--device is the device assumed",
+    )
+    arguments = parser.parse_args()
+    if arguments.estimate and not arguments.memory:
+        parser.error("--estimate needs --memory FILE")
+    return arguments
 
 
 def whole_number(text: str) -> int:
@@ -109,6 +125,8 @@ def _run(arguments: argparse.Namespace, model: Model) -> dict[str, Any]:
     # Before the framework is imported: it reads environment variables at import time.
     import_module(f"tbd_models.{arguments.framework}").prepare(settings)
     build = implementation(model, arguments.framework).workload
+    if arguments.memory:
+        return _record_memory(arguments, build, variant.at(arguments.scale), settings)
     frame = import_module(f"tbd_models.{arguments.framework}.trainer")
     marks: Marks = NvtxMarks() if arguments.nvtx else NoMarks()
     trainer = frame.TRAINER(build, variant.at(arguments.scale), settings)
@@ -130,6 +148,28 @@ def _run(arguments: argparse.Namespace, model: Model) -> dict[str, Any]:
         **trainer.describe(),
         **measured.as_dict(),
         "peak_device_bytes": trainer.peak_bytes(),
+    }
+
+
+def _record_memory(
+    arguments: argparse.Namespace, build: Any, dimensions: Any, settings: Settings
+) -> dict[str, Any]:
+    # find_spec imports the framework's package, which is loaded, but not the module.
+    name = f"tbd_models.{arguments.framework}.memory"
+    if find_spec(name) is None:
+        raise UnsupportedError(
+            f"memory is not recorded in {arguments.framework}; use --framework pytorch"
+        )
+    recorder = import_module(name)
+    run = recorder.estimated if arguments.estimate else recorder.measured
+    recorded = run(build, dimensions, settings, arguments.memory)
+    if arguments.layers:
+        write_json(arguments.layers, {"format_version": 1, "layers": recorded.layers})
+    return {
+        "status": "ok",
+        "batch_size": settings.batch_size,
+        "estimated": arguments.estimate,
+        **recorded.description,
     }
 
 

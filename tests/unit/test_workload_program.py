@@ -247,6 +247,7 @@ def test_the_program_understands_its_command_line(monkeypatch: pytest.MonkeyPatc
         "device": "cpu", "batch_size": 3, "precision": "mixed", "iterations": 4, "warmup": 2,
         "max_warmup": 100, "max_warmup_seconds": 60.0, "seed": 5, "data": Path("/d a"),
         "execution": "auto", "nvtx": True, "report": Path("/r"), "layers": Path("/l"),
+        "memory": None, "estimate": False,
     }  # fmt: skip
 
 

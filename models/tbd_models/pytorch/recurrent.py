@@ -45,7 +45,7 @@ class LSTM(nn.LSTM):
         """Return the states of all steps and the last ones, like ``nn.LSTM``."""
         # Under autocast PyTorch requests a bfloat16 LSTM from oneDNN and fails if there is none.
         lacking = x.device.type == "cpu" and torch.is_autocast_enabled("cpu") and not _has_avx512()
-        with _without_onednn() if lacking else contextlib.nullcontext():
+        with without_onednn() if lacking else contextlib.nullcontext():
             states, last = super().forward(x, hx)
         return states, last
 
@@ -55,7 +55,8 @@ def _has_avx512() -> bool:
 
 
 @contextlib.contextmanager
-def _without_onednn() -> Iterator[None]:
+def without_onednn() -> Iterator[None]:
+    """Compute recurrent layers step by step in the block, not by oneDNN's fused layer."""
     onednn: Any = torch.backends.mkldnn  # its context manager warns about Intel GPUs
     before, onednn.enabled = onednn.enabled, False
     try:

@@ -21,12 +21,24 @@ from tbd_models.settings import Settings
 # Messages of the CPU's allocator, the CUDA runtime, and of cuBLAS and cuDNN.
 _OUT_OF_MEMORY = ("can't allocate memory", "CUDA error: out of memory", "STATUS_ALLOC_FAILED")
 
+# From a workload and its settings to a function that returns the batch of a step.
+Batches = Callable[[Workload, Settings], Callable[[int], Batch]]
+
 
 class PyTorchTrainer:
     """Train a workload; raises UnsupportedError for a missing device or unsuitable data."""
 
-    def __init__(self, build: Any, dimensions: Any, settings: Settings) -> None:
-        """Build the model by calling ``build``, a model's ``workload`` function."""
+    def __init__(
+        self,
+        build: Any,
+        dimensions: Any,
+        settings: Settings,
+        batches: Batches | None = None,
+    ) -> None:
+        """Build the model by calling ``build``, a model's ``workload`` function.
+
+        ``batches`` replaces the batches of the settings.
+        """
         if settings.device == "cuda" and not torch.cuda.is_available():
             raise UnsupportedError("PyTorch sees no GPU here; use --device cpu")
         self.device = torch.device(settings.device)
@@ -41,12 +53,12 @@ class PyTorchTrainer:
             self.workload: Workload = build(dimensions)
         self.workload.model.train()
         trained = [p for p in self.workload.model.parameters() if p.requires_grad]
-        self._optimizer = self.workload.optimizer(trained)
+        self.optimizer = self.workload.optimizer(trained)
         self._mixed = settings.precision == "mixed"
         self._scaler = torch.amp.GradScaler(enabled=self._mixed and on_gpu)
         # bfloat16 needs no loss scaling; CPUs support it better than float16.
         self._autocast_type = torch.float16 if on_gpu else torch.bfloat16
-        self._batches = _batches(self.workload, settings)
+        self._batches = (batches or repeated_batches)(self.workload, settings)
         self._size = settings.batch_size
         self._steps = 0
         self._loss: Tensor | None = None
@@ -75,7 +87,7 @@ class PyTorchTrainer:
         """Return the entries of layers.json, from one forward and backward pass."""
         batch = to_device(self._batches(0), self.device)
         found = measure(self.model, lambda: self._forward_backward(batch, NoMarks()))
-        self._optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad(set_to_none=True)
         return [layer.entry(self._size) for layer in found]
 
     def mark_layers(self, marks: Marks) -> None:
@@ -90,11 +102,11 @@ class PyTorchTrainer:
         with marked(marks, "phase:optimizer"):
             if self.workload.clip_norm is not None:
                 # Clipping compares true gradients, so remove the loss scale first.
-                self._scaler.unscale_(self._optimizer)
+                self._scaler.unscale_(self.optimizer)
                 nn.utils.clip_grad_norm_(self.model.parameters(), self.workload.clip_norm)
-            self._scaler.step(self._optimizer)
+            self._scaler.step(self.optimizer)
             self._scaler.update()
-            self._optimizer.zero_grad(set_to_none=True)
+            self.optimizer.zero_grad(set_to_none=True)
         self._steps += 1
 
     def _forward_backward(self, batch: Batch, marks: Marks) -> None:
@@ -139,8 +151,9 @@ def is_out_of_memory(error: BaseException) -> bool:
     )
 
 
-def _batches(workload: Workload, settings: Settings) -> Callable[[int], Batch]:
-    # Batches stay on the CPU; step() copies them in phase "data".
+def repeated_batches(workload: Workload, settings: Settings) -> Callable[[int], Batch]:
+    """Return a function from a step number to its batch on the CPU, in pinned memory for a GPU."""
+    # step() copies batches to the device in phase "data".
     rng = np.random.default_rng(settings.seed)
     if settings.data is not None:
         like = workload.batch(1, rng)

@@ -1,0 +1,1 @@
+"""Read the static memory plans of XLA."""

@@ -6,6 +6,7 @@ import platform
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -17,6 +18,7 @@ from tbd_models.data import batches
 from tbd_models.definition import UnsupportedError
 from tbd_models.instrument.layers_tensorflow import measure, merge_turns
 from tbd_models.instrument.marks import Marks, NoMarks, marked
+from tbd_models.instrument.memory_tensorflow import Update, estimate
 from tbd_models.instrument.tensorflow import GraphMarks, LayerMarks, values, wait_for
 from tbd_models.instrument.training_tensorflow import keep_order
 from tbd_models.settings import Settings
@@ -112,6 +114,19 @@ class TensorFlowTrainer:
             for turn in self.workload.turns
             for step in [partial(self._gradients, turn, batch, silent)]
         )
+
+    def record_memory(self, path: Path, iterations: int) -> None:
+        """Write memory.jsonl, estimated from the graphs of an iteration's turns."""
+
+        def loss_of(turn: Turn) -> Callable[[Tensors], Any]:
+            return lambda batch: turn.loss(turn.forward(batch), batch)
+
+        updates = [Update(loss_of(t), t.weights(), t.optimizer, t.times) for t in self.workload.turns]
+        settings, batch = self._settings, self._batches(0)
+        found = estimate(
+            self.workload.model, updates, batch, settings.batch_size, settings.device
+        )
+        found.write(path, iterations)
 
     def mark_layers(self, marks: Marks) -> None:
         """Mark phases and layers from now on; step() marks the data phase in any case."""

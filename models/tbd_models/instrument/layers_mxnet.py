@@ -21,7 +21,7 @@ from tbd_models.instrument.mxnet import layer_names
 Shape = tuple[int, ...]
 Entry = tuple[int, int]  # (node, output) in the graph
 
-_LAYER = "__layer__"
+LAYER = "__layer__"
 _BYTES = {"fp32": 4, "fp16": 2}
 _GATES = {"lstm": 4, "gru": 3, "rnn_relu": 1, "rnn_tanh": 1}
 # Operations that stop gradients.
@@ -67,12 +67,22 @@ def measure(model: Block, shapes: Mapping[str, Shape], precision: str = "fp32") 
     return [layers[name] for name in order]
 
 
-def _trace(model: Block, shapes: Mapping[str, Shape]) -> _Graph:
+def call_with_symbols(
+    model: Block, shapes: Mapping[str, Shape]
+) -> tuple[Any, list[tuple[str, Any]]]:
+    """Return a model's output as symbols, and (block name, output) in the order of their ends.
+
+    Operations have the name of their block in the attribute ``LAYER``.
+    """
     outputs: list[tuple[str, Any]] = []
     with ExitStack() as hooks:
         for block, name in layer_names(model).items():
             _record(hooks, block, name, outputs)
-        output = model(*(mx.sym.var(name, shape=shape) for name, shape in shapes.items()))
+        return model(*(mx.sym.var(name, shape=shape) for name, shape in shapes.items())), outputs
+
+
+def _trace(model: Block, shapes: Mapping[str, Shape]) -> _Graph:
+    output, outputs = call_with_symbols(model, shapes)
     everything = mx.sym.Group([*_symbols(output), *(symbol for _, symbol in outputs)])
     heads = json.loads(everything.tojson(remove_amp_cast=False))["heads"][-len(outputs) :]
     internals = everything.get_internals()
@@ -92,7 +102,7 @@ def _record(hooks: ExitStack, block: Block, name: str, found: list[tuple[str, An
     scopes: list[mx.AttrScope] = []
 
     def enter(_block: Block, _inputs: Any) -> None:
-        scopes.append(mx.AttrScope(**{_LAYER: name}))
+        scopes.append(mx.AttrScope(**{LAYER: name}))
         scopes[-1].__enter__()
 
     def leave(_block: Block, _inputs: Any, outputs: Any) -> None:
@@ -143,7 +153,7 @@ def _count_flop(
         needed.append(node["op"] not in _STOPS and any(needed[source] for source, _ in inputs))
         if not inputs:
             continue  # a constant
-        name = node["attrs"][_LAYER]
+        name = node["attrs"][LAYER]
         order.setdefault(name)
         formula = _FORMULAS.get(node["op"])
         if formula is None:

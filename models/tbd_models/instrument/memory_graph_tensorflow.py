@@ -42,7 +42,7 @@ def root(tensor: Any) -> Any:
 
 
 class Sizes:
-    """Shapes of tensors; ``measured`` has those that the graph leaves open, by name."""
+    """Shapes of tensors; ``measured`` maps names to shapes that are open in the graph."""
 
     def __init__(self, measured: Mapping[str, Any]) -> None:
         self._measured = {name: tuple(map(int, shape)) for name, shape in measured.items()}

@@ -53,7 +53,7 @@ class Scopes:
 
     def _noted(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def run(*args: Any, **kwargs: Any) -> Any:
-            # Bodies of loops are graphs of their own; their loop belongs to the layer.
+            # Bodies of loops are other graphs; the loop belongs to the layer.
             if tf.compat.v1.get_default_graph() is not self.graph:
                 return call(*args, **kwargs)
             self._running.append(name)

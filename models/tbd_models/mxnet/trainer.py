@@ -6,6 +6,7 @@ import os
 import platform
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import mxnet as mx
@@ -18,6 +19,7 @@ from tbd_models.data import batches
 from tbd_models.definition import UnsupportedError
 from tbd_models.instrument.layers_mxnet import measure
 from tbd_models.instrument.marks import Marks, marked
+from tbd_models.instrument.memory_mxnet import Training, estimate
 from tbd_models.instrument.mxnet import LayerMarks
 from tbd_models.mxnet import HYBRIDISED, execution
 from tbd_models.mxnet.workload import Array, Batch, Workload, to_device
@@ -83,6 +85,13 @@ class MXNetTrainer:
         shapes = {name: batch[name].shape for name in self.workload.inputs}
         found = measure(self.model, shapes, "fp16" if self._mixed else "fp32")
         return [layer.entry(self._size) for layer in found]
+
+    def record_memory(self, path: Path, iterations: int) -> None:
+        """Write memory.jsonl, estimated from the shapes and gradients of an iteration."""
+        work = self.workload
+        training = Training(self.model, work.inputs, work.loss, work.optimizer())
+        kind = "cuda" if self.device.device_type == "gpu" else "cpu"
+        estimate(training, self._batches(0), self._size, kind).write(path, iterations)
 
     def mark_layers(self, marks: Marks) -> None:
         """Mark each layer from now on."""

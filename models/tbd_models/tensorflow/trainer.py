@@ -121,11 +121,11 @@ class TensorFlowTrainer:
         def loss_of(turn: Turn) -> Callable[[Tensors], Any]:
             return lambda batch: turn.loss(turn.forward(batch), batch)
 
-        updates = [Update(loss_of(t), t.weights(), t.optimizer, t.times) for t in self.workload.turns]
+        updates = [
+            Update(loss_of(t), t.weights(), t.optimizer, t.times) for t in self.workload.turns
+        ]
         settings, batch = self._settings, self._batches(0)
-        found = estimate(
-            self.workload.model, updates, batch, settings.batch_size, settings.device
-        )
+        found = estimate(self.workload.model, updates, batch, settings.batch_size, settings.device)
         found.write(path, iterations)
 
     def mark_layers(self, marks: Marks) -> None:

@@ -20,6 +20,8 @@ _VIEWS = frozenset(
 # Operations whose output lies in a variable or in the graph itself.
 _WITHOUT_MEMORY = frozenset(("ReadVariableOp", "Const", "Placeholder"))
 _LOOPS = frozenset(("While", "StatelessWhile"))
+# Operations that add an element to a list, and the number of the input with the element.
+_FILLING = {"TensorListPushBack": 1, "TensorListSetItem": 2}
 _UNSIZED = (tf.resource, tf.variant, tf.string)
 
 
@@ -34,11 +36,14 @@ def root(tensor: Any) -> Any:
         operation = tensor.op
         if operation.type in _VIEWS:
             number = tensor.value_index if operation.type == "IdentityN" else 0
-            tensor = operation.inputs[number]
-        elif operation.type in _LOOPS and _is_unchanged(operation, tensor.value_index):
-            tensor = operation.inputs[tensor.value_index]
+            source = operation.inputs[number]
+        elif operation.type in _LOOPS:
+            source = _loop_source(operation, tensor.value_index)
         else:
             return tensor
+        if source is tensor:
+            return tensor
+        tensor = source
 
 
 class Sizes:
@@ -66,34 +71,72 @@ def _body(loop: Any) -> Any:
     return while_v2._get_graph(loop, "body", "_body_graph")
 
 
-def _is_unchanged(loop: Any, number: int) -> bool:
-    body = _body(loop)
-    return body.outputs[number].op.type in _VIEWS | _WITHOUT_MEMORY and (
-        root(body.outputs[number]) is body.inputs[number]
+def _loop_source(loop: Any, number: int) -> Any:
+    # Returns the tensor that holds the memory of a loop's output: the output itself, an input that
+    # the loop passes on, or an earlier output. Lists hold references to tensors, so lists with the
+    # same elements share them.
+    body, output = _body(loop), loop.outputs[number]
+    if root(body.outputs[number]) is body.inputs[number]:
+        return loop.inputs[number]
+    item = _element(loop, number)
+    if item is None:
+        return output
+    if item.graph is loop.graph:
+        return item
+    return next(
+        each
+        for other, each in enumerate(loop.outputs)
+        if each is output or _element(loop, other) is item
     )
 
 
+def _element(loop: Any, number: int) -> Any:
+    # Returns the tensor of the body that becomes the next element of a list, or the list outside
+    # the loop that already holds it, or None if the loop does not extend a list.
+    body = _body(loop)
+    filling = root(body.outputs[number]).op
+    if loop.outputs[number].dtype != tf.variant or filling.type not in _FILLING:
+        return None
+    item = root(filling.inputs[_FILLING[filling.type]])
+    if (place := _index(body.inputs, item)) is not None:
+        # A value of the previous step, unless it is the same in all steps.
+        passed = root(body.outputs[place])
+        return loop.inputs[place] if passed is item else passed
+    if item.op.type == "TensorListGetItem":
+        place = _index(body.inputs, root(item.op.inputs[0]))
+        if place is not None and root(body.outputs[place]) is body.inputs[place]:
+            return loop.inputs[place]
+    return item
+
+
+def _index(tensors: Any, tensor: Any) -> int | None:
+    return next((place for place, each in enumerate(tensors) if each is tensor), None)
+
+
 def _list_item(tensor: Any) -> tuple[int, Any] | None:
-    # Returns (length, a tensor like each element) of a list of tensors. A list that a loop fills
-    # counts as made by the loop; its length is the number that it was created for.
+    # Returns (length, a tensor like each element) of a list of tensors with memory of its own. A
+    # list that a loop fills counts as made by the loop.
     operation = tensor.op
     if operation.type == "TensorListFromTensor":
         whole = operation.inputs[0]
         return int(whole.shape[0]), _Item(whole.shape[1:], whole.dtype)
-    if operation.type not in _LOOPS or tensor.dtype != tf.variant:
+    item = _element(operation, tensor.value_index) if operation.type in _LOOPS else None
+    if item is None or item.dtype in _UNSIZED or item.op.type in _WITHOUT_MEMORY:
         return None
-    filled = root(_body(operation).outputs[tensor.value_index]).op
-    length = _length(root(operation.inputs[tensor.value_index]).op)
-    if filled.type not in ("TensorListPushBack", "TensorListSetItem") or length is None:
-        return None
-    item = filled.inputs[1 if filled.type == "TensorListPushBack" else 2]
-    if item.dtype in _UNSIZED or not item.shape.is_fully_defined():
-        return None
-    return length, item
+    steps = _steps(operation)
+    return None if steps is None or not item.shape.is_fully_defined() else (steps, item)
+
+
+def _steps(loop: Any) -> int | None:
+    # Gradients create lists without a known length, but recurrent layers also read or write a list
+    # with one element per step.
+    lengths = [_length(root(tensor).op) for tensor in loop.inputs if tensor.dtype == tf.variant]
+    return next((length for length in lengths if length is not None), None)
 
 
 def _length(operation: Any) -> int | None:
-    # Both operations take the length as their second input; -1 is unlimited.
+    if operation.type == "TensorListFromTensor":
+        return int(operation.inputs[0].shape[0])
     if operation.type not in ("EmptyTensorList", "TensorListReserve"):
         return None
     length = tf.get_static_value(operation.inputs[1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,14 @@ import pytest
 from corpus import ROOT
 
 TENSORFLOW = os.environ.get("TBD_TRACE_TENSORFLOW_PYTHON")
+MXNET = os.environ.get("TBD_TRACE_MXNET_PYTHON")
 needs_tensorflow = pytest.mark.skipif(
     TENSORFLOW is None,
     reason="TBD_TRACE_TENSORFLOW_PYTHON names no interpreter with TensorFlow",
+)
+
+needs_mxnet = pytest.mark.skipif(
+    MXNET is None, reason="TBD_TRACE_MXNET_PYTHON names no interpreter with MXNet"
 )
 
 
@@ -21,10 +27,29 @@ def in_tensorflow(
     script: str, *words: str | Path, code: int = 0, **variables: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a script where TensorFlow is, on one thread; it must end with an exit code."""
+    return _run(TENSORFLOW, [Path(__file__).with_name(script), *words], code, variables)
+
+
+def in_mxnet(script: str, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run a script where MXNet is, on one thread; it must succeed."""
+    return _run(MXNET, [Path(__file__).with_name(script), *words], 0, {})
+
+
+def run_small(framework: str, model: str, *words: str | Path) -> None:
+    """Train a model of the suite at small scale for two iterations; it must succeed."""
+    small = ["--framework", framework, "--scale", "small", "--device", "cpu", "--warmup", "0"]
+    program = ["-m", "tbd_models", "run", model, *small, "--iterations", "2", *words]
+    _run(TENSORFLOW if framework == "tensorflow" else MXNET, program, 0, {})
+
+
+def _run(
+    python: str | None, words: Sequence[str | Path], code: int, variables: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([str(ROOT / "models"), str(ROOT / "tests")])
+    threads = {"TF_NUM_INTRAOP_THREADS": "1", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [str(TENSORFLOW), str(Path(__file__).with_name(script)), *map(str, words)],
-        env=os.environ | {"PYTHONPATH": path, "TF_NUM_INTRAOP_THREADS": "1"} | variables,
+        [str(python), *map(str, words)],
+        env=os.environ | {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"} | threads | variables,
         capture_output=True,
         text=True,
         timeout=300,

@@ -73,8 +73,7 @@ def _body(loop: Any) -> Any:
 
 def _loop_source(loop: Any, number: int) -> Any:
     # Returns the tensor that holds the memory of a loop's output: the output itself, an input that
-    # the loop passes on, or an earlier output. Lists hold references to tensors, so lists with the
-    # same elements share them.
+    # the loop passes on, or the longest list with the same elements, as lists hold references.
     body, output = _body(loop), loop.outputs[number]
     if root(body.outputs[number]) is body.inputs[number]:
         return loop.inputs[number]
@@ -83,11 +82,8 @@ def _loop_source(loop: Any, number: int) -> Any:
         return output
     if item.graph is loop.graph:
         return item
-    return next(
-        each
-        for other, each in enumerate(loop.outputs)
-        if each is output or _element(loop, other) is item
-    )
+    same = [n for n, each in enumerate(loop.outputs) if n == number or _element(loop, n) is item]
+    return loop.outputs[max(same, key=lambda other: _list_length(loop, other) or 0)]
 
 
 def _element(loop: Any, number: int) -> Any:
@@ -123,15 +119,18 @@ def _list_item(tensor: Any) -> tuple[int, Any] | None:
     item = _element(operation, tensor.value_index) if operation.type in _LOOPS else None
     if item is None or item.dtype in _UNSIZED or item.op.type in _WITHOUT_MEMORY:
         return None
-    steps = _steps(operation)
-    return None if steps is None or not item.shape.is_fully_defined() else (steps, item)
+    length = _list_length(operation, tensor.value_index)
+    return None if length is None or not item.shape.is_fully_defined() else (length, item)
 
 
-def _steps(loop: Any) -> int | None:
-    # Gradients create lists without a known length, but recurrent layers also read or write a list
-    # with one element per step.
+def _list_length(loop: Any, number: int) -> int | None:
+    # A list that grows gets an element per step. Gradients create it without a known length, but
+    # recurrent layers also read or write a list with an element for each step.
+    own = _length(root(loop.inputs[number]).op)
+    if own is not None:
+        return own
     lengths = [_length(root(tensor).op) for tensor in loop.inputs if tensor.dtype == tf.variant]
-    return next((length for length in lengths if length is not None), None)
+    return max((length for length in lengths if length is not None), default=None)
 
 
 def _length(operation: Any) -> int | None:

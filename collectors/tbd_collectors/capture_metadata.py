@@ -9,13 +9,16 @@ from tbd_collectors.collection_request import Workload
 from tbd_models.registry import find
 
 
-def described(workload: Workload, bare: dict[str, Any], profiled: dict[str, Any]) -> dict[str, Any]:
+def described(
+    workload: Workload, bare: dict[str, Any], profiled: dict[str, Any], memory: dict[str, Any]
+) -> dict[str, Any]:
     """Return the fields about a workload and its speed.
 
-    ``bare`` and ``profiled`` are the reports of the runs without and with a profiler, or empty.
+    ``bare``, ``profiled`` and ``memory`` are the reports of the runs without and with a profiler
+    and of the one that recorded memory, or empty.
     """
     # Versions and memory are those of the profiled run: the timeline belongs to it.
-    return _what_ran(workload, profiled or bare) | {
+    return _what_ran(workload, profiled or memory or bare) | {
         "throughput": _throughput(workload, bare),
         "profiled": _timing(profiled),
         "profiler_slowdown": _slowdown(bare, profiled),

@@ -13,15 +13,16 @@ from tbd_collectors import gpu_detection
 from tbd_collectors.capture_metadata import described
 from tbd_collectors.capture_writer import FORMAT_VERSION, read_json, write_json, written
 from tbd_collectors.collection_request import Command, Profiling, Workload
-from tbd_collectors.plan import NO_COUNTERS, runs
+from tbd_collectors.plan import MEMORY_LOG, NO_COUNTERS, runs
 from tbd_collectors.process import CollectionError, Completed, NothingRecordedError, run
-from tbd_collectors.profiler import COUNTERS, THROUGHPUT, TIMELINE, Run
+from tbd_collectors.profiler import COUNTERS, MEMORY, THROUGHPUT, TIMELINE, Run
 from tbd_collectors.profilers import profiler
 from tbd_collectors.workload import importable
 from tbd_models.definition import OUT_OF_MEMORY
 from tbd_models.instrument.marks import LAYERS_VARIABLE
 from tbd_trace.errors import InputError, UsageError
 from tbd_trace.redact.secrets import without_secrets
+from tbd_trace.version import __version__ as VERSION
 
 _KILLED = -9  # SIGKILL; the kernel's OOM killer sends it
 
@@ -152,6 +153,19 @@ class _Session:
         _check(one, completed, report)
         if one.name == TIMELINE:
             self._keep_timeline(one, completed)
+        if one.name == MEMORY:
+            self._keep_memory(one)
+
+    def _keep_memory(self, one: Run) -> None:
+        if not one.output.is_file():
+            raise _CaptureEndedError(
+                "failed",
+                f"the program wrote no {MEMORY_LOG}; call tbd_trace.instrument(model, memory=True) "
+                "before its training loop, and train for 3 iterations at least",
+            )
+        self._files.append(
+            {"file": one.output.name, "role": MEMORY, "tool": "tbd-trace", "tool_version": VERSION}
+        )
 
     def _keep_timeline(self, one: Run, completed: Completed) -> None:
         try:
@@ -204,13 +218,14 @@ class _Session:
         """Write capture.json, remove the intermediate reports and return the outcome."""
         document = self._document()
         write_json(self._directory / "capture.json", document)
-        for name in (THROUGHPUT, TIMELINE, COUNTERS):
+        for name in (THROUGHPUT, TIMELINE, COUNTERS, MEMORY):
             (self._directory / f"{name}.json").unlink(missing_ok=True)
         return Result(capture, self._status, self._reason, self._exit_code, self.notes, document)
 
     def _document(self) -> dict[str, Any]:
         bare = read_json(self._directory / f"{THROUGHPUT}.json")
         profiled = read_json(self._directory / f"{TIMELINE}.json")
+        memory = read_json(self._directory / f"{MEMORY}.json")
         document: dict[str, Any] = {
             "format_version": FORMAT_VERSION,
             "capture_id": str(uuid.uuid4()),
@@ -218,14 +233,14 @@ class _Session:
             "reason": self._reason or None,
             "notice": "; ".join(self.notes) or None,
             "host": f"{platform.system()} {platform.machine()}",
-            "profiler": self._profiling.timeline,
+            "profiler": None if self._profiling.memory else self._profiling.timeline,
             "profiler_version": self._files[0]["tool_version"] if self._files else None,
             "files": self._files,
         }
         if isinstance(self._target, Command):
             document["command"] = without_secrets(self._target.arguments)
             return document
-        return document | described(self._target, bare, profiled)
+        return document | described(self._target, bare, profiled, memory)
 
 
 def _check(one: Run, completed: Completed, report: dict[str, Any]) -> None:

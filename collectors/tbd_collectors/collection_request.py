@@ -65,4 +65,6 @@ class Profiling:
     throughput: bool = True  # measure without a profiler first
     gpu_metrics: bool = False  # nsys samples the GPU's metrics
     memory_usage: bool = False  # nsys traces allocations of device memory
+    memory: bool = False  # record allocations by class instead of a timeline
+    estimate: bool = False  # compute them from shapes, without a run on the device
     timeout_s: float = 3600.0  # of each run

@@ -7,10 +7,12 @@ from pathlib import Path
 from tbd_collectors import workload
 from tbd_collectors.collection_request import Command, Profiling, Workload
 from tbd_collectors.process import CollectionError
-from tbd_collectors.profiler import THROUGHPUT, Run, RunRequest
+from tbd_collectors.profiler import MEMORY, THROUGHPUT, Run, RunRequest
 from tbd_collectors.profilers import counting_profiler, profiler
+from tbd_models.instrument.marks import MEMORY_VARIABLE
 from tbd_trace.errors import UsageError
 
+MEMORY_LOG = "memory.jsonl"
 NO_COUNTERS = (
     "no hardware counters, so utilization by counters and achieved occupancy cannot be answered"
 )
@@ -34,9 +36,11 @@ def runs(
     """
     request = RunRequest(target, profiling, directory, compute_capability, missing)
     planned = []
-    if profiling.throughput and isinstance(target, Workload):
+    if profiling.throughput and isinstance(target, Workload) and not profiling.estimate:
         argv = workload.command(target, report=directory / f"{THROUGHPUT}.json")
         planned.append(Run(THROUGHPUT, None, argv, directory / f"{THROUGHPUT}.json"))
+    if profiling.memory:
+        return [*planned, _memory(request)]
     recording = profiler(profiling.timeline).timelines
     if recording is None:
         raise UsageError(f"{profiling.timeline} records no timelines")
@@ -56,3 +60,20 @@ def runs(
             # The timeline is useful without counters.
             notes.append(f"{NO_COUNTERS}: {error}")
     return planned
+
+
+def _memory(request: RunRequest) -> Run:
+    output = request.directory / MEMORY_LOG
+    if isinstance(request.target, Command):
+        # tbd_trace.instrument(model, memory=True) writes there.
+        return Run(
+            MEMORY, None, list(request.target.arguments), output, {MEMORY_VARIABLE: str(output)}
+        )
+    argv = workload.command(
+        request.target,
+        report=request.directory / f"{MEMORY}.json",
+        layers=request.directory / "layers.json",
+        memory=output,
+        estimate=request.profiling.estimate,
+    )
+    return Run(MEMORY, None, argv, output)

@@ -15,6 +15,7 @@ from tbd_trace.machine import Finding
 THROUGHPUT = "throughput"
 TIMELINE = "timeline"
 COUNTERS = "counters"
+MEMORY = "memory"
 PROFILER_API = "cudaProfilerApi"
 # Counter values do not depend on clocks or caches settling, and warm-up costs time under replay.
 _COUNTER_WARMUP = 3
@@ -25,7 +26,7 @@ _T = TypeVar("_T")
 class Run:
     """One run of the program."""
 
-    name: str  # throughput, timeline or counters
+    name: str  # throughput, timeline, counters or memory
     tool: str | None  # nsys, nvprof or ncu; None without a profiler
     argv: list[str]
     output: Path  # file that the profiler writes

@@ -23,11 +23,14 @@ def command(
     nvtx: bool = False,
     iterations: int | None = None,
     warmup: int | None = None,
+    memory: Path | None = None,
+    estimate: bool = False,
 ) -> list[str]:
     """Return the command line that trains a workload.
 
     ``report`` and ``layers`` are JSON files to write, ``nvtx`` emits NVTX ranges, ``iterations``
-    and ``warmup`` override the workload's.
+    and ``warmup`` override the workload's, ``memory`` records allocations in a file instead of
+    times, or with ``estimate`` computes them from shapes.
     """
     arguments = [workload.python, "-m", "tbd_models", "run", workload.model]
     options: dict[str, object] = {
@@ -44,11 +47,13 @@ def command(
         "data": workload.data,
         "report": report,
         "layers": layers,
+        "memory": memory,
     }
     for name, value in options.items():
         if value is not None:
             arguments += [f"--{name}", str(value)]
-    return [*arguments, "--nvtx"] if nvtx else arguments
+    switches = [name for name, is_on in (("--nvtx", nvtx), ("--estimate", estimate)) if is_on]
+    return [*arguments, *switches]
 
 
 @contextmanager

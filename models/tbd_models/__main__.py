@@ -11,7 +11,6 @@ import json
 import os
 import sys
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -154,13 +153,7 @@ def _run(arguments: argparse.Namespace, model: Model) -> dict[str, Any]:
 def _record_memory(
     arguments: argparse.Namespace, build: Any, dimensions: Any, settings: Settings
 ) -> dict[str, Any]:
-    # find_spec imports the framework's package, which is loaded, but not the module.
-    name = f"tbd_models.{arguments.framework}.memory"
-    if find_spec(name) is None:
-        raise UnsupportedError(
-            f"memory is not recorded in {arguments.framework}; use --framework pytorch"
-        )
-    recorder = import_module(name)
+    recorder = import_module(f"tbd_models.{arguments.framework}.memory")
     run = recorder.estimated if arguments.estimate else recorder.measured
     recorded = run(build, dimensions, settings, arguments.memory)
     if arguments.layers:

@@ -1,7 +1,8 @@
 """Memory of Gluon models beside MXNet's own counter, in an interpreter that has MXNet.
 
-Usage: python mxnet_memory.py DIRECTORY. Writes MODEL.jsonl, and counted.json: for each model, by how
-many bytes the allocator's counter rises in a forward pass of the second iteration, and in the first
+Usage: python mxnet_memory.py DIRECTORY. Writes MODEL.jsonl, and counted.json: for each model, by
+how many bytes the allocator's counter rises in a forward pass of the second iteration, and in the
+first
 update of the weights.
 """
 

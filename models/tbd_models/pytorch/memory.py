@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from torch import Tensor
 
@@ -20,17 +20,11 @@ from tbd_models.instrument.memory_training_pytorch import ITERATIONS, open_recor
 from tbd_models.pytorch.estimate import estimating, fake_batches, update_at_once
 from tbd_models.pytorch.trainer import PyTorchTrainer, repeated_batches
 from tbd_models.pytorch.workload import Batch, Workload
+from tbd_models.recorded import Recorded
 from tbd_models.settings import Settings
 
 _PHASES = {"data": OTHER, "forward": FORWARD, "loss": FORWARD, "backward": BACKWARD,
            "optimizer": OPTIMIZER}  # fmt: skip
-
-
-class Recorded(NamedTuple):
-    """Descriptions for the report and for layers.json."""
-
-    description: dict[str, Any]
-    layers: list[dict[str, Any]]
 
 
 class PhaseMarks(NoMarks):

@@ -45,6 +45,8 @@ def collect(
     throughput: options.ThroughputOption = True,
     gpu_metrics: options.GpuMetricsOption = False,
     memory_usage: options.MemoryUsageOption = False,
+    memory: options.MemoryOption = False,
+    estimate: options.EstimateOption = False,
     capture_range: options.CaptureRangeOption = None,
     compute_capability: options.ComputeCapabilityOption = None,
     timeout: options.TimeoutOption = 3600.0,
@@ -59,12 +61,14 @@ def collect(
     Makes a capture directory, which tbd-trace query, info and ingest take, on any machine. First
     the workload runs without a profiler, for throughput; then, warmed up until its iterations are
     stable, under nsys or nvprof for the timeline; on a GPU a third time for hardware counters.
-    Your own commands run once, under the timeline's profiler; tbd_trace.instrument marks their
+    With --memory, allocations are recorded in place of the timeline. Your own commands run once, under the timeline's profiler; tbd_trace.instrument marks their
     iterations, phases and layers.
     """
     from tbd_collectors.argument_parsing import places
     from tbd_collectors.collection_request import Profiling
 
+    if estimate and not memory:
+        raise UsageError("--estimate needs --memory")
     # A dry run also shows commands whose programs are not installed, and lists these.
     missing: list[str] | None = [] if dry_run else None
     fields = {
@@ -89,6 +93,8 @@ def collect(
         throughput=throughput,
         gpu_metrics=gpu_metrics,
         memory_usage=memory_usage,
+        memory=memory,
+        estimate=estimate,
         timeout_s=timeout,
     )
     captures = places(targets, output, several=suite or len(targets) > 1)

@@ -134,6 +134,20 @@ GpuMetricsOption = Annotated[
 MemoryUsageOption = Annotated[
     bool, typer.Option("--memory-usage", help="Let nsys trace allocations of device memory.")
 ]
+MemoryOption = Annotated[
+    bool,
+    typer.Option(
+        "--memory",
+        help="Record allocations by class (memory.jsonl) instead of a timeline; no profiler runs.",
+    ),
+]
+EstimateOption = Annotated[
+    bool,
+    typer.Option(
+        "--estimate",
+        help="With --memory: compute them from shapes, without a GPU, data and training.",
+    ),
+]
 CaptureRangeOption = Annotated[
     str | None,
     typer.Option(

@@ -77,7 +77,8 @@ def collect(
         CollectionError: a profiler is not installed; no capture is written.
         KeyboardInterrupt: after Ctrl-C; the capture so far is written.
     """
-    used = compute_capability or capability(target)
+    # The capability decides which counters exist; memory is recorded without counters.
+    used = None if profiling.memory else compute_capability or capability(target)
     with written(capture, force) as directory:
         session = _Session(target, profiling, directory, say, on_line)
         planned = runs(target, profiling, directory, used, notes=session.notes)

@@ -61,8 +61,8 @@ def collect(
     Makes a capture directory, which tbd-trace query, info and ingest take, on any machine. First
     the workload runs without a profiler, for throughput; then, warmed up until its iterations are
     stable, under nsys or nvprof for the timeline; on a GPU a third time for hardware counters.
-    With --memory, allocations are recorded in place of the timeline. Your own commands run once, under the timeline's profiler; tbd_trace.instrument marks their
-    iterations, phases and layers.
+    With --memory, allocations are recorded in place of the timeline. Your own commands run once,
+    under the timeline's profiler; tbd_trace.instrument marks their iterations, phases and layers.
     """
     from tbd_collectors.argument_parsing import places
     from tbd_collectors.collection_request import Profiling
@@ -75,7 +75,7 @@ def collect(
         "framework": framework.value if framework else None,
         "variant": variant,
         "scale": scale.value,
-        "device": _device(device),
+        "device": "cuda" if estimate and device is Device.AUTO else _device(device),
         "precision": precision.value,
         "execution": execution.value,
         "iterations": iterations,
@@ -170,7 +170,10 @@ def _show_commands(jobs: list[Job], settings: _Settings, missing: list[str]) -> 
     from tbd_collectors.plan import runs
 
     for target, capture in jobs:
-        capability = settings.compute_capability or collecting.capability(target)
+        needs_gpu = not settings.profiling.memory
+        capability = settings.compute_capability or (
+            collecting.capability(target) if needs_gpu else None
+        )
         for run in runs(target, settings.profiling, capture, capability, missing=missing):
             variables = [f"{name}={value}" for name, value in sorted(run.environment.items())]
             typer.echo(f"# {run.name}")

@@ -8,10 +8,10 @@ from typing import Self
 
 import duckdb
 
+from tbd_trace.sources.arrow_columns import Damage, register
 from tbd_trace.sources.base import Ask, TraceDescription
 from tbd_trace.sources.memory_notes import memory_notes
 from tbd_trace.sources.torch_memory import plain_pickle
-from tbd_trace.sources.torch_memory.columns import Damage, register
 from tbd_trace.sources.torch_memory.snapshot import Snapshot
 
 _SUFFIXES = (".pickle", ".pkl", ".pickle.gz", ".pkl.gz")

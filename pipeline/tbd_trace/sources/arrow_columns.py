@@ -1,4 +1,4 @@
-"""Turn values of a snapshot into Arrow columns; values of other types become NULL."""
+"""Turn Python values into Arrow columns; values of other types become NULL."""
 
 from __future__ import annotations
 

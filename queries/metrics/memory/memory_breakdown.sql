@@ -19,7 +19,7 @@ doc = "kind of memory, as recorded by a profiler of CUDA; NULL otherwise"
 [columns.class]
 doc = "class of the bytes"
 [columns.group_name]
-doc = "weights, weight gradients, feature maps, workspace, dynamic, unknown"
+doc = "weights, weight gradients, feature maps, workspace, dynamic, unknown, untracked"
 [columns.requested_bytes]
 unit = "byte"
 doc = "bytes as requested by the program"
@@ -113,7 +113,7 @@ summed AS (
             WHEN class = 'weight_gradient' THEN 'weight gradients'
             WHEN class IN ('feature_map', 'activation_gradient') THEN 'feature maps'
             WHEN class IN ('workspace', 'temporary') THEN 'workspace'
-            WHEN class = 'unknown' THEN 'unknown'
+            WHEN class IN ('unknown', 'untracked') THEN class
             ELSE 'dynamic'
         END AS group_name,
         sum(requested_bytes)::BIGINT AS requested_bytes,

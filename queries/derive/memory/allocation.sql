@@ -63,6 +63,10 @@ doc = "call stack of the allocation; NULL without one"
 [columns.evidence]
 doc = """collector (the framework states the class), stack (inferred from call stacks, lifetimes and
     sizes), none"""
+[advice]
+missing = """
+needs allocations; record them with `torch.cuda.memory._record_memory_history()` and
+`_dump_snapshot(FILE)`, `tbd-trace collect --memory`, or `nsys profile --cuda-memory-usage=true`"""
 */
 WITH known AS (
     SELECT e.*, coalesce(c.layer, e.layer) AS last_layer,

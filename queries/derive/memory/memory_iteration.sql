@@ -16,6 +16,10 @@ doc = "number of the iteration, from 0"
 doc = "last event of the iteration"
 [columns.method]
 doc = "stated or optimizer"
+[advice]
+missing = """
+needs iterations in a memory history; record several of them, with the optimizer step, by
+`torch.cuda.memory._record_memory_history()` or `tbd-trace collect --memory`"""
 */
 WITH
 stated AS (

@@ -19,6 +19,10 @@ doc = "live bytes after the event, as requested"
 [columns.reserved_bytes]
 unit = "byte"
 doc = "bytes that the allocator holds after the event; NULL when unknown"
+[advice]
+missing = """
+needs allocations; record them with `torch.cuda.memory._record_memory_history()` and
+`_dump_snapshot(FILE)`, `tbd-trace collect --memory`, or `nsys profile --cuda-memory-usage=true`"""
 */
 WITH change AS (
     SELECT trace_id, space, sequence, timestamp_ns,

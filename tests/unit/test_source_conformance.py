@@ -5,6 +5,7 @@ A new source adds a function to ``EXAMPLES`` that writes one of its files.
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 import textwrap
@@ -14,6 +15,9 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from test_sources_mxnet_memory import HEADER as MXNET_HEADER
+from test_sources_mxnet_memory import counter
+from test_sources_xla_memory import made as xla_plan_file
 
 import made_nsys
 import made_nvprof
@@ -34,7 +38,8 @@ from tbd_trace.store import Database
 
 SAMPLE = ROOT / "data" / "samples" / "synthetic_cnn"
 MEMORY_SAMPLE = ROOT / "data" / "samples" / "synthetic_memory"
-RECORDS_MEMORY = {"torch", "tbd-trace"}  # the advice on memory tables names their commands
+# The advice on memory tables names their commands.
+RECORDS_MEMORY = {"torch", "tbd-trace", "mxnet", "xla"}
 
 
 def nsys_file(folder: Path) -> Path:
@@ -67,6 +72,19 @@ def torch_snapshot_file(folder: Path) -> Path:
     return Path(shutil.copy(MEMORY_SAMPLE / "snapshot.pickle", folder))
 
 
+def mxnet_csv_file(folder: Path) -> Path:
+    path = folder / "gpu_memory_profile.csv"
+    path.write_text(f'{MXNET_HEADER}"net:in_arg:conv0_weight","1000","0","4096","0"\n')
+    return path
+
+
+def mxnet_counter_file(folder: Path) -> Path:
+    path = folder / "profile.json"
+    events = [counter(10, "Memory: cpu/0", 100), counter(20, "Memory: cpu/0", 300)]
+    path.write_text(json.dumps({"traceEvents": events}))
+    return path
+
+
 EXAMPLES: dict[str, Callable[[Path], Path] | None] = {
     "nsys-sqlite": nsys_file,
     "nsys-report": None,  # needs an installed nsys: tests/integration/test_nsys_report.py
@@ -75,6 +93,9 @@ EXAMPLES: dict[str, Callable[[Path], Path] | None] = {
     "ncu-csv": ncu_file,
     "memory-log": memory_log_file,
     "torch-memory-snapshot": torch_snapshot_file,
+    "mxnet-gpu-memory": mxnet_csv_file,
+    "mxnet-memory-counter": mxnet_counter_file,
+    "xla-buffer-assignment": xla_plan_file,
 }
 FORMATS = [(name, place) for tool in tools().values() for name, place in tool.formats.items()]
 

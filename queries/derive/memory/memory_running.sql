@@ -3,7 +3,7 @@ title    = "Live bytes after each event"
 question = "How many bytes were live at each event?"
 grain    = "allocation, release, or change of what the allocator holds"
 needs    = ["memory_event", "memory_space"]
-optional = ["_memory_change"]
+optional = ["_memory_change", "memory_total"]
 [columns.trace_id]
 doc = "the trace"
 [columns.space]
@@ -24,10 +24,25 @@ missing = """
 needs allocations; record them with `torch.cuda.memory._record_memory_history()` and
 `_dump_snapshot(FILE)`, `tbd-trace collect --memory`, or `nsys profile --cuda-memory-usage=true`"""
 */
-WITH change AS (
-    SELECT trace_id, space, sequence, timestamp_ns,
-        if(is_allocation, bytes, 0) - coalesce(ended_bytes, 0) AS requested, 0 AS reserved
-    FROM _memory_change
+WITH
+-- Bytes that the allocator holds, where a source or a model states them beside events.
+stated AS (
+    SELECT space, sequence,
+        reserved_bytes - lag(reserved_bytes, 1, reserved_bytes) OVER (
+            PARTITION BY space ORDER BY sequence
+        ) AS reserved
+    FROM (
+        SELECT hash(trace_id, process_id, device_id, allocator, memory_kind) AS space, sequence,
+            reserved_bytes
+        FROM memory_total WHERE sequence IS NOT NULL AND reserved_bytes IS NOT NULL
+    )
+),
+change AS (
+    SELECT c.trace_id, c.space, c.sequence, c.timestamp_ns,
+        if(c.is_allocation, c.bytes, 0) - coalesce(c.ended_bytes, 0) AS requested,
+        coalesce(s.reserved, 0) AS reserved
+    FROM _memory_change AS c
+    LEFT JOIN stated AS s ON s.space = c.space AND s.sequence = c.sequence
     UNION ALL
     SELECT trace_id, hash(trace_id, process_id, device_id, allocator, memory_kind), sequence,
         timestamp_ns, 0,

@@ -11,9 +11,11 @@ from types import TracebackType
 from typing import Any, Self
 
 import duckdb
+import pyarrow as pa
 
 from tbd_trace.errors import InputError
 from tbd_trace.sources.base import Ask, TraceDescription
+from tbd_trace.sources.memory_log.reserved import reserved_bytes
 from tbd_trace.sources.memory_notes import memory_notes
 from tbd_trace.sqltext import string
 
@@ -28,6 +30,7 @@ _COLUMNS = {
     **dict.fromkeys(("action", "class", "layer", "phase", "operator", "shape", "dtype"), "VARCHAR"),
 }
 _ALLOCATORS = {"pytorch": "torch", "tensorflow": "tf_bfc", "mxnet": "mxnet"}
+_LOADED = "SELECT 1 FROM duckdb_tables() WHERE table_name = 'memory_log'"
 _AGAIN = "record it again with `tbd-trace collect --memory`"
 
 
@@ -52,11 +55,7 @@ class MemoryLogReader:
     def relation(self, connection: duckdb.DuckDBPyConnection, table: str) -> str | None:
         """Return a SELECT over the rows of a canonical table, None if the file lacks them."""
         if table == "memory_total":
-            live = self._integer("live_before_bytes") or 0
-            return (
-                f"SELECT {self._device()} AS device_id, {string(self._allocator())} AS allocator, "
-                f"-1::BIGINT AS sequence, {live}::BIGINT AS requested_bytes"
-            )
+            return self._totals(connection)
         if table != "memory_event":
             return None
         self._load(connection)
@@ -72,7 +71,37 @@ class MemoryLogReader:
             sql = sql.replace(name, value)
         return sql
 
+    def _totals(self, connection: duckdb.DuckDBPyConnection) -> str:
+        live = self._integer("live_before_bytes") or 0
+        rows: list[tuple[int, int | None, int | None]] = [(-1, live, None)]
+        if self._models_reserved():
+            self._load(connection)
+            events = connection.execute(
+                "SELECT sequence, action, address, bytes, coalesce(stream, 0) FROM memory_log "
+                "WHERE address IS NOT NULL AND bytes IS NOT NULL ORDER BY sequence"
+            ).fetchall()
+            rows = [(-1, live, 0), *((at, None, held) for at, held in reserved_bytes(events))]
+        connection.register(
+            "memory_log_total",
+            pa.table(
+                {
+                    "sequence": pa.array([at for at, _, _ in rows], pa.int64()),
+                    "requested_bytes": pa.array([live for _, live, _ in rows], pa.int64()),
+                    "reserved_bytes": pa.array([held for _, _, held in rows], pa.int64()),
+                }
+            ),
+        )
+        return (
+            f"SELECT {self._device()} AS device_id, {string(self._allocator())} AS allocator, * "
+            "FROM memory_log_total"
+        )
+
+    def _models_reserved(self) -> bool:
+        return self._allocator() == "torch" and not self._integer("live_before_bytes")
+
     def _load(self, connection: duckdb.DuckDBPyConnection) -> None:
+        if connection.execute(_LOADED).fetchone():
+            return
         columns = ", ".join(f"{name}: '{kind}'" for name, kind in _COLUMNS.items())
         try:
             connection.execute(
@@ -104,6 +133,10 @@ class MemoryLogReader:
     def describe(self, ask: Ask | None = None) -> TraceDescription:
         """Return kind and notes of the file; call after the last `relation`."""
         notes = [] if ask is None else memory_notes(ask)
+        if self._models_reserved():
+            notes.append(
+                "reserved bytes are those of a model of PyTorch's allocator with default settings"
+            )
         if self._header.get("estimated") is True:
             notes.append("estimated: tensors had shapes but no data")
         assumptions = self._header.get("assumptions")

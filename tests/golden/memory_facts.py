@@ -54,7 +54,7 @@ class Trace:
 
     Attributes:
         changes: positions of the events that change what is live or held.
-        held: bytes of the segments at each of them; empty if the file does not tell.
+        held: bytes of the segments at each of them.
         ends: position of the last event of each iteration.
     """
 
@@ -88,8 +88,8 @@ class Trace:
         """The position of the first of the highest totals."""
         return max(self.changes, key=lambda position: (self.total(position), -position))
 
-    def held_at(self, position: int) -> int | None:
-        return self.held[self.changes.index(position)] if self.held else None
+    def held_at(self, position: int) -> int:
+        return self.held[self.changes.index(position)]
 
 
 @cache
@@ -115,7 +115,17 @@ def _log() -> Trace:
     changes = [i for i, e in enumerate(logged) if e.action != "classify"]
     last = {e.iteration: i for i, e in enumerate(logged) if e.action != "classify"}
     ends = [position for iteration, position in last.items() if iteration is not None]
-    return Trace(LOG, lives, changes, [], ends)
+    return Trace(LOG, lives, changes, list(_held()), ends)
+
+
+def _held() -> Iterator[int]:
+    # After each allocation and release, in segments of the generator's own allocator.
+    reserved = 0
+    for event in training().events:
+        if event.segment:
+            reserved += event.segment.size
+        elif event.action in ("alloc", "free"):
+            yield reserved
 
 
 def _allocated(events: list[Event]) -> Iterator[tuple[int, Allocation]]:

@@ -41,6 +41,7 @@ from worked_memory import (
     memory_leak,
     memory_peak,
     memory_timeline,
+    memory_vs_batch,
 )
 from worked_occupancy import occupancy
 from worked_plots import (
@@ -111,6 +112,7 @@ MEMORY: list[tuple[str, Callable[[], list[Row]], dict[str, str]]] = [
     ("memory_peak", memory_peak, {}),
     ("memory_timeline", memory_timeline, POINTS),
     ("memory_timeline.layer", lambda: memory_timeline("layer"), {"by": "layer"} | POINTS),
+    ("memory_vs_batch", memory_vs_batch, {}),
     ("memory_timeline.phase", lambda: memory_timeline("phase"), {"by": "phase"} | POINTS),
 ]
 CASES = [

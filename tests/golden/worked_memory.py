@@ -52,17 +52,17 @@ def memory_peak() -> list[Row]:
             trace,
             memory_kind=None,
             peak_requested_bytes=trace.total(trace.peak),
-            peak_reserved_bytes=max(trace.held, default=None),
+            peak_reserved_bytes=max(trace.held),
             peak_sequence=trace.peak,
             peak_ns=trace.peak * EVENT_NS,
             start_requested_bytes=trace.total(-1),
             end_requested_bytes=trace.total(trace.changes[-1]),
-            end_reserved_bytes=trace.held[-1] if trace.held else None,
+            end_reserved_bytes=trace.held[-1],
             allocations=sum(life.born is not None for life in trace.lives),
             unmatched_frees=sum(
                 life.born is None and life.died is not None for life in trace.lives
             ),
-            reason="the file does not record what the allocator held" if trace.is_log else None,
+            reason=None,
         )
         for trace in traces()
     ]
@@ -117,6 +117,29 @@ def memory_breakdown(
             for kind, lives in sorted(classes.items(), key=lambda item: (-_bytes(item[1]), item[0]))
         ]
     return rows
+
+
+def memory_vs_batch() -> list[Row]:
+    order = ("weights", "dynamic", "weight gradients", "workspace", "feature maps", "unknown")
+    return [
+        {
+            "sweep": "small-cnn pytorch fp32",
+            "trace_id": trace.trace_id,
+            "device_id": DEVICE,
+            "batch_size": 8,
+            "group_name": group,
+            "requested_bytes": _bytes(groups[group]),
+            "peak_requested_bytes": trace.total(trace.peak),
+            "peak_reserved_bytes": max(trace.held),
+            **dict.fromkeys(
+                ("samples_per_s", "bytes_per_sample", "largest_batch", "largest_evidence")
+            ),
+            "evidence": "measured",
+        }
+        for trace in traces()
+        for groups in [_grouped(trace.live(trace.peak), lambda x: GROUPS.get(x.kind, "dynamic"))]
+        for group in order
+    ]
 
 
 def memory_by_layer(iteration: int = -1) -> list[Row]:

@@ -6,7 +6,6 @@ import bz2
 import gzip
 import json
 import lzma
-import pickle
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from corpus import CORPUS, corpus_files
+from corpus import corpus_files
 from made_nsys import profile, write
 from made_nvprof import make
 from tbd_trace.errors import InputError
@@ -133,13 +132,6 @@ def test_something_compressed_may_be_a_profile(tmp_path: Path) -> None:
     assert refusal(path) == "compressed with zstd; unpack it first"
 
 
-def test_a_memory_snapshot(tmp_path: Path) -> None:
-    path = tmp_path / "snapshot.pickle"
-    for snapshot in ({"segments": [], "device_traces": []}, {"device_traces": []}):
-        path.write_bytes(pickle.dumps(snapshot))
-        assert "a PyTorch memory snapshot" in refusal(path)
-
-
 def test_a_session_of_the_visual_profiler(tmp_path: Path) -> None:
     path = tmp_path / "x.nvvp"
     path.write_bytes(b'<?xml version="1.0"?><session/>')
@@ -171,12 +163,9 @@ def test_a_report_without_nsys(
     assert "nsys export --type sqlite" in str(refused.value)
 
 
-@pytest.mark.parametrize("path", corpus_files("kineto/*", "memory_snapshot/*", "jobs/*/*.gz"))
+@pytest.mark.parametrize("path", corpus_files("kineto/*", "jobs/*/*.gz"))
 def test_real_files_of_other_profilers(path: Path) -> None:
     """None is taken for something else; each is named, or is compressed and may be a profile."""
     line = refusal(path)
-    if path.is_relative_to(CORPUS / "memory_snapshot"):
-        assert "a PyTorch memory snapshot" in line
-    else:
-        named = ("PyTorch profiler trace", "Chrome's JSON format", "an execution trace")
-        assert any(name in line for name in named) or line.endswith("; unpack it first")
+    named = ("PyTorch profiler trace", "Chrome's JSON format", "an execution trace")
+    assert any(name in line for name in named) or line.endswith("; unpack it first")

@@ -110,8 +110,8 @@ def _index(tensors: Any, tensor: Any) -> int | None:
 
 
 def _list_item(tensor: Any) -> tuple[int, Any] | None:
-    # Returns (length, a tensor like each element) of a list of tensors with memory of its own. A
-    # list that a loop fills counts as made by the loop.
+    # Returns (length, a tensor like each element) of a list of tensors with separate memory. A list
+    # that a loop fills counts as made by the loop.
     operation = tensor.op
     if operation.type == "TensorListFromTensor":
         whole = operation.inputs[0]

@@ -135,11 +135,6 @@ def _content(path: Path, head: bytes) -> str | None:
             "an Nsight Compute report, which only ncu can read; "
             "run `ncu --import FILE --csv --page raw` and ingest its output"
         )
-    if head.startswith(b"\x80") and (b"segments" in head or b"device_traces" in head):
-        return (
-            "a PyTorch memory snapshot (torch.cuda.memory), which tbd-trace cannot read yet; "
-            "open it at https://docs.pytorch.org/memory_viz"
-        )
     if path.suffix.lower() == ".nvvp" or b"com.nvidia.viper" in head:
         return (
             "a session of the Visual Profiler, which only that program can read; "

@@ -1,0 +1,152 @@
+/*
+title    = "Memory against the batch size"
+question = "How does memory grow with the batch, and which batch still fits a device?"
+source   = """peaks of memory logs that differ in batch size only
+    (`collect --memory --batch-size A,B`); lines between neighbouring batch sizes, beyond the last
+    two their line"""
+grain    = "batch size and group of classes, per sweep"
+needs    = ["allocation", "peak_memory"]
+optional = ["memory_space", "trace"]
+[columns.sweep]
+doc = "model, variant, framework, precision and scale of the sweep"
+[columns.trace_id]
+doc = "the trace"
+[columns.device_id]
+doc = "device; NULL for host memory"
+[columns.batch_size]
+unit = "sample"
+doc = "samples per iteration"
+[columns.group_name]
+doc = "weights, weight gradients, feature maps, workspace, dynamic, unknown"
+[columns.requested_bytes]
+unit = "byte"
+doc = "bytes of the group at the peak"
+[columns.peak_requested_bytes]
+unit = "byte"
+doc = "live bytes at the peak"
+[columns.peak_reserved_bytes]
+unit = "byte"
+doc = """most bytes that the allocator held; of an estimate, of a model of PyTorch's allocator with
+    default settings; NULL when unknown"""
+[columns.samples_per_s]
+unit = "sample/s"
+doc = "throughput of the run without recording; NULL if it was not measured"
+[columns.bytes_per_sample]
+unit = "byte"
+doc = """growth of the group between this and the next smaller batch, per sample; NULL for
+    the smallest"""
+[columns.largest_batch]
+unit = "sample"
+doc = """largest batch whose held bytes fit `memory_gb` less `context_mb`; NULL without
+    `memory_gb`"""
+[columns.largest_evidence]
+doc = """interpolated between two batch sizes of the sweep, or extrapolated beyond them; NULL
+    without `memory_gb` or with a single batch size"""
+[columns.evidence]
+doc = "estimated (from shapes) or measured (recorded)"
+[params.memory_gb]
+doc     = "memory of the device, 2^30 bytes; 0 finds no largest batch"
+default = 0.0
+[params.context_mb]
+doc     = "device memory outside the allocator (CUDA context, libraries), 2^20 bytes"
+default = 500.0
+[plot]
+kind   = "stacked_bar"
+x      = "batch_size"
+y      = ["requested_bytes"]
+series = "group_name"
+panels = ["sweep"]
+*/
+WITH
+run AS (
+    SELECT t.trace_id, t.batch_size,
+        concat_ws(
+            ' ', t.capture::JSON ->> '$.model', t.capture::JSON ->> '$.variant',
+            t.capture::JSON ->> '$.framework', t.capture::JSON ->> '$.precision',
+            t.capture::JSON ->> '$.scale'
+        ) AS sweep,
+        (t.capture::JSON ->> '$.throughput.samples_per_second')::DOUBLE AS samples_per_s,
+        list_contains(t.notes, 'estimated: tensors had shapes but no data') AS is_estimated
+    FROM trace AS t
+    WHERE t.batch_size IS NOT NULL AND t.capture IS NOT NULL
+),
+peak AS (
+    SELECT r.*, p.space, s.device_id, p.sequence, p.requested_bytes AS peak_requested_bytes,
+        if(p.reserved_bytes >= p.requested_bytes, p.reserved_bytes, NULL) AS peak_reserved_bytes
+    FROM run AS r
+    JOIN peak_memory AS p USING (trace_id)
+    JOIN memory_space AS s USING (space)
+),
+grouped AS (
+    SELECT p.sweep, p.trace_id, p.device_id, p.batch_size, p.peak_requested_bytes,
+        p.peak_reserved_bytes, p.samples_per_s, p.is_estimated,
+        CASE
+            WHEN a.class = 'weight' THEN 'weights'
+            WHEN a.class = 'weight_gradient' THEN 'weight gradients'
+            WHEN a.class IN ('feature_map', 'activation_gradient') THEN 'feature maps'
+            WHEN a.class IN ('workspace', 'temporary') THEN 'workspace'
+            WHEN a.class IN ('unknown', 'untracked') THEN a.class
+            ELSE 'dynamic'
+        END AS group_name,
+        sum(a.requested_bytes)::BIGINT AS requested_bytes
+    FROM peak AS p
+    JOIN allocation AS a USING (space)
+    WHERE (a.born_sequence IS NULL OR a.born_sequence <= p.sequence)
+        AND (a.died_sequence IS NULL OR a.died_sequence > coalesce(p.sequence, -1))
+    GROUP BY ALL
+),
+held AS (
+    SELECT sweep, device_id, batch_size,
+        max(coalesce(peak_reserved_bytes, peak_requested_bytes)) AS held_bytes
+    FROM peak GROUP BY sweep, device_id, batch_size
+),
+line AS (
+    SELECT sweep, device_id, batch_size AS from_batch, held_bytes AS from_bytes,
+        lead(batch_size) OVER by_batch AS to_batch, lead(held_bytes) OVER by_batch AS to_bytes
+    FROM held
+    WINDOW by_batch AS (PARTITION BY sweep, device_id ORDER BY batch_size)
+),
+capacity AS (
+    SELECT coalesce(getvariable('memory_gb'), 0.0)::DOUBLE * 1073741824
+        - coalesce(getvariable('context_mb'), 500.0)::DOUBLE * 1048576 AS bytes
+    WHERE coalesce(getvariable('memory_gb'), 0.0) > 0
+),
+-- The last line on which the capacity is reached or that begins below it.
+crossing AS (
+    SELECT l.sweep, l.device_id,
+        arg_max(
+            floor(
+                l.from_batch + (c.bytes - l.from_bytes) * (l.to_batch - l.from_batch)
+                / (l.to_bytes - l.from_bytes)
+            ), l.from_batch
+        )::BIGINT AS largest_batch,
+        if(
+            arg_max(c.bytes <= l.to_bytes, l.from_batch), 'interpolated', 'extrapolated'
+        ) AS largest_evidence
+    FROM line AS l
+    CROSS JOIN capacity AS c
+    WHERE l.to_bytes > l.from_bytes
+        AND (l.from_bytes <= c.bytes OR l.from_batch = (
+            SELECT min(o.from_batch) FROM line AS o
+            WHERE o.sweep = l.sweep AND o.device_id IS NOT DISTINCT FROM l.device_id
+        ))
+    GROUP BY l.sweep, l.device_id
+)
+SELECT g.sweep, g.trace_id, g.device_id, g.batch_size, g.group_name, g.requested_bytes,
+    g.peak_requested_bytes, g.peak_reserved_bytes, g.samples_per_s,
+    (g.requested_bytes - lag(g.requested_bytes) OVER by_batch)
+    / nullif(g.batch_size - lag(g.batch_size) OVER by_batch, 0) AS bytes_per_sample,
+    if(c.largest_batch > 0, c.largest_batch, 0 * c.largest_batch) AS largest_batch,
+    if(c.largest_batch > 0, c.largest_evidence, NULL) AS largest_evidence,
+    if(g.is_estimated, 'estimated', 'measured') AS evidence
+FROM grouped AS g
+LEFT JOIN crossing AS c
+    ON c.sweep = g.sweep AND c.device_id IS NOT DISTINCT FROM g.device_id
+WINDOW by_batch AS (
+    PARTITION BY g.sweep, g.device_id, g.group_name ORDER BY g.batch_size, g.trace_id
+)
+ORDER BY g.sweep, g.device_id, g.batch_size, g.trace_id,
+    list_position(
+        ['weights', 'dynamic', 'weight gradients', 'workspace', 'feature maps', 'unknown',
+            'untracked'], g.group_name
+    )

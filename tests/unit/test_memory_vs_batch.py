@@ -1,0 +1,75 @@
+"""Memory against the batch size: groups, lines between batch sizes, the largest batch that fits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tbd_trace.query import Catalogue, execute
+from tbd_trace.store import Database
+
+GIB = 1 << 30
+MIB = 1 << 20
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Database:
+    """Captures of batch sizes 1, 2 and 4: weights of 10 MiB, feature maps of 20 MiB per sample."""
+    for size in (1, 2, 4):
+        folder = tmp_path / f"bs{size}"
+        folder.mkdir()
+        log = folder / "memory.jsonl"
+        header = {"format": "tbd-trace memory", "version": 1, "framework": "pytorch"}
+        header |= {"device": 0, "device_type": "cuda", "estimated": True}
+        events = [{"action": "alloc", "address": 1, "bytes": 10 * MIB, "class": "weight"}]
+        events += [
+            {"action": "alloc", "address": 2 + n, "bytes": 20 * MIB, "class": "feature_map"}
+            for n in range(size)
+        ]
+        log.write_text("\n".join(map(json.dumps, [header, *events])) + "\n")
+        capture = {"format_version": 1, "capture_id": str(size), "model": "net"}
+        capture |= {"framework": "pytorch", "batch_size": size, "files": [{"file": log.name}]}
+        (folder / "capture.json").write_text(json.dumps(capture))
+    database = Database(tmp_path / "sweep.duckdb")
+    database.ingest([tmp_path / f"bs{size}" for size in (1, 2, 4)])
+    return database
+
+
+def rows(database: Database, **parameters: str) -> list[dict]:
+    return execute(database, Catalogue().get("memory_vs_batch"), parameters=parameters).frame.rows(
+        named=True
+    )
+
+
+def test_groups_and_their_growth(sweep: Database) -> None:
+    found = {(row["batch_size"], row["group_name"]): row for row in rows(sweep)}
+    assert {key: row["requested_bytes"] // MIB for key, row in found.items()} == {
+        (1, "weights"): 10, (1, "feature maps"): 20, (2, "weights"): 10, (2, "feature maps"): 40,
+        (4, "weights"): 10, (4, "feature maps"): 80,
+    }  # fmt: skip
+    growth = {key: row["bytes_per_sample"] for key, row in found.items()}
+    assert growth[4, "feature maps"] == growth[2, "feature maps"] == 20 * MIB
+    assert growth[4, "weights"] == 0
+    assert growth[1, "weights"] is None
+    # A segment of each size: 10 MiB are rounded to 10, 20 to 20.
+    assert {row["peak_reserved_bytes"] // MIB for row in found.values()} == {30, 50, 90}
+    assert {row["evidence"] for row in found.values()} == {"estimated"}
+
+
+@pytest.mark.parametrize(
+    ("mib", "largest", "evidence"),
+    [(70, 3, "interpolated"), (69, 2, "interpolated"), (130, 6, "extrapolated"), (9, 0, None)],
+)
+def test_the_largest_batch_that_fits(
+    sweep: Database, mib: int, largest: int, evidence: str | None
+) -> None:
+    found = rows(sweep, memory_gb=str((mib + 100) * MIB / GIB), context_mb="100")
+    assert {(row["largest_batch"], row["largest_evidence"]) for row in found} == {
+        (largest, evidence)
+    }
+
+
+def test_without_a_device_no_batch_is_the_largest(sweep: Database) -> None:
+    assert {row["largest_batch"] for row in rows(sweep)} == {None}

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from tbd_trace.query import Catalogue, run
+from tbd_trace.query import Catalogue, execute
 from tbd_trace.store import Database
 
 Event = dict[str, Any]
@@ -92,9 +92,9 @@ class Ingested:
 
     def ask(self, name: str, **parameters: str) -> pl.DataFrame:
         """Return the answer of a query."""
-        return run(self.database, Catalogue().get(name), parameters=parameters).frame
+        return execute(self.database, Catalogue().get(name), parameters=parameters).frame
 
     def of(self, path_name: str, query: str, **parameters: str) -> pl.DataFrame:
         """Return the answer of a query about one of the files."""
         ids = [self.ids[path_name]]
-        return run(self.database, Catalogue().get(query), ids, parameters).frame
+        return execute(self.database, Catalogue().get(query), ids, parameters).frame

@@ -17,7 +17,7 @@ from fast import examples
 CLASSES = ("weight", "feature_map", "temporary", None)
 ADDRESSES = (0, 512, 1 << 40, 2**64 - 1)
 OURS = settings(
-    max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 STEPS = st.lists(
     st.tuples(

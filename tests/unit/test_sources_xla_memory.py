@@ -93,7 +93,7 @@ def test_classes_of_a_made_plan(tmp_path: Path) -> None:
         5: "temporary",
     }
     (dw,) = [row for row in rows if row["value_name"] == "dw"]
-    assert (dw["bytes"], dw["offset"], dw["value_bytes"]) == (560, 160, 400)
+    assert (dw["bytes"], dw["offset_bytes"], dw["value_bytes"]) == (560, 160, 400)
     assert dw["shape"] == "f32[10,10]{1,0}"
 
 
@@ -156,7 +156,7 @@ def test_real_plan() -> None:
         "thread_local": 48,
         "temporary": 1_182_160,
     }
-    assert all(row["offset"] + row["value_bytes"] <= row["bytes"] for row in rows)
+    assert all(row["offset_bytes"] + row["value_bytes"] <= row["bytes"] for row in rows)
 
 
 @needs_corpus

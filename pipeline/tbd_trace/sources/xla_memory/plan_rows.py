@@ -46,7 +46,7 @@ def memory_plan(path: Path) -> list[dict[str, Any]]:
             "computation": plan.computation,
             "allocation": allocation.number,
             "bytes": allocation.bytes,
-            "offset": value.offset if value else None,
+            "offset_bytes": value.offset if value else None,
             "value_name": value.name if value else None,
             "value_bytes": value.bytes if value else None,
             "shape": value.shape if value else None,

@@ -16,13 +16,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import tbd_trace
 from corpus import ROOT
 from fast import examples
 from made_memory import Ingested, block, entry, segment, snapshot, write_pickle
 from make_memory_sample import main as make_sample
+from tbd_trace.archive.operations import create
 from tbd_trace.errors import CannotAnswerError, InputError
 from tbd_trace.model.canonical_tables import canonical_tables
+from tbd_trace.redact.tables import Redaction
 from tbd_trace.sources.torch_memory.reader import TORCH_SNAPSHOT
+from tbd_trace.store import Database
 
 SAMPLE = ROOT / "data" / "samples" / "synthetic_memory"
 
@@ -441,3 +445,16 @@ def test_values_of_other_types_are_no_traceback(
         target = target[key]
     target[last] = value
     read_all(write_pickle(tmp_path / "typed.pickle", document))
+
+
+def test_an_archive_gives_the_same_classes(tmp_path: Path) -> None:
+    """Paths of frames are redacted, the modules that classes are inferred from are not."""
+    database = Database(tmp_path / "x.duckdb")
+    database.ingest([SAMPLE / "snapshot.pickle"])
+    create(database, database.trace_ids(), tmp_path / "x.tbdtrace", redaction=Redaction())
+    archived = tbd_trace.open(tmp_path / "x.tbdtrace")
+    expected = tbd_trace.open(db=tmp_path / "x.duckdb").query("memory_breakdown")
+    assert archived.query("memory_breakdown").rows() == expected.rows()
+    frames = archived.sql("SELECT DISTINCT file, module FROM memory_stack")
+    assert "torch.optim.optimizer" in frames["module"].to_list()
+    assert not frames["file"].str.contains("site-packages").any()

@@ -5,6 +5,7 @@ size   = "long"
 [privacy]
 function = "code"
 file     = "file"
+module   = "fixed"
 */
 CREATE TABLE memory_stack (
     trace_id VARCHAR NOT NULL, -- the trace
@@ -12,5 +13,7 @@ CREATE TABLE memory_stack (
     depth    INTEGER NOT NULL, -- 0 is the innermost frame
     function VARCHAR,          -- function
     file     VARCHAR,          -- source file
+    module   VARCHAR,          -- module of the file if it belongs to PyTorch, for example
+                               -- torch.optim.optimizer; NULL for other files
     line     INTEGER           -- line; NULL when unknown
 );

@@ -1,7 +1,7 @@
 /*
 title    = "What call stacks show"
 question = "In which phase of training does a call stack allocate or release?"
-source   = "names of functions and files of PyTorch in the frames"
+source   = "names of functions and modules of PyTorch in the frames"
 grain    = "call stack"
 needs    = ["memory_stack"]
 [columns.trace_id]
@@ -28,20 +28,22 @@ doc = "innermost file and function of a module's forward; NULL outside of module
 WITH
 -- A frame is repeated in many stacks: judge each once.
 frame AS (
-    SELECT DISTINCT function, file FROM memory_stack
+    SELECT DISTINCT function, file, module FROM memory_stack
 ),
 judged AS (
-    SELECT function, file,
+    -- Paths are redacted in archives, modules are not.
+    SELECT function, file, module,
         starts_with(function, 'torch::autograd::Engine') AS in_engine,
-        contains(file, '/torch/optim/') OR file LIKE 'torch/optim/%' AS in_optimizer,
-        contains(file, '/nn/modules/') OR contains(file, 'torch/nn/parallel/') AS in_module,
+        starts_with(module, 'torch.optim.') AS in_optimizer,
+        starts_with(module, 'torch.nn.modules.') OR starts_with(module, 'torch.nn.parallel.')
+            AS in_module,
         ends_with(file, '.py') AS in_python,
         function IN ('forward', '__call__') AND ends_with(file, '.py') AS in_forward,
-        ends_with(file, 'nn/modules/module.py') AND function IN ('_apply', 'convert', 'to')
+        module = 'torch.nn.modules.module' AND function IN ('_apply', 'convert', 'to')
             OR function = '__init__' AND ends_with(file, '.py') AS in_setup,
         regexp_matches(function, '[Ww]orkspace|cublas\w*Handle|cudnn\w*Handle') AS in_workspace,
         regexp_matches(function, 'c10d::|[Nn][Cc][Cc][Ll]')
-            OR contains(file, 'torch/distributed/') AS in_communication,
+            OR starts_with(module, 'torch.distributed.') AS in_communication,
         regexp_matches(function, 'THPVariable_(cuda|to)\b|at::native::_?to(_copy)?\b') AS in_copy,
         function = '_make_grads' AS in_seed,
         function = 'zero_grad' AND ends_with(file, '.py') AS in_zero_grad,
@@ -70,6 +72,7 @@ stack AS (
     FROM memory_stack AS s
     JOIN judged AS j
         ON j.function IS NOT DISTINCT FROM s.function AND j.file IS NOT DISTINCT FROM s.file
+        AND j.module IS NOT DISTINCT FROM s.module
     GROUP BY s.trace_id, s.stack_id
 )
 SELECT trace_id, stack_id,

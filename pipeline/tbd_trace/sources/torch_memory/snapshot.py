@@ -6,6 +6,7 @@ events by device. Releases before 2.0 wrote the list of segments alone.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -33,6 +34,7 @@ _STATES = {"active_awaiting_free": "active_pending_free"}
 # Events whose size is what the program asked for; others are sizes of segments.
 _OF_BLOCKS = frozenset(("allocate", "free", "free_requested"))
 _INT64 = 1 << 63
+_OF_TORCH = re.compile(r"(?:^|/)(torch/(?:[\w-]+/)*[\w-]+)\.py$")
 
 
 class Snapshot:
@@ -154,6 +156,7 @@ class Snapshot:
                 "function": [frame[0] for _, _, frame in part],
                 "file": [frame[1] for _, _, frame in part],
                 "line": [frame[2] for _, _, frame in part],
+                "module": [_module(frame[1]) for _, _, frame in part],
             }
 
     def _times(self, part: Sequence[dict[str, Any]]) -> list[int | None]:
@@ -257,6 +260,11 @@ def _pool(value: Any) -> str | None:
     if isinstance(value, (list, tuple)) and value:
         return ",".join(str(part) for part in value[:2])
     return None
+
+
+def _module(file: str | None) -> str | None:
+    match = _OF_TORCH.search(file or "")
+    return match[1].replace("/", ".").removesuffix(".__init__") if match else None
 
 
 def _text(value: Any) -> str | None:

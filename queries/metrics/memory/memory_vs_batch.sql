@@ -121,7 +121,8 @@ crossing AS (
             ), l.from_batch
         )::BIGINT AS largest_batch,
         if(
-            arg_max(c.bytes <= l.to_bytes, l.from_batch), 'interpolated', 'extrapolated'
+            arg_max(c.bytes BETWEEN l.from_bytes AND l.to_bytes, l.from_batch), 'interpolated',
+            'extrapolated'
         ) AS largest_evidence
     FROM line AS l
     CROSS JOIN capacity AS c

@@ -1,0 +1,84 @@
+"""`collect --memory` in each framework, for a command, and from shapes alone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tbd_trace
+from interpreters.run import MXNET, TENSORFLOW, needs_mxnet, needs_tensorflow
+
+TRAIN = """
+import torch, tbd_trace
+model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+tbd_trace.instrument(model, optimizer, memory=True)
+for _ in range(4):
+    optimizer.zero_grad()
+    model(torch.ones(2, 8)).sum().backward()
+    optimizer.step()
+"""
+
+
+def collect(*words: str | Path) -> None:
+    command = [sys.executable, "-m", "tbd_trace", "collect", *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def classes(capture: Path) -> dict[str, int]:
+    rows = tbd_trace.open(capture).query("memory_breakdown", at="step", allow_unknown=True)
+    return dict(zip(rows["class"], rows["requested_bytes"], strict=True))
+
+
+@pytest.mark.parametrize(
+    ("framework", "python"),
+    [
+        ("pytorch", sys.executable),
+        pytest.param("tensorflow", TENSORFLOW, marks=needs_tensorflow),
+        pytest.param("mxnet", MXNET, marks=needs_mxnet),
+    ],
+)
+def test_each_framework(tmp_path: Path, framework: str, python: str) -> None:
+    capture = tmp_path / "capture"
+    small = ("--scale", "small", "--device", "cpu", "--memory", "--no-throughput")
+    collect("resnet50", "--framework", framework, "--python", python, *small, "--output", capture)
+    document = json.loads((capture / "capture.json").read_text())
+    assert [file["file"] for file in document["files"]] == ["memory.jsonl"]
+    found = classes(capture)
+    assert found["weight"] == 4 * document["parameters"]
+    assert found["weight_gradient"] == found["weight"]
+    assert found["feature_map"] > found["weight"]
+    layers = tbd_trace.open(capture).query("memory_by_layer")
+    assert layers["weight_bytes"].sum() == found["weight"]
+
+
+def test_a_command(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(TRAIN)
+    capture = tmp_path / "capture"
+    collect("--memory", "--device", "cpu", "--output", capture, "--", sys.executable, script)
+    found = classes(capture)
+    assert found["weight"] == found["optimizer_state"] == 4 * (8 * 16 + 16 + 16 * 4 + 4)
+    assert found["feature_map"] == 4 * 2 * 16  # the ReLU's output; the first layer reads the input
+
+
+def test_an_estimate_holds_memory_of_a_device(tmp_path: Path) -> None:
+    capture = tmp_path / "capture"
+    collect("resnet50", "--scale", "small", "--memory", "--estimate", "--output", capture)
+    (peak,) = tbd_trace.open(capture).query("memory_peak").to_dicts()
+    assert peak["allocator"] == "torch"
+    assert peak["peak_reserved_bytes"] > peak["peak_requested_bytes"]
+
+
+def test_a_command_without_instrument(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tbd_trace", "collect", "--memory", "--device", "cpu"]
+    command += ["--output", str(tmp_path / "c"), "--", sys.executable, "-c", "pass"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 1
+    assert "tbd_trace.instrument(model, memory=True)" in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr

@@ -11,6 +11,9 @@ class       = "fixed"
 phase       = "fixed"
 dtype       = "fixed"
 shape       = "fixed"
+pool        = "fixed"
+layer       = "text"
+operator    = "text"
 name        = "text"
 [advice]
 missing = """needs memory events; record them with `torch.cuda.memory._record_memory_history()` and

@@ -2,9 +2,11 @@
 title = """One value in an allocation of a compiler's memory plan; several values share one
     allocation."""
 [privacy]
-kind       = "fixed"
-class      = "fixed"
-shape      = "fixed"
+kind        = "fixed"
+class       = "fixed"
+shape       = "fixed"
+computation = "text"
+value_name  = "text"
 [advice]
 missing = "needs a memory plan; XLA writes one with `XLA_FLAGS=--xla_dump_to=DIR`"
 */

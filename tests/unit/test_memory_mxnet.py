@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from interpreters.run import in_mxnet, needs_mxnet, run_small
-from memory_lines import replay
+from replayed_memory import replay
 
 LOSS = 4  # bytes of a scalar; nothing reads it backward
 CELLS = ("resnet50", "inception3", "seq2seq", "transformer", "deepspeech2")

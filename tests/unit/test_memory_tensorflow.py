@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from interpreters.run import in_tensorflow, needs_tensorflow, run_small
-from memory_lines import Replayed, replay
+from replayed_memory import Replayed, replay
 
 CELLS = (
     *("resnet50", "inception3", "seq2seq", "transformer", "deepspeech2"),

@@ -36,7 +36,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """What a profiler must know to plan its run."""
+    """The input of a profiler's plan."""
 
     target: Workload | Command
     profiling: Profiling
@@ -51,7 +51,7 @@ class RunRequest:
 
     @property
     def is_whole_run(self) -> bool:
-        """True for profilers that cannot start at an NVTX range, without cudaProfilerStart."""
+        """True if a profiler that cannot start at an NVTX range records the whole run."""
         return isinstance(self.target, Command) and self.target.capture_range != PROFILER_API
 
     def program(self, name: str) -> list[str]:
@@ -89,7 +89,7 @@ class Timelines:
     plan: Callable[[RunRequest], Run]
     # Returns the profile of a run, given the last lines that it printed; converts the report.
     profile: Callable[[Run, Sequence[str]], Path]
-    # Raises NothingRecordedError if the profile lacks events; True if kernels are required.
+    # Raises NothingRecordedError if the profile lacks events; the flag requires kernels too.
     check: Callable[[Path, bool, Sequence[str]], object]
     conversion: str = ""  # what `profile` does, for the user; empty if nothing
 

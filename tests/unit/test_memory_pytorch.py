@@ -15,11 +15,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from memory_lines import Memory, size  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 import tbd_trace  # noqa: E402
-from memory_lines import Memory, size  # noqa: E402
 from tbd_models.instrument import training_pytorch  # noqa: E402
 from tbd_models.instrument.marks import MEMORY_VARIABLE, NoMarks  # noqa: E402
 from tbd_models.instrument.memory_training_pytorch import record_memory  # noqa: E402

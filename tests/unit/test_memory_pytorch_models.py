@@ -12,10 +12,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from memory_lines import Memory  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
 
 from corpus import REFERENCE  # noqa: E402
-from memory_lines import Memory  # noqa: E402
 from tbd_models import __main__ as program  # noqa: E402
 from tbd_models.instrument.memory_file import MemoryFile  # noqa: E402
 from tbd_models.instrument.memory_scratch_pytorch import Scratch  # noqa: E402

@@ -1,6 +1,6 @@
 /*
 title    = "Allocations"
-question = "What is each allocation, how long did it live, and what shows it?"
+question = "How long did each allocation live, and which class do its bytes have?"
 source   = """lifetimes by address in the order of the events; class as stated by the framework,
     else inferred from call stacks, lifetimes and sizes"""
 grain    = "allocation"

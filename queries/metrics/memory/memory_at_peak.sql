@@ -1,6 +1,6 @@
 /*
 title    = "Contents of the peak"
-question = "What is live when most memory is in use, and which code allocated it?"
+question = "Which allocations are live at the peak, and which code made them?"
 grain    = "class, layer, operator and call stack, per memory space"
 needs    = ["allocation", "peak_memory"]
 optional = ["memory_stack"]

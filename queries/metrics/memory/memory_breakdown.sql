@@ -33,8 +33,8 @@ doc = "requested bytes of feature maps made again during backward (checkpointing
 doc = "number of allocations"
 [columns.share_pct]
 unit = "%"
-doc = """part of the denominator; NULL if the class is no part of it, or without a reading of the
-    device"""
+doc = """part of the denominator; NULL if the denominator leaves the class out, or without a
+    reading of the device"""
 [columns.evidence]
 doc = "collector, stack, none; several are separated by commas"
 [columns.why_not]

@@ -246,8 +246,9 @@ def memory_timeline(by: str = "class", points: int = 12) -> list[Row]:
         )
         order = {part: i for i, part in enumerate(DRAWN_FIRST)}
         stretches = defaultdict(list)
-        for i, position in enumerate(trace.changes):
-            stretches[i * points // len(trace.changes)].append(position)
+        first, last = min(trace.changes), max(trace.changes)
+        for position in trace.changes:
+            stretches[(position - first) * points // (last - first + 1)].append(position)
         for positions in stretches.values():
             at = max(positions, key=lambda position: (trace.total(position), -position))
             rows += [

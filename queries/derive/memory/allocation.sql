@@ -4,12 +4,10 @@ question = "How long did each allocation live, and which class do its bytes have
 source   = """lifetimes by address in the order of the events; class as stated by the framework,
     else inferred from call stacks, lifetimes and sizes"""
 grain    = "allocation"
-needs    = ["_allocation_evidence", "memory_space"]
+needs    = ["_allocation_evidence", "memory_space", "memory_event"]
 optional = ["_stated_class", "_older_class"]
 [columns.trace_id]
 doc = "the trace"
-[columns.allocation_id]
-doc = "number of the allocation within the trace, from 0, by its first event"
 [columns.space]
 doc = "key of the memory space"
 [columns.process_id]
@@ -69,10 +67,15 @@ needs allocations; record them with `torch.cuda.memory._record_memory_history()`
 `_dump_snapshot(FILE)`, `tbd-trace collect --memory`, or `nsys profile --cuda-memory-usage=true`"""
 */
 WITH known AS (
-    SELECT e.*, coalesce(c.layer, e.layer) AS last_layer,
+    SELECT e.* REPLACE (coalesce(e.allocated_bytes, v.allocated_bytes) AS allocated_bytes,
+            coalesce(c.layer, v.layer, e.layer) AS layer,
+            coalesce(v.operator, e.operator) AS operator),
+        v.stream_id, v.dtype, v.shape, if(e.born_sequence IS NULL, NULL, v.iteration) AS iteration,
         coalesce(c.class, e.class) AS stated_class,
         coalesce(e.stack_class, o.class) AS inferred_class
     FROM _allocation_evidence AS e
+    LEFT JOIN memory_event AS v
+        ON v.trace_id = e.trace_id AND v.sequence = coalesce(e.born_sequence, e.died_sequence)
     LEFT JOIN _stated_class AS c
         ON c.space = e.space AND c.born_sequence = e.born_sequence
     LEFT JOIN _older_class AS o
@@ -82,18 +85,13 @@ WITH known AS (
     SELECT trace_id, space, unexplained_bytes AS requested_bytes
     FROM memory_space WHERE unexplained_bytes > 0
 )
-SELECT k.trace_id,
-    row_number() OVER (
-        PARTITION BY k.trace_id ORDER BY k.born_sequence NULLS FIRST, k.space, k.address
-    ) - 1 AS allocation_id,
-    k.space, s.process_id, s.device_id, k.stream_id, s.allocator, s.memory_kind, k.address,
-    k.requested_bytes,
+SELECT k.trace_id, k.space, s.process_id, s.device_id, k.stream_id, s.allocator, s.memory_kind,
+    k.address, k.requested_bytes,
     coalesce(
         k.allocated_bytes,
         if(s.allocator = 'torch', greatest((k.requested_bytes + 511) // 512 * 512, 512), NULL)
     ) AS allocated_bytes,
-    k.born_sequence, k.died_sequence, k.born_ns, k.died_ns, k.iteration, k.phase,
-    k.last_layer AS layer,
+    k.born_sequence, k.died_sequence, k.born_ns, k.died_ns, k.iteration, k.phase, k.layer,
     coalesce(k.stated_class, k.inferred_class, 'unknown') AS class,
     k.phase IS NOT DISTINCT FROM 'recompute' AS recomputed,
     k.operator, k.dtype, k.shape, k.stack_id,

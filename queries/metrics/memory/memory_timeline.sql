@@ -16,7 +16,7 @@ doc = "as allocation.allocator"
 [columns.memory_kind]
 doc = "kind of memory, as recorded by a profiler of CUDA; NULL otherwise"
 [columns.sequence]
-doc = "event after which the bytes are live; -1 is before the first event"
+doc = "event after which the bytes are live"
 [columns.timestamp_ns]
 unit = "ns"
 doc = "time of the event; NULL if the file has no times"
@@ -45,12 +45,17 @@ y      = ["requested_bytes"]
 series = "part"
 */
 WITH
+bound AS (
+    SELECT space, min(sequence) AS first_sequence,
+        max(sequence) - min(sequence) + 1 AS sequences
+    FROM memory_running GROUP BY space
+),
 running AS (
-    SELECT *,
-        (row_number() OVER in_order - 1) * coalesce(getvariable('points'), 500)
-        // count(*) OVER (PARTITION BY space) AS stretch
-    FROM memory_running
-    WINDOW in_order AS (PARTITION BY space ORDER BY sequence)
+    SELECT r.*,
+        (r.sequence - b.first_sequence) * coalesce(getvariable('points'), 500) // b.sequences
+            AS stretch
+    FROM memory_running AS r
+    JOIN bound AS b USING (space)
 ),
 highest AS (
     SELECT trace_id, space, stretch, max(requested_bytes) AS total_bytes
@@ -67,48 +72,57 @@ instant AS (
     GROUP BY r.trace_id, r.space, r.stretch
 ),
 parted AS (
-    SELECT trace_id, space, process_id, device_id, allocator, memory_kind, born_sequence,
-        died_sequence, requested_bytes,
+    SELECT a.trace_id, a.space, a.process_id, a.device_id, a.allocator, a.memory_kind,
+        a.born_sequence, a.died_sequence, a.requested_bytes, b.first_sequence, b.sequences,
         coalesce(CASE coalesce(getvariable('by'), 'class')
-            WHEN 'layer' THEN layer
-            WHEN 'phase' THEN phase
-            ELSE class
+            WHEN 'layer' THEN a.layer
+            WHEN 'phase' THEN a.phase
+            ELSE a.class
         END, 'unknown') AS part
-    FROM allocation
+    FROM allocation AS a
+    JOIN bound AS b USING (space)
 ),
 change AS (
-    SELECT trace_id, space, part, coalesce(born_sequence, -1) AS sequence, requested_bytes AS bytes
+    SELECT space, part, coalesce(born_sequence, first_sequence) AS sequence,
+        born_sequence IS NULL AS is_older, requested_bytes AS bytes, first_sequence, sequences
     FROM parted
     UNION ALL
-    SELECT trace_id, space, part, died_sequence, -requested_bytes
+    SELECT space, part, died_sequence, false, -requested_bytes, first_sequence, sequences
     FROM parted WHERE died_sequence IS NOT NULL
 ),
-summed AS (
-    SELECT trace_id, space, part, sequence, sum(bytes) AS bytes
-    FROM change GROUP BY trace_id, space, part, sequence
+-- A change counts from the instant of its stretch on, or from the next if it comes later.
+followed AS (
+    SELECT *, lead(stretch) OVER (PARTITION BY space ORDER BY stretch) AS next_stretch
+    FROM instant
 ),
-level AS (
-    SELECT trace_id, space, part, sequence,
-        sum(bytes) OVER (
-            PARTITION BY space, part ORDER BY sequence ROWS UNBOUNDED PRECEDING
-        )::BIGINT AS requested_bytes
-    FROM summed
+summed AS (
+    SELECT c.space, c.part,
+        if(c.is_older OR c.sequence <= i.sequence, i.stretch, i.next_stretch) AS stretch,
+        sum(c.bytes) AS bytes
+    FROM change AS c
+    JOIN followed AS i
+        ON i.space = c.space
+        AND i.stretch
+        = (c.sequence - c.first_sequence) * coalesce(getvariable('points'), 500) // c.sequences
+    GROUP BY ALL
 ),
 named AS (
     SELECT DISTINCT trace_id, space, process_id, device_id, allocator, memory_kind, part
     FROM parted
 ),
 wanted AS (
-    SELECT n.*, i.sequence, i.timestamp_ns, i.total_bytes, i.reserved_bytes
-    FROM named AS n JOIN instant AS i USING (space)
+    SELECT n.*, i.sequence, i.timestamp_ns, i.total_bytes, i.reserved_bytes,
+        sum(coalesce(s.bytes, 0)) OVER (
+            PARTITION BY n.space, n.part ORDER BY i.stretch ROWS UNBOUNDED PRECEDING
+        )::BIGINT AS requested_bytes
+    FROM named AS n
+    JOIN instant AS i USING (space)
+    LEFT JOIN summed AS s
+        ON s.space = n.space AND s.part = n.part AND s.stretch = i.stretch
 )
 SELECT w.trace_id, w.process_id, w.device_id, w.allocator, w.memory_kind, w.sequence,
-    w.timestamp_ns, w.part, coalesce(l.requested_bytes, 0) AS requested_bytes, w.total_bytes,
-    w.reserved_bytes
+    w.timestamp_ns, w.part, w.requested_bytes, w.total_bytes, w.reserved_bytes
 FROM wanted AS w
-ASOF LEFT JOIN level AS l
-    ON l.space = w.space AND l.part = w.part
-    AND w.sequence >= l.sequence
 ORDER BY w.trace_id, w.process_id, w.device_id, w.allocator, w.memory_kind, w.sequence,
     -- What stays is drawn below what comes and goes.
     coalesce(list_position(

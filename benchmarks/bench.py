@@ -75,14 +75,14 @@ def _run(result: Result, options: argparse.Namespace) -> None:
         if name.startswith(tuple(options.only)):
             # One round for the many metrics, which are not compared with anything.
             rounds = 1 if name.startswith("metrics") else options.rounds
-            result.groups[name] = _take_turns(group, rounds, log, options.limit)
+            result.groups[name] = take_turns(group, rounds, log, options.limit)
     shutil.rmtree(scratch)
 
 
-def _take_turns(
+def take_turns(
     group: Sequence[Subject], rounds: int, log: Path, limit_s: float
 ) -> dict[str, list[Cost] | str]:
-    # A command that fails or times out is not run again.
+    """Measure the commands of a group in turns; one that fails or times out is not run again."""
     costs: dict[str, list[Cost]] = {subject.name: [] for subject in group if not subject.lacks}
     for round_number in range(rounds):
         for subject in group:

@@ -14,7 +14,7 @@ Costs = dict[str, list[Cost]]
 class Claim:
     """A comparison of two subjects."""
 
-    sizes: str  # sizes of file that it applies to
+    sizes: str  # sizes of file that it applies to, or memory for a memory snapshot
     slower: str  # subject expected to cost more
     faster: str  # subject expected to cost less
     target: float  # minimum ratio slower / faster
@@ -39,6 +39,7 @@ CLAIMS = (
     Claim("S", "nsys stats nvtxgpuproj", "tbd-trace query nvtx_projection, cold", 500),
     Claim("M", "nsys stats nvtxsum", "tbd-trace query nvtx_summary, cold", 5),
     Claim("M", "nsys stats gpukernsum", "tbd-trace query kernel_summary, cold", 1),
+    Claim("memory", "PyTorch's trace_plot", "tbd-trace ingest, snapshot", 1 / 1.5),
 )
 
 

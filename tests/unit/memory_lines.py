@@ -21,7 +21,8 @@ class Memory:
     def __init__(self, path: Path) -> None:
         lines = [json.loads(line) for line in path.read_text().splitlines()]
         self.header: dict[str, Any] = lines[0]
-        self.events: list[dict[str, Any]] = lines[1:]
+        self.events: list[dict[str, Any]] = [e for e in lines[1:] if e["action"] != "device"]
+        self.readings: list[dict[str, Any]] = [e for e in lines[1:] if e["action"] == "device"]
         assert (self.header["format"], self.header["version"]) == ("tbd-trace memory", 1)
         self.lifetimes: list[dict[str, Any]] = []
         live: dict[int, dict[str, Any]] = {}

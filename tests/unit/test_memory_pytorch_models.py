@@ -316,6 +316,9 @@ class Counters:
     def reset(self) -> None:
         self.top = self.now
 
+    def device_bytes(self) -> tuple[int, int, int]:
+        return 3000 + self.now, 16_000, 1000 + self.now
+
 
 def test_scratch_is_the_memory_that_no_storage_explains(tmp_path: Path) -> None:
     file = MemoryFile(tmp_path / "memory.jsonl", {})
@@ -332,6 +335,7 @@ def test_scratch_is_the_memory_that_no_storage_explains(tmp_path: Path) -> None:
     scratch.end("aten::mm")
     scratch.begin()
     scratch.end("aten::mm")
+    scratch.read_device()
     storages.forget()
     file.close()
     found = Memory(tmp_path / "memory.jsonl")
@@ -341,3 +345,5 @@ def test_scratch_is_the_memory_that_no_storage_explains(tmp_path: Path) -> None:
     last = found.at(len(found.events) - 1)
     assert last == {"weight": 40, "input": 20, "unknown": 100, "workspace": 512}
     assert found.peak()[1] == 40 + 20 + 100 + 512 + 7000
+    (reading,) = found.readings
+    assert (reading["used"], reading["total"], reading["reserved"]) == (3672, 16_000, 1672)

@@ -12,6 +12,7 @@ import pytest
 import made_nsys
 from made_memory import Event, Ingested, alloc, free, write_log
 from tbd_trace.errors import CannotAnswerError, InputError
+from tbd_trace.query.connection import connect
 
 
 @dataclass(frozen=True)
@@ -360,3 +361,41 @@ def test_allocations_of_cuda_by_process_device_and_kind(tmp_path: Path) -> None:
     ]
     assert set(frame["allocator"]) == {"cuda"}
     assert set(frame["reason"]) == {"the driver's allocations are not divided further"}
+
+
+def test_pools_of_cuda_and_a_file_with_allocations_only(tmp_path: Path) -> None:
+    """A pool of this process, one that another process shares, and memory outside of pools."""
+    rows = [
+        {
+            "start": 10 + number, "globalPid": 1 << 24, "deviceId": 0, "contextId": 1,
+            "address": 4096 * (1 + number), "bytes": 8, "memKind": KINDS["Device"],
+            "memoryOperationType": 0, "localMemoryPoolAddress": local,
+            "importedMemoryPoolAddress": imported,
+        }
+        for number, (local, imported) in enumerate([(0xAB0, 0), (0, 0xCD0), (0, 0), (None, None)])
+    ]  # fmt: skip
+    found = Ingested(made_nsys.write(tmp_path / "a.sqlite", {MEMORY: rows}))
+    with connect(found.database) as connection:
+        pools = connection.execute("SELECT pool FROM memory_event ORDER BY sequence").fetchall()
+    assert pools == [("0xab0",), ("0xcd0",), (None,), (None,)]
+    assert found.notes[0] == "no GPU activity was recorded, only allocations of memory"
+
+
+def test_readings_of_the_device_say_what_is_outside_the_allocator(tmp_path: Path) -> None:
+    """Reserved bytes read with the device count, not those of the modelled allocator."""
+    events = [
+        {"t": 0, "action": "alloc", "address": 1, "bytes": 100, "class": "weight"},
+        {"t": 5, "action": "device", "used": 9_000, "total": 10_000, "reserved": 4_000},
+    ]
+    found = Ingested(write_log(tmp_path / "memory.jsonl", events, framework="pytorch"))
+    (row,) = found.ask("memory_untracked").to_dicts()
+    assert (row["used_bytes"], row["reserved_bytes"], row["untracked_bytes"]) == (9000, 4000, 5000)
+
+
+@pytest.mark.parametrize("reading", [{"used": 11, "total": 10}, {"used": -1, "total": 10}])
+def test_an_impossible_reading_of_the_device_is_named(
+    tmp_path: Path, reading: dict[str, int]
+) -> None:
+    path = write_log(tmp_path / "memory.jsonl", [{"action": "device", **reading}])
+    with pytest.raises(InputError, match=r"event 1: .* of 10 bytes in use"):
+        Ingested(path)

@@ -45,6 +45,10 @@ class MemoryFile:
         """Write the class of a live allocation, which replaces the class it was born with."""
         self._add({"action": "classify", "address": address, "class": kind, "layer": layer})
 
+    def device(self, used: int, total: int, reserved: int) -> None:
+        """Write a reading: bytes in use on the device, its size, bytes of the allocator."""
+        self._add({"action": "device", "used": used, "total": total, "reserved": reserved})
+
     def close(self) -> None:
         """Write the rest and rename the file to its final name."""
         if self._file.closed or os.getpid() != self._process:

@@ -96,6 +96,8 @@ class MemoryRecorder:
         """Classify the state of an optimizer."""
         for parameter, state in optimizer.state.items():
             self.storages.adopt(state, "optimizer_state", self._layer_of.get(parameter))
+        if self.scratch is not None:  # at the end of an iteration
+            self.scratch.read_device()
 
     def saved(self, tensor: Tensor) -> Tensor:
         """Classify a tensor that autograd saves for the backward pass."""

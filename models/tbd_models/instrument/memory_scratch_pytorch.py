@@ -21,6 +21,9 @@ class Allocator(Protocol):
     def reset(self) -> None:
         """Start a new peak at the current bytes."""
 
+    def device_bytes(self) -> tuple[int, int, int]:
+        """Return bytes in use on the device, its size, and bytes that the allocator holds."""
+
 
 class CudaAllocator:
     """Counters of PyTorch's caching allocator on one GPU."""
@@ -36,6 +39,10 @@ class CudaAllocator:
 
     def reset(self) -> None:
         torch.cuda.reset_peak_memory_stats(self._device)
+
+    def device_bytes(self) -> tuple[int, int, int]:
+        free, total = torch.cuda.mem_get_info(self._device)
+        return total - free, total, torch.cuda.memory_reserved(self._device)
 
     def _requested(self) -> Any:
         return torch.cuda.memory_stats_as_nested_dict(self._device)["requested_bytes"]["all"]
@@ -66,3 +73,7 @@ class Scratch:
         passing = self._allocator.peak() - now
         if passing > 0:
             self._storages.pass_through(passing, operator)
+
+    def read_device(self) -> None:
+        """Record how much of the device is in use, also outside the allocator."""
+        self._storages.read_device(*self._allocator.device_bytes())

@@ -149,6 +149,10 @@ class Storages:
         """Record the bytes live before recording that no storage accounts for yet."""
         self._resize(self._before, max(0, size))
 
+    def read_device(self, used: int, total: int, reserved: int) -> None:
+        """Record the bytes in use on the device, its size and the bytes of the allocator."""
+        self._file.device(used, total, reserved)
+
     def keep(self, size: int) -> None:
         """Record the bytes that libraries keep beside storages."""
         self._resize(self._kept, max(0, size))

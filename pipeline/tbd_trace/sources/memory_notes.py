@@ -27,10 +27,7 @@ def memory_notes(ask: Ask) -> list[str]:
     ((frees, repeated),) = ask(_UNMATCHED)
     notes = []
     if frees:
-        notes.append(
-            f"releases of memory that was allocated before the recording: {frees:,}; "
-            "its class is unknown"
-        )
+        notes.append(f"releases of memory that was allocated before the recording: {frees:,}")
     if repeated:
         notes.append(
             f"allocations at an address that was still in use: {repeated:,}; the earlier "

@@ -20,7 +20,8 @@ unit = "byte"
 doc = "capacity of the device; NULL when unknown"
 [columns.reserved_bytes]
 unit = "byte"
-doc = "bytes that allocators of this trace held then; NULL when unknown"
+doc = """bytes that allocators of this trace held then, as read with the device, else as recorded
+    or modelled; NULL when unknown"""
 [columns.untracked_bytes]
 unit = "byte"
 doc = "bytes in use less these; NULL when unknown"
@@ -46,7 +47,7 @@ final AS (
 ),
 reading AS (
     SELECT d.trace_id, d.device_id, d.timestamp_ns, d.used_bytes, d.total_bytes,
-        coalesce(h.reserved_bytes, f.reserved_bytes)::BIGINT AS reserved_bytes
+        coalesce(d.reserved_bytes, h.reserved_bytes, f.reserved_bytes)::BIGINT AS reserved_bytes
     FROM memory_device AS d
     ASOF LEFT JOIN held AS h
         ON h.trace_id = d.trace_id AND h.device_id = d.device_id

@@ -24,7 +24,7 @@ VERSION = 1
 _SQL = Path(__file__).parent / "sql"
 _UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000}
 _COLUMNS = {
-    **dict.fromkeys(("t", "bytes", "stream"), "BIGINT"),
+    **dict.fromkeys(("t", "bytes", "stream", "used", "total", "reserved"), "BIGINT"),
     "address": "UBIGINT",
     "iteration": "INTEGER",
     **dict.fromkeys(("action", "class", "layer", "phase", "operator", "shape", "dtype"), "VARCHAR"),
@@ -56,13 +56,13 @@ class MemoryLogReader:
         """Return a SELECT over the rows of a canonical table, None if the file lacks them."""
         if table == "memory_total":
             return self._totals(connection)
-        if table != "memory_event":
+        if table not in ("memory_event", "memory_device"):
             return None
         self._load(connection)
         found = connection.execute((_SQL / "faults.sql").read_text(encoding="utf-8")).fetchall()
         for event, fault in found:
             raise InputError(f"{self._path}: event {event}: {fault}; {_AGAIN}")
-        sql = (_SQL / "memory_event.sql").read_text(encoding="utf-8")
+        sql = (_SQL / f"{table}.sql").read_text(encoding="utf-8")
         for name, value in (
             ("$time_unit", str(self._unit)),
             ("$device", self._device()),

@@ -59,7 +59,7 @@ EVENTS: Mapping[str, Columns] = {
     ),
     "CUDA_GPU_MEMORY_USAGE_EVENTS": _columns(
         "start globalPid deviceId contextId streamId correlationId address bytes memKind "
-        "memoryOperationType",
+        "memoryOperationType localMemoryPoolAddress importedMemoryPoolAddress",
         texts="name",
     ),
     "COMPOSITE_EVENTS": _columns("start cpu globalTid cpuCycles"),

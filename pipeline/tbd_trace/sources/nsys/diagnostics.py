@@ -13,6 +13,8 @@ from tbd_trace.sources.nsys.tables import NsysTables
 _KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
 _RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
 _GRAPH = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
+_ALLOCATIONS = "CUDA_GPU_MEMORY_USAGE_EVENTS"
+_ONLY_MEMORY = "no GPU activity was recorded, only allocations of memory"
 _WARNING = 2  # DIAGNOSTIC_EVENT.severity; 3 is an error
 _ABOUT_RECORDING = re.compile(r"\bcuda|cupti|nvtx|not all os runtime|dropp|\blost\b|overflow", re.I)
 _ROUTINE = re.compile(r"^No \w+.* events collected|might have not been started correctly", re.I)
@@ -100,7 +102,7 @@ def _integer(value: object) -> int | None:
 
 def _content_notes(tables: NsysTables, ask: Ask) -> Iterator[str]:
     if not tables.holds(*GPU_OPERATIONS):
-        yield _no_gpu_work(tables)
+        yield _ONLY_MEMORY if tables.holds(_ALLOCATIONS) else _no_gpu_work(tables)
     elif not tables.holds(_KERNEL, _GRAPH):
         yield "no kernel was recorded, only copies or fills of memory"
     elif not tables.holds(_RUNTIME):

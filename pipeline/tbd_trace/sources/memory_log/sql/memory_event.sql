@@ -15,3 +15,4 @@ SELECT
     ) AS allocated_bytes,
     operator, class, layer, phase, iteration, dtype, shape
 FROM memory_log
+WHERE action <> 'device'

@@ -17,6 +17,10 @@ SELECT
     END AS address,
     m.bytes,
     m.bytes AS requested_bytes,
+    -- Pools of cudaMallocAsync; 0 without one.
+    '0x' || lower(hex(nullif(coalesce(
+        nullif(m.localMemoryPoolAddress, 0), m.importedMemoryPoolAddress
+    ), 0))) AS pool,
     nullif(m.name, '') AS name
 FROM (
     SELECT *, row_number() OVER () AS number FROM CUDA_GPU_MEMORY_USAGE_EVENTS

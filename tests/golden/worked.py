@@ -51,6 +51,7 @@ from worked_plots import (
     occupancy_histogram,
 )
 from worked_roofline import roofline
+from worked_segments import segment_map
 from worked_suite import batch_sweep, cpu_suite_compare, suite_compare
 from worked_time import (
     compute_util,
@@ -113,6 +114,8 @@ MEMORY: list[tuple[str, Callable[[], list[Row]], dict[str, str]]] = [
     ("memory_timeline", memory_timeline, POINTS),
     ("memory_timeline.layer", lambda: memory_timeline("layer"), {"by": "layer"} | POINTS),
     ("memory_vs_batch", memory_vs_batch, {}),
+    ("segment_map", segment_map, {}),
+    ("segment_map.top", lambda: segment_map(2), {"top": "2"}),
     ("memory_timeline.phase", lambda: memory_timeline("phase"), {"by": "phase"} | POINTS),
 ]
 CASES = [

@@ -117,7 +117,7 @@ def test_the_sections_are_those_that_the_contents_name(reader: Reader) -> None:
     links = [link["href"] for link in reader.all("a") if (link["href"] or "").startswith("#")]
     assert ids == [
         *("headline", "findings", "what-ran", "iterations", "step", "utilization", "layers"),
-        *("kernels", "low-utilization", "roofline", "occupancy", "memory"),
+        *("kernels", "low-utilization", "roofline", "occupancy", "memory-use", "memory"),
     ]
     assert [f"#{name}" for name in ids] == links[1 : len(ids) + 1]  # after the skip link
 

@@ -68,7 +68,7 @@ def _positions(axes: Axes, series: Sequence[Series], along: Axis) -> dict[Any, f
 
 def horizontal_bars(axes: Axes, series: Sequence[Series], *, stacked: bool) -> None:
     """Draw horizontal bars, stacked or grouped by series."""
-    places = list(dict.fromkeys(place for one in series for place in one.places))
+    places = list(dict.fromkeys(place for one in series for place in one.lanes or one.places))
     at = {place: number for number, place in enumerate(places)}
     width = _BAR_WIDTH if stacked else _BAR_WIDTH / len(series)
     base = dict.fromkeys(places, 0.0)
@@ -78,7 +78,7 @@ def horizontal_bars(axes: Axes, series: Sequence[Series], *, stacked: bool) -> N
             [at[place] + shift for place in one.places],
             one.values,
             width,
-            left=[base[place] for place in one.places] if stacked else 0.0,
+            left=(one.starts or [base[place] for place in one.places]) if stacked else 0.0,
             color=colour,
             hatch=hatch(one),
             label=one.label,
@@ -114,7 +114,8 @@ def stacked_areas(axes: Axes, series: Sequence[Series]) -> None:
             low,
             high,
             step="post",
-            color=colour,
+            facecolor=colour,
+            edgecolor="white",  # of the hatch
             lw=0,
             hatch=hatch(one),
             label=one.label,

@@ -21,7 +21,8 @@ SHADE = "#0072B2"
 def colours(series: Sequence[Series]) -> list[str]:
     """Return the colour of each series."""
     return [
-        _IDLE if one.label == "idle" else _PALETTE[one.colour % len(_PALETTE)] for one in series
+        _IDLE if one.label in ("idle", "free") else _PALETTE[one.colour % len(_PALETTE)]
+        for one in series
     ]
 
 

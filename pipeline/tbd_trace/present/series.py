@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -44,6 +44,8 @@ class Series:
     colour: int  # number of its colour, and of its hatch if there are more series than colours
     # End of the interval that starts at each place; empty if places are points.
     ends: list[float] = field(default_factory=list)
+    starts: list[float] = field(default_factory=list)  # begin of each bar; empty if they stack
+    lanes: list[Any] = field(default_factory=list)  # places of all series in order, with starts
     # True for rows to highlight; empty if there are none.
     highlighted: list[bool] = field(default_factory=list)
     # Peaks and slopes of the roofs of a roofline plot.
@@ -123,6 +125,9 @@ def series_of(
             several = len(columns) > 1 or not group
             label = ", ".join(filter(None, [group, words(column) if several else ""]))
             found.append(_series(part, plot, column, axes, (label, colour)))
+    if plot.start:  # bars of a place belong to several series: the order is that of the rows
+        lanes = list(dict.fromkeys(_places(panel[plot.places[0]], axes[0])))
+        found = [replace(one, lanes=lanes) for one in found]
     valued = [one for one in found if not all(math.isnan(value) for value in one.values)]
     return valued or found[:1]
 
@@ -145,6 +150,7 @@ def _series(
         _values(part[column], values),
         colour,
         ends=_values(part[plot.x_end], along) if plot.x_end else [],
+        starts=_values(part[plot.start], values) if plot.start else [],
         highlighted=[bool(value) for value in part[plot.window].to_list()] if plot.window else [],
         roofs=[(float(peak), float(slope)) for peak, slope in roofs],
         names=_names(part.select(plot.label)) if plot.label else [],

@@ -37,6 +37,7 @@ class Plot:
     panels: list[str] = field(default_factory=list)
     # column with the ends of the intervals that begin at x (binned, heatmap)
     x_end: str | None = None
+    start: str | None = None  # column with the begins of bars, in the unit of y (stacked_barh)
     x_title: str = ""  # title of the x axis; by default the name of x
     log: list[str] = field(default_factory=list)  # axes that are logarithmic: x, y
     # column that is true for rows of the steady state; other rows are drawn fainter
@@ -64,7 +65,7 @@ class Plot:
     def columns(self) -> set[str]:
         drawn = [*self.places, *self.keys, *self.panels, *self.roof, *self.label]
         drawn += [column for group in self.groups for column in group]
-        return {*drawn, *filter(None, (self.x_end, self.window))}
+        return {*drawn, *filter(None, (self.x_end, self.start, self.window))}
 
 
 def parse_plot(tables: dict[str, Any] | list[dict[str, Any]]) -> Plot:

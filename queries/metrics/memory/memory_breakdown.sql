@@ -65,7 +65,7 @@ column = "why_not"
 unless = "allow_unknown"
 [plot]
 kind = "barh"
-x = ["class"]
+x = ["class", "process_id", "device_id", "allocator", "memory_kind"]
 y = [["requested_bytes"]]
 */
 WITH

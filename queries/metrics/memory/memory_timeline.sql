@@ -43,6 +43,7 @@ kind   = "stacked_area"
 x      = "sequence"
 y      = ["requested_bytes"]
 series = "part"
+panels = ["trace_id", "process_id", "device_id", "allocator", "memory_kind"]
 */
 WITH
 bound AS (

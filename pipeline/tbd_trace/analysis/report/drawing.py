@@ -19,14 +19,16 @@ from tbd_trace.query import Plot as Drawn
 
 # Text as SVG text: smaller than outlines, searchable, and in the colour and font of the page.
 _RC: dict[Any, Any] = {"svg.fonttype": "none", "savefig.transparent": True}
-_STANDING = {"bar", "stacked_bar"}  # the renderer does not limit their number
-_MOST_BARS = 400
+# Rows of kinds of which the renderer does not limit the number: bars, and instants of areas, of
+# which each series is a single shape.
+_MOST = {"bar": 400, "stacked_bar": 400, "stacked_area": 20_000}
 _MOST_POINTS = 4000
 _KINDS = {
     "line": "Lines",
     "scatter": "Points",
     "histogram": "Histogram",
     "binned": "Histogram",
+    "stacked_area": "Stacked areas",
     "heatmap": "Strip of colours",
     "roofline": "Roofline plot",
 }
@@ -62,7 +64,7 @@ def plot_block(answer: Answer, trace_names: Mapping[str, str], caption: str = ""
 
 def _check_size(answer: Answer, kind: str) -> None:
     # More marks cannot be distinguished, and make the page slow.
-    most, rows = _MOST_BARS if kind in _STANDING else _MOST_POINTS, answer.frame.height
+    most, rows = _MOST.get(kind, _MOST_POINTS), answer.frame.height
     if rows > most:
         raise UsageError(f"{rows:,} rows are too many; `{answer.command}` has them")
 

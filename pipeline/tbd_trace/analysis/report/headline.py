@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from tbd_trace.analysis.report.memory_section import memory_figures
 from tbd_trace.analysis.report.page import Figure, Figures
 from tbd_trace.analysis.report.report_query import Answer, QueryRunner
 from tbd_trace.present.values import NULL, scale
@@ -18,13 +19,21 @@ _NOTABLE_PCT = 1  # smaller shares of unattributed time are not mentioned
 _UNANSWERED = "Not known for this trace; its section states the reason."
 
 
-def headline(runner: QueryRunner, trace_names: Mapping[str, str]) -> list[Figures]:
+def headline(
+    runner: QueryRunner, trace_names: Mapping[str, str], kinds: Mapping[str, str]
+) -> list[Figures]:
     """Return a row of numbers per trace with known numbers.
 
     Args:
         runner: runs the queries.
+        kinds: kind of each trace.
     """
-    made = {trace: _figures(runner, trace) for trace in trace_names}
+    made = {
+        # A file with nothing but memory knows no times.
+        trace: ([] if kinds.get(trace) == "memory" else _figures(runner, trace))
+        + memory_figures(runner, trace)
+        for trace in trace_names
+    }
     # A metric run whose counters are joined to a timeline has no numbers.
     known = {
         trace: figures

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+
+import polars as pl
+
+from tbd_trace.analysis.report.memory_section import ID as MEMORY
+from tbd_trace.analysis.report.memory_section import segments_left_out
 
 _MOST_ROWS = 200  # rows of a table on the page; the CSV has more
 _UTILIZATION = {
@@ -26,6 +31,7 @@ class Part:
     caption: str = ""  # title of plot and table, by default that of the query
     columns: Sequence[str] = ()  # columns of the table, by default all
     about: str = ""  # column that must have values; otherwise the part is omitted
+    remark: Callable[[pl.DataFrame], str] | None = None  # text below, from the rows; may be empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +43,7 @@ class Chapter:
     intro: str  # question that the section answers
     parts: Sequence[Part]  # its queries, in order
     compares: bool = False  # True if it compares runs and needs several
+    holds: str = ""  # table of a trace that the chapter needs; otherwise it is omitted
 
 
 _OCCUPANCY = (
@@ -48,6 +55,14 @@ _ROOFLINE = (
     *("trace_id", "device_id", "kernel_name", "precision", "kernels", "total_ns"),
     *("arithmetic_intensity", "achieved_flops", "attainable_flops", "attained_pct"),
     *("bandwidth_pct", "bound", "evidence", "reason"),
+)
+_BY_CLASS = (
+    *("trace_id", "process_id", "device_id", "allocator", "memory_kind", "class"),
+    *("requested_bytes", "allocated_bytes", "share_pct", "allocations", "evidence"),
+)
+_AT_PEAK = (
+    *("trace_id", "process_id", "device_id", "allocator", "class", "requested_bytes", "share_pct"),
+    *("code", "allocations", "largest_bytes", "layer", "operator", "evidence"),
 )
 
 
@@ -154,6 +169,31 @@ CHAPTERS = (
                 columns=_OCCUPANCY,
             ),
         ),
+    ),
+    Chapter(
+        MEMORY,
+        "Memory",
+        "What fills the memory, at its peak and over time? Classes are stated by the framework or "
+        "inferred from call stacks and lifetimes.",
+        (
+            Part("memory_peak"),
+            Part("memory_timeline", {"points": "200"}, plot=True, table=False),
+            Part(
+                "memory_breakdown",
+                plot=True,
+                caption="Contents of the peak by class",
+                columns=_BY_CLASS,
+            ),
+            Part(
+                "memory_at_peak",
+                {"top": "10"},
+                caption="Largest allocations at the peak, with their code",
+                columns=_AT_PEAK,
+            ),
+            Part("fragmentation"),
+            Part("segment_map", plot=True, table=False, remark=segments_left_out),
+        ),
+        holds="memory_event",
     ),
     Chapter(
         "memory",

@@ -8,6 +8,7 @@ import polars as pl
 
 from tbd_trace.analysis.report.check_section import findings
 from tbd_trace.analysis.report.headline import headline
+from tbd_trace.analysis.report.memory_section import ID as MEMORY
 from tbd_trace.analysis.report.outline import CHAPTERS, Chapter, Part
 from tbd_trace.analysis.report.page import Block, Note, Page, Section, Table, render_page
 from tbd_trace.analysis.report.plotter import Draw, draw_later
@@ -44,17 +45,36 @@ def build_page(traces: Traces, title: str = "", draw: Draw = draw_later) -> Page
         raise CannotAnswerError("report: there are no traces; ingest one first")
     frame = traces.database.trace_frame(traces.trace_ids).sort("name", "trace_id")
     names = _names(frame)
-    several = frame.select(pl.coalesce("capture_id", "trace_id")).n_unique() > 1
-    chapters = [chapter for chapter in CHAPTERS if several or not chapter.compares]
+    chapters = _chapters(frame)
     with SharedSession(traces.database, traces.trace_ids) as session:
         runner = QueryRunner(session, only=frame["name"][0] if frame.height == 1 else "")
-        summary = _summary(runner, names, notices(frame))
+        summary = _summary(runner, names, frame)
         # Chapters with plots come first, so that the plots are drawn while the others are queried.
         finish = [_section(runner, names, chapter, draw) for chapter in chapters]
-        sections = [summary, findings(session, names), run_section(runner, frame)]
-    sections += [section() for section in finish]
+        general = [findings(session, names), run_section(runner, frame)]
+    own = [section() for section in finish]
+    # Most rules need GPU operations: without any, they come last.
+    later = own + general if _has_only_memory(frame) else general + own
+    sections = [summary, *later]
     title = title or _title(frame["name"].to_list())
     return Page(title, one_line_summary(frame), sections, distinct_names(names))
+
+
+def _chapters(traces: pl.DataFrame) -> list[Chapter]:
+    several = traces.select(pl.coalesce("capture_id", "trace_id")).n_unique() > 1
+    held = {table for tables in traces["holds"].to_list() for table in tables or ()}
+    only_memory = _has_only_memory(traces)
+    return [
+        chapter
+        for chapter in CHAPTERS
+        if (several or not chapter.compares)
+        # Files with nothing but memory have no chapters about time.
+        and (chapter.id == MEMORY if only_memory else not chapter.holds or chapter.holds in held)
+    ]
+
+
+def _has_only_memory(traces: pl.DataFrame) -> bool:
+    return bool((traces["kind"] == "memory").all())
 
 
 def _names(traces: pl.DataFrame) -> dict[str, str]:
@@ -75,9 +95,10 @@ def _title(names: Sequence[str]) -> str:
     return ", ".join(runs[:_SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
-def _summary(runner: QueryRunner, names: Mapping[str, str], run_notices: Sequence[str]) -> Section:
-    figures = headline(runner, names)
-    blocks: list[Block] = [Note(text) for text in run_notices]
+def _summary(runner: QueryRunner, names: Mapping[str, str], traces: pl.DataFrame) -> Section:
+    kinds = dict(traces.select("trace_id", "kind").iter_rows())
+    figures = headline(runner, names, kinds)
+    blocks: list[Block] = [Note(text) for text in notices(traces)]
     blocks += figures or [Note("The traces answer none of the headline's questions.", "missing")]
     return Section("headline", "Headline", "", blocks)
 
@@ -114,6 +135,8 @@ def _blocks(
             columns=part.columns,
         )
         blocks.append(lambda: table)
+    if remark := part.remark(answer.frame) if part.remark else "":
+        blocks.append(lambda: Note(remark))
     return blocks
 
 

@@ -62,3 +62,17 @@ class ParentTracks:
     def gpu_metrics(self, gpu_id: int | None) -> int:
         name = "GPU metrics" if gpu_id is None else f"Metrics of GPU {gpu_id}"
         return self._cached(("metrics", gpu_id), lambda: self._packets.track(name))
+
+    def memory(
+        self,
+        process_id: int | None,
+        device_id: int | None,
+        allocator: str | None,
+        memory_kind: str | None,
+    ) -> int:
+        pid, _ = self._described("process", process_id, process_id)
+        place = "Host memory" if device_id is None else f"Memory of GPU {device_id}"
+        used_by = None if pid is None else f"process {pid}"
+        name = ", ".join(filter(None, (place, used_by, allocator, memory_kind)))
+        key = ("memory", process_id, device_id, allocator, memory_kind)
+        return self._cached(key, lambda: self._packets.track(name))

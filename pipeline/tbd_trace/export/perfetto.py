@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 ENDINGS = (".pftrace", ".perfetto-trace", ".pftrace.gz", ".perfetto-trace.gz")
 _BATCH_ROWS = 5000  # events converted to Python objects at a time
+_COUNTER_COLUMNS = 7  # of queries/export/counters.sql that identify a counter
 _ROW = ("row_kind", "process_id", "thread_id", "device_id", "lane")
 _TIME = "start_ns, end_ns DESC NULLS LAST, name, flows, correlation_id"
 # Order of tracks below a thread or device.
@@ -80,7 +81,8 @@ def export(traces: Traces, path: Path) -> ExportSummary:
     """Write a timeline to a file.
 
     Args:
-        traces: a trace, or the traces of a capture; one of them must be a timeline.
+        traces: a trace, or the traces of a capture; one of them must be a timeline, or else a
+            memory history with times.
         path: output file, compressed if its name ends in ``.gz``.
 
     Raises:
@@ -112,6 +114,12 @@ def _timeline(traces: Traces) -> Traces:
     kinds = traces.database.trace_frame(traces.trace_ids).select("trace_id", "name", "kind")
     found = [(trace_id, name) for trace_id, name, kind in kinds.rows() if kind == "timeline"]
     if not found:
+        timed = traces.sql(
+            "SELECT DISTINCT trace_id FROM memory_event WHERE timestamp_ns IS NOT NULL"
+        )
+        ids = set(timed["trace_id"])
+        found = [(trace_id, name) for trace_id, name, _ in kinds.rows() if trace_id in ids]
+    if not found:
         raise CannotAnswerError("no timeline to export; counters and summaries have no time axis")
     if len(found) > 1:
         names = ", ".join(name for _, name in found)
@@ -121,7 +129,10 @@ def _timeline(traces: Traces) -> Traces:
 
 def _origin(connection: duckdb.DuckDBPyConnection) -> int:
     # Perfetto has no negative times, but events may begin before time 0 of the trace.
-    found = connection.execute("SELECT least(0, min(start_ns)) FROM trace").fetchone()
+    found = connection.execute(
+        "SELECT least(0, (SELECT min(start_ns) FROM trace), "
+        "(SELECT min(timestamp_ns) FROM memory_event))"
+    ).fetchone()
     return int(found[0]) if found else 0
 
 
@@ -150,8 +161,12 @@ class _Timeline:
         with tempfile.TemporaryDirectory(prefix="tbd-trace-") as scratch:
             self._write_events(Path(scratch) / "events.parquet")
         samples = self._fetch(self._sql("counters"))
-        for (gpu_id, metric, unit), values in groupby(samples, key=itemgetter(0, 1, 2)):
-            parent = self._parents.gpu_metrics(gpu_id)
+        for key, values in groupby(samples, key=itemgetter(*range(_COUNTER_COLUMNS))):
+            kind, process_id, device_id, allocator, memory_kind, metric, unit = key
+            if kind == "gpu":
+                parent = self._parents.gpu_metrics(device_id)
+            else:
+                parent = self._parents.memory(process_id, device_id, allocator, memory_kind)
             track = self._packets.counter_track(metric, unit, parent)
             self._summary.tracks += 1
             for *_, time_ns, value in values:

@@ -21,7 +21,7 @@ from tbd_trace.cli.main import app
 from tbd_trace.errors import UsageError
 
 SAMPLE = ROOT / "data" / "samples" / "synthetic_cnn"
-PARTS = ("comparability", "iterations", "utilization", "layers", "kernels")
+PARTS = ("comparability", "iterations", "utilization", "memory", "layers", "kernels")
 
 
 def run_of(folder: Path, name: str, factor: float, iterations: int = 12) -> Path:
@@ -170,6 +170,7 @@ def test_forms(elsewhere: Path) -> None:
         "## Comparability",
         "## Iterations of two runs",
         "## Utilization of two runs",
+        "## Memory of two runs",
         "## Layers of two runs",
         "## Kernels of two runs",
     ]

@@ -72,8 +72,8 @@ def diff(
 ) -> None:
     """Compare two runs: is B faster than A, beyond noise, and where?
 
-    Lists other differences between the runs first, then compares iterations, use of the GPU, layers
-    and kernels.
+    Lists other differences between the runs first, then compares iterations, use of the GPU,
+    memory, layers and kernels.
     """
     # Options are parsed before the traces are read, which may take minutes.
     limit_pct = None if max_slowdown is None else percent("--max-slowdown", max_slowdown)

@@ -166,6 +166,12 @@ def scale(size: float, unit: str) -> tuple[float, str]:
     return 1, unit
 
 
+def scaled(size: float, unit: str, sign: str = "") -> str:
+    """Format a number with the suitable multiple of its unit, such as ``1.5 GiB``."""
+    divisor, name = scale(abs(size), unit)
+    return f"{size / divisor:{sign}.4g} {name}"
+
+
 def width_of(text: str) -> int:
     """Return the width of a text in terminal cells."""
     # The table of character widths is needed for few texts.

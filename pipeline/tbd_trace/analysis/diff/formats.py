@@ -24,12 +24,17 @@ _COLUMNS = {
         *("change_pct", "low_pct", "high_pct", "noise_pct", "verdict"),
     ),
     "utilization": ("rank", "measure", "evidence", "a_pct", "b_pct", "change_points"),
+    "memory": (
+        *("rank", "allocator", "memory_kind", "measure", "a_bytes", "b_bytes"),
+        *("change_bytes", "change_pct", "evidence_a", "evidence_b"),
+    ),
     "layers": ("layer", "phase", "status", "a_ns", "b_ns", "change_ns", "change_pct"),
     "kernels": (
         *("kernel_name", "grid", "block", "status", "a_calls", "b_calls"),
         *("a_ns", "b_ns", "change_ns", "calls_effect_ns", "duration_effect_ns"),
     ),
 }
+_OPTIONAL = ("memory",)  # omitted unless both sides have it
 _LIMITED = ("layers", "kernels")  # may have thousands of rows
 _UNCHANGED = {
     "comparability": "no known difference",
@@ -53,7 +58,11 @@ class Part:
 
 def parts(comparison: Comparison, limit: int) -> list[Part]:
     """Return the parts of a comparison with the first ``limit`` layers and kernels, 0 for all."""
-    return [_part(comparison, name, limit) for name in _COLUMNS]
+    return [
+        _part(comparison, name, limit)
+        for name in _COLUMNS
+        if name not in _OPTIONAL or not comparison.frames[name].is_empty()
+    ]
 
 
 def _part(comparison: Comparison, name: str, limit: int) -> Part:
@@ -69,7 +78,7 @@ def _part(comparison: Comparison, name: str, limit: int) -> Part:
 
 def changed(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of a query's result that show a difference."""
-    # Iterations and utilization have few rows, each with its own verdict: all are shown.
+    # The others have few rows: all are shown.
     match name:
         case "comparability":
             return frame.filter(pl.col("differs"))
@@ -163,6 +172,9 @@ _LONG = {
     "comparability": _Long(("field",), "a", "b", None, "matters"),
     "iterations": _Long(("rank", "measure"), "mean_a_ns", "mean_b_ns", "change_ns", "verdict"),
     "utilization": _Long(("rank", "measure", "evidence"), "a_pct", "b_pct", "change_points", None),
+    "memory": _Long(
+        ("rank", "allocator", "memory_kind", "measure"), "a_bytes", "b_bytes", "change_bytes", None
+    ),
     "layers": _Long(("layer", "phase"), "a_ns", "b_ns", "change_ns", "status"),
     "kernels": _Long(("kernel_name", "grid", "block"), "a_ns", "b_ns", "change_ns", "status"),
 }

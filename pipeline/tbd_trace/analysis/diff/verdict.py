@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from tbd_trace.present.values import scale
+from tbd_trace.present.values import scaled
 
 if TYPE_CHECKING:
     import polars as pl
@@ -50,6 +50,12 @@ def judge(frames: Mapping[str, pl.DataFrame], *, same: bool = False) -> Verdict:
     Args:
         same: True if the files of both sides have the same content.
     """
+    verdict = _on_time(frames, same=same)
+    memory = _memory_peak(frames)
+    return replace(verdict, sentence=f"{verdict.sentence} {memory}") if memory else verdict
+
+
+def _on_time(frames: Mapping[str, pl.DataFrame], *, same: bool) -> Verdict:
     if same:
         sentence = "A and B are the same trace, file for file: there is no difference to find."
         return Verdict(Word.NO_CHANGE, sentence, *(0.0, 0.0, 0.0, 0.0))
@@ -73,11 +79,22 @@ def judge(frames: Mapping[str, pl.DataFrame], *, same: bool = False) -> Verdict:
     )
 
 
+def _memory_peak(frames: Mapping[str, pl.DataFrame]) -> str:
+    # The memory space with the highest peak in A represents several.
+    rows = frames["memory"].to_dicts() if "memory" in frames else []
+    peaks = [row for row in rows if row["measure"] == "peak requested"]
+    if not peaks:
+        return ""
+    row = max(peaks, key=lambda peak: peak["a_bytes"])
+    change = "" if row["change_pct"] is None else f" ({row['change_pct']:+.2f} %)"
+    which = f"highest of {len(peaks)} memory peaks" if len(peaks) > 1 else "memory peak"
+    a, b = scaled(row["a_bytes"], "byte"), scaled(row["b_bytes"], "byte")
+    return f"The {which} is {b} in B and {a} in A{change}."
+
+
 def time(ns: float, *, signed: bool = False) -> str:
     """Format a time with a suitable unit, such as ``+1.913 ms``."""
-    divisor, unit = scale(abs(ns), "ns")
-    sign = "+" if signed else ""
-    return f"{ns / divisor:{sign}.4g} {unit}"
+    return scaled(ns, "ns", "+" if signed else "")
 
 
 def _headline(iterations: pl.DataFrame) -> dict[str, Any] | None:

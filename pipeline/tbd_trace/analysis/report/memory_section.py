@@ -9,7 +9,7 @@ import polars as pl
 
 from tbd_trace.analysis.report.page import Figure
 from tbd_trace.analysis.report.report_query import QueryRunner
-from tbd_trace.present.values import scale
+from tbd_trace.present.values import scaled
 
 ID = "memory-use"
 """HTML id of the chapter."""
@@ -33,7 +33,7 @@ def _rows(frame: pl.DataFrame, trace: str) -> list[dict[str, Any]]:
 
 def _peak(row: Mapping[str, Any], classes: list[dict[str, Any]], *, several: bool) -> Figure:
     own = [found for found in classes if all(found[key] == row[key] for key in SPACE)]
-    value, unit = size(row["peak_requested_bytes"]).split(" ")
+    value, unit = scaled(row["peak_requested_bytes"], "byte").split(" ")
     details, evidence = [], "live bytes after each event"
     if row["allocator"] == "cuda":
         details.append("allocated from the CUDA driver; frameworks divide it further")
@@ -42,12 +42,12 @@ def _peak(row: Mapping[str, Any], classes: list[dict[str, Any]], *, several: boo
     elif own:
         first = own[0]
         details.append(
-            f"largest class {first['class']}, {size(first['requested_bytes'])} "
+            f"largest class {first['class']}, {scaled(first['requested_bytes'], 'byte')} "
             f"({first['share_pct']:.3g} %)"
         )
         evidence += f"; class: {first['evidence']}"
     if row["peak_reserved_bytes"] is not None:
-        details.append(f"the allocator held {size(row['peak_reserved_bytes'])}")
+        details.append(f"the allocator held {scaled(row['peak_reserved_bytes'], 'byte')}")
     label = f"Memory peak, {_place(row)}" if several else "Memory peak"
     return Figure(label, value, unit, evidence, "memory_peak", "; ".join(details), ID)
 
@@ -56,12 +56,6 @@ def _place(row: Mapping[str, Any]) -> str:
     device = "host" if row["device_id"] is None else f"device {row['device_id']}"
     process = "" if row["process_id"] is None else f"process {row['process_id']}"
     return ", ".join(filter(None, (process, device, row["allocator"], row["memory_kind"])))
-
-
-def size(value: float) -> str:
-    """Format bytes with a suitable unit, such as ``1.5 GiB``."""
-    divisor, unit = scale(abs(value), "byte")
-    return f"{value / divisor:.4g} {unit}"
 
 
 def segments_left_out(frame: pl.DataFrame) -> str:
@@ -75,7 +69,7 @@ def segments_left_out(frame: pl.DataFrame) -> str:
     texts = [
         f"device {row['device_id']}: the {row['segment_id']} largest of {row['segments']:,} "
         f"segments, {100 * row['bytes'] / row['reserved_bytes']:.3g} % of "
-        f"{size(row['reserved_bytes'])}"
+        f"{scaled(row['reserved_bytes'], 'byte')}"
         for row in shown.to_dicts()
         if row["segment_id"] < row["segments"]
     ]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from itertools import accumulate
+from itertools import accumulate, groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,10 @@ import pytest
 
 from corpus import CORPUS, corpus_files
 from made_memory import Ingested
+from perfetto_file import read
+from tbd_trace.api import Traces
+from tbd_trace.errors import CannotAnswerError
+from tbd_trace.export.perfetto import export
 from tbd_trace.sources.torch_memory import plain_pickle
 
 ORACLE = CORPUS / "oracle" / "memory_snapshots.csv"
@@ -134,3 +139,58 @@ def test_adam_keeps_two_states_for_each_weight(path: Path, found: Ingested) -> N
     held = dict(frame.select("class", "requested_bytes").rows())
     assert held["optimizer_state"] == 2 * held["weight_gradient"] == 2 * held["weight"]
     assert held["weight"] > 10**9
+
+
+def runs_of(segment: dict[str, Any]) -> list[tuple[str, int]]:
+    """Return the runs of a segment's blocks in the order of their addresses, with their bytes."""
+    runs: list[tuple[str, int]] = []
+    for is_free, group in groupby(segment["blocks"], lambda b: b["state"] == "inactive"):
+        blocks = list(group)
+        size = sum(block["size"] for block in blocks)
+        used = size if is_free else sum(block["requested_size"] for block in blocks)
+        runs.append(("free" if is_free else "live", used))
+        if size > used:
+            runs.append(("rounding", size - used))
+    if (rest := segment["total_size"] - sum(size for _, size in runs)) > 0:
+        runs.append(("unrecorded", rest))
+    return runs
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_the_map_has_every_block_of_every_segment(found: Ingested, path: Path) -> None:
+    document, _ = history(path)
+    rows = found.ask("segment_map", top="0")
+    assert rows["bytes"].sum() == oracle(path)["reserved_end_bytes"]
+    assert rows.filter(state="live")["bytes"].sum() == sum(live_at_the_end(document).values())
+    by_size = sorted(document["segments"], key=lambda s: (-s["total_size"], s["address"]))
+    shown = rows.partition_by("segment_id", maintain_order=True)
+    assert [part.select("state", "bytes").rows() for part in shown] == list(map(runs_of, by_size))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_exported_counters_add_up_at_every_instant(
+    found: Ingested, path: Path, tmp_path: Path
+) -> None:
+    _, trace = history(path)
+    traces = Traces(found.database, found.database.trace_ids())
+    if not all("time_us" in event for event in trace):
+        with pytest.raises(CannotAnswerError, match="no timeline"):
+            export(traces, tmp_path / "out.pftrace")
+        return
+    export(traces, tmp_path / "out.pftrace")
+    start = trace[0]["time_us"]
+    totals = {
+        1000 * (event["time_us"] - start): total
+        for event, total in zip(trace, prefix_sums(path)[1:], strict=True)
+    }
+    live: dict[str, int] = {}
+    samples = sorted(
+        (at, track[-1], value)
+        for track, at, value in read(tmp_path / "out.pftrace").counters
+        if track[-1] != "reserved"
+    )
+    for time, changed in groupby(samples, key=itemgetter(0)):
+        for _, name, value in changed:
+            live[name] = int(value)
+        assert sum(live.values()) == totals[time]
+    assert sum(live.values()) == oracle(path)["end_requested_bytes"]

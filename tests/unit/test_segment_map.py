@@ -47,6 +47,18 @@ def test_the_largest_segments_come_first_and_the_rest_is_counted(tmp_path: Path)
     assert set(found.select("segments", "reserved_bytes").rows()) == {(3, 3584)}
 
 
+def test_bytes_in_no_block_are_not_free(tmp_path: Path) -> None:
+    apart = [block(512, 512, address=4096 + 256), block(512, address=4096 + 1024)]
+    made = segment(4096, apart, total_size=2048)
+    assert asked(tmp_path, made).select(SHOWN).rows() == [
+        (1, 0, 256, "unrecorded", None),
+        (1, 256, 512, "live", 1),
+        (1, 768, 256, "unrecorded", None),
+        (1, 1024, 512, "free", 1),
+        (1, 1536, 512, "unrecorded", None),
+    ]
+
+
 def test_parts_add_up_to_each_segment_and_devices_are_apart(tmp_path: Path) -> None:
     made = [
         segment(4096 * at, [block(512, 512 - at), block(512), block(1024, 600)], device=at % 2)

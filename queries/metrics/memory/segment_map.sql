@@ -31,9 +31,9 @@ unit = "byte"
 doc = "size of the run"
 [columns.state]
 doc = """live (as requested; with rounding where the requested size is unknown), rounding, pending
-    (released, a stream still uses it), free"""
+    (released, a stream still uses it), free, unrecorded (in no block)"""
 [columns.blocks]
-doc = "blocks of the run; NULL for rounding"
+doc = "blocks of the run; NULL for rounding and unrecorded bytes"
 [columns.segments]
 doc = "segments of the device, shown or not"
 [columns.reserved_bytes]
@@ -66,7 +66,7 @@ shown AS (
     WHERE coalesce(getvariable('top'), 20) = 0 OR segment_id <= coalesce(getvariable('top'), 20)
 ),
 placed AS (
-    SELECT s.trace_id, s.process_id, s.device_id, s.segment_id,
+    SELECT s.trace_id, s.process_id, s.device_id, s.segment_id, s.total_bytes,
         coalesce(b.address - s.address, 0)::BIGINT AS offset_bytes,
         -- A segment without blocks is free.
         coalesce(b.bytes, s.total_bytes) AS bytes, b.requested_bytes,
@@ -82,6 +82,27 @@ placed AS (
         AND b.device_id IS NOT DISTINCT FROM s.device_id
         AND b.segment_address = s.address
 ),
+bounded AS (
+    FROM placed
+    UNION ALL BY NAME
+    -- The begin of each segment, from which a first block could be apart.
+    SELECT trace_id, process_id, device_id, segment_id, total_bytes, 0 AS offset_bytes, 0 AS bytes
+    FROM placed GROUP BY ALL
+),
+gap AS (
+    SELECT *, offset_bytes + bytes AS end_bytes,
+        lead(offset_bytes, 1, total_bytes) OVER (
+            PARTITION BY trace_id, process_id, device_id, segment_id ORDER BY offset_bytes, bytes
+        ) AS next_offset_bytes
+    FROM bounded
+),
+tiled AS (
+    FROM placed
+    UNION ALL BY NAME
+    SELECT trace_id, process_id, device_id, segment_id, end_bytes AS offset_bytes,
+        next_offset_bytes - end_bytes AS bytes, 'unrecorded' AS state
+    FROM gap WHERE next_offset_bytes > end_bytes
+),
 numbered AS (
     SELECT *,
         -- Neighbours of one state have the same difference.
@@ -90,13 +111,13 @@ numbered AS (
         ) - row_number() OVER (
             PARTITION BY trace_id, process_id, device_id, segment_id, state ORDER BY offset_bytes
         ) AS run
-    FROM placed
+    FROM tiled
 ),
 run AS (
     SELECT trace_id, process_id, device_id, segment_id, state,
         min(offset_bytes) AS offset_bytes,
         sum(bytes)::BIGINT AS bytes,
-        count(*) AS blocks,
+        if(state = 'unrecorded', NULL, count(*)) AS blocks,
         if(
             state = 'live' AND bool_and(requested_bytes IS NOT NULL),
             sum(bytes - requested_bytes), 0

@@ -19,8 +19,13 @@ METRICS = sorted((resources.queries() / "metrics").rglob("*.sql"))
 CHECKS = sorted((resources.queries() / "checks").rglob("*.sql"))
 DERIVED = sorted((resources.queries() / "derive").rglob("*.sql"))
 MEMORY_METRICS = {path.stem for path in METRICS if path.parent.name == "memory"}
-"""Queries that the memory sample answers; the others are answered by the sample capture."""
-NOT_IN_SAMPLES = {"memory_untracked"}
+"""Metrics that the memory sample answers; the others are answered by the sample capture."""
+MEMORY_CHECKS = {
+    "batch_could_grow", "feature_maps_dominate_memory", "fragmented_memory", "growing_memory",
+    "optimizer_temporaries_set_peak",
+}  # fmt: skip
+"""Checks that the memory sample answers."""
+NOT_IN_SAMPLES = {"memory_untracked", "untracked_memory"}
 """Queries of data that no source records yet."""
 METRIC_NAMES = [path.stem for path in METRICS]
 

@@ -56,15 +56,17 @@ _ABOUT_CHECKS = (
     "throughput is two standard errors of the iteration times of the timeline.",
     "",
     "OBS rules test the observations of Zhu et al. 2018, ROB rules the quality of the recording, "
-    "and OCC rules occupancy. COM01 tests the communication visible in one trace.",
+    "OCC rules occupancy, and MEM rules memory profiles. COM01 tests the communication visible in "
+    "one trace.",
+    "",
+    "MEM rules and OBS11 judge each memory space (device, or host memory) whose peak is at least a "
+    "tenth of the highest peak of the trace.",
     "",
     "Default thresholds are marked *proposed* (by this project), *recalled* (from the paper, not "
     "verified) or *definition*.",
 )
 _LINK = "the bytes that each layer communicates, and the link"
 _UNANSWERED = {
-    "OBS11": "a memory profile with the classes of allocations: weights, gradients, feature maps, "
-    "workspace and dynamic",
     "OBS13": "a run with one worker beside one with several, or the gradients' bytes and the link",
     **dict.fromkeys(("NET01", "NET02", "NET03"), _LINK),
 }

@@ -20,6 +20,7 @@ from fast import one_in
 from query_files import (
     CHECKS,
     DERIVED,
+    MEMORY_CHECKS,
     MEMORY_METRICS,
     METRIC_NAMES,
     METRICS,
@@ -317,7 +318,8 @@ IN_SAMPLES = [path for path in (*METRICS, *CHECKS) if path.stem not in NOT_IN_SA
 def test_the_script_gives_the_same_rows_in_a_shell(
     sample_database: Database, memory_sample: Database, query: Query
 ) -> None:
-    database = memory_sample if query.name in MEMORY_METRICS else sample_database
+    is_memory = query.name in MEMORY_METRICS | MEMORY_CHECKS
+    database = memory_sample if is_memory else sample_database
     expected = execute(database, query)
     columns, rows = in_a_shell(database.path, script(query))
     assert columns == list(query.columns) == expected.frame.columns

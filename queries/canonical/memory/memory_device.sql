@@ -2,6 +2,9 @@
 title        = "One reading of a device's memory."
 times        = ["timestamp_ns"]
 bounds_trace = false
+[advice]
+missing = """needs readings of the device's memory in use; `tbd-trace collect --memory` records them
+    on a GPU"""
 */
 CREATE TABLE memory_device (
     trace_id       VARCHAR NOT NULL, -- the trace

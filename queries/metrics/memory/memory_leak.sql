@@ -5,7 +5,7 @@ source   = """live bytes after the last event of each iteration; slope by Theil 
     of the slopes between all pairs of iterations"""
 grain    = "memory space (part is `all`), or class, layer and operator that grows"
 needs    = ["memory_iteration", "allocation"]
-optional = ["memory_stack"]
+optional = ["_iteration_live", "memory_stack"]
 [columns.trace_id]
 doc = "the trace"
 [columns.process_id]
@@ -47,28 +47,16 @@ limit = 20
 */
 WITH
 counted AS (
-    -- The first iteration allocates gradients and optimizer state, which stay.
-    SELECT * FROM memory_iteration
-    QUALIFY iteration > min(iteration) OVER (PARTITION BY space)
-        OR count(*) OVER (PARTITION BY space) <= 2
-),
-live AS (
-    SELECT i.trace_id, i.space, i.iteration, a.class, a.layer, a.operator, a.stack_id,
-        a.requested_bytes
-    FROM counted AS i
-    JOIN allocation AS a
-        ON a.space = i.space
-        AND coalesce(a.born_sequence, -1) <= i.end_sequence
-        AND coalesce(a.died_sequence > i.end_sequence, true)
+    SELECT DISTINCT space, iteration FROM _iteration_live
 ),
 part AS (
     SELECT trace_id, space, iteration, 'all' AS part, NULL AS layer, NULL AS operator,
-        sum(requested_bytes) AS bytes, NULL::BIGINT AS stack_id
-    FROM live GROUP BY trace_id, space, iteration
+        sum(bytes) AS bytes, NULL::BIGINT AS stack_id
+    FROM _iteration_live GROUP BY trace_id, space, iteration
     UNION ALL
-    SELECT trace_id, space, iteration, class, layer, operator, sum(requested_bytes),
-        arg_max(stack_id, requested_bytes)
-    FROM live GROUP BY trace_id, space, iteration, class, layer, operator
+    SELECT trace_id, space, iteration, class, layer, operator, sum(bytes),
+        arg_max(stack_id, largest_bytes)
+    FROM _iteration_live GROUP BY trace_id, space, iteration, class, layer, operator
 ),
 -- A part without bytes after an iteration has 0 then.
 every AS (

@@ -4,7 +4,7 @@ question = "How much device memory is in use that the framework's allocator does
 source   = "bytes in use on the device less bytes that the allocator holds: CUDA context, libraries"
 grain    = "reading of a device"
 needs    = ["memory_device"]
-optional = ["memory_running", "memory_space", "memory_total"]
+optional = ["_device_reading"]
 [columns.trace_id]
 doc = "the trace"
 [columns.device_id]
@@ -33,28 +33,7 @@ kind = "line"
 x    = "timestamp_ns"
 y    = ["used_bytes", "reserved_bytes", "untracked_bytes"]
 */
-WITH
-held AS (
-    SELECT r.trace_id, s.device_id, r.timestamp_ns, sum(r.reserved_bytes) AS reserved_bytes
-    FROM memory_running AS r
-    JOIN memory_space AS s USING (space)
-    WHERE r.reserved_bytes IS NOT NULL AND r.timestamp_ns IS NOT NULL
-    GROUP BY ALL
-),
-final AS (
-    SELECT trace_id, device_id, sum(reserved_bytes) AS reserved_bytes
-    FROM memory_total WHERE sequence IS NULL GROUP BY trace_id, device_id
-),
-reading AS (
-    SELECT d.trace_id, d.device_id, d.timestamp_ns, d.used_bytes, d.total_bytes,
-        coalesce(d.reserved_bytes, h.reserved_bytes, f.reserved_bytes)::BIGINT AS reserved_bytes
-    FROM memory_device AS d
-    ASOF LEFT JOIN held AS h
-        ON h.trace_id = d.trace_id AND h.device_id = d.device_id
-        AND d.timestamp_ns >= h.timestamp_ns
-    LEFT JOIN final AS f ON f.trace_id = d.trace_id AND f.device_id = d.device_id
-)
-SELECT *, greatest(used_bytes - reserved_bytes, 0) AS untracked_bytes,
-    100 * greatest(used_bytes - reserved_bytes, 0) / nullif(used_bytes, 0) AS untracked_pct
-FROM reading
+SELECT trace_id, device_id, timestamp_ns, used_bytes, total_bytes, reserved_bytes, untracked_bytes,
+    100 * untracked_bytes / nullif(used_bytes, 0) AS untracked_pct
+FROM _device_reading
 ORDER BY trace_id, device_id, timestamp_ns

@@ -1,0 +1,66 @@
+/*
+title    = "Readings of device memory"
+question = "How many bytes of a device were in use, and how many did the allocators hold then?"
+source   = """allocators whose held bytes are known: the last value before a reading, else the
+    final one"""
+grain    = "reading of a device"
+needs    = ["memory_device"]
+optional = ["memory_running", "memory_space", "memory_total"]
+[columns.trace_id]
+doc = "the trace"
+[columns.device_id]
+doc = "device"
+[columns.timestamp_ns]
+unit = "ns"
+doc = "time of the reading; NULL when unknown"
+[columns.used_bytes]
+unit = "byte"
+doc = "bytes in use on the device, by all processes"
+[columns.total_bytes]
+unit = "byte"
+doc = "capacity of the device; NULL when unknown"
+[columns.reserved_bytes]
+unit = "byte"
+doc = "bytes that allocators of this trace held then; NULL when unknown"
+[columns.untracked_bytes]
+unit = "byte"
+doc = "bytes in use less these; NULL when unknown"
+*/
+WITH
+held AS (
+    SELECT r.trace_id, s.device_id, r.space, r.timestamp_ns,
+        arg_max(r.reserved_bytes, r.sequence) AS reserved_bytes
+    FROM memory_running AS r
+    JOIN memory_space AS s USING (space)
+    WHERE r.reserved_bytes IS NOT NULL AND r.timestamp_ns IS NOT NULL
+    GROUP BY r.trace_id, s.device_id, r.space, r.timestamp_ns
+),
+reading AS (
+    SELECT *, row_number() OVER () AS reading_id FROM memory_device
+),
+asked AS (
+    SELECT d.reading_id, s.space, d.timestamp_ns
+    FROM reading AS d
+    JOIN (SELECT DISTINCT trace_id, device_id, space FROM held) AS s
+        ON s.trace_id = d.trace_id AND s.device_id = d.device_id
+),
+-- Each allocator has its own events: sum the last value of each.
+then_held AS (
+    SELECT a.reading_id, sum(h.reserved_bytes) AS reserved_bytes
+    FROM asked AS a
+    ASOF JOIN held AS h ON h.space = a.space AND a.timestamp_ns >= h.timestamp_ns
+    GROUP BY a.reading_id
+),
+final AS (
+    SELECT trace_id, device_id, sum(reserved_bytes) AS reserved_bytes
+    FROM memory_total WHERE sequence IS NULL GROUP BY trace_id, device_id
+)
+SELECT d.trace_id, d.device_id, d.timestamp_ns, d.used_bytes, d.total_bytes,
+    -- Read with the device, else recorded or modelled.
+    coalesce(d.reserved_bytes, h.reserved_bytes, f.reserved_bytes)::BIGINT AS reserved_bytes,
+    greatest(
+        d.used_bytes - coalesce(d.reserved_bytes, h.reserved_bytes, f.reserved_bytes), 0
+    )::BIGINT AS untracked_bytes
+FROM reading AS d
+LEFT JOIN then_held AS h USING (reading_id)
+LEFT JOIN final AS f ON f.trace_id = d.trace_id AND f.device_id = d.device_id

@@ -54,13 +54,18 @@ then_held AS (
 final AS (
     SELECT trace_id, device_id, sum(reserved_bytes) AS reserved_bytes
     FROM memory_total WHERE sequence IS NULL GROUP BY trace_id, device_id
+),
+known AS (
+    SELECT d.* REPLACE (
+            -- Read with the device, else recorded or modelled.
+            coalesce(d.reserved_bytes, h.reserved_bytes, f.reserved_bytes)::BIGINT
+                AS reserved_bytes)
+    FROM reading AS d
+    LEFT JOIN then_held AS h USING (reading_id)
+    LEFT JOIN final AS f ON f.trace_id = d.trace_id AND f.device_id = d.device_id
 )
-SELECT d.trace_id, d.device_id, d.timestamp_ns, d.used_bytes, d.total_bytes,
-    -- Read with the device, else recorded or modelled.
-    coalesce(d.reserved_bytes, h.reserved_bytes, f.reserved_bytes)::BIGINT AS reserved_bytes,
-    greatest(
-        d.used_bytes - coalesce(d.reserved_bytes, h.reserved_bytes, f.reserved_bytes), 0
-    )::BIGINT AS untracked_bytes
-FROM reading AS d
-LEFT JOIN then_held AS h USING (reading_id)
-LEFT JOIN final AS f ON f.trace_id = d.trace_id AND f.device_id = d.device_id
+SELECT trace_id, device_id, timestamp_ns, used_bytes, total_bytes, reserved_bytes,
+    -- greatest() alone would replace NULL by 0.
+    CASE WHEN used_bytes IS NOT NULL AND reserved_bytes IS NOT NULL
+        THEN greatest(used_bytes - reserved_bytes, 0) END AS untracked_bytes
+FROM known

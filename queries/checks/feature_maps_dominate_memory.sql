@@ -2,8 +2,8 @@
 title    = "Feature maps dominate the memory"
 question = "Do feature maps take most of the memory at the peak?"
 source   = """Zhu et al. 2018, observation 11 (paraphrased from memory): feature maps ÷ (weights +
-    weight gradients + feature maps + workspace + dynamic), live bytes at the peak; the gradients
-    of feature maps count as feature maps"""
+    weight gradients + feature maps + workspace + dynamic), requested bytes live at the peak; the
+    gradients of feature maps count as feature maps"""
 grain    = "trace: the memory space with the largest share"
 needs    = ["memory_event"]
 optional = ["_judged_memory", "allocation"]
@@ -37,7 +37,8 @@ live AS (
         a.class IN ('feature_map', 'activation_gradient') AS is_map
     FROM allocation AS a
     JOIN _judged_memory AS j USING (space)
-    WHERE coalesce(a.born_sequence, -1) <= j.peak_sequence
+    -- Bytes outside the allocator belong to none of the paper's classes.
+    WHERE a.class <> 'untracked' AND coalesce(a.born_sequence, -1) <= j.peak_sequence
         AND coalesce(a.died_sequence > j.peak_sequence, true)
 ),
 summed AS (

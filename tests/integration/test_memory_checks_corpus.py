@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from corpus import CORPUS, corpus_files
+from corpus import CORPUS, REFERENCE, corpus_files
 from made_memory import Ingested
 from tbd_trace.analysis.checks import evaluate
 from tbd_trace.api import Traces
@@ -20,6 +20,7 @@ FILES = corpus_files("memory_snapshot/*.pickle")
 MIB = 1 << 20
 DEVICE = 80 * 1024 * MIB - 500 * MIB  # memory_gb less context_mb
 RULES = ("OBS11", "MEM01", "MEM02", "MEM03", "MEM04", "MEM05")
+MAPS, UNTRACKED = "feature_maps_and_their_gradients", "cuda_context_untracked"
 P, F, N = "pass", "finding", "not evaluable"
 # Answers in the order of RULES, with a device of 80 GiB. Snapshots hold one or no iteration (MEM02)
 # and no reading of the device (MEM05). No rule about training judges inference or a lone forward
@@ -111,3 +112,31 @@ def test_fragmentation_by_the_blocks_of_the_file(
         assert row["value"] == pytest.approx(at_end)
     else:
         assert at_end <= row["value"] <= at_peak
+
+
+@pytest.mark.parametrize(
+    ("path", "workload"),
+    [
+        (path, workload)
+        for pattern, workload in (("*resnet*L_50*", "ResNet-50"), ("*finetune*", "BERT"))
+        for path in CORPUS.glob(f"memory/mxnet_gpu_memory{pattern}.csv")
+    ],
+)
+def test_feature_maps_of_the_papers_framework(path: Path, workload: str, tmp_path: Path) -> None:
+    """MXNet states the classes; the share is that of the reference, without the CUDA context."""
+    table = REFERENCE / "mxnet_memory_breakdown.csv"
+    if not table.is_file():
+        pytest.skip(f"no reference at {table}")
+    bytes_of: dict[str, dict[str, int]] = {}
+    with table.open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            if row["workload"].startswith(workload) and row["data_class"] != UNTRACKED:
+                device = bytes_of.setdefault(row["device"], {})
+                device[row["data_class"]] = int(row["requested_bytes"])
+    shares = [100 * sizes[MAPS] / sum(sizes.values()) for sizes in bytes_of.values()]
+    link = tmp_path / path.name
+    link.symlink_to(path)
+    database = Ingested(link).database
+    (row,) = evaluate(Traces(database, database.trace_ids()), ["OBS11"]).to_dicts()
+    assert row["verdict"] == F
+    assert row["value"] == pytest.approx(max(shares))

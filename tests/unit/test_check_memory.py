@@ -66,6 +66,14 @@ def test_unknown_bytes_could_be_feature_maps(
     assert "unknown" in row["reason"]
 
 
+def test_memory_outside_the_allocator_is_no_part_of_the_whole() -> None:
+    made = Profile()
+    made.make("untracked", 100, "setup")
+    made.make("feature_map", 45)
+    made.make("weight_gradient", 55, "backward")
+    assert judged(made, "OBS11")["value"] == 45
+
+
 def test_inference_keeps_no_feature_maps() -> None:
     made = Profile()
     made.make("weight", 1, "setup")

@@ -38,6 +38,7 @@ setting AS (
 ),
 run AS (
     SELECT trace_id, batch_size, capture ->> '$.capture_id' AS capture_id,
+        coalesce(capture ->> '$.status', 'ok') AS status,
         concat_ws(' ', capture ->> '$.model', capture ->> '$.variant', capture ->> '$.framework',
             capture ->> '$.precision', capture ->> '$.scale') AS sweep
     FROM trace
@@ -57,7 +58,7 @@ reading AS (
     FROM _device_reading GROUP BY trace_id, device_id
 ),
 held AS (
-    SELECT j.*, r.batch_size, r.sweep,
+    SELECT j.*, r.batch_size, r.sweep, r.status,
         coalesce(j.peak_reserved_bytes, j.peak_bytes)::DOUBLE AS held_bytes,
         coalesce(nullif(s.given_bytes, 0), d.total_bytes, k.memory_bytes) AS device_bytes,
         device_bytes - coalesce(d.untracked_bytes, s.context_bytes) AS usable_bytes
@@ -73,7 +74,7 @@ point AS (
         (max(held_bytes) - lag(max(held_bytes)) OVER by_batch)
         / (batch_size - lag(batch_size) OVER by_batch) AS sample_bytes,
         lead(batch_size) OVER by_batch AS larger_batch
-    FROM held WHERE batch_size IS NOT NULL AND sweep <> ''
+    FROM held WHERE batch_size IS NOT NULL AND sweep <> '' AND status = 'ok'
     GROUP BY sweep, device_id, batch_size
     WINDOW by_batch AS (PARTITION BY sweep, device_id ORDER BY batch_size)
 ),
@@ -138,6 +139,8 @@ judged AS (
         if(in_sweep, least_factor, s.most_factor) AS most_factor,
         CASE
             WHEN h.device_id IS NULL THEN 'the profile is about host memory'
+            WHEN h.status <> 'ok'
+                THEN format('the run ended early ({})', replace(h.status, '_', ' '))
             WHEN h.device_bytes IS NULL THEN 'the memory of the device is unknown'
             WHEN p.larger_batch IS NOT NULL THEN format(
                 'batch {} of the same sweep is judged instead', p.larger_batch)

@@ -12,8 +12,8 @@ rule = "OBS11"
 scope = "trace"
 thresholds = "recalled"
 advice = """to train with a larger batch or model, recompute feature maps (activation checkpointing,
-    torch.utils.checkpoint), keep them in reduced precision, or use a smaller batch; optimizers with
-    less state save little; tbd-trace query memory_by_layer shows the layers"""
+    torch.utils.checkpoint), keep them in reduced precision, or use a smaller batch; tbd-trace query
+    memory_by_layer shows the layers"""
 collect = """one whole training iteration with the classes of allocations (tbd-trace collect MODEL
     --memory), or a snapshot of PyTorch that begins before the model is built"""
 [params.min_feature_map_pct]

@@ -234,6 +234,15 @@ def test_a_sweep_shows_the_growth() -> None:
     assert "(batch 28)" in large["reason"]
 
 
+def test_a_run_that_did_not_fit_is_no_point_of_a_sweep() -> None:
+    made = iteration(trace_id="a", batch_size=8, model="net")
+    failed = iteration(trace_id="b", batch_size=16, model="net", status="out_of_memory")
+    rows = rows_of(made.join(failed), "MEM04", memory_gb=500 / 1024, context_mb=200)
+    found = {row["trace_id"]: row for row in rows}
+    assert found["a"]["value"] == pytest.approx(4)
+    assert found["b"]["reason"] == "the run ended early (out of memory)"
+
+
 # memory outside the allocator
 
 

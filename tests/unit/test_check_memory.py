@@ -89,8 +89,8 @@ def test_the_device_with_the_largest_share_is_named_and_small_ones_are_left_out(
     other.make("feature_map", 80)
     other.make("weight_gradient", 10, "backward")
     small = Profile(device=2)
-    small.make("feature_map", 7)
-    small.make("weight_gradient", 1, "backward")
+    small.make("feature_map", 7.9)
+    small.make("weight_gradient", 0.1, "backward")
     row = judged(made.join(other).join(small), "OBS11")
     assert row["value"] == pytest.approx(100 * 80 / 90)
     assert row["reason"].startswith("device 1, torch: ")
@@ -179,6 +179,18 @@ def test_growth_after_a_warm_up() -> None:
     assert row["value"] == 9000
 
 
+def test_growth_with_ups_and_downs_is_not_steady() -> None:
+    """The median slope is 5000 bytes and the last value the highest, but 11 of 15 pairs rise."""
+    made = Profile()
+    for number, total in enumerate((0, 1, 50_000, 10_000, 60_000, 5_000, 70_000)):
+        made.free(*list(made.sizes)[-1:], iteration=number)
+        made.make("temporary", total / MIB, iteration=number)
+    row = judged(made, "MEM02")
+    assert verdict(row) == ("pass", None)
+    assert row["value"] == pytest.approx(5000, abs=1)
+    assert "not steadily: 73 % of the pairs rise" in row["reason"]
+
+
 def test_feature_maps_of_an_unfinished_iteration_are_no_leak() -> None:
     made = iterations(*[0] * 6)
     made.make("feature_map", 50, iteration=6)
@@ -239,6 +251,14 @@ def test_without_temporaries_the_peak_is_nearly_the_same(
     assert verdict(row) == ("pass", None)
     assert row["value"] == pytest.approx(saved)
     assert said in row["reason"]
+
+
+def test_the_next_iteration_has_nearly_the_same_peak() -> None:
+    made = step(maps=10, temporaries=59)  # 160 MiB, and 111 without
+    made.make("feature_map", 58)  # 158 MiB
+    row = judged(made, "MEM03")
+    assert verdict(row) == ("pass", None)
+    assert row["value"] == 1.25
 
 
 def test_without_an_optimizer_step_there_is_no_answer() -> None:

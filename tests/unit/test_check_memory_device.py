@@ -68,6 +68,21 @@ def test_fragmentation_at_the_end_alone_is_a_note() -> None:
     assert "later iterations" in row["advice"]
 
 
+def test_segments_returned_after_the_peak_count_at_the_peak() -> None:
+    """At the peak, 50 of 400 MiB are live in one of two segments; it is freed, the other stays."""
+    made = Profile()
+    one = made.make("weight", 50, address=1 << 30)
+    made.make("weight", 100, address=2 << 30)
+    made.free(one)
+    made.event("segment_free", 1 << 30, 400 * MIB)
+    made.segment(2 << 30, 100, 100)
+    for sequence, held in ((-1, 500), (None, 100)):
+        made.add("memory_total", **made.head, sequence=sequence, reserved_bytes=held * MIB)
+    row = judged(made, "MEM01")
+    assert verdict(row) == ("finding", "warning")
+    assert row["value"] == 70
+
+
 def test_expandable_segments_return_their_free_memory() -> None:
     made = Profile().hold(500)
     address = made.make("weight", 450)

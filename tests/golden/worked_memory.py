@@ -132,7 +132,13 @@ def memory_vs_batch() -> list[Row]:
             "peak_requested_bytes": trace.total(trace.peak),
             "peak_reserved_bytes": max(trace.held),
             **dict.fromkeys(
-                ("samples_per_s", "bytes_per_sample", "largest_batch", "largest_evidence")
+                (
+                    "samples_per_s",
+                    "bytes_per_sample",
+                    "largest_batch",
+                    "largest_evidence",
+                    "why_not",
+                )
             ),
             "evidence": "measured",
         }

@@ -131,6 +131,22 @@ def test_peaks_agree_with_datasheets(hardware: duckdb.DuckDBPyConnection) -> Non
 
 
 @needs_reference
+def test_memory_sizes_agree_with_the_reference() -> None:
+    products = {row["product"]: row for row in table(ROOT / "data" / "gpu_products.csv")}
+    for expected in table(REFERENCE / "gpu_products.csv"):
+        name = re.sub(r"^(NVIDIA |Tesla )+", "", DEVICE_NAMES[expected["gpu"]])
+        (size,) = {
+            row["memory_gib"]
+            for row in products.values()
+            if row["compute_capability"] and re.fullmatch(row["name_pattern"], name)
+        }
+        if expected["gpu"].startswith("Tesla V100"):
+            assert size == ""  # 16 or 32 GB, which the name states
+        else:
+            assert size == expected["mem_gb"], expected["gpu"]
+
+
+@needs_reference
 def test_throughputs_agree_with_the_programming_guide() -> None:
     ours = {r["compute_capability"]: r for r in table(ROOT / "data" / "gpu_architectures.csv")}
     pairs = {

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tbd_trace.errors import CannotAnswerError
 from tbd_trace.query import Catalogue, execute
 from tbd_trace.store import Database
 
@@ -73,3 +74,52 @@ def test_the_largest_batch_that_fits(
 
 def test_without_a_device_no_batch_is_the_largest(sweep: Database) -> None:
     assert {row["largest_batch"] for row in rows(sweep)} == {None}
+
+
+@pytest.mark.parametrize(
+    ("mib", "largest", "evidence"),
+    # The sweep has the batch sizes 1 (30 MiB), 2 (50 MiB) and 4 (90 MiB).
+    [(30, 1, "simulated"), (49, 1, "simulated"), (50, 2, "interpolated"), (90, 4, "interpolated")],
+)
+def test_neighbours_in_the_sweep_need_no_line(
+    sweep: Database, mib: int, largest: int, evidence: str
+) -> None:
+    found = rows(sweep, memory_gb=str(mib * MIB / GIB), context_mb="0")
+    assert {(row["largest_batch"], row["largest_evidence"]) for row in found} == {
+        (largest, evidence)
+    }
+
+
+@pytest.mark.parametrize(
+    ("gpu", "gib"),
+    [
+        ("GeForce GTX 1080 Ti", 11), ("NVIDIA GeForce RTX 2080 Ti", 11), ("rtx 2080 ti", 11),
+        ("Tesla V100-SXM2-32GB", 32), ("V100-SXM2-16GB", 16), ("A100 SXM4 80 GB", 80),
+        ("NVIDIA GH200 480GB", 96),  # 480 GB is the memory of its CPU
+    ],
+)  # fmt: skip
+def test_the_memory_of_a_product(sweep: Database, gpu: str, gib: int) -> None:
+    by_name = rows(sweep, gpu=gpu)
+    assert by_name == rows(sweep, memory_gb=str(gib))
+    assert by_name[0]["largest_batch"] > 0
+    assert (
+        by_name
+        != rows(sweep, memory_gb=str(gib + 1))
+        == rows(sweep, gpu=gpu, memory_gb=str(gib + 1))
+    )
+
+
+def test_an_unknown_product(sweep: Database) -> None:
+    with pytest.raises(CannotAnswerError) as caught:
+        rows(sweep, gpu="GeForce GTX 1080 Tie")
+    assert "named 'GeForce GTX 1080 Tie' is unknown; give memory_gb, or as gpu one of" in str(
+        caught.value
+    )
+    assert "GeForce GTX 1080 Ti (use" in str(caught.value)
+    with pytest.raises(CannotAnswerError, match="'Tesla M40' is unknown"):
+        rows(sweep, gpu="Tesla M40")  # 12 or 24 GB
+    found = rows(sweep, gpu="Voodoo 2", allow_unknown="true")
+    assert {row["largest_batch"] for row in found} == {None}
+    assert found[0]["why_not"] == [
+        "the memory of a GPU named 'Voodoo 2' is unknown; give memory_gb"
+    ]

@@ -3,9 +3,9 @@ title    = "Memory against the batch size"
 question = "How does memory grow with the batch, and which batch still fits a device?"
 source   = """peaks of memory logs that differ in batch size only
     (`collect --memory --batch-size A,B`); lines between neighbouring batch sizes, beyond the last
-    two their line"""
+    two their line; nominal memory of products from gpu_products"""
 grain    = "batch size and group of classes, per sweep"
-needs    = ["allocation", "peak_memory"]
+needs    = ["allocation", "peak_memory", "gpu_products"]
 optional = ["memory_space", "trace"]
 [columns.sweep]
 doc = "model, variant, framework, precision and scale of the sweep"
@@ -37,19 +37,33 @@ doc = """growth of the group between this and the next smaller batch, per sample
     the smallest"""
 [columns.largest_batch]
 unit = "sample"
-doc = """largest batch whose held bytes fit `memory_gb` less `context_mb`; NULL without
-    `memory_gb`"""
+doc = """largest batch whose held bytes fit the memory of the device less `context_mb`; NULL without
+    `gpu` and `memory_gb`"""
 [columns.largest_evidence]
-doc = """interpolated between two batch sizes of the sweep, or extrapolated beyond them; NULL
-    without `memory_gb` or with a single batch size"""
+doc = """simulated, measured or estimated if the sweep has this batch, which fits, and the next,
+    which does not: simulated by a model of PyTorch's allocator, measured in recordings, estimated
+    from shapes without a model; interpolated between two batch sizes; extrapolated beyond them;
+    NULL without `gpu` and `memory_gb`, or with a single batch size"""
+[columns.why_not]
+doc = "reasons why the memory of `gpu` is unknown; NULL if there are none"
 [columns.evidence]
 doc = "estimated (from shapes) or measured (recorded)"
+[params.gpu]
+doc     = """name or product of a GPU in gpu_products, such as GeForce RTX 2080 Ti; its nominal
+    memory is assumed"""
+default = ""
 [params.memory_gb]
-doc     = "memory of the device, 2^30 bytes; 0 finds no largest batch"
+doc     = "memory of the device, 2^30 bytes; 0 takes that of `gpu`"
 default = 0.0
 [params.context_mb]
 doc     = "device memory outside the allocator (CUDA context, libraries), 2^20 bytes"
 default = 500.0
+[params.allow_unknown]
+doc     = "true answers without a largest batch if the memory of `gpu` is unknown"
+default = false
+[refuse]
+column = "why_not"
+unless = "allow_unknown"
 [plot]
 kind   = "stacked_bar"
 x      = "batch_size"
@@ -97,19 +111,72 @@ grouped AS (
 ),
 held AS (
     SELECT sweep, device_id, batch_size,
-        max(coalesce(peak_reserved_bytes, peak_requested_bytes)) AS held_bytes
+        max(coalesce(peak_reserved_bytes, peak_requested_bytes)) AS held_bytes,
+        CASE
+            WHEN NOT bool_or(is_estimated) THEN 'measured'
+            WHEN bool_and(peak_reserved_bytes IS NOT NULL) THEN 'simulated'
+            ELSE 'estimated'
+        END AS evidence
     FROM peak GROUP BY sweep, device_id, batch_size
 ),
 line AS (
-    SELECT sweep, device_id, batch_size AS from_batch, held_bytes AS from_bytes,
+    SELECT sweep, device_id, batch_size AS from_batch, held_bytes AS from_bytes, evidence,
         lead(batch_size) OVER by_batch AS to_batch, lead(held_bytes) OVER by_batch AS to_bytes
     FROM held
     WINDOW by_batch AS (PARTITION BY sweep, device_id ORDER BY batch_size)
 ),
+asked AS (
+    SELECT trim(coalesce(getvariable('gpu'), '')) AS gpu,
+        coalesce(getvariable('memory_gb'), 0.0)::DOUBLE AS memory_gb,
+        -- Drivers print the same product with and without vendor and brand.
+        regexp_replace(gpu, '^(NVIDIA |Tesla )+', '', 'i') AS name
+),
+product AS (
+    -- An exact product wins over a product family, which has no compute capability. A name can
+    -- state the memory of a product that has several sizes: V100-SXM2-32GB.
+    SELECT coalesce(
+            p.memory_gib,
+            try_cast(nullif(regexp_extract(a.name, '(\d+) ?GB', 1), '') AS DOUBLE)
+        ) AS memory_gib
+    FROM gpu_products AS p
+    JOIN asked AS a
+        ON regexp_full_match(a.name, p.name_pattern, 'i')
+        OR regexp_full_match('GeForce ' || a.name, p.name_pattern, 'i')
+        OR lower(p.product) = lower(a.gpu)
+    ORDER BY p.compute_capability IS NULL, p.product
+    LIMIT 1
+),
 capacity AS (
-    SELECT coalesce(getvariable('memory_gb'), 0.0)::DOUBLE * 1073741824
+    SELECT a.gpu,
+        coalesce(nullif(a.memory_gb, 0), p.memory_gib) * 1073741824
         - coalesce(getvariable('context_mb'), 500.0)::DOUBLE * 1048576 AS bytes
-    WHERE coalesce(getvariable('memory_gb'), 0.0) > 0
+    FROM asked AS a
+    LEFT JOIN product AS p ON a.gpu <> ''
+),
+-- Products with a similar name, for the message.
+similar_product AS (
+    SELECT string_agg(p.example_name, ', ' ORDER BY p.example_name) AS names
+    FROM (
+        SELECT p.example_name
+        FROM gpu_products AS p
+        CROSS JOIN asked AS a
+        WHERE p.memory_gib IS NOT NULL AND a.name <> ''
+            AND (contains(lower(p.example_name), lower(a.name))
+                OR jaro_winkler_similarity(
+                    lower(p.example_name), lower(a.gpu)
+                ) > 0.9)
+        ORDER BY jaro_winkler_similarity(lower(p.example_name), lower(a.gpu)) DESC, p.example_name
+        LIMIT 4
+    ) AS p
+),
+unknown_gpu AS (
+    SELECT format(
+            'the memory of a GPU named ''{}'' is unknown; give memory_gb{}',
+            c.gpu, coalesce(', or as gpu one of ' || s.names, '')
+        ) AS why_not
+    FROM capacity AS c
+    CROSS JOIN similar_product AS s
+    WHERE c.gpu <> '' AND c.bytes IS NULL
 ),
 -- The last line on which the capacity is reached or that begins below it.
 crossing AS (
@@ -120,9 +187,12 @@ crossing AS (
                 / (l.to_bytes - l.from_bytes)
             ), l.from_batch
         )::BIGINT AS largest_batch,
-        if(
-            arg_max(c.bytes BETWEEN l.from_bytes AND l.to_bytes, l.from_batch), 'interpolated',
-            'extrapolated'
+        arg_max(
+            CASE
+                WHEN c.bytes NOT BETWEEN l.from_bytes AND l.to_bytes THEN 'extrapolated'
+                WHEN l.to_batch = l.from_batch + 1 AND c.bytes < l.to_bytes THEN l.evidence
+                ELSE 'interpolated'
+            END, l.from_batch
         ) AS largest_evidence
     FROM line AS l
     CROSS JOIN capacity AS c
@@ -139,6 +209,7 @@ SELECT g.sweep, g.trace_id, g.device_id, g.batch_size, g.group_name, g.requested
     / nullif(g.batch_size - lag(g.batch_size) OVER by_batch, 0) AS bytes_per_sample,
     if(c.largest_batch > 0, c.largest_batch, 0 * c.largest_batch) AS largest_batch,
     if(c.largest_batch > 0, c.largest_evidence, NULL) AS largest_evidence,
+    (SELECT [why_not] FROM unknown_gpu) AS why_not,
     if(g.is_estimated, 'estimated', 'measured') AS evidence
 FROM grouped AS g
 LEFT JOIN crossing AS c

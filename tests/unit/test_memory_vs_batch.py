@@ -123,3 +123,49 @@ def test_an_unknown_product(sweep: Database) -> None:
     assert found[0]["why_not"] == [
         "the memory of a GPU named 'Voodoo 2' is unknown; give memory_gb"
     ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("device", "largest"), [("cpu", 82), ("cuda", 96)])
+def test_bert_base_on_11_gb(tmp_path: Path, device: str, largest: int) -> None:
+    """The reference: 82 samples with dropout masks as on a CPU, 96 with those of CUDA."""
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    from tbd_models.instrument.memory_training_pytorch import record_memory
+    from tbd_models.pytorch.estimate import estimating
+    from tbd_models.settings import Settings
+
+    for batch in (32, 64, largest, largest + 1):
+        with estimating(Settings(batch_size=batch, device=device)):
+            config = transformers.BertConfig(attn_implementation="eager")
+            model = transformers.BertForSequenceClassification(config).train()
+            optimizer = torch.optim.AdamW(model.parameters())
+            (tmp_path / str(batch)).mkdir()
+            with record_memory(model, optimizer, tmp_path / str(batch) / "memory.jsonl"):
+                for _ in range(2):
+                    tokens = torch.zeros(batch, 128, dtype=torch.int64)
+                    labels = torch.zeros(batch, dtype=torch.int64)
+                    model(tokens, labels=labels).loss.backward()
+                    optimizer.step()
+                    optimizer.zero_grad()
+        _describe(tmp_path / str(batch), batch)
+    database = Database(tmp_path / "sweep.duckdb")
+    database.ingest([tmp_path / str(batch) for batch in (largest, largest + 1)])
+    for asked in ({"memory_gb": "11"}, {"gpu": "GeForce GTX 1080 Ti"}):
+        row = rows(database, **asked)[0]
+        assert (row["largest_batch"], row["largest_evidence"]) == (largest, "simulated")
+    line = Database(tmp_path / "line.duckdb")
+    line.ingest([tmp_path / str(batch) for batch in (32, 64)])
+    row = rows(line, memory_gb="11")[0]
+    assert row["largest_batch"] > largest
+    assert row["largest_evidence"] == "extrapolated"
+
+
+def _describe(folder: Path, batch: int) -> None:
+    log = folder / "memory.jsonl"
+    header, _, events = log.read_text().partition("\n")
+    described = json.loads(header) | {"allocator": "torch", "estimated": True}
+    log.write_text(f"{json.dumps(described)}\n{events}")
+    capture = {"format_version": 1, "capture_id": str(batch), "model": "bert-base"}
+    capture |= {"framework": "pytorch", "batch_size": batch, "files": [{"file": log.name}]}
+    (folder / "capture.json").write_text(json.dumps(capture))

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import join
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from tbd_collectors.collect import Result
     from tbd_collectors.collection_request import Command, Profiling, Workload
     from tbd_collectors.sweep import Job
+
+    Search = Callable[[list[Result]], int]  # from the captures so far to the exit code
 
 
 def collect(
@@ -47,6 +50,7 @@ def collect(
     memory_usage: options.MemoryUsageOption = False,
     memory: options.MemoryOption = False,
     estimate: options.EstimateOption = False,
+    largest_batch: options.LargestBatchOption = None,
     capture_range: options.CaptureRangeOption = None,
     compute_capability: options.ComputeCapabilityOption = None,
     timeout: options.TimeoutOption = 3600.0,
@@ -69,6 +73,8 @@ def collect(
 
     if estimate and not memory:
         raise UsageError("--estimate needs --memory")
+    if largest_batch is not None and not estimate:
+        raise UsageError("--largest-batch needs --memory --estimate")
     # A dry run also shows commands whose programs are not installed, and lists these.
     missing: list[str] | None = [] if dry_run else None
     fields = {
@@ -97,15 +103,17 @@ def collect(
         estimate=estimate,
         timeout_s=timeout,
     )
-    captures = places(targets, output, several=suite or len(targets) > 1)
+    several = suite or len(targets) > 1 or largest_batch is not None
+    captures = places(targets, output, several=several)
     jobs = list(zip(targets, captures, strict=True))
     settings = _Settings(profiling, compute_capability, force)
+    search = _search(largest_batch, targets, output, settings) if largest_batch else None
     if missing is not None:
         _show_commands(jobs, settings, missing)
         return
     if execution is Execution.XLA:
         note("XLA compiles a step as a whole: iterations and two phases are marked, no layers")
-    _run(jobs, settings, form, wide=wide)
+    _run(jobs, settings, form, wide=wide, search=search)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +190,14 @@ def _show_commands(jobs: list[Job], settings: _Settings, missing: list[str]) -> 
         note(text)
 
 
-def _run(jobs: list[Job], settings: _Settings, form: Any, *, wide: bool) -> None:
+def _run(
+    jobs: list[Job],
+    settings: _Settings,
+    form: Any,
+    *,
+    wide: bool,
+    search: Search | None,
+) -> None:
     from tbd_collectors.sweep import collect_all
 
     results: list[Result] = []
@@ -193,12 +208,31 @@ def _run(jobs: list[Job], settings: _Settings, form: Any, *, wide: bool) -> None
             results,
             on_error=failure,
         )
+        if search is not None and not exit_code:
+            exit_code = search(results)
     finally:
         # Also after an interrupt: finished captures stay.
         if results:
             _show(results, form, wide=wide)
     if exit_code:
         raise typer.Exit(exit_code)
+
+
+def _search(
+    device: str, targets: list[Workload | Command], output: Path | None, settings: _Settings
+) -> Search:
+    from tbd_collectors.largest_batch import memory_bytes, search_after
+    from tbd_trace.query import Catalogue
+
+    outside = Catalogue().get("memory_vs_batch").params["context_mb"].default
+    capacity = memory_bytes(device) - int(float(outside) * 2**20)
+    return search_after(
+        targets,
+        output,
+        capacity,
+        collect_one=lambda target, capture: _collect(target, capture, settings),
+        say=lambda text: note(f"{device}, less {outside:g} MB outside the allocator: {text}"),
+    )
 
 
 def _collect(target: Workload | Command, capture: Path, settings: _Settings) -> Result:

@@ -148,6 +148,15 @@ EstimateOption = Annotated[
         help="With --memory: compute them from shapes, without a GPU, data and training.",
     ),
 ]
+LargestBatchOption = Annotated[
+    str | None,
+    typer.Option(
+        "--largest-batch",
+        metavar="GPU|GB",
+        help="With --estimate: estimate further batches, until the largest that fits is found.",
+        show_default=False,
+    ),
+]
 CaptureRangeOption = Annotated[
     str | None,
     typer.Option(

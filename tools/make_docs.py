@@ -142,6 +142,7 @@ def drawn_by(plot: Plot) -> str:
 
     drawn = " and ".join(names(group) for group in plot.groups)
     apart = f", apart by {names(plot.keys)}" if plot.keys else ""
+    apart += f", `{plot.secondary}` as a line" if plot.secondary else ""
     where = f", a panel per {names(plot.panels)}" if plot.panels else ""
     return f"{drawn} by {names(plot.places)}{apart}{where} ({plot.kind.replace('_', ' ')})"
 

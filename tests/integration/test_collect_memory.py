@@ -82,3 +82,35 @@ def test_a_command_without_instrument(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "tbd_trace.instrument(model, memory=True)" in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("framework", "python"),
+    [("pytorch", sys.executable), pytest.param("mxnet", MXNET, marks=needs_mxnet)],
+)
+@pytest.mark.parametrize("model", ["resnet50", "seq2seq"])
+def test_classes_and_throughput_of_a_sweep(
+    tmp_path: Path, model: str, framework: str, python: str
+) -> None:
+    sweep = tmp_path / "sweep"
+    small = ("--scale", "small", "--device", "cpu", "--iterations", "3", "--warmup", "1")
+    options = ("--framework", framework, "--python", python, "--batch-size", "2,4", *small)
+    collect(model, *options, "--memory", "--output", sweep)
+    captures = sorted(sweep.iterdir())
+    rows = tbd_trace.open(*captures).query("memory_vs_batch")
+    assert rows["batch_size"].unique().sort().to_list() == [2, 4]
+    for capture in captures:
+        document = json.loads((capture / "capture.json").read_text())
+        own = rows.filter(batch_size=document["batch_size"])
+        speed = document["throughput"]["samples_per_second"]
+        assert own["samples_per_s"].unique().to_list() == [speed]
+        assert own["requested_bytes"].sum() == own["peak_requested_bytes"][0]
+    maps = rows.filter(group_name="feature maps").sort("batch_size")["requested_bytes"]
+    assert maps[1] > maps[0]
+    picture = tmp_path / "figure.svg"
+    command = [sys.executable, "-m", "tbd_trace", "query", "memory_vs_batch", *map(str, captures)]
+    subprocess.run([*command, "--plot", str(picture)], check=True, timeout=100)
+    drawn = picture.read_text()
+    assert "Stacked bars of requested by batch size" in drawn
+    assert "with a line of samples per s" in drawn

@@ -65,13 +65,14 @@ def draw(axes: Axes, kind: str, series: Sequence[Series], along: Axis, values: A
         axes.set_yscale("log")
     axes.set_xlabel(along.label)
     axes.set_ylabel(values.label)
-    _ticks(axes.xaxis, along)
-    _ticks(axes.yaxis, values)
+    label_ticks(axes.xaxis, along)
+    label_ticks(axes.yaxis, values)
     if kind != "heatmap":
         axes.grid(axis="both" if kind == "roofline" else "x" if kind in HORIZONTAL else "y")
 
 
-def _ticks(axis: Ticked, drawn: Axis) -> None:
+def label_ticks(axis: Ticked, drawn: Axis) -> None:
+    """Place and name the ticks of an axis."""
     if drawn.whole:
         axis.set_major_locator(MaxNLocator(integer=True))
     if drawn.log:

@@ -58,7 +58,8 @@ def _check_columns(frame: pl.DataFrame, plot: Plot) -> None:
             f"the plot draws {', '.join(missing)}, which the query does not return; "
             f"its columns are {', '.join(frame.columns)}"
         )
-    for column in (name for group in plot.groups for name in group):
+    values = [name for group in plot.groups for name in group]
+    for column in filter(None, (*values, plot.secondary)):
         if not (frame[column].dtype.is_numeric() or frame[column].dtype in {pl.Boolean, pl.Null}):
             raise UsageError(f"the plot draws {column}, which is not numeric")
 

@@ -20,6 +20,7 @@ from tbd_trace.errors import UsageError
 from tbd_trace.present import printable
 from tbd_trace.present.artists import HORIZONTAL, draw
 from tbd_trace.present.panels import Panels, arrange
+from tbd_trace.present.secondary import draw_secondary
 from tbd_trace.present.series import Axis, Units, place_axis, series_of, value_axis, words
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ _RC: dict[Any, Any] = {
 }
 _WIDTH_INCHES = 9
 _INCHES_PER_POINT = 1 / 72
+_BESIDE_SECOND_AXIS = 1.12  # of the width of a panel; ticks and label of the axis are before it
 _PAD = 0.5  # margin in font heights
 _KINDS = {
     "barh": "horizontal bars",
@@ -91,6 +93,9 @@ def render(
     drawn = pl.concat([panel for _, panel in panels])
     along = place_axis(plot, drawn, units)
     scales = [value_axis(group, drawn, units, log="y" in plot.log) for group in plot.groups]
+    beyond = (
+        value_axis([plot.secondary or ""], drawn, units, log=False) if plot.secondary else along
+    )
     heights = [_height(panel, plot, len(panels)) for _, panel in panels]
     title = plot.title or title
     with mpl.rc_context(_RC):
@@ -116,7 +121,10 @@ def render(
                     along,
                     values,
                 )
-                _legend(axes, plot, beside=len(scales) == 1)
+                second = None
+                if plot.secondary and not panel[plot.secondary].is_null().all():
+                    second = draw_secondary(axes, panel, plot, along, beyond)
+                _legend(axes, plot, second, beside=len(scales) == 1)
         _hide_shared_labels(grid, plot, along)
         _lay_out(figure, titles)
         return _saved(figure, form, title, _described(plot, panels, scales, along))
@@ -153,12 +161,16 @@ def _hide_shared_labels(grid: Any, plot: Plot, along: Axis) -> None:
             axes.tick_params(labelleft=False)
 
 
-def _legend(axes: Axes, plot: Plot, *, beside: bool) -> None:
+def _legend(axes: Axes, plot: Plot, second: Axes | None, *, beside: bool) -> None:
     handles, labels = axes.get_legend_handles_labels()
+    if second is not None:
+        more = second.get_legend_handles_labels()
+        handles, labels = [*handles, *more[0]], [*labels, *more[1]]
     if plot.kind == "heatmap" or not (plot.panels or len(labels) > 1):
         return
     if beside:
-        axes.legend(handles, labels, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        x = 1.0 if second is None else _BESIDE_SECOND_AXIS
+        axes.legend(handles, labels, loc="upper left", bbox_to_anchor=(x, 1.0))
     else:
         axes.legend(handles, labels, loc="best")
 
@@ -171,6 +183,7 @@ def _described(plot: Plot, panels: Panels, scales: list[Axis], along: Axis) -> s
     labels = ", ".join(dict.fromkeys(axis.label for axis in scales if axis.label))
     sentence = f"{kind.capitalize()} of {drawn} by {along.label}"
     sentence += f", in {labels}" if labels and labels != drawn else ""
+    sentence += f", with a line of {words(plot.secondary)}" if plot.secondary else ""
     return printable(f"{sentence}. {names}." if names else f"{sentence}.")
 
 

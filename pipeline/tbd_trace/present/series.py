@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 LABEL_WIDTH = 48
 """Maximum characters of a name on a plot."""
+_MOST_STEPS = 16
 _UNIT_SUFFIXES = ("_ns", "_bytes", "_bytes_per_s", "_pct", "_flop", "_flops", "_hz")
 
 Units = Mapping[str, str | None]
@@ -76,7 +77,8 @@ def value_axis(columns: Sequence[str], drawn: pl.DataFrame, units: Units, *, log
         return Axis(name)
     sizes = [abs(float(value)) for c in columns for value in drawn[c].drop_nulls().to_list()]
     divisor, scaled = scale(max(sizes, default=0.0), unit)
-    if scaled == name.removesuffix("s"):  # avoids "kernels (kernel)"
+    # Avoids "kernels (kernel)" and "samples per s (sample/s)".
+    if scaled in {name.removesuffix("s"), name.replace("s per ", "/")}:
         return Axis(name, divisor)
     return Axis(f"{name} ({scaled})" if name else scaled, divisor)
 
@@ -89,7 +91,7 @@ def scalable(unit: str | None) -> str | None:
 def place_axis(plot: Plot, drawn: pl.DataFrame, units: Units) -> Axis:
     """Return the axis of the places of rows."""
     places = drawn[plot.places[0]]
-    if not is_quantity(places) or places.null_count():
+    if not is_quantity(places) or places.null_count() or _are_steps(plot, places):
         return Axis(plot.x_title, is_quantity=False)
     if "x" in plot.log:
         return Axis(plot.x_title, log=True, unit=scalable(units.get(places.name)))
@@ -98,6 +100,13 @@ def place_axis(plot: Plot, drawn: pl.DataFrame, units: Units) -> Axis:
     label = axis.label.replace(words(ends), plot.x_title, 1)
     whole = places.dtype.is_integer() and axis.divisor == 1
     return Axis(label, axis.divisor, whole=whole)
+
+
+def _are_steps(plot: Plot, places: pl.Series) -> bool:
+    # Bars of a few uneven numbers, such as batch sizes 4, 8, 16, would be thin and far apart.
+    values = places.unique().sort()
+    uneven = values.diff().drop_nulls().n_unique() > 1
+    return plot.kind in {"bar", "stacked_bar"} and len(values) <= _MOST_STEPS and uneven
 
 
 def series_of(

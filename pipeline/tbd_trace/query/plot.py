@@ -45,6 +45,8 @@ class Plot:
     # column with a peak of y, and column with the most y per x (roofline)
     roof: list[str] = field(default_factory=list)
     label: list[str] = field(default_factory=list)  # columns that name the points (roofline)
+    # column drawn as a line with its own axis on the right (bar, stacked_bar); one value per x
+    secondary: str | None = None
     otherwise: Plot | None = None  # the plot for results without values in x or in y
 
     @property
@@ -65,7 +67,8 @@ class Plot:
     def columns(self) -> set[str]:
         drawn = [*self.places, *self.keys, *self.panels, *self.roof, *self.label]
         drawn += [column for group in self.groups for column in group]
-        return {*drawn, *filter(None, (self.x_end, self.start, self.window))}
+        optional = (self.x_end, self.start, self.window, self.secondary)
+        return {*drawn, *filter(None, optional)}
 
 
 def parse_plot(tables: dict[str, Any] | list[dict[str, Any]]) -> Plot:
@@ -80,6 +83,8 @@ def parse_plot(tables: dict[str, Any] | list[dict[str, Any]]) -> Plot:
         raise TypeError("its plot names no columns")
     if plot.kind not in KINDS:
         raise TypeError(f"a plot is a {', '.join(sorted(KINDS))}, not a {plot.kind}")
+    if plot.secondary is not None and plot.kind not in {"bar", "stacked_bar"}:
+        raise TypeError(f"a {plot.kind} plot has no secondary axis; bar and stacked_bar have")
     if plot.kind in {"binned", "heatmap"} and plot.x_end is None:
         raise TypeError(
             f"a {plot.kind} plot needs x_end, the column with the ends of the intervals"

@@ -70,6 +70,7 @@ x      = "batch_size"
 y      = ["requested_bytes"]
 series = "group_name"
 panels = ["sweep"]
+secondary = "samples_per_s"
 */
 WITH
 run AS (

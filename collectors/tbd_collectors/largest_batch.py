@@ -69,6 +69,9 @@ def search_after(
             "--device cuda"
         )
 
+    if capacity <= 0:
+        raise UsageError("--largest-batch: the memory outside the allocator fills the device")
+
     def run(results: list[Result]) -> int:
         def held(batch: int) -> int:
             target = first.with_batch_size(batch)

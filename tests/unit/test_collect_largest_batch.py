@@ -122,10 +122,11 @@ def _command(*words: str | Path) -> subprocess.CompletedProcess[str]:
         (("resnet50", "--memory"), "--largest-batch needs --memory --estimate"),
         (("resnet50", "--memory", "--estimate", "--device", "cpu"), "use --framework pytorch"),
         (("--suite", "--memory", "--estimate"), "needs one model of the suite"),
+        (("resnet50", "--memory", "--estimate", "--largest-batch", "0.4"), "fills the device"),
     ],
 )
 def test_what_cannot_be_searched(words: tuple[str, ...], message: str) -> None:
-    done = _command(*words, "--largest-batch", "11")
+    done = _command("--largest-batch", "11", *words)
     assert done.returncode == 2
     assert message in done.stderr.replace("\n", " ")
     assert "Traceback" not in done.stderr

@@ -5,7 +5,7 @@ source   = """live bytes after the last event of each iteration but the first; s
     Sen, and share of the pairs of iterations that rise (Mann and Kendall)"""
 grain    = "trace: the memory space that grows most"
 needs    = ["memory_event", "memory_iteration"]
-optional = ["_judged_memory", "_iteration_live", "memory_stack"]
+optional = ["_judged_memory", "_iteration_live", "_stack_code"]
 [check]
 rule = "MEM02"
 scope = "trace"
@@ -78,18 +78,6 @@ most AS (
     QUALIFY row_number() OVER (
         PARTITION BY space ORDER BY grown_bytes DESC, class, layer, operator, stack_id) = 1
 ),
-code AS (
-    SELECT trace_id, stack_id, string_agg(
-        format('{} ({}:{})', function, regexp_extract(file, '[^/]+$'), coalesce(line, 0)),
-        ' < ' ORDER BY depth) AS code
-    FROM (
-        FROM memory_stack
-        WHERE ends_with(file, '.py') AND function NOT IN ('_call_impl', '_wrapped_call_impl')
-            AND stack_id IN (SELECT stack_id FROM most)
-        QUALIFY row_number() OVER (PARTITION BY trace_id, stack_id ORDER BY depth) <= 3
-    )
-    GROUP BY trace_id, stack_id
-),
 judged AS (
     SELECT j.trace_id, j.label, j.peak_bytes, e.*, t.*, s.growth_bytes, s.rising_pct,
         m.grown_pct,
@@ -107,7 +95,7 @@ judged AS (
     LEFT JOIN ended AS e USING (space)
     LEFT JOIN sloped AS s USING (space)
     LEFT JOIN most AS m USING (space)
-    LEFT JOIN code AS c ON c.trace_id = j.trace_id AND c.stack_id = m.stack_id
+    LEFT JOIN _stack_code AS c ON c.trace_id = j.trace_id AND c.stack_id = m.stack_id
 )
 SELECT trace_id,
     CASE WHEN why_not IS NOT NULL THEN 'not evaluable' WHEN is_growing THEN 'finding'

@@ -48,6 +48,8 @@ doc = "layer; NULL when unknown"
 [columns.class]
 doc = """weight, weight_gradient, feature_map, activation_gradient, workspace, temporary,
     optimizer_state, optimizer_temporary, buffer, input, communication, unknown"""
+[columns.group_name]
+doc = "weights, weight gradients, feature maps, workspace, dynamic, unknown, untracked"
 [columns.recomputed]
 doc = "true if it was made again during backward (checkpointing)"
 [columns.operator]
@@ -92,7 +94,15 @@ SELECT k.trace_id, k.space, s.process_id, s.device_id, k.stream_id, s.allocator,
         if(s.allocator = 'torch', greatest((k.requested_bytes + 511) // 512 * 512, 512), NULL)
     ) AS allocated_bytes,
     k.born_sequence, k.died_sequence, k.born_ns, k.died_ns, k.iteration, k.phase, k.layer,
-    coalesce(k.stated_class, k.inferred_class, 'unknown') AS class,
+    k.known_class AS class,
+    CASE
+        WHEN k.known_class = 'weight' THEN 'weights'
+        WHEN k.known_class = 'weight_gradient' THEN 'weight gradients'
+        WHEN k.known_class IN ('feature_map', 'activation_gradient') THEN 'feature maps'
+        WHEN k.known_class IN ('workspace', 'temporary') THEN 'workspace'
+        WHEN k.known_class IN ('unknown', 'untracked') THEN k.known_class
+        ELSE 'dynamic'
+    END AS group_name,
     k.phase IS NOT DISTINCT FROM 'recompute' AS recomputed,
     k.operator, k.dtype, k.shape, k.stack_id,
     CASE
@@ -100,5 +110,7 @@ SELECT k.trace_id, k.space, s.process_id, s.device_id, k.stream_id, s.allocator,
         WHEN k.inferred_class IS NOT NULL THEN 'stack'
         ELSE 'none'
     END AS evidence
-FROM known AS k
+FROM (
+    SELECT *, coalesce(stated_class, inferred_class, 'unknown') AS known_class FROM known
+) AS k
 JOIN memory_space AS s USING (space)

@@ -2,8 +2,8 @@
 title    = "Contents of the peak"
 question = "Which allocations are live at the peak, and which code made them?"
 grain    = "class, layer, operator and call stack, per memory space"
-needs    = ["allocation", "peak_memory"]
-optional = ["memory_stack"]
+needs    = ["allocation", "_peak_allocation"]
+optional = ["_stack_code"]
 [columns.trace_id]
 doc = "the trace"
 [columns.process_id]
@@ -43,18 +43,11 @@ y     = [["requested_bytes"]]
 limit = 30
 */
 WITH
-live AS (
-    SELECT a.*
-    FROM allocation AS a
-    JOIN peak_memory AS p USING (space)
-    WHERE (a.born_sequence IS NULL OR a.born_sequence <= p.sequence)
-        AND (a.died_sequence IS NULL OR a.died_sequence > coalesce(p.sequence, -1))
-),
 grouped AS (
     SELECT trace_id, space, process_id, device_id, allocator, class, layer, operator, stack_id,
         evidence, count(*) AS allocations, sum(requested_bytes)::BIGINT AS requested_bytes,
         max(requested_bytes) AS largest_bytes
-    FROM live
+    FROM _peak_allocation
     GROUP BY ALL
 ),
 ranked AS (
@@ -71,27 +64,9 @@ ranked AS (
 shown AS (
     FROM ranked
     WHERE coalesce(getvariable('top'), 30) = 0 OR number <= coalesce(getvariable('top'), 30)
-),
-python_frame AS (
-    SELECT trace_id, stack_id, depth, function, file, line,
-        row_number() OVER (PARTITION BY trace_id, stack_id ORDER BY depth) AS number
-    FROM memory_stack
-    SEMI JOIN shown USING (trace_id, stack_id)
-    -- Dispatching frames of torch.nn are in every stack.
-    WHERE ends_with(file, '.py') AND function NOT IN ('_call_impl', '_wrapped_call_impl')
-),
-code AS (
-    SELECT trace_id, stack_id,
-        string_agg(
-            format('{} ({}:{})', function, regexp_extract(file, '[^/]+$'), coalesce(line, 0)),
-            ' < ' ORDER BY depth
-        ) AS code
-    FROM python_frame
-    WHERE number <= 4
-    GROUP BY trace_id, stack_id
 )
 SELECT s.trace_id, s.process_id, s.device_id, s.allocator, s.class, s.layer, s.operator,
     s.allocations, s.requested_bytes, s.share_pct, s.largest_bytes, c.code, s.evidence
 FROM shown AS s
-LEFT JOIN code AS c USING (trace_id, stack_id)
+LEFT JOIN _stack_code AS c USING (trace_id, stack_id)
 ORDER BY s.trace_id, s.space, s.number

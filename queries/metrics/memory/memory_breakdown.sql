@@ -108,14 +108,7 @@ device AS (
 ),
 summed AS (
     SELECT trace_id, process_id, device_id, allocator, memory_kind, class,
-        CASE
-            WHEN class = 'weight' THEN 'weights'
-            WHEN class = 'weight_gradient' THEN 'weight gradients'
-            WHEN class IN ('feature_map', 'activation_gradient') THEN 'feature maps'
-            WHEN class IN ('workspace', 'temporary') THEN 'workspace'
-            WHEN class IN ('unknown', 'untracked') THEN class
-            ELSE 'dynamic'
-        END AS group_name,
+        group_name,
         sum(requested_bytes)::BIGINT AS requested_bytes,
         sum(allocated_bytes)::BIGINT AS allocated_bytes,
         coalesce(

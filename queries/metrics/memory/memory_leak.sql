@@ -5,7 +5,7 @@ source   = """live bytes after the last event of each iteration; slope by Theil 
     of the slopes between all pairs of iterations"""
 grain    = "memory space (part is `all`), or class, layer and operator that grows"
 needs    = ["memory_iteration", "allocation"]
-optional = ["_iteration_live", "memory_stack"]
+optional = ["_iteration_live", "_stack_code"]
 [columns.trace_id]
 doc = "the trace"
 [columns.process_id]
@@ -100,20 +100,6 @@ shown AS (
         AND l.layer IS NOT DISTINCT FROM s.layer AND l.operator IS NOT DISTINCT FROM s.operator
     WHERE s.part = 'all' OR l.slope > 0
 ),
-code AS (
-    SELECT trace_id, stack_id,
-        string_agg(
-            format('{} ({}:{})', function, regexp_extract(file, '[^/]+$'), coalesce(line, 0)),
-            ' < ' ORDER BY depth
-        ) AS code
-    FROM (
-        FROM memory_stack
-        SEMI JOIN shown USING (trace_id, stack_id)
-        WHERE ends_with(file, '.py') AND function NOT IN ('_call_impl', '_wrapped_call_impl')
-        QUALIFY row_number() OVER (PARTITION BY trace_id, stack_id ORDER BY depth) <= 4
-    )
-    GROUP BY trace_id, stack_id
-),
 space AS (
     SELECT DISTINCT trace_id, space, process_id, device_id, allocator FROM allocation
 )
@@ -121,6 +107,6 @@ SELECT s.trace_id, p.process_id, p.device_id, p.allocator, s.part, s.layer, s.op
     s.iterations, s.first_bytes, s.last_bytes, s.growth_bytes_per_iteration, c.code
 FROM shown AS s
 JOIN space AS p USING (space)
-LEFT JOIN code AS c ON c.trace_id = s.trace_id AND c.stack_id = s.stack_id
+LEFT JOIN _stack_code AS c ON c.trace_id = s.trace_id AND c.stack_id = s.stack_id
 WHERE s.number <= 1 + coalesce(getvariable('top'), 10)
 ORDER BY s.trace_id, p.process_id, p.device_id, p.allocator, s.number

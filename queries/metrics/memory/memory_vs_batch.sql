@@ -5,7 +5,7 @@ source   = """peaks of memory logs that differ in batch size only
     (`collect --memory --batch-size A,B`); lines between neighbouring batch sizes, beyond the last
     two their line; nominal memory of products from gpu_products"""
 grain    = "batch size and group of classes, per sweep"
-needs    = ["allocation", "peak_memory", "gpu_products"]
+needs    = ["allocation", "_peak_allocation", "peak_memory", "gpu_products"]
 optional = ["memory_space", "trace"]
 [columns.sweep]
 doc = "model, variant, framework, precision and scale of the sweep"
@@ -95,19 +95,10 @@ peak AS (
 grouped AS (
     SELECT p.sweep, p.trace_id, p.device_id, p.batch_size, p.peak_requested_bytes,
         p.peak_reserved_bytes, p.samples_per_s, p.is_estimated,
-        CASE
-            WHEN a.class = 'weight' THEN 'weights'
-            WHEN a.class = 'weight_gradient' THEN 'weight gradients'
-            WHEN a.class IN ('feature_map', 'activation_gradient') THEN 'feature maps'
-            WHEN a.class IN ('workspace', 'temporary') THEN 'workspace'
-            WHEN a.class IN ('unknown', 'untracked') THEN a.class
-            ELSE 'dynamic'
-        END AS group_name,
+        a.group_name,
         sum(a.requested_bytes)::BIGINT AS requested_bytes
     FROM peak AS p
-    JOIN allocation AS a USING (space)
-    WHERE (a.born_sequence IS NULL OR a.born_sequence <= p.sequence)
-        AND (a.died_sequence IS NULL OR a.died_sequence > coalesce(p.sequence, -1))
+    JOIN _peak_allocation AS a USING (space)
     GROUP BY ALL
 ),
 held AS (

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import duckdb
+import made_kineto
 import pytest
 from test_sources_mxnet_memory import HEADER as MXNET_HEADER
 from test_sources_mxnet_memory import counter
@@ -72,6 +73,11 @@ def torch_snapshot_file(folder: Path) -> Path:
     return Path(shutil.copy(MEMORY_SAMPLE / "snapshot.pickle", folder))
 
 
+def torch_trace_file(folder: Path) -> Path:
+    events = [made_kineto.launch(1, 3), made_kineto.kernel(2, 1, 3)]
+    return made_kineto.write(folder / "a.json.gz", made_kineto.document(events))
+
+
 def mxnet_csv_file(folder: Path) -> Path:
     path = folder / "gpu_memory_profile.csv"
     path.write_text(f'{MXNET_HEADER}"net:in_arg:conv0_weight","1000","0","4096","0"\n')
@@ -93,6 +99,7 @@ EXAMPLES: dict[str, Callable[[Path], Path] | None] = {
     "ncu-csv": ncu_file,
     "memory-log": memory_log_file,
     "torch-memory-snapshot": torch_snapshot_file,
+    "torch-json": torch_trace_file,
     "mxnet-gpu-memory": mxnet_csv_file,
     "mxnet-memory-counter": mxnet_counter_file,
     "xla-buffer-assignment": xla_plan_file,

@@ -13,6 +13,7 @@ from tbd_trace.sqlite_io import SqliteFile
 
 EXPORT_AGAIN = "`nsys export --type sqlite --force-overwrite true REPORT`"
 _COLLECT = "collect one that it reads with `nsys profile -t cuda,nvtx,cudnn,cublas`"
+_COLLECT_TORCH = "record one with `torch.profiler.profile(...)` and `export_chrome_trace(FILE)`"
 _UNPACKED_BYTES = 65_536  # enough to recognise the content
 _SQLITE_MAGIC_BYTES = 16
 _Unpack = Callable[[bytes], bytes]
@@ -28,14 +29,45 @@ _NSYS_TABLES = re.compile(
     r"ENUM_\w+|TARGET_INFO_\w+|ANALYSIS_\w+|PROFILER_OVERHEAD|CUPTI_ACTIVITY_KIND_\w+"
 )
 _NSYS_NAME = re.compile(rb"\b(?:StringIds|ProcessStreams|TARGET_INFO_\w+|META_DATA_\w+)\b")
-_CHROME_TRACE = re.compile(r'"traceEvents"\s*:|^\s*\[\s*\{[^{}]*"ph"\s*:')
-_KINETO = re.compile(
-    r'"(?:deviceProperties|schemaVersion|distributedInfo|trace_name|displayTimeUnit)"\s*:|'
-    r'"cat"\s*:\s*"(?:cpu_op|kernel|Kernel|Operator|ac2g|user_annotation|Trace)"'
-)
-_EXECUTION_TRACE = re.compile(r'"schema"\s*:\s*"[^"]*(?:chakra|\d)[^"]*".*"nodes"\s*:', re.DOTALL)
-_NSYS_STATS = re.compile(
-    r'^"?(?:Time \(%\)|Time\(%\)|Start \(ns\))"?,"?[A-Z][^,]*\((?:ns|us)\)', re.MULTILINE
+# Texts by their beginnings, the more specific first.
+_TEXTS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (
+        re.compile(r'"schema"\s*:\s*"[^"]*(?:chakra|\d)[^"]*".*"nodes"\s*:', re.DOTALL),
+        "an execution trace (PyTorch, Chakra), which has no kernel times; ingest the trace of "
+        f"torch.profiler beside it, or {_COLLECT_TORCH}",
+    ),
+    (
+        re.compile(r'^\s*\{\s*"rocprofiler-sdk-tool"\s*:'),
+        f"JSON of rocprofv3, which tbd-trace cannot read; {_COLLECT_TORCH}",
+    ),
+    (
+        re.compile(r'^\s*\{\s*"(?:segments|device_traces)"\s*:\s*\['),
+        "a memory snapshot of PyTorch as JSON; ingest the pickle that "
+        "`torch.cuda.memory._dump_snapshot(FILE)` writes",
+    ),
+    (
+        re.compile(r"^\s*<(?:!doctype html|html)\b", re.IGNORECASE),
+        "a web page, not a profile; download the file itself",
+    ),
+    (
+        re.compile(r"^version https://git-lfs\.github\.com/spec/"),
+        "a Git LFS pointer, not the profile; run `git lfs pull` where it came from",
+    ),
+    (
+        re.compile(r'"traceEvents"\s*:|^\s*\[\s*\{[^{}]*"ph"\s*:'),
+        "a trace in Chrome's JSON format without events of torch.profiler, which tbd-trace "
+        f"cannot read; {_COLLECT}",
+    ),
+    (
+        re.compile(r'^\s*\{.*"(?:deviceProperties|schemaVersion)"\s*:', re.DOTALL),
+        f"a PyTorch trace that ends before its events; copy it again, or {_COLLECT_TORCH}",
+    ),
+    (
+        re.compile(
+            r'^"?(?:Time \(%\)|Time\(%\)|Start \(ns\))"?,"?[A-Z][^,]*\((?:ns|us)\)', re.MULTILINE
+        ),
+        "aggregates printed by `nsys stats`; ingest the report or its SQLite export instead",
+    ),
 )
 
 
@@ -140,16 +172,5 @@ def _content(path: Path, head: bytes) -> str | None:
             "a session of the Visual Profiler, which only that program can read; "
             "ingest the file that nvprof wrote, or profile again with `nvprof -o FILE`"
         )
-    return _text(head.decode("utf-8", "replace"))
-
-
-def _text(text: str) -> str | None:
-    if _EXECUTION_TRACE.search(text):
-        return f"an execution trace (PyTorch, Chakra), which has no kernel times; {_COLLECT}"
-    if _KINETO.search(text):
-        return f"a PyTorch profiler trace (Kineto), which tbd-trace cannot read yet; {_COLLECT}"
-    if _CHROME_TRACE.search(text):
-        return f"a trace in Chrome's JSON format, which tbd-trace cannot read; {_COLLECT}"
-    if _NSYS_STATS.search(text):
-        return "aggregates printed by `nsys stats`; ingest the report or its SQLite export instead"
-    return None
+    text = head.decode("utf-8", "replace")
+    return next((what for pattern, what in _TEXTS if pattern.search(text)), None)

@@ -27,7 +27,7 @@ CREATE TABLE trace (
     file_bytes     BIGINT,           -- size of the profiler file
     format         VARCHAR NOT NULL, -- reader of the file: nsys-sqlite, nsys-report,
                                      -- nvprof-sqlite, nvprof-csv, ncu-csv,
-                                     -- torch-memory-snapshot, memory-log
+                                     -- torch-memory-snapshot, torch-json, memory-log
     tool           VARCHAR NOT NULL, -- profiler that recorded the data: nsys, nvprof, ncu,
                                      -- torch, tbd-trace
     tool_version   VARCHAR,          -- version of the profiler at capture time; NULL when unknown

@@ -40,7 +40,8 @@ CREATE TABLE kernel (
     block_z                BIGINT,           -- block size in threads
     registers_per_thread   INTEGER,          -- 32-bit registers
     static_shared_bytes    BIGINT,           -- static shared memory per block
-    dynamic_shared_bytes   BIGINT,           -- dynamic shared memory per block
+    dynamic_shared_bytes   BIGINT,           -- dynamic shared memory per block; with the static one
+                                             -- if the tool records the sum (torch)
     shared_executed_bytes  BIGINT,           -- shared-memory carve-out set by the driver
     local_bytes_per_thread BIGINT,           -- local memory per thread
     graph_id               BIGINT,           -- CUDA graph of the kernel; NULL outside graphs

@@ -18,7 +18,8 @@ CREATE TABLE kernel_metric (
     kernel_id     BIGINT,           -- kernel instance; NULL in an aggregate
     kernel_name   VARCHAR,          -- demangled kernel name
     device_id     INTEGER,          -- device
-    tool          VARCHAR NOT NULL, -- nvprof or ncu, which define the metric names
+    tool          VARCHAR NOT NULL, -- nvprof or ncu, which define the metric names; torch for
+                                    -- estimates of torch.profiler, which are not measured
     metric        VARCHAR NOT NULL, -- metric name; "metric <id>" for an id that is unknown for this
                                     -- architecture
     metric_id     BIGINT,           -- CUPTI metric id, nvprof databases only

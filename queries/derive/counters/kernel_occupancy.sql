@@ -70,7 +70,7 @@ launch AS (
         k.grid_x * k.grid_y * k.grid_z AS grid_blocks,
         k.block_x * k.block_y * k.block_z AS block_threads,
         k.registers_per_thread,
-        k.static_shared_bytes + k.dynamic_shared_bytes AS requested_shared_bytes,
+        coalesce(k.static_shared_bytes, 0) + k.dynamic_shared_bytes AS requested_shared_bytes,
         l.sm_count,
         a.* EXCLUDE (compute_capability)
     FROM kernel AS k

@@ -83,7 +83,7 @@ execution AS (
         k.grid_x * k.grid_y * k.grid_z AS grid_blocks,
         k.block_x * k.block_y * k.block_z AS block_threads,
         k.registers_per_thread,
-        k.static_shared_bytes + k.dynamic_shared_bytes AS shared_bytes,
+        coalesce(k.static_shared_bytes, 0) + k.dynamic_shared_bytes AS shared_bytes,
         o.theoretical_pct,
         o.estimated_achieved_pct,
         a.achieved_pct,

@@ -1,0 +1,127 @@
+"""Cut the list of events of a trace into blocks, without holding the file."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from tbd_trace.sources.kineto.damaged_events import DecodedEvents
+from tbd_trace.sources.kineto.unpacked import Unpacked
+
+BLOCK_BYTES = 8 << 20
+_TAIL_BYTES = 1 << 18  # end of the file, which also has the end of the list
+_MOST_HEADER_BYTES = 64 << 20
+_LONGEST_EVENT = 32 << 20
+_EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
+# Between two events. Objects inside `args` rarely begin with these keys, and a cut there is found:
+# the block is invalid.
+BOUNDARY = re.compile(
+    rb'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|ts|pid|tid|dur|args|id|s|bp)"\s*:)', re.DOTALL
+)
+
+
+class EventList:
+    """The events and the header of one trace.
+
+    Args:
+        load: takes events separated by commas, and returns False if they are invalid.
+    """
+
+    def __init__(self, content: Unpacked, load: Callable[[bytes], bool]) -> None:
+        self._content = content
+        self._load = load
+        self.header: dict[str, Any] = {}
+        self.decoded = DecodedEvents(load)
+        self.is_complete = False  # True if the end of the list was found
+        self._is_bare = False
+
+    def read(self) -> bool:
+        """Load all events; return False if the file has no list of events."""
+        buffer = self._after_header()
+        if buffer is None:
+            return False
+        while True:
+            more = self._content.read(BLOCK_BYTES)
+            buffer += more
+            if not more:
+                break
+            buffer = self._block(buffer)
+            if self.is_complete:
+                self._trailer(buffer + self._content.read(_MOST_HEADER_BYTES))
+                return True
+        self._last(buffer)
+        return True
+
+    def _after_header(self) -> bytes | None:
+        buffer = b""
+        while len(buffer) < _MOST_HEADER_BYTES:
+            more = self._content.read(_TAIL_BYTES)
+            buffer += more
+            if buffer.lstrip()[:1] == b"[":
+                self._is_bare = True
+                return buffer.lstrip()[1:]
+            for match in _EVENTS.finditer(buffer):
+                # The words can be part of a text: the list begins where the part before is valid.
+                header = _object(buffer[: match.end()] + b"]}")
+                if header is not None:
+                    self.header = header
+                    return buffer[match.end() :]
+            if not more:
+                return None
+        return None
+
+    def _block(self, buffer: bytes) -> bytes:
+        boundary = _last_boundary(buffer, len(buffer))
+        if boundary is None and len(buffer) < _LONGEST_EVENT:
+            return buffer
+        if boundary is not None and self._load(buffer[: boundary[0]]):
+            return buffer[boundary[1] :]
+        rest, self.is_complete = self.decoded.read(buffer, is_last=False)
+        if len(rest) > _LONGEST_EVENT and not self.is_complete:
+            self.decoded.dropped += 1
+            return b""
+        return rest
+
+    def _last(self, buffer: bytes) -> None:
+        boundary = _last_boundary(buffer, len(buffer) - _TAIL_BYTES)
+        if boundary is not None and self._load(buffer[: boundary[0]]):
+            buffer = buffer[boundary[1] :]
+        rest, self.is_complete = self.decoded.read(buffer, is_last=True)
+        if self.is_complete:
+            self._trailer(rest)
+
+    def _trailer(self, rest: bytes) -> None:
+        if not self._is_bare:
+            self.header |= trailing_header(rest.decode("utf-8", "replace")) or {}
+
+
+def trailing_header(rest: str) -> dict[str, Any] | None:
+    """Return the keys after the list of events, None if that is not the end of a trace."""
+    return _object('{"traceEvents": []' + rest)
+
+
+def _object(text: bytes | str) -> dict[str, Any] | None:
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "replace")
+    try:
+        # Values of keys are integers, which have all their digits in Python.
+        found = json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict):
+        return None
+    found.pop("traceEvents", None)
+    return found
+
+
+def _last_boundary(buffer: bytes, end: int) -> tuple[int, int] | None:
+    for width in (1 << 12, 1 << 16, 1 << 20, len(buffer)):
+        found = deque(BOUNDARY.finditer(buffer, max(0, end - width), max(0, end)), maxlen=1)
+        if found:
+            return found[0].start() + 1, found[0].end()
+        if width >= end:
+            return None
+    return None

@@ -1,0 +1,150 @@
+"""Decode blocks of events with DuckDB and keep the useful ones as Parquet files."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from tbd_trace.sources.kineto.module_paths import Frames
+from tbd_trace.sqltext import parquet_relation, string
+
+# Texts for what varies: ids are texts in some releases. DuckDB reads the digits of a decimal from
+# the text; a double would be off by up to 248 ns.
+_COLUMNS = (
+    "{ph: 'VARCHAR', cat: 'VARCHAR', name: 'VARCHAR', pid: 'VARCHAR', tid: 'VARCHAR', "
+    "ts: 'DECIMAL(24,3)', dur: 'DECIMAL(24,3)', args: 'JSON'}"
+)
+_LARGEST_EVENT = 32 << 20
+# Categories by the kind of their rows; the older ones are those of torch 1.8.
+_KINDS = """
+    CASE
+        WHEN ph = 'X' THEN
+            CASE lower(cat)
+                WHEN 'kernel' THEN 'kernel'
+                WHEN 'gpu_memcpy' THEN 'memcpy' WHEN 'memcpy' THEN 'memcpy'
+                WHEN 'gpu_memset' THEN 'memset' WHEN 'memset' THEN 'memset'
+                WHEN 'cuda_runtime' THEN 'call' WHEN 'cuda_driver' THEN 'call'
+                WHEN 'runtime' THEN 'call' WHEN 'xpu_runtime' THEN 'call'
+                WHEN 'cuda_sync' THEN 'synchronization'
+                WHEN 'cpu_op' THEN 'operator' WHEN 'operator' THEN 'operator'
+                WHEN 'user_annotation' THEN 'user'
+                WHEN 'python_function' THEN
+                    CASE WHEN starts_with(name, 'nn.Module: ') THEN 'module' ELSE 'frame' END
+                WHEN 'overhead' THEN 'overhead'
+            END
+        WHEN ph IN ('i', 'I') AND name = '[memory]' THEN 'memory'
+        WHEN ph = 'M' AND name IN ('process_name', 'thread_name') THEN name
+    END"""
+_BLOCK = """
+    CREATE OR REPLACE TEMP TABLE kineto_block AS
+    SELECT *,
+        CASE
+            WHEN kind IS NULL OR kind IN ('process_name', 'thread_name') THEN NULL
+            WHEN start_ns IS NULL OR duration_ns IS NULL AND kind <> 'memory' THEN 'without times'
+            WHEN start_ns = 0 AND coalesce(duration_ns, 0) = 0 THEN 'at time 0'
+            WHEN duration_ns < 0 THEN 'with negative durations'
+            WHEN name IS NULL THEN 'without names'
+        END AS defect
+    FROM (
+        SELECT row_number() OVER () + {before} AS event_id, ph, cat, name, pid, tid,
+            TRY_CAST(ts * 1000 AS BIGINT) AS start_ns,
+            TRY_CAST(dur * 1000 AS BIGINT) AS duration_ns,
+            args, {kinds} AS kind
+        FROM read_json({path}, format = 'array', columns = {columns}, maximum_object_size = {size})
+    )"""
+_KEPT = """
+    COPY (
+        SELECT event_id, kind, lower(cat) AS category, name, pid, tid, start_ns, duration_ns, args
+        FROM kineto_block WHERE kind IS NOT NULL AND kind <> 'frame' AND defect IS NULL
+        ORDER BY kind, event_id
+    ) TO {path} (FORMAT parquet, COMPRESSION lz4_raw, ROW_GROUP_SIZE 8192)"""
+_COUNTS = """
+    SELECT ph, cat, kind, defect, count(*), min(start_ns), max(start_ns + coalesce(duration_ns, 0))
+    FROM kineto_block GROUP BY ALL ORDER BY ALL"""
+_FRAMES = """
+    SELECT event_id, kind = 'module' AS is_module, if(kind = 'module', name, NULL) AS name,
+        a."Python id" AS id, a."Python parent id" AS parent
+    FROM (
+        SELECT *,
+            json_transform(args, '{"Python id": "BIGINT", "Python parent id": "BIGINT"}') AS a
+        FROM kineto_block WHERE kind IN ('module', 'frame')
+    )
+    ORDER BY event_id"""
+
+Group = tuple[str | None, str | None, str | None, str | None]
+
+
+class KeptEvents:
+    """The events of one trace; a context manager that removes its files at the end."""
+
+    def __init__(self) -> None:
+        self._directory = tempfile.TemporaryDirectory(prefix="tbd-trace-events-")
+        self._block = Path(self._directory.name) / "block.json"
+        self._files: list[Path] = []
+        self.events = 0
+        # events by phase, category, kind of row (None: not stored) and defect (None: none)
+        self.groups: Counter[Group] = Counter()
+        self.first_ns: int | None = None
+        self.last_ns: int | None = None
+        self.frames = Frames()
+
+    def load(self, connection: duckdb.DuckDBPyConnection, text: bytes) -> bool:
+        """Add events separated by commas; return False, adding none, if they are invalid."""
+        with self._block.open("wb") as file:
+            file.write(b"[")
+            file.write(text)
+            file.write(b"]")
+        statement = _BLOCK.format(
+            before=self.events,
+            kinds=_KINDS,
+            path=string(str(self._block)),
+            columns=_COLUMNS,
+            size=_LARGEST_EVENT,
+        )
+        try:
+            connection.execute(statement)
+        except (duckdb.InvalidInputException, duckdb.ConversionException):
+            return False
+        self._count(connection)
+        kept = Path(self._directory.name) / f"{len(self._files):06}.parquet"
+        connection.execute(_KEPT.format(path=string(str(kept))))
+        self._files.append(kept)
+        return True
+
+    def _count(self, connection: duckdb.DuckDBPyConnection) -> None:
+        for *group, events, first, last in connection.execute(_COUNTS).fetchall():
+            ph, cat, kind, defect = group
+            self.groups[ph, cat, kind, defect] += events
+            self.events += events
+            if kind is not None and defect is None and first is not None:
+                self.first_ns = min(first, self.first_ns or first)
+                self.last_ns = max(last, self.last_ns or last)
+            if kind == "module":
+                self.frames.has_modules = True
+        self.frames.add(connection.execute(_FRAMES).fetchnumpy())
+
+    def holds(self, *kinds: str) -> bool:
+        return any(kind in kinds and defect is None for _, _, kind, defect in self.groups)
+
+    def create_view(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Create the view ``event`` over the kept events."""
+        connection.execute("DROP TABLE IF EXISTS kineto_block")
+        rows = parquet_relation(self._files)
+        connection.execute(f"CREATE OR REPLACE TEMP VIEW event AS {rows}")
+
+    def close(self) -> None:
+        self._directory.cleanup()
+
+
+def counted(groups: Counter[Group], part: Any) -> Counter[str]:
+    """Return events by category, of the groups for which ``part(group)`` is true."""
+    found: Counter[str] = Counter()
+    for group, events in groups.items():
+        if part(group):
+            ph, cat = group[:2]
+            found[cat or f"phase {ph}"] += events
+    return found

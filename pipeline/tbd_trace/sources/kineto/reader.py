@@ -1,0 +1,236 @@
+"""Read traces of torch.profiler: JSON, also gzipped."""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import duckdb
+import pyarrow as pa
+
+from tbd_trace.errors import InputError
+from tbd_trace.sources.arrow_columns import Damage, register
+from tbd_trace.sources.base import Ask, TraceDescription
+from tbd_trace.sources.demangle import demangle, is_mangled, short_name
+from tbd_trace.sources.kineto.detection import is_trace
+from tbd_trace.sources.kineto.devices import device_rows, is_rocm
+from tbd_trace.sources.kineto.event_list import EventList
+from tbd_trace.sources.kineto.kept_events import KeptEvents
+from tbd_trace.sources.kineto.trace_notes import trace_notes
+from tbd_trace.sources.kineto.unpacked import Unpacked
+from tbd_trace.sources.memory_notes import memory_notes
+
+_MAPPINGS = Path(__file__).with_name("sql")
+_RECORD = "record one with `torch.profiler.profile(...)` and `export_chrome_trace(FILE)`"
+# Kinds of events that the mapping of each table reads.
+_KINDS = {
+    "annotation": ("operator", "user", "module", "overhead"),
+    "api_call": ("call",),
+    "kernel": ("kernel",),
+    "kernel_metric": ("kernel",),
+    "memcpy": ("memcpy",),
+    "memory_event": ("memory",),
+    "memory_total": ("memory",),
+    "memset": ("memset",),
+    "process": ("call", "operator", "user", "module", "memory"),
+    "synchronization": ("synchronization",),
+    "thread": ("call", "operator", "user", "module"),
+}
+_GPU = "('kernel', 'memcpy', 'memset', 'synchronization')"
+_HOST = "('call', 'operator', 'user', 'module')"
+_EPOCH_NS = 10**18  # times from here on count from 1970
+_MACROS = r"""
+    CREATE OR REPLACE TEMP MACRO stream_number(tid) AS
+        TRY_CAST(regexp_extract(tid, '(\d+)$', 1) AS BIGINT);
+    CREATE OR REPLACE TEMP MACRO memory_kind(word) AS
+        CASE lower(word)
+            WHEN 'device' THEN 'device' WHEN 'pinned' THEN 'pinned'
+            WHEN 'pageable' THEN 'pageable' WHEN 'array' THEN 'array'
+            WHEN 'managed' THEN 'managed' WHEN 'device static' THEN 'device static'
+            WHEN 'managed static' THEN 'managed static' WHEN 'unknown' THEN 'unknown'
+        END;
+"""
+
+
+class TorchTraceReader:
+    """Reader of one trace.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+
+    # The file is read once, when the first table is asked for; a mapping (sql/<table>.sql) selects
+    # each table from the view `event`.
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._kept = KeptEvents()
+        self._events: EventList | None = None
+        self._unpacking_damage: str | None = None
+        self._damage = Damage()
+        self._notes: list[str] = []
+
+    def relation(self, connection: duckdb.DuckDBPyConnection, table: str) -> str | None:
+        """Return a SELECT over the rows of a canonical table, None if the file lacks them.
+
+        Raises:
+            InputError: the file has no events.
+        """
+        if self._events is None:
+            self._events = self._read(connection)
+        if table == "device":
+            return self._devices(connection, self._events)
+        if table not in _KINDS or not self._kept.holds(*_KINDS[table]):
+            return None
+        if table in ("kernel", "kernel_metric"):
+            connection.register("kernel_name", _kernel_names(connection))
+        if table == "annotation":
+            connection.register("module_path", self._kept.frames.paths())
+        return _mapping(table)
+
+    def _read(self, connection: duckdb.DuckDBPyConnection) -> EventList:
+        with Unpacked(self._path) as content:
+            events = EventList(content, partial(self._kept.load, connection))
+            found = events.read()
+            self._unpacking_damage = content.damage
+        if not found or not self._kept.events:
+            why = f" ({self._unpacking_damage})" if self._unpacking_damage else ""
+            raise InputError(f"{self._path}: a PyTorch trace without events{why}; {_RECORD}")
+        self._kept.create_view(connection)
+        connection.execute(_MACROS)
+        connection.execute(f"CREATE OR REPLACE TEMP VIEW _memory AS {_mapping('_memory')}")
+        connection.execute(
+            f"""
+            CREATE OR REPLACE TEMP TABLE host_thread AS
+            SELECT DISTINCT TRY_CAST(pid AS BIGINT) AS process_id,
+                TRY_CAST(tid AS BIGINT) AS thread_id
+            FROM event WHERE kind IN {_HOST}
+            """
+        )
+        self._create_gpu_process(connection)
+        return events
+
+    def _create_gpu_process(self, connection: duckdb.DuckDBPyConnection) -> None:
+        # GPU operations have the device in place of the process: it is that of the call.
+        processes = connection.execute(
+            "SELECT DISTINCT process_id FROM host_thread WHERE process_id IS NOT NULL"
+        ).fetchall()
+        if len(processes) > 1:
+            connection.execute(
+                f"""
+                CREATE OR REPLACE TEMP TABLE launching AS
+                SELECT correlation_id AS correlation, any_value(process_id) AS process_id
+                FROM ({_mapping("api_call")}) GROUP BY correlation_id
+                HAVING count(DISTINCT process_id) = 1
+                """
+            )
+            process = "(SELECT l.process_id FROM launching AS l WHERE l.correlation = c)"
+        else:
+            process = f"{processes[0][0]}::BIGINT" if processes else "NULL::BIGINT"
+        connection.execute(f"CREATE OR REPLACE TEMP MACRO gpu_process(c) AS {process}")
+
+    def _devices(self, connection: duckdb.DuckDBPyConnection, events: EventList) -> str | None:
+        used = {
+            device
+            for (device,) in connection.execute(
+                f"""
+                SELECT DISTINCT coalesce(TRY_CAST(json_extract_string(args, '$.device') AS INTEGER),
+                    TRY_CAST(pid AS INTEGER))
+                FROM event WHERE kind IN {_GPU}
+                """
+            ).fetchall()
+            if device is not None
+        }
+        rows, notes = device_rows(events.header, used, self._is_rocm(connection, events))
+        self._notes += notes
+        if not rows:
+            return None
+        names = dict.fromkeys(name for row in rows for name in row)
+        columns = {name: [row.get(name) for row in rows] for name in names}
+        return register(connection, "device", [columns], self._damage)
+
+    def _is_rocm(self, connection: duckdb.DuckDBPyConnection, events: EventList) -> bool:
+        if is_rocm(events.header):
+            return True
+        ((hip,),) = connection.execute(
+            "SELECT count(*) FROM event WHERE kind = 'call' AND starts_with(name, 'hip')"
+        ).fetchall()
+        return bool(hip)
+
+    def describe(self, ask: Ask | None = None) -> TraceDescription:
+        """Return version, start and notes of the file; call after the last `relation`."""
+        events = self._events
+        if events is None:  # no table was wanted
+            with duckdb.connect() as connection:
+                events = self._events = self._read(connection)
+        notes = trace_notes(self._path.name, events, self._kept, self._unpacking_damage)
+        notes += self._notes
+        if ask is not None and self._kept.holds("memory"):
+            notes += memory_notes(ask)
+        if self._damage.values:
+            notes.append(f"values of another type than expected: {self._damage.values:,}; NULL")
+        schema = events.header.get("schemaVersion")
+        return TraceDescription(
+            tool="torch",
+            kind="timeline",
+            schema_version=None if schema is None else str(schema),
+            utc_start_ns=self._utc_start(events.header.get("baseTimeNanoseconds")),
+            notes=notes,
+        )
+
+    def _utc_start(self, base: Any) -> int | None:
+        if self._kept.first_ns is not None and self._kept.first_ns >= _EPOCH_NS:
+            return 0
+        try:
+            start = int(base)
+        except (TypeError, ValueError, OverflowError):
+            return None
+        return start if 0 < start < 1 << 63 else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._kept.close()
+
+
+@cache
+def _mapping(name: str) -> str:
+    return (_MAPPINGS / f"{name}.sql").read_text(encoding="utf-8")
+
+
+def _kernel_names(connection: duckdb.DuckDBPyConnection) -> pa.Table:
+    found = connection.execute("SELECT DISTINCT name FROM event WHERE kind = 'kernel'").fetchall()
+    names = [name for (name,) in found]
+    demangled = [demangle(name) for name in names]
+    columns = {
+        "name": names,
+        "demangled": demangled,
+        "short_name": [short_name(name) for name in demangled],
+        "mangled_name": [name if is_mangled(name) else None for name in names],
+    }
+    return pa.table({key: pa.array(values, pa.string()) for key, values in columns.items()})
+
+
+class TorchTrace:
+    """Source for traces of torch.profiler."""
+
+    format = "torch-json"
+
+    def detect(self, path: Path, head: bytes) -> bool:
+        """Return True for a list of events with categories or a header of torch."""
+        return is_trace(path, head)
+
+    def open(self, path: Path) -> TorchTraceReader:
+        """Open a detected file; it is read when the first table is asked for."""
+        return TorchTraceReader(path)
+
+
+TORCH_TRACE = TorchTrace()

@@ -1,0 +1,34 @@
+-- Operators with the texts that torch.autograd.profiler.emit_nvtx writes, ranges of
+-- record_function as the ranges of the program, calls of modules, and the profiler's own work.
+SELECT
+    e.event_id AS annotation_id,
+    CASE e.kind
+        WHEN 'operator' THEN 'operator' WHEN 'module' THEN 'python' WHEN 'overhead' THEN 'profiler'
+        ELSE 'nvtx'
+    END AS source,
+    'push_pop' AS kind,
+    e.start_ns,
+    e.start_ns + e.duration_ns AS end_ns,
+    coalesce(NOT e.a.finished, false) AS is_open,
+    TRY_CAST(e.pid AS BIGINT) AS process_id,
+    TRY_CAST(e.tid AS BIGINT) AS thread_id,
+    CASE WHEN e.a.finished IS NOT FALSE THEN TRY_CAST(e.tid AS BIGINT) END AS end_thread_id,
+    CASE e.kind WHEN 'operator' THEN -1 WHEN 'module' THEN -2 WHEN 'overhead' THEN -3 ELSE 0 END
+        AS domain_id,
+    CASE e.kind
+        WHEN 'operator' THEN concat(
+            e.name,
+            ', seq = ' || e.a."Sequence number"::VARCHAR,
+            ', op_id = ' || e.a."External id"::VARCHAR,
+            ', sizes = ' || replace(
+                coalesce(e.a."Input Dims", json_extract(e.args, '$."Input dims"')), ',', ', '))
+        WHEN 'module' THEN coalesce(m.path, e.name)
+        ELSE e.name
+    END AS text
+FROM (
+    SELECT *, json_transform(args, '{
+        "External id": "BIGINT", "Sequence number": "BIGINT", "Input Dims": "JSON",
+        "finished": "BOOLEAN"}') AS a
+    FROM event WHERE kind IN ('operator', 'user', 'module', 'overhead')
+) AS e
+LEFT JOIN module_path AS m ON m.event_id = e.event_id AND e.kind = 'module'

@@ -1,0 +1,14 @@
+-- Calls of the CUDA or HIP runtime and driver.
+SELECT
+    event_id AS api_call_id,
+    start_ns,
+    start_ns + duration_ns AS end_ns,
+    TRY_CAST(pid AS BIGINT) AS process_id,
+    TRY_CAST(tid AS BIGINT) AS thread_id,
+    nullif(a.correlation, 0) AS correlation_id,
+    'cuda' AS api,
+    regexp_replace(name, '_v\d+$', '') AS name
+FROM (
+    SELECT *, json_transform(args, '{"correlation": "BIGINT"}') AS a
+    FROM event WHERE kind = 'call'
+)

@@ -1,0 +1,97 @@
+"""Write the notes of a trace: rank, damage, dropped and unread events."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tbd_trace.sources.kineto.event_list import EventList
+from tbd_trace.sources.kineto.kept_events import Group, KeptEvents
+
+_RANK = re.compile(r"(?i)rank[-_]?(\d+)")
+# Derived from other events.
+_DERIVED = {"gpu_user_annotation", "ac2g", "async", "async_gpu", "async_cpu_to_gpu", "fwdbwd"}
+_DERIVED |= {"Trace"}
+
+
+def trace_notes(name: str, events: EventList, kept: KeptEvents, damage: str | None) -> list[str]:
+    """Return the notes on the content of a file.
+
+    Args:
+        name: file name, which may contain the rank.
+        damage: why the content ends early, None if it does not.
+    """
+    return [
+        *_rank(name, events.header),
+        *_ending(events, kept, damage),
+        *_damaged(events),
+        *_dropped(kept.groups),
+        *_left_out(kept.groups),
+    ]
+
+
+def _rank(name: str, header: Mapping[str, Any]) -> list[str]:
+    found = header.get("distributedInfo")
+    job = found if isinstance(found, dict) else {}
+    if "rank" in job:
+        size = f" of {job['world_size']}" if "world_size" in job else ""
+        backend = f" ({job['backend']})" if "backend" in job else ""
+        return [f"rank {job['rank']}{size}{backend} of a distributed job"]
+    match = _RANK.search(name)
+    return [f"rank {match[1]} of a distributed job, by the file name"] if match else []
+
+
+def _ending(events: EventList, kept: KeptEvents, damage: str | None) -> list[str]:
+    if events.is_complete and damage is None:
+        return []
+    last = f", last at {kept.last_ns:,} ns" if kept.last_ns is not None else ""
+    if events.is_complete:
+        return [f"damaged after its events: {damage}"]
+    why = f" ({damage})" if damage else ""
+    return [f"ends in the middle{why}: {kept.events:,} events read{last}"]
+
+
+def _damaged(events: EventList) -> list[str]:
+    notes = []
+    if events.decoded.dropped:
+        notes.append(f"invalid JSON: {events.decoded.dropped:,} events dropped")
+    if events.decoded.repaired:
+        notes.append(f"invalid JSON: {events.decoded.repaired:,} events repaired")
+    if events.decoded.has_bad_utf8:
+        notes.append("bytes that are not UTF-8 were replaced")
+    return notes
+
+
+def _dropped(groups: Counter[Group]) -> list[str]:
+    defects: Counter[str] = Counter()
+    for (_, _, kind, defect), number in groups.items():
+        if defect is not None and kind != "frame":
+            defects[defect] += number
+    return [f"events {defect}: {number:,}; dropped" for defect, number in sorted(defects.items())]
+
+
+def _left_out(groups: Counter[Group]) -> list[str]:
+    derived: Counter[str] = Counter()
+    unknown: Counter[str] = Counter()
+    frames = 0
+    for (phase, category, kind, _), number in groups.items():
+        if kind == "frame":
+            frames += number
+        elif kind is None and phase not in ("M", None) and category is not None:
+            (derived if category in _DERIVED else unknown)[category] += number
+        elif kind is None and phase == "X":
+            unknown["without a category"] += number
+    notes = []
+    if frames:
+        notes.append(f"frames of Python not stored, except calls of modules: {frames:,}")
+    if derived:
+        notes.append(f"events derived from others, not stored: {_listed(derived.items())}")
+    if unknown:
+        notes.append(f"events of unknown categories, not stored: {_listed(unknown.items())}")
+    return notes
+
+
+def _listed(counts: Iterable[tuple[str, int]]) -> str:
+    return ", ".join(f"{name} {number:,}" for name, number in sorted(counts))

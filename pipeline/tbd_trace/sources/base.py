@@ -68,6 +68,14 @@ class TraceReader(Protocol):
         """Close the file."""
 
 
+@runtime_checkable
+class SelectiveReader(TraceReader, Protocol):
+    """A reader that reads a file faster if it knows which tables are wanted."""
+
+    def select_tables(self, tables: Collection[str]) -> None:
+        """Read only these canonical tables; called before the first ``relation``."""
+
+
 @dataclass(frozen=True, slots=True)
 class RowRange:
     """One of the consecutive ranges of a table's rows; later ranges are smaller."""

@@ -120,10 +120,12 @@ def _write_tables(
 ) -> dict[str, int]:
     # Queries about large tables start before the other tables are written.
     # Imported here, because asking needs no readers.
-    from tbd_trace.sources.base import ParallelReader  # noqa: PLC0415
+    from tbd_trace.sources.base import ParallelReader, SelectiveReader  # noqa: PLC0415
     from tbd_trace.store.parallel_ingest import write_in_parts  # noqa: PLC0415
 
     counts = {}
+    if isinstance(reader, SelectiveReader):
+        reader.select_tables([table.name for table in wanted])
     if isinstance(reader, ParallelReader):
         counts = write_in_parts(
             reader, wanted, pool=pool, trace_id=trace_id, staging=staging, progress=progress

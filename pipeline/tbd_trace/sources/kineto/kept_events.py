@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
+from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import Any
 
 import duckdb
 
@@ -39,9 +39,13 @@ _KINDS = """
         WHEN ph IN ('i', 'I') AND name = '[memory]' THEN 'memory'
         WHEN ph = 'M' AND name IN ('process_name', 'thread_name') THEN name
     END"""
+# The texts of other events are not copied. Ids follow the order of the file.
 _BLOCK = """
     CREATE OR REPLACE TEMP TABLE kineto_block AS
-    SELECT *,
+    SELECT event_id, ph, cat, kind, start_ns, duration_ns,
+        if(is_kept, name, NULL) AS name, if(is_host OR is_kept, pid, NULL) AS pid,
+        if(is_host OR is_kept, tid, NULL) AS tid,
+        if(is_kept OR kind = 'frame' AND {has_frames}, args, NULL) AS args, is_kept, is_host,
         CASE
             WHEN kind IS NULL OR kind IN ('process_name', 'thread_name') THEN NULL
             WHEN start_ns IS NULL OR duration_ns IS NULL AND kind <> 'memory' THEN 'without times'
@@ -50,23 +54,30 @@ _BLOCK = """
             WHEN name IS NULL THEN 'without names'
         END AS defect
     FROM (
-        SELECT row_number() OVER () + {before} AS event_id, ph, cat, name, pid, tid,
-            TRY_CAST(ts * 1000 AS BIGINT) AS start_ns,
-            TRY_CAST(dur * 1000 AS BIGINT) AS duration_ns,
-            args, {kinds} AS kind
-        FROM read_json({path}, format = 'array', columns = {columns}, maximum_object_size = {size})
+        SELECT *, coalesce(kind IN ({kept}), false) AS is_kept,
+            coalesce(kind IN ({host}), false) AS is_host
+        FROM (
+            SELECT row_number() OVER () + {before} AS event_id, ph, cat, name, pid, tid,
+                TRY_CAST(ts * 1000 AS BIGINT) AS start_ns,
+                TRY_CAST(dur * 1000 AS BIGINT) AS duration_ns, args, {kinds} AS kind
+            FROM read_json({path}, format = 'array', columns = {columns},
+                maximum_object_size = {size})
+        )
     )"""
 _KEPT = """
     COPY (
         SELECT event_id, kind, lower(cat) AS category, name, pid, tid, start_ns, duration_ns, args
-        FROM kineto_block WHERE kind IS NOT NULL AND kind <> 'frame' AND defect IS NULL
+        FROM kineto_block WHERE is_kept AND defect IS NULL
         ORDER BY kind, event_id
     ) TO {path} (FORMAT parquet, COMPRESSION lz4_raw, ROW_GROUP_SIZE 8192)"""
 _COUNTS = """
     SELECT ph, cat, kind, defect, count(*), min(start_ns), max(start_ns + coalesce(duration_ns, 0))
     FROM kineto_block GROUP BY ALL ORDER BY ALL"""
+_THREADS = """
+    SELECT DISTINCT TRY_CAST(pid AS BIGINT), TRY_CAST(tid AS BIGINT)
+    FROM kineto_block WHERE is_host AND defect IS NULL"""
 _FRAMES = """
-    SELECT event_id, kind = 'module' AS is_module, if(kind = 'module', name, NULL) AS name,
+    SELECT event_id, kind = 'module' AS is_module, name,
         a."Python id" AS id, a."Python parent id" AS parent
     FROM (
         SELECT *,
@@ -74,6 +85,11 @@ _FRAMES = """
         FROM kineto_block WHERE kind IN ('module', 'frame')
     )
     ORDER BY event_id"""
+KINDS = (
+    "kernel", "memcpy", "memset", "call", "synchronization", "operator", "user", "module",
+    "overhead", "memory", "process_name", "thread_name",
+)  # fmt: skip
+HOST_KINDS = ("call", "operator", "user", "module")
 
 Group = tuple[str | None, str | None, str | None, str | None]
 
@@ -82,6 +98,8 @@ class KeptEvents:
     """The events of one trace; a context manager that removes its files at the end."""
 
     def __init__(self) -> None:
+        self.kinds: Collection[str] = KINDS  # those to keep
+        self.threads: set[tuple[int | None, int | None]] = set()  # process and thread of the host
         self._directory = tempfile.TemporaryDirectory(prefix="tbd-trace-events-")
         self._block = Path(self._directory.name) / "block.json"
         self._files: list[Path] = []
@@ -100,6 +118,9 @@ class KeptEvents:
             file.write(b"]")
         statement = _BLOCK.format(
             before=self.events,
+            kept=_texts(self.kinds),
+            host=_texts(HOST_KINDS),
+            has_frames="module" in self.kinds,
             kinds=_KINDS,
             path=string(str(self._block)),
             columns=_COLUMNS,
@@ -123,9 +144,9 @@ class KeptEvents:
             if kind is not None and defect is None and first is not None:
                 self.first_ns = min(first, self.first_ns or first)
                 self.last_ns = max(last, self.last_ns or last)
-            if kind == "module":
-                self.frames.has_modules = True
-        self.frames.add(connection.execute(_FRAMES).fetchnumpy())
+        self.threads.update(connection.execute(_THREADS).fetchall())
+        if "module" in self.kinds:
+            self.frames.add(connection.execute(_FRAMES).fetchnumpy())
 
     def holds(self, *kinds: str) -> bool:
         return any(kind in kinds and defect is None for _, _, kind, defect in self.groups)
@@ -140,11 +161,5 @@ class KeptEvents:
         self._directory.cleanup()
 
 
-def counted(groups: Counter[Group], part: Any) -> Counter[str]:
-    """Return events by category, of the groups for which ``part(group)`` is true."""
-    found: Counter[str] = Counter()
-    for group, events in groups.items():
-        if part(group):
-            ph, cat = group[:2]
-            found[cat or f"phase {ph}"] += events
-    return found
+def _texts(values: Iterable[str]) -> str:
+    return ", ".join(map(string, values))

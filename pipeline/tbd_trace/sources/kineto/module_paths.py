@@ -16,7 +16,6 @@ class Frames:
     """The Python frames of a trace, each with the frame that called it."""
 
     def __init__(self) -> None:
-        self.has_modules = False
         self._ids: list[Any] = []
         self._parents: list[Any] = []
         self._modules: dict[int, list[tuple[int, str]]] = {}  # events and names by Python id

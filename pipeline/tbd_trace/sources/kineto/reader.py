@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +18,7 @@ from tbd_trace.sources.demangle import demangle, is_mangled, short_name
 from tbd_trace.sources.kineto.detection import is_trace
 from tbd_trace.sources.kineto.devices import device_rows, is_rocm
 from tbd_trace.sources.kineto.event_list import EventList
-from tbd_trace.sources.kineto.kept_events import KeptEvents
+from tbd_trace.sources.kineto.kept_events import KINDS, KeptEvents
 from tbd_trace.sources.kineto.trace_notes import trace_notes
 from tbd_trace.sources.kineto.unpacked import Unpacked
 from tbd_trace.sources.memory_notes import memory_notes
@@ -34,12 +35,9 @@ _KINDS = {
     "memory_event": ("memory",),
     "memory_total": ("memory",),
     "memset": ("memset",),
-    "process": ("call", "operator", "user", "module", "memory"),
     "synchronization": ("synchronization",),
-    "thread": ("call", "operator", "user", "module"),
 }
 _GPU = "('kernel', 'memcpy', 'memset', 'synchronization')"
-_HOST = "('call', 'operator', 'user', 'module')"
 _EPOCH_NS = 10**18  # times from here on count from 1970
 _MACROS = r"""
     CREATE OR REPLACE TEMP MACRO stream_number(tid) AS
@@ -72,6 +70,15 @@ class TorchTraceReader:
         self._damage = Damage()
         self._notes: list[str] = []
 
+    def select_tables(self, tables: Collection[str]) -> None:
+        """Read only the events of some canonical tables from now on."""
+        kinds = {kind for table in tables for kind in _KINDS.get(table, ())}
+        names = {f"{table}_name" for table in ("process", "thread") if table in tables}
+        if "device" in tables:
+            kinds |= {"kernel", "memcpy", "memset", "synchronization"}
+        # Calls give the process of GPU operations.
+        self._kept.kinds = [kind for kind in KINDS if kind in kinds | names | {"call"}]
+
     def relation(self, connection: duckdb.DuckDBPyConnection, table: str) -> str | None:
         """Return a SELECT over the rows of a canonical table, None if the file lacks them.
 
@@ -82,7 +89,8 @@ class TorchTraceReader:
             self._events = self._read(connection)
         if table == "device":
             return self._devices(connection, self._events)
-        if table not in _KINDS or not self._kept.holds(*_KINDS[table]):
+        is_host = table in ("process", "thread")
+        if not (self._kept.threads if is_host else self._kept.holds(*_KINDS.get(table, ()))):
             return None
         if table in ("kernel", "kernel_metric"):
             connection.register("kernel_name", _kernel_names(connection))
@@ -101,22 +109,16 @@ class TorchTraceReader:
         self._kept.create_view(connection)
         connection.execute(_MACROS)
         connection.execute(f"CREATE OR REPLACE TEMP VIEW _memory AS {_mapping('_memory')}")
-        connection.execute(
-            f"""
-            CREATE OR REPLACE TEMP TABLE host_thread AS
-            SELECT DISTINCT TRY_CAST(pid AS BIGINT) AS process_id,
-                TRY_CAST(tid AS BIGINT) AS thread_id
-            FROM event WHERE kind IN {_HOST}
-            """
-        )
+        columns = list(zip(*self._kept.threads, strict=True)) or [(), ()]
+        names = ("process_id", "thread_id")
+        threads = pa.table([pa.array(column, pa.int64()) for column in columns], names=names)
+        connection.register("host_thread", threads)
         self._create_gpu_process(connection)
         return events
 
     def _create_gpu_process(self, connection: duckdb.DuckDBPyConnection) -> None:
         # GPU operations have the device in place of the process: it is that of the call.
-        processes = connection.execute(
-            "SELECT DISTINCT process_id FROM host_thread WHERE process_id IS NOT NULL"
-        ).fetchall()
+        processes = {process for process, _ in self._kept.threads if process is not None}
         if len(processes) > 1:
             connection.execute(
                 f"""
@@ -128,7 +130,7 @@ class TorchTraceReader:
             )
             process = "(SELECT l.process_id FROM launching AS l WHERE l.correlation = c)"
         else:
-            process = f"{processes[0][0]}::BIGINT" if processes else "NULL::BIGINT"
+            process = f"{min(processes)}::BIGINT" if processes else "NULL::BIGINT"
         connection.execute(f"CREATE OR REPLACE TEMP MACRO gpu_process(c) AS {process}")
 
     def _devices(self, connection: duckdb.DuckDBPyConnection, events: EventList) -> str | None:

@@ -83,6 +83,8 @@ def test_ids_may_be_texts(tmp_path: Path) -> None:
 def test_a_list_of_events_is_a_trace(tmp_path: Path) -> None:
     events = [
         event("Operator", "aten::mm", 1, 5, args={"External id": 2, "Input dims": [[8, 4], []]}),
+        event("Operator", "ProfilerStep#4", 0, 9, args={"External id": 1, "Input dims": []}),
+        event("Operator", "aten::to", 7, 1, args={"External id": 3, "Input dims": []}),
         event("Runtime", "cudaLaunchKernel", 2, args={"correlation": 6}),
         event("Kernel", "gemm", 3, pid=0, tid="stream 7", args={"correlation": 6, "stream": 7}),
         event("Memset", "Memset (Device)", 4, pid=0, tid="stream 7", args={"bytes": 3}),
@@ -90,7 +92,9 @@ def test_a_list_of_events_is_a_trace(tmp_path: Path) -> None:
     found = ingest(tmp_path, events)
     assert found.rows("SELECT process_id, device_id, stream_id FROM kernel") == [(77, 0, 7)]
     assert found.rows("SELECT text FROM annotation") == [
-        ("aten::mm, op_id = 2, sizes = [[8, 4], []]",)
+        ("aten::mm, op_id = 2, sizes = [[8, 4], []]",),
+        ("ProfilerStep#4",),
+        ("aten::to, op_id = 3",),
     ]
     assert found.rows("SELECT memory_kind, bytes FROM memset") == [("device", 3)]
 
@@ -107,6 +111,16 @@ def test_the_process_of_gpu_work_is_that_of_its_call(tmp_path: Path) -> None:
     assert found.rows("SELECT process_id FROM kernel ORDER BY start_ns") == [
         (70,), (71,), (None,), (None,)
     ]  # fmt: skip
+
+
+def test_ranges_with_the_process_of_another_namespace(tmp_path: Path) -> None:
+    step = event("user_annotation", "ProfilerStep#1", 0, 99, pid=3100453, tid=3100453)
+    found = ingest(tmp_path, document([step, launch(1, 5), kernel(2, 1, 5)]))
+    assert found.rows("SELECT process_id FROM annotation UNION SELECT process_id FROM kernel") == [
+        (77,)
+    ]
+    assert "ranges of process 3100453 are of process 77" in found.notes
+    assert found.rows("SELECT process_id FROM process") == [(77,)]
 
 
 def test_without_host_events_the_process_is_unknown(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ _COUNTS = """
     SELECT ph, cat, kind, defect, count(*), min(start_ns), max(start_ns + coalesce(duration_ns, 0))
     FROM kineto_block GROUP BY ALL ORDER BY ALL"""
 _THREADS = """
-    SELECT DISTINCT TRY_CAST(pid AS BIGINT), TRY_CAST(tid AS BIGINT)
+    SELECT DISTINCT TRY_CAST(pid AS BIGINT), TRY_CAST(tid AS BIGINT), kind = 'user'
     FROM kineto_block WHERE is_host AND defect IS NULL"""
 _FRAMES = """
     SELECT event_id, kind = 'module' AS is_module, name,
@@ -89,6 +89,7 @@ KINDS = (
     "kernel", "memcpy", "memset", "call", "synchronization", "operator", "user", "module",
     "overhead", "memory", "process_name", "thread_name",
 )  # fmt: skip
+HostThread = tuple[int | None, int | None, bool]  # process, thread, only ranges of the program
 HOST_KINDS = ("call", "operator", "user", "module")
 
 Group = tuple[str | None, str | None, str | None, str | None]
@@ -99,7 +100,7 @@ class KeptEvents:
 
     def __init__(self) -> None:
         self.kinds: Collection[str] = KINDS  # those to keep
-        self.threads: set[tuple[int | None, int | None]] = set()  # process and thread of the host
+        self.threads: set[HostThread] = set()
         self._directory = tempfile.TemporaryDirectory(prefix="tbd-trace-events-")
         self._block = Path(self._directory.name) / "block.json"
         self._files: list[Path] = []

@@ -19,6 +19,7 @@ from tbd_trace.sources.kineto.detection import is_trace
 from tbd_trace.sources.kineto.devices import device_rows, is_rocm
 from tbd_trace.sources.kineto.event_list import EventList
 from tbd_trace.sources.kineto.kept_events import KINDS, KeptEvents
+from tbd_trace.sources.kineto.processes import create_process_macros
 from tbd_trace.sources.kineto.trace_notes import trace_notes
 from tbd_trace.sources.kineto.unpacked import Unpacked
 from tbd_trace.sources.memory_notes import memory_notes
@@ -108,30 +109,9 @@ class TorchTraceReader:
             raise InputError(f"{self._path}: a PyTorch trace without events{why}; {_RECORD}")
         self._kept.create_view(connection)
         connection.execute(_MACROS)
+        self._notes += create_process_macros(connection, self._kept.threads, _mapping("api_call"))
         connection.execute(f"CREATE OR REPLACE TEMP VIEW _memory AS {_mapping('_memory')}")
-        columns = list(zip(*self._kept.threads, strict=True)) or [(), ()]
-        names = ("process_id", "thread_id")
-        threads = pa.table([pa.array(column, pa.int64()) for column in columns], names=names)
-        connection.register("host_thread", threads)
-        self._create_gpu_process(connection)
         return events
-
-    def _create_gpu_process(self, connection: duckdb.DuckDBPyConnection) -> None:
-        # GPU operations have the device in place of the process: it is that of the call.
-        processes = {process for process, _ in self._kept.threads if process is not None}
-        if len(processes) > 1:
-            connection.execute(
-                f"""
-                CREATE OR REPLACE TEMP TABLE launching AS
-                SELECT correlation_id AS correlation, any_value(process_id) AS process_id
-                FROM ({_mapping("api_call")}) GROUP BY correlation_id
-                HAVING count(DISTINCT process_id) = 1
-                """
-            )
-            process = "(SELECT l.process_id FROM launching AS l WHERE l.correlation = c)"
-        else:
-            process = f"{min(processes)}::BIGINT" if processes else "NULL::BIGINT"
-        connection.execute(f"CREATE OR REPLACE TEMP MACRO gpu_process(c) AS {process}")
 
     def _devices(self, connection: duckdb.DuckDBPyConnection, events: EventList) -> str | None:
         used = {

@@ -2,7 +2,7 @@
 SELECT
     row_number() OVER (ORDER BY start_ns, event_id) - 1 AS sequence,
     start_ns AS timestamp_ns,
-    TRY_CAST(pid AS BIGINT) AS process_id,
+    host_process(pid) AS process_id,
     a."Device Type" = 0 AS is_host,
     a."Device Id" AS device_id,
     a.Addr AS address,

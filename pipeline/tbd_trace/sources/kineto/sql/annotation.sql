@@ -10,18 +10,20 @@ SELECT
     e.start_ns,
     e.start_ns + e.duration_ns AS end_ns,
     coalesce(NOT e.a.finished, false) AS is_open,
-    TRY_CAST(e.pid AS BIGINT) AS process_id,
+    host_process(e.pid) AS process_id,
     TRY_CAST(e.tid AS BIGINT) AS thread_id,
     CASE WHEN e.a.finished IS NOT FALSE THEN TRY_CAST(e.tid AS BIGINT) END AS end_thread_id,
     CASE e.kind WHEN 'operator' THEN -1 WHEN 'module' THEN -2 WHEN 'overhead' THEN -3 ELSE 0 END
         AS domain_id,
     CASE e.kind
-        WHEN 'operator' THEN concat(
+        -- torch 1.8 records steps as operators.
+        WHEN 'operator' THEN if(starts_with(e.name, 'ProfilerStep#'), e.name, concat(
             e.name,
             ', seq = ' || e.a."Sequence number"::VARCHAR,
             ', op_id = ' || e.a."External id"::VARCHAR,
-            ', sizes = ' || replace(
-                coalesce(e.a."Input Dims", json_extract(e.args, '$."Input dims"')), ',', ', '))
+            ', sizes = ' || replace(nullif(coalesce(
+                e.a."Input Dims", json_extract(e.args, '$."Input dims"'))::VARCHAR, '[]'),
+                ',', ', ')))
         WHEN 'module' THEN coalesce(m.path, e.name)
         ELSE e.name
     END AS text

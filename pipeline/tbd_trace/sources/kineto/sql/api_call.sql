@@ -3,7 +3,7 @@ SELECT
     event_id AS api_call_id,
     start_ns,
     start_ns + duration_ns AS end_ns,
-    TRY_CAST(pid AS BIGINT) AS process_id,
+    host_process(pid) AS process_id,
     TRY_CAST(tid AS BIGINT) AS thread_id,
     nullif(a.correlation, 0) AS correlation_id,
     'cuda' AS api,

@@ -20,6 +20,7 @@ _NAME = re.compile(rf'("name"\s*:\s*")(.*?)("\s*(?:,\s*{_KEY}|\}}))', re.DOTALL)
 _LONE_QUOTE = re.compile(r'(?<!\\)"')
 _TRAILING_COMMA = re.compile(r",(\s*[}\]])")
 _TIMES = ("ts", "dur")
+_LONGEST_WORD = 8  # Infinity
 _MOST_US = Decimal(10) ** 19
 
 
@@ -62,9 +63,10 @@ class DecodedEvents:
                 return position, False
             if text[position] == "]":
                 return position + 1, True
-            value, end = self._decoded(text, position)
+            value, end, is_cut = self._decoded(text, position)
             if end is None:
-                end = next(self._starts(text, position), None)
+                # Objects in the arguments of a cut event look like events.
+                end = None if is_cut else next(self._starts(text, position), None)
                 if end is None:
                     return (
                         self._after_last(text, position, events) if is_last else (position, False)
@@ -76,16 +78,20 @@ class DecodedEvents:
                 self.dropped += 1
             position = end
 
-    def _decoded(self, text: str, position: int) -> tuple[Any, int | None]:
+    def _decoded(self, text: str, position: int) -> tuple[Any, int | None, bool]:
+        # Value, its end, and whether the text ends within it.
         try:
-            return self._decoder.raw_decode(text, position)
+            return *self._decoder.raw_decode(text, position), False
+        except json.JSONDecodeError as error:
+            is_cut = error.pos >= len(text.rstrip()) - _LONGEST_WORD
+            return None, None, is_cut or error.msg.startswith("Unterminated string")
         except (ValueError, RecursionError):
-            return None, None
+            return None, None, False
 
     def _starts(self, text: str, position: int) -> Iterator[int]:
         # Starts of events after a damaged one.
         for match in _BOUNDARY.finditer(text, position):
-            value, _ = self._decoded(text, match.end())
+            value, _, _ = self._decoded(text, match.end())
             if isinstance(value, dict) and "ph" in value:
                 yield match.end()
 

@@ -328,6 +328,26 @@ def test_what_is_not_stored_is_counted(tmp_path: Path) -> None:
     )
 
 
+def test_a_directory_with_a_trace_per_rank(tmp_path: Path) -> None:
+    folder = tmp_path / "job"
+    folder.mkdir()
+    for rank in range(2):
+        content = document([kernel(1, 1 + rank)], distributedInfo={"rank": rank, "world_size": 2})
+        write(folder / f"host_{rank}.1234.pt.trace.json.gz", content)
+    write(folder / "rank2.json", document([kernel(1, 3)]))
+    (folder / "notes.txt").write_text("not a trace")
+    database = Database(tmp_path / "x.duckdb")
+    reports = database.ingest([folder])
+    assert [report.name for report in reports] == [
+        "job/host_0.1234.pt.trace.json.gz", "job/host_1.1234.pt.trace.json.gz", "job/rank2.json"
+    ]  # fmt: skip
+    assert [report.notes[0].split(" of a ")[0] for report in reports] == [
+        "rank 0 of 2", "rank 1 of 2", "rank 2"
+    ]  # fmt: skip
+    durations = sql(database, "SELECT duration_ns FROM kernel ORDER BY 1", None).rows()
+    assert durations == [(1000,), (2000,), (3000,)]
+
+
 def test_implausible_times(tmp_path: Path) -> None:
     events = [kernel(5, 0), kernel(6, -1), kernel(0, 0), kernel(None), kernel(7, float("nan"))]
     found = ingest(tmp_path, document(events))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ _KEPT: dict[str, Any] = {
         ("samples_per_second", "iterations", "seconds", "unit", "units_per_sample", "execution")
     ),
 }
+# Names of the traces that torch.profiler writes for each rank of a job.
+_RANK = re.compile(r"(?i)(?:rank.*\.json|\.pt\.trace\.json)(?:\.gz)?$")
 _METADATA = {"capture.json", "layers.json"}
 
 
@@ -65,13 +68,14 @@ def is_capture(path: Path) -> bool:
 
 
 def capture_files(path: Path) -> list[CaptureFile]:
-    """Return the profiler files of a capture directory, or the file itself.
+    """Return the profiler files of a capture directory, or of one with a trace per rank, or itself.
 
     Raises:
         InputError: the capture's metadata is invalid, or a file that it names is missing.
     """
     if not is_capture(path):
-        return [CaptureFile(path, path.name)]
+        ranks = _traces_of_ranks(path)
+        return ranks or [CaptureFile(path, path.name)]
     document = read_json(path / "capture.json")
     metadata = _kept(document, _KEPT)
     _check_batch_size(path / "capture.json", document.get("batch_size"))
@@ -92,6 +96,14 @@ def capture_files(path: Path) -> list[CaptureFile]:
         )
         for file in _profiler_files(path, document)
     ]
+
+
+def _traces_of_ranks(path: Path) -> list[CaptureFile]:
+    try:
+        found = sorted(f for f in path.iterdir() if f.is_file() and _RANK.search(f.name))
+    except OSError:  # no directory, or one whose error is reported when it is read
+        return []
+    return [CaptureFile(file, f"{path.resolve().name}/{file.name}") for file in found]
 
 
 def _kept(value: Any, fields: Any) -> Any:

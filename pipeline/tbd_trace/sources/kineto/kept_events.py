@@ -18,7 +18,7 @@ _COLUMNS = (
     "{ph: 'VARCHAR', cat: 'VARCHAR', name: 'VARCHAR', pid: 'VARCHAR', tid: 'VARCHAR', "
     "ts: 'DECIMAL(24,3)', dur: 'DECIMAL(24,3)', args: 'JSON'}"
 )
-_LARGEST_EVENT = 32 << 20
+_LEAST_BUFFER = 1 << 20
 # Categories by the kind of their rows; the older ones are those of torch 1.8.
 _KINDS = """
     CASE
@@ -125,7 +125,8 @@ class KeptEvents:
             kinds=_KINDS,
             path=string(str(self._block)),
             columns=_COLUMNS,
-            size=_LARGEST_EVENT,
+            # DuckDB takes several times as much memory.
+            size=max(len(text), _LEAST_BUFFER),
         )
         try:
             connection.execute(statement)

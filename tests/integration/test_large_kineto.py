@@ -1,0 +1,57 @@
+"""A large PyTorch trace is read in bounded memory, and its numbers are those it was made with."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import tbd_trace
+from corpus import ROOT
+from fast import one_in
+
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.measure import measure
+from benchmarks.torch_trace import compare, generate, table
+
+MOST_BYTES = 400 << 20
+# Ratios of CPU time, because other work on the machine stretches wall time.
+MOST_INGEST, MOST_QUESTION = 12, 7.5
+
+
+@pytest.mark.parametrize("megabytes", one_in(2, [30, 1024]))
+def test_a_large_trace(tmp_path: Path, megabytes: int) -> None:
+    path = tmp_path / "large.json.gz"
+    truth = generate(path, megabytes)
+    database = tmp_path / "large.duckdb"
+    command = (sys.executable, "-m", "tbd_trace", "ingest", str(path), "--db", str(database))
+    cost = measure(command, {}, tmp_path / "log", 600)
+    assert cost.usable, cost.message
+    assert cost.peak_bytes < MOST_BYTES
+    traces = tbd_trace.open(db=database)
+    assert traces.sql("SELECT count(*), sum(duration_ns)::BIGINT FROM kernel").row(0) == (
+        truth.kernels,
+        truth.kernel_ns,
+    )
+    operators, modules, names = traces.sql(
+        """
+        SELECT count(*) FILTER (source = 'operator'), count(*) FILTER (source = 'python'),
+            count(DISTINCT text) FILTER (source = 'python')
+        FROM annotation
+        """
+    ).row(0)
+    assert (operators, modules, names) == (truth.operators, truth.kernels, 50)
+    assert traces.sql("SELECT count(*) FROM memory_event").item() == truth.kernels
+
+
+@pytest.mark.slow
+def test_ingest_takes_a_few_times_as_long_as_unpacking(tmp_path: Path) -> None:
+    path = tmp_path / "large.json.gz"
+    generate(path, 512)
+    costs = compare(path, tmp_path / "scratch", 1)
+    print(table(path, costs))
+    unpacked, ingested, asked = (cost[0].cpu_seconds for cost in costs.values())
+    assert ingested < MOST_INGEST * unpacked
+    assert asked < MOST_QUESTION * unpacked

@@ -26,9 +26,8 @@ name      = "coalesce(text, '')"
 CREATE TABLE annotation (
     trace_id      VARCHAR NOT NULL, -- the trace
     annotation_id BIGINT NOT NULL,  -- number, unique in the trace, in the order of the file
-    source        VARCHAR NOT NULL, -- origin: nvtx (also record_function of PyTorch),
-                                    -- operator (framework), python (calls of modules),
-                                    -- profiler (its overhead)
+    source        VARCHAR NOT NULL, -- origin: nvtx; of PyTorch operator, module (a call of it) and
+                                    -- python (record_function); profiler (its overhead)
     kind          VARCHAR NOT NULL, -- push_pop (nested on a thread), start_end, mark (instant)
     start_ns      BIGINT NOT NULL,  -- start, trace clock; time of a mark
     end_ns        BIGINT NOT NULL,  -- end, trace clock; for an open range, end of the trace
@@ -36,8 +35,8 @@ CREATE TABLE annotation (
     process_id    BIGINT,           -- key of the process
     thread_id     BIGINT,           -- thread that opened the range
     end_thread_id BIGINT,           -- thread that closed the range
-    domain_id     BIGINT NOT NULL,  -- NVTX domain, 0 the default; -1 operator, -2 python, -3
-                                    -- profiler
+    domain_id     BIGINT NOT NULL,  -- NVTX domain, 0 the default; -1 operator and module, which
+                                    -- nest; -2 profiler
     domain        VARCHAR,          -- NVTX domain name; NULL for the default and other sources
     text          VARCHAR,          -- message
     payload       DOUBLE            -- numeric payload; NULL without one

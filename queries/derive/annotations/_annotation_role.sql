@@ -21,6 +21,8 @@ doc = "NVTX domain; NULL for the default domain"
 doc = "NVTX text"
 [columns.first_range_id]
 doc = "first range with this text, which identifies the text; NULL if only marks have it"
+[columns.origin]
+doc = "nvtx, torch module, torch op, torch range (record_function)"
 [columns.is_library]
 doc = "true if the domain belongs to a library"
 [columns.is_iteration]
@@ -31,8 +33,9 @@ doc = """data, forward, loss, backward, optimizer or communication; NULL if the 
 [columns.layer]
 doc = "name of the layer marked by the text; NULL if it marks none"
 [columns.layer_kind]
-doc = """how the layer was recognized, best first: convention, stack (DLProf call stack), plain
-    (range of the user), module (PyProf call marker), operator (framework operator)"""
+doc = """how the layer was recognized, best first: convention (range of tbd-trace, call of a
+    PyTorch module), stack (DLProf call stack), plain (range of the user), module (PyProf call
+    marker), operator (framework operator)"""
 [columns.layer_rank]
 doc = "rank of the layer; of several enclosing layers, the one with the largest rank owns a kernel"
 [columns.outermost]
@@ -45,9 +48,11 @@ doc = "true for a backward operator or the backward pass of a layer"
 WITH
 distinct_text AS (
     SELECT trace_id, domain, text,
-        min(annotation_id) FILTER (kind <> 'mark') AS first_range_id
+        min(annotation_id) FILTER (kind <> 'mark') AS first_range_id,
+        min(source) AS source, min(source) = 'module' AS is_module
     FROM annotation
-    WHERE text IS NOT NULL
+    -- Ranges of the profiler are no part of the program.
+    WHERE text IS NOT NULL AND source <> 'profiler'
     GROUP BY ALL
 ),
 setting AS (
@@ -78,7 +83,7 @@ named AS MATERIALIZED (
     )
 ),
 distinct_name AS (
-    SELECT DISTINCT domain, name, is_numbered, seq IS NOT NULL AS has_seq FROM named
+    SELECT DISTINCT domain, name, is_numbered, seq IS NOT NULL AS has_seq, is_module FROM named
 ),
 -- Parts of the texts of tbd-trace's domain and of the markers of other tools.
 parsed AS (
@@ -87,7 +92,10 @@ parsed AS (
         y.domain IS NOT NULL AS is_library,
         regexp_matches(t.name, s.iteration_pattern) AS is_iteration,
         s.layer_pattern,
-        nullif(regexp_extract(t.name, '^layer(?:_backward)?:(.+)$', 1), '') AS convention_layer,
+        if(
+            t.is_module, t.name,
+            nullif(regexp_extract(t.name, '^layer(?:_backward)?:(.+)$', 1), '')
+        ) AS convention_layer,
         starts_with(t.name, 'layer_backward:') AS convention_backward,
         lower(regexp_replace(t.name, '^phase:', '')) AS phase_text,
         nullif(regexp_extract(t.name, '''funcStack'': ''([^'']*)''', 1), '') AS stack,
@@ -144,7 +152,7 @@ classified AS (
 ),
 judged AS (
     SELECT
-        domain, name, is_numbered, has_seq, is_library, is_iteration, phase,
+        domain, name, is_numbered, has_seq, is_module, is_library, is_iteration, phase,
         CASE
             WHEN is_library OR is_iteration THEN NULL
             WHEN layer_pattern IS NOT NULL THEN
@@ -181,10 +189,14 @@ judged AS (
     FROM classified
 )
 SELECT
-    t.trace_id, t.domain, t.text, t.first_range_id, j.is_library, j.is_iteration, j.phase,
+    t.trace_id, t.domain, t.text, t.first_range_id,
+    CASE t.source WHEN 'module' THEN 'torch module' WHEN 'operator' THEN 'torch op'
+        WHEN 'python' THEN 'torch range' ELSE t.source END AS origin,
+    j.is_library, j.is_iteration, j.phase,
     j.layer, j.layer_kind,
     j.layer_rank, j.outermost, CASE WHEN j.has_node THEN t.seq END AS seq, j.is_backward
 FROM named t
 JOIN judged j
     ON  j.domain IS NOT DISTINCT FROM t.domain AND j.name = t.name
     AND j.is_numbered = t.is_numbered AND j.has_seq = (t.seq IS NOT NULL)
+    AND j.is_module = t.is_module

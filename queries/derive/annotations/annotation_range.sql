@@ -9,7 +9,7 @@ doc = "the trace"
 [columns.annotation_id]
 doc = "number, unique in the trace, in the order of the file"
 [columns.source]
-doc = "origin: nvtx, operator (framework), python, profiler"
+doc = "as annotation.source"
 [columns.kind]
 doc = "push_pop (nested on a thread) or start_end"
 [columns.start_ns]
@@ -27,7 +27,7 @@ doc = "thread that opened the range"
 [columns.end_thread_id]
 doc = "thread that closed the range"
 [columns.domain_id]
-doc = "NVTX domain, 0 the default; -1 operator, -2 python, -3 profiler"
+doc = "NVTX domain, 0 the default; -1 operator and module, -2 profiler"
 [columns.domain]
 doc = "NVTX domain name; NULL for the default and other sources"
 [columns.text]

@@ -37,6 +37,8 @@ doc = """layer marked by the range; NULL if it marks none, or is a container of 
     loop, an epoch)"""
 [columns.layer_kind]
 doc = "how the layer was recognized (_annotation_role)"
+[columns.origin]
+doc = "as _annotation_role.origin"
 [columns.layer_order]
 doc = """order of ownership: of the layers around a kernel, the one with the largest order owns it;
     NULL without a layer, and for a layer inside one that always wins"""
@@ -54,7 +56,7 @@ meant AS (
         m.start_ns, m.end_ns, m.is_iteration, r.phase,
         CASE WHEN m.layer_rank IS NOT NULL THEN coalesce(p.name, r.layer) END AS layer,
         CASE WHEN m.layer_rank IS NOT NULL THEN r.layer_kind END AS layer_kind,
-        m.layer_rank, m.outermost, o.annotation_id IS NOT NULL AS may_own, r.seq, m.is_backward
+        r.origin, m.layer_rank, m.outermost, o.annotation_id IS NOT NULL AS may_own, r.seq, m.is_backward
     FROM _range_role m
     LEFT JOIN _layer_owner o USING (stack_id, annotation_id)
     JOIN _annotation_role r USING (trace_id, first_range_id)
@@ -65,7 +67,7 @@ meant AS (
     ORDER BY m.trace_id, m.start_ns, m.annotation_id
 )
 SELECT trace_id, annotation_id, process_id, thread_id, stays, domain_id, kind, start_ns, end_ns,
-    row_number() OVER () AS position, is_iteration, phase, layer, layer_kind,
+    row_number() OVER () AS position, is_iteration, phase, layer, layer_kind, origin,
     CASE WHEN may_own
          -- Rank first, then position: the factor exceeds any position.
          THEN layer_rank * 1_000_000_000_000_000

@@ -22,4 +22,4 @@ doc = "message"
 */
 SELECT trace_id, start_ns AS timestamp_ns, process_id, thread_id, domain_id, domain, text
 FROM annotation
-WHERE source = 'nvtx' AND kind = 'mark'
+WHERE source IN ('nvtx', 'python') AND kind = 'mark'

@@ -40,4 +40,4 @@ cuda,nvtx,cudnn,cublas`"""
 SELECT trace_id, annotation_id AS nvtx_range_id, start_ns, end_ns, is_open, kind, process_id,
     thread_id, end_thread_id, domain_id, domain, text, payload
 FROM annotation
-WHERE source = 'nvtx' AND kind <> 'mark'
+WHERE source IN ('nvtx', 'python') AND kind <> 'mark'

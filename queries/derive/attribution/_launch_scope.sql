@@ -4,7 +4,7 @@ question = "In which layer, phase and iteration was each launch made?"
 source   = """an operation belongs to a range if its launching call is inside it on the same thread;
     backward operations come from the autograd thread"""
 grain    = "launch"
-needs    = ["_launch_attribution"]
+needs    = ["_launch_attribution", "trace"]
 optional = ["annotation_semantics", "_sequence_layer", "_autograd_thread", "_launch_by_time"]
 [columns.trace_id]
 doc = "the trace"
@@ -33,14 +33,16 @@ doc = "end of the call"
 [columns.layer]
 doc = "layer that owns the launch; NULL when unknown"
 [columns.layer_evidence]
-doc = """nvtx (a range of the layer around the launch), nvtx backward (a backward range), sequence
-    (autograd sequence number); NULL without a layer"""
+doc = """nvtx (a range of the layer around the launch), nvtx backward (a backward range); from
+    PyTorch's profiler torch module, torch op, torch range (record_function), with backward the
+    same; sequence (autograd sequence number); NULL without a layer"""
 [columns.phase]
 doc = "data, forward, loss, backward, optimizer or communication; NULL when unknown"
 [columns.iteration]
 doc = "number of the iteration; NULL outside iterations"
 [columns.evidence]
-doc = """how the iteration was found: nvtx (its range encloses the launch on the same thread), time
+doc = """how the iteration was found: nvtx or torch range (it encloses the launch on the same
+    thread), time
     (another thread launched during the iteration), anchor kernel (_iteration_anchor); NULL outside
     iterations"""
 */
@@ -51,7 +53,7 @@ SELECT l.trace_id, l.api_call_id, l.process_id, l.thread_id, l.correlation_id, l
     CASE
         WHEN coalesce(m.layer, b.layer) IS NULL THEN NULL
         WHEN m.layer_kind IN ('convention', 'stack', 'plain') OR b.layer IS NULL
-            THEN CASE WHEN l.is_backward THEN 'nvtx backward' ELSE 'nvtx' END
+            THEN CASE WHEN l.is_backward THEN m.origin || ' backward' ELSE m.origin END
         ELSE 'sequence'
     END AS layer_evidence,
     -- Strongest evidence first.
@@ -63,8 +65,12 @@ SELECT l.trace_id, l.api_call_id, l.process_id, l.thread_id, l.correlation_id, l
         CASE WHEN a.thread_id IS NOT NULL THEN 'backward' END,
         bt.phase) AS phase,
     coalesce(l.iteration, bt.iteration) AS iteration,
-    CASE WHEN l.iteration IS NOT NULL THEN 'nvtx' ELSE bt.evidence END AS evidence
+    CASE
+        WHEN l.iteration IS NULL THEN bt.evidence WHEN t.tool = 'torch' THEN 'torch range'
+        ELSE 'nvtx'
+    END AS evidence
 FROM _launch_attribution l
+JOIN trace t ON t.trace_id = l.trace_id
 LEFT JOIN (FROM annotation_semantics WHERE layer_order IS NOT NULL) m
     ON m.trace_id = l.trace_id AND m.layer_order = l.layer_order
 -- A backward operator belongs to the layer of the forward operator with its sequence number.

@@ -23,13 +23,13 @@ doc = "innermost range around the launch; annotation_path contains its path"
 [columns.layer]
 doc = "layer that owns the kernel; NULL when unknown"
 [columns.layer_evidence]
-doc = "nvtx, nvtx backward or sequence (_launch_scope)"
+doc = "nvtx, torch module, torch op, …, sequence (_launch_scope)"
 [columns.phase]
 doc = "data, forward, loss, backward, optimizer or communication; NULL when unknown"
 [columns.iteration]
 doc = "number of the iteration; NULL outside iterations"
 [columns.evidence]
-doc = "how the iteration was found: nvtx, time, anchor kernel; NULL outside iterations"
+doc = "how the iteration was found: nvtx, torch range, time, anchor kernel; NULL outside of them"
 */
 SELECT o.trace_id, o.op_id AS kernel_id, o.api_call_id, o.thread_id, o.launch_start_ns,
     o.launch_end_ns, i.annotation_id, o.layer, o.layer_evidence, o.phase, o.iteration, o.evidence

@@ -43,13 +43,13 @@ doc = "end of the launching call"
 [columns.layer]
 doc = "layer that owns the operation; NULL when unknown"
 [columns.layer_evidence]
-doc = "nvtx, nvtx backward or sequence (_launch_scope)"
+doc = "nvtx, torch module, torch op, …, sequence (_launch_scope)"
 [columns.phase]
 doc = "data, forward, loss, backward, optimizer or communication; NULL when unknown"
 [columns.iteration]
 doc = "number of the iteration; NULL outside iterations"
 [columns.evidence]
-doc = "how the iteration was found: nvtx, time, anchor kernel; NULL outside iterations"
+doc = "how the iteration was found: nvtx, torch range, time, anchor kernel; NULL outside of them"
 */
 WITH
 -- If many launches are not recorded, iterations are assigned by GPU time.
@@ -64,10 +64,13 @@ unlaunched AS (
 -- Enumerations instead of text: the join takes half the time and does not spill.
 scope AS (
     SELECT * REPLACE (
-        CAST(layer_evidence AS ENUM('nvtx', 'nvtx backward', 'sequence')) AS layer_evidence,
+        CAST(layer_evidence AS ENUM(
+            'nvtx', 'nvtx backward', 'torch module', 'torch module backward', 'torch op',
+            'torch op backward', 'torch range', 'torch range backward', 'sequence'
+        )) AS layer_evidence,
         CAST(phase AS ENUM('data', 'forward', 'loss', 'backward', 'optimizer', 'communication'))
             AS phase,
-        CAST(evidence AS ENUM('nvtx', 'time', 'anchor kernel')) AS evidence)
+        CAST(evidence AS ENUM('nvtx', 'torch range', 'time', 'anchor kernel')) AS evidence)
     FROM _launch_scope
 )
 SELECT o.trace_id, o.op_kind, o.op_id, o.start_ns, o.end_ns, o.duration_ns, o.process_id,

@@ -4,7 +4,7 @@ question = "Where does each iteration start and end, and how is that known?"
 source   = """marks of the program; else repeated NVTX ranges or an anchor kernel, whichever
     explains more"""
 grain    = "iteration of a process"
-needs    = [["_iteration_mark", "_iteration_family", "_iteration_anchor"]]
+needs    = [["_iteration_mark", "_iteration_family", "_iteration_anchor"], "trace"]
 [columns.trace_id]
 doc = "the trace"
 [columns.process_id]
@@ -51,14 +51,16 @@ rival AS (
         FROM _iteration_anchor GROUP BY ALL
     ) a ON a.trace_id = f.trace_id AND a.process_id IS NOT DISTINCT FROM f.process_id
 )
-SELECT trace_id, process_id, iteration, label, start_ns, end_ns, thread_id, annotation_id, method,
+SELECT m.trace_id, m.process_id, m.iteration, m.label, m.start_ns, m.end_ns, m.thread_id,
+    m.annotation_id, if(t.tool = 'torch', replace(m.method, 'nvtx', 'torch'), m.method) AS method,
     1.0 AS confidence, false AS is_gpu_time
-FROM _iteration_mark
+FROM _iteration_mark m JOIN trace t USING (trace_id)
 UNION ALL
 SELECT f.trace_id, f.process_id, f.iteration, f.label, f.start_ns, f.end_ns, f.thread_id,
     f.annotation_id,
-    'nvtx range', f.confidence, false
+    if(t.tool = 'torch', 'torch range', 'nvtx range'), f.confidence, false
 FROM _iteration_family f
+JOIN trace t ON t.trace_id = f.trace_id
 JOIN rival r ON r.trace_id = f.trace_id AND r.process_id IS NOT DISTINCT FROM f.process_id
 WHERE r.is_family
 UNION ALL

@@ -91,7 +91,7 @@ telling AS MATERIALIZED (
 ),
 -- Layers and phases by position, so that texts are not part of the sorted rows.
 said AS MATERIALIZED (
-    SELECT t.host_thread, t.position, t.layer_kind, m.layer, m.phase, b.layer AS node_layer
+    SELECT t.host_thread, t.position, t.layer_kind, m.layer, m.origin, m.phase, b.layer AS node_layer
     FROM telling t
     JOIN annotation_semantics m USING (trace_id, annotation_id)
     LEFT JOIN _sequence_layer b
@@ -300,7 +300,7 @@ owned AS MATERIALIZED (
              ELSE coalesce(n.node_layer, o.layer) END AS layer,
         CASE
             WHEN o.layer_kind IN ('convention', 'stack', 'plain') OR n.node_layer IS NULL
-                THEN CASE WHEN s.is_backward THEN 'nvtx backward' ELSE 'nvtx' END
+                THEN CASE WHEN s.is_backward THEN o.origin || ' backward' ELSE o.origin END
             ELSE 'sequence'
         END AS layer_evidence,
         coalesce(

@@ -3,8 +3,7 @@
 SELECT
     e.event_id AS annotation_id,
     CASE e.kind
-        WHEN 'operator' THEN 'operator' WHEN 'module' THEN 'python' WHEN 'overhead' THEN 'profiler'
-        ELSE 'nvtx'
+        WHEN 'overhead' THEN 'profiler' WHEN 'user' THEN 'python' ELSE e.kind
     END AS source,
     'push_pop' AS kind,
     e.start_ns,
@@ -13,7 +12,7 @@ SELECT
     host_process(e.pid) AS process_id,
     TRY_CAST(e.tid AS BIGINT) AS thread_id,
     CASE WHEN e.a.finished IS NOT FALSE THEN TRY_CAST(e.tid AS BIGINT) END AS end_thread_id,
-    CASE e.kind WHEN 'operator' THEN -1 WHEN 'module' THEN -2 WHEN 'overhead' THEN -3 ELSE 0 END
+    CASE e.kind WHEN 'operator' THEN -1 WHEN 'module' THEN -1 WHEN 'overhead' THEN -2 ELSE 0 END
         AS domain_id,
     CASE e.kind
         -- torch 1.8 records steps as operators.

@@ -71,8 +71,13 @@ parented AS (
         last_value(began_before IGNORE NULLS) OVER (ROWS UNBOUNDED PRECEDING) AS parent
     FROM (FROM leveled WHERE begins ORDER BY depth, position)
 )
-SELECT n.trace_id, n.annotation_id, n.api_call_id, o.annotation_id AS parent_id,
+-- Times in microseconds can make a call end after the operator around it: the next one holds it.
+SELECT n.trace_id, n.annotation_id, n.api_call_id,
+    CASE WHEN n.end_ns <= o.end_ns THEN o.annotation_id
+         WHEN n.end_ns <= u.end_ns THEN u.annotation_id END AS parent_id,
     n.end_ns - n.start_ns AS duration_ns
 FROM parented AS p
 JOIN node AS n ON n.node = p.node
-LEFT JOIN node AS o ON p.depth > 0 AND o.node = p.parent
+LEFT JOIN parented AS q ON p.depth > 0 AND q.node = p.parent
+LEFT JOIN node AS o ON o.node = q.node
+LEFT JOIN node AS u ON q.depth > 0 AND u.node = q.parent

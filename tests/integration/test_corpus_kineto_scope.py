@@ -1,0 +1,108 @@
+"""Operators and modules of real traces of torch.profiler own the kernels that they launch.
+
+The reference tables in ``reference/kineto`` were made by searching the nesting of all events.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter, defaultdict
+from functools import cache
+from pathlib import Path
+
+import pytest
+from real_traces import Traces
+
+from corpus import CORPUS, REFERENCE, corpus_files
+
+KERNELS = "kernel_scope AS s JOIN kernel AS k USING (trace_id, kernel_id)"
+LINEAR = "facebookresearch_param__et_replay__tests__inputs__resnet_kineto.json.gz"
+
+
+@cache
+def oracle(table: str) -> dict[str, list[dict[str, str]]]:
+    rows: defaultdict[str, list[dict[str, str]]] = defaultdict(list)
+    path = REFERENCE / "kineto" / f"{table}.csv"
+    if path.is_file():
+        with path.open(newline="", encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                rows[row["file"]].append(row)
+    return rows
+
+
+def files(table: str) -> list[object]:
+    """Return the corpus files with rows in a reference table."""
+    names = [name for name in oracle(table) if (CORPUS / "kineto" / name).is_file()]
+    return corpus_files(*(f"kineto/{name}" for name in names)) if names else corpus_files("none")
+
+
+def name_of(path: Path) -> str:
+    return f"kineto/{path.name}"
+
+
+@pytest.mark.parametrize("path", files("modules"))
+def test_modules_own_kernels_forward_and_backward(traces: Traces, path: Path) -> None:
+    found: Counter[tuple[str, str]] = Counter()
+    lasting: Counter[tuple[str, str]] = Counter()
+    for layer, is_module, evidence, kernels, total in traces.sql(
+        name_of(path),
+        f"""
+        SELECT s.layer, m.text IS NOT NULL, s.layer_evidence, count(*),
+            sum(k.end_ns - k.start_ns)::BIGINT
+        FROM {KERNELS}
+        LEFT JOIN (SELECT DISTINCT text FROM annotation WHERE source = 'module') AS m
+            ON m.text = s.layer
+        GROUP BY ALL
+        """,
+    ).rows():
+        how = "backward by sequence" if evidence == "sequence" else "forward"
+        key = (layer.split("/")[-1], how) if is_module else ("", "")
+        found[key] += kernels
+        lasting[key] += total
+    for row in oracle("modules")[path.name]:
+        key = (row["module"], row["how"])
+        assert (found[key], lasting[key]) == (int(row["kernels"]), int(row["total_ns"])), key
+
+
+@pytest.mark.parametrize("path", files("links"))
+def test_launches_and_operators_of_kernels(traces: Traces, path: Path) -> None:
+    (row,) = oracle("links")[path.name]
+    kernels, launched = traces.sql(
+        name_of(path), f"SELECT count(*), count(s.api_call_id) FROM {KERNELS}"
+    ).row(0)
+    assert (kernels, launched) == (int(row["kernels"]), int(row["with_launch"]))
+
+
+@pytest.mark.parametrize("path", files("top_ops"))
+def test_kernel_time_by_innermost_operator(traces: Traces, path: Path) -> None:
+    """The reference counts kernels only; copies and fills are in ``op_summary``, too."""
+    found: dict[str, int] = Counter()
+    for operator, total in traces.sql(
+        name_of(path),
+        f"""
+        SELECT regexp_replace(a.text, '(?s), (?:seq|op_id|sizes) = .*', ''),
+            sum(k.end_ns - k.start_ns)::BIGINT
+        FROM {KERNELS}
+        LEFT JOIN _host_tree AS t ON t.trace_id = s.trace_id AND t.api_call_id = s.api_call_id
+        LEFT JOIN annotation AS a
+            ON a.trace_id = t.trace_id AND a.annotation_id = t.parent_id AND a.source = 'operator'
+        GROUP BY ALL
+        """,
+    ).rows():
+        found[operator or ""] += total
+    ranges = traces.sql(name_of(path), "SELECT count(*) FROM annotation WHERE source = 'python'")
+    nested = {"", "record_param_comms", "c10d::_allgather_base_"} if ranges.item() else set()
+    for row in oracle("top_ops")[path.name]:
+        # A range of record_function can lie between an operator and its launches.
+        if row["method"] == "nesting" and row["op"] not in nested:
+            assert found[row["op"]] == int(row["gpu_ns"]), row["op"]
+
+
+def test_external_ids_do_not_decide(traces: Traces) -> None:
+    """In older files the number belongs to another operator."""
+    rows = oracle("top_ops")[LINEAR]
+    by_id = {row["op"]: row["gpu_ns"] for row in rows if row["method"] == "external id"}
+    nesting = {row["op"]: row["gpu_ns"] for row in rows if row["method"] == "nesting"}
+    if not nesting:
+        pytest.skip("no reference table")
+    assert by_id != nesting

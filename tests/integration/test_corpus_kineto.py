@@ -30,7 +30,7 @@ ROWS = {
     "cuda_sync": "synchronization",
     "call": "api_call",
     "cpu_op": "annotation WHERE source = 'operator'",
-    "user_annotation": "annotation WHERE source = 'nvtx'",
+    "user_annotation": "annotation WHERE source = 'python'",
     "overhead": "annotation WHERE source = 'profiler'",
 }
 CALLS = ("cuda_runtime", "cuda_driver")
@@ -73,7 +73,7 @@ def test_counts_and_durations(traces: Traces, path: Path) -> None:
     notes = " ".join(traces.sql(name_of(path), "SELECT unnest(notes) FROM trace").to_series())
     for category in events.keys() - ROWS.keys() - {FRAMES}:
         assert f"{category} {events[category]:,}" in notes
-    modules = traces.sql(name_of(path), "SELECT count(*) FROM annotation WHERE source = 'python'")
+    modules = traces.sql(name_of(path), "SELECT count(*) FROM annotation WHERE source = 'module'")
     frames = events[FRAMES] - modules.item()
     assert not frames or f"except calls of modules: {frames:,}" in notes
     assert "dropped" not in notes

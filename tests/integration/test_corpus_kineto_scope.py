@@ -90,12 +90,24 @@ def test_kernel_time_by_innermost_operator(traces: Traces, path: Path) -> None:
         """,
     ).rows():
         found[operator or ""] += total
+    # With whole microseconds, a launch can begin at the very end of another operator.
+    doubtful = traces.sql(
+        name_of(path),
+        f"""
+        SELECT coalesce(sum(k.end_ns - k.start_ns), 0)::BIGINT
+        FROM {KERNELS}
+        JOIN api_call AS c ON c.trace_id = s.trace_id AND c.api_call_id = s.api_call_id
+        SEMI JOIN annotation AS a
+            ON a.trace_id = c.trace_id AND a.thread_id = c.thread_id AND a.end_ns = c.start_ns
+            AND a.source = 'operator'
+        """,
+    ).item()
     ranges = traces.sql(name_of(path), "SELECT count(*) FROM annotation WHERE source = 'python'")
     nested = {"", "record_param_comms", "c10d::_allgather_base_"} if ranges.item() else set()
     for row in oracle("top_ops")[path.name]:
         # A range of record_function can lie between an operator and its launches.
         if row["method"] == "nesting" and row["op"] not in nested:
-            assert found[row["op"]] == int(row["gpu_ns"]), row["op"]
+            assert abs(found[row["op"]] - int(row["gpu_ns"])) <= doubtful, row["op"]
 
 
 def test_external_ids_do_not_decide(traces: Traces) -> None:

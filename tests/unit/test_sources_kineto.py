@@ -161,8 +161,8 @@ def test_annotations(tmp_path: Path) -> None:
     assert found.rows(f"SELECT {columns} FROM annotation ORDER BY annotation_id") == [
         ("operator", -1, "aten::mm, seq = 12, op_id = 1, sizes = [[8, 4], [4]]",
          1000, 10000, False, 77),
-        ("nvtx", 0, "ProfilerStep#3", 0, 20000, False, 77),
-        ("profiler", -3, "CUPTI Buffer Flush", 2000, 5000, False, 77),
+        ("python", 0, "ProfilerStep#3", 0, 20000, False, 77),
+        ("profiler", -2, "CUPTI Buffer Flush", 2000, 5000, False, 77),
         ("operator", -1, "aten::add, op_id = 1", 11000, 13000, True, 77),
     ]  # fmt: skip
 
@@ -180,7 +180,7 @@ def test_modules_are_named_by_their_place_in_the_model(tmp_path: Path) -> None:
     ]
     found = ingest(tmp_path, document(events))
     assert found.rows("SELECT source, domain_id, text FROM annotation ORDER BY start_ns") == [
-        ("python", -2, text)
+        ("module", -1, text)
         for text in ("Net_0", "Net_0/Conv2d_0", "Net_0/Conv2d_1", "Lost_0", "Knot_0")
     ]
     assert "except calls of modules: 3" in found.notes

@@ -9,6 +9,7 @@ import polars as pl
 
 from tbd_trace.analysis.report.memory_section import ID as MEMORY
 from tbd_trace.analysis.report.memory_section import segments_left_out
+from tbd_trace.model.canonical_tables import ALLOCATIONS
 
 _MOST_ROWS = 200  # rows of a table on the page; the CSV has more
 _UTILIZATION = {
@@ -193,7 +194,7 @@ CHAPTERS = (
             Part("fragmentation"),
             Part("segment_map", plot=True, table=False, remark=segments_left_out),
         ),
-        holds="memory_event",
+        holds=ALLOCATIONS,
     ),
     Chapter(
         "memory",

@@ -56,7 +56,7 @@ STEP = document(
 def answers(tmp_path: Path) -> Any:
     path = write(tmp_path / "step.json", STEP)
     with tbd_trace.open(path) as traces:
-        yield lambda name, **parameters: traces.query(name, **parameters)
+        yield traces.query
 
 
 def test_operators(answers: Any) -> None:

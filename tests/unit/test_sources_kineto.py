@@ -11,8 +11,9 @@ import made_kineto as made
 import pytest
 from made_kineto import document, event, frame, kernel, launch, memory, operator, write
 
-from tbd_trace.errors import InputError
-from tbd_trace.query import sql
+from tbd_trace.errors import CannotAnswerError, InputError
+from tbd_trace.query import Catalogue, execute, sql
+from tbd_trace.query.advice import how_to_collect
 from tbd_trace.sources.kineto.module_paths import Frames
 from tbd_trace.store import Database
 
@@ -346,6 +347,24 @@ def test_a_directory_with_a_trace_per_rank(tmp_path: Path) -> None:
     ]  # fmt: skip
     durations = sql(database, "SELECT duration_ns FROM kernel ORDER BY 1", None).rows()
     assert durations == [(1000,), (2000,), (3000,)]
+
+
+@pytest.mark.parametrize(
+    ("query", "argument"),
+    [
+        ("memory_peak", "profile(profile_memory=True)"),
+        ("nvtx_summary", "profile(activities=[CPU, CUDA])"),
+        ("compute_util", "profile(activities=[CPU, CUDA])"),
+    ],
+)
+def test_what_is_missing_is_an_argument_of_the_profiler(
+    tmp_path: Path, query: str, argument: str
+) -> None:
+    found = ingest(tmp_path, document([frame(1, "train.py(1): main", 1, None), launch(2, 1)]))
+    with pytest.raises(CannotAnswerError) as abstained:
+        execute(found.database, Catalogue().get(query), [found.report.trace_id])
+    assert argument in str(abstained.value)
+    assert "record_function(NAME)" in how_to_collect(["nvtx_range"], "torch", "timeline")
 
 
 def test_implausible_times(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ text   = "text"
 missing = """
 needs NVTX ranges, and the trace has none; annotate the program and collect with
 `nsys profile -t cuda,nvtx,cudnn,cublas`"""
+torch = """
+needs operators or ranges; record them with `torch.profiler.profile(activities=[CPU, CUDA])`"""
 [timeline]
 row_kind  = "CASE kind WHEN 'start_end' THEN 'range' ELSE 'nvtx' END"
 thread_id = "CASE WHEN kind <> 'start_end' THEN thread_id END"

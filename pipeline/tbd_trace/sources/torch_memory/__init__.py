@@ -9,5 +9,5 @@ TOOL = Tool(
         "torch-json": "tbd_trace.sources.kineto.reader:TORCH_TRACE",
     },
     accepts="PyTorch trace (.json, .json.gz) or memory snapshot (.pickle, .pickle.gz)",
-    profile_command="`torch.profiler.profile(...)`",
+    profile_command="`torch.profiler.profile(activities=[CPU, CUDA])`",
 )

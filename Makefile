@@ -89,6 +89,7 @@ check: lint types docs-check test ## Style, types, reference pages and the tests
 bench: $(VENV)/.installed ## Measure speed and memory on made traces (SIZES="S M L" for all)
 	$(BIN)/python -m benchmarks.bench --sizes $(SIZES) $(BENCH)
 	$(BIN)/python -m benchmarks.memory
+	$(BIN)/python -m benchmarks.torch_trace
 
 bench-rivals: $(VENV)/bin/python ## Install the tools that the benchmark compares with
 	PYTHON=$(BIN)/python benchmarks/rivals/install.sh

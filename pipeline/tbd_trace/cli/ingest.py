@@ -36,6 +36,7 @@ def ingest(
     file that cannot be read does not stop the others.
     """
     from tbd_trace.archive import is_url
+    from tbd_trace.query import derive_at_ingest
     from tbd_trace.store import Database
 
     if is_url(db):
@@ -47,6 +48,7 @@ def ingest(
         try:
             with busy(f"reading {path}") as progress:
                 reports = database.ingest([path], progress)
+                derive_at_ingest(database, [report.trace_id for report in reports])
         except InputError as error:
             failure(error)
             failed = True

@@ -11,6 +11,7 @@ from tbd_trace.query.plot import Plot
 
 if TYPE_CHECKING:
     from tbd_trace.query.connection import connect, prepare
+    from tbd_trace.query.early import derive_at_ingest
     from tbd_trace.query.execution import execute, execute_batches, script
     from tbd_trace.query.relation_cache import RelationCache
     from tbd_trace.query.result import Result
@@ -27,6 +28,7 @@ __all__ = [
     "Result",
     "canonical_relations",
     "connect",
+    "derive_at_ingest",
     "execute",
     "execute_batches",
     "execute_reading",
@@ -41,6 +43,7 @@ _MODULES = {
     "RelationCache": "relation_cache",
     "Result": "result",
     "connect": "connection",
+    "derive_at_ingest": "early",
     "execute": "execution",
     "execute_batches": "execution",
     "execute_reading": "statements",

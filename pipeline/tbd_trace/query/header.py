@@ -94,6 +94,8 @@ class Query:
     # Canonical table that can be divided: the union of the relation over slices of the table is
     # equivalent to the relation over the whole table.
     slices: str = ""
+    # Canonical table that makes a trace large: the relation is then computed at ingest.
+    at_ingest: str = ""
     refuse: Refusal | None = None
     leaves_out: str = ""  # relation (trace_id, why) of traces that the result does not cover
     check: Check | None = None
@@ -166,7 +168,7 @@ def _build(path: Path, sql: str, header: dict[str, Any]) -> Query:
     needs = header.get("needs", [])
     if not isinstance(needs, list) or not all(n and _are_names(alternatives(n)) for n in needs):
         raise TypeError("needs is not a list of names or of lists of alternatives")
-    for key in ("title", "question", "source", "grain", "slices", "leaves_out"):
+    for key in ("title", "question", "source", "grain", "slices", "at_ingest", "leaves_out"):
         if not isinstance(header.get(key, ""), str):
             raise TypeError(f"{key} is not a text")
     partial = header.get("partial", False)

@@ -56,7 +56,8 @@ meant AS (
         m.start_ns, m.end_ns, m.is_iteration, r.phase,
         CASE WHEN m.layer_rank IS NOT NULL THEN coalesce(p.name, r.layer) END AS layer,
         CASE WHEN m.layer_rank IS NOT NULL THEN r.layer_kind END AS layer_kind,
-        r.origin, m.layer_rank, m.outermost, o.annotation_id IS NOT NULL AS may_own, r.seq, m.is_backward
+        r.origin, m.layer_rank,
+        m.outermost, o.annotation_id IS NOT NULL AS may_own, r.seq, m.is_backward
     FROM _range_role m
     LEFT JOIN _layer_owner o USING (stack_id, annotation_id)
     JOIN _annotation_role r USING (trace_id, first_range_id)

@@ -91,7 +91,8 @@ telling AS MATERIALIZED (
 ),
 -- Layers and phases by position, so that texts are not part of the sorted rows.
 said AS MATERIALIZED (
-    SELECT t.host_thread, t.position, t.layer_kind, m.layer, m.origin, m.phase, b.layer AS node_layer
+    SELECT t.host_thread, t.position, t.layer_kind, m.layer, m.origin, m.phase,
+        b.layer AS node_layer
     FROM telling t
     JOIN annotation_semantics m USING (trace_id, annotation_id)
     LEFT JOIN _sequence_layer b

@@ -6,6 +6,7 @@ source   = """lifetimes by address in the order of the events; class as stated b
 grain    = "allocation"
 needs    = ["_allocation_evidence", "memory_space", "memory_event"]
 optional = ["_stated_class", "_older_class"]
+at_ingest = "memory_event"
 [columns.trace_id]
 doc = "the trace"
 [columns.space]

@@ -4,6 +4,7 @@ question = "How many bytes were live at each event?"
 grain    = "allocation, release, or change of what the allocator holds"
 needs    = ["memory_event", "memory_space"]
 optional = ["_memory_change", "memory_total"]
+at_ingest = "memory_event"
 [columns.trace_id]
 doc = "the trace"
 [columns.space]

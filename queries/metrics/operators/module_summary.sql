@@ -1,15 +1,16 @@
 /*
 title    = "Modules"
 question = "Which modules of a PyTorch model take most time, forward, backward and recomputed?"
-source   = """calls of modules recorded by torch.profiler (`with_modules` or `with_stack`); a backward
-    kernel belongs to the module of the forward operator with its autograd sequence number"""
+source   = """calls of modules recorded by torch.profiler (`with_modules` or `with_stack`); a
+    backward kernel belongs to the module of the forward operator with its autograd sequence
+    number"""
 grain    = "module by its path in the model, per trace"
 needs    = ["_module_call"]
 optional = ["annotation", "op_scope", "gpu_op"]
 [columns.trace_id]
 doc = "the trace"
 [columns.module]
-doc = "path of the module; a number tells modules of one class apart"
+doc = "path of the module; modules of one class are numbered"
 [columns.class]
 doc = "class of the module"
 [columns.calls]
@@ -22,8 +23,8 @@ unit = "ns"
 doc = "host time of these calls without the modules inside"
 [columns.gpu_ns]
 unit = "ns"
-doc = """time of the GPU operations of the module and the modules inside; NULL without GPU operations
-    in the trace"""
+doc = """time of the GPU operations of the module and the modules inside; NULL without GPU
+    operations in the trace"""
 [columns.self_gpu_ns]
 unit = "ns"
 doc = "time of the GPU operations of the module itself"

@@ -59,7 +59,7 @@ inner_time AS (
     FROM _host_tree WHERE parent_id IS NOT NULL
     GROUP BY ALL
 ),
--- Ranges of record_function own what is launched inside them and outside of all operators.
+-- Ranges of record_function own launches inside them that no operator encloses.
 owner AS (
     WITH RECURSIVE outward AS (
         SELECT trace_id, api_call_id, parent_id, parent_id AS owner_id

@@ -124,6 +124,55 @@ def test_without_operators_the_queries_say_how_to_record_them(tmp_path: Path) ->
                 traces.query(query)
 
 
+def test_layer_types_are_those_of_the_modules(answers: Any) -> None:
+    frame = answers("layer_time").filter(pl.col("layer") == "Net_0/Linear_0")
+    assert frame["layer_type"].unique().to_list() == ["GEMM"]
+
+
+@pytest.mark.parametrize(
+    ("by", "wanted"),
+    [
+        ("module", {"Net_0/Linear_0": 36_000, "Net_0": 3_000, None: 5_000}),
+        ("op", {"aten::mm": 36_000, "aten::add": 3_000, "mine": 5_000}),
+        ("class", {"GEMM": 36_000, "elementwise": 3_000, None: 5_000}),
+    ],
+)
+def test_time_by_module_operator_and_class(
+    answers: Any, by: str, wanted: dict[str | None, int]
+) -> None:
+    frame = answers("layer_time", by=by).group_by("layer").agg(pl.col("gpu_ns").sum())
+    assert dict(frame.rows()) == wanted
+    nameless = answers("layer_time", by=by).filter(pl.col("layer").is_null())
+    assert nameless["evidence"].to_list() == [None] * nameless.height
+
+
+def test_kernels_of_a_graph_have_no_layer(tmp_path: Path) -> None:
+    """The module around the launch of a graph shows nothing about the kernels inside."""
+    events = [
+        module("Net_0", 1, None, 0, 100),
+        launch(10, 1, name="cudaGraphLaunch"),
+        kernel(200, 30, 1),
+        kernel(240, 20, 1, name="add"),
+        launch(50, 2),
+        kernel(300, 50, 2),
+    ]
+    with tbd_trace.open(write(tmp_path / "graph.json", document(events))) as traces:
+        rows = traces.query("layer_time").select("layer", "kernels", "gpu_ns").rows()
+        (notes,) = traces.query("trace_info")["notes"].to_list()
+    assert sorted(rows, key=str) == [("Net_0", 1, 50_000), (None, 2, 50_000)]
+    assert any(
+        note.startswith("kernels launched by graphs: 2 of 3 (50.0 % of the kernel time)")
+        for note in notes
+    )
+
+
+def test_kernels_without_a_launch_are_counted(tmp_path: Path) -> None:
+    events = [operator("aten::mm", 0, 9), launch(1, 1), kernel(20, 5, 1), kernel(30, 5, 99)]
+    with tbd_trace.open(write(tmp_path / "cut.json", document(events))) as traces:
+        (notes,) = traces.query("trace_info")["notes"].to_list()
+    assert any(note.startswith("kernels without a launching call: 1 of 2") for note in notes)
+
+
 torch = pytest.importorskip("torch")
 
 

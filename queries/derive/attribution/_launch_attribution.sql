@@ -48,6 +48,8 @@ doc = "true if a range is a forward operator (_forward_operator); NULL without r
 doc = "number of the iteration whose range encloses the launch; NULL outside such ranges"
 [columns.library_phase]
 doc = "phase marked by a range of a library (DALI: data); NULL without one"
+[columns.is_graph_launch]
+doc = "true if the call launches a graph of CUDA or HIP"
 */
 WITH
 held AS (
@@ -78,6 +80,7 @@ own AS (
 SELECT l.trace_id, l.api_call_id, l.process_id, l.thread_id, l.correlation_id, l.is_sole,
     l.from_ns, l.until_ns, l.start_ns, l.end_ns, o.layer_order, o.phase::VARCHAR AS phase,
     o.backward_position,
-    o.is_backward, o.is_forward, o.iteration, o.library_phase::VARCHAR AS library_phase
+    o.is_backward, o.is_forward, o.iteration, o.library_phase::VARCHAR AS library_phase,
+    contains(l.name, 'GraphLaunch') AS is_graph_launch
 FROM launch l
 LEFT JOIN own o ON o.host_thread = l.host_thread AND o.position = l.position

@@ -48,10 +48,12 @@ doc = """how the iteration was found: nvtx or torch range (it encloses the launc
 */
 SELECT l.trace_id, l.api_call_id, l.process_id, l.thread_id, l.correlation_id, l.is_sole,
     l.from_ns, l.until_ns, l.start_ns, l.end_ns,
-    CASE WHEN m.layer_kind IN ('convention', 'stack', 'plain') THEN m.layer
+    -- Nothing shows which operators and modules a graph of a PyTorch trace contains.
+    CASE WHEN l.is_graph_launch AND t.tool = 'torch' THEN NULL
+         WHEN m.layer_kind IN ('convention', 'stack', 'plain') THEN m.layer
          ELSE coalesce(b.layer, m.layer) END AS layer,
     CASE
-        WHEN coalesce(m.layer, b.layer) IS NULL THEN NULL
+        WHEN l.is_graph_launch AND t.tool = 'torch' OR coalesce(m.layer, b.layer) IS NULL THEN NULL
         WHEN m.layer_kind IN ('convention', 'stack', 'plain') OR b.layer IS NULL
             THEN CASE WHEN l.is_backward THEN m.origin || ' backward' ELSE m.origin END
         ELSE 'sequence'

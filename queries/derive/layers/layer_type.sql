@@ -2,8 +2,8 @@
 title    = "Layer types"
 question = "What is the type of each layer?"
 grain    = "layer, per trace"
-needs    = ["op_scope", "kernel_class"]
-optional = ["layer_definition", "annotation_semantics"]
+needs    = ["op_scope", "kernel_class", "module_classes"]
+optional = ["layer_definition", "annotation_semantics", "_module_call"]
 [columns.trace_id]
 doc = "the trace"
 [columns.layer]
@@ -11,8 +11,8 @@ doc = "the layer"
 [columns.layer_type]
 doc = "type of the layer"
 [columns.type_evidence]
-doc = """layers.json (type given by the workload) or kernel name (class of the kernels with the most
-    time)"""
+doc = """layers.json (type given by the workload), module class (class of a PyTorch module) or
+    kernel name (class of the kernels with the most time)"""
 */
 WITH
 by_kernel AS (
@@ -26,14 +26,26 @@ named AS (
     SELECT trace_id, layer, arg_max(class, {'ns': total_ns, 'class': class}) AS class
     FROM by_kernel WHERE class <> 'other' GROUP BY ALL
 ),
+-- An implicit product of matrices has a name like that of a product; the module is a convolution.
+module AS (
+    SELECT m.trace_id, m.module AS layer, arg_max(c.layer_type, c.priority) AS layer_type
+    FROM (
+        SELECT trace_id, module, regexp_replace(module, '^.*/|_\d+$', '', 'g') AS class
+        FROM _module_call
+    ) m
+    JOIN module_classes c ON regexp_matches(m.class, c.pattern)
+    GROUP BY ALL
+),
 seen AS (
     SELECT trace_id, layer FROM op_scope WHERE layer IS NOT NULL
     UNION
     SELECT trace_id, layer FROM annotation_semantics WHERE layer IS NOT NULL
 )
-SELECT s.trace_id, s.layer, coalesce(d.layer_type, n.class) AS layer_type,
+SELECT s.trace_id, s.layer, coalesce(d.layer_type, m.layer_type, n.class) AS layer_type,
     CASE WHEN d.layer_type IS NOT NULL THEN 'layers.json'
+         WHEN m.layer_type IS NOT NULL THEN 'module class'
          WHEN n.class IS NOT NULL THEN 'kernel name' END AS type_evidence
 FROM seen s
 LEFT JOIN layer_definition d ON d.trace_id = s.trace_id AND d.layer = s.layer
+LEFT JOIN module m ON m.trace_id = s.trace_id AND m.layer = s.layer
 LEFT JOIN named n ON n.trace_id = s.trace_id AND n.layer = s.layer

@@ -5,13 +5,21 @@ source   = """exclusive time: a kernel belongs to the innermost layer around its
     to the innermost layer of the thread"""
 grain    = "layer and phase, in the analysis window"
 needs    = [["kernel", "annotation"], "layer_clock"]
-optional = ["window_op", "layer_host_time", "layer_type"]
+optional = [
+    "window_op", "layer_host_time", "layer_type", "_module_call", "kernel_scope", "annotation",
+    "kernel_class",
+]
+[params.by]
+doc     = """layer; module: modules of PyTorch only; op: innermost operator around the launch, or
+    another range; class: class of the kernel. op and class have no host time"""
+choices = ["layer", "module", "op", "class"]
+default = "layer"
 [columns.trace_id]
 doc = "the trace"
 [columns.layer]
-doc = "layer; NULL for time without a layer"
+doc = "layer, or what `by` names; NULL for time without one"
 [columns.layer_type]
-doc = "type, from layers.json or from the class of its kernels"
+doc = "type, from layers.json, the class of the module or the class of its kernels"
 [columns.phase]
 doc = "data, forward, loss, backward, optimizer or communication; NULL when unknown"
 [columns.kernels]
@@ -36,7 +44,8 @@ doc = """time on this clock ÷ its sum over all rows: on the GPU over all kernel
     the host over its iterations"""
 [columns.evidence]
 doc = """nvtx (a range around the launch; on the host clock, the range itself), nvtx backward (a
-    backward range), sequence (autograd sequence number); NULL for time without a layer"""
+    backward range), torch module, torch op, torch range, sequence (autograd sequence number),
+    kernel name (by=class); NULL for time without a layer"""
 [columns.measured_over]
 doc = "steady state, all iterations or whole trace"
 [plot]
@@ -47,15 +56,50 @@ series = "phase"
 limit = 30
 */
 WITH
+setting AS (SELECT coalesce(getvariable('by'), 'layer') AS by_what),
+named AS (
+    SELECT o.trace_id, o.phase, o.duration_ns,
+        CASE s.by_what
+            WHEN 'op' THEN regexp_replace(
+                a.text, '(?s),\s*(?:seq|op_id|sizes|input_op_ids)\s*=.*', '')
+            WHEN 'class' THEN nullif(c.class, 'other')
+            WHEN 'module' THEN m.module
+            ELSE o.layer
+        END AS layer,
+        CASE s.by_what
+            WHEN 'op' THEN CASE a.source
+                WHEN 'operator' THEN 'torch op' WHEN 'module' THEN 'torch module'
+                WHEN 'python' THEN 'torch range' ELSE a.source END
+            WHEN 'class' THEN 'kernel name'
+            ELSE o.layer_evidence
+        END AS evidence
+    FROM window_op o
+    CROSS JOIN setting s
+    LEFT JOIN _module_call m
+        ON s.by_what = 'module' AND m.trace_id = o.trace_id AND m.module = o.layer
+    LEFT JOIN kernel_class c
+        ON s.by_what = 'class' AND c.trace_id = o.trace_id AND c.name = o.name
+    LEFT JOIN kernel_scope k
+        ON s.by_what = 'op' AND k.trace_id = o.trace_id AND k.kernel_id = o.op_id
+        AND o.op_kind = 'kernel'
+    LEFT JOIN annotation a ON a.trace_id = k.trace_id AND a.annotation_id = k.annotation_id
+    WHERE o.op_kind IN ('kernel', 'graph')
+),
 gpu AS (
-    SELECT trace_id, layer, phase, layer_evidence, count(*) AS kernels,
-        sum(duration_ns)::BIGINT AS gpu_ns
-    FROM window_op WHERE op_kind IN ('kernel', 'graph')
+    SELECT trace_id, layer, phase, if(layer IS NULL, NULL, evidence) AS layer_evidence,
+        count(*) AS kernels, sum(duration_ns)::BIGINT AS gpu_ns
+    FROM named
     GROUP BY ALL
 ),
 host AS (
-    SELECT trace_id, layer, phase, layer_evidence, sum(host_ns)::BIGINT AS host_ns
-    FROM layer_host_time GROUP BY ALL
+    SELECT h.trace_id, if(s.by_what = 'module', m.module, h.layer) AS layer, h.phase,
+        if(s.by_what = 'module' AND m.module IS NULL, NULL, h.layer_evidence) AS layer_evidence,
+        sum(h.host_ns)::BIGINT AS host_ns
+    FROM layer_host_time h
+    CROSS JOIN setting s
+    LEFT JOIN _module_call m ON m.trace_id = h.trace_id AND m.module = h.layer
+    WHERE s.by_what IN ('layer', 'module')
+    GROUP BY ALL
 ),
 -- A layer may have time on one clock only. Layer and phase are NULL for unattributed time, which
 -- IS NOT DISTINCT FROM matches.
@@ -72,7 +116,9 @@ timed AS (
         AND h.layer_evidence IS NOT DISTINCT FROM g.layer_evidence
     JOIN layer_clock c ON c.trace_id = coalesce(g.trace_id, h.trace_id)
 )
-SELECT t.trace_id, t.layer, y.layer_type, t.phase, t.kernels, t.gpu_ns, t.host_ns, t.clock,
+SELECT t.trace_id, t.layer,
+    if(coalesce(getvariable('by'), 'layer') = 'class', t.layer, y.layer_type) AS layer_type,
+    t.phase, t.kernels, t.gpu_ns, t.host_ns, t.clock,
     t.ns / t.iterations AS iteration_ns,
     100.0 * t.ns / nullif(sum(t.ns) OVER (PARTITION BY t.trace_id), 0) AS share_pct,
     t.evidence, t.measured_over

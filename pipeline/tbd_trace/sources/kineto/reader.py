@@ -20,7 +20,7 @@ from tbd_trace.sources.kineto.devices import device_rows, is_rocm
 from tbd_trace.sources.kineto.event_list import EventList
 from tbd_trace.sources.kineto.kept_events import KINDS, KeptEvents
 from tbd_trace.sources.kineto.processes import create_process_macros
-from tbd_trace.sources.kineto.trace_notes import trace_notes
+from tbd_trace.sources.kineto.trace_notes import launch_notes, trace_notes
 from tbd_trace.sources.kineto.unpacked import Unpacked
 from tbd_trace.sources.memory_notes import memory_notes
 
@@ -149,8 +149,9 @@ class TorchTraceReader:
                 events = self._events = self._read(connection)
         notes = trace_notes(self._path.name, events, self._kept, self._unpacking_damage)
         notes += self._notes
-        if ask is not None and self._kept.holds("memory"):
-            notes += memory_notes(ask)
+        if ask is not None:
+            notes += launch_notes(ask) if self._kept.holds("kernel") else []
+            notes += memory_notes(ask) if self._kept.holds("memory") else []
         if self._damage.values:
             notes.append(f"values of another type than expected: {self._damage.values:,}; NULL")
         schema = events.header.get("schemaVersion")

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tbd_trace.sources.base import Ask
 from tbd_trace.sources.kineto.event_list import EventList
 from tbd_trace.sources.kineto.kept_events import Group, KeptEvents
 
@@ -14,6 +15,15 @@ _RANK = re.compile(r"(?i)rank[-_]?(\d+)")
 # Derived from other events.
 _DERIVED = {"gpu_user_annotation", "ac2g", "async", "async_gpu", "async_cpu_to_gpu", "fwdbwd"}
 _DERIVED |= {"Trace"}
+_LAUNCHED = """
+    SELECT count(*), count(*) FILTER (c.correlation_id IS NULL),
+        count(*) FILTER (c.is_graph), sum(k.duration_ns),
+        coalesce(sum(k.duration_ns) FILTER (c.is_graph), 0)
+    FROM kernel AS k
+    LEFT JOIN (
+        SELECT process_id, correlation_id, bool_or(contains(name, 'GraphLaunch')) AS is_graph
+        FROM api_call WHERE api = 'cuda' GROUP BY ALL
+    ) AS c ON c.process_id = k.process_id AND c.correlation_id = k.correlation_id"""
 
 
 def trace_notes(name: str, events: EventList, kept: KeptEvents, damage: str | None) -> list[str]:
@@ -30,6 +40,28 @@ def trace_notes(name: str, events: EventList, kept: KeptEvents, damage: str | No
         *_dropped(kept.groups),
         *_left_out(kept.groups),
     ]
+
+
+def launch_notes(ask: Ask) -> list[str]:
+    """Return notes on kernels of graphs and on kernels without a launch.
+
+    Args:
+        ask: runs a SELECT on the ingested canonical tables.
+    """
+    ((kernels, alone, in_graphs, total_ns, graph_ns),) = ask(_LAUNCHED)
+    notes = []
+    if in_graphs:
+        share = f" ({100 * graph_ns / total_ns:.1f} % of the kernel time)" if total_ns else ""
+        notes.append(
+            f"kernels launched by graphs: {in_graphs:,} of {kernels:,}{share}; the operators and "
+            "modules inside a graph are not recorded"
+        )
+    if alone:
+        notes.append(
+            f"kernels without a launching call: {alone:,} of {kernels:,}; without operator, module "
+            "and step"
+        )
+    return notes
 
 
 def _rank(name: str, header: Mapping[str, Any]) -> list[str]:

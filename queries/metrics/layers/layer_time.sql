@@ -6,8 +6,7 @@ source   = """exclusive time: a kernel belongs to the innermost layer around its
 grain    = "layer and phase, in the analysis window"
 needs    = [["kernel", "annotation"], "layer_clock"]
 optional = [
-    "window_op", "layer_host_time", "layer_type", "_module_call", "kernel_scope", "annotation",
-    "kernel_class",
+    "window_op", "layer_host_time", "layer_type", "_module_call", "kernel_scope", "kernel_class",
 ]
 [params.by]
 doc     = """layer; module: modules of PyTorch only; op: innermost operator around the launch, or

@@ -6,7 +6,7 @@ source   = """calls of modules recorded by torch.profiler (`with_modules` or `wi
     number"""
 grain    = "module by its path in the model, per trace"
 needs    = ["_module_call"]
-optional = ["annotation", "op_scope", "gpu_op"]
+optional = ["op_scope", "gpu_op"]
 [columns.trace_id]
 doc = "the trace"
 [columns.module]

@@ -119,7 +119,7 @@ def test_layers_are_modules_with_the_evidence_of_the_profiler(answers: Any) -> N
 def test_without_operators_the_queries_say_how_to_record_them(tmp_path: Path) -> None:
     path = write(tmp_path / "gpu.json", document([launch(1, 1), kernel(5, 5, 1)]))
     with tbd_trace.open(path) as traces:
-        for query, wanted in (("op_summary", "operators"), ("module_summary", "with_modules")):
+        for query, wanted in (("op_summary", "operators"), ("module_summary", "with_stack")):
             with pytest.raises(CannotAnswerError, match=wanted):
                 traces.query(query)
 

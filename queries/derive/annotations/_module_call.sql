@@ -14,8 +14,7 @@ unit = "ns"
 doc = "host time of the calls"
 [advice]
 missing = """
-needs calls of modules; record them with torch.profiler and `with_modules=True` or
-`with_stack=True`"""
+needs calls of modules; record them with torch.profiler and `with_stack=True`"""
 */
 SELECT trace_id, text AS module, count(*) AS calls, sum(end_ns - start_ns)::BIGINT AS host_ns
 FROM annotation WHERE source = 'module' AND text IS NOT NULL

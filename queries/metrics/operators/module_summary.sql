@@ -1,7 +1,7 @@
 /*
 title    = "Modules"
 question = "Which modules of a PyTorch model take most time, forward, backward and recomputed?"
-source   = """calls of modules recorded by torch.profiler (`with_modules` or `with_stack`); a
+source   = """calls of modules recorded by torch.profiler (`with_stack=True`); a
     backward kernel belongs to the module of the forward operator with its autograd sequence
     number"""
 grain    = "module by its path in the model, per trace"

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 from tbd_models.instrument.layers_pytorch import _FORMULAS, Layer, measure  # noqa: E402
@@ -138,13 +139,16 @@ def test_recurrent_layers_are_counted(kind: Any, gates: int, ways: int, meta: bo
 
 
 class Attention(nn.Module):
-    def __init__(self, fused: bool) -> None:
+    def __init__(self, fused: bool, causal: bool = False) -> None:
         super().__init__()
         self.fused = fused
+        self.causal = causal
 
     def forward(self, query: Any, key: Any, value: Any) -> Any:
         if self.fused:
-            return nn.functional.scaled_dot_product_attention(query, key, value)
+            return nn.functional.scaled_dot_product_attention(
+                query, key, value, is_causal=self.causal
+            )
         return (query @ key.transpose(-1, -2)).softmax(-1) @ value
 
 
@@ -160,6 +164,30 @@ def test_fused_attention_counts_like_its_matrix_products() -> None:
     assert flop == [(forward, 2 * forward)] * 2
 
 
+def test_causal_attention_counts_half() -> None:
+    """Of an average position's products with n others, those with later positions are left out."""
+    operands = [torch.randn(2, 3, 64, 8, requires_grad=True) for _ in range(3)]
+    (layer,) = measure(
+        model := Attention(fused=True, causal=True), lambda: model(*operands).sum().backward()
+    )
+    pairs = sum(range(64)) + 64 / 2  # position i sees those before it, and counts half itself
+    assert layer.forward_flop == 4 * 2 * 3 * pairs * 8
+    assert layer.backward_flop == 2 * layer.forward_flop
+
+
+def test_checkpointed_layers_count_once() -> None:
+    x = torch.randn(2, 4)
+    model = nn.Sequential(nn.Linear(4, 6), nn.Sigmoid(), nn.Linear(6, 3))
+
+    def step(again: bool) -> None:
+        out = checkpoint(model, x, use_reentrant=False) if again else model(x)
+        out.sum().backward()
+
+    plain, checkpointed = (measure(model, lambda a=a: step(a)) for a in (False, True))
+    assert plain == checkpointed
+    assert sum(layer.forward_flop for layer in plain) == 2 * 2 * (4 * 6 + 6 * 3)
+
+
 @pytest.mark.parametrize("kind", ["flash", "efficient", "cudnn"])
 def test_fused_attention_of_gpus_takes_the_arguments_that_the_formulas_want(kind: str) -> None:
     operation = f"_scaled_dot_product_{kind}_attention"
@@ -168,6 +196,7 @@ def test_fused_attention_of_gpus_takes_the_arguments_that_the_formulas_want(kind
         schema = getattr(torch.ops.aten, name).default._schema
         names = [argument.name for argument in schema.arguments]
         assert names[first : first + 3] == ["query", "key", "value"]
+        assert "is_causal" in names
 
 
 class Shapes(nn.Module):

@@ -24,8 +24,9 @@ class Measurement:
 
     A layer is a module that runs at least one operation outside its children; its sizes exclude
     theirs. Counted are convolutions and matrix products as by ``torch.utils.flop_counter`` (a
-    multiply-add is 2), fused recurrent layers and fused attention, whose recomputation in the
-    backward pass is not counted. Meta tensors work too.
+    multiply-add is 2), fused recurrent layers and fused attention, causal attention at half of full
+    attention. What the backward pass computes again (fused attention, activation checkpointing) is
+    not counted. Meta tensors work too.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -103,6 +104,8 @@ class _Counter:
 
     def count_outputs(self, module: nn.Module, inputs: Any, outputs: Any) -> None:
         # Views of inputs and outputs of a child are not new feature maps.
+        if _recomputing():
+            return
         layer = self.layers[self.names[module]]
         known = {_storage(tensor) for tensor in tensors(inputs)}
         for tensor in tensors(outputs):
@@ -117,6 +120,8 @@ class _Counter:
         direction, _, name = self._running[-1].partition(":")
         layer = self.layers[name]
         backward = direction == _BACKWARD
+        if not backward and _recomputing():
+            return
         layer.ran = True
         if not backward:
             self.order.setdefault(layer.name)
@@ -125,6 +130,8 @@ class _Counter:
         if formula is None:
             return
         flop = formula(*args, **kwargs, out_val=out)
+        if _is_causal(func, args, kwargs):
+            flop //= 2  # position i attends to i of n positions: on average half, for large n
         if backward:
             layer.backward_flop += flop
         else:
@@ -147,6 +154,19 @@ def _unmeasured(name: str, module: nn.Module, own: list[nn.Parameter]) -> Layer:
 
 def _storage(tensor: Tensor) -> StorageWeakRef:
     return StorageWeakRef(tensor.untyped_storage())
+
+
+def _recomputing() -> bool:
+    # A module runs inside a backward pass only if its activations were checkpointed.
+    return torch._C._current_graph_task_id() != -1
+
+
+def _is_causal(func: Any, args: Any, kwargs: Any) -> bool:
+    if "is_causal" in kwargs:
+        return bool(kwargs["is_causal"])
+    names = [argument.name for argument in func._schema.arguments]
+    place = names.index("is_causal") if "is_causal" in names else len(args)
+    return place < len(args) and bool(args[place])
 
 
 def _recurrent_flop(sequence: Tensor, weights: Any) -> int:

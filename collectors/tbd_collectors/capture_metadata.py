@@ -42,6 +42,8 @@ def _what_ran(workload: Workload, report: dict[str, Any]) -> dict[str, Any]:
         "precision": workload.precision,
         "autocast": report.get("autocast"),
         "optimizer": variant.optimizer,
+        "gradient_accumulation": workload.gradient_accumulation,
+        "activation_checkpointing": workload.activation_checkpointing,
         "seed": workload.seed,
         "scale": workload.scale,
         "device": workload.device,

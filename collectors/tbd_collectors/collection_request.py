@@ -19,6 +19,8 @@ class Workload:
     batch_size: int = 1  # samples per iteration
     precision: str = "fp32"  # or tf32, mixed
     execution: str = "auto"  # or eager, graph, xla
+    gradient_accumulation: int = 1  # forward and backward passes per iteration
+    activation_checkpointing: bool = False  # compute activations again in the backward pass
     # Measured iterations. The first (new kernels) and the last (cut off) are left out of metrics.
     iterations: int = 12
     warmup: int | None = None  # iterations before them, None until times are stable
@@ -38,6 +40,10 @@ class Workload:
             parts.append(self.scale)
         if self.execution != "auto":
             parts.append(self.execution)
+        if self.gradient_accumulation > 1:
+            parts.append(f"accumulated{self.gradient_accumulation}")
+        if self.activation_checkpointing:
+            parts.append("checkpointed")
         return "-".join(part for part in parts if part)
 
 

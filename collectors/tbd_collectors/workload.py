@@ -41,6 +41,9 @@ def command(
         "batch-size": workload.batch_size,
         "precision": workload.precision,
         "execution": workload.execution,
+        "gradient-accumulation": (
+            workload.gradient_accumulation if workload.gradient_accumulation > 1 else None
+        ),
         "iterations": workload.iterations if iterations is None else iterations,
         "warmup": workload.warmup if warmup is None else warmup,
         "seed": workload.seed,
@@ -52,8 +55,12 @@ def command(
     for name, value in options.items():
         if value is not None:
             arguments += [f"--{name}", str(value)]
-    switches = [name for name, is_on in (("--nvtx", nvtx), ("--estimate", estimate)) if is_on]
-    return [*arguments, *switches]
+    switches = {
+        "--activation-checkpointing": workload.activation_checkpointing,
+        "--nvtx": nvtx,
+        "--estimate": estimate,
+    }
+    return [*arguments, *(name for name, is_on in switches.items() if is_on)]
 
 
 @contextmanager

@@ -42,6 +42,8 @@ def _arguments() -> argparse.Namespace:
     run.add_argument("--batch-size", type=positive_number)
     run.add_argument("--precision", default="fp32", choices=PRECISIONS)
     run.add_argument("--execution", default="auto", choices=EXECUTIONS)
+    run.add_argument("--gradient-accumulation", type=positive_number, default=1)
+    run.add_argument("--activation-checkpointing", action="store_true")
     run.add_argument("--iterations", type=positive_number, default=DEFAULTS.iterations)
     run.add_argument("--warmup", type=whole_number, help="default: until iterations are stable")
     run.add_argument("--max-warmup", type=whole_number, default=DEFAULTS.max_warmup)
@@ -120,6 +122,8 @@ def _run(arguments: argparse.Namespace, model: Model) -> dict[str, Any]:
         data=arguments.data,
         execution=arguments.execution,
         marked=arguments.nvtx,
+        gradient_accumulation=arguments.gradient_accumulation,
+        activation_checkpointing=arguments.activation_checkpointing,
     )
     # Before the framework is imported: it reads environment variables at import time.
     import_module(f"tbd_models.{arguments.framework}").prepare(settings)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from tbd_models.definition import UnsupportedError
+
 EXECUTIONS = ("auto", "eager", "graph", "xla")
 
 
@@ -14,7 +16,7 @@ class Settings:
 
     batch_size: int  # samples per iteration
     # fp32, tf32 (matrix products in TF32), or mixed (autocast: FP16 with loss scaling on a GPU,
-    # BF16 on a CPU).
+    # BF16 on a CPU, and on a GPU for workloads that prefer it).
     precision: str = "fp32"
     device: str = "cpu"  # or cuda
     seed: int = 0  # of weights and data
@@ -22,3 +24,26 @@ class Settings:
     # eager (operation by operation), graph, xla (compiled), or auto, the framework's usual way.
     execution: str = "auto"
     marked: bool = False  # emit ranges for phases and layers
+    gradient_accumulation: int = 1  # forward and backward passes per iteration; they share a batch
+    activation_checkpointing: bool = False  # compute activations again in the backward pass
+
+    @property
+    def micro_batch_size(self) -> int:
+        """Return the samples per forward pass; raise UnsupportedError for a remainder."""
+        size, remainder = divmod(self.batch_size, self.gradient_accumulation)
+        if remainder:
+            raise UnsupportedError(
+                f"a batch of {self.batch_size} cannot be divided among "
+                f"{self.gradient_accumulation} passes; use a multiple as --batch-size"
+            )
+        return size
+
+
+def refuse_pytorch_options(settings: Settings, framework: str) -> None:
+    """Raise UnsupportedError for settings that only the PyTorch workloads have."""
+    asked = {
+        "--gradient-accumulation": settings.gradient_accumulation > 1,
+        "--activation-checkpointing": settings.activation_checkpointing,
+    }
+    for option in (name for name, is_asked in asked.items() if is_asked):
+        raise UnsupportedError(f"{option} is for the PyTorch workloads, not for {framework}")

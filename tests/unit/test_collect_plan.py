@@ -139,10 +139,12 @@ def test_titles_tell_captures_apart() -> None:
         plain.with_batch_size(4),
         Workload("bert", batch_size=2, variant="squad"),
         Workload("bert", batch_size=2, precision="mixed"),
+        Workload("bert", batch_size=2, gradient_accumulation=2),
+        Workload("bert", batch_size=2, activation_checkpointing=True),
         Workload("bert", batch_size=2, scale="small"),
         Workload("bert", batch_size=2, framework="mxnet"),
     ]
-    assert len({w.title() for w in (plain, *others)}) == 6
+    assert len({w.title() for w in (plain, *others)}) == 8
     assert others[0].batch_size == 4
 
 

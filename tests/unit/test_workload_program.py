@@ -236,7 +236,8 @@ def test_a_path_of_the_users_own_stays(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_program_understands_its_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = Workload("bert", variant="squad", scale="small", device="cpu", batch_size=3,
-                      precision="mixed", iterations=7, warmup=2, seed=5, data=Path("/d a"),
+                      precision="mixed", gradient_accumulation=2, activation_checkpointing=True,
+                      iterations=7, warmup=2, seed=5, data=Path("/d a"),
                       python="/opt/python")  # fmt: skip
     argv = workload.command(wanted, report=Path("/r"), layers=Path("/l"), nvtx=True, iterations=4)
     assert argv[:3] == ["/opt/python", "-m", "tbd_models"]
@@ -246,6 +247,7 @@ def test_the_program_understands_its_command_line(monkeypatch: pytest.MonkeyPatc
         "model": "bert", "framework": "pytorch", "variant": "squad", "scale": "small",
         "device": "cpu", "batch_size": 3, "precision": "mixed", "iterations": 4, "warmup": 2,
         "max_warmup": 100, "max_warmup_seconds": 60.0, "seed": 5, "data": Path("/d a"),
+        "gradient_accumulation": 2, "activation_checkpointing": True,
         "execution": "auto", "nvtx": True, "report": Path("/r"), "layers": Path("/l"),
         "memory": None, "estimate": False,
     }  # fmt: skip
@@ -253,6 +255,7 @@ def test_the_program_understands_its_command_line(monkeypatch: pytest.MonkeyPatc
 
 def test_what_is_not_asked_for_is_not_on_the_command_line() -> None:
     argv = workload.command(Workload("resnet50"))
-    for option in ("--variant", "--warmup", "--data", "--report", "--layers", "--nvtx"):
+    for option in ("--variant", "--warmup", "--data", "--report", "--layers", "--nvtx",
+                   "--gradient-accumulation", "--activation-checkpointing"):  # fmt: skip
         assert option not in argv
     assert "--warmup" in workload.command(Workload("resnet50"), warmup=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
 from typing import Any
@@ -16,14 +17,19 @@ from torch import nn  # noqa: E402
 from tbd_models.data import ArrayData  # noqa: E402
 from tbd_models.definition import UnsupportedError  # noqa: E402
 from tbd_models.instrument.marks import PHASES, NoMarks  # noqa: E402
-from tbd_models.pytorch.trainer import PyTorchTrainer, is_out_of_memory  # noqa: E402
+from tbd_models.loop import Window, measure  # noqa: E402
+from tbd_models.pytorch.trainer import (  # noqa: E402
+    PyTorchTrainer,
+    _autocast_type,
+    is_out_of_memory,
+)
 from tbd_models.pytorch.workload import (  # noqa: E402
     Workload,
     as_tensors,
     cross_entropy,
     to_device,
 )
-from tbd_models.settings import Settings  # noqa: E402
+from tbd_models.settings import Settings, refuse_pytorch_options  # noqa: E402
 from tbd_models.synthetic import image_batch  # noqa: E402
 
 CLASSES = 5
@@ -67,17 +73,96 @@ def test_losses_fall_in_every_precision() -> None:
         assert losses[-1] < losses[0] / 2
 
 
+class Phases(NoMarks):
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def push(self, text: str) -> None:
+        self.seen.append(text)
+
+
 def test_phases_are_marked_in_order() -> None:
-    class Phases(NoMarks):
-        def __init__(self) -> None:
-            self.seen: list[str] = []
-
-        def push(self, text: str) -> None:
-            self.seen.append(text)
-
     marks = Phases()
     _trainer().step(marks)
     assert marks.seen == [f"phase:{phase}" for phase in PHASES]
+
+
+def test_an_iteration_of_several_passes_is_one_optimizer_step() -> None:
+    trainer = _trainer(batch_size=6, gradient_accumulation=3)
+    stepped: list[int] = []
+    trainer.optimizer.register_step_post_hook(lambda *_: stepped.append(1))
+    marks = Phases()
+    found = measure(trainer, Window(iterations=4, warmup=2), marks)
+    assert len(stepped) == 6
+    assert len(found.iteration_ns) == 4
+    assert sum(found.iteration_ns) == pytest.approx(found.seconds * 1e9)
+    named = [text for text in marks.seen if text.startswith("iteration")]
+    assert named == [f"iteration {number}" for number in range(6)]
+    data, *passes, optimizer = PHASES
+    phases = [text.removeprefix("phase:") for text in marks.seen if text.startswith("phase")]
+    assert phases == [*[data, *passes] * 3, optimizer] * 6
+
+
+def test_passes_share_the_batch() -> None:
+    trainer = _trainer(batch_size=6, gradient_accumulation=3)
+    sizes: list[int] = []
+    trainer.model.register_forward_hook(lambda _module, _inputs, out: sizes.append(len(out)))
+    trainer.step(NoMarks())
+    assert sizes == [2, 2, 2]
+    # FLOP stay those of a sample.
+    (layer,) = [entry for entry in trainer.layers() if entry["type"] == "Linear"]
+    assert layer["forward_flop"] == 2 * 48 * CLASSES
+
+
+def test_passes_read_a_data_set_in_order(tmp_path: Path) -> None:
+    data = _write(tmp_path)
+    seen: list[Any] = []
+    trainer = _trainer(batch_size=4, gradient_accumulation=2, data=data)
+    trainer.model.register_forward_pre_hook(lambda _module, inputs: seen.append(inputs[0].clone()))
+    _losses(trainer, 2)
+    images = np.load(data / "image.npy")[[0, 1, 2, 3, 4, 5, 0, 1]]
+    assert torch.equal(torch.cat(seen), torch.tensor(images))
+
+
+def test_passes_that_do_not_divide_the_batch_are_refused() -> None:
+    with pytest.raises(UnsupportedError, match="batch of 4 cannot be divided among 3 passes"):
+        _trainer(gradient_accumulation=3)
+
+
+def test_checkpointing_is_refused_where_a_model_has_none() -> None:
+    with pytest.raises(UnsupportedError, match="leave out --activation-checkpointing"):
+        _trainer(activation_checkpointing=True)
+
+
+@pytest.mark.parametrize(
+    "asked", [{"gradient_accumulation": 2}, {"activation_checkpointing": True}]
+)
+def test_other_frameworks_refuse_both(asked: dict[str, Any]) -> None:
+    refuse_pytorch_options(Settings(batch_size=4), "MXNet")
+    option = "--" + next(iter(asked)).replace("_", "-")
+    with pytest.raises(UnsupportedError, match=f"{option} is for .* not for MXNet"):
+        refuse_pytorch_options(Settings(batch_size=4, **asked), "MXNet")
+
+
+@pytest.mark.parametrize(
+    ("on_gpu", "prefers", "capability", "expected"),
+    [
+        (False, False, None, torch.bfloat16),
+        (True, False, (9, 0), torch.float16),
+        (True, True, (8, 0), torch.bfloat16),
+        (True, True, (7, 5), torch.float16),
+    ],
+)
+def test_mixed_precision_is_bf16_where_it_is_preferred_and_supported(
+    monkeypatch: pytest.MonkeyPatch,
+    on_gpu: bool,
+    prefers: bool,
+    capability: tuple[int, int] | None,
+    expected: torch.dtype,
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
+    work = dataclasses.replace(_workload(), prefers_bf16=prefers)
+    assert _autocast_type(work, on_gpu) is expected
 
 
 def test_gradients_are_clipped_together() -> None:

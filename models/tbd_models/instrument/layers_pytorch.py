@@ -50,7 +50,7 @@ class Measurement:
         return [layers[name] for name in self._counter.order if layers[name].ran]
 
 
-def measure(model: nn.Module, step: Callable[[], None]) -> list[Layer]:
+def measure(model: nn.Module, step: Callable[[], object]) -> list[Layer]:
     """Return a model's layers, measured while ``step`` runs it forward and backward once."""
     measurement = Measurement(model)
     measurement.begin()

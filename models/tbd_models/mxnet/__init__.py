@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 
 from tbd_models.definition import UnsupportedError
-from tbd_models.settings import Settings
+from tbd_models.settings import Settings, refuse_pytorch_options
 
 NAIVE, HYBRIDISED = "naive engine", "hybridised"
 _ENGINE = "MXNET_ENGINE_TYPE"
@@ -16,6 +16,7 @@ _ENGINE = "MXNET_ENGINE_TYPE"
 
 def prepare(settings: Settings) -> None:
     """Select the engine before MXNet is imported; raise UnsupportedError for bad settings."""
+    refuse_pytorch_options(settings, "MXNet")
     if execution(settings) == NAIVE:
         os.environ[_ENGINE] = "NaiveEngine"
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import platform
 from collections.abc import Callable
 from typing import Any
@@ -52,16 +53,20 @@ class PyTorchTrainer:
         with self.device:
             self.workload: Workload = build(dimensions)
         self.workload.model.train()
+        if settings.activation_checkpointing:
+            self._checkpoint()
         trained = [p for p in self.workload.model.parameters() if p.requires_grad]
         self.optimizer = self.workload.optimizer(trained)
         self._mixed = settings.precision == "mixed"
-        self._scaler = torch.amp.GradScaler(enabled=self._mixed and on_gpu)
-        # bfloat16 needs no loss scaling; CPUs support it better than float16.
-        self._autocast_type = torch.float16 if on_gpu else torch.bfloat16
-        self._batches = (batches or repeated_batches)(self.workload, settings)
-        self._size = settings.batch_size
+        self._autocast_type = _autocast_type(self.workload, on_gpu)
+        scaled = self._mixed and self._autocast_type is torch.float16
+        self._scaler = torch.amp.GradScaler(enabled=scaled)
+        self._passes = settings.gradient_accumulation
+        self._size = settings.micro_batch_size
+        micro = dataclasses.replace(settings, batch_size=self._size)
+        self._batches = (batches or repeated_batches)(self.workload, micro)
         self._steps = 0
-        self._loss: Tensor | None = None
+        self._losses: list[Tensor] = []  # of the passes of the last iteration
 
     @property
     def model(self) -> nn.Module:
@@ -96,9 +101,12 @@ class PyTorchTrainer:
 
     def step(self, marks: Marks) -> None:
         """Run one training iteration with its phases marked."""
-        with marked(marks, "phase:data"):
-            batch = to_device(self._batches(self._steps), self.device)
-        self._forward_backward(batch, marks)
+        losses = []
+        for number in range(self._steps * self._passes, (self._steps + 1) * self._passes):
+            with marked(marks, "phase:data"):
+                batch = to_device(self._batches(number), self.device)
+            losses.append(self._forward_backward(batch, marks))
+        self._losses = losses
         with marked(marks, "phase:optimizer"):
             if self.workload.clip_norm is not None:
                 # Clipping compares true gradients, so remove the loss scale first.
@@ -109,15 +117,25 @@ class PyTorchTrainer:
             self.optimizer.zero_grad(set_to_none=True)
         self._steps += 1
 
-    def _forward_backward(self, batch: Batch, marks: Marks) -> None:
+    def _forward_backward(self, batch: Batch, marks: Marks) -> Tensor:
         with torch.autocast(self.device.type, self._autocast_type, enabled=self._mixed):
             with marked(marks, "phase:forward"):
                 output = self.workload.forward(self.model, batch)
             with marked(marks, "phase:loss"):
                 loss = self.workload.loss(output, batch)
+                if self._passes > 1:
+                    loss = loss / self._passes  # so that gradients add up to those of the mean
         with marked(marks, "phase:backward"):
             self._scaler.scale(loss).backward()
-        self._loss = loss.detach()
+        return loss.detach()
+
+    def _checkpoint(self) -> None:
+        if self.workload.checkpoint is None:
+            raise UnsupportedError(
+                f"{type(self.model).__name__} has no activation checkpointing; leave out "
+                "--activation-checkpointing"
+            )
+        self.workload.checkpoint(self.model)
 
     def synchronize(self) -> None:
         if self.device.type == "cuda":
@@ -133,7 +151,7 @@ class PyTorchTrainer:
 
     def loss(self) -> float:
         """Return the loss of the last iteration, NaN before the first."""
-        return float("nan") if self._loss is None else float(self._loss)
+        return float(sum(self._losses)) if self._losses else float("nan")
 
     def start_profiler(self) -> None:
         if self.device.type == "cuda":
@@ -142,6 +160,14 @@ class PyTorchTrainer:
     def stop_profiler(self) -> None:
         if self.device.type == "cuda":
             torch.cuda.profiler.stop()
+
+
+def _autocast_type(workload: Workload, on_gpu: bool) -> torch.dtype:
+    # bfloat16 needs no loss scaling; CPUs support it better than float16, GPUs from Ampere on.
+    has_bf16 = not on_gpu or (
+        workload.prefers_bf16 and torch.cuda.get_device_capability() >= (8, 0)
+    )
+    return torch.bfloat16 if has_bf16 else torch.float16
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -26,6 +26,9 @@ class Workload:
     loss: Callable[[Any, Batch], Tensor]  # scalar loss of the result of `forward`
     optimizer: Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
     clip_norm: float | None = None  # maximum global norm of the gradients
+    prefers_bf16: bool = False  # with mixed precision, BF16 rather than FP16 on GPUs that have it
+    # Lets the model compute activations again in the backward pass; None if it cannot.
+    checkpoint: Callable[[nn.Module], None] | None = None
 
 
 def image_classification(model: nn.Module, image_size: int, classes: int) -> Workload:

@@ -58,6 +58,22 @@ ExecutionOption = Annotated[
         "the framework's users do.",
     ),
 ]
+GradientAccumulationOption = Annotated[
+    int,
+    typer.Option(
+        "--gradient-accumulation",
+        metavar="N",
+        min=1,
+        help="Forward and backward passes per optimizer step, which share the batch (PyTorch).",
+    ),
+]
+ActivationCheckpointingOption = Annotated[
+    bool,
+    typer.Option(
+        "--activation-checkpointing",
+        help="Compute activations again in the backward pass, to save memory (llm).",
+    ),
+]
 IterationsOption = Annotated[
     int,
     typer.Option(

@@ -25,6 +25,7 @@ from typing import Any
 import typer.main
 
 from api_page import api_page
+from tbd_models.definition import Model
 from tbd_models.registry import is_implemented, models
 from tbd_trace import resources
 from tbd_trace.analysis.checks.rules import rule_of
@@ -236,8 +237,8 @@ def models_page() -> str:
             "",
             f"## {model.name}",
             "",
-            f"{model.title}, {model.application}, in {available}. Layers reported by the "
-            f"suite: {model.layers}; dominant: {model.dominant_layer}. Batch sizes count "
+            f"{model.title}, {model.application}, in {available}. {_in_suite(model)} "
+            "Batch sizes count "
             f"{model.batch_definition}; throughput is in {model.throughput_unit}.",
             "",
             *table(
@@ -253,6 +254,12 @@ def models_page() -> str:
         if model.notes:
             lines += ["", model.notes]
     return "\n".join(lines) + "\n"
+
+
+def _in_suite(model: Model) -> str:
+    if not model.in_suite:
+        return "An addition to the ten models of TBD's suite, which published nothing about it."
+    return f"Layers reported by the suite: {model.layers}; dominant: {model.dominant_layer}."
 
 
 def data_files() -> list[Path]:

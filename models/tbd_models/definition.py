@@ -61,6 +61,7 @@ class Model:
     layers: str  # number of layers as the suite reports it
     dominant_layer: str  # kind of layer that takes most time, as the suite reports it
     dominant_types: tuple[str, ...]  # class names of such layers
+    in_suite: bool = True  # one of TBD's ten models
     batch_definition: str  # what a sample is, such as images
     sequence_policy: str = "fixed"  # how samples of unequal length are batched
     throughput_unit: str  # such as images/s

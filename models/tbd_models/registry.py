@@ -20,6 +20,7 @@ NAMES = (
     "deepspeech2",
     "wgan",
     "minigo",
+    "llm",
 )
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 

@@ -38,6 +38,18 @@ def words(shape: tuple[int, ...], vocabulary: int, rng: np.random.Generator) -> 
     return np.minimum(ranks + FIRST_WORD - 1, vocabulary - 1)
 
 
+def text_batch(size: int, length: int, vocabulary: int, rng: np.random.Generator) -> Batch:
+    """Return ``tokens`` (N, length + 1) in int64: a text, and the token that follows it.
+
+    Every other token is predicted by the one before it, as each word has a successor.
+    """
+    tokens = words((size, length + 1), vocabulary, rng)
+    first = tokens[:, : length // 2 * 2 : 2]
+    # Successors are the words in reverse order of frequency.
+    tokens[:, 1 : length // 2 * 2 : 2] = vocabulary - 1 - (first - FIRST_WORD)
+    return {"tokens": tokens}
+
+
 def translation_batch(size: int, length: int, vocabulary: int, rng: np.random.Generator) -> Batch:
     """Return sentence pairs whose translation is the reversed sentence.
 

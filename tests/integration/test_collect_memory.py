@@ -75,6 +75,26 @@ def test_an_estimate_holds_memory_of_a_device(tmp_path: Path) -> None:
     assert peak["peak_reserved_bytes"] > peak["peak_requested_bytes"]
 
 
+@pytest.mark.slow
+def test_an_estimate_of_a_language_model(tmp_path: Path) -> None:
+    """At full size: weights by the declared parameters, and layers computed again."""
+    pytest.importorskip("transformers")
+    found = {}
+    for options in ((), ("--activation-checkpointing",)):
+        capture = tmp_path / f"capture{len(options)}"
+        full = ("--variant", "125m", "--batch-size", "2", "--precision", "mixed")
+        collect("llm", *full, "--memory", "--estimate", *options, "--output", capture)
+        assert classes(capture)["weight"] == 4 * 124_635_456
+        document = json.loads((capture / "capture.json").read_text())
+        assert document["activation_checkpointing"] == bool(options)
+        opened = tbd_trace.open(capture)
+        layers = opened.query("memory_by_layer")
+        assert (layers["recomputed_bytes"].sum() > 0) == bool(options)
+        (peak,) = opened.query("memory_peak").to_dicts()
+        found[bool(options)] = peak["peak_requested_bytes"]
+    assert found[True] < found[False] / 2
+
+
 def test_a_command_without_instrument(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tbd_trace", "collect", "--memory", "--device", "cpu"]
     command += ["--output", str(tmp_path / "c"), "--", sys.executable, "-c", "pass"]

@@ -171,6 +171,36 @@ def test_what_ran_is_said(capture: Path, document: dict[str, Any]) -> None:
     assert not [path for path in capture.parent.iterdir() if path.name.startswith(".")]
 
 
+def test_an_iteration_is_an_optimizer_step_of_several_passes(tmp_path: Path) -> None:
+    """Their forward passes run twice each, for the activations that were not kept."""
+    if shutil.which("nsys") is None:
+        pytest.skip("nsys is not installed")
+    pytest.importorskip("transformers", reason="the model needs transformers")
+    done = command(
+        *("collect", "llm", "--device", "cpu", "--scale", "small", "--batch-size", "6"),
+        *("--iterations", "4", "--warmup", "1", "-o", tmp_path / "x"),
+        *("--gradient-accumulation", "3", "--activation-checkpointing"),
+    )
+    assert done.returncode == 0, done.stderr
+    document = json.loads((tmp_path / "x" / "capture.json").read_text(encoding="utf-8"))
+    assert (document["gradient_accumulation"], document["batch_size"]) == (3, 6)
+    bare = document["throughput"]
+    assert bare["samples_per_second"] == pytest.approx(6 * 4 / bare["seconds"])
+    traces = tbd_trace.open(tmp_path / "x")
+    timing = traces.query("iteration_timing")
+    assert timing["label"].to_list() == [f"iteration {1 + n}" for n in range(4)]
+    (row,) = traces.query("throughput").to_dicts()
+    assert row["unprofiled_units_per_s"] == pytest.approx(32 * bare["samples_per_second"])
+    ranges = traces.sql(
+        "SELECT text, count(*) AS n FROM nvtx_range WHERE text LIKE 'phase:%' "
+        "OR text = 'layer:model.layers.1.mlp.up_proj' GROUP BY text"
+    )
+    counts = dict(ranges.rows())
+    assert counts.pop("layer:model.layers.1.mlp.up_proj") == 2 * 3 * 4
+    assert counts.pop("phase:optimizer") == 4
+    assert counts == {f"phase:{name}": 3 * 4 for name in PHASES - {"optimizer"}}
+
+
 def test_what_xla_compiles_has_no_layers(tmp_path: Path) -> None:
     """Iterations are marked all the same, and that no layer is known is said."""
     python, _ = INTERPRETERS["tensorflow"]

@@ -214,10 +214,10 @@ def _events(found: Memory) -> list[tuple[Any, ...]]:
     ]
 
 
-@pytest.mark.parametrize("name", ["resnet50", "bert", "transformer"])
+@pytest.mark.parametrize("name", ["resnet50", "bert", "transformer", "llm"])
 def test_estimates_for_a_cpu_equal_measurements(tmp_path: Path, name: str) -> None:
     model = find(name)
-    if name == "bert":
+    if name in ("bert", "llm"):
         pytest.importorskip("transformers")
     build = implementation(model, "pytorch").workload
     small = model.variant(None).small
@@ -243,7 +243,7 @@ SLOW = ("deepspeech2", "efficientdet", "inception3", "maskrcnn")
     ],
 )
 def test_the_suite_is_estimated(name: str, tmp_path: Path) -> None:
-    if name == "bert":
+    if name in ("bert", "llm"):
         pytest.importorskip("transformers")
     model = find(name)
     build = implementation(model, "pytorch").workload

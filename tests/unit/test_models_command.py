@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from corpus import REFERENCE
+from tbd_models.registry import models
 from tbd_trace.cli.main import app
 from tbd_trace.machine import FRAMEWORKS
 
@@ -33,9 +34,18 @@ def listed(*options: str) -> list[dict[str, Any]]:
     return rows
 
 
-def test_the_eight_of_pytorch() -> None:
+def test_the_eight_of_pytorch_and_the_language_model() -> None:
     names = [row["model"] for row in listed() if row["framework"] == "pytorch"]
-    assert sorted(names) == sorted([*GOLDEN, "maskrcnn", "efficientdet"])
+    assert sorted(names) == sorted([*GOLDEN, "maskrcnn", "efficientdet", "llm"])
+
+
+def test_the_suite_has_ten_models_in_22_cells() -> None:
+    """The language model is an addition to them."""
+    ten = {model.name for model in models() if model.in_suite}
+    assert len(ten) == 10
+    cells = [(row["model"], row["framework"]) for row in listed()]
+    assert sum(model in ten for model, _ in cells) == len(cells) - 1 == 22
+    assert [cell for cell in cells if cell[0] not in ten] == [("llm", "pytorch")]
 
 
 def test_sizes_are_the_golden_ones() -> None:

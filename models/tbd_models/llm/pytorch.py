@@ -83,6 +83,5 @@ def _adamw(parameters: Iterable[nn.Parameter], d: Dimensions) -> torch.optim.Opt
 
 
 def _checkpoint(model: Any) -> None:
-    # Each decoder layer; the method was renamed in version 5.24 of the package.
-    enable = getattr(model, "activation_checkpointing_enable", None)
-    (enable or model.gradient_checkpointing_enable)({"use_reentrant": False})
+    # Each decoder layer keeps only its input.
+    model.activation_checkpointing_enable({"use_reentrant": False})

@@ -85,7 +85,12 @@ fact AS (
          'value': capture ->> '$.world_size'},
         {'position': 26, 'field': 'host', 'rule': 'may explain', 'value': capture ->> '$.host'},
         {'position': 27, 'field': 'profiler version', 'rule': 'may explain',
-         'value': coalesce(tool_version, capture ->> '$.profiler_version')}
+         'value': coalesce(tool_version, capture ->> '$.profiler_version')},
+        -- One pass and all activations kept are the usual case, also of captures that omit it.
+        {'position': 31, 'field': 'gradient accumulation', 'rule': 'may explain',
+         'value': nullif(capture ->> '$.gradient_accumulation', '1')},
+        {'position': 32, 'field': 'activation checkpointing', 'rule': 'may explain',
+         'value': nullif(capture ->> '$.activation_checkpointing', 'false')}
     ], recursive := true)
     FROM recorded
     UNION ALL

@@ -187,6 +187,9 @@ def test_an_iteration_is_an_optimizer_step_of_several_passes(tmp_path: Path) -> 
     bare = document["throughput"]
     assert bare["samples_per_second"] == pytest.approx(6 * 4 / bare["seconds"])
     traces = tbd_trace.open(tmp_path / "x")
+    (kept,) = traces.sql("SELECT capture FROM trace").row(0)
+    kept = json.loads(kept)
+    assert (kept["gradient_accumulation"], kept["activation_checkpointing"]) == (3, True)
     timing = traces.query("iteration_timing")
     assert timing["label"].to_list() == [f"iteration {1 + n}" for n in range(4)]
     (row,) = traces.query("throughput").to_dicts()

@@ -340,3 +340,10 @@ def test_else_the_timeline_counts() -> None:
 )
 def test_runs_of_different_workloads_are_told_apart(field: str) -> None:
     assert measured(**{field: "one"})["workload"] != measured(**{field: "another"})["workload"]
+
+
+def test_accumulation_and_checkpointing_make_another_workload() -> None:
+    usual = measured()["workload"]
+    assert measured(gradient_accumulation=1, activation_checkpointing=False)["workload"] == usual
+    assert measured(gradient_accumulation=4)["workload"] == f"{usual} · 4 passes"
+    assert measured(activation_checkpointing=True)["workload"] == f"{usual} · checkpointed"

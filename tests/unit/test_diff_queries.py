@@ -105,6 +105,21 @@ def test_other_work_is_not_comparable(field: str, change: dict[str, Any]) -> Non
     assert sum(row["differs"] for row in rows) == 1
 
 
+def test_accumulation_and_checkpointing_may_explain_a_difference() -> None:
+    said = {"gradient_accumulation": 1, "activation_checkpointing": False}
+    for options, fields in (
+        (said, set()),
+        (said | {"gradient_accumulation": 4}, {"gradient accumulation"}),
+        (said | {"activation_checkpointing": True}, {"activation checkpointing"}),
+    ):
+        made = MadeTrace()
+        described(made, "a")
+        described(made, "b", **options)
+        rows = by(answers(made)["comparability"], "field")
+        assert {name for name, row in rows.items() if row["differs"]} == fields
+        assert all(rows[name]["matters"] == "may explain" for name in fields)
+
+
 def test_what_only_one_side_says_is_uncertain() -> None:
     made = MadeTrace()
     described(made, "a")

@@ -166,6 +166,8 @@ OF_A_MODEL = [
     ("batch definition", "images", "crops", {"batch_definition": "crops"}),
     ("sequence policy", "fixed", "padded", {"sequence_policy": "padded"}),
     ("optimizer", "sgd", "not known", {"optimizer": None}),
+    ("gradient accumulation", "1", "4", {"gradient_accumulation": 4}),
+    ("activation checkpointing", "false", "true", {"activation_checkpointing": True}),
     ("framework version", "2.13.0", "2.4.0", {"framework_version": "2.4.0"}),
 ]
 

@@ -22,7 +22,7 @@ _KEPT: dict[str, Any] = {
             *("sequence_policy", "precision", "optimizer", "seed", "scale", "world_size", "gpu"),
             *("warmup", "iterations", "profiler", "profiler_version"),
             *("variant", "device", "parameters", "autocast", "profiler_slowdown"),
-            "peak_device_bytes",
+            *("peak_device_bytes", "gradient_accumulation", "activation_checkpointing"),
         )
     ),
     "iteration_window": _SPAN,

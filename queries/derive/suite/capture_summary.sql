@@ -101,6 +101,11 @@ fact AS (
             {'part': coalesce(model, ''), 'field': 'sequence policy',
                 'value': said ->> '$.sequence_policy'},
             {'part': coalesce(model, ''), 'field': 'optimizer', 'value': said ->> '$.optimizer'},
+            -- Captures from before these options leave them out.
+            {'part': coalesce(model, ''), 'field': 'gradient accumulation',
+                'value': coalesce(said ->> '$.gradient_accumulation', '1')},
+            {'part': coalesce(model, ''), 'field': 'activation checkpointing',
+                'value': coalesce(said ->> '$.activation_checkpointing', 'false')},
             {'part': concat_ws('/', model, framework), 'field': 'framework version',
                 'value': said ->> '$.framework_version'},
             {'part': concat_ws('/', model, framework), 'field': 'execution',

@@ -20,10 +20,15 @@ from tbd_collectors.profilers import profiler
 from tbd_collectors.workload import importable
 from tbd_models.definition import OUT_OF_MEMORY
 from tbd_models.instrument.marks import LAYERS_VARIABLE
+from tbd_trace import amd_gpu
 from tbd_trace.errors import InputError, UsageError
 from tbd_trace.redact.secrets import without_secrets
 from tbd_trace.version import __version__ as VERSION
 
+# What a command reports that records itself with torch.profiler (tbd_trace.instrument).
+_OF_COMMANDS = (
+    *("framework", "framework_version", "device", "gpu", "batch_size", "iterations", "warmup"),
+)
 _KILLED = -9  # SIGKILL; the kernel's OOM killer sends it
 
 
@@ -90,10 +95,15 @@ def collect(
 
 
 def capability(target: Workload | Command) -> str | None:
-    """Return the target's compute capability, None on a CPU; raise UsageError without a GPU."""
+    """Return the target's compute capability, None on a CPU or an AMD GPU.
+
+    Raises UsageError without a GPU.
+    """
     if target.device != "cuda":
         return None
     found = gpu_detection.gpus()
+    if not found and amd_gpu.architectures():
+        return None
     if not found:
         raise UsageError("there is no GPU here (see tbd-trace doctor); use --device cpu")
     return found[0].compute_capability
@@ -153,7 +163,7 @@ class _Session:
             return
         _check(one, completed, report)
         if one.name == TIMELINE:
-            self._keep_timeline(one, completed)
+            self._keep_timeline(one, completed, report.get("profiler_version"))
         if one.name == MEMORY:
             self._keep_memory(one)
 
@@ -168,13 +178,13 @@ class _Session:
             {"file": one.output.name, "role": MEMORY, "tool": "tbd-trace", "tool_version": VERSION}
         )
 
-    def _keep_timeline(self, one: Run, completed: Completed) -> None:
+    def _keep_timeline(self, one: Run, completed: Completed, version: str | None) -> None:
         try:
             profile = self._timeline(one, completed)
         except (CollectionError, InputError) as error:
             # A capture without a timeline has failed, but logs and throughput stay useful.
             raise _CaptureEndedError("failed", self._relative_message(error)) from error
-        self._add(profile, TIMELINE, one.tool or "")
+        self._add(profile, TIMELINE, one.tool or "", version)
 
     def _timeline(self, one: Run, completed: Completed) -> Path:
         on_gpu = self._target.device == "cuda"
@@ -211,8 +221,9 @@ class _Session:
         # The directory has a temporary name until the capture is complete.
         return str(error).replace(f"{self._directory}/", "")
 
-    def _add(self, path: Path, role: str, tool: str) -> None:
-        version = profiler(tool).find().found.partition(" ")[0]
+    def _add(self, path: Path, role: str, tool: str, version: str | None = None) -> None:
+        # The program knows the version of a profiler that runs inside it.
+        version = version or profiler(tool).find().found.partition(" ")[0]
         self._files.append({"file": path.name, "role": role, "tool": tool, "tool_version": version})
 
     def finish(self, capture: Path) -> Result:
@@ -240,7 +251,7 @@ class _Session:
         }
         if isinstance(self._target, Command):
             document["command"] = without_secrets(self._target.arguments)
-            return document
+            return document | {name: profiled.get(name) for name in _OF_COMMANDS}
         return document | described(self._target, bare, profiled, memory)
 
 

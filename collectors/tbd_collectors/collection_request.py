@@ -55,6 +55,9 @@ class Command:
     device: str = "cuda"  # or cpu; decides whether kernels are required
     # cudaProfilerApi, an NVTX range as NAME@DOMAIN, or None for the whole run.
     capture_range: str | None = None
+    # Iterations that torch.profiler records, and those before them; other profilers ignore both.
+    iterations: int = 12
+    warmup: int | None = None
 
     def title(self) -> str:
         """Return a directory name for the capture."""
@@ -65,12 +68,12 @@ class Command:
 class Profiling:
     """Profilers and their options."""
 
-    timeline: str = "nsys"  # or nvprof
+    timeline: str = "nsys"  # or nvprof, torch
     counters: bool = True  # collect counters with ncu or nvprof in a separate run
     counter_iterations: int = 1  # replay makes each iteration slow
     throughput: bool = True  # measure without a profiler first
     gpu_metrics: bool = False  # nsys samples the GPU's metrics
-    memory_usage: bool = False  # nsys traces allocations of device memory
+    memory_usage: bool = False  # nsys and torch trace allocations
     memory: bool = False  # record allocations by class instead of a timeline
     estimate: bool = False  # compute them from shapes, without a run on the device
     timeout_s: float = 3600.0  # of each run

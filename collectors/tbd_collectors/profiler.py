@@ -27,7 +27,7 @@ class Run:
     """One run of the program."""
 
     name: str  # throughput, timeline, counters or memory
-    tool: str | None  # nsys, nvprof or ncu; None without a profiler
+    tool: str | None  # nsys, nvprof, torch or ncu; None without a profiler
     argv: list[str]
     output: Path  # file that the profiler writes
     environment: dict[str, str] = field(default_factory=dict)  # variables to add
@@ -54,8 +54,11 @@ class RunRequest:
         """True if a profiler that cannot start at an NVTX range records the whole run."""
         return isinstance(self.target, Command) and self.target.capture_range != PROFILER_API
 
-    def program(self, name: str) -> list[str]:
-        """Return the command line of the program in the run of a name."""
+    def program(self, name: str, torch_trace: Path | None = None) -> list[str]:
+        """Return the command line of the program in the run of a name.
+
+        A workload records ``torch_trace`` itself, instead of emitting NVTX ranges.
+        """
         if isinstance(self.target, Command):
             return list(self.target.arguments)
         counts = name == COUNTERS
@@ -64,7 +67,9 @@ class RunRequest:
             report=self.directory / f"{name}.json",
             # Layers are read once; the counter run repeats them.
             layers=None if counts else self.directory / "layers.json",
-            nvtx=True,
+            nvtx=torch_trace is None,
+            torch_trace=torch_trace,
+            torch_memory=torch_trace is not None and self.profiling.memory_usage,
             iterations=self.profiling.counter_iterations if counts else self.target.iterations,
             warmup=_COUNTER_WARMUP if counts else self.target.warmup,
         )

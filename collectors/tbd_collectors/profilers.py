@@ -25,6 +25,7 @@ class Entry:
 REGISTERED = [
     Entry("nsys", "tbd_collectors.nsys", records_timelines=True),
     Entry("nvprof", "tbd_collectors.nvprof", records_timelines=True),
+    Entry("torch", "tbd_collectors.torch_profiler", records_timelines=True),
     Entry("ncu", "tbd_collectors.nsight_compute"),
 ]
 """The default profiler of timelines comes first; of several that count, the last one is tried

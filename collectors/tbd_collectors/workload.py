@@ -25,12 +25,15 @@ def command(
     warmup: int | None = None,
     memory: Path | None = None,
     estimate: bool = False,
+    torch_trace: Path | None = None,
+    torch_memory: bool = False,
 ) -> list[str]:
     """Return the command line that trains a workload.
 
     ``report`` and ``layers`` are JSON files to write, ``nvtx`` emits NVTX ranges, ``iterations``
     and ``warmup`` override the workload's, ``memory`` records allocations in a file instead of
-    times, or with ``estimate`` computes them from shapes.
+    times, or with ``estimate`` computes them from shapes. ``torch_trace`` is a file that
+    torch.profiler writes, with ``torch_memory`` also with allocations.
     """
     arguments = [workload.python, "-m", "tbd_models", "run", workload.model]
     options: dict[str, object] = {
@@ -51,6 +54,7 @@ def command(
         "report": report,
         "layers": layers,
         "memory": memory,
+        "torch-trace": torch_trace,
     }
     for name, value in options.items():
         if value is not None:
@@ -59,6 +63,7 @@ def command(
         "--activation-checkpointing": workload.activation_checkpointing,
         "--nvtx": nvtx,
         "--estimate": estimate,
+        "--torch-memory": torch_memory,
     }
     return [*arguments, *(name for name, is_on in switches.items() if is_on)]
 

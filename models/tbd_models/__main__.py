@@ -51,6 +51,15 @@ def _arguments() -> argparse.Namespace:
     run.add_argument("--seed", type=int, default=0)
     run.add_argument("--data", type=Path)
     run.add_argument("--nvtx", action="store_true", help="mark iterations, phases and layers")
+    run.add_argument(
+        "--torch-trace",
+        type=Path,
+        metavar="FILE",
+        help="record the measured iterations with torch.profiler in this file (.json.gz), marked",
+    )
+    run.add_argument(
+        "--torch-memory", action="store_true", help="with --torch-trace: also allocations"
+    )
     run.add_argument("--report", type=Path, help="write the measured times to this JSON file")
     run.add_argument("--layers", type=Path, help="write the layers to this file (layers.json)")
     run.add_argument(
@@ -131,12 +140,12 @@ def _run(arguments: argparse.Namespace, model: Model) -> dict[str, Any]:
     if arguments.memory:
         return _record_memory(arguments, build, variant.at(arguments.scale), settings)
     frame = import_module(f"tbd_models.{arguments.framework}.trainer")
-    marks: Marks = NvtxMarks() if arguments.nvtx else NoMarks()
     trainer = frame.TRAINER(build, variant.at(arguments.scale), settings)
     if arguments.layers:
         # Before the layers are marked, so that the measured pass emits no ranges.
         write_json(arguments.layers, {"format_version": 1, "layers": trainer.layers()})
-    if arguments.nvtx:
+    marks = _marks(arguments, trainer)
+    if not isinstance(marks, NoMarks):
         trainer.mark_layers(marks)
     window = Window(
         arguments.iterations,
@@ -145,13 +154,28 @@ def _run(arguments: argparse.Namespace, model: Model) -> dict[str, Any]:
         arguments.max_warmup_seconds,
     )
     measured = measure(trainer, window, marks)
+    recorder = getattr(trainer, "recorder", None)
     return {
         "status": "ok",
         "batch_size": settings.batch_size,
+        **(recorder.describe() if recorder else {}),
         **trainer.describe(),
         **measured.as_dict(),
         "peak_device_bytes": trainer.peak_bytes(),
     }
+
+
+def _marks(arguments: argparse.Namespace, trainer: Any) -> Marks:
+    if not arguments.torch_trace:
+        return NvtxMarks() if arguments.nvtx else NoMarks()
+    if arguments.framework != "pytorch":
+        raise UnsupportedError("torch.profiler records only PyTorch; use --profiler nsys")
+    profiler = import_module("tbd_models.instrument.profiler_pytorch")
+    trainer.recorder = profiler.TraceRecorder(
+        arguments.torch_trace, arguments.device, memory=arguments.torch_memory
+    )
+    marks: Marks = profiler.RecordFunctionMarks(trainer.recorder)
+    return marks
 
 
 def _record_memory(

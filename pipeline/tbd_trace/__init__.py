@@ -88,8 +88,12 @@ def instrument(
     *,
     batch_size: int | None = None,
     memory: bool | str | PathLike[str] = False,
+    profiler: str | None = None,
+    trace: str | PathLike[str] = "train.pt.trace.json.gz",
+    warmup: int = 5,
+    iterations: int = 12,
 ) -> Instrumented:
-    """Mark a training loop for the profiler, or record its memory.
+    """Mark a training loop for the profiler, or record its iterations or memory.
 
     Call it once before the loop, and run the loop under ``tbd-trace collect -- python train.py``.
     A PyTorch loop needs no other change: iterations, phases and layers are marked. For a Keras
@@ -103,6 +107,10 @@ def instrument(
             unknown.
         memory: file for the memory of the first three iterations by class and layer, which become
             slower (PyTorch; no profiler needed); True: ``TBD_TRACE_MEMORY`` or ``memory.jsonl``.
+        profiler: ``torch`` records iterations with torch.profiler (PyTorch).
+        trace: the file that it writes.
+        warmup: iterations before the recorded ones.
+        iterations: iterations that it records.
 
     Returns:
         An object whose ``remove()`` removes the marks; for Keras also a callback for ``fit()``.
@@ -110,15 +118,24 @@ def instrument(
     Raises:
         ImportError: the framework or the package ``nvtx`` is missing.
         RuntimeError: TensorFlow already uses several inter-operation threads.
-        ValueError: ``memory`` for Keras, or PyTorch without ``memory`` and optimizer.
+        ValueError: ``memory`` or ``profiler`` for Keras, PyTorch without ``memory`` and optimizer.
     """
     if any(base.__module__.split(".")[0] == "keras" for base in type(model).__mro__):
-        if memory:
-            raise ValueError("memory is recorded for PyTorch models only")
+        if memory or profiler:
+            raise ValueError("memory and profiler are for PyTorch models only")
         from tbd_models.instrument.training_tensorflow import TrainingMarks  # noqa: PLC0415
 
         marks: Instrumented = TrainingMarks(model)
         return marks
     from tbd_models.instrument.training_pytorch import instrument as marked  # noqa: PLC0415
 
-    return marked(model, optimizer, batch_size=batch_size, memory=memory)
+    return marked(
+        model,
+        optimizer,
+        batch_size=batch_size,
+        memory=memory,
+        profiler=profiler,
+        trace=trace,
+        warmup=warmup,
+        iterations=iterations,
+    )

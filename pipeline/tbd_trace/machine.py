@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from tbd_trace import nsys_install
+from tbd_trace import amd_gpu, nsys_install
 from tbd_trace.errors import UsageError
 
 _LIBRARIES = ("duckdb", "polars", "pyarrow", "matplotlib")
@@ -59,6 +59,7 @@ def examine(pythons: Mapping[str, str] | None = None) -> list[Finding]:
         nsys(),
         nvprof(),
         ncu(),
+        torch_profiler(used["pytorch"]),
         *(framework(name, python) for name, python in used.items()),
         *gpus(),
         counters(),
@@ -93,34 +94,47 @@ def nsys() -> Finding:
 
 def nvprof() -> Finding:
     """Find nvprof."""
-    path = shutil.which("nvprof")
-    if path is None:
-        return Finding(
-            "nvprof",
-            "missing",
-            "not on PATH",
-            "only for GPUs before compute capability 8.0: install the CUDA toolkit up to 12 "
-            "(Debian: nvidia-profiler, component non-free)",
-        )
-    return Finding("nvprof", "ok", f"{_version([path, '--version'])} ({path})")
+    return _program(
+        "nvprof",
+        "only for GPUs before compute capability 8.0: install the CUDA toolkit up to 12 "
+        "(Debian: nvidia-profiler, component non-free)",
+    )
 
 
 def ncu() -> Finding:
     """Find Nsight Compute."""
-    path = shutil.which("ncu")
+    return _program(
+        "ncu",
+        "install Nsight Compute (Debian: nsight-compute, component non-free) "
+        "to collect hardware counters",
+    )
+
+
+def _program(name: str, advice: str) -> Finding:
+    path = shutil.which(name)
     if path is None:
+        return Finding(name, "missing", "not on PATH", advice)
+    return Finding(name, "ok", f"{_version([path, '--version'])} ({path})")
+
+
+def torch_profiler(python: str = sys.executable) -> Finding:
+    """Find torch.profiler, a part of PyTorch."""
+    try:
+        version = framework_version("pytorch", interpreter(python))
+    except UsageError:
+        version = None
+    if version is None:
         return Finding(
-            "ncu",
+            "torch",
             "missing",
-            "not on PATH",
-            "install Nsight Compute (Debian: nsight-compute, component non-free) "
-            "to collect hardware counters",
+            f"no torch.profiler ({python})",
+            "tbd-trace env create pytorch; collect --profiler torch records PyTorch alone",
         )
-    return Finding("ncu", "ok", f"{_version([path, '--version'])} ({path})")
+    return Finding("torch", "ok", f"{version} ({python}), collect --profiler torch")
 
 
 def gpus() -> list[Finding]:
-    """Return one finding per NVIDIA GPU, or a single one with the reason why there is none."""
+    """Return one finding per GPU, or a single one with the reason why there is none."""
     path = shutil.which("nvidia-smi")
     rows = _lines(
         [path, "--query-gpu=name,driver_version", "--format=csv,noheader"] if path else []
@@ -129,6 +143,8 @@ def gpus() -> list[Finding]:
     named = [row.rsplit(", ", 1) for row in rows if ", " in row]
     if named:
         return [Finding("gpu", "ok", f"{name}, driver {driver}") for name, driver in named]
+    if amd := amd_gpu.architectures():
+        return [Finding("gpu", "ok", f"AMD {name}") for name in amd]
     driver = _PROC / "driver" / "nvidia" / "version"
     if driver.is_file():
         version = _VERSION.search(driver.read_text())
@@ -141,7 +157,7 @@ def gpus() -> list[Finding]:
             "gpu",
             "missing",
             "no NVIDIA driver",
-            "profiles are read here; tbd-trace collect --device cpu records ranges alone",
+            "profiles are read here; tbd-trace collect --device cpu records no kernels",
         )
     ]
 

@@ -22,11 +22,13 @@ RUNS = ["throughput", "timeline", "counters"]
 def shown(
     capture: Path, capability: str, *options: str, **variables: str
 ) -> tuple[dict[str, list[str]], str]:
-    """Return the argument vector of each run, by its name, and what standard error has."""
+    """Return the argument vector of each run, by its name, and what standard error has.
+
+    The profiler is nsys, whether it is installed or not, unless the options name another.
+    """
     words = ("collect", "resnet50", "--device", "cuda", "--dry-run", "-o", str(capture))
-    done = CliRunner().invoke(
-        cli.app, [*words, "--compute-capability", capability, *options], env=variables
-    )
+    usual = ("--profiler", "nsys", "--compute-capability", capability)
+    done = CliRunner().invoke(cli.app, [*words, *usual, *options], env=variables)
     assert done.exit_code == 0, done.stderr
     assert not capture.exists()
     titles, lines = done.stdout.splitlines()[::2], done.stdout.splitlines()[1::2]

@@ -51,7 +51,7 @@ def test_its_run_is_planned(toy: Profiler, tmp_path: Path) -> None:
     target = Command(("python", "train.py"), device="cpu")
     (run,) = plan.runs(target, Profiling(timeline="toy"), tmp_path, None)
     assert run.argv[-3:] == ["toy", "python", "train.py"]
-    assert profilers.timeline_profilers() == ["nsys", "nvprof", "toy"]
+    assert profilers.timeline_profilers() == ["nsys", "nvprof", "torch", "toy"]
 
 
 def test_its_capture_is_written(toy: Profiler, tmp_path: Path) -> None:

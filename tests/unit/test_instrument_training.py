@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
-from tbd_models.instrument import training_pytorch  # noqa: E402
+from tbd_models.instrument import training_marks_pytorch  # noqa: E402
 from tbd_models.instrument.layers_pytorch import measure  # noqa: E402
 from tbd_models.instrument.marks import LAYERS_VARIABLE  # noqa: E402
 from tbd_models.instrument.training_pytorch import TrainingMarks, instrument  # noqa: E402
@@ -229,7 +229,7 @@ def _interrupted(model: nn.Module, _optimizer: Any) -> None:
 @pytest.mark.parametrize("loop", [lambda _model, _optimizer: None, _interrupted])
 def test_removing_in_the_first_iteration_ends_the_measurement(tmp_path: Path, loop: Loop) -> None:
     model, optimizer = _model()
-    marks = TrainingMarks(model, optimizer, Ranges(), BATCH, tmp_path / "layers.json")
+    marks = TrainingMarks(model, optimizer, Ranges(), BATCH, layers_file=tmp_path / "layers.json")
     loop(model, optimizer)
     marks.remove()
     assert not torch.utils._python_dispatch._get_current_dispatch_mode_stack()
@@ -241,7 +241,7 @@ def _instrumented(
     model: nn.Module, optimizer: Any, monkeypatch: pytest.MonkeyPatch, path: Path
 ) -> TrainingMarks:
     monkeypatch.setenv(LAYERS_VARIABLE, str(path))
-    monkeypatch.setattr(training_pytorch, "NvtxMarks", Ranges)
+    monkeypatch.setattr(training_marks_pytorch, "NvtxMarks", Ranges)
     return instrument(model, optimizer, batch_size=BATCH)
 
 
@@ -287,7 +287,7 @@ def test_a_place_that_cannot_be_written_does_not_end_the_training(
 
 def test_without_a_collector_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(LAYERS_VARIABLE, raising=False)
-    monkeypatch.setattr(training_pytorch, "NvtxMarks", Ranges)
+    monkeypatch.setattr(training_marks_pytorch, "NvtxMarks", Ranges)
     model, optimizer = _model()
     marks = instrument(model, optimizer)
     model(torch.randn(BATCH, 4))

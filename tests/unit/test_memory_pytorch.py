@@ -20,7 +20,7 @@ from torch import Tensor, nn  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 import tbd_trace  # noqa: E402
-from tbd_models.instrument import training_pytorch  # noqa: E402
+from tbd_models.instrument import training_marks_pytorch  # noqa: E402
 from tbd_models.instrument.marks import MEMORY_VARIABLE, NoMarks  # noqa: E402
 from tbd_models.instrument.memory_training_pytorch import record_memory  # noqa: E402
 
@@ -338,7 +338,7 @@ def _small() -> tuple[nn.Module, Any]:
 def test_instrument_records_three_iterations(
     tmp_path: Path, marked: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(training_pytorch, "NvtxMarks", NoMarks)
+    monkeypatch.setattr(training_marks_pytorch, "NvtxMarks", NoMarks)
     backward = torch.autograd.backward
     plain = _loop(*_small(), 5)
     model, optimizer = _small()

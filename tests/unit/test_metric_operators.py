@@ -116,6 +116,44 @@ def test_layers_are_modules_with_the_evidence_of_the_profiler(answers: Any) -> N
     assert answers("iteration_timing")["method"].unique().to_list() == ["torch range"]
 
 
+def test_marked_layers_win_over_the_calls_of_modules(answers: Any, tmp_path: Path) -> None:
+    """Names and times are those of the marks; modules still sum up the work of their layers."""
+    marks = [
+        event("user_annotation", "layer:net", 12, 296),
+        event("user_annotation", "layer:net.fc", 25, 90),
+        on_backward_thread(event("user_annotation", "layer_backward:net.fc", 605, 30)),
+    ]
+    trace = write(tmp_path / "marked.json", document([*STEP["traceEvents"], *marks]))
+    with tbd_trace.open(trace) as traces:
+        time = traces.query("layer_time").filter(pl.col("layer").is_not_null())
+        modules = traces.query("module_summary")
+        operators = traces.query("op_summary")
+    assert sorted(time.select("layer", "phase", "gpu_ns", "evidence").rows()) == [
+        ("mine", None, 5_000, "torch range"),
+        ("net", None, 3_000, "torch range"),
+        ("net.fc", "backward", 20_000, "torch range backward"),
+        ("net.fc", "forward", 16_000, "torch range"),
+    ]
+    plain = answers("module_summary")
+    same = [name for name in plain.columns if name not in ("trace_id", "evidence")]
+    assert modules.select(same).rows() == plain.select(same).rows()
+    assert modules["evidence"].to_list() == ["torch range"] * 2
+    named = pl.col("op").str.starts_with("aten::")
+    columns = ("op", "input_shapes", "calls", "self_gpu_ns")
+    assert operators.filter(named).select(columns).rows() == (
+        answers("op_summary").filter(named).select(columns).rows()
+    )
+
+
+def test_a_layer_pattern_of_the_user_wins_over_both(tmp_path: Path) -> None:
+    marks = [event("user_annotation", "layer:net", 12, 296)]
+    trace = write(tmp_path / "marked.json", document([*STEP["traceEvents"], *marks]))
+    with tbd_trace.open(trace) as traces:
+        layers = traces.query("layer_time", layer_pattern="^Net_0/(.*)$")["layer"].to_list()
+    assert "Linear_0" in layers
+    assert "net" not in layers
+
+
 def test_without_operators_the_queries_say_how_to_record_them(tmp_path: Path) -> None:
     path = write(tmp_path / "gpu.json", document([launch(1, 1), kernel(5, 5, 1)]))
     with tbd_trace.open(path) as traces:

@@ -13,6 +13,9 @@ PHASES = ("data", "forward", "loss", "backward", "optimizer")
 LAYERS_VARIABLE = "TBD_TRACE_LAYERS"
 # Path of the memory.jsonl of `instrument(memory=True)`.
 MEMORY_VARIABLE = "TBD_TRACE_MEMORY"
+# What `tbd-trace collect --profiler torch` requests of `instrument()`, as JSON: the files to write
+# (trace, report), the window (warmup, iterations) and whether to record allocations (memory).
+TRACE_VARIABLE = "TBD_TRACE_TORCH"
 
 
 class Marks(Protocol):

@@ -2,139 +2,34 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
 
-from tbd_models.instrument.layer import Layer
-from tbd_models.instrument.layers_pytorch import Measurement
-from tbd_models.instrument.marks import LAYERS_VARIABLE, MEMORY_VARIABLE, Marks, NvtxMarks
+from tbd_models.instrument.marks import LAYERS_VARIABLE, MEMORY_VARIABLE
 from tbd_models.instrument.memory_training_pytorch import TrainingMemory
-from tbd_models.instrument.pytorch import LayerMarks
+from tbd_models.instrument.profiler_training_pytorch import (
+    ITERATIONS,
+    TRACE,
+    WARMUP,
+    TraceRequest,
+    TrainingTrace,
+    requested,
+)
+from tbd_models.instrument.training_marks_pytorch import TrainingMarks
 
+__all__ = ["TrainingMarks", "instrument"]
 
-class TrainingMarks:
-    """Mark iterations, phases and layers of a training loop until ``remove``.
-
-    An iteration ends with an optimizer step. Within it, the time up to the forward pass is the
-    phase ``data``, that between forward and backward pass ``loss``; with gradient accumulation
-    phases repeat. Time after a backward pass belongs to no phase until the next forward pass or
-    optimizer step. A step skipped by a gradient scaler ends no iteration.
-    """
-
-    def __init__(
-        self,
-        model: nn.Module,
-        optimizer: torch.optim.Optimizer,
-        marks: Marks | None = None,
-        batch_size: int | None = None,
-        layers_file: Path | None = None,
-    ) -> None:
-        self._marks = NvtxMarks() if marks is None else marks
-        self._batch_size = batch_size
-        self._layers_file = layers_file
-        self._measurement = Measurement(model) if layers_file is not None else None
-        self._measured_passes = 0
-        self._number = 0
-        self._iteration: Any = None
-        self._phase: Any = None
-        self._layer_marks = LayerMarks(model, self._marks)
-        self._handles = [
-            model.register_forward_pre_hook(self._forward_begins, prepend=True),
-            model.register_forward_hook(self._forward_ends, always_call=True),
-            optimizer.register_step_pre_hook(self._step_begins),
-            optimizer.register_step_post_hook(self._step_ends),
-        ]
-        self._backward = torch.autograd.backward
-        torch.autograd.backward = self._marked_backward
-        self._begin_iteration()
-
-    def remove(self) -> None:
-        """Remove all marks; an open range stays open."""
-        for handle in self._handles:
-            handle.remove()
-        self._layer_marks.remove()
-        if self._measurement is not None:
-            self._end_measurement()
-        torch.autograd.backward = self._backward
-
-    def _begin_iteration(self) -> None:
-        self._iteration = self._marks.start(f"iteration {self._number}")
-        self._enter("data")
-        self._number += 1
-
-    def _enter(self, phase: str | None) -> None:
-        # None ends the current phase without beginning another.
-        if self._phase is not None:
-            self._marks.end(self._phase)
-        self._phase = None if phase is None else self._marks.start(f"phase:{phase}")
-
-    def _forward_begins(self, model: nn.Module, _inputs: Any) -> None:
-        if not (model.training and torch.is_grad_enabled()):
-            return  # evaluation
-        if self._measurement is not None:
-            if not self._measured_passes:
-                self._measurement.begin()
-            self._measured_passes += 1
-        self._enter("forward")
-
-    def _forward_ends(self, model: nn.Module, _inputs: Any, _outputs: Any) -> None:
-        if model.training and torch.is_grad_enabled():
-            self._enter("loss")
-
-    def _marked_backward(self, *args: Any, **kwargs: Any) -> Any:
-        with self._in_backward():
-            return self._backward(*args, **kwargs)
-
-    @contextmanager
-    def _in_backward(self) -> Iterator[None]:
-        # Gradient checkpointing runs a backward pass inside another.
-        if torch._C._current_graph_task_id() != -1:
-            yield
-            return
-        self._enter("backward")
-        try:
-            yield
-        finally:
-            self._enter(None)
-        self._finish_measurement()
-
-    def _step_begins(self, *_: Any) -> None:
-        self._finish_measurement()
-        self._enter("optimizer")
-
-    def _step_ends(self, *_: Any) -> None:
-        self._enter(None)
-        self._marks.end(self._iteration)
-        self._begin_iteration()
-
-    def _finish_measurement(self) -> None:
-        # After the first backward pass, or the first step without one.
-        if self._layers_file is None or not self._measured_passes or self._measurement is None:
-            return
-        samples = None if self._batch_size is None else self._batch_size * self._measured_passes
-        layers = [layer.entry(samples) for layer in self._end_measurement()]
-        document = {"format_version": 1, "layers": layers}
-        with suppress(OSError):  # a full disk must not stop the training
-            self._layers_file.write_text(json.dumps(document), encoding="utf-8")
-
-    def _end_measurement(self) -> list[Layer]:
-        assert self._measurement is not None
-        measurement, self._measurement = self._measurement, None
-        return measurement.end()
+Marked = TrainingMarks | TrainingTrace
 
 
 class _Both:
     # Marks and the memory recorder. Removed in reverse order, as each replaces the function
     # torch.autograd.backward.
 
-    def __init__(self, marks: TrainingMarks, memory: TrainingMemory) -> None:
+    def __init__(self, marks: Marked, memory: TrainingMemory) -> None:
         self._parts = (memory, marks)
 
     def remove(self) -> None:
@@ -148,7 +43,11 @@ def instrument(
     *,
     batch_size: int | None = None,
     memory: bool | str | os.PathLike[str] = False,
-) -> TrainingMarks | TrainingMemory | _Both:
+    profiler: str | None = None,
+    trace: str | os.PathLike[str] = TRACE,
+    warmup: int = WARMUP,
+    iterations: int = ITERATIONS,
+) -> Marked | TrainingMemory | _Both:
     """Mark iterations, phases and layers of a training loop on the timeline.
 
     Call it once before the loop; the loop stays unchanged. Under ``tbd-trace collect`` it also
@@ -161,14 +60,24 @@ def instrument(
         batch_size: samples per forward pass; without it FLOP per sample are unknown.
         memory: file in which to record the memory of the first three iterations, which become
             slower; True means ``TBD_TRACE_MEMORY`` or ``memory.jsonl``.
+        profiler: ``torch`` records iterations with torch.profiler; ``tbd-trace collect --profiler
+            torch`` requests it too, with its own file and window.
+        trace: file that torch.profiler writes.
+        warmup: iterations before the recorded ones.
+        iterations: iterations to record.
 
     Raises:
         ImportError: the package ``nvtx`` is missing.
-        ValueError: neither an optimizer nor ``memory`` is given.
+        ValueError: neither an optimizer nor ``memory`` is given, or the profiler is unknown.
     """
-    if optimizer is None and not memory:
+    if profiler not in (None, "torch"):
+        raise ValueError(f"profiler is {profiler!r}; only 'torch' runs inside the program")
+    request = requested()
+    if request is None and profiler is not None:
+        request = TraceRequest(Path(trace), warmup, iterations)
+    if optimizer is None and (profiler is not None or not memory):
         raise ValueError("marks need the optimizer, whose step ends an iteration")
-    marks = None if optimizer is None else _marks(model, optimizer, batch_size)
+    marks = None if optimizer is None else _marks(model, optimizer, batch_size, request)
     if not memory:
         assert marks is not None
         return marks
@@ -178,12 +87,15 @@ def instrument(
 
 
 def _marks(
-    model: nn.Module, optimizer: torch.optim.Optimizer, batch_size: int | None
-) -> TrainingMarks:
-    layers_file = os.environ.get(LAYERS_VARIABLE)
-    return TrainingMarks(
-        model,
-        optimizer,
-        batch_size=batch_size,
-        layers_file=Path(layers_file) if layers_file else None,
-    )
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    batch_size: int | None,
+    request: TraceRequest | None,
+) -> Marked:
+    named = os.environ.get(LAYERS_VARIABLE)
+    layers_file = Path(named) if named else None
+    if request is not None:
+        return TrainingTrace(
+            model, optimizer, request, batch_size=batch_size, layers_file=layers_file
+        )
+    return TrainingMarks(model, optimizer, batch_size=batch_size, layers_file=layers_file)

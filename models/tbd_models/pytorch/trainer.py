@@ -15,6 +15,7 @@ from tbd_models.data import ArrayData, in_turn
 from tbd_models.definition import UnsupportedError
 from tbd_models.instrument.layers_pytorch import measure
 from tbd_models.instrument.marks import Marks, NoMarks, marked
+from tbd_models.instrument.profiler_pytorch import TraceRecorder
 from tbd_models.instrument.pytorch import LayerMarks
 from tbd_models.pytorch.workload import Batch, Workload, as_tensors, to_device
 from tbd_models.settings import Settings
@@ -67,6 +68,7 @@ class PyTorchTrainer:
         self._batches = (batches or repeated_batches)(self.workload, micro)
         self._steps = 0
         self._losses: list[Tensor] = []  # of the passes of the last iteration
+        self.recorder: TraceRecorder | None = None  # replaces the CUDA profiler
 
     @property
     def model(self) -> nn.Module:
@@ -154,11 +156,15 @@ class PyTorchTrainer:
         return float(sum(self._losses)) if self._losses else float("nan")
 
     def start_profiler(self) -> None:
-        if self.device.type == "cuda":
+        if self.recorder is not None:
+            self.recorder.start()
+        elif self.device.type == "cuda":
             torch.cuda.profiler.start()
 
     def stop_profiler(self) -> None:
-        if self.device.type == "cuda":
+        if self.recorder is not None:
+            self.recorder.stop()
+        elif self.device.type == "cuda":
             torch.cuda.profiler.stop()
 
 

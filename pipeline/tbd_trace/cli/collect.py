@@ -45,7 +45,7 @@ def collect(
     seed: options.SeedOption = 0,
     data: options.DataOption = None,
     python: options.PythonOption = None,
-    profiler: options.ProfilerOption = options.PROFILER,
+    profiler: options.ProfilerOption = None,
     counters: options.CountersOption = True,
     throughput: options.ThroughputOption = True,
     gpu_metrics: options.GpuMetricsOption = False,
@@ -66,7 +66,7 @@ def collect(
 
     Makes a capture directory, which tbd-trace query, info and ingest take, on any machine. First
     the workload runs without a profiler, for throughput; then, warmed up until its iterations are
-    stable, under nsys or nvprof for the timeline; on a GPU a third time for hardware counters.
+    stable, under a profiler for the timeline; on a GPU a third time for hardware counters.
     With --memory, allocations are recorded in place of the timeline. Your own commands run once,
     under the timeline's profiler; tbd_trace.instrument marks their iterations, phases and layers.
     """
@@ -98,7 +98,7 @@ def collect(
         target or [], suite, fields, batch_size, capture_range=capture_range, missing=missing
     )
     profiling = Profiling(
-        timeline=profiler,
+        timeline=profiler or _usual_profiler(targets, quiet=memory),
         counters=counters,
         throughput=throughput,
         gpu_metrics=gpu_metrics,
@@ -137,6 +137,16 @@ def _device(device: Device) -> str:
     return "cuda" if machine.gpus()[0].status == "ok" else "cpu"
 
 
+def _usual_profiler(targets: list[Workload | Command], quiet: bool) -> str:
+    from tbd_collectors.usual_profiler import usual_profiler
+
+    # Targets of one command differ by model and batch size only.
+    name, reason = usual_profiler(targets[0])
+    if reason and not quiet:
+        note(f"{reason}, so torch.profiler records the timeline; --profiler chooses another")
+    return name
+
+
 def _targets(
     words: list[str],
     suite: bool,
@@ -152,7 +162,15 @@ def _targets(
     if suite == bool(words):
         raise UsageError("name a model, or a command after --, or ask for the whole --suite")
     if argument_parsing.is_command(words):
-        return [Command(tuple(words), device=fields["device"], capture_range=capture_range)]
+        return [
+            Command(
+                tuple(words),
+                device=fields["device"],
+                capture_range=capture_range,
+                iterations=fields["iterations"],
+                warmup=fields["warmup"],
+            )
+        ]
     if capture_range is not None:
         raise UsageError("--capture-range is for commands; a model marks its own window")
     fields["framework"] = fields["framework"] or argument_parsing.usual_framework(words)

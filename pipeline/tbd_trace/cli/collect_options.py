@@ -80,7 +80,8 @@ IterationsOption = Annotated[
         "--iterations",
         metavar="N",
         min=1,
-        help="Iterations to profile. Metrics count all but the first and the last.",
+        help="Iterations to profile. Metrics count all but the first and the last. For a command, "
+        "only --profiler torch uses it.",
     ),
 ]
 WarmupOption = Annotated[
@@ -116,21 +117,22 @@ PythonOption = Annotated[
 
 
 # The runs and their profilers.
-def _known_profiler(name: str) -> str:
-    if name not in timeline_profilers():
+def _known_profiler(name: str | None) -> str | None:
+    if name is not None and name not in timeline_profilers():
         known = ", ".join(repr(profiler) for profiler in timeline_profilers())
         raise typer.BadParameter(f"{name!r} is not one of {known}.")
     return name
 
 
-PROFILER = timeline_profilers()[0]
 ProfilerOption = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--profiler",
         metavar="NAME",
         callback=_known_profiler,
-        help=f"Profiler of the timeline: {' or '.join(timeline_profilers())}.",
+        help=f"Profiler of the timeline: {' or '.join(timeline_profilers())}. By default nsys; "
+        "torch for PyTorch on a CPU or an AMD GPU, and where nsys is missing.",
+        show_default=False,
     ),
 ]
 CountersOption = Annotated[
@@ -148,7 +150,7 @@ GpuMetricsOption = Annotated[
     bool, typer.Option("--gpu-metrics", help="Let nsys sample the GPU's metrics.")
 ]
 MemoryUsageOption = Annotated[
-    bool, typer.Option("--memory-usage", help="Let nsys trace allocations of device memory.")
+    bool, typer.Option("--memory-usage", help="Let nsys or torch trace allocations of memory.")
 ]
 MemoryOption = Annotated[
     bool,

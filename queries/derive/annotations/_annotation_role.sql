@@ -33,9 +33,9 @@ doc = """data, forward, loss, backward, optimizer or communication; NULL if the 
 [columns.layer]
 doc = "name of the layer marked by the text; NULL if it marks none"
 [columns.layer_kind]
-doc = """how the layer was recognized, best first: convention (range of tbd-trace, call of a
-    PyTorch module), stack (DLProf call stack), plain (range of the user), module (PyProf call
-    marker), operator (framework operator)"""
+doc = """how the layer was recognized, best first: convention (range of tbd-trace; in a trace
+    without such ranges, call of a PyTorch module), stack (DLProf call stack), plain (range of the
+    user), module (PyProf call marker), operator (framework operator)"""
 [columns.layer_rank]
 doc = "rank of the layer; of several enclosing layers, the one with the largest rank owns a kernel"
 [columns.outermost]
@@ -64,6 +64,14 @@ setting AS (
             || '(?:[\s_:=#()\[\]-]*\d+(?:\s*(?:/|to|of)\s*\d+)?\s*[)\]]?)?\s*$')
             AS iteration_pattern,
         nullif(getvariable('layer_pattern')::VARCHAR, '') AS layer_pattern
+),
+-- Where a program marks its layers, the modules and operators that torch.profiler records beside
+-- them are no layers: outside of the marks, they hold the time of the marks.
+marked AS MATERIALIZED (
+    SELECT DISTINCT t.trace_id
+    FROM distinct_text t CROSS JOIN setting s
+    WHERE t.source = 'python' AND s.layer_pattern IS NULL AND starts_with(t.text, 'layer')
+        AND regexp_matches(t.text, '^layer(?:_backward)?:.')
 ),
 -- emit_nvtx prints "aten::conv2d, seq = 4, op_id = 9, sizes = …", and for record_function only
 -- ", op_id = 9"; the name is the part before. A trace has millions of texts but few names.
@@ -193,9 +201,13 @@ SELECT
     CASE t.source WHEN 'module' THEN 'torch module' WHEN 'operator' THEN 'torch op'
         WHEN 'python' THEN 'torch range' ELSE t.source END AS origin,
     j.is_library, j.is_iteration, j.phase,
-    j.layer, j.layer_kind,
-    j.layer_rank, j.outermost, CASE WHEN j.has_node THEN t.seq END AS seq, j.is_backward
-FROM named t
+    if(is_beside, NULL, j.layer) AS layer, if(is_beside, NULL, j.layer_kind) AS layer_kind,
+    if(is_beside, NULL, j.layer_rank) AS layer_rank, j.outermost,
+    CASE WHEN j.has_node THEN t.seq END AS seq, j.is_backward
+FROM (
+    SELECT n.*, m.trace_id IS NOT NULL AND n.source IN ('module', 'operator') AS is_beside
+    FROM named n LEFT JOIN marked m USING (trace_id)
+) t
 JOIN judged j
     ON  j.domain IS NOT DISTINCT FROM t.domain AND j.name = t.name
     AND j.is_numbered = t.is_numbered AND j.has_seq = (t.seq IS NOT NULL)

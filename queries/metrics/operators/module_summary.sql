@@ -1,9 +1,9 @@
 /*
 title    = "Modules"
 question = "Which modules of a PyTorch model take most time, forward, backward and recomputed?"
-source   = """calls of modules recorded by torch.profiler (`with_stack=True`); a
-    backward kernel belongs to the module of the forward operator with its autograd sequence
-    number"""
+source   = """calls of modules recorded by torch.profiler (`with_stack=True`); a backward kernel
+    belongs to the module of the forward operator with its autograd sequence number; where the
+    program marks its layers, a layer is the module around its range"""
 grain    = "module by its path in the model, per trace"
 needs    = ["_module_call"]
 optional = ["op_scope", "gpu_op"]
@@ -36,12 +36,14 @@ unit = "ns"
 doc = "of gpu_ns, the backward pass"
 [columns.recompute_ns]
 unit = "ns"
-doc = "of gpu_ns, forward work repeated in the backward pass (checkpointing)"
+doc = """of gpu_ns, forward work repeated in the backward pass (checkpointing); where the program
+    marks its layers, it counts as backward"""
 [columns.share_pct]
 unit = "%"
 doc = "part of the time of all GPU operations of the trace"
 [columns.evidence]
-doc = "torch module (launched inside the call), sequence (backward), or both; NULL without GPU work"
+doc = """torch module (launched inside the call), sequence (backward), torch range (launched inside
+    the range of a layer), or several; NULL without GPU work"""
 [plot]
 kind  = "barh"
 x     = ["module"]
@@ -49,16 +51,33 @@ y     = [["forward_ns", "backward_ns", "recompute_ns"]]
 limit = 40
 */
 WITH
+-- The hooks of a module mark its layer, so that its call is the last to begin before the range.
+marked AS (
+    SELECT r.trace_id, substr(r.text, 7) AS layer, min(m.text) AS module
+    FROM (FROM annotation WHERE source = 'python' AND starts_with(text, 'layer:')) AS r
+    ASOF JOIN (FROM annotation WHERE source = 'module' AND text IS NOT NULL) AS m
+        ON  m.trace_id = r.trace_id AND m.process_id IS NOT DISTINCT FROM r.process_id
+        AND m.thread_id IS NOT DISTINCT FROM r.thread_id AND m.start_ns <= r.start_ns
+    WHERE m.end_ns >= r.end_ns
+    GROUP BY ALL
+),
 own AS (
-    SELECT o.trace_id, o.layer AS module,
+    SELECT o.trace_id, coalesce(k.module, o.layer) AS module,
         CASE o.layer_evidence
-            WHEN 'torch module backward' THEN 'recompute' WHEN 'sequence' THEN 'backward'
+            WHEN 'torch module backward' THEN 'recompute'
+            WHEN 'sequence' THEN 'backward' WHEN 'torch range backward' THEN 'backward'
             ELSE 'forward'
         END AS pass,
-        if(o.layer_evidence = 'sequence', 'sequence', 'torch module') AS evidence,
+        CASE
+            WHEN k.module IS NOT NULL THEN 'torch range'
+            WHEN o.layer_evidence = 'sequence' THEN 'sequence'
+            ELSE 'torch module'
+        END AS evidence,
         sum(o.duration_ns) AS gpu_ns
     FROM op_scope AS o
-    SEMI JOIN _module_call AS m ON m.trace_id = o.trace_id AND m.module = o.layer
+    LEFT JOIN marked AS k USING (trace_id, layer)
+    SEMI JOIN _module_call AS m
+        ON m.trace_id = o.trace_id AND m.module = coalesce(k.module, o.layer)
     GROUP BY ALL
 ),
 -- The time of a module counts in each module around it.

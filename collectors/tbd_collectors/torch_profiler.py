@@ -1,0 +1,96 @@
+"""Record timelines with torch.profiler, which runs inside the program."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tbd_collectors.collection_request import Command
+from tbd_collectors.process import NothingRecordedError
+from tbd_collectors.profile_stats import Contents
+from tbd_collectors.profiler import TIMELINE, Profiler, Run, RunRequest, Timelines
+from tbd_models.instrument.marks import TRACE_VARIABLE
+from tbd_trace import machine
+from tbd_trace.errors import UsageError
+from tbd_trace.sources.kineto.unpacked import Unpacked
+
+FILE = f"{TIMELINE}.pt.trace.json.gz"
+_BLOCK = 1 << 20
+_CATEGORY = re.compile(rb'"cat"\s*:\s*"(user_annotation|kernel|cuda_runtime|cuda_driver)"')
+_LONGEST = 64  # a match across blocks is shorter
+
+
+def _plan(request: RunRequest) -> Run:
+    target, profiling = request.target, request.profiling
+    output = request.directory / FILE
+    lost = ("--gpu-metrics",) if profiling.gpu_metrics else ()
+    if isinstance(target, Command):
+        if target.capture_range is not None:
+            raise UsageError(
+                "--capture-range is for nsys and nvprof; for torch, --warmup and --iterations "
+                "choose the iterations"
+            )
+        asked: dict[str, Any] = {
+            "trace": str(output),
+            "report": str(request.directory / f"{TIMELINE}.json"),
+            "iterations": target.iterations,
+            "warmup": target.warmup,
+            "memory": profiling.memory_usage,
+        }
+        variables = {TRACE_VARIABLE: json.dumps(asked)}
+        return Run(TIMELINE, "torch", list(target.arguments), output, variables, lost)
+    if target.framework != "pytorch":
+        raise UsageError(f"torch.profiler does not record {target.framework}; use --profiler nsys")
+    argv = request.program(TIMELINE, torch_trace=output)
+    return Run(TIMELINE, "torch", argv, output, lost=lost)
+
+
+def _profile(run: Run, _printed: Sequence[str]) -> Path:
+    if not run.output.is_file():
+        raise NothingRecordedError(
+            f"the program wrote no {FILE}; call tbd_trace.instrument(model, optimizer) before its "
+            "training loop and train for a few iterations, or choose --profiler nsys"
+        )
+    return run.output
+
+
+def check(trace: Path, *, gpu: bool = False) -> Contents:
+    """Count the events of a trace; raise InputError for a file that cannot be read.
+
+    Raises NothingRecordedError without ranges, or without kernels if ``gpu``.
+    """
+    contents = count(trace)
+    if contents.ranges == 0:
+        raise NothingRecordedError(f"{trace}: holds no ranges, so iterations are unknown")
+    if gpu and contents.kernels == 0:
+        raise NothingRecordedError(
+            f"{trace}: holds no kernels: the program did not use the GPU in the recorded "
+            "iterations, or another profiler held it (CUPTI serves one at a time)"
+        )
+    return contents
+
+
+def count(trace: Path) -> Contents:
+    """Count the events of a trace by their categories, in bounded memory."""
+    found: Counter[str] = Counter()
+    rest = b""
+    with Unpacked(trace) as content:
+        while block := content.read(_BLOCK):
+            text, end = rest + block, 0
+            for match in _CATEGORY.finditer(text):
+                found[match[1].decode()] += 1
+                end = match.end()
+            rest = text[max(end, len(text) - _LONGEST) :]
+    calls = sum(found[name] for name in ("cuda_runtime", "cuda_driver"))
+    return Contents(found["user_annotation"], found["kernel"], calls)
+
+
+def _check(profile: Path, gpu: bool, _printed: Sequence[str]) -> Contents:
+    return check(profile, gpu=gpu)
+
+
+PROFILER = Profiler("torch", machine.torch_profiler, timelines=Timelines(_plan, _profile, _check))

@@ -1,0 +1,117 @@
+"""Record iterations of a user's own PyTorch training loop with torch.profiler."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from tbd_models.instrument.marks import TRACE_VARIABLE
+from tbd_models.instrument.profiler_pytorch import RecordFunctionMarks, TraceRecorder
+from tbd_models.instrument.training_marks_pytorch import TrainingMarks
+
+TRACE = "train.pt.trace.json.gz"
+WARMUP = 5
+ITERATIONS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class TraceRequest:
+    """What to record, and where to write it."""
+
+    trace: Path
+    warmup: int = WARMUP  # iterations before the recorded ones; the first is never recorded
+    iterations: int = ITERATIONS
+    memory: bool = False  # also record allocations
+    report: Path | None = None  # JSON file about the recording, for capture.json
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for an empty window."""
+        if self.warmup < 1 or self.iterations < 1:
+            raise ValueError("warmup and iterations must be at least 1")
+
+
+def requested() -> TraceRequest | None:
+    """Return the request of ``tbd-trace collect --profiler torch``, None without one."""
+    text = os.environ.get(TRACE_VARIABLE)
+    # All processes of a distributed training inherit the variable; the first one records.
+    if not text or os.environ.get("RANK", "0") != "0":
+        return None
+    asked = json.loads(text)
+    return TraceRequest(
+        Path(asked["trace"]),
+        WARMUP if asked["warmup"] is None else max(1, asked["warmup"]),
+        asked["iterations"],
+        asked["memory"],
+        Path(asked["report"]),
+    )
+
+
+class TrainingTrace:
+    """Mark a training loop, and record a window of its iterations, until ``remove``.
+
+    The trace is written after the last iteration of the window, or at the end of a shorter loop.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        request: TraceRequest,
+        *,
+        batch_size: int | None = None,
+        layers_file: Path | None = None,
+    ) -> None:
+        self._request = request
+        self._batch_size = batch_size
+        self._iteration = 0
+        device = next((p.device.type for p in model.parameters()), "cpu")
+        self._recorder = TraceRecorder(request.trace, device, memory=request.memory)
+        self._marks = TrainingMarks(
+            model,
+            optimizer,
+            RecordFunctionMarks(self._recorder),
+            batch_size=batch_size,
+            layers_file=layers_file,
+            between=self._between,
+        )
+        atexit.register(self.remove)
+
+    def remove(self) -> None:
+        """Write the trace of an open window, and remove all marks."""
+        atexit.unregister(self.remove)
+        if self._recorder.is_recording:
+            self._stop()
+        elif self._iteration < self._request.warmup:
+            warnings.warn(
+                f"no {self._request.trace.name} was written: the loop ended before iteration "
+                f"{self._request.warmup}; a smaller warmup records it",
+                stacklevel=2,
+            )
+        self._marks.remove()
+
+    def _between(self, iteration: int) -> None:
+        # Before the iteration begins.
+        self._iteration = iteration
+        if iteration == self._request.warmup:
+            self._recorder.start()
+        elif iteration == self._request.warmup + self._request.iterations:
+            self._stop()
+            self._marks.remove_layers()
+
+    def _stop(self) -> None:
+        self._recorder.stop()
+        if self._request.report is not None:
+            report = {
+                **self._recorder.describe(),
+                "batch_size": self._batch_size,
+                "warmup": self._request.warmup,
+                "iterations": self._iteration - self._request.warmup,
+            }
+            self._request.report.write_text(json.dumps(report), encoding="utf-8")

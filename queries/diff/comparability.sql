@@ -96,7 +96,9 @@ fact AS (
     UNION ALL
     SELECT side, 28, 'device', 'may explain', name FROM used
     UNION ALL
-    SELECT s.side, 11, 'iterations told by', 'not comparable', r.method
+    -- Ranges of a program mark the same iterations, whichever profiler records them.
+    SELECT s.side, 11, 'iterations told by', 'not comparable',
+        regexp_replace(r.method, '^(nvtx|torch) range$', 'range')
     FROM diff_side s JOIN iteration_rate r USING (trace_id)
     UNION ALL
     SELECT s.side, 12, 'clock of iterations', 'not comparable', r.clock

@@ -71,7 +71,7 @@ def capture(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     words = (
         *(model, "--framework", framework, "--python", python, "--device", "cpu"),
         *("--scale", "small", "--batch-size", "2", "--iterations", str(ITERATIONS)),
-        *("--warmup", "2", "-o", folder, "--format", "csv"),
+        *("--warmup", "2", "--profiler", "nsys", "-o", folder, "--format", "csv"),
     )
     done = collected(partial(command, "collect"), *words)
     assert done.returncode == 0, done.stderr

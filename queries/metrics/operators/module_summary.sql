@@ -6,7 +6,7 @@ source   = """calls of modules recorded by torch.profiler (`with_stack=True`); a
     program marks its layers, a layer is the module around its range"""
 grain    = "module by its path in the model, per trace"
 needs    = ["_module_call"]
-optional = ["op_scope", "gpu_op"]
+optional = ["annotation", "op_scope", "gpu_op"]
 [columns.trace_id]
 doc = "the trace"
 [columns.module]

@@ -185,6 +185,7 @@ def test_a_loop_records_itself_without_collect(script: Path, tmp_path: Path) -> 
     assert labels(tmp_path / "mine.pt.trace.json.gz") == [f"iteration {n}" for n in (2, 3, 4)]
 
 
+@pytest.mark.slow
 def test_a_loop_that_ends_within_the_window_is_recorded_to_its_end(
     script: Path, tmp_path: Path
 ) -> None:
@@ -193,24 +194,12 @@ def test_a_loop_that_ends_within_the_window_is_recorded_to_its_end(
     assert labels(tmp_path / "train.pt.trace.json.gz") == ["iteration 2", "iteration 3"]
 
 
+@pytest.mark.slow
 def test_a_loop_that_ends_before_the_window(script: Path, tmp_path: Path) -> None:
     done = run(script, "4", "dict(profiler='torch')", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "no train.pt.trace.json.gz was written: the loop ended before iteration 5" in done.stderr
     assert not (tmp_path / "train.pt.trace.json.gz").exists()
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ("dict(profiler='nsys')", "profiler is 'nsys'; only 'torch' runs inside the program"),
-        ("dict(profiler='torch', warmup=0)", "warmup and iterations must be at least 1"),
-    ],
-)
-def test_a_wrong_request_is_refused(script: Path, options: str, message: str) -> None:
-    done = run(script, "1", options)
-    assert done.returncode == 1
-    assert f"ValueError: {message}" in done.stderr
 
 
 # Two profilers, one answer.

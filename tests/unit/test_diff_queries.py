@@ -91,6 +91,7 @@ def test_what_differs_and_what_that_means() -> None:
             ("scale", {"scale": "small"}),
             ("data set", {"dataset": "ImageNet"}),
             ("profiler", {"tool": "nvprof"}),
+            ("profiler", {"tool": "torch"}),
             ("synthetic", {"synthetic": True}),
         ],
     ),

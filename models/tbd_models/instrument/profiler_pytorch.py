@@ -88,7 +88,7 @@ class RecordFunctionMarks:
         return started
 
     def end(self, handle: Any) -> None:
-        # The profiler keeps only ranges that end while it records.
+        # A range that is open at the end of the recording is marked as unfinished.
         if handle is not None and self._recorder.is_recording:
             handle.__exit__(None, None, None)
 

@@ -20,7 +20,6 @@ from tbd_collectors.profilers import profiler
 from tbd_collectors.workload import importable
 from tbd_models.definition import OUT_OF_MEMORY
 from tbd_models.instrument.marks import LAYERS_VARIABLE
-from tbd_trace import amd_gpu
 from tbd_trace.errors import InputError, UsageError
 from tbd_trace.redact.secrets import without_secrets
 from tbd_trace.version import __version__ as VERSION
@@ -101,9 +100,9 @@ def capability(target: Workload | Command) -> str | None:
     """
     if target.device != "cuda":
         return None
-    found = gpu_detection.gpus()
-    if not found and amd_gpu.architectures():
+    if gpu_detection.is_amd():
         return None
+    found = gpu_detection.gpus()
     if not found:
         raise UsageError("there is no GPU here (see tbd-trace doctor); use --device cpu")
     return found[0].compute_capability

@@ -12,6 +12,7 @@ from importlib import resources
 from types import MappingProxyType
 
 from tbd_collectors.process import CollectionError
+from tbd_trace import amd_gpu
 from tbd_trace.errors import UsageError
 
 # nvidia-smi takes several seconds where the driver has to initialize the GPU first.
@@ -65,6 +66,11 @@ def gpus() -> list[Gpu]:
     if done.returncode != 0:
         raise CollectionError(f"nvidia-smi failed: {_last_line(done.stdout + done.stderr)}")
     return [_gpu(line) for line in done.stdout.splitlines() if line.strip()]
+
+
+def is_amd() -> bool:
+    """Return True if AMD GPUs are the only ones; integrated graphics may be beside NVIDIA's."""
+    return bool(amd_gpu.architectures()) and not gpus()
 
 
 def _gpu(line: str) -> Gpu:

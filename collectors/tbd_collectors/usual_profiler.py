@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from tbd_collectors import gpu_detection
 from tbd_collectors.collection_request import Command, Workload
 from tbd_collectors.profilers import timeline_profilers
-from tbd_trace import amd_gpu, nsys_install
+from tbd_trace import nsys_install
 
 
 def usual_profiler(target: Workload | Command) -> tuple[str, str]:
@@ -17,7 +18,7 @@ def usual_profiler(target: Workload | Command) -> tuple[str, str]:
     first = timeline_profilers()[0]
     if isinstance(target, Workload) and target.framework != "pytorch":
         return first, ""
-    if target.device == "cuda" and amd_gpu.architectures():
+    if target.device == "cuda" and gpu_detection.is_amd():
         return "torch", "nsys does not record AMD GPUs"
     if nsys_install.find() is None:
         return "torch", "nsys is not on PATH"

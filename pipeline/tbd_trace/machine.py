@@ -124,12 +124,8 @@ def torch_profiler(python: str = sys.executable) -> Finding:
     except UsageError:
         version = None
     if version is None:
-        return Finding(
-            "torch",
-            "missing",
-            f"no torch.profiler ({python})",
-            "tbd-trace env create pytorch; collect --profiler torch records PyTorch alone",
-        )
+        advice = "tbd-trace env create pytorch, to record PyTorch with collect --profiler torch"
+        return Finding("torch", "missing", f"no torch.profiler ({python})", advice)
     return Finding("torch", "ok", f"{version} ({python}), collect --profiler torch")
 
 
@@ -144,7 +140,8 @@ def gpus() -> list[Finding]:
     if named:
         return [Finding("gpu", "ok", f"{name}, driver {driver}") for name, driver in named]
     if amd := amd_gpu.architectures():
-        return [Finding("gpu", "ok", f"AMD {name}") for name in amd]
+        advice = "PyTorch for ROCm trains on it: collect --device cuda --profiler torch"
+        return [Finding("gpu", "limited", f"AMD {name}", advice) for name in amd]
     driver = _PROC / "driver" / "nvidia" / "version"
     if driver.is_file():
         version = _VERSION.search(driver.read_text())

@@ -189,11 +189,36 @@ def amd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("amd")
 def test_amd_gpus_are_found_and_recorded_with_torch() -> None:
     assert amd_gpu.architectures() == ["gfx90a"]
-    assert [finding.found for finding in machine.gpus()] == ["AMD gfx90a"]
+    (found,) = machine.gpus()
+    assert (found.status, found.found) == ("limited", "AMD gfx90a")
+    assert "--device cuda --profiler torch" in found.advice
     assert gpu_detection.gpus() == []
     assert capability(CUDA) is None  # neither counters nor an error
     assert usual_profiler(CUDA) == ("torch", "nsys does not record AMD GPUs")
     assert usual_profiler(Command(("train",))) == ("torch", "nsys does not record AMD GPUs")
+
+
+@pytest.mark.usefixtures("amd")
+@pytest.mark.parametrize(("version", "device"), [("2.9.0+rocm6.4", "cuda"), ("2.9.0+cpu", "cpu")])
+def test_pytorch_for_rocm_makes_the_gpu_the_default(
+    version: str, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "interpreter", lambda _python: {"python": "3", "torch": version})
+    words = ["collect", "resnet50", "--dry-run", "--python", "python", "-o", str(tmp_path / "c")]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.stderr
+    assert f"--device {device}" in done.stdout
+    assert "--torch-trace" in done.stdout
+
+
+@pytest.mark.usefixtures("amd")
+def test_integrated_graphics_beside_an_nvidia_gpu_change_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nvidia = gpu_detection.Gpu("NVIDIA A100", "8.0")
+    monkeypatch.setattr(gpu_detection, "gpus", lambda: [nvidia])
+    assert capability(CUDA) == "8.0"
+    assert usual_profiler(CUDA) == ("nsys", "")
 
 
 def test_without_the_driver_there_are_no_amd_gpus(

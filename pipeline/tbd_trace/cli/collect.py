@@ -83,7 +83,7 @@ def collect(
         "framework": framework.value if framework else None,
         "variant": variant,
         "scale": scale.value,
-        "device": "cuda" if estimate and device is Device.AUTO else _device(device),
+        "device": "cuda" if estimate and device is Device.AUTO else _device(device, python),
         "precision": precision.value,
         "execution": execution.value,
         "gradient_accumulation": gradient_accumulation,
@@ -129,12 +129,19 @@ class _Settings:
     force: bool
 
 
-def _device(device: Device) -> str:
-    from tbd_trace import machine
+def _device(device: Device, python: str | None) -> str:
+    from tbd_collectors import environments
+    from tbd_trace import amd_gpu, machine
 
     if device is not Device.AUTO:
         return device.value
-    return "cuda" if machine.gpus()[0].status == "ok" else "cpu"
+    if machine.gpus()[0].status == "ok":
+        return "cuda"
+    if not amd_gpu.architectures():
+        return "cpu"
+    # Integrated graphics are in the list too; PyTorch for ROCm shows that the GPU is for training.
+    used = machine.interpreter(python or environments.usual_interpreter("pytorch"))
+    return "cuda" if "rocm" in (machine.framework_version("pytorch", used) or "") else "cpu"
 
 
 def _usual_profiler(targets: list[Workload | Command], quiet: bool) -> str:

@@ -55,10 +55,7 @@ class RunRequest:
         return isinstance(self.target, Command) and self.target.capture_range != PROFILER_API
 
     def program(self, name: str, torch_trace: Path | None = None) -> list[str]:
-        """Return the command line of the program in the run of a name.
-
-        A workload records ``torch_trace`` itself, instead of emitting NVTX ranges.
-        """
+        """Return the command line of the program in the run of a name."""
         if isinstance(self.target, Command):
             return list(self.target.arguments)
         counts = name == COUNTERS
@@ -67,7 +64,7 @@ class RunRequest:
             report=self.directory / f"{name}.json",
             # Layers are read once; the counter run repeats them.
             layers=None if counts else self.directory / "layers.json",
-            nvtx=torch_trace is None,
+            nvtx=torch_trace is None,  # torch.profiler records ranges of its own
             torch_trace=torch_trace,
             torch_memory=torch_trace is not None and self.profiling.memory_usage,
             iterations=self.profiling.counter_iterations if counts else self.target.iterations,

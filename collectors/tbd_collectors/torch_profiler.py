@@ -59,10 +59,7 @@ def _profile(run: Run, _printed: Sequence[str]) -> Path:
 
 
 def check(trace: Path, *, gpu: bool = False) -> Contents:
-    """Count the events of a trace; raise InputError for a file that cannot be read.
-
-    Raises NothingRecordedError without ranges, or without kernels if ``gpu``.
-    """
+    """Count events; raise NothingRecordedError without ranges, or without kernels if ``gpu``."""
     contents = count(trace)
     if contents.ranges == 0:
         raise NothingRecordedError(f"{trace}: holds no ranges, so iterations are unknown")

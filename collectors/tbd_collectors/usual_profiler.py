@@ -9,12 +9,7 @@ from tbd_trace import nsys_install
 
 
 def usual_profiler(target: Workload | Command) -> tuple[str, str]:
-    """Return the profiler of a target and, unless it is nsys, the reason.
-
-    torch.profiler is chosen on AMD GPUs and where nsys is missing; for workloads also on a CPU, as
-    nsys does not record operators there. A command may be no PyTorch program, so that on a CPU
-    nsys is preferred for it.
-    """
+    """Return the profiler of a target and, unless it is nsys, the reason."""
     first = timeline_profilers()[0]
     if isinstance(target, Workload) and target.framework != "pytorch":
         return first, ""
@@ -22,6 +17,7 @@ def usual_profiler(target: Workload | Command) -> tuple[str, str]:
         return "torch", "nsys does not record AMD GPUs"
     if nsys_install.find() is None:
         return "torch", "nsys is not on PATH"
+    # A command may be no PyTorch program.
     if isinstance(target, Workload) and target.device == "cpu":
         return "torch", "without a GPU, nsys records no operators"
     return first, ""

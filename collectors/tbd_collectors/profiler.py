@@ -64,7 +64,7 @@ class RunRequest:
             report=self.directory / f"{name}.json",
             # Layers are read once; the counter run repeats them.
             layers=None if counts else self.directory / "layers.json",
-            nvtx=torch_trace is None,  # torch.profiler records ranges of its own
+            nvtx=torch_trace is None,  # the trace holds the ranges
             torch_trace=torch_trace,
             torch_memory=torch_trace is not None and self.profiling.memory_usage,
             iterations=self.profiling.counter_iterations if counts else self.target.iterations,

@@ -16,6 +16,7 @@ import pytest
 
 import tbd_trace
 from nsys_agent import collected
+from tbd_models.registry import NAMES, find, implementation, is_implemented
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
@@ -77,8 +78,6 @@ def document(capture: Path) -> dict[str, Any]:
 
 
 def model() -> Any:
-    from tbd_models.registry import find, implementation
-
     found = find("resnet50")
     build: Any = implementation(found, "pytorch").workload
     return build(found.variant(None).at("small")).model
@@ -140,6 +139,21 @@ def test_modules_and_operators_are_recorded_beside_the_marks(traces: tbd_trace.T
     # Shapes of the inputs of the first convolution: a batch of images.
     shapes = traces.query("op_summary").filter(pl.col("op") == "aten::conv2d")["input_shapes"]
     assert any(text.startswith("[[16, 3, ") for text in shapes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in NAMES if is_implemented(name, "pytorch")])
+def test_every_workload_has_its_layers_forward_and_backward(name: str, tmp_path: Path) -> None:
+    capture = tmp_path / "capture"
+    words = ("--scale", "small", "--batch-size", "2", "--no-throughput", "--profiler", "torch")
+    done = collect(name, *words, "--warmup", "1", "--iterations", "3", "-o", capture)
+    assert done.returncode == 0, done.stderr
+    layers = json.loads((capture / "layers.json").read_text(encoding="utf-8"))["layers"]
+    found = marked_layers(tbd_trace.open(capture))
+    assert {of for of, _, phase in found if phase == "forward"} >= {x["name"] for x in layers}
+    trained = {layer["name"] for layer in layers if layer["backward_flop"]}
+    assert trained
+    assert {of for of, _, phase in found if phase == "backward"} >= trained
 
 
 # A loop of one's own.

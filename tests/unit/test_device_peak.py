@@ -101,6 +101,50 @@ def test_products_are_of_known_architectures() -> None:
     assert used - {""} <= known
 
 
+@pytest.mark.parametrize(
+    ("name", "fp16", "fp8", "fp4"),
+    [
+        # Datasheets, in dense TFLOP/s; an A100 has no FP8.
+        ("NVIDIA A100-SXM4-80GB", 312, None, None),
+        ("NVIDIA H100 80GB HBM3", 989.4, 1978.9, None),
+        ("NVIDIA H800", 989.4, 1978.9, None),
+        ("NVIDIA H200", 989.4, 1978.9, None),
+        ("NVIDIA H20", 148, None, None),
+        ("NVIDIA GeForce RTX 4090", 165.2, 330.3, None),
+        ("NVIDIA L40S", 362, 733, None),
+        ("NVIDIA GeForce RTX 5090", 209.5, 419, 1676),
+        ("NVIDIA B200", 2250, 4500, 9000),
+        ("NVIDIA GB200", 2500, 5000, 10000),
+        # A device of MI250 is one of its two dies: half of 362.1.
+        ("AMD Instinct MI250", 362.1 / 2, None, None),
+        ("AMD Instinct MI300X", 1307.4, 2614.9, None),
+        ("AMD Instinct MI300X VF", 1307.4, 2614.9, None),
+        ("AMD Radeon Graphics", None, None, None),
+    ],
+)
+def test_dense_tensor_peaks(
+    hardware: duckdb.DuckDBPyConnection,
+    name: str,
+    fp16: float | None,
+    fp8: float | None,
+    fp4: float | None,
+) -> None:
+    (found,) = peaks(hardware, {"name": name})
+    for column, expected in (("fp16", fp16), ("fp8", fp8), ("fp4", fp4)):
+        value = found[f"peak_tensor_{column}_flops"]
+        assert (value is None) == (expected is None), column
+        if expected is not None:
+            assert value / 1e12 == pytest.approx(expected, rel=0.015)
+
+
+def test_amd_products_have_no_peaks_of_nvidia(hardware: duckdb.DuckDBPyConnection) -> None:
+    """ROCm reports 9.0 for an MI210, the number of Hopper; the reader stores NULL."""
+    (found,) = peaks(hardware, {"name": "AMD Instinct MI210", "sm_count": 104})
+    assert found["compute_capability"] is None
+    assert found["peak_tensor_fp16_flops"] == 181e12
+    assert found["peak_fp64_flops"] is None
+
+
 @needs_reference
 def test_peaks_agree_with_datasheets(hardware: duckdb.DuckDBPyConnection) -> None:
     reference = table(REFERENCE / "gpu_products.csv")
@@ -157,6 +201,8 @@ def test_throughputs_agree_with_the_programming_guide() -> None:
         "tensor_fp16_flop_per_clock": "tc_fp16_acc32_flop_clk_sm",
         "tensor_bf16_flop_per_clock": "tc_bf16_flop_clk_sm",
         "tensor_tf32_flop_per_clock": "tc_tf32_flop_clk_sm",
+        "tensor_fp8_flop_per_clock": "tc_fp8_acc32_flop_clk_sm",
+        "tensor_fp4_flop_per_clock": "tc_fp4_flop_clk_sm",
     }
     for row in table(REFERENCE / "peak_flops.csv"):
         mine = ours[row["cc"]]
@@ -264,7 +310,9 @@ def test_tensor_peak_is_a_property_of_the_product(hardware: duckdb.DuckDBPyConne
     assert quadro["peak_tensor_fp16_flops"] == 10 * 1024 * 1e9
     assert none["peak_tensor_fp16_flops"] is None  # no tensor cores
     assert none["peak_fp16_flops"] == 10 * 128 * 2 * 1e9
-    assert reduced["peak_tensor_fp16_flops"] is None  # a rate that is not known
+    # The peak of the product, for 10 of its 78 SMs.
+    assert reduced["peak_tensor_fp16_flops"] == pytest.approx(148e12 * 10 / 78)
+    assert reduced["peak_tensor_tf32_flops"] is None
 
 
 def test_double_precision(hardware: duckdb.DuckDBPyConnection) -> None:

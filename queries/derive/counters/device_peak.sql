@@ -12,7 +12,8 @@ doc = "process whose numbering device_id follows; NULL if it is valid for all pr
 doc = "device, numbered as in kernel.device_id"
 [columns.peak_fp32_flops]
 unit = "FLOP/s"
-doc = "SMs × FP32 lanes × 2 × clock; NULL if a factor is unknown"
+doc = """SMs × FP32 lanes × 2 × clock, or the datasheet's where the product table has it (AMD); NULL
+    if a factor is unknown"""
 [columns.peak_fp16_flops]
 unit = "FLOP/s"
 doc = """half precision outside the tensor cores; NULL when unknown, or if the GPU has no separate
@@ -27,6 +28,12 @@ doc = "dense TF32 on tensor cores; NULL as peak_tensor_fp16_flops"
 [columns.peak_tensor_bf16_flops]
 unit = "FLOP/s"
 doc = "dense BF16 on tensor cores with FP32 accumulation; NULL as peak_tensor_fp16_flops"
+[columns.peak_tensor_fp8_flops]
+unit = "FLOP/s"
+doc = "dense FP8 on tensor cores with FP32 accumulation; NULL as peak_tensor_fp16_flops"
+[columns.peak_tensor_fp4_flops]
+unit = "FLOP/s"
+doc = "dense FP4 on tensor cores; NULL without them, and if the product is unknown"
 [columns.peak_fp64_flops]
 unit = "FLOP/s"
 doc = "double precision outside the tensor cores; NULL when unknown"
@@ -73,6 +80,14 @@ WITH matched AS (
         p.tensor_clock_mhz / p.boost_clock_mhz AS product_tensor_clock_ratio,
         p.tensor_rate,
         p.fp64_fma_per_clock,
+        -- A part of a GPU has a part of the rates of the product.
+        coalesce(CAST(nullif(d.sm_count, 0) AS DOUBLE) / p.sm_count, 1) * 1e12 AS tflops,
+        p.fp32_tflops,
+        p.tensor_fp16_tflops,
+        p.tensor_bf16_tflops,
+        p.tensor_tf32_tflops,
+        p.tensor_fp8_tflops,
+        p.tensor_fp4_tflops,
         coalesce(
             nullif(d.memory_bandwidth_bytes_per_s, 0),
             CAST(p.memory_bandwidth_gb_per_s * 1e9 AS BIGINT)
@@ -101,6 +116,8 @@ rated AS (
         a.tensor_fp16_flop_per_clock,
         a.tensor_bf16_flop_per_clock,
         a.tensor_tf32_flop_per_clock,
+        a.tensor_fp8_flop_per_clock,
+        a.tensor_fp4_flop_per_clock,
         m.sm_count * CAST(m.clock_hz AS DOUBLE) AS sm_clocks_per_s,
         m.clock_hz
         * coalesce(m.product_tensor_clock_ratio, a.tensor_clock_ratio) AS tensor_clock_hz,
@@ -120,14 +137,28 @@ SELECT
     process_id,
     device_id,
     -- A fused multiply-add is two FLOP.
-    sm_clocks_per_s * fp32_fma_per_clock * 2 AS peak_fp32_flops,
+    coalesce(fp32_tflops * tflops, sm_clocks_per_s * fp32_fma_per_clock * 2) AS peak_fp32_flops,
     sm_clocks_per_s * fp16_fma_per_clock * 2 AS peak_fp16_flops,
-    sm_count * tensor_clock_hz * tensor_share * tensor_fp16_flop_per_clock
-        AS peak_tensor_fp16_flops,
-    sm_count * tensor_clock_hz * tensor_share * tensor_tf32_flop_per_clock
-        AS peak_tensor_tf32_flops,
-    sm_count * tensor_clock_hz * tensor_share * tensor_bf16_flop_per_clock
-        AS peak_tensor_bf16_flops,
+    coalesce(
+        tensor_fp16_tflops * tflops,
+        sm_count * tensor_clock_hz * tensor_share * tensor_fp16_flop_per_clock
+    ) AS peak_tensor_fp16_flops,
+    coalesce(
+        tensor_tf32_tflops * tflops,
+        sm_count * tensor_clock_hz * tensor_share * tensor_tf32_flop_per_clock
+    ) AS peak_tensor_tf32_flops,
+    coalesce(
+        tensor_bf16_tflops * tflops,
+        sm_count * tensor_clock_hz * tensor_share * tensor_bf16_flop_per_clock
+    ) AS peak_tensor_bf16_flops,
+    coalesce(
+        tensor_fp8_tflops * tflops,
+        sm_count * tensor_clock_hz * tensor_share * tensor_fp8_flop_per_clock
+    ) AS peak_tensor_fp8_flops,
+    -- Products with a half rate have it not for FP4.
+    coalesce(
+        tensor_fp4_tflops * tflops, sm_count * tensor_clock_hz * tensor_fp4_flop_per_clock
+    ) AS peak_tensor_fp4_flops,
     sm_clocks_per_s * fp64_fma_per_clock * 2 AS peak_fp64_flops,
     clock_hz,
     sm_count,

@@ -2,10 +2,14 @@
 title    = "Work of each kernel"
 question = "How many floating-point operations did each kernel do, and how busy were its pipes?"
 source   = """counters: fadd + fmul + 2 ffma (if counted per cycle, × elapsed cycles), nvprof
-    flop_count_sp; model: FLOP of the layers × batch size"""
+    flop_count_sp; model: FLOP of the layers × batch size, else FLOP of the operators
+    (operator_flop)"""
 grain    = "kernel in the analysis window, precision and evidence"
 needs    = ["kernel", "trace", "utilization_metrics"]
-optional = ["counter_donor_trace", "window_op", "kernel_counter", "layer_definition", "device_peak"]
+optional = [
+    "counter_donor_trace", "window_op", "kernel_counter", "layer_definition", "_operator_kernel",
+    "device_peak"
+]
 [columns.trace_id]
 doc = "the trace"
 [columns.kernel_id]
@@ -26,8 +30,8 @@ doc = "duration"
 [columns.precision]
 doc = "fp32, fp16 (outside the tensor cores) or tensor"
 [columns.evidence]
-doc = """counter (hardware counters) or modelled (FLOP of the layer, distributed over its kernels by
-    time); NULL if the kernel has neither"""
+doc = """counter (hardware counters) or modelled (FLOP of the layer, or without layers.json of the
+    operator, distributed over its kernels by time); NULL if the kernel has neither"""
 [columns.flop]
 unit = "FLOP"
 doc = "floating-point operations; NULL when unknown"
@@ -49,8 +53,8 @@ doc = "cycles of the kernel, which weight the pipe percentages"
 [advice]
 missing = """
 needs FLOP or pipe utilization of kernels; collect hardware counters with `ncu --csv --page raw`
-(before compute capability 7.5, `nvprof --metrics`), or a capture directory whose layers.json
-contains the FLOP of layers"""
+(before compute capability 7.5, `nvprof --metrics`), a capture directory whose layers.json contains
+the FLOP of layers, or shapes of inputs with torch.profiler (`record_shapes=True`)"""
 counters = "FLOP or pipe utilization of kernels"
 */
 WITH
@@ -149,10 +153,21 @@ modelled_row AS (
     JOIN trace t ON t.trace_id = p.trace_id
     WHERE p.pass IS NOT NULL AND t.batch_size IS NOT NULL
 ),
+layer_row AS (FROM modelled_row WHERE flop IS NOT NULL),
+-- FLOP of operators, for kernels without FLOP of a layer.
+operator_row AS (
+    SELECT k.*, o.precision, 'modelled' AS evidence, o.flop, o.arithmetic
+    FROM counted_kernel k
+    JOIN _operator_kernel o USING (trace_id, kernel_id)
+    ANTI JOIN layer_row l ON l.trace_id = k.trace_id AND l.kernel_id = k.kernel_id
+    WHERE o.precision IN ('fp32', 'fp16', 'tensor') AND o.flop IS NOT NULL
+),
 known AS (
     SELECT * FROM counter_row
     UNION ALL BY NAME
-    SELECT * FROM modelled_row WHERE flop IS NOT NULL
+    SELECT * FROM layer_row
+    UNION ALL BY NAME
+    SELECT * FROM operator_row
 ),
 complete AS (
     SELECT * FROM known
@@ -169,7 +184,8 @@ SELECT c.trace_id, c.kernel_id, coalesce(c.process_id, -1) AS process_id,
         WHEN 'fp16' THEN p.peak_fp16_flops
         WHEN 'tensor' THEN CASE coalesce(c.arithmetic, 'fp16')
             WHEN 'fp16' THEN p.peak_tensor_fp16_flops WHEN 'bf16' THEN p.peak_tensor_bf16_flops
-            WHEN 'tf32' THEN p.peak_tensor_tf32_flops END
+            WHEN 'tf32' THEN p.peak_tensor_tf32_flops WHEN 'fp8' THEN p.peak_tensor_fp8_flops
+            WHEN 'fp4' THEN p.peak_tensor_fp4_flops END
     END AS peak_flops,
     c.pipe_active_pct, c.pipe_elapsed_pct, c.pipe_level, c.cycles
 FROM complete c

@@ -36,6 +36,7 @@ _KINDS = {
     "memory_event": ("memory",),
     "memory_total": ("memory",),
     "memset": ("memset",),
+    "operator_input": ("operator",),
     "synchronization": ("synchronization",),
 }
 _GPU = "('kernel', 'memcpy', 'memset', 'synchronization')"

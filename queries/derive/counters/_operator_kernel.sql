@@ -1,0 +1,75 @@
+/*
+title    = "FLOP of operators by kernel"
+question = "Which part of the FLOP of an operator does each kernel have that it launches?"
+source   = """FLOP of the operator (operator_flop), distributed over the kernels launched inside it
+    by duration; its arithmetic by the type of its inputs and the names of its kernels"""
+grain    = "kernel launched inside an operator with known FLOP"
+needs    = ["operator_flop", "gpu_op", "launch"]
+optional = ["kernel_class", "device_peak"]
+[columns.trace_id]
+doc = "the trace"
+[columns.kernel_id]
+doc = "the kernel"
+[columns.annotation_id]
+doc = "the call of the operator"
+[columns.pass]
+doc = "forward, backward or recompute"
+[columns.convention]
+doc = "how the FLOP are counted (operator_flop)"
+[columns.precision]
+doc = "fp32, fp64, fp16 (outside the tensor cores) or tensor; NULL when unknown"
+[columns.arithmetic]
+doc = """of tensor cores: fp16, bf16, fp8, fp4, and tf32 for float32 inputs if the name of one of
+    the operator's kernels says that it uses tensor cores; else equal to precision"""
+[columns.flop]
+unit = "FLOP"
+doc = "part of operator_flop.flop"
+[columns.model_flop]
+unit = "FLOP"
+doc = "part of operator_flop.model_flop"
+*/
+WITH
+-- The operators do not overlap on a thread, so only the last one begun before a launch can hold it.
+held AS (
+    SELECT f.trace_id, f.annotation_id, f.pass, f.convention, f.precision, f.flop, f.model_flop,
+        l.process_id, l.correlation_id, l.is_sole, l.from_ns, l.until_ns
+    FROM launch l
+    ASOF JOIN (FROM operator_flop WHERE thread_id IS NOT NULL) f
+        ON  f.trace_id = l.trace_id
+        AND coalesce(f.process_id, -1) = coalesce(l.process_id, -1)
+        AND f.thread_id = l.thread_id AND l.start_ns >= f.start_ns
+    WHERE l.end_ns <= f.end_ns AND f.flop IS NOT NULL
+),
+part AS (
+    SELECT h.* EXCLUDE (process_id, correlation_id, is_sole, from_ns, until_ns),
+        o.op_id AS kernel_id,
+        coalesce(bool_or(c.tensor_core) OVER operator, false) AS on_tensor_cores,
+        coalesce(TRY_CAST(p.compute_capability AS DOUBLE) < 7, false) AS lacks_tensor_cores,
+        o.duration_ns / nullif(sum(o.duration_ns) OVER operator, 0) AS share
+    FROM held h
+    JOIN gpu_op o
+        ON  o.trace_id = h.trace_id AND o.correlation_id = h.correlation_id
+        AND (h.process_id = o.process_id OR (o.process_id IS NULL AND h.is_sole))
+        AND (h.from_ns IS NULL OR o.start_ns >= h.from_ns)
+        AND (h.until_ns IS NULL OR o.start_ns < h.until_ns)
+    LEFT JOIN kernel_class c ON c.trace_id = o.trace_id AND c.name = o.name
+    LEFT JOIN device_peak p
+        ON  p.trace_id = o.trace_id AND p.device_id = o.device_id
+        AND (p.process_id IS NULL OR p.process_id = o.process_id)
+    WHERE o.op_kind = 'kernel'
+    WINDOW operator AS (PARTITION BY h.trace_id, h.annotation_id)
+)
+SELECT trace_id, kernel_id, annotation_id, pass, convention,
+    CASE precision
+        WHEN 'float64' THEN 'fp64'
+        WHEN 'float32' THEN if(on_tensor_cores, 'tensor', 'fp32')
+        WHEN 'float16' THEN if(lacks_tensor_cores, 'fp16', 'tensor')
+        WHEN 'bfloat16' THEN 'tensor' WHEN 'float8' THEN 'tensor' WHEN 'float4' THEN 'tensor'
+    END AS precision,
+    CASE precision
+        WHEN 'float64' THEN 'fp64' WHEN 'float32' THEN if(on_tensor_cores, 'tf32', 'fp32')
+        WHEN 'float16' THEN 'fp16' WHEN 'bfloat16' THEN 'bf16'
+        WHEN 'float8' THEN 'fp8' WHEN 'float4' THEN 'fp4'
+    END AS arithmetic,
+    flop * share AS flop, model_flop * share AS model_flop
+FROM part

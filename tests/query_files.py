@@ -25,7 +25,9 @@ MEMORY_CHECKS = {
     "optimizer_temporaries_set_peak",
 }  # fmt: skip
 """Checks that the memory sample answers."""
-NOT_IN_SAMPLES = {"memory_untracked", "module_summary", "op_summary", "untracked_memory"}
+NOT_IN_SAMPLES = {
+    "memory_untracked", "mfu", "module_summary", "op_summary", "untracked_memory",
+}  # fmt: skip
 """Queries of data that no sample holds."""
 METRIC_NAMES = [path.stem for path in METRICS]
 

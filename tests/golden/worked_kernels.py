@@ -39,6 +39,7 @@ TABLES: dict[str, str | None] = {
     "kernel": "CUPTI_ACTIVITY_KIND_KERNEL",
     "kernel_aggregate": None,
     "kernel_metric": None,
+    "operator_input": None,
     "memcpy": "CUPTI_ACTIVITY_KIND_MEMCPY",
     "memory_event": "CUDA_GPU_MEMORY_USAGE_EVENTS",
     **dict.fromkeys(f"memory_{what}" for what in MEMORY),

@@ -5,8 +5,8 @@ source   = """shapes recorded by torch.profiler. Matrix product m × k × n: 2 m
     2 × weights × batch × positions of the output (transposed: of the input), backward once per
     gradient. Attention: 2 pairs (d_q + d_v) per head, backward 2 pairs (3 d_q + 2 d_v), as it
     computes the scores again. Algorithmic FLOP: a Winograd kernel executes fewer"""
-grain    = """call of an operator of data/operator_flop_formula.csv without another such call inside,
-    so that each piece of work counts once"""
+grain    = """call of an operator of data/operator_flop_formula.csv without another such call
+    inside, so that each piece of work counts once"""
 needs    = ["operator_input", "operator_flop_formula"]
 optional = ["annotation", "annotation_semantics", "_host_tree"]
 [columns.trace_id]

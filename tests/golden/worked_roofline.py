@@ -83,5 +83,6 @@ def _row(named: Row, key: tuple[str, str], works: list[Work], same: list[Operati
         "bound": ("compute" if roof == PEAK[precision] else "memory") if point else None,
         "covered_pct": 100 * sum(w.kernel.duration for w in known) / total,
         "evidence": evidence,
+        "bytes_evidence": "counter" if known else None,
         "reason": None if point else (IN_CACHES if known else UNKNOWN_FLOP),
     }

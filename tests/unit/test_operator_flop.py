@@ -199,6 +199,51 @@ def test_utilization_of_each_precision(tmp_path: Path) -> None:
     assert tensor["covered_pct"] == pytest.approx(100 * 90 / busy)
 
 
+def test_kernels_of_operators_with_one_kernel_have_their_own_rows(tmp_path: Path) -> None:
+    events = [
+        *work(0, 1, "bfloat16", {"gemm_a": 30}),
+        *work(1000, 11, "bfloat16", {"gemm_b": 30, "splitKreduce_kernel": 10}),
+        *work(2000, 21, "bfloat16", {"gemm_b": 30}),
+    ]
+    path = write(tmp_path / "kernels.json", document(events))
+    with tbd_trace.open(path) as traces:
+        rows = {r["kernel_name"]: r for r in traces.query("tensor_util", by="kernel").to_dicts()}
+        drawn = {r["kernel_name"]: r for r in traces.query("roofline").to_dicts()}
+    assert rows.keys() == drawn.keys() == {"gemm_a", "gemm_b"}
+    peak = 108 * 1410e6 * 2048
+    assert rows["gemm_a"]["busy_pct"] == pytest.approx(100 * 2e9 / (peak * 30e-6))
+    assert rows["gemm_b"]["busy_pct"] is None
+    assert rows["gemm_b"]["reason"] == "FLOP are known for only 50.0 % of the kernel time"
+    point = drawn["gemm_a"]
+    # Three matrices of 1000 x 1000 with 2 bytes.
+    assert (point["dram_bytes"], point["bytes_evidence"]) == (6_000_000, "modelled")
+    assert point["arithmetic_intensity"] == pytest.approx(2e9 / 6e6)
+    assert point["achieved_flops"] == pytest.approx(2e9 / 30e-6)
+    assert point["bandwidth_pct"] == pytest.approx(100 * 6e6 / 30e-6 / 1555e9)
+    assert point["bound"] == "compute"
+    assert drawn["gemm_b"]["reason"] == "FLOP and bytes cover only 50.0 % of the kernel time"
+
+
+BYTES = {
+    "aten::mm": 4 * (12 + 20 + 15),
+    "aten::addmm": 4 * (12 + 20 + 15),
+    "aten::linear": 4 * (84 + 20 + 105),
+    "aten::cudnn_convolution": 4 * (2 * 6 * 49 + 8 * 6 * 9 + 2 * 8 * 16),
+    # Queries of 8, one head of 32 keys; the result has values of 4.
+    "aten::_scaled_dot_product_flash_attention": 4 * (768 + 1024 + 256 + 2 * 3 * 8 * 4),
+    # Five tensors are read, and three gradients written.
+    "aten::_scaled_dot_product_efficient_attention_backward": 2 * 4 * (768 + 1024 + 256 + 192),
+}
+
+
+@pytest.mark.parametrize("case", [case for case in WORKED if case[0] in BYTES])
+def test_least_traffic(
+    tmp_path: Path, case: tuple[str, list[list[int]], dict[int, str], int]
+) -> None:
+    name, dims, values, _ = case
+    assert flop(tmp_path, [call(name, 10, dims, values)], "least_bytes") == [BYTES[name]]
+
+
 def test_a_value_above_the_peak_is_withheld(tmp_path: Path) -> None:
     (row,) = utilization(tmp_path, work(0, 1, "float32", {GEMM: 1}), "fp32_util")
     assert row["busy_pct"] is None

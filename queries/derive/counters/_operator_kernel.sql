@@ -21,17 +21,23 @@ doc = "fp32, fp64, fp16 (outside the tensor cores) or tensor; NULL when unknown"
 [columns.arithmetic]
 doc = """of tensor cores: fp16, bf16, fp8, fp4, and tf32 for float32 inputs if the name of one of
     the operator's kernels says that it uses tensor cores; else equal to precision"""
+[columns.is_sole]
+doc = "true if the operator launched no other kernel, so that its FLOP need no distribution"
 [columns.flop]
 unit = "FLOP"
 doc = "part of operator_flop.flop"
 [columns.model_flop]
 unit = "FLOP"
 doc = "part of operator_flop.model_flop"
+[columns.least_bytes]
+unit = "byte"
+doc = "part of operator_flop.least_bytes"
 */
 WITH
 -- The operators do not overlap on a thread, so only the last one begun before a launch can hold it.
 held AS (
     SELECT f.trace_id, f.annotation_id, f.pass, f.convention, f.precision, f.flop, f.model_flop,
+        f.least_bytes,
         l.process_id, l.correlation_id, l.is_sole, l.from_ns, l.until_ns
     FROM launch l
     ASOF JOIN (FROM operator_flop WHERE thread_id IS NOT NULL) f
@@ -45,6 +51,7 @@ part AS (
         o.op_id AS kernel_id,
         coalesce(bool_or(c.tensor_core) OVER operator, false) AS on_tensor_cores,
         coalesce(TRY_CAST(p.compute_capability AS DOUBLE) < 7, false) AS lacks_tensor_cores,
+        count(*) OVER operator = 1 AS is_only,
         o.duration_ns / nullif(sum(o.duration_ns) OVER operator, 0) AS share
     FROM held h
     JOIN gpu_op o
@@ -71,5 +78,6 @@ SELECT trace_id, kernel_id, annotation_id, pass, convention,
         WHEN 'float16' THEN 'fp16' WHEN 'bfloat16' THEN 'bf16'
         WHEN 'float8' THEN 'fp8' WHEN 'float4' THEN 'fp4'
     END AS arithmetic,
-    flop * share AS flop, model_flop * share AS model_flop
+    is_only AS is_sole, flop * share AS flop, model_flop * share AS model_flop,
+    least_bytes * share AS least_bytes
 FROM part

@@ -35,6 +35,9 @@ doc = """counter (hardware counters) or modelled (FLOP of the layer, or without 
 [columns.flop]
 unit = "FLOP"
 doc = "floating-point operations; NULL when unknown"
+[columns.is_own]
+doc = """true if the FLOP are of this kernel alone: counted, or modelled for an operator that
+    launched no other kernel; false for a share by time"""
 [columns.peak_flops]
 unit = "FLOP/s"
 doc = "peak of the device for this precision; NULL when unknown"
@@ -156,16 +159,16 @@ modelled_row AS (
 layer_row AS (FROM modelled_row WHERE flop IS NOT NULL),
 -- FLOP of operators, for kernels without FLOP of a layer.
 operator_row AS (
-    SELECT k.*, o.precision, 'modelled' AS evidence, o.flop, o.arithmetic
+    SELECT k.*, o.precision, 'modelled' AS evidence, o.flop, o.arithmetic, o.is_sole AS is_own
     FROM counted_kernel k
     JOIN _operator_kernel o USING (trace_id, kernel_id)
     ANTI JOIN layer_row l ON l.trace_id = k.trace_id AND l.kernel_id = k.kernel_id
     WHERE o.precision IN ('fp32', 'fp16', 'tensor') AND o.flop IS NOT NULL
 ),
 known AS (
-    SELECT * FROM counter_row
+    SELECT *, true AS is_own FROM counter_row
     UNION ALL BY NAME
-    SELECT * FROM layer_row
+    SELECT *, false AS is_own FROM layer_row
     UNION ALL BY NAME
     SELECT * FROM operator_row
 ),
@@ -178,7 +181,7 @@ complete AS (
 )
 SELECT c.trace_id, c.kernel_id, coalesce(c.process_id, -1) AS process_id,
     coalesce(c.device_id, -1) AS device_id, c.iteration, c.layer, c.kernel_name, c.duration_ns,
-    c.precision, c.evidence, c.flop,
+    c.precision, c.evidence, c.flop, c.is_own,
     CASE c.precision
         WHEN 'fp32' THEN p.peak_fp32_flops
         WHEN 'fp16' THEN p.peak_fp16_flops

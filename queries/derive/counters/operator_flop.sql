@@ -38,6 +38,10 @@ doc = "the same with excluded pairs, as PyTorch's FlopCounterMode counts; else e
 [columns.model_flop]
 unit = "FLOP"
 doc = "flop without repeated work: 0 for recompute, and without the scores of attention backward"
+[columns.least_bytes]
+unit = "byte"
+doc = """least traffic of device memory: each input read and each output written once; NULL for
+    transposed convolutions, and below 16 bits, where outputs have another type"""
 [columns.precision]
 doc = """type of its tensors: float64, float32, float16, bfloat16, float8, float4; NULL if they
     differ or are unknown"""
@@ -99,6 +103,22 @@ sized AS (
 ),
 worked AS (
     SELECT *,
+        CASE precision WHEN 'float64' THEN 8 WHEN 'float32' THEN 4 WHEN 'float16' THEN 2
+            WHEN 'bfloat16' THEN 2 END
+            * CASE formula
+                WHEN 'product' THEN list_product(a) + list_product(b)
+                    + list_product(a) / nullif(a[-1], 0) * b[-1]
+                WHEN 'linear' THEN list_product(a) + list_product(b)
+                    + list_product(a) / nullif(a[-1], 0) * b[1]
+                WHEN 'convolution' THEN CASE WHEN NOT is_transposed
+                    THEN list_product(a) + list_product(b) + a[1] * b[1] * positions END
+                WHEN 'convolution backward' THEN gradients
+                    * (list_product(a) + list_product(b) + list_product(dims_of_gradient))
+                WHEN 'attention' THEN list_product(a) + list_product(b) + list_product(c)
+                    + a[1] * a[2] * a[3] * c[4]
+                WHEN 'attention backward' THEN 2 * (list_product(a) + list_product(b)
+                    + list_product(c) + a[1] * a[2] * a[3] * c[4])
+            END AS least_bytes,
         CASE formula
             -- Grouped products have one matrix per group, each for a part of the rows.
             WHEN 'product' THEN 2 * list_product(a) * b[-1]
@@ -138,7 +158,7 @@ SELECT w.trace_id, w.annotation_id, w.operator, w.process_id, w.thread_id, w.sta
     (w.full_flop * w.unmasked)::DOUBLE AS flop, w.full_flop::DOUBLE AS full_flop,
     CASE WHEN pass = 'recompute' AND w.full_flop IS NOT NULL THEN 0
          ELSE w.full_flop * w.unmasked * w.not_repeated END::DOUBLE AS model_flop,
-    w.precision,
+    w.least_bytes::DOUBLE AS least_bytes, w.precision,
     CASE WHEN w.formula IN ('product', 'linear') THEN 'matrix product'
          WHEN starts_with(w.formula, 'convolution') THEN 'convolution'
          WHEN w.is_causal THEN 'attention (causal pairs)'

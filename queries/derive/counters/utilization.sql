@@ -99,7 +99,7 @@ weighed AS (
             AS level_weight
     FROM keyed, setting
     -- FLOP of a layer cannot be divided among its kernels.
-    WHERE evidence = 'counter' OR (evidence = 'modelled' AND by_what <> 'kernel')
+    WHERE evidence = 'counter' OR (evidence = 'modelled' AND (by_what <> 'kernel' OR is_own))
     WINDOW counted AS (
         PARTITION BY trace_id, process_id, device_id, row_iteration, row_layer, row_kernel,
             precision, evidence, pipe_active_pct IS NULL AND pipe_elapsed_pct IS NULL)
@@ -165,6 +165,8 @@ computed AS (
             WHEN lacks_peak THEN 'peak of this device unknown'
             WHEN evidence = 'counter' AND flop_covered_pct < 95
                 THEN 'counters cover only ' || round(flop_covered_pct, 1) || ' % of the kernel time'
+            WHEN by_what = 'kernel' AND flop_covered_pct < 95 THEN 'FLOP are known for only '
+                || round(flop_covered_pct, 1) || ' % of the kernel time'
             WHEN busy_ns IS NULL OR busy_ns = 0 THEN 'the durations of the kernels are unknown'
             WHEN round(100.0 * ideal_ns / busy_ns, 6) > 100 THEN 'above the physical peak ('
                 || round(100.0 * ideal_ns / busy_ns, 1) || ' %): FLOP, peak or times are wrong'

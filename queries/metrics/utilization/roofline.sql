@@ -8,7 +8,8 @@ grain    = "kernel name (or layer), precision and evidence, per device used by a
 needs    = ["kernel_work", "kernel_traffic"]
 optional = ["device_peak", "process"]
 [params.by]
-doc = "kernel: one row per kernel name; layer: one row per layer, also with FLOP from layers.json"
+doc = """kernel: one row per kernel name; layer: one row per layer, also with FLOP that cannot be
+    divided among its kernels"""
 choices = ["kernel", "layer"]
 default = "kernel"
 [columns.trace_id]
@@ -32,8 +33,8 @@ unit = "FLOP"
 doc = "floating-point operations of these executions"
 [columns.dram_bytes]
 unit = "byte"
-doc = """bytes read from and written to device memory, by hardware counters; with several
-    precisions, each row has all bytes"""
+doc = """bytes read from and written to device memory (kernel_traffic); with several precisions,
+    each row has all bytes"""
 [columns.total_ns]
 unit = "ns"
 doc = "sum of the durations of these executions; with several precisions, each row has all time"
@@ -65,7 +66,11 @@ doc = "memory if intensity × bandwidth is below the peak, else compute"
 unit = "%"
 doc = "share of the time of all kernels of the row with known FLOP and bytes"
 [columns.evidence]
-doc = "source of the FLOP: counter or, with by=layer, modelled; bytes are always counted"
+doc = """source of the FLOP: counter or modelled; without counted bytes, bytes_evidence is
+    modelled"""
+[columns.bytes_evidence]
+doc = """source of the bytes: counter; modelled is the least traffic, so that intensity and roof are
+    upper limits"""
 [columns.reason]
 doc = "why the row has no point; NULL with a point"
 [plot]
@@ -81,14 +86,14 @@ label = ["kernel_name", "layer"]
 WITH
 setting AS (SELECT coalesce(getvariable('by'), 'kernel') AS by_what),
 work AS (
-    SELECT w.*, t.dram_bytes,
+    SELECT w.*, t.dram_bytes, t.evidence AS bytes_evidence,
         CASE WHEN by_what = 'kernel' THEN kernel_name END AS row_kernel,
-        CASE WHEN by_what = 'layer' THEN layer END AS row_layer
+        CASE WHEN by_what = 'layer' THEN layer END AS row_layer,
+        -- FLOP of a layer cannot be divided among its kernels.
+        w.evidence = 'counter' OR w.is_own OR by_what = 'layer' AS is_shown
     FROM kernel_work w
     CROSS JOIN setting
     LEFT JOIN kernel_traffic t ON t.trace_id = w.trace_id AND t.kernel_id = w.kernel_id
-    -- FLOP of a layer cannot be divided among its kernels.
-    WHERE w.evidence = 'counter' OR w.evidence IS NULL OR by_what = 'layer'
 ),
 all_kernels AS (
     SELECT trace_id, process_id, device_id, row_kernel, row_layer, sum(duration_ns) AS kernel_ns
@@ -106,6 +111,8 @@ summed AS (
         sum(flop ORDER BY kernel_id) FILTER (known) AS flop,
         sum(dram_bytes ORDER BY kernel_id) FILTER (known) AS dram_bytes,
         sum(duration_ns) FILTER (known)::BIGINT AS total_ns,
+        -- The weakest evidence of the row.
+        max(bytes_evidence) FILTER (known) AS bytes_evidence,
         -- Kernels without FLOP need no peak.
         sum(CASE WHEN flop = 0 THEN 0 ELSE flop / peak_flops END ORDER BY kernel_id)
             FILTER (known) AS ideal_s,
@@ -122,7 +129,7 @@ summed AS (
             flop IS NOT NULL AND dram_bytes IS NOT NULL AND duration_ns IS NOT NULL AS known
         FROM work
     )
-    WHERE evidence IS NOT NULL
+    WHERE evidence IS NOT NULL AND is_shown
     GROUP BY trace_id, process_id, device_id, row_kernel, row_layer, precision, evidence
     -- Keep precisions with work; a kernel or layer without any work keeps its fp32 row.
     QUALIFY coalesce(worked, false) OR (
@@ -161,10 +168,13 @@ judged AS (
                 THEN 'bytes unknown: the traffic of device memory was not counted'
             WHEN total_ns IS NULL OR total_ns = 0 THEN 'the durations of the kernels are unknown'
             WHEN covered_pct < 95
-                THEN 'counters cover only ' || round(covered_pct, 1) || ' % of the kernel time'
+                THEN if(evidence = 'counter', 'counters cover only ', 'FLOP and bytes cover only ')
+                    || round(covered_pct, 1) || ' % of the kernel time'
             WHEN dram_bytes = 0 THEN 'no traffic of device memory: the caches served it all'
             WHEN round(100 * flops / peak_flops, 6) > 100 THEN 'above the physical peak ('
                 || round(100 * flops / peak_flops, 1) || ' %): FLOP, peak or times are wrong'
+            WHEN round(100 * bytes_per_s / bandwidth, 6) > 100 AND bytes_evidence = 'modelled'
+                THEN 'caches served a part of the least traffic'
             WHEN round(100 * bytes_per_s / bandwidth, 6) > 100
                 THEN 'above the physical bandwidth (' || round(100 * bytes_per_s / bandwidth, 1)
                     || ' %): bytes, bandwidth or times are wrong'
@@ -184,7 +194,7 @@ SELECT j.trace_id, p.pid, nullif(j.device_id, -1) AS device_id, j.row_kernel AS 
     CASE WHEN j.why_not IS NULL THEN 100.0 * j.flops / nullif(j.roof, 0) END AS attained_pct,
     CASE WHEN j.why_not IS NOT NULL THEN NULL WHEN j.roof < j.peak_flops THEN 'memory'
          WHEN j.roof = j.peak_flops THEN 'compute' END AS bound,
-    j.covered_pct, j.evidence,
+    j.covered_pct, j.evidence, j.bytes_evidence,
     coalesce(j.why_not, CASE WHEN j.peak_flops IS NULL THEN 'peak of this device unknown: no roof'
         WHEN j.bandwidth IS NULL THEN 'bandwidth of this device unknown: no roof' END) AS reason
 FROM judged j

@@ -221,7 +221,12 @@ def test_missing_data_have_a_reason(tmp_path: Path) -> None:
         "config is missing, not JSON, or several files"
     )
     (row,) = answer(tmp_path, [launch(1, 1), kernel(5, 5, 1)])
-    assert row["reason"].startswith("no shapes of operators")
+    assert row["reason"].startswith("no FLOP from shapes")
+    untyped = [{**e, "args": {**e["args"], "Input type": []}} if e["name"] == "aten::mm" else e
+               for e in step(1, 0)]  # fmt: skip
+    (row,) = answer(tmp_path, untyped)
+    assert (row["executed_flop"], row["mfu_pct"]) == (4e9, None)
+    assert row["reason"] == "the data types of the inputs are not recorded"
     unknown = {"deviceProperties": [GPU | {"name": "GPU", "computeMajor": 7, "computeMinor": 5}]}
     (row,) = answer(tmp_path, step(1, 0), header=unknown)
     assert (row["mfu_pct"], row["reason"]) == (None, "peak of this device unknown")

@@ -250,6 +250,16 @@ def test_a_value_above_the_peak_is_withheld(tmp_path: Path) -> None:
     assert row["reason"].startswith("above the physical peak")
 
 
+def test_tensile_kernels_compute_in_fp32(tmp_path: Path) -> None:
+    name = "Cijk_Ailk_Bljk_SB_MT128x128x16_MI32x32x2x1_SN_1LDSB0_APM1"
+    device = {"id": 0, "name": "AMD Instinct MI300X", "computeMajor": 9, "computeMinor": 4}
+    header = {"deviceProperties": [device | {"numSms": 304, "warpSize": 64}]}
+    content = document(work(0, 1, "float32", {name: 100}), **header)
+    with tbd_trace.open(write(tmp_path / "amd.json", content)) as traces:
+        (row,) = traces.query("fp32_util").to_dicts()
+    assert row["busy_pct"] == pytest.approx(100 * 2e9 / (163.4e12 * 100e-6))
+
+
 def test_reader_keeps_each_operator_with_a_formula(tmp_path: Path) -> None:
     events = [operator(row["operator"], 10 * i, 5, **{"Input Dims": [[1]]})
               for i, row in enumerate(FORMULAS)]  # fmt: skip
@@ -259,6 +269,7 @@ def test_reader_keeps_each_operator_with_a_formula(tmp_path: Path) -> None:
 
 torch = pytest.importorskip("torch")
 flop_counter = pytest.importorskip("torch.utils.flop_counter")
+pytest.importorskip("torch.utils.checkpoint")
 
 NAMES = {
     "product": (("mat1", "self"), ("mat2",)),
@@ -333,6 +344,36 @@ def test_live_run_equals_the_counter_of_pytorch(tmp_path: Path, name: str) -> No
     assert model_flop == counter.get_total_flops()
     assert executed >= model_flop
     assert 0 < forward < executed
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_live_checkpointing_equals_runs_with_and_without_it(
+    tmp_path: Path, reentrant: bool
+) -> None:
+    block = torch.nn.Sequential(
+        torch.nn.Linear(8, 32), torch.nn.ReLU(), torch.nn.Linear(32, 8), torch.nn.Tanh()
+    )
+    checkpoint = torch.utils.checkpoint.checkpoint
+    inputs = torch.randn(5, 8, requires_grad=True)
+
+    def run(checkpointed: bool) -> None:
+        hidden = checkpoint(block, inputs, use_reentrant=reentrant) if checkpointed else (
+            block(inputs))  # fmt: skip
+        hidden.sum().backward()
+
+    def counted(checkpointed: bool) -> int:
+        with flop_counter.FlopCounterMode(display=False) as counter:
+            run(checkpointed)
+        return int(counter.get_total_flops())
+
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    with torch.profiler.profile(activities=activities, record_shapes=True) as profiler:
+        run(True)
+    profiler.export_chrome_trace(str(tmp_path / "live.json"))
+    database = Database(tmp_path / "live.duckdb")
+    (report,) = database.ingest([tmp_path / "live.json"])
+    statement = "SELECT sum(flop), sum(model_flop) FROM operator_flop"
+    assert sql(database, statement, [report.trace_id]).rows() == [(counted(True), counted(False))]
 
 
 REAL = CORPUS / "kineto"

@@ -22,5 +22,5 @@ CREATE TABLE operator_input (
     input_types   VARCHAR,          -- JSON: a type per argument: float64, float32, float16,
                                     -- bfloat16, float8, float4; null for others
     input_values  VARCHAR           -- JSON: a number, bool or list of these per argument; null for
-                                    -- tensors; NULL if not recorded (PyTorch before 2.2)
+                                    -- tensors; NULL if not recorded
 );

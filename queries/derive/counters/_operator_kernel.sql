@@ -20,7 +20,7 @@ doc = "how the FLOP are counted (operator_flop)"
 doc = "fp32, fp64, fp16 (outside the tensor cores) or tensor; NULL when unknown"
 [columns.arithmetic]
 doc = """of tensor cores: fp16, bf16, fp8, fp4, and tf32 for float32 inputs if the name of one of
-    the operator's kernels says that it uses tensor cores; else equal to precision"""
+    the operator's kernels shows tensor cores; else equal to precision"""
 [columns.is_sole]
 doc = "true if the operator launched no other kernel, so that its FLOP need no distribution"
 [columns.flop]
@@ -49,7 +49,9 @@ held AS (
 part AS (
     SELECT h.* EXCLUDE (process_id, correlation_id, is_sole, from_ns, until_ns),
         o.op_id AS kernel_id,
-        coalesce(bool_or(c.tensor_core) OVER operator, false) AS on_tensor_cores,
+        -- TF32 needs compute capability 8.0. Tensile's kernels (AMD) compute in FP32.
+        coalesce(bool_or(c.tensor_core AND NOT starts_with(o.name, 'Cijk_')) OVER operator, false)
+            AND coalesce(TRY_CAST(p.compute_capability AS DOUBLE) >= 8, true) AS is_tf32,
         coalesce(TRY_CAST(p.compute_capability AS DOUBLE) < 7, false) AS lacks_tensor_cores,
         count(*) OVER operator = 1 AS is_only,
         o.duration_ns / nullif(sum(o.duration_ns) OVER operator, 0) AS share
@@ -69,12 +71,12 @@ part AS (
 SELECT trace_id, kernel_id, annotation_id, pass, convention,
     CASE precision
         WHEN 'float64' THEN 'fp64'
-        WHEN 'float32' THEN if(on_tensor_cores, 'tensor', 'fp32')
+        WHEN 'float32' THEN if(is_tf32, 'tensor', 'fp32')
         WHEN 'float16' THEN if(lacks_tensor_cores, 'fp16', 'tensor')
         WHEN 'bfloat16' THEN 'tensor' WHEN 'float8' THEN 'tensor' WHEN 'float4' THEN 'tensor'
     END AS precision,
     CASE precision
-        WHEN 'float64' THEN 'fp64' WHEN 'float32' THEN if(on_tensor_cores, 'tf32', 'fp32')
+        WHEN 'float64' THEN 'fp64' WHEN 'float32' THEN if(is_tf32, 'tf32', 'fp32')
         WHEN 'float16' THEN 'fp16' WHEN 'bfloat16' THEN 'bf16'
         WHEN 'float8' THEN 'fp8' WHEN 'float4' THEN 'fp4'
     END AS arithmetic,

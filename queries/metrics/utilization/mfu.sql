@@ -4,7 +4,7 @@ question = "Which share of the dense peak do the FLOP of the model take, by each
 source   = """Chowdhery et al. 2022 (PaLM), appendix B: MFU without and HFU with repeated work.
     Parameters: a multiplication and an addition forward, twice that backward"""
 grain    = "convention and device used by a process, with `by=iteration` also iteration"
-needs    = ["analysis_window"]
+needs    = ["kernel", "analysis_window"]
 optional = ["trace", "device_timeline", "device_peak", "process", "_device_flop"]
 [params.by]
 doc = "trace: the analysis window; iteration: a row per iteration"
@@ -218,7 +218,8 @@ judged AS (
         100.0 * f.model_ns / nullif(r.elapsed_ns, 0) AS mfu_pct,
         100.0 * f.executed_ns / nullif(r.elapsed_ns, 0) AS hfu_pct, f.covered_pct,
         CASE WHEN f.executed_flop IS NULL
-             THEN 'no shapes of operators on this device; record them with record_shapes=True'
+             THEN 'no FLOP from shapes on this device; record them with record_shapes=True'
+             WHEN f.precision IS NULL THEN 'the data types of the inputs are not recorded'
              WHEN f.executed_ns IS NULL THEN 'peak of this device unknown' END AS why_not
     FROM rated r
     LEFT JOIN _device_flop f

@@ -106,6 +106,7 @@ def test_products_are_of_known_architectures() -> None:
     [
         # Datasheets, in dense TFLOP/s; an A100 has no FP8.
         ("NVIDIA A100-SXM4-80GB", 312, None, None),
+        ("NVIDIA A800-SXM4-80GB", 312, None, None),
         ("NVIDIA H100 80GB HBM3", 989.4, 1978.9, None),
         ("NVIDIA H800", 989.4, 1978.9, None),
         ("NVIDIA H200", 989.4, 1978.9, None),
@@ -115,6 +116,7 @@ def test_products_are_of_known_architectures() -> None:
         ("NVIDIA GeForce RTX 5090", 209.5, 419, 1676),
         ("NVIDIA B200", 2250, 4500, 9000),
         ("NVIDIA GB200", 2500, 5000, 10000),
+        ("NVIDIA B300 SXM6 AC", 2250, None, None),
         # A device of MI250 is one of its two dies: half of 362.1.
         ("AMD Instinct MI250", 362.1 / 2, None, None),
         ("AMD Instinct MI300X", 1307.4, 2614.9, None),

@@ -347,6 +347,29 @@ def test_the_layer_s_arithmetic_chooses_the_peak(
     assert row["busy_pct"] == pytest.approx(100 * 2400e9 / peak / 240)
 
 
+def test_kernels_of_layers_have_no_second_flop_of_operators() -> None:
+    """The operators have 240 FLOP each: one inside the layer, which has 1000, and one outside."""
+    made = MadeTrace()
+    made.add_device()
+    made.add_trace(batch_size=1)
+    made.add_layer("conv", forward_flop=1000.0)
+    made.add_range(0, 100, "layer:conv", domain_id=1, domain="tbd_trace")
+    made.add_range(0, 200, "step 1")
+    made.add_range(200, 300, "step 2")
+    for start in (10, 110):
+        number = made.add_range(start, start + 50, "aten::mm", source="operator", domain_id=-1)
+        made.add(
+            "operator_input", annotation_id=number, operator="aten::mm",
+            input_dims="[[4,5],[5,6]]", input_types='["float32","float32"]', input_values="[]",
+        )  # fmt: skip
+        made.launch(start + 5, start + 10, start + 30)
+    made.launch(205, 210, 230)
+    rows = relation(made, "kernel_work", window="whole_trace")
+    assert sorted((r["layer"] or "", r["flop"], r["is_own"]) for r in rows if r["flop"]) == [
+        ("aten::mm", 240.0, True), ("conv", 1000.0, False),
+    ]  # fmt: skip
+
+
 def test_layers_of_several_arithmetics_have_a_harmonic_peak() -> None:
     """1600 FLOP at 1600 per ns and 800 at 800 per ns take 2 ns: 2400 ÷ 2 = 1200 per ns."""
     made = MadeTrace()

@@ -85,6 +85,25 @@ WORKED = [
     # Query i sees keys 1 to i: 36 of 256 pairs.
     ("aten::_scaled_dot_product_flash_attention", [Q, K, V], {5: "True"},
      2 * 2 * 3 * 36 * (16 + 4)),
+    # FlashAttention: heads after positions; a window of the last 3 keys has 1 + 2 + 6 x 3 pairs.
+    (
+        "flash_attn::_flash_attn_forward",
+        [[2, 8, 3, 16], [2, 8, 1, 16], [2, 8, 1, 16]],
+        {6: "True", 7: "-1", 8: "-1"},
+        2 * 2 * 3 * 36 * 32,
+    ),
+    (
+        "flash_attn::_flash_attn_forward",
+        [[2, 8, 3, 16], [2, 8, 1, 16], [2, 8, 1, 16]],
+        {6: "True", 7: "2", 8: "0"},
+        2 * 2 * 3 * 21 * 32,
+    ),
+    (
+        "flashattn::_flash_attn_backward",
+        [[2, 8, 3, 16], [2, 8, 3, 16], [2, 32, 1, 16], [2, 32, 1, 16]],
+        {12: "False", 13: "-1", 14: "-1"},
+        2 * 2 * 3 * 8 * 32 * 16 * 5,
+    ),
     # Backward: q k again, then gradients of v and p, q and k.
     ("aten::_scaled_dot_product_efficient_attention_backward", [Q, Q, K, V],
      {12: "False"}, 2 * 2 * 3 * 8 * 32 * (16 + 4 + 4 + 16 + 16)),
@@ -104,9 +123,20 @@ def test_unknown_values_give_no_number(tmp_path: Path) -> None:
         operator("aten::convolution", 10, 5, **{"Input Dims": shapes}),
         operator("aten::mm", 20, 5),  # shapes not recorded
         call("aten::mm", 30, [[3, 4], [4, 5]], of="c10::complex<float>"),
+        operator("aten::_scaled_dot_product_flash_attention", 50, 3, **{"Input Dims": [Q, K, V]}),
+        # Another alignment of the mask: not modelled.
+        call(
+            "flash_attn::_flash_attn_forward",
+            60,
+            [[1, 4, 1, 8], *[[1, 9, 1, 8]] * 2],
+            {6: "True", 7: "-1"},
+            dur=1,
+        ),
         operator("aten::mm", 40, 5, **{"Input dims": [[3, 4], [4, 5]], "Input type": []}),
     ]
-    assert flop(tmp_path, events, "flop, precision") == [(None, None), (120, None), (120, None)]
+    assert flop(tmp_path, events, "flop, precision") == [
+        (None, None), (120, None), (120, None), (None, None), (None, "float32"),
+    ]  # fmt: skip
 
 
 def test_nested_operators_count_once(tmp_path: Path) -> None:

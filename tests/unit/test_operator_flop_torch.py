@@ -31,6 +31,8 @@ NAMES = {
 
 @pytest.mark.parametrize("row", FORMULAS, ids=lambda row: row["operator"])
 def test_positions_are_those_of_the_schema(row: dict[str, str]) -> None:
+    if not row["operator"].startswith("aten::"):
+        pytest.skip("an operator of another package")
     packet = getattr(torch.ops.aten, row["operator"].removeprefix("aten::"), None)
     if packet is None:
         pytest.skip("not in this release of PyTorch")

@@ -46,7 +46,8 @@ doc = """least traffic of device memory: each input read and each output written
 doc = """type of its tensors: float64, float32, float16, bfloat16, float8, float4; NULL if they
     differ or are unknown"""
 [columns.convention]
-doc = "matrix product, convolution, attention (all pairs) or attention (causal pairs)"
+doc = """matrix product, convolution, attention (all pairs), attention (causal pairs) or attention
+    (causal window)"""
 [columns.evidence]
 doc = "modelled"
 */
@@ -64,7 +65,10 @@ counted AS (
 ),
 read AS (
     SELECT * EXCLUDE (dims, types, value),
-        dims[first] AS a, dims[second] AS b, dims[third] AS c,
+        -- Heads before positions.
+        list_transform([dims[first], dims[second], dims[third]], lambda x:
+            if(layout = 'bshd', [x[1], x[3], x[2], x[4]], x)) AS tensors,
+        tensors[1] AS a, tensors[2] AS b, tensors[3] AS c,
         CASE WHEN types[first] = types[second] THEN types[first] END AS precision,
         from_json(value[stride], '["BIGINT"]') AS strides,
         from_json(value[padding], '["BIGINT"]') AS paddings,
@@ -73,7 +77,9 @@ read AS (
         if(transposed IS NULL, false, TRY_CAST(value[transposed] AS BOOLEAN)) AS is_transposed,
         list_count(list_filter(from_json(value[mask], '["BOOLEAN"]')[:2], lambda x: x))
             AS gradients,
-        TRY_CAST(value[causal] AS BOOLEAN) AS is_causal
+        TRY_CAST(value[causal] AS BOOLEAN) AS is_causal,
+        -- -1 without a window.
+        if("window" IS NULL, -1, TRY_CAST(value["window"] AS BIGINT)) AS window_left
     FROM (
         SELECT *, from_json(input_dims, '[["BIGINT"]]') AS dims,
             from_json(input_types, '["VARCHAR"]') AS types,
@@ -93,12 +99,15 @@ sized AS (
                     - coalesce(dilations[i], dilations[1]) * (b[i + 2] - 1) - 1)
                     // coalesce(strides[i], strides[1]) + 1))
         END AS positions,
-        -- Of L queries and S keys, a causal query i has min(i, S) pairs.
+        -- Of L queries and S keys, a causal query i has min(i, S) pairs, in a window at most its
+        -- width. FlashAttention aligns the mask with the last key, where L and S differ.
         a[3]::DOUBLE * b[3] AS all_pairs,
-        CASE WHEN is_causal
-            THEN least(a[3], b[3])::DOUBLE * (least(a[3], b[3]) + 1) / 2
-                + greatest(a[3] - b[3], 0)::DOUBLE * b[3]
-        ELSE all_pairs END AS pairs
+        CASE WHEN window_left >= 0 THEN least(window_left + 1, b[3]) ELSE b[3] END AS reach,
+        CASE WHEN NOT is_causal AND window_left = -1 THEN all_pairs
+             WHEN is_causal AND window_left >= -1 AND (layout IS NULL OR a[3] = b[3])
+             THEN least(a[3], reach)::DOUBLE * (least(a[3], reach) + 1) / 2
+                + greatest(a[3] - reach, 0)::DOUBLE * reach
+        END AS pairs
     FROM (SELECT *, from_json(input_dims, '[["BIGINT"]]')[third] AS dims_of_gradient FROM read)
 ),
 worked AS (
@@ -161,6 +170,7 @@ SELECT w.trace_id, w.annotation_id, w.operator, w.process_id, w.thread_id, w.sta
     w.least_bytes::DOUBLE AS least_bytes, w.precision,
     CASE WHEN w.formula IN ('product', 'linear') THEN 'matrix product'
          WHEN starts_with(w.formula, 'convolution') THEN 'convolution'
+         WHEN w.is_causal AND w.window_left >= 0 THEN 'attention (causal window)'
          WHEN w.is_causal THEN 'attention (causal pairs)'
          WHEN NOT w.is_causal THEN 'attention (all pairs)' ELSE 'attention' END AS convention,
     'modelled' AS evidence

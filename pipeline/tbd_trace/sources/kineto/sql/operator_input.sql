@@ -23,7 +23,8 @@ FROM (
     FROM event
     WHERE kind = 'operator'
         AND regexp_full_match(
-            name, 'aten::(linear|_?\w*mm_?|_addmm_activation|_scaled_dot_product_\w+|'
+            name, 'flash_?attn::_flash_attn_(forward|backward)|'
+            || 'aten::(linear|_?\w*mm_?|_addmm_activation|_scaled_dot_product_\w+|'
             || '(cudnn_|miopen_(depthwise_)?|mkldnn_)?convolution\w*)')
 ) AS e
 WHERE e.dims IS NOT NULL

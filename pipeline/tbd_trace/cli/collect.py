@@ -1,6 +1,6 @@
 """``tbd-trace collect``: run a workload under a profiler."""
 
-# polars and the collectors are imported when the command runs, so that `--help` starts fast.
+# The collectors are imported when the command runs, so that `--help` starts fast.
 # ruff: noqa: PLC0415
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ import typer
 
 from tbd_collectors.choices import Device, Execution, Precision, Scale
 from tbd_trace.cli import collect_options as options
+from tbd_trace.cli.collect_results import show_results
 from tbd_trace.cli.options import FormatOption, WideOption
-from tbd_trace.cli.output import busy, emit, failure, note
+from tbd_trace.cli.output import busy, failure, note
 from tbd_trace.errors import UsageError
 
 if TYPE_CHECKING:
@@ -242,7 +243,7 @@ def _run(
     finally:
         # Also after an interrupt: finished captures stay.
         if results:
-            _show(results, form, wide=wide)
+            show_results(results, form, wide=wide)
     if exit_code:
         raise typer.Exit(exit_code)
 
@@ -285,26 +286,3 @@ def _collect(target: Workload | Command, capture: Path, settings: _Settings) -> 
     if result.status != "ok":
         failure(f"{capture}: {result.reason}; its output is in {capture}/*.log")
     return result
-
-
-def _show(results: list[Result], form: Any, *, wide: bool) -> None:
-    import polars as pl
-
-    rows = [_summary(result) for result in results]
-    # The type of a column may first show in a late row: a failed capture has no throughput.
-    emit(pl.DataFrame(rows, infer_schema_length=None), form, limit=0, wide=wide)
-
-
-def _summary(result: Result) -> dict[str, Any]:
-    throughput = result.document.get("throughput") or {}
-    return {
-        "capture": str(result.capture),
-        "status": result.status,
-        "batch_size": result.document.get("batch_size"),
-        "iterations": result.document.get("iterations"),
-        "warmup": result.document.get("warmup"),
-        "stable": throughput.get("stable"),
-        "samples_per_second": throughput.get("samples_per_second"),
-        "profiler_slowdown": result.document.get("profiler_slowdown"),
-        "files": ", ".join(entry["file"] for entry in result.document["files"]) or None,
-    }

@@ -156,9 +156,11 @@ class TorchTraceReader:
         if self._damage.values:
             notes.append(f"values of another type than expected: {self._damage.values:,}; NULL")
         schema = events.header.get("schemaVersion")
+        version = events.header.get("torch_version")  # added by `tbd-trace collect`
         return TraceDescription(
             tool="torch",
             kind="timeline",
+            tool_version=version if isinstance(version, str) else None,
             schema_version=None if schema is None else str(schema),
             utc_start_ns=self._utc_start(events.header.get("baseTimeNanoseconds")),
             notes=notes,

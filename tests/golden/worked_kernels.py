@@ -32,10 +32,12 @@ MEMORY = ("annotation", "block", "device", "plan", "segment", "stack", "total")
 # Canonical tables and the tables of an nsys export that they are read from.
 TABLES: dict[str, str | None] = {
     "api_call": "CUPTI_ACTIVITY_KIND_RUNTIME",
+    "collective_record": None,
     "cpu_sample": "SAMPLING_CALLCHAINS",
     "device": "TARGET_INFO_GPU",
     "gpu_sample": "GPU_METRICS",
     "graph_launch": "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
+    "job_rank": None,
     "kernel": "CUPTI_ACTIVITY_KIND_KERNEL",
     "kernel_aggregate": None,
     "kernel_metric": None,

@@ -735,7 +735,7 @@ def test_no_environment_or_command_line_comes_out(tmp_path: Path) -> None:
 _NEVER_IN_NSYS = {
     *("kernel_metric", "kernel_aggregate", "layer_definition", "trace"),
     *("memory_annotation", "memory_block", "memory_device", "memory_plan", "memory_segment"),
-    *("memory_stack", "memory_total", "operator_input"),
+    *("memory_stack", "memory_total", "operator_input", "collective_record", "job_rank"),
 }
 
 

@@ -4,6 +4,8 @@
 # ruff: noqa: PLC0415
 from __future__ import annotations
 
+from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +17,14 @@ from tbd_trace.errors import InputError, UsageError
 from tbd_trace.present import printable
 
 if TYPE_CHECKING:
-    from tbd_trace.store import IngestReport
+    from tbd_trace.store import Database, IngestReport
+
+
+class RankFrom(StrEnum):
+    """Where the ranks of a job are taken from."""
+
+    profile = "profile"
+    name = "name"
 
 
 def ingest(
@@ -29,6 +38,18 @@ def ingest(
         ),
     ],
     db: DatabaseOption = DEFAULT_DATABASE,
+    job: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Name of a distributed job: the paths are its ranks, or folders of them.",
+            show_default=False,
+        ),
+    ] = None,
+    rank_from: Annotated[
+        RankFrom,
+        typer.Option(help="With --job: ranks from the profiles, else file names; or from names."),
+    ] = RankFrom.profile,
 ) -> None:
     """Read profiler files into a database.
 
@@ -41,9 +62,20 @@ def ingest(
 
     if is_url(db):
         raise UsageError(f"--db {db}: a URL can only be read from; name a local file")
+    if job is None and rank_from is RankFrom.name:
+        raise UsageError("--rank-from name: needs --job NAME")
     database = Database(Path(db))
-    failed = False
+    if job is not None:
+        failed = _ingest_job(database, job, paths, by_name=rank_from is RankFrom.name)
+    else:
+        failed = _ingest_paths(database, paths)
+    if failed:
+        raise typer.Exit(InputError.exit_code)
+
+
+def _ingest_paths(database: Database, paths: Sequence[Path]) -> bool:
     # Each file is committed by itself, so that one that cannot be read does not stop the others.
+    failed = False
     for path in paths:
         try:
             with busy(f"reading {path}") as progress:
@@ -55,8 +87,35 @@ def ingest(
             continue
         for report in reports:
             _show(report)
-    if failed:
-        raise typer.Exit(InputError.exit_code)
+    return failed
+
+
+def _ingest_job(database: Database, job: str, paths: Sequence[Path], *, by_name: bool) -> bool:
+    from tbd_trace.store.ranks import job_files, job_notes
+
+    if not job.strip():
+        raise UsageError("--job: the name is empty; name the job")
+    failed, added = False, []
+    for file in job_files(job, paths, by_name=by_name):
+        try:
+            with busy(f"reading {file.path}") as progress:
+                [report] = database.ingest_files([file], progress)
+        except InputError as error:
+            failure(error)
+            failed = True
+            continue
+        _show(report)
+        if report.status == "ingested":
+            added.append(report.trace_id)
+    try:
+        for text in job_notes(database, job):
+            note(text)
+    except UsageError:
+        # Two traces of one rank are no job; what this call added is taken back.
+        if added:
+            database.remove(added)
+        raise
+    return failed
 
 
 def _show(report: IngestReport) -> None:

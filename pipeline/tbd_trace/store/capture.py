@@ -48,6 +48,8 @@ class CaptureFile:
     # entries of layers.json, in forward order
     layers: list[dict[str, Any]] = field(default_factory=list)
     salt: str = ""  # SHA-256 of the metadata files, so that changed metadata makes another trace
+    job: str | None = None  # distributed job of the trace, None for a trace by itself
+    rank_by_name: bool = False  # True if the file name gives the rank, whatever the profile says
 
     @property
     def batch_size(self) -> int | None:

@@ -22,7 +22,7 @@ from tbd_trace.errors import StoreError, UsageError
 from tbd_trace.model.canonical_tables import CATALOGUE, canonical_tables
 from tbd_trace.runtime.duckdb_connection import prefetch
 from tbd_trace.store.base import TraceStore
-from tbd_trace.store.capture import capture_files
+from tbd_trace.store.capture import CaptureFile, capture_files
 from tbd_trace.store.database_path import check_path, why_missing
 from tbd_trace.store.identified_file import IdentifiedFile, IngestReport, identify_file
 from tbd_trace.store.read_errors import reading
@@ -95,8 +95,15 @@ class Database(TraceStore):
             InputError: a file is unsupported or damaged; earlier files stay ingested.
             StoreError: the database cannot be written.
         """
+        return self.ingest_files(
+            [file for path in paths for file in capture_files(Path(path))], progress
+        )
+
+    def ingest_files(
+        self, files: Sequence[CaptureFile], progress: Callable[[str], None] | None = None
+    ) -> list[IngestReport]:
+        """Ingest profiler files with their metadata; reports and errors as of :meth:`ingest`."""
         say = progress or (lambda _text: None)
-        files = [file for path in paths for file in capture_files(Path(path))]
         self._check_place()
         return [self._ingest_file(identify_file(file), say) for file in files]
 

@@ -15,6 +15,7 @@ import duckdb
 
 from tbd_trace.model.canonical_tables import (
     CATALOGUE,
+    JOB_RANK,
     LAYER_DEFINITION,
     CanonicalTable,
     canonical_tables,
@@ -28,6 +29,7 @@ from tbd_trace.store.audit import Audit
 from tbd_trace.store.capture import CaptureFile
 from tbd_trace.store.content import Content, check_unchanged
 from tbd_trace.store.ingest_tables import IngestTables
+from tbd_trace.store.ranks import rank_relation
 from tbd_trace.store.staging import explain_errors, private_directory, publish
 from tbd_trace.store.tables import FAST_PARQUET, table_files, whole_file, write_table
 from tbd_trace.version import __version__
@@ -180,6 +182,8 @@ def _relation(
 ) -> str | None:
     if table == LAYER_DEFINITION:
         return _layer_relation(connection, file)
+    if table == JOB_RANK:
+        return rank_relation(file, reader.relation(connection, table))
     return reader.relation(connection, table)
 
 

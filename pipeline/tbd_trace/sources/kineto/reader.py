@@ -20,6 +20,7 @@ from tbd_trace.sources.kineto.devices import device_rows, is_rocm
 from tbd_trace.sources.kineto.event_list import EventList
 from tbd_trace.sources.kineto.kept_events import KINDS, KeptEvents
 from tbd_trace.sources.kineto.processes import create_process_macros
+from tbd_trace.sources.kineto.ranks import rank_row
 from tbd_trace.sources.kineto.trace_notes import launch_notes, trace_notes
 from tbd_trace.sources.kineto.unpacked import Unpacked
 from tbd_trace.sources.memory_notes import memory_notes
@@ -30,6 +31,7 @@ _RECORD = "record one with `torch.profiler.profile(...)` and `export_chrome_trac
 _KINDS = {
     "annotation": ("operator", "user", "module", "overhead"),
     "api_call": ("call",),
+    "collective_record": ("kernel", "operator", "user"),
     "kernel": ("kernel",),
     "kernel_metric": ("kernel",),
     "memcpy": ("memcpy",),
@@ -91,6 +93,10 @@ class TorchTraceReader:
             self._events = self._read(connection)
         if table == "device":
             return self._devices(connection, self._events)
+        if table == "job_rank":
+            row = rank_row(self._events.header)
+            columns = {name: [value] for name, value in (row or {}).items()}
+            return register(connection, table, [columns], self._damage) if row else None
         is_host = table in ("process", "thread")
         if not (self._kept.threads if is_host else self._kept.holds(*_KINDS.get(table, ()))):
             return None

@@ -1,0 +1,164 @@
+/*
+title    = "Collectives"
+question = "Which collective operations ran, when, and how many bytes did they move?"
+source   = """communication kernels by name, with what PyTorch records about them; ranges of gloo;
+    NVTX ranges `all_reduce, bytes = N`"""
+grain    = "collective operation of a rank"
+needs    = ["trace", "collectives", "element_types"]
+optional = ["gpu_op", "kernel_class", "launch", "collective_record", "annotation"]
+[columns.trace_id]
+doc = "the trace"
+[columns.collective_id]
+doc = "number, unique in the trace, in order of time"
+[columns.kind]
+doc = "all_reduce, all_gather, reduce_scatter, broadcast, …; NULL when unknown"
+[columns.is_synchronizing]
+doc = "true if no rank can end before all have begun; NULL when unknown"
+[columns.start_ns]
+unit = "ns"
+doc = "start on the GPU, or of the range on the host"
+[columns.end_ns]
+unit = "ns"
+doc = "end"
+[columns.issue_ns]
+unit = "ns"
+doc = "start of the launching call; NULL when unknown"
+[columns.process_id]
+doc = "key of the process; NULL when unknown"
+[columns.thread_id]
+doc = "thread of a range; NULL for kernels"
+[columns.device_id]
+doc = "device; NULL for ranges of the host"
+[columns.stream_id]
+doc = "CUDA stream; NULL for ranges of the host"
+[columns.communicator]
+doc = "process group and its ranks, or the stream by order of first use"
+[columns.group_size]
+doc = "ranks in the group; NULL when unknown"
+[columns.sequence]
+doc = "number in the process group as recorded; NULL when unknown"
+[columns.bytes]
+unit = "byte"
+doc = "larger one of input and output; NULL when unknown"
+[columns.dtype]
+doc = "type of the elements; NULL when unknown"
+[columns.name]
+doc = "kernel name, or text of the range"
+[columns.source]
+doc = "kernel, gloo or nvtx"
+[columns.bytes_evidence]
+doc = "kernel arguments, record_param_comms, input dimensions or range text; NULL without bytes"
+[advice]
+missing = """needs collectives; record the ranks of a distributed job with
+`torch.profiler.profile(record_shapes=True)` or `nsys profile -t cuda,nvtx`"""
+*/
+WITH
+communication AS (
+    SELECT o.* FROM gpu_op o
+    JOIN kernel_class c ON c.trace_id = o.trace_id AND c.name = o.name
+    WHERE o.op_kind = 'kernel' AND c.class = 'communication'
+),
+issued AS (
+    SELECT o.trace_id, o.op_id, o.process_id, o.device_id, o.stream_id, o.start_ns, o.end_ns,
+        o.name, l.thread_id AS host_thread_id, l.start_ns AS issue_ns
+    FROM communication o
+    LEFT JOIN launch l
+        ON  l.trace_id = o.trace_id AND l.correlation_id = o.correlation_id
+        AND l.process_id IS NOT DISTINCT FROM o.process_id
+        AND (l.from_ns IS NULL OR o.start_ns >= l.from_ns)
+        AND (l.until_ns IS NULL OR o.start_ns < l.until_ns)
+),
+-- Ranges around the launch name the collective of a kernel that does not say it.
+labelled AS (
+    SELECT i.*, CASE WHEN a.end_ns >= i.issue_ns
+        THEN regexp_extract(a.text, '^nccl:([A-Za-z_]+)', 1) END AS label
+    FROM issued i
+    ASOF LEFT JOIN (
+        SELECT * FROM annotation WHERE starts_with(text, 'nccl:') AND kind <> 'mark'
+    ) a
+        ON  a.trace_id = i.trace_id AND a.process_id = i.process_id
+        AND a.thread_id = i.host_thread_id AND i.issue_ns >= a.start_ns
+),
+described AS (
+    SELECT l.*, CASE WHEN r.end_ns >= l.issue_ns THEN r.record_id END AS operator_id
+    FROM labelled l
+    ASOF LEFT JOIN (SELECT * FROM collective_record WHERE source = 'operator') r
+        ON  r.trace_id = l.trace_id AND r.process_id = l.process_id
+        AND r.thread_id = l.host_thread_id AND l.issue_ns >= r.start_ns
+),
+recorded AS (
+    SELECT d.trace_id, d.start_ns, d.end_ns, d.issue_ns, d.process_id,
+        NULL::BIGINT AS thread_id, d.device_id, d.stream_id, d.name, 'kernel' AS source,
+        [r.kind, o.kind, d.label, d.name] AS texts,
+        coalesce(r.group_name, o.group_name) AS group_name,
+        coalesce(r.group_ranks, o.group_ranks) AS group_ranks,
+        coalesce(r.group_size, o.group_size) AS group_size,
+        coalesce(r.sequence, o.sequence) AS sequence,
+        coalesce(r.input_elements, o.input_elements) AS input_elements,
+        coalesce(r.output_elements, o.output_elements) AS output_elements,
+        coalesce(r.dtype, o.dtype) AS dtype, NULL::BIGINT AS text_bytes,
+        CASE WHEN r.input_elements IS NOT NULL THEN 'kernel arguments'
+             ELSE 'record_param_comms' END AS bytes_evidence
+    FROM described d
+    LEFT JOIN collective_record r
+        ON r.trace_id = d.trace_id AND r.kernel_id = d.op_id AND r.source = 'kernel'
+    LEFT JOIN collective_record o
+        ON o.trace_id = d.trace_id AND o.record_id = d.operator_id AND o.source = 'operator'
+    UNION ALL
+    SELECT trace_id, start_ns, end_ns, NULL, process_id, thread_id, NULL, NULL, 'gloo:' || kind,
+        'gloo', [kind], group_name, group_ranks, group_size, sequence, input_elements,
+        output_elements, dtype, NULL, 'input dimensions'
+    FROM collective_record WHERE source = 'gloo'
+    UNION ALL
+    SELECT trace_id, start_ns, end_ns, NULL, process_id, thread_id, NULL, NULL, text,
+        'nvtx', [text], NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+        TRY_CAST(regexp_extract(text, ', bytes = (\d+)', 1) AS BIGINT), 'range text'
+    FROM annotation
+    WHERE source = 'nvtx' AND kind <> 'mark' AND NOT is_open
+      AND regexp_matches(text, '^(\w+:)?(all_|reduce|broadcast|barrier|gather|scatter)\w*, bytes =')
+),
+-- The first text that names a kind, by the pattern of highest priority.
+text_kind AS (
+    SELECT t.word, max_by(c.kind, c.priority) AS kind
+    FROM (SELECT DISTINCT unnest(texts) AS word FROM recorded) t
+    JOIN collectives c ON regexp_matches(t.word, c.pattern)
+    GROUP BY t.word
+),
+kind_of AS (
+    SELECT r.*, coalesce(k1.kind, k2.kind, k3.kind, k4.kind) AS kind
+    FROM recorded r
+    LEFT JOIN text_kind k1 ON k1.word = r.texts[1]
+    LEFT JOIN text_kind k2 ON k2.word = r.texts[2]
+    LEFT JOIN text_kind k3 ON k3.word = r.texts[3]
+    LEFT JOIN text_kind k4 ON k4.word = r.texts[4]
+),
+-- Without a process group, streams in the order in which each device first uses them.
+stream AS (
+    SELECT trace_id, process_id, device_id, stream_id,
+        row_number() OVER (
+            PARTITION BY trace_id, process_id, device_id ORDER BY min(start_ns), stream_id)
+            AS number
+    FROM recorded WHERE source = 'kernel' GROUP BY trace_id, process_id, device_id, stream_id
+)
+SELECT k.trace_id,
+    row_number() OVER (PARTITION BY k.trace_id ORDER BY k.start_ns, k.end_ns, k.process_id,
+        k.device_id, k.stream_id, k.thread_id, k.name) AS collective_id,
+    k.kind, c.synchronizing AS is_synchronizing, k.start_ns, k.end_ns, k.issue_ns, k.process_id,
+    k.thread_id, k.device_id, k.stream_id,
+    CASE WHEN k.group_name IS NOT NULL THEN 'group ' || k.group_name
+             || coalesce(' ' || k.group_ranks, '')
+         WHEN k.source = 'kernel' THEN 'stream ' || s.number
+         ELSE k.source END AS communicator,
+    k.group_size, k.sequence,
+    coalesce(k.text_bytes, greatest(k.input_elements, k.output_elements) * t.bytes)::BIGINT
+        AS bytes,
+    k.dtype, k.name, k.source,
+    CASE WHEN coalesce(k.text_bytes, greatest(k.input_elements, k.output_elements) * t.bytes)
+        IS NOT NULL THEN k.bytes_evidence END AS bytes_evidence
+FROM kind_of k
+LEFT JOIN (SELECT DISTINCT kind, synchronizing FROM collectives) c ON c.kind = k.kind
+LEFT JOIN element_types t ON t.dtype = k.dtype
+LEFT JOIN stream s
+    ON  s.trace_id = k.trace_id AND s.process_id IS NOT DISTINCT FROM k.process_id
+    AND s.device_id IS NOT DISTINCT FROM k.device_id
+    AND s.stream_id IS NOT DISTINCT FROM k.stream_id AND k.source = 'kernel'

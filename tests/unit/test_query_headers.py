@@ -176,7 +176,7 @@ def test_answers_are_ordered(query: Query) -> None:
         top += character if depth == 0 else ""
     assert "ORDER BY" in top
     ordered = top[top.rindex("ORDER BY") :]
-    assert re.search(r"\b(trace_id|name|position)\b", ordered)
+    assert re.search(r"\b(trace_id|name|position|job)\b", ordered)
     assert "LIMIT" not in ordered
 
 

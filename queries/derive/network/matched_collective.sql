@@ -1,8 +1,8 @@
 /*
 title    = "Matched collectives"
 question = "When did each rank begin and end each collective, on one clock?"
-source   = """the collective moves data from the last start to the first end; before that, ranks wait
-    for the last one"""
+source   = """the collective moves data from the last start to the first end; before that,
+    ranks wait for the last one"""
 grain    = "collective of a rank of a job with several ranks in the communicator"
 needs    = ["_collective_match"]
 optional = ["clock_offset"]

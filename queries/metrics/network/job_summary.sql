@@ -35,7 +35,7 @@ doc = "how the clocks are aligned; NULL with less than two ranks"
 unit = "ns"
 doc = "largest uncertainty of the clocks"
 [columns.problems]
-doc = "what is wrong with the traces of the job, and what is left out for it; NULL if nothing"
+doc = "faults of the traces of the job, and rows left out because of them; NULL without any"
 */
 WITH
 about AS (

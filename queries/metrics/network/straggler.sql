@@ -18,7 +18,7 @@ default = 3
 [columns.job]
 doc = "the job"
 [columns.rank]
-doc = "rank; those that are last most often come first"
+doc = "rank; the most frequent last rank comes first"
 [columns.collectives]
 doc = "matched synchronizing collectives of the rank"
 [columns.decided]

@@ -57,7 +57,6 @@ def ingest(
     file that cannot be read does not stop the others.
     """
     from tbd_trace.archive import is_url
-    from tbd_trace.query import derive_at_ingest
     from tbd_trace.store import Database
 
     if is_url(db):

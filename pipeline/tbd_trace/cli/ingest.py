@@ -73,6 +73,8 @@ def ingest(
 
 
 def _ingest_paths(database: Database, paths: Sequence[Path]) -> bool:
+    from tbd_trace.query import derive_at_ingest
+
     # Each file is committed by itself, so that one that cannot be read does not stop the others.
     failed = False
     for path in paths:

@@ -264,8 +264,8 @@ def test_reports_that_nsys_cannot_read() -> None:
 # -- profiles that lack what a question needs ----------------------------------------------------
 
 NEEDING_KERNELS = [
-    *("fp16_util", "fp32_util", "kernel_durations", "low_util_kernels", "nvtx_kernels"),
-    *("occupancy", "occupancy_histogram", "tensor_util"),
+    *("fp16_util", "fp32_util", "kernel_durations", "low_util_kernels", "mfu"),
+    *("nvtx_kernels", "occupancy", "occupancy_histogram", "tensor_util"),
 ]
 
 

@@ -102,7 +102,7 @@ def _integer(value: object) -> int | None:
 
 def _content_notes(tables: NsysTables, ask: Ask) -> Iterator[str]:
     if not tables.holds(*GPU_OPERATIONS):
-        yield _ONLY_MEMORY if tables.holds(_ALLOCATIONS) else _no_gpu_work(tables)
+        yield _no_gpu_work(tables)
     elif not tables.holds(_KERNEL, _GRAPH):
         yield "no kernel was recorded, only copies or fills of memory"
     elif not tables.holds(_RUNTIME):
@@ -142,6 +142,8 @@ def _no_gpu_work(tables: NsysTables) -> str:
             f"GPU work may be in tables unknown to tbd-trace ({', '.join(unknown)}): "
             "update tbd-trace, or export the report with another nsys"
         )
+    if tables.holds(_ALLOCATIONS):
+        return _ONLY_MEMORY
     if tables.holds(_RUNTIME):
         return (
             "CUDA calls were recorded but no GPU activity: the program launched nothing while "

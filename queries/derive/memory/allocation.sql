@@ -80,6 +80,8 @@ WITH known AS (
     FROM _allocation_evidence AS e
     LEFT JOIN memory_event AS v
         ON v.trace_id = e.trace_id AND v.sequence = coalesce(e.born_sequence, e.died_sequence)
+        -- Each device counts its events from 0.
+        AND hash(v.trace_id, v.process_id, v.device_id, v.allocator, v.memory_kind) = e.space
     LEFT JOIN _stated_class AS c
         ON c.space = e.space AND c.born_sequence = e.born_sequence
     LEFT JOIN _older_class AS o

@@ -183,6 +183,10 @@ CASES = [
     ),
     Case("layer_occupancy", layer_occupancy),
     Case("layer_time", layer_time),
+    *(
+        Case(f"layer_time.{by}", lambda by=by: layer_time(by), {"by": by})  # type: ignore[misc]
+        for by in ("module", "op", "class")
+    ),
     Case("low_util_kernels", low_util_kernels),
     Case(
         "low_util_kernels.tensor",

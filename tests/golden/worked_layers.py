@@ -38,25 +38,26 @@ def layer_type(layer: str | None) -> str | None:
     return None if layer is None else layers()[layer]["type"]
 
 
-def layer_time() -> list[Row]:
+def layer_time(by: str = "layer") -> list[Row]:
     window = steady()
     assert window.iterations is not None
     kernels = kernels_in(window)
     total = sum(k.duration for k in kernels)
     groups: dict[tuple[str | None, ...], list[Operation]] = defaultdict(list)
     for kernel in kernels:
-        groups[kernel.layer, kernel.phase, kernel.layer_evidence].append(kernel)
+        name, kind, evidence = _owner(kernel, by)
+        groups[name, kind, kernel.phase, evidence].append(kernel)
     rows = []
-    for (layer, phase, evidence), same in groups.items():
+    for (name, kind, phase, evidence), same in groups.items():
         time = sum(k.duration for k in same)
         rows.append(
             row(
-                layer=layer,
-                layer_type=layer_type(layer),
+                layer=name,
+                layer_type=kind,
                 phase=phase,
                 kernels=len(same),
                 gpu_ns=time,
-                host_ns=sample_host_times().get((layer, phase, evidence)),
+                host_ns=_host_ns(by, name, phase, evidence),
                 clock="gpu",
                 iteration_ns=time / len(window.iterations),
                 share_pct=100 * time / total,
@@ -65,6 +66,30 @@ def layer_time() -> list[Row]:
             )
         )
     return sorted(rows, key=lambda r: (-r["gpu_ns"], last(r["layer"]), last(r["phase"])))
+
+
+def _owner(kernel: Operation, by: str) -> tuple[str | None, str | None, str | None]:
+    """Return what a kernel counts for: its name, its type and the evidence."""
+    match by:
+        case "layer":
+            return kernel.layer, layer_type(kernel.layer), kernel.layer_evidence
+        case "op":
+            return kernel.ranges[-1].text, None, "nvtx"
+        case "class":
+            found = kernel_class(kernel.name)
+            return found, found, "kernel name"
+    return None, None, None  # no module of PyTorch is in the sample
+
+
+def _host_ns(by: str, name: str | None, phase: str | None, evidence: str | None) -> int | None:
+    """Return the host's time of a layer, or of a phase where nothing is named in it."""
+    times = sample_host_times()
+    match by:
+        case "layer":
+            return times.get((name, phase, evidence))
+        case "module":
+            return sum(time for (_, of, _), time in times.items() if of == phase)
+    return None
 
 
 def dominant_layer(by: str = "layer", attribution: str = "nvtx", clock: str = "gpu") -> list[Row]:

@@ -37,8 +37,8 @@ def test_a_large_trace(tmp_path: Path, megabytes: int) -> None:
     )
     operators, modules, names = traces.sql(
         """
-        SELECT count(*) FILTER (source = 'operator'), count(*) FILTER (source = 'python'),
-            count(DISTINCT text) FILTER (source = 'python')
+        SELECT count(*) FILTER (source = 'operator'), count(*) FILTER (source = 'module'),
+            count(DISTINCT text) FILTER (source = 'module')
         FROM annotation
         """
     ).row(0)

@@ -269,7 +269,10 @@ def test_nothing_grows_over_iterations() -> None:
         return sum(sizes) + sum(isinstance(o, torch.Tensor) for o in gc.get_objects())
 
     iterate()
-    assert len({iterate() for _ in range(3)}) == 1
+    iterations = 20
+    before, *_, after = (iterate() for _ in range(iterations))
+    # Other tests' tensors come and go; what an iteration keeps comes back every time.
+    assert after - before < iterations - 1
 
 
 def test_marks_of_nodes_in_any_thread_nest() -> None:

@@ -17,6 +17,7 @@ from tbd_trace.store import Database
 
 READ = {
     "iteration_summary": "numbers to read; iteration_timing draws the iterations behind them",
+    "job_summary": "one row for each job: whether it is complete",
     "nvtx_kernels": "pairs of a range and a kernel: too many names for a plot",
     "nvtx_projection": "single ranges, thousands of them: a timeline viewer's business",
     "trace_info": "what the trace is: texts, not measures",

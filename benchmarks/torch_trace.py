@@ -1,19 +1,23 @@
 """Measure how a large trace of torch.profiler is read, against unpacking it with zlib.
 
-Usage: python -m benchmarks.torch_trace [--megabytes N] [--rounds 3] [--data DIRECTORY]
+Usage: python -m benchmarks.torch_trace [--megabytes N] [--repeat FILE] [--rounds 3]
+    [--data DIRECTORY]
 
 The trace is generated: steps with nested operators, frames of Python, launches, kernels and
-allocations. Equal sizes give equal files. Prints Markdown.
+allocations. With --repeat it is a recorded trace again and again, one copy after the other.
+Equal sizes give equal files. Prints Markdown.
 """
 
 from __future__ import annotations
 
 import argparse
 import gzip
+import json
 import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from statistics import median
 
@@ -74,6 +78,37 @@ def generate(path: Path, megabytes: int) -> Truth:
     return truth
 
 
+_IDS = ("correlation", "External id", "Ev Idx", "Python id", "Python parent id")
+
+
+def repeat(recorded: Path, path: Path, megabytes: int) -> None:
+    """Write copies of a recorded trace, gzipped: later times and other ids in each."""
+    content = recorded.read_bytes()
+    text = gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
+    trace = json.loads(text, parse_float=Decimal)
+    events = [event for event in trace.pop("traceEvents") if event.get("ph") != "M"]
+    starts = [Decimal(event["ts"]) for event in events if event["ts"]]
+    span = max(starts) - min(starts) + 1_000
+    used = [event["args"].get(key) for event in events if "args" in event for key in _IDS]
+    ids = 1 + max(number for number in used if isinstance(number, int))
+    with gzip.open(path, "wt", compresslevel=6, encoding="utf-8") as file:
+        file.write(json.dumps(trace, indent=2, default=float)[:-2] + ',\n  "traceEvents": [\n')
+        written = 0
+        while written < megabytes << 20:
+            for event in events:
+                event["ts"] += span
+                arguments = event.get("args", {})
+                for key in arguments.keys() & _IDS:
+                    if isinstance(arguments[key], int):
+                        arguments[key] += ids
+                # Decimals keep their digits as marked texts, whose quotes are taken away.
+                one = json.dumps(event, indent=2, default=lambda number: f"\1{number}\1")
+                one = one.replace('"\\u0001', "").replace('\\u0001"', "")
+                file.write((",\n" if written else "") + one)
+                written += len(one) + 2
+        file.write("\n]}\n")
+
+
 def _event(cat: str, name: str, start_ns: int, duration_ns: int, args: str) -> str:
     where = f'"pid": {_PID}, "tid": {_PID}' if cat != "kernel" else '"pid": 0, "tid": 7'
     start, duration = (f"{ns // 1000}.{ns % 1000:03}" for ns in (start_ns, duration_ns))
@@ -130,13 +165,18 @@ def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--megabytes", type=int, default=1024, help="size of the JSON")
+    parser.add_argument("--repeat", type=Path, metavar="FILE", help="a recorded trace to repeat")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--data", type=Path, default=_DATA, help="directory of all files")
     options = parser.parse_args()
     options.data.mkdir(parents=True, exist_ok=True)
-    path = options.data / f"torch-{options.megabytes}.json.gz"
+    kind = f"-{options.repeat.name.split('.')[0]}" if options.repeat else ""
+    path = options.data / f"torch{kind}-{options.megabytes}.json.gz"
     if not path.exists():
-        generate(path, options.megabytes)
+        if options.repeat:
+            repeat(options.repeat, path, options.megabytes)
+        else:
+            generate(path, options.megabytes)
     costs = compare(path, options.data / "torch-scratch", options.rounds)
     print(table(path, costs))
 

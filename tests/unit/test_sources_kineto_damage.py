@@ -147,6 +147,27 @@ def test_damage_stays_in_its_block(tmp_path: Path) -> None:
     assert found.is_complete
 
 
+@pytest.mark.parametrize("events", [60, 3_000])
+def test_each_of_many_damaged_events_is_repaired(tmp_path: Path, events: int) -> None:
+    """Frames of Windows have paths with backslashes that begin no escape."""
+    made_events = [made.kernel(i, i, 1, rf"C:\Users\k{i}.py") for i in range(1, events)]
+    text = json.dumps(made_events).replace("\\\\", "\\")
+    rows, found, _ = read(text.encode(), tmp_path / "a.json")
+    assert rows == plain(made_events)
+    assert (found.decoded.repaired, found.decoded.dropped) == (events - 1, 0)
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_damaged_events_in_a_row_are_dropped_one_by_one(tmp_path: Path) -> None:
+    events = [made.kernel(i, 1, i, f"k{i}") for i in range(1, 40)]
+    text = json.dumps(events)
+    for bad in range(10, 20):
+        text = text.replace(f'"name": "k{bad}",', f'"name": "k"{bad}"," \\,')
+    rows, found, _ = read(text.encode(), tmp_path / "a.json")
+    assert rows == [row for row in plain(events) if not 10 <= int(row[0][1:]) < 20]
+    assert found.decoded.dropped == 10
+
+
 @pytest.mark.usefixtures("small_blocks")
 def test_a_long_event_takes_several_blocks(tmp_path: Path) -> None:
     events = [made.kernel(1), made.kernel(2, name="x" * 5000), made.kernel(3)]

@@ -20,7 +20,10 @@ _NAME = re.compile(rf'("name"\s*:\s*")(.*?)("\s*(?:,\s*{_KEY}|\}}))', re.DOTALL)
 _LONE_QUOTE = re.compile(r'(?<!\\)"')
 _TRAILING_COMMA = re.compile(r",(\s*[}\]])")
 _TIMES = ("ts", "dur")
+_PHASE = re.compile(r'"ph"\s*:')
 _LONGEST_WORD = 8  # Infinity
+_PART = 1 << 14  # characters decoded at once; times this if the event is longer
+_MOST_INNER_OBJECTS = 4
 _MOST_US = Decimal(10) ** 19
 
 
@@ -66,12 +69,11 @@ class DecodedEvents:
             value, end, is_cut = self._decoded(text, position)
             if end is None:
                 # Objects in the arguments of a cut event look like events.
-                end = None if is_cut else next(self._starts(text, position), None)
+                value, end = (None, None) if is_cut else self._damaged(text, position)
                 if end is None:
                     return (
                         self._after_last(text, position, events) if is_last else (position, False)
                     )
-                value = self._repaired(text[position:end].rstrip().removesuffix(","))
             if isinstance(value, dict):
                 events.append(json.dumps(_with_times(value), ensure_ascii=False))
             else:
@@ -79,21 +81,47 @@ class DecodedEvents:
             position = end
 
     def _decoded(self, text: str, position: int) -> tuple[Any, int | None, bool]:
-        # Value, its end, and whether the text ends within it.
-        try:
-            return *self._decoder.raw_decode(text, position), False
-        except json.JSONDecodeError as error:
-            is_cut = error.pos >= len(text.rstrip()) - _LONGEST_WORD
-            return None, None, is_cut or error.msg.startswith("Unterminated string")
-        except (ValueError, RecursionError):
-            return None, None, False
+        # Value, its end, and whether the text ends within it. An error counts the lines before
+        # it, so most events are decoded from a short part of the text.
+        width = _PART
+        while True:
+            part = text[position : position + width]
+            is_whole = position + width >= len(text)
+            try:
+                value, end = self._decoder.raw_decode(part)
+                return value, position + end, False
+            except json.JSONDecodeError as error:
+                is_cut = error.pos >= len(part.rstrip()) - _LONGEST_WORD
+                is_cut |= error.msg.startswith("Unterminated string")
+                if is_whole or not is_cut:
+                    return None, None, is_cut
+            except (ValueError, RecursionError):
+                return None, None, False
+            width *= _PART
 
-    def _starts(self, text: str, position: int) -> Iterator[int]:
-        # Starts of events after a damaged one.
-        for match in _BOUNDARY.finditer(text, position):
-            value, _, _ = self._decoded(text, match.end())
-            if isinstance(value, dict) and "ph" in value:
-                yield match.end()
+    def _damaged(self, text: str, position: int) -> tuple[Any, int | None]:
+        # The repaired event, None if it has to be dropped, and the start of the next event, None
+        # if there is none.
+        start, dropped = position, 0
+        for number, match in enumerate(_BOUNDARY.finditer(text, position)):
+            # An object in the arguments can begin as an event does.
+            if number < _MOST_INNER_OBJECTS:
+                value = self._repaired(text[position : match.start() + 1])
+                if isinstance(value, dict):
+                    self.repaired += 1
+                    return value, match.end()
+            dropped += bool(_PHASE.search(text, start, match.start()))
+            start = match.end()
+            if self._is_event(text, start):
+                self.dropped += max(dropped - 1, 0)
+                return None, start
+        return None, None
+
+    def _is_event(self, text: str, position: int) -> bool:
+        value, end, _ = self._decoded(text, position)
+        if end is None and (boundary := _BOUNDARY.search(text, position)):
+            value = self._repaired(text[position : boundary.start() + 1])
+        return isinstance(value, dict) and "ph" in value
 
     def _after_last(self, text: str, position: int, events: list[str]) -> tuple[int, bool]:
         # The damaged event is the last one, or the file ends within it.
@@ -101,6 +129,7 @@ class DecodedEvents:
             if is_trailer(text[match.end() :]):
                 value = self._repaired(text[position : match.start() + 1])
                 if isinstance(value, dict):
+                    self.repaired += 1
                     events.append(json.dumps(_with_times(value), ensure_ascii=False))
                 else:
                     self.dropped += 1
@@ -113,7 +142,6 @@ class DecodedEvents:
                 value = self._decoder.decode(attempt)
             except (ValueError, RecursionError):
                 continue
-            self.repaired += isinstance(value, dict)
             return value
         return None
 

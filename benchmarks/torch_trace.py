@@ -23,7 +23,9 @@ from statistics import median
 
 from benchmarks.measure import Cost, measure
 
-_DATA = Path(__file__).resolve().parent / ".data"
+_HERE = Path(__file__).resolve().parent
+_DATA = _HERE / ".data"
+_HTA_PYTHON = _HERE / ".venvs" / "hta" / "bin" / "python"  # of `make bench-rivals`
 _UNZIP = """
 import sys, zlib
 unpack = zlib.decompressobj(31)
@@ -182,13 +184,19 @@ def main() -> None:
 
 
 def compare(path: Path, scratch: Path, rounds: int) -> dict[str, list[Cost]]:
-    """Return the costs of unpacking, of ingest and of a first question, in turns."""
+    """Return the costs of unpacking, of ingest and of a first question, in turns.
+
+    With the environments of rivals, also those of Holistic Trace Analysis.
+    """
     tbd = (sys.executable, "-m", "tbd_trace")
     commands = {
         "zlib, unpack only": (sys.executable, "-c", _UNZIP, str(path)),
         "tbd-trace ingest": (*tbd, "ingest", str(path), "--db", str(scratch / "bench.duckdb")),
         "tbd-trace query kernel_summary, cold": (*tbd, "query", "kernel_summary", str(path)),
     }
+    if _HTA_PYTHON.exists():
+        parse = str(_HERE / "rivals" / "hta_parse.py")
+        commands["HTA, parse only"] = (str(_HTA_PYTHON), parse, str(path))
     costs: dict[str, list[Cost]] = {name: [] for name in commands}
     for _ in range(rounds):
         for name, command in commands.items():

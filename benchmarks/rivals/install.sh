@@ -15,6 +15,7 @@ make_environment() {
 
 make_environment adbc adbc-driver-sqlite adbc-driver-manager pyarrow
 make_environment duckdb 'duckdb==1.5.*' duckdb-extension-sqlite-scanner
+make_environment hta 'HolisticTraceAnalysis==0.5.*'
 make_environment nsys-ai nsys-ai 'duckdb==1.5.*' duckdb-extension-sqlite-scanner
 
 # nsys-ai downloads DuckDB's extension into the home directory; here it finds the one from PyPI.

@@ -18,6 +18,7 @@ import made_kineto
 import pytest
 from test_sources_mxnet_memory import HEADER as MXNET_HEADER
 from test_sources_mxnet_memory import counter
+from test_sources_nccl_tests import LOG as NCCL_TESTS_LOG
 from test_sources_xla_memory import made as xla_plan_file
 
 import made_nsys
@@ -39,8 +40,8 @@ from tbd_trace.store import Database
 
 SAMPLE = ROOT / "data" / "samples" / "synthetic_cnn"
 MEMORY_SAMPLE = ROOT / "data" / "samples" / "synthetic_memory"
-# The advice on memory tables names their commands.
-RECORDS_MEMORY = {"torch", "tbd-trace", "mxnet", "xla"}
+# The advice on their tables names their commands.
+NO_COMMAND = {"torch", "tbd-trace", "mxnet", "xla", "nccl-tests"}
 
 
 def nsys_file(folder: Path) -> Path:
@@ -91,6 +92,12 @@ def mxnet_counter_file(folder: Path) -> Path:
     return path
 
 
+def nccl_tests_file(folder: Path) -> Path:
+    path = folder / "link.log"
+    path.write_text(NCCL_TESTS_LOG)
+    return path
+
+
 EXAMPLES: dict[str, Callable[[Path], Path] | None] = {
     "nsys-sqlite": nsys_file,
     "nsys-report": None,  # needs an installed nsys: tests/integration/test_nsys_report.py
@@ -102,6 +109,7 @@ EXAMPLES: dict[str, Callable[[Path], Path] | None] = {
     "torch-json": torch_trace_file,
     "mxnet-gpu-memory": mxnet_csv_file,
     "mxnet-memory-counter": mxnet_counter_file,
+    "nccl-tests-log": nccl_tests_file,
     "xla-buffer-assignment": xla_plan_file,
 }
 FORMATS = [(name, place) for tool in tools().values() for name, place in tool.formats.items()]
@@ -118,7 +126,7 @@ def test_tools_describe_themselves() -> None:
     for name, tool in tools().items():
         assert tool.name == name
         assert tool.accepts
-        assert tool.profile_command or tool.counters_command or name in RECORDS_MEMORY
+        assert tool.profile_command or tool.counters_command or name in NO_COMMAND
         for command in filter(None, (tool.profile_command, tool.counters_command)):
             assert command.startswith("`")
 

@@ -16,6 +16,7 @@ _ARROW = {
     "UBIGINT": pa.uint64(),
     "INTEGER": pa.int32(),
     "BOOLEAN": pa.bool_(),
+    "DOUBLE": pa.float64(),
 }
 
 

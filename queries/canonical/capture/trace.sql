@@ -27,9 +27,10 @@ CREATE TABLE trace (
     file_bytes     BIGINT,           -- size of the profiler file
     format         VARCHAR NOT NULL, -- reader of the file: nsys-sqlite, nsys-report,
                                      -- nvprof-sqlite, nvprof-csv, ncu-csv,
-                                     -- torch-memory-snapshot, torch-json, memory-log
+                                     -- torch-memory-snapshot, torch-json, memory-log,
+                                     -- nccl-tests-log
     tool           VARCHAR NOT NULL, -- profiler that recorded the data: nsys, nvprof, ncu,
-                                     -- torch, tbd-trace
+                                     -- torch, tbd-trace, nccl-tests
     tool_version   VARCHAR,          -- version of the profiler at capture time; NULL when unknown
     export_version VARCHAR,          -- version of the tool that wrote this export; NULL when
                                      -- unknown

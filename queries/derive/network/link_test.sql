@@ -1,0 +1,94 @@
+/*
+title    = "Links measured by nccl-tests"
+question = "What latency and bandwidth did each test of nccl-tests find?"
+source   = """bytes and time of each message size; factors of the bus bandwidth as in nccl-tests
+    (PERFORMANCE.md)"""
+grain    = "collective, ranks, type, operation and placement of a log"
+needs    = ["link_sample", "collectives"]
+[columns.trace_id]
+doc = "the log"
+[columns.kind]
+doc = "all_reduce, all_gather, …; NULL when unknown"
+[columns.ranks]
+doc = "ranks of the test; NULL when unknown"
+[columns.nodes]
+doc = "hosts of the ranks; NULL when unknown"
+[columns.device_name]
+doc = "GPU model; NULL when unknown"
+[columns.dtype]
+doc = "type of the elements"
+[columns.operation]
+doc = "reduction; NULL for other collectives"
+[columns.placement]
+doc = "out-of-place, in-place; NULL when unknown"
+[columns.sizes]
+doc = "message sizes"
+[columns.smallest_bytes]
+unit = "byte"
+doc = "smallest message"
+[columns.largest_bytes]
+unit = "byte"
+doc = "largest message"
+[columns.latency_ns]
+unit = "ns"
+doc = "time of the smallest message; NULL if it is above 4 KiB"
+[columns.peak_busbw_bytes_per_s]
+unit = "byte/s"
+doc = "largest bus bandwidth of all sizes"
+[columns.peak_bytes]
+unit = "byte"
+doc = "message size with the largest bus bandwidth"
+[columns.half_bandwidth_bytes]
+unit = "byte"
+doc = """message size with half of it, by interpolation between sizes; NULL if the smallest message
+    reaches half"""
+[columns.is_saturated]
+doc = """true if the bus bandwidth of the largest size is within 5 % of that of the next smaller one
+    or below it; NULL with one size"""
+[columns.evidence]
+doc = """computed: from bytes, time and ranks; printed: by nccl-tests, where kind or ranks are
+    unknown"""
+*/
+WITH
+factor AS (
+    SELECT kind, any_value(ring_steps) AS ring_steps, any_value(bus_factor) AS bus_factor
+    FROM collectives GROUP BY kind
+),
+sample AS (
+    SELECT s.*, coalesce(f.bus_factor, f.ring_steps * (s.ranks - 1) / s.ranks) AS factor,
+        CASE WHEN factor IS NULL THEN s.busbw_bytes_per_s
+             ELSE 1e9 * s.bytes / nullif(s.time_ns, 0) * factor END AS busbw
+    FROM link_sample s LEFT JOIN factor f ON f.kind = s.kind
+    WHERE s.bytes > 0
+),
+-- A size can be measured several times.
+size AS (
+    SELECT trace_id, kind, ranks, nodes, device_name, dtype, operation, placement, bytes,
+        median(time_ns) AS time_ns, median(busbw) AS busbw,
+        CASE WHEN any_value(factor) IS NULL THEN 'printed' ELSE 'computed' END AS evidence
+    FROM sample GROUP BY ALL
+),
+curve AS (
+    SELECT *, lag(bytes) OVER test AS smaller_bytes, lag(busbw) OVER test AS smaller_busbw,
+        max(busbw) OVER whole AS peak
+    FROM size
+    WINDOW
+        test AS (PARTITION BY trace_id, kind, ranks, nodes, device_name, dtype, operation, placement
+            ORDER BY bytes),
+        whole AS (PARTITION BY trace_id, kind, ranks, nodes, device_name, dtype, operation,
+            placement)
+),
+half AS (
+    SELECT *, CASE WHEN busbw >= peak / 2 AND smaller_busbw < peak / 2
+        THEN smaller_bytes + (bytes - smaller_bytes) * (peak / 2 - smaller_busbw)
+            / (busbw - smaller_busbw) END AS half_bytes
+    FROM curve
+)
+SELECT trace_id, kind, ranks, nodes, device_name, dtype, operation, placement,
+    count(*) AS sizes, min(bytes) AS smallest_bytes, max(bytes) AS largest_bytes,
+    CASE WHEN min(bytes) <= 4096 THEN arg_min(time_ns, bytes) END AS latency_ns,
+    nullif(max(peak), 0) AS peak_busbw_bytes_per_s, arg_max(bytes, busbw) AS peak_bytes,
+    min(half_bytes) AS half_bandwidth_bytes,
+    arg_max(busbw, bytes) <= 1.05 * arg_max(smaller_busbw, bytes) AS is_saturated,
+    any_value(evidence) AS evidence
+FROM half GROUP BY trace_id, kind, ranks, nodes, device_name, dtype, operation, placement

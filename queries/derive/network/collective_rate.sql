@@ -1,0 +1,102 @@
+/*
+title    = "Bandwidths of collectives and links"
+question = "How fast do collectives of each kind and size move data, compared with the link?"
+source   = """bytes per time (algorithm bandwidth) and its multiple that a link carries (bus
+    bandwidth), as nccl-tests defines them (PERFORMANCE.md), of the median time"""
+grain    = "kind, bytes, group size and basis, per job; per trace without a known rank"
+needs    = ["collective_time"]
+optional = ["link_test", "job_rank"]
+[params.link_gbit]
+doc = """nominal bandwidth of the link of one rank in one direction, in Gbit/s; 0: the largest bus
+    bandwidth in logs of nccl-tests: of the job, else of as many ranks without a job"""
+default = 0.0
+[columns.job]
+doc = "the job; NULL for a trace without a known rank"
+[columns.trace_id]
+doc = "the trace; NULL for a job"
+[columns.kind]
+doc = "all_reduce, all_gather, …; NULL when unknown"
+[columns.bytes]
+unit = "byte"
+doc = "bytes of each collective: the larger one of input and output; NULL when unknown"
+[columns.group_size]
+doc = "ranks in the group; NULL when unknown"
+[columns.group_evidence]
+doc = """recorded; world size or ranks present: of the job, where the group is not recorded; NULL
+    when unknown"""
+[columns.basis]
+doc = """transfer: last start to first end of all ranks present, if longer than the uncertainty of
+    their clocks; duration: on one rank, with its wait for the others"""
+[columns.collectives]
+doc = "collectives; with the basis duration, those of each rank"
+[columns.median_ns]
+unit = "ns"
+doc = "median time"
+[columns.p5_ns]
+unit = "ns"
+doc = "5th percentile of the time"
+[columns.p95_ns]
+unit = "ns"
+doc = "95th percentile of the time"
+[columns.algbw_bytes_per_s]
+unit = "byte/s"
+doc = "algorithm bandwidth: bytes ÷ median time; NULL if bytes are unknown"
+[columns.busbw_bytes_per_s]
+unit = "byte/s"
+doc = """bus bandwidth: algorithm bandwidth × factor of kind and group size; NULL if one of them is
+    unknown, and for kinds that nccl-tests does not define"""
+[columns.link_pct]
+unit = "%"
+doc = "bus bandwidth ÷ bandwidth of the link; NULL if one is unknown"
+[columns.link_bytes_per_s]
+unit = "byte/s"
+doc = "bandwidth of the link of one rank in one direction; NULL when unknown"
+[columns.link_evidence]
+doc = "link_gbit or nccl-tests; NULL when unknown"
+[columns.uncertainty_ns]
+unit = "ns"
+doc = "uncertainty of the clocks behind a transfer; NULL for durations"
+[advice]
+missing = """needs collectives; record the ranks of a distributed job with
+`torch.profiler.profile(record_shapes=True)` or `nsys profile -t cuda,nvtx`"""
+*/
+WITH
+summary AS (
+    SELECT job, CASE WHEN job IS NULL THEN trace_id END AS trace_id, kind, bytes, group_size,
+        group_evidence, basis, count(*) AS collectives, median(time_ns) AS median_ns,
+        quantile_cont(time_ns, 0.05) AS p5_ns, quantile_cont(time_ns, 0.95) AS p95_ns,
+        any_value(bus_factor) AS bus_factor, max(uncertainty_ns) AS uncertainty_ns
+    FROM collective_time GROUP BY ALL
+),
+rated AS (
+    SELECT *, 1e9 * bytes / nullif(median_ns, 0) AS algbw, algbw * bus_factor AS busbw FROM summary
+),
+tested AS (
+    SELECT j.job, t.kind, t.ranks, max(t.peak_busbw_bytes_per_s) AS peak
+    FROM link_test t LEFT JOIN job_rank j ON j.trace_id = t.trace_id
+    GROUP BY j.job, t.kind, t.ranks
+),
+-- A log without a job is of another run: it counts between as many ranks.
+offered AS (
+    SELECT s.job, s.kind, s.group_size,
+        max_by(t.peak, {'own': t.job IS NOT NULL,
+            'as_many': coalesce(t.ranks = s.group_size, false),
+            'same': coalesce(t.kind = s.kind, false), 'peak': t.peak}) AS peak
+    FROM (SELECT DISTINCT job, kind, group_size FROM summary) s
+    JOIN tested t ON t.job = s.job OR t.job IS NULL AND t.ranks = s.group_size
+    GROUP BY ALL
+),
+stated AS (
+    SELECT nullif(coalesce(getvariable('link_gbit'), 0)::DOUBLE, 0) * 1e9 / 8 AS link
+)
+SELECT s.job, s.trace_id, s.kind, s.bytes, s.group_size, s.group_evidence, s.basis, s.collectives,
+    s.median_ns, s.p5_ns, s.p95_ns, s.algbw AS algbw_bytes_per_s, s.busbw AS busbw_bytes_per_s,
+    100.0 * s.busbw / coalesce(g.link, o.peak) AS link_pct,
+    coalesce(g.link, o.peak) AS link_bytes_per_s,
+    CASE WHEN g.link IS NOT NULL THEN 'link_gbit'
+         WHEN o.peak IS NOT NULL THEN 'nccl-tests' END AS link_evidence,
+    s.uncertainty_ns
+FROM rated s
+CROSS JOIN stated g
+LEFT JOIN offered o
+    ON o.job IS NOT DISTINCT FROM s.job AND o.kind IS NOT DISTINCT FROM s.kind

@@ -39,11 +39,11 @@ from tbd_trace.query.header import Need, alternatives
 ROOT = Path(__file__).resolve().parents[1]
 _ABOUT_CHECKS = (
     "`tbd-trace check [TRACE]...` runs the rules of `queries/checks` over traces, batch-size "
-    "sweeps and groups of runs. A rule passes, reports a finding, or is not evaluable. In the last "
-    "case it names the missing input; a rule never passes without its inputs. `--rule` selects "
-    "rules, `--set NAME=VALUE` sets a threshold, and `--format json` prints JSON. With `--fail-on "
-    "SEVERITY`, the exit code is 1 if a finding has at least that severity. If no rule is "
-    "evaluable, it is 3.",
+    "sweeps, distributed jobs and groups of runs. A rule passes, reports a finding, or is not "
+    "evaluable. In the last case it names the missing input; a rule never passes without its "
+    "inputs. `--rule` selects rules, `--set NAME=VALUE` sets a threshold, and `--format json` "
+    "prints JSON. With `--fail-on SEVERITY`, the exit code is 1 if a finding has at least that "
+    "severity. If no rule is evaluable, it is 3.",
     "",
     "Rules for training require at least three iterations of a program that is known to train: "
     "its capture.json names an optimizer, or it has a range of a backward pass or an optimizer, or "
@@ -58,7 +58,7 @@ _ABOUT_CHECKS = (
     "",
     "OBS rules test the observations of Zhu et al. 2018, ROB rules the quality of the recording, "
     "OCC rules occupancy, and MEM rules memory profiles. COM01 tests the communication visible in "
-    "one trace.",
+    "one trace, NET rules the ranks of a job.",
     "",
     "MEM rules and OBS11 judge each memory space (device, or host memory) whose peak is at least a "
     "tenth of the highest peak of the trace.",
@@ -69,7 +69,7 @@ _ABOUT_CHECKS = (
 _LINK = "the bytes that each layer communicates, and the link"
 _UNANSWERED = {
     "OBS13": "a run with one worker beside one with several, or the gradients' bytes and the link",
-    **dict.fromkeys(("NET01", "NET02", "NET03"), _LINK),
+    "NET01": _LINK,
 }
 _GENERATED = "<!-- Written by tools/make_docs.py; `make docs` renews it. -->"
 

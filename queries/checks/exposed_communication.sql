@@ -6,14 +6,15 @@ source   = """disjoint parts of the timeline (step_breakdown): time with communi
     without other kernels"""
 grain    = "trace: the device with the largest share"
 needs    = ["gpu_op"]
-optional = ["training_window", "device_timeline", "window_op"]
+optional = ["training_window", "device_timeline", "window_op", "matched_collective"]
 [check]
 rule = "COM01"
 scope = "trace"
 thresholds = "proposed"
 advice = """overlap communication with the backward pass (smaller or earlier buckets, no
     synchronisation before it), communicate less (reduced precision, gradient accumulation), or use
-    a faster link; part of the time may be spent waiting for slower processes"""
+    a faster link; part of the time may be spent waiting for slower processes (tbd-trace query
+    straggler)"""
 collect = "a timeline of a program that uses several GPUs"
 [params.max_exposed_pct]
 doc = "maximum share of time in which the GPU only communicates, in percent"
@@ -34,6 +35,12 @@ graphed AS (
         coalesce(device_id, -1) AS device_id
     FROM window_op WHERE op_kind = 'graph'
 ),
+-- In a job of several ranks.
+waited AS (
+    SELECT trace_id, 100.0 * sum(wait_ns) / nullif(sum(end_ns - start_ns), 0) AS wait_pct
+    FROM matched_collective
+    WHERE is_synchronizing AND start_skew_ns > uncertainty_ns GROUP BY trace_id
+),
 judged AS (
     SELECT w.trace_id, w.label, s.max_exposed_pct, c.exposed_pct, w.trains,
         CASE
@@ -45,11 +52,14 @@ judged AS (
         format('{} only communicates for {:.1f} % of {}; {:.1f} % of its communication is hidden '
                 || 'by other kernels',
             w.label, c.exposed_pct, w.span,
-            100 * (1 - c.exposed_pct / nullif(c.communication_pct, 0))) AS reason
+            100 * (1 - c.exposed_pct / nullif(c.communication_pct, 0)))
+        || coalesce(format('; in matched collectives, {:.0f} % of the time is wait for other ranks',
+            o.wait_pct), '') AS reason
     FROM training_window w
     CROSS JOIN setting s
     JOIN share c USING (trace_id, process_id, device_id)
     LEFT JOIN graphed g USING (trace_id, process_id, device_id)
+    LEFT JOIN waited o USING (trace_id)
 )
 SELECT trace_id,
     CASE WHEN why_not IS NOT NULL THEN 'not evaluable'

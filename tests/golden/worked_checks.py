@@ -27,7 +27,7 @@ MATTERS_PCT = 2
 # A lone capture is no sweep; its layers are convolutional; nothing sampled its CPUs; one GPU does
 # not communicate.
 NOT_EVALUABLE = {
-    "COM01": (20, "%"),
+    **{"COM01": (20, "%"), "NET02": (60, "%"), "NET03": (70, "%")},
     **{"OBS01": (0.9, None), "OBS02": (0.5, None), "OBS03": (0, "model"), "OBS05": (80, "%")},
     **{"OBS07": (2, None), "OBS09": (15, "%"), "OBS10": (0.8, None), "OBS12": (0.1, None)},
     # Its memory events are the driver's, and no rule can read more than that from them.

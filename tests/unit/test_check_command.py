@@ -31,7 +31,16 @@ COLUMNS = [
     *("rule", "title", "verdict", "severity", "trace_id", "value", "threshold", "unit"),
     *("evidence", "reason", "advice", "query"),
 ]
-OWN = {"COM01", "MEM01", "MEM02", "MEM03", "MEM04", "MEM05"}  # not in the reference
+OWN = {
+    "COM01",
+    "MEM01",
+    "MEM02",
+    "MEM03",
+    "MEM04",
+    "MEM05",
+    "NET02",
+    "NET03",
+}  # not in the reference
 
 
 def check(*arguments: str) -> Result:
@@ -60,7 +69,7 @@ def test_headers_of_rules_are_complete(path: Path) -> None:
     told = rule_of(query)
     assert list(query.columns) == list(CHECK_COLUMNS)
     assert set(CHECK_COLUMNS) < set(COLUMNS)
-    assert told.scope in {"trace", "sweep", "cross-run"}
+    assert told.scope in {"trace", "sweep", "job", "cross-run"}
     assert told.thresholds in {"proposed", "recalled", "definition"}
     for text in (told.advice, told.collect):
         assert text == text.strip() != ""
@@ -76,7 +85,12 @@ def test_files_are_the_rules_of_the_reference(rules: dict[str, Query]) -> None:
     if not path.is_file():
         pytest.skip(f"no reference at {path}")
     with path.open(newline="", encoding="utf-8") as file:
-        reference = {row["rule_id"]: row for row in csv.DictReader(file)}
+        # Its rules about the network ask what queries answer; their numbers have other rules.
+        reference = {
+            row["rule_id"]: row
+            for row in csv.DictReader(file)
+            if not row["rule_id"].startswith("NET")
+        }
     page = (ROOT / "docs" / "reference" / "checks.md").read_text(encoding="utf-8")
     unanswered = page.split("## Rules without an answer")[1]
     for rule, row in reference.items():
@@ -263,7 +277,7 @@ def test_the_text_is_readable_at_100_columns(sample: str) -> None:
     lines = check(sample).stdout.splitlines()
     assert max(map(len, lines)) <= 100
     assert lines[0] == "WARNING  OBS04  GPU idle"
-    assert lines[-1] == "4 findings (1 warning, 3 notes), 5 passed, 15 not evaluable"
+    assert lines[-1] == "4 findings (1 warning, 3 notes), 5 passed, 17 not evaluable"
     assert not any(line.lstrip().startswith("%") for line in lines)
     text = " ".join(" ".join(lines).split())
     assert "advice: the GPU waits for data; use more loader workers" in text

@@ -49,8 +49,8 @@ class Check:
     """The rule that makes a query a check."""
 
     rule: str  # id of the rule, such as OBS04
-    # subject of a row: trace (each trace), sweep (the captures of a batch-size sweep) or cross-run
-    # (captures that are compared)
+    # subject of a row: trace (each trace), sweep (the captures of a batch-size sweep), job (the
+    # ranks of a distributed job) or cross-run (captures that are compared)
     scope: str
     thresholds: str  # origin of the parameters' defaults: recalled, proposed, definition
     advice: str  # action for findings whose row has no advice

@@ -34,6 +34,18 @@ def bars(axes: Any) -> list[tuple[float, float, float]]:
 # heatmap
 
 
+RANKS = Plot("barh", ["job", "rank"], ["times_last"])
+
+
+def test_a_bar_per_rank_is_named_and_has_room(drawn: list[Figure]) -> None:
+    rows = [{"job": "run", "rank": rank, "times_last": 1} for rank in range(20)]
+    render(pl.DataFrame(rows), RANKS, {})
+    assert place_names(drawn[0].axes[0]) == [f"rank {rank}" for rank in range(20)]
+    assert drawn[0].get_size_inches()[1] > 5
+    render(pl.DataFrame([*rows, {"job": "other", "rank": 0, "times_last": 1}]), RANKS, {})
+    assert place_names(drawn[1].axes[0])[-2:] == ["run, rank 19", "other, rank 0"]
+
+
 HEATMAP = Plot(
     "heatmap", "start_ns", ["busy_pct"], ["device_id", "pid"], x_end="end_ns", x_title="time"
 )

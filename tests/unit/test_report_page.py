@@ -210,3 +210,9 @@ def test_drawings_take_the_colours_of_the_page() -> None:
 def test_the_same_page_is_the_same_file() -> None:
     page = Page("T", sections=[Section("s", "S", blocks=[Table(FRAME, UNITS, "q")])])
     assert render_page(page) == render_page(page)
+
+
+def test_scaled_bytes_have_a_unit() -> None:
+    for size, shown in ((22 * 2**20, "22 MiB"), (22, "22")):
+        reader = page_of(Table(pl.DataFrame({"bytes": [size], "rank": [0]}), {"bytes": "byte"}))
+        assert [text for tag, text in reader.texts if tag == "dd"] == [shown, "0"]

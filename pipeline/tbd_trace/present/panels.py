@@ -152,7 +152,7 @@ def _differs(frame: pl.DataFrame, column: str) -> bool:
 
 def is_key(column: str) -> bool:
     """Return True if a column holds keys, which are shown with the column's name."""
-    return column == "trace_id" or is_identifier(column)
+    return column in {"trace_id", "rank"} or is_identifier(column)
 
 
 def _name(columns: Sequence[str], row: Sequence[Any], names: Mapping[str, str]) -> str:
@@ -162,7 +162,7 @@ def _name(columns: Sequence[str], row: Sequence[Any], names: Mapping[str, str]) 
             continue
         if column == "trace_id":
             parts.append(names.get(value, text(value)))
-        elif is_identifier(column) and value is not None:
+        elif is_key(column) and value is not None:
             parts.append(f"{words(column)} {value}")
         else:
             parts.append(text(value))

@@ -96,7 +96,7 @@ def _column(values: pl.Series, unit: str | None, trace_names: Mapping[str, str])
     divisor, read_in = _scaled(values, unit)
     cells = _cells(values if divisor == 1 else values / divisor)
     label = values.name.removesuffix(_ENDINGS.get(unit or "", "")).replace("_", " ")
-    spoken = unit is None or unit in label
+    spoken = unit is None or read_in in label  # scaled bytes are not bytes
     texts = [shorten(cell, _LONGEST) if len(cell) > _LONGEST else cell for cell in cells.cells]
     return GridColumn(values.name, label, "" if spoken else read_in, texts, _kind(cells))
 

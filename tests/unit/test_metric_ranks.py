@@ -287,3 +287,30 @@ def test_collectives_that_cannot_be_the_same_are_no_match() -> None:
         **dict.fromkeys(range(4)), 4: why, 5: why,
     }  # fmt: skip
     assert {row["wait_ns"] for row in rows if row["sequence"] >= 4} == {None}
+
+
+def test_skew_by_iteration() -> None:
+    # Two all-reduces in each of three iterations of 400 ms; rank 1 is late in the second one.
+    calls = late(1, 2, 6)
+    for k in (0, 2, 4):
+        calls[1][k] = calls[0][k]
+    made = job(calls, **ONE_HOST)
+    for rank in calls:
+        for number in range(3):
+            start = 400 * MS * number
+            made.add_range(start, start + 400 * MS, f"iteration {number}", trace_id=f"t{rank}")
+    rows = metric(made, "rank_skew", by="iteration")
+    names = ("iteration", "rank", "lateness_ns", "wait_ns", "transfer_ns", "last_rank", "bytes")
+    assert column(rows, *names) == [
+        (number, rank, 40 * MS * rank, 40 * MS * (1 - rank), 160 * MS, 1, 8000)
+        for number in range(3) for rank in range(2)
+    ]  # fmt: skip
+    assert {(row["sequence"], row["kind"], row["mismatch"]) for row in rows} == {(None,) * 3}
+    single = metric(made, "rank_skew")
+    assert column(single[::2], "sequence", "iteration") == [(k, k // 2) for k in range(6)]
+
+
+def test_collectives_outside_of_iterations_have_none() -> None:
+    made = job(late(1, 2, 3), **ONE_HOST)
+    assert metric(made, "rank_skew", by="iteration") == []
+    assert {row["iteration"] for row in metric(made, "rank_skew")} == {None}

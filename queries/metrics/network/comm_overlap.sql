@@ -60,6 +60,10 @@ panels = ["trace_id", "device_id"]
 kind = "stacked_barh"
 x = ["rank", "trace_id", "device_id"]
 y = ["overlapped_ns", "exposed_ns"]
+[[plot]]
+kind = "barh"
+x = ["rank", "trace_id"]
+y = ["communication_ns"]
 */
 WITH
 setting AS (SELECT coalesce(getvariable('by'), 'trace') = 'iteration' AS by_iteration),

@@ -9,6 +9,9 @@ import polars as pl
 
 from tbd_trace.analysis.report.memory_section import ID as MEMORY
 from tbd_trace.analysis.report.memory_section import segments_left_out
+from tbd_trace.analysis.report.ranks_section import ID as RANKS
+from tbd_trace.analysis.report.ranks_section import has_ranks, verdicts_of
+from tbd_trace.analysis.report.report_query import QueryRunner
 from tbd_trace.model.canonical_tables import ALLOCATIONS
 
 _MOST_ROWS = 200  # rows of a table on the page; the CSV has more
@@ -45,6 +48,7 @@ class Chapter:
     parts: Sequence[Part]  # its queries, in order
     compares: bool = False  # True if it compares runs and needs several
     holds: str = ""  # table of a trace that the chapter needs; otherwise it is omitted
+    applies: Callable[[QueryRunner], bool] = lambda _: True  # False omits the chapter
 
 
 _OCCUPANCY = (
@@ -64,6 +68,16 @@ _BY_CLASS = (
 _AT_PEAK = (
     *("trace_id", "process_id", "device_id", "allocator", "class", "requested_bytes", "share_pct"),
     *("code", "allocations", "largest_bytes", "layer", "operator", "evidence"),
+)
+_LATENESS = (
+    *("job", "rank", "collectives", "decided", "times_last", "share_last_pct", "caused_wait_ns"),
+    *("suffered_wait_ns", "mean_lateness_ns", "median_lateness_when_last_ns", "lateness_pct"),
+    *("clock", "uncertainty_ns"),
+)
+_BANDWIDTH = (
+    *("job", "trace_id", "kind", "bytes", "group_size", "basis", "collectives", "median_ns"),
+    *("p5_ns", "p95_ns", "algbw_bytes_per_s", "busbw_bytes_per_s", "link_pct"),
+    *("link_bytes_per_s", "link_evidence"),
 )
 
 
@@ -107,6 +121,28 @@ CHAPTERS = (
             Part("gpu_activity", plot=True, table=False),
             Part("idle_causes", plot=True),
         ),
+    ),
+    Chapter(
+        RANKS,
+        "Ranks",
+        "Which rank keeps the others waiting, how much communication is exposed, and how fast are "
+        "the links? Ranks are compared on one clock, and only beyond its uncertainty.",
+        (
+            Part("job_summary"),
+            Part("straggler", plot=True, columns=_LATENESS, remark=verdicts_of),
+            Part(
+                "rank_skew",
+                {"by": "iteration"},
+                plot=True,
+                table=False,
+                caption="Largest lateness of each rank in each iteration",
+                about="lateness_ns",
+            ),
+            Part("comm_overlap", plot=True),
+            Part("collective_bandwidth", plot=True, columns=_BANDWIDTH),
+            Part("link_summary"),
+        ),
+        applies=has_ranks,
     ),
     Chapter(
         "utilization",

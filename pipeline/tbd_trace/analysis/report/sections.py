@@ -12,6 +12,7 @@ from tbd_trace.analysis.report.memory_section import ID as MEMORY
 from tbd_trace.analysis.report.outline import CHAPTERS, Chapter, Part
 from tbd_trace.analysis.report.page import Block, Note, Page, Section, Table, render_page
 from tbd_trace.analysis.report.plotter import Draw, draw_later
+from tbd_trace.analysis.report.ranks_section import job_figures
 from tbd_trace.analysis.report.report_query import Answer, QueryRunner
 from tbd_trace.analysis.report.run_summary import notices, one_line_summary, run_section
 from tbd_trace.api import Traces
@@ -50,7 +51,11 @@ def build_page(traces: Traces, title: str = "", draw: Draw = draw_later) -> Page
         runner = QueryRunner(session, only=frame["name"][0] if frame.height == 1 else "")
         summary = _summary(runner, names, frame)
         # Chapters with plots come first, so that the plots are drawn while the others are queried.
-        finish = [_section(runner, names, chapter, draw) for chapter in chapters]
+        finish = [
+            _section(runner, names, chapter, draw)
+            for chapter in chapters
+            if chapter.applies(runner)
+        ]
         general = [findings(session, names), run_section(runner, frame)]
     own = [section() for section in finish]
     # Most rules need GPU operations: without any, they come last.
@@ -98,6 +103,8 @@ def _title(names: Sequence[str]) -> str:
 def _summary(runner: QueryRunner, names: Mapping[str, str], traces: pl.DataFrame) -> Section:
     kinds = dict(traces.select("trace_id", "kind").iter_rows())
     figures = headline(runner, names, kinds)
+    if not _has_only_memory(traces):
+        figures = [*job_figures(runner), *figures]
     blocks: list[Block] = [Note(text) for text in notices(traces)]
     blocks += figures or [Note("The traces answer none of the headline's questions.", "missing")]
     return Section("headline", "Headline", "", blocks)

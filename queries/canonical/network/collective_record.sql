@@ -15,7 +15,8 @@ CREATE TABLE collective_record (
     trace_id        VARCHAR NOT NULL, -- the trace
     record_id       BIGINT NOT NULL,  -- number, unique in the trace
     source          VARCHAR NOT NULL, -- kernel (arguments of a NCCL or RCCL kernel), operator
-                                      -- (record_param_comms) or gloo (range on a host thread)
+                                      -- (record_param_comms), gloo (range on a host thread) or
+                                      -- bucket (range `all_reduce, bytes = N, bucket = K`)
     kind            VARCHAR,          -- collective as PyTorch writes it, such as allreduce; NULL
                                       -- when unknown
     start_ns        BIGINT NOT NULL,  -- start, trace clock; of a kernel on the GPU
@@ -29,5 +30,7 @@ CREATE TABLE collective_record (
     sequence        BIGINT,           -- number of the collective in its group; NULL when unknown
     input_elements  BIGINT,           -- elements of the input on this rank
     output_elements BIGINT,           -- elements of the output on this rank
-    dtype           VARCHAR           -- type of the elements
+    dtype           VARCHAR,          -- type of the elements
+    bytes           BIGINT,           -- bytes in the text of a bucket's range; NULL for others
+    bucket          BIGINT            -- number of the bucket of gradients; NULL for others
 );

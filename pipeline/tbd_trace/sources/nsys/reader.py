@@ -30,6 +30,7 @@ _RELATION = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)")
 _PREVIEW_PARTS = 128
 _ENUMERATED = frozenset({"_name", "_nvtx_domain"})  # mappings with texts of every event
 _MOST_ENUMERATED = 10_000
+_BUCKET_TEXT = "_bucket_text"
 # Relations computed from open NVTX ranges and domain creations.
 _OF_UNENDED = frozenset({"nvtx_domain_creation", "recording_end"})
 _ALLOCATIONS = "CUDA_GPU_MEMORY_USAGE_EVENTS"
@@ -98,10 +99,18 @@ class NsysReader:
         if events and not self._tables.holds(*events):
             return None
         self._prepare(connection)
+        if table == "collective_record" and not self._has_buckets(connection):
+            return None
         self._provide(connection, sql)
         if table == "device":
             self._note_devices(connection)
         return sql
+
+    def _has_buckets(self, connection: duckdb.DuckDBPyConnection) -> bool:
+        # Texts are few; reading all events for nothing would cost as much as the annotations.
+        self._provide(connection, f"FROM {_BUCKET_TEXT}")
+        ((found,),) = connection.execute(f"SELECT count(*) FROM {_BUCKET_TEXT}").fetchall()
+        return bool(found)
 
     def _prepare(self, connection: duckdb.DuckDBPyConnection) -> None:
         if connection is self._connection:

@@ -1,8 +1,10 @@
--- Collectives: arguments of NCCL and RCCL kernels, record_param_comms, and ranges of gloo.
+-- Collectives: arguments of NCCL and RCCL kernels, record_param_comms, ranges of gloo, and ranges
+-- of buckets of gradients.
 SELECT
     event_id AS record_id,
-    CASE kind WHEN 'operator' THEN 'operator' WHEN 'user' THEN 'gloo' ELSE kind END AS source,
-    CASE kind WHEN 'user' THEN substr(name, 6) ELSE a."Collective name" END AS kind,
+    CASE WHEN bucket <> '' THEN 'bucket' WHEN kind = 'user' THEN 'gloo' ELSE kind END AS source,
+    CASE WHEN bucket <> '' THEN regexp_extract(name, '^\w+')
+         WHEN kind = 'user' THEN substr(name, 6) ELSE a."Collective name" END AS kind,
     start_ns,
     start_ns + duration_ns AS end_ns,
     CASE WHEN kind = 'kernel' THEN gpu_process(a.correlation) ELSE host_process(pid) END
@@ -21,9 +23,12 @@ SELECT
     CASE WHEN kind <> 'user' THEN a."Out msg nelems" END AS output_elements,
     CASE WHEN kind <> 'user' THEN nullif(a.dtype, '')
          WHEN len(list_distinct(a."Input type")) = 1 THEN nullif(a."Input type"[1], '')
-    END AS dtype
+    END AS dtype,
+    TRY_CAST(regexp_extract(name, ', bytes = (\d+), bucket = \d+$', 1) AS BIGINT) AS bytes,
+    TRY_CAST(bucket AS BIGINT) AS bucket
 FROM (
-    SELECT *, TRY_CAST(json_extract(args, '$."Input Dims"') AS BIGINT[][]) AS dims,
+    SELECT *, regexp_extract(name, '^\w+, bytes = \d+, bucket = (\d+)$', 1) AS bucket,
+        TRY_CAST(json_extract(args, '$."Input Dims"') AS BIGINT[][]) AS dims,
         json_transform(args, '{
             "Collective name": "VARCHAR", "Process Group Name": "VARCHAR",
             "Process Group Ranks": "VARCHAR", "Group size": "BIGINT", "Seq": "BIGINT",
@@ -31,6 +36,7 @@ FROM (
             "Input type": ["VARCHAR"], "correlation": "BIGINT"}') AS a
     FROM event
     WHERE kind = 'operator' AND name = 'record_param_comms'
-       OR kind = 'user' AND starts_with(name, 'gloo:')
+       OR kind = 'user'
+       AND (starts_with(name, 'gloo:') OR name ~ '\w+, bytes = \d+, bucket = \d+')
        OR kind = 'kernel' AND args LIKE '%"Collective name"%'
 )

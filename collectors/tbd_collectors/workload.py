@@ -51,6 +51,8 @@ def command(
         "warmup": workload.warmup if warmup is None else warmup,
         "seed": workload.seed,
         "data": workload.data,
+        "layer-list": workload.layer_list,
+        "scheme": workload.scheme if workload.scheme != "ddp" else None,
         "report": report,
         "layers": layers,
         "memory": memory,

@@ -23,9 +23,10 @@ from tbd_models.definition import (
     UnsupportedError,
 )
 from tbd_models.instrument.marks import Marks, NoMarks, NvtxMarks
+from tbd_models.layer_list import read_layers
 from tbd_models.loop import Window, measure
 from tbd_models.registry import FRAMEWORKS, find, implementation
-from tbd_models.settings import EXECUTIONS, Settings
+from tbd_models.settings import EXECUTIONS, SCHEMES, Settings
 
 DEFAULTS = Window()
 
@@ -50,6 +51,13 @@ def _arguments() -> argparse.Namespace:
     run.add_argument("--max-warmup-seconds", type=float, default=DEFAULTS.max_warmup_seconds)
     run.add_argument("--seed", type=int, default=0)
     run.add_argument("--data", type=Path)
+    run.add_argument("--layer-list", type=Path, help="layers of the model layer_list (CSV)")
+    run.add_argument(
+        "--scheme",
+        default="ddp",
+        choices=SCHEMES,
+        help="how ranks exchange gradients (WORLD_SIZE of torchrun above 1)",
+    )
     run.add_argument("--nvtx", action="store_true", help="mark iterations, phases and layers")
     run.add_argument(
         "--torch-trace",
@@ -133,14 +141,18 @@ def _run(arguments: argparse.Namespace, model: Model) -> dict[str, Any]:
         marked=arguments.nvtx,
         gradient_accumulation=arguments.gradient_accumulation,
         activation_checkpointing=arguments.activation_checkpointing,
+        scheme=arguments.scheme,
     )
     # Before the framework is imported: it reads environment variables at import time.
     import_module(f"tbd_models.{arguments.framework}").prepare(settings)
     build = implementation(model, arguments.framework).workload
+    dimensions: Any = variant.at(arguments.scale)
+    if arguments.layer_list:
+        dimensions = read_layers(arguments.layer_list)
     if arguments.memory:
-        return _record_memory(arguments, build, variant.at(arguments.scale), settings)
+        return _record_memory(arguments, build, dimensions, settings)
     frame = import_module(f"tbd_models.{arguments.framework}.trainer")
-    trainer = frame.TRAINER(build, variant.at(arguments.scale), settings)
+    trainer = frame.TRAINER(build, dimensions, settings)
     if arguments.layers:
         # Before the layers are marked, so that the measured pass emits no ranges.
         write_json(arguments.layers, {"format_version": 1, "layers": trainer.layers()})
@@ -155,6 +167,8 @@ def _run(arguments: argparse.Namespace, model: Model) -> dict[str, Any]:
     )
     measured = measure(trainer, window, marks)
     recorder = getattr(trainer, "recorder", None)
+    if hasattr(trainer, "close"):
+        trainer.close()
     return {
         "status": "ok",
         "batch_size": settings.batch_size,

@@ -117,7 +117,8 @@ def _warm_up(trainer: Trainer, window: Window, marks: Marks, measured: Measured)
         if window.warmup is None:
             verdict = judge(times, memory)
             measured.stable, measured.reason = verdict.stable, verdict.reason
-            if verdict.stable or time.perf_counter() - begin > window.max_warmup_seconds:
+            is_over = verdict.stable or time.perf_counter() - begin > window.max_warmup_seconds
+            if trainer.agree(is_over) if hasattr(trainer, "agree") else is_over:
                 break
     measured.warmup = len(times)
     if times:

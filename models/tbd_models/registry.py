@@ -22,12 +22,14 @@ NAMES = (
     "minigo",
     "llm",
 )
+# For measurements of communication; it is no model of a network.
+UNLISTED = ("layer_list",)
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 
 
 def find(name: str) -> Model:
     """Return a model; raise UnsupportedError with the nearest known name if there is none."""
-    if name not in NAMES:
+    if name not in (*NAMES, *UNLISTED):
         near = difflib.get_close_matches(name.lower(), NAMES, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(NAMES)}"
         raise UnsupportedError(f"there is no model {name!r}; {hint}")

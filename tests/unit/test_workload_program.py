@@ -249,7 +249,8 @@ def test_the_program_understands_its_command_line(monkeypatch: pytest.MonkeyPatc
         "max_warmup": 100, "max_warmup_seconds": 60.0, "seed": 5, "data": Path("/d a"),
         "gradient_accumulation": 2, "activation_checkpointing": True,
         "execution": "auto", "nvtx": True, "report": Path("/r"), "layers": Path("/l"),
-        "memory": None, "estimate": False, "torch_trace": None, "torch_memory": False,
+        "layer_list": None, "scheme": "ddp",
+            "memory": None, "estimate": False, "torch_trace": None, "torch_memory": False,
     }  # fmt: skip
 
 

@@ -92,6 +92,11 @@ class RecordFunctionMarks:
         if handle is not None and self._recorder.is_recording:
             handle.__exit__(None, None, None)
 
+    def end_with(self, handle: Any, future: Any) -> Any:
+        """Return a future of the same value at whose completion the range ends, on any thread."""
+        # The profiler ignores the end of a range on a thread that it does not know.
+        return future if handle is None else handle._call_end_callbacks_on_future(future)
+
     def _open(self) -> list[Any]:
         if not hasattr(self._threads, "open"):
             self._threads.open = []

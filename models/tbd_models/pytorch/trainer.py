@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import platform
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from tbd_models.instrument.layers_pytorch import measure
 from tbd_models.instrument.marks import Marks, NoMarks, marked
 from tbd_models.instrument.profiler_pytorch import TraceRecorder
 from tbd_models.instrument.pytorch import LayerMarks
+from tbd_models.pytorch import distributed
 from tbd_models.pytorch.workload import Batch, Workload, as_tensors, to_device
 from tbd_models.settings import Settings
 
@@ -43,7 +45,13 @@ class PyTorchTrainer:
         """
         if settings.device == "cuda" and not torch.cuda.is_available():
             raise UnsupportedError("PyTorch sees no GPU here; use --device cpu")
-        self.device = torch.device(settings.device)
+        self._ranks = distributed.world_size()
+        if self._ranks > 1:
+            # Each rank has its own samples; DistributedDataParallel shares rank 0's weights.
+            self.device = distributed.join(settings.device)
+            settings = dataclasses.replace(settings, seed=settings.seed + distributed.dist_rank())
+        else:
+            self.device = torch.device(settings.device)
         on_gpu = self.device.type == "cuda"
         if settings.precision == "tf32" and not on_gpu:
             raise UnsupportedError("tf32 is a precision of GPUs; use --precision fp32 on a CPU")
@@ -66,6 +74,9 @@ class PyTorchTrainer:
         self._size = settings.micro_batch_size
         micro = dataclasses.replace(settings, batch_size=self._size)
         self._batches = (batches or repeated_batches)(self.workload, micro)
+        self._replicas = (
+            distributed.replicated(self.model, self.device) if self._ranks > 1 else None
+        )
         self._steps = 0
         self._losses: list[Tensor] = []  # of the passes of the last iteration
         self.recorder: TraceRecorder | None = None  # replaces the CUDA profiler
@@ -93,21 +104,29 @@ class PyTorchTrainer:
     def layers(self) -> list[dict[str, Any]]:
         """Return the entries of layers.json, from one forward and backward pass."""
         batch = to_device(self._batches(0), self.device)
-        found = measure(self.model, lambda: self._forward_backward(batch, NoMarks()))
+        # Without communication, which a pass of the model itself does not cause.
+        found = measure(self.model, lambda: self._forward_backward(self.model, batch, NoMarks()))
         self.optimizer.zero_grad(set_to_none=True)
         return [layer.entry(self._size) for layer in found]
 
     def mark_layers(self, marks: Marks) -> None:
         """Mark each layer from now on."""
         LayerMarks(self.model, marks)
+        if self._replicas is not None:
+            distributed.mark_buckets(self._replicas, marks)
 
     def step(self, marks: Marks) -> None:
         """Run one training iteration with its phases marked."""
         losses = []
-        for number in range(self._steps * self._passes, (self._steps + 1) * self._passes):
+        model: Any = self.model if self._replicas is None else self._replicas
+        last = (self._steps + 1) * self._passes - 1
+        for number in range(self._steps * self._passes, last + 1):
             with marked(marks, "phase:data"):
                 batch = to_device(self._batches(number), self.device)
-            losses.append(self._forward_backward(batch, marks))
+            # Accumulated gradients are averaged over the ranks once.
+            is_local = self._replicas is not None and number < last
+            with model.no_sync() if is_local else nullcontext():
+                losses.append(self._forward_backward(model, batch, marks))
         self._losses = losses
         with marked(marks, "phase:optimizer"):
             if self.workload.clip_norm is not None:
@@ -119,10 +138,10 @@ class PyTorchTrainer:
             self.optimizer.zero_grad(set_to_none=True)
         self._steps += 1
 
-    def _forward_backward(self, batch: Batch, marks: Marks) -> Tensor:
+    def _forward_backward(self, model: nn.Module, batch: Batch, marks: Marks) -> Tensor:
         with torch.autocast(self.device.type, self._autocast_type, enabled=self._mixed):
             with marked(marks, "phase:forward"):
-                output = self.workload.forward(self.model, batch)
+                output = self.workload.forward(model, batch)
             with marked(marks, "phase:loss"):
                 loss = self.workload.loss(output, batch)
                 if self._passes > 1:
@@ -143,6 +162,14 @@ class PyTorchTrainer:
         if self.device.type == "cuda":
             torch.cuda.synchronize()
 
+    def agree(self, flag: bool) -> bool:
+        """Return rank 0's flag, so that all ranks end their warm-up together."""
+        return distributed.same_on_all(flag, self.device) if self._ranks > 1 else flag
+
+    def close(self) -> None:
+        """Leave the process group."""
+        distributed.leave()
+
     def reserved_bytes(self) -> int | None:
         """Return the bytes that the caching allocator holds on the GPU, None on a CPU."""
         return torch.cuda.memory_reserved() if self.device.type == "cuda" else None
@@ -156,6 +183,7 @@ class PyTorchTrainer:
         return float(sum(self._losses)) if self._losses else float("nan")
 
     def start_profiler(self) -> None:
+        self.agree(True)  # all ranks begin their window together
         if self.recorder is not None:
             self.recorder.start()
         elif self.device.type == "cuda":

@@ -10,16 +10,21 @@ from tbd_models.registry import find
 
 
 def described(
-    workload: Workload, bare: dict[str, Any], profiled: dict[str, Any], memory: dict[str, Any]
+    workload: Workload,
+    bare: dict[str, Any],
+    profiled: dict[str, Any],
+    memory: dict[str, Any],
+    ranks: int = 1,
 ) -> dict[str, Any]:
     """Return the fields about a workload and its speed.
 
     ``bare``, ``profiled`` and ``memory`` are the reports of the runs without and with a profiler
-    and of the one that recorded memory, or empty.
+    and of the one that recorded memory, or empty; ``ranks`` is the number of training processes.
     """
     # Versions and memory are those of the profiled run: the timeline belongs to it.
     return _what_ran(workload, profiled or memory or bare) | {
-        "throughput": _throughput(workload, bare),
+        "world_size": ranks,
+        "throughput": _throughput(workload, bare, ranks),
         "profiled": _timing(profiled),
         "profiler_slowdown": _slowdown(bare, profiled),
     }
@@ -47,7 +52,6 @@ def _what_ran(workload: Workload, report: dict[str, Any]) -> dict[str, Any]:
         "seed": workload.seed,
         "scale": workload.scale,
         "device": workload.device,
-        "world_size": 1,
         "gpu": report.get("gpu"),
         "parameters": report.get("parameters"),
         "python_version": report.get("python_version"),
@@ -70,12 +74,12 @@ def _timing(report: dict[str, Any]) -> dict[str, Any] | None:
     return {name: report[name] for name in fields if report.get(name) not in (None, "")}
 
 
-def _throughput(workload: Workload, report: dict[str, Any]) -> dict[str, Any] | None:
+def _throughput(workload: Workload, report: dict[str, Any], ranks: int) -> dict[str, Any] | None:
     timing = _timing(report)
     if timing is None:
         return None
-    # `seconds` spans all measured iterations on the one device.
-    samples = workload.batch_size * workload.iterations
+    # `seconds` spans all measured iterations of this rank; the others train as many.
+    samples = workload.batch_size * workload.iterations * ranks
     model = find(workload.model)
     dimensions = model.variant(workload.variant).at(workload.scale)
     return {

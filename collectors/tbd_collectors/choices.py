@@ -46,3 +46,11 @@ class Execution(StrEnum):
     EAGER = "eager"
     GRAPH = "graph"
     XLA = "xla"
+
+
+class Scheme(StrEnum):
+    """How ranks exchange gradients."""
+
+    DDP = "ddp"
+    PS = "ps"
+    P3 = "p3"

@@ -17,6 +17,7 @@ from tbd_collectors.plan import MEMORY_LOG, NO_COUNTERS, runs
 from tbd_collectors.process import CollectionError, Completed, NothingRecordedError, run
 from tbd_collectors.profiler import COUNTERS, MEMORY, THROUGHPUT, TIMELINE, Run
 from tbd_collectors.profilers import profiler
+from tbd_collectors.rank_launch import Launch
 from tbd_collectors.workload import importable
 from tbd_models.definition import OUT_OF_MEMORY
 from tbd_models.instrument.marks import LAYERS_VARIABLE
@@ -28,6 +29,7 @@ from tbd_trace.version import __version__ as VERSION
 _OF_COMMANDS = (
     *("framework", "framework_version", "device", "gpu", "batch_size", "iterations", "warmup"),
 )
+_STOPPED = "stopped because another rank had failed, or by Ctrl-C"
 _KILLED = -9  # SIGKILL; the kernel's OOM killer sends it
 
 
@@ -66,6 +68,7 @@ def collect(
     compute_capability: str | None = None,
     say: Callable[[str], None] = _ignore,
     on_line: Callable[[str], None] = _ignore,
+    launch: Launch | None = None,
 ) -> Result:
     """Execute the runs of a capture and write its directory.
 
@@ -74,6 +77,7 @@ def collect(
 
     ``force`` replaces an existing capture; a ``compute_capability`` of None queries the driver;
     ``say`` gets a line before each step and ``on_line`` each line that the programs print.
+    ``launch`` starts the programs as one rank of a job.
 
     Raises:
         UsageError: the target cannot run as requested; no capture is written.
@@ -84,7 +88,7 @@ def collect(
     # The capability decides which counters exist; memory is recorded without counters.
     used = None if profiling.memory else compute_capability or capability(target)
     with written(capture, force) as directory:
-        session = _Session(target, profiling, directory, say, on_line)
+        session = _Session(target, profiling, directory, say, on_line, launch=launch)
         planned = runs(target, profiling, directory, used, notes=session.notes)
         interrupted = session.execute(planned)
         result = session.finish(capture)
@@ -116,7 +120,10 @@ class _Session:
         directory: Path,
         say: Callable[[str], None],
         on_line: Callable[[str], None],
+        *,
+        launch: Launch | None,
     ) -> None:
+        self._launch = launch
         self._target = target
         self._profiling = profiling
         self._directory = directory
@@ -133,7 +140,7 @@ class _Session:
                 environment[LAYERS_VARIABLE] = str(self._directory / "layers.json")
                 for number, one in enumerate(planned, 1):
                     self._say(f"{number}/{len(planned)} {one.name} ({one.tool or 'no profiler'})")
-                    self._execute(one, environment)
+                    self._execute(one, environment | self._of_rank(number - 1))
         except _CaptureEndedError as error:
             self._status, self._reason = error.status, error.reason
             self._exit_code = error.exit_code
@@ -146,15 +153,25 @@ class _Session:
             return True
         return False
 
+    def _of_rank(self, run: int) -> dict[str, str]:
+        if self._launch is None:
+            return {}
+        if self._launch.stop.is_set():
+            raise _CaptureEndedError("interrupted", _STOPPED)
+        return self._launch.environment(run)
+
     def _execute(self, one: Run, environment: dict[str, str]) -> None:
         completed = run(
-            one.argv,
+            [*(self._launch.prefix if self._launch else ()), *one.argv],
             environment=environment | one.environment,
             directory=Path.cwd(),
             timeout_s=self._profiling.timeout_s,
             log=self._directory / f"{one.name}.log",
             on_line=self._on_line,
+            stop=self._launch.stop if self._launch else None,
         )
+        if completed.stopped:
+            raise _CaptureEndedError("interrupted", _STOPPED)
         report = read_json(self._directory / f"{one.name}.json")
         # Counters first: a failed counter run must not end the capture, unlike the checks below.
         if one.name == COUNTERS:
@@ -248,10 +265,12 @@ class _Session:
             "profiler_version": self._files[0]["tool_version"] if self._files else None,
             "files": self._files,
         }
+        ranks = self._launch.world_size if self._launch else 1
         if isinstance(self._target, Command):
             document["command"] = without_secrets(self._target.arguments)
+            document["world_size"] = ranks if self._launch else None
             return document | {name: profiled.get(name) for name in _OF_COMMANDS}
-        return document | described(self._target, bare, profiled, memory)
+        return document | described(self._target, bare, profiled, memory, ranks)
 
 
 def _check(one: Run, completed: Completed, report: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import subprocess
+import threading
 import time
 import uuid
 from collections import deque
@@ -24,6 +25,7 @@ MARKER = "TBD_TRACE_RUN"
 _PROC = Path("/proc")
 _POLL_S = 0.2  # delay of the output that the user sees
 _TERMINATE_S = 5.0
+_STOPPED_GRACE_S = 1.0  # its report is not wanted
 _TAIL_LINES = 40
 _LAST_LINES = 3
 _PROGRESS = re.compile(r"\[[=>\s]*\d+\s?%")  # progress bars of nsys
@@ -61,6 +63,7 @@ class Completed:
     seconds: float
     tail: tuple[str, ...]  # last 40 lines of output without blank ones and progress bars
     timed_out: bool = False  # profilers often still write their report
+    stopped: bool = False  # by the caller
 
     def require_success(self, what: str) -> None:
         """Raise CollectionError unless the program exited with 0; ``what`` names the run."""
@@ -90,6 +93,7 @@ def run(
     log: Path,
     on_line: Callable[[str], None] | None = None,
     grace_s: float = 20.0,
+    stop: threading.Event | None = None,
 ) -> Completed:
     """Run a program in a new session until it ends.
 
@@ -105,6 +109,7 @@ def run(
         log: file for both output streams.
         on_line: called with each non-blank line of output within 0.2 s.
         grace_s: seconds between SIGINT and SIGTERM.
+        stop: ends the program when another thread sets it.
 
     Raises:
         CollectionError: the program, the directory or the log file cannot be used.
@@ -116,9 +121,10 @@ def run(
         process = _start(argv, {**environment, MARKER: marker}, directory, written)
         output = _Output(read, on_line)
         try:
-            timed_out = not _ends_within(process, timeout_s, output)
+            timed_out = not _ends_within(process, timeout_s, output, stop)
+            stopped = timed_out and stop is not None and stop.is_set()
             if timed_out:
-                _stop(process, grace_s, output)
+                _stop(process, _STOPPED_GRACE_S if stopped else grace_s, output)
         except BaseException:
             _stop(process, grace_s, output)
             raise
@@ -128,7 +134,7 @@ def run(
             _end_left_overs(marker)
         seconds = time.monotonic() - started
         output.forward(to_the_end=True)
-    return Completed(process.returncode, seconds, tuple(output.tail), timed_out)
+    return Completed(process.returncode, seconds, tuple(output.tail), timed_out, stopped)
 
 
 def left_overs(marker: str) -> list[int]:
@@ -194,12 +200,17 @@ def _start(
         ) from error
 
 
-def _ends_within(process: subprocess.Popen[bytes], seconds: float, output: _Output) -> bool:
+def _ends_within(
+    process: subprocess.Popen[bytes],
+    seconds: float,
+    output: _Output,
+    stop: threading.Event | None = None,
+) -> bool:
     # wait() in short steps, to forward output while the program runs.
     deadline = time.monotonic() + seconds
     while process.poll() is None:
         remaining = deadline - time.monotonic()
-        if remaining <= 0:
+        if remaining <= 0 or (stop is not None and stop.is_set()):
             return False
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(min(_POLL_S, remaining))

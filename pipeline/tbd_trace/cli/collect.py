@@ -8,14 +8,14 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from shlex import join
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tbd_collectors.choices import Device, Execution, Precision, Scale
+from tbd_collectors.choices import Device, Execution, Precision, Scale, Scheme
 from tbd_trace.cli import collect_options as options
-from tbd_trace.cli.collect_results import show_results
+from tbd_trace.cli.collect_ranks import LAYER_LIST, RankOptions, collect_ranks
+from tbd_trace.cli.collect_results import show_commands, show_results
 from tbd_trace.cli.options import FormatOption, WideOption
 from tbd_trace.cli.output import busy, failure, note
 from tbd_trace.errors import UsageError
@@ -45,6 +45,7 @@ def collect(
     warmup: options.WarmupOption = None,
     seed: options.SeedOption = 0,
     data: options.DataOption = None,
+    layers: options.LayersOption = None,
     python: options.PythonOption = None,
     profiler: options.ProfilerOption = None,
     counters: options.CountersOption = True,
@@ -57,6 +58,10 @@ def collect(
     capture_range: options.CaptureRangeOption = None,
     compute_capability: options.ComputeCapabilityOption = None,
     timeout: options.TimeoutOption = 3600.0,
+    ranks: options.RanksOption = None,
+    bandwidth: options.BandwidthOption = None,
+    latency: options.LatencyOption = None,
+    scheme: options.SchemeOption = Scheme.DDP,
     output: options.CaptureOption = None,
     force: options.ForceOption = False,
     dry_run: options.DryRunOption = False,
@@ -70,10 +75,16 @@ def collect(
     stable, under a profiler for the timeline; on a GPU a third time for hardware counters.
     With --memory, allocations are recorded in place of the timeline. Your own commands run once,
     under the timeline's profiler; tbd_trace.instrument marks their iterations, phases and layers.
+    With --ranks N, N processes train together, under a profiler each; --bandwidth repeats that at
+    several rates of the links between them.
     """
     from tbd_collectors.argument_parsing import places
     from tbd_collectors.collection_request import Profiling
 
+    job = RankOptions(ranks, bandwidth, latency, scheme.value)
+    job.check(memory=memory, framework=framework, dry_run=dry_run)
+    if layers is not None and target:
+        raise UsageError("--layers stands in for a model; name only one of them")
     if estimate and not memory:
         raise UsageError("--estimate needs --memory")
     if largest_batch is not None and not estimate:
@@ -94,13 +105,20 @@ def collect(
         "seed": seed,
         "data": data,
         "python": python,
+        "layer_list": layers.absolute() if layers else None,
+        "scheme": scheme.value,
     }
     targets = _targets(
-        target or [], suite, fields, batch_size, capture_range=capture_range, missing=missing
+        [LAYER_LIST] if layers else target or [],
+        suite,
+        fields,
+        batch_size,
+        capture_range=capture_range,
+        missing=missing,
     )
     profiling = Profiling(
         timeline=profiler or _usual_profiler(targets, quiet=memory),
-        counters=counters,
+        counters=counters and ranks is None,
         throughput=throughput,
         gpu_metrics=gpu_metrics,
         memory_usage=memory_usage,
@@ -114,7 +132,14 @@ def collect(
     settings = _Settings(profiling, compute_capability, force)
     search = _search(largest_batch, targets, output, settings) if largest_batch else None
     if missing is not None:
-        _show_commands(jobs, settings, missing)
+        show_commands(jobs, profiling, compute_capability, missing)
+        if ranks is not None:
+            note(
+                f"each of {ranks} ranks runs these, with RANK and WORLD_SIZE as torchrun sets them"
+            )
+        return
+    if ranks is not None:
+        collect_ranks(targets, profiling, job, captures[0], form, force=force, wide=wide)
         return
     if execution is Execution.XLA:
         note("XLA compiles a step as a whole: iterations and two phases are marked, no layers")
@@ -201,23 +226,6 @@ def _interpreter(framework: str, missing: list[str] | None) -> str:
             raise
         missing.append(str(error))
         return sys.executable
-
-
-def _show_commands(jobs: list[Job], settings: _Settings, missing: list[str]) -> None:
-    from tbd_collectors import collect as collecting
-    from tbd_collectors.plan import runs
-
-    for target, capture in jobs:
-        needs_gpu = not settings.profiling.memory
-        capability = settings.compute_capability or (
-            collecting.capability(target) if needs_gpu else None
-        )
-        for run in runs(target, settings.profiling, capture, capability, missing=missing):
-            variables = [f"{name}={value}" for name, value in sorted(run.environment.items())]
-            typer.echo(f"# {run.name}")
-            typer.echo(join([*(["env", *variables] if variables else []), *run.argv]))
-    for text in missing:
-        note(text)
 
 
 def _run(

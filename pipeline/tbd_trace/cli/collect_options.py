@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tbd_collectors.choices import Device, Execution, Framework, Precision, Scale
+from tbd_collectors.choices import Device, Execution, Framework, Precision, Scale, Scheme
 from tbd_collectors.profilers import timeline_profilers
 
 TargetArgument = Annotated[
@@ -195,6 +195,56 @@ ComputeCapabilityOption = Annotated[
 ]
 TimeoutOption = Annotated[
     float, typer.Option("--timeout", metavar="SECONDS", min=1, help="For each run.")
+]
+
+# Distributed jobs.
+RanksOption = Annotated[
+    int | None,
+    typer.Option(
+        "--ranks",
+        metavar="N",
+        min=1,
+        max=1000,
+        help="Run N processes, as torchrun does, with a report each in rank=K/ (PyTorch).",
+        show_default=False,
+    ),
+]
+BandwidthOption = Annotated[
+    str | None,
+    typer.Option(
+        "--bandwidth",
+        metavar="RATE[,RATE…]",
+        help="With --ranks: limit the link of each rank, such as 0.3gbit,1gbit. Needs root, or "
+        "user namespaces. By default the machine's own network.",
+        show_default=False,
+    ),
+]
+LatencyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--latency",
+        metavar="TIME",
+        help="With --bandwidth: delay of each rank's outgoing packets, such as 1ms.",
+        show_default=False,
+    ),
+]
+SchemeOption = Annotated[
+    Scheme,
+    typer.Option(
+        "--scheme",
+        help="With --ranks: gradients by DistributedDataParallel, or a parameter server on the "
+        "ranks, whole layers in order (ps) or slices by priority (p3).",
+    ),
+]
+LayersOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--layers",
+        metavar="FILE",
+        help="In place of a model: layers that sleep, as a CSV file "
+        "(name,fwd_s,bwd_s,grad_bytes), to measure communication.",
+        show_default=False,
+    ),
 ]
 
 # The captures.

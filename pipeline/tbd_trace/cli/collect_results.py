@@ -1,15 +1,39 @@
-"""Print the captures of ``tbd-trace collect``: one row each."""
+"""Print what ``tbd-trace collect`` runs, and its captures: one row each."""
 
 # polars is imported when a command runs, so that `--help` starts fast.
 # ruff: noqa: PLC0415
 from __future__ import annotations
 
+from collections.abc import Sequence
+from shlex import join
 from typing import TYPE_CHECKING, Any
 
-from tbd_trace.cli.output import emit
+import typer
+
+from tbd_trace.cli.output import emit, note
 
 if TYPE_CHECKING:
     from tbd_collectors.collect import Result
+    from tbd_collectors.collection_request import Profiling
+    from tbd_collectors.sweep import Job
+
+
+def show_commands(
+    jobs: Sequence[Job], profiling: Profiling, compute_capability: str | None, missing: list[str]
+) -> None:
+    """Print the command lines of captures, and the programs missing for them."""
+    from tbd_collectors import collect as collecting
+    from tbd_collectors.plan import runs
+
+    for target, capture in jobs:
+        needs_gpu = not profiling.memory
+        capability = compute_capability or (collecting.capability(target) if needs_gpu else None)
+        for run in runs(target, profiling, capture, capability, missing=missing):
+            variables = [f"{name}={value}" for name, value in sorted(run.environment.items())]
+            typer.echo(f"# {run.name}")
+            typer.echo(join([*(["env", *variables] if variables else []), *run.argv]))
+    for text in missing:
+        note(text)
 
 
 def show_results(results: list[Result], form: Any, *, wide: bool) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from tbd_collectors.network_namespaces import INTERFACE, Namespaces
+from tbd_models.instrument.marks import EVERY_RANK_VARIABLE
 
 _T = TypeVar("_T")
 # What ranks print when another one has gone.
@@ -46,6 +47,7 @@ class Launch:
             "WORLD_SIZE": world,
             "LOCAL_WORLD_SIZE": world,
             "GROUP_RANK": "0",
+            EVERY_RANK_VARIABLE: "1",
             "MASTER_ADDR": self.address,
             "MASTER_PORT": str(self.ports[run]),
             **self.interfaces(),

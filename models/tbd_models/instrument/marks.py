@@ -16,6 +16,8 @@ MEMORY_VARIABLE = "TBD_TRACE_MEMORY"
 # What `tbd-trace collect --profiler torch` requests of `instrument()`, as JSON: the files to write
 # (trace, report), the window (warmup, iterations) and whether to record allocations (memory).
 TRACE_VARIABLE = "TBD_TRACE_TORCH"
+# Set by `tbd-trace collect --ranks`: each rank has its own request, not the first one alone.
+EVERY_RANK_VARIABLE = "TBD_TRACE_EVERY_RANK"
 
 
 class Marks(Protocol):

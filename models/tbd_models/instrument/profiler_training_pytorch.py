@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from tbd_models.instrument.marks import TRACE_VARIABLE
+from tbd_models.instrument.marks import EVERY_RANK_VARIABLE, TRACE_VARIABLE
 from tbd_models.instrument.profiler_pytorch import RecordFunctionMarks, TraceRecorder
 from tbd_models.instrument.training_marks_pytorch import TrainingMarks
 
@@ -40,8 +40,9 @@ class TraceRequest:
 def requested() -> TraceRequest | None:
     """Return the request of ``tbd-trace collect --profiler torch``, None without one."""
     text = os.environ.get(TRACE_VARIABLE)
-    # All processes of a distributed training inherit the variable; the first one records.
-    if not text or os.environ.get("RANK", "0") != "0":
+    # All processes that a program starts inherit the variable; the first one records.
+    is_first = os.environ.get("RANK", "0") == "0"
+    if not text or not (is_first or os.environ.get(EVERY_RANK_VARIABLE)):
         return None
     asked = json.loads(text)
     return TraceRequest(

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
 from tbd_models.instrument.layer import Layer
 from tbd_models.instrument.layers_pytorch import Measurement
@@ -38,15 +39,19 @@ class TrainingMarks:
     ) -> None:
         """Mark from now on; ``between`` gets the number of each iteration before it begins."""
         self._marks = NvtxMarks() if marks is None else marks
+        # Layers have the names that they have on one rank.
+        layers = model.module if isinstance(model, DistributedDataParallel) else model
+        if isinstance(model, DistributedDataParallel):
+            _mark_buckets(model, self._marks)
         self._between = between
         self._batch_size = batch_size
         self._layers_file = layers_file
-        self._measurement = Measurement(model) if layers_file is not None else None
+        self._measurement = Measurement(layers) if layers_file is not None else None
         self._measured_passes = 0
         self._number = 0
         self._iteration: Any = None
         self._phase: Any = None
-        self._layer_marks = LayerMarks(model, self._marks)
+        self._layer_marks = LayerMarks(layers, self._marks)
         self._handles = [
             model.register_forward_pre_hook(self._forward_begins, prepend=True),
             model.register_forward_hook(self._forward_ends, always_call=True),
@@ -135,3 +140,10 @@ class TrainingMarks:
         assert self._measurement is not None
         measurement, self._measurement = self._measurement, None
         return measurement.end()
+
+
+def _mark_buckets(model: DistributedDataParallel, marks: Marks) -> None:
+    from tbd_models.instrument.buckets_pytorch import mark_buckets  # noqa: PLC0415
+
+    with suppress(RuntimeError):  # the program has its own hook, and there can be one
+        mark_buckets(model, marks)

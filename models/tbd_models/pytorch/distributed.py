@@ -1,18 +1,15 @@
 """Train a model on several ranks with DistributedDataParallel."""
 
-# DistributedDataParallel compares the annotations of a hook with types, so they are not postponed.
+from __future__ import annotations
+
 import os
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
-from torch._C._distributed_c10d import GradBucket
-from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from tbd_models.definition import UnsupportedError
-from tbd_models.instrument.marks import Marks
-from tbd_models.instrument.profiler_pytorch import RecordFunctionMarks
 
 
 def world_size() -> int:
@@ -61,31 +58,3 @@ def replicated(model: nn.Module, device: torch.device) -> DistributedDataParalle
     """Return a model whose gradients are averaged over the ranks."""
     devices = [device] if device.type == "cuda" else None
     return DistributedDataParallel(model, device_ids=devices, gradient_as_bucket_view=True)
-
-
-def mark_buckets(model: DistributedDataParallel, marks: Marks) -> None:
-    """Enclose the all-reduce of each gradient bucket in a range, until its result is there."""
-    group = dist.group.WORLD
-    assert group is not None
-
-    def hook(_state: object, bucket: GradBucket) -> torch.futures.Future[Tensor]:
-        moved = bucket.buffer()
-        text = f"all_reduce, bytes = {moved.nbytes}, bucket = {bucket.index()}"
-        handle = marks.start(text)
-
-        return _ends_with(allreduce_hook(group, bucket), handle, marks)
-
-    model.register_comm_hook(None, hook)
-
-
-def _ends_with(
-    future: torch.futures.Future[Tensor], handle: object, marks: Marks
-) -> torch.futures.Future[Tensor]:
-    if isinstance(marks, RecordFunctionMarks):
-        return marks.end_with(handle, future)
-
-    def ended(completed: torch.futures.Future[Tensor]) -> Tensor:
-        marks.end(handle)
-        return completed.value()
-
-    return future.then(ended)

@@ -11,14 +11,17 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from tbd_models.data import ArrayData, in_turn
 from tbd_models.definition import UnsupportedError
+from tbd_models.instrument.buckets_pytorch import mark_buckets
 from tbd_models.instrument.layers_pytorch import measure
 from tbd_models.instrument.marks import Marks, NoMarks, marked
 from tbd_models.instrument.profiler_pytorch import TraceRecorder
 from tbd_models.instrument.pytorch import LayerMarks
 from tbd_models.pytorch import distributed
+from tbd_models.pytorch.parameter_server import ParameterServer
 from tbd_models.pytorch.workload import Batch, Workload, as_tensors, to_device
 from tbd_models.settings import Settings
 
@@ -74,9 +77,12 @@ class PyTorchTrainer:
         self._size = settings.micro_batch_size
         micro = dataclasses.replace(settings, batch_size=self._size)
         self._batches = (batches or repeated_batches)(self.workload, micro)
-        self._replicas = (
-            distributed.replicated(self.model, self.device) if self._ranks > 1 else None
-        )
+        self._replicas: DistributedDataParallel | None = None
+        self._server: ParameterServer | None = None
+        if self._ranks > 1 and settings.scheme == "ddp":
+            self._replicas = distributed.replicated(self.model, self.device)
+        elif self._ranks > 1:
+            self._server = self._served(settings)
         self._steps = 0
         self._losses: list[Tensor] = []  # of the passes of the last iteration
         self.recorder: TraceRecorder | None = None  # replaces the CUDA profiler
@@ -113,7 +119,9 @@ class PyTorchTrainer:
         """Mark each layer from now on."""
         LayerMarks(self.model, marks)
         if self._replicas is not None:
-            distributed.mark_buckets(self._replicas, marks)
+            mark_buckets(self._replicas, marks)
+        if self._server is not None:
+            self._server.marks = marks
 
     def step(self, marks: Marks) -> None:
         """Run one training iteration with its phases marked."""
@@ -129,14 +137,18 @@ class PyTorchTrainer:
                 losses.append(self._forward_backward(model, batch, marks))
         self._losses = losses
         with marked(marks, "phase:optimizer"):
-            if self.workload.clip_norm is not None:
-                # Clipping compares true gradients, so remove the loss scale first.
-                self._scaler.unscale_(self.optimizer)
-                nn.utils.clip_grad_norm_(self.model.parameters(), self.workload.clip_norm)
-            self._scaler.step(self.optimizer)
-            self._scaler.update()
-            self.optimizer.zero_grad(set_to_none=True)
+            if self._server is None:
+                self._update()
         self._steps += 1
+
+    def _update(self) -> None:
+        if self.workload.clip_norm is not None:
+            # Clipping compares true gradients, so remove the loss scale first.
+            self._scaler.unscale_(self.optimizer)
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.workload.clip_norm)
+        self._scaler.step(self.optimizer)
+        self._scaler.update()
+        self.optimizer.zero_grad(set_to_none=True)
 
     def _forward_backward(self, model: nn.Module, batch: Batch, marks: Marks) -> Tensor:
         with torch.autocast(self.device.type, self._autocast_type, enabled=self._mixed):
@@ -158,6 +170,15 @@ class PyTorchTrainer:
             )
         self.workload.checkpoint(self.model)
 
+    def _served(self, settings: Settings) -> ParameterServer:
+        # The server updates each layer by itself, before the layer's next forward pass.
+        if self.workload.clip_norm is not None or self._passes > 1:
+            raise UnsupportedError(
+                f"--scheme {settings.scheme} neither clips gradients nor accumulates them; use ddp"
+            )
+        by_priority = settings.scheme == "p3"
+        return ParameterServer(self.model, self.workload.optimizer, by_priority=by_priority)
+
     def synchronize(self) -> None:
         if self.device.type == "cuda":
             torch.cuda.synchronize()
@@ -168,6 +189,8 @@ class PyTorchTrainer:
 
     def close(self) -> None:
         """Leave the process group."""
+        if self._server is not None:
+            self._server.close()
         distributed.leave()
 
     def reserved_bytes(self) -> int | None:

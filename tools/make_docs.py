@@ -31,7 +31,7 @@ from tbd_trace import resources
 from tbd_trace.analysis.checks.rules import rule_of
 from tbd_trace.cli.main import app
 from tbd_trace.model.canonical_tables import CanonicalTable, canonical_tables
-from tbd_trace.present.description import meaning, parameters, refusal
+from tbd_trace.present.description import division, meaning, parameters, refusal
 from tbd_trace.query import Catalogue, Param, Plot, Query
 from tbd_trace.query.catalogue import derive_relations
 from tbd_trace.query.header import Need, alternatives
@@ -114,6 +114,7 @@ def query_page(query: Query) -> str:
         ("Uses if there", relation_links(query.optional, "../tables.md")),
         ("Leaves out", relation_links(list(filter(None, [query.leaves_out])), "../tables.md")),
         ("Refuses", refusal(query)),
+        ("Many traces", division(query)),
         ("Plot", plot_sentence(query)),
         ("SQL", f"[{shown}](../../../{shown})"),
     ]

@@ -422,7 +422,9 @@ def test_that_a_file_cannot_be_written_is_found_out_before_anything_is_computed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked = []
-    monkeypatch.setattr("tbd_trace.cli.query._batches", lambda *_: (asked.append(n) for n in "a"))
+    monkeypatch.setattr(
+        "tbd_trace.cli.query._batches", lambda *_, **__: (asked.append(n) for n in "a")
+    )
     question = ("query", "kernel_summary", str(TIMELINE))
     assert "cannot be written" in fail(1, *question, "-o", "no/where.csv")
     assert not asked

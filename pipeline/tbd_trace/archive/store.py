@@ -93,6 +93,9 @@ class Archive(TraceStore):
         """Return the trace id and the checksums of the trace's tables."""
         return [trace_id, *(file.sha256 for file in self.manifest.tables_of(trace_id))]
 
+    def size_bytes(self, trace_id: str) -> int:
+        return sum(file.size_bytes for file in self.manifest.tables_of(trace_id))
+
     def damaged(self, trace_id: str, reason: str) -> StoreError:
         return StoreError(
             f"{self.name}: cannot be read ({reason}); run `tbd-trace archive verify {self.name}`"
@@ -188,6 +191,9 @@ class CombinedStore(TraceStore):
 
     def state(self, trace_id: str) -> Sequence[object]:
         return self._stores[trace_id].state(trace_id)
+
+    def size_bytes(self, trace_id: str) -> int:
+        return self._stores[trace_id].size_bytes(trace_id)
 
     def damaged(self, trace_id: str, reason: str) -> StoreError:
         """Return the error of the trace's store for an unreadable file."""

@@ -47,6 +47,27 @@ OutputOption = Annotated[
     Path | None,
     typer.Option("--output", "-o", metavar="FILE", help="Write to FILE, not to standard output."),
 ]
+WorkersOption = Annotated[
+    int | None,
+    typer.Option(
+        "--workers",
+        metavar="N",
+        min=1,
+        help="Share the traces among N processes of this machine. By default they are read one "
+        "after another, with a thread per core.",
+        show_default=False,
+    ),
+]
+DaskOption = Annotated[
+    str | None,
+    typer.Option(
+        "--dask",
+        metavar="ADDRESS",
+        help="Share the traces among the workers of a Dask cluster: the address of its scheduler, "
+        "such as tcp://HOST:8786. They must reach the database at the same path or URL.",
+        show_default=False,
+    ),
+]
 LimitOption = Annotated[
     int | None,
     typer.Option(

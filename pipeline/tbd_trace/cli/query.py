@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,12 +15,14 @@ import typer
 from tbd_trace import resources
 from tbd_trace.cli.options import (
     DEFAULT_DATABASE,
+    DaskOption,
     DatabaseOption,
     FormatOption,
     LimitOption,
     OutputOption,
     TracesArgument,
     WideOption,
+    WorkersOption,
 )
 from tbd_trace.cli.output import (
     busy,
@@ -30,6 +33,7 @@ from tbd_trace.cli.output import (
     note,
     row_limit,
 )
+from tbd_trace.cli.spread import executor_of, require_all
 from tbd_trace.errors import UsageError
 from tbd_trace.present import JOINABLE, Format
 
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
 
     from tbd_trace.api import Traces
     from tbd_trace.query import Query, Result
+    from tbd_trace.runtime.executors import Executor
 
 
 def _complete_name(incomplete: str) -> list[str]:
@@ -74,6 +79,8 @@ def query(
     ] = None,
     limit: LimitOption = None,
     wide: WideOption = False,
+    workers: WorkersOption = None,
+    dask: DaskOption = None,
     list_: Annotated[
         bool, typer.Option("--list", help="List the queries that ship with tbd-trace.")
     ] = False,
@@ -124,10 +131,18 @@ def query(
     # A plot needs all rows.
     rows = row_limit(form, output, limit) if plot is None else None
     if rows is None and plot is None and (written := chosen_form(form, output)) in JOINABLE:
-        with closing(_batches(found, traces or [], db, parameters)) as frames:
+        missing: list[str] = []
+        with (
+            executor_of(workers, dask) as executor,
+            closing(
+                _batches(found, traces or [], db, parameters, executor=executor, missing=missing)
+            ) as frames,
+        ):
             emit_joined(frames, written, output)
+        require_all(missing)
         return
-    opened, result = _ask(found, traces or [], db, parameters, rows)
+    with executor_of(workers, dask) as executor:
+        opened, result = _ask(found, traces or [], db, parameters, rows, executor=executor)
     emit(
         result.frame,
         form,
@@ -139,6 +154,7 @@ def query(
     )
     if plot is not None:
         _draw(opened, result, plot)
+    require_all(result.missing)
 
 
 def _list(form: Format | None, output: Path | None, *, wide: bool) -> None:
@@ -178,41 +194,53 @@ def assigned(assignments: list[str]) -> dict[str, str]:
 
 
 def _ask(
-    found: Query, traces: list[str], db: str, parameters: dict[str, str], rows: int | None
+    found: Query,
+    traces: list[str],
+    db: str,
+    parameters: dict[str, str],
+    rows: int | None,
+    *,
+    executor: Executor | None,
 ) -> tuple[Traces, Result]:
     from tbd_trace.api import open_traces
     from tbd_trace.query import execute
 
     with busy(f"asking {found.name}"):
         opened = open_traces(*traces, db=db, question=found)
-        result = execute(opened.database, found, opened.trace_ids, parameters, rows)
+        result = execute(
+            opened.database, found, opened.trace_ids, parameters, rows, executor=executor
+        )
     for text in result.notes:
         note(text)
     return opened, result
 
 
 def _batches(
-    found: Query, traces: list[str], db: str, parameters: dict[str, str]
+    found: Query,
+    traces: list[str],
+    db: str,
+    parameters: dict[str, str],
+    *,
+    executor: Executor | None,
+    missing: list[str],
 ) -> Generator[pl.DataFrame]:
-    # In batches, because a result may have millions of rows.
+    # In batches, because a result may have millions of rows. Traces without an answer are added to
+    # `missing`.
     from tbd_trace.api import open_traces
     from tbd_trace.query import execute_batches
 
     with busy(f"asking {found.name}"):
         opened = open_traces(*traces, db=db, question=found)
         batches = execute_batches(
-            opened.database,
-            found,
-            opened.trace_ids,
-            parameters,
+            opened.database, found, opened.trace_ids, parameters, executor=executor
         )
         # Up to the first batch: errors of the query are raised under the spinner.
         first = next(batches)
     with closing(batches):
         for text in first.notes:
             note(text)
-        yield first.rows
-        for batch in batches:
+        for batch in chain([first], batches):
+            missing += batch.missing
             yield batch.rows
 
 

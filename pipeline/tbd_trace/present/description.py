@@ -30,6 +30,7 @@ def as_text(query: Query) -> str:
     lines += _entry("uses if there", ", ".join(query.optional))
     lines += _entry("leaves out", query.leaves_out)
     lines += _entry("refuses", refusal(query))
+    lines += _entry("many traces", division(query))
     params = parameters(query)
     if params:
         lines += ["", "Parameters (--set NAME=VALUE):"]
@@ -58,8 +59,19 @@ def as_json(query: Query) -> str:
         "columns": {name: dataclasses.asdict(c) for name, c in query.columns.items()},
         "plot": dataclasses.asdict(query.plot) if query.plot else None,
         "refuse": dataclasses.asdict(query.refuse) if query.refuse else None,
+        "reduce": query.reduce or None,
     }
     return json.dumps(fields, ensure_ascii=False, indent=2) + "\n"
+
+
+def division(query: Query) -> str:
+    """Return how the query is run over many traces, in words."""
+    if not query.reduce:
+        return "all together"
+    if query.reduce == "concat":
+        return "one at a time"
+    how = "the rows are added up" if query.reduce == "sum" else f"reduced by {query.reduce[4:]}"
+    return f"one at a time; {how}"
 
 
 def meaning(param: Param) -> str:

@@ -11,8 +11,9 @@ from tbd_trace.query.plot import Plot
 
 if TYPE_CHECKING:
     from tbd_trace.query.connection import connect, prepare
+    from tbd_trace.query.divided import execute, execute_batches
     from tbd_trace.query.early import derive_at_ingest
-    from tbd_trace.query.execution import execute, execute_batches, script
+    from tbd_trace.query.execution import script
     from tbd_trace.query.relation_cache import RelationCache
     from tbd_trace.query.result import Result
     from tbd_trace.query.statements import execute_reading, sql, sql_batches
@@ -44,8 +45,8 @@ _MODULES = {
     "Result": "result",
     "connect": "connection",
     "derive_at_ingest": "early",
-    "execute": "execution",
-    "execute_batches": "execution",
+    "execute": "divided",
+    "execute_batches": "divided",
     "execute_reading": "statements",
     "prepare": "connection",
     "script": "execution",

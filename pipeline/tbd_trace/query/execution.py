@@ -28,6 +28,7 @@ from tbd_trace.query.needs import (
 )
 from tbd_trace.query.pages import query_batches
 from tbd_trace.query.parameters import parameter_values
+from tbd_trace.query.reduction import changes_rows, reduced
 from tbd_trace.query.relation_cache import RelationCache
 from tbd_trace.query.renamed import resolve_old_names
 from tbd_trace.query.result import Batch, Result
@@ -76,7 +77,7 @@ def execute_batches(
     """
     values = checked_values(query, parameters)
     with _connected(database, trace_ids, query, values) as (connection, cache):
-        if query.refuse:
+        if query.refuse or changes_rows(query):
             result = execute_on(connection, query, values, cache, transient=True)
             yield Batch(result.frame, result.notes)
             return
@@ -107,7 +108,9 @@ def execute_on(
     """
     notes = _make_ready(connection, query, values, cache, transient=transient)
     # Any row can show that the result would mislead, so such a query needs all of them.
-    if rows is not None and (query.refuse or cache.rows(connection) < LARGE_ROWS):
+    if rows is not None and (
+        query.refuse or changes_rows(query) or cache.rows(connection) < LARGE_ROWS
+    ):
         rows = None
     found = fetch_rows(connection, query.sql, None if rows is None else rows + 1)
     notes += (without := left_out(connection, query))
@@ -116,6 +119,8 @@ def execute_on(
             raise CannotAnswerError("; ".join(without))
         check_sources(connection, query)
     check_refusal(query, found, values)
+    if changes_rows(query):
+        found = reduced(query, [found], values)
     more = rows is not None and found.height > rows
     return Result(query, found[:rows], notes, dict(values), more)
 

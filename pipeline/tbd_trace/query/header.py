@@ -96,6 +96,9 @@ class Query:
     slices: str = ""
     # Canonical table that makes a trace large: the relation is then computed at ingest.
     at_ingest: str = ""
+    # How answers for parts of the traces become one: "concat", "sum" or "sql:FILE"; "" if the query
+    # needs all traces together.
+    reduce: str = ""
     refuse: Refusal | None = None
     leaves_out: str = ""  # relation (trace_id, why) of traces that the result does not cover
     check: Check | None = None
@@ -136,11 +139,12 @@ def parse_query(path: Path) -> Query:
         header = _folded(tomllib.loads(toml))
         like = header.pop("like", None)
         query = _build(path, sql.strip().rstrip(";"), header)
-        if like is None:
-            return query
-        # A query beside this one returns the same columns: describe them once.
-        other = parse_query(path.with_name(f"{like}.sql"))
-        return replace(query, columns=other.columns, plot=other.plot)
+        if like is not None:
+            # A query beside this one returns the same columns: describe them once.
+            other = parse_query(path.with_name(f"{like}.sql"))
+            query = replace(query, columns=other.columns, plot=other.plot)
+        _check_reduction(query)
+        return query
     except (tomllib.TOMLDecodeError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise UsageError(f"{path}: invalid header ({error})") from error
 
@@ -168,7 +172,16 @@ def _build(path: Path, sql: str, header: dict[str, Any]) -> Query:
     needs = header.get("needs", [])
     if not isinstance(needs, list) or not all(n and _are_names(alternatives(n)) for n in needs):
         raise TypeError("needs is not a list of names or of lists of alternatives")
-    for key in ("title", "question", "source", "grain", "slices", "at_ingest", "leaves_out"):
+    for key in (
+        "title",
+        "question",
+        "source",
+        "grain",
+        "slices",
+        "at_ingest",
+        "leaves_out",
+        "reduce",
+    ):
         if not isinstance(header.get(key, ""), str):
             raise TypeError(f"{key} is not a text")
     partial = header.get("partial", False)
@@ -187,6 +200,20 @@ def _build(path: Path, sql: str, header: dict[str, Any]) -> Query:
         advice=parse_advice(advice) if advice else None,
         **header,
     )
+
+
+def _check_reduction(query: Query) -> None:
+    file = query.reduce.removeprefix("sql:")
+    if query.reduce not in ("", "concat", "sum") and file in ("", query.reduce):
+        raise TypeError('reduce is none of "concat", "sum" and "sql:FILE"')
+    if query.reduce == "concat" and next(iter(query.columns), "") != "trace_id":
+        raise TypeError('reduce = "concat" needs trace_id as the first column')
+    if query.reduce == "sum" and not any(column.unit for column in query.columns.values()):
+        raise TypeError('reduce = "sum" adds up the columns with a unit, and there is none')
+    if file != query.reduce and not (query.path.parent / file).is_file():
+        raise TypeError(f"reduce names {file}, which is not there")
+    if query.reduce and query.leaves_out:
+        raise TypeError("reduce divides the traces, and leaves_out needs all of them")
 
 
 def _are_names(value: Any) -> bool:

@@ -21,6 +21,8 @@ class Result:
     notes: list[str] = field(default_factory=list)
     parameters: dict[str, Scalar] = field(default_factory=dict)  # the parameters that were set
     more: bool = False  # True if rows were omitted because ``rows`` limited the result
+    # names of traces without an answer, because the process that asked them ended
+    missing: list[str] = field(default_factory=list)
 
     def _repr_html_(self) -> str:
         from html import escape  # noqa: PLC0415 - notebooks only
@@ -36,3 +38,4 @@ class Batch:
 
     rows: pl.DataFrame
     notes: list[str]
+    missing: list[str] = field(default_factory=list)  # as of the result, in the last batch only

@@ -66,6 +66,10 @@ class TraceStore(ABC):
         """Return values that change when the rows of a trace change."""
 
     @abstractmethod
+    def size_bytes(self, trace_id: str) -> int:
+        """Return the size of the files of a trace."""
+
+    @abstractmethod
     def damaged(self, trace_id: str, reason: str) -> StoreError:
         """Return the error that a file of a trace could not be read."""
 

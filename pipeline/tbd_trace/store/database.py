@@ -9,6 +9,7 @@ never see a partial trace.
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import tempfile
 import time
@@ -245,6 +246,12 @@ class Database(TraceStore):
             state = whole_file(self.traces_directory / trace_id, CATALOGUE).stat()
             return [trace_id, state.st_size, state.st_mtime_ns]
         return [trace_id]
+
+    def size_bytes(self, trace_id: str) -> int:
+        with contextlib.suppress(OSError):
+            files = os.scandir(self.traces_directory / trace_id)
+            return sum(file.stat().st_size for file in files)
+        return 0  # removed; reading it raises the error
 
     def damaged(self, trace_id: str, reason: str) -> StoreError:
         """Return the error that a file of a trace could not be read."""

@@ -96,7 +96,9 @@ summed AS (
     SELECT trace_id, process_id, measure, count(ns) AS n, sum(ns)::BIGINT AS total_ns,
         avg(ns) AS mean_ns, median(ns)::DOUBLE AS median_ns,
         quantile_cont(ns, 0.05)::DOUBLE AS p5_ns, quantile_cont(ns, 0.95)::DOUBLE AS p95_ns,
-        stddev_samp(ns) AS stddev_ns, 100.0 * stddev_samp(ns) / nullif(avg(ns), 0) AS cv_pct
+        -- In one order, so that the last digits are the same each time.
+        stddev_samp(ns ORDER BY ns) AS stddev_ns,
+        100.0 * stddev_samp(ns ORDER BY ns) / nullif(avg(ns), 0) AS cv_pct
     FROM measured GROUP BY ALL
 ),
 -- Otsu's threshold: the cut of the sorted times with the largest variance between its sides. Evenly

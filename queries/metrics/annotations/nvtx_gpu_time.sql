@@ -6,6 +6,7 @@ source   = """exclusive time: an operation belongs to the innermost range around
 grain    = "domain, name and style of NVTX ranges, per trace"
 needs    = ["annotation", "nvtx_range", "gpu_op"]
 optional = ["self_operation", "innermost_name"]
+reduce   = "concat"
 [columns.trace_id]
 doc = "the trace"
 [columns.range_name]

@@ -5,6 +5,7 @@ source   = "same sums as nsys stats nvtx_kern_sum: a kernel counts in every rang
 grain    = "NVTX range and kernel name, per thread of a trace"
 needs    = ["kernel", "annotation", "nvtx_range"]
 optional = ["range_kernel", "annotation_range", "annotation_tree", "process", "thread"]
+reduce   = "concat"
 [columns.trace_id]
 doc = "the trace"
 [columns.range_path]

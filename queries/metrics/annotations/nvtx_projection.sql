@@ -5,6 +5,7 @@ source   = "same projection as nsys stats nvtx_gpu_proj_trace"
 grain    = "NVTX range that launched GPU operations"
 needs    = ["annotation", "nvtx_range", "gpu_op"]
 optional = ["range_gpu_time", "annotation_tree", "process", "thread"]
+reduce   = "concat"
 [columns.trace_id]
 doc = "the trace"
 [columns.nvtx_range_id]

@@ -6,6 +6,7 @@ source   = """same sums as nsys stats nvtx_sum; a range without an end lasts unt
 grain    = "domain, text and style of NVTX ranges, per trace"
 needs    = ["annotation", "annotation_host_time"]
 partial  = ["annotation_id", "start_ns", "end_ns", "is_open", "kind", "domain", "text"]
+reduce   = "concat"
 [columns.trace_id]
 doc = "the trace"
 [columns.range_name]

@@ -6,6 +6,7 @@ source   = """mean = total ÷ n over the steady state: all iterations after the 
 grain    = "process and measure"
 needs    = ["iteration"]
 optional = ["iteration_statistics", "process"]
+reduce   = "concat"
 [columns.trace_id]
 doc = "the trace"
 [columns.pid]

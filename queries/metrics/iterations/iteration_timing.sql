@@ -6,6 +6,7 @@ source   = """three separate times: host span, GPU-projected span, and period; t
 grain    = "iteration of a process"
 needs    = ["iteration"]
 optional = ["process"]
+reduce   = "concat"
 [columns.trace_id]
 doc = "the trace"
 [columns.pid]

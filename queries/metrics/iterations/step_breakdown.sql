@@ -7,6 +7,7 @@ source   = """disjoint parts: compute, else communication, else copies, else idl
 grain    = "device used by a process; with by=iteration, one iteration of it"
 needs    = ["gpu_op", "device_timeline"]
 optional = ["analysis_window", "process"]
+reduce   = "concat"
 [params.by]
 doc = "trace: the whole analysis window; iteration: each iteration in the window, by GPU time"
 choices = ["trace", "iteration"]

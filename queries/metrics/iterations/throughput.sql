@@ -6,6 +6,7 @@ source   = "total samples ÷ total time, never the mean of rates (Zhu et al. 201
 grain    = "process"
 needs    = ["iteration"]
 optional = ["iteration_rate", "trace", "process"]
+reduce   = "concat"
 [params.batch_size]
 doc = "samples per iteration and process; 0: the value in capture.json"
 default = 0

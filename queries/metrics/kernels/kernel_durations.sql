@@ -6,6 +6,7 @@ grain    = "bin, from the shortest kernel of a trace to its longest"
 needs    = ["kernel"]
 optional = ["counter_donor_trace"]
 partial  = true
+reduce   = "concat"
 [params.bins_per_decade]
 doc = "bins per power of ten"
 default = 5

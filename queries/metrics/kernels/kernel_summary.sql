@@ -6,6 +6,7 @@ grain    = "kernel name, or kernel name and launch configuration, per trace"
 needs    = ["trace"]
 optional = ["kernel", "kernel_aggregate", "counter_donor_trace"]
 partial  = true
+reduce   = "concat"
 [params.by]
 doc = "kernel: one row per name; configuration: one row per name, grid and block"
 choices = ["kernel", "configuration"]

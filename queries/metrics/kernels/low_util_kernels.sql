@@ -5,6 +5,7 @@ source   = """Zhu et al. 2018: table of the five longest kernels with FP32 utili
     average"""
 grain    = "kernel name, below or above the mean of its trace"
 needs    = ["kernel", "kernel_counter", "kernel_utilization"]
+reduce   = "concat"
 [params.precision]
 doc = "precision of the utilization"
 choices = ["fp32", "fp16", "tensor"]

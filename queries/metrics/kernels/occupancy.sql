@@ -7,6 +7,7 @@ needs    = ["kernel", "kernel_occupancy"]
 optional = ["achieved_occupancy", "counter_donor_trace"]
 partial  = true
 grain    = "kernel name per trace, or trace"
+reduce   = "concat"
 [params.by]
 doc = "kernel: one row per kernel name; trace: one row per trace"
 choices = ["kernel", "trace"]

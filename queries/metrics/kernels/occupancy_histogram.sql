@@ -7,6 +7,7 @@ grain    = "measure and bin, per trace"
 needs    = ["kernel", "kernel_occupancy"]
 optional = ["achieved_occupancy", "counter_donor_trace"]
 partial  = true
+reduce   = "concat"
 [params.bins]
 doc = "bins of equal width from 0 to 100 %"
 default = 10

@@ -6,6 +6,7 @@ source   = """Zhu et al. 2018, dominant layer per model: largest exclusive GPU t
 grain    = "layer (or layer type) in the analysis window, the dominant one first"
 needs    = [["kernel", "annotation"], "layer_clock"]
 optional = ["window_op", "layer_host_time", "layer_type", "kernel_class"]
+reduce   = "concat"
 [params.by]
 doc = "layer: one row per layer; type: one row per layer type"
 choices = ["layer", "type"]

@@ -5,6 +5,7 @@ source   = "occupancy of each kernel execution (query occupancy), weighted by ti
 grain    = "layer of a trace, forward and backward together"
 needs    = ["gpu_op", "window_op", "kernel_occupancy"]
 optional = ["achieved_occupancy", "analysis_window"]
+reduce   = "concat"
 [columns.trace_id]
 doc = "the trace"
 [columns.layer]

@@ -8,6 +8,7 @@ needs    = [["kernel", "annotation"], "layer_clock"]
 optional = [
     "window_op", "layer_host_time", "layer_type", "_module_call", "kernel_scope", "kernel_class",
 ]
+reduce   = "concat"
 [params.by]
 doc     = """layer; module: modules of PyTorch only; op: innermost operator around the launch, or
     another range; class: class of the kernel. op and class have no host time"""

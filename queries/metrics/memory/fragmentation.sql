@@ -5,6 +5,7 @@ source   = """state of the segments and blocks in the snapshot: held = requested
     pending + free inside used segments + free segments"""
 grain    = "device, or segment type, pool and stream of a device (parameter by)"
 needs    = ["memory_segment", "memory_block"]
+reduce   = "concat"
 [columns.trace_id]
 doc = "the trace"
 [columns.process_id]

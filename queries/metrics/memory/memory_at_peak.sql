@@ -4,6 +4,7 @@ question = "Which allocations are live at the peak, and which code made them?"
 grain    = "class, layer, operator and call stack, per memory space"
 needs    = ["allocation", "_peak_allocation"]
 optional = ["_stack_code"]
+reduce   = "concat"
 [columns.trace_id]
 doc = "the trace"
 [columns.process_id]

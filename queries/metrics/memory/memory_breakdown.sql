@@ -6,6 +6,7 @@ source   = """TBD (Zhu et al., IISWC 2018) for the five groups; a class is state
 grain    = "class, per memory space"
 needs    = ["allocation"]
 optional = ["peak_memory", "memory_device"]
+reduce   = "concat"
 [columns.trace_id]
 doc = "the trace"
 [columns.process_id]

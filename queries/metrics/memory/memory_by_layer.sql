@@ -6,6 +6,7 @@ source   = """a feature map counts once per storage, for the layer that made it;
 grain    = "layer, per memory space"
 needs    = ["allocation"]
 optional = ["peak_memory"]
+reduce   = "concat"
 [columns.trace_id]
 doc = "the trace"
 [columns.process_id]

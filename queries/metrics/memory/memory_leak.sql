@@ -6,6 +6,7 @@ source   = """live bytes after the last event of each iteration; slope by Theil 
 grain    = "memory space (part is `all`), or class, layer and operator that grows"
 needs    = ["memory_iteration", "allocation"]
 optional = ["_iteration_live", "_stack_code"]
+reduce   = "concat"
 [columns.trace_id]
 doc = "the trace"
 [columns.process_id]

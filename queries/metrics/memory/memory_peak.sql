@@ -6,6 +6,7 @@ source   = """running sum of all allocations and completed releases, in the orde
 grain    = "process, device, allocator and kind of memory"
 needs    = ["peak_memory"]
 optional = ["memory_space"]
+reduce   = "concat"
 [columns.trace_id]
 doc = "the trace"
 [columns.process_id]

@@ -5,6 +5,7 @@ source   = """the recording is divided into `points` stretches of equally many e
     the instant of its highest total, so that no peak is lost"""
 grain    = "instant and class, per memory space"
 needs    = ["allocation", "memory_running"]
+reduce   = "concat"
 [columns.trace_id]
 doc = "the trace"
 [columns.process_id]

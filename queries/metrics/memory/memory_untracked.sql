@@ -5,6 +5,7 @@ source   = "bytes in use on the device less bytes that the allocator holds: CUDA
 grain    = "reading of a device"
 needs    = ["memory_device"]
 optional = ["_device_reading"]
+reduce   = "concat"
 [columns.trace_id]
 doc = "the trace"
 [columns.device_id]

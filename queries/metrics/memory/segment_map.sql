@@ -6,6 +6,7 @@ source   = """blocks of the snapshot in the order of their addresses; neighbours
 grain    = "run of blocks of one state in a segment_id, largest segments of a device first"
 needs    = ["memory_segment"]
 optional = ["memory_block"]
+reduce   = "concat"
 [columns.trace_id]
 doc = "the trace"
 [columns.process_id]

@@ -8,6 +8,7 @@ grain    = """device used by a rank, or process with collectives on the host; wi
 needs    = ["collective"]
 optional = ["device_timeline", "analysis_window", "window_op", "kernel_class", "job_member",
     "iteration", "process"]
+reduce   = "sql:../../reduce/comm_overlap.sql"
 [params.by]
 doc = "trace: the whole analysis window; iteration: each iteration in the window"
 choices = ["trace", "iteration"]

@@ -7,6 +7,7 @@ source   = """calls of modules recorded by torch.profiler (`with_stack=True`); a
 grain    = "module by its path in the model, per trace"
 needs    = ["_module_call"]
 optional = ["annotation", "op_scope", "gpu_op"]
+reduce   = "concat"
 [columns.trace_id]
 doc = "the trace"
 [columns.module]

@@ -6,6 +6,7 @@ source   = """as `key_averages(group_by_input_shape=True)` of torch.profiler, ex
 grain    = "operator, with `by=shape` and shapes of its inputs, per trace"
 needs    = ["_host_tree"]
 optional = ["annotation", "gpu_op", "launch", "range_gpu_time"]
+reduce   = "concat"
 [columns.trace_id]
 doc = "the trace"
 [columns.op]

@@ -7,6 +7,7 @@ grain    = "time bin of a device used by a process, over the whole trace includi
 needs    = ["gpu_op", "busy_interval"]
 optional = ["process"]
 partial  = true
+reduce   = "concat"
 [params.bins]
 doc = "number of equal bins from the first GPU operation of the trace to the end of the last"
 default = 200

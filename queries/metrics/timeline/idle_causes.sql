@@ -6,6 +6,7 @@ source   = """gaps in the union of GPU operations, split where the activity of t
 grain    = "cause, per device used by a process"
 needs    = ["gpu_op", "device_timeline"]
 optional = ["idle_interval_cause", "analysis_window", "process", "clock_check"]
+reduce   = "concat"
 [columns.trace_id]
 doc = "the trace"
 [columns.pid]

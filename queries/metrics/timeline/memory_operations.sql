@@ -6,6 +6,7 @@ grain    = "kind of memory operation, per trace"
 needs    = ["trace"]
 optional = ["memcpy", "memset"]
 partial  = true
+reduce   = "concat"
 [columns.trace_id]
 doc = "the trace"
 [columns.operation]

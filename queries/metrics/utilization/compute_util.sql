@@ -6,6 +6,7 @@ source   = """Zhu et al. 2018, section 3.4.2: length of the union of GPU operati
 grain    = "device used by a process; with by=iteration, one iteration of it"
 needs    = ["gpu_op", "device_timeline"]
 optional = ["analysis_window", "process", "device"]
+reduce   = "concat"
 [params.by]
 doc = "trace: the whole analysis window; iteration: each iteration in the window, by GPU time"
 choices = ["trace", "iteration"]

@@ -5,6 +5,7 @@ source   = "as fp32_util, with FP16 counters and peak"
 grain    = "evidence and device; with by=…, also iteration, layer or kernel"
 needs    = ["kernel", "utilization"]
 like     = "fp32_util"  # columns and plots: see fp32_util.sql
+reduce   = "concat"
 */
 SELECT * EXCLUDE (precision)
 FROM utilization

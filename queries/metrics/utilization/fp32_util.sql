@@ -5,6 +5,7 @@ source   = """Zhu et al. 2018, section 3.4.3, which does not define T as busy or
     are reported"""
 grain    = "evidence and device; with by=…, also iteration, layer or kernel"
 needs    = ["kernel", "utilization"]
+reduce   = "concat"
 [columns.trace_id]
 doc = "the trace"
 [columns.pid]

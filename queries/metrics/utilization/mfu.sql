@@ -6,6 +6,7 @@ source   = """Chowdhery et al. 2022 (PaLM), appendix B: MFU without and HFU with
 grain    = "convention and device used by a process, with `by=iteration` also iteration"
 needs    = ["kernel", "analysis_window"]
 optional = ["trace", "device_timeline", "device_peak", "process", "_device_flop"]
+reduce   = "concat"
 [params.by]
 doc = "trace: the analysis window; iteration: a row per iteration"
 choices = ["trace", "iteration"]

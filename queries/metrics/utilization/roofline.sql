@@ -7,6 +7,7 @@ source   = """Williams, Waterman, Patterson: Roofline (CACM 52:4, 2009): FLOP/s 
 grain    = "kernel name (or layer), precision and evidence, per device used by a process"
 needs    = ["kernel_work", "kernel_traffic"]
 optional = ["device_peak", "process"]
+reduce   = "concat"
 [params.by]
 doc = """kernel: one row per kernel name; layer: one row per layer, also with FLOP that cannot be
     divided among its kernels"""

@@ -1,0 +1,49 @@
+"""Where the traces of a command are read: in this process, in several, or on a Dask cluster."""
+
+# Most commands need none of these modules.
+# ruff: noqa: PLC0415
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from tbd_trace.errors import TbdTraceError, UsageError
+
+if TYPE_CHECKING:
+    from tbd_trace.runtime.executors import Executor
+
+
+@contextlib.contextmanager
+def executor_of(workers: int | None, dask: str | None) -> Iterator[Executor | None]:
+    """Yield what --workers and --dask choose, None without them.
+
+    Raises:
+        UsageError: both are given, or the cluster cannot be reached.
+    """
+    if workers is not None and dask is not None:
+        raise UsageError("--workers and --dask: choose one")
+    if dask is not None:
+        from tbd_trace.runtime.dask_cluster import DaskCluster
+
+        with DaskCluster(dask) as cluster:
+            yield cluster
+    elif workers is not None:
+        from tbd_trace.runtime.executors import Processes
+
+        with Processes(workers) as processes:
+            yield processes
+    else:
+        yield None
+
+
+def require_all(missing: Sequence[str]) -> None:
+    """Fail if traces are missing from the answer.
+
+    Raises:
+        TbdTraceError: it names them.
+    """
+    if missing:
+        from tbd_trace.query.divided import not_answered
+
+        raise TbdTraceError(not_answered(missing))

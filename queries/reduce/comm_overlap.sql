@@ -1,0 +1,2 @@
+-- Each trace has its rows in order; ranks come before traces.
+SELECT * FROM mapped ORDER BY job, rank, trace_id, rowid

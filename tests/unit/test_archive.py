@@ -22,7 +22,7 @@ from corpus import ROOT
 from fast import one_in
 from query_files import METRIC_NAMES
 from tbd_trace.api import Traces, open_archive, open_traces
-from tbd_trace.archive import storage_backends
+from tbd_trace.archive import remote_files
 from tbd_trace.archive.manifest import FILE, Manifest, is_safe
 from tbd_trace.archive.operations import create
 from tbd_trace.archive.verify import problems
@@ -570,7 +570,7 @@ def test_urls_that_cannot_be_read_are_told(
     archived: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("fsspec")
-    monkeypatch.setattr(storage_backends, "_SILENT_SECONDS", 0.2)
+    monkeypatch.setattr(remote_files, "_SILENT_SECONDS", 0.2)
     with serving(archived) as site, silent() as nothing:
         assert "not a trace archive" in failing("query", "throughput", f"{site.url}/none")
         assert "not found" in failing("query", "throughput", f"{site.url}/none.zip")

@@ -21,7 +21,8 @@ from tbd_trace.archive.manifest import (
     ArchivedTrace,
     Manifest,
 )
-from tbd_trace.archive.storage_backends import is_archive
+from tbd_trace.archive.remote_target import RemoteTarget
+from tbd_trace.archive.storage_backends import is_archive, is_url
 from tbd_trace.errors import StoreError, UsageError
 from tbd_trace.store.database import LAYOUT
 from tbd_trace.store.staging import apply_umask
@@ -73,16 +74,21 @@ class ArchiveWriter:
 
 
 @contextlib.contextmanager
-def new_archive(target: Path, *, force: bool = False) -> Iterator[ArchiveWriter]:
+def new_archive(target: Path | str, *, force: bool = False) -> Iterator[ArchiveWriter]:
     """Write an archive; it appears complete, or not at all.
 
     Args:
-        target: path of the archive: a zip file if its name ends in ``.zip``, else a directory.
+        target: path or URL of the archive: a zip file if it ends in ``.zip``, else a directory.
 
     Raises:
         StoreError: the archive cannot be written.
         UsageError: the target exists, and ``force`` is not set or it is not such an archive.
     """
+    if is_url(str(target)):
+        with _uploaded(str(target), force) as writer:
+            yield writer
+        return
+    target = Path(target)
     _check_target(target, force)
     try:
         # Beside the target, because a rename is atomic only within a file system.
@@ -97,6 +103,22 @@ def new_archive(target: Path, *, force: bool = False) -> Iterator[ArchiveWriter]
             _publish(finished, target, private / "replaced")
     except OSError as error:
         raise StoreError(f"{target}: cannot be written ({error.strerror})") from error
+
+
+@contextlib.contextmanager
+def _uploaded(url: str, force: bool) -> Iterator[ArchiveWriter]:
+    remote = RemoteTarget(url, force=force)
+    try:
+        with tempfile.TemporaryDirectory(prefix="tbd-trace-") as temporary:
+            writer = ArchiveWriter(Path(temporary) / "archive")
+            writer.root.mkdir()
+            yield writer
+            if remote.is_zip:
+                remote.upload_zip(_zipped(writer, Path(temporary) / "archive.zip"))
+            else:
+                remote.upload(writer.root, [file.path for file in writer.files])
+    except OSError as error:
+        raise StoreError(f"{tempfile.gettempdir()}: cannot be written ({error})") from error
 
 
 def _check_target(target: Path, force: bool) -> None:

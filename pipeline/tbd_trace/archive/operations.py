@@ -38,7 +38,7 @@ Progress = Callable[[str], None]
 def create(
     store: TraceStore,
     trace_ids: Sequence[str],
-    target: Path,
+    target: Path | str,
     *,
     redaction: Redaction,
     profiles: bool = False,
@@ -50,7 +50,7 @@ def create(
     Args:
         store: database or archive with the traces.
         trace_ids: the traces, in the order of the archive.
-        target: the archive: a zip file if its name ends in ``.zip``, else a directory.
+        target: its path or URL: a zip file if its name ends in ``.zip``, else a directory.
         profiles: add the profiler files too, without redaction.
         progress: called with the name of each trace before it is written.
 
@@ -83,7 +83,7 @@ def create(
 
 def merge(
     archives: Sequence[Archive],
-    target: Path,
+    target: Path | str,
     *,
     force: bool = False,
     progress: Progress | None = None,

@@ -17,11 +17,10 @@ from typing import Any, BinaryIO, cast
 from urllib.parse import urlsplit
 
 from tbd_trace.archive.manifest import FILE, is_safe
-from tbd_trace.errors import StoreError, UsageError
+from tbd_trace.archive.remote_files import remote_errors, remote_file_system
+from tbd_trace.errors import StoreError
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
-_CONNECT_SECONDS = 10
-_SILENT_SECONDS = 30  # limit of each read; a large file over a slow line may take much longer
 _CHUNK_BYTES = 1 << 20
 _ENCRYPTED = 1  # bit 0 of a member's flags
 _END_RECORD = 22  # bytes of the end of central directory record, which the comment follows
@@ -153,7 +152,7 @@ class RemoteDirectory(StorageBackend):
         return io.BytesIO(self._filesystem.cat_file(f"{self._root}/{path}"))
 
     def _errors(self, path: str) -> AbstractContextManager[None]:
-        return _remote_errors(f"{self.name.rstrip('/')}/{path}")
+        return remote_errors(f"{self.name.rstrip('/')}/{path}")
 
 
 def is_url(text: str) -> bool:
@@ -198,36 +197,14 @@ def open_backend(location: str) -> StorageBackend:
 
 
 def _remote(url: str) -> StorageBackend:
-    try:
-        import fsspec  # noqa: PLC0415 - an extra
-    except ImportError:
-        raise UsageError(
-            f"{url}: fsspec is not installed; run `pip install 'tbd-trace[remote]'`"
-        ) from None
-    scheme = url.partition("://")[0].lower()
-    try:
-        filesystem, root = fsspec.core.url_to_fs(url, **_options(scheme))
-    except (ImportError, ValueError) as error:
-        raise UsageError(f"{url}: cannot be opened ({error}); download the archive") from error
+    filesystem, root = remote_file_system(url)
     if not urlsplit(url).path.endswith(".zip"):
         return RemoteDirectory(filesystem, root, url)
     try:
-        with _remote_errors(url):
+        with remote_errors(url):
             return Zip(_seekable(filesystem, root), url)
     except FileNotFoundError:
         raise StoreError(f"{url}: not found; check the address") from None
-
-
-def _options(scheme: str) -> dict[str, Any]:
-    if scheme not in ("http", "https"):
-        return {}
-    import aiohttp  # noqa: PLC0415 - an extra
-
-    # aiohttp's default limits the total time to 5 minutes, too little for a large archive.
-    timeout = aiohttp.ClientTimeout(
-        total=None, sock_connect=_CONNECT_SECONDS, sock_read=_SILENT_SECONDS
-    )
-    return {"client_kwargs": {"timeout": timeout}}
 
 
 def _seekable(filesystem: Any, root: str) -> BinaryIO:
@@ -255,20 +232,7 @@ def _local_errors(name: str, path: str) -> Iterator[None]:
 @contextlib.contextmanager
 def _zip_errors(name: str, path: str) -> Iterator[None]:
     try:
-        with _remote_errors(name) if is_url(name) else _local_errors(name, path):
+        with remote_errors(name) if is_url(name) else _local_errors(name, path):
             yield
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         raise StoreError(f"{name}: {path} is damaged ({error}); get the archive again") from error
-
-
-@contextlib.contextmanager
-def _remote_errors(url: str) -> Iterator[None]:
-    try:
-        yield
-    except (FileNotFoundError, StoreError, zipfile.BadZipFile, zlib.error, EOFError):
-        raise
-    except Exception as error:  # fsspec passes on the errors of each protocol's library
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise StoreError(
-            f"{url}: cannot be read ({reason}); check the address and the connection"
-        ) from error

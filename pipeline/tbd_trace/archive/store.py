@@ -7,7 +7,7 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import duckdb
@@ -45,6 +45,7 @@ class Archive(TraceStore):
     fetches = True
 
     def __init__(self, location: str, cache: Path) -> None:
+        self._opened_with = (location, cache)
         self.backend = open_backend(location)
         self.manifest = read_manifest(self.backend)
         if self.manifest.layout not in (LAYOUT, layout_v1.NAME):
@@ -57,6 +58,10 @@ class Archive(TraceStore):
         self._temporary: list[tempfile.TemporaryDirectory[str]] = []  # removed with this object
         self._copies = self._own_directory(cache / "copies")
         self.derived_directory = self._own_directory(cache / "derived")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle the location: each process opens and verifies the archive itself, once."""
+        return _opened, (*self._opened_with, self.manifest.to_bytes())
 
     @property
     def name(self) -> str:
@@ -90,7 +95,6 @@ class Archive(TraceStore):
         return super().relation(table, trace_ids)
 
     def state(self, trace_id: str) -> Sequence[object]:
-        """Return the trace id and the checksums of the trace's tables."""
         return [trace_id, *(file.sha256 for file in self.manifest.tables_of(trace_id))]
 
     def size_bytes(self, trace_id: str) -> int:
@@ -152,6 +156,14 @@ class Archive(TraceStore):
         return Path(self._temporary[-1].name)
 
 
+@lru_cache(maxsize=4)
+def _opened(location: str, cache: Path, manifest: bytes) -> Archive:
+    archive = Archive(location, cache)
+    if archive.manifest.to_bytes() != manifest:
+        raise StoreError(f"{location}: was replaced while it was read; ask again")
+    return archive
+
+
 class CombinedStore(TraceStore):
     """Selected traces of several stores as one store.
 
@@ -177,7 +189,6 @@ class CombinedStore(TraceStore):
         return list(self._ids)
 
     def files(self, table: str, trace_ids: Iterable[str]) -> list[Path]:
-        """Return the files of a canonical table from the stores of the traces."""
         return [file for each in trace_ids for file in self._stores[each].files(table, [each])]
 
     def relation(self, table: str, trace_ids: Sequence[str]) -> str:
@@ -196,7 +207,6 @@ class CombinedStore(TraceStore):
         return self._stores[trace_id].size_bytes(trace_id)
 
     def damaged(self, trace_id: str, reason: str) -> StoreError:
-        """Return the error of the trace's store for an unreadable file."""
         # The id is derived from the file's path. Copies of an archive's files are named by
         # checksum, so their store is unknown; the first one reports the error.
         store = self._stores.get(trace_id) or next(iter(self._stores.values()))

@@ -35,12 +35,13 @@ ArchiveArgument = Annotated[
     str, typer.Argument(metavar="ARCHIVE", help="Path or URL of an archive.", show_default=False)
 ]
 TargetOption = Annotated[
-    Path,
+    str,
     typer.Option(
         "--output",
         "-o",
         metavar="TARGET",
-        help="Archive to write: a zip file if the name ends in .zip, else a directory.",
+        help="Path or s3:// URL of the archive to write: a zip file if the name ends in .zip, else "
+        "a directory.",
         show_default=False,
     ),
 ]
@@ -246,7 +247,7 @@ def inspect(
     emit(pl.concat(frames), form, output, limit=limit, wide=wide)
 
 
-def _made(manifest: Manifest, target: Path) -> None:
+def _made(manifest: Manifest, target: Path | str) -> None:
     size = sum(file.size_bytes for file in manifest.files)
     replaced: dict[str, int] = {}
     for trace in manifest.traces:

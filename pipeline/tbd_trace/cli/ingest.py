@@ -60,7 +60,10 @@ def ingest(
     from tbd_trace.store import Database
 
     if is_url(db):
-        raise UsageError(f"--db {db}: a URL can only be read from; name a local file")
+        raise UsageError(
+            f"--db {db}: a URL can only be read from; ingest into a local file, then write that to "
+            "an s3:// URL with `tbd-trace archive create -o URL`"
+        )
     if job is None and rank_from is RankFrom.name:
         raise UsageError("--rank-from name: needs --job NAME")
     database = Database(Path(db))

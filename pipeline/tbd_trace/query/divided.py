@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 # Smaller traces are asked together, which costs less than a connection for each of them.
-_SMALL_BYTES = 8 << 20
+_SMALL_BYTES = 4 << 20
 _REASONS_SHOWN = 3
 
 

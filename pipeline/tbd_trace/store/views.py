@@ -129,9 +129,10 @@ def _replace_views(path: Path, script: list[str]) -> bool:
 
 def _statements(database: HasViews) -> Iterator[str]:
     root = database.traces_directory.resolve()
+    is_empty = not database.trace_ids()  # asks each of what may be a thousand directories
     for table in canonical_tables().values():
         # Without any trace the pattern matches nothing, which DuckDB takes for an error.
-        if not database.trace_ids():
+        if is_empty:
             yield f"CREATE OR REPLACE VIEW {table.name} AS {table.empty_select}"
         else:
             pattern = string(f"{glob_escaped(root)}/{_TRACE}/{files_pattern(table.name)}")

@@ -46,6 +46,12 @@ def test_a_bar_per_rank_is_named_and_has_room(drawn: list[Figure]) -> None:
     assert place_names(drawn[1].axes[0])[-2:] == ["run, rank 19", "other, rank 0"]
 
 
+def test_bars_can_be_named_by_numbers(drawn: list[Figure]) -> None:
+    rows = [{"kind": "all_reduce", "bytes": size, "times_last": 1} for size in (2**33, 8)]
+    render(pl.DataFrame(rows), Plot("barh", ["kind", "bytes"], ["times_last"]), {})
+    assert place_names(drawn[0].axes[0]) == ["8,589,934,592", "8"]
+
+
 HEATMAP = Plot(
     "heatmap", "start_ns", ["busy_pct"], ["device_id", "pid"], x_end="end_ns", x_title="time"
 )

@@ -86,7 +86,8 @@ def horizontal_bars(axes: Axes, series: Sequence[Series], *, stacked: bool) -> N
         if not stacked:
             axes.bar_label(bars, labels=[_bar_label(v) for v in one.values], padding=3, fontsize=8)
         _add_to_base(base, one)
-    axes.set_yticks(range(len(places)), [shorten(place, LABEL_WIDTH) for place in places])
+    names = [place if isinstance(place, str) else f"{place:,.15g}" for place in places]
+    axes.set_yticks(range(len(places)), [shorten(name, LABEL_WIDTH) for name in names])
     axes.set_ylim(len(places) - 0.5, -0.5)  # the first row on top
     axes.margins(x=0.1)
 

@@ -13,6 +13,7 @@ import duckdb
 from tbd_trace.errors import StoreError, UsageError
 from tbd_trace.model.canonical_tables import (
     CATALOGUE,
+    JOB_RANK,
     KERNEL,
     KERNEL_TOTALS,
     canonical_tables,
@@ -108,7 +109,8 @@ class TraceStore(ABC):
         """Return the ids of the traces that the selectors name.
 
         Args:
-            selectors: trace ids, unique prefixes of them, or names; none at all means every trace.
+            selectors: trace ids, unique prefixes of them, names, or jobs, which mean all their
+                traces; none at all means every trace.
 
         Raises:
             UsageError: a selector names no trace, or several.
@@ -116,7 +118,7 @@ class TraceStore(ABC):
         known = self._known()
         if not selectors:
             return [trace_id for trace_id, _ in known]
-        return list(dict.fromkeys(self._one(selector, known) for selector in selectors))
+        return list(dict.fromkeys(i for name in selectors for i in self._named(name, known)))
 
     def _known(self) -> list[tuple[str, str]]:
         rows = self.relation(CATALOGUE, self.trace_ids())
@@ -125,16 +127,30 @@ class TraceStore(ABC):
                 f"SELECT trace_id::VARCHAR, name FROM ({rows}) ORDER BY {', '.join(_IN_ORDER)}"
             ).fetchall()
 
-    def _one(self, selector: str, known: Sequence[tuple[str, str]]) -> str:
+    def _jobs(self) -> dict[str, list[str]]:
+        rows = self.relation(JOB_RANK, self.trace_ids())
+        with reading(self), duckdb.connect() as connection:
+            return dict(
+                connection.execute(
+                    "SELECT job, list(trace_id::VARCHAR ORDER BY rank, trace_id) "
+                    f"FROM ({rows}) WHERE job IS NOT NULL GROUP BY job ORDER BY job"
+                ).fetchall()
+            )
+
+    def _named(self, selector: str, known: Sequence[tuple[str, str]]) -> list[str]:
         exact = [i for i, name in known if selector in (i, name)]
         begun = [i for i, _ in known if i.startswith(selector)]
         found = exact or (begun if len(selector) >= _SHORTEST_PREFIX else [])
         if len(found) == 1:
-            return found[0]
+            return found
         if found:
             raise UsageError(f"{selector!r} is ambiguous: {', '.join(found)}; use a trace id")
+        jobs = self._jobs()
+        if selector in jobs:
+            return jobs[selector]
         if begun:
             raise UsageError(f"{selector!r}: give at least {_SHORTEST_PREFIX} digits of a trace id")
-        close = difflib.get_close_matches(selector, [name for pair in known for name in pair], n=3)
+        names = [*(name for pair in known for name in pair), *jobs]
+        close = difflib.get_close_matches(selector, names, n=3)
         hint = f"; did you mean {', '.join(close)}?" if close else "; `tbd-trace info` lists them"
         raise UsageError(f"no trace {selector!r} in {self.name}{hint}")

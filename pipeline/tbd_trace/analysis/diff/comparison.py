@@ -22,7 +22,10 @@ from tbd_trace.sqltext import set_variable
 if TYPE_CHECKING:
     import polars as pl
 
-QUESTIONS = ("comparability", "iterations", "utilization", "memory", "layers", "kernels")
+QUESTIONS = (
+    *("comparability", "iterations", "utilization", "ranks", "collectives", "memory", "layers"),
+    "kernels",
+)
 _SIDES = "CREATE TEMP TABLE diff_side (trace_id VARCHAR, side VARCHAR)"
 # Metric runs are not named: their counters are joined to the timeline of the capture.
 _SIDE_NAMES = """

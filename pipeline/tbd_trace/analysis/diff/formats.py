@@ -24,6 +24,15 @@ _COLUMNS = {
         *("change_pct", "low_pct", "high_pct", "noise_pct", "verdict"),
     ),
     "utilization": ("rank", "measure", "evidence", "a_pct", "b_pct", "change_points"),
+    "ranks": (
+        *("rank", "place", "measure", "a_ns", "b_ns", "change_ns", "change_pct", "a_last_pct"),
+        "b_last_pct",
+    ),
+    "collectives": (
+        *("kind", "bytes", "group_size", "basis", "a_collectives", "b_collectives"),
+        *("a_median_ns", "b_median_ns", "change_pct"),
+        *("a_busbw_bytes_per_s", "b_busbw_bytes_per_s"),
+    ),
     "memory": (
         *("rank", "allocator", "memory_kind", "measure", "a_bytes", "b_bytes"),
         *("change_bytes", "change_pct", "evidence_a", "evidence_b"),
@@ -34,8 +43,8 @@ _COLUMNS = {
         *("a_ns", "b_ns", "change_ns", "calls_effect_ns", "duration_effect_ns"),
     ),
 }
-_OPTIONAL = ("memory",)  # omitted unless both sides have it
-_LIMITED = ("layers", "kernels")  # may have thousands of rows
+_OPTIONAL = ("ranks", "collectives", "memory")  # omitted without rows
+_LIMITED = ("collectives", "layers", "kernels")  # may have thousands of rows
 _UNCHANGED = {
     "comparability": "no known difference",
     "iterations": "no iterations are known on both sides",
@@ -172,6 +181,10 @@ _LONG = {
     "comparability": _Long(("field",), "a", "b", None, "matters"),
     "iterations": _Long(("rank", "measure"), "mean_a_ns", "mean_b_ns", "change_ns", "verdict"),
     "utilization": _Long(("rank", "measure", "evidence"), "a_pct", "b_pct", "change_points", None),
+    "ranks": _Long(("rank", "place", "measure"), "a_ns", "b_ns", "change_ns", "b_verdict"),
+    "collectives": _Long(
+        ("kind", "bytes", "group_size", "basis"), "a_median_ns", "b_median_ns", "change_pct", None
+    ),
     "memory": _Long(
         ("rank", "allocator", "memory_kind", "measure"), "a_bytes", "b_bytes", "change_bytes", None
     ),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from tbd_trace.analysis.diff.rank_sentences import stragglers
 from tbd_trace.present.values import scaled
 
 if TYPE_CHECKING:
@@ -51,8 +52,8 @@ def judge(frames: Mapping[str, pl.DataFrame], *, same: bool = False) -> Verdict:
         same: True if the files of both sides have the same content.
     """
     verdict = _on_time(frames, same=same)
-    memory = _memory_peak(frames)
-    return replace(verdict, sentence=f"{verdict.sentence} {memory}") if memory else verdict
+    sentences = [verdict.sentence, *stragglers(frames), _memory_peak(frames)]
+    return replace(verdict, sentence=" ".join(filter(None, sentences)))
 
 
 def _on_time(frames: Mapping[str, pl.DataFrame], *, same: bool) -> Verdict:

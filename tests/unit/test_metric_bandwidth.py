@@ -13,6 +13,7 @@ from made_trace import MadeTrace, metric
 from test_metric_ranks import MS, ONE_HOST, job, late
 
 from corpus import REFERENCE
+from tbd_trace.query.advice import how_to_collect
 
 
 def bandwidth(made: MadeTrace, *names: str, **parameters: Any) -> list[tuple[Any, ...]]:
@@ -249,3 +250,8 @@ def test_each_placement_and_type_has_a_row() -> None:
     assert link(made, "dtype", "placement", "latency_ns") == [
         ("float", "out-of-place", 20), ("float", "in-place", 10), ("half", "in-place", 10),
     ]  # fmt: skip
+
+
+def test_what_a_link_needs() -> None:
+    said = how_to_collect(["link_test"], "torch", "timeline")
+    assert said.startswith("needs measurements of the link; run `all_reduce_perf")

@@ -31,6 +31,8 @@ recorded AS (
     FROM diff_side s JOIN trace t USING (trace_id)
     -- A counter donor belongs to a timeline, which describes the run.
     WHERE t.trace_id NOT IN (SELECT trace_id FROM counter_donor_trace)
+      -- A log of nccl-tests in a job describes its links.
+      AND NOT coalesce(list_contains(t.holds, 'link_sample'), false)
 ),
 used AS (
     SELECT DISTINCT s.side, d.name

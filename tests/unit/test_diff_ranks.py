@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from made_job import ELEMENTS, write_job
 from made_kineto import document, kernel, launch, write
+from test_sources_nccl_tests import LOG
 from typer.testing import CliRunner
 
 from tbd_trace.cli.main import app
@@ -112,6 +113,17 @@ def test_runs_without_communication_have_no_such_parts(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "Communication of two runs" not in result.stdout
     assert "Collectives of two runs" not in result.stdout
+
+
+def test_a_log_of_nccl_tests_in_a_job_is_no_difference(tmp_path: Path) -> None:
+    a = write_job(tmp_path / "a", 2, late=1)
+    b = write_job(tmp_path / "b", 2, late=1, delay=30_000)
+    database = ingested(tmp_path, a=a, b=b)
+    log = tmp_path / "link.log"
+    log.write_text(LOG)
+    ingested(tmp_path, b=log)
+    answer = json.loads(compared(database, "a", "b", "--format", "json").stdout)
+    assert [row["field"] for row in answer["comparability"] if row["differs"]] == []
 
 
 def test_a_job_selects_its_traces(jobs: str) -> None:

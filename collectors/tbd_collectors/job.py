@@ -152,7 +152,8 @@ class _Session:
         })  # fmt: skip
         if outcome.failed is not None:
             failed = outcome.results[outcome.failed]
-            log = self._capture / name / _log(Path(), started[outcome.failed])
+            own = _log(place, started[outcome.failed]).relative_to(self._directory)
+            log = self._capture / own
             self._result.status, self._result.exit_code = failed.status, failed.exit_code or 1
             self._result.reason = (
                 f"rank {outcome.failed} failed ({failed.reason}); its output is in {log}"

@@ -14,7 +14,7 @@ import typer
 
 from tbd_collectors.choices import Device, Execution, Precision, Scale, Scheme
 from tbd_trace.cli import collect_options as options
-from tbd_trace.cli.collect_ranks import LAYER_LIST, RankOptions, collect_ranks
+from tbd_trace.cli.collect_ranks import RankOptions, collect_ranks, layer_list
 from tbd_trace.cli.collect_results import show_commands, show_results
 from tbd_trace.cli.options import FormatOption, WideOption
 from tbd_trace.cli.output import busy, failure, note
@@ -83,8 +83,7 @@ def collect(
 
     job = RankOptions(ranks, bandwidth, latency, scheme.value)
     job.check(memory=memory, framework=framework, dry_run=dry_run)
-    if layers is not None and target:
-        raise UsageError("--layers stands in for a model; name only one of them")
+    words = layer_list(layers, target or []) if layers else target or []
     if estimate and not memory:
         raise UsageError("--estimate needs --memory")
     if largest_batch is not None and not estimate:
@@ -109,7 +108,7 @@ def collect(
         "scheme": scheme.value,
     }
     targets = _targets(
-        [LAYER_LIST] if layers else target or [],
+        words,
         suite,
         fields,
         batch_size,

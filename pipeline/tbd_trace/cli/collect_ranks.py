@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from tbd_collectors.collection_request import Command, Profiling, Workload
 
 
-LAYER_LIST = "layer_list"  # the model of --layers
-
-
 @dataclass(frozen=True, slots=True)
 class RankOptions:
     """Options of the job."""
@@ -55,6 +52,20 @@ class RankOptions:
         seconds(self.latency or "0s")
         if not dry_run:
             enter_user_namespace()
+
+
+def layer_list(path: Path, words: Sequence[str]) -> list[str]:
+    """Return the words for the model of --layers; raise UsageError for another file."""
+    from tbd_models.definition import UnsupportedError
+    from tbd_models.layer_list import MODEL, read_layers
+
+    if words:
+        raise UsageError("--layers stands in for a model; name only one of them")
+    try:
+        read_layers(path)
+    except UnsupportedError as error:
+        raise UsageError(str(error)) from None
+    return [MODEL.name]
 
 
 def collect_ranks(

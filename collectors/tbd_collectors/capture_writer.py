@@ -23,8 +23,12 @@ def check_free(path: Path, force: bool) -> None:
     if not force:
         raise UsageError(f"{path} exists; choose another -o, or --force to replace it")
     is_replaceable = path.is_dir() and not path.is_symlink()
-    if not is_replaceable or (any(path.iterdir()) and not (path / "capture.json").is_file()):
+    if not is_replaceable or (any(path.iterdir()) and not _is_written(path)):
         raise UsageError(f"{path} is not a capture, so --force does not replace it")
+
+
+def _is_written(path: Path) -> bool:
+    return any((path / name).is_file() for name in ("capture.json", "job.json"))
 
 
 @contextmanager

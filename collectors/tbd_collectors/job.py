@@ -15,6 +15,7 @@ from tbd_collectors.collect import Result, collect
 from tbd_collectors.collection_request import Command, Profiling, Workload
 from tbd_collectors.link_benchmark import bus_bandwidth, latency, measure_link
 from tbd_collectors.network_namespaces import Link, Namespaces, namespaces
+from tbd_collectors.process import CollectionError
 from tbd_collectors.rank_launch import Launch, launches, together
 from tbd_trace.redact.secrets import without_secrets
 
@@ -96,6 +97,12 @@ class _Session:
                 self._shaped(within)
         except _Failed:
             pass
+        except CollectionError as error:
+            # Before the first point there is nothing to keep.
+            if not self._points:
+                raise
+            self._result.status, self._result.reason = "failed", str(error)
+            self._result.exit_code = error.exit_code
         except KeyboardInterrupt:
             self._result.status, self._result.reason = "interrupted", "interrupted by Ctrl-C"
             self._result.exit_code = 130

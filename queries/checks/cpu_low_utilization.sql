@@ -7,6 +7,7 @@ source   = """Zhu et al. 2018, observation 9 (paraphrased from memory): active t
 grain    = "trace: all its profiled processes together"
 needs    = ["trace"]
 optional = ["cpu_sample", "process", "host_window"]
+reduce   = "concat"
 [check]
 rule = "OBS09"
 scope = "trace"

@@ -4,6 +4,7 @@ question = "Did the profiler lose records?"
 source   = "warnings of the profiler, stored in the notes of the trace"
 grain    = "trace"
 needs    = ["trace"]
+reduce   = "concat"
 [check]
 rule = "ROB04"
 scope = "trace"

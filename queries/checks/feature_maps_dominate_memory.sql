@@ -7,6 +7,7 @@ source   = """Zhu et al. 2018, observation 11 (paraphrased from memory): feature
 grain    = "trace: the memory space with the largest share"
 needs    = ["memory_event"]
 optional = ["_judged_memory", "allocation"]
+reduce   = "concat"
 [check]
 rule = "OBS11"
 scope = "trace"

@@ -6,6 +6,7 @@ source   = """Zhu et al. 2018, observation 6 (paraphrased from memory): FLOP ÷ 
 grain    = "trace: the device with the lowest value"
 needs    = ["gpu_op"]
 optional = ["training_window", "peak_utilization"]
+reduce   = "concat"
 [check]
 rule = "OBS06"
 scope = "trace"

@@ -10,6 +10,7 @@ needs    = ["memory_event"]
 optional = [
     "_judged_memory", "_peak_segment", "memory_running", "memory_segment", "memory_block", "trace",
 ]
+reduce   = "concat"
 [check]
 rule = "MEM01"
 scope = "trace"

@@ -7,6 +7,7 @@ source   = """Zhu et al. 2018, observation 4 (paraphrased from memory): length o
 grain    = "trace: its least busy device"
 needs    = ["gpu_op"]
 optional = ["training_window", "device_timeline", "window_op", "idle_interval_cause"]
+reduce   = "concat"
 [check]
 rule = "OBS04"
 scope = "trace"

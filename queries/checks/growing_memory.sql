@@ -6,6 +6,7 @@ source   = """live bytes after the last event of each iteration but the first; s
 grain    = "trace: the memory space that grows most"
 needs    = ["memory_event", "memory_iteration"]
 optional = ["_judged_memory", "_iteration_live", "_stack_code"]
+reduce   = "concat"
 [check]
 rule = "MEM02"
 scope = "trace"

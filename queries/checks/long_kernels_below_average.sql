@@ -7,6 +7,7 @@ source   = """Zhu et al. 2018, observation 8: the longest kernels whose utilizat
 grain    = "trace"
 needs    = ["gpu_op"]
 optional = ["trace", "kernel_utilization", "window_op", "kernel_class"]
+reduce   = "concat"
 [check]
 rule = "OBS08"
 scope = "trace"

@@ -9,6 +9,7 @@ optional = [
     "trace", "window_op", "kernel_occupancy", "achieved_occupancy", "kernel_class",
     "kernel_work",
 ]
+reduce   = "concat"
 [check]
 rule = "OCC01"
 scope = "trace"

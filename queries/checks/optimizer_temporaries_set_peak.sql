@@ -6,6 +6,7 @@ source   = """highest live bytes at any event, with and without allocations of c
 grain    = "trace: the memory space with the largest saving"
 needs    = ["memory_event"]
 optional = ["_judged_memory", "allocation", "memory_running", "memory_space"]
+reduce   = "concat"
 [check]
 rule = "MEM03"
 scope = "trace"

@@ -6,6 +6,7 @@ source   = """median iteration with ÷ without the profiler (capture.json), or e
 grain    = "trace"
 needs    = ["trace"]
 optional = ["iteration_rate"]
+reduce   = "concat"
 [check]
 rule = "ROB03"
 scope = "trace"

@@ -5,6 +5,7 @@ source   = "Zhu et al. 2018, observation 5 (paraphrased from memory)"
 grain    = "trace: its least busy device with a recurrent model"
 needs    = ["gpu_op"]
 optional = ["training_window", "device_timeline", "rnn_time_share", "window_op"]
+reduce   = "concat"
 [check]
 rule = "OBS05"
 scope = "trace"

@@ -7,6 +7,7 @@ source   = """wave quantisation: waves = blocks ÷ (blocks per SM × SMs), effic
 grain    = "trace"
 needs    = ["kernel"]
 optional = ["trace", "window_op", "kernel_occupancy", "kernel_class"]
+reduce   = "concat"
 [check]
 rule = "OCC02"
 scope = "trace"

@@ -10,6 +10,7 @@ optional = [
     "iteration_statistics", "training_window", "gpu_op", "annotation_semantics", "op_scope",
     "kernel", "trace",
 ]
+reduce   = "concat"
 [check]
 rule = "ROB01"
 scope = "trace"

@@ -6,6 +6,7 @@ source   = """bytes in use on the device less bytes that the allocators held the
 grain    = "trace: the device with the largest share"
 needs    = ["memory_device"]
 optional = ["_device_reading"]
+reduce   = "concat"
 [check]
 rule = "MEM05"
 scope = "trace"

@@ -6,6 +6,7 @@ source   = """kernels run after their launch: without a synchronisation at the e
 grain    = "trace: the device with the largest share"
 needs    = ["api_call", "gpu_op", "launch"]
 optional = ["analysis_window", "op_scope", "iteration"]
+reduce   = "concat"
 [check]
 rule = "ROB02"
 scope = "trace"

@@ -15,14 +15,17 @@ import typer
 from tbd_trace import resources
 from tbd_trace.cli.options import (
     DEFAULT_DATABASE,
+    DaskOption,
     DatabaseOption,
     FormatOption,
     OutputOption,
     TracesArgument,
     WideOption,
+    WorkersOption,
 )
 from tbd_trace.cli.output import busy, emit, emit_text
 from tbd_trace.cli.query import assigned
+from tbd_trace.cli.spread import executor_of, require_all
 from tbd_trace.errors import CannotAnswerError, TbdTraceError
 from tbd_trace.present import Format, format_of
 
@@ -82,6 +85,8 @@ def check(
             "--verbose", "-v", help="Show the data to collect for rules that are not evaluable."
         ),
     ] = False,
+    workers: WorkersOption = None,
+    dask: DaskOption = None,
     list_: Annotated[bool, typer.Option("--list", help="List the rules.")] = False,
     db: DatabaseOption = DEFAULT_DATABASE,
 ) -> None:
@@ -97,13 +102,16 @@ def check(
     from tbd_trace.api import open_traces
 
     parameters = assigned(assignments or [])
+    missing: list[str] = []
     with busy("checking"):
         opened = open_traces(*(traces or []), db=db)
-        frame = evaluate(opened, rules, parameters)
+        with executor_of(workers, dask) as executor:
+            frame = evaluate(opened, rules, parameters, executor=executor, missing=missing)
         names = dict(opened.database.traces().select("trace_id", "name").rows())
     # Findings of sweeps and runs have no trace id.
     checked = {trace_id: names[trace_id] for trace_id in frame["trace_id"].drop_nulls().to_list()}
     _show(frame, checked, form, output, verbose=verbose)
+    require_all(missing)
     _raise_for(frame, fail_on)
 
 

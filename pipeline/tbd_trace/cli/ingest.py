@@ -4,20 +4,25 @@
 # ruff: noqa: PLC0415
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tbd_trace.cli.options import DEFAULT_DATABASE, DatabaseOption
+from tbd_trace.cli.options import DEFAULT_DATABASE, DatabaseOption, WorkersOption
 from tbd_trace.cli.output import busy, failure, note
+from tbd_trace.cli.spread import executor_of
 from tbd_trace.errors import InputError, UsageError
 from tbd_trace.present import printable
 
 if TYPE_CHECKING:
+    from tbd_trace.runtime.executors import Executor
     from tbd_trace.store import Database, IngestReport
+    from tbd_trace.store.capture import CaptureFile
 
 
 class RankFrom(StrEnum):
@@ -46,6 +51,7 @@ def ingest(
             show_default=False,
         ),
     ] = None,
+    workers: WorkersOption = None,
     rank_from: Annotated[
         RankFrom,
         typer.Option(help="With --job: ranks from the profiles, else file names; or from names."),
@@ -67,45 +73,51 @@ def ingest(
     if job is None and rank_from is RankFrom.name:
         raise UsageError("--rank-from name: needs --job NAME")
     database = Database(Path(db))
-    if job is not None:
-        failed = _ingest_job(database, job, paths, by_name=rank_from is RankFrom.name)
-    else:
-        failed = _ingest_paths(database, paths)
+    with executor_of(workers, None) as executor:
+        if job is not None:
+            by_name = rank_from is RankFrom.name
+            failed = _ingest_job(database, job, paths, by_name=by_name, executor=executor)
+        else:
+            failed = _ingest_paths(database, paths, executor)
     if failed:
         raise typer.Exit(InputError.exit_code)
 
 
-def _ingest_paths(database: Database, paths: Sequence[Path]) -> bool:
-    from tbd_trace.query import derive_at_ingest
+def _ingest_paths(database: Database, paths: Sequence[Path], executor: Executor | None) -> bool:
+    from tbd_trace.store.capture import capture_files
 
-    # Each file is committed by itself, so that one that cannot be read does not stop the others.
     failed = False
+    files: list[CaptureFile] = []
     for path in paths:
         try:
-            with busy(f"reading {path}") as progress:
-                reports = database.ingest([path], progress)
-                derive_at_ingest(database, [report.trace_id for report in reports])
+            files += capture_files(path)
         except InputError as error:
             failure(error)
             failed = True
-            continue
-        for report in reports:
+    for report in _reports(database, files, executor, derive=True):
+        if report is None:
+            failed = True
+        else:
             _show(report)
     return failed
 
 
-def _ingest_job(database: Database, job: str, paths: Sequence[Path], *, by_name: bool) -> bool:
+def _ingest_job(
+    database: Database,
+    job: str,
+    paths: Sequence[Path],
+    *,
+    by_name: bool,
+    executor: Executor | None,
+) -> bool:
     from tbd_trace.store.ranks import job_files, job_notes
 
     if not job.strip():
         raise UsageError("--job: the name is empty; name the job")
     failed, added = False, []
-    for file in job_files(job, paths, by_name=by_name):
-        try:
-            with busy(f"reading {file.path}") as progress:
-                [report] = database.ingest_files([file], progress)
-        except InputError as error:
-            failure(error)
+    files = job_files(job, paths, by_name=by_name)
+    for report in _reports(database, files, executor, derive=False):
+        if report is None:
             failed = True
             continue
         _show(report)
@@ -120,6 +132,53 @@ def _ingest_job(database: Database, job: str, paths: Sequence[Path], *, by_name:
             database.remove(added)
         raise
     return failed
+
+
+def _reports(
+    database: Database, files: Sequence[CaptureFile], executor: Executor | None, *, derive: bool
+) -> Iterator[IngestReport | None]:
+    # None for a file that cannot be read, with the reason on standard error. Each file is committed
+    # by itself, so that such a file does not stop the others.
+    from tbd_trace.runtime.executors import Lost
+
+    if executor is None:
+        for file in files:
+            with busy(f"reading {file.path}") as progress:
+                found = _ingest_file(database, file, derive, progress)
+            yield _read(found)
+        return
+    calls = [partial(_ingest_file, database, file, derive) for file in files]
+    with busy(f"reading {len(files)} files"), closing(executor.run(calls)) as results:
+        for file, found in zip(files, results, strict=True):
+            ended = InputError(
+                f"{file.path}: the process that read it ended, twice; see whether memory ran out, "
+                "and take fewer --workers"
+            )
+            yield _read(ended if isinstance(found, Lost) else found)
+
+
+def _read(found: IngestReport | InputError) -> IngestReport | None:
+    if isinstance(found, InputError):
+        failure(found)
+        return None
+    return found
+
+
+def _ingest_file(
+    database: Database,
+    file: CaptureFile,
+    derive: bool,
+    progress: Callable[[str], None] | None = None,
+) -> IngestReport | InputError:
+    from tbd_trace.query import derive_at_ingest
+
+    try:
+        [report] = database.ingest_files([file], progress)
+    except InputError as error:
+        return error
+    if derive:
+        derive_at_ingest(database, [report.trace_id])
+    return report
 
 
 def _show(report: IngestReport) -> None:

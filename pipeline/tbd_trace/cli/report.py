@@ -9,8 +9,15 @@ from typing import Annotated
 
 import typer
 
-from tbd_trace.cli.options import DEFAULT_DATABASE, DatabaseOption, TracesArgument
+from tbd_trace.cli.options import (
+    DEFAULT_DATABASE,
+    DaskOption,
+    DatabaseOption,
+    TracesArgument,
+    WorkersOption,
+)
 from tbd_trace.cli.output import busy, note
+from tbd_trace.cli.spread import executor_of, require_all
 from tbd_trace.errors import UsageError
 
 _DEFAULT_OUTPUT = Path("report.html")
@@ -40,6 +47,8 @@ def report(
             show_default=False,
         ),
     ] = "",
+    workers: WorkersOption = None,
+    dask: DaskOption = None,
     db: DatabaseOption = DEFAULT_DATABASE,
 ) -> None:
     """Write a page about traces: recording, headline numbers, plots and tables.
@@ -47,6 +56,7 @@ def report(
     The page is one HTML file that works offline and contains the rows behind each figure as CSV.
     """
     path = _checked(output)
+    missing: list[str] = []
     from tbd_trace.analysis.report.plotter import Plotter
     from tbd_trace.analysis.report.sections import report as render
     from tbd_trace.api import open_traces
@@ -54,9 +64,11 @@ def report(
 
     with busy("writing the report"), Plotter() as plotter:
         opened = open_traces(*traces or [], db=db)
-        content = render(opened, title, plotter.draw)
+        with executor_of(workers, dask) as executor:
+            content = render(opened, title, plotter.draw, executor=executor, missing=missing)
     write(path, content)
     note(f"wrote {path} ({len(content) / 1e6:.1f} MB)")
+    require_all(missing)
 
 
 def _checked(output: Path | None) -> Path:

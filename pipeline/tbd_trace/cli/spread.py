@@ -46,4 +46,4 @@ def require_all(missing: Sequence[str]) -> None:
     if missing:
         from tbd_trace.query.divided import not_answered
 
-        raise TbdTraceError(not_answered(missing))
+        raise TbdTraceError(not_answered(list(dict.fromkeys(missing))))

@@ -10,11 +10,13 @@ import duckdb
 
 from tbd_trace.query.catalogue import parameters_behind, required_relations
 from tbd_trace.query.connection import connect, relation_names
+from tbd_trace.query.divided import divide, execute
 from tbd_trace.query.execution import checked_values, execute_on
 from tbd_trace.query.header import Query, Scalar
 from tbd_trace.query.relation_cache import RelationCache, existing_relations
 from tbd_trace.query.result import Result
 from tbd_trace.query.statements import explained
+from tbd_trace.runtime.executors import Executor, ThisProcess
 from tbd_trace.runtime.sigint import interruptible
 from tbd_trace.sqltext import identifier
 from tbd_trace.store.base import TraceStore
@@ -27,8 +29,11 @@ _FEW_ROWS = 500_000
 class SharedSession:
     """Run several queries over one connection, which keeps derived relations between them.
 
+    Queries that can be divided are run apart from it for each of many large traces.
+
     Args:
         tables: canonical tables to load where each costs a download; None means all.
+        executor: where to ask each trace; None asks in this process, small traces together.
     """
 
     connection: duckdb.DuckDBPyConnection  # the connection, while it is open
@@ -39,20 +44,25 @@ class SharedSession:
         database: TraceStore,
         trace_ids: Sequence[str],
         tables: Collection[str] | None = None,
+        executor: Executor | None = None,
     ) -> None:
-        self._database = database
+        self.database = database
         self._trace_ids = list(trace_ids)
+        self.parts = divide(database, self._trace_ids, executor)
+        self._given = executor
+        self.executor = executor or ThisProcess()
+        self.missing: list[str] = []  # names of traces without an answer
         self._tables = tables
         self._open = ExitStack()
         self._values: dict[str, dict[str, Scalar]] = {}  # parameters of each derived relation
 
     def __enter__(self) -> SharedSession:
         with ExitStack() as stack:
-            stack.enter_context(reading(self._database))
+            stack.enter_context(reading(self.database))
             self.connection = stack.enter_context(
-                connect(self._database, self._trace_ids, self._tables, _FEW_ROWS)
+                connect(self.database, self._trace_ids, self._tables, _FEW_ROWS)
             )
-            self.cache = RelationCache(self._database, self._trace_ids)
+            self.cache = RelationCache(self.database, self._trace_ids)
             stack.enter_context(interruptible(self.connection))
             self._open = stack.pop_all()
         return self
@@ -65,11 +75,21 @@ class SharedSession:
     ) -> bool | None:
         return self._open.__exit__(kind, error, trace)
 
+    @property
+    def is_divided(self) -> bool:
+        return len(self.parts) > 1
+
     def run(self, query: Query, parameters: Mapping[str, str] | None = None) -> Result:
+        if self.is_divided and query.reduce:
+            result = execute(
+                self.database, query, self._trace_ids, parameters, executor=self._given
+            )
+            self.missing += result.missing
+            return result
         values = checked_values(query, parameters)
         self.renew(relation_names(query), values)
         try:
-            with explained(query, values), reading(self._database):
+            with explained(query, values), reading(self.database):
                 return execute_on(self.connection, query, values, self.cache)
         finally:
             for name in values:

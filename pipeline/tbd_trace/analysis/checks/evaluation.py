@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -22,7 +24,9 @@ from tbd_trace.query import (
 from tbd_trace.query.advice import how_to_collect
 from tbd_trace.query.header import Scalar, alternatives
 from tbd_trace.query.shared_session import SharedSession
+from tbd_trace.runtime.executors import Executor, Lost
 from tbd_trace.sqltext import identifier, set_variable
+from tbd_trace.store.base import TraceStore
 
 if TYPE_CHECKING:
     from tbd_trace.api import Traces
@@ -69,12 +73,17 @@ def evaluate(
     traces: Traces,
     rules: Sequence[str] | None = None,
     parameters: Mapping[str, str] | None = None,
+    *,
+    executor: Executor | None = None,
+    missing: list[str] | None = None,
 ) -> pl.DataFrame:
     """Evaluate rules on traces.
 
     Args:
         rules: rule ids (OBS04) or file names (gpu_idle_small_batch); None evaluates all.
         parameters: texts of thresholds and of parameters of the tables that rules use.
+        executor: where to evaluate each trace; None means this process.
+        missing: gets the names of traces whose process ended; rows about them are missing.
 
     Returns:
         One row per rule and trace, or per rule and sweep or set of runs (with a null ``trace_id``):
@@ -91,8 +100,11 @@ def evaluate(
     settings = values(checks, parameters or {})
     database, trace_ids = traces.database, traces.trace_ids
     tables = {"trace"}.union(*map(canonical_relations, checks))
-    with _explained(settings), SharedSession(database, trace_ids, tables) as session:
-        return evaluate_on(session, checks, settings)
+    with _explained(settings), SharedSession(database, trace_ids, tables, executor) as session:
+        frame = evaluate_on(session, checks, settings)
+    if missing is not None:
+        missing += session.missing
+    return frame
 
 
 @contextlib.contextmanager
@@ -114,12 +126,54 @@ def evaluate_on(
 ) -> pl.DataFrame:
     """Evaluate rules on the traces of a shared session; see :func:`evaluate`."""
     settings = settings or {}
+    rows: list[Row] = []
+    if session.is_divided:
+        # Rules that read no other traces are evaluated one trace at a time, like queries.
+        apart = [query for query in checks if query.reduce]
+        checks = [query for query in checks if query not in apart]
+        rows = _rows_of_parts(session, apart, settings)
+    evaluator = _evaluator(session, checks, settings)
+    rows += [row for query in checks for row in evaluator.rows(query)]
+    return _ordered(rows, evaluator.names)
+
+
+def _evaluator(
+    session: SharedSession, checks: Sequence[Query], settings: Mapping[str, Scalar]
+) -> Evaluator:
     session.renew({name for query in checks for name in query.relations}, settings)
     for name, value in settings.items():
         session.connection.execute(set_variable(name, value))
-    evaluator = Evaluator(session.connection, session.cache)
-    rows = [row for query in checks for row in evaluator.rows(query)]
-    return _ordered(rows, evaluator.names)
+    return Evaluator(session.connection, session.cache)
+
+
+def _rows_of_parts(
+    session: SharedSession, checks: Sequence[Query], settings: Mapping[str, Scalar]
+) -> list[Row]:
+    calls = [
+        partial(_rows_of_part, session.database, part, checks, settings)
+        for part in session.parts
+        if checks
+    ]
+    rows: list[Row] = []
+    with closing(session.executor.run(calls)) as results:
+        for part, found in zip(session.parts, results, strict=False):
+            if isinstance(found, Lost):
+                session.missing += session.database.trace_frame(part)["name"].to_list()
+            else:
+                rows += found
+    return rows
+
+
+def _rows_of_part(
+    database: TraceStore,
+    trace_ids: Sequence[str],
+    checks: Sequence[Query],
+    settings: Mapping[str, Scalar],
+) -> list[Row]:
+    tables = {"trace"}.union(*map(canonical_relations, checks))
+    with SharedSession(database, trace_ids, tables) as session:
+        evaluator = _evaluator(session, checks, settings)
+        return [row for query in checks for row in evaluator.rows(query)]
 
 
 class Evaluator:

@@ -19,11 +19,19 @@ from tbd_trace.api import Traces
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.present.panels import distinct_names
 from tbd_trace.query.shared_session import SharedSession
+from tbd_trace.runtime.executors import Executor
 
 _SHOWN_NAMES = 3
 
 
-def report(traces: Traces, title: str = "", draw: Draw = draw_later) -> bytes:
+def report(
+    traces: Traces,
+    title: str = "",
+    draw: Draw = draw_later,
+    *,
+    executor: Executor | None = None,
+    missing: list[str] | None = None,
+) -> bytes:
     """Render a report about traces as an HTML file.
 
     Sections without results state the missing data and how to collect them.
@@ -32,22 +40,31 @@ def report(traces: Traces, title: str = "", draw: Draw = draw_later) -> bytes:
         title: heading of the page, by default the names of the traces.
         draw: draws the plots, by default in this process after all queries; see
             :class:`tbd_trace.analysis.report.plotter.Plotter`.
+        executor: where to ask each trace; None means this process.
+        missing: gets the names of traces whose process ended; results lack them.
 
     Raises:
         CannotAnswerError: there are no traces.
         StoreError: a trace is damaged, or was removed while the report was made.
     """
-    return render_page(build_page(traces, title, draw))
+    return render_page(build_page(traces, title, draw, executor=executor, missing=missing))
 
 
-def build_page(traces: Traces, title: str = "", draw: Draw = draw_later) -> Page:
+def build_page(
+    traces: Traces,
+    title: str = "",
+    draw: Draw = draw_later,
+    *,
+    executor: Executor | None = None,
+    missing: list[str] | None = None,
+) -> Page:
     """Return the page of a report; arguments and errors as in :func:`report`."""
     if not traces.trace_ids:
         raise CannotAnswerError("report: there are no traces; ingest one first")
     frame = traces.database.trace_frame(traces.trace_ids).sort("name", "trace_id")
     names = _names(frame)
     chapters = _chapters(frame)
-    with SharedSession(traces.database, traces.trace_ids) as session:
+    with SharedSession(traces.database, traces.trace_ids, executor=executor) as session:
         runner = QueryRunner(session, only=frame["name"][0] if frame.height == 1 else "")
         summary = _summary(runner, names, frame)
         # Chapters with plots come first, so that the plots are drawn while the others are queried.
@@ -57,6 +74,8 @@ def build_page(traces: Traces, title: str = "", draw: Draw = draw_later) -> Page
             if chapter.applies(runner)
         ]
         general = [findings(session, names), run_section(runner, frame)]
+    if missing is not None:
+        missing += session.missing
     own = [section() for section in finish]
     # Most rules need GPU operations: without any, they come last.
     later = own + general if _has_only_memory(frame) else general + own

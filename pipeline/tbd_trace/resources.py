@@ -25,7 +25,8 @@ def sql_files(kind: str) -> dict[str, Path]:
     """Return the SQL files of a kind by name, sorted, whatever topic folder each is in.
 
     Args:
-        kind: ``canonical``, ``derive``, ``metrics``, ``checks``, ``diff`` or ``export``.
+        kind: ``canonical``, ``derive``, ``metrics``, ``checks``, ``diff``, ``export`` or
+            ``macros``.
     """
     return _sql_files(queries() / kind)
 

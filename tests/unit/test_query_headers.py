@@ -83,6 +83,11 @@ def definition(empty: duckdb.DuckDBPyConnection, relation: str) -> str:
     return f"CREATE TABLE {relation} ({columns})"
 
 
+def load_macros(connection: duckdb.DuckDBPyConnection, query: Query) -> None:
+    for name in query.macros:
+        connection.execute(resources.sql_files("macros")[name].read_text(encoding="utf-8"))
+
+
 def describes(connection: duckdb.DuckDBPyConnection, sql: str) -> bool:
     """Return True if every relation that a statement reads exists."""
     try:
@@ -131,6 +136,7 @@ def test_needs_are_relations_and_cover_what_the_query_reads(
     assert declared == [*listed, *filter(None, [query.leaves_out])]
     assert RELATIONS.issuperset(declared)
     with duckdb.connect() as connection:
+        load_macros(connection, query)
         for name in declared:
             connection.execute(definition(empty, name))
         assert describes(connection, query.sql)
@@ -142,17 +148,19 @@ def test_needs_are_relations_and_cover_what_the_query_reads(
 
 @each
 def test_columns_are_what_the_query_returns(empty: duckdb.DuckDBPyConnection, query: Query) -> None:
+    load_macros(empty, query)
     described = empty.execute(f"DESCRIBE {query.sql}").fetchall()
     assert list(query.columns) == [row[0] for row in described]
     for name, kind, *_ in described:
         # HUGEINT and DECIMAL surprise whoever reads the frame; "NULL" is no type at all
         assert kind in {
-            "VARCHAR", "BIGINT", "INTEGER", "UBIGINT", "DOUBLE", "BOOLEAN", "VARCHAR[]",
+            "VARCHAR", "BIGINT", "INTEGER", "UBIGINT", "DOUBLE", "BOOLEAN", "VARCHAR[]", "BIGINT[]",
         } or kind.startswith("STRUCT"), f"{name} is {kind}"  # fmt: skip
 
 
 @each_answer
 def test_answers_are_plain_values(empty: duckdb.DuckDBPyConnection, query: Query) -> None:
+    load_macros(empty, query)
     kinds = {row[1] for row in empty.execute(f"DESCRIBE {query.sql}").fetchall()}
     assert not any(kind.startswith("STRUCT") for kind in kinds)
 
@@ -185,7 +193,8 @@ def test_variables_are_declared_with_the_same_default(query: Query) -> None:
     known = parameters(query)
     used = set(VARIABLE.findall(query.sql)) - {FIRST_ROW, LAST_ROW}
     assert used <= set(known)
-    unread = {query.refuse.unless} if query.refuse else set()  # the program reads it
+    unread = {query.refuse.unless} if query.refuse else set()  # the program reads these
+    unread |= {query.file.param} if query.file else set()
     assert set(query.params) - unread <= used
     defaults = [found for found in DEFAULT.findall(query.sql) if found[0] in used]
     assert {name for name, _ in defaults} | set(EMPTY.findall(query.sql)) == used

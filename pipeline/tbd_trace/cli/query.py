@@ -201,11 +201,13 @@ def _ask(
     rows: int | None,
     *,
     executor: Executor | None,
-) -> tuple[Traces, Result]:
+) -> tuple[Traces | None, Result]:
     from tbd_trace.api import open_traces
     from tbd_trace.query import execute
 
     with busy(f"asking {found.name}"):
+        if result := _of_file(found, traces, parameters):
+            return None, result
         opened = open_traces(*traces, db=db, question=found)
         result = execute(
             opened.database, found, opened.trace_ids, parameters, rows, executor=executor
@@ -229,6 +231,9 @@ def _batches(
     from tbd_trace.api import open_traces
     from tbd_trace.query import execute_batches
 
+    if result := _of_file(found, traces, parameters):
+        yield result.frame
+        return
     with busy(f"asking {found.name}"):
         opened = open_traces(*traces, db=db, question=found)
         batches = execute_batches(
@@ -244,6 +249,15 @@ def _batches(
             yield batch.rows
 
 
+def _of_file(found: Query, traces: list[str], parameters: dict[str, str]) -> Result | None:
+    from tbd_trace.query import execute_on_file
+
+    result = execute_on_file(found, parameters)
+    if result is not None and traces:
+        raise UsageError(f"{traces[0]}: a file replaces the traces; name one or the other")
+    return result
+
+
 def _units(found: Query) -> dict[str, str | None]:
     return {name: column.unit for name, column in found.columns.items()}
 
@@ -256,19 +270,22 @@ def _check_plot(found: Query, path: Path) -> None:
         raise UsageError(f"{found.name} has no plot; add a [plot] table to its header")
 
 
-def _draw(opened: Traces, result: Result, path: Path) -> None:
+def _draw(opened: Traces | None, result: Result, path: Path) -> None:
     from tbd_trace.present import write
     from tbd_trace.present.plot import render
 
     found = result.query
     assert found.plot is not None  # _check_plot
+    names = {}
+    if opened is not None:
+        names = dict(opened.database.traces().select("trace_id", "name").rows())
     content = render(
         result.frame,
         found.plot,
         title=found.title,
         form=path.suffix.lower().removeprefix("."),
         units=_units(found),
-        trace_names=dict(opened.database.traces().select("trace_id", "name").rows()),
+        trace_names=names,
     )
     write(path, content)
     note(f"wrote {path}")

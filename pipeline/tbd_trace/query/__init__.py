@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tbd_trace.query.connection import connect, prepare
     from tbd_trace.query.divided import execute, execute_batches
     from tbd_trace.query.early import derive_at_ingest
-    from tbd_trace.query.execution import script
+    from tbd_trace.query.execution import execute_on_file, script
     from tbd_trace.query.relation_cache import RelationCache
     from tbd_trace.query.result import Result
     from tbd_trace.query.statements import execute_reading, sql, sql_batches
@@ -32,6 +32,7 @@ __all__ = [
     "derive_at_ingest",
     "execute",
     "execute_batches",
+    "execute_on_file",
     "execute_reading",
     "prepare",
     "script",
@@ -47,6 +48,7 @@ _MODULES = {
     "derive_at_ingest": "early",
     "execute": "divided",
     "execute_batches": "divided",
+    "execute_on_file": "execution",
     "execute_reading": "statements",
     "prepare": "connection",
     "script": "execution",

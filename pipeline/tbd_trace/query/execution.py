@@ -7,7 +7,8 @@ from collections.abc import Generator, Mapping, Sequence
 
 import duckdb
 
-from tbd_trace.errors import CannotAnswerError
+from tbd_trace import resources
+from tbd_trace.errors import CannotAnswerError, UsageError
 from tbd_trace.query.catalogue import required_relations
 from tbd_trace.query.connection import (
     LARGE_ROWS,
@@ -32,8 +33,14 @@ from tbd_trace.query.reduction import changes_rows, reduced
 from tbd_trace.query.relation_cache import RelationCache
 from tbd_trace.query.renamed import resolve_old_names
 from tbd_trace.query.result import Batch, Result
+from tbd_trace.query.row_files import file_relation, file_statements, load_rows
 from tbd_trace.query.statements import explained, fetch_rows
-from tbd_trace.runtime.duckdb_connection import SORTED_ASOF
+from tbd_trace.runtime.duckdb_connection import (
+    SORTED_ASOF,
+    scratch_connection,
+    spill_directory,
+)
+from tbd_trace.runtime.sigint import interruptible
 from tbd_trace.sqltext import set_variable
 from tbd_trace.store.base import TraceStore
 
@@ -59,9 +66,34 @@ def execute(
         StoreError: a trace is damaged, or was removed while it was read.
         UsageError: an unknown parameter, an invalid value or invalid SQL.
     """
+    if answer := execute_on_file(query, parameters):
+        return answer
     values = checked_values(query, parameters)
     with _connected(database, trace_ids, query, values) as (connection, cache):
         return execute_on(connection, query, values, cache, rows, transient=True)
+
+
+def execute_on_file(query: Query, parameters: Mapping[str, str] | None = None) -> Result | None:
+    """Run a query on the rows of a file that a parameter names; return None if none does.
+
+    Raises:
+        UsageError: an unknown parameter, an invalid value, or a file without the expected rows.
+    """
+    values = checked_values(query, parameters)
+    relation = file_relation(query, values)
+    if relation is None:
+        return None
+    with (
+        explained(query, values),
+        scratch_connection(spill_directory()) as connection,
+        interruptible(connection),
+    ):
+        load_rows(connection, relation, values)
+        for name, value in values.items():
+            connection.execute(set_variable(name, value))
+        _load_macros(connection, query)
+        prepare(connection, relation_names(query))
+        return Result(query, fetch_rows(connection, query.sql), [], dict(values))
 
 
 def execute_batches(
@@ -147,9 +179,23 @@ def _make_ready(
     notes = check_needs(connection, query) + resolve_old_names(names).notes
     for name, value in values.items():
         connection.execute(set_variable(name, value))
+    _load_macros(connection, query)
     prepare(connection, names, cache, transient=transient)
     check_derived(connection, query)
     return notes
+
+
+def _load_macros(connection: duckdb.DuckDBPyConnection, query: Query) -> None:
+    for text in _macro_texts(query):
+        connection.execute(text)
+
+
+def _macro_texts(query: Query) -> list[str]:
+    files = resources.sql_files("macros")
+    unknown = next((name for name in query.macros if name not in files), None)
+    if unknown is not None:
+        raise UsageError(f"{query.path.name}: no macros {unknown!r}; see queries/macros")
+    return [files[name].read_text(encoding="utf-8") for name in query.macros]
 
 
 def checked_values(query: Query, parameters: Mapping[str, str] | None) -> dict[str, Scalar]:
@@ -167,10 +213,15 @@ def script(query: Query, parameters: Mapping[str, str] | None = None) -> str:
     relations = required_relations(relation_names(query))
     values = checked_values(query, parameters)
     statements = [SORTED_ASOF]
+    if replaced := file_relation(query, values):
+        below = required_relations([replaced.name])
+        relations = [relation for relation in relations if relation not in below]
+        statements += file_statements(replaced, values)
     statements += [set_variable(name, value) for name, value in values.items()]
     statements += [
         f"CREATE OR REPLACE TEMP {'VIEW' if relation.view else 'TABLE'} {relation.name} AS\n"
         f"{relation.sql}"
         for relation in relations
     ]
+    statements += [text.strip().removesuffix(";") for text in _macro_texts(query)]
     return ";\n\n".join([*statements, query.sql]) + ";\n"

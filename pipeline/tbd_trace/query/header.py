@@ -26,6 +26,8 @@ class Param:
     doc: str
     default: Scalar
     choices: list[Scalar] | None = None
+    items: str = ""  # integer or number: the value is a list of them, separated by commas
+    minimum: float | None = None  # of the value, or of each item
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,15 @@ class Refusal:
 
     column: str  # column with the reasons, a sentence or a list of them, NULL where there are none
     unless: str  # parameter that overrides the refusal when it is true
+
+
+@dataclass(frozen=True, slots=True)
+class RowFile:
+    """A CSV file whose rows replace a relation, so that no trace is needed."""
+
+    param: str  # parameter with the path of the file; empty: the relation of the traces
+    columns: dict[str, str]  # columns of the file, each of them text or number (0 or more)
+    rows: str  # SELECT of the relation's columns from row_file: position, file_name, the columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +111,8 @@ class Query:
     # needs all traces together.
     reduce: str = ""
     refuse: Refusal | None = None
+    macros: list[str] = field(default_factory=list)  # files of queries/macros, in order
+    file: RowFile | None = None
     leaves_out: str = ""  # relation (trace_id, why) of traces that the result does not cover
     check: Check | None = None
     view: bool = False  # a derived relation that is a view, not a computed table
@@ -167,8 +180,12 @@ def _build(path: Path, sql: str, header: dict[str, Any]) -> Query:
     refuse = Refusal(**header.pop("refuse")) if "refuse" in header else None
     if refuse is not None and not isinstance(params[refuse.unless].default, bool):
         raise TypeError(f"{refuse.unless}, by which it refuses, is neither true nor false")
-    if not _are_names(header.get("optional", [])):
-        raise TypeError("optional is not a list of names")
+    for key in ("optional", "macros"):
+        if not _are_names(header.get(key, [])):
+            raise TypeError(f"{key} is not a list of names")
+    file = RowFile(**header.pop("file")) if "file" in header else None
+    if file is not None and not isinstance(params[file.param].default, str):
+        raise TypeError(f"{file.param}, which names a file, is not a text")
     needs = header.get("needs", [])
     if not isinstance(needs, list) or not all(n and _are_names(alternatives(n)) for n in needs):
         raise TypeError("needs is not a list of names or of lists of alternatives")
@@ -197,6 +214,7 @@ def _build(path: Path, sql: str, header: dict[str, Any]) -> Query:
         check=check,
         plot=parse_plot(plot) if plot else None,
         refuse=refuse,
+        file=file,
         advice=parse_advice(advice) if advice else None,
         **header,
     )

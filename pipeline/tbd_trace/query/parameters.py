@@ -38,16 +38,31 @@ def _typed(name: str, param: Param, text: str) -> Scalar:
     Raises:
         UsageError: the text is no such value, or not among the choices.
     """
-    kind = type(param.default)
+    if param.items:
+        return _listed(name, param, text)
+    value = _value(name, text, type(param.default), param.minimum)
+    if param.choices and value not in param.choices:
+        allowed = ", ".join(str(choice) for choice in param.choices)
+        raise UsageError(f"{name}={text}: not among {allowed}")
+    return value
+
+
+def _listed(name: str, param: Param, text: str) -> str:
+    if text.strip() == param.default == "":
+        return ""
+    kind = int if param.items == "integer" else float
+    return ",".join(repr(_value(name, item, kind, param.minimum)) for item in text.split(","))
+
+
+def _value(name: str, text: str, kind: type[Scalar], minimum: float | None) -> Scalar:
     try:
         value: Scalar = _boolean(text) if kind is bool else kind(text)
         if isinstance(value, int | float) and not abs(value) <= _LARGEST:  # nan is not, either
             raise ValueError
     except ValueError:
         raise UsageError(f"{name}={text}: expected {_KINDS[kind]}") from None
-    if param.choices and value not in param.choices:
-        allowed = ", ".join(str(choice) for choice in param.choices)
-        raise UsageError(f"{name}={text}: not among {allowed}")
+    if minimum is not None and isinstance(value, int | float) and value < minimum:
+        raise UsageError(f"{name}={text}: expected at least {minimum:g}")
     return value
 
 

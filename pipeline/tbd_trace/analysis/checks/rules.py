@@ -11,8 +11,8 @@ from tbd_trace.query.catalogue import required_relations
 from tbd_trace.query.header import Param, Scalar
 from tbd_trace.query.parameters import parameter_values
 
-# Grouping of the metrics' rows. Rules evaluate whole windows, so it cannot be set.
-_FIXED = {"by"}
+# Rules evaluate whole windows of traces: no grouping of rows, no file in place of traces.
+_FIXED = {"by", "layers"}
 
 
 def rule_of(query: Query) -> Check:

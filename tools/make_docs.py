@@ -58,7 +58,8 @@ _ABOUT_CHECKS = (
     "",
     "OBS rules test the observations of Zhu et al. 2018, ROB rules the quality of the recording, "
     "OCC rules occupancy, and MEM rules memory profiles. COM01 tests the communication visible in "
-    "one trace, NET rules the ranks of a job ([how to](../how_to/ranks.md)).",
+    "one trace, NET04 the communication that its layers would need on several GPUs, and the other "
+    "NET rules the ranks of a job ([how to](../how_to/ranks.md)).",
     "",
     "MEM rules and OBS11 judge each memory space (device, or host memory) whose peak is at least a "
     "tenth of the highest peak of the trace.",

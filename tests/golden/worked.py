@@ -43,6 +43,7 @@ from worked_memory import (
     memory_timeline,
     memory_vs_batch,
 )
+from worked_network import comm_overhead, dp_speedup, min_bandwidth
 from worked_occupancy import occupancy
 from worked_plots import (
     gpu_activity,
@@ -120,6 +121,7 @@ MEMORY: list[tuple[str, Callable[[], list[Row]], dict[str, str]]] = [
 ]
 CASES = [
     Case("batch_sweep", batch_sweep),
+    Case("comm_overhead", comm_overhead),
     Case("compute_util", lambda: compute_util({None: steady()})),
     Case("compute_util.iteration", lambda: compute_util(parts(steady())), {"by": "iteration"}),
     Case(
@@ -133,6 +135,7 @@ CASES = [
         {"window": "trace"},
     ),
     Case("dominant_layer", dominant_layer),
+    Case("dp_speedup", dp_speedup, {"scheme": "ddp"}),
     Case("dominant_layer.type", lambda: dominant_layer("type"), {"by": "type"}),
     Case(
         "dominant_layer.kernel_class",
@@ -194,6 +197,7 @@ CASES = [
         {"precision": "tensor", "count": "2"},
     ),
     Case("memory_operations", memory_operations),
+    Case("min_bandwidth", min_bandwidth, {"scheme": "ddp"}),
     Case(
         "memory_operations.memory_kind",
         lambda: memory_operations("memory_kind"),

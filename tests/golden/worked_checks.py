@@ -14,6 +14,7 @@ from pathlib import Path
 
 from sample_facts import Operation, Row, counters, timeline
 from worked_memory_checks import memory_checks
+from worked_network import comm_overhead
 from worked_occupancy import ACHIEVED, SMS, occupancy_of, weighted
 from worked_time import compute_util, iteration_summary, throughput
 from worked_utilization import low_util_kernels, utilization
@@ -44,6 +45,8 @@ def checks() -> list[Row]:
     rows += [_idle(), _peak(), _long_kernels(), _low_occupancy(), _tail()]
     spread = iteration_summary()[0]["cv_pct"]
     slowdown = throughput()[0]["profiler_slowdown_pct"]
+    (overhead, *_) = comm_overhead()  # of two workers, the highest ratio first
+    rows.append(_row("NET04", "finding", overhead["ratio"], 1, None, "modelled", "note"))
     rows.append(_row("ROB01", "pass", spread, 5, "%", "timeline"))
     rows.append(_row("ROB02", "pass", _launched_outside(), 1, "%", "timeline"))
     rows.append(_row("ROB03", "pass", slowdown, 5, "%", "timeline"))

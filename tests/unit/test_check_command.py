@@ -40,6 +40,7 @@ OWN = {
     "MEM05",
     "NET02",
     "NET03",
+    "NET04",
 }  # not in the reference
 
 

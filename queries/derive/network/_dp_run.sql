@@ -1,0 +1,32 @@
+/*
+title    = "Iteration of one worker"
+question = "What does an iteration take before any communication?"
+grain    = "trace or layer list"
+needs    = ["layer_cost", "_dp_setting"]
+[columns.trace_id]
+doc = "the trace or layer list"
+[columns.forward_s]
+unit = "s"
+doc = "forward time of all layers"
+[columns.backward_s]
+unit = "s"
+doc = "backward time of all layers"
+[columns.rest_s]
+unit = "s"
+doc = "optimizer and rest of the iteration"
+[columns.alone_s]
+unit = "s"
+doc = "iteration of one worker"
+[columns.gradient_bytes]
+unit = "byte"
+doc = "bytes of all gradients"
+[columns.evidence]
+doc = "origin of the times and bytes"
+*/
+SELECT c.trace_id, sum(c.forward_s) AS forward_s, sum(c.backward_s) AS backward_s,
+    any_value(s.optimizer_s) + coalesce(any_value(s.tail_s), greatest(0, any_value(c.iteration_s)
+        - sum(c.forward_s + c.backward_s) - any_value(s.optimizer_s)), 0) AS rest_s,
+    sum(c.forward_s) + sum(c.backward_s) + rest_s AS alone_s,
+    sum(c.gradient_bytes) AS gradient_bytes, any_value(c.evidence) AS evidence
+FROM layer_cost c CROSS JOIN _dp_setting s
+GROUP BY c.trace_id

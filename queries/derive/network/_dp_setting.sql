@@ -1,0 +1,107 @@
+/*
+title    = "Setting of data-parallel training"
+question = "Which link and which framework does a prediction assume?"
+grain    = "prediction: one row"
+[params.link_efficiency]
+doc = "usable share of the bandwidth: measured bus bandwidth ÷ nominal, from 0.01"
+default = 1.0
+minimum = 0.01
+[params.uncertainty_pct]
+doc = "uncertainty of link_efficiency in percent, for the columns low and high"
+default = 5.0
+minimum = 0
+[params.host_bytes_per_s]
+doc = "bytes of gradients that a host can reduce per second; 0: no limit"
+default = 0.0
+minimum = 0
+[params.latency_s]
+doc = "latency of a message, in seconds; an all-reduce by N workers takes 2 (N − 1)"
+default = 0.000005
+minimum = 0
+[params.all_reduce_s]
+doc = """duration of an all-reduce of 4 bytes, in seconds, as measured; replaces the latencies of an
+    all-reduce; -1: not measured"""
+default = -1.0
+minimum = -1
+[params.optimizer_s]
+doc = "time of the optimizer after the backward pass, in seconds"
+default = 0.0
+minimum = 0
+[params.tail_s]
+doc = """rest of an iteration outside layers and optimizer, in seconds; -1: median
+    iteration of a trace − its layers; 0 for a layer list"""
+default = -1.0
+minimum = -1
+[params.first_bucket_bytes]
+doc = """bytes that close the first bucket; PyTorch uses 1 MiB, or bucket_cap_mb if the program
+    sets it"""
+default = 1048576
+minimum = 1
+[params.bucket_bytes]
+doc = "bytes that close each later bucket"
+default = 26214400
+minimum = 1
+[params.slice_bytes]
+doc = "largest slice of p3; 40,000 parameters of 4 bytes"
+default = 160000
+minimum = 1
+[params.scheme]
+doc = """ddp: ring all-reduce of buckets during the backward pass; serial: after it; ps: co-located
+    parameter servers, layers in the order of their gradients; p3: slices, the first layers first"""
+choices = ["all", "ddp", "serial", "ps", "p3"]
+default = "all"
+[params.workers]
+doc = "numbers of workers, separated by commas"
+default = "2,4,8,16"
+items = "integer"
+minimum = 1
+[columns.link_efficiency]
+doc = "usable share of the bandwidth"
+[columns.uncertainty]
+doc = "its relative uncertainty"
+[columns.host_byte_s]
+unit = "s"
+doc = "time of a host per byte of gradients"
+[columns.latency_s]
+unit = "s"
+doc = "latency of a message"
+[columns.all_reduce_s]
+unit = "s"
+doc = "duration of an all-reduce of few bytes; NULL: 2 (N − 1) latencies"
+[columns.optimizer_s]
+unit = "s"
+doc = "time of the optimizer"
+[columns.tail_s]
+unit = "s"
+doc = "rest of an iteration; NULL: as measured"
+[columns.first_bucket_bytes]
+unit = "byte"
+doc = "bytes that close the first bucket"
+[columns.bucket_bytes]
+unit = "byte"
+doc = "bytes that close each later bucket"
+[columns.slice_bytes]
+unit = "byte"
+doc = "largest slice of p3"
+[columns.schemes]
+doc = "schemes that are asked for"
+[columns.workers]
+doc = "numbers of workers"
+*/
+SELECT coalesce(getvariable('link_efficiency'), 1.0)::DOUBLE AS link_efficiency,
+    coalesce(getvariable('uncertainty_pct'), 5.0)::DOUBLE / 100 AS uncertainty,
+    coalesce(1 / nullif(coalesce(getvariable('host_bytes_per_s'), 0.0)::DOUBLE, 0), 0)
+        AS host_byte_s,
+    coalesce(getvariable('latency_s'), 0.000005)::DOUBLE AS latency_s,
+    if(coalesce(getvariable('all_reduce_s'), -1.0)::DOUBLE < 0, NULL,
+        getvariable('all_reduce_s'))::DOUBLE AS all_reduce_s,
+    coalesce(getvariable('optimizer_s'), 0.0)::DOUBLE AS optimizer_s,
+    if(coalesce(getvariable('tail_s'), -1.0)::DOUBLE < 0, NULL, getvariable('tail_s'))::DOUBLE
+        AS tail_s,
+    coalesce(getvariable('first_bucket_bytes'), 1048576)::BIGINT AS first_bucket_bytes,
+    coalesce(getvariable('bucket_bytes'), 26214400)::BIGINT AS bucket_bytes,
+    coalesce(getvariable('slice_bytes'), 160000)::BIGINT AS slice_bytes,
+    CASE coalesce(getvariable('scheme'), 'all') WHEN 'all' THEN ['ddp', 'serial', 'ps', 'p3']
+        ELSE [getvariable('scheme')::VARCHAR] END AS schemes,
+    list_distinct(string_split(coalesce(getvariable('workers'), '2,4,8,16'), ',')::BIGINT[])
+        AS workers

@@ -1,0 +1,159 @@
+/*
+title    = "Smallest acceptable bandwidth"
+question = "How fast must the network be for a number of workers to be worth it?"
+source   = """inverse of dp_speedup: exact for ddp and serial, whose iteration is a maximum of
+    straight lines; a search for ps and p3"""
+grain    = "number of workers, target and scheme"
+needs    = ["layer_cost"]
+optional = ["_dp_setting", "_dp_layer", "_dp_run", "_dp_bound"]
+macros   = ["parameter_server", "bandwidth_search"]
+[params.target_efficiency]
+doc = "wanted speed-up ÷ workers, several separated by commas"
+default = "0.5,0.8,0.9"
+items = "number"
+minimum = 0.000001
+[params.target_speedup]
+doc = "wanted speed-ups, separated by commas; they replace target_efficiency"
+default = ""
+items = "number"
+minimum = 0.000001
+[columns.trace_id]
+doc = "the trace, or the name of the layer list"
+[columns.scheme]
+doc = "how gradients are exchanged: ddp, serial, ps, p3"
+[columns.workers]
+doc = "number of workers, each with a batch as large as that of the one measured"
+[columns.target_speedup]
+doc = "wanted speed-up"
+[columns.min_gbit_s]
+unit = "Gbit/s"
+doc = "smallest bandwidth with this speed-up; NULL if none is enough"
+[columns.min_low_gbit_s]
+unit = "Gbit/s"
+doc = "with link_efficiency higher by uncertainty_pct"
+[columns.min_high_gbit_s]
+unit = "Gbit/s"
+doc = "with link_efficiency lower by uncertainty_pct; NULL if it reaches 0"
+[columns.full_overlap_gbit_s]
+unit = "Gbit/s"
+doc = """enough if the link were busy from the first gradient to the next forward pass, without
+    latencies; NULL if no bandwidth is"""
+[columns.no_overlap_gbit_s]
+unit = "Gbit/s"
+doc = "enough if communication began after the backward pass, without latencies; NULL if none is"
+[columns.reason]
+doc = "why no bandwidth is enough; NULL otherwise"
+[columns.evidence]
+doc = "modelled"
+[columns.inputs]
+doc = "origin of times and gradient bytes"
+[plot]
+kind = "line"
+x = "workers"
+y = ["min_gbit_s"]
+series = ["scheme", "target_speedup"]
+*/
+WITH
+wanted AS (
+    SELECT w.workers, t.target AS target_speedup
+    FROM (SELECT unnest(workers) AS workers FROM _dp_setting) w
+    CROSS JOIN (
+        SELECT unnest(list_distinct(string_split(
+            nullif(getvariable('target_speedup'), ''), ',')::DOUBLE[])) AS target
+    ) t
+    UNION ALL
+    SELECT w.workers, t.target * w.workers
+    FROM (SELECT unnest(workers) AS workers FROM _dp_setting) w
+    CROSS JOIN (
+        SELECT unnest(list_distinct(string_split(
+            coalesce(getvariable('target_efficiency'), '0.5,0.8,0.9'), ',')::DOUBLE[])) AS target
+    ) t
+    WHERE nullif(getvariable('target_speedup'), '') IS NULL
+),
+asked AS MATERIALIZED (
+    SELECT row_number() OVER (ORDER BY r.trace_id, c.scheme, w.workers, w.target_speedup) AS ask,
+        r.*, c.scheme, w.workers, w.target_speedup,
+        w.workers * r.alone_s / w.target_speedup AS wanted_s,
+        s.latency_s, coalesce(s.all_reduce_s, 2 * (w.workers - 1) * s.latency_s) AS all_reduce_s,
+        s.host_byte_s, 16e-9 * (w.workers - 1) / w.workers / s.link_efficiency AS gbit_byte_s,
+        s.uncertainty, s.slice_bytes
+    FROM _dp_run r
+    CROSS JOIN _dp_setting s
+    CROSS JOIN (SELECT unnest(schemes) AS scheme FROM _dp_setting) c
+    CROSS JOIN wanted w
+),
+-- Without these, or with one worker, the bandwidth does not matter.
+exchanged AS (SELECT * FROM asked WHERE workers > 1 AND gradient_bytes > 0),
+ring AS (
+    SELECT a.ask, min((a.wanted_s - b.start_s - b.all_reduces * a.all_reduce_s) / b.bytes)
+        AS byte_s
+    FROM exchanged a JOIN _dp_bound b USING (trace_id, scheme) GROUP BY a.ask
+),
+-- The gradient of a layer and those of all earlier layers follow its backward time. At most the
+-- slice in flight, a slice in the last gap and the latencies of pushes and pulls are added.
+served AS (
+    SELECT a.ask, a.trace_id, a.scheme, a.latency_s, a.wanted_s, a.host_byte_s,
+        min((spare_s - a.latency_s) / l.up_to_bytes) AS high,
+        min(CASE a.scheme
+            WHEN 'ps' THEN (spare_s - (l.number + 2) * a.latency_s) / l.up_to_bytes
+            ELSE (spare_s - 3 * a.latency_s) / (l.up_to_bytes + a.slice_bytes) END) AS low
+    FROM exchanged a
+    JOIN (
+        SELECT *, max(after_s) OVER (PARTITION BY trace_id) AS all_after_s FROM _dp_layer
+    ) l USING (trace_id)
+    CROSS JOIN LATERAL (
+        SELECT a.wanted_s - a.rest_s - l.ready_s
+            - if(a.scheme = 'ps', l.all_after_s, l.after_s) AS spare_s
+    ) d
+    WHERE a.scheme IN ('ps', 'p3') GROUP BY ALL
+),
+-- 1e-18 s per byte: 8,000,000,000 Gbit/s. A little lower, since the end is rounded.
+bracket_0 AS MATERIALIZED (
+    SELECT ask, trace_id, scheme, latency_s, wanted_s,
+        greatest(low * (1 - 1e-12), host_byte_s, 1e-18) AS low,
+        greatest(high, low, host_byte_s, 1e-18) AS high
+    FROM served
+),
+bracket_1 AS MATERIALIZED (FROM narrowed('bracket_0')),
+bracket_2 AS MATERIALIZED (FROM narrowed('bracket_1')),
+bracket_3 AS MATERIALIZED (FROM narrowed('bracket_2')),
+bracket_4 AS MATERIALIZED (FROM narrowed('bracket_3')),
+found AS (
+    FROM ring
+    UNION ALL
+    SELECT ask, low + coalesce(
+            (high - low) * (wanted_s - low_s) / nullif(high_s - low_s, 0), 0) AS byte_s
+    FROM bracket_4
+),
+told AS (
+    SELECT a.*, f.byte_s,
+        CASE
+            WHEN e.ask IS NULL AND a.wanted_s >= a.alone_s * (1 - 1e-12) THEN NULL
+            WHEN a.wanted_s < a.alone_s * (1 - 1e-12)
+                THEN format('{} workers are at most {} times as fast', a.workers, a.workers)
+            WHEN coalesce(f.byte_s, 0) > greatest(a.host_byte_s, 1e-18)
+                OR f.byte_s = a.host_byte_s AND f.byte_s > 0 THEN NULL
+            WHEN a.host_byte_s > 0 THEN 'limited by host_bytes_per_s, or by latencies'
+            ELSE 'latencies, or the gradient of the first layer, are exposed at any bandwidth'
+        END AS reason,
+        CASE WHEN e.ask IS NULL AND reason IS NULL THEN 0
+            WHEN reason IS NULL THEN a.gbit_byte_s / f.byte_s END AS min_gbit_s,
+        a.wanted_s - a.alone_s AS no_overlap_s,
+        a.wanted_s - a.rest_s - a.forward_s - l.first_s AS full_overlap_s
+    FROM asked a
+    LEFT JOIN (
+        SELECT trace_id, min(ready_s) AS first_s FROM _dp_layer GROUP BY trace_id
+    ) l USING (trace_id)
+    LEFT JOIN exchanged e USING (ask)
+    LEFT JOIN found f USING (ask)
+)
+SELECT trace_id, scheme, workers, target_speedup, min_gbit_s,
+    min_gbit_s / (1 + uncertainty) AS min_low_gbit_s,
+    CASE WHEN uncertainty < 1 THEN min_gbit_s / (1 - uncertainty) END AS min_high_gbit_s,
+    CASE WHEN full_overlap_s > 0 THEN gbit_byte_s * gradient_bytes / full_overlap_s END
+        AS full_overlap_gbit_s,
+    CASE WHEN no_overlap_s > 0 THEN gbit_byte_s * gradient_bytes / no_overlap_s END
+        AS no_overlap_gbit_s,
+    reason, 'modelled' AS evidence, told.evidence AS inputs
+FROM told
+ORDER BY trace_id, list_position(['ddp', 'serial', 'ps', 'p3'], scheme), workers, target_speedup

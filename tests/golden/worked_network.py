@@ -1,0 +1,143 @@
+"""What more GPUs would gain over the sample's one, by the model that follows every bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sample_facts import Row, layers, row
+from worked_layers import layer_time
+from worked_time import iteration_timing
+
+from network_model import Layer, Link, iteration_s, ready_times, speedup, transfer_s
+
+LATENCY_S, UNCERTAINTY = 5e-6, 0.05
+WORKERS = (2, 4, 8, 16)
+INPUTS = {"evidence": "modelled", "inputs": "gpu time, layers.json"}
+
+
+def sample_layers() -> list[Layer]:
+    """Return the layers of layers.json in their order, with their kernel time per iteration."""
+    spent = {(part["layer"], part["phase"]): part["iteration_ns"] / 1e9 for part in layer_time()}
+    return [
+        Layer(
+            name,
+            spent.get((name, "forward"), 0) + spent.get((name, "loss"), 0),
+            spent.get((name, "backward"), 0),
+            facts["gradient_bytes"],
+        )
+        for name, facts in layers().items()
+    ]
+
+
+def _link(gbit_s: float) -> Link:
+    # The rest of an iteration: without it, no layer would wait for the program.
+    periods = sorted(part["period_ns"] for part in iteration_timing() if part["in_window"])
+    middle = len(periods) // 2
+    median = (periods[middle] + periods[~middle]) / 2 / 1e9
+    busy = sum(layer.forward_s + layer.backward_s for layer in sample_layers())
+    return Link(gbit_s, LATENCY_S, tail_s=max(0, median - busy))
+
+
+def dp_speedup() -> list[Row]:
+    found, alone = sample_layers(), iteration_s(sample_layers(), 1, _link(1), "ddp")
+    rows = []
+    for workers in WORKERS:
+        for gbit_s in (1.0, 5.0, 10.0, 25.0, 100.0, 400.0):
+            low, usual, high = (
+                speedup(found, workers, _link(gbit_s * factor), "ddp")
+                for factor in (1 - UNCERTAINTY, 1, 1 + UNCERTAINTY)
+            )
+            took = iteration_s(found, workers, _link(gbit_s), "ddp")
+            rows.append(
+                row(
+                    scheme="ddp",
+                    workers=workers,
+                    bandwidth_gbit=gbit_s,
+                    iteration_s=took,
+                    exposed_s=took - alone,
+                    compute_s=alone,
+                    speedup=usual,
+                    speedup_low=low,
+                    speedup_high=high,
+                    efficiency=usual / workers,
+                    limited_by="link",
+                    **INPUTS,
+                )
+            )
+    return rows
+
+
+def min_bandwidth() -> list[Row]:
+    found = sample_layers()
+    size = sum(layer.gradient_bytes for layer in found)
+    link = _link(1)
+    alone = iteration_s(found, 1, link, "ddp")
+    first = min(
+        ready
+        for layer, ready in zip(found, ready_times(found), strict=True)
+        if layer.gradient_bytes
+    )
+    forward = sum(layer.forward_s for layer in found)
+    rows = []
+    for workers in WORKERS:
+        for share in (0.5, 0.8, 0.9):
+            wanted = share * workers
+
+            def reaches(gbit_s: float, n: int = workers, target: float = wanted) -> bool:
+                return speedup(found, n, _link(gbit_s), "ddp") >= target
+
+            one_gbit = transfer_s(size, workers, Link(1))
+            left = alone / share - alone
+            enough = _smallest(reaches)
+            rows.append(
+                row(
+                    scheme="ddp",
+                    workers=workers,
+                    target_speedup=wanted,
+                    min_gbit_s=enough,
+                    min_low_gbit_s=enough / (1 + UNCERTAINTY),
+                    min_high_gbit_s=enough / (1 - UNCERTAINTY),
+                    full_overlap_gbit_s=one_gbit / (alone / share - link.tail_s - forward - first),
+                    no_overlap_gbit_s=one_gbit / left,
+                    reason=None,
+                    **INPUTS,
+                )
+            )
+    return rows
+
+
+def _smallest(reaches: Callable[[float], bool]) -> float:
+    low, high = 1e-3, 1e6
+    assert reaches(high)
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (low, middle) if reaches(middle) else (middle, high)
+    return high
+
+
+def comm_overhead() -> list[Row]:
+    found, link = sample_layers(), Link(10.0)
+    size = sum(layer.gradient_bytes for layer in found)
+    rows = []
+    for workers in WORKERS:
+        group = []
+        for position, layer in enumerate(found):
+            spent = layer.forward_s + layer.backward_s
+            sent = transfer_s(layer.gradient_bytes, workers, link)
+            sent += 2 * (workers - 1) * LATENCY_S if layer.gradient_bytes else 0
+            group.append(
+                row(
+                    workers=workers,
+                    bandwidth_gbit=10.0,
+                    layer=layer.name,
+                    position=position,
+                    communication_s=sent,
+                    compute_s=spent,
+                    ratio=sent / spent,
+                    gradient_bytes=float(layer.gradient_bytes),
+                    gradient_share_pct=100 * layer.gradient_bytes / size,
+                    **INPUTS,
+                )
+            )
+        rows += sorted(group, key=lambda r: (-r["ratio"], r["position"]))
+    return rows

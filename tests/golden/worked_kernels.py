@@ -38,6 +38,7 @@ TABLES: dict[str, str | None] = {
     "gpu_sample": "GPU_METRICS",
     "graph_launch": "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
     "job_rank": None,
+    "link_sample": None,
     "kernel": "CUPTI_ACTIVITY_KIND_KERNEL",
     "kernel_aggregate": None,
     "kernel_metric": None,

@@ -57,6 +57,7 @@ class ParameterServer:
         by_priority: bool,
     ) -> None:
         self.marks: Marks = NoMarks()
+        self.is_paused = False  # True for passes whose gradients stay on this rank
         self._rank, self._ranks = dist.get_rank(), dist.get_world_size()
         self._by_priority = by_priority
         self._parameters = [p for p in model.parameters() if p.requires_grad]
@@ -130,7 +131,9 @@ class ParameterServer:
     # On the threads of the training.
 
     def _ready(self, number: int) -> Callable[[Tensor], None]:
-        def push(parameter: Tensor) -> None:
+        def push(_parameter: Tensor) -> None:
+            if self.is_paused:
+                return
             with self._changed:
                 self._missing[number] += len(self._parts_of[number])
             for part in self._parts_of[number]:
@@ -154,6 +157,8 @@ class ParameterServer:
         self._finish(n for n in range(len(self._parameters)) if n not in self._called)
 
     def _finish(self, numbers: Iterable[int]) -> None:
+        if self.is_paused:
+            return
         for number in numbers:
             with self._changed:
                 while self._missing[number] and self._error is None:

@@ -110,9 +110,13 @@ class PyTorchTrainer:
     def layers(self) -> list[dict[str, Any]]:
         """Return the entries of layers.json, from one forward and backward pass."""
         batch = to_device(self._batches(0), self.device)
-        # Without communication, which a pass of the model itself does not cause.
+        # Without communication, which a pass of the model without its replicas does not cause.
+        if self._server is not None:
+            self._server.is_paused = True
         found = measure(self.model, lambda: self._forward_backward(self.model, batch, NoMarks()))
         self.optimizer.zero_grad(set_to_none=True)
+        if self._server is not None:
+            self._server.is_paused = False
         return [layer.entry(self._size) for layer in found]
 
     def mark_layers(self, marks: Marks) -> None:

@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from ranks import collect
+from tbd_collectors.rank_launch import launches
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 
-def losses(scheme: str, capture: Path, ranks: int) -> list[list[float]]:
-    words = ("resnet50", "--scale", "small", "--batch-size", "2", "--no-throughput")
-    window = ("--warmup", "1", "--iterations", "3", "--profiler", "torch", "-o", capture)
-    done = collect(*words, *window, "--ranks", str(ranks), "--scheme", scheme)
-    assert done.returncode == 0, done.stderr
-    documents = [
-        json.loads((capture / f"rank={rank}" / "capture.json").read_text(encoding="utf-8"))
-        for rank in range(ranks)
-    ]
-    assert {document["world_size"] for document in documents} == {ranks}
-    return [document["profiled"]["losses"] for document in documents]
+def losses(scheme: str, directory: Path, ranks: int) -> list[list[float]]:
+    directory.mkdir()
+    model = ("resnet50", "--scale", "small", "--batch-size", "2", "--device", "cpu")
+    window = ("--warmup", "1", "--iterations", "3", "--scheme", scheme)
+    running = []
+    for launch in launches(ranks, 1):
+        report, layers = directory / f"{launch.rank}.json", directory / f"{launch.rank}.layers"
+        argv = [sys.executable, "-m", "tbd_models", "run", *model, *window]
+        argv += ["--report", str(report), "--layers", str(layers)]
+        running.append((subprocess.Popen(argv, env=os.environ | launch.environment(0)), report))
+    try:
+        assert [process.wait(150) for process, _ in running] == [0] * ranks
+    finally:
+        for process, _ in running:
+            process.kill()
+            process.wait()
+    return [json.loads(report.read_text(encoding="utf-8"))["losses"] for _, report in running]
 
 
 @pytest.mark.slow

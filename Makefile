@@ -90,6 +90,7 @@ bench: $(VENV)/.installed ## Measure speed and memory on made traces (SIZES="S M
 	$(BIN)/python -m benchmarks.bench --sizes $(SIZES) $(BENCH)
 	$(BIN)/python -m benchmarks.memory
 	$(BIN)/python -m benchmarks.torch_trace
+	$(BIN)/python -m benchmarks.ranks --ranks 8 32 --queries kernel_summary
 
 bench-rivals: $(VENV)/bin/python ## Install the tools that the benchmark compares with
 	PYTHON=$(BIN)/python benchmarks/rivals/install.sh

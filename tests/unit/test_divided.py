@@ -119,6 +119,7 @@ def test_large_traces_are_divided(traces: Database, monkeypatch: pytest.MonkeyPa
     ids = traces.trace_ids()
     assert divided.divide(traces, ids) == [ids]
     monkeypatch.setattr(divided, "_SMALL_BYTES", 0)
+    monkeypatch.setattr(divided, "_FILES_AT_ONCE", 2)
     parts = divided.divide(traces, ids)
     # The two traces of each capture stay together.
     assert sorted(map(len, parts)) == [1] * RANKS + [2, 2]

@@ -1,0 +1,123 @@
+/*
+title    = "GPU operations in order of dependence"
+question = "What did each GPU operation wait for?"
+source   = """an operation starts after the previous one of its stream, after its launch, and after
+    the operations of other streams that it waits for"""
+grain    = "GPU operation"
+needs    = ["gpu_op"]
+optional = ["launch"]
+[columns.trace_id]
+doc = "the trace"
+[columns.process_id]
+doc = "key of the process; -1 when unknown"
+[columns.device_id]
+doc = "device; -1 when unknown"
+[columns.stream_id]
+doc = "CUDA stream"
+[columns.position]
+doc = "order of the operation in its process, by start, from 1"
+[columns.op_kind]
+doc = "kernel, memcpy, memset or graph"
+[columns.op_id]
+doc = "the operation"
+[columns.name]
+doc = "kernel name, or kind of operation"
+[columns.bytes]
+unit = "byte"
+doc = "bytes copied or filled"
+[columns.start_ns]
+unit = "ns"
+doc = "start"
+[columns.end_ns]
+unit = "ns"
+doc = "end"
+[columns.previous_position]
+doc = "position of the previous operation of the stream"
+[columns.api_call_id]
+doc = "launching call; NULL if the trace does not contain it"
+[columns.launch_start_ns]
+unit = "ns"
+doc = "start of the launching call"
+[columns.stream_gap_ns]
+unit = "ns"
+doc = "usual time between operations of a stream that wait for each other"
+[columns.launch_lag_ns]
+unit = "ns"
+doc = "usual time from the start of a launch to the start of its operation on an idle stream"
+[columns.awaited_position]
+doc = """position of the operation of another stream that it waited for: one that ended at most
+    20 µs earlier, where previous operation and launch explain less than start - 8 µs"""
+[columns.lag_ns]
+unit = "ns"
+doc = """start - end of the awaited operation; without one, time that stays unexplained if it is
+    above 8 µs, else 0"""
+*/
+WITH
+launched AS MATERIALIZED (
+    SELECT *,
+        row_number() OVER (
+            PARTITION BY trace_id, process_id ORDER BY start_ns, op_kind, op_id) AS position
+    FROM (
+        SELECT o.* REPLACE (
+            coalesce(o.process_id, -1) AS process_id, coalesce(o.device_id, -1) AS device_id),
+            l.api_call_id, l.start_ns AS launch_start_ns
+        FROM gpu_op o
+        LEFT JOIN launch l
+            ON  l.trace_id = o.trace_id AND l.correlation_id = o.correlation_id
+            AND (l.process_id = o.process_id OR (o.process_id IS NULL AND l.is_sole))
+            AND (l.from_ns IS NULL OR o.start_ns >= l.from_ns)
+            AND (l.until_ns IS NULL OR o.start_ns < l.until_ns)
+    )
+    QUALIFY row_number() OVER (
+        PARTITION BY trace_id, op_kind, op_id ORDER BY launch_start_ns) = 1
+),
+streamed AS MATERIALIZED (
+    SELECT *,
+        lag(position) OVER stream AS previous_position, lag(end_ns) OVER stream AS previous_end_ns
+    FROM launched
+    WINDOW stream AS (PARTITION BY trace_id, process_id, device_id, stream_id ORDER BY position)
+),
+usual AS (
+    SELECT trace_id, process_id,
+        -- Operations that were launched long before the previous one ended waited for that one.
+        median(greatest(start_ns - previous_end_ns, 0))
+            FILTER (is_kernel AND launch_start_ns < previous_end_ns - 20000) AS stream_gap_ns,
+        -- Copies often wait for events of other streams, so they count without kernels only.
+        coalesce(
+            median(start_ns - launch_start_ns) FILTER (is_kernel AND is_idle),
+            median(start_ns - launch_start_ns) FILTER (is_idle)) AS launch_lag_ns
+    FROM (
+        SELECT *, op_kind NOT IN ('memcpy', 'memset') AS is_kernel,
+            start_ns >= launch_start_ns
+                AND (previous_end_ns IS NULL OR previous_end_ns < launch_start_ns) AS is_idle
+        FROM streamed
+    )
+    GROUP BY ALL
+),
+explained AS (
+    SELECT s.*,
+        coalesce(u.stream_gap_ns, 1000)::BIGINT AS stream_gap_ns,
+        coalesce(u.launch_lag_ns, 5000)::BIGINT AS launch_lag_ns,
+        greatest(
+            s.previous_end_ns + coalesce(u.stream_gap_ns, 1000)::BIGINT,
+            s.launch_start_ns + coalesce(u.launch_lag_ns, 5000)::BIGINT) AS ready_ns
+    FROM streamed s
+    LEFT JOIN usual u USING (trace_id, process_id)
+),
+ended AS MATERIALIZED (
+    SELECT trace_id, process_id, device_id, end_ns, max(position) AS position
+    FROM launched GROUP BY ALL
+)
+SELECT x.trace_id, x.process_id, x.device_id, x.stream_id, x.position, x.op_kind, x.op_id, x.name,
+    x.bytes, x.start_ns, x.end_ns, x.previous_position, x.api_call_id, x.launch_start_ns,
+    x.stream_gap_ns, x.launch_lag_ns,
+    CASE WHEN x.start_ns - x.ready_ns > 8000 AND e.end_ns > x.ready_ns
+              AND x.start_ns - e.end_ns <= 20000 AND e.position < x.position
+         THEN e.position END AS awaited_position,
+    CASE WHEN awaited_position IS NOT NULL THEN x.start_ns - e.end_ns
+         WHEN x.start_ns - x.ready_ns > 8000 THEN x.start_ns - x.ready_ns
+         ELSE 0 END AS lag_ns
+FROM explained x
+ASOF LEFT JOIN ended e
+    ON  e.trace_id = x.trace_id AND e.process_id = x.process_id AND e.device_id = x.device_id
+    AND x.start_ns >= e.end_ns

@@ -1,0 +1,99 @@
+/*
+title    = "Waits for input"
+question = "Before which calls did the launching thread wait for the next batch?"
+source   = """the host works for more than 1 ms within 12 calls before the first large copy to the
+    device of a batch, or in a range of the phase data or of PyTorch's DataLoader"""
+grain    = "CUDA call after a wait"
+needs    = ["host_chain", "gpu_chain"]
+optional = ["annotation_semantics", "annotation", "memcpy"]
+[columns.trace_id]
+doc = "the trace"
+[columns.process_id]
+doc = "key of the process; -1 when unknown"
+[columns.position]
+doc = "host_chain.position of the call"
+[columns.evidence]
+doc = "data range, DataLoader range or copy of the batch"
+[columns.wait_ns]
+unit = "ns"
+doc = "host_chain.think_ns of the call"
+*/
+WITH
+copy AS MATERIALIZED (
+    SELECT h.trace_id, h.process_id, h.thread_id, h.start_ns, h.position
+    FROM gpu_chain g
+    JOIN memcpy m ON m.trace_id = g.trace_id AND m.memcpy_id = g.op_id
+    JOIN host_chain h
+        ON h.trace_id = g.trace_id AND h.api_call_id = g.api_call_id
+    WHERE g.op_kind = 'memcpy' AND m.direction = 'HtoD' AND g.bytes >= 100000
+),
+numbered AS MATERIALIZED (
+    SELECT trace_id, process_id, thread_id, position, start_ns, think_ns,
+        row_number() OVER (PARTITION BY trace_id, process_id, thread_id ORDER BY position) AS rank
+    FROM host_chain
+),
+kernel_launch AS MATERIALIZED (
+    SELECT h.trace_id, h.process_id, h.position
+    FROM gpu_chain g
+    JOIN host_chain h ON h.trace_id = g.trace_id AND h.api_call_id = g.api_call_id
+    WHERE g.op_kind IN ('kernel', 'graph')
+),
+-- Copies without a kernel or 12 calls between them belong to one batch.
+burst AS (
+    SELECT trace_id, process_id, thread_id, rank,
+        rank - lag(rank, 1, rank - 24) OVER (
+            PARTITION BY trace_id, process_id, thread_id ORDER BY rank) AS calls
+    FROM (
+        SELECT n.*, lag(n.position) OVER (
+            PARTITION BY n.trace_id, n.process_id, n.thread_id ORDER BY n.position) AS earlier,
+            k.position AS kernel_position
+        FROM numbered n
+        SEMI JOIN copy c USING (trace_id, process_id, position)
+        ASOF LEFT JOIN kernel_launch k
+            ON  k.trace_id = n.trace_id AND k.process_id = n.process_id
+            AND n.position >= k.position
+    )
+    WHERE earlier IS NULL OR position - earlier > 12 OR kernel_position > earlier
+),
+-- Of steps with few calls, the second half.
+before_copy AS (
+    SELECT n.trace_id, n.process_id, n.position
+    FROM burst b
+    JOIN numbered n
+        ON  n.trace_id = b.trace_id AND n.process_id = b.process_id
+        AND n.thread_id IS NOT DISTINCT FROM b.thread_id
+        AND n.rank BETWEEN b.rank - least(11, b.calls // 2) AND b.rank
+    WHERE n.think_ns > 1000000
+),
+data_range AS MATERIALIZED (
+    SELECT trace_id, coalesce(process_id, -1) AS process_id, thread_id, start_ns, end_ns,
+        'data range' AS evidence
+    FROM annotation_semantics WHERE phase = 'data' AND end_ns - start_ns > 1000000
+    UNION ALL
+    SELECT trace_id, coalesce(process_id, -1), thread_id, start_ns, end_ns, 'DataLoader range'
+    FROM annotation
+    WHERE regexp_matches(text, '^enumerate\(DataLoader\)|DataLoader.*__next__')
+      AND end_ns - start_ns > 1000000
+),
+-- The first call at or after the end of a range follows the wait.
+after_range AS (
+    SELECT n.trace_id, n.process_id, n.position, d.evidence
+    FROM data_range d
+    ASOF JOIN numbered n
+        ON  n.trace_id = d.trace_id AND n.process_id = d.process_id AND n.thread_id = d.thread_id
+        AND d.end_ns <= n.start_ns
+    WHERE n.think_ns > 1000000
+      AND least(n.start_ns, d.end_ns) - greatest(n.start_ns - n.think_ns, d.start_ns)
+          > 0.5 * n.think_ns
+)
+SELECT trace_id, process_id, position,
+    coalesce(min(evidence) FILTER (evidence <> 'copy of the batch'), 'copy of the batch')
+        AS evidence,
+    any_value(n.think_ns) AS wait_ns
+FROM (
+    FROM after_range
+    UNION ALL
+    SELECT *, 'copy of the batch' FROM before_copy
+)
+JOIN numbered n USING (trace_id, process_id, position)
+GROUP BY ALL

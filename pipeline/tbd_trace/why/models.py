@@ -1,0 +1,221 @@
+"""Models of changes: which durations of a program they change, and by which factor."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tbd_trace.why.changes import Change, factors
+from tbd_trace.why.program import Program
+from tbd_trace.why.replay import Durations
+
+if TYPE_CHECKING:
+    from tbd_trace.why.whatif import Simulator
+
+_SHORTEST_RUN = 8  # kernels of an update that is not fused
+_LONGEST_BREAK = 12  # other kernels inside a run
+_MEMORY = ("gpu_layout", "gpu_normalization", "gpu_elementwise", "gpu_reduction", "gpu_pooling")
+
+Model = Callable[["Simulator", Change, str, Durations], Durations]
+
+
+def _input(sim: Simulator, change: Change, case: str, durations: Durations) -> Durations:
+    # More workers shorten the wait if the loader follows, see _loader_ns.
+    if change.name == "input" and case == "worst":
+        return durations
+    pause = int(factors("input", "best", "pause_ns")["input"])
+    return _paused(durations, dict.fromkeys(sim.program.input_waits, pause))
+
+
+def _host_stalls(sim: Simulator, _change: Change, case: str, durations: Durations) -> Durations:
+    return durations if case == "worst" else _paused(durations, sim.stalls)
+
+
+def _paused(durations: Durations, pauses: dict[int, int]) -> Durations:
+    if not pauses:
+        return durations
+    think = list(durations.think)
+    for call, ns in pauses.items():
+        think[call] = min(think[call], ns)
+    return replace(durations, think=think)
+
+
+def _graph(sim: Simulator, change: Change, case: str, durations: Durations) -> Durations:
+    if case == "worst":
+        return durations
+    call_ns = int(factors("graph", case, "call_ns").get("host", 1000))
+    pause_ns = int(factors("graph", case, "pause_ns").get("host", 500))
+    waits = sim.program.input_waits
+    return replace(
+        durations,
+        think=[
+            ns if call in waits else min(ns, pause_ns) for call, ns in enumerate(durations.think)
+        ],
+        call=[min(ns, call_ns) for ns in durations.call],
+    )
+
+
+def _no_sync(sim: Simulator, _change: Change, case: str, durations: Durations) -> Durations:
+    if case == "worst":
+        return durations
+    kinds = sim.program.calls.kind
+    free = frozenset(call for call, kind in enumerate(kinds) if kind == "sync")
+    return replace(durations, is_free=durations.is_free | free)
+
+
+def _no_alloc(sim: Simulator, _change: Change, case: str, durations: Durations) -> Durations:
+    if case == "worst":
+        return durations
+    kinds = sim.program.calls.kind
+    call = [0 if k == "alloc" else ns for k, ns in zip(kinds, durations.call, strict=True)]
+    return replace(durations, call=call)
+
+
+def _scaled(durations: Durations, factor: Callable[[int], float]) -> Durations:
+    # The same object if nothing changes, which saves a replay.
+    op_ns = [ns if (f := factor(op)) == 1 else round(ns * f) for op, ns in enumerate(durations.op)]
+    return durations if op_ns == durations.op else replace(durations, op=op_ns)
+
+
+def _copies(sim: Simulator, _change: Change, case: str, durations: Durations) -> Durations:
+    if case == "worst":
+        return durations
+    kinds = sim.program.ops.kind
+    return _scaled(durations, lambda op: 0.0 if kinds[op] == "memcpy" else 1.0)
+
+
+def _pinned(sim: Simulator, _change: Change, case: str, durations: Durations) -> Durations:
+    if case == "worst":
+        return durations
+    ops = sim.program.ops
+    rate = factors("pinned", "likely", "bytes_per_ns")["pageable"]
+    op_ns = [
+        min(ns, round(size / rate)) if pageable else ns
+        for ns, size, pageable in zip(durations.op, ops.bytes, ops.is_pageable, strict=True)
+    ]
+    return replace(durations, op=op_ns)
+
+
+def _amp(sim: Simulator, _change: Change, case: str, durations: Durations) -> Durations:
+    ops, by_kind = sim.program.ops, factors("amp", case, "duration")
+    if "host" in by_kind:
+        waits = sim.program.input_waits
+        times = by_kind["host"]
+        think = [
+            ns if call in waits or call in sim.stalls else round(ns * times)
+            for call, ns in enumerate(durations.think)
+        ]
+        call_ns = [round(ns * times) for ns in durations.call]
+        return replace(durations, think=think, call=call_ns)
+
+    def factor(op: int) -> float:
+        kind = ops.precision[op] or ("memory" if ops.cause[op] in _MEMORY else "")
+        return by_kind.get(kind, 1.0)
+
+    # Where no matrix work is left to speed up, memory-bound kernels are in FP16 or BF16, too.
+    if not any(precision in ("tf32", "fp32") for precision in ops.precision):
+        return durations
+    return _scaled(durations, factor)
+
+
+def updates(program: Program) -> list[int]:
+    """Return the kernels of optimizer steps that are not fused, in order of start."""
+    ops = program.ops
+    kernels = [op for op, kind in enumerate(ops.kind) if kind == "kernel"]
+    marked = [place for place, op in enumerate(kernels) if ops.is_update[op]]
+    found: list[int] = []
+    run: list[int] = []
+    for place in [*marked, len(kernels) + _LONGEST_BREAK + 2]:
+        if run and place - run[-1] > _LONGEST_BREAK + 1:
+            if len(run) >= _SHORTEST_RUN:
+                found += kernels[run[0] : run[-1] + 1]
+            run = []
+        run.append(place)
+    return found
+
+
+def _fused_optimizer(sim: Simulator, _change: Change, case: str, durations: Durations) -> Durations:
+    if case == "worst":
+        return durations
+    fused = updates(sim.program)
+    times = factors("fused_optimizer", "likely", "duration")["update"]
+    left = round(1 / factors("fused_optimizer", "likely", "launches")["update"])
+    inside = set(fused)
+    think, call_ns = list(durations.think), list(durations.call)
+    for number, op in enumerate(fused):
+        call = sim.program.ops.call[op]
+        if number % left and call >= 0:
+            think[call], call_ns[call] = 0, 0
+    scaled = _scaled(durations, lambda op: times if op in inside else 1.0)
+    return replace(scaled, think=think, call=call_ns)
+
+
+def _channels_last(sim: Simulator, _change: Change, case: str, durations: Durations) -> Durations:
+    if case != "best":
+        return durations
+    causes = sim.program.ops.cause
+    return _scaled(durations, lambda op: 0.0 if causes[op] == "gpu_layout" else 1.0)
+
+
+def _comm(sim: Simulator, change: Change, case: str, durations: Durations) -> Durations:
+    causes = sim.program.ops.cause
+    factor = change.factor
+    return _scaled(durations, lambda op: factor if causes[op] == "communication" else 1.0)
+
+
+def _matching(sim: Simulator, pattern: str) -> set[int]:
+    ops = sim.program.ops
+    names = {name for name in set(ops.name) if re.search(pattern, name)}
+    return {op for op, name in enumerate(ops.name) if name in names and ops.kind[op] == "kernel"}
+
+
+def _drop(sim: Simulator, change: Change, case: str, durations: Durations) -> Durations:
+    dropped = _matching(sim, change.pattern)
+    call_ns = list(durations.call)
+    for op in dropped:
+        if (call := sim.program.ops.call[op]) >= 0:
+            call_ns[call] = 0
+    return replace(_scaled(durations, lambda op: 0.0 if op in dropped else 1.0), call=call_ns)
+
+
+def _scale(sim: Simulator, change: Change, case: str, durations: Durations) -> Durations:
+    scaled = _matching(sim, change.pattern)
+    factor = change.factor
+    return _scaled(durations, lambda op: factor if op in scaled else 1.0)
+
+
+def _gpu(sim: Simulator, change: Change, case: str, durations: Durations) -> Durations:
+    # Yu et al., Habitat (USENIX ATC 2021): wave scaling, with gamma 0 for matrix work, else 1.
+    now, other = sim.gpus(change.pattern)
+    compute, memory = now.compute / other.compute, now.bandwidth / other.bandwidth
+    causes, kinds = sim.program.ops.cause, sim.program.ops.kind
+
+    def factor(op: int) -> float:
+        if kinds[op] != "kernel" or causes[op] == "communication":
+            return 1.0
+        return compute if causes[op].startswith(("gpu_matmul", "gpu_attention")) else memory
+
+    return _scaled(durations, factor)
+
+
+# The user states the assumption, or the trace shows it.
+EXACT = {"comm", "drop", "scale", "gpu", "host_stalls"}
+MODELS: dict[str, Model] = {
+    "input": _input,
+    "workers": _input,
+    "host_stalls": _host_stalls,
+    "pinned": _pinned,
+    "overlap_copies": _copies,
+    "graph": _graph,
+    "amp": _amp,
+    "fused_optimizer": _fused_optimizer,
+    "channels_last": _channels_last,
+    "no_sync": _no_sync,
+    "no_alloc": _no_alloc,
+    "comm": _comm,
+    "drop": _drop,
+    "scale": _scale,
+    "gpu": _gpu,
+}

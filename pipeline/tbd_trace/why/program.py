@@ -1,0 +1,167 @@
+"""The calls, GPU operations and steps of one process, as the replay reads them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tbd_trace.runtime.result_frames import frame
+
+if TYPE_CHECKING:
+    import duckdb
+    import polars as pl
+
+RELATIONS = ("gpu_chain", "host_chain", "step_window", "input_wait", "kernel_group")
+
+_MOST_LAUNCHED = 0.8
+_LEAST_FULL = 0.05  # share of matrix work that is not in half precision
+
+_CALLS = """
+SELECT coalesce(thread_id, -1) AS thread_id, name, kind, start_ns, end_ns,
+    coalesce(waited_position, 0) - 1 AS waited, coalesce(think_ns, 0) AS think_ns,
+    coalesce(awaited_op, 0) - 1 AS awaited, coalesce(tail_ns, 0) AS tail_ns
+FROM host_chain WHERE trace_id = $trace AND process_id = $process ORDER BY position"""
+_OPS = """
+SELECT g.device_id, g.op_kind, g.name, coalesce(g.bytes, 0) AS bytes, g.start_ns,
+    g.end_ns, coalesce(g.previous_position, 0) - 1 AS previous,
+    coalesce(h.position, 0) - 1 AS call, g.stream_gap_ns AS gap_ns, g.launch_lag_ns AS launch_ns,
+    coalesce(g.awaited_position, 0) - 1 AS awaited, g.lag_ns,
+    coalesce(c.cause, CASE g.op_kind WHEN 'graph' THEN 'gpu_other' ELSE 'copies' END) AS cause,
+    coalesce(c.precision, '') AS precision, coalesce(c.is_update, false) AS is_update,
+    coalesce(m.src_kind = 'pageable' OR m.dst_kind = 'pageable', false) AS is_pageable
+FROM gpu_chain g
+LEFT JOIN host_chain h
+    ON  h.trace_id = g.trace_id AND h.process_id = g.process_id AND h.api_call_id = g.api_call_id
+LEFT JOIN kernel_group c
+    ON c.trace_id = g.trace_id AND c.name = g.name AND g.op_kind = 'kernel'
+LEFT JOIN memcpy m
+    ON m.trace_id = g.trace_id AND m.memcpy_id = g.op_id AND g.op_kind = 'memcpy'
+WHERE g.trace_id = $trace AND g.process_id = $process ORDER BY g.position"""
+_STEPS = """
+SELECT device_id, position - 1 AS op, next_position - 1 AS next_op, warm_up, method,
+    confidence
+FROM step_window WHERE trace_id = $trace AND process_id = $process ORDER BY step"""
+_INPUT = """
+SELECT position - 1 AS call, evidence
+FROM input_wait WHERE trace_id = $trace AND process_id = $process ORDER BY position"""
+
+
+@dataclass(slots=True)
+class Calls:
+    """CUDA calls in order of start; -1 stands for no call or operation."""
+
+    thread: list[int]
+    name: list[str]
+    kind: list[str]
+    start: list[int]
+    end: list[int]
+    waited: list[int]
+    think: list[int]
+    awaited: list[int]
+    tail: list[int]
+
+
+@dataclass(slots=True)
+class Ops:
+    """GPU operations in order of start; -1 stands for no call or operation."""
+
+    device: list[int]
+    kind: list[str]
+    name: list[str]
+    bytes: list[int]
+    start: list[int]
+    end: list[int]
+    previous: list[int]
+    call: list[int]
+    gap: list[int]
+    launch: list[int]
+    awaited: list[int]
+    lag: list[int]
+    cause: list[str]
+    precision: list[str]
+    is_update: list[bool]
+    is_pageable: list[bool]
+
+
+@dataclass(slots=True)
+class Program:
+    """One process of a trace; ``steps`` are pairs: first operation of a step and of the next."""
+
+    trace_id: str
+    process_id: int
+    device_id: int
+    calls: Calls
+    ops: Ops
+    steps: list[tuple[int, int]]
+    warm_ups: int  # steps at the start that show signs of warm-up
+    method: str | None
+    confidence: float | None
+    input_waits: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def step_ns(self) -> list[int]:
+        """Measured durations of the steps."""
+        start = self.ops.start
+        return [start[end] - start[begin] for begin, end in self.steps]
+
+    @property
+    def knows_launches(self) -> bool:
+        """True if the launching calls of most operations are recorded."""
+        launched = sum(call >= 0 for call in self.ops.call)
+        return launched >= _MOST_LAUNCHED * len(self.ops.call)
+
+    @property
+    def gains_by_amp(self) -> bool:
+        """True if matrix work is not in half precision already."""
+        spent = Counter[bool]()
+        for op, precision in enumerate(self.ops.precision):
+            if precision:
+                spent[precision == "half"] += self.ops.end[op] - self.ops.start[op]
+        return spent[False] > _LEAST_FULL * spent.total()
+
+    @property
+    def judged(self) -> list[tuple[int, int]]:
+        """The steps after the warm-up."""
+        return self.steps[self.warm_ups :]
+
+
+def processes(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, int]]:
+    """Return (trace id, process key) of each process with GPU operations."""
+    return connection.execute(
+        "SELECT DISTINCT trace_id, process_id FROM gpu_chain ORDER BY ALL"
+    ).fetchall()
+
+
+def load(connection: duckdb.DuckDBPyConnection, trace_id: str, process_id: int) -> Program:
+    """Read the program of a process; the relations of ``RELATIONS`` exist."""
+
+    def rows(sql: str) -> pl.DataFrame:
+        return frame(connection.sql(sql, params={"trace": trace_id, "process": process_id}))
+
+    ops, steps = rows(_OPS), rows(_STEPS)
+    return Program(
+        trace_id,
+        process_id,
+        steps["device_id"][0] if steps.height else _busiest(ops),
+        Calls(*(column.to_list() for column in rows(_CALLS))),
+        Ops(*(column.to_list() for column in ops)),
+        steps.select("op", "next_op").rows(),
+        _warm_ups(steps["warm_up"].to_list()),
+        steps["method"][0] if steps.height else None,
+        steps["confidence"][0] if steps.height else None,
+        dict(rows(_INPUT).rows()),
+    )
+
+
+def _busiest(ops: pl.DataFrame) -> int:
+    # of a process without steps; step_window chooses it in the same way
+    spent = ops.select("device_id", ns=ops["end_ns"] - ops["start_ns"])
+    total = spent.group_by("device_id").sum().sort("ns", "device_id", descending=[True, False])
+    return int(total["device_id"][0])
+
+
+def _warm_ups(signs: list[str | None]) -> int:
+    # Two steps stay to be judged.
+    first = next((number for number, sign in enumerate(signs) if sign is None), len(signs))
+    return max(0, min(first, len(signs) - 2))

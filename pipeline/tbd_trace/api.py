@@ -16,6 +16,8 @@ from tbd_trace import query as queries
 from tbd_trace.errors import UsageError
 from tbd_trace.model.canonical_tables import CATALOGUE, clock_tables, gpu_tables
 from tbd_trace.store import Database, TraceStore, identified_files
+from tbd_trace.why import answers
+from tbd_trace.why.result import WhatIf, Why
 
 if TYPE_CHECKING:
     import polars as pl
@@ -111,6 +113,34 @@ class Traces:
         22
         """
         return queries.sql(self.database, statement, self.trace_ids)
+
+    def why(self) -> Why:
+        """Return why training is slow: causes, shares of a step and gains by replay.
+
+        Raises:
+            CannotAnswerError: no trace contains kernels.
+
+        >>> why = tbd_trace.open("data/samples/synthetic_cnn").why()
+        >>> why.slowest.causes[0].cause
+        'gpu_matmul_no_tensor_core'
+        """
+        return answers.why(self.database, self.trace_ids)
+
+    def whatif(self, *changes: str) -> WhatIf:
+        """Return the duration of a step after some changes together, by replay.
+
+        Args:
+            changes: ``NAME`` or ``NAME=ARGUMENT``; ``tbd-trace whatif --list`` lists them.
+
+        Raises:
+            CannotAnswerError: no trace contains at least three steps.
+            UsageError: a change is unknown, or its argument invalid.
+
+        >>> found = tbd_trace.open("data/samples/synthetic_cnn").whatif("overlap_copies")
+        >>> found.step_ns <= found.now_step_ns
+        True
+        """
+        return answers.whatif(self.database, self.trace_ids, changes)
 
     def connect(self, *relations: str) -> duckdb.DuckDBPyConnection:
         """Return a DuckDB connection with the canonical tables of these traces.

@@ -29,7 +29,19 @@ from tbd_trace.query.catalogue import derive_relations
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = (
-    *("collect", "models", "ingest", "info", "query", "check", "report", "sql", "diff", "doctor"),
+    *(
+        "collect",
+        "models",
+        "ingest",
+        "info",
+        "query",
+        "why",
+        "check",
+        "report",
+        "sql",
+        "diff",
+        "doctor",
+    ),
     *("archive", "export", "env"),
 )
 SUBCOMMANDS = (

@@ -33,6 +33,7 @@ from tbd_trace.cli.output import failure, note
 from tbd_trace.cli.query import query
 from tbd_trace.cli.report import report
 from tbd_trace.cli.sql import sql
+from tbd_trace.cli.why import whatif, why
 from tbd_trace.errors import RenamedWarning, TbdTraceError, UsageError
 from tbd_trace.runtime.settings_env import MEMORY_LIMIT, THREADS, WITHOUT_BLAS_THREADS
 from tbd_trace.version import __version__
@@ -194,6 +195,8 @@ _COMMANDS: dict[str, tuple[Callable[..., None], dict[str, Any]]] = {
     "info": (info, {}),
     # `query NAME --help` describes the query, so the command answers --help itself.
     "query": (query, {"help_option_names": []}),
+    "why": (why, {}),
+    "whatif": (whatif, {}),
     "check": (check, {}),
     "report": (report, {}),
     "sql": (sql, {}),

@@ -1,8 +1,8 @@
 /*
 title    = "Waits for input"
 question = "Before which calls did the launching thread wait for the next batch?"
-source   = """the host works for more than 1 ms within 12 calls before the first large copy to the
-    device of a batch, or in a range of the phase data or of PyTorch's DataLoader"""
+source   = """the host works for most of a pause in a range of the phase data or of PyTorch's
+    DataLoader, or for more than 1 ms within 12 calls before the first large copy of a batch"""
 grain    = "CUDA call after a wait"
 needs    = ["host_chain", "gpu_chain"]
 optional = ["annotation_semantics", "annotation", "memcpy"]
@@ -68,21 +68,20 @@ before_copy AS (
 data_range AS MATERIALIZED (
     SELECT trace_id, coalesce(process_id, -1) AS process_id, thread_id, start_ns, end_ns,
         'data range' AS evidence
-    FROM annotation_semantics WHERE phase = 'data' AND end_ns - start_ns > 1000000
+    FROM annotation_semantics WHERE phase = 'data'
     UNION ALL
     SELECT trace_id, coalesce(process_id, -1), thread_id, start_ns, end_ns, 'DataLoader range'
     FROM annotation
     WHERE regexp_matches(text, '^enumerate\(DataLoader\)|DataLoader.*__next__')
-      AND end_ns - start_ns > 1000000
 ),
--- The first call at or after the end of a range follows the wait.
-after_range AS (
+in_range AS (
     SELECT n.trace_id, n.process_id, n.position, d.evidence
     FROM data_range d
-    ASOF JOIN numbered n
+    JOIN numbered n
         ON  n.trace_id = d.trace_id AND n.process_id = d.process_id AND n.thread_id = d.thread_id
-        AND d.end_ns <= n.start_ns
-    WHERE n.think_ns > 1000000
+        AND n.start_ns > d.start_ns AND n.start_ns - n.think_ns < d.end_ns
+    -- Shorter pauses are the usual ones between calls.
+    WHERE n.think_ns > 20000
       AND least(n.start_ns, d.end_ns) - greatest(n.start_ns - n.think_ns, d.start_ns)
           > 0.5 * n.think_ns
 )
@@ -91,7 +90,7 @@ SELECT trace_id, process_id, position,
         AS evidence,
     any_value(n.think_ns) AS wait_ns
 FROM (
-    FROM after_range
+    FROM in_range
     UNION ALL
     SELECT *, 'copy of the batch' FROM before_copy
 )

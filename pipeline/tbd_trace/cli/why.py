@@ -1,0 +1,145 @@
+"""``tbd-trace why`` and ``tbd-trace whatif``: causes of slow training, and gains of changes."""
+
+# polars and duckdb are imported when a command runs, so that `--help` starts fast.
+# ruff: noqa: PLC0415
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tbd_trace.cli.options import DEFAULT_DATABASE, DatabaseOption, OutputOption, TracesArgument
+from tbd_trace.cli.output import busy, emit_text
+from tbd_trace.errors import TbdTraceError, UsageError
+
+if TYPE_CHECKING:
+    from tbd_trace.why.result import Why
+
+
+class WhyFormat(StrEnum):
+    """Formats of the answers."""
+
+    TABLE = "table"
+    JSON = "json"
+    MARKDOWN = "markdown"
+
+
+WhyFormatOption = Annotated[
+    WhyFormat,
+    typer.Option("--format", metavar="FORM", help="table, json or markdown.", case_sensitive=False),
+]
+
+
+def why(
+    traces: TracesArgument = None,
+    *,
+    top: Annotated[
+        int, typer.Option("--top", metavar="N", min=1, help="Show the N largest causes.")
+    ] = 3,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Show all causes, the GPU's kernels by kind.")
+    ] = False,
+    fail_on: Annotated[
+        str | None,
+        typer.Option(
+            "--fail-on",
+            metavar="CAUSE:PERCENT",
+            help="Exit with 1 if the share of CAUSE is at least PERCENT, such as "
+            "input_pipeline:20.",
+            show_default=False,
+        ),
+    ] = None,
+    form: WhyFormatOption = WhyFormat.TABLE,
+    output: OutputOption = None,
+    db: DatabaseOption = DEFAULT_DATABASE,
+) -> None:
+    """Say why training is slow, which change helps, and how much it gains.
+
+    Divides the time of all captured steps among disjoint causes. Gains are ranges: the trace is
+    replayed without a cause.
+    """
+    limit = None if fail_on is None else _limit(fail_on)
+    from tbd_trace.api import open_traces
+
+    with busy("replaying"):
+        found = open_traces(*(traces or []), db=db).why()
+    match form:
+        case WhyFormat.JSON:
+            emit_text(_json(found.to_dict()), output)
+        case WhyFormat.MARKDOWN:
+            from tbd_trace.why.screen import markdown
+
+            emit_text(markdown(found, everything=everything), output)
+        case WhyFormat.TABLE:
+            from tbd_trace.why.screen import text
+
+            emit_text(text(found, top, everything=everything), output)
+    if limit is not None:
+        _check(found, *limit)
+
+
+def _limit(text: str) -> tuple[str, float]:
+    from tbd_trace.why.judgement import cause_names
+
+    cause, _, percent = text.partition(":")
+    names = cause_names()
+    if cause not in names:
+        raise UsageError(f"--fail-on {text}: unknown cause; use one of {', '.join(names)}")
+    try:
+        return cause, float(percent.removesuffix("%"))
+    except ValueError:
+        raise UsageError(f"--fail-on {text}: expected CAUSE:PERCENT") from None
+
+
+def _check(found: Why, cause: str, limit: float) -> None:
+    for one in found.judgements:
+        for each in one.causes:
+            if each.cause == cause and each.share_pct >= limit:
+                raise TbdTraceError(
+                    f"why: {each.title} takes {each.share_pct:.1f} % of the steps of {one.trace}; "
+                    f"--fail-on allows {limit:g} %"
+                )
+
+
+def whatif(
+    traces: TracesArgument = None,
+    *,
+    change: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--change",
+            metavar="NAME[=ARG]",
+            help="A change of --list; several are applied together.",
+            show_default=False,
+        ),
+    ] = None,
+    list_: Annotated[bool, typer.Option("--list", help="List the changes.")] = False,
+    form: WhyFormatOption = WhyFormat.TABLE,
+    output: OutputOption = None,
+    db: DatabaseOption = DEFAULT_DATABASE,
+) -> None:
+    """Predict the duration of a step after changes, by replay of the trace."""
+    from tbd_trace.why.changes import CHANGES
+
+    if list_:
+        width = max(map(len, CHANGES))
+        emit_text("".join(f"{name:{width}}  {text}\n" for name, text in CHANGES.items()), output)
+        return
+    if not change:
+        raise UsageError("name a change: --change NAME; `tbd-trace whatif --list` lists them")
+    from tbd_trace.api import open_traces
+
+    with busy("replaying"):
+        found = open_traces(*(traces or []), db=db).whatif(*change)
+    if form is WhyFormat.JSON:
+        emit_text(_json(found.to_dict()), output)
+        return
+    from tbd_trace.why.screen import prediction
+
+    emit_text(prediction(found), output)
+
+
+def _json(value: dict[str, Any]) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"

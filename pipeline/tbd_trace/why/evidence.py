@@ -1,0 +1,131 @@
+"""Evidence for causes, and what a trace does not show."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from tbd_trace.why.program import Program
+
+if TYPE_CHECKING:
+    from tbd_trace.why.whatif import Simulator
+
+_LARGEST_ERROR_PCT = 5.0  # of the strict replay, above which all is uncertain
+_WAITING_STEPS = 0.3
+_NOTEWORTHY_PCT = 5.0
+_FIXED = {
+    "host": "the GPU waits for the launching thread",
+    "warm_up": "launches of more than 1 ms load modules or compile",
+    "communication": "communication kernels run alone",
+    "launch_latency": "the GPU is idle after a launch began",
+    "unknown": "no launching call recorded",
+}
+
+
+def waiting_steps(program: Program) -> int:
+    """Return the number of steps in which the GPU may wait for input."""
+    start = program.ops.start
+    calls = program.calls
+    ends = sorted(calls.start[call] for call in program.input_waits)
+    return sum(
+        any(start[begin] < end <= start[finish] for end in ends) for begin, finish in program.steps
+    )
+
+
+def is_certain(simulator: Simulator, cause: str, error: float | None) -> bool:
+    """Return True if the evidence for a cause is strong."""
+    if error is None or abs(error) > _LARGEST_ERROR_PCT or cause == "unknown":
+        return False
+    if cause == "input_pipeline":
+        program = simulator.program
+        is_marked = any(e != "copy of the batch" for e in program.input_waits.values())
+        return is_marked or waiting_steps(program) >= _WAITING_STEPS * len(program.steps)
+    return True
+
+
+def evidence(simulator: Simulator, cause: str) -> str:
+    """Describe in a few words how a cause is known."""
+    program = simulator.program
+    match cause:
+        case "input_pipeline":
+            return _input(program)
+        case "host_stalls":
+            return f"{len(simulator.stalls)} pauses, 10 times as long as usual at their place"
+        case "synchronization" | "memory_allocation":
+            return f"the GPU is idle inside {_call_names(program, cause)}"
+        case "copies":
+            return _copies(program)
+    return _FIXED.get(cause) or _kernels(program, cause)
+
+
+def _input(program: Program) -> str:
+    kinds = Counter(program.input_waits.values()).most_common(1)
+    kind = kinds[0][0] if kinds else ""
+    where = "before the copy of the batch" if kind == "copy of the batch" else f"in a {kind}"
+    steps = len(program.steps)
+    share = f", {waiting_steps(program)} of {steps} steps" if steps else ""
+    return f"the launching thread waits {where}{share}"
+
+
+def _call_names(program: Program, cause: str) -> str:
+    kind = "sync" if cause == "synchronization" else "alloc"
+    calls = program.calls
+    names = Counter(name for name, k in zip(calls.name, calls.kind, strict=True) if k == kind)
+    return ", ".join(name for name, _ in names.most_common(2))
+
+
+def _copies(program: Program) -> str:
+    ops = program.ops
+    copies = [op for op, kind in enumerate(ops.kind) if kind == "memcpy"]
+    size = sum(ops.bytes[op] for op in copies)
+    ns = sum(ops.end[op] - ops.start[op] for op in copies)
+    if not size or not ns:
+        return "copies and fills run alone"
+    pageable = sum(ops.bytes[op] for op in copies if ops.is_pageable[op])
+    memory = f"{100 * pageable / size:.0f} % pageable" if pageable > 0.005 * size else "pinned"
+    each = f"{size / len(program.steps) / 1e6:.4g} MB per step" if program.steps else ""
+    return ", ".join(filter(None, (each, f"{size / ns:.3g} GB/s", memory)))
+
+
+def _kernels(program: Program, cause: str) -> str:
+    ops = program.ops
+    spent: Counter[str] = Counter()
+    number = 0
+    for op, of in enumerate(ops.cause):
+        if of == cause:
+            number += 1
+            spent[ops.precision[op]] += ops.end[op] - ops.start[op]
+    total = spent.total()
+    shares = [
+        f"{100 * ns / total:.0f} % {precision}"
+        for precision, ns in spent.most_common()
+        if precision
+    ]
+    each = f"{number / len(program.steps):.0f} kernels per step" if program.steps else ""
+    return ", ".join(filter(None, (each or f"{number} kernels", *shares)))
+
+
+def not_known(program: Program, steps: int, input_pct: float) -> list[str]:
+    """Return sentences about data that the trace lacks, with the action to take."""
+    found = []
+    if steps < 3:
+        found.append(
+            f"gains: {steps or 'no'} complete steps found, at least 3 are needed; record more, or "
+            "mark steps with NVTX"
+        )
+    if not program.knows_launches:
+        found.append(
+            "host causes: launches of more than 20 % of the operations are not recorded; profile "
+            "with `nsys profile -t cuda,nvtx`"
+        )
+    if any(kind == "graph" for kind in program.ops.kind):
+        found.append(
+            "kernels inside CUDA graphs: record with `nsys profile --cuda-graph-trace=node`"
+        )
+    waits = program.input_waits.values()
+    if input_pct >= _NOTEWORTHY_PCT and all(kind == "copy of the batch" for kind in waits):
+        found.append(
+            "which code waits for input: mark loading with an NVTX range `data`, or record with "
+            "`nsys profile -t cuda,nvtx,osrt`"
+        )
+    return found

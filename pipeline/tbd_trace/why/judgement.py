@@ -1,0 +1,226 @@
+"""Judge one process: shares of causes, evidence, and the gain if a cause vanished."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from statistics import fmean, median, quantiles
+from typing import Any
+
+from tbd_trace import resources
+from tbd_trace.why.changes import Change, parse_change
+from tbd_trace.why.evidence import evidence, is_certain, not_known
+from tbd_trace.why.program import Program
+from tbd_trace.why.shares import shares
+from tbd_trace.why.whatif import Gpu, Prediction, Simulator
+
+FEWEST_STEPS = 3  # with fewer, no gain is predicted
+_LEAST_SHARE_PCT = 0.5  # of a cause whose gain is computed
+_LEAST_GAIN = 1.01  # step now / step then, below which a change is not advised
+_NOTEWORTHY_PCT = 1.0
+_MATMUL = "gpu_matmul"
+_HOST_BOUND_PCT = 40.0  # share of host and input above which faster kernels are no advice
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A cause of the duration of a step; the time of a step without it is a range."""
+
+    cause: str
+    title: str
+    share_pct: float
+    ns_per_step: float | None
+    evidence: str
+    confidence: str
+    best_step_ns: float | None = None
+    likely_step_ns: float | None = None
+    worst_step_ns: float | None = None
+    advice: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Why one process is slow."""
+
+    trace_id: str
+    trace: str
+    pid: int | None
+    device_id: int
+    steps: int
+    step_ns: float | None
+    median_step_ns: float | None
+    p5_step_ns: float | None
+    p95_step_ns: float | None
+    gpu_step_ns: float | None
+    elapsed_ns: int
+    judged_steps: int
+    judged_step_ns: float | None
+    measured_over: str
+    method: str | None
+    replay_error_pct: float | None
+    causes: list[Cause] = field(default_factory=list)
+    change: str | None = None  # the cause whose advice gains most
+    then: list[Cause] = field(default_factory=list)  # causes once that one has vanished
+    not_known: list[str] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the judgement as plain values; unknown ones are None."""
+        return asdict(self)
+
+
+@cache
+def _causes() -> dict[str, dict[str, str]]:
+    with (resources.data() / "step_causes.csv").open(encoding="utf-8", newline="") as file:
+        return {row["cause"]: row for row in csv.DictReader(file)}
+
+
+def cause_names() -> list[str]:
+    """Return the names of the causes."""
+    return list(_causes())
+
+
+def title(cause: str) -> str:
+    """Return a cause in words."""
+    return _causes()[cause]["title"]
+
+
+def judge(
+    program: Program,
+    trace: str,
+    pid: int | None,
+    gpus: Callable[[str], tuple[Gpu, Gpu]] | None = None,
+) -> Judgement:
+    """Judge a process.
+
+    Args:
+        trace: name of its trace.
+        pid: its number in the operating system.
+        gpus: rates of the GPU of the trace and of another one, by the other's name.
+    """
+    simulator = Simulator(program, gpus)
+    durations = program.step_ns
+    spent = shares(program, simulator.stalls)
+    elapsed = round(sum(spent.values()))
+    steps = len(durations)
+    gains = steps >= FEWEST_STEPS
+    error = simulator.strict_error_pct() if gains else None
+    causes = _ranked(simulator, spent, error, with_gains=gains and program.knows_launches)
+    change = recommended(causes)
+    busy = sum(ns for cause, ns in spent.items() if _is_gpu(cause))
+    return Judgement(
+        trace_id=program.trace_id,
+        trace=trace,
+        pid=pid,
+        device_id=program.device_id,
+        steps=steps,
+        step_ns=fmean(durations) if steps else None,
+        median_step_ns=median(durations) if steps else None,
+        p5_step_ns=_percentile(durations, 5),
+        p95_step_ns=_percentile(durations, 95),
+        gpu_step_ns=busy / steps if steps else None,
+        elapsed_ns=elapsed,
+        judged_steps=steps - program.warm_ups,
+        judged_step_ns=simulator.measured_ns if steps else None,
+        measured_over=_measured_over(program),
+        method=program.method,
+        replay_error_pct=error,
+        causes=causes,
+        change=change.cause if change else None,
+        then=_then(simulator, change),
+        not_known=not_known(program, steps, 100 * spent.get("input_pipeline", 0.0) / elapsed),
+    )
+
+
+def _is_gpu(cause: str) -> bool:
+    return cause.startswith("gpu_") or cause in ("communication", "copies")
+
+
+def _percentile(values: list[int], percent: int) -> float | None:
+    if not values:
+        return None
+    if len(values) == 1:
+        return float(values[0])
+    return quantiles(values, n=100, method="inclusive")[percent - 1]
+
+
+def _measured_over(program: Program) -> str:
+    steps = len(program.steps)
+    if not steps:
+        return "whole trace"
+    if not program.warm_ups:
+        return f"all {steps} steps"
+    return f"shares: all {steps} steps; gains: without the first {program.warm_ups}"
+
+
+def _ranked(
+    simulator: Simulator, spent: dict[str, float], error: float | None, *, with_gains: bool
+) -> list[Cause]:
+    elapsed = sum(spent.values())
+    host = spent.get("host", 0.0) + spent.get("input_pipeline", 0.0)
+    causes = []
+    for cause, ns in sorted(spent.items(), key=lambda item: (-item[1], item[0])):
+        share = 100 * ns / elapsed
+        change = change_for(simulator.program, cause)
+        gain = None
+        if with_gains and change is not None and share >= _LEAST_SHARE_PCT:
+            gain = simulator.predict([change])
+        advice = _causes()[cause]["advice"] or None
+        if gain is not None and simulator.measured_ns < _LEAST_GAIN * gain.best_ns:
+            advice = None
+        # Faster kernels do not help a step that waits for the host.
+        if cause.startswith(_MATMUL) and (
+            change is None or 100 * host / elapsed >= _HOST_BOUND_PCT
+        ):
+            advice = None
+        causes.append(
+            Cause(
+                cause,
+                title(cause),
+                share,
+                ns / len(simulator.program.steps) if simulator.program.steps else None,
+                evidence(simulator, cause),
+                "high" if is_certain(simulator, cause, error) else "low",
+                *_range(gain),
+                advice,
+            )
+        )
+    return causes
+
+
+def _range(gain: Prediction | None) -> tuple[float | None, float | None, float | None]:
+    return (None, None, None) if gain is None else (gain.best_ns, gain.likely_ns, gain.worst_ns)
+
+
+def change_for(program: Program, cause: str) -> Change | None:
+    """Return the change whose replay shows the gain of a cause, None if there is none."""
+    name = _causes()[cause]["change"]
+    if cause.startswith(_MATMUL) and not program.gains_by_amp:
+        return None
+    return parse_change(name) if name else None
+
+
+def recommended(causes: Sequence[Cause]) -> Cause | None:
+    """Return the cause with advice whose removal gains most, else the largest with advice."""
+    advised = [cause for cause in causes if cause.advice and cause.cause != "warm_up"]
+    known = [cause for cause in advised if cause.best_step_ns is not None]
+    if known:
+        return min(known, key=lambda cause: cause.best_step_ns or 0.0)
+    return advised[0] if advised and advised[0].share_pct >= _NOTEWORTHY_PCT else None
+
+
+def _then(simulator: Simulator, cause: Cause | None) -> list[Cause]:
+    # The bottleneck after the first change, from the replayed times.
+    if cause is None or cause.best_step_ns is None:
+        return []
+    change = change_for(simulator.program, cause.cause)
+    assert change is not None
+    changed = simulator.after([change])
+    left = shares(changed, simulator.stalls if change.name != "host_stalls" else {})
+    elapsed = sum(left.values())
+    ranked = sorted(left.items(), key=lambda item: (-item[1], item[0]))
+    return [
+        Cause(name, title(name), 100 * ns / elapsed, ns / len(changed.steps), "replay", "low")
+        for name, ns in ranked
+    ]

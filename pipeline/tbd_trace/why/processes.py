@@ -1,0 +1,71 @@
+"""Judge the processes of traces over a connection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import duckdb
+
+from tbd_trace.errors import UsageError
+from tbd_trace.why.judgement import Judgement, judge
+from tbd_trace.why.program import Program, load
+from tbd_trace.why.whatif import Gpu, Simulator
+
+_PROCESSES = """
+SELECT DISTINCT g.trace_id, g.process_id, t.name, p.pid
+FROM gpu_chain g
+JOIN trace t USING (trace_id)
+LEFT JOIN process p ON p.trace_id = g.trace_id AND p.process_id = g.process_id
+-- Copies alone, and graphs traced as a whole, show no kernel that could be judged.
+SEMI JOIN (SELECT DISTINCT trace_id, process_id FROM gpu_chain WHERE op_kind = 'kernel') k
+    ON k.trace_id = g.trace_id AND k.process_id = g.process_id
+ORDER BY ALL"""
+_OTHER_GPU = """
+SELECT sm_count * boost_clock_mhz * 1e6, memory_bandwidth_gb_per_s * 1e9
+FROM gpu_products WHERE lower(product) = lower($name)"""
+_THIS_GPU = """
+SELECT sm_count * clock_hz, memory_bandwidth_bytes_per_s
+FROM device_peak
+WHERE trace_id = $trace AND device_id = $device AND coalesce(process_id, $process) = $process"""
+
+
+def programs(connection: duckdb.DuckDBPyConnection) -> list[tuple[Program, str, int | None]]:
+    """Return each process with kernels, the name of its trace and its pid."""
+    found = connection.execute(_PROCESSES).fetchall()
+    return [(load(connection, trace, process), name, pid) for trace, process, name, pid in found]
+
+
+def judgements(connection: duckdb.DuckDBPyConnection) -> list[Judgement]:
+    """Judge every process, the one with the longest steps first.
+
+    The relations of ``program.RELATIONS`` exist.
+    """
+    judged = [judge(program, name, pid) for program, name, pid in programs(connection)]
+    return sorted(judged, key=lambda one: -(one.step_ns or one.elapsed_ns))
+
+
+def gpus(
+    connection: duckdb.DuckDBPyConnection, program: Program
+) -> Callable[[str], tuple[Gpu, Gpu]]:
+    """Return a function of the name of a GPU: rates of the program's GPU, and of that one."""
+
+    def of(name: str) -> tuple[Gpu, Gpu]:
+        other = connection.execute(_OTHER_GPU, {"name": name}).fetchone()
+        if other is None:
+            known = connection.execute("SELECT product FROM gpu_products ORDER BY ALL").fetchall()
+            products = ", ".join(product for (product,) in known)
+            raise UsageError(f"--change gpu={name}: unknown; use one of {products}")
+        asked = {
+            "trace": program.trace_id, "device": program.device_id, "process": program.process_id
+        }  # fmt: skip
+        this = connection.execute(_THIS_GPU, asked).fetchone()
+        if this is None or None in (*this, *other):
+            raise UsageError(f"--change gpu={name}: SMs, clock or bandwidth of a GPU are unknown")
+        return Gpu(*this), Gpu(*other)
+
+    return of
+
+
+def simulator(connection: duckdb.DuckDBPyConnection, program: Program) -> Simulator:
+    """Return the simulator of a program on this connection."""
+    return Simulator(program, gpus(connection, program))

@@ -1,0 +1,184 @@
+"""Causes, replay and predictions on real traces, against measured pairs and reference tables."""
+
+from __future__ import annotations
+
+import csv
+from functools import cache
+from pathlib import Path
+from statistics import fmean, median, quantiles
+from typing import Any
+
+import pytest
+
+import tbd_trace
+from corpus import CORPUS, REFERENCE, needs_corpus
+from fast import one_in
+from tbd_trace.query import connect, prepare
+from tbd_trace.why.changes import parse_change
+from tbd_trace.why.judgement import Judgement, judge
+from tbd_trace.why.processes import programs
+from tbd_trace.why.program import RELATIONS
+from tbd_trace.why.whatif import Prediction, Simulator
+
+pytestmark = [
+    needs_corpus,
+    pytest.mark.skipif(not (REFERENCE / "why").is_dir(), reason="no reference tables of why"),
+]
+NERSC = "NERSC_sc22-dl-tutorial__sample_nsys_profiles__{}.qdrep.exp2022.4.sqlite"
+NAMES = [
+    "n21_baseline", "n21_8workers", "n21_dali", "n21_dali_amp", "n21_apex_jit", "n21_4gpu_base",
+    "n21_4gpu_bucket", "zx_small", "zx_27", "zx_27_nvtx", "zx_27_compile", "nsysai_before",
+    "nsysai_after", "tb_w0", "tb_w4", "athrun",
+]  # fmt: skip
+
+
+def table(name: str) -> list[dict[str, str]]:
+    with (REFERENCE / "why" / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@cache
+def file_of(name: str) -> Path:
+    wanted = next(row["file"] for row in table("files") if row["trace"] == name)
+    names = wanted, NERSC.format(wanted.split(".")[1])
+    for path in (path for each in names for path in CORPUS.rglob(each)):
+        return path
+    pytest.skip(f"no real trace {wanted}")
+
+
+@cache
+def simulator(name: str) -> Simulator:
+    traces = tbd_trace.open(file_of(name))
+    with connect(traces.database, traces.trace_ids) as connection:
+        prepare(connection, RELATIONS)
+        found = [program for program, _, _ in programs(connection)]
+    return Simulator(max(found, key=lambda program: fmean(program.step_ns)))
+
+
+@cache
+def judged(name: str) -> Judgement:
+    return judge(simulator(name).program, name, None)
+
+
+def predict(name: str, *changes: str) -> Prediction:
+    return simulator(name).predict([parse_change(change) for change in changes])
+
+
+def shares(name: str) -> dict[str, float]:
+    return {cause.cause: cause.share_pct for cause in judged(name).causes}
+
+
+def pair(number: str) -> dict[str, Any]:
+    return next(row for row in table("pairs") if row["id"] == number)
+
+
+@pytest.mark.parametrize("name", one_in(4, NAMES))
+def test_the_replay_repeats_the_measured_steps(name: str) -> None:
+    found = simulator(name)
+    judged_steps = found.program.judged
+    measured = [found.program.ops.start[b] - found.program.ops.start[a] for a, b in judged_steps]
+    for is_strict, mean_pct, step_pct in ((False, 1, 2), (True, 5, None)):
+        at = found.replay.run(found.replay.measured, is_strict=is_strict).op_start
+        replayed = [at[b] - at[a] for a, b in judged_steps]
+        assert fmean(replayed) == pytest.approx(fmean(measured), rel=mean_pct / 100)
+        errors = [100 * abs(r / m - 1) for r, m in zip(replayed, measured, strict=True)]
+        if step_pct is not None:
+            assert quantiles([*errors, *errors], n=20)[18] <= step_pct
+
+
+@pytest.mark.slow
+def test_the_strict_replay_is_close_in_the_median() -> None:
+    errors = [abs(simulator(name).strict_error_pct()) for name in NAMES]
+    assert median(errors) <= 1.5
+
+
+@pytest.mark.parametrize("name", one_in(4, NAMES))
+def test_shares_sum(name: str) -> None:
+    assert sum(shares(name).values()) == pytest.approx(100, abs=0.1)
+
+
+def kernels(name: str, cause: str) -> float:
+    return sum(share for each, share in shares(name).items() if each.startswith(cause))
+
+
+def test_the_top_cause() -> None:
+    assert judged("n21_baseline").causes[0].cause == "input_pipeline"
+    assert shares("n21_baseline")["input_pipeline"] == pytest.approx(75.3, abs=2)
+    assert judged("n21_dali").causes[0].cause == "gpu_matmul_tensor_core"
+    assert judged("zx_27").causes[0].cause == "gpu_matmul_no_tensor_core"
+    assert shares("tb_w0")["input_pipeline"] + shares("tb_w0")["host"] >= 45
+    for name in ("athrun", "zx_small"):
+        assert [cause.cause for cause in judged(name).causes[:2]] == ["host", "warm_up"]
+    for name in ("n21_4gpu_base", "n21_4gpu_bucket"):
+        assert shares(name)["communication"] < 3
+
+
+@pytest.mark.slow
+def test_shares_of_the_reference() -> None:
+    causes = {
+        "input pipeline": "input_pipeline",
+        "exposed copies": "copies",
+        "GPU gemm_tc": "gpu_matmul_tensor_core",
+        "GPU gemm_fp32": "gpu_matmul_no_tensor_core",
+    }
+    rows = [row for row in table("shares") if row["trace"].startswith("n21")]
+    compared = [row for row in rows if row["cause"] in causes]
+    assert len(compared) > 15
+    for row in compared:
+        found = shares(row["trace"]).get(causes[row["cause"]], 0)
+        assert found == pytest.approx(float(row["share_pct"]), abs=2), row
+
+
+def test_workers_contain_the_measured_step() -> None:
+    found = predict("n21_baseline", "workers=2:8")
+    assert found.best_ns <= float(pair("A1")["after_mean_ms"]) * 1e6 <= found.worst_ns
+    assert found.worst_ns / found.best_ns <= 1.6
+
+
+@pytest.mark.parametrize(
+    ("number", "changes"),
+    [
+        ("A3", ["input", "overlap_copies"]),
+        ("A4", ["input"]),
+        ("B2", ["fused_optimizer"]),
+    ],
+)
+def test_pairs(number: str, changes: list[str]) -> None:
+    about = pair(number)
+    found = predict(about["before"], *changes)
+    assert found.step_ns == pytest.approx(float(about["after_mean_ms"]) * 1e6, rel=0.1)
+
+
+def test_amp_of_the_published_pair() -> None:
+    found = predict("n21_dali", "amp")
+    assert simulator("n21_dali").measured_ns / found.step_ns == pytest.approx(1.30, rel=0.05)
+    assert shares("n21_dali_amp")["input_pipeline"] == pytest.approx(13.5, abs=2)
+
+
+@pytest.mark.parametrize("name", ["n21_4gpu_base", "n21_4gpu_bucket"])
+def test_communication_that_is_hidden_gains_little(name: str) -> None:
+    now = simulator(name).measured_ns
+    assert now / predict(name, "comm=free").best_ns - 1 <= 0.04
+    assert judged(name).change != "communication"
+
+
+@pytest.mark.parametrize("name", ["n21_baseline", "n21_8workers"])
+def test_without_waits_a_step_is_like_the_fastest_measured(name: str) -> None:
+    steps = simulator(name).program.step_ns[1:]
+    found = predict(name, "input", "host_stalls").best_ns
+    assert found == pytest.approx(quantiles(steps, n=10)[0], rel=0.07)
+
+
+def test_advice_is_not_given_in_vain() -> None:
+    def advised(name: str) -> set[str]:
+        return {cause.cause for cause in judged(name).causes if cause.advice}
+
+    assert not {c for c in advised("n21_apex_jit") if "matmul" in c}
+    assert simulator("zx_27").measured_ns / predict("zx_27", "graph").best_ns <= 1.01
+    assert "host" not in advised("zx_27")
+    assert "input_pipeline" not in advised("n21_dali")
+
+
+def test_steps_and_not_layers() -> None:
+    for name in ("zx_27", "zx_27_nvtx"):
+        assert judged(name).steps == 3  # complete ones

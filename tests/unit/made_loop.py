@@ -1,0 +1,67 @@
+"""A training loop, simulated forwards: the trace that it makes, and when its steps begin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from made_trace import MadeTrace
+
+CALL, PAUSE, LAUNCH, GAP, TAIL = 4_000, 6_000, 9_000, 1_500, 5_000
+
+
+@dataclass
+class Loop:
+    """What a loop does; times in ns, waits by step (and launch)."""
+
+    steps: int = 12
+    kernels: list[tuple[str, int]] = field(
+        default_factory=lambda: [("ampere_sgemm_128x64_tn", 400_000)] * 6
+    )
+    copy_ns: int = 300_000
+    copy_bytes: int = 6_000_000
+    loading_ns: dict[int, int] = field(default_factory=dict)  # before the copy of a step
+    stalls: dict[tuple[int, int], int] = field(default_factory=dict)  # before a launch
+    long_launches: dict[tuple[int, int], int] = field(default_factory=dict)
+    alone_in_sync_ns: int = 0  # time in the synchronization after the last operation ended
+    trace_id: str = "t"
+    begins: list[int] = field(default_factory=list)  # of the steps, on the GPU
+
+    def run(self, made: MadeTrace | None = None) -> MadeTrace:
+        """Return the trace of the loop."""
+        made = made or MadeTrace()
+        made.add_trace(self.trace_id)
+        now, free, number = 1_000_000, 0, 0
+        self.begins = []
+        for step in range(self.steps):
+            begin = now
+            now += self.loading_ns.get(step, 20_000)
+            work = [("copy", self.copy_ns), *self.kernels]
+            for place, (name, takes) in enumerate(work):
+                now += PAUSE + self.stalls.get((step, place), 0)
+                took = CALL + self.long_launches.get((step, place), 0)
+                start = max(free + GAP, now + LAUNCH, now + took - CALL + LAUNCH)
+                number += 1
+                known = {"trace_id": self.trace_id, "correlation_id": number}
+                call = "cudaLaunchKernel" if place else "cudaMemcpyAsync"
+                made.add_call(now, now + took, call, **known)
+                if place:
+                    made.add_kernel(start, start + takes, name, **known)
+                else:
+                    made.add_memcpy(
+                        start, start + takes, bytes=self.copy_bytes, src_kind="pinned", **known
+                    )
+                    self.begins.append(start)
+                free = start + takes
+                now += took
+            now += PAUSE
+            end = max(now, free) + TAIL + self.alone_in_sync_ns
+            made.add_call(now, end, "cudaDeviceSynchronize", trace_id=self.trace_id)
+            now = end
+            made.add_range(begin, now, f"step {step}", trace_id=self.trace_id)
+            now += PAUSE
+        return made
+
+    @property
+    def mean_ns(self) -> float:
+        """Mean step, without the first, which counts as warm-up."""
+        return (self.begins[-1] - self.begins[1]) / (len(self.begins) - 2)

@@ -1,0 +1,138 @@
+"""``tbd-trace why`` and ``whatif``: formats, exit codes and messages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import tbd_trace
+from corpus import ROOT
+from made_nsys import KERNEL, profile, write
+from tbd_trace.cli.main import app
+from tbd_trace.errors import UsageError
+from tbd_trace.why.changes import CHANGES, parse_change
+from tbd_trace.why.judgement import cause_names
+
+pytestmark = pytest.mark.usefixtures("sample_cache")
+SAMPLE = ROOT / "data" / "samples" / "synthetic_cnn"
+
+
+def invoke(*words: object) -> Any:
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def answer(*words: object) -> dict[str, Any]:
+    result = invoke(*words, "--format", "json")
+    assert result.exit_code == 0, result.output
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def test_json_is_one_object_with_ranked_causes() -> None:
+    found = answer("why", SAMPLE)
+    causes = found["causes"]
+    shares = [cause["share_pct"] for cause in causes]
+    assert shares == sorted(shares, reverse=True)
+    assert sum(shares) == pytest.approx(100, abs=0.1)
+    assert {cause["cause"] for cause in causes} <= set(cause_names())
+    assert found["steps"] == 11
+    assert found["change"] == causes[1]["cause"] == "input_pipeline"
+    assert causes[1]["evidence"].endswith("in a data range, 11 of 11 steps")
+    # Formulas of the sample: ten steps of 2.56 ms on average after a first one of 7.87 ms.
+    assert found["judged_step_ns"] == pytest.approx(2_560_000, rel=0.001)
+    assert abs(found["replay_error_pct"]) < 0.5
+    for cause in causes:
+        if cause["best_step_ns"] is not None:
+            assert cause["best_step_ns"] <= cause["worst_step_ns"]
+
+
+def test_the_screen_fits_and_names_change_and_gain() -> None:
+    result = invoke("why", SAMPLE)
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("11 steps of 3.0")
+    assert max(map(len, lines)) <= 100
+    assert [word for word in ("Why", "Change", "Gain", "Then") if word in result.stdout] == [
+        "Why", "Change", "Gain", "Then"
+    ]  # fmt: skip
+
+
+def test_all_and_markdown_list_the_kernels_by_kind() -> None:
+    assert "GPU normalization" in invoke("why", SAMPLE, "--all").stdout
+    table = invoke("why", SAMPLE, "--format", "markdown").stdout
+    assert "| cause | share | at most | evidence | advice |" in table
+
+
+def test_fail_on_a_share() -> None:
+    assert invoke("why", SAMPLE, "--fail-on", "communication:5").exit_code == 0
+    result = invoke("why", SAMPLE, "--fail-on", "input_pipeline:5")
+    assert result.exit_code == 1
+    assert "error: why: input pipeline takes 16.9 %" in result.stderr
+    for wrong in ("hosts:5", "host:much", "host"):
+        result = invoke("why", SAMPLE, "--fail-on", wrong)
+        assert result.exit_code == 2, wrong
+        assert len(result.stderr.splitlines()) == 1
+
+
+def test_whatif_lists_predicts_and_combines() -> None:
+    listed = invoke("whatif", "--list").stdout
+    assert [line.split()[0] for line in listed.splitlines()] == list(CHANGES)
+    one = answer("whatif", SAMPLE, "--change", "overlap_copies")
+    both = answer("whatif", SAMPLE, "--change", "overlap_copies", "--change", "graph")
+    assert both["step_ns"] <= one["step_ns"] <= one["now_step_ns"]
+    assert both["change"] == "overlap_copies + graph"
+    assert both["gain_pct"] == pytest.approx(100 * (both["now_step_ns"] / both["step_ns"] - 1))
+    assert one["validated_by"] is None
+    text = invoke("whatif", SAMPLE, "--change", "gpu=H100 SXM5").stdout
+    assert "estimated, unvalidated" in text
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "faster", "workers", "workers=2", "workers=2:0", "workers=a:b", "comm=x0", "comm", "amp=2",
+        "scale=conv", "scale=(:2", "scale=conv:-1", "drop=(", "drop", "gpu=none such", "",
+    ],
+)  # fmt: skip
+def test_an_invalid_change(change: str) -> None:
+    result = invoke("whatif", SAMPLE, "--change", change)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: --change")
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_whatif_without_a_change() -> None:
+    result = invoke("whatif", SAMPLE)
+    assert result.exit_code == 2
+    assert "whatif --list" in result.stderr
+
+
+def test_parsed_arguments() -> None:
+    assert parse_change("workers=0:4").workers == (1, 4)
+    assert parse_change("comm=x2").factor == parse_change("comm=×2").factor == 0.5
+    assert parse_change("comm=free").factor == 0
+    assert parse_change("scale=a:b:0.5").pattern == "a:b"
+    with pytest.raises(UsageError, match="unknown; use one of input, workers"):
+        parse_change("x")
+
+
+def test_a_trace_without_kernels(tmp_path: Path) -> None:
+    tables = profile()
+    tables[KERNEL] = []
+    path = write(tmp_path / "idle.sqlite", tables)
+    for command in (["why"], ["whatif", "--change", "amp"]):
+        result = invoke(*command, path)
+        assert result.exit_code == 3
+        assert "why needs single kernels" in result.stderr
+
+
+def test_the_python_interface() -> None:
+    traces = tbd_trace.open(SAMPLE)
+    found = traces.why()
+    assert found.to_dict() == answer("why", SAMPLE)
+    assert found._repr_html_().startswith("<pre>11 steps")
+    assert traces.whatif("amp").to_dict() == answer("whatif", SAMPLE, "--change", "amp")

@@ -1,0 +1,198 @@
+"""Replay of made training loops, against loops simulated with other times."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_loop import Loop
+from made_trace import MadeTrace
+
+from fast import examples
+from tbd_trace.query import prepare
+from tbd_trace.why.changes import parse_change
+from tbd_trace.why.judgement import Judgement, judge
+from tbd_trace.why.processes import judgements, programs
+from tbd_trace.why.program import RELATIONS, Program
+from tbd_trace.why.shares import shares
+from tbd_trace.why.whatif import Simulator
+
+MS = 1_000_000
+
+
+def program(made: MadeTrace) -> Program:
+    with made.connect() as database:
+        prepare(database.connection, [*RELATIONS])
+        ((found, _, _),) = programs(database.connection)
+    return found
+
+
+def judged(made: MadeTrace) -> Judgement:
+    return judge(program(made), "t", None)
+
+
+def share(one: Judgement, cause: str) -> float:
+    return sum(each.share_pct for each in one.causes if each.cause == cause)
+
+
+def ns_per_step(one: Judgement, cause: str) -> float:
+    return sum(each.ns_per_step or 0 for each in one.causes if each.cause == cause)
+
+
+def predicted(found: Program, *changes: str) -> float:
+    return Simulator(found).predict([parse_change(change) for change in changes]).best_ns
+
+
+def test_a_loader_is_named_with_its_time_and_gain() -> None:
+    # 20 ms before each copy; the GPU has finished long before.
+    loop = Loop(loading_ns=dict.fromkeys(range(12), 20 * MS))
+    one = judged(loop.run())
+    assert one.causes[0].cause == one.change == "input_pipeline"
+    assert ns_per_step(one, "input_pipeline") == pytest.approx(20 * MS, rel=0.05)
+    assert one.causes[0].evidence.startswith("the launching thread waits before the copy")
+    without = Loop(loading_ns=dict.fromkeys(range(12), 200_000 - 6_000))
+    without.run()
+    assert one.causes[0].best_step_ns == pytest.approx(without.mean_ns, rel=0.01)
+
+
+def test_a_stall_is_named_where_the_host_pauses_longer_than_usual() -> None:
+    loop = Loop(stalls={(5, 3): 30 * MS, (8, 2): 15 * MS})
+    one = judged(loop.run())
+    # Kernels of 0.4 ms hide the beginning of a pause.
+    assert ns_per_step(one, "host_stalls") * one.steps == pytest.approx(45 * MS, rel=0.05)
+    assert share(one, "input_pipeline") == 0
+    usual = Loop()
+    usual.run()
+    assert predicted(program(loop.run()), "host_stalls") == pytest.approx(usual.mean_ns, rel=0.01)
+
+
+def test_time_inside_a_synchronization_counts_as_such() -> None:
+    loop = Loop(alone_in_sync_ns=4 * MS)
+    one = judged(loop.run())
+    assert ns_per_step(one, "synchronization") == pytest.approx(4 * MS, rel=0.05)
+
+
+def test_a_long_launch_is_warm_up() -> None:
+    loop = Loop(long_launches={(4, 2): 24 * MS})
+    one = judged(loop.run())
+    assert ns_per_step(one, "warm_up") * one.steps == pytest.approx(24 * MS, rel=0.05)
+
+
+def test_faster_kernels_gain_until_the_host_limits_the_step() -> None:
+    def ending(factor: float) -> float:
+        loop = Loop(
+            kernels=[("void elementwise_kernel", round(30_000 * factor))] * 40, copy_ns=9_000
+        )
+        loop.run()
+        return loop.mean_ns
+
+    found = program(Loop(kernels=[("void elementwise_kernel", 30_000)] * 40, copy_ns=9_000).run())
+    for factor in (0.5, 0.1, 2):
+        scaled = predicted(found, f"scale=elementwise:{factor}")
+        point = Simulator(found).predict([parse_change(f"scale=elementwise:{factor}")]).step_ns
+        assert point == pytest.approx(ending(factor), rel=0.01)
+        assert scaled <= point
+
+
+TIMES = st.integers(20_000, 3 * MS)
+LOOPS = st.builds(
+    Loop,
+    steps=st.integers(5, 9),
+    kernels=st.lists(
+        st.tuples(
+            st.sampled_from(["ampere_sgemm_128x64_tn", "elementwise_kernel", "ncclAllReduce"]),
+            TIMES,
+        ),
+        min_size=1,
+        max_size=8,
+    ),
+    copy_ns=TIMES,
+    loading_ns=st.dictionaries(st.integers(0, 8), st.integers(0, 9 * MS)),
+    stalls=st.dictionaries(st.tuples(st.integers(0, 8), st.integers(0, 8)), TIMES),
+    alone_in_sync_ns=st.integers(0, MS),
+)
+
+
+@settings(max_examples=examples(25), deadline=None)
+@given(LOOPS)
+def test_shares_sum_and_the_replay_repeats_the_trace(loop: Loop) -> None:
+    found = program(loop.run())
+    simulator = Simulator(found)
+    starts = [found.ops.start[op] for op, _ in found.steps]
+    assert starts == loop.begins[:-1]
+    spent = shares(found, simulator.stalls)
+    assert sum(spent.values()) == pytest.approx(loop.begins[-1] - loop.begins[0])
+    assert min(spent.values()) > 0
+    assert simulator.replayed_ns == pytest.approx(simulator.measured_ns, rel=0.01)
+
+
+@settings(max_examples=examples(15), deadline=None)
+@given(LOOPS)
+def test_changes_of_nothing_and_of_less(loop: Loop) -> None:
+    found = program(loop.run())
+    now = Simulator(found).measured_ns
+    for nothing in ("scale=.*:1", "comm=x1", "drop=no such kernel"):
+        assert predicted(found, nothing) == now
+    for less in ("drop=.*", "drop=gemm", "comm=free", "overlap_copies", "input", "graph"):
+        assert predicted(found, less) <= now * (1 + 1e-9)
+
+
+def test_the_order_of_rows_and_the_trace_id_change_nothing() -> None:
+    loop = Loop(loading_ns={3: 9 * MS}, stalls={(5, 3): 30 * MS})
+    expected = judged(loop.run())
+    made = Loop(**{**vars(loop), "trace_id": "another"}).run()
+    for rows in made.rows.values():
+        rows.reverse()
+    found = judged(made)
+    assert [(c.cause, c.share_pct, c.best_step_ns) for c in found.causes] == [
+        (c.cause, c.share_pct, c.best_step_ns) for c in expected.causes
+    ]
+
+
+def test_the_slowest_of_several_traces_comes_first() -> None:
+    made = Loop().run()
+    Loop(loading_ns=dict.fromkeys(range(12), 20 * MS), trace_id="slow").run(made)
+    with made.connect() as database:
+        prepare(database.connection, [*RELATIONS])
+        found = judgements(database.connection)
+    assert [one.trace_id for one in found] == ["slow", "t"]
+
+
+def test_two_steps_give_shares_and_no_gain() -> None:
+    one = judged(Loop(steps=3).run())
+    assert one.steps == 2
+    assert sum(cause.share_pct for cause in one.causes) == pytest.approx(100)
+    assert {cause.best_step_ns for cause in one.causes} == {None}
+    assert one.not_known[0].startswith("gains: 2 complete steps found, at least 3 are needed")
+
+
+def test_without_launches_the_host_is_unknown() -> None:
+    made = Loop(loading_ns=dict.fromkeys(range(12), 20 * MS)).run()
+    made.rows["api_call"] = made.rows["api_call"][::9]
+    one = judged(made)
+    assert share(one, "input_pipeline") == share(one, "host") == 0
+    assert one.causes[0].cause == "unknown"
+    assert any(text.startswith("host causes: launches") for text in one.not_known)
+
+
+def test_copies_from_pinned_memory_are_no_faster_when_pinned() -> None:
+    assert (
+        predicted(program(Loop().run()), "pinned") == Simulator(program(Loop().run())).measured_ns
+    )
+
+
+def test_half_precision_has_nothing_to_gain_by_amp() -> None:
+    half = [("void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16>", MS)] * 4
+    found = program(Loop(kernels=half).run())
+    assert predicted(found, "amp") == Simulator(found).measured_ns
+    assert all(not c.advice for c in judge(found, "t", None).causes if "matmul" in c.cause)
+
+
+def test_amp_follows_the_table_of_factors() -> None:
+    kernels = [
+        ("sm80_xmma_gemm_tf32f32_tf32f32_f32_tn", 4 * MS),
+        ("ampere_sgemm_128x64_tn", 3 * MS),
+    ]
+    found = Simulator(program(Loop(kernels=kernels).run()))
+    now, then = found.measured_ns, found.predict([parse_change("amp")]).step_ns
+    assert now - then == pytest.approx(2 * MS + 2 * MS, rel=0.001)

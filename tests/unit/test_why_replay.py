@@ -15,6 +15,7 @@ from tbd_trace.why.judgement import Judgement, judge
 from tbd_trace.why.processes import judgements, programs
 from tbd_trace.why.program import RELATIONS, Program
 from tbd_trace.why.shares import shares
+from tbd_trace.why.thinning import thinned
 from tbd_trace.why.whatif import Simulator
 
 MS = 1_000_000
@@ -196,3 +197,28 @@ def test_amp_follows_the_table_of_factors() -> None:
     found = Simulator(program(Loop(kernels=kernels).run()))
     now, then = found.measured_ns, found.predict([parse_change("amp")]).step_ns
     assert now - then == pytest.approx(2 * MS + 2 * MS, rel=0.001)
+
+
+def test_a_long_loop_is_replayed_in_stretches() -> None:
+    waits = dict.fromkeys(range(0, 60, 2), 5 * MS)
+    found = program(Loop(steps=62, loading_ns=waits, kernels=[("elementwise", 400_000)] * 3).run())
+    thin = thinned(found, most=40)
+    assert len(thin.steps) == 40
+    assert len(thin.calls.start) < 0.75 * len(found.calls.start)
+    whole, drawn = Simulator(found), Simulator(thin)
+    assert drawn.replayed_ns == pytest.approx(drawn.measured_ns, rel=0.01)
+    for change in ("input", "graph", "scale=elementwise:2"):
+        assert predicted(thin, change) == pytest.approx(predicted(found, change), rel=0.05)
+    assert drawn.measured_ns == pytest.approx(whole.measured_ns, rel=0.05)
+    assert thinned(found) is found
+
+
+def test_clocks_that_disagree_are_stated() -> None:
+    made = Loop().run()
+    for row in made.rows["kernel"]:
+        row["start_ns"] -= 5 * MS
+        row["end_ns"] -= 5 * MS
+    one = judged(made)
+    assert any("operations start before their launch" in text for text in one.not_known)
+    assert sum(cause.share_pct for cause in one.causes) == pytest.approx(100)
+    assert min(cause.share_pct for cause in one.causes) > 0

@@ -37,7 +37,10 @@ def why(database: TraceStore, trace_ids: Sequence[str]) -> Why:
         CannotAnswerError: no trace contains kernels.
     """
     with _ready(database, trace_ids) as connection:
-        return Why(judgements(connection))
+        found = judgements(connection)
+    if not found:
+        raise CannotAnswerError("why needs operations with a duration; profile a longer part")
+    return Why(found)
 
 
 def whatif(database: TraceStore, trace_ids: Sequence[str], changes: Sequence[str]) -> WhatIf:

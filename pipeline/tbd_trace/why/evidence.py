@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Collection
 
 from tbd_trace.why.program import Program
 
-if TYPE_CHECKING:
-    from tbd_trace.why.whatif import Simulator
-
 _LARGEST_ERROR_PCT = 5.0  # of the strict replay, above which all is uncertain
 _WAITING_STEPS = 0.3
-_NOTEWORTHY_PCT = 5.0
+_NOTEWORTHY = 0.05
 _FIXED = {
     "host": "the GPU waits for the launching thread",
     "warm_up": "launches of more than 1 ms load modules or compile",
@@ -32,25 +29,23 @@ def waiting_steps(program: Program) -> int:
     )
 
 
-def is_certain(simulator: Simulator, cause: str, error: float | None) -> bool:
+def is_certain(program: Program, cause: str, error: float | None) -> bool:
     """Return True if the evidence for a cause is strong."""
     if error is None or abs(error) > _LARGEST_ERROR_PCT or cause == "unknown":
         return False
     if cause == "input_pipeline":
-        program = simulator.program
         is_marked = any(e != "copy of the batch" for e in program.input_waits.values())
         return is_marked or waiting_steps(program) >= _WAITING_STEPS * len(program.steps)
     return True
 
 
-def evidence(simulator: Simulator, cause: str) -> str:
+def evidence(program: Program, stalls: Collection[int], cause: str) -> str:
     """Describe in a few words how a cause is known."""
-    program = simulator.program
     match cause:
         case "input_pipeline":
             return _input(program)
         case "host_stalls":
-            return f"{len(simulator.stalls)} pauses, 10 times as long as usual at their place"
+            return f"{len(stalls)} pauses, 10 times as long as usual at their place"
         case "synchronization" | "memory_allocation":
             return f"the GPU is idle inside {_call_names(program, cause)}"
         case "copies":
@@ -105,9 +100,10 @@ def _kernels(program: Program, cause: str) -> str:
     return ", ".join(filter(None, (each or f"{number} kernels", *shares)))
 
 
-def not_known(program: Program, steps: int, input_pct: float) -> list[str]:
+def not_known(program: Program, input_share: float) -> list[str]:
     """Return sentences about data that the trace lacks, with the action to take."""
     found = []
+    steps = len(program.steps)
     if steps < 3:
         found.append(
             f"gains: {steps or 'no'} complete steps found, at least 3 are needed; record more, or "
@@ -118,14 +114,29 @@ def not_known(program: Program, steps: int, input_pct: float) -> list[str]:
             "host causes: launches of more than 20 % of the operations are not recorded; profile "
             "with `nsys profile -t cuda,nvtx`"
         )
+    elif early := _early(program):
+        found.append(
+            f"host causes: {early} operations start before their launch, so the clocks of GPU and "
+            "host disagree; record with a newer profiler"
+        )
     if any(kind == "graph" for kind in program.ops.kind):
         found.append(
             "kernels inside CUDA graphs: record with `nsys profile --cuda-graph-trace=node`"
         )
     waits = program.input_waits.values()
-    if input_pct >= _NOTEWORTHY_PCT and all(kind == "copy of the batch" for kind in waits):
+    if input_share >= _NOTEWORTHY and all(kind == "copy of the batch" for kind in waits):
         found.append(
             "which code waits for input: mark loading with an NVTX range `data`, or record with "
             "`nsys profile -t cuda,nvtx,osrt`"
         )
     return found
+
+
+def _early(program: Program) -> int:
+    # 0 if they are few; 50 µs is the tolerance of the relation clock_check.
+    calls, ops = program.calls, program.ops
+    early = sum(
+        call >= 0 and start < calls.start[call] - 50_000
+        for start, call in zip(ops.start, ops.call, strict=True)
+    )
+    return early if early > 0.01 * len(ops.start) else 0

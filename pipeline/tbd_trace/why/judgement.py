@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from statistics import fmean, median, quantiles
@@ -14,6 +14,8 @@ from tbd_trace.why.changes import Change, parse_change
 from tbd_trace.why.evidence import evidence, is_certain, not_known
 from tbd_trace.why.program import Program
 from tbd_trace.why.shares import shares
+from tbd_trace.why.stalls import stalls
+from tbd_trace.why.thinning import MOST_STEPS, thinned
 from tbd_trace.why.whatif import Gpu, Prediction, Simulator
 
 FEWEST_STEPS = 3  # with fewer, no gain is predicted
@@ -99,14 +101,17 @@ def judge(
         pid: its number in the operating system.
         gpus: rates of the GPU of the trace and of another one, by the other's name.
     """
-    simulator = Simulator(program, gpus)
+    simulator = Simulator(thinned(program), gpus)
     durations = program.step_ns
-    spent = shares(program, simulator.stalls)
+    stalled = stalls(program)
+    spent = shares(program, stalled)
     elapsed = round(sum(spent.values()))
     steps = len(durations)
     gains = steps >= FEWEST_STEPS
     error = simulator.strict_error_pct() if gains else None
-    causes = _ranked(simulator, spent, error, with_gains=gains and program.knows_launches)
+    causes = _ranked(
+        program, stalled, spent, error, simulator if gains and program.knows_launches else None
+    )
     change = recommended(causes)
     busy = sum(ns for cause, ns in spent.items() if _is_gpu(cause))
     return Judgement(
@@ -129,7 +134,7 @@ def judge(
         causes=causes,
         change=change.cause if change else None,
         then=_then(simulator, change),
-        not_known=not_known(program, steps, 100 * spent.get("input_pipeline", 0.0) / elapsed),
+        not_known=not_known(program, spent.get("input_pipeline", 0.0) / max(elapsed, 1)),
     )
 
 
@@ -149,25 +154,36 @@ def _measured_over(program: Program) -> str:
     steps = len(program.steps)
     if not steps:
         return "whole trace"
+    left = steps - program.warm_ups
+    if left > MOST_STEPS:
+        return f"shares: all {steps} steps; gains: {MOST_STEPS} steps, drawn evenly"
     if not program.warm_ups:
         return f"all {steps} steps"
     return f"shares: all {steps} steps; gains: without the first {program.warm_ups}"
 
 
 def _ranked(
-    simulator: Simulator, spent: dict[str, float], error: float | None, *, with_gains: bool
+    program: Program,
+    stalled: Collection[int],
+    spent: dict[str, float],
+    error: float | None,
+    simulator: Simulator | None,
 ) -> list[Cause]:
     elapsed = sum(spent.values())
     host = spent.get("host", 0.0) + spent.get("input_pipeline", 0.0)
     causes = []
     for cause, ns in sorted(spent.items(), key=lambda item: (-item[1], item[0])):
         share = 100 * ns / elapsed
-        change = change_for(simulator.program, cause)
+        change = change_for(program, cause)
         gain = None
-        if with_gains and change is not None and share >= _LEAST_SHARE_PCT:
+        if simulator is not None and change is not None and share >= _LEAST_SHARE_PCT:
             gain = simulator.predict([change])
         advice = _causes()[cause]["advice"] or None
-        if gain is not None and simulator.measured_ns < _LEAST_GAIN * gain.best_ns:
+        if (
+            gain is not None
+            and simulator is not None
+            and simulator.measured_ns < _LEAST_GAIN * gain.best_ns
+        ):
             advice = None
         # Faster kernels do not help a step that waits for the host.
         if cause.startswith(_MATMUL) and (
@@ -179,9 +195,9 @@ def _ranked(
                 cause,
                 title(cause),
                 share,
-                ns / len(simulator.program.steps) if simulator.program.steps else None,
-                evidence(simulator, cause),
-                "high" if is_certain(simulator, cause, error) else "low",
+                ns / len(program.steps) if program.steps else None,
+                evidence(program, stalled, cause),
+                "high" if is_certain(program, cause, error) else "low",
                 *_range(gain),
                 advice,
             )

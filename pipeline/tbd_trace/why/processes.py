@@ -9,6 +9,7 @@ import duckdb
 from tbd_trace.errors import UsageError
 from tbd_trace.why.judgement import Judgement, judge
 from tbd_trace.why.program import Program, load
+from tbd_trace.why.thinning import thinned
 from tbd_trace.why.whatif import Gpu, Simulator
 
 _PROCESSES = """
@@ -41,6 +42,8 @@ def judgements(connection: duckdb.DuckDBPyConnection) -> list[Judgement]:
     The relations of ``program.RELATIONS`` exist.
     """
     judged = [judge(program, name, pid) for program, name, pid in programs(connection)]
+    # Without a duration there is nothing to divide.
+    judged = [one for one in judged if one.causes]
     return sorted(judged, key=lambda one: -(one.step_ns or one.elapsed_ns))
 
 
@@ -68,4 +71,4 @@ def gpus(
 
 def simulator(connection: duckdb.DuckDBPyConnection, program: Program) -> Simulator:
     """Return the simulator of a program on this connection."""
-    return Simulator(program, gpus(connection, program))
+    return Simulator(thinned(program), gpus(connection, program))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from tbd_trace.why.program import Program
 
@@ -31,34 +31,35 @@ def shares(program: Program, stalls: Collection[int]) -> dict[str, float]:
     changes = sorted(
         (at, is_end, op) for op in here for at, is_end in ((ops.start[op], 0), (ops.end[op], 1))
     )
-    running: Counter[str] = Counter()
+    running: dict[str, int] = {}
     knows_launches = program.knows_launches
     at = begin
     for time, is_end, op in changes:
         now = min(max(time, begin), end)
         if now > at:
             if active := _active(running):
-                for cause, number in active.items():
-                    spent[cause] += (now - at) * number / active.total()
+                total = sum(running[cause] for cause in active)
+                for cause in active:
+                    spent[cause] += (now - at) * running[cause] / total
             elif knows_launches:
                 for cause, ns in idle_causes(program, stalls, (at, now), op).items():
                     spent[cause] += ns
             else:
                 spent["unknown"] += now - at
             at = now
-        running[ops.cause[op]] += -1 if is_end else 1
+        cause = ops.cause[op]
+        running[cause] = running.get(cause, 0) + (-1 if is_end else 1)
+        if not running[cause]:
+            del running[cause]
     spent["unknown"] += end - at
     return {cause: ns for cause, ns in spent.items() if ns > 0}
 
 
-def _active(running: Counter[str]) -> Counter[str]:
-    # The operations that count, by cause.
-    if kernels := Counter({c: n for c, n in running.items() if n > 0 and c.startswith("gpu_")}):
+def _active(running: dict[str, int]) -> Sequence[str]:
+    # The causes of the operations that count.
+    if kernels := [cause for cause in running if cause.startswith("gpu_")]:
         return kernels
-    for cause in ("communication", "copies"):
-        if running[cause] > 0:
-            return Counter([cause])
-    return Counter()
+    return [cause for cause in ("communication", "copies") if cause in running][:1]
 
 
 def idle_causes(

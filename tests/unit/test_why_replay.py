@@ -222,3 +222,16 @@ def test_clocks_that_disagree_are_stated() -> None:
     assert any("operations start before their launch" in text for text in one.not_known)
     assert sum(cause.share_pct for cause in one.causes) == pytest.approx(100)
     assert min(cause.share_pct for cause in one.causes) > 0
+
+
+def test_calls_without_a_duration_do_not_wait_for_themselves() -> None:
+    made = Loop().run()
+    first = min(row["start_ns"] for row in made.rows["api_call"])
+    for at in (first - 50_000, first - 50_000, first + 20_000):
+        for thread in (1, 2):
+            number = made.next_id()
+            made.add_call(at, at, "cudaLaunchKernel", thread_id=thread, correlation_id=900 + number)
+            made.add_kernel(at + 9_000, at + 9_100, stream_id=thread, correlation_id=900 + number)
+    found = program(made)
+    assert all(waited < call for call, waited in enumerate(found.calls.waited))
+    assert sum(cause.share_pct for cause in judged(made).causes) == pytest.approx(100)

@@ -131,7 +131,10 @@ SELECT trace_id, process_id, thread_id, position, api_call_id, name, kind, start
     CASE WHEN waits THEN end_ns - op_end_ns END AS tail_ns
 FROM (
     SELECT *,
-        previous IS NULL OR (start_ns - previous_end_ns > 20000 AND last_ended_ns > previous_end_ns)
+        -- Calls without a duration may end at the start of one that comes before them.
+        coalesce(last_ended < position, false)
+            AND (previous IS NULL
+                 OR start_ns - previous_end_ns > 20000 AND last_ended_ns > previous_end_ns)
             AS is_handed,
         coalesce(
             kind = 'sync'

@@ -26,8 +26,9 @@ minimum = 0.000001
 WITH
 judged AS (
     SELECT c.trace_id, c.layer, c.gradient_bytes,
-        s.latency_s * 2 + c.gradient_bytes * greatest(s.host_byte_s, 8e-9 / (s.link_efficiency
-            * coalesce(getvariable('link_gbit'), 10.0))) AS communication_s,
+        coalesce(s.all_reduce_s, 2 * s.latency_s) + c.gradient_bytes * greatest(s.host_byte_s,
+            8e-9 / (s.link_efficiency * coalesce(getvariable('link_gbit'), 10.0)))
+            AS communication_s,
         communication_s / nullif(c.forward_s + c.backward_s, 0) AS ratio,
         coalesce(getvariable('max_layer_ratio'), 1.0)::DOUBLE AS max_ratio,
         sum(c.gradient_bytes) OVER (PARTITION BY c.trace_id) AS all_bytes

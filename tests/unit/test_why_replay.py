@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_loop import Loop
-from made_trace import MadeTrace
+from made_trace import MadeTrace, relation
 
 from fast import examples
 from tbd_trace.query import prepare
@@ -235,3 +235,24 @@ def test_calls_without_a_duration_do_not_wait_for_themselves() -> None:
     found = program(made)
     assert all(waited < call for call, waited in enumerate(found.calls.waited))
     assert sum(cause.share_pct for cause in judged(made).causes) == pytest.approx(100)
+
+
+@pytest.mark.parametrize(
+    ("name", "cause", "precision"),
+    [
+        ("ampere_sgemm_128x64_tn", "gpu_matmul_no_tensor_core", "fp32"),
+        ("sm80_xmma_gemm_tf32f32_tf32f32_f32_tn", "gpu_matmul_tensor_core", "tf32"),
+        ("ampere_fp16_s16816gemm_fp16_128x128_tn", "gpu_matmul_tensor_core", "half"),
+        ("nvjet_hsh_128x256", "gpu_matmul_tensor_core", "half"),
+        ("triton_mm_kernel_matmul", "gpu_matmul", None),
+        ("void at::native::addcmul_cuda_kernel", "gpu_optimizer", None),
+        ("void cudnn::ops::nchwToNhwcKernel<float>", "gpu_layout", None),
+        ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", "communication", None),
+        ("no such name", "gpu_other", None),
+    ],
+)
+def test_groups_of_kernels(name: str, cause: str, precision: str | None) -> None:
+    made = MadeTrace()
+    made.launch(0, 10, 20, name)
+    (row,) = relation(made, "kernel_group")
+    assert (row["cause"], row["precision"]) == (cause, precision)

@@ -115,7 +115,7 @@ def _amp(sim: Simulator, _change: Change, case: str, durations: Durations) -> Du
         return by_kind.get(kind, 1.0)
 
     # Where no matrix work is left to speed up, memory-bound kernels are in FP16 or BF16, too.
-    if not any(precision in ("tf32", "fp32") for precision in ops.precision):
+    if not any(precision in ("tf32", "fp32") for precision in set(ops.precision)):
         return durations
     return _scaled(durations, factor)
 

@@ -9,12 +9,12 @@ doc = "the trace"
 [columns.name]
 doc = "kernel name"
 [columns.cause]
-doc = """communication, or gpu_matmul_tensor_core, gpu_matmul_no_tensor_core, gpu_attention,
-    gpu_normalization, gpu_layout, gpu_elementwise, gpu_optimizer, gpu_reduction, gpu_pooling,
-    gpu_indexing, gpu_other"""
+doc = """communication, or gpu_matmul_tensor_core, gpu_matmul_no_tensor_core, gpu_matmul (of
+    unknown precision), gpu_attention, gpu_normalization, gpu_layout, gpu_elementwise,
+    gpu_optimizer, gpu_reduction, gpu_pooling, gpu_indexing, gpu_other"""
 [columns.precision]
 doc = """of matrix work: half (FP16, BF16, FP8), tf32 or fp32; half for kernels on tensor cores
-    whose name does not show it; NULL for other kernels"""
+    whose name does not show it; NULL when unknown, and for other kernels"""
 [columns.is_update]
 doc = """true for the pointwise kernels of an optimizer that is not fused: addcmul, addcdiv"""
 */
@@ -23,8 +23,9 @@ SELECT trace_id, name,
         WHEN class = 'communication' THEN 'communication'
         WHEN is_update OR class = 'optimizer' THEN 'gpu_optimizer'
         WHEN class IN ('CONV', 'GEMM', 'RNN', 'mixture of experts')
-            THEN if(coalesce(tensor_core, precision <> 'fp32'),
-                'gpu_matmul_tensor_core', 'gpu_matmul_no_tensor_core')
+            THEN CASE coalesce(tensor_core, precision <> 'fp32')
+                WHEN true THEN 'gpu_matmul_tensor_core' WHEN false THEN 'gpu_matmul_no_tensor_core'
+                ELSE 'gpu_matmul' END
         WHEN class = 'attention' THEN 'gpu_attention'
         WHEN class IN ('batchnorm', 'layernorm') THEN 'gpu_normalization'
         WHEN class = 'memory' AND is_layout THEN 'gpu_layout'
@@ -47,7 +48,7 @@ FROM (
                 name, '(?i)half|bf16|bfloat|fp16|f16|hgemm|[^a-z]h(884|1688|16816)|e4m3|e5m2')
                 THEN 'half'
             WHEN tensor_core THEN 'half'
-            ELSE 'fp32'
+            WHEN NOT tensor_core THEN 'fp32'
         END AS precision
     FROM kernel_class
 )

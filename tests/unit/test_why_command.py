@@ -130,6 +130,12 @@ def test_a_trace_without_kernels(tmp_path: Path) -> None:
         assert "why needs single kernels" in result.stderr
 
 
+def test_counters_alone() -> None:
+    result = invoke("why", SAMPLE / "metrics.csv")
+    assert result.exit_code == 3
+    assert "why needs GPU operations; collect a timeline" in result.stderr
+
+
 def test_the_python_interface() -> None:
     traces = tbd_trace.open(SAMPLE)
     found = traces.why()

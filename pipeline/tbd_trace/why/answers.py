@@ -22,7 +22,7 @@ from tbd_trace.why.shares import shares
 from tbd_trace.why.whatif import Simulator
 
 # States the needs for messages about missing data.
-_QUERY = Query("why", Path("why"), "", "Causes of slow training", needs=["kernel", "gpu_chain"])
+_QUERY = Query("why", Path("why"), "", "Causes of slow training", needs=["kernel", "gpu_op"])
 _HOST_CHANGES = {"input", "workers", "host_stalls", "graph", "no_sync", "no_alloc"}
 _NO_PREDICTION = (
     "memory limits, accuracy, other algorithms of a library and work that a new loader adds are "
@@ -110,7 +110,7 @@ def _notes(program: Program, changes: Sequence[Change]) -> list[str]:
 def _ready(
     database: TraceStore, trace_ids: Sequence[str], *more: str
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    names = {*RELATIONS, *more, "process", "trace", "memcpy", "kernel", "gpu_products"}
+    names = {*RELATIONS, *more, "gpu_op", "process", "trace", "memcpy", "kernel", "gpu_products"}
     with connected(database, trace_ids, contextlib.nullcontext(), tables_behind(names)) as (
         connection,
         cache,

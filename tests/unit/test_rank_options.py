@@ -56,6 +56,8 @@ def test_a_link_is_named_by_its_rate() -> None:
     [
         (["--bandwidth", "1gbit", "resnet50"], "add --ranks N"),
         (["--latency", "1ms", "resnet50"], "add --ranks N"),
+        (["--scheme", "ps", "resnet50"], "add --ranks N"),
+        (["--ranks", "2", "--scheme", "ps", "--", "true", "x"], "--scheme is for workloads"),
         (["--ranks", "2", "--latency", "1ms", "resnet50"], "--latency needs --bandwidth"),
         (["--ranks", "2", "--bandwidth", "fast", "resnet50"], "--bandwidth 'fast'"),
         (["--ranks", "2", "--memory", "resnet50"], "leave out --memory"),

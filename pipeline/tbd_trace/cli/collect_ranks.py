@@ -39,6 +39,8 @@ class RankOptions:
         if self.ranks is None:
             for option in (name for name, value in shaped.items() if value is not None):
                 raise UsageError(f"{option} shapes the link between ranks; add --ranks N")
+            if self.scheme != "ddp":
+                raise UsageError("--scheme is how ranks exchange gradients; add --ranks N")
             return
         if memory:
             raise UsageError("--ranks records timelines; leave out --memory")
@@ -81,12 +83,15 @@ def collect_ranks(
     """Collect a job and print a row for each link rate."""
     import polars as pl
 
+    from tbd_collectors.collection_request import Command
     from tbd_collectors.job import JobRequest, collect_job, rows
     from tbd_collectors.network_namespaces import Link, rates, seconds
 
     if len(targets) > 1:
         raise UsageError("--ranks takes one model and batch size, or one command")
     (target,) = targets
+    if options.scheme != "ddp" and isinstance(target, Command):
+        raise UsageError("--scheme is for workloads; a command exchanges gradients itself")
     if profiling.timeline == "nvprof":
         raise UsageError("nvprof records no ranks; use --profiler nsys or torch")
     assert options.ranks is not None

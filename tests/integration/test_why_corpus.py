@@ -133,6 +133,10 @@ def test_workers_contain_the_measured_step() -> None:
     found = predict("n21_baseline", "workers=2:8")
     assert found.best_ns <= float(pair("A1")["after_mean_ms"]) * 1e6 <= found.worst_ns
     assert found.worst_ns / found.best_ns <= 1.6
+    then = tbd_trace.open(file_of("n21_baseline")).whatif("workers=2:8")
+    # Of 237.8 ms, the loader takes all that the GPU does not: 60 ms.
+    assert then.step_ns == found.step_ns
+    assert then.top_share_pct < 40
 
 
 @pytest.mark.parametrize(

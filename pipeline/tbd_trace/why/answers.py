@@ -71,7 +71,12 @@ def _predicted(sim: Simulator, changes: list[Change], pid: int | None) -> WhatIf
             f"whatif {host[0]} needs the launching calls; profile with `nsys profile -t cuda,nvtx`"
         )
     found = sim.predict(changes)
-    left = shares(sim.after(changes), sim.stalls)
+    after = sim.after(changes)
+    left = shares(after, sim.stalls)
+    # With more workers the loader may still limit the step, which the replay does not contain.
+    waits = found.step_ns * len(after.steps) - sum(left.values())
+    if waits > 0 and any(change.name == "workers" for change in changes):
+        left["input_pipeline"] = left.get("input_pipeline", 0.0) + waits
     top = max(left, key=lambda cause: left[cause])
     evidence = "estimated, unvalidated" if _unvalidated(changes) else "replay"
     return WhatIf(

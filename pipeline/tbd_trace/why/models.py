@@ -201,7 +201,7 @@ def _gpu(sim: Simulator, change: Change, case: str, durations: Durations) -> Dur
 
 
 # The user states the assumption, or the trace shows it.
-EXACT = {"comm", "drop", "scale", "gpu", "host_stalls"}
+EXACT = {"comm", "drop", "scale", "host_stalls"}
 MODELS: dict[str, Model] = {
     "input": _input,
     "workers": _input,

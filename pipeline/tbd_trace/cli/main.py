@@ -134,7 +134,8 @@ app = typer.Typer(
     name="tbd-trace",
     cls=_Commands,
     help="Why is my DNN training slow, and what should I change? Ingests profiles of Nsight "
-    "Systems, nvprof and Nsight Compute and answers questions about them with SQL.",
+    "Systems, nvprof, Nsight Compute and torch.profiler, and memory profiles, and answers "
+    "questions about them with SQL.",
     epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the trace cannot answer the question.",
     invoke_without_command=True,
     rich_markup_mode=None,  # plain help does not import rich, and is readable in a pipe

@@ -55,7 +55,7 @@ def why(
     output: OutputOption = None,
     db: DatabaseOption = DEFAULT_DATABASE,
 ) -> None:
-    """Say why training is slow, which change helps, and how much it gains.
+    """Show why training is slow, what to change, and the gain.
 
     Divides the time of all captured steps among disjoint causes. Gains are ranges: the trace is
     replayed without a cause.
@@ -120,7 +120,7 @@ def whatif(
     output: OutputOption = None,
     db: DatabaseOption = DEFAULT_DATABASE,
 ) -> None:
-    """Predict the duration of a step after changes, by replay of the trace."""
+    """Predict the time of a step after changes, by a replay."""
     from tbd_trace.why.changes import CHANGES
 
     if list_:

@@ -74,7 +74,9 @@ def _causes(one: Judgement, top: int, *, everything: bool) -> list[str]:
     rows.sort(key=lambda row: -row[0])
     shown = [row for row in rows if row[0] >= _LEAST_PCT][: None if everything else top]
     width = max((len(title) for _, title, _ in shown), default=0)
-    return _labelled("Why", [f"{s:5.1f} %  {t:{width}}  {e}" for s, t, e in shown])
+    columns = [(f"{share:5.1f} %  {title:{width}}  ", text) for share, title, text in shown]
+    indent = len(columns[0][0]) if columns else 0
+    return _labelled("Why", [start + text for start, text in columns], indent)
 
 
 def _change(one: Judgement) -> list[str]:
@@ -91,7 +93,7 @@ def _change(one: Judgement) -> list[str]:
     if cause.worst_step_ns is not None and cause.worst_step_ns > now * 1.001:
         gain += f", at worst {times(now, cause.worst_step_ns)}"
     error = one.replay_error_pct
-    certainty = f"; strict replay {error:+.1f} %" if error is not None else ""
+    certainty = f"; replay error {error:+.1f} %" if error is not None else ""
     lines += _labelled("Gain", [gain + certainty])
     if one.then:
         parts = ", ".join(f"{c.title} {c.share_pct:.0f} %" for c in one.then[:_KERNELS_SHOWN])
@@ -99,13 +101,11 @@ def _change(one: Judgement) -> list[str]:
     return lines
 
 
-def _labelled(label: str, entries: Sequence[str]) -> list[str]:
+def _labelled(label: str, entries: Sequence[str], indent: int = 0) -> list[str]:
     lines = []
     for entry in entries:
         lines += textwrap.wrap(
-            entry,
-            _WIDTH - _LABEL,
-            break_on_hyphens=False,
+            entry, _WIDTH - _LABEL, subsequent_indent=" " * indent, break_on_hyphens=False
         )
     names = [label] + [""] * len(lines)
     return [f"{name:{_LABEL}}{line}" for name, line in zip(names, lines, strict=False)]

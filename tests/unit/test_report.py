@@ -44,7 +44,7 @@ GOLDEN = ROOT / "tests" / "golden"
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
 CAPTURE_QUERY = "sql: SELECT capture FROM trace"
 CHECK = "tbd-trace check"
-OTHERS = {CAPTURE_QUERY, CHECK}
+OTHERS = {CAPTURE_QUERY, CHECK, "tbd-trace why"}
 
 
 @pytest.fixture(scope="module")
@@ -116,8 +116,9 @@ def test_the_sections_are_those_that_the_contents_name(reader: Reader) -> None:
     ids = [attributes.get("id") for attributes in reader.all("section")]
     links = [link["href"] for link in reader.all("a") if (link["href"] or "").startswith("#")]
     assert ids == [
-        *("headline", "findings", "what-ran", "iterations", "step", "utilization", "layers"),
-        *("kernels", "low-utilization", "roofline", "occupancy", "memory-use", "memory"),
+        *("why", "headline", "findings", "what-ran", "iterations", "step", "utilization"),
+        *("layers", "kernels", "low-utilization", "roofline", "occupancy", "memory-use"),
+        "memory",
     ]
     assert [f"#{name}" for name in ids] == links[1 : len(ids) + 1]  # after the skip link
 

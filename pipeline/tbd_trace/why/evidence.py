@@ -96,7 +96,10 @@ def _kernels(program: Program, cause: str) -> str:
         for precision, ns in spent.most_common()
         if precision
     ]
-    each = f"{number / len(program.steps):.0f} kernels per step" if program.steps else ""
+    each = ""
+    if program.steps:
+        mean = number / len(program.steps)
+        each = f"{mean:.0f} kernels per step" if mean >= 1 else f"{mean:.2g} kernels per step"
     return ", ".join(filter(None, (each or f"{number} kernels", *shares)))
 
 

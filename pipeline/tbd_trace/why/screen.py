@@ -35,15 +35,17 @@ def text(why: Why, top: int = 3, *, everything: bool = False) -> str:
         everything: True lists all causes, kernels by kind.
     """
     one = why.slowest
-    lines = [_heading(one), ""]
+    lines = [heading(one), ""]
     lines += _causes(one, top, everything=everything)
-    lines += _change(one)
+    for label, sentence in change(one):
+        lines += _labelled(label, [sentence])
     lines += _labelled("Not known", one.not_known)
     lines += _others(why.judgements[1:])
     return "\n".join(lines) + "\n"
 
 
-def _heading(one: Judgement) -> str:
+def heading(one: Judgement) -> str:
+    """Compare the mean step with the time in which the GPU works."""
     if one.step_ns is None or one.gpu_step_ns is None:
         return f"{one.trace}: no steps found; shares of {ms(one.elapsed_ns)}"
     spread = (
@@ -79,26 +81,26 @@ def _causes(one: Judgement, top: int, *, everything: bool) -> list[str]:
     return _labelled("Why", [start + text for start, text in columns], indent)
 
 
-def _change(one: Judgement) -> list[str]:
+def change(one: Judgement) -> list[tuple[str, str]]:
+    """Return the change that gains most, its gain and the causes after it, each with its label."""
     cause = next((cause for cause in one.causes if cause.cause == one.change), None)
     if cause is None:
         return []
-    lines = _labelled("Change", [f"{cause.advice}"])
+    parts = [("Change", cause.advice or "")]
     now = one.judged_step_ns
     if cause.best_step_ns is None or now is None:
-        return lines + _labelled("Gain", ["not known"])
+        return [*parts, ("Gain", "not known")]
     gain = f"at most {times(now, cause.best_step_ns)} ({ms(cause.best_step_ns)})"
     if cause.likely_step_ns is not None:
         gain += f", likely {times(now, cause.likely_step_ns)} ({ms(cause.likely_step_ns)})"
     if cause.worst_step_ns is not None and cause.worst_step_ns > now * 1.001:
         gain += f", at worst {times(now, cause.worst_step_ns)}"
     error = one.replay_error_pct
-    certainty = f"; replay error {error:+.1f} %" if error is not None else ""
-    lines += _labelled("Gain", [gain + certainty])
+    parts.append(("Gain", gain + (f"; replay error {error:+.1f} %" if error is not None else "")))
     if one.then:
-        parts = ", ".join(f"{c.title} {c.share_pct:.0f} %" for c in one.then[:_KERNELS_SHOWN])
-        lines += _labelled("Then", [f"{parts} (replayed)"])
-    return lines
+        left = ", ".join(f"{c.title} {c.share_pct:.0f} %" for c in one.then[:_KERNELS_SHOWN])
+        parts.append(("Then", f"{left} (replayed)"))
+    return parts
 
 
 def _labelled(label: str, entries: Sequence[str], indent: int = 0) -> list[str]:
@@ -126,7 +128,7 @@ def markdown(why: Why, *, everything: bool = False) -> str:
     """Format the causes of the slowest process as a Markdown table."""
     one = why.slowest
     now = one.judged_step_ns
-    lines = [f"{_heading(one)}", "", "| cause | share | at most | evidence | advice |"]
+    lines = [f"{heading(one)}", "", "| cause | share | at most | evidence | advice |"]
     lines.append("|---|---:|---:|---|---|")
     for cause in one.causes:
         if everything or cause.share_pct >= 1:

@@ -15,6 +15,7 @@ from tbd_trace.analysis.report.plotter import Draw, draw_later
 from tbd_trace.analysis.report.ranks_section import job_figures
 from tbd_trace.analysis.report.report_query import Answer, QueryRunner
 from tbd_trace.analysis.report.run_summary import notices, one_line_summary, run_section
+from tbd_trace.analysis.report.why_section import why_section
 from tbd_trace.api import Traces
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.present.panels import distinct_names
@@ -79,22 +80,30 @@ def build_page(
     own = [section() for section in finish]
     # Most rules need GPU operations: without any, they come last.
     later = own + general if _has_only_memory(frame) else general + own
-    sections = [summary, *later]
+    verdict = [why_section(traces)] if _hold(frame, "kernel") else []
+    sections = [*verdict, summary, *later]
     title = title or _title(frame["name"].to_list())
     return Page(title, one_line_summary(frame), sections, distinct_names(names))
 
 
 def _chapters(traces: pl.DataFrame) -> list[Chapter]:
     several = traces.select(pl.coalesce("capture_id", "trace_id")).n_unique() > 1
-    held = {table for tables in traces["holds"].to_list() for table in tables or ()}
     only_memory = _has_only_memory(traces)
     return [
         chapter
         for chapter in CHAPTERS
         if (several or not chapter.compares)
         # Files with nothing but memory have no chapters about time.
-        and (chapter.id == MEMORY if only_memory else not chapter.holds or chapter.holds in held)
+        and (
+            chapter.id == MEMORY
+            if only_memory
+            else not chapter.holds or _hold(traces, chapter.holds)
+        )
     ]
+
+
+def _hold(traces: pl.DataFrame, table: str) -> bool:
+    return any(table in (tables or ()) for tables in traces["holds"].to_list())
 
 
 def _has_only_memory(traces: pl.DataFrame) -> bool:

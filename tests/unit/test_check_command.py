@@ -206,7 +206,9 @@ def test_an_evaluation_of_rules_and_thresholds_of_ones_own(sample: str) -> None:
 def test_findings_from_a_severity_on(evaluated: pl.DataFrame) -> None:
     assert findings_from(evaluated, "severe").is_empty()
     assert findings_from(evaluated, "warning")["rule"].to_list() == ["OBS04"]
-    assert set(findings_from(evaluated, "note")["rule"]) == {"OBS04", "OBS08", "OCC01", "OCC02"}
+    assert set(findings_from(evaluated, "note")["rule"]) == {
+        *("NET04", "OBS04", "OBS08", "OCC01", "OCC02")
+    }
 
 
 def test_without_a_trace_there_is_nothing_to_ask(tmp_path: Path, rules: dict[str, Query]) -> None:
@@ -278,7 +280,7 @@ def test_the_text_is_readable_at_100_columns(sample: str) -> None:
     lines = check(sample).stdout.splitlines()
     assert max(map(len, lines)) <= 100
     assert lines[0] == "WARNING  OBS04  GPU idle"
-    assert lines[-1] == "4 findings (1 warning, 3 notes), 5 passed, 17 not evaluable"
+    assert lines[-1] == "5 findings (1 warning, 4 notes), 5 passed, 17 not evaluable"
     assert not any(line.lstrip().startswith("%") for line in lines)
     text = " ".join(" ".join(lines).split())
     assert "advice: the GPU waits for data; use more loader workers" in text

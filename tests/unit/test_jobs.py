@@ -150,6 +150,7 @@ def test_wrong_requests(tmp_path: Path, what: str) -> None:
         assert result.exit_code == 2
 
 
+@pytest.mark.usefixtures("elsewhere")
 def test_records_of_collectives(tmp_path: Path) -> None:
     described = {
         "Collective name": "allreduce", "In msg nelems": 1000, "Out msg nelems": 1000,

@@ -30,7 +30,8 @@ _RELATION = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)")
 _PREVIEW_PARTS = 128
 _ENUMERATED = frozenset({"_name", "_nvtx_domain"})  # mappings with texts of every event
 _MOST_ENUMERATED = 10_000
-_BUCKET_TEXT = "_bucket_text"
+# Ranges of buckets, which few files have: their texts decide whether the events are read at all.
+_BUCKETS, _BUCKET_TEXT = "collective_record", "_bucket_text"
 # Relations computed from open NVTX ranges and domain creations.
 _OF_UNENDED = frozenset({"nvtx_domain_creation", "recording_end"})
 _ALLOCATIONS = "CUDA_GPU_MEMORY_USAGE_EVENTS"
@@ -99,7 +100,7 @@ class NsysReader:
         if events and not self._tables.holds(*events):
             return None
         self._prepare(connection)
-        if table == "collective_record" and not self._has_buckets(connection):
+        if table == _BUCKETS and not self._has_buckets(connection):
             return None
         self._provide(connection, sql)
         if table == "device":
@@ -107,7 +108,6 @@ class NsysReader:
         return sql
 
     def _has_buckets(self, connection: duckdb.DuckDBPyConnection) -> bool:
-        # Texts are few; reading all events for nothing would cost as much as the annotations.
         self._provide(connection, f"FROM {_BUCKET_TEXT}")
         ((found,),) = connection.execute(f"SELECT count(*) FROM {_BUCKET_TEXT}").fetchall()
         return bool(found)
@@ -150,7 +150,7 @@ class NsysReader:
     def parallel_rows(self, table: str) -> int:
         """Return an upper bound for the rows to read for a table; see `ParallelReader`."""
         needed = _relations(table)
-        if (needed & self._computed.keys()) - _OF_UNENDED:
+        if table == _BUCKETS or (needed & self._computed.keys()) - _OF_UNENDED:
             return 0
         rows = [self._tables.parallel_rows(event) for event in self._present(needed)]
         if not all(rows):

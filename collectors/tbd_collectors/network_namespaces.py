@@ -32,6 +32,7 @@ _SMALLEST_BURST = 64 * 2**10
 _QUEUE_BYTES = 8 * 10**6
 _QUEUE_PACKETS = 100_000  # netem's default of 1,000 would drop packets
 _TIMEOUT_S = 20
+_INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,16 +149,12 @@ def namespaces(ranks: int) -> Iterator[Namespaces]:
         yield made
     finally:
         # A second Ctrl-C must not leave half of them.
-        former = {number: signal.signal(number, signal.SIG_IGN) for number in _interrupts()}
+        former = {number: signal.signal(number, signal.SIG_IGN) for number in _INTERRUPTS}
         try:
             made.remove()
         finally:
             for number, handler in former.items():
                 signal.signal(number, handler)
-
-
-def _interrupts() -> tuple[signal.Signals, ...]:
-    return (signal.SIGINT, signal.SIGTERM)
 
 
 def remove_abandoned() -> list[str]:

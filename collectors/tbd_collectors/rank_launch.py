@@ -98,18 +98,18 @@ def _free_ports(count: int) -> list[int]:
         return [one.getsockname()[1] for one in sockets]
 
 
-class RankFailure(Generic[_T]):
-    """The outcome of ranks that ran at the same time, and which of them failed first."""
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[_T]):
+    """The results of ranks that ran at the same time, and which of them failed first."""
 
-    def __init__(self, results: list[_T], failed: int | None) -> None:
-        self.results = results
-        self.failed = failed  # rank, None if all succeeded
+    results: list[_T]
+    failed: int | None  # rank, None if all succeeded
 
 
 def together(
     ranks: Sequence[Launch], run_one: Callable[[Launch], _T], failed: Callable[[_T], bool],
     output: Callable[[Launch], Path],
-) -> RankFailure[_T]:  # fmt: skip
+) -> Outcome[_T]:  # fmt: skip
     """Run all ranks at the same time; when one fails, stop the others.
 
     ``output`` names a rank's log. An interrupt stops them too and is raised after their end.
@@ -130,7 +130,7 @@ def together(
             ranks[0].stop.set()
             raise
         results = [future.result() for future in futures]
-    return RankFailure(results, _first(ended, lambda rank: output(ranks[rank])))
+    return Outcome(results, _first(ended, lambda rank: output(ranks[rank])))
 
 
 def _wait(futures: Sequence[Future[_T]], ended: Mapping[int, float], stop: threading.Event) -> None:

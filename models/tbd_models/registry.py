@@ -22,7 +22,7 @@ NAMES = (
     "minigo",
     "llm",
 )
-# For measurements of communication; it is no model of a network.
+# Layers that sleep, for measurements of communication; not part of the suite.
 UNLISTED = ("layer_list",)
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 

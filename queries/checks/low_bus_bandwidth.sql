@@ -35,7 +35,7 @@ large AS (
     SELECT r.*, coalesce(r.job, n.name) AS label, s.min_link_pct,
         r.bytes >= s.large_bytes AND r.collectives >= s.min_collectives
             AND r.busbw_bytes_per_s IS NOT NULL AS is_large,
-        -- A duration includes the wait for other ranks: a small share is no fault of the link.
+        -- A duration includes the wait for other ranks, which can make the share small.
         r.link_pct >= s.min_link_pct OR r.basis = 'transfer' AND r.link_pct IS NOT NULL
             AS is_decided
     FROM collective_rate r

@@ -170,7 +170,7 @@ def answers_about(traces: Traces, trace_ids: list[str]) -> dict[str, Result]:
                 continue
             assert result.frame.columns == list(query.columns)
             assert not result.frame.is_empty(), query.name
-            # Questions about a job have rows of ranks or of the job, which is no single trace.
+            # Rows about a whole job have no trace id.
             if "trace_id" in query.columns:
                 no_trace = {None} if "job" in query.columns else set()
                 assert set(result.frame["trace_id"]) <= {*trace_ids, *no_trace}

@@ -68,7 +68,7 @@ def _options(scheme: str) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def remote_errors(url: str, what: str = "read") -> Iterator[None]:
-    """Translate the errors of a protocol's library, except that there is no such file.
+    """Translate the errors of a protocol's library; FileNotFoundError passes.
 
     Raises:
         StoreError: the URL cannot be read, or written if ``what`` says so.

@@ -16,7 +16,7 @@ from tbd_trace.errors import StoreError, UsageError
 class RemoteTarget:
     """The place of a new archive behind a URL.
 
-    ``archive.json`` comes last: without it there is no archive.
+    ``archive.json`` is written last, so that readers find complete archives only.
 
     Raises:
         StoreError: the place cannot be reached.

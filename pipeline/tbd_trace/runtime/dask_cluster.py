@@ -34,7 +34,7 @@ class DaskCluster(Executor):
         address: the scheduler, such as ``tcp://HOST:8786``.
 
     Raises:
-        UsageError: dask is not installed, or there is no scheduler.
+        UsageError: dask is not installed, or the scheduler cannot be reached.
     """
 
     def __init__(self, address: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection
 
@@ -25,7 +26,8 @@ def waiting_steps(program: Program) -> int:
     calls = program.calls
     ends = sorted(calls.start[call] for call in program.input_waits)
     return sum(
-        any(start[begin] < end <= start[finish] for end in ends) for begin, finish in program.steps
+        bisect_right(ends, start[begin]) < bisect_right(ends, start[finish])
+        for begin, finish in program.steps
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from statistics import fmean, median, quantiles
@@ -16,7 +16,7 @@ from tbd_trace.why.program import Program
 from tbd_trace.why.shares import shares
 from tbd_trace.why.stalls import stalls
 from tbd_trace.why.thinning import MOST_STEPS, thinned
-from tbd_trace.why.whatif import Gpu, Prediction, Simulator
+from tbd_trace.why.whatif import Prediction, Simulator
 
 FEWEST_STEPS = 3  # with fewer, no gain is predicted
 _LEAST_SHARE_PCT = 0.5  # of a cause whose gain is computed
@@ -88,20 +88,14 @@ def title(cause: str) -> str:
     return _causes()[cause]["title"]
 
 
-def judge(
-    program: Program,
-    trace: str,
-    pid: int | None,
-    gpus: Callable[[str], tuple[Gpu, Gpu]] | None = None,
-) -> Judgement:
+def judge(program: Program, trace: str, pid: int | None) -> Judgement:
     """Judge a process.
 
     Args:
         trace: name of its trace.
         pid: its number in the operating system.
-        gpus: rates of the GPU of the trace and of another one, by the other's name.
     """
-    simulator = Simulator(thinned(program), gpus)
+    simulator = Simulator(thinned(program))
     durations = program.step_ns
     stalled = stalls(program)
     spent = shares(program, stalled)

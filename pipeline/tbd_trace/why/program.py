@@ -126,13 +126,6 @@ class Program:
         return self.steps[self.warm_ups :]
 
 
-def processes(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, int]]:
-    """Return (trace id, process key) of each process with GPU operations."""
-    return connection.execute(
-        "SELECT DISTINCT trace_id, process_id FROM gpu_chain ORDER BY ALL"
-    ).fetchall()
-
-
 def load(connection: duckdb.DuckDBPyConnection, trace_id: str, process_id: int) -> Program:
     """Read the program of a process; the relations of ``RELATIONS`` exist."""
 

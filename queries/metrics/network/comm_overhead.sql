@@ -1,6 +1,6 @@
 /*
 title    = "Communication by layer"
-question = "Which layers communicate most for what they compute?"
+question = "Which layers communicate long, compared with their compute time?"
 source   = """time of an all-reduce of the gradient of each layer alone ÷ forward and backward time
     of the layer"""
 grain    = "layer, number of workers and bandwidth"

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tbd_collectors.network_namespaces import PREFIX
+
 TIMEOUT_S = 280
 
 
@@ -34,3 +36,9 @@ def namespaces() -> list[str]:
     """Return the names of the machine's network namespaces."""
     listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=False)
     return [line.split()[0] for line in listed.stdout.splitlines() if line.strip()]
+
+
+def left_namespaces() -> list[str]:
+    """Return the namespaces of runs that ended. Tests that run at the same time have their own."""
+    pids = {name: name.removeprefix(PREFIX).split("-")[0] for name in namespaces()}
+    return [n for n, pid in pids.items() if pid.isdigit() and not Path("/proc", pid).exists()]

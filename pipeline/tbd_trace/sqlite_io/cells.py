@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tbd_trace.sqlite_io.errors import UnsupportedLayout
+from tbd_trace.sqlite_io.header import LONGEST_RECORD
 from tbd_trace.sqlite_io.pages import LEAF, Bytes, Integers, PageFile
 
 Words = npt.NDArray[np.uint64]
@@ -15,7 +16,6 @@ Flags = npt.NDArray[np.bool_]
 
 _CONTINUED = 0x80  # high bit of a varint byte: another byte follows
 _HIGH_BITS = 0x8080808080808080
-_LONGEST_PAYLOAD = (1 << 31) - 1  # https://www.sqlite.org/limits.html: at most 2^31-1 bytes
 
 
 class Block:
@@ -154,7 +154,7 @@ def find_cells(file: PageFile, pages: Integers, *, is_only: bool) -> Cells:
     offsets, limits, _ = file.cells(data, pages.size, LEAF, may_be_empty=may_be_empty)
     block = Block(data)
     sizes, rowids, starts = block.varint_pairs(offsets)
-    if sizes.size and (sizes.min() < 0 or sizes.max() > _LONGEST_PAYLOAD):
+    if sizes.size and (sizes.min() < 0 or sizes.max() > LONGEST_RECORD):
         raise UnsupportedLayout("a record has an invalid size")
     if (rowids[1:] <= rowids[:-1]).any():
         raise UnsupportedLayout("rows are not in order")

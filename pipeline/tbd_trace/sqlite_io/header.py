@@ -10,6 +10,9 @@ from tbd_trace.errors import InputError
 from tbd_trace.sqlite_io.wal import holds_changes
 
 SQLITE_MAGIC = b"SQLite format 3\x00"
+LONGEST_RECORD = 1 << 28
+"""Longest row that is read, in bytes. SQLite allows 2³¹ - 1; profilers write a few kilobytes."""
+
 _HEADER_BYTES = 100
 
 

@@ -20,7 +20,13 @@ import pyarrow as pa
 
 from tbd_trace.errors import InputError
 from tbd_trace.sqlite_io.errors import UnsupportedLayout
-from tbd_trace.sqlite_io.header import SQLITE_MAGIC, check_complete, damage_message
+from tbd_trace.sqlite_io.header import (
+    LONGEST_RECORD,
+    SQLITE_MAGIC,
+    check_complete,
+    damage_message,
+)
+from tbd_trace.sqlite_io.schema import Schema
 from tbd_trace.sqlite_io.values import as_array
 from tbd_trace.sqltext import identifier, string
 
@@ -35,6 +41,7 @@ _BATCH_ROWS = 65_536
 _LARGE_FILE = 2 << 20  # bytes; smaller files are read without importing the page reader
 # sqlite3 raises UnicodeDecodeError for an error message with a damaged table name in it.
 _DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError)
+_TOO_LONG = "string or blob too big"
 _NO_SPACE = ("database or disk is full", "disk I/O error")  # SQLite sorts in temporary files
 
 
@@ -53,7 +60,8 @@ class SqliteFile:
         except _DAMAGE as error:
             raise InputError(_message(path, error)) from error
         try:
-            self._schema = self._read_schema()
+            self._schema = Schema(self._connection)
+            self._connection.set_authorizer(self._schema.authorize)
         except _DAMAGE as error:
             self._connection.close()
             raise InputError(_message(path, error)) from error
@@ -70,25 +78,21 @@ class SqliteFile:
         connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
         # Exports contain invalid UTF-8 (kernel names in other locales): keep these rows.
         connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_RECORD)
         return connection
 
-    def _read_schema(self) -> dict[str, list[str]]:
-        names = self._connection.execute(
-            "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name"
-        ).fetchall()
-        schema: dict[str, list[str]] = {}
-        for (name,) in names:
-            columns = self._connection.execute(f"PRAGMA table_info({identifier(str(name))})")
-            schema[str(name)] = [str(row[1]) for row in columns]
-        return schema
+    def _guarded_connection(self) -> sqlite3.Connection:
+        connection = self._connect()
+        connection.set_authorizer(self._schema.authorize)
+        return connection
 
     @property
     def tables(self) -> frozenset[str]:
-        return frozenset(self._schema)
+        return frozenset(self._schema.columns)
 
     def columns(self, table: str) -> list[str]:
         """Return the column names of a table; empty if the table is absent."""
-        return self._schema.get(table, [])
+        return self._schema.columns.get(table, [])
 
     def is_key(self, table: str, column: str) -> bool:
         """Return True if a column is the primary key of a table, so that its values are unique."""
@@ -96,7 +100,7 @@ class SqliteFile:
         return found == [(column,)]
 
     def has_rows(self, table: str) -> bool:
-        if table not in self._schema:
+        if table not in self._schema.columns:
             return False
         return self.rows(f'SELECT 1 FROM "{table}" LIMIT 1') != []
 
@@ -109,7 +113,7 @@ class SqliteFile:
         try:
             return self._connection.execute(statement).fetchall()
         except _DAMAGE as error:
-            raise InputError(_message(self.path, error)) from error
+            raise InputError(self._message(error)) from error
 
     def batches(
         self,
@@ -151,7 +155,7 @@ class SqliteFile:
         *,
         row_range: RowRange | None,
     ) -> Iterator[pa.RecordBatch]:
-        if table not in self._schema:
+        if table not in self._schema.columns:
             return
         yielded = 0
         if row_range is not None or self._uses_page_reader():
@@ -182,7 +186,7 @@ class SqliteFile:
 
     def parallel_rows(self, table: str, columns: Mapping[str, pa.DataType], rowid: str) -> int:
         """Return an upper bound for the rows of a table, 0 if it cannot be read in parts."""
-        if table not in self._schema or not self._uses_page_reader():
+        if table not in self._schema.columns or not self._uses_page_reader():
             return 0
         from tbd_trace.sqlite_io import tables  # noqa: PLC0415 - not needed for small files
 
@@ -230,7 +234,7 @@ class SqliteFile:
         import sqlalchemy as sa  # noqa: PLC0415 - not needed for large files
 
         # SQLite compares column names without regard to case.
-        present = {name.lower(): name for name in self._schema[table]}
+        present = {name.lower(): name for name in self._schema.columns[table]}
         selected: list[Any] = [
             sa.column(present[name.lower()]) if name.lower() in present else sa.null()
             for name in wanted
@@ -241,7 +245,9 @@ class SqliteFile:
         if not_integer is not None and not_integer.lower() in present:
             filtered: sa.ColumnClause[Any] = sa.column(present[not_integer.lower()])
             statement = statement.where(sa.func.typeof(filtered) != "integer")
-        engine = sa.create_engine("sqlite://", creator=self._connect, poolclass=sa.NullPool)
+        engine = sa.create_engine(
+            "sqlite://", creator=self._guarded_connection, poolclass=sa.NullPool
+        )
         try:
             with engine.connect() as connection:
                 result = connection.execution_options(yield_per=_BATCH_ROWS).execute(statement)
@@ -258,7 +264,16 @@ class SqliteFile:
                         schema=schema,
                     )
         except (*_DAMAGE, sa.exc.DatabaseError) as error:
-            raise InputError(_message(self.path, error)) from error
+            raise InputError(self._message(error)) from error
+
+    def _message(self, error: Exception) -> str:
+        if self._schema.refused is None:
+            return _message(self.path, error)
+        return (
+            f"{self.path}: {self._schema.refused} is not an ordinary table, but a view, a virtual "
+            "table or one with generated columns, which profilers never write; export the report "
+            "again"
+        )
 
     def close(self) -> None:
         self._connection.close()
@@ -279,4 +294,6 @@ def _message(path: Path, error: Exception) -> str:
     reason = str(getattr(error, "orig", None) or error).splitlines()[0]
     if reason in _NO_SPACE:
         return f"{path}: cannot be read ({reason}); free space for temporary files (TMPDIR)"
+    if reason == _TOO_LONG:
+        reason = f"a value of more than {LONGEST_RECORD >> 20} MiB"
     return damage_message(path, reason)

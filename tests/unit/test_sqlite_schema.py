@@ -1,0 +1,97 @@
+"""SQLite files of strangers: no code of the file runs while its tables are read."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tbd_trace.errors import InputError
+from tbd_trace.sqlite_io import SqliteFile
+
+ENDLESS = "WITH RECURSIVE r(a) AS (SELECT 1 UNION ALL SELECT a + 1 FROM r) SELECT a FROM r"
+COMPUTED = {
+    "endless view": [f"CREATE VIEW bad AS {ENDLESS}"],
+    "view of an endless view": [
+        f"CREATE VIEW inside AS {ENDLESS}",
+        "CREATE VIEW bad AS SELECT a FROM inside",
+    ],
+    "large values": ["CREATE VIEW bad AS SELECT hex(zeroblob(400000000)) AS a FROM good"],
+    "virtual table": ["CREATE VIRTUAL TABLE bad USING fts4(a)"],
+    "generated column": [
+        "CREATE TABLE bad (b, a AS (hex(zeroblob(b))))",
+        "INSERT INTO bad VALUES (400000000)",
+    ],
+    "stored generated column": ["CREATE TABLE bad (b, a AS (b + 1) STORED)"],
+}
+# Rows of a table are counted without its generated columns.
+COUNTED = ("endless view", "view of an endless view", "large values")
+READS: dict[str, Callable[[SqliteFile], object]] = {
+    "batches": lambda file: list(file.batches("bad", {"a": pa.int64()})),
+    "rows": lambda file: file.rows("SELECT max(a) FROM bad"),
+    "subquery": lambda file: file.rows("SELECT * FROM good WHERE a IN (SELECT a FROM bad)"),
+}
+
+
+def written(path: Path, statements: list[str]) -> Path:
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE good (a)")
+        connection.execute("INSERT INTO good VALUES (7)")
+        for statement in statements:
+            connection.execute(statement)
+    connection.close()
+    return path
+
+
+@pytest.mark.parametrize("reader", ["pages", "sqlalchemy"])
+@pytest.mark.parametrize("read", READS)
+@pytest.mark.parametrize("kind", COMPUTED)
+def test_computed_tables_are_refused_by_name_and_others_read(
+    kind: str, read: str, reader: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TBD_TRACE_READER", reader)
+    with SqliteFile(written(tmp_path / "file.sqlite", COMPUTED[kind])) as file:
+        (batch,) = file.batches("good", {"a": pa.int64()})
+        assert batch.column("a").to_pylist() == [7]
+        with pytest.raises(InputError, match=r"file.sqlite: (bad|inside) is not an ordinary table"):
+            READS[read](file)
+
+
+@pytest.mark.parametrize("kind", COUNTED)
+def test_rows_of_views_are_not_counted(kind: str, tmp_path: Path) -> None:
+    with SqliteFile(written(tmp_path / "file.sqlite", COMPUTED[kind])) as file:
+        with pytest.raises(InputError, match=r"file.sqlite: (bad|inside) is not an ordinary table"):
+            file.has_rows("bad")
+        with pytest.raises(InputError, match=r"file.sqlite: (bad|inside) is not an ordinary table"):
+            file.rows("SELECT count(*) FROM bad")
+
+
+@pytest.mark.parametrize("reader", ["pages", "sqlalchemy"])
+def test_a_value_longer_than_any_profiler_writes(
+    reader: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TBD_TRACE_READER", reader)
+    long = ["CREATE TABLE bad (a)", "INSERT INTO bad VALUES (zeroblob(300000000))"]
+    with (
+        SqliteFile(written(tmp_path / "file.sqlite", long)) as file,
+        pytest.raises(InputError, match="a value of more than 256 MiB"),
+    ):
+        list(file.batches("bad", {"a": pa.binary()}))
+
+
+def test_a_view_without_its_table(tmp_path: Path) -> None:
+    view = "CREATE VIEW bad AS SELECT a FROM absent"
+    with SqliteFile(written(tmp_path / "file.sqlite", [view])) as file:
+        assert file.rows("SELECT a FROM good") == [(7,)]
+        with pytest.raises(InputError, match="no such table: main.absent"):
+            file.has_rows("bad")
+
+
+def test_a_trigger_stays_idle(tmp_path: Path) -> None:
+    """Files are opened read-only, and triggers run for writes only."""
+    trigger = "CREATE TRIGGER t AFTER INSERT ON good BEGIN DELETE FROM good; END"
+    with SqliteFile(written(tmp_path / "file.sqlite", [trigger])) as file:
+        assert file.rows("SELECT a FROM good") == [(7,)]

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import shutil
+import stat
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -356,6 +357,20 @@ def test_a_link_out_of_an_archive_is_refused(archived: Path, tmp_path: Path) -> 
     shutil.move(table, tmp_path / "kernel.parquet")
     table.symlink_to(tmp_path / "kernel.parquet")
     assert "link out of the archive" in failing("query", "kernel_summary", copy)
+
+
+@pytest.mark.parametrize("mode", [0, stat.S_IFREG, stat.S_IFLNK, stat.S_IFCHR, stat.S_IFIFO])
+def test_a_zip_file_has_the_listed_files_alone(archived: Path, tmp_path: Path, mode: int) -> None:
+    copy = Path(shutil.copy(archived / "sample.tbd.zip", tmp_path / "copy.zip"))
+    with zipfile.ZipFile(copy, "a") as archive:
+        member = zipfile.ZipInfo("traces/more")
+        member.create_system, member.external_attr = 3, (mode | 0o644) << 16
+        archive.writestr(member, "/etc/passwd")
+    for words in (["archive", "extract", copy, "-o", tmp_path / "out"], ["query", "mfu", copy]):
+        line = failing(*words)
+        assert "traces/more" in line
+        assert "do not trust it" in line
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_table_without_a_column_is_told(archived: Path, tmp_path: Path) -> None:

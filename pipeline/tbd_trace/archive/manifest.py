@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -134,6 +134,11 @@ class Manifest:
                 raise StoreError(
                     f"{name}: {FILE} does not list trace {trace_id}; create the archive again"
                 )
+
+    def check_members(self, paths: Iterable[str], name: str) -> None:
+        """Raise StoreError if a zip file has members that are not listed."""
+        if others := set(paths) - {FILE, *(file.path for file in self.files)}:
+            raise StoreError(f"{name}: {min(others)} is not listed in {FILE}; do not trust it")
 
     def tables_of(self, trace_id: str) -> list[ArchivedFile]:
         return [file for file in self.files if file.path.startswith(f"traces/{trace_id}/")]

@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import re
+import stat
 import tempfile
 import zipfile
 import zlib
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 from urllib.parse import urlsplit
 
-from tbd_trace.archive.manifest import FILE, is_safe
+from tbd_trace.archive.manifest import FILE, LARGEST_BYTES, Manifest, is_safe
 from tbd_trace.archive.remote_files import remote_errors, remote_file_system
 from tbd_trace.errors import StoreError
 
@@ -98,7 +99,7 @@ class Zip(StorageBackend):
     """An archive in a seekable zip file.
 
     Raises:
-        StoreError: it is not a complete zip file, or has unsafe member names.
+        StoreError: it is not a complete zip file, or a member is a link or has an unsafe name.
     """
 
     def __init__(self, file: BinaryIO, name: str) -> None:
@@ -112,7 +113,7 @@ class Zip(StorageBackend):
             ) from error
         members = [member for member in self._zip.infolist() if not member.is_dir()]
         for member in members:
-            if not is_safe(member.filename) or member.flag_bits & _ENCRYPTED:
+            if not _is_plain(member):
                 raise StoreError(f"{name}: has a member {member.filename!r}; do not trust it")
         self._members = {member.filename: member for member in members}
         if len(self._members) < len(members):
@@ -132,6 +133,13 @@ class Zip(StorageBackend):
 
     def _errors(self, path: str) -> AbstractContextManager[None]:
         return _zip_errors(self.name, path)
+
+
+def _is_plain(member: zipfile.ZipInfo) -> bool:
+    # The upper half is the mode of Unix; programs of other systems leave it 0.
+    kind = stat.S_IFMT(member.external_attr >> 16)
+    is_file = kind in (0, stat.S_IFREG)
+    return is_safe(member.filename) and is_file and not member.flag_bits & _ENCRYPTED
 
 
 def _check_comment(file: BinaryIO, comment: bytes) -> None:
@@ -194,6 +202,30 @@ def open_backend(location: str) -> StorageBackend:
         return Zip(path.open("rb"), location)
     except OSError as error:
         raise StoreError(f"{location}: cannot be read ({error.strerror})") from error
+
+
+def read_manifest(backend: StorageBackend) -> Manifest:
+    """Read ``archive.json``.
+
+    Raises:
+        StoreError: it is missing, damaged or of a newer version, or does not list all members of a
+            zip file. Users may add files to a directory.
+    """
+    content = b""
+    try:
+        for chunk in backend.chunks(FILE):
+            content += chunk
+            if len(content) > LARGEST_BYTES:
+                raise StoreError(f"{backend.name}: {FILE} is too large; do not trust it")
+    except (FileNotFoundError, NotADirectoryError):
+        raise StoreError(
+            f"{backend.name}: not a trace archive ({FILE} is missing); "
+            "make one with `tbd-trace archive create`"
+        ) from None
+    manifest = Manifest.from_bytes(content, backend.name)
+    if isinstance(backend, Zip):
+        manifest.check_members(backend.paths(), backend.name)
+    return manifest
 
 
 def _remote(url: str) -> StorageBackend:

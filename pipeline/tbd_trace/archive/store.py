@@ -13,13 +13,10 @@ from pathlib import Path
 import duckdb
 
 from tbd_trace.archive.manifest import (
-    FILE,
-    LARGEST_BYTES,
     ArchivedFile,
-    Manifest,
     table_path,
 )
-from tbd_trace.archive.storage_backends import StorageBackend, open_backend
+from tbd_trace.archive.storage_backends import StorageBackend, open_backend, read_manifest
 from tbd_trace.errors import StoreError
 from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.sqltext import glob_escaped, string
@@ -215,26 +212,6 @@ class CombinedStore(TraceStore):
 
 def _is_v1(store: TraceStore) -> bool:
     return isinstance(store, Archive) and store.manifest.layout == layout_v1.NAME
-
-
-def read_manifest(backend: StorageBackend) -> Manifest:
-    """Read ``archive.json``.
-
-    Raises:
-        StoreError: it is missing, damaged or of a newer version.
-    """
-    content = b""
-    try:
-        for chunk in backend.chunks(FILE):
-            content += chunk
-            if len(content) > LARGEST_BYTES:
-                raise StoreError(f"{backend.name}: {FILE} is too large; do not trust it")
-    except (FileNotFoundError, NotADirectoryError):
-        raise StoreError(
-            f"{backend.name}: not a trace archive ({FILE} is missing); "
-            "make one with `tbd-trace archive create`"
-        ) from None
-    return Manifest.from_bytes(content, backend.name)
 
 
 def verified_chunks(backend: StorageBackend, listed: ArchivedFile) -> Iterable[bytes]:

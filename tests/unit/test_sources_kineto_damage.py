@@ -39,8 +39,10 @@ def read(content: bytes, path: Path) -> tuple[list[Row], EventList, KeptEvents]:
     with duckdb.connect() as connection, closing(KeptEvents()) as kept:
         with Unpacked(path) as unpacked:
             events = EventList(unpacked, lambda text: kept.load(connection, text))
-            if not events.read() or not kept.events:
-                return [], events, kept
+            found = events.read()
+        kept.finish()
+        if not found or not kept.events:
+            return [], events, kept
         kept.create_view(connection)
         rows = connection.execute(
             "SELECT name, start_ns, duration_ns FROM event ORDER BY event_id"

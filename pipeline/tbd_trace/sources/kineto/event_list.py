@@ -6,6 +6,7 @@ import json
 import re
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from tbd_trace.sources.kineto.damaged_events import DecodedEvents
@@ -30,7 +31,7 @@ class EventList:
         load: takes events separated by commas, and returns False if they are invalid.
     """
 
-    def __init__(self, content: Unpacked, load: Callable[[bytes], bool]) -> None:
+    def __init__(self, content: Unpacked, load: Callable[[bytes | memoryview], bool]) -> None:
         self._content = content
         self._load = load
         self.header: dict[str, Any] = {}
@@ -43,15 +44,15 @@ class EventList:
         buffer = self._after_header()
         if buffer is None:
             return False
-        while True:
-            more = self._content.read(BLOCK_BYTES)
-            buffer += more
-            if not more:
-                break
-            buffer = self._block(buffer)
-            if self.is_complete:
-                self._trailer(buffer + self._content.read(_MOST_HEADER_BYTES))
-                return True
+        with ThreadPoolExecutor(1) as reader:  # one block ahead
+            following = reader.submit(self._content.read, BLOCK_BYTES)
+            while more := following.result():
+                following = reader.submit(self._content.read, BLOCK_BYTES)
+                buffer = self._block(buffer + more)
+                if self.is_complete:
+                    more = following.result() + self._content.read(_MOST_HEADER_BYTES)
+                    self._trailer(buffer + more)
+                    return True
         self._last(buffer)
         return True
 
@@ -77,7 +78,7 @@ class EventList:
         boundary = _last_boundary(buffer, len(buffer))
         if boundary is None and len(buffer) < _LONGEST_EVENT:
             return buffer
-        if boundary is not None and self._load(buffer[: boundary[0]]):
+        if boundary is not None and self._load(memoryview(buffer)[: boundary[0]]):
             return buffer[boundary[1] :]
         rest, self.is_complete = self.decoded.read(buffer, is_last=False)
         if len(rest) > _LONGEST_EVENT and not self.is_complete:
@@ -87,7 +88,7 @@ class EventList:
 
     def _last(self, buffer: bytes) -> None:
         boundary = _last_boundary(buffer, len(buffer) - _TAIL_BYTES)
-        if boundary is not None and self._load(buffer[: boundary[0]]):
+        if boundary is not None and self._load(memoryview(buffer)[: boundary[0]]):
             buffer = buffer[boundary[1] :]
         rest, self.is_complete = self.decoded.read(buffer, is_last=True)
         if self.is_complete:

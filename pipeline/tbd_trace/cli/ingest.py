@@ -56,6 +56,14 @@ def ingest(
         RankFrom,
         typer.Option(help="With --job: ranks from the profiles, else file names; or from names."),
     ] = RankFrom.profile,
+    *,
+    python_frames: Annotated[
+        bool,
+        typer.Option(
+            "--python-frames",
+            help="Of traces of torch.profiler, store the frames of Python, too (another trace).",
+        ),
+    ] = False,
 ) -> None:
     """Read profiler files into a database.
 
@@ -76,15 +84,19 @@ def ingest(
     with executor_of(workers, None) as executor:
         if job is not None:
             by_name = rank_from is RankFrom.name
-            failed = _ingest_job(database, job, paths, by_name=by_name, executor=executor)
+            failed = _ingest_job(
+                database, job, paths, by_name=by_name, frames=python_frames, executor=executor
+            )
         else:
-            failed = _ingest_paths(database, paths, executor)
+            failed = _ingest_paths(database, paths, frames=python_frames, executor=executor)
     if failed:
         raise typer.Exit(InputError.exit_code)
 
 
-def _ingest_paths(database: Database, paths: Sequence[Path], executor: Executor | None) -> bool:
-    from tbd_trace.store.capture import capture_files
+def _ingest_paths(
+    database: Database, paths: Sequence[Path], *, frames: bool, executor: Executor | None
+) -> bool:
+    from tbd_trace.store.capture import capture_files, with_python_frames
 
     failed = False
     files: list[CaptureFile] = []
@@ -94,6 +106,8 @@ def _ingest_paths(database: Database, paths: Sequence[Path], executor: Executor 
         except InputError as error:
             failure(error)
             failed = True
+    if frames:
+        files = [with_python_frames(file) for file in files]
     for report in _reports(database, files, executor, derive=True):
         if report is None:
             failed = True
@@ -108,14 +122,18 @@ def _ingest_job(
     paths: Sequence[Path],
     *,
     by_name: bool,
+    frames: bool,
     executor: Executor | None,
 ) -> bool:
+    from tbd_trace.store.capture import with_python_frames
     from tbd_trace.store.ranks import job_files, job_notes
 
     if not job.strip():
         raise UsageError("--job: the name is empty; name the job")
     failed, added = False, []
     files = job_files(job, paths, by_name=by_name)
+    if frames:
+        files = [with_python_frames(file) for file in files]
     for report in _reports(database, files, executor, derive=False):
         if report is None:
             failed = True

@@ -76,6 +76,14 @@ class SelectiveReader(TraceReader, Protocol):
         """Read only these canonical tables; called before the first ``relation``."""
 
 
+@runtime_checkable
+class FrameReader(TraceReader, Protocol):
+    """A reader of a file that can have frames of Python: many, and left out by default."""
+
+    def keep_python_frames(self) -> None:
+        """Read them, too; called before the first ``relation``."""
+
+
 @dataclass(frozen=True, slots=True)
 class RowRange:
     """One of the consecutive ranges of a table's rows; later ranges are smaller."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,7 @@ class CaptureFile:
     layers: list[dict[str, Any]] = field(default_factory=list)
     salt: str = ""  # SHA-256 of the metadata files, so that changed metadata makes another trace
     job: str | None = None  # distributed job of the trace, None for a trace by itself
+    python_frames: bool = False  # True to store the frames of Python, too
     rank_by_name: bool = False  # True if the file name gives the rank, whatever the profile says
 
     @property
@@ -98,6 +99,12 @@ def capture_files(path: Path) -> list[CaptureFile]:
         )
         for file in _profiler_files(path, document)
     ]
+
+
+def with_python_frames(file: CaptureFile) -> CaptureFile:
+    """Return the file with its frames of Python, which makes another trace of it."""
+    salt = hashlib.sha256(f"{file.salt}\0python frames".encode()).hexdigest()
+    return replace(file, python_frames=True, salt=salt)
 
 
 def _traces_of_ranks(path: Path) -> list[CaptureFile]:

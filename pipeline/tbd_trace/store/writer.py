@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
+from tbd_trace.errors import InputError
 from tbd_trace.model.canonical_tables import (
     CATALOGUE,
     JOB_RANK,
@@ -77,6 +78,8 @@ def write_trace(
             explain_errors(file.path, staging),
             IngestTables(staging) as written,
         ):
+            if file.python_frames:
+                _keep_frames(reader, file)
             wanted = _wanted(tables, columns)
             counts = _write_tables(
                 connection,
@@ -148,6 +151,16 @@ def _write_tables(
                     file=whole_file(staging, name),
                 )
     return counts
+
+
+def _keep_frames(reader: TraceReader, file: CaptureFile) -> None:
+    from tbd_trace.sources.base import FrameReader  # noqa: PLC0415 - as above
+
+    if not isinstance(reader, FrameReader):
+        raise InputError(
+            f"{file.path}: a file of this format has no frames of Python; leave out --python-frames"
+        )
+    reader.keep_python_frames()
 
 
 def _wanted(

@@ -51,8 +51,8 @@ distinct_text AS (
         min(annotation_id) FILTER (kind <> 'mark') AS first_range_id,
         min(source) AS source, min(source) = 'module' AS is_module
     FROM annotation
-    -- Ranges of the profiler are no part of the program.
-    WHERE text IS NOT NULL AND source <> 'profiler'
+    -- Ranges of the profiler are no part of the program, and frames of Python own no GPU work.
+    WHERE text IS NOT NULL AND source NOT IN ('profiler', 'frame')
     GROUP BY ALL
 ),
 setting AS (

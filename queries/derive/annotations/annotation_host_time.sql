@@ -3,7 +3,7 @@ title    = "Host time of NVTX ranges"
 question = "How long do the NVTX ranges of each text last on the host?"
 source   = "same sums as nsys stats nvtx_sum"
 grain    = "domain, text and style of NVTX ranges, per trace"
-optional = ["annotation_range"]
+optional = ["annotation"]
 [columns.trace_id]
 doc = "the trace"
 [columns.kind]
@@ -39,7 +39,9 @@ needs NVTX ranges, and the trace has none; annotate the program and collect with
 `nsys profile -t cuda,nvtx,cudnn,cublas`"""
 */
 WITH
-lasting AS NOT MATERIALIZED (SELECT *, end_ns - start_ns AS duration_ns FROM annotation_range),
+lasting AS NOT MATERIALIZED (
+    SELECT *, end_ns - start_ns AS duration_ns FROM annotation WHERE kind <> 'mark'
+),
 summed AS MATERIALIZED (
     SELECT trace_id, kind, domain, text, min(annotation_id) AS first_range_id,
         count(*) AS instances,

@@ -1,6 +1,6 @@
 /*
 title    = "NVTX and framework ranges"
-question = "Which annotations are ranges?"
+question = "Which annotations are ranges of the program, its framework or the profiler?"
 grain    = "range"
 view     = true
 optional = ["annotation"]
@@ -36,4 +36,5 @@ doc = "message"
 doc = "numeric payload; NULL without one"
 */
 FROM annotation
-WHERE kind <> 'mark'
+-- Frames of Python own no GPU work.
+WHERE kind <> 'mark' AND source IS DISTINCT FROM 'frame'

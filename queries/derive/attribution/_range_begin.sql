@@ -42,7 +42,7 @@ FROM (
             ON  h.trace_id = r.trace_id AND h.process_id IS NOT DISTINCT FROM r.process_id
             AND h.thread_id = r.thread_id
         LEFT JOIN _library_domain y ON y.domain = r.domain
-        WHERE r.kind <> 'mark' AND r.text IS NOT NULL
+        WHERE r.kind <> 'mark' AND r.text IS NOT NULL AND r.source IS DISTINCT FROM 'frame'
           AND (r.end_thread_id IS NULL OR r.end_thread_id = r.thread_id)
     ) r
     ASOF JOIN _launch_begin f ON f.host_thread = r.host_thread AND r.start_ns <= f.start_ns

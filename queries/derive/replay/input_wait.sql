@@ -5,7 +5,7 @@ source   = """the host works for most of a pause in a range of the phase data or
     DataLoader, or for more than 1 ms within 12 calls before the first large copy of a batch"""
 grain    = "CUDA call after a wait"
 needs    = ["host_chain", "gpu_chain"]
-optional = ["annotation_semantics", "annotation", "memcpy"]
+optional = ["annotation_semantics", "annotation_range", "memcpy"]
 [columns.trace_id]
 doc = "the trace"
 [columns.process_id]
@@ -71,7 +71,7 @@ data_range AS MATERIALIZED (
     FROM annotation_semantics WHERE phase = 'data'
     UNION ALL
     SELECT trace_id, coalesce(process_id, -1), thread_id, start_ns, end_ns, 'DataLoader range'
-    FROM annotation
+    FROM annotation_range
     WHERE regexp_matches(text, '^enumerate\(DataLoader\)|DataLoader.*__next__')
 ),
 in_range AS (

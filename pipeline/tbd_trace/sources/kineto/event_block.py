@@ -51,7 +51,8 @@ _BLOCK = """
     CREATE OR REPLACE TEMP TABLE kineto_block AS
     SELECT row_number() OVER () AS position, ph, cat, kind, ts, dur,
         if(is_kept, name, NULL) AS name, if(is_host OR is_kept, pid, NULL) AS pid,
-        if(is_host OR is_kept, tid, NULL) AS tid, if(is_kept, args, NULL) AS args,
+        if(is_host OR is_kept, tid, NULL) AS tid,
+        if(is_kept AND kind <> 'frame', args, NULL) AS args,
         json_transform(if(has_frames AND kind IN ('frame', 'module'), args, NULL),
             '{{"Python id": "BIGINT", "Python parent id": "BIGINT"}}') AS frame,
         is_kept, is_host,
@@ -74,6 +75,7 @@ _BLOCK = """
         )
     )"""
 _MOST_US = "9223372036854775.807"  # in nanoseconds the largest BIGINT
+FRAME = "frame"  # of Python, except calls of modules; kept on request
 KINDS = (
     "kernel", "memcpy", "memset", "call", "synchronization", "operator", "user", "module",
     "overhead", "memory", "process_name", "thread_name",
@@ -102,7 +104,7 @@ class EventBlock:
             file.writelines((b"[", text, b"]"))
         statement = _BLOCK.format(
             kept=_texts(kinds),
-            host=_texts(_HOST_KINDS),
+            host=_texts((*_HOST_KINDS, *({FRAME} & set(kinds)))),
             most=_MOST_US,
             has_frames="module" in kinds,
             kind=_KIND,

@@ -18,7 +18,7 @@ from tbd_trace.sources.base import Ask, TraceDescription
 from tbd_trace.sources.demangle import demangle, is_mangled, short_name
 from tbd_trace.sources.kineto.detection import is_trace
 from tbd_trace.sources.kineto.devices import device_rows, is_rocm
-from tbd_trace.sources.kineto.event_block import KINDS
+from tbd_trace.sources.kineto.event_block import FRAME, KINDS
 from tbd_trace.sources.kineto.event_list import EventList
 from tbd_trace.sources.kineto.kept_events import KeptEvents
 from tbd_trace.sources.kineto.processes import create_process_macros
@@ -31,7 +31,7 @@ _MAPPINGS = Path(__file__).with_name("sql")
 _RECORD = "record one with `torch.profiler.profile(...)` and `export_chrome_trace(FILE)`"
 # Kinds of events that the mapping of each table reads.
 _KINDS = {
-    "annotation": ("operator", "user", "module", "overhead"),
+    "annotation": ("operator", "user", "module", "overhead", FRAME),
     "api_call": ("call",),
     "collective_record": ("kernel", "operator", "user"),
     "kernel": ("kernel",),
@@ -75,15 +75,22 @@ class TorchTraceReader:
         self._unpacking_damage: str | None = None
         self._damage = Damage()
         self._notes: list[str] = []
+        self._keeps_frames = False
+
+    def keep_python_frames(self) -> None:
+        """Keep the frames of Python as annotations; call before `select_tables`."""
+        self._keeps_frames = True
 
     def select_tables(self, tables: Collection[str]) -> None:
         """Read only the events of some canonical tables from now on."""
         kinds = {kind for table in tables for kind in _KINDS.get(table, ())}
+        if not self._keeps_frames:
+            kinds.discard(FRAME)
         names = {f"{table}_name" for table in ("process", "thread") if table in tables}
         if "device" in tables:
             kinds |= {"kernel", "memcpy", "memset", "synchronization"}
         # Calls give the process of GPU operations.
-        self._kept.kinds = [kind for kind in KINDS if kind in kinds | names | {"call"}]
+        self._kept.kinds = [kind for kind in (*KINDS, FRAME) if kind in kinds | names | {"call"}]
 
     def relation(self, connection: duckdb.DuckDBPyConnection, table: str) -> str | None:
         """Return a SELECT over the rows of a canonical table, None if the file lacks them.

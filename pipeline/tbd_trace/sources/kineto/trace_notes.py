@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tbd_trace.sources.base import Ask
+from tbd_trace.sources.kineto.event_block import FRAME
 from tbd_trace.sources.kineto.event_list import EventList
-from tbd_trace.sources.kineto.kept_events import Group, KeptEvents
+from tbd_trace.sources.kineto.kept_events import KeptEvents
 
 _RANK = re.compile(r"(?i)rank[-_]?(\d+)")
 # Derived from other events.
@@ -37,8 +38,8 @@ def trace_notes(name: str, events: EventList, kept: KeptEvents, damage: str | No
         *_rank(name, events.header),
         *_ending(events, kept, damage),
         *_damaged(events),
-        *_dropped(kept.groups),
-        *_left_out(kept.groups),
+        *_dropped(kept),
+        *_left_out(kept),
     ]
 
 
@@ -96,20 +97,20 @@ def _damaged(events: EventList) -> list[str]:
     return notes
 
 
-def _dropped(groups: Counter[Group]) -> list[str]:
+def _dropped(kept: KeptEvents) -> list[str]:
     defects: Counter[str] = Counter()
-    for (_, _, kind, defect), number in groups.items():
-        if defect is not None and kind != "frame":
+    for (_, _, kind, defect), number in kept.groups.items():
+        if defect is not None and (kind != FRAME or FRAME in kept.kinds):
             defects[defect] += number
     return [f"events {defect}: {number:,}; dropped" for defect, number in sorted(defects.items())]
 
 
-def _left_out(groups: Counter[Group]) -> list[str]:
+def _left_out(kept: KeptEvents) -> list[str]:
     derived: Counter[str] = Counter()
     unknown: Counter[str] = Counter()
     frames = 0
-    for (phase, category, kind, _), number in groups.items():
-        if kind == "frame":
+    for (phase, category, kind, _), number in kept.groups.items():
+        if kind == FRAME and FRAME not in kept.kinds:
             frames += number
         elif kind is None and phase not in ("M", None) and category is not None:
             (derived if category in _DERIVED else unknown)[category] += number

@@ -1,5 +1,6 @@
 -- Operators with the texts that torch.autograd.profiler.emit_nvtx writes, ranges of
--- record_function as the ranges of the program, calls of modules, and the profiler's own work.
+-- record_function as the ranges of the program, calls of modules, the profiler's own work, and on
+-- request frames of Python.
 SELECT
     e.event_id AS annotation_id,
     CASE e.kind
@@ -14,7 +15,8 @@ SELECT
     host_process(e.pid) AS process_id,
     TRY_CAST(e.tid AS BIGINT) AS thread_id,
     CASE WHEN e.a.finished IS NOT FALSE THEN TRY_CAST(e.tid AS BIGINT) END AS end_thread_id,
-    CASE e.kind WHEN 'operator' THEN -1 WHEN 'module' THEN -1 WHEN 'overhead' THEN -2 ELSE 0 END
+    CASE e.kind WHEN 'operator' THEN -1 WHEN 'module' THEN -1 WHEN 'overhead' THEN -2
+        WHEN 'frame' THEN -3 ELSE 0 END
         AS domain_id,
     CASE e.kind
         -- torch 1.8 records steps as operators.
@@ -32,6 +34,6 @@ FROM (
     SELECT *, json_transform(args, '{
         "External id": "BIGINT", "Sequence number": "BIGINT", "Input Dims": "JSON",
         "finished": "BOOLEAN"}') AS a
-    FROM event WHERE kind IN ('operator', 'user', 'module', 'overhead')
+    FROM event WHERE kind IN ('operator', 'user', 'module', 'overhead', 'frame')
 ) AS e
 LEFT JOIN module_path AS m ON m.event_id = e.event_id AND e.kind = 'module'

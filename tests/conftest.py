@@ -82,6 +82,14 @@ def memory_sample(tmp_path_factory: pytest.TempPathFactory) -> Database:
     return database
 
 
+@pytest.fixture(scope="session")
+def torch_sample(tmp_path_factory: pytest.TempPathFactory) -> Database:
+    """Return a database that holds the torch.profiler sample; nothing may be added or removed."""
+    database = Database(tmp_path_factory.mktemp("torch_sample") / "torch.duckdb")
+    database.ingest([ROOT / "data" / "samples" / "synthetic_mlp"])
+    return database
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item,

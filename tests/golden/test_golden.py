@@ -71,10 +71,19 @@ def test_worked_rows_are_the_committed_ones(case: Case) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_query_returns_the_committed_rows(
-    case: Case, sample_database: Database, cpu_only: Database, memory_sample: Database
+    case: Case,
+    sample_database: Database,
+    cpu_only: Database,
+    memory_sample: Database,
+    torch_sample: Database,
 ) -> None:
     header, *expected = committed(case.path)
-    databases = {"sample": sample_database, "cpu_only": cpu_only, "memory": memory_sample}
+    databases = {
+        "sample": sample_database,
+        "cpu_only": cpu_only,
+        "memory": memory_sample,
+        "torch": torch_sample,
+    }
     frame = answer(case, databases[case.capture])
     assert header == frame.columns
     assert len(frame) == len(expected)

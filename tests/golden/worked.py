@@ -62,6 +62,7 @@ from worked_time import (
     step_breakdown,
     throughput,
 )
+from worked_torch import mfu, module_summary, op_summary
 from worked_utilization import low_util_kernels, utilization
 from worked_window import all_iterations, parts, steady, whole_trace
 
@@ -76,13 +77,14 @@ class Case:
         name: the query, and after a dot the variant: the stem of the CSV file.
         rows: works the answer out.
         parameters: what the query is asked with, the defaults apart.
-        capture: what is asked: the sample, the run without a GPU (cpu_trace), or the memory sample.
+        capture: what is asked: the sample, the run without a GPU (cpu_trace), or the sample of
+            memory or of torch.profiler.
     """
 
     name: str
     rows: Callable[[], list[Row]]
     parameters: dict[str, str] = field(default_factory=dict)
-    capture: Literal["sample", "cpu_only", "memory"] = "sample"
+    capture: Literal["sample", "cpu_only", "memory", "torch"] = "sample"
 
     @property
     def query(self) -> str:
@@ -197,12 +199,15 @@ CASES = [
         {"precision": "tensor", "count": "2"},
     ),
     Case("memory_operations", memory_operations),
+    Case("mfu", mfu, capture="torch"),
+    Case("mfu.iteration", lambda: mfu("iteration"), {"by": "iteration"}, capture="torch"),
     Case("min_bandwidth", min_bandwidth, {"scheme": "ddp"}),
     Case(
         "memory_operations.memory_kind",
         lambda: memory_operations("memory_kind"),
         {"by": "memory_kind"},
     ),
+    Case("module_summary", module_summary, capture="torch"),
     Case("nvtx_gpu_time", nvtx_gpu_time),
     Case("nvtx_gpu_time.text", nvtx_gpu_time, {"by": "text"}),
     Case("nvtx_kernels", nvtx_kernels),
@@ -213,6 +218,8 @@ CASES = [
     Case("occupancy.trace", lambda: occupancy("trace"), {"by": "trace"}),
     Case("occupancy_histogram", occupancy_histogram),
     Case("occupancy_histogram.bins", lambda: occupancy_histogram(3), {"bins": "3"}),
+    Case("op_summary", op_summary, capture="torch"),
+    Case("op_summary.name", lambda: op_summary("name"), {"by": "name"}, capture="torch"),
     Case("roofline", roofline),
     Case("roofline.layer", lambda: roofline("layer"), {"by": "layer"}),
     Case("step_breakdown", lambda: step_breakdown({None: steady()})),

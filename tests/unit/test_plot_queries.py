@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fast import one_in
-from query_files import MEMORY_METRICS, METRICS, NOT_IN_SAMPLES, each_file
+from query_files import MEMORY_METRICS, METRICS, NOT_IN_SAMPLES, TORCH_METRICS, each_file
 from tbd_trace.errors import UsageError
 from tbd_trace.present import plot as plots
 from tbd_trace.query import Catalogue, execute
@@ -35,7 +35,7 @@ DRAWN = [path for path in METRICS if path.stem not in {*READ, *NOT_IN_SAMPLES}]
 
 @each_file(one_in(4, DRAWN))
 def test_every_plot_draws_the_sample(
-    sample_database: Database, memory_sample: Database, path: Path
+    sample_database: Database, memory_sample: Database, torch_sample: Database, path: Path
 ) -> None:
     """Draw the rows of each grouping of a query."""
     query = parse_query(path)
@@ -45,6 +45,8 @@ def test_every_plot_draws_the_sample(
     groupings = [{"by": str(choice)} for choice in (by.choices or [] if by else [])] or [{}]
     for parameters in groupings:
         database = memory_sample if query.name in MEMORY_METRICS else sample_database
+        if query.name in TORCH_METRICS:
+            database = torch_sample
         frame = execute(database, query, parameters=parameters).frame
         svg = plots.render(
             frame,

@@ -25,6 +25,7 @@ from query_files import (
     METRIC_NAMES,
     METRICS,
     NOT_IN_SAMPLES,
+    TORCH_METRICS,
     each_file,
     valid_headers,
 )
@@ -325,10 +326,12 @@ IN_SAMPLES = [path for path in (*METRICS, *CHECKS) if path.stem not in NOT_IN_SA
 
 @each_file(one_in(9, IN_SAMPLES))
 def test_the_script_gives_the_same_rows_in_a_shell(
-    sample_database: Database, memory_sample: Database, query: Query
+    sample_database: Database, memory_sample: Database, torch_sample: Database, query: Query
 ) -> None:
     is_memory = query.name in MEMORY_METRICS | MEMORY_CHECKS
     database = memory_sample if is_memory else sample_database
+    if query.name in TORCH_METRICS:
+        database = torch_sample
     expected = execute(database, query)
     columns, rows = in_a_shell(database.path, script(query))
     assert columns == list(query.columns) == expected.frame.columns
@@ -344,7 +347,7 @@ def test_parameters_are_set_in_the_script(sample_database: Database) -> None:
     assert rows == expected.frame.rows()  # to the last digit
 
 
-@pytest.mark.parametrize("sample", ["sample_database", "memory_sample"])
+@pytest.mark.parametrize("sample", ["sample_database", "memory_sample", "torch_sample"])
 def test_derived_relations_in_a_shell(request: pytest.FixtureRequest, sample: str) -> None:
     """All of them run, and none has two equal rows."""
     database: Database = request.getfixturevalue(sample)

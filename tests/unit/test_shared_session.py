@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fast import one_in
-from query_files import MEMORY_METRICS, NOT_IN_SAMPLES
+from query_files import MEMORY_METRICS, NOT_IN_SAMPLES, TORCH_METRICS
 from tbd_trace.analysis.checks import evaluate, evaluate_on, select
 from tbd_trace.api import Traces
 from tbd_trace.errors import CannotAnswerError, UsageError
@@ -49,19 +49,23 @@ def test_what_was_asked_before_changes_no_answer(sample_database: Database) -> N
 def test_every_query_after_all_others(
     sample_database: Database,
     memory_sample: Database,
+    torch_sample: Database,
     few_rows: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("tbd_trace.query.shared_session._FEW_ROWS", few_rows)
-    answered = [query for query in Catalogue().metrics() if query.name not in NOT_IN_SAMPLES]
-    for database in (sample_database, memory_sample):
+    answered = {query.name: query for query in Catalogue().metrics()}
+    others = answered.keys() - NOT_IN_SAMPLES - MEMORY_METRICS - TORCH_METRICS
+    for database, names in (
+        (sample_database, others),
+        (memory_sample, MEMORY_METRICS - NOT_IN_SAMPLES),
+        (torch_sample, TORCH_METRICS),
+    ):
         traces = database.trace_ids()
-        is_memory = database is memory_sample
         with SharedSession(database, traces) as conversation:
-            for query in reversed(answered):
-                if (query.name in MEMORY_METRICS) == is_memory:
-                    alone = execute(database, query, traces)
-                    assert same(conversation.run(query), alone), query.name
+            for name in sorted(names, reverse=True):
+                alone = execute(database, answered[name], traces)
+                assert same(conversation.run(answered[name]), alone), name
 
 
 def test_an_error_ends_no_conversation(sample_database: Database) -> None:

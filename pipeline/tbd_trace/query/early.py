@@ -8,7 +8,8 @@ from functools import cache
 
 import duckdb
 
-from tbd_trace.query.catalogue import derived_names, derived_relation
+from tbd_trace import resources
+from tbd_trace.query.catalogue import derived_relation
 from tbd_trace.query.connection import connected, prepare
 from tbd_trace.sqltext import identifier
 from tbd_trace.store.base import TraceStore
@@ -40,8 +41,10 @@ def derive_at_ingest(database: TraceStore, trace_ids: Iterable[str]) -> None:
 def _relations() -> dict[str, list[str]]:
     # By the canonical table that decides.
     found: dict[str, list[str]] = {}
-    for name in sorted(derived_names()):
-        if table := derived_relation(name).at_ingest:
+    for name, file in sorted(resources.sql_files("derive").items()):
+        # Few headers have the key, and parsing all of them takes 0.1 s.
+        has_key = "at_ingest" in file.read_text(encoding="utf-8")
+        if has_key and (table := derived_relation(name).at_ingest):
             found.setdefault(table, []).append(name)
     return found
 

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 PLUGINS = "tbd_trace.sources"
 """Entry-point group; each entry is a package or module with an attribute ``TOOL``."""
 
-_ORDER = ("nsys", "nvprof", "ncu")  # most frequent first: each is imported until one matches
+# Most frequent first: each is imported until one matches.
+_ORDER = ("nsys", "torch_memory", "nvprof", "ncu")
 _HEAD_BYTES = 65_536
 _LFS_MAGIC = b"version https://git-lfs.github.com/spec/"
 

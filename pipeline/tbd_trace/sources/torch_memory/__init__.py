@@ -8,6 +8,6 @@ TOOL = Tool(
         "torch-memory-snapshot": "tbd_trace.sources.torch_memory.reader:TORCH_SNAPSHOT",
         "torch-json": "tbd_trace.sources.kineto.reader:TORCH_TRACE",
     },
-    accepts="PyTorch trace (.json, .json.gz) or memory snapshot (.pickle, .pickle.gz)",
+    accepts="a PyTorch trace (.json, .json.gz) or memory snapshot (.pickle, .pickle.gz)",
     profile_command="`torch.profiler.profile(activities=[CPU, CUDA])`",
 )

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import random
 import re
 import sys
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from corpus import ROOT
 from tbd_trace.query import Catalogue, execute, sql
@@ -13,7 +19,7 @@ from tbd_trace.store import Database
 
 sys.path.insert(0, str(ROOT / "tools"))
 
-from make_torch_sample import main
+from make_torch_sample import TRACE, main
 
 SAMPLES = ROOT / "data" / "samples"
 
@@ -47,3 +53,27 @@ def test_every_kind_of_event_is_in_the_sample(torch_sample: Database) -> None:
     for table in tables:
         assert sql(torch_sample, f"SELECT count(*) FROM {table}").item() > 0
     assert sql(torch_sample, "SELECT tool, kind FROM trace").rows() == [("torch", "timeline")]
+
+
+def shuffled(events: list[Any]) -> list[Any]:
+    random.Random(0).shuffle(events)
+    return events
+
+
+@pytest.mark.parametrize("change", [shuffled, lambda events: events + events])
+def test_order_and_repeats_of_events_change_no_answer(
+    torch_sample: Database, tmp_path: Path, change: Callable[[list[Any]], list[Any]]
+) -> None:
+    document = json.loads((SAMPLES / "synthetic_mlp" / TRACE).read_text(encoding="utf-8"))
+    document["traceEvents"] = change(document["traceEvents"])
+    path = tmp_path / TRACE
+    path.write_text(json.dumps(document), encoding="utf-8")
+    database = Database(tmp_path / "changed.duckdb")
+    (report,) = database.ingest([path])
+    is_repeated = any(note.startswith("operators and ranges that stand") for note in report.notes)
+    assert is_repeated == (change is not shuffled)
+    for name in ("op_summary", "module_summary", "iteration_summary"):
+        query = Catalogue().get(name)
+        frames = [execute(each, query).frame for each in (torch_sample, database)]
+        expected, found = (frame.drop("trace_id").rows() for frame in frames)
+        assert found == expected

@@ -38,6 +38,21 @@ _FRAMES = """
         if(kind = 'module', name, NULL) AS name,
         frame."Python id" AS id, frame."Python parent id" AS parent
     FROM kineto_block WHERE kind IN ('module', 'frame') ORDER BY position"""
+# Kinds whose events carry ids, so that equal events are one. The audit of the store finds equal GPU
+# operations and calls. Equal allocations can follow each other.
+_NUMBERED = "('operator', 'user', 'module')"
+_MOST_SAMPLED = 100_000
+_SAMPLE = f"""
+    SELECT count(*) > count(DISTINCT hash(name, tid, start_ns, duration_ns))
+    FROM event WHERE kind IN {_NUMBERED} AND start_ns % {{every}} = 0"""
+_REPEATED = f"""
+    CREATE OR REPLACE TEMP TABLE repeated_event AS
+    SELECT event_id
+    FROM (
+        SELECT event_id, hash(kind, name, pid, tid, start_ns, duration_ns, args) AS same
+        FROM event WHERE kind IN {_NUMBERED}
+    )
+    QUALIFY row_number() OVER (PARTITION BY same ORDER BY event_id) > 1"""
 HostThread = tuple[int | None, int | None, bool]  # process, thread, only ranges of the program
 
 Group = tuple[str | None, str | None, str | None, str | None]
@@ -60,6 +75,7 @@ class KeptEvents:
         self.first_ns: int | None = None
         self.last_ns: int | None = None
         self.frames = Frames()
+        self.repeated = 0  # events left out because they equal another
 
     def load(self, connection: duckdb.DuckDBPyConnection, text: bytes | memoryview) -> bool:
         """Add events separated by commas; return False, adding none, if they are invalid.
@@ -105,10 +121,16 @@ class KeptEvents:
         return any(kind in kinds and defect is None for _, _, kind, defect in self.groups)
 
     def create_view(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Create the view ``event`` over the kept events."""
-        rows = parquet_relation(self._files)
-        connection.execute(f"CREATE OR REPLACE TEMP VIEW event AS {rows}")
+        """Create the view ``event`` over the kept events, each once."""
         self._close_blocks()
+        rows = parquet_relation(self._files)
+        view = f"CREATE OR REPLACE TEMP VIEW event AS {rows}"
+        connection.execute(view)
+        every = self.events // _MOST_SAMPLED + 1
+        if connection.execute(_SAMPLE.format(every=every)).fetchall() == [(True,)]:
+            ((self.repeated,),) = connection.execute(_REPEATED).fetchall()
+        if self.repeated:
+            connection.execute(f"{view} ANTI JOIN repeated_event USING (event_id)")
 
     def _close_blocks(self) -> None:
         self._decoder.shutdown()

@@ -39,6 +39,7 @@ def trace_notes(name: str, events: EventList, kept: KeptEvents, damage: str | No
         *_ending(events, kept, damage),
         *_damaged(events),
         *_dropped(kept),
+        *_repeated(kept),
         *_left_out(kept),
     ]
 
@@ -103,6 +104,11 @@ def _dropped(kept: KeptEvents) -> list[str]:
         if defect is not None and (kind != FRAME or FRAME in kept.kinds):
             defects[defect] += number
     return [f"events {defect}: {number:,}; dropped" for defect, number in sorted(defects.items())]
+
+
+def _repeated(kept: KeptEvents) -> list[str]:
+    number = kept.repeated
+    return [f"operators and ranges that stand twice: {number:,}; left out"] if number else []
 
 
 def _left_out(kept: KeptEvents) -> list[str]:

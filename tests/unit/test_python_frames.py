@@ -13,9 +13,11 @@ import tbd_trace
 from made_nsys import profile
 from made_nsys import write as write_nsys
 from perfetto_file import read
+from tbd_trace.archive.operations import create
 from tbd_trace.cli.main import app
 from tbd_trace.errors import InputError
 from tbd_trace.export.perfetto import export
+from tbd_trace.redact.tables import Redaction
 from tbd_trace.store import Database
 from tbd_trace.store.capture import CaptureFile, with_python_frames
 
@@ -134,3 +136,13 @@ def test_other_formats_have_no_frames(tmp_path: Path) -> None:
     write_nsys(path, profile())
     with pytest.raises(InputError, match=r"no frames of Python; leave out --python-frames"):
         ingested(path, frames=True)
+
+
+def test_an_archive_hides_home_directories_in_frames(tmp_path: Path) -> None:
+    events = [frame(1, 1, "/home/alice/net.py(9): forward", 1, None)]
+    path = write(tmp_path / "frames.json", document(events))
+    database = Database(tmp_path / "x.duckdb")
+    database.ingest_files([with_python_frames(CaptureFile(path, path.name))])
+    create(database, database.trace_ids(), tmp_path / "x.tbdtrace", redaction=Redaction())
+    archived = tbd_trace.open(tmp_path / "x.tbdtrace")
+    assert archived.sql("SELECT text FROM annotation").rows() == [("~/net.py(9): forward",)]

@@ -6,7 +6,7 @@ source   = """time of a ring all-reduce between two workers at bandwidth_gbit, a
     a lower bound, since more workers take up to twice as long"""
 grain    = "trace"
 needs    = ["layer_cost"]
-optional = ["_dp_setting"]
+optional = ["_dp_setting", "_dp_link"]
 [check]
 rule = "NET04"
 scope = "trace"
@@ -26,13 +26,13 @@ minimum = 0.000001
 WITH
 judged AS (
     SELECT c.trace_id, c.layer, c.gradient_bytes,
-        coalesce(s.all_reduce_s, 2 * s.latency_s) + c.gradient_bytes * greatest(s.host_byte_s,
-            8e-9 / (s.link_efficiency * coalesce(getvariable('link_gbit'), 10.0)))
+        coalesce(l.all_reduce_s, 2 * s.latency_s) + c.gradient_bytes * greatest(l.host_byte_s,
+            8e-9 / (l.link_efficiency * coalesce(getvariable('link_gbit'), 10.0)))
             AS communication_s,
         communication_s / nullif(c.forward_s + c.backward_s, 0) AS ratio,
         coalesce(getvariable('max_layer_ratio'), 1.0)::DOUBLE AS max_ratio,
         sum(c.gradient_bytes) OVER (PARTITION BY c.trace_id) AS all_bytes
-    FROM layer_cost c CROSS JOIN _dp_setting s
+    FROM layer_cost c JOIN _dp_link l USING (trace_id) CROSS JOIN _dp_setting s
     WHERE c.gradient_bytes > 0
 ),
 summed AS (

@@ -37,6 +37,7 @@ TABLES: dict[str, str | None] = {
     "device": "TARGET_INFO_GPU",
     "gpu_sample": "GPU_METRICS",
     "graph_launch": "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
+    "job_point": None,
     "job_rank": None,
     "link_sample": None,
     "kernel": "CUPTI_ACTIVITY_KIND_KERNEL",

@@ -13,6 +13,7 @@ from network_model import Layer, Link, iteration_s, ready_times, speedup, transf
 LATENCY_S, UNCERTAINTY = 5e-6, 0.05
 WORKERS = (2, 4, 8, 16)
 INPUTS = {"evidence": "modelled", "inputs": "gpu time, layers.json"}
+UNMEASURED = dict.fromkeys(("measured_s", "measured_speedup", "error_pct", "measured_by"))
 
 
 def sample_layers() -> list[Layer]:
@@ -61,6 +62,7 @@ def dp_speedup() -> list[Row]:
                     speedup_high=high,
                     efficiency=usual / workers,
                     limited_by="link",
+                    **UNMEASURED,
                     **INPUTS,
                 )
             )
@@ -99,6 +101,8 @@ def min_bandwidth() -> list[Row]:
                     min_high_gbit_s=enough / (1 - UNCERTAINTY),
                     full_overlap_gbit_s=one_gbit / (alone / share - link.tail_s - forward - first),
                     no_overlap_gbit_s=one_gbit / left,
+                    measured_below_gbit_s=None,
+                    measured_enough_gbit_s=None,
                     reason=None,
                     **INPUTS,
                 )

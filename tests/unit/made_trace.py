@@ -212,6 +212,9 @@ class MadeDatabase:
         query = Catalogue().get(name)
         self.set(**parameters)
         prepare(self.connection, query.relations)
+        for macros in query.macros:
+            path = resources.queries() / "macros" / f"{macros}.sql"
+            self.connection.execute(path.read_text(encoding="utf-8"))
         return self.select(query.sql)
 
 

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from tbd_trace.query import Plot
+from tbd_trace.query.plot import parse_plot
 
 ROOF = ["peak_flops", "memory_bandwidth_bytes_per_s"]
 ROOFLINE_UNITS = {"intensity": "FLOP/byte", "achieved_flops": "FLOP/s"}
@@ -191,6 +192,32 @@ def test_without_a_steady_state_all_iterations_are_drawn_alike(drawn: list[Figur
     (line,) = axes.lines
     assert line.get_ydata().tolist() == [2, 3]
     assert bars(axes) == []
+
+
+def test_a_line_has_a_band_and_measured_points(drawn: list[Figure]) -> None:
+    names = ["x", "y", "low", "high", "measured", "kind"]
+    rows = [
+        (1, 2.0, 1.5, 2.5, None, "a"),
+        (2, 3.0, 2.0, 3.5, 9.0, "a"),
+        (1, 1.0, 1.0, 1.0, None, "b"),
+        (2, 1.0, 1.0, 1.0, None, "b"),
+    ]
+    plot = Plot("line", "x", ["y"], "kind", band=["low", "high"], points="measured")
+    render(pl.DataFrame(rows, schema=names, orient="row"), plot, {})
+    (axes,) = drawn[0].axes
+    assert legend(axes) == ["a", "a, measured", "b"]
+    _, points, _ = axes.lines
+    assert [pair for pair in points.get_xydata().tolist() if pair[1] > 0] == [[2, 9]]
+    assert axes.get_ylim()[1] > 9
+    band, _ = axes.collections
+    corners = band.get_paths()[0].vertices.tolist()
+    assert [1, 1.5] in corners and [1, 2.5] in corners
+    assert [2, 2.0] in corners and [2, 3.5] in corners
+
+
+def test_bars_have_no_band() -> None:
+    with pytest.raises(TypeError, match="neither band nor points"):
+        parse_plot({"kind": "bar", "x": "x", "y": ["y"], "points": "measured"})
 
 
 # roofline

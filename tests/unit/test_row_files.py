@@ -45,7 +45,8 @@ def test_a_number_can_have_a_minimum(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "header", ['macros = "one"', "macros = [1]", '[file]\nparam = "none"\ncolumns = {}\nrows = ""']
+    "header",
+    ['macros = "one"', "macros = [1]", '[file]\nparam = "none"\ncolumns = {a = "text"}\nrows = ""'],
 )
 def test_invalid_headers_are_refused(tmp_path: Path, header: str) -> None:
     with pytest.raises(UsageError, match="invalid header"):
@@ -65,8 +66,8 @@ def test_rows_of_a_file_replace_a_relation(tmp_path: Path) -> None:
     result = execute_on_file(query, {"layers": str(path)})
     assert result is not None
     assert result.frame.rows() == [
-        ("two [layers]", 0, "a", 0.01, 0.02, 1e6, None, "layer list"),
-        ("two [layers]", 1, "b, c", 0.03, 0.04, 0.0, None, "layer list"),
+        ("two [layers]", 0, "a", 0.01, 0.02, 1e6, None, None, "layer list"),
+        ("two [layers]", 1, "b, c", 0.03, 0.04, 0.0, None, None, "layer list"),
     ]
 
 

@@ -113,6 +113,7 @@ def _ingest_paths(
             failed = True
         else:
             _show(report)
+    _note_ranks(database, files)
     return failed
 
 
@@ -126,7 +127,7 @@ def _ingest_job(
     executor: Executor | None,
 ) -> bool:
     from tbd_trace.store.capture import with_python_frames
-    from tbd_trace.store.ranks import job_files, job_notes
+    from tbd_trace.store.ranks import job_files
 
     if not job.strip():
         raise UsageError("--job: the name is empty; name the job")
@@ -142,14 +143,21 @@ def _ingest_job(
         if report.status == "ingested":
             added.append(report.trace_id)
     try:
-        for text in job_notes(database, job):
-            note(text)
+        _note_ranks(database, files)
     except UsageError:
         # Two traces of one rank are no job; what this call added is taken back.
         if added:
             database.remove(added)
         raise
     return failed
+
+
+def _note_ranks(database: Database, files: Sequence[CaptureFile]) -> None:
+    from tbd_trace.store.ranks import job_notes
+
+    for job in sorted({file.job for file in files if file.job is not None}):
+        for text in job_notes(database, job):
+            note(text)
 
 
 def _reports(

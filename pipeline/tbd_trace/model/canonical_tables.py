@@ -28,6 +28,8 @@ API_CALL = "api_call"
 """The table of host calls, which launch the kernels."""
 LAYER_DEFINITION = "layer_definition"
 """The table that is filled from layers.json, whatever the profiler."""
+JOB_POINT = "job_point"
+"""The table that is filled from job.json, whatever the profiler."""
 JOB_RANK = "job_rank"
 """The table with the rank of a trace, from the profile or its file name."""
 

@@ -28,6 +28,11 @@ from tbd_trace.present.values import scale
 HORIZONTAL = ("barh", "grouped_barh", "stacked_barh")
 """Kinds of horizontal bars."""
 _MANY_POINTS = 60  # lines with more points have no markers, which would merge
+_BAND = 0.18  # opacity of the band between bounds
+_POINT: dict[str, Any] = {
+    **{"linestyle": "none", "marker": "o", "markersize": 7},
+    **{"markerfacecolor": "none", "markeredgewidth": 1.6},
+}
 _FAINT = 0.35  # opacity of the iterations outside the measured window
 # Axes shorter than this factor get ticks at 2 and 5 too: two powers of ten make a poor scale.
 _FEW_DECADES = 1000
@@ -110,9 +115,16 @@ def _points(axes: Axes, series: Sequence[Series], values: Axis, *, joined: bool)
             )
         ]
         axes.plot(one.places, shown, color=colour, label=one.label, **style)
+        if one.bounds:
+            low, high = zip(*one.bounds, strict=True)
+            axes.fill_between(one.places, low, high, color=colour, alpha=_BAND, linewidth=0)
+        if not all(map(math.isnan, one.points)):
+            axes.plot(
+                one.places, one.points, color=colour, label=f"{one.label}, measured", **_POINT
+            )
     _shade(axes, series)
     if not values.log:
-        from_zero(axes, [value for one in series for value in one.values])
+        from_zero(axes, [value for one in series for value in (*one.values, *one.points)])
 
 
 def _shade(axes: Axes, series: Sequence[Series]) -> None:

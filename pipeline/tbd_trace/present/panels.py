@@ -59,7 +59,7 @@ def _check_columns(frame: pl.DataFrame, plot: Plot) -> None:
             f"its columns are {', '.join(frame.columns)}"
         )
     values = [name for group in plot.groups for name in group]
-    for column in filter(None, (*values, plot.secondary)):
+    for column in filter(None, (*values, *plot.band, plot.points, plot.secondary)):
         if not (frame[column].dtype.is_numeric() or frame[column].dtype in {pl.Boolean, pl.Null}):
             raise UsageError(f"the plot draws {column}, which is not numeric")
 

@@ -52,6 +52,8 @@ class Series:
     # Peaks and slopes of the roofs of a roofline plot.
     roofs: list[tuple[float, float]] = field(default_factory=list)
     names: list[str] = field(default_factory=list)  # name per row, empty if points have none
+    bounds: list[tuple[float, float]] = field(default_factory=list)  # of each value, or empty
+    points: list[float] = field(default_factory=list)  # measured value per row, or empty
 
 
 def is_quantity(column: pl.Series) -> bool:
@@ -163,6 +165,8 @@ def _series(
         highlighted=[bool(value) for value in part[plot.window].to_list()] if plot.window else [],
         roofs=[(float(peak), float(slope)) for peak, slope in roofs],
         names=_names(part.select(plot.label)) if plot.label else [],
+        bounds=list(zip(*(_values(part[name], values) for name in plot.band), strict=True)),
+        points=_values(part[plot.points], values) if plot.points else [],
     )
 
 

@@ -33,7 +33,7 @@ from tbd_trace.query.reduction import changes_rows, reduced
 from tbd_trace.query.relation_cache import RelationCache
 from tbd_trace.query.renamed import resolve_old_names
 from tbd_trace.query.result import Batch, Result
-from tbd_trace.query.row_files import file_relation, file_statements, load_rows
+from tbd_trace.query.row_files import file_relations, file_statements, load_rows
 from tbd_trace.query.statements import explained, fetch_rows
 from tbd_trace.runtime.duckdb_connection import (
     SORTED_ASOF,
@@ -80,15 +80,16 @@ def execute_on_file(query: Query, parameters: Mapping[str, str] | None = None) -
         UsageError: an unknown parameter, an invalid value, or a file without the expected rows.
     """
     values = checked_values(query, parameters)
-    relation = file_relation(query, values)
-    if relation is None:
+    replaced = file_relations(query, values)
+    if not replaced:
         return None
     with (
         explained(query, values),
         scratch_connection(spill_directory()) as connection,
         interruptible(connection),
     ):
-        load_rows(connection, relation, values)
+        for relation in replaced:
+            load_rows(connection, relation, values)
         for name, value in values.items():
             connection.execute(set_variable(name, value))
         _load_macros(connection, query)
@@ -213,10 +214,10 @@ def script(query: Query, parameters: Mapping[str, str] | None = None) -> str:
     relations = required_relations(relation_names(query))
     values = checked_values(query, parameters)
     statements = [SORTED_ASOF]
-    if replaced := file_relation(query, values):
-        below = required_relations([replaced.name])
+    if replaced := file_relations(query, values):
+        below = required_relations([relation.name for relation in replaced])
         relations = [relation for relation in relations if relation not in below]
-        statements += file_statements(replaced, values)
+        statements += [text for one in replaced for text in file_statements(one, values)]
     statements += [set_variable(name, value) for name, value in values.items()]
     statements += [
         f"CREATE OR REPLACE TEMP {'VIEW' if relation.view else 'TABLE'} {relation.name} AS\n"

@@ -51,7 +51,9 @@ class RowFile:
     """A CSV file whose rows replace a relation, so that no trace is needed."""
 
     param: str  # parameter with the path of the file; empty: the relation of the traces
-    columns: dict[str, str]  # columns of the file, each of them text or number (0 or more)
+    # columns of the file, each of them text or number (0 or more); without any, the relation is
+    # replaced together with the one that has them
+    columns: dict[str, str]
     rows: str  # SELECT of the relation's columns from row_file: position, file_name, the columns
 
 
@@ -184,7 +186,8 @@ def _build(path: Path, sql: str, header: dict[str, Any]) -> Query:
         if not _are_names(header.get(key, [])):
             raise TypeError(f"{key} is not a list of names")
     file = RowFile(**header.pop("file")) if "file" in header else None
-    if file is not None and not isinstance(params[file.param].default, str):
+    # A relation without columns of the file shares the parameter of the one that has them.
+    if file is not None and file.columns and not isinstance(params[file.param].default, str):
         raise TypeError(f"{file.param}, which names a file, is not a text")
     needs = header.get("needs", [])
     if not isinstance(needs, list) or not all(n and _are_names(alternatives(n)) for n in needs):

@@ -42,6 +42,9 @@ class Plot:
     log: list[str] = field(default_factory=list)  # axes that are logarithmic: x, y
     # column that is true for rows of the steady state; other rows are drawn fainter
     window: str | None = None
+    # columns with the lower and upper bound of y (line)
+    band: list[str] = field(default_factory=list)
+    points: str | None = None  # column with measured values of y, drawn as single points (line)
     # column with a peak of y, and column with the most y per x (roofline)
     roof: list[str] = field(default_factory=list)
     label: list[str] = field(default_factory=list)  # columns that name the points (roofline)
@@ -65,9 +68,9 @@ class Plot:
 
     @property
     def columns(self) -> set[str]:
-        drawn = [*self.places, *self.keys, *self.panels, *self.roof, *self.label]
+        drawn = [*self.places, *self.keys, *self.panels, *self.roof, *self.label, *self.band]
         drawn += [column for group in self.groups for column in group]
-        optional = (self.x_end, self.start, self.window, self.secondary)
+        optional = (self.x_end, self.start, self.window, self.secondary, self.points)
         return {*drawn, *filter(None, optional)}
 
 
@@ -85,6 +88,8 @@ def parse_plot(tables: dict[str, Any] | list[dict[str, Any]]) -> Plot:
         raise TypeError(f"a plot is a {', '.join(sorted(KINDS))}, not a {plot.kind}")
     if plot.secondary is not None and plot.kind not in {"bar", "stacked_bar"}:
         raise TypeError(f"a {plot.kind} plot has no secondary axis; bar and stacked_bar have")
+    if (plot.band or plot.points) and plot.kind != "line":
+        raise TypeError(f"a {plot.kind} plot has neither band nor points; line has")
     if plot.kind in {"binned", "heatmap"} and plot.x_end is None:
         raise TypeError(
             f"a {plot.kind} plot needs x_end, the column with the ends of the intervals"

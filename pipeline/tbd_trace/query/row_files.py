@@ -20,11 +20,14 @@ _MOST_ROWS = 100_000  # more is another kind of file
 _MOST_BYTES = 100_000_000
 
 
-def file_relation(query: Query, values: Mapping[str, Scalar]) -> Query | None:
-    """Return the relation that a query reads from a file; None if no parameter names one."""
+def file_relations(query: Query, values: Mapping[str, Scalar]) -> list[Query]:
+    """Return the relations that come from a file; none if no parameter names one.
+
+    The one whose columns are checked comes first.
+    """
     relations = required_relations(query.relations)
-    named = (each for each in relations if each.file and values.get(each.file.param))
-    return next(named, None)
+    found = [(each.file, each) for each in relations if each.file and values.get(each.file.param)]
+    return [each for _, each in sorted(found, key=lambda pair: not pair[0].columns)]
 
 
 def load_rows(
@@ -44,7 +47,7 @@ def load_rows(
         if path.stat().st_size > _MOST_BYTES:
             raise UsageError(f"{path}: larger than 100 MB; expected a CSV file with {wanted}")
         rows = f"SELECT * FROM {_csv(path)} LIMIT {_MOST_ROWS + 1}"
-        connection.execute(f"CREATE TEMP TABLE text_rows AS {_numbered(rows)}")
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE text_rows AS {_numbered(rows)}")
     except (OSError, ValueError) as error:
         problem = getattr(error, "strerror", None) or "not a file"
         raise UsageError(f"{path}: {problem}; name a CSV file with {wanted}") from None

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tbd_trace.errors import InputError
+from tbd_trace.store.job_document import measured_points, read_job
 from tbd_trace.store.layers import is_count, read_json, read_layers
 
 # What a capture may say about its run; anything else (environments, for one) stays in the file.
@@ -47,6 +48,8 @@ class CaptureFile:
     metadata: dict[str, Any] = field(default_factory=dict)  # the kept part of capture.json
     # entries of layers.json, in forward order
     layers: list[dict[str, Any]] = field(default_factory=list)
+    # rows of job_point from the job.json of the capture
+    job_points: list[dict[str, Any]] = field(default_factory=list)
     salt: str = ""  # SHA-256 of the metadata files, so that changed metadata makes another trace
     job: str | None = None  # distributed job of the trace, None for a trace by itself
     python_frames: bool = False  # True to store the frames of Python, too
@@ -71,23 +74,67 @@ def is_capture(path: Path) -> bool:
 
 
 def capture_files(path: Path) -> list[CaptureFile]:
-    """Return the profiler files of a capture directory, or of one with a trace per rank, or itself.
+    """Return the profiler files of a path: of a capture, a job, a folder of ranks, or itself.
 
     Raises:
         InputError: the capture's metadata is invalid, or a file that it names is missing.
     """
-    if not is_capture(path):
-        ranks = _traces_of_ranks(path)
-        return ranks or [CaptureFile(path, path.name)]
+    if is_capture(path):
+        return _files_of_capture(path)
+    return job_captures(path) or _traces_of_ranks(path) or [CaptureFile(path, path.name)]
+
+
+def job_captures(
+    path: Path, name: str | None = None, *, by_name: bool = False
+) -> list[CaptureFile]:
+    """Return the profiler files of all points in a job.json, none without the file.
+
+    Each of several points is a job. One rank alone is none, and only its first profile is read,
+    because the last one repeats it.
+
+    Args:
+        path: directory with the job.json.
+        name: name of the job (default: that of the directory).
+        by_name: True to take ranks from the names only.
+
+    Raises:
+        InputError: job.json or a capture is invalid.
+    """
+    document = read_job(path)
+    if document is None:
+        return []
+    name, found, seen = name or path.resolve().name, [], False
+    for point in document.points:
+        is_alone = point.row["world_size"] == 1 and point.directory != "."
+        if not point.is_complete or (is_alone and seen):
+            continue
+        seen |= is_alone
+        title = name if point.directory == "." else f"{name}/{point.directory}"
+        for folder in sorted((path / point.directory).glob("rank=*")):
+            for file in _files_of_capture(folder):
+                named = replace(file, name=f"{title}/{folder.name}/{file.path.name}")
+                found.append(named if is_alone else in_job(named, title, by_name=by_name))
+    return found
+
+
+def in_job(file: CaptureFile, name: str, *, by_name: bool = False) -> CaptureFile:
+    """Return a file as one of a job; the same file in another job is another trace."""
+    salt = hashlib.sha256(f"{file.salt}\0{name}\0{by_name}".encode()).hexdigest()
+    return replace(file, job=name, rank_by_name=by_name, salt=salt)
+
+
+def _files_of_capture(path: Path) -> list[CaptureFile]:
     document = read_json(path / "capture.json")
     metadata = _kept(document, _KEPT)
     _check_batch_size(path / "capture.json", document.get("batch_size"))
     layers = read_layers(path / "layers.json")
+    measured = measured_points(path)
     salt = hashlib.sha256()
     for name in sorted(_METADATA):
         if (path / name).is_file():
             salt.update((path / name).read_bytes())
     capture_id = str(metadata.get("capture_id") or salt.hexdigest()[:12])
+    salt.update(measured.digest.encode())
     return [
         CaptureFile(
             file,
@@ -95,6 +142,7 @@ def capture_files(path: Path) -> list[CaptureFile]:
             capture_id,
             metadata,
             layers,
+            measured.rows,
             salt.hexdigest(),
         )
         for file in _profiler_files(path, document)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +13,7 @@ import duckdb
 from tbd_trace.errors import InputError, UsageError
 from tbd_trace.model.canonical_tables import JOB_RANK
 from tbd_trace.sqltext import string
-from tbd_trace.store.capture import CaptureFile, capture_files, is_capture
+from tbd_trace.store.capture import CaptureFile, capture_files, in_job, is_capture, job_captures
 
 if TYPE_CHECKING:
     from tbd_trace.store.base import TraceStore
@@ -30,23 +28,18 @@ def job_files(name: str, paths: Sequence[Path], *, by_name: bool = False) -> lis
 
     Args:
         name: name of the job.
-        paths: files, folders of files, capture directories, or a directory of ``rank=K/``.
+        paths: files, folders of files, capture directories, a directory of ``rank=K/``, or one with
+            a job.json, each point of which is a job.
         by_name: True to take ranks from the file names only.
 
     Raises:
         InputError: a directory has no profile of a rank, or a capture is invalid.
     """
-    found = [file for path in paths for file in _files(path)]
-    return [
-        replace(
-            file,
-            job=name,
-            rank_by_name=by_name,
-            # The same file in another job is another trace.
-            salt=hashlib.sha256(f"{file.salt}\0{name}\0{by_name}".encode()).hexdigest(),
-        )
-        for file in found
-    ]
+    found: list[CaptureFile] = []
+    for path in paths:
+        points = [] if is_capture(path) else job_captures(path, name, by_name=by_name)
+        found += points or [in_job(file, name, by_name=by_name) for file in _files(path)]
+    return found
 
 
 def _files(path: Path) -> list[CaptureFile]:

@@ -17,7 +17,6 @@ from tbd_trace.errors import InputError
 from tbd_trace.model.canonical_tables import (
     CATALOGUE,
     JOB_RANK,
-    LAYER_DEFINITION,
     CanonicalTable,
     canonical_tables,
     event_tables,
@@ -28,6 +27,7 @@ from tbd_trace.runtime.sigint import interruptible
 from tbd_trace.sqltext import string
 from tbd_trace.store.audit import Audit
 from tbd_trace.store.capture import CaptureFile
+from tbd_trace.store.capture_tables import CAPTURE_TABLES, capture_relation
 from tbd_trace.store.content import Content, check_unchanged
 from tbd_trace.store.ingest_tables import IngestTables
 from tbd_trace.store.ranks import rank_relation
@@ -193,33 +193,11 @@ def _ingest_connection(staging: Path, size: int) -> Iterator[duckdb.DuckDBPyConn
 def _relation(
     connection: duckdb.DuckDBPyConnection, reader: TraceReader, file: CaptureFile, table: str
 ) -> str | None:
-    if table == LAYER_DEFINITION:
-        return _layer_relation(connection, file)
+    if table in CAPTURE_TABLES:
+        return capture_relation(connection, file, table)
     if table == JOB_RANK:
         return rank_relation(file, reader.relation(connection, table))
     return reader.relation(connection, table)
-
-
-def _layer_relation(connection: duckdb.DuckDBPyConnection, file: CaptureFile) -> str | None:
-    if not file.layers:
-        return None
-    import pyarrow as pa  # noqa: PLC0415 - few files have layers
-
-    integers = ("parameters", "weight_bytes", "gradient_bytes", "feature_map_bytes")
-    numbers = ("forward_flop", "backward_flop")
-    rows = [
-        {"layer": layer["name"], "position": position, "layer_type": layer.get("type")}
-        | {name: layer.get(name) for name in (*integers, *numbers, "precision")}
-        for position, layer in enumerate(file.layers)
-    ]
-    schema = pa.schema(
-        [("layer", pa.string()), ("position", pa.int32()), ("layer_type", pa.string())]
-        + [(name, pa.int64()) for name in integers]
-        + [(name, pa.float64()) for name in numbers]
-        + [("precision", pa.string())]
-    )
-    connection.register("layers_json", pa.Table.from_pylist(rows, schema=schema))
-    return "SELECT * FROM layers_json"
 
 
 def _trace_row(

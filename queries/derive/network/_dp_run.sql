@@ -1,8 +1,13 @@
 /*
 title    = "Iteration of one worker"
 question = "What does an iteration take before any communication?"
-grain    = "trace or layer list"
+grain    = "trace of one worker, or layer list"
 needs    = ["layer_cost", "_dp_setting"]
+[advice]
+missing = """
+needs a trace of one worker with layers.json (tbd-trace collect without --ranks), or a file
+--set layers=FILE.csv with the columns name, fwd_s, bwd_s and grad_bytes; the layers of a rank wait
+for the others"""
 [columns.trace_id]
 doc = "the trace or layer list"
 [columns.forward_s]
@@ -29,4 +34,5 @@ SELECT c.trace_id, sum(c.forward_s) AS forward_s, sum(c.backward_s) AS backward_
     sum(c.forward_s) + sum(c.backward_s) + rest_s AS alone_s,
     sum(c.gradient_bytes) AS gradient_bytes, any_value(c.evidence) AS evidence
 FROM layer_cost c CROSS JOIN _dp_setting s
+WHERE c.ranks IS NULL
 GROUP BY c.trace_id

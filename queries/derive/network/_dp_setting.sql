@@ -3,24 +3,26 @@ title    = "Setting of data-parallel training"
 question = "Which link and which framework does a prediction assume?"
 grain    = "prediction: one row"
 [params.link_efficiency]
-doc = "usable share of the bandwidth: measured bus bandwidth ÷ nominal, from 0.01"
-default = 1.0
-minimum = 0.01
+doc = """usable share of the bandwidth: measured bus bandwidth ÷ nominal; 0: as in job_link, 1
+    without a benchmark"""
+default = 0.0
+minimum = 0
 [params.uncertainty_pct]
 doc = "uncertainty of link_efficiency in percent, for the columns low and high"
 default = 5.0
 minimum = 0
 [params.host_bytes_per_s]
-doc = "bytes of gradients that a host can reduce per second; 0: no limit"
-default = 0.0
-minimum = 0
+doc = """bytes of gradients that a host can reduce per second; 0: no limit; -1: as in job_link; no
+    limit without a benchmark"""
+default = -1.0
+minimum = -1
 [params.latency_s]
 doc = "latency of a message, in seconds; an all-reduce by N workers takes 2 (N − 1)"
 default = 0.000005
 minimum = 0
 [params.all_reduce_s]
-doc = """duration of an all-reduce of 4 bytes, in seconds, as measured; replaces the latencies of an
-    all-reduce; -1: not measured"""
+doc = """duration of an all-reduce of 4 bytes, in seconds; replaces the latencies of an all-reduce;
+    -1: as in job_link; latencies without a benchmark"""
 default = -1.0
 minimum = -1
 [params.optimizer_s]
@@ -56,18 +58,18 @@ default = "2,4,8,16"
 items = "integer"
 minimum = 1
 [columns.link_efficiency]
-doc = "usable share of the bandwidth"
+doc = "usable share of the bandwidth; NULL: as measured"
 [columns.uncertainty]
 doc = "its relative uncertainty"
 [columns.host_byte_s]
 unit = "s"
-doc = "time of a host per byte of gradients"
+doc = "time of a host per byte of gradients; NULL: as measured"
 [columns.latency_s]
 unit = "s"
 doc = "latency of a message"
 [columns.all_reduce_s]
 unit = "s"
-doc = "duration of an all-reduce of few bytes; NULL: 2 (N − 1) latencies"
+doc = "duration of an all-reduce of few bytes; NULL: as measured"
 [columns.optimizer_s]
 unit = "s"
 doc = "time of the optimizer"
@@ -88,10 +90,10 @@ doc = "schemes that are asked for"
 [columns.workers]
 doc = "numbers of workers"
 */
-SELECT coalesce(getvariable('link_efficiency'), 1.0)::DOUBLE AS link_efficiency,
+SELECT nullif(coalesce(getvariable('link_efficiency'), 0.0)::DOUBLE, 0) AS link_efficiency,
     coalesce(getvariable('uncertainty_pct'), 5.0)::DOUBLE / 100 AS uncertainty,
-    coalesce(1 / nullif(coalesce(getvariable('host_bytes_per_s'), 0.0)::DOUBLE, 0), 0)
-        AS host_byte_s,
+    CASE WHEN coalesce(getvariable('host_bytes_per_s'), -1.0)::DOUBLE >= 0
+        THEN coalesce(1 / nullif(getvariable('host_bytes_per_s')::DOUBLE, 0), 0) END AS host_byte_s,
     coalesce(getvariable('latency_s'), 0.000005)::DOUBLE AS latency_s,
     if(coalesce(getvariable('all_reduce_s'), -1.0)::DOUBLE < 0, NULL,
         getvariable('all_reduce_s'))::DOUBLE AS all_reduce_s,

@@ -3,9 +3,9 @@ title    = "Cost of layers"
 question = "What does each layer compute and what would it communicate per iteration?"
 source   = """time of the layers in the analysis window ÷ iterations; bytes of gradients from
     layers.json"""
-grain    = "layer of a trace of one worker"
+grain    = "layer of a trace"
 needs    = ["layer_definition", "layer_clock"]
-optional = ["window_op", "layer_host_time", "iteration_statistics"]
+optional = ["window_op", "layer_host_time", "iteration_statistics", "job_rank"]
 [params.layers]
 doc = """CSV file with a row per layer in the order of the forward pass: name, fwd_s, bwd_s (seconds
     per iteration), grad_bytes; it replaces the traces"""
@@ -15,7 +15,7 @@ param = "layers"
 columns = {name = "text", fwd_s = "number", bwd_s = "number", grad_bytes = "number"}
 rows = """SELECT file_name AS trace_id, position, name AS layer, fwd_s AS forward_s,
     bwd_s AS backward_s, grad_bytes AS gradient_bytes, NULL::DOUBLE AS iteration_s,
-    'layer list' AS evidence FROM row_file"""
+    NULL::BIGINT AS ranks, 'layer list' AS evidence FROM row_file"""
 [columns.trace_id]
 doc = "the trace, or the name of the layer list"
 [columns.position]
@@ -34,6 +34,8 @@ doc = "bytes of the gradient of its weights"
 [columns.iteration_s]
 unit = "s"
 doc = "median iteration; NULL when unknown"
+[columns.ranks]
+doc = "ranks of the job of the trace; NULL for one alone"
 [columns.evidence]
 doc = "gpu or host (clock of the times) and layers.json; or layer list"
 [advice]
@@ -78,9 +80,12 @@ SELECT d.trace_id, row_number() OVER (PARTITION BY d.trace_id ORDER BY d.positio
         ::INTEGER - 1 AS position,
     d.layer, coalesce(b.forward_s, 0) AS forward_s, coalesce(b.backward_s, 0) AS backward_s,
     coalesce(d.gradient_bytes, d.weight_bytes)::DOUBLE AS gradient_bytes, m.iteration_s,
-    c.clock || ' time, layers.json' AS evidence
+    r.ranks, c.clock || ' time, layers.json' AS evidence
 FROM layer_definition d
 SEMI JOIN known k ON k.trace_id = d.trace_id
 JOIN layer_clock c ON c.trace_id = d.trace_id
 LEFT JOIN by_layer b ON b.trace_id = d.trace_id AND b.layer = d.layer
 LEFT JOIN median m ON m.trace_id = d.trace_id
+LEFT JOIN (
+    SELECT trace_id, max(world_size) AS ranks FROM job_rank WHERE world_size > 1 GROUP BY trace_id
+) r ON r.trace_id = d.trace_id

@@ -5,7 +5,7 @@ source   = """time of an all-reduce of the gradient of each layer alone ÷ forwa
     of the layer"""
 grain    = "layer, number of workers and bandwidth"
 needs    = ["layer_cost"]
-optional = ["_dp_setting"]
+optional = ["_dp_setting", "_dp_link"]
 [params.bandwidth_gbit]
 doc = "bandwidths of the link of each worker in Gbit/s, separated by commas"
 default = "10"
@@ -49,12 +49,13 @@ limit = 30
 */
 WITH
 asked AS (
-    SELECT c.*, w.workers, b.bandwidth_gbit,
+    SELECT c.*, w.workers, b.bandwidth_gbit, concat_ws(', ', c.evidence, l.evidence) AS inputs,
         if(w.workers > 1 AND c.gradient_bytes > 0,
-            coalesce(s.all_reduce_s, 2 * (w.workers - 1) * s.latency_s)
-                + c.gradient_bytes * greatest(s.host_byte_s, 16e-9 * (w.workers - 1) / w.workers
-                    / (s.link_efficiency * b.bandwidth_gbit)), 0)::DOUBLE AS communication_s
+            coalesce(l.all_reduce_s, 2 * (w.workers - 1) * s.latency_s)
+                + c.gradient_bytes * greatest(l.host_byte_s, 16e-9 * (w.workers - 1) / w.workers
+                    / (l.link_efficiency * b.bandwidth_gbit)), 0)::DOUBLE AS communication_s
     FROM layer_cost c
+    JOIN _dp_link l USING (trace_id)
     CROSS JOIN _dp_setting s
     CROSS JOIN (SELECT unnest(workers) AS workers FROM _dp_setting) w
     CROSS JOIN (
@@ -68,6 +69,6 @@ SELECT trace_id, workers, bandwidth_gbit, layer, position, communication_s,
     gradient_bytes,
     100 * gradient_bytes / nullif(sum(gradient_bytes) OVER (
         PARTITION BY trace_id, workers, bandwidth_gbit), 0) AS gradient_share_pct,
-    'modelled' AS evidence, evidence AS inputs
+    'modelled' AS evidence, inputs
 FROM asked
 ORDER BY trace_id, workers, bandwidth_gbit, ratio DESC NULLS LAST, position

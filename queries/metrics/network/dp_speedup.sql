@@ -1,14 +1,15 @@
 /*
 title    = "Speed-up by data parallelism"
-question = "Is it worth adding GPUs, and how fast must the network be?"
+question = "Is it worth adding GPUs, and how fast must the network be? Was the prediction right?"
 source   = """model of one worker's layers with ring all-reduce or co-located parameter servers;
     Poseidon (Zhang et al. 2017), P3 (Jayarajan et al. 2019)"""
 grain    = "number of workers, bandwidth and scheme"
-needs    = ["layer_cost"]
-optional = ["_dp_setting", "_dp_layer", "_dp_run", "_dp_bound"]
+needs    = ["_dp_run"]
+optional = ["_dp_setting", "_dp_layer", "_dp_link", "_dp_bound", "measured_speedup"]
 macros   = ["parameter_server"]
 [params.bandwidth_gbit]
-doc = "bandwidths of the link of each worker in Gbit/s, separated by commas"
+doc = """bandwidths of the link of each worker in Gbit/s, separated by commas; those of measurements
+    are added"""
 default = "1,5,10,25,100,400"
 items = "number"
 minimum = 0.000001
@@ -40,6 +41,16 @@ doc = "with link_efficiency higher by uncertainty_pct"
 doc = "speed-up ÷ workers"
 [columns.limited_by]
 doc = "compute (communication is hidden), link, or host (host_bytes_per_s)"
+[columns.measured_s]
+unit = "s"
+doc = "shortest measured iteration (measured_speedup); NULL without a measurement"
+[columns.measured_speedup]
+doc = "measured throughput ÷ that of one worker, by their shortest iterations"
+[columns.error_pct]
+unit = "%"
+doc = "iteration_s ÷ measured_s − 1"
+[columns.measured_by]
+doc = "job.json, or ranks: iterations of the traces of a job; NULL without a measurement"
 [columns.evidence]
 doc = "modelled"
 [columns.inputs]
@@ -48,27 +59,42 @@ doc = "origin of times and gradient bytes"
 kind = "line"
 x = "bandwidth_gbit"
 y = ["speedup"]
+band = ["speedup_low", "speedup_high"]
+points = "measured_speedup"
 series = ["scheme", "workers"]
 log = ["x"]
 x_title = "bandwidth (Gbit/s)"
 */
 WITH
-asked AS (
-    SELECT r.trace_id, r.alone_s, r.evidence AS inputs, c.scheme, w.workers, b.bandwidth_gbit,
-        s.latency_s, v.side, s.host_byte_s,
-        coalesce(s.all_reduce_s, 2 * (w.workers - 1) * s.latency_s) AS all_reduce_s,
-        16e-9 * (w.workers - 1) / w.workers
-            / (s.link_efficiency * (1 + v.side * s.uncertainty) * b.bandwidth_gbit)::DOUBLE
-            AS link_byte_s
-    FROM _dp_run r
-    CROSS JOIN _dp_setting s
-    CROSS JOIN (SELECT unnest(schemes) AS scheme FROM _dp_setting) c
+wanted AS (
+    SELECT c.scheme, w.workers
+    FROM (SELECT unnest(schemes) AS scheme FROM _dp_setting) c
     CROSS JOIN (SELECT unnest(workers) AS workers FROM _dp_setting) w
+),
+place AS (
+    SELECT r.trace_id, w.scheme, w.workers, b.bandwidth_gbit
+    FROM _dp_run r
+    CROSS JOIN wanted w
     CROSS JOIN (
         SELECT unnest(list_distinct(string_split(
             coalesce(getvariable('bandwidth_gbit'), '1,5,10,25,100,400'), ',')::DOUBLE[]))
             AS bandwidth_gbit
     ) b
+    UNION
+    SELECT m.trace_id, m.scheme, m.workers, m.bandwidth_gbit
+    FROM measured_speedup m JOIN wanted USING (scheme, workers)
+    WHERE m.bandwidth_gbit > 0
+),
+asked AS (
+    SELECT p.*, r.alone_s, concat_ws(', ', r.evidence, l.evidence) AS inputs, s.latency_s, v.side,
+        l.host_byte_s, coalesce(l.all_reduce_s, 2 * (p.workers - 1) * s.latency_s) AS all_reduce_s,
+        16e-9 * (p.workers - 1) / p.workers
+            / (l.link_efficiency * (1 + v.side * s.uncertainty) * p.bandwidth_gbit)::DOUBLE
+            AS link_byte_s
+    FROM place p
+    JOIN _dp_run r USING (trace_id)
+    JOIN _dp_link l USING (trace_id)
+    CROSS JOIN _dp_setting s
     CROSS JOIN (VALUES (-1), (0), (1)) v(side)
 ),
 point AS MATERIALIZED (
@@ -97,11 +123,17 @@ told AS (
         any_value(host_byte_s >= link_byte_s) FILTER (side = 0) AS is_host
     FROM side GROUP BY ALL
 )
-SELECT trace_id, scheme, workers, bandwidth_gbit, iteration_s,
-    iteration_s - compute_s AS exposed_s, compute_s, speedup, speedup_low, speedup_high,
-    speedup / workers AS efficiency,
-    CASE WHEN iteration_s <= compute_s THEN 'compute' WHEN is_host THEN 'host' ELSE 'link' END
+SELECT t.trace_id, t.scheme, t.workers, t.bandwidth_gbit, t.iteration_s,
+    t.iteration_s - t.compute_s AS exposed_s, t.compute_s, t.speedup, t.speedup_low,
+    t.speedup_high, t.speedup / t.workers AS efficiency,
+    CASE WHEN t.iteration_s <= t.compute_s THEN 'compute' WHEN t.is_host THEN 'host' ELSE 'link' END
         AS limited_by,
-    'modelled' AS evidence, inputs
-FROM told
-ORDER BY trace_id, list_position(['ddp', 'serial', 'ps', 'p3'], scheme), workers, bandwidth_gbit
+    m.iteration_s AS measured_s, m.speedup AS measured_speedup,
+    100 * (t.iteration_s / m.iteration_s - 1) AS error_pct, m.source AS measured_by,
+    'modelled' AS evidence, t.inputs
+FROM told t
+LEFT JOIN measured_speedup m
+    ON  m.trace_id = t.trace_id AND m.scheme = t.scheme AND m.workers = t.workers
+    AND m.bandwidth_gbit = t.bandwidth_gbit
+ORDER BY t.trace_id, list_position(['ddp', 'serial', 'ps', 'p3'], t.scheme), t.workers,
+    t.bandwidth_gbit

@@ -4,8 +4,8 @@ question = "How fast must the network be for a number of workers to be worth it?
 source   = """inverse of dp_speedup: exact for ddp and serial, whose iteration is a maximum of
     straight lines; a search for ps and p3"""
 grain    = "number of workers, target and scheme"
-needs    = ["layer_cost"]
-optional = ["_dp_setting", "_dp_layer", "_dp_run", "_dp_bound"]
+needs    = ["_dp_run"]
+optional = ["_dp_setting", "_dp_layer", "_dp_link", "_dp_bound", "measured_speedup"]
 macros   = ["parameter_server", "bandwidth_search"]
 [params.target_efficiency]
 doc = "wanted speed-up ÷ workers, several separated by commas"
@@ -41,6 +41,12 @@ doc = """enough if the link were busy from the first gradient to the next forwar
 [columns.no_overlap_gbit_s]
 unit = "Gbit/s"
 doc = "enough if communication began after the backward pass, without latencies; NULL if none is"
+[columns.measured_below_gbit_s]
+unit = "Gbit/s"
+doc = "largest measured bandwidth that misses the target (measured_speedup); NULL if none does"
+[columns.measured_enough_gbit_s]
+unit = "Gbit/s"
+doc = "smallest measured bandwidth from which on the target is reached; NULL if none is"
 [columns.reason]
 doc = "why no bandwidth is enough; NULL otherwise"
 [columns.evidence]
@@ -74,10 +80,11 @@ asked AS MATERIALIZED (
     SELECT row_number() OVER (ORDER BY r.trace_id, c.scheme, w.workers, w.target_speedup) AS ask,
         r.*, c.scheme, w.workers, w.target_speedup,
         w.workers * r.alone_s / w.target_speedup AS wanted_s,
-        s.latency_s, coalesce(s.all_reduce_s, 2 * (w.workers - 1) * s.latency_s) AS all_reduce_s,
-        s.host_byte_s, 16e-9 * (w.workers - 1) / w.workers / s.link_efficiency AS gbit_byte_s,
-        s.uncertainty, s.slice_bytes
+        s.latency_s, coalesce(l.all_reduce_s, 2 * (w.workers - 1) * s.latency_s) AS all_reduce_s,
+        l.host_byte_s, 16e-9 * (w.workers - 1) / w.workers / l.link_efficiency AS gbit_byte_s,
+        s.uncertainty, s.slice_bytes, concat_ws(', ', r.evidence, l.evidence) AS inputs
     FROM _dp_run r
+    JOIN _dp_link l USING (trace_id)
     CROSS JOIN _dp_setting s
     CROSS JOIN (SELECT unnest(schemes) AS scheme FROM _dp_setting) c
     CROSS JOIN wanted w
@@ -146,6 +153,18 @@ told AS (
     ) l USING (trace_id)
     LEFT JOIN exchanged e USING (ask)
     LEFT JOIN found f USING (ask)
+),
+below AS (
+    SELECT a.ask, max(m.bandwidth_gbit) AS gbit
+    FROM asked a JOIN measured_speedup m USING (trace_id, scheme, workers)
+    WHERE m.speedup < a.target_speedup GROUP BY a.ask
+),
+enough AS (
+    SELECT a.ask, min(m.bandwidth_gbit) AS gbit
+    FROM asked a
+    JOIN measured_speedup m USING (trace_id, scheme, workers)
+    LEFT JOIN below b USING (ask)
+    WHERE m.bandwidth_gbit > coalesce(b.gbit, 0) GROUP BY a.ask
 )
 SELECT trace_id, scheme, workers, target_speedup, min_gbit_s,
     min_gbit_s / (1 + uncertainty) AS min_low_gbit_s,
@@ -154,6 +173,9 @@ SELECT trace_id, scheme, workers, target_speedup, min_gbit_s,
         AS full_overlap_gbit_s,
     CASE WHEN no_overlap_s > 0 THEN gbit_byte_s * gradient_bytes / no_overlap_s END
         AS no_overlap_gbit_s,
-    reason, 'modelled' AS evidence, told.evidence AS inputs
+    below.gbit AS measured_below_gbit_s, enough.gbit AS measured_enough_gbit_s,
+    reason, 'modelled' AS evidence, inputs
 FROM told
+LEFT JOIN below USING (ask)
+LEFT JOIN enough USING (ask)
 ORDER BY trace_id, list_position(['ddp', 'serial', 'ps', 'p3'], scheme), workers, target_speedup

@@ -140,6 +140,10 @@ def comm_overhead() -> list[Row]:
                     ratio=sent / spent,
                     gradient_bytes=float(layer.gradient_bytes),
                     gradient_share_pct=100 * layer.gradient_bytes / size,
+                    modelled_s=None,
+                    deviation_pct=None,
+                    basis=None,
+                    reason=None,
                     **INPUTS,
                 )
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -74,12 +74,15 @@ def derive_relations() -> Sequence[Query]:
     return required_relations(sorted(derived_names()))
 
 
-def required_relations(names: Iterable[str]) -> list[Query]:
-    """Return the derived relations among ``names`` and all that they read, in build order."""
+def required_relations(names: Iterable[str], given: Collection[str] = ()) -> list[Query]:
+    """Return the derived relations among ``names`` and all that they read, in build order.
+
+    Those in ``given`` exist, so neither they nor what only they read are returned.
+    """
     ordered: dict[str, Query] = {}
 
     def visit(name: str) -> None:
-        if name in ordered or name not in derived_names():
+        if name in ordered or name in given or name not in derived_names():
             return
         query = derived_relation(name)
         for other in query.relations:

@@ -211,13 +211,11 @@ def checked_values(query: Query, parameters: Mapping[str, str] | None) -> dict[s
 
 def script(query: Query, parameters: Mapping[str, str] | None = None) -> str:
     """Return a query as a SQL script for a DuckDB shell; errors as in :func:`execute`."""
-    relations = required_relations(relation_names(query))
     values = checked_values(query, parameters)
+    replaced = file_relations(query, values)
+    relations = required_relations(relation_names(query), {one.name for one in replaced})
     statements = [SORTED_ASOF]
-    if replaced := file_relations(query, values):
-        below = required_relations([relation.name for relation in replaced])
-        relations = [relation for relation in relations if relation not in below]
-        statements += [text for one in replaced for text in file_statements(one, values)]
+    statements += [text for one in replaced for text in file_statements(one, values)]
     statements += [set_variable(name, value) for name, value in values.items()]
     statements += [
         f"CREATE OR REPLACE TEMP {'VIEW' if relation.view else 'TABLE'} {relation.name} AS\n"

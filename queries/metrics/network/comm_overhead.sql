@@ -1,30 +1,37 @@
 /*
 title    = "Communication by layer"
 question = "Which layers communicate long, compared with their compute time?"
-source   = """time of an all-reduce of the gradient of each layer alone ÷ forward and backward time
-    of the layer"""
+source   = """modelled: time of an all-reduce of the gradient of each layer alone; measured:
+    all-reduces of the ranks of a job, each divided among its layers by bytes; ÷ forward and
+    backward time of the layer"""
 grain    = "layer, number of workers and bandwidth"
 needs    = ["layer_cost"]
-optional = ["_dp_setting", "_dp_link"]
+optional = ["_dp_setting", "_dp_link", "layer_communication"]
+[params.by]
+doc = "modelled: for any number of workers and bandwidth; measured: as the ranks of a job ran"
+choices = ["modelled", "measured"]
+default = "modelled"
 [params.bandwidth_gbit]
-doc = "bandwidths of the link of each worker in Gbit/s, separated by commas"
+doc = "modelled: bandwidths of the link of each worker in Gbit/s, separated by commas"
 default = "10"
 items = "number"
 minimum = 0.000001
 [columns.trace_id]
 doc = "the trace, or the name of the layer list"
 [columns.workers]
-doc = "number of workers"
+doc = "number of workers; measured: NULL when unknown"
 [columns.bandwidth_gbit]
 unit = "Gbit/s"
-doc = "bandwidth of the link of each worker"
+doc = """bandwidth of the link of each worker; measured: of job.json or link_gbit; NULL when
+    unknown"""
 [columns.layer]
 doc = "layer; the highest ratio comes first"
 [columns.position]
 doc = "order in the forward pass, from 0"
 [columns.communication_s]
 unit = "s"
-doc = "time of a ring all-reduce of its gradient; 0 for one worker or without a gradient"
+doc = """time of a ring all-reduce of its gradient; 0 for one worker or without a gradient;
+    measured: its part of the all-reduces, NULL with a reason"""
 [columns.compute_s]
 unit = "s"
 doc = "forward and backward time"
@@ -36,8 +43,20 @@ doc = "bytes of its gradient"
 [columns.gradient_share_pct]
 unit = "%"
 doc = "part of the bytes of all gradients; NULL if there are none"
+[columns.modelled_s]
+unit = "s"
+doc = """measured: its part of the same all-reduces as a ring; NULL if workers or bandwidth are
+    unknown"""
+[columns.deviation_pct]
+unit = "%"
+doc = "measured: communication_s ÷ modelled_s − 1"
+[columns.basis]
+doc = """measured: transfer (last start to first end of the ranks) or duration (on this rank, with
+    its wait for the others)"""
+[columns.reason]
+doc = "why communication_s is NULL; NULL otherwise"
 [columns.evidence]
-doc = "modelled"
+doc = "modelled or measured"
 [columns.inputs]
 doc = "origin of times and gradient bytes"
 [plot]
@@ -62,6 +81,18 @@ asked AS (
         SELECT unnest(list_distinct(string_split(
             coalesce(getvariable('bandwidth_gbit'), '10'), ',')::DOUBLE[])) AS bandwidth_gbit
     ) b
+),
+told AS (
+    SELECT trace_id, layer, position, forward_s, backward_s, gradient_bytes, workers,
+        bandwidth_gbit, communication_s, NULL::DOUBLE AS modelled_s, NULL::VARCHAR AS basis,
+        NULL::VARCHAR AS reason, 'modelled' AS evidence, inputs
+    FROM asked WHERE coalesce(getvariable('by'), 'modelled') = 'modelled'
+    UNION ALL
+    SELECT c.trace_id, c.layer, c.position, c.forward_s, c.backward_s, c.gradient_bytes, m.workers,
+        m.bandwidth_gbit, m.communication_s, m.modelled_s, m.basis, m.reason, 'measured',
+        c.evidence
+    FROM layer_cost c JOIN layer_communication m USING (trace_id, layer)
+    WHERE getvariable('by') = 'measured'
 )
 SELECT trace_id, workers, bandwidth_gbit, layer, position, communication_s,
     forward_s + backward_s AS compute_s,
@@ -69,6 +100,7 @@ SELECT trace_id, workers, bandwidth_gbit, layer, position, communication_s,
     gradient_bytes,
     100 * gradient_bytes / nullif(sum(gradient_bytes) OVER (
         PARTITION BY trace_id, workers, bandwidth_gbit), 0) AS gradient_share_pct,
-    'modelled' AS evidence, inputs
-FROM asked
+    modelled_s, 100 * (communication_s / nullif(modelled_s, 0) - 1) AS deviation_pct, basis, reason,
+    evidence, inputs
+FROM told
 ORDER BY trace_id, workers, bandwidth_gbit, ratio DESC NULLS LAST, position

@@ -52,5 +52,6 @@ class Scheme(StrEnum):
     """How ranks exchange gradients."""
 
     DDP = "ddp"
+    FSDP = "fsdp"
     PS = "ps"
     P3 = "p3"

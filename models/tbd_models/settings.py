@@ -8,7 +8,7 @@ from pathlib import Path
 from tbd_models.definition import UnsupportedError
 
 EXECUTIONS = ("auto", "eager", "graph", "xla")
-SCHEMES = ("ddp", "ps", "p3")
+SCHEMES = ("ddp", "fsdp", "ps", "p3")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,8 @@ class Settings:
     marked: bool = False  # emit ranges for phases and layers
     gradient_accumulation: int = 1  # forward and backward passes per iteration; they share a batch
     activation_checkpointing: bool = False  # compute activations again in the backward pass
-    # How ranks exchange gradients: ddp, ps (parameter server) or p3 (slices by priority).
+    # How ranks exchange gradients: ddp, fsdp (sharded parameters), ps (parameter server) or p3
+    # (slices by priority).
     scheme: str = "ddp"
 
     @property

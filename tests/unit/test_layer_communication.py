@@ -80,6 +80,15 @@ def test_other_bytes_than_those_of_the_gradients_are_told() -> None:
         assert row["reason"].endswith("move 1.000 MB, the gradients have 4.000 MB")
 
 
+def test_all_reduces_beside_shards_are_not_those_of_the_layers() -> None:
+    made = MadeTrace()
+    rank(made, "r", TWO, 0)
+    made.add_range(0, MS, "all_gather, bytes = 9, bucket = 0", trace_id="r", thread_id=9)
+    assert {row["reason"] for row in measured(made).values()} == {
+        "parameters are sharded: collectives do not follow the order of the layers"
+    }
+
+
 def test_nothing_is_measured_without_collectives() -> None:
     made = MadeTrace()
     rank(made, "r", (), 0)

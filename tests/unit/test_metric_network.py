@@ -46,6 +46,32 @@ def test_kind_and_bytes_come_from_the_record_around_the_launch() -> None:
     ]
 
 
+def test_ranges_of_shards_say_what_gloo_is_asked_for() -> None:
+    """Each rank has 10 of 20 floats; gloo records its input, and all-reduces in two ways."""
+    made = MadeTrace()
+    records = [
+        ("bucket", "all_gather", 100, 200, {"bytes": 80}),
+        ("gloo", "all_gather", 110, 190, {"input_elements": 10}),
+        ("bucket", "reduce_scatter", 300, 400, {"bytes": 80}),
+        ("gloo", "all_reduce", 310, 390, {"input_elements": 20}),
+        ("gloo", "all_reduce", 410, 490, {"input_elements": 1}),  # of a norm
+        # Two buckets of gradients at once: the one that began last may wait for the other.
+        ("bucket", "all_reduce", 500, 700, {"bytes": 400}),
+        ("bucket", "all_reduce", 510, 900, {"bytes": 800}),
+        ("gloo", "all_reduce", 520, 690, {"input_elements": 100}),
+    ]
+    for number, (source, kind, start, end, more) in enumerate(records):
+        made.add("collective_record", record_id=number, source=source, kind=kind, process_id=1,
+                 start_ns=start, end_ns=end, dtype="float", **more)  # fmt: skip
+    found = relation(made, "collective")
+    assert [(row["kind"], row["bytes"], row["bytes_evidence"]) for row in found] == [
+        ("all_gather", 80, "range text"),
+        ("reduce_scatter", 80, "range text"),
+        ("all_reduce", 4, "input dimensions"),
+        ("all_reduce", 400, "input dimensions"),
+    ]
+
+
 def test_kinds_by_name() -> None:
     names = {
         "ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)": ("all_reduce", True),

@@ -58,6 +58,7 @@ def test_a_link_is_named_by_its_rate() -> None:
         (["--latency", "1ms", "resnet50"], "add --ranks N"),
         (["--scheme", "ps", "resnet50"], "add --ranks N"),
         (["--ranks", "2", "--scheme", "ps", "--", "true", "x"], "--scheme is for workloads"),
+        (["--scheme", "fsdp", "llm"], "add --ranks N"),
         (["--ranks", "2", "--latency", "1ms", "resnet50"], "--latency needs --bandwidth"),
         (["--ranks", "2", "--bandwidth", "fast", "resnet50"], "--bandwidth 'fast'"),
         (["--ranks", "2", "--memory", "resnet50"], "leave out --memory"),

@@ -22,6 +22,7 @@ from tbd_models.instrument.profiler_pytorch import TraceRecorder
 from tbd_models.instrument.pytorch import LayerMarks
 from tbd_models.pytorch import distributed
 from tbd_models.pytorch.parameter_server import ParameterServer
+from tbd_models.pytorch.sharded import mark_shards, shard, synchronize_gradients
 from tbd_models.pytorch.workload import Batch, Workload, as_tensors, to_device
 from tbd_models.settings import Settings
 
@@ -67,8 +68,7 @@ class PyTorchTrainer:
         self.workload.model.train()
         if settings.activation_checkpointing:
             self._checkpoint()
-        trained = [p for p in self.workload.model.parameters() if p.requires_grad]
-        self.optimizer = self.workload.optimizer(trained)
+        self.optimizer = self._new_optimizer()
         self._mixed = settings.precision == "mixed"
         self._autocast_type = _autocast_type(self.workload, on_gpu)
         scaled = self._mixed and self._autocast_type is torch.float16
@@ -79,9 +79,12 @@ class PyTorchTrainer:
         self._batches = (batches or repeated_batches)(self.workload, micro)
         self._replicas: DistributedDataParallel | None = None
         self._server: ParameterServer | None = None
+        # Sharded parameters are not those of the layers, which are measured before.
+        self._is_sharded = self._ranks > 1 and settings.scheme == "fsdp"
+        self._shards_later = self._is_sharded
         if self._ranks > 1 and settings.scheme == "ddp":
             self._replicas = distributed.replicated(self.model, self.device)
-        elif self._ranks > 1:
+        elif self._ranks > 1 and not self._is_sharded:
             self._server = self._served(settings)
         self._steps = 0
         self._losses: list[Tensor] = []  # of the passes of the last iteration
@@ -121,7 +124,10 @@ class PyTorchTrainer:
 
     def mark_layers(self, marks: Marks) -> None:
         """Mark each layer from now on."""
+        self._shard()
         LayerMarks(self.model, marks)
+        if self._is_sharded:
+            mark_shards(self.model, marks)
         if self._replicas is not None:
             mark_buckets(self._replicas, marks)
         if self._server is not None:
@@ -129,6 +135,7 @@ class PyTorchTrainer:
 
     def step(self, marks: Marks) -> None:
         """Run one training iteration with its phases marked."""
+        self._shard()
         losses = []
         model: Any = self.model if self._replicas is None else self._replicas
         last = (self._steps + 1) * self._passes - 1
@@ -137,6 +144,8 @@ class PyTorchTrainer:
                 batch = to_device(self._batches(number), self.device)
             # Accumulated gradients are averaged over the ranks once.
             is_local = self._replicas is not None and number < last
+            if self._is_sharded and self._passes > 1:
+                synchronize_gradients(self.model, wanted=number == last)
             with model.no_sync() if is_local else nullcontext():
                 losses.append(self._forward_backward(model, batch, marks))
         self._losses = losses
@@ -144,6 +153,16 @@ class PyTorchTrainer:
             if self._server is None:
                 self._update()
         self._steps += 1
+
+    def _new_optimizer(self) -> torch.optim.Optimizer:
+        trained = [p for p in self.model.parameters() if p.requires_grad]
+        return self.workload.optimizer(trained)
+
+    def _shard(self) -> None:
+        if self._shards_later:
+            self._shards_later = False
+            shard(self.model, self.device)
+            self.optimizer = self._new_optimizer()
 
     def _update(self) -> None:
         if self.workload.clip_norm is not None:

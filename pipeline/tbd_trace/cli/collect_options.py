@@ -232,8 +232,9 @@ SchemeOption = Annotated[
     Scheme,
     typer.Option(
         "--scheme",
-        help="With --ranks: gradients by DistributedDataParallel, or a parameter server on the "
-        "ranks, whole layers in order (ps) or slices by priority (p3).",
+        help="With --ranks: gradients by DistributedDataParallel; parameters sharded over the "
+        "ranks (fsdp); or a parameter server on the ranks, whole layers in order (ps) or slices "
+        "by priority (p3).",
     ),
 ]
 LayersOption = Annotated[

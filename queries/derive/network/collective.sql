@@ -86,6 +86,17 @@ described AS (
         ON  r.trace_id = l.trace_id AND r.process_id = l.process_id
         AND r.thread_id = l.host_thread_id AND l.issue_ns >= r.start_ns
 ),
+-- The range of a shard around a collective of gloo has the bytes of all ranks, and says where gloo
+-- performs a reduce-scatter as an all-reduce. Ranges of all-reduces overlap, so they are not used.
+gloo AS (
+    SELECT g.*, CASE WHEN b.end_ns >= g.end_ns THEN b.kind END AS shard_kind,
+        CASE WHEN b.end_ns >= g.end_ns THEN b.bytes END AS shard_bytes
+    FROM (SELECT * FROM collective_record WHERE source = 'gloo') g
+    ASOF LEFT JOIN (
+        SELECT * FROM collective_record
+        WHERE source = 'bucket' AND kind IN ('all_gather', 'reduce_scatter')
+    ) b ON b.trace_id = g.trace_id AND b.process_id = g.process_id AND g.start_ns >= b.start_ns
+),
 recorded AS (
     SELECT d.trace_id, d.start_ns, d.end_ns, d.issue_ns, d.process_id,
         NULL::BIGINT AS thread_id, d.device_id, d.stream_id, d.name, 'kernel' AS source,
@@ -106,9 +117,10 @@ recorded AS (
         ON o.trace_id = d.trace_id AND o.record_id = d.operator_id AND o.source = 'operator'
     UNION ALL
     SELECT trace_id, start_ns, end_ns, NULL, process_id, thread_id, NULL, NULL, 'gloo:' || kind,
-        'gloo', [kind], group_name, group_ranks, group_size, sequence, input_elements,
-        output_elements, dtype, NULL, 'input dimensions'
-    FROM collective_record WHERE source = 'gloo'
+        'gloo', [shard_kind, kind], group_name, group_ranks, group_size, sequence, input_elements,
+        output_elements, dtype, shard_bytes,
+        CASE WHEN shard_bytes IS NULL THEN 'input dimensions' ELSE 'range text' END
+    FROM gloo
     UNION ALL
     SELECT trace_id, start_ns, end_ns, NULL, process_id, thread_id, NULL, NULL, text,
         'nvtx', [text], NULL, NULL, NULL, NULL, NULL, NULL, NULL,

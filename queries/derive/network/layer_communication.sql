@@ -60,6 +60,10 @@ reduced AS (
         AND coalesce(c.issue_ns, c.start_ns) < i.start_ns + i.period_ns
     WHERE t.kind = 'all_reduce' AND t.bytes > 0 AND i.in_window
 ),
+-- Their all-reduces, of norms or of what gloo makes of a reduce-scatter, follow other orders.
+sharded AS (
+    SELECT DISTINCT trace_id FROM collective WHERE kind IN ('all_gather', 'reduce_scatter')
+),
 layer AS (
     SELECT trace_id, layer, position, gradient_bytes,
         sum(gradient_bytes) OVER (PARTITION BY trace_id ORDER BY position DESC) AS up_to_bytes,
@@ -107,7 +111,9 @@ FROM layer l
 JOIN link k USING (trace_id)
 JOIN spread s USING (trace_id, layer)
 CROSS JOIN LATERAL (
-    SELECT CASE WHEN abs(k.moved_bytes - l.all_bytes) > 0.01 * l.all_bytes THEN format(
+    SELECT CASE WHEN k.trace_id IN (FROM sharded)
+            THEN 'parameters are sharded: collectives do not follow the order of the layers'
+        WHEN abs(k.moved_bytes - l.all_bytes) > 0.01 * l.all_bytes THEN format(
         'the all-reduces of an iteration move {:.3f} MB, the gradients have {:.3f} MB',
         k.moved_bytes / 1e6, l.all_bytes / 1e6) END AS reason
 ) d

@@ -55,3 +55,4 @@ class Scheme(StrEnum):
     FSDP = "fsdp"
     PS = "ps"
     P3 = "p3"
+    DIST_SYNC = "dist_sync"

@@ -89,6 +89,30 @@ def test_all_reduces_beside_shards_are_not_those_of_the_layers() -> None:
     }
 
 
+def test_pushes_and_pulls_name_their_layer() -> None:
+    """In each of 8 iterations, b is pushed in two parts of 3 ms and pulled in 4 ms."""
+    made = MadeTrace()
+    rank(made, "r", (), 0)
+    for iteration in range(8):
+        at = iteration * 100 * MS + 30 * MS
+        for word, layer, begin, took in (
+            ("push", "b", 0, 3),
+            ("push", "b", 5, 3),
+            ("pull", "b", 10, 4),
+            ("pull", "a", 20, 2),
+            ("push", "other", 30, 9),
+        ):
+            start = at + begin * MS
+            text = f"{word}, bytes = 9, layer = {layer}"
+            made.add_range(start, start + took * MS, text, trace_id="r", thread_id=9)
+    found = measured(made, link_gbit=1.0)
+    taken = {layer: row["communication_s"] for layer, row in found.items()}
+    assert taken == pytest.approx({"b": 0.010, "a": 0.002, "relu": 0})
+    modelled = {layer: row["modelled_s"] for layer, row in found.items()}
+    assert modelled == pytest.approx({"b": 0.024, "a": 0.008, "relu": 0})
+    assert (found["b"]["workers"], found["b"]["basis"]) == (2, "push and pull")
+
+
 def test_nothing_is_measured_without_collectives() -> None:
     made = MadeTrace()
     rank(made, "r", (), 0)

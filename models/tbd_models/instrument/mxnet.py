@@ -42,6 +42,15 @@ def layer_names(model: Block) -> dict[Block, str]:
     return names
 
 
+def parameter_layers(model: Block) -> dict[str, str]:
+    """Return the layer of each parameter, by its name; a shared one belongs to the first."""
+    found: dict[str, str] = {}
+    for block, layer in layer_names(model).items():
+        for parameter in block._reg_params.values():
+            found.setdefault(parameter.name, layer)
+    return found
+
+
 class LayerMarks:
     """Mark the layers of a model until ``remove``.
 

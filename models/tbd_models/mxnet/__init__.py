@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 
 from tbd_models.definition import UnsupportedError
+from tbd_models.mxnet import shared_store
 from tbd_models.settings import Settings, refuse_pytorch_options
 
 NAIVE, HYBRIDISED = "naive engine", "hybridised"
@@ -21,7 +22,9 @@ def prepare(settings: Settings) -> None:
         os.environ[_ENGINE] = "NaiveEngine"
     else:
         os.environ.pop(_ENGINE, None)
-    _restore_numpy_names()
+    restore_numpy_names()
+    if shared_store.world_size() > 1:
+        shared_store.join()
 
 
 def execution(settings: Settings) -> str:
@@ -42,8 +45,8 @@ def execution(settings: Settings) -> str:
     return NAIVE if eager else HYBRIDISED
 
 
-def _restore_numpy_names() -> None:
-    # MXNet 1.9.1 uses np.bool and others, which NumPy 1.24 removed.
+def restore_numpy_names() -> None:
+    """Restore np.bool and others, which MXNet 1.9.1 uses and NumPy 1.24 removed."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # NumPy 1.23 still has them and warns
         for kind in (bool, int, float, object):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import platform
 from collections.abc import Callable
@@ -20,11 +21,13 @@ from tbd_models.definition import UnsupportedError
 from tbd_models.instrument.layers_mxnet import measure
 from tbd_models.instrument.marks import Marks, marked
 from tbd_models.instrument.memory_mxnet import Training, estimate
-from tbd_models.instrument.mxnet import LayerMarks
-from tbd_models.mxnet import HYBRIDISED, execution
+from tbd_models.instrument.mxnet import LayerMarks, parameter_layers
+from tbd_models.mxnet import HYBRIDISED, execution, shared_store
+from tbd_models.mxnet.shared_store import SharedStore
 from tbd_models.mxnet.workload import Array, Batch, Workload, to_device
 from tbd_models.settings import Settings
 
+_WARMUP = 10  # iterations of several ranks, unless the user sets their number
 # Messages of the allocators of the GPU, cuDNN and the CPU.
 _OUT_OF_MEMORY = ("out of memory", "ALLOC_FAILED", "Failed to allocate CPU Memory", "bad_alloc")
 
@@ -34,6 +37,7 @@ class MXNetTrainer:
 
     def __init__(self, build: Any, dimensions: Any, settings: Settings) -> None:
         """Build the model by calling ``build``, a model's ``workload`` function."""
+        self._ranks = shared_store.world_size()
         self.device = _device(settings)
         self._execution = execution(settings)
         self._mixed = settings.precision == "mixed"
@@ -42,7 +46,9 @@ class MXNetTrainer:
         mx.random.seed(settings.seed)
         np.random.seed(settings.seed)  # used by some of MXNet's initializers
         self.workload: Workload = build(dimensions)
-        self._batches = _batches(self.workload, settings, self.device)
+        # Each rank has its own samples, and the same weights.
+        own = dataclasses.replace(settings, seed=settings.seed + shared_store.rank())
+        self._batches = _batches(self.workload, own, self.device)
         first = self._batches(0)
         model = self.workload.model
         # With known shapes, weights are drawn at once and in the same order in each execution.
@@ -51,7 +57,11 @@ class MXNetTrainer:
         if self._execution == HYBRIDISED:
             model.hybridize(static_alloc=True, static_shape=True)
         self._trained = [p for p in model.collect_params().values() if p.grad_req != "null"]
-        self._trainer = gluon.Trainer(self._trained, self.workload.optimizer(), kvstore=None)
+        self._shared: SharedStore | None = None
+        self._asked = 0
+        self._trainer = gluon.Trainer(
+            self._trained, self.workload.optimizer(), kvstore=self._store()
+        )
         if self._mixed:
             amp.init_trainer(self._trainer)
         self._layer_marks: LayerMarks | None = None
@@ -96,6 +106,10 @@ class MXNetTrainer:
     def mark_layers(self, marks: Marks) -> None:
         """Mark each layer from now on."""
         self._layer_marks = LayerMarks(self.model, marks)
+        if self._shared is not None:
+            layers = parameter_layers(self.model)
+            names = {key: layers[p.name] for key, p in enumerate(self._trained)}
+            self._shared.mark(names, marks)
 
     def step(self, marks: Marks) -> None:
         """Run one training iteration with its phases marked."""
@@ -106,7 +120,8 @@ class MXNetTrainer:
         with marked(marks, "phase:optimizer"):
             if self.workload.clip_norm is not None:
                 self._clip(self.workload.clip_norm)
-            self._trainer.step(1)  # 1, because the loss is already a mean over the batch
+            # The loss is already a mean over the batch of a rank.
+            self._trainer.step(self._ranks)
         # Let the engine run at most one iteration ahead: otherwise iterations would last as long
         # as their queueing, and queued work would fill the memory.
         if before is not None:
@@ -137,6 +152,30 @@ class MXNetTrainer:
         gradients = [parameter.grad(self.device) for parameter in self._trained]
         gluon.utils.clip_global_norm(gradients, norm, check_isfinite=False)
 
+    def _store(self) -> Any:
+        if self._ranks == 1:
+            return None
+        if self._mixed or self.workload.clip_norm is not None:
+            raise UnsupportedError(
+                "--scheme dist_sync neither clips gradients nor scales a loss; use another model "
+                "or --precision fp32"
+            )
+        self._shared = SharedStore()
+        return self._shared.store
+
+    def agree(self, flag: bool) -> bool:
+        """Return a flag that is the same on all ranks, so that they end their warm-up together."""
+        if self._shared is None:
+            return flag
+        # Servers update all that is pushed to them, so ranks count instead of exchanging flags.
+        self._asked += 1
+        return self._asked >= _WARMUP
+
+    def close(self) -> None:
+        """Leave the job."""
+        if self._shared is not None:
+            self._shared.close()
+
     def synchronize(self) -> None:
         mx.nd.waitall()
 
@@ -156,6 +195,8 @@ class MXNetTrainer:
         return float("nan") if self._loss is None else float(self._loss.asscalar())
 
     def start_profiler(self) -> None:
+        if self._shared is not None:
+            self._shared.wait_for_all()  # so that they begin their window together
         if self.device.device_type == "gpu":
             cuda.start_profiler()
 
@@ -182,7 +223,12 @@ def _device(settings: Settings) -> mx.Context:
         return mx.cpu()
     if not mx.context.num_gpus():
         raise UnsupportedError("MXNet sees no GPU here; use --device cpu")
-    return mx.gpu()
+    if shared_store.rank() >= mx.context.num_gpus():
+        raise UnsupportedError(
+            f"rank {shared_store.rank()} needs its own GPU, and there are "
+            f"{mx.context.num_gpus()}; use fewer --ranks or --device cpu"
+        )
+    return mx.gpu(shared_store.rank())
 
 
 def _batches(workload: Workload, settings: Settings, device: mx.Context) -> Callable[[int], Batch]:

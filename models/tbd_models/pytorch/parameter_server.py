@@ -60,7 +60,10 @@ class ParameterServer:
         self.is_paused = False  # True for passes whose gradients stay on this rank
         self._rank, self._ranks = dist.get_rank(), dist.get_world_size()
         self._by_priority = by_priority
-        self._parameters = [p for p in model.parameters() if p.requires_grad]
+        named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+        self._parameters = [parameter for _, parameter in named]
+        # The layer of each parameter, as layer_names names it.
+        self._layers = [name.rpartition(".")[0] or type(model).__name__ for name, _ in named]
         if any(p.dtype is not torch.float32 or p.is_cuda for p in self._parameters):
             raise UnsupportedError("the parameter server takes float32 on a CPU; use --scheme ddp")
         self._optimizers = [optimizer([p]) for p in self._parameters]
@@ -176,7 +179,8 @@ class ParameterServer:
             _, _, part, pulled, rank = message
             content = self._slice(part)
             word = "pull" if pulled else "push"
-            text = f"{word}, bytes = {content.nbytes}, layer = {self._parts[part].parameter}"
+            layer = self._layers[self._parts[part].parameter]
+            text = f"{word}, bytes = {content.nbytes}, layer = {layer}"
             with marked(self.marks, text):
                 self._peers[rank].sendall(_HEADER.pack(pulled, part))
                 self._peers[rank].sendall(content.data)

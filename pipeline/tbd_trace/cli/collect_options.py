@@ -234,7 +234,7 @@ SchemeOption = Annotated[
         "--scheme",
         help="With --ranks: gradients by DistributedDataParallel; parameters sharded over the "
         "ranks (fsdp); or a parameter server on the ranks, whole layers in order (ps) or slices "
-        "by priority (p3).",
+        "by priority (p3). MXNet: dist_sync, its key-value store.",
     ),
 ]
 LayersOption = Annotated[

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from tbd_collectors.collection_request import Command, Profiling, Workload
 
 
+_MXNET_SCHEME = "dist_sync"
+
+
 @dataclass(frozen=True, slots=True)
 class RankOptions:
     """Options of the job."""
@@ -44,8 +47,7 @@ class RankOptions:
             return
         if memory:
             raise UsageError("--ranks records timelines; leave out --memory")
-        if framework not in (None, "pytorch"):
-            raise UsageError(f"--ranks runs the PyTorch workloads, not those of {framework}")
+        self._check_scheme(framework or "pytorch")
         if self.bandwidth is None:
             if self.latency is not None:
                 raise UsageError("--latency needs --bandwidth")
@@ -54,6 +56,17 @@ class RankOptions:
         seconds(self.latency or "0s")
         if not dry_run:
             enter_user_namespace()
+
+    def _check_scheme(self, framework: str) -> None:
+        is_mxnet = self.scheme == _MXNET_SCHEME
+        if framework not in ("pytorch", "mxnet"):
+            raise UsageError(
+                f"--ranks runs the workloads of PyTorch and MXNet, not those of {framework}"
+            )
+        if is_mxnet and framework != "mxnet":
+            raise UsageError(f"--scheme {_MXNET_SCHEME} is MXNet's; add --framework mxnet")
+        if framework == "mxnet" and not is_mxnet:
+            raise UsageError(f"--ranks with MXNet needs --scheme {_MXNET_SCHEME}")
 
 
 def layer_list(path: Path, words: Sequence[str]) -> list[str]:
@@ -111,11 +124,11 @@ def collect_ranks(
 
 
 def _python(target: Workload | Command) -> str | None:
-    # The interpreter of a command is unknown; the link is the same in any.
+    # That of a command is unknown, other frameworks lack PyTorch, and the link is the same.
     from tbd_collectors import environments
     from tbd_collectors.collection_request import Workload
 
-    if isinstance(target, Workload):
+    if isinstance(target, Workload) and target.framework == "pytorch":
         return target.python
     try:
         return environments.interpreter("pytorch")

@@ -2,11 +2,13 @@
 title    = "Measured communication of layers"
 question = "How long do the gradients of each layer take in the collectives that ran?"
 source   = """all-reduces of an iteration in their order carry the gradients of the layers from the
-    last to the first; the time of one is divided among its layers by bytes. The lowest rank stands
-    for its job"""
-grain    = "layer of a trace with all-reduces in its iterations"
+    last to the first; the time of one is divided among its layers by bytes. Ranges
+    `push, bytes = N, layer = NAME` and `pull, …` of parameter servers name the layer. The lowest
+    rank stands for its job"""
+grain    = "layer of a trace with all-reduces or parameter servers in its iterations"
 needs    = ["layer_cost", "collective_time", "iteration"]
-optional = ["collective", "job_member", "_dp_link", "_dp_setting", "job_point"]
+optional = ["annotation", "job_rank", "collective", "job_member", "_dp_link", "_dp_setting",
+    "job_point"]
 [params.link_gbit]
 doc = "bandwidth of the link in Gbit/s of jobs whose job.json states none; 0: unknown"
 default = 0.0
@@ -22,20 +24,21 @@ doc = "the trace"
 [columns.layer]
 doc = "the layer"
 [columns.workers]
-doc = "ranks of the all-reduces; NULL when unknown"
+doc = "ranks of the all-reduces or of the job; NULL when unknown"
 [columns.bandwidth_gbit]
 unit = "Gbit/s"
 doc = "bandwidth of the link of each rank: of job.json, else link_gbit; NULL when unknown"
 [columns.communication_s]
 unit = "s"
 doc = """median over iterations; NULL if the bytes of their all-reduces are not those of the
-    gradients"""
+    gradients; of parameter servers the mean of all pushes and pulls of this rank"""
 [columns.modelled_s]
 unit = "s"
-doc = "the same all-reduces as a ring at that bandwidth; NULL if one of them is unknown"
+doc = """the same all-reduces as a ring at that bandwidth; NULL if one of them is unknown; of
+    parameter servers the bytes that a link carries, and the latencies"""
 [columns.basis]
 doc = """transfer: last start to first end of all ranks present; duration: on this rank, with its
-    wait for the others; both joined by a comma"""
+    wait for the others; both joined by a comma; push and pull of parameter servers"""
 [columns.reason]
 doc = "why communication_s is NULL; NULL otherwise"
 */
@@ -60,6 +63,24 @@ reduced AS (
         AND coalesce(c.issue_ns, c.start_ns) < i.start_ns + i.period_ns
     WHERE t.kind = 'all_reduce' AND t.bytes > 0 AND i.in_window
 ),
+message AS (
+    SELECT a.trace_id, i.process_id, i.iteration, a.end_ns - a.start_ns AS duration_ns,
+        regexp_extract(a.text, '^(push|pull), bytes = \d+, layer = (.+)$', 2) AS layer
+    FROM annotation a
+    SEMI JOIN chosen USING (trace_id)
+    JOIN iteration i
+        ON  i.trace_id = a.trace_id AND i.process_id IS NOT DISTINCT FROM a.process_id
+        AND a.start_ns >= i.start_ns AND a.start_ns < i.start_ns + i.period_ns
+    WHERE i.in_window AND regexp_matches(a.text, '^(push|pull), bytes = \d+, layer = ')
+      AND a.trace_id NOT IN (SELECT trace_id FROM reduced)
+),
+served AS (
+    SELECT trace_id, layer, sum(duration_ns) / any_value(iterations) / 1e9 AS time_s
+    FROM message
+    JOIN (SELECT trace_id, count(DISTINCT iteration) AS iterations FROM message GROUP BY trace_id)
+        USING (trace_id)
+    GROUP BY trace_id, layer
+),
 -- Their all-reduces, of norms or of what gloo makes of a reduce-scatter, follow other orders.
 sharded AS (
     SELECT DISTINCT trace_id FROM collective WHERE kind IN ('all_gather', 'reduce_scatter')
@@ -72,24 +93,29 @@ layer AS (
 ),
 run AS (
     SELECT trace_id, max(group_size) AS workers, median(moved_bytes) AS moved_bytes,
-        string_agg(DISTINCT basis, ', ' ORDER BY basis) AS basis,
-        any_value(coalesce(p.bandwidth_bits_per_s / 1e9,
-            nullif(coalesce(getvariable('link_gbit'), 0), 0)))::DOUBLE AS bandwidth_gbit
+        string_agg(DISTINCT basis, ', ' ORDER BY basis) AS basis
     FROM (
         SELECT *, sum(bytes) OVER (PARTITION BY trace_id, iteration) AS moved_bytes FROM reduced
     )
-    LEFT JOIN (FROM job_point WHERE is_own) p USING (trace_id)
     GROUP BY trace_id
+    UNION ALL
+    SELECT trace_id, max(world_size), NULL, 'push and pull'
+    FROM served LEFT JOIN job_rank USING (trace_id) GROUP BY trace_id
+),
+on_link AS (
+    SELECT r.*, coalesce(p.bandwidth_bits_per_s / 1e9,
+        nullif(coalesce(getvariable('link_gbit'), 0), 0))::DOUBLE AS bandwidth_gbit
+    FROM run r LEFT JOIN (FROM job_point WHERE is_own) p USING (trace_id)
 ),
 link AS (
     SELECT r.*, coalesce(l.all_reduce_s, 2 * (r.workers - 1) * s.latency_s) AS all_reduce_s,
-        greatest(l.host_byte_s, 16e-9 * (r.workers - 1) / r.workers
-            / (l.link_efficiency * r.bandwidth_gbit)) AS byte_s
-    FROM run r JOIN _dp_link l USING (trace_id) CROSS JOIN _dp_setting s
+        if(r.bandwidth_gbit IS NULL, NULL, greatest(l.host_byte_s, 16e-9 * (r.workers - 1)
+            / r.workers / (l.link_efficiency * r.bandwidth_gbit))) AS byte_s
+    FROM on_link r JOIN _dp_link l USING (trace_id) CROSS JOIN _dp_setting s
 ),
 part AS (
     SELECT l.trace_id, l.layer, r.iteration, r.time_s,
-        k.all_reduce_s + r.bytes * if(k.bandwidth_gbit IS NULL, NULL, k.byte_s) AS modelled_s,
+        k.all_reduce_s + r.bytes * k.byte_s AS modelled_s,
         greatest(0, least(r.up_to_bytes, l.up_to_bytes) - greatest(r.up_to_bytes - r.bytes,
             l.up_to_bytes - l.gradient_bytes)) / r.bytes AS share
     FROM layer l
@@ -117,3 +143,10 @@ CROSS JOIN LATERAL (
         'the all-reduces of an iteration move {:.3f} MB, the gradients have {:.3f} MB',
         k.moved_bytes / 1e6, l.all_bytes / 1e6) END AS reason
 ) d
+UNION ALL
+SELECT l.trace_id, l.layer, k.workers, k.bandwidth_gbit, coalesce(s.time_s, 0),
+    if(l.gradient_bytes > 0, k.all_reduce_s, 0) + l.gradient_bytes * k.byte_s, k.basis, NULL
+FROM layer l
+JOIN link k USING (trace_id)
+LEFT JOIN served s USING (trace_id, layer)
+WHERE l.trace_id IN (SELECT trace_id FROM served)

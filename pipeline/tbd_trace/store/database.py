@@ -63,6 +63,7 @@ class Database(TraceStore):
         self._tables = None if tables is None else frozenset(tables) | {CATALOGUE}
         self._columns = columns
         self._added: set[str] = set()
+        self._has_views = False  # True after the first trace of many
         check_path(self.path, setting)
         stem = self.path.name.removesuffix(".duckdb")
         self.traces_directory = self.path.with_name(f"{stem}.traces") / LAYOUT
@@ -198,8 +199,11 @@ class Database(TraceStore):
             raise StoreError(f"{error}; {advice}") from error
 
     def _write_views(self, needed: bool) -> None:
+        if self._has_views and self.path.exists():
+            return
         try:
             write_views(self)
+            self._has_views = True
         except StoreError:
             if needed:
                 raise
@@ -275,6 +279,7 @@ class Database(TraceStore):
         for trace_id in trace_ids:
             self._remove(self.traces_directory / trace_id)
         shutil.rmtree(self.derived_directory, ignore_errors=True)
+        self._has_views = False
         write_views(self)
         return trace_ids
 

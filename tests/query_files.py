@@ -34,6 +34,8 @@ NOT_IN_SAMPLES = {
     *NETWORK - {"comm_overhead", "dp_speedup", "min_bandwidth"},
 }  # fmt: skip
 """Queries of data that no sample holds."""
+REPLAYED = {"step_timeline", "whatif", "why"}
+"""Metrics above relations that Python computes; `test_why_queries.py` works them out."""
 METRIC_NAMES = [path.stem for path in METRICS]
 
 

@@ -114,17 +114,22 @@ class Traces:
         """
         return queries.sql(self.database, statement, self.trace_ids)
 
-    def why(self) -> Why:
+    def why(self, **parameters: object) -> Why:
         """Return why training is slow: causes, shares of a step and gains by replay.
+
+        Args:
+            parameters: those of the query ``why``.
 
         Raises:
             CannotAnswerError: no trace contains kernels.
+            UsageError: an unknown parameter, or an invalid value.
 
         >>> why = tbd_trace.open("data/samples/synthetic_cnn").why()
         >>> why.slowest.causes[0].cause
         'gpu_matmul_no_tensor_core'
         """
-        return answers.why(self.database, self.trace_ids)
+        texts = {key: str(value) for key, value in parameters.items()}
+        return answers.why(self.database, self.trace_ids, texts)
 
     def whatif(self, *changes: str) -> WhatIf:
         """Return the duration of a step after some changes together, by replay.

@@ -6,10 +6,10 @@ grain    = """NVTX range or mark, call, GPU operation or iteration; unordered, b
 needs    = ["trace"]
 optional = [
     "api_call", "annotation", "iteration", "op_scope", "gpu_op", "kernel",
-    "memcpy", "memset",
+    "memcpy", "memset", "cause_interval", "step_causes",
 ]
 [columns.row_kind]
-doc = "nvtx, range (start/end ranges, which may overlap), api, gpu or iteration"
+doc = "nvtx, range (start/end ranges, which may overlap), api, cause, gpu or iteration"
 [columns.process_id]
 doc = "key of the process"
 [columns.thread_id]
@@ -17,7 +17,7 @@ doc = "key of the thread; NULL on a GPU, for iterations, and for ranges across t
 [columns.device_id]
 doc = "device; NULL on the host"
 [columns.lane]
-doc = "row group within a thread or device: NVTX domain, API or CUDA stream"
+doc = "row group within a thread or device: NVTX domain, API, causes or CUDA stream"
 [columns.start_ns]
 unit = "ns"
 doc = "start"
@@ -25,9 +25,9 @@ doc = "start"
 unit = "ns"
 doc = "end; NULL for an instant"
 [columns.category]
-doc = "kernel, memcpy, memset, graph, cuda, cudnn, cublas, osrt, nvtx or iteration"
+doc = "kernel, memcpy, memset, graph, cuda, cudnn, cublas, osrt, nvtx, cause or iteration"
 [columns.name]
-doc = "name of the kernel, function or range"
+doc = "name of the kernel, function or range, or cause of the state of a GPU"
 [columns.flows]
 doc = """for a call, numbers of the GPU operations it caused; for a GPU operation, its own number;
     NULL without any"""
@@ -103,6 +103,11 @@ event AS (
     SELECT 'iteration' AS row_kind, process_id, 'Iterations' AS lane, start_ns, end_ns,
         'iteration' AS category, coalesce(label, iteration::VARCHAR) AS name, iteration
     FROM iteration
+    UNION ALL BY NAME
+    SELECT 'cause' AS row_kind, nullif(i.process_id, -1) AS process_id,
+        nullif(i.device_id, -1)::INTEGER AS device_id, 'Causes' AS lane, i.start_ns, i.end_ns,
+        'cause' AS category, c.title AS name
+    FROM cause_interval i JOIN step_causes c USING (cause)
 )
 SELECT row_kind, process_id, thread_id, device_id, lane, start_ns, end_ns, category, name, flows,
     full_name, grid, block, registers_per_thread, shared_bytes, bytes, memory, layer, phase,

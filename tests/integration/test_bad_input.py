@@ -265,7 +265,7 @@ def test_reports_that_nsys_cannot_read() -> None:
 
 NEEDING_KERNELS = [
     *("fp16_util", "fp32_util", "kernel_durations", "low_util_kernels", "mfu"),
-    *("nvtx_kernels", "occupancy", "occupancy_histogram", "tensor_util"),
+    *("nvtx_kernels", "occupancy", "occupancy_histogram", "tensor_util", "whatif", "why"),
 ]
 
 

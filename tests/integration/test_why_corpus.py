@@ -16,8 +16,7 @@ from fast import one_in
 from tbd_trace.query import connect, prepare
 from tbd_trace.why.changes import parse_change
 from tbd_trace.why.judgement import Judgement, judge
-from tbd_trace.why.processes import programs
-from tbd_trace.why.program import RELATIONS
+from tbd_trace.why.processes import INPUTS, programs
 from tbd_trace.why.whatif import Prediction, Simulator
 
 pytestmark = [
@@ -50,8 +49,8 @@ def file_of(name: str) -> Path:
 def simulator(name: str) -> Simulator:
     traces = tbd_trace.open(file_of(name))
     with connect(traces.database, traces.trace_ids) as connection:
-        prepare(connection, RELATIONS)
-        found = [program for program, _, _ in programs(connection)]
+        prepare(connection, INPUTS)
+        found = [one.program for one in programs(connection)]
     return Simulator(max(found, key=lambda program: fmean(program.step_ns)))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from made_trace import MadeTrace
 
@@ -24,13 +25,18 @@ class Loop:
     long_launches: dict[tuple[int, int], int] = field(default_factory=dict)
     alone_in_sync_ns: int = 0  # time in the synchronization after the last operation ended
     trace_id: str = "t"
+    process: int = 1  # which has its own device
     begins: list[int] = field(default_factory=list)  # of the steps, on the GPU
 
     def run(self, made: MadeTrace | None = None) -> MadeTrace:
         """Return the trace of the loop."""
         made = made or MadeTrace()
-        made.add_trace(self.trace_id)
-        now, free, number = 1_000_000, 0, 0
+        if all(row["trace_id"] != self.trace_id for row in made.rows["trace"]):
+            made.add_trace(self.trace_id)
+        now, free, number = 1_000_000, 0, 1_000_000 * self.process
+        host: dict[str, Any] = {"trace_id": self.trace_id, "process_id": self.process}
+        gpu = host | {"device_id": self.process - 1}
+        host |= {"thread_id": self.process}
         self.begins = []
         for step in range(self.steps):
             begin = now
@@ -41,23 +47,21 @@ class Loop:
                 took = CALL + self.long_launches.get((step, place), 0)
                 start = max(free + GAP, now + LAUNCH, now + took - CALL + LAUNCH)
                 number += 1
-                known = {"trace_id": self.trace_id, "correlation_id": number}
                 call = "cudaLaunchKernel" if place else "cudaMemcpyAsync"
-                made.add_call(now, now + took, call, **known)
+                made.add_call(now, now + took, call, correlation_id=number, **host)
                 if place:
-                    made.add_kernel(start, start + takes, name, **known)
+                    made.add_kernel(start, start + takes, name, correlation_id=number, **gpu)
                 else:
-                    made.add_memcpy(
-                        start, start + takes, bytes=self.copy_bytes, src_kind="pinned", **known
-                    )
+                    copy = gpu | {"bytes": self.copy_bytes, "src_kind": "pinned"}
+                    made.add_memcpy(start, start + takes, correlation_id=number, **copy)
                     self.begins.append(start)
                 free = start + takes
                 now += took
             now += PAUSE
             end = max(now, free) + TAIL + self.alone_in_sync_ns
-            made.add_call(now, end, "cudaDeviceSynchronize", trace_id=self.trace_id)
+            made.add_call(now, end, "cudaDeviceSynchronize", **host)
             now = end
-            made.add_range(begin, now, f"step {step}", trace_id=self.trace_id)
+            made.add_range(begin, now, f"step {step}", **host)
             now += PAUSE
         return made
 

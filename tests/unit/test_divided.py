@@ -16,8 +16,10 @@ from corpus import ROOT
 from fast import one_in
 from tbd_trace.cli.main import app
 from tbd_trace.errors import CannotAnswerError, StoreError, UsageError
-from tbd_trace.query import Catalogue, Query, Result, divided, execute, execute_batches, execution
+from tbd_trace.query import Catalogue, Query, Result, execute, execute_batches, execution
+from tbd_trace.query import parts as parts_module
 from tbd_trace.query.header import parse_query
+from tbd_trace.query.parts import divide
 from tbd_trace.runtime.executors import Executor, Processes, ThisProcess
 from tbd_trace.store import Database
 from tbd_trace.store.ranks import job_files
@@ -117,12 +119,15 @@ def test_answer_of_several_processes(traces: Database, processes: Executor, name
 
 def test_large_traces_are_divided(traces: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     ids = traces.trace_ids()
-    assert divided.divide(traces, ids) == [ids]
-    monkeypatch.setattr(divided, "_SMALL_BYTES", 0)
-    monkeypatch.setattr(divided, "_FILES_AT_ONCE", 2)
-    parts = divided.divide(traces, ids)
+    assert divide(traces, ids) == [ids]
+    monkeypatch.setattr(parts_module, "_SMALL_BYTES", 0)
+    monkeypatch.setattr(parts_module, "_FILES_AT_ONCE", 2)
+    parts = divide(traces, ids)
     # The two traces of each capture stay together.
     assert sorted(map(len, parts)) == [1] * RANKS + [2, 2]
+    ranks = sorted(traces.jobs()["job"])
+    assert ranks in divide(traces, ids, together="job")
+    assert sorted(map(len, divide(traces, ids, together="job"))) == [2, 2, RANKS]
     query = Catalogue().get("kernel_summary")
     expected = together(traces, query)
     assert isinstance(expected, Result)

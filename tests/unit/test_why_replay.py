@@ -12,8 +12,8 @@ from fast import examples
 from tbd_trace.query import prepare
 from tbd_trace.why.changes import parse_change
 from tbd_trace.why.judgement import Judgement, judge
-from tbd_trace.why.processes import judgements, programs
-from tbd_trace.why.program import RELATIONS, Program
+from tbd_trace.why.processes import INPUTS, judgements, programs
+from tbd_trace.why.program import Program
 from tbd_trace.why.shares import shares
 from tbd_trace.why.thinning import thinned
 from tbd_trace.why.whatif import Simulator
@@ -23,9 +23,9 @@ MS = 1_000_000
 
 def program(made: MadeTrace) -> Program:
     with made.connect() as database:
-        prepare(database.connection, [*RELATIONS])
-        ((found, _, _),) = programs(database.connection)
-    return found
+        prepare(database.connection, INPUTS)
+        (found,) = programs(database.connection)
+    return found.program
 
 
 def judged(made: MadeTrace) -> Judgement:
@@ -154,9 +154,36 @@ def test_the_slowest_of_several_traces_comes_first() -> None:
     made = Loop().run()
     Loop(loading_ns=dict.fromkeys(range(12), 20 * MS), trace_id="slow").run(made)
     with made.connect() as database:
-        prepare(database.connection, [*RELATIONS])
+        prepare(database.connection, INPUTS)
         found = judgements(database.connection)
     assert [one.trace_id for one in found] == ["slow", "t"]
+
+
+def ranks_of(*kernels: list[tuple[str, int]]) -> list[Judgement]:
+    """Judge a process per rank that runs these kernels in each step."""
+    made = MadeTrace()
+    for number, own in enumerate(kernels, 1):
+        Loop(kernels=own, process=number).run(made)
+    with made.connect() as database:
+        prepare(database.connection, INPUTS)
+        return sorted(judgements(database.connection), key=lambda one: one.process_id)
+
+
+def test_the_wait_for_a_slower_rank_is_apart_from_communication() -> None:
+    # Both ranks end the all-reduce together; the first begins it 2 ms earlier.
+    reduce, work = "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "ampere_sgemm_128x64_tn"
+    early, late = ranks_of([(work, 4 * MS), (reduce, 3 * MS)], [(work, 6 * MS), (reduce, MS)])
+    assert early.step_ns == late.step_ns
+    assert ns_per_step(early, "straggler") == pytest.approx(2 * MS)
+    assert ns_per_step(early, "communication") == pytest.approx(MS)
+    assert ns_per_step(late, "communication") == pytest.approx(MS)
+    assert share(late, "straggler") == 0
+    (waits,) = (cause for cause in early.causes if cause.cause == "straggler")
+    assert waits.evidence.endswith("12 of them for rank 1")
+    assert early.judged_step_ns is not None
+    assert waits.best_step_ns == pytest.approx(early.judged_step_ns - 2 * MS, rel=0.001)
+    (moves,) = (cause for cause in early.causes if cause.cause == "communication")
+    assert moves.best_step_ns == pytest.approx(early.judged_step_ns - MS, rel=0.001)
 
 
 def test_two_steps_give_shares_and_no_gain() -> None:

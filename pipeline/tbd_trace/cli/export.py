@@ -33,9 +33,10 @@ def perfetto(
     """Write a timeline for the Perfetto UI (https://ui.perfetto.dev).
 
     It shows processes with threads, NVTX ranges and API calls; GPUs with streams, whose operations
-    have launch configuration, bytes, layer and iteration; an arrow from each call to its GPU
-    operations; and sampled GPU metrics as counters. The UI reads the file in the browser and does
-    not upload it. Requires one timeline, and the Python package perfetto.
+    have launch configuration, bytes, layer and iteration, and with the causes of `tbd-trace why`;
+    an arrow from each call to its GPU operations; and sampled GPU metrics as counters. The UI reads
+    the file in the browser and does not upload it. Requires one timeline, and the Python package
+    perfetto.
     """
     from tbd_trace.api import open_traces
     from tbd_trace.export.perfetto import export as write

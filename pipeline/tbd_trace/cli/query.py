@@ -153,7 +153,7 @@ def query(
         wide=wide,
     )
     if plot is not None:
-        _draw(opened, result, plot)
+        draw(opened, result, plot)
     require_all(result.missing)
 
 
@@ -270,12 +270,13 @@ def _check_plot(found: Query, path: Path) -> None:
         raise UsageError(f"{found.name} has no plot; add a [plot] table to its header")
 
 
-def _draw(opened: Traces | None, result: Result, path: Path) -> None:
+def draw(opened: Traces | None, result: Result, path: Path) -> None:
+    """Write the plot of a result to a file, whose extension is known."""
     from tbd_trace.present import write
     from tbd_trace.present.plot import render
 
     found = result.query
-    assert found.plot is not None  # _check_plot
+    assert found.plot is not None
     names = {}
     if opened is not None:
         names = dict(opened.database.traces().select("trace_id", "name").rows())

@@ -5,16 +5,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tbd_trace.cli.options import DEFAULT_DATABASE, DatabaseOption, OutputOption, TracesArgument
 from tbd_trace.cli.output import busy, emit_text
+from tbd_trace.cli.query import assigned, draw
 from tbd_trace.errors import TbdTraceError, UsageError
 
 if TYPE_CHECKING:
+    from tbd_trace.api import Traces
     from tbd_trace.why.result import Why
 
 
@@ -39,7 +43,10 @@ def why(
         int, typer.Option("--top", metavar="N", min=1, help="Show the N largest causes.")
     ] = 3,
     everything: Annotated[
-        bool, typer.Option("--all", help="Show all causes, the GPU's kernels by kind.")
+        bool,
+        typer.Option(
+            "--all", help="Show all causes, kernels by kind, and the findings of rules behind them."
+        ),
     ] = False,
     fail_on: Annotated[
         str | None,
@@ -49,6 +56,21 @@ def why(
             help="Exit with 1 if the share of CAUSE is at least PERCENT, such as "
             "input_pipeline:20.",
             show_default=False,
+        ),
+    ] = None,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Set a parameter, such as assume_training=true; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            "--plot", metavar="FILE", help="Also draw a typical step: .svg, .png or .pdf."
         ),
     ] = None,
     form: WhyFormatOption = WhyFormat.TABLE,
@@ -61,13 +83,24 @@ def why(
     replayed without a cause.
     """
     limit = None if fail_on is None else _limit(fail_on)
+    parameters = assigned(assignments or [])
+    if plot is not None:
+        from tbd_trace.present.plot import check_path
+
+        check_path(plot)
+    from tbd_trace.analysis.checks.behind_causes import findings_behind
     from tbd_trace.api import open_traces
 
     with busy("replaying"):
-        found = open_traces(*(traces or []), db=db).why()
+        opened = open_traces(*(traces or []), db=db)
+        found = opened.why(**parameters)
+        findings = findings_behind(opened, found.slowest) if everything else None
     match form:
         case WhyFormat.JSON:
-            emit_text(_json(found.to_dict()), output)
+            answer = found.to_dict()
+            if findings is not None:
+                _add(findings, answer["causes"])
+            emit_text(_json(answer), output)
         case WhyFormat.MARKDOWN:
             from tbd_trace.why.screen import markdown
 
@@ -75,9 +108,42 @@ def why(
         case WhyFormat.TABLE:
             from tbd_trace.why.screen import text
 
-            emit_text(text(found, top, everything=everything), output)
+            shown = text(found, top, everything=everything)
+            emit_text(shown + _listed(findings or {}), output)
+    if plot is not None:
+        _draw(opened, found, parameters, plot)
     if limit is not None:
         _check(found, *limit)
+
+
+def _draw(opened: Traces, found: Why, parameters: dict[str, str], path: Path) -> None:
+    from tbd_trace.why.result import of_process
+
+    one = found.slowest
+    of_trace = replace(opened, trace_ids=[one.trace_id])
+    result = of_trace.run("step_timeline", **parameters)
+    draw(of_trace, replace(result, frame=of_process(result.frame, one)), path)
+
+
+def _add(findings: dict[str, list[dict[str, Any]]], causes: list[dict[str, Any]]) -> None:
+    for cause in causes:
+        cause["findings"] = [
+            {key: row[key] for key in ("rule", "severity", "reason")}
+            for row in findings.get(cause["cause"], [])
+        ]
+
+
+def _listed(findings: dict[str, list[dict[str, Any]]]) -> str:
+    from tbd_trace.why.judgement import title
+    from tbd_trace.why.screen import labelled
+
+    causes: dict[tuple[str, str], dict[str, None]] = {}  # of each finding, without repetition
+    for cause, rows in findings.items():
+        name = "GPU kernels" if cause.startswith("gpu_") else title(cause)
+        for row in rows:
+            causes.setdefault((row["rule"], row["reason"]), {})[name] = None
+    lines = [f"{rule} ({', '.join(some)}): {reason}" for (rule, reason), some in causes.items()]
+    return "".join(f"{line}\n" for line in labelled("Rules", lines))
 
 
 def _limit(text: str) -> tuple[str, float]:

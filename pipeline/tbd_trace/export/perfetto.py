@@ -35,7 +35,7 @@ _COUNTER_COLUMNS = 7  # of queries/export/counters.sql that identify a counter
 _ROW = ("row_kind", "process_id", "thread_id", "device_id", "lane")
 _TIME = "start_ns, end_ns DESC NULLS LAST, name, flows, correlation_id"
 # Order of tracks below a thread or device.
-_ORDER = {"iteration": 0, "nvtx": 1, "range": 2, "api": 3, "gpu": 4}
+_ORDER = {"iteration": 0, "nvtx": 1, "range": 2, "api": 3, "cause": 4, "gpu": 5}
 
 
 class Event(NamedTuple):
@@ -202,7 +202,7 @@ class _Timeline:
             yield from rows
 
     def _parent(self, event: Event) -> int:
-        if event.row_kind == "gpu":
+        if event.row_kind in ("gpu", "cause"):
             return self._parents.device(event.process_id, event.device_id)
         if event.thread_id is None:
             return self._parents.process(event.process_id)

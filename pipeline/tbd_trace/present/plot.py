@@ -45,6 +45,7 @@ _RC: dict[Any, Any] = {
 _WIDTH_INCHES = 9
 _INCHES_PER_POINT = 1 / 72
 _BESIDE_SECOND_AXIS = 1.12  # of the width of a panel; ticks and label of the axis are before it
+_INCHES_PER_ENTRY = 0.19  # of a legend
 _PAD = 0.5  # margin in font heights
 _KINDS = {
     "barh": "horizontal bars",
@@ -92,7 +93,10 @@ def render(
     plot, panels = arrange(frame, plot, trace_names)
     drawn = pl.concat([panel for _, panel in panels])
     along = place_axis(plot, drawn, units)
-    scales = [value_axis(group, drawn, units, log="y" in plot.log) for group in plot.groups]
+    scales = [
+        value_axis(group, drawn, units, log="y" in plot.log, start=plot.start)
+        for group in plot.groups
+    ]
     beyond = (
         value_axis([plot.secondary or ""], drawn, units, log=False) if plot.secondary else along
     )
@@ -224,7 +228,7 @@ def _height(panel: pl.DataFrame, plot: Plot, panels: int) -> float:
         case "barh":
             return max(1.6, 0.9 + 0.28 * places * (0.5 + 0.5 * columns))
         case "stacked_barh":
-            return max(1.6, 0.9 + 0.28 * places)
+            return max(1.6, 0.9 + 0.28 * places, 0.4 + _INCHES_PER_ENTRY * groups)
         case "grouped_barh":
             return max(1.6, 0.9 + 0.28 * places * (0.5 + 0.5 * groups))
         case "heatmap":

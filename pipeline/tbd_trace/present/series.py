@@ -68,16 +68,28 @@ def words(column: str) -> str:
     return column.removesuffix("_id").replace("_", " ")
 
 
-def value_axis(columns: Sequence[str], drawn: pl.DataFrame, units: Units, *, log: bool) -> Axis:
-    """Return the common axis of value columns, scaled to their largest value."""
-    name = words(columns[0]) if len(columns) == 1 else ""
+def value_axis(
+    columns: Sequence[str],
+    drawn: pl.DataFrame,
+    units: Units,
+    *,
+    log: bool,
+    start: str | None = None,
+) -> Axis:
+    """Return the common axis of value columns, scaled to their largest value.
+
+    Args:
+        start: column with the begins of bars, which the axis then shows.
+    """
+    name = words(start or columns[0]) if len(columns) == 1 else ""
     found = {units.get(column) for column in columns}
     unit = found.pop() if len(found) == 1 else None
     if log:
         return Axis(name or "value", log=True, unit=scalable(unit))
     if unit is None:
         return Axis(name)
-    sizes = [abs(float(value)) for c in columns for value in drawn[c].drop_nulls().to_list()]
+    shown = [*columns, start] if start else columns
+    sizes = [abs(float(value)) for c in shown for value in drawn[c].drop_nulls().to_list()]
     divisor, scaled = scale(max(sizes, default=0.0), unit)
     # Avoids "kernels (kernel)" and "samples per s (sample/s)".
     if scaled in {name.removesuffix("s"), name.replace("s per ", "/")}:

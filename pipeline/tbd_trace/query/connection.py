@@ -21,6 +21,7 @@ from tbd_trace.query.catalogue import (
     names_used,
     required_relations,
 )
+from tbd_trace.query.computed import create_table
 from tbd_trace.query.header import Query
 from tbd_trace.query.relation_cache import (
     RelationCache,
@@ -172,9 +173,10 @@ def _compute(
     started = time.perf_counter()
     with limit:
         for position, relation in enumerate(missing):
-            if relation.view or cache is None:
-                kind = "VIEW" if relation.view else "TABLE"
-                connection.execute(f"CREATE TEMP {kind} {relation.name} AS {relation.sql}")
+            if relation.view:
+                connection.execute(f"CREATE TEMP VIEW {relation.name} AS {relation.sql}")
+            elif cache is None:
+                create_table(connection, relation)
             else:
                 for_answer = transient and relation.name in wanted
                 cache.compute(connection, relation, for_answer=for_answer)
@@ -230,7 +232,8 @@ def names_behind(query: Query) -> set[str] | None:
     if not is_shipped(query):
         return None
     read = (query, *required_relations(query.relations))
-    return {CATALOGUE}.union(*(names_used(each.sql) for each in read))
+    computed = (each.relations for each in read if each.computed_by)
+    return {CATALOGUE}.union(*(names_used(each.sql) for each in read), *computed)
 
 
 def relation_names(query: Query) -> set[str]:

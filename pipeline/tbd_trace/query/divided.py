@@ -7,7 +7,7 @@ processes. Traces of one capture are asked together, because they share counters
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -18,21 +18,16 @@ from tbd_trace.query import execution
 from tbd_trace.query.connection import relation_names, selected_ids
 from tbd_trace.query.header import Query, Scalar
 from tbd_trace.query.needs import check_needs, check_refusal, named
+from tbd_trace.query.parts import catalogue, divide
 from tbd_trace.query.reduction import changes_rows, reduced
 from tbd_trace.query.renamed import resolve_old_names
 from tbd_trace.query.result import Batch, Result
-from tbd_trace.runtime.duckdb_connection import scratch_connection, spill_directory
 from tbd_trace.runtime.executors import Executor, Lost, ThisProcess
 from tbd_trace.store.base import TraceStore
-from tbd_trace.store.read_errors import reading
 
 if TYPE_CHECKING:
-    import duckdb
     import polars as pl
 
-# Smaller traces are asked together, which costs less than a connection for each of them.
-_SMALL_BYTES = 4 << 20
-_FILES_AT_ONCE = 64  # DuckDB opens all files of a statement: 1,000 take 0.2 GB
 _REASONS_SHOWN = 3
 
 
@@ -114,59 +109,21 @@ def execute_batches(
         yield Batch(frame.clear(), asked.notes, asked.missing)
 
 
-def divide(
-    database: TraceStore, trace_ids: Sequence[str], executor: Executor | None = None
-) -> list[list[str]]:
-    """Return the parts of some traces that are asked one after another: one part if all are small.
-
-    Args:
-        executor: one that was chosen by the user; small traces are then divided, too.
-    """
-    if len(trace_ids) < 2 or (executor is None and _are_small(database, trace_ids)):
-        return [list(trace_ids)]
-    rows = f"SELECT trace_id, coalesce(capture_id, trace_id) FROM {CATALOGUE} ORDER BY trace_id"
-    parts: dict[str, list[str]] = {}
-    with _catalogue(database, trace_ids) as connection:
-        for trace_id, capture in connection.execute(rows).fetchall():
-            parts.setdefault(capture, []).append(trace_id)
-    return sorted(parts.values())
-
-
 def _parts_of_query(
     database: TraceStore,
     query: Query,
     trace_ids: Sequence[str] | None,
     executor: Executor | None,
 ) -> list[list[str]]:
-    return divide(database, selected_ids(database, trace_ids), executor) if query.reduce else []
-
-
-@contextmanager
-def _catalogue(
-    database: TraceStore, trace_ids: Sequence[str]
-) -> Iterator[duckdb.DuckDBPyConnection]:
-    with reading(database), scratch_connection(spill_directory()) as connection:
-        into = f"CREATE TEMP TABLE {CATALOGUE} AS"
-        for first in range(0, len(trace_ids), _FILES_AT_ONCE):
-            some = trace_ids[first : first + _FILES_AT_ONCE]
-            connection.execute(f"{into} {database.relation(CATALOGUE, some)}")
-            into = f"INSERT INTO {CATALOGUE}"
-        yield connection
+    if not query.reduce:
+        return []
+    return divide(database, selected_ids(database, trace_ids), executor, query.together)
 
 
 def _together(query: Query, executor: Executor | None) -> list[str]:
     if query.reduce or executor is None:
         return []
     return [f"{query.name} needs all traces together; it was not shared among processes"]
-
-
-def _are_small(database: TraceStore, trace_ids: Iterable[str]) -> bool:
-    left = _SMALL_BYTES
-    for trace_id in trace_ids:
-        left -= database.size_bytes(trace_id)
-        if left < 0:
-            return False
-    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +152,7 @@ class _Asked:
         self._reasons: dict[str, None] = {}
         self._is_answered = False
         ids = [trace_id for part in parts for trace_id in part]
-        with _catalogue(database, ids) as connection:
+        with catalogue(database, ids) as connection:
             self.notes = check_needs(connection, query)
             names = connection.execute(f"SELECT trace_id, name FROM {CATALOGUE}").fetchall()
         self._names: dict[str, str] = dict(names)

@@ -210,10 +210,19 @@ def checked_values(query: Query, parameters: Mapping[str, str] | None) -> dict[s
 
 
 def script(query: Query, parameters: Mapping[str, str] | None = None) -> str:
-    """Return a query as a SQL script for a DuckDB shell; errors as in :func:`execute`."""
+    """Return a query as a SQL script for a DuckDB shell.
+
+    Raises:
+        UsageError: as in :func:`execute`, or a relation is not computed in SQL.
+    """
     values = checked_values(query, parameters)
     replaced = file_relations(query, values)
     relations = required_relations(relation_names(query), {one.name for one in replaced})
+    if computed := next((each.name for each in relations if each.computed_by), None):
+        raise UsageError(
+            f"{query.name}: reads {computed}, which tbd-trace computes in Python; write it to a "
+            f"file with `tbd-trace export table {computed}`"
+        )
     statements = [SORTED_ASOF]
     statements += [text for one in replaced for text in file_statements(one, values)]
     statements += [set_variable(name, value) for name, value in values.items()]

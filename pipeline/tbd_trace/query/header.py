@@ -109,9 +109,15 @@ class Query:
     slices: str = ""
     # Canonical table that makes a trace large: the relation is then computed at ingest.
     at_ingest: str = ""
+    # Module with a function of the relation's name that takes a connection and returns its rows
+    # (a polars frame); the SQL then states the types of the columns, without rows.
+    computed_by: str = ""
     # How answers for parts of the traces become one: "concat", "sum" or "sql:FILE"; "" if the query
     # needs all traces together.
     reduce: str = ""
+    # Traces that are asked together even if there are many: "job" for the ranks of a distributed
+    # job, "" for those of a capture.
+    together: str = ""
     refuse: Refusal | None = None
     macros: list[str] = field(default_factory=list)  # files of queries/macros, in order
     file: RowFile | None = None
@@ -201,6 +207,8 @@ def _build(path: Path, sql: str, header: dict[str, Any]) -> Query:
         "at_ingest",
         "leaves_out",
         "reduce",
+        "computed_by",
+        "together",
     ):
         if not isinstance(header.get(key, ""), str):
             raise TypeError(f"{key} is not a text")
@@ -233,6 +241,8 @@ def _check_reduction(query: Query) -> None:
         raise TypeError('reduce = "sum" adds up the columns with a unit, and there is none')
     if file != query.reduce and not (query.path.parent / file).is_file():
         raise TypeError(f"reduce names {file}, which is not there")
+    if query.together not in ("", "job"):
+        raise TypeError('together is not "job"')
     if query.reduce and query.leaves_out:
         raise TypeError("reduce divides the traces, and leaves_out needs all of them")
 

@@ -22,6 +22,7 @@ import duckdb
 from tbd_trace import resources
 from tbd_trace.model.canonical_tables import long_tables
 from tbd_trace.query.catalogue import names_used, parameters_behind, required_relations
+from tbd_trace.query.computed import code_of, create_table
 from tbd_trace.query.header import Query
 from tbd_trace.query.relation_slices import create_in_slices
 from tbd_trace.runtime.settings_env import MEMORY_LIMIT
@@ -125,7 +126,7 @@ class RelationCache:
 
     def _stream(self, connection: duckdb.DuckDBPyConnection, relation: Query) -> bool:
         # A relation in slices would need a file per slice.
-        if relation.slices or not self.is_large(connection):
+        if relation.slices or relation.computed_by or not self.is_large(connection):
             return False
         if not _fits_parquet(connection, relation.sql):
             return False
@@ -136,12 +137,11 @@ class RelationCache:
         self, connection: duckdb.DuckDBPyConnection, relation: Query, for_answer: bool
     ) -> None:
         # A slow one is cached, and unless it is small a view of its file replaces the table.
-        name = identifier(relation.name)
         started = time.perf_counter()
         if self._comes_in_slices(connection, relation):
             create_in_slices(connection, relation)
         else:
-            connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {relation.sql}")
+            create_table(connection, relation)
         if for_answer or not is_slow(started):
             return
         size = self.keep(connection, relation)
@@ -272,7 +272,7 @@ def _fingerprint(name: str) -> str:
     files = [*resources.data().glob("*.csv"), *resources.sql_files("canonical").values()]
     digest = hashlib.sha256()
     for made in sorted(built, key=lambda relation: relation.name):
-        digest.update(f"{made.name}\0{made.sql}\0".encode())
+        digest.update(f"{made.name}\0{made.sql}\0".encode() + code_of(made))
     for file in sorted(file for file in files if file.stem in named):
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()

@@ -10,9 +10,10 @@ import duckdb
 
 from tbd_trace.query.catalogue import parameters_behind, required_relations
 from tbd_trace.query.connection import connect, relation_names
-from tbd_trace.query.divided import divide, execute
+from tbd_trace.query.divided import execute
 from tbd_trace.query.execution import checked_values, execute_on
 from tbd_trace.query.header import Query, Scalar
+from tbd_trace.query.parts import divide
 from tbd_trace.query.relation_cache import RelationCache, existing_relations
 from tbd_trace.query.result import Result
 from tbd_trace.query.statements import explained
@@ -74,6 +75,12 @@ class SharedSession:
         trace: TracebackType | None,
     ) -> bool | None:
         return self._open.__exit__(kind, error, trace)
+
+    def parts_for(self, together: str) -> list[list[str]]:
+        """Return the parts of a query that says which traces are asked together."""
+        if not together:
+            return self.parts
+        return divide(self.database, self._trace_ids, self._given, together)
 
     @property
     def is_divided(self) -> bool:

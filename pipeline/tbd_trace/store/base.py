@@ -127,7 +127,8 @@ class TraceStore(ABC):
                 f"SELECT trace_id::VARCHAR, name FROM ({rows}) ORDER BY {', '.join(_IN_ORDER)}"
             ).fetchall()
 
-    def _jobs(self) -> dict[str, list[str]]:
+    def jobs(self) -> dict[str, list[str]]:
+        """Return the traces of each distributed job, in the order of ranks."""
         rows = self.relation(JOB_RANK, self.trace_ids())
         with reading(self), duckdb.connect() as connection:
             return dict(
@@ -145,7 +146,7 @@ class TraceStore(ABC):
             return found
         if found:
             raise UsageError(f"{selector!r} is ambiguous: {', '.join(found)}; use a trace id")
-        jobs = self._jobs()
+        jobs = self.jobs()
         if selector in jobs:
             return jobs[selector]
         if begun:

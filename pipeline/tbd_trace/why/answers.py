@@ -3,44 +3,52 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
 from pathlib import Path
+from typing import TypeVar
 
 import duckdb
 
 from tbd_trace.errors import CannotAnswerError
+from tbd_trace.query.catalogue import Catalogue
 from tbd_trace.query.connection import connected, prepare, tables_behind
-from tbd_trace.query.header import Query
+from tbd_trace.query.execution import checked_values
+from tbd_trace.query.header import Query, Scalar
 from tbd_trace.query.needs import check_derived, check_needs
+from tbd_trace.query.parts import divide
+from tbd_trace.sqltext import set_variable
 from tbd_trace.store.base import TraceStore
-from tbd_trace.why.changes import Change, parse_change, validated_by
-from tbd_trace.why.judgement import FEWEST_STEPS, title
-from tbd_trace.why.processes import judgements, programs, simulator
-from tbd_trace.why.program import RELATIONS, Program
+from tbd_trace.why.changes import Change, parse_change
+from tbd_trace.why.judgement import FEWEST_STEPS
+from tbd_trace.why.predictions import predicted
+from tbd_trace.why.processes import INPUTS, judgements, programs, simulator
 from tbd_trace.why.result import WhatIf, Why
-from tbd_trace.why.shares import shares
-from tbd_trace.why.whatif import Simulator
 
 # States the needs for messages about missing data.
-_QUERY = Query("why", Path("why"), "", "Causes of slow training", needs=["kernel", "gpu_op"])
-_HOST_CHANGES = {"input", "workers", "host_stalls", "graph", "no_sync", "no_alloc"}
-_NO_PREDICTION = (
-    "memory limits, accuracy, other algorithms of a library and work that a new loader adds are "
-    "not modelled"
-)
+_NEEDS = Query("why", Path("why"), "", "Causes of slow training", needs=["kernel", "gpu_op"])
+_REASONS_SHOWN = 3
+_Answer = TypeVar("_Answer")
 
 
-def why(database: TraceStore, trace_ids: Sequence[str]) -> Why:
+def why(
+    database: TraceStore, trace_ids: Sequence[str], parameters: Mapping[str, str] | None = None
+) -> Why:
     """Judge traces.
+
+    Args:
+        parameters: those of the query ``why``.
 
     Raises:
         CannotAnswerError: no trace contains kernels.
+        UsageError: a parameter is unknown, or its value invalid.
     """
-    with _ready(database, trace_ids) as connection:
-        found = judgements(connection)
+    values = checked_values(Catalogue().get("why"), parameters)
+    found = list(chain.from_iterable(_of_parts(database, trace_ids, judgements, values)))
     if not found:
         raise CannotAnswerError("why needs operations with a duration; profile a longer part")
-    return Why(found)
+    return Why(sorted(found, key=lambda one: -(one.step_ns or one.elapsed_ns)))
 
 
 def whatif(database: TraceStore, trace_ids: Sequence[str], changes: Sequence[str]) -> WhatIf:
@@ -50,77 +58,57 @@ def whatif(database: TraceStore, trace_ids: Sequence[str], changes: Sequence[str
         CannotAnswerError: no trace contains enough steps.
         UsageError: a change is unknown, or its argument invalid.
     """
-    parsed = [parse_change(text) for text in changes]
-    with _ready(database, trace_ids, "device_peak") as connection:
-        found = programs(connection)
-        judged = [(p, pid) for p, _, pid in found if len(p.steps) >= FEWEST_STEPS]
-        if not judged:
-            raise CannotAnswerError(
-                f"whatif needs at least {FEWEST_STEPS} complete steps; record more, or mark steps "
-                "with NVTX"
-            )
-        program, pid = max(judged, key=lambda one: sum(one[0].step_ns) / len(one[0].steps))
-        return _predicted(simulator(connection, program), parsed, pid)
+    asked = partial(_of_slowest, changes=[parse_change(text) for text in changes])
+    return max(_of_parts(database, trace_ids, asked, {}), key=lambda answer: answer[0])[1]
 
 
-def _predicted(sim: Simulator, changes: list[Change], pid: int | None) -> WhatIf:
-    program = sim.program
-    host = [change.text for change in changes if change.name in _HOST_CHANGES]
-    if host and not program.knows_launches:
+def _of_slowest(
+    connection: duckdb.DuckDBPyConnection, changes: Sequence[Change]
+) -> tuple[float, WhatIf]:
+    # The mean step, and the prediction.
+    judged = [one for one in programs(connection) if len(one.program.steps) >= FEWEST_STEPS]
+    if not judged:
         raise CannotAnswerError(
-            f"whatif {host[0]} needs the launching calls; profile with `nsys profile -t cuda,nvtx`"
+            f"whatif needs at least {FEWEST_STEPS} complete steps; record more, or mark steps "
+            "with NVTX"
         )
-    found = sim.predict(changes)
-    after = sim.after(changes)
-    left = shares(after, sim.stalls)
-    # With more workers the loader may still limit the step, which the replay does not contain.
-    waits = found.step_ns * len(after.steps) - sum(left.values())
-    if waits > 0 and any(change.name == "workers" for change in changes):
-        left["input_pipeline"] = left.get("input_pipeline", 0.0) + waits
-    top = max(left, key=lambda cause: left[cause])
-    evidence = "estimated, unvalidated" if _unvalidated(changes) else "replay"
-    return WhatIf(
-        change=" + ".join(change.text for change in changes),
-        trace_id=program.trace_id,
-        pid=pid,
-        now_step_ns=sim.measured_ns,
-        step_ns=found.step_ns,
-        gain_pct=100 * (sim.measured_ns / found.step_ns - 1),
-        best_step_ns=found.best_ns,
-        likely_step_ns=found.likely_ns,
-        worst_step_ns=found.worst_ns,
-        validated_by=validated_by(changes),
-        evidence=evidence,
-        top_cause=title(top),
-        top_share_pct=100 * left[top] / sum(left.values()),
-        notes=_notes(program, changes),
-    )
+    slowest = max(judged, key=lambda one: one.program.mean_step_ns)
+    answer = predicted(simulator(connection, slowest.program), changes, slowest.pid)
+    return slowest.program.mean_step_ns, answer
 
 
-def _unvalidated(changes: Sequence[Change]) -> bool:
-    return any(change.name == "gpu" for change in changes)
-
-
-def _notes(program: Program, changes: Sequence[Change]) -> list[str]:
-    notes = []
-    names = {change.name for change in changes}
-    if "amp" in names and not program.gains_by_amp:
-        notes.append("matrix work is in FP16 or BF16 already, or there is none")
-    if names & {"input", "workers"} and not program.input_waits:
-        notes.append("no wait for input was found")
-    return [*notes, _NO_PREDICTION]
+def _of_parts(
+    database: TraceStore,
+    trace_ids: Sequence[str],
+    ask: Callable[[duckdb.DuckDBPyConnection], _Answer],
+    values: Mapping[str, Scalar],
+) -> list[_Answer]:
+    # Of large traces one capture or job at a time: memory does not grow with their number.
+    answers: list[_Answer] = []
+    reasons: dict[str, None] = {}
+    for part in divide(database, trace_ids, together="job"):
+        try:
+            with _ready(database, part, values) as connection:
+                answers.append(ask(connection))
+        except CannotAnswerError as error:
+            reasons[str(error)] = None
+    if not answers:
+        raise CannotAnswerError("; ".join(list(reasons)[:_REASONS_SHOWN]))
+    return answers
 
 
 @contextlib.contextmanager
 def _ready(
-    database: TraceStore, trace_ids: Sequence[str], *more: str
+    database: TraceStore, trace_ids: Sequence[str], values: Mapping[str, Scalar]
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    names = {*RELATIONS, *more, "gpu_op", "process", "trace", "memcpy", "kernel", "gpu_products"}
+    names = {*INPUTS, "gpu_op", "kernel"}
     with connected(database, trace_ids, contextlib.nullcontext(), tables_behind(names)) as (
         connection,
         cache,
     ):
-        check_needs(connection, _QUERY)
+        check_needs(connection, _NEEDS)
+        for name, value in values.items():
+            connection.execute(set_variable(name, value))
         prepare(connection, names, cache)
-        check_derived(connection, _QUERY)
+        check_derived(connection, _NEEDS)
         yield connection

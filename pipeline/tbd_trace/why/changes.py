@@ -24,13 +24,14 @@ CHANGES = {
     "no_sync": "the host does not wait for the GPU",
     "no_alloc": "allocations of device memory take no time",
     "comm": "xK or free  communication is K times as fast, or free",
+    "straggler": "all ranks begin each collective together: no wait for slower ranks",
     "gpu": "NAME  another GPU of data/gpu_products.csv (unvalidated)",
     "drop": "REGEX  kernels whose name matches vanish",
     "scale": "REGEX:F  kernels whose name matches take F times as long",
 }
 """The changes, each with its argument and meaning."""
 
-_WITH_ARGUMENT = {"workers", "comm", "gpu", "drop", "scale"}
+WITH_ARGUMENT = {"workers", "comm", "gpu", "drop", "scale"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +109,11 @@ def parse_change(text: str) -> Change:
     name, argument = name.strip(), argument.strip()
     if name not in CHANGES:
         raise UsageError(f"--change {text}: unknown; use one of {', '.join(CHANGES)}")
-    if bool(argument) != (name in _WITH_ARGUMENT) or bool(equals) != bool(argument):
-        usage = CHANGES[name].split("  ")[0] if name in _WITH_ARGUMENT else "no argument"
+    if bool(argument) != (name in WITH_ARGUMENT) or bool(equals) != bool(argument):
+        usage = CHANGES[name].split("  ")[0] if name in WITH_ARGUMENT else "no argument"
         raise UsageError(
             f"--change {text}: expected {name}={usage}"
-            if argument == "" and name in _WITH_ARGUMENT
+            if argument == "" and name in WITH_ARGUMENT
             else f"--change {text}: takes {usage}"
         )
     try:

@@ -52,6 +52,8 @@ def evidence(program: Program, stalls: Collection[int], cause: str) -> str:
             return f"the GPU is idle inside {_call_names(program, cause)}"
         case "copies":
             return _copies(program)
+        case "straggler":
+            return _straggler(program)
     return _FIXED.get(cause) or _kernels(program, cause)
 
 
@@ -62,6 +64,15 @@ def _input(program: Program) -> str:
     steps = len(program.steps)
     share = f", {waiting_steps(program)} of {steps} steps" if steps else ""
     return f"the launching thread waits {where}{share}"
+
+
+def _straggler(program: Program) -> str:
+    last = Counter(rank for _, rank in program.rank_waits.values())
+    ((rank, times),) = last.most_common(1)
+    return (
+        f"{last.total()} collectives wait for another rank to begin, {times} of them for rank "
+        f"{rank}"
+    )
 
 
 def _call_names(program: Program, cause: str) -> str:
@@ -127,6 +138,11 @@ def not_known(program: Program, input_share: float) -> list[str]:
     if any(kind == "graph" for kind in program.ops.kind):
         found.append(
             "kernels inside CUDA graphs: record with `nsys profile --cuda-graph-trace=node`"
+        )
+    if not program.trains:
+        found.append(
+            "whether the program trains: it has no range or kernel of a backward pass; mark phases "
+            "with NVTX, or use --set assume_training=true for advice about training"
         )
     waits = program.input_waits.values()
     if input_share >= _NOTEWORTHY and all(kind == "copy of the batch" for kind in waits):

@@ -48,6 +48,7 @@ class Judgement:
 
     trace_id: str
     trace: str
+    process_id: int
     pid: int | None
     device_id: int
     steps: int
@@ -61,6 +62,7 @@ class Judgement:
     judged_step_ns: float | None
     measured_over: str
     method: str | None
+    trains: bool
     replay_error_pct: float | None
     causes: list[Cause] = field(default_factory=list)
     change: str | None = None  # the cause whose advice gains most
@@ -81,6 +83,11 @@ def _causes() -> dict[str, dict[str, str]]:
 def cause_names() -> list[str]:
     """Return the names of the causes."""
     return list(_causes())
+
+
+def rules(cause: str) -> list[str]:
+    """Return the rules of ``tbd-trace check`` whose findings are evidence for a cause."""
+    return _causes()[cause]["rules"].split()
 
 
 def title(cause: str) -> str:
@@ -111,6 +118,7 @@ def judge(program: Program, trace: str, pid: int | None) -> Judgement:
     return Judgement(
         trace_id=program.trace_id,
         trace=trace,
+        process_id=program.process_id,
         pid=pid,
         device_id=program.device_id,
         steps=steps,
@@ -124,6 +132,7 @@ def judge(program: Program, trace: str, pid: int | None) -> Judgement:
         judged_step_ns=simulator.measured_ns if steps else None,
         measured_over=_measured_over(program),
         method=program.method,
+        trains=program.trains,
         replay_error_pct=error,
         causes=causes,
         change=change.cause if change else None,
@@ -133,7 +142,7 @@ def judge(program: Program, trace: str, pid: int | None) -> Judgement:
 
 
 def _is_gpu(cause: str) -> bool:
-    return cause.startswith("gpu_") or cause in ("communication", "copies")
+    return cause.startswith("gpu_") or cause in ("communication", "straggler", "copies")
 
 
 def _percentile(values: list[int], percent: int) -> float | None:
@@ -178,6 +187,8 @@ def _ranked(
             and simulator is not None
             and simulator.measured_ns < _LEAST_GAIN * gain.best_ns
         ):
+            advice = None
+        if _causes()[cause]["training"] and not program.trains:
             advice = None
         # Faster kernels do not help a step that waits for the host.
         if cause.startswith(_MATMUL) and (

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import duckdb
 
 from tbd_trace.errors import UsageError
 from tbd_trace.why.judgement import Judgement, judge
-from tbd_trace.why.program import Program, load
+from tbd_trace.why.program import RELATIONS, Program, load
 from tbd_trace.why.thinning import thinned
 from tbd_trace.why.whatif import Gpu, Simulator
 
+INPUTS = (*RELATIONS, "device_peak", "gpu_products", "training_window", "process", "trace")
+"""Relations behind the answers."""
+
 _PROCESSES = """
-SELECT DISTINCT g.trace_id, g.process_id, t.name, p.pid
+SELECT DISTINCT g.trace_id, g.process_id, t.name, p.pid, coalesce(w.trains, false)
 FROM gpu_chain g
 JOIN trace t USING (trace_id)
 LEFT JOIN process p ON p.trace_id = g.trace_id AND p.process_id = g.process_id
 -- Copies alone, and graphs traced as a whole, show no kernel that could be judged.
 SEMI JOIN (SELECT DISTINCT trace_id, process_id FROM gpu_chain WHERE op_kind = 'kernel') k
     ON k.trace_id = g.trace_id AND k.process_id = g.process_id
+LEFT JOIN (
+    SELECT trace_id, process_id, bool_or(trains) AS trains FROM training_window GROUP BY ALL
+) w ON w.trace_id = g.trace_id AND w.process_id = g.process_id
 ORDER BY ALL"""
 _OTHER_GPU = """
 SELECT sm_count * boost_clock_mhz * 1e6, memory_bandwidth_gb_per_s * 1e9
@@ -30,18 +37,28 @@ FROM device_peak
 WHERE trace_id = $trace AND device_id = $device AND coalesce(process_id, $process) = $process"""
 
 
-def programs(connection: duckdb.DuckDBPyConnection) -> list[tuple[Program, str, int | None]]:
-    """Return each process with kernels, the name of its trace and its pid."""
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process with kernels: its program, the name of its trace and its pid."""
+
+    program: Program
+    trace: str
+    pid: int | None
+
+
+def programs(connection: duckdb.DuckDBPyConnection) -> Iterator[Process]:
+    """Yield each process with kernels; the relations of ``INPUTS`` exist."""
     found = connection.execute(_PROCESSES).fetchall()
-    return [(load(connection, trace, process), name, pid) for trace, process, name, pid in found]
+    for trace_id, process_id, name, pid, trains in found:
+        yield Process(load(connection, trace_id, process_id, trains=trains), name, pid)
 
 
 def judgements(connection: duckdb.DuckDBPyConnection) -> list[Judgement]:
     """Judge every process, the one with the longest steps first.
 
-    The relations of ``program.RELATIONS`` exist.
+    The relations of ``INPUTS`` exist.
     """
-    judged = [judge(program, name, pid) for program, name, pid in programs(connection)]
+    judged = [judge(one.program, one.trace, one.pid) for one in programs(connection)]
     # Without a duration there is nothing to divide.
     judged = [one for one in judged if one.causes]
     return sorted(judged, key=lambda one: -(one.step_ns or one.elapsed_ns))
@@ -53,18 +70,18 @@ def gpus(
     """Return a function of the name of a GPU: rates of the program's GPU, and of that one."""
 
     def of(name: str) -> tuple[Gpu, Gpu]:
-        other = connection.execute(_OTHER_GPU, {"name": name}).fetchone()
-        if other is None:
+        other = connection.execute(_OTHER_GPU, {"name": name}).fetchall()
+        if not other:
             known = connection.execute("SELECT product FROM gpu_products ORDER BY ALL").fetchall()
             products = ", ".join(product for (product,) in known)
             raise UsageError(f"--change gpu={name}: unknown; use one of {products}")
         asked = {
             "trace": program.trace_id, "device": program.device_id, "process": program.process_id
         }  # fmt: skip
-        this = connection.execute(_THIS_GPU, asked).fetchone()
-        if this is None or None in (*this, *other):
+        this = connection.execute(_THIS_GPU, asked).fetchall()
+        if not this or None in (*this[0], *other[0]):
             raise UsageError(f"--change gpu={name}: SMs, clock or bandwidth of a GPU are unknown")
-        return Gpu(*this), Gpu(*other)
+        return Gpu(*this[0]), Gpu(*other[0])
 
     return of
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from tbd_trace.runtime.result_frames import frame
@@ -12,7 +13,9 @@ if TYPE_CHECKING:
     import duckdb
     import polars as pl
 
-RELATIONS = ("gpu_chain", "host_chain", "step_window", "input_wait", "kernel_group")
+RELATIONS = (
+    "gpu_chain", "host_chain", "step_window", "input_wait", "rank_wait", "kernel_group", "memcpy"
+)  # fmt: skip
 
 _MOST_LAUNCHED = 0.8
 _LEAST_FULL = 0.05  # share of matrix work that is not in half precision
@@ -45,6 +48,10 @@ FROM step_window WHERE trace_id = $trace AND process_id = $process ORDER BY step
 _INPUT = """
 SELECT position - 1 AS call, evidence
 FROM input_wait WHERE trace_id = $trace AND process_id = $process ORDER BY position"""
+
+_RANKS = """
+SELECT position - 1 AS op, wait_ns, last_rank
+FROM rank_wait WHERE trace_id = $trace AND process_id = $process ORDER BY position"""
 
 
 @dataclass(slots=True)
@@ -97,13 +104,20 @@ class Program:
     warm_ups: int  # steps at the start that show signs of warm-up
     method: str | None
     confidence: float | None
-    input_waits: dict[int, str] = field(default_factory=dict)
+    trains: bool  # it is known or assumed to train
+    input_waits: dict[int, str] = field(default_factory=dict)  # evidence by call
+    rank_waits: dict[int, tuple[int, int]] = field(default_factory=dict)  # ns and last rank by op
 
     @property
     def step_ns(self) -> list[int]:
         """Measured durations of the steps."""
         start = self.ops.start
         return [start[end] - start[begin] for begin, end in self.steps]
+
+    @property
+    def mean_step_ns(self) -> float:
+        """Mean of the measured steps, which exist."""
+        return fmean(self.step_ns)
 
     @property
     def knows_launches(self) -> bool:
@@ -126,7 +140,9 @@ class Program:
         return self.steps[self.warm_ups :]
 
 
-def load(connection: duckdb.DuckDBPyConnection, trace_id: str, process_id: int) -> Program:
+def load(
+    connection: duckdb.DuckDBPyConnection, trace_id: str, process_id: int, *, trains: bool
+) -> Program:
     """Read the program of a process; the relations of ``RELATIONS`` exist."""
 
     def rows(sql: str) -> pl.DataFrame:
@@ -143,7 +159,9 @@ def load(connection: duckdb.DuckDBPyConnection, trace_id: str, process_id: int) 
         _warm_ups(steps["warm_up"].to_list()),
         steps["method"][0] if steps.height else None,
         steps["confidence"][0] if steps.height else None,
+        trains,
         dict(rows(_INPUT).rows()),
+        {op: (ns, rank) for op, ns, rank in rows(_RANKS).rows()},
     )
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tbd_trace.why.judgement import Judgement
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,13 @@ class Why:
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"
+
+
+def of_process(frame: pl.DataFrame, one: Judgement) -> pl.DataFrame:
+    """Return the rows about a judged process."""
+    import polars as pl  # noqa: PLC0415 - its import takes time
+
+    return frame.filter(pl.col("trace_id") == one.trace_id, pl.col("pid").eq_missing(one.pid))
 
 
 @dataclass(frozen=True, slots=True)

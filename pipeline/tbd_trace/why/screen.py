@@ -38,8 +38,8 @@ def text(why: Why, top: int = 3, *, everything: bool = False) -> str:
     lines = [heading(one), ""]
     lines += _causes(one, top, everything=everything)
     for label, sentence in change(one):
-        lines += _labelled(label, [sentence])
-    lines += _labelled("Not known", one.not_known)
+        lines += labelled(label, [sentence])
+    lines += labelled("Not known", one.not_known)
     lines += _others(why.judgements[1:])
     return "\n".join(lines) + "\n"
 
@@ -52,8 +52,9 @@ def heading(one: Judgement) -> str:
         f"median {_plain(one.median_step_ns)}, {_plain(one.p5_step_ns)} … {_plain(one.p95_step_ns)}"
     )
     share = 100 * one.gpu_step_ns / one.step_ns
+    noun = "steps" if one.trains else "repeats"
     return (
-        f"{one.steps} steps of {ms(one.step_ns)} (mean; {spread}); "
+        f"{one.steps} {noun} of {ms(one.step_ns)} (mean; {spread}); "
         f"the GPU works {ms(one.gpu_step_ns)} of each ({share:.0f} %)"
     )
 
@@ -78,7 +79,7 @@ def _causes(one: Judgement, top: int, *, everything: bool) -> list[str]:
     width = max((len(title) for _, title, _ in shown), default=0)
     columns = [(f"{share:5.1f} %  {title:{width}}  ", text) for share, title, text in shown]
     indent = len(columns[0][0]) if columns else 0
-    return _labelled("Why", [start + text for start, text in columns], indent)
+    return labelled("Why", [start + text for start, text in columns], indent)
 
 
 def change(one: Judgement) -> list[tuple[str, str]]:
@@ -103,7 +104,8 @@ def change(one: Judgement) -> list[tuple[str, str]]:
     return parts
 
 
-def _labelled(label: str, entries: Sequence[str], indent: int = 0) -> list[str]:
+def labelled(label: str, entries: Sequence[str], indent: int = 0) -> list[str]:
+    """Wrap entries into lines, the first of which begins with the label."""
     lines = []
     for entry in entries:
         lines += textwrap.wrap(
@@ -114,7 +116,7 @@ def _labelled(label: str, entries: Sequence[str], indent: int = 0) -> list[str]:
 
 
 def _others(others: Sequence[Judgement]) -> list[str]:
-    return _labelled(
+    return labelled(
         "Others",
         [
             f"{one.trace} pid {one.pid}: {one.steps} steps of {ms(one.step_ns)}, "

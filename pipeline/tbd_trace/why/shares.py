@@ -2,21 +2,45 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
 
 from tbd_trace.why.program import Program
 
 LONG_CALL_NS = 1_000_000  # a longer launch loads modules or compiles
 
 
-def shares(program: Program, stalls: Collection[int]) -> dict[str, float]:
-    """Return the time of each cause in ns; they are disjoint and sum to the time of the steps.
+class Interval(NamedTuple):
+    """Time of one cause; causes that run together share it."""
 
-    Without steps, they sum to the time from the first to the last operation.
+    start_ns: int
+    end_ns: int
+    cause: str
+    share: float = 1.0
+
+    @property
+    def ns(self) -> float:
+        """Time that counts as the cause."""
+        return (self.end_ns - self.start_ns) * self.share
+
+
+def shares(program: Program, stalls: Collection[int]) -> dict[str, float]:
+    """Return the time of each cause in ns; they are disjoint and sum to the time of the steps."""
+    spent: dict[str, float] = defaultdict(float)
+    for interval in intervals(program, stalls):
+        spent[interval.cause] += interval.ns
+    return dict(spent)
+
+
+def intervals(program: Program, stalls: Collection[int]) -> Iterator[Interval]:
+    """Yield the causes of all moments of the steps.
+
+    Without steps, they fill the time from the first to the last operation.
 
     At each moment the GPU's kernels count first, divided equally among kernels that run together,
-    then communication, copies, and the reason for which the next operation has not begun.
+    then communication, waits of communication for other ranks, copies, and the reason for which
+    the next operation has not begun.
 
     Args:
         stalls: calls before which the host stalled.
@@ -26,58 +50,68 @@ def shares(program: Program, stalls: Collection[int]) -> dict[str, float]:
         begin, end = ops.start[program.steps[0][0]], ops.start[program.steps[-1][1]]
     else:
         begin, end = min(ops.start), max(ops.end)
-    spent: dict[str, float] = defaultdict(float)
-    here = [op for op, device in enumerate(ops.device) if device == program.device_id]
     changes = sorted(
-        (at, is_end, op) for op in here for at, is_end in ((ops.start[op], 0), (ops.end[op], 1))
+        (at, is_end, op, cause)
+        for op, device in enumerate(ops.device)
+        if device == program.device_id
+        for first, last, cause in _parts(program, op)
+        for at, is_end in ((first, 0), (last, 1))
     )
     running: dict[str, int] = {}
     knows_launches = program.knows_launches
     at = begin
-    for time, is_end, op in changes:
+    for time, is_end, op, cause in changes:
         now = min(max(time, begin), end)
         if now > at:
             if active := _active(running):
                 total = sum(running[cause] for cause in active)
-                for cause in active:
-                    spent[cause] += (now - at) * running[cause] / total
+                for each in active:
+                    yield Interval(at, now, each, running[each] / total)
             elif knows_launches:
-                for cause, ns in idle_causes(program, stalls, (at, now), op).items():
-                    spent[cause] += ns
+                yield from idle_intervals(program, stalls, (at, now), op)
             else:
-                spent["unknown"] += now - at
+                yield Interval(at, now, "unknown")
             at = now
-        cause = ops.cause[op]
         running[cause] = running.get(cause, 0) + (-1 if is_end else 1)
         if not running[cause]:
             del running[cause]
-    spent["unknown"] += end - at
-    return {cause: ns for cause, ns in spent.items() if ns > 0}
+    if at < end:
+        yield Interval(at, end, "unknown")
+
+
+def _parts(program: Program, op: int) -> Iterator[tuple[int, int, str]]:
+    # A collective waits for the last rank before it communicates.
+    start, end = program.ops.start[op], program.ops.end[op]
+    if op in program.rank_waits:
+        begun = min(start + program.rank_waits[op][0], end)
+        yield start, begun, "straggler"
+        start = begun
+    yield start, end, program.ops.cause[op]
 
 
 def _active(running: dict[str, int]) -> Sequence[str]:
     # The causes of the operations that count.
     if kernels := [cause for cause in running if cause.startswith("gpu_")]:
         return kernels
-    return [cause for cause in ("communication", "copies") if cause in running][:1]
+    return [cause for cause in ("communication", "straggler", "copies") if cause in running][:1]
 
 
-def idle_causes(
+def idle_intervals(
     program: Program, stalls: Collection[int], gap: tuple[int, int], op: int
-) -> dict[str, int]:
-    """Return the ns of each cause of a gap before an operation, back from its launch."""
+) -> list[Interval]:
+    """Return the causes of a gap before an operation, back from its launch, in order of time."""
     calls = program.calls
     begin, at = gap
     call = program.ops.call[op]
     if call < 0:
-        return {"unknown": at - begin}
-    parts: Counter[str] = Counter()
+        return [Interval(begin, at, "unknown")]
+    found: list[Interval] = []
 
     def back_to(time: int, cause: str) -> None:
         nonlocal at
         time = max(time, begin)
         if time < at:
-            parts[cause] += at - time
+            found.append(Interval(time, at, cause))
             at = time
 
     if _call(program, call) == "warm_up":
@@ -91,7 +125,22 @@ def idle_causes(
             back_to(begin, "unknown")
             break
         back_to(calls.start[call], _call(program, call))
-    return parts
+    return found[::-1]
+
+
+def merged(parts: Iterator[Interval]) -> list[Interval]:
+    """Join neighbours of the same cause and share."""
+    found: list[Interval] = []
+    last: dict[str, int] = {}  # number of the last interval of each cause
+    for one in parts:
+        number = last.get(one.cause, -1)
+        before = found[number] if number >= 0 else None
+        if before is not None and (before.end_ns, before.share) == (one.start_ns, one.share):
+            found[number] = before._replace(end_ns=one.end_ns)
+        else:
+            last[one.cause] = len(found)
+            found.append(one)
+    return found
 
 
 def _pause(program: Program, stalls: Collection[int], call: int) -> str:

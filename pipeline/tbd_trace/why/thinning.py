@@ -47,6 +47,7 @@ def thinned(program: Program, most: int = MOST_STEPS) -> Program:
         steps=[(ops[a], ops[b]) for some in kept for a, b in some],
         warm_ups=0,
         input_waits={calls[c]: e for c, e in program.input_waits.items() if c in calls},
+        rank_waits={ops[o]: wait for o, wait in program.rank_waits.items() if o in ops},
     )
 
 

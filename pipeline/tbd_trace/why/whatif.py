@@ -8,7 +8,7 @@ from functools import cached_property
 from statistics import fmean
 
 from tbd_trace.why.changes import Change, factors, has_model
-from tbd_trace.why.models import EXACT, MODELS
+from tbd_trace.why.effects import EFFECTS, EXACT
 from tbd_trace.why.program import Program
 from tbd_trace.why.replay import Durations, Replay, Schedule
 from tbd_trace.why.stalls import stalls
@@ -71,8 +71,8 @@ class Simulator:
         """Return the durations of the program after some changes."""
         durations = self.replay.measured
         for change in changes:
-            if (model := MODELS.get(change.name)) is not None:
-                durations = model(self, change, case, durations)
+            if (effect := EFFECTS.get(change.name)) is not None:
+                durations = effect(self, change, case, durations)
         return durations
 
     def schedule(self, changes: Sequence[Change]) -> Schedule:

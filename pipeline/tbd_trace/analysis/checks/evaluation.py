@@ -131,7 +131,9 @@ def evaluate_on(
         # Rules that read no other traces are evaluated one trace at a time, like queries.
         apart = [query for query in checks if query.reduce]
         checks = [query for query in checks if query not in apart]
-        rows = _rows_of_parts(session, apart, settings)
+        for together in sorted({query.together for query in apart}):
+            some = [query for query in apart if query.together == together]
+            rows += _rows_of_parts(session, session.parts_for(together), some, settings)
     evaluator = _evaluator(session, checks, settings)
     rows += [row for query in checks for row in evaluator.rows(query)]
     return _ordered(rows, evaluator.names)
@@ -147,16 +149,15 @@ def _evaluator(
 
 
 def _rows_of_parts(
-    session: SharedSession, checks: Sequence[Query], settings: Mapping[str, Scalar]
+    session: SharedSession,
+    parts: Sequence[Sequence[str]],
+    checks: Sequence[Query],
+    settings: Mapping[str, Scalar],
 ) -> list[Row]:
-    calls = [
-        partial(_rows_of_part, session.database, part, checks, settings)
-        for part in session.parts
-        if checks
-    ]
+    calls = [partial(_rows_of_part, session.database, part, checks, settings) for part in parts]
     rows: list[Row] = []
     with closing(session.executor.run(calls)) as results:
-        for part, found in zip(session.parts, results, strict=False):
+        for part, found in zip(parts, results, strict=False):
             if isinstance(found, Lost):
                 session.missing += session.database.trace_frame(part)["name"].to_list()
             else:

@@ -68,6 +68,7 @@ def build_page(
     with SharedSession(traces.database, traces.trace_ids, executor=executor) as session:
         runner = QueryRunner(session, only=frame["name"][0] if frame.height == 1 else "")
         summary = _summary(runner, names, frame)
+        verdict = [why_section(traces, runner, names, draw)] if _hold(frame, "kernel") else []
         # Chapters with plots come first, so that the plots are drawn while the others are queried.
         finish = [
             _section(runner, names, chapter, draw)
@@ -80,8 +81,7 @@ def build_page(
     own = [section() for section in finish]
     # Most rules need GPU operations: without any, they come last.
     later = own + general if _has_only_memory(frame) else general + own
-    verdict = [why_section(traces)] if _hold(frame, "kernel") else []
-    sections = [*verdict, summary, *later]
+    sections = [*(section() for section in verdict), summary, *later]
     title = title or _title(frame["name"].to_list())
     return Page(title, one_line_summary(frame), sections, distinct_names(names))
 

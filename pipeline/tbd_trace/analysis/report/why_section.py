@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import polars as pl
 
 from tbd_trace.analysis.report.page import Block, Note, Section, Table
+from tbd_trace.analysis.report.plotter import Draw
+from tbd_trace.analysis.report.report_query import QueryRunner
 from tbd_trace.api import Traces
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.why.judgement import Judgement
+from tbd_trace.why.result import of_process
 from tbd_trace.why.screen import change, heading
 
 _QUERY = "tbd-trace why"
@@ -26,8 +30,13 @@ _DOCS = {
 }
 
 
-def why_section(traces: Traces) -> Section:
-    """Return the causes of the process with the longest steps, and the largest of each other."""
+def why_section(
+    traces: Traces, runner: QueryRunner, names: Mapping[str, str], draw: Draw
+) -> Callable[[], Section]:
+    """Return the causes of the process with the longest steps, and the largest of each other.
+
+    The returned function waits for the plot of a typical step.
+    """
     title = "Why a step takes so long"
     intro = (
         "Causes of the duration of a step, and the gain by a change, from a replay of the trace "
@@ -36,15 +45,26 @@ def why_section(traces: Traces) -> Section:
     try:
         found = traces.why()
     except CannotAnswerError as error:
-        return Section("why", title, intro, [Note(str(error), "missing")])
+        missing = Section("why", title, intro, [Note(str(error), "missing")])
+        return lambda: missing
     slowest, *others = found.judgements
+    plots = _typical_step(runner, slowest, names, draw)
     blocks: list[Block] = [Note(heading(slowest))]
     blocks += [Note(f"{label}: {text}") for label, text in change(slowest)]
     blocks.append(_causes(slowest))
-    blocks += [Note(text, "missing") for text in slowest.not_known]
+    later: list[Block] = [Note(text, "missing") for text in slowest.not_known]
     if others:
-        blocks.append(_others(others))
-    return Section("why", title, intro, blocks)
+        later.append(_others(others))
+    return lambda: Section("why", title, intro, [*blocks, *(plot() for plot in plots), *later])
+
+
+def _typical_step(
+    runner: QueryRunner, slowest: Judgement, names: Mapping[str, str], draw: Draw
+) -> list[Callable[[], Block]]:
+    answer = runner.run("step_timeline")
+    if answer.reason or (rows := of_process(answer.frame, slowest)).is_empty():
+        return []
+    return [draw(replace(answer, frame=rows), names, "")]
 
 
 def _causes(one: Judgement) -> Table:

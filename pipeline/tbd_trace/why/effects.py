@@ -1,4 +1,4 @@
-"""Models of changes: which durations of a program they change, and by which factor."""
+"""Effects of changes: which durations of a program they change, and by which factor."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHORTEST_RUN = 8  # kernels of an update that is not fused
 _LONGEST_BREAK = 12  # other kernels inside a run
 _MEMORY = ("gpu_layout", "gpu_normalization", "gpu_elementwise", "gpu_reduction", "gpu_pooling")
 
-Model = Callable[["Simulator", Change, str, Durations], Durations]
+Effect = Callable[["Simulator", Change, str, Durations], Durations]
 
 
 def _input(sim: Simulator, change: Change, case: str, durations: Durations) -> Durations:
@@ -160,9 +160,23 @@ def _channels_last(sim: Simulator, _change: Change, case: str, durations: Durati
 
 
 def _comm(sim: Simulator, change: Change, case: str, durations: Durations) -> Durations:
-    causes = sim.program.ops.cause
-    factor = change.factor
-    return _scaled(durations, lambda op: factor if causes[op] == "communication" else 1.0)
+    # Waits for other ranks remain.
+    causes, waits = sim.program.ops.cause, sim.program.rank_waits
+    op_ns = [
+        wait + round((ns - wait) * change.factor)
+        if causes[op] == "communication" and (wait := min(waits.get(op, (0, 0))[0], ns)) < ns
+        else ns
+        for op, ns in enumerate(durations.op)
+    ]
+    return durations if op_ns == durations.op else replace(durations, op=op_ns)
+
+
+def _straggler(sim: Simulator, _change: Change, case: str, durations: Durations) -> Durations:
+    waits = sim.program.rank_waits
+    if case == "worst" or not waits:
+        return durations
+    op_ns = [max(ns - waits.get(op, (0, 0))[0], 0) for op, ns in enumerate(durations.op)]
+    return replace(durations, op=op_ns)
 
 
 def _matching(sim: Simulator, pattern: str) -> set[int]:
@@ -202,7 +216,7 @@ def _gpu(sim: Simulator, change: Change, case: str, durations: Durations) -> Dur
 
 # The user states the assumption, or the trace shows it.
 EXACT = {"comm", "drop", "scale", "host_stalls"}
-MODELS: dict[str, Model] = {
+EFFECTS: dict[str, Effect] = {
     "input": _input,
     "workers": _input,
     "host_stalls": _host_stalls,
@@ -215,6 +229,7 @@ MODELS: dict[str, Model] = {
     "no_sync": _no_sync,
     "no_alloc": _no_alloc,
     "comm": _comm,
+    "straggler": _straggler,
     "drop": _drop,
     "scale": _scale,
     "gpu": _gpu,

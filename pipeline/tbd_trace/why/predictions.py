@@ -1,0 +1,73 @@
+"""Predict the step of a process after changes, with the evidence and the limits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tbd_trace.errors import CannotAnswerError
+from tbd_trace.why.changes import Change, validated_by
+from tbd_trace.why.judgement import title
+from tbd_trace.why.program import Program
+from tbd_trace.why.result import WhatIf
+from tbd_trace.why.shares import shares
+from tbd_trace.why.whatif import Simulator
+
+_HOST_CHANGES = {"input", "workers", "host_stalls", "graph", "no_sync", "no_alloc"}
+_NO_PREDICTION = (
+    "memory limits, accuracy, other algorithms of a library and work that a new loader adds are "
+    "not modelled"
+)
+
+
+def predicted(sim: Simulator, changes: Sequence[Change], pid: int | None) -> WhatIf:
+    """Predict the step after all of some changes together.
+
+    Raises:
+        CannotAnswerError: a change needs launching calls that the trace lacks.
+    """
+    program = sim.program
+    host = [change.text for change in changes if change.name in _HOST_CHANGES]
+    if host and not program.knows_launches:
+        raise CannotAnswerError(
+            f"whatif {host[0]} needs the launching calls; profile with `nsys profile -t cuda,nvtx`"
+        )
+    found = sim.predict(changes)
+    after = sim.after(changes)
+    left = shares(after, sim.stalls)
+    # With more workers the loader may still limit the step, which the replay does not contain.
+    waits = found.step_ns * len(after.steps) - sum(left.values())
+    if waits > 0 and any(change.name == "workers" for change in changes):
+        left["input_pipeline"] = left.get("input_pipeline", 0.0) + waits
+    top = max(left, key=lambda cause: left[cause])
+    return WhatIf(
+        change=" + ".join(change.text for change in changes),
+        trace_id=program.trace_id,
+        pid=pid,
+        now_step_ns=sim.measured_ns,
+        step_ns=found.step_ns,
+        gain_pct=100 * (sim.measured_ns / found.step_ns - 1),
+        best_step_ns=found.best_ns,
+        likely_step_ns=found.likely_ns,
+        worst_step_ns=found.worst_ns,
+        validated_by=validated_by(changes),
+        evidence="estimated, unvalidated" if _is_unvalidated(changes) else "replay",
+        top_cause=title(top),
+        top_share_pct=100 * left[top] / sum(left.values()),
+        notes=_notes(program, changes),
+    )
+
+
+def _is_unvalidated(changes: Sequence[Change]) -> bool:
+    return any(change.name == "gpu" for change in changes)
+
+
+def _notes(program: Program, changes: Sequence[Change]) -> list[str]:
+    notes = []
+    names = {change.name for change in changes}
+    if "amp" in names and not program.gains_by_amp:
+        notes.append("matrix work is in FP16 or BF16 already, or there is none")
+    if "straggler" in names and not program.rank_waits:
+        notes.append("no wait for another rank was found; read the traces of all ranks together")
+    if names & {"input", "workers"} and not program.input_waits:
+        notes.append("no wait for input was found")
+    return [*notes, _NO_PREDICTION]

@@ -1,0 +1,36 @@
+/*
+title    = "Causes over time"
+question = "What was the reason for the state of each GPU at each moment?"
+source   = """tbd-trace why: kernels count first, then communication, copies, and the reason
+    for which the next operation has not begun"""
+grain    = "interval of one cause; causes that run together share it"
+needs    = [
+    "gpu_chain", "host_chain", "step_window", "input_wait", "rank_wait", "kernel_group",
+    "training_window", "memcpy", "process", "trace",
+]
+computed_by = "tbd_trace.why.relations"
+[columns.trace_id]
+doc = "the trace"
+[columns.process_id]
+doc = "key of the process; -1 when unknown"
+[columns.device_id]
+doc = "its device with the most GPU work; -1 when unknown"
+[columns.start_ns]
+unit = "ns"
+doc = "start"
+[columns.end_ns]
+unit = "ns"
+doc = "end"
+[columns.cause]
+doc = "the cause, as in step_causes"
+[columns.share]
+doc = "part of the interval that counts as the cause, above 0 and at most 1"
+[advice]
+missing = """needs operations of a GPU with a duration; collect a longer part with
+`nsys profile -t cuda,nvtx`"""
+*/
+-- The types of the columns; the rows are computed in Python.
+SELECT NULL::VARCHAR AS trace_id, NULL::BIGINT AS process_id, NULL::BIGINT AS device_id,
+    NULL::BIGINT AS start_ns, NULL::BIGINT AS end_ns, NULL::VARCHAR AS cause,
+    NULL::DOUBLE AS share
+WHERE false

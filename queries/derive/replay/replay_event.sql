@@ -1,0 +1,40 @@
+/*
+title    = "Events after a change"
+question = "When would each call and operation run after some changes?"
+source   = """replay of the trace under changed durations (tbd-trace whatif), in the best case"""
+grain    = "call or GPU operation of a process"
+needs    = [
+    "gpu_chain", "host_chain", "step_window", "input_wait", "rank_wait", "kernel_group",
+    "training_window", "device_peak", "gpu_products", "memcpy", "process", "trace",
+    "whatif_models",
+]
+computed_by = "tbd_trace.why.relations"
+[params.change]
+doc     = """changes of `tbd-trace whatif --list`, separated by ; and applied together;
+    none: the replay of the trace as it is"""
+default = ""
+[columns.trace_id]
+doc = "the trace"
+[columns.process_id]
+doc = "key of the process; -1 when unknown"
+[columns.change]
+doc = "the changes; empty for none"
+[columns.event]
+doc = "call or operation"
+[columns.position]
+doc = "host_chain.position of a call, gpu_chain.position of an operation"
+[columns.start_ns]
+unit = "ns"
+doc = "start"
+[columns.end_ns]
+unit = "ns"
+doc = "end"
+[advice]
+missing = """needs operations of a GPU with a duration; collect a longer part with
+`nsys profile -t cuda,nvtx`"""
+*/
+-- The types of the columns; the rows are computed in Python.
+SELECT NULL::VARCHAR AS trace_id, NULL::BIGINT AS process_id,
+    coalesce(getvariable('change'), '') AS change, NULL::VARCHAR AS event,
+    NULL::BIGINT AS position, NULL::BIGINT AS start_ns, NULL::BIGINT AS end_ns
+WHERE false

@@ -1,0 +1,56 @@
+/*
+title    = "Gains of changes"
+question = "How long would a step take after a change, and what would limit it then?"
+source   = """replay of the trace under changed durations (tbd-trace whatif); a gain is a range,
+    and a ceiling where no measured pair supports a model"""
+grain    = "process with at least three steps, and change"
+needs    = ["kernel", "changed_step"]
+reduce   = "concat"
+together = "job"
+[columns.trace_id]
+doc = "the trace"
+[columns.pid]
+doc = "process; NULL when unknown"
+[columns.change]
+doc = "the changes"
+[columns.now_step_ns]
+unit = "ns"
+doc = "mean step after the warm-up"
+[columns.step_ns]
+unit = "ns"
+doc = "predicted step: the likely one, else the best; NULL with a reason"
+[columns.gain_pct]
+unit = "%"
+doc = "now_step_ns ÷ step_ns - 1; NULL with a reason"
+[columns.best_step_ns]
+unit = "ns"
+doc = "step in the best case; NULL with a reason"
+[columns.likely_step_ns]
+unit = "ns"
+doc = "step by a model that a measured pair supports; NULL without one"
+[columns.worst_step_ns]
+unit = "ns"
+doc = "step in the worst case; NULL with a reason"
+[columns.top_cause]
+doc = "largest cause after the changes"
+[columns.top_share_pct]
+unit = "%"
+doc = "its share of the changed step"
+[columns.evidence]
+doc = "replay, or estimated, unvalidated"
+[columns.validated_by]
+doc = "measured pairs that support the models; NULL without one"
+[columns.notes]
+doc = "limits of the prediction"
+[columns.reason]
+doc = "why there is no prediction; NULL if there is one"
+[plot]
+kind = "barh"
+x = "change"
+y = ["gain_pct"]
+panels = ["trace_id", "pid"]
+*/
+SELECT trace_id, pid, change, now_step_ns, step_ns, gain_pct, best_step_ns, likely_step_ns,
+    worst_step_ns, top_cause, top_share_pct, evidence, validated_by, notes, reason
+FROM changed_step
+ORDER BY trace_id, process_id, step_ns, change

@@ -47,6 +47,7 @@ def checks() -> list[Row]:
     slowdown = throughput()[0]["profiler_slowdown_pct"]
     (overhead, *_) = comm_overhead()  # of two workers, the highest ratio first
     rows.append(_row("NET04", "finding", overhead["ratio"], 1, None, "modelled", "note"))
+    rows.append(_row("ADV01", "pass", _loading_pct(), 20, "%", "replay"))
     rows.append(_row("ROB01", "pass", spread, 5, "%", "timeline"))
     rows.append(_row("ROB02", "pass", _launched_outside(), 1, "%", "timeline"))
     rows.append(_row("ROB03", "pass", slowdown, 5, "%", "timeline"))
@@ -147,6 +148,20 @@ def _running_kernels() -> list[Operation]:
 
     window = steady()
     return [k for k in timeline().kernels if k.start < window.end and k.end > window.start]
+
+
+def _loading_pct() -> float:
+    """The largest cause but kernels: nothing runs while the host loads the next batch."""
+    found = timeline()
+    firsts = [
+        min((o for o in found.operations if o.iteration == number), key=lambda o: o.start)
+        for number in range(len(found.iterations))
+    ]
+    loading = [
+        first.launch.start - max(c.end for c in found.calls if c.end <= first.launch.start)
+        for first in firsts[1:]
+    ]
+    return 100 * sum(loading) / (firsts[-1].start - firsts[0].start)
 
 
 def write() -> None:

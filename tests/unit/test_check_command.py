@@ -32,6 +32,7 @@ COLUMNS = [
     *("evidence", "reason", "advice", "query"),
 ]
 OWN = {
+    "ADV01",
     "COM01",
     "MEM01",
     "MEM02",
@@ -280,7 +281,7 @@ def test_the_text_is_readable_at_100_columns(sample: str) -> None:
     lines = check(sample).stdout.splitlines()
     assert max(map(len, lines)) <= 100
     assert lines[0] == "WARNING  OBS04  GPU idle"
-    assert lines[-1] == "5 findings (1 warning, 4 notes), 5 passed, 17 not evaluable"
+    assert lines[-1] == "5 findings (1 warning, 4 notes), 6 passed, 17 not evaluable"
     assert not any(line.lstrip().startswith("%") for line in lines)
     text = " ".join(" ".join(lines).split())
     assert "advice: the GPU waits for data; use more loader workers" in text

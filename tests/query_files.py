@@ -31,11 +31,12 @@ TORCH_METRICS = {"mfu", "module_summary", "op_summary"}
 NETWORK = {path.stem for path in METRICS if path.parent.name == "network"}
 NOT_IN_SAMPLES = {
     "memory_untracked", "untracked_memory",
+    "memory_untracked", "mfu", "module_summary", "op_summary", "sampled_util", "untracked_memory",
     *NETWORK - {"comm_overhead", "dp_speedup", "min_bandwidth"},
 }  # fmt: skip
 """Queries of data that no sample holds."""
-REPLAYED = {"step_timeline", "whatif", "why"}
-"""Metrics above relations that Python computes; `test_why_queries.py` works them out."""
+REPLAYED = {"avoidable_cause", "step_timeline", "whatif", "why"}
+"""Queries above relations that Python computes; `test_why_queries.py` has their answers."""
 METRIC_NAMES = [path.stem for path in METRICS]
 
 

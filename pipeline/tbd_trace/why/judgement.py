@@ -67,6 +67,7 @@ class Judgement:
     causes: list[Cause] = field(default_factory=list)
     change: str | None = None  # the cause whose advice gains most
     then: list[Cause] = field(default_factory=list)  # causes once that one has vanished
+    sampled: str | None = None  # what limits the kernels, by periodic GPU metrics
     not_known: list[str] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
@@ -137,6 +138,7 @@ def judge(program: Program, trace: str, pid: int | None) -> Judgement:
         causes=causes,
         change=change.cause if change else None,
         then=_then(simulator, change),
+        sampled=program.sampled,
         not_known=not_known(program, spent.get("input_pipeline", 0.0) / max(elapsed, 1)),
     )
 

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 RELATIONS = (
-    "gpu_chain", "host_chain", "step_window", "input_wait", "rank_wait", "kernel_group", "memcpy"
+    "gpu_chain", "host_chain", "step_window", "input_wait", "rank_wait", "kernel_group",
+    "sampled_limit", "memcpy",
 )  # fmt: skip
 
 _MOST_LAUNCHED = 0.8
@@ -52,6 +53,11 @@ FROM input_wait WHERE trace_id = $trace AND process_id = $process ORDER BY posit
 _RANKS = """
 SELECT position - 1 AS op, wait_ns, last_rank
 FROM rank_wait WHERE trace_id = $trace AND process_id = $process ORDER BY position"""
+
+_SAMPLED = """
+SELECT device_id, sentence
+FROM sampled_limit
+WHERE trace_id = $trace AND process_id = $process AND sentence IS NOT NULL"""
 
 
 @dataclass(slots=True)
@@ -107,6 +113,7 @@ class Program:
     trains: bool  # it is known or assumed to train
     input_waits: dict[int, str] = field(default_factory=dict)  # evidence by call
     rank_waits: dict[int, tuple[int, int]] = field(default_factory=dict)  # ns and last rank by op
+    sampled: str | None = None  # what limits the kernels, by periodic GPU metrics
 
     @property
     def step_ns(self) -> list[int]:
@@ -149,10 +156,11 @@ def load(
         return frame(connection.sql(sql, params={"trace": trace_id, "process": process_id}))
 
     ops, steps = rows(_OPS), rows(_STEPS)
+    device_id = steps["device_id"][0] if steps.height else _busiest(ops)
     return Program(
         trace_id,
         process_id,
-        steps["device_id"][0] if steps.height else _busiest(ops),
+        device_id,
         Calls(*(column.to_list() for column in rows(_CALLS))),
         Ops(*(column.to_list() for column in ops)),
         steps.select("op", "next_op").rows(),
@@ -162,6 +170,7 @@ def load(
         trains,
         dict(rows(_INPUT).rows()),
         {op: (ns, rank) for op, ns, rank in rows(_RANKS).rows()},
+        dict(rows(_SAMPLED).rows()).get(device_id),
     )
 
 

@@ -37,6 +37,7 @@ def text(why: Why, top: int = 3, *, everything: bool = False) -> str:
     one = why.slowest
     lines = [heading(one), ""]
     lines += _causes(one, top, everything=everything)
+    lines += labelled("Sampled", [one.sampled] if one.sampled else [])
     for label, sentence in change(one):
         lines += labelled(label, [sentence])
     lines += labelled("Not known", one.not_known)

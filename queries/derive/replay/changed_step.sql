@@ -6,8 +6,8 @@ source   = """replay of the trace under changed durations (tbd-trace whatif);
 grain    = "process with at least three steps, and change"
 needs    = [
     "gpu_chain", "host_chain", "step_window", "input_wait", "rank_wait", "kernel_group",
-    "training_window", "device_peak", "gpu_products", "memcpy", "process", "trace", "step_causes",
-    "whatif_models",
+    "sampled_limit", "training_window", "device_peak", "gpu_products", "memcpy", "process",
+    "trace", "step_causes", "whatif_models",
 ]
 computed_by = "tbd_trace.why.relations"
 [params.change]

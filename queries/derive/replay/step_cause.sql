@@ -6,7 +6,7 @@ source   = """tbd-trace why: the time of all captured steps is divided among dis
 grain    = "cause of a process"
 needs    = [
     "gpu_chain", "host_chain", "step_window", "input_wait", "rank_wait", "kernel_group",
-    "training_window", "memcpy", "process", "trace", "step_causes",
+    "sampled_limit", "training_window", "memcpy", "process", "trace", "step_causes",
 ]
 computed_by = "tbd_trace.why.relations"
 [columns.trace_id]
@@ -72,6 +72,8 @@ doc = "steps behind shares and gains"
 doc = "recognition of steps (iteration.method); NULL without steps"
 [columns.trains]
 doc = "true if the program is known or assumed to train"
+[columns.sampled]
+doc = "what limits the kernels, by periodic GPU metrics; NULL without samples"
 [columns.not_known]
 doc = "sentences: missing data, and how to record it"
 [advice]
@@ -88,5 +90,5 @@ SELECT NULL::VARCHAR AS trace_id, NULL::BIGINT AS process_id, NULL::BIGINT AS pi
     NULL::DOUBLE AS step_ns, NULL::DOUBLE AS gpu_step_ns, NULL::BIGINT AS elapsed_ns,
     NULL::DOUBLE AS judged_step_ns, NULL::DOUBLE AS replay_error_pct,
     NULL::VARCHAR AS measured_over, NULL::VARCHAR AS method, NULL::BOOLEAN AS trains,
-    NULL::VARCHAR[] AS not_known
+    NULL::VARCHAR AS sampled, NULL::VARCHAR[] AS not_known
 WHERE false

@@ -50,6 +50,7 @@ def why_section(
     slowest, *others = found.judgements
     plots = _typical_step(runner, slowest, names, draw)
     blocks: list[Block] = [Note(heading(slowest))]
+    blocks += [Note(f"Sampled: {slowest.sampled}")] if slowest.sampled else []
     blocks += [Note(f"{label}: {text}") for label, text in change(slowest)]
     blocks.append(_causes(slowest))
     later: list[Block] = [Note(text, "missing") for text in slowest.not_known]

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from benchmarks.claims import WHY
 from tbd_trace import nsys_install, resources
 from tbd_trace.sources.nsys.columns import DETAILS, EVENTS
 
@@ -74,6 +75,10 @@ class Subjects:
                 self._cold("nvtx_gpu_time"),
                 self._cold("layer_time"),
                 self._warm_query("layer_time"),
+            ],
+            "why": [
+                self._underived("step_breakdown"),
+                self._without_derived(WHY, (*_TBD, "why", self._file, "--format", "json")),
             ],
             "start-up": [
                 Subject("tbd-trace --help", (_PROGRAM, "--help")),
@@ -143,15 +148,16 @@ class Subjects:
         )
 
     def _underived(self, query: str) -> Subject:
-        # The file stays ingested, but the relations derived from it are removed before each run.
-        command = self._query(query)
+        return self._without_derived(f"tbd-trace query {query}, ingested", self._query(query))
 
+    def _without_derived(self, name: str, command: tuple[str, ...]) -> Subject:
+        # The file stays ingested, but the relations derived from it are removed before each run.
         def forget() -> None:
             self._warm_up(command)
             for derived in Path(self._warm["TBD_TRACE_CACHE"]).glob("*/derived"):
                 shutil.rmtree(derived)
 
-        return Subject(f"tbd-trace query {query}, ingested", command, self._warm, forget)
+        return Subject(name, command, self._warm, forget)
 
     def _warm_up(self, command: tuple[str, ...]) -> None:
         # A first run ingests the file and derives all relations that the query needs.

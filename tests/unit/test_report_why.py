@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tbd_trace.analysis.report.page import Note, Section, Table
+from tbd_trace.analysis.report.page import Note, Plot, Section, Table
 from tbd_trace.analysis.report.sections import build_page
 from tbd_trace.api import Traces
 from tbd_trace.store import Database
@@ -35,6 +35,13 @@ def test_the_table_has_all_causes_but_the_smallest(sample: Traces, section: Sect
     shown = dict(table.frame.select("cause", "share_pct").iter_rows())
     assert shown == {c.title: c.share_pct for c in causes if c.share_pct >= 0.1}
     assert 99 < sum(shown.values()) <= 100.2
+
+
+def test_a_typical_step_is_drawn(sample: Traces, section: Section) -> None:
+    (plot,) = (block for block in section.blocks if isinstance(block, Plot))
+    assert plot.frame is not None
+    assert plot.frame.equals(sample.query("step_timeline"))
+    assert b"cause of the step" in plot.svg
 
 
 def test_a_report_without_kernels_has_no_such_section(memory_sample: Database) -> None:

@@ -31,7 +31,12 @@ NANOSECONDS = {
     "s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1,
     "second": 10**9, "msecond": 10**6, "usecond": 10**3, "nsecond": 1,
 }  # fmt: skip
-UNBOUNDED = {"profiler_slowdown_pct", "cv_pct"}  # percentages that may be negative or beyond 100
+UNBOUNDED = {
+    "profiler_slowdown_pct",
+    "cv_pct",
+    "gain_pct",
+    "replay_error_pct",
+}  # percentages that may be negative or beyond 100
 
 Count = tuple[int, int | None]  # kernel executions, and their total duration if the file tells
 Answers = dict[str, pl.DataFrame]

@@ -23,6 +23,7 @@ class Loop:
     loading_ns: dict[int, int] = field(default_factory=dict)  # before the copy of a step
     stalls: dict[tuple[int, int], int] = field(default_factory=dict)  # before a launch
     long_launches: dict[tuple[int, int], int] = field(default_factory=dict)
+    waits_in: str = "cudaDeviceSynchronize"  # at the end of each step
     alone_in_sync_ns: int = 0  # time in the synchronization after the last operation ended
     trace_id: str = "t"
     process: int = 1  # which has its own device
@@ -59,7 +60,7 @@ class Loop:
                 now += took
             now += PAUSE
             end = max(now, free) + TAIL + self.alone_in_sync_ns
-            made.add_call(now, end, "cudaDeviceSynchronize", **host)
+            made.add_call(now, end, self.waits_in, **host)
             now = end
             made.add_range(begin, now, f"step {step}", **host)
             now += PAUSE

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 import tbd_trace
 from corpus import ROOT
 from made_nsys import KERNEL, profile, write
+from tbd_trace.analysis.checks import evaluate
 from tbd_trace.cli.main import app
 from tbd_trace.errors import UsageError
 from tbd_trace.why.changes import CHANGES, parse_change
@@ -40,7 +41,8 @@ def test_json_is_one_object_with_ranked_causes() -> None:
     assert sum(shares) == pytest.approx(100, abs=0.1)
     assert {cause["cause"] for cause in causes} <= set(cause_names())
     assert found["steps"] == 11
-    assert found["change"] == causes[1]["cause"] == "input_pipeline"
+    assert found["change"] == causes[0]["cause"] == "gpu_matmul_no_tensor_core"
+    assert causes[1]["cause"] == "input_pipeline"
     assert causes[1]["evidence"].endswith("in a data range, 11 of 11 steps")
     # Formulas of the sample: ten steps of 2.56 ms on average after a first one of 7.87 ms.
     assert found["judged_step_ns"] == pytest.approx(2_560_000, rel=0.001)
@@ -65,6 +67,26 @@ def test_all_and_markdown_list_the_kernels_by_kind() -> None:
     assert "GPU normalization" in invoke("why", SAMPLE, "--all").stdout
     table = invoke("why", SAMPLE, "--format", "markdown").stdout
     assert "| cause | share | at most | evidence | advice |" in table
+
+
+def test_all_shows_the_findings_behind_causes() -> None:
+    expected = {
+        row["rule"]: row["reason"]
+        for row in evaluate(tbd_trace.open(SAMPLE)).to_dicts()
+        if row["verdict"] == "finding"
+    }
+    causes = {
+        cause["cause"]: cause["findings"] for cause in answer("why", SAMPLE, "--all")["causes"]
+    }
+    assert [found["rule"] for found in causes["input_pipeline"]] == ["OBS04"]
+    assert {found["rule"] for found in causes["gpu_matmul_no_tensor_core"]} == {
+        "OBS08", "OCC01", "OCC02"
+    }  # fmt: skip
+    for found in (found for some in causes.values() for found in some):
+        assert found["reason"] == expected[found["rule"]]
+    assert "findings" not in answer("why", SAMPLE)["causes"][0]
+    text = " ".join(invoke("why", SAMPLE, "--all").stdout.split())
+    assert "OCC02 (GPU kernels): kernels that fill only" in text
 
 
 def test_fail_on_a_share() -> None:

@@ -70,7 +70,8 @@ def _no_alloc(sim: Simulator, _change: Change, case: str, durations: Durations) 
         return durations
     kinds = sim.program.calls.kind
     call = [0 if k == "alloc" else ns for k, ns in zip(kinds, durations.call, strict=True)]
-    return replace(durations, call=call)
+    free = frozenset(call for call, kind in enumerate(kinds) if kind == "alloc")
+    return replace(durations, call=call, is_free=durations.is_free | free)
 
 
 def _scaled(durations: Durations, factor: Callable[[int], float]) -> Durations:

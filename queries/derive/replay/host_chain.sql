@@ -33,8 +33,8 @@ unit = "ns"
 doc = "time between the end of that call and the start of this one; NULL for the first call"
 [columns.awaited_op]
 doc = """gpu_chain.position of the operation that the call waits for: of a synchronization, the last
-    one that ended before the call returned; of a blocking copy or a launch into a full queue, one
-    that ended during the call. NULL otherwise"""
+    one that ended before the call returned; of a blocking copy, a launch into a full queue or a
+    release of device memory, one that ended during the call. NULL otherwise"""
 [columns.tail_ns]
 unit = "ns"
 doc = "end of the call - end of the awaited operation"
@@ -73,11 +73,13 @@ kind AS MATERIALIZED (
             ELSE 'other'
         END AS kind,
         regexp_matches(name, '^(cudaMemcpy|cuMemcpy)') AND NOT contains(name, 'Async')
-            AS is_blocking
+            AS is_blocking,
+        -- The driver waits for the GPU before it frees memory.
+        regexp_matches(name, '^(cudaFree|cuMemFree)(_v\d+)*$') AS frees
     FROM (SELECT DISTINCT name FROM call)
 ),
 sequence AS MATERIALIZED (
-    SELECT c.*, k.kind, k.is_blocking,
+    SELECT c.*, k.kind, k.is_blocking, k.frees,
         lag(c.position) OVER thread AS previous,
         lag(c.end_ns) OVER thread AS previous_end_ns,
         s.stream_id
@@ -140,6 +142,7 @@ FROM (
             kind = 'sync'
             OR op_end_ns > start_ns AND (
                 is_blocking
+                OR frees
                 -- A launch into a full queue returns when an operation ends.
                 OR kind IN ('launch', 'copy') AND end_ns - start_ns > 8 * launch_ns
                    AND end_ns - op_end_ns <= 30000),

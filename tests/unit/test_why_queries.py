@@ -92,6 +92,7 @@ def test_events_of_the_replay_are_those_of_the_changed_loop() -> None:
     starts = [row["start_ns"] for table in ("kernel", "memcpy") for row in expected.rows[table]]
     operations = sorted(row["start_ns"] - first for row in found if row["event"] == "operation")
     assert operations == pytest.approx(sorted(at - min(starts) for at in starts), abs=10_000)
+    assert {row["change"] for row in found} == {"scale=elementwise:0.5"}
     calls = [row for row in found if row["event"] == "call"]
     assert len(calls) == len(expected.rows["api_call"])
 

@@ -169,20 +169,27 @@ def test_the_slowest_of_several_traces_comes_first() -> None:
     assert found[1].causes == judged(Loop().run()).causes
 
 
-def ranks_of(*kernels: list[tuple[str, int]]) -> list[Judgement]:
-    """Judge a process per rank that runs these kernels in each step."""
+def ranks_of(*kernels: list[tuple[str, int]], several: bool) -> list[Judgement]:
+    """Judge a process per rank that runs these kernels, in one trace or several of a job."""
     made = MadeTrace()
-    for number, own in enumerate(kernels, 1):
-        Loop(kernels=own, process=number).run(made)
+    for rank, own in enumerate(kernels):
+        trace = f"rank {rank}" if several else "t"
+        if several:
+            made.add_trace(trace, utc_start_ns=10**18)
+            made.add("job_rank", trace_id=trace, job="j", rank=rank, world_size=len(kernels))
+        Loop(kernels=own, process=rank + 1, trace_id=trace).run(made)
     with made.connect() as database:
         prepare(database.connection, INPUTS)
         return sorted(judgements(database.connection), key=lambda one: one.process_id)
 
 
-def test_the_wait_for_a_slower_rank_is_apart_from_communication() -> None:
+@pytest.mark.parametrize("several", [False, True], ids=["one trace", "traces of a job"])
+def test_the_wait_for_a_slower_rank_is_apart_from_communication(several: bool) -> None:
     # Both ranks end the all-reduce together; the first begins it 2 ms earlier.
     reduce, work = "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "ampere_sgemm_128x64_tn"
-    early, late = ranks_of([(work, 4 * MS), (reduce, 3 * MS)], [(work, 6 * MS), (reduce, MS)])
+    early, late = ranks_of(
+        [(work, 4 * MS), (reduce, 3 * MS)], [(work, 6 * MS), (reduce, MS)], several=several
+    )
     assert early.step_ns == late.step_ns
     assert ns_per_step(early, "straggler") == pytest.approx(2 * MS)
     assert ns_per_step(early, "communication") == pytest.approx(MS)

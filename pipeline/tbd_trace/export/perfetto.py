@@ -18,6 +18,8 @@ from tbd_trace.errors import CannotAnswerError, UsageError
 from tbd_trace.export.parent_tracks import ParentTracks
 from tbd_trace.export.track_layout import TrackLayout
 from tbd_trace.model.canonical_tables import timeline_events
+from tbd_trace.query.catalogue import derived_relation
+from tbd_trace.query.connection import LARGE_ROWS
 from tbd_trace.runtime.atomic_write import atomic_write
 from tbd_trace.runtime.sigint import interruptible
 from tbd_trace.sqltext import literal, parquet_relation, string
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 ENDINGS = (".pftrace", ".perfetto-trace", ".pftrace.gz", ".perfetto-trace.gz")
 _BATCH_ROWS = 5000  # events converted to Python objects at a time
 _COUNTER_COLUMNS = 7  # of queries/export/counters.sql that identify a counter
+_CAUSES = "cause_interval"
 _ROW = ("row_kind", "process_id", "thread_id", "device_id", "lane")
 _TIME = "start_ns, end_ns DESC NULLS LAST, name, flows, correlation_id"
 # Order of tracks below a thread or device.
@@ -191,6 +194,10 @@ class _Timeline:
 
     def _sql(self, name: str) -> str:
         query = queries.Catalogue().load(resources.sql_files("export")[name])
+        if _CAUSES in query.relations and self._cache.rows(self._connection) >= LARGE_ROWS:
+            # Causes are found in memory.
+            empty = derived_relation(_CAUSES).sql
+            self._connection.execute(f"CREATE TEMP TABLE {_CAUSES} AS {empty}")
         queries.prepare(self._connection, query.relations, self._cache)
         events = f"CREATE OR REPLACE TEMP VIEW timeline_event AS {timeline_events()}"
         self._connection.execute(events)

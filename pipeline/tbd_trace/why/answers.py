@@ -66,13 +66,13 @@ def _of_slowest(
     connection: duckdb.DuckDBPyConnection, changes: Sequence[Change]
 ) -> tuple[float, WhatIf]:
     # The mean step, and the prediction.
-    judged = [one for one in programs(connection) if len(one.program.steps) >= FEWEST_STEPS]
-    if not judged:
+    judged = (one for one in programs(connection) if len(one.program.steps) >= FEWEST_STEPS)
+    slowest = max(judged, key=lambda one: one.program.mean_step_ns, default=None)
+    if slowest is None:
         raise CannotAnswerError(
             f"whatif needs at least {FEWEST_STEPS} complete steps; record more, or mark steps "
             "with NVTX"
         )
-    slowest = max(judged, key=lambda one: one.program.mean_step_ns)
     answer = predicted(simulator(connection, slowest.program), changes, slowest.pid)
     return slowest.program.mean_step_ns, answer
 

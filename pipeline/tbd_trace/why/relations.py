@@ -1,8 +1,10 @@
 """Rows of the derived relations that a replay computes: a function for each, of its name."""
 
+# polars is imported when a relation is computed, because its import takes time.
+# ruff: noqa: PLC0415
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tbd_trace.errors import CannotAnswerError
@@ -10,8 +12,7 @@ from tbd_trace.why.changes import CHANGES, WITH_ARGUMENT, Change, parse_change
 from tbd_trace.why.judgement import FEWEST_STEPS, Judgement
 from tbd_trace.why.predictions import predicted
 from tbd_trace.why.processes import Process, gpus, judgements, programs, simulator
-from tbd_trace.why.replay import Schedule
-from tbd_trace.why.shares import intervals, merged
+from tbd_trace.why.shares import Interval, intervals, merged
 from tbd_trace.why.stalls import stalls
 from tbd_trace.why.whatif import Simulator
 
@@ -30,15 +31,9 @@ def step_cause(connection: duckdb.DuckDBPyConnection) -> pl.DataFrame:
 def _causes(one: Judgement) -> Iterator[Row]:
     about = one.to_dict()
     for rank, cause in enumerate(about["causes"], 1):
-        yield (
-            about
-            | cause
-            | {
-                "rank": rank,
-                "gain_pct": _gain_pct(one.judged_step_ns, cause["best_step_ns"]),
-                "is_change": cause["cause"] == one.change,
-            }
-        )
+        gain_pct = _gain_pct(one.judged_step_ns, cause["best_step_ns"])
+        is_change = cause["cause"] == one.change
+        yield about | cause | {"rank": rank, "gain_pct": gain_pct, "is_change": is_change}
 
 
 def _gain_pct(now_ns: float | None, then_ns: float | None) -> float | None:
@@ -47,28 +42,37 @@ def _gain_pct(now_ns: float | None, then_ns: float | None) -> float | None:
 
 def cause_interval(connection: duckdb.DuckDBPyConnection) -> pl.DataFrame:
     """Return the causes of each process over time."""
-    return _frame(
-        _key(one) | {"device_id": one.program.device_id} | interval._asdict()
-        for one in programs(connection)
-        for interval in merged(intervals(one.program, stalls(one.program)))
-    )
+    return _together(map(_intervals, programs(connection)))
+
+
+def _intervals(one: Process) -> pl.DataFrame:
+    import polars as pl
+
+    found = merged(intervals(one.program, stalls(one.program)))
+    frame = pl.DataFrame(found, schema=Interval._fields, orient="row")
+    return frame.select(*_keys(one), pl.lit(one.program.device_id).alias("device_id"), pl.all())
 
 
 def replay_event(connection: duckdb.DuckDBPyConnection) -> pl.DataFrame:
     """Return the times of all calls and operations of each process after the changes."""
     changes = _parsed(_asked(connection))
-    return _frame(
-        _key(one) | row
+    return _together(
+        frame
         for one in programs(connection)
-        for row in _events(Simulator(one.program, gpus(connection, one.program)).schedule(changes))
+        for frame in _events(one, Simulator(one.program, gpus(connection, one.program)), changes)
     )
 
 
-def _events(times: Schedule) -> Iterator[Row]:
+def _events(one: Process, sim: Simulator, changes: list[Change]) -> Iterator[pl.DataFrame]:
+    import polars as pl
+
+    times, names = sim.schedule(changes), _names(changes)
     calls, ops = (times.call_start, times.call_end), (times.op_start, times.op_end)
     for event, (starts, ends) in (("call", calls), ("operation", ops)):
-        for position, (start, end) in enumerate(zip(starts, ends, strict=True), 1):
-            yield {"event": event, "position": position, "start_ns": start, "end_ns": end}
+        frame = pl.DataFrame({"start_ns": starts, "end_ns": ends})
+        yield frame.with_row_index("position", 1).select(
+            *_keys(one), pl.lit(names).alias("change"), pl.lit(event).alias("event"), pl.all()
+        )
 
 
 def changed_step(connection: duckdb.DuckDBPyConnection) -> pl.DataFrame:
@@ -89,7 +93,7 @@ def _alone() -> list[str]:
 
 def _predictions(one: Process, sim: Simulator, each: list[list[Change]]) -> Iterator[Row]:
     for changes in each:
-        row = _key(one) | {"change": " + ".join(change.text for change in changes)}
+        row = _key(one) | {"change": _names(changes)}
         try:
             yield row | predicted(sim, changes, one.pid).to_dict() | {"reason": None}
         except CannotAnswerError as error:
@@ -105,11 +109,28 @@ def _parsed(text: str) -> list[Change]:
     return [parse_change(change.strip()) for change in text.split(";") if change.strip()]
 
 
+def _names(changes: Sequence[Change]) -> str:
+    return " + ".join(change.text for change in changes)
+
+
 def _key(one: Process) -> Row:
     return {"trace_id": one.program.trace_id, "process_id": one.program.process_id}
 
 
-def _frame(rows: Iterator[Row]) -> pl.DataFrame:
-    import polars as pl  # noqa: PLC0415 - its import takes time
+def _keys(one: Process) -> list[pl.Expr]:
+    import polars as pl
+
+    return [pl.lit(value).alias(name) for name, value in _key(one).items()]
+
+
+def _together(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    import polars as pl
+
+    found = list(frames)
+    return pl.concat(found, how="vertical_relaxed") if found else pl.DataFrame()
+
+
+def _frame(rows: Iterable[Row]) -> pl.DataFrame:
+    import polars as pl
 
     return pl.DataFrame(list(rows), infer_schema_length=None)

@@ -30,6 +30,8 @@ doc = "sign of warm-up (iteration.warm_up); NULL without one"
 doc = "iteration.method"
 [columns.confidence]
 doc = "iteration.confidence"
+[advice]
+missing = "needs complete steps; record more of them, or mark steps with NVTX"
 */
 WITH
 busiest AS (

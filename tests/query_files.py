@@ -19,8 +19,7 @@ METRICS = sorted((resources.queries() / "metrics").rglob("*.sql"))
 CHECKS = sorted((resources.queries() / "checks").rglob("*.sql"))
 DERIVED = sorted((resources.queries() / "derive").rglob("*.sql"))
 MEMORY_METRICS = {path.stem for path in METRICS if path.parent.name == "memory"}
-"""Metrics that the memory sample answers; those of neither sample
-below are answered by the sample capture."""
+"""Metrics that the memory sample answers."""
 MEMORY_CHECKS = {
     "batch_could_grow", "feature_maps_dominate_memory", "fragmented_memory", "growing_memory",
     "optimizer_temporaries_set_peak",
@@ -30,8 +29,7 @@ TORCH_METRICS = {"mfu", "module_summary", "op_summary"}
 """Metrics that the sample of torch.profiler answers."""
 NETWORK = {path.stem for path in METRICS if path.parent.name == "network"}
 NOT_IN_SAMPLES = {
-    "memory_untracked", "untracked_memory",
-    "memory_untracked", "mfu", "module_summary", "op_summary", "sampled_util", "untracked_memory",
+    "memory_untracked", "sampled_util", "untracked_memory",
     *NETWORK - {"comm_overhead", "dp_speedup", "min_bandwidth"},
 }  # fmt: skip
 """Queries of data that no sample holds."""

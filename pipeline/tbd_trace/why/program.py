@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tbd_trace.runtime.result_frames import frame
 
@@ -161,8 +161,8 @@ def load(
         trace_id,
         process_id,
         device_id,
-        Calls(*(column.to_list() for column in rows(_CALLS))),
-        Ops(*(column.to_list() for column in ops)),
+        Calls(*map(_values, rows(_CALLS))),
+        Ops(*map(_values, ops)),
         steps.select("op", "next_op").rows(),
         _warm_ups(steps["warm_up"].to_list()),
         steps["method"][0] if steps.height else None,
@@ -172,6 +172,14 @@ def load(
         {op: (ns, rank) for op, ns, rank in rows(_RANKS).rows()},
         dict(rows(_SAMPLED).rows()).get(device_id),
     )
+
+
+def _values(column: pl.Series) -> list[Any]:
+    values = column.to_list()
+    if str(column.dtype) != "String":
+        return values
+    texts: dict[str, str] = {}  # equal ones become one object: a long trace has millions
+    return [texts.setdefault(text, text) for text in values]
 
 
 def _busiest(ops: pl.DataFrame) -> int:

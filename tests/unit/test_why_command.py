@@ -100,6 +100,14 @@ def test_fail_on_a_share() -> None:
         assert len(result.stderr.splitlines()) == 1
 
 
+def test_parameters_of_why() -> None:
+    assert answer("why", SAMPLE, "--set", "assume_training=true") == answer("why", SAMPLE)
+    for wrong in ("no_such=1", "assume_training=maybe", "assume_training"):
+        result = invoke("why", SAMPLE, "--set", wrong)
+        assert result.exit_code == 2, wrong
+        assert len(result.stderr.splitlines()) == 1
+
+
 def test_whatif_lists_predicts_and_combines() -> None:
     listed = invoke("whatif", "--list").stdout
     assert [line.split()[0] for line in listed.splitlines()] == list(CHANGES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from tbd_trace.api import Traces
 from tbd_trace.cli.main import app
 from tbd_trace.errors import CannotAnswerError, UsageError
 from tbd_trace.export.perfetto import export
-from tbd_trace.query import Catalogue, prepare, script
+from tbd_trace.query import Catalogue, Query, prepare, script
+from tbd_trace.query.catalogue import derive_relations
 from tbd_trace.store import Database
 
 pytestmark = pytest.mark.usefixtures("sample_cache")
@@ -179,6 +181,17 @@ def test_perfetto_shows_the_causes(tmp_path: Path) -> None:
 
 
 # relations that Python computes
+
+
+COMPUTED = [relation for relation in derive_relations() if relation.computed_by]
+
+
+@pytest.mark.parametrize("relation", COMPUTED, ids=lambda relation: relation.name)
+def test_functions_return_every_column(relation: Query) -> None:
+    function = getattr(import_module(relation.computed_by), relation.name)
+    with Loop().run().connect() as database:
+        prepare(database.connection, relation.relations)
+        assert set(relation.columns) <= set(function(database.connection).columns)
 
 
 def test_a_script_says_that_it_cannot_contain_them() -> None:

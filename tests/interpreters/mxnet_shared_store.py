@@ -7,7 +7,8 @@ import json
 from tbd_models import mxnet
 from tbd_models.settings import Settings
 
-mxnet.prepare(Settings(1, marked=True))
+SETTINGS = Settings(1, marked=True, scheme="dist_sync")
+mxnet.prepare(SETTINGS)
 
 import mxnet as mx  # noqa: E402
 from mxnet import autograd, gluon  # noqa: E402
@@ -42,7 +43,7 @@ weights = []
 for _ in range(2):
     with autograd.record():
         # The gradient of the weights is (1, 1) on one rank and (3, 3) on the other, 2 in the mean.
-        loss = net(mx.nd.ones((1, 2)) * (1 + 2 * rank())).sum()
+        loss = net(mx.nd.ones((1, 2)) * (1 + 2 * rank(SETTINGS))).sum()
     loss.backward()
     trainer.step(2)
     weights.append(net[0].weight.data().asnumpy().tolist())

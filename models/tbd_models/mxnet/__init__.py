@@ -23,8 +23,8 @@ def prepare(settings: Settings) -> None:
     else:
         os.environ.pop(_ENGINE, None)
     restore_numpy_names()
-    if shared_store.world_size() > 1:
-        shared_store.join()
+    if shared_store.world_size(settings) > 1:
+        shared_store.join(settings)
 
 
 def execution(settings: Settings) -> str:

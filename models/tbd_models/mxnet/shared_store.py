@@ -17,24 +17,25 @@ from typing import Any
 
 from tbd_models.definition import UnsupportedError
 from tbd_models.instrument.marks import Marks, marked
+from tbd_models.settings import Settings
 
 _END_S = 30  # for the servers to end after the workers
 _servers: list[subprocess.Popen[bytes]] = []
 
 
-def world_size() -> int:
-    """Return the number of ranks as torchrun sets it, 1 without it."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
+def world_size(settings: Settings) -> int:
+    """Return the number of ranks as torchrun sets it, 1 without it or with another scheme."""
+    return int(os.environ.get("WORLD_SIZE", "1")) if settings.scheme == "dist_sync" else 1
 
 
-def rank() -> int:
-    """Return this process's rank as torchrun sets it, 0 without it."""
-    return int(os.environ.get("RANK", "0"))
+def rank(settings: Settings) -> int:
+    """Return this process's rank as torchrun sets it, 0 for one alone."""
+    return int(os.environ["RANK"]) if world_size(settings) > 1 else 0
 
 
-def join() -> None:
+def join(settings: Settings) -> None:
     """Start this rank's servers and make it a worker, before MXNet is imported."""
-    ranks = str(world_size())
+    ranks = str(world_size(settings))
     shared = {
         "DMLC_PS_ROOT_URI": os.environ["MASTER_ADDR"],
         "DMLC_PS_ROOT_PORT": os.environ["MASTER_PORT"],
@@ -46,7 +47,7 @@ def join() -> None:
     os.environ.update(shared)
     inherited = {name: v for name, v in os.environ.items() if name != "MXNET_ENGINE_TYPE"}
     atexit.register(_stop)
-    for role in ("scheduler", "server") if rank() == 0 else ("server",):
+    for role in ("scheduler", "server") if rank(settings) == 0 else ("server",):
         argv = [sys.executable, "-m", "tbd_models.mxnet.server"]
         _servers.append(subprocess.Popen(argv, env=inherited | {"DMLC_ROLE": role}))
     os.environ["DMLC_ROLE"] = "worker"

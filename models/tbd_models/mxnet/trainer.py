@@ -37,7 +37,7 @@ class MXNetTrainer:
 
     def __init__(self, build: Any, dimensions: Any, settings: Settings) -> None:
         """Build the model by calling ``build``, a model's ``workload`` function."""
-        self._ranks = shared_store.world_size()
+        self._ranks, rank = shared_store.world_size(settings), shared_store.rank(settings)
         self.device = _device(settings)
         self._execution = execution(settings)
         self._mixed = settings.precision == "mixed"
@@ -47,7 +47,7 @@ class MXNetTrainer:
         np.random.seed(settings.seed)  # used by some of MXNet's initializers
         self.workload: Workload = build(dimensions)
         # Each rank has its own samples, and the same weights.
-        own = dataclasses.replace(settings, seed=settings.seed + shared_store.rank())
+        own = dataclasses.replace(settings, seed=settings.seed + rank)
         self._batches = _batches(self.workload, own, self.device)
         first = self._batches(0)
         model = self.workload.model
@@ -223,12 +223,13 @@ def _device(settings: Settings) -> mx.Context:
         return mx.cpu()
     if not mx.context.num_gpus():
         raise UnsupportedError("MXNet sees no GPU here; use --device cpu")
-    if shared_store.rank() >= mx.context.num_gpus():
+    rank = shared_store.rank(settings)
+    if rank >= mx.context.num_gpus():
         raise UnsupportedError(
-            f"rank {shared_store.rank()} needs its own GPU, and there are "
-            f"{mx.context.num_gpus()}; use fewer --ranks or --device cpu"
+            f"rank {rank} needs its own GPU, and there are {mx.context.num_gpus()}; "
+            "use fewer --ranks or --device cpu"
         )
-    return mx.gpu(shared_store.rank())
+    return mx.gpu(rank)
 
 
 def _batches(workload: Workload, settings: Settings, device: mx.Context) -> Callable[[int], Batch]:

@@ -123,9 +123,11 @@ class MXNetTrainer:
             # The loss is already a mean over the batch of a rank.
             self._trainer.step(self._ranks)
         # Let the engine run at most one iteration ahead: otherwise iterations would last as long
-        # as their queueing, and queued work would fill the memory.
-        if before is not None:
-            before.wait_to_read()
+        # as their queueing, and queued work would fill the memory. Of several ranks, the pulls of
+        # an iteration are behind its loss already.
+        awaited = before if self._shared is None else self._loss
+        if awaited is not None:
+            awaited.wait_to_read()
         self._steps += 1
 
     def _forward_backward(self, batch: Batch, marks: Marks) -> None:

@@ -33,8 +33,8 @@ NOT_IN_SAMPLES = {
     *NETWORK - {"comm_overhead", "dp_speedup", "min_bandwidth"},
 }  # fmt: skip
 """Queries of data that no sample holds."""
-MEASURED_BY_RANKS = ("comm_overhead", "measured")
-"""A way to group, of data of several ranks; `test_layer_communication.py` has its answers."""
+OF_JOBS = "measured"
+"""The way to group that only several ranks answer; see `test_layer_communication.py`."""
 REPLAYED = {"avoidable_cause", "step_timeline", "whatif", "why"}
 """Queries above relations that Python computes; `test_why_queries.py` has their answers."""
 METRIC_NAMES = [path.stem for path in METRICS]

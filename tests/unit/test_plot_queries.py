@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fast import one_in
-from query_files import MEMORY_METRICS, METRICS, NOT_IN_SAMPLES, TORCH_METRICS, each_file
+from query_files import MEMORY_METRICS, METRICS, NOT_IN_SAMPLES, OF_JOBS, TORCH_METRICS, each_file
 from tbd_trace.errors import UsageError
 from tbd_trace.present import plot as plots
 from tbd_trace.query import Catalogue, execute
@@ -42,7 +42,8 @@ def test_every_plot_draws_the_sample(
     assert query.plot is not None
     sources = [query, *required_relations(query.relations)]
     by = next((source.params["by"] for source in sources if "by" in source.params), None)
-    groupings = [{"by": str(choice)} for choice in (by.choices or [] if by else [])] or [{}]
+    choices = [str(choice) for choice in (by.choices or [] if by else []) if choice != OF_JOBS]
+    groupings = [{"by": choice} for choice in choices] or [{}]
     for parameters in groupings:
         database = memory_sample if query.name in MEMORY_METRICS else sample_database
         if query.name in TORCH_METRICS:

@@ -18,6 +18,15 @@ def pytest_configure(config: pytest.Config) -> None:
     fast.configure(config)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _cache_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep tests away from the cache of the user; parallel workers share one."""
+    base = tmp_path_factory.getbasetemp()
+    # pytest-xdist gives each worker a directory inside the session's.
+    shared = base.parent if base.name.startswith("popen-") else base
+    os.environ["TBD_TRACE_CACHE"] = str(shared / "cache")
+
+
 @pytest.fixture
 def corpus() -> Path:
     """Return the directory of real traces, or skip."""

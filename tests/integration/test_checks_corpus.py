@@ -20,7 +20,7 @@ from tbd_trace.errors import InputError
 PATTERNS = ("nsys/*", "nvprof/*", "nvprof_csv/*", "ncu/*", "odd/*.sqlite")
 NERSC = "nsys/NERSC_sc22-dl-tutorial__sample_nsys_profiles__{}.qdrep.exp2022.4.sqlite"
 ABOUT_TRAINING = ("OBS05", "OBS06", "ROB01")
-ABOUT_ANY_KERNELS = ("OBS04", "OBS08", "OCC01", "OCC02", "COM01")
+ABOUT_ANY_KERNELS = ("ADV01", "OBS04", "OBS08", "OCC01", "OCC02", "COM01")
 
 
 @pytest.fixture(scope="module")

@@ -85,7 +85,7 @@ def test_commands(elsewhere: Path) -> None:
     assert (code, said) == (0, "note: wrote kernels.parquet: 326 rows\n")
     code, said = run("perfetto", str(SAMPLE), "-o", "sample.pftrace")
     assert code == 0
-    assert said.startswith("note: wrote sample.pftrace: 1,017 slices, 0 marks and 28 values")
+    assert said.startswith("note: wrote sample.pftrace: 1,713 slices, 0 marks and 28 values")
     assert run("table", "kernel", str(SAMPLE))[0] == 2  # no -o
     assert run("perfetto", str(SAMPLE), "-o", "sample.json")[0] == 2
     assert run("perfetto", str(SAMPLE / "metrics.csv"), "-o", "sample.pftrace")[0] == 3

@@ -1,6 +1,6 @@
 """Operators, modules and FLOP of the sample of torch.profiler, from its JSON and arithmetic.
 
-Nothing of tbd-trace is used here. What is around a launch is found by looking at every event, by
+Computed without tbd-trace: the events around a launch are found by looking at every event, by
 time alone: ids of frames and External ids are not read.
 """
 

@@ -60,7 +60,7 @@ NAMES = "SELECT name, job, rank FROM trace LEFT JOIN job_rank USING (trace_id) O
 
 @pytest.mark.parametrize("words", [(), ("--job", "net")])
 def test_each_point_of_a_sweep_is_a_job(tmp_path: Path, words: tuple[str, ...]) -> None:
-    """One rank alone is no job, and its repetition at the end only checks the machine."""
+    """A single rank is not a job, and its repetition at the end only checks the machine."""
     done = ingest(tmp_path, *words, make(tmp_path / "sweep", POINTS))
     assert done.exit_code == 0, done.output
     name = words[-1] if words else "sweep"

@@ -125,7 +125,7 @@ def test_traces_of_a_job_of_the_same_workload_are_measurements() -> None:
     assert found["speedup"] == pytest.approx(2 * 0.1 / 0.125)
     rows = speedups(made, link_gbit=1, bandwidth_gbit="1")
     assert rows == [pytest.approx((1, 0.12, 0.125, 1.6, -4))]
-    # Without a bandwidth there is no place for it on the curve.
+    # A point without a bandwidth has no position on the curve.
     assert speedups(made, bandwidth_gbit="1")[0][2] is None
 
 

@@ -1,4 +1,4 @@
-"""Periodic GPU metrics: means by window, iteration and layer, and what they say about kernels."""
+"""Periodic GPU metrics: means by window, iteration and layer, and the limits that they show."""
 
 from __future__ import annotations
 

@@ -18,13 +18,18 @@ def pytest_configure(config: pytest.Config) -> None:
     fast.configure(config)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _cache_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Keep tests away from the cache of the user; parallel workers share one."""
+@pytest.fixture(scope="session")
+def session_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a directory that parallel workers share."""
     base = tmp_path_factory.getbasetemp()
     # pytest-xdist gives each worker a directory inside the session's.
-    shared = base.parent if base.name.startswith("popen-") else base
-    os.environ["TBD_TRACE_CACHE"] = str(shared / "cache")
+    return base.parent if base.name.startswith("popen-") else base
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _cache_of_the_session(session_directory: Path) -> None:
+    """Keep tests away from the cache of the user; parallel workers share one."""
+    os.environ["TBD_TRACE_CACHE"] = str(session_directory / "cache")
 
 
 @pytest.fixture

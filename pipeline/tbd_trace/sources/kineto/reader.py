@@ -208,8 +208,10 @@ def _single_thread(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
     # More threads of DuckDB find nothing to share in one block, and take a sixth more CPU time.
     ((threads,),) = connection.execute("SELECT current_setting('threads')").fetchall()
     connection.execute("SET threads = 1")
-    yield
-    connection.execute(f"SET threads = {threads}")
+    try:
+        yield
+    finally:
+        connection.execute(f"SET threads = {threads}")
 
 
 @cache

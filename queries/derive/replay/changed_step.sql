@@ -52,7 +52,7 @@ doc = "its share of the changed step"
 [columns.notes]
 doc = "limits of the prediction"
 [columns.reason]
-doc = "why there is no prediction; NULL if there is one"
+doc = "reason for a missing prediction; NULL otherwise"
 [advice]
 missing = """needs at least 3 complete steps; record more, or mark steps with NVTX"""
 */

@@ -43,7 +43,7 @@ doc = "measured pairs that support the models; NULL without one"
 [columns.notes]
 doc = "limits of the prediction"
 [columns.reason]
-doc = "why there is no prediction; NULL if there is one"
+doc = "reason for a missing prediction; NULL otherwise"
 [plot]
 kind = "barh"
 x = "change"

@@ -23,7 +23,13 @@ from tbd_trace.archive.store import Archive
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.query import Catalogue, connect, execute
-from tbd_trace.redact.tables import Redaction, TableRedactor
+from tbd_trace.redact.json_documents import Redactor
+from tbd_trace.redact.tables import (
+    Redaction,
+    TableRedactor,
+    collect_identities,
+    private_columns,
+)
 
 pytestmark = needs_corpus
 
@@ -139,3 +145,19 @@ def test_what_leaks_is_listed(traces: Traces, name: str) -> None:
             assert "source-paths" in frame["kind"].to_list()
             shown = frame.write_csv()
             assert not [known for known in known_about_the_user(CORPUS / name) if known in shown]
+
+
+def test_names_of_kernels_stay(traces: Traces) -> None:
+    """None of the corpus is private, so redaction must change none of them."""
+    names = 0
+    for name in profiles():
+        with connect(traces.database, [traces.id(name)]) as connection:
+            redactor = Redactor()
+            collect_identities(connection, redactor)
+            for table, column, policy in private_columns(connection):
+                if policy == "code":
+                    select = f"SELECT DISTINCT {column} FROM {table} WHERE {column} IS NOT NULL"
+                    for (text,) in connection.execute(select).fetchall():
+                        assert redactor.value(policy, text, lambda *_: None) == text
+                        names += 1
+    assert names > 3000

@@ -20,6 +20,7 @@ from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.redact.column_policy import COLUMN_POLICIES
 from tbd_trace.redact.json_documents import Redactor
 from tbd_trace.redact.leak_report import FILE_KINDS
+from tbd_trace.redact.secrets import TOKEN_CANDIDATE, _token_patterns, text_without_secrets
 from tbd_trace.redact.tables import KINDS, Redaction, TableRedactor, parse_keep
 from tbd_trace.redact.text import CANDIDATE
 
@@ -79,6 +80,7 @@ ORDINARY = [
     "Backward pass: block 3 of 4", "pass=12",
     "the file is a slice (155330248986-156330248986 ns)", "a/b.py", "http://127.0.0.1:80/x",
     "operator/(float, float)", "secret::kernel<int>", "cuda::std::tuple", "…/nn/linear.py:7", "~",
+    "fad::bee(ada::fe80)", "at 12:34:56", "user=3 node=17", "ratio 1:2:3", "0a-1b-2c", "MIG-1g.5gb",
 ]  # fmt: skip
 
 
@@ -113,11 +115,26 @@ PRIVATE = {
     "init 192.168.3.14": "init host1",
     "peer 140.82.121.4:443": "peer host1:443",
     "at ip-172-31-27-126": "at host1",
+    "ssh://carla@node4/x": "ssh://user1@host1/x",
+    "run as user=carla on node=lab7": "run as user=user1 on node=host1",
+    "SLURM_JOB_USER=carla SLURMD_NODENAME=lab7": "SLURM_JOB_USER=user1 SLURMD_NODENAME=host1",
+    "master [fd00:12:34::9]:29500": "master [host1]:29500",
+    "addr fe80::1ff:fe23:4567:890a%eth0": "addr host1",
+    "nic 02:42:ac:11:00:9f up": "nic host1 up",
+    "on GPU-12345678-aaaa-bbbb-cccc-1234567890ab": "on gpu1",
+    r"open \\\\fileserver\share\x.bin": "open …/x.bin",
+    "/tmp/carla-run/train.py:12": "…/train.py:12",
+    "/mnt/project/src/net.py": "…/src/net.py",
     # secrets
     "WANDB_API_KEY=0123456789abcdef": "WANDB_API_KEY=***",
     "python t.py --hf-token abcdefgh --lr 1": "python t.py --hf-token *** --lr 1",
     "clone https://me:pass1234@example.org/x": "clone https://***@host1/x",
     "use ghp_" + 36 * "a": "use ***",
+    "post https://hooks.slack.com/services/T1/B2/" + 24 * "x": "post ***",
+    "-----BEGIN RSA PRIVATE KEY----- MIIEpA -----END RSA PRIVATE KEY----- next": "*** next",
+    "-----BEGIN PRIVATE KEY----- MIIEpA and no end": "***",
+    "AccountName=x;AccountKey=" + 20 * "k" + "==;": "AccountName=x;AccountKey=***;",
+    "key AIza" + 35 * "b": "key ***",
     # values of arguments, not types or shapes
     "{'mod': 'torch', 'op': 'dropout', 'args': [{'name': 'p', 'type': 'float', 'value': 0.2}]}":
         "{'mod': 'torch', 'op': 'dropout', 'args': [{'name': 'p', 'type': 'float'}]}",
@@ -164,7 +181,7 @@ def test_short_and_ordinary_names_are_replaced_in_paths_alone() -> None:
     for name in ("net", "train", "ubuntu"):
         known = f"/home/{name}/x"
         assert redacted(f"{name} {name}.forward", knowing=known) == f"{name} {name}.forward"
-        assert redacted(f"/data/{name}/run.py", knowing=known) == "…/user1/run.py"
+        assert redacted(f"/opt/x/{name}/run.py", knowing=known) == "…/user1/run.py"
     assert redacted("alice.forward", knowing="/home/alice/x") == "user1.forward"
 
 
@@ -230,6 +247,7 @@ def test_different_names_stay_different(names: set[str], form: str) -> None:
 MARKER = (
     "{'mod': 'torch', 'op': 'conv2d', 'args': [{'name': '', 'type': 'int', 'value': 12345678}]}"
 )
+TOKEN = "hf_" + 30 * "z"
 LAYER = "encoder.alice-block.0"
 
 
@@ -255,6 +273,7 @@ def trace() -> Iterator[duckdb.DuckDBPyConnection]:
             is_open=False, kind="push_pop", domain_id=0, text=text,
         )  # fmt: skip
     made.add_kernel(0, 10, name="alice_gemm(float*, int)", short_name="alice_gemm")
+    made.add_kernel(20, 30, name=f'run("{TOKEN} for dora@lab.example.org")', short_name="run")
     with made.connect() as database:
         yield database.connection
 
@@ -279,7 +298,17 @@ def column(connection: duckdb.DuckDBPyConnection, select: str, name: str, order:
 def test_tables_hold_nothing_private(trace: duckdb.DuckDBPyConnection) -> None:
     redactor = TableRedactor(trace)
     kept = repr(tables(trace, redactor))
-    for private in ("/home", "api_key=abcdefgh", "12345678", USER, "a4cc4c8e", "/runs", "venv"):
+    for private in (
+        "/home",
+        "api_key=abcdefgh",
+        "12345678",
+        USER,
+        "a4cc4c8e",
+        "/runs",
+        "venv",
+        TOKEN,
+        "dora",
+    ):
         assert private not in kept
     # a kernel's name is code
     assert kept.count("alice") == 2
@@ -346,6 +375,9 @@ def test_what_would_leak_from_tables_is_listed(trace: duckdb.DuckDBPyConnection)
         ("paths", "trace.path"): 1,
         ("kernel-arguments", "annotation.text"): 1,
         ("device-ids", "device.uuid"): 1,
+        ("secrets", "kernel.name"): 1,
+        ("users", "kernel.name"): 1,
+        ("hosts", "kernel.name"): 1,
     }
     for private in ("alice", "abcdefgh", "12345678", USER, "timeline"):
         assert private not in repr(listed["example"].to_list())
@@ -406,3 +438,18 @@ def test_the_page_has_every_kind() -> None:
     listed = re.findall(r"^\| `([\w -]+)` \|", page, re.MULTILINE)
     assert listed[: len(KINDS)] == list(KINDS)
     assert set(listed) == set(FILE_KINDS)
+
+
+ASCII = st.characters(min_codepoint=32, max_codepoint=126)
+
+
+@pytest.mark.parametrize("pattern", _token_patterns(), ids=lambda pattern: pattern.pattern[:24])
+@settings(deadline=None, max_examples=5)
+@given(data=st.data())
+def test_every_token_is_found(pattern: re.Pattern[str], data: st.DataObject) -> None:
+    """Texts are searched for tokens only where TOKEN_CANDIDATE matches."""
+    token = data.draw(st.from_regex(pattern, alphabet=ASCII))
+    assert re.search(TOKEN_CANDIDATE, token)
+    (found,) = duckdb.execute("SELECT regexp_matches(?, ?)", [token, TOKEN_CANDIDATE]).fetchall()
+    assert found == (True,)
+    assert not pattern.search(text_without_secrets(token))

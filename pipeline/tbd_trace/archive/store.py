@@ -50,6 +50,7 @@ class Archive(TraceStore):
                 f"{location}: has table layout {self.manifest.layout}, not {LAYOUT}; use the "
                 f"version that made it: {self.manifest.created_by}"
             )
+        self.redacted = not any(trace.kept for trace in self.manifest.traces)
         self._listed = {file.path: file for file in self.manifest.files}
         self._ready: dict[str, Path] = {}
         self._temporary: list[tempfile.TemporaryDirectory[str]] = []  # removed with this object

@@ -13,6 +13,7 @@ from tbd_trace.cli.options import (
     DEFAULT_DATABASE,
     DatabaseOption,
     FormatOption,
+    KeepOption,
     LimitOption,
     OutputOption,
     TracesArgument,
@@ -53,16 +54,7 @@ def create(
     traces: TracesArgument = None,
     *,
     output: TargetOption,
-    keep: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--keep",
-            metavar="KIND",
-            help="Kind of private data to keep, or `all`; may be repeated. "
-            "docs/how_to/redaction.md lists the kinds.",
-            show_default=False,
-        ),
-    ] = None,
+    keep: KeepOption = None,
     profiles: Annotated[
         bool,
         typer.Option(

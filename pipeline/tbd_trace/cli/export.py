@@ -9,8 +9,9 @@ from typing import Annotated
 
 import typer
 
-from tbd_trace.cli.options import DEFAULT_DATABASE, DatabaseOption, TracesArgument
+from tbd_trace.cli.options import DEFAULT_DATABASE, DatabaseOption, KeepOption, TracesArgument
 from tbd_trace.cli.output import busy, note
+from tbd_trace.cli.redacted import redacted
 
 export = typer.Typer(
     help="Write traces for other tools: a timeline for Perfetto, any table as Parquet or CSV.",
@@ -28,6 +29,7 @@ def perfetto(
             "--output", "-o", metavar="FILE", help="File to write: .pftrace or .pftrace.gz."
         ),
     ],
+    keep: KeepOption = None,
     db: DatabaseOption = DEFAULT_DATABASE,
 ) -> None:
     """Write a timeline for the Perfetto UI (https://ui.perfetto.dev).
@@ -35,14 +37,15 @@ def perfetto(
     It shows processes with threads, NVTX ranges and API calls; GPUs with streams, whose operations
     have launch configuration, bytes, layer and iteration, and with the causes of `tbd-trace why`;
     an arrow from each call to its GPU operations; and sampled GPU metrics as counters. The UI reads
-    the file in the browser and does not upload it. Requires one timeline, and the Python package
+    the file in the browser and does not upload it. Private data are redacted;
+    docs/how_to/redaction.md lists the kinds. Requires one timeline, and the Python package
     perfetto.
     """
     from tbd_trace.api import open_traces
     from tbd_trace.export.perfetto import export as write
 
-    with busy("exporting"):
-        written = write(open_traces(*(traces or []), db=db), output)
+    with busy("exporting"), redacted(open_traces(*(traces or []), db=db), keep or []) as opened:
+        written = write(opened, output)
     slices = sum(written.slices.values())
     note(
         f"wrote {output}: {slices:,} slices, {written.instants:,} marks and {written.counters:,} "
@@ -64,12 +67,16 @@ def table(
         Path,
         typer.Option("--output", "-o", metavar="FILE", help="File to write: .parquet or .csv."),
     ],
+    keep: KeepOption = None,
     db: DatabaseOption = DEFAULT_DATABASE,
 ) -> None:
-    """Write all rows of a table to a file."""
+    """Write all rows of a table to a file.
+
+    Private data are redacted; docs/how_to/redaction.md lists the kinds.
+    """
     from tbd_trace.api import open_traces
     from tbd_trace.export.tables import export as write
 
-    with busy("exporting"):
-        rows = write(open_traces(*(traces or []), db=db), name, output)
+    with busy("exporting"), redacted(open_traces(*(traces or []), db=db), keep or []) as opened:
+        rows = write(opened, name, output)
     note(f"wrote {output}: {rows:,} rows")

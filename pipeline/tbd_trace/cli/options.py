@@ -47,6 +47,16 @@ OutputOption = Annotated[
     Path | None,
     typer.Option("--output", "-o", metavar="FILE", help="Write to FILE, not to standard output."),
 ]
+KeepOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--keep",
+        metavar="KIND",
+        help="Kind of private data to keep, or `all`; may be repeated. "
+        "docs/how_to/redaction.md lists the kinds.",
+        show_default=False,
+    ),
+]
 WorkersOption = Annotated[
     int | None,
     typer.Option(

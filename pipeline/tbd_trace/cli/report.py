@@ -4,6 +4,7 @@
 # ruff: noqa: PLC0415
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +18,7 @@ from tbd_trace.cli.options import (
     WorkersOption,
 )
 from tbd_trace.cli.output import busy, note
+from tbd_trace.cli.redacted import redacted
 from tbd_trace.cli.spread import executor_of, require_all
 from tbd_trace.errors import UsageError
 
@@ -47,6 +49,14 @@ def report(
             show_default=False,
         ),
     ] = "",
+    share: Annotated[
+        bool,
+        typer.Option(
+            "--share",
+            help="Redact private data, as `tbd-trace archive create` does, so that the page can "
+            "be shared.",
+        ),
+    ] = False,
     workers: WorkersOption = None,
     dask: DaskOption = None,
     db: DatabaseOption = DEFAULT_DATABASE,
@@ -55,6 +65,11 @@ def report(
 
     The page is one HTML file that works offline and contains the rows behind each figure as CSV.
     """
+    if share and dask:
+        raise UsageError(
+            "--share: redacts into a directory that the workers of --dask cannot reach; run "
+            "`tbd-trace archive create` first, and report on the archive"
+        )
     path = _checked(output)
     missing: list[str] = []
     from tbd_trace.analysis.report.plotter import Plotter
@@ -62,12 +77,15 @@ def report(
     from tbd_trace.api import open_traces
     from tbd_trace.present import write
 
-    with busy("writing the report"), Plotter() as plotter:
+    with busy("writing the report"), Plotter() as plotter, ExitStack() as stack:
         opened = open_traces(*traces or [], db=db)
+        if share:
+            opened = stack.enter_context(redacted(opened))
         with executor_of(workers, dask) as executor:
             content = render(opened, title, plotter.draw, executor=executor, missing=missing)
     write(path, content)
-    note(f"wrote {path} ({len(content) / 1e6:.1f} MB)")
+    private = "" if opened.database.redacted else "; --share redacts private data"
+    note(f"wrote {path} ({len(content) / 1e6:.1f} MB){private}")
     require_all(missing)
 
 

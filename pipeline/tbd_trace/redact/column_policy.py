@@ -16,8 +16,8 @@ COLUMN_POLICIES = ("fixed", "code", "text", "file", "document", "device")
 """How a text column is redacted, as the header of its canonical table names it.
 
 fixed: words from a fixed list of the reader, the profiler or CUDA, hashes and versions; never
-private. code: names of functions; their parameter lists are types. text: what people and programs
-write. file: a path. document: JSON. device: UUID of a GPU.
+private. code: names of functions, whose words stay even if a user has such a name. text: what
+people and programs write. file: a path. document: JSON. device: UUID of a GPU.
 """
 
 
@@ -54,7 +54,7 @@ def candidates(
     matches = f"{name} IS NOT NULL"
     # DuckDB filters with RE2, so that Python only receives the few texts that can change.
     if policy in ("text", "code"):
-        patterns = [r"[\\/]"] if policy == "code" else [CANDIDATE, *map(re.escape, words)]
+        patterns = [CANDIDATE, *(map(re.escape, words) if policy == "text" else ())]
         matches = f"regexp_matches({name}::VARCHAR, {string('|'.join(patterns))})"
     rows = connection.execute(
         f"SELECT {name}, count(*) FROM ({relation}) WHERE {matches} GROUP BY ALL ORDER BY ALL"

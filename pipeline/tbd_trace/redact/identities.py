@@ -28,8 +28,16 @@ HOME = re.compile(
 """A home directory; the group ``user`` or ``tilde`` is the user's name, if it is in the path."""
 # Scratch directories grouped by first letter: /pscratch/sd/j/jane.
 _BY_LETTER = re.compile(rf"/(?:{_DISKS}|users)\d*(?:/{PART})?/([a-z])/(\1[\w-]+)")
-USER_VARIABLE = re.compile(r"(?<![A-Za-z0-9])(USER|LOGNAME|USERNAME)=([\w.-]+)")
-HOST_VARIABLE = re.compile(r"(?<![A-Za-z0-9])(HOST|HOSTNAME)=([\w.-]+)")
+# Environment variables such as USER, SLURM_JOB_USER and SLURMD_NODENAME. A number is not a name.
+_VALUE = r"=(?![\d.]+(?![\w.-]))([\w.-]+)"
+USER_VARIABLE = re.compile(rf"(?<![A-Za-z0-9])((?:\w*_)?(?:USER|LOGNAME|USERNAME)){_VALUE}")
+HOST_VARIABLE = re.compile(
+    rf"(?<![A-Za-z0-9])((?:\w*_)?(?:HOST|HOSTNAME|NODENAME|NODELIST|MASTER_ADDR)){_VALUE}"
+)
+# Fields of messages. Their values are replaced in place only: a node may be one of a graph, whose
+# name occurs in other texts too.
+USER_FIELD = re.compile(rf"(?<![\w.-])(user(?:_?name)?|login){_VALUE}")
+HOST_FIELD = re.compile(rf"(?<![\w.-])(host(?:_?name)?|node(?:_?name)?){_VALUE}")
 # PyTorch's Inductor caches kernels in /tmp/torchinductor_<user>.
 _INDUCTOR_CACHE = re.compile(r"torchinductor_([\w.-]+)(?=/|$)")
 # MAIL is limited to these: names of operators and layers may contain an @ and dots.
@@ -43,6 +51,8 @@ MAIL = re.compile(rf"(?<![\w.@+-])([\w.+-]+)@((?:[\w-]+\.)+(?:{_TOP_LEVEL_DOMAIN
 
 URL = re.compile(r"(?<=://)(?:[^\s/@\"'<>]*@)?([A-Za-z0-9_][\w.-]*)")
 """The host of a URL."""
+URL_USER = re.compile(r"(?<=://)([\w.+-]+)(?=@)")
+"""The user of a URL such as ssh://jane@host."""
 
 SHORTEST = 5
 """Minimum length of a name that is replaced in any text.

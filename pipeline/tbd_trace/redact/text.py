@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import ast
+import ipaddress
 import re
 from collections.abc import Callable
 
 from tbd_trace.redact.identities import (
+    HOST_FIELD,
     HOST_VARIABLE,
     MAIL,
     PART,
     SEPARATOR,
     URL,
+    URL_USER,
+    USER_FIELD,
     USER_VARIABLE,
     Identities,
     is_loopback,
 )
-from tbd_trace.redact.secrets import text_without_secrets
+from tbd_trace.redact.secrets import TOKEN_CANDIDATE, text_without_secrets
 
 ReportFinding = Callable[[str, str], object]
 """Callback that receives the kind of a private value, and the value."""
@@ -36,6 +40,8 @@ _ABSOLUTE = rf"(?:[A-Za-z]:(?=[\\/])|~\w*(?=/)|(?:(?<!:)|(?!//)))(?:{SEPARATOR}{
 _RELATIVE = rf"(?<!:)(?:\.\.?/)?{PART}(?:{SEPARATOR}{PART}){{2,}}"
 _PATH = re.compile(rf"{_START}(?:{_ABSOLUTE}|{_RELATIVE})")
 _SPLIT = re.compile(SEPARATOR)
+# A file on a Windows server, \\server\share\file, also with escaped backslashes.
+_UNC = re.compile(rf"(?<![\w\\/])(?:\\\\){{1,2}}{PART}(?:\\{{1,2}}{PART})+")
 
 # IPv4 addresses of private networks (RFC 1918), or with a port; other dotted numbers may be
 # versions such as 12.0.1.5.
@@ -44,17 +50,29 @@ _ADDRESS = re.compile(
     rf"(?<![\w.-])(?:(?:10\.{_NUMBER}|172\.(?:1[6-9]|2[0-9]|3[01])|192\.168)(?:\.{_NUMBER}){{2}}(?![\w.-])"
     rf"|{_NUMBER}(?:\.{_NUMBER}){{3}}(?=:[0-9]))"
 )
+# IPv6 addresses of the ranges in use (RFC 4291: global, unique local, link-local); C++ names such
+# as ada::fad are valid addresses too.
+_ADDRESS_6 = re.compile(
+    r"(?<![\w:.])(?:[23][0-9a-f]{3}|f[cd][0-9a-f]{2}|fe[89ab][0-9a-f])(?::[0-9a-f]{0,4}){2,7}(?![\w:])"
+    r"(?:%\w+)?",
+    re.IGNORECASE,
+)
+_HARDWARE_ADDRESS = re.compile(
+    r"(?<![\w:-])[0-9A-Fa-f]{2}([:-])[0-9A-Fa-f]{2}(?:\1[0-9A-Fa-f]{2}){4}(?![\w:-])"
+)
+_GPU = re.compile(r"(?<![\w-])(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![\w-])")
 # Host names that AWS derives from addresses: ip-10-0-0-1.
 _NUMBERED_HOST = re.compile(r"(?<![\w.-])ip(?:-[0-9]+){4}(?![\w-])")
 _ARGUMENTS = re.compile(r"""(['"])args\1\s*:""")
 
 CANDIDATE = (
     r"""(?s:\{.*['"]args['"])|[\\/@]|[0-9]\.[0-9]+\.[0-9]|ip-[0-9]"""
-    r"|(?:USER|USERNAME|LOGNAME|HOST|HOSTNAME)="
+    r"|[0-9A-Fa-f]:[0-9A-Fa-f]{0,4}:|(?:[0-9A-Fa-f]{2}-){5}|(?:GPU|MIG)-"
+    r"|(?:(?i:user|username|host|hostname|node|nodename)|user_name|host_name|node_name|login"
+    r"|LOGNAME|NODELIST|MASTER_ADDR)="
     r"|(?i:(?:pass|secret|token|credential|auth|key)[^=:]*[=:])"
     r"|(?i:-\S*(?:pass|secret|token|credential|auth|key))"
-    r"|(?:gh[pousr]|github_pat|hf|npm|r8|wandb_v[0-9]+)_|(?:sk|glpat|nvapi|pypi|xox[a-z])-"
-    r"|A(?:KI|SI|Iz)[Aa]|eyJ"
+    rf"|{TOKEN_CANDIDATE}"
 )
 """RE2 pattern that matches every text that :class:`TextRedactor` may change, names aside."""
 
@@ -73,13 +91,20 @@ class TextRedactor:
     def text(self, text: str, report: ReportFinding) -> str:
         if "kernel-arguments" not in self._keep:
             text = _without_arguments(text, report)
-        if "secrets" not in self._keep:
-            text = text_without_secrets(text, lambda secret: report("secrets", secret))
-        return self._without_names(self.code(text, report), report)
+        return self._without_words(self.code(text, report), report)
 
     def code(self, text: str, report: ReportFinding) -> str:
-        """Redact the paths in a function name; words in it are code, not user names."""
-        return _PATH.sub(lambda match: self._path(match, report), text)
+        """Redact what the form of a function's name shows to be private; its words are code."""
+        if "secrets" not in self._keep:
+            text = text_without_secrets(text, lambda secret: report("secrets", secret))
+        if "paths" not in self._keep:
+            text = _UNC.sub(lambda match: self._server_file(match[0], report), text)
+        text = _PATH.sub(lambda match: self._path(match, report), text)
+        if "device-ids" not in self._keep:
+            text = _GPU.sub(
+                lambda m: _reported("device-ids", m[0], self._names.gpu(m[0]), report), text
+            )
+        return self._without_names(text, report)
 
     def file(self, path: str, report: ReportFinding) -> str:
         if "paths" in self._keep:
@@ -112,6 +137,9 @@ class TextRedactor:
         if home and "paths" not in self._keep:
             path = self._with_home(path, home)
         parts = _SPLIT.split(path)
+        if self._is_of_files(path) and "paths" not in self._keep:
+            # The first directory under /tmp, /mnt and the like names a user or a project.
+            return "…/" + "/".join((parts[3:] or parts[-1:])[-2:])
         return path if len(parts) <= 2 else "…/" + "/".join(parts[-2:])
 
     def _file(self, path: str, home: str | None) -> str:
@@ -123,6 +151,10 @@ class TextRedactor:
         parts = [part for part in _SPLIT.split(path[len(home) :]) if part]
         between = ["…"] if len(parts) > 1 else []
         return "/".join([self._names.home(home), *between, *parts[-1:]])
+
+    def _server_file(self, path: str, report: ReportFinding) -> str:
+        report("paths", path)
+        return "…/" + _SPLIT.split(path)[-1]
 
     def _with_home(self, path: str, home: str | None) -> str:
         if home is None or "paths" in self._keep:
@@ -149,13 +181,20 @@ class TextRedactor:
         # Users before hosts: the account of a mail address is a user, its domain a host.
         if "users" not in self._keep:
             text = MAIL.sub(lambda m: self._user(m[1], report) + m[0][len(m[1]) :], text)
-            text = USER_VARIABLE.sub(lambda m: f"{m[1]}={self._user(m[2], report)}", text)
+            text = URL_USER.sub(lambda m: self._user(m[1], report), text)
+            for pattern in (USER_VARIABLE, USER_FIELD):
+                text = pattern.sub(lambda m: f"{m[1]}={self._user(m[2], report)}", text)
         if "hosts" not in self._keep:
             text = MAIL.sub(lambda m: f"{m[1]}@{self._host(m[2], report)}", text)
-            text = HOST_VARIABLE.sub(lambda m: f"{m[1]}={self._host(m[2], report)}", text)
+            for pattern in (HOST_VARIABLE, HOST_FIELD):
+                text = pattern.sub(lambda m: f"{m[1]}={self._host(m[2], report)}", text)
             text = URL.sub(lambda m: m[0].removesuffix(m[1]) + self._host(m[1], report), text)
-            for pattern in (_ADDRESS, _NUMBERED_HOST):
+            text = _ADDRESS_6.sub(lambda m: self._address(m[0], report), text)
+            for pattern in (_ADDRESS, _HARDWARE_ADDRESS, _NUMBERED_HOST):
                 text = pattern.sub(lambda m: self._host(m[0], report), text)
+        return text
+
+    def _without_words(self, text: str, report: ReportFinding) -> str:
         return self._names.words_pattern().sub(lambda m: self._word(m[0], report), text)
 
     def _word(self, name: str, report: ReportFinding) -> str:
@@ -165,6 +204,13 @@ class TextRedactor:
 
     def _user(self, name: str, report: ReportFinding) -> str:
         return _reported("users", name, self._names.user(name), report)
+
+    def _address(self, address: str, report: ReportFinding) -> str:
+        try:
+            ipaddress.IPv6Address(address)
+        except ValueError:
+            return address
+        return self._host(address, report)
 
     def _host(self, name: str, report: ReportFinding) -> str:
         return (

@@ -36,6 +36,8 @@ class TraceStore(ABC):
     # whether each table costs something to get at, so that only those are asked for that a query
     # reads
     fetches: bool = False
+    # whether all kinds of private data have been redacted
+    redacted: bool = False
 
     @property
     @abstractmethod

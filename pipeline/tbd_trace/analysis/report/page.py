@@ -121,12 +121,18 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page; ``trace_names`` are the displayed names by trace id."""
+    """A page.
+
+    Args:
+        trace_names: displayed names by trace id.
+        redacted: the traces have been redacted.
+    """
 
     title: str
     subtitle: str = ""
     sections: Sequence[Section] = ()
     trace_names: Mapping[str, str] = field(default_factory=dict)
+    redacted: bool = False
 
 
 def render_page(page: Page) -> bytes:

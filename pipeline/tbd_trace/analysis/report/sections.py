@@ -83,7 +83,8 @@ def build_page(
     later = own + general if _has_only_memory(frame) else general + own
     sections = [*(section() for section in verdict), summary, *later]
     title = title or _title(frame["name"].to_list())
-    return Page(title, one_line_summary(frame), sections, distinct_names(names))
+    redacted = traces.database.redacted
+    return Page(title, one_line_summary(frame), sections, distinct_names(names), redacted)
 
 
 def _chapters(traces: pl.DataFrame) -> list[Chapter]:

@@ -1,0 +1,137 @@
+"""Nothing private that a program says about itself is in what tbd-trace writes to be shared."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import zipfile
+from itertools import chain
+from pathlib import Path
+
+import duckdb
+import pytest
+from program import TIMELINE, complaint, invoke
+
+import tbd_trace
+from tbd_trace.cli.redacted import redacted
+
+# A text as programs write it, and what of it nobody else should read.
+PLANTED = {
+    "HF_TOKEN=hf_abcdefghijklmnopqrstuvwxyz12": ["hf_abcdefgh"],
+    "https://hooks.slack.com/services/T000/B000/ABCDEFGHIJKLMNOPQRSTUVWX": ["ABCDEFGHIJ"],
+    "-----BEGIN RSA PRIVATE KEY----- MIIEpAIBAAKC -----END RSA PRIVATE KEY-----": ["MIIEpAIBAAKC"],
+    "DefaultEndpoints=https;AccountName=x;AccountKey=Zm9vYmFyYmF6==;": ["Zm9vYmFyYmF6"],
+    "postgres://bob:letmein99@db.inner.example:5432/x": ["letmein99", "db.inner"],
+    "ssh://sandra77@tower99/x": ["sandra77", "tower99"],
+    "run as user=walter77 on node=castle99": ["walter77", "castle99"],
+    "SLURM_JOB_USER=oscar77 SLURMD_NODENAME=bunker99": ["oscar77", "bunker99"],
+    "master [fd00:1234:5678:9abc:def0:1111:2222:3333]:29500": ["fd00:1234"],
+    "nic 02:42:ac:11:00:9f up": ["02:42:ac"],
+    "on GPU-12345678-aaaa-bbbb-cccc-1234567890ab": ["12345678-aaaa"],
+    "mail carol77@corp99.example.com": ["carol77", "corp99"],
+    r"\\server99\share\weights.bin": ["server99"],
+    "/tmp/vera77/train.py:12": ["vera77"],
+    "C:\\Users\\wanda77\\secret\\m.py": ["wanda77"],
+}
+MARKERS = [marker for markers in PLANTED.values() for marker in markers]
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an export with each text as an NVTX range and in the name of a kernel."""
+    path = Path(shutil.copyfile(TIMELINE, tmp_path_factory.mktemp("planted") / "run.sqlite"))
+    with sqlite3.connect(path) as file:
+        ranges = file.execute("SELECT rowid FROM NVTX_EVENTS WHERE eventType = 59").fetchall()
+        kernels = file.execute(
+            "SELECT rowid FROM CUPTI_ACTIVITY_KIND_KERNEL ORDER BY start"
+        ).fetchall()
+        for number, text in enumerate(PLANTED):
+            file.execute(
+                "UPDATE NVTX_EVENTS SET text = ?, textId = NULL WHERE rowid = ?",
+                (text, *ranges[-1 - number]),
+            )
+            file.execute(
+                "INSERT INTO StringIds VALUES (?, ?)", (900_000 + number, f'run<int>("{text}")')
+            )
+            file.execute(
+                "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET demangledName = ? WHERE rowid = ?",
+                (900_000 + number, *kernels[number]),
+            )
+    file.close()
+    return path
+
+
+def content(path: Path) -> str:
+    """Return every text of a file, also of the tables inside an archive."""
+    if path.suffix == ".parquet":
+        with duckdb.connect() as connection:
+            rows = connection.execute("FROM read_parquet(?)", [str(path)]).fetchall()
+        return "\n".join(map(str, chain.from_iterable(rows)))
+    if path.suffix != ".zip":
+        return path.read_bytes().decode("utf-8", "replace")
+    with zipfile.ZipFile(path) as archive:
+        archive.extractall(path.with_suffix(""))
+    return "\n".join(content(f) for f in path.with_suffix("").rglob("*") if f.is_file())
+
+
+def found(text: str) -> list[str]:
+    return [marker for marker in MARKERS if marker in text]
+
+
+@pytest.mark.parametrize(
+    ("command", "output"),
+    [
+        (["archive", "create"], "run.zip"),
+        (["export", "perfetto"], "run.pftrace"),
+        (["export", "table", "kernel"], "kernel.csv"),
+        (["export", "table", "annotation"], "annotation.parquet"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_nothing_planted_is_left(
+    planted: Path, command: list[str], output: str, tmp_path: Path
+) -> None:
+    outcome = invoke(*command, planted, "-o", tmp_path / output)
+    assert outcome.code == 0, outcome
+    assert not found(outcome.out + outcome.err)
+    written = content(tmp_path / output)
+    assert not found(written)
+    assert "***" in written or "user1" in written
+
+
+def test_the_search_finds_what_is_kept(planted: Path, tmp_path: Path) -> None:
+    for table, output in (("kernel", "kernel.csv"), ("annotation", "annotation.parquet")):
+        invoke("export", "table", table, planted, "-o", tmp_path / output, "--keep", "all")
+        assert found(content(tmp_path / output)) == MARKERS
+    invoke("export", "table", "kernel", planted, "-o", tmp_path / "x.csv", "--keep", "users")
+    left = found(content(tmp_path / "x.csv"))
+    assert {"walter77", "carol77"} <= {*left}
+    assert "castle99" not in left
+
+
+def test_a_report_says_whether_it_is_redacted(planted: Path, tmp_path: Path) -> None:
+    own = invoke("report", planted, "-o", tmp_path / "own.html")
+    assert "--share redacts private data" in own.err
+    assert "tbd-trace report --share" in content(tmp_path / "own.html")
+    assert found(content(tmp_path / "own.html"))
+    shared = invoke("report", "--share", planted, "-o", tmp_path / "shared.html")
+    assert "--share" not in shared.err
+    assert "Private data are redacted." in content(tmp_path / "shared.html")
+    assert not found(content(tmp_path / "shared.html"))
+
+
+def test_an_archive_is_redacted_once(planted: Path, tmp_path: Path) -> None:
+    for keep in ("users", None):
+        target = tmp_path / f"{keep}.zip"
+        options = ["--keep", keep] if keep else []
+        assert invoke("archive", "create", planted, "-o", target, *options).code == 0
+        opened = tbd_trace.open(target)
+        assert opened.database.redacted == (keep is None)
+        with redacted(opened) as again:
+            assert (again is opened) == (keep is None)
+            assert again.database.redacted
+
+
+def test_share_does_not_reach_other_machines(planted: Path) -> None:
+    outcome = invoke("report", "--share", "--dask", "tcp://node:8786", planted)
+    assert "run `tbd-trace archive create` first" in complaint(outcome, 2)

@@ -41,7 +41,7 @@ class Finding:
     """Result of one check."""
 
     check: str  # name of the check
-    status: str  # ``ok``, ``limited`` (works in part) or ``missing``
+    status: str  # ``ok``, ``limited`` (works in part), ``missing`` or ``damaged``
     found: str  # version, path or setting found
     advice: str = ""  # remedy, empty if none is needed
 

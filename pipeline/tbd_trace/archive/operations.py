@@ -22,6 +22,7 @@ from tbd_trace.query import connect
 from tbd_trace.redact.tables import Redaction, TableRedactor
 from tbd_trace.runtime.result_frames import frame
 from tbd_trace.runtime.sigint import interruptible
+from tbd_trace.runtime.write_failure import os_errors
 from tbd_trace.sqltext import string
 from tbd_trace.store.base import TraceStore
 from tbd_trace.store.content import hash_file
@@ -180,13 +181,16 @@ def _add_table(
         numbered = f"SELECT *, row_number() OVER () AS place FROM ({rows})"
         order = ", ".join((*dict.fromkeys(times.times), "place"))
         rows = f"SELECT * EXCLUDE (place) FROM ({numbered}) ORDER BY {order}"
-    ((written,),) = connection.execute(
-        f"COPY ({rows}) TO {string(str(writer.path_for(path)))} ({_PARQUET})"
-    ).fetchall()
+    file = writer.path_for(path)
+    # DuckDB's message names the same trace whether it reads the store or writes the archive.
+    with os_errors(writer.root.parent):
+        ((written,),) = connection.execute(
+            f"COPY ({rows}) TO {string(str(file))} ({_PARQUET})"
+        ).fetchall()
     if written:
         writer.register(path, int(written))
     else:
-        (writer.root / path).unlink()
+        file.unlink()
 
 
 def _add_capture(

@@ -7,6 +7,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
+
 from tbd_trace.cli.options import (
     DEFAULT_DATABASE,
     DatabaseOption,
@@ -15,6 +17,7 @@ from tbd_trace.cli.options import (
     WideOption,
 )
 from tbd_trace.cli.output import busy, emit
+from tbd_trace.errors import StoreError
 
 if TYPE_CHECKING:
     from tbd_trace.machine import Finding
@@ -31,8 +34,9 @@ def doctor(
     """Report what this machine can collect and analyse.
 
     Checks Python and its libraries, the profilers, the frameworks and their interpreters, the GPU,
-    the permissions for hardware counters and CPU sampling, and the storage of traces; shows how to
-    install missing parts.
+    the permissions for hardware counters and CPU sampling, and the storage of traces, whose files
+    are compared with their checksums; shows how to install missing parts. The exit code is 1 if a
+    file is damaged.
     """
     import polars as pl
 
@@ -49,11 +53,17 @@ def doctor(
             _storage("cache", cache_database()),
         ]
     emit(pl.DataFrame(findings), form, output, limit=0, wide=wide)
+    if any(finding.status == "damaged" for finding in findings):
+        raise typer.Exit(StoreError.exit_code)
 
 
 def _storage(check: str, database: Database) -> Finding:
-    from tbd_trace.machine import storage
+    from tbd_trace.machine import Finding, storage
 
+    if problems := database.problems():
+        more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
+        advice = "remove this directory and ingest the profile again"
+        return Finding(check, "damaged", problems[0] + more, advice)
     count = len(database.trace_ids())
     contents = f"{count} trace{'' if count == 1 else 's'}" if database.exists() else "not made yet"
     return storage(check, database.path, contents)

@@ -6,18 +6,19 @@ import difflib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import duckdb
-
 from tbd_trace import query as queries
-from tbd_trace.errors import TbdTraceError, UsageError
+from tbd_trace.errors import UsageError
 from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.query.catalogue import derived_names
 from tbd_trace.runtime.atomic_write import atomic_write
 from tbd_trace.runtime.sigint import interruptible
+from tbd_trace.runtime.write_failure import os_errors
 from tbd_trace.sqltext import identifier, string
 from tbd_trace.store.read_errors import reading
 
 if TYPE_CHECKING:
+    import duckdb
+
     from tbd_trace.api import Traces
 
 _COPY_OPTIONS = {".parquet": "FORMAT parquet, COMPRESSION zstd", ".csv": "FORMAT csv, HEADER"}
@@ -28,15 +29,16 @@ def relations() -> list[str]:
     return [*canonical_tables(), *sorted(derived_names())]
 
 
-def export(traces: Traces, name: str, path: Path) -> int:
+def export(traces: Traces, name: str, path: Path, *, excel_safe: bool = False) -> int:
     """Write a table to a file and return the number of rows.
 
     Args:
         path: a .parquet or .csv file.
+        excel_safe: quote texts in CSV that a spreadsheet would take for formulas.
 
     Raises:
         TbdTraceError: the file cannot be written.
-        UsageError: the table or the extension is unknown.
+        UsageError: the table or the extension is unknown, or ``excel_safe`` is set for Parquet.
     """
     if name not in relations():
         close = difflib.get_close_matches(name, relations(), n=3)
@@ -45,6 +47,8 @@ def export(traces: Traces, name: str, path: Path) -> int:
     options = _COPY_OPTIONS.get(path.suffix.lower())
     if options is None:
         raise UsageError(f"{path}: expected a name that ends in {' or '.join(_COPY_OPTIONS)}")
+    if excel_safe and path.suffix.lower() != ".csv":
+        raise UsageError(f"{path}: --excel-safe is for CSV; choose a name that ends in .csv")
     with (
         reading(traces.database),
         traces.connect() as connection,
@@ -55,12 +59,18 @@ def export(traces: Traces, name: str, path: Path) -> int:
         queries.prepare(connection, [name], cache)
         # Derived tables come from joins without a fixed order; sorting makes files reproducible.
         order = "" if name in canonical_tables() else " ORDER BY ALL"
-        rows = f"SELECT * FROM {identifier(name)}{order}"
-        try:
+        safe = _spreadsheet_safe(connection, name) if excel_safe else ""
+        rows = f"SELECT *{safe} FROM {identifier(name)}{order}"
+        with os_errors(partial):
             counted = connection.execute(
                 f"COPY ({rows}) TO {string(str(partial))} ({options})"
             ).fetchall()
-        except duckdb.IOException as error:
-            reason = str(error).splitlines()[0]
-            raise TbdTraceError(f"{path}: cannot be written ({reason})") from error
     return int(counted[0][0])
+
+
+def _spreadsheet_safe(connection: duckdb.DuckDBPyConnection, table: str) -> str:
+    # The rule of present.csv.spreadsheet_safe, for tables of any size.
+    columns = connection.execute(f"DESCRIBE {identifier(table)}").fetchall()
+    texts = [identifier(name) for name, kind, *_ in columns if kind == "VARCHAR"]
+    quoted = (rf"regexp_replace({t}, '^([=+\-@\t\r])', '''\1') AS {t}" for t in texts)
+    return f" REPLACE ({', '.join(quoted)})" if texts else ""

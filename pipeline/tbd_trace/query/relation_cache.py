@@ -25,6 +25,7 @@ from tbd_trace.query.catalogue import names_used, parameters_behind, required_re
 from tbd_trace.query.computed import code_of, create_table
 from tbd_trace.query.header import Query
 from tbd_trace.query.relation_slices import create_in_slices
+from tbd_trace.runtime.crc import crc_file, is_sound, replace_with_crc
 from tbd_trace.runtime.settings_env import MEMORY_LIMIT
 from tbd_trace.sqltext import identifier, of_one_trace, parquet_relation, string
 from tbd_trace.store.tables import PARQUET
@@ -70,7 +71,7 @@ class RelationCache:
     def load(self, connection: duckdb.DuckDBPyConnection, relation: Query) -> bool:
         """Create a view of a relation's file; return False if there is none."""
         path = self._path(connection, relation)
-        if not path.exists():
+        if not is_sound(path):  # or there is none; it is computed again
             return False
         try:
             rows = parquet_relation([path])
@@ -185,7 +186,7 @@ class RelationCache:
                 f"({PARQUET}, COMPRESSION zstd, COMPRESSION_LEVEL 1)"
             )
             size = beside.stat().st_size
-            beside.replace(path)
+            replace_with_crc(beside, path)
             self._new.add(path)
             self._make_room()
         except (OSError, duckdb.IOException):
@@ -231,6 +232,7 @@ class RelationCache:
             if total <= _MOST_BYTES or state.st_atime > lately:
                 return
             path.unlink(missing_ok=True)
+            crc_file(path).unlink(missing_ok=True)
             total -= state.st_size
 
 

@@ -12,7 +12,6 @@ import contextlib
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -24,16 +23,17 @@ from tbd_trace.model.canonical_tables import CATALOGUE, canonical_tables
 from tbd_trace.runtime.duckdb_connection import prefetch
 from tbd_trace.store.base import TraceStore
 from tbd_trace.store.capture import CaptureFile, capture_files
+from tbd_trace.store.checksums import Checksums
 from tbd_trace.store.database_path import check_path, why_missing
 from tbd_trace.store.identified_file import IdentifiedFile, IngestReport, identify_file
 from tbd_trace.store.read_errors import reading
+from tbd_trace.store.staging import remove_stale
 from tbd_trace.store.tables import table_files, whole_file
 from tbd_trace.store.views import is_duckdb, views_marker, write_views
 from tbd_trace.store.writer import write_trace
 
 # Incremented when the canonical tables change, so that files of another layout are not misread.
 LAYOUT = "v2"
-_STALE_SECONDS = 24 * 3600
 # From this size on, worker processes read the long tables; they start during the imports.
 _LARGE_FILE = 100 << 20  # bytes
 
@@ -63,6 +63,7 @@ class Database(TraceStore):
         self._tables = None if tables is None else frozenset(tables) | {CATALOGUE}
         self._columns = columns
         self._added: set[str] = set()
+        self._checksums = Checksums()
         self._has_views = False  # True after the first trace of many
         check_path(self.path, setting)
         stem = self.path.name.removesuffix(".duckdb")
@@ -141,10 +142,8 @@ class Database(TraceStore):
             f"SELECT name, format, notes, ({self._kernel_count(trace_id)}) "
             f"FROM ({self.relation(CATALOGUE, [trace_id])})"
         )
-        with (
-            reading(self),
-            duckdb.connect() as connection,
-        ):  # a polars frame would take 0.1 s to import
+        # A polars frame would take 0.1 s to import.
+        with reading(self), duckdb.connect() as connection:
             ((name, file_format, notes, kernels),) = connection.execute(wanted).fetchall()
         return IngestReport(
             path=file.path,
@@ -213,10 +212,7 @@ class Database(TraceStore):
             raise StoreError(
                 f"{self.path}: exists and is not a DuckDB database; choose another {self._setting}"
             )
-        for entry in self.traces_directory.glob(".*"):
-            with contextlib.suppress(OSError):
-                if entry.is_dir() and time.time() - entry.stat().st_mtime > _STALE_SECONDS:
-                    shutil.rmtree(entry, ignore_errors=True)
+        remove_stale(self.traces_directory)
 
     def trace_ids(self) -> list[str]:
         """Return the ids of all traces, sorted.
@@ -242,8 +238,17 @@ class Database(TraceStore):
         """Return the Parquet files of a canonical table for some traces."""
         if self._tables is not None and table not in self._tables:
             return []
-        directories = (self.traces_directory / trace_id for trace_id in trace_ids)
-        return [file for directory in directories for file in table_files(directory, table)]
+        found = []
+        for trace_id, directory in ((i, self.traces_directory / i) for i in trace_ids):
+            if problem := next(self._checksums.problems(directory, table), None):
+                raise self.damaged(trace_id, problem)
+            found += table_files(directory, table)
+        return found
+
+    def problems(self) -> list[str]:
+        """Return the faults of all files, each with the path of its trace's directory."""
+        traces = [self.traces_directory / trace_id for trace_id in self.trace_ids()]
+        return [f"{t}: {fault}" for t in traces for fault in self._checksums.problems(t)]
 
     def state(self, trace_id: str) -> Sequence[object]:
         with contextlib.suppress(OSError):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import re
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,8 +15,10 @@ import duckdb
 
 from tbd_trace.errors import InputError, StoreError
 from tbd_trace.runtime.sigint import translate_interrupts
+from tbd_trace.runtime.write_failure import write_failure
+from tbd_trace.store.checksums import write_checksums
 
-_WRITING_FAILS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EIO)
+_STALE_SECONDS = 24 * 3600
 
 
 @contextlib.contextmanager
@@ -34,6 +36,14 @@ def private_directory(target: Path) -> Iterator[Path]:
         for directory in (target.parent, target.parent.parent):
             with contextlib.suppress(OSError):
                 directory.rmdir()  # made for nothing, if it is empty
+
+
+def remove_stale(parent: Path) -> None:
+    """Remove the private directories that killed processes left more than a day ago."""
+    for entry in parent.glob(".*"):
+        with contextlib.suppress(OSError):
+            if entry.is_dir() and time.time() - entry.stat().st_mtime > _STALE_SECONDS:
+                shutil.rmtree(entry, ignore_errors=True)
 
 
 def _make(target: Path, attempts: int = 10) -> Path:
@@ -63,15 +73,13 @@ def explain_errors(source: Path, directory: Path, table: str | None = None) -> I
         with translate_interrupts():
             yield
     except duckdb.Error as error:
-        text = str(error)
-        failed = next((os.strerror(n) for n in _WRITING_FAILS if os.strerror(n) in text), None)
-        if failed and directory.name in text:
-            raise StoreError(f"{directory.parent}: cannot be written ({failed})") from error
-        raise InputError(_reason(text, source, table)) from error
+        if failed := write_failure(error, directory):
+            raise _unwritable(directory.parent, failed) from error
+        raise InputError(_reason(str(error), source, table)) from error
 
 
 def publish(directory: Path, target: Path) -> bool:
-    """Rename a private directory and apply the user's umask.
+    """Write checksums into a private directory, rename it and apply the user's umask.
 
     Returns:
         False if another process published ``target`` first; its result stays.
@@ -80,6 +88,7 @@ def publish(directory: Path, target: Path) -> bool:
         StoreError: the directory cannot be renamed.
     """
     try:
+        write_checksums(directory)
         directory.rename(target)
     except OSError as error:
         if target.is_dir():  # another process was first; both wrote the same content

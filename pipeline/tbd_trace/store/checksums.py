@@ -1,0 +1,67 @@
+"""Checksums of a trace's files: written at ingest, compared when a table is read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from tbd_trace.runtime.crc import crc32_of
+
+FILE = "checksums.json"
+
+
+class Checksums:
+    """Compares the files of traces with their checksums, once per size and time of a file."""
+
+    def __init__(self) -> None:
+        self._listed: dict[Path, dict[str, int]] = {}
+        self._sound: dict[Path, tuple[int, int]] = {}
+
+    def problems(self, directory: Path, table: str = "") -> Iterator[str]:
+        """Yield the faults of a trace's files.
+
+        Args:
+            directory: of the trace; without checksums, as of older versions, nothing is compared.
+            table: canonical table whose files are compared, by default all.
+        """
+        try:
+            listed = self._of(directory)
+        except OSError:
+            return
+        except (ValueError, TypeError, AttributeError):
+            yield f"{FILE} cannot be read"
+            return
+        for name, expected in listed.items():
+            of_table = not table or name.partition(".")[0] == table
+            if of_table and (problem := self._problem(directory / name, expected)):
+                yield problem
+
+    def _of(self, directory: Path) -> dict[str, int]:
+        if directory not in self._listed:
+            listed = json.loads((directory / FILE).read_bytes())
+            self._listed[directory] = {name: int(value) for name, value in listed.items()}
+        return self._listed[directory]
+
+    def _problem(self, file: Path, expected: int) -> str | None:
+        try:
+            state = file.stat()
+            current = (state.st_size, state.st_mtime_ns)
+            if self._sound.get(file) != current and crc32_of(file) != expected:
+                return f"{file.name} differs from its checksum"
+        except FileNotFoundError:
+            return f"{file.name} is missing"
+        except OSError as error:
+            return f"{file.name} cannot be read: {error.strerror}"
+        self._sound[file] = current
+        return None
+
+
+def write_checksums(directory: Path) -> None:
+    """Write the checksums of the Parquet files of a directory.
+
+    Raises:
+        OSError: a file cannot be read or written.
+    """
+    listed = {file.name: crc32_of(file) for file in sorted(directory.glob("*.parquet"))}
+    (directory / FILE).write_text(json.dumps(listed), encoding="utf-8")

@@ -9,7 +9,13 @@ from typing import Annotated
 
 import typer
 
-from tbd_trace.cli.options import DEFAULT_DATABASE, DatabaseOption, KeepOption, TracesArgument
+from tbd_trace.cli.options import (
+    DEFAULT_DATABASE,
+    DatabaseOption,
+    ExcelSafeOption,
+    KeepOption,
+    TracesArgument,
+)
 from tbd_trace.cli.output import busy, note
 from tbd_trace.cli.redacted import redacted
 
@@ -67,6 +73,7 @@ def table(
         Path,
         typer.Option("--output", "-o", metavar="FILE", help="File to write: .parquet or .csv."),
     ],
+    excel_safe: ExcelSafeOption = False,
     keep: KeepOption = None,
     db: DatabaseOption = DEFAULT_DATABASE,
 ) -> None:
@@ -78,5 +85,5 @@ def table(
     from tbd_trace.export.tables import export as write
 
     with busy("exporting"), redacted(open_traces(*(traces or []), db=db), keep or []) as opened:
-        rows = write(opened, name, output)
+        rows = write(opened, name, output, excel_safe=excel_safe)
     note(f"wrote {output}: {rows:,} rows")

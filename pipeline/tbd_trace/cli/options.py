@@ -47,6 +47,14 @@ OutputOption = Annotated[
     Path | None,
     typer.Option("--output", "-o", metavar="FILE", help="Write to FILE, not to standard output."),
 ]
+ExcelSafeOption = Annotated[
+    bool,
+    typer.Option(
+        "--excel-safe",
+        help="Put a quote before texts in CSV that begin with =, +, - or @, which spreadsheets run "
+        "as formulas.",
+    ),
+]
 KeepOption = Annotated[
     list[str] | None,
     typer.Option(

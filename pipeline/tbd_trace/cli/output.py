@@ -20,19 +20,28 @@ if TYPE_CHECKING:
 
 _ROWS_ON_TERMINAL = 50
 _COLUMNS_ELSEWHERE = 200  # width of a table that goes to a pipe or a file
+_LONGEST_MESSAGE = 2_000  # characters
 _CHUNK_BYTES = 65_536  # the capacity of a pipe on Linux
 
 
 def note(text: str) -> None:
     """Print a note about the result to standard error."""
-    typer.echo(f"note: {printable(text)}", err=True)
+    typer.echo(f"note: {_bounded(printable(text))}", err=True)
 
 
 def failure(text: object) -> None:
     """Print an error message to standard error."""
     # Only SQL errors keep line breaks: a caret points at the place in the statement.
     lines = str(text).splitlines() if isinstance(text, SqlError) else [str(text)]
-    typer.echo("error: " + "\n".join(map(printable, lines)), err=True)
+    typer.echo("error: " + _bounded("\n".join(map(printable, lines))), err=True)
+
+
+def _bounded(text: str) -> str:
+    # Names in a trace may be of any length; the beginning and the advice at the end matter.
+    if len(text) <= _LONGEST_MESSAGE:
+        return text
+    half = _LONGEST_MESSAGE // 2
+    return f"{text[:half]} … {text[-half:]}"
 
 
 def emit(
@@ -45,6 +54,7 @@ def emit(
     records: bool = False,
     more: bool = False,
     wide: bool = False,
+    excel_safe: bool = False,
 ) -> None:
     """Write rows to standard output or to a file.
 
@@ -53,15 +63,21 @@ def emit(
         path: output file; None writes to standard output.
         limit: number of rows to write; see :func:`row_limit`.
         more: True if ``frame`` was limited and rows are missing.
+        excel_safe: quote texts in CSV that a spreadsheet would take for formulas.
 
     Raises:
-        UsageError: the extension is unknown, or Parquet would go to a terminal.
+        UsageError: the extension is unknown, Parquet would go to a terminal, or ``excel_safe`` is
+            set for another format than CSV.
     """
     form = chosen_form(form, path)
+    if excel_safe:
+        frame = _excel_safe(frame, form)
     terminal = path is None and sys.stdout.isatty()
     limit = row_limit(form, path, limit)
     shown = frame if limit is None else frame.head(limit)
-    _deliver(parts(shown, form, units=units, style=style_of(terminal, records, wide)), path)
+    content = parts(shown, form, units=units, style=style_of(terminal, records, wide))
+    # Cells of a table are escaped, and its colours are escape sequences.
+    _deliver(content if form is Format.TABLE else _for_terminal(content, path), path)
     if frame.is_empty():
         note("no rows")
     elif more:
@@ -70,13 +86,20 @@ def emit(
         note(f"{shown.height:,} of {frame.height:,} rows shown; --limit 0 shows all")
 
 
-def emit_joined(frames: Iterable[pl.DataFrame], form: Format, path: Path | None = None) -> None:
+def emit_joined(
+    frames: Iterable[pl.DataFrame],
+    form: Format,
+    path: Path | None = None,
+    *,
+    excel_safe: bool = False,
+) -> None:
     """Write consecutive frames of one result as they arrive.
 
     Args:
         frames: the rows, for :func:`tbd_trace.present.joined`.
         form: one of ``present.JOINABLE``.
         path: output file; None writes to standard output.
+        excel_safe: as of :func:`emit`.
     """
     rows = 0
 
@@ -84,11 +107,29 @@ def emit_joined(frames: Iterable[pl.DataFrame], form: Format, path: Path | None 
         nonlocal rows
         for frame in frames:
             rows += frame.height
-            yield frame
+            yield _excel_safe(frame, form) if excel_safe else frame
 
-    _deliver(joined(counted(), form), path)
+    _deliver(_for_terminal(joined(counted(), form), path), path)
     if rows == 0:
         note("no rows")
+
+
+def _excel_safe(frame: pl.DataFrame, form: Format) -> pl.DataFrame:
+    from tbd_trace.present.csv import spreadsheet_safe  # noqa: PLC0415 - imports polars
+
+    if form is not Format.CSV:
+        raise UsageError("--excel-safe is for CSV; add --format csv, or -o FILE.csv")
+    return spreadsheet_safe(frame)
+
+
+def _for_terminal(content: Iterable[bytes], path: Path | None) -> Iterator[bytes]:
+    # Programs that read the output get it unchanged.
+    if path is not None or not sys.stdout.isatty():
+        yield from content
+        return
+    for part in content:
+        lines = part.decode("utf-8", "replace").split("\n")
+        yield "\n".join(map(printable, lines)).encode()
 
 
 def chosen_form(form: Format | None, path: Path | None) -> Format:

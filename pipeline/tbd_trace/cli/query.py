@@ -17,6 +17,7 @@ from tbd_trace.cli.options import (
     DEFAULT_DATABASE,
     DaskOption,
     DatabaseOption,
+    ExcelSafeOption,
     FormatOption,
     LimitOption,
     OutputOption,
@@ -79,6 +80,7 @@ def query(
     ] = None,
     limit: LimitOption = None,
     wide: WideOption = False,
+    excel_safe: ExcelSafeOption = False,
     workers: WorkersOption = None,
     dask: DaskOption = None,
     list_: Annotated[
@@ -138,7 +140,7 @@ def query(
                 _batches(found, traces or [], db, parameters, executor=executor, missing=missing)
             ) as frames,
         ):
-            emit_joined(frames, written, output)
+            emit_joined(frames, written, output, excel_safe=excel_safe)
         require_all(missing)
         return
     with executor_of(workers, dask) as executor:
@@ -151,6 +153,7 @@ def query(
         units=_units(found),
         more=result.more,
         wide=wide,
+        excel_safe=excel_safe,
     )
     if plot is not None:
         draw(opened, result, plot)

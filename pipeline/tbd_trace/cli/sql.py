@@ -15,6 +15,7 @@ import typer
 from tbd_trace.cli.options import (
     DEFAULT_DATABASE,
     DatabaseOption,
+    ExcelSafeOption,
     FormatOption,
     LimitOption,
     OutputOption,
@@ -51,6 +52,7 @@ def sql(
     output: OutputOption = None,
     limit: LimitOption = None,
     wide: WideOption = False,
+    excel_safe: ExcelSafeOption = False,
     db: DatabaseOption = DEFAULT_DATABASE,
 ) -> None:
     """Run SQL over the canonical and derived tables.
@@ -70,14 +72,16 @@ def sql(
     if statement in (None, "-"):
         statement = sys.stdin.read()
     if limit is None and (written := chosen_form(form, output)) in JOINABLE:
-        _emit_batches(opened, statement or "", written, output)
+        _emit_batches(opened, statement or "", written, output, excel_safe=excel_safe)
         return
     with busy("asking"):
         frame = opened.sql(statement or "")
-    emit(frame, form, output, limit=limit, wide=wide)
+    emit(frame, form, output, limit=limit, wide=wide, excel_safe=excel_safe)
 
 
-def _emit_batches(opened: Traces, statement: str, form: Format, output: Path | None) -> None:
+def _emit_batches(
+    opened: Traces, statement: str, form: Format, output: Path | None, *, excel_safe: bool
+) -> None:
     # In batches, because a result may have millions of rows.
     from tbd_trace.query import sql_batches
 
@@ -85,4 +89,4 @@ def _emit_batches(opened: Traces, statement: str, form: Format, output: Path | N
     with closing(batches) as frames:
         with busy("asking"):
             first = next(frames)
-        emit_joined(chain([first], frames), form, output)
+        emit_joined(chain([first], frames), form, output, excel_safe=excel_safe)

@@ -31,6 +31,22 @@ def parts(frames: Iterable[pl.DataFrame]) -> Iterator[bytes]:
             yield from _lines(rows, include_header=False)
 
 
+def spreadsheet_safe(frame: pl.DataFrame) -> pl.DataFrame:
+    """Put a quote before the texts that a spreadsheet would take for formulas.
+
+    These begin with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return (OWASP, CSV injection).
+    """
+    texts = {
+        name: pl.col(name).cast(pl.String)
+        for name, dtype in frame.schema.items()
+        if dtype in (pl.String, pl.Categorical, pl.Enum)
+    }
+    return frame.with_columns(
+        pl.when(text.str.contains(r"^[=+\-@\t\r]")).then("'" + text).otherwise(text).alias(name)
+        for name, text in texts.items()
+    )
+
+
 def _lines(frame: pl.DataFrame, *, include_header: bool) -> list[bytes]:
     file = _Parts()
     as_file = cast("IO[bytes]", file)

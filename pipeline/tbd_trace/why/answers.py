@@ -109,6 +109,6 @@ def _ready(
         check_needs(connection, _NEEDS)
         for name, value in values.items():
             connection.execute(set_variable(name, value))
-        prepare(connection, names, cache)
+        prepare(connection, names, cache, transient=True)
         check_derived(connection, _NEEDS)
         yield connection

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,10 @@ _MEMORY = ("gpu_layout", "gpu_normalization", "gpu_elementwise", "gpu_reduction"
 Effect = Callable[["Simulator", Change, str, Durations], Durations]
 
 
+def _integers(values: Iterable[int]) -> array[int]:
+    return array("q", values)
+
+
 def _input(sim: Simulator, change: Change, case: str, durations: Durations) -> Durations:
     # More workers shorten the wait if the loader follows, see _loader_ns.
     if change.name == "input" and case == "worst":
@@ -36,7 +41,7 @@ def _host_stalls(sim: Simulator, _change: Change, case: str, durations: Duration
 def _paused(durations: Durations, pauses: dict[int, int]) -> Durations:
     if not pauses:
         return durations
-    think = list(durations.think)
+    think = durations.think[:]
     for call, ns in pauses.items():
         think[call] = min(think[call], ns)
     return replace(durations, think=think)
@@ -50,10 +55,10 @@ def _graph(sim: Simulator, change: Change, case: str, durations: Durations) -> D
     waits = sim.program.input_waits
     return replace(
         durations,
-        think=[
+        think=_integers(
             ns if call in waits else min(ns, pause_ns) for call, ns in enumerate(durations.think)
-        ],
-        call=[min(ns, call_ns) for ns in durations.call],
+        ),
+        call=_integers(min(ns, call_ns) for ns in durations.call),
     )
 
 
@@ -69,14 +74,16 @@ def _no_alloc(sim: Simulator, _change: Change, case: str, durations: Durations) 
     if case == "worst":
         return durations
     kinds = sim.program.calls.kind
-    call = [0 if k == "alloc" else ns for k, ns in zip(kinds, durations.call, strict=True)]
+    call = _integers(0 if k == "alloc" else ns for k, ns in zip(kinds, durations.call, strict=True))
     free = frozenset(call for call, kind in enumerate(kinds) if kind == "alloc")
     return replace(durations, call=call, is_free=durations.is_free | free)
 
 
 def _scaled(durations: Durations, factor: Callable[[int], float]) -> Durations:
     # The same object if nothing changes, which saves a replay.
-    op_ns = [ns if (f := factor(op)) == 1 else round(ns * f) for op, ns in enumerate(durations.op)]
+    op_ns = _integers(
+        ns if (f := factor(op)) == 1 else round(ns * f) for op, ns in enumerate(durations.op)
+    )
     return durations if op_ns == durations.op else replace(durations, op=op_ns)
 
 
@@ -92,10 +99,10 @@ def _pinned(sim: Simulator, _change: Change, case: str, durations: Durations) ->
         return durations
     ops = sim.program.ops
     rate = factors("pinned", "likely", "bytes_per_ns")["pageable"]
-    op_ns = [
+    op_ns = _integers(
         min(ns, round(size / rate)) if pageable else ns
         for ns, size, pageable in zip(durations.op, ops.bytes, ops.is_pageable, strict=True)
-    ]
+    )
     return replace(durations, op=op_ns)
 
 
@@ -104,11 +111,11 @@ def _amp(sim: Simulator, _change: Change, case: str, durations: Durations) -> Du
     if "host" in by_kind:
         waits = sim.program.input_waits
         times = by_kind["host"]
-        think = [
+        think = _integers(
             ns if call in waits or call in sim.stalls else round(ns * times)
             for call, ns in enumerate(durations.think)
-        ]
-        call_ns = [round(ns * times) for ns in durations.call]
+        )
+        call_ns = _integers(round(ns * times) for ns in durations.call)
         return replace(durations, think=think, call=call_ns)
 
     def factor(op: int) -> float:
@@ -144,7 +151,7 @@ def _fused_optimizer(sim: Simulator, _change: Change, case: str, durations: Dura
     times = factors("fused_optimizer", "likely", "duration")["update"]
     left = round(1 / factors("fused_optimizer", "likely", "launches")["update"])
     inside = set(fused)
-    think, call_ns = list(durations.think), list(durations.call)
+    think, call_ns = durations.think[:], durations.call[:]
     for number, op in enumerate(fused):
         call = sim.program.ops.call[op]
         if number % left and call >= 0:
@@ -163,12 +170,12 @@ def _channels_last(sim: Simulator, _change: Change, case: str, durations: Durati
 def _comm(sim: Simulator, change: Change, case: str, durations: Durations) -> Durations:
     # Waits for other ranks remain.
     causes, waits = sim.program.ops.cause, sim.program.rank_waits
-    op_ns = [
+    op_ns = _integers(
         wait + round((ns - wait) * change.factor)
         if causes[op] == "communication" and (wait := min(waits.get(op, (0, 0))[0], ns)) < ns
         else ns
         for op, ns in enumerate(durations.op)
-    ]
+    )
     return durations if op_ns == durations.op else replace(durations, op=op_ns)
 
 
@@ -176,7 +183,7 @@ def _straggler(sim: Simulator, _change: Change, case: str, durations: Durations)
     waits = sim.program.rank_waits
     if case == "worst" or not waits:
         return durations
-    op_ns = [max(ns - waits.get(op, (0, 0))[0], 0) for op, ns in enumerate(durations.op)]
+    op_ns = _integers(max(ns - waits.get(op, (0, 0))[0], 0) for op, ns in enumerate(durations.op))
     return replace(durations, op=op_ns)
 
 
@@ -188,7 +195,7 @@ def _matching(sim: Simulator, pattern: str) -> set[int]:
 
 def _drop(sim: Simulator, change: Change, case: str, durations: Durations) -> Durations:
     dropped = _matching(sim, change.pattern)
-    call_ns = list(durations.call)
+    call_ns = durations.call[:]
     for op in dropped:
         if (call := sim.program.ops.call[op]) >= 0:
             call_ns[call] = 0

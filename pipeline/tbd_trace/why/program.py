@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from dataclasses import dataclass, field
 from statistics import fmean
@@ -11,6 +12,7 @@ from tbd_trace.runtime.result_frames import frame
 
 if TYPE_CHECKING:
     import duckdb
+    import numpy.typing as npt
     import polars as pl
 
 RELATIONS = (
@@ -29,8 +31,7 @@ FROM host_chain WHERE trace_id = $trace AND process_id = $process ORDER BY posit
 _OPS = """
 SELECT g.device_id, g.op_kind, g.name, coalesce(g.bytes, 0) AS bytes, g.start_ns,
     g.end_ns, coalesce(g.previous_position, 0) - 1 AS previous,
-    coalesce(h.position, 0) - 1 AS call, g.stream_gap_ns AS gap_ns, g.launch_lag_ns AS launch_ns,
-    coalesce(g.awaited_position, 0) - 1 AS awaited, g.lag_ns,
+    coalesce(h.position, 0) - 1 AS call, coalesce(g.awaited_position, 0) - 1 AS awaited, g.lag_ns,
     coalesce(c.cause, CASE g.op_kind WHEN 'graph' THEN 'gpu_other' ELSE 'copies' END) AS cause,
     coalesce(c.precision, '') AS precision, coalesce(c.is_update, false) AS is_update,
     coalesce(m.src_kind = 'pageable' OR m.dst_kind = 'pageable', false) AS is_pageable
@@ -42,6 +43,9 @@ LEFT JOIN kernel_group c
 LEFT JOIN memcpy m
     ON m.trace_id = g.trace_id AND m.memcpy_id = g.op_id AND g.op_kind = 'memcpy'
 WHERE g.trace_id = $trace AND g.process_id = $process ORDER BY g.position"""
+_USUAL = """
+SELECT stream_gap_ns, launch_lag_ns
+FROM gpu_chain WHERE trace_id = $trace AND process_id = $process LIMIT 1"""
 _STEPS = """
 SELECT device_id, position - 1 AS op, next_position - 1 AS next_op, warm_up, method,
     confidence
@@ -64,33 +68,31 @@ WHERE trace_id = $trace AND process_id = $process AND sentence IS NOT NULL"""
 class Calls:
     """CUDA calls in order of start; -1 stands for no call or operation."""
 
-    thread: list[int]
+    thread: array[int]
     name: list[str]
     kind: list[str]
-    start: list[int]
-    end: list[int]
-    waited: list[int]
-    think: list[int]
-    awaited: list[int]
-    tail: list[int]
+    start: array[int]
+    end: array[int]
+    waited: array[int]
+    think: array[int]
+    awaited: array[int]
+    tail: array[int]
 
 
 @dataclass(slots=True)
 class Ops:
     """GPU operations in order of start; -1 stands for no call or operation."""
 
-    device: list[int]
+    device: array[int]
     kind: list[str]
     name: list[str]
-    bytes: list[int]
-    start: list[int]
-    end: list[int]
-    previous: list[int]
-    call: list[int]
-    gap: list[int]
-    launch: list[int]
-    awaited: list[int]
-    lag: list[int]
+    bytes: array[int]
+    start: array[int]
+    end: array[int]
+    previous: array[int]
+    call: array[int]
+    awaited: array[int]
+    lag: array[int]
     cause: list[str]
     precision: list[str]
     is_update: list[bool]
@@ -106,6 +108,8 @@ class Program:
     device_id: int
     calls: Calls
     ops: Ops
+    stream_gap_ns: int  # usual time between operations of a stream
+    launch_lag_ns: int  # usual time from a launch to its operation on an idle stream
     steps: list[tuple[int, int]]
     warm_ups: int  # steps at the start that show signs of warm-up
     method: str | None
@@ -156,6 +160,7 @@ def load(
         return frame(connection.sql(sql, params={"trace": trace_id, "process": process_id}))
 
     ops, steps = rows(_OPS), rows(_STEPS)
+    ((stream_gap_ns, launch_lag_ns),) = rows(_USUAL).rows()
     device_id = steps["device_id"][0] if steps.height else _busiest(ops)
     return Program(
         trace_id,
@@ -163,6 +168,8 @@ def load(
         device_id,
         Calls(*map(_values, rows(_CALLS))),
         Ops(*map(_values, ops)),
+        stream_gap_ns,
+        launch_lag_ns,
         steps.select("op", "next_op").rows(),
         _warm_ups(steps["warm_up"].to_list()),
         steps["method"][0] if steps.height else None,
@@ -174,12 +181,19 @@ def load(
     )
 
 
-def _values(column: pl.Series) -> list[Any]:
-    values = column.to_list()
-    if str(column.dtype) != "String":
-        return values
-    texts: dict[str, str] = {}  # equal ones become one object: a long trace has millions
-    return [texts.setdefault(text, text) for text in values]
+def integers(values: npt.ArrayLike) -> array[int]:
+    """Return integers in 8 bytes each; their elements are fast to read, unlike NumPy's."""
+    import numpy as np  # noqa: PLC0415 - its import takes time
+
+    return array("q", np.asarray(values, dtype=np.int64).tobytes())
+
+
+def _values(column: pl.Series) -> Any:
+    # A long trace has millions: integers take 8 bytes each, and equal texts are one object.
+    if column.dtype.is_integer():
+        return integers(column.to_numpy())
+    texts: dict[str | bool, str | bool] = {}
+    return [texts.setdefault(value, value) for value in column]
 
 
 def _busiest(ops: pl.DataFrame) -> int:

@@ -8,25 +8,27 @@ Zhu et al., Daydream (USENIX ATC 2020), whose graph this recurrence evaluates.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
 
-from tbd_trace.why.program import Program
+import numpy as np
+
+from tbd_trace.why.program import Program, integers
 
 # Longer tails of synchronizations are dropped in the strict replay, as are unexplained lags.
 STRICT_TAIL_NS = 30_000
-_OP, _CALL, _WAIT = range(3)
+_CALL, _OP, _WAIT = range(3)
 
 
 @dataclass(frozen=True, slots=True)
 class Durations:
     """What a change changes: times of host and GPU, in the order of calls and operations."""
 
-    think: Sequence[int]  # time of the host before each call
-    call: Sequence[int]  # duration of each call that does not wait
-    op: Sequence[int]  # duration of each operation
+    think: array[int]  # time of the host before each call
+    call: array[int]  # duration of each call that does not wait
+    op: array[int]  # duration of each operation
     is_free: frozenset[int] = frozenset()  # calls that no longer wait for the GPU
 
 
@@ -34,10 +36,10 @@ class Durations:
 class Schedule:
     """Times of a replay, in the order of calls and operations."""
 
-    call_start: list[int]
-    call_end: list[int]
-    op_start: list[int]
-    op_end: list[int]
+    call_start: array[int]
+    call_end: array[int]
+    op_start: array[int]
+    op_end: array[int]
 
 
 class Replay:
@@ -46,51 +48,51 @@ class Replay:
     def __init__(self, program: Program) -> None:
         self.program = program
         calls, ops = program.calls, program.ops
-        self.waits = [
+        self._waits = [
             awaited >= 0 and ops.end[awaited] > start
             for awaited, start in zip(calls.awaited, calls.start, strict=True)
         ]
-        tails = [tail for tail, waits in zip(calls.tail, self.waits, strict=True) if waits]
-        self._usual_tail = int(median(tails)) if tails else 0
+        tails = [tail for tail, waits in zip(calls.tail, self._waits, strict=True) if waits]
+        usual = int(median(tails)) if tails else 0
+        # If the operation ended before the call began, its end says nothing about the tail.
+        self._tail = array(
+            "q",
+            (t if waits else usual for t, waits in zip(calls.tail, self._waits, strict=True)),
+        )
 
     @cached_property
     def measured(self) -> Durations:
         """The durations of the trace."""
         calls, ops = self.program.calls, self.program.ops
-        call = [
-            0 if waits else end - start
-            for start, end, waits in zip(calls.start, calls.end, self.waits, strict=True)
-        ]
-        op = [end - start for start, end in zip(ops.start, ops.end, strict=True)]
-        return Durations(calls.think, call, op)
+        call = np.where(self._waits, 0, np.subtract(calls.end, calls.start))
+        return Durations(calls.think, integers(call), integers(np.subtract(ops.end, ops.start)))
 
     @cached_property
-    def _events(self) -> list[tuple[int, ...]]:
-        # Kind and number of each event, and its dependences, in an order of dependence. Of
-        # events at the same time, those of the earlier call come first.
+    def _events(self) -> tuple[bytes, array[int]]:
+        # Kind and number of each event in an order of dependence. Of events at the same time,
+        # those of the earlier call come first.
         calls, ops = self.program.calls, self.program.ops
-        events: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
-        for call, (start, end) in enumerate(zip(calls.start, calls.end, strict=True)):
-            waited, awaited = calls.waited[call], calls.awaited[call]
-            if awaited < 0:
-                events.append(((start, call, 0, 0), (_CALL, call, waited)))
-                continue
-            # If the operation ended before the call began, its end says nothing about the tail.
-            tail = calls.tail[call] if self.waits[call] else self._usual_tail
-            events.append(((start, call, 0, 0), (_CALL, call, waited)))
-            events.append(((end, call, 2, 0), (_WAIT, call, awaited, tail)))
-        keys: list[tuple[int, int, int]] = []
-        for op, start in enumerate(ops.start):
-            call, previous, awaited = ops.call[op], ops.previous[op], ops.awaited[op]
-            key = (max(start, calls.start[call]), call, 1) if call >= 0 else (start, -1, 1)
-            for other in (previous, awaited):
+        time, caller = self._not_before()
+        waiting = np.flatnonzero(np.greater_equal(calls.awaited, 0))
+        call, op = np.arange(len(calls.start)), np.arange(len(ops.start))
+        times = np.concatenate([calls.start, time, np.asarray(calls.end)[waiting]])
+        callers = np.concatenate([call, caller, waiting])
+        numbers = np.concatenate([call, op, waiting])
+        kinds = np.repeat([_CALL, _OP, _WAIT], [len(call), len(op), len(waiting)])
+        order = np.lexsort((numbers, kinds, callers, times))
+        return kinds[order].astype(np.uint8).tobytes(), integers(numbers[order])
+
+    def _not_before(self) -> tuple[array[int], array[int]]:
+        # Time of each operation and number of its call, not before its dependences.
+        calls, ops = self.program.calls, self.program.ops
+        time, caller = ops.start[:], ops.call[:]
+        for op, call in enumerate(ops.call):
+            key = (max(time[op], calls.start[call]), call) if call >= 0 else (time[op], -1)
+            for other in (ops.previous[op], ops.awaited[op]):
                 if other >= 0:
-                    key = max(key, keys[other])
-            keys.append(key)
-            about = (_OP, op, previous, ops.gap[op], call, ops.launch[op], awaited, ops.lag[op])
-            events.append(((*key, op), about))
-        events.sort()
-        return [about for _, about in events]
+                    key = max(key, (time[other], caller[other]))
+            time[op], caller[op] = key
+        return time, caller
 
     def run(self, durations: Durations, *, is_strict: bool = False) -> Schedule:
         """Return the times of all events under some durations.
@@ -100,33 +102,31 @@ class Replay:
                 synchronizations, which shows how much the rules explain.
         """
         calls, ops = self.program.calls, self.program.ops
-        call_start, call_end = calls.start.copy(), calls.end.copy()
-        op_start, op_end = ops.start.copy(), ops.end.copy()
+        call_start, call_end = calls.start[:], calls.end[:]
+        op_start, op_end = ops.start[:], ops.end[:]
         think, call_ns, op_ns = durations.think, durations.call, durations.op
-        free = durations.is_free
-        for event in self._events:
-            if event[0] == _OP:
-                _, i, previous, gap, call, launch, awaited, lag = event
+        gap, launch = self.program.stream_gap_ns, self.program.launch_lag_ns
+        for kind, i in zip(*self._events, strict=True):
+            if kind == _OP:
+                previous, call, awaited = ops.previous[i], ops.call[i], ops.awaited[i]
                 ready = -1
                 if previous >= 0:
                     ready = op_end[previous] + gap
                 if call >= 0:
                     ready = max(ready, call_start[call] + launch)
                 if awaited >= 0:
-                    ready = max(ready, op_end[awaited] + lag)
+                    ready = max(ready, op_end[awaited] + ops.lag[i])
                 elif not is_strict or call < 0:
-                    ready += lag
+                    ready += ops.lag[i]
                 if call >= 0 or previous >= 0:
                     op_start[i] = ready
                 op_end[i] = op_start[i] + op_ns[i]
-            elif event[0] == _CALL:
-                _, i, waited = event
+            elif kind == _CALL:
+                waited = calls.waited[i]
                 if waited >= 0:
                     call_start[i] = call_end[waited] + think[i]
                 call_end[i] = call_start[i] + call_ns[i]
-            else:
-                _, i, awaited, tail = event
-                if i not in free:
-                    tail = min(tail, STRICT_TAIL_NS) if is_strict else tail
-                    call_end[i] = max(call_end[i], op_end[awaited] + tail)
+            elif i not in durations.is_free:
+                tail = min(self._tail[i], STRICT_TAIL_NS) if is_strict else self._tail[i]
+                call_end[i] = max(call_end[i], op_end[calls.awaited[i]] + tail)
         return Schedule(call_start, call_end, op_start, op_end)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections import defaultdict
-from statistics import median
+import numpy as np
+import polars as pl
 
 from tbd_trace.why.program import Program
 
@@ -24,20 +23,27 @@ def stalls(program: Program) -> dict[int, int]:
     begins = [calls.start[call] for call in firsts if call >= 0]
     if len(begins) != len(firsts) or begins != sorted(begins):
         return {}
-    place: dict[int, tuple[int, int, str]] = {}
-    pauses: dict[tuple[int, int, str], list[int]] = defaultdict(list)
-    rank: dict[tuple[int, int], int] = defaultdict(int)
-    for call, start in enumerate(calls.start):
-        step = bisect_right(begins, start) - 1
-        if 0 <= step < len(begins) - 1 and call not in program.input_waits:
-            thread = calls.thread[call]
-            key = thread, rank[thread, step], calls.name[call]
-            rank[thread, step] += 1
-            place[call] = key
-            pauses[key].append(calls.think[call])
-    usual = {key: median(some) for key, some in pauses.items() if len(some) >= _FEWEST_STEPS}
-    return {
-        call: int(usual[key])
-        for call, key in place.items()
-        if key in usual and calls.think[call] > max(_SHORTEST_NS, _TIMES_USUAL * usual[key])
-    }
+    names = {name: number for number, name in enumerate(dict.fromkeys(calls.name))}
+    frame = pl.DataFrame(
+        {
+            "thread": np.asarray(calls.thread),
+            "name": [names[name] for name in calls.name],
+            "step": np.searchsorted(begins, calls.start, side="right") - 1,
+            "think": np.asarray(calls.think),
+        }
+    ).with_row_index("call")
+    is_in_step = pl.col("step").is_between(0, len(begins) - 2)
+    is_wait = pl.col("call").is_in(list(program.input_waits))
+    place = "thread", "rank", "name"
+    usual = pl.col("think").median().over(place)
+    found = (
+        frame.filter(is_in_step & ~is_wait)
+        .with_columns(rank=pl.int_range(pl.len()).over("thread", "step"))
+        .with_columns(usual=usual, steps=pl.len().over(place))
+        .filter(
+            pl.col("steps") >= _FEWEST_STEPS,
+            pl.col("think") > _SHORTEST_NS,
+            pl.col("think") > _TIMES_USUAL * pl.col("usual"),
+        )
+    )
+    return {call: int(ns) for call, ns in found.select("call", "usual").rows()}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from array import array
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from itertools import compress
 from typing import Any, TypeVar
 
-from tbd_trace.why.program import Calls, Ops, Program
+import numpy as np
+
+from tbd_trace.why.program import Calls, Ops, Program, integers
 
 MOST_STEPS = 200
 _Rows = TypeVar("_Rows", Calls, Ops)
@@ -34,20 +37,17 @@ def thinned(program: Program, most: int = MOST_STEPS) -> Program:
         (start[steps[max(first - 1, 0)][0]], start[some[-1][1]])
         for first, some in zip(firsts, kept, strict=True)
     ]
-    ops = _places(start, windows)
     # Calls that launch the first operations begin before them.
-    early = [min(begin, _launch(program, begin)) for begin, _ in windows]
-    calls = _places(
-        program.calls.start, [(at, end) for at, (_, end) in zip(early, windows, strict=True)]
-    )
+    early = [(min(begin, _launch(program, begin)), end) for begin, end in windows]
+    ops, calls = _places(start, windows), _places(program.calls.start, early)
     return replace(
         program,
         calls=_selected(program.calls, calls, {"waited": calls, "awaited": ops}),
         ops=_selected(program.ops, ops, {"previous": ops, "awaited": ops, "call": calls}),
         steps=[(ops[a], ops[b]) for some in kept for a, b in some],
         warm_ups=0,
-        input_waits={calls[c]: e for c, e in program.input_waits.items() if c in calls},
-        rank_waits={ops[o]: wait for o, wait in program.rank_waits.items() if o in ops},
+        input_waits={calls[c]: e for c, e in program.input_waits.items() if calls[c] >= 0},
+        rank_waits={ops[o]: wait for o, wait in program.rank_waits.items() if ops[o] >= 0},
     )
 
 
@@ -56,23 +56,24 @@ def _launch(program: Program, at: int) -> int:
     return program.calls.start[call] if call >= 0 else at
 
 
-def _places(starts: Sequence[int], windows: Sequence[tuple[int, int]]) -> dict[int, int]:
-    # Old position -> new position of the events that start in a window, ends included.
-    begins = [begin for begin, _ in windows]
-    kept = []
-    for old, start in enumerate(starts):
-        window = bisect_right(begins, start) - 1
-        if window >= 0 and start <= windows[window][1]:
-            kept.append(old)
-    return {old: new for new, old in enumerate(kept)}
+def _places(starts: array[int], windows: Sequence[tuple[int, int]]) -> array[int]:
+    # New position of each event that starts in a window, ends included; of others -1.
+    begins, ends = np.array(windows).T
+    window = np.searchsorted(begins, starts, side="right") - 1
+    is_kept = (window >= 0) & (starts <= ends[window])
+    return integers(np.where(is_kept, np.cumsum(is_kept) - 1, -1))
 
 
-def _selected(rows: _Rows, kept: dict[int, int], links: dict[str, dict[int, int]]) -> _Rows:
+def _selected(rows: _Rows, places: array[int], links: dict[str, array[int]]) -> _Rows:
+    is_kept = np.greater_equal(places, 0)
     changed: dict[str, Any] = {}
     for field in fields(rows):
         values = getattr(rows, field.name)
-        some = [values[old] for old in kept]
-        if (places := links.get(field.name)) is not None:
-            some = [places.get(value, -1) for value in some]
-        changed[field.name] = some
+        if isinstance(values, list):
+            changed[field.name] = list(compress(values, is_kept))
+            continue
+        some = np.asarray(values)[is_kept]
+        if (link := links.get(field.name)) is not None:
+            some = np.where(some >= 0, np.asarray(link)[some], -1)
+        changed[field.name] = integers(some)
     return replace(rows, **changed)

@@ -86,9 +86,7 @@ class Simulator:
         calls, ops = self.program.calls, self.program.ops
         return replace(
             self.program,
-            calls=replace(
-                calls, start=times.call_start, end=times.call_end, think=list(durations.think)
-            ),
+            calls=replace(calls, start=times.call_start, end=times.call_end, think=durations.think),
             ops=replace(ops, start=times.op_start, end=times.op_end),
             steps=self.program.judged,
             warm_ups=0,

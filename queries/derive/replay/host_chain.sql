@@ -42,29 +42,13 @@ doc = "end of the call - end of the awaited operation"
 WITH
 thread_number AS (
     SELECT trace_id, coalesce(process_id, -1) AS process_id, thread_id,
+        dense_rank() OVER (ORDER BY trace_id, process_id) AS process,
         row_number() OVER (ORDER BY trace_id, process_id, thread_id) AS thread
     FROM (SELECT DISTINCT trace_id, process_id, thread_id FROM launch)
 ),
-call AS MATERIALIZED (
-    SELECT *, row_number() OVER (
-        PARTITION BY trace_id, process_id ORDER BY start_ns, end_ns, api_call_id) AS position
-    FROM (
-        SELECT t.trace_id, t.process_id, t.thread_id, t.thread, a.api_call_id, a.name,
-            a.correlation_id, a.start_ns, a.end_ns,
-            max(a.end_ns) OVER (
-                PARTITION BY t.thread ORDER BY a.start_ns, a.end_ns DESC, a.api_call_id
-                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS earlier_end_ns
-        FROM api_call a
-        JOIN thread_number t
-            ON  t.trace_id = a.trace_id AND t.process_id = coalesce(a.process_id, -1)
-            AND t.thread_id IS NOT DISTINCT FROM a.thread_id
-        WHERE a.api = 'cuda' AND a.end_ns >= a.start_ns
-    )
-    -- Driver calls inside runtime calls are part of them.
-    WHERE earlier_end_ns IS NULL OR end_ns > earlier_end_ns
-),
-kind AS MATERIALIZED (
-    SELECT name,
+process_number AS (SELECT DISTINCT trace_id, process_id, process FROM thread_number),
+function AS MATERIALIZED (
+    SELECT name, row_number() OVER (ORDER BY name) AS function,
         CASE
             WHEN regexp_matches(name, 'Synchronize') THEN 'sync'
             WHEN regexp_matches(name, 'Malloc|Alloc|Free|HostRegister|MemPool') THEN 'alloc'
@@ -76,55 +60,74 @@ kind AS MATERIALIZED (
             AS is_blocking,
         -- The driver waits for the GPU before it frees memory.
         regexp_matches(name, '^(cudaFree|cuMemFree)(_v\d+)*$') AS frees
-    FROM (SELECT DISTINCT name FROM call)
+    FROM (SELECT DISTINCT name FROM api_call WHERE api = 'cuda')
+),
+-- Numbers stand for threads and functions, because texts would double the memory.
+call AS MATERIALIZED (
+    SELECT *, row_number() OVER (
+        PARTITION BY process ORDER BY start_ns, end_ns, api_call_id) AS position
+    FROM (
+        SELECT t.process, t.thread, f.function, a.api_call_id,
+            CASE WHEN f.kind = 'sync' THEN a.correlation_id END AS correlation_id, a.start_ns,
+            a.end_ns,
+            max(a.end_ns) OVER (
+                PARTITION BY t.thread ORDER BY a.start_ns, a.end_ns DESC, a.api_call_id
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS earlier_end_ns
+        FROM api_call a
+        JOIN thread_number t
+            ON  t.trace_id = a.trace_id AND t.process_id = coalesce(a.process_id, -1)
+            AND t.thread_id IS NOT DISTINCT FROM a.thread_id
+        JOIN function f USING (name)
+        WHERE a.api = 'cuda' AND a.end_ns >= a.start_ns
+    )
+    -- Driver calls inside runtime calls are part of them.
+    WHERE earlier_end_ns IS NULL OR end_ns > earlier_end_ns
 ),
 sequence AS MATERIALIZED (
-    SELECT c.*, k.kind, k.is_blocking, k.frees,
+    SELECT c.* EXCLUDE (correlation_id, earlier_end_ns),
         lag(c.position) OVER thread AS previous,
         lag(c.end_ns) OVER thread AS previous_end_ns,
         s.stream_id
     FROM call c
-    JOIN kind k USING (name)
     LEFT JOIN (
-        SELECT trace_id, coalesce(process_id, -1) AS process_id, correlation_id,
-            any_value(stream_id) AS stream_id
-        FROM synchronization WHERE sync_type = 'stream synchronize'
+        SELECT t.process, y.correlation_id, any_value(y.stream_id) AS stream_id
+        FROM synchronization y
+        JOIN process_number t
+            ON t.trace_id = y.trace_id AND t.process_id = coalesce(y.process_id, -1)
+        WHERE y.sync_type = 'stream synchronize'
         GROUP BY ALL
-    ) s ON  s.trace_id = c.trace_id AND s.process_id = c.process_id
-        AND s.correlation_id = c.correlation_id AND k.kind = 'sync'
+    ) s ON s.process = c.process AND s.correlation_id = c.correlation_id
     WINDOW thread AS (PARTITION BY c.thread ORDER BY c.start_ns, c.position)
 ),
 ended AS MATERIALIZED (
-    SELECT trace_id, process_id, end_ns, max(position) AS position FROM call GROUP BY ALL
+    SELECT process, end_ns, max(position) AS position FROM call GROUP BY ALL
 ),
 followed AS (
     SELECT s.*, e.position AS last_ended, e.end_ns AS last_ended_ns
     FROM sequence s
     ASOF LEFT JOIN ended e
-        ON e.trace_id = s.trace_id AND e.process_id = s.process_id AND s.start_ns >= e.end_ns
+        ON e.process = s.process AND s.start_ns >= e.end_ns
 ),
 usual AS (
-    SELECT trace_id, process_id, median(end_ns - start_ns) AS launch_ns
-    FROM sequence WHERE kind = 'launch' GROUP BY ALL
+    SELECT process, median(end_ns - start_ns) AS launch_ns
+    FROM sequence JOIN function USING (function) WHERE kind = 'launch' GROUP BY ALL
 ),
 -- Operations in order of their ends, over all streams (stream_id NULL) and for each stream.
 op_end AS MATERIALIZED (
-    SELECT trace_id, process_id, stream, end_ns, max(position) AS position
+    SELECT process, stream, end_ns, max(position) AS position
     FROM (
-        SELECT trace_id, process_id, unnest([-1, coalesce(stream_id, -1)]) AS stream, end_ns,
-            position
+        SELECT process, unnest([-1, coalesce(stream_id, -1)]) AS stream, end_ns, position
         FROM gpu_chain
+        JOIN process_number USING (trace_id, process_id)
     )
     GROUP BY ALL
 ),
 awaiting AS (
-    SELECT f.*, o.position AS op, o.end_ns AS op_end_ns,
-        u.launch_ns
+    SELECT f.*, o.position AS op, o.end_ns AS op_end_ns
     FROM followed f
-    LEFT JOIN usual u USING (trace_id, process_id)
     ASOF LEFT JOIN op_end o
-        ON  o.trace_id = f.trace_id AND o.process_id = f.process_id
-        AND o.stream = coalesce(f.stream_id, -1) AND f.end_ns >= o.end_ns
+        ON  o.process = f.process AND o.stream = coalesce(f.stream_id, -1)
+        AND f.end_ns >= o.end_ns
 )
 SELECT trace_id, process_id, thread_id, position, api_call_id, name, kind, start_ns, end_ns,
     CASE WHEN is_handed THEN last_ended ELSE previous END AS waited_position,
@@ -148,4 +151,7 @@ FROM (
                    AND end_ns - op_end_ns <= 30000),
             false) AS waits
     FROM awaiting
+    JOIN function USING (function)
+    LEFT JOIN usual USING (process)
 )
+JOIN thread_number USING (thread)

@@ -254,6 +254,11 @@ def test_a_long_loop_is_replayed_in_stretches() -> None:
     for change in ("input", "graph", "scale=elementwise:2"):
         assert predicted(thin, change) == pytest.approx(predicted(found, change), rel=0.05)
     assert drawn.measured_ns == pytest.approx(whole.measured_ns, rel=0.05)
+    # The time between stretches has no cause.
+    for one in (thin, drawn.after([parse_change("input")])):
+        spent = shares(one, {})
+        assert sum(spent.values()) == pytest.approx(sum(one.step_ns))
+        assert "unknown" not in spent
     assert thinned(found) is found
 
 

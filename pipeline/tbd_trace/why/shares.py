@@ -36,9 +36,10 @@ def shares(program: Program, stalls: Collection[int]) -> dict[str, float]:
 
 
 def intervals(program: Program, stalls: Collection[int]) -> Iterator[Interval]:
-    """Yield the causes of all moments of the steps.
+    """Return the causes of all moments of the steps, in order of time.
 
-    Without steps, they fill the time from the first to the last operation.
+    Without steps, they fill the time from the first to the last operation. Steps that were left
+    out of a program leave gaps.
 
     At each moment the GPU's kernels count first, divided equally among kernels that run together,
     then communication, waits of communication for other ranks, copies, and the reason for which
@@ -47,11 +48,39 @@ def intervals(program: Program, stalls: Collection[int]) -> Iterator[Interval]:
     Args:
         stalls: calls before which the host stalled.
     """
+    stretches = _stretches(program)
+    found = _causes(program, stalls, stretches[0][0], stretches[-1][1])
+    return found if len(stretches) == 1 else _within(found, stretches)
+
+
+def _stretches(program: Program) -> list[tuple[int, int]]:
+    # Times of steps that follow each other.
     ops = program.ops
-    if program.steps:
-        begin, end = ops.start[program.steps[0][0]], ops.start[program.steps[-1][1]]
-    else:
-        begin, end = min(ops.start), max(ops.end)
+    if not program.steps:
+        return [(min(ops.start), max(ops.end))]
+    found: list[tuple[int, int]] = []
+    last = -1
+    for first, following in program.steps:
+        if first == last:
+            found[-1] = found[-1][0], ops.start[following]
+        else:
+            # A slower change may push a stretch into the next one.
+            begin = max([ops.start[first], *(end for _, end in found)])
+            found.append((begin, max(begin, ops.start[following])))
+        last = following
+    return found
+
+
+def _within(found: Iterator[Interval], stretches: Sequence[tuple[int, int]]) -> Iterator[Interval]:
+    for one in found:
+        for begin, end in stretches:
+            first, last = max(one.start_ns, begin), min(one.end_ns, end)
+            if first < last:
+                yield one._replace(start_ns=first, end_ns=last)
+
+
+def _causes(program: Program, stalls: Collection[int], begin: int, end: int) -> Iterator[Interval]:
+    ops = program.ops
     running: dict[str, int] = {}
     knows_launches = program.knows_launches
     at = begin

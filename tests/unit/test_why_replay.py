@@ -211,6 +211,23 @@ def test_two_steps_give_shares_and_no_gain() -> None:
     assert one.not_known[0].startswith("gains: 2 complete steps found, at least 3 are needed")
 
 
+@pytest.mark.parametrize(("fused", "change"), [(90, "gpu_elementwise"), (1, None)])
+def test_without_a_gain_a_change_is_about_a_large_cause(fused: int, change: str | None) -> None:
+    # The cause of the other kernels has no advice.
+    kernels = [("elementwise_kernel", fused * MS), ("no such name", 90 * MS)]
+    assert judged(Loop(steps=3, kernels=kernels).run()).change == change
+
+
+@pytest.mark.parametrize(("steps", "cause"), [(1, "host"), (2, "input_pipeline")])
+def test_the_data_of_a_program_are_not_a_batch(steps: int, cause: str) -> None:
+    # The copy is not the first operation, so that the GPU waits.
+    made = Loop(steps=steps, loading_ns=dict.fromkeys(range(steps), 20 * MS)).run()
+    made.rows["annotation"] = []
+    made.add_call(1_000, 2_000, "cudaLaunchKernel", thread_id=1, correlation_id=1)
+    made.add_kernel(9_000, 9_100, correlation_id=1)
+    assert judged(made).causes[0].cause == cause
+
+
 def test_without_launches_the_host_is_unknown() -> None:
     made = Loop(loading_ns=dict.fromkeys(range(12), 20 * MS)).run()
     made.rows["api_call"] = made.rows["api_call"][::9]

@@ -21,7 +21,7 @@ from tbd_trace.why.whatif import Prediction, Simulator
 FEWEST_STEPS = 3  # with fewer, no gain is predicted
 _LEAST_SHARE_PCT = 0.5  # of a cause whose gain is computed
 _LEAST_GAIN = 1.01  # step now / step then, below which a change is not advised
-_NOTEWORTHY_PCT = 1.0
+_LEAST_SHARE_WITHOUT_GAIN_PCT = 20.0  # of a cause with advice whose gain is unknown, as ADV01
 _MATMUL = "gpu_matmul"
 _HOST_BOUND_PCT = 40.0  # share of host and input above which faster kernels are no advice
 
@@ -230,7 +230,7 @@ def recommended(causes: Sequence[Cause]) -> Cause | None:
     known = [cause for cause in advised if cause.best_step_ns is not None]
     if known:
         return min(known, key=lambda cause: cause.best_step_ns or 0.0)
-    return advised[0] if advised and advised[0].share_pct >= _NOTEWORTHY_PCT else None
+    return advised[0] if advised and advised[0].share_pct >= _LEAST_SHARE_WITHOUT_GAIN_PCT else None
 
 
 def _then(simulator: Simulator, cause: Cause | None) -> list[Cause]:

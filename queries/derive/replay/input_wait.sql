@@ -54,6 +54,8 @@ burst AS (
             AND n.position >= k.position
     )
     WHERE earlier IS NULL OR position - earlier > 12 OR kernel_position > earlier
+    -- Batches repeat; a single burst loads the data of a program.
+    QUALIFY count(*) OVER (PARTITION BY trace_id, process_id) > 1
 ),
 -- Of steps with few calls, the second half.
 before_copy AS (

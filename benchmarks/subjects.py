@@ -20,6 +20,8 @@ from tbd_trace.sources.nsys.columns import DETAILS, EVENTS
 
 _HERE = Path(__file__).resolve().parent
 _TBD = (sys.executable, "-m", "tbd_trace")
+# Rules of the expert system about CUDA.
+_RULES = "cuda-async-memcpy,cuda-sync-api,cuda-sync-memcpy,cuda-sync-memset,gpu-low-util,gpu-starv"
 _PROGRAM = str(Path(sys.executable).with_name("tbd-trace"))
 
 
@@ -55,15 +57,15 @@ class Subjects:
         return {
             "ingest": self._ingest(),
             "kernel summary, cold": [
-                self._nsys("gpukernsum"),
+                self._nsys("stats", "--report", "gpukernsum"),
                 self._cold("kernel_summary"),
             ],
             "range summary, cold": [
-                self._nsys("nvtxsum"),
+                self._nsys("stats", "--report", "nvtxsum"),
                 self._cold("nvtx_summary"),
             ],
             "range projection, cold": [
-                self._nsys("nvtxgpuproj"),
+                self._nsys("stats", "--report", "nvtxgpuproj"),
                 self._cold("nvtx_projection"),
             ],
             "attribution": [
@@ -71,7 +73,7 @@ class Subjects:
                 self._underived("nvtx_gpu_time"),
             ],
             "layer breakdown": [
-                self._nsys_ai(),
+                self._nsys_ai("skill", "run", "nvtx_layer_breakdown"),
                 self._cold("nvtx_gpu_time"),
                 self._cold("layer_time"),
                 self._warm_query("layer_time"),
@@ -79,6 +81,8 @@ class Subjects:
             "why": [
                 self._underived("step_breakdown"),
                 self._without_derived(WHY, (*_TBD, "why", self._file, "--format", "json")),
+                self._nsys_ai("diagnose"),
+                self._nsys("analyze", "--rule", _RULES),
             ],
             "start-up": [
                 Subject("tbd-trace --help", (_PROGRAM, "--help")),
@@ -115,22 +119,35 @@ class Subjects:
         command = (str(python), path, self._file, str(self._columns), str(self._output))
         return Subject(name, (*command, *options), prepare=self._empty, lacks=_lacks(python))
 
-    def _nsys(self, report: str) -> Subject:
+    def _nsys(self, command: str, option: str, names: str) -> Subject:
         found = nsys_install.find()
-        command = ("nsys", "stats", "--quiet", "--report", report, "--format", "csv")
         return Subject(
-            f"nsys stats {report}",
-            (*command, "--output", "-", self._file),
+            f"nsys {command} {names.replace(',', ', ')}",
+            (
+                "nsys",
+                command,
+                "--quiet",
+                option,
+                names,
+                "--format",
+                "csv",
+                "--output",
+                "-",
+                self._file,
+            ),
             {} if found is None else found.environment(),
             lacks="" if found is not None else "nsys is not installed",
         )
 
-    def _nsys_ai(self) -> Subject:
+    def _nsys_ai(self, *command: str) -> Subject:
         program = _HERE / ".venvs" / "nsys-ai" / "bin" / "nsys-ai"
-        command = (str(program), "skill", "run", "nvtx_layer_breakdown", str(self._copy))
         home = {"HOME": str(_HERE / ".venvs" / "home")}
         return Subject(
-            "nsys-ai nvtx_layer_breakdown, cold", command, home, self._fresh_copy, _lacks(program)
+            f"nsys-ai {command[-1]}, cold",
+            (str(program), *command, str(self._copy)),
+            home,
+            self._fresh_copy,
+            _lacks(program),
         )
 
     def _query(self, query: str) -> tuple[str, ...]:

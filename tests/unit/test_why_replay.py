@@ -279,6 +279,15 @@ def test_a_long_loop_is_replayed_in_stretches() -> None:
     assert thinned(found) is found
 
 
+def test_graphs_traced_as_a_whole_are_stated() -> None:
+    loop = Loop()
+    made = loop.run()
+    made.add_graph(loop.begins[3] - 9_000, loop.begins[3] - 3_000, process_id=1, device_id=0)
+    one = judged(made)
+    assert any("--cuda-graph-trace=node" in text for text in one.not_known)
+    assert share(one, "gpu_other") * one.elapsed_ns == pytest.approx(100 * 6_000)
+
+
 def test_clocks_that_disagree_are_stated() -> None:
     made = Loop().run()
     for row in made.rows["kernel"]:

@@ -241,7 +241,7 @@ def models_page() -> str:
             "",
             f"{model.title}, {model.application}, in {available}. {_in_suite(model)} "
             "Batch sizes count "
-            f"{model.batch_definition}; throughput is in {model.throughput_unit}.",
+            f"{model.batch_definition}; throughput is in {model.throughput_unit}.{_default(model)}",
             "",
             *table(
                 ["variant", "data set", "batch", "optimizer", "parameters", "forward FLOP",
@@ -256,6 +256,13 @@ def models_page() -> str:
         if model.notes:
             lines += ["", model.notes]
     return "\n".join(lines) + "\n"
+
+
+def _default(model: Model) -> str:
+    others = [f"`{name}` in {framework}" for framework, name in model.defaults.items()]
+    if not others:
+        return ""
+    return f" The default is {', '.join(others)}, else `{model.variants[0].name}`."
 
 
 def _in_suite(model: Model) -> str:

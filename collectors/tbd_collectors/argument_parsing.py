@@ -45,7 +45,7 @@ def _default_batch_size(name: str, options: dict[str, Any]) -> int:
         raise UnsupportedError(
             f"{name} is not implemented in {options['framework']}; see tbd-trace models"
         )
-    return model.variant(options["variant"]).batch_size(options["scale"])
+    return model.variant(options["variant"], options["framework"]).batch_size(options["scale"])
 
 
 def usual_framework(models: Sequence[str]) -> str:

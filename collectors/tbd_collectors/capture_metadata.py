@@ -32,7 +32,7 @@ def described(
 
 def _what_ran(workload: Workload, report: dict[str, Any]) -> dict[str, Any]:
     model = find(workload.model)
-    variant = model.variant(workload.variant)
+    variant = model.variant(workload.variant, workload.framework)
     return {
         "application": model.application,
         "model": model.name,
@@ -81,7 +81,7 @@ def _throughput(workload: Workload, report: dict[str, Any], ranks: int) -> dict[
     # `seconds` spans all measured iterations of this rank; the others train as many.
     samples = workload.batch_size * workload.iterations * ranks
     model = find(workload.model)
-    dimensions = model.variant(workload.variant).at(workload.scale)
+    dimensions = model.variant(workload.variant, workload.framework).at(workload.scale)
     return {
         "samples_per_second": samples / timing["seconds"],
         "iterations": workload.iterations,

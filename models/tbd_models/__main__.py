@@ -130,7 +130,7 @@ def main() -> int:
 
 
 def _run(arguments: argparse.Namespace, model: Model) -> dict[str, Any]:
-    variant = model.variant(arguments.variant)
+    variant = model.variant(arguments.variant, arguments.framework)
     settings = Settings(
         batch_size=arguments.batch_size or variant.batch_size(arguments.scale),
         precision=arguments.precision,

@@ -36,6 +36,7 @@ class Variant:
     source: str  # publication of dimensions and optimizer
     small_batch_size: int = 4
     differing_parameters: Mapping[str, int] = field(default_factory=dict)  # by framework
+    frameworks: tuple[str, ...] = ()  # that have it; none named: all of the model
 
     def parameters_in(self, framework: str) -> int:
         """Return the trainable parameters at full size in a framework."""
@@ -66,16 +67,28 @@ class Model:
     sequence_policy: str = "fixed"  # how samples of unequal length are batched
     throughput_unit: str  # such as images/s
     variants: tuple[Variant, ...]  # the first is the default
+    defaults: Mapping[str, str] = field(default_factory=dict)  # other defaults, by framework
     packages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # beside the framework
     notes: str = ""  # differences from the publication and between frameworks
 
-    def variant(self, name: str | None) -> Variant:
-        """Return a variant, by default the first; raise UnsupportedError for an unknown name."""
+    def variants_in(self, framework: str) -> tuple[Variant, ...]:
+        """Return the variants that a framework has, its default first."""
+        found = [v for v in self.variants if not v.frameworks or framework in v.frameworks]
+        default = self.defaults.get(framework)
+        return tuple(sorted(found, key=lambda variant: variant.name != default))
+
+    def variant(self, name: str | None, framework: str | None = None) -> Variant:
+        """Return a variant, by default that of the framework, or the first without a framework.
+
+        Raises UnsupportedError for a name that the model, or the framework, does not have.
+        """
+        found = self.variants if framework is None else self.variants_in(framework)
+        known: Mapping[str, Variant] = {variant.name: variant for variant in found}
         if name is None:
-            return self.variants[0]
-        known: Mapping[str, Variant] = {variant.name: variant for variant in self.variants}
+            return found[0]
         if name not in known:
+            where = f" in {framework}" if framework else ""
             raise UnsupportedError(
-                f"{self.name} has no variant {name!r}; choose from {', '.join(known)}"
+                f"{self.name} has no variant {name!r}{where}; choose from {', '.join(known)}"
             )
         return known[name]

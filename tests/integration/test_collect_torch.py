@@ -80,7 +80,7 @@ def document(capture: Path) -> dict[str, Any]:
 def model() -> Any:
     found = find("resnet50")
     build: Any = implementation(found, "pytorch").workload
-    return build(found.variant(None).at("small")).model
+    return build(found.variant(None, "pytorch").at("small")).model
 
 
 def marked_layers(traces: tbd_trace.Traces) -> set[tuple[Any, ...]]:

@@ -85,15 +85,15 @@ def largest_difference(plain: list[Any], marked: list[Any]) -> float:
 
 def plain(model: Model) -> dict[str, Any]:
     learning = {}
-    for variant in model.variants:
+    for variant in model.variants_in("mxnet"):
         trainer = made(model, variant.small, Settings(variant.default_batch_size))
         learning[variant.name] = losses(trainer, STEPS)
-    trainer = made(model, without_dropout(model.variants[0]), Settings(2))
+    trainer = made(model, without_dropout(model.variant(None, "mxnet")), Settings(2))
     return {"losses": learning, "start": losses(trainer, 3), "describe": trainer.describe()}
 
 
 def marked(model: Model) -> dict[str, Any]:
-    variant, settings = model.variants[0], Settings(2, marked=True)
+    variant, settings = model.variant(None, "mxnet"), Settings(2, marked=True)
     expected = gradients(made(model, variant.small, settings))
     trainer = made(model, variant.small, settings)
     layers = trainer.layers()
@@ -108,11 +108,11 @@ def marked(model: Model) -> dict[str, Any]:
         marks.events.clear()
         trainer.step(marks)
         start.append(trainer.loss())
-    full = {v.name: full_size(model, v) for v in model.variants}
+    full = {v.name: full_size(model, v) for v in model.variants_in("mxnet")}
     import_module("mxnet.contrib.amp").init()  # from here on, operators cast
     return {
         "full": full,
-        "mixed": {v.name: full_size(model, v) for v in model.variants},
+        "mixed": {v.name: full_size(model, v) for v in model.variants_in("mxnet")},
         "layers": layers,
         "difference": difference,
         "events": marks.events,

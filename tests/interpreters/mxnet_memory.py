@@ -114,7 +114,7 @@ def of_suite(name: str, path: Path) -> dict[str, int]:
     """Write the memory of a model of the suite."""
     model = find(name)
     build = import_module(f"tbd_models.{name}.mxnet").workload
-    trainer = TRAINER(build, model.variants[0].small, Settings(4, execution="eager"))
+    trainer = TRAINER(build, model.variant(None, "mxnet").small, Settings(4, execution="eager"))
     trainer.record_memory(path, 2)
     batch, work = trainer._batches(0), trainer.workload
     return rises(lambda: work.loss(work.forward(batch), batch), lambda: trainer._trainer.step(1))

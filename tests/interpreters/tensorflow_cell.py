@@ -50,8 +50,9 @@ def main(name: str, variant_name: str | None = None) -> None:
     """Train at small scale and count at full size."""
     prepare(Settings(1))
     model = find(name)
-    variant = model.variant(variant_name)
+    variant = model.variant(variant_name, "tensorflow")
     build = implementation(model, "tensorflow").workload
+    from tbd_models.instrument.weights_tensorflow import weights_of_zeros
     from tbd_models.tensorflow.trainer import TRAINER
 
     def trainer(**settings: Any) -> Any:
@@ -89,7 +90,8 @@ def main(name: str, variant_name: str | None = None) -> None:
     for _ in range(STEPS):
         plain.step(_Silent())
         result["losses"].append(plain.loss())
-    result["full"] = full_size(build(variant.dimensions))
+    with weights_of_zeros():
+        result["full"] = full_size(build(variant.dimensions))
     json.dump(result, sys.stdout)
 
 

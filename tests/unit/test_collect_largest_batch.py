@@ -141,7 +141,7 @@ def _peak_reserved(tmp_path: Path, batch: int) -> int:
     log = tmp_path / f"{batch}.jsonl"
     build = implementation(model, "pytorch").workload
     settings = Settings(batch_size=batch, device="cuda")
-    memory.estimated(build, model.variant(None).small, settings, log)
+    memory.estimated(build, model.variant(None, "pytorch").small, settings, log)
     allocator, blocks = CachingAllocator(), {}
     for line in log.read_text().splitlines()[1:]:
         event = json.loads(line)

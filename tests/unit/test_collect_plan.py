@@ -62,7 +62,7 @@ def test_commands_are_told_from_models(profilers: Path) -> None:
 
 def test_batch_sizes_default_to_those_of_the_scale() -> None:
     for name in argument_parsing.suite("pytorch"):
-        variant = find(name).variant(None)
+        variant = find(name).variant(None, "pytorch")
         for scale, size in (
             ("full", variant.default_batch_size),
             ("small", variant.small_batch_size),

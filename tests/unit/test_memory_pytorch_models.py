@@ -220,7 +220,7 @@ def test_estimates_for_a_cpu_equal_measurements(tmp_path: Path, name: str) -> No
     if name in ("bert", "llm"):
         pytest.importorskip("transformers")
     build = implementation(model, "pytorch").workload
-    small = model.variant(None).small
+    small = model.variant(None, "pytorch").small
     measured = _measure(tmp_path, build, small, 2)
     estimated = _estimate(tmp_path, build, small, 2, "cpu")
     assert estimated.peak()[1] == measured.peak()[1]
@@ -247,7 +247,7 @@ def test_the_suite_is_estimated(name: str, tmp_path: Path) -> None:
         pytest.importorskip("transformers")
     model = find(name)
     build = implementation(model, "pytorch").workload
-    found = _estimate(tmp_path, build, model.variant(None).small, 2)
+    found = _estimate(tmp_path, build, model.variant(None, "pytorch").small, 2)
     assert found.header["device_type"] == "cuda"
     counts = {found.total(kind="feature_map", iteration=number) for number in range(3)}
     assert len(counts) == 1
@@ -294,7 +294,7 @@ def test_a_failed_run_leaves_no_file(tmp_path: Path) -> None:
         made.model.fc = nn.Linear(1, 1)
         return made
 
-    small = find("resnet50").variant(None).small
+    small = find("resnet50").variant(None, "pytorch").small
     with pytest.raises(RuntimeError):
         _measure(tmp_path, build, small, 1)
     assert not list(tmp_path.iterdir())

@@ -92,7 +92,7 @@ def is_inside(name: str, other: str, model: str) -> bool:
 def test_full_size_has_the_declared_parameters_and_operations(name: str) -> None:
     for precision in ("full", "mixed"):
         found = seen(name, "marked")[precision]
-        for variant in find(name).variants:
+        for variant in find(name).variants_in("mxnet"):
             assert found[variant.name] == {
                 "parameters": variant.parameters_in("mxnet"),
                 "forward_flop": variant.forward_flop,

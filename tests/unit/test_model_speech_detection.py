@@ -21,8 +21,9 @@ from tbd_models.pytorch.workload import to_device  # noqa: E402
 
 CASES = [
     ("inception3", "v3"),
-    ("deepspeech2", "mxnet-7x1760"),
-    ("deepspeech2", "pytorch-3x2560"),
+    ("deepspeech2", "7x1760"),
+    ("deepspeech2", "7x1760-joined"),
+    ("deepspeech2", "3x2560"),
     ("maskrcnn", "r50-fpn"),
     ("efficientdet", "d0"),
 ]
@@ -89,8 +90,32 @@ def test_inception_is_the_golden_one() -> None:
 
 
 def test_deep_speech_is_the_golden_one() -> None:
+    row = golden("Deep Speech 2 MXNet 7xGRU1760 as the suite runs it")
+    definition = published("deepspeech2", "7x1760")
+    assert definition.forward_flop == pytest.approx(int(row["forward_flop"]), rel=5e-5)  # 4 digits
+    assert definition.dimensions.features == (785, 21 * 32)
+    # The golden number has neither biases nor batch normalization.
+    weights = workload("deepspeech2", definition.dimensions, META).model.parameters()
+    assert sum(w.numel() for w in weights if w.dim() > 1) == int(row["params"])
+
+
+def test_directions_of_deep_speech_meet_once() -> None:
+    """An early state of the backward stack depends on all later steps, of the other on none."""
+    model = workload("deepspeech2", published("deepspeech2", "7x1760").small).model.eval()
+    features = 24
+    x = torch.randn(4, 1, model.recurrent.ahead[0].gru.input_size)
+    later = x.clone()
+    later[-1] += 1
+    with torch.no_grad():
+        changed = model.recurrent(later) != model.recurrent(x)
+    ahead, back = changed[:-1].split(features, -1)
+    assert not ahead.any()
+    assert back.any((1, 2)).all()
+
+
+def test_joined_deep_speech_is_the_golden_one() -> None:
     row = golden("Deep Speech 2 MXNet 7xGRU1760")
-    definition = published("deepspeech2", "mxnet-7x1760")
+    definition = published("deepspeech2", "7x1760-joined")
     assert definition.forward_flop == int(row["forward_flop"])
     # The golden number has a gradient for the spectrogram, which training does not compute.
     first_convolution = 2 * 800 * 81 * 32 * 11 * 41
@@ -100,7 +125,7 @@ def test_deep_speech_is_the_golden_one() -> None:
 
 
 def test_deep_speech_by_hand() -> None:
-    definition = published("deepspeech2", "pytorch-3x2560")
+    definition = published("deepspeech2", "3x2560")
     assert definition.dimensions.features == (785, 21 * 32)
     first = 2 * 795 * 61 * 32 * 11 * 41
     forward = first + 2 * 785 * 21 * 32 * 32 * 11 * 21

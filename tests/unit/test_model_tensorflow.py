@@ -23,7 +23,7 @@ CELLS = [
     ("inception3", None),
     ("seq2seq", None),
     ("transformer", None),
-    ("deepspeech2", "mxnet-7x1760"),
+    ("deepspeech2", None),
     ("maskrcnn", None),
     ("efficientdet", None),
 ]
@@ -43,7 +43,7 @@ def cell(name: str, variant: str | None) -> dict[str, Any]:
 
 @every_cell
 def test_size_and_work_are_those_of_the_definition(name: str, variant: str | None) -> None:
-    definition = find(name).variant(variant)
+    definition = find(name).variant(variant, "tensorflow")
     full = cell(name, variant)["full"]
     assert full["parameters"] == definition.parameters_in("tensorflow")
     assert full["forward_flop"] == definition.forward_flop

@@ -12,18 +12,19 @@ import pytest
 from typer.testing import CliRunner
 
 from corpus import REFERENCE
-from tbd_models.registry import models
+from tbd_models.registry import NAMES, models
 from tbd_trace.cli.main import app
 from tbd_trace.machine import FRAMEWORKS
 
-# Row of the golden table per model; Mask R-CNN and EfficientDet have none.
+# Row of the golden table per variant; other variants have none.
 GOLDEN = {
-    "resnet50": "ResNet-50 v1 (stride in first 1x1)",
-    "inception3": "Inception-v3 (no aux head)",
-    "seq2seq": "Seq2Seq NMT 2x512 uni",
-    "transformer": "Transformer base",
-    "bert": "BERT-large pre-training",
-    "deepspeech2": "Deep Speech 2 MXNet 7xGRU1760",
+    ("resnet50", "v1"): "ResNet-50 v1 (stride in first 1x1)",
+    ("resnet50", "v1.5"): "ResNet-50 v1.5",
+    ("inception3", "v3"): "Inception-v3 (no aux head)",
+    ("seq2seq", "nmt"): "Seq2Seq NMT 2x512 uni",
+    ("transformer", "base"): "Transformer base",
+    ("bert", "pretraining-128"): "BERT-large pre-training",
+    ("deepspeech2", "7x1760-joined"): "Deep Speech 2 MXNet 7xGRU1760",
 }
 
 
@@ -36,7 +37,7 @@ def listed(*options: str) -> list[dict[str, Any]]:
 
 def test_the_eight_of_pytorch_and_the_language_model() -> None:
     names = [row["model"] for row in listed() if row["framework"] == "pytorch"]
-    assert sorted(names) == sorted([*GOLDEN, "maskrcnn", "efficientdet", "llm"])
+    assert sorted(names) == sorted(set(NAMES) - {"wgan", "minigo"})
 
 
 def test_the_suite_has_ten_models_in_22_cells() -> None:
@@ -56,11 +57,20 @@ def test_sizes_are_the_golden_ones() -> None:
         rows = {}
         for row in csv.DictReader(file):
             rows.setdefault(row["model"], row)
-    for row in listed():
-        if row["model"] in GOLDEN:
-            golden = rows[GOLDEN[row["model"]]]
-            assert row["forward_flop"] == int(golden["forward_flop"]), row["model"]
-            assert golden["params"] in ("", str(row["parameters"])), row["model"]
+    compared = set()
+    for row in listed("--variants"):
+        variant = row["model"], row["variant"]
+        if variant in GOLDEN:
+            compared.add(variant)
+            golden = rows[GOLDEN[variant]]
+            assert row["forward_flop"] == int(golden["forward_flop"]), variant
+            assert golden["params"] in ("", str(row["parameters"])), variant
+    assert compared == set(GOLDEN)
+
+
+def test_defaults_are_what_the_suite_ran_in_the_framework() -> None:
+    found = {r["framework"]: r["variant"] for r in listed() if r["model"] == "deepspeech2"}
+    assert found == {"pytorch": "3x2560", "tensorflow": "7x1760", "mxnet": "7x1760"}
 
 
 def test_parameters_are_those_of_the_framework() -> None:

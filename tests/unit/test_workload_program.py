@@ -166,6 +166,11 @@ def test_every_model_is_found_by_its_name() -> None:
     for model in models():
         assert set(model.frameworks) <= set(FRAMEWORKS)
         assert model.variant(None) is model.variants[0]
+        for framework in model.frameworks:
+            assert model.variant(None, framework) is model.variants_in(framework)[0]
+            assert model.variant(None, framework).name == model.defaults.get(
+                framework, model.variants[0].name
+            )
         assert model.variant(model.variants[-1].name) is model.variants[-1]
         with pytest.raises(UnsupportedError, match=f"{model.name} has no variant 'x'"):
             model.variant("x")

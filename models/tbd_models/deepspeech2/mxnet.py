@@ -38,13 +38,36 @@ class TimeFirst(HybridBlock):
         return F.reshape(F.transpose(x, axes=(2, 0, 1, 3)), shape=(0, 0, -1))
 
 
-def _recurrent(inputs: int, hidden: int, bidirectional: bool, normalized: bool) -> HybridBlock:
-    # Batch normalization over utterances and time ("sequence-wise"), then a GRU.
-    block = nn.HybridSequential()
-    if normalized:
-        block.add(nn.BatchNorm(axis=2, in_channels=inputs))
-    block.add(rnn.GRU(hidden, bidirectional=bidirectional, input_size=inputs))
-    return block
+def _norm(features: int) -> HybridBlock:
+    # Over utterances and time ("sequence-wise").
+    return nn.BatchNorm(axis=2, in_channels=features)
+
+
+def _stack(d: Dimensions) -> HybridBlock:
+    bidirectional = d.directions == "joined"
+    stack = nn.HybridSequential()
+    _, features = d.features
+    for number in range(d.recurrent_layers):
+        block = nn.HybridSequential()
+        if d.normalized_layers and number:
+            block.add(_norm(features))
+        block.add(rnn.GRU(d.hidden, bidirectional=bidirectional, input_size=features))
+        stack.add(block)
+        features = d.hidden * (2 if bidirectional else 1)
+    return stack
+
+
+class TwoStacks(HybridBlock):
+    """A stack of recurrent layers for each direction of time; their last outputs are joined."""
+
+    def __init__(self, d: Dimensions) -> None:
+        super().__init__()
+        self.ahead = _stack(d)
+        self.back = _stack(d)
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        back = F.flip(self.back(F.flip(x, axis=0)), axis=0)
+        return F.concat(self.ahead(x), back, dim=2)
 
 
 class DeepSpeech2(HybridBlock):
@@ -58,17 +81,16 @@ class DeepSpeech2(HybridBlock):
             self.convolutions.add(_conv_block(channels, d.channels, spec))
             channels = d.channels
         self.time_first = TimeFirst()
-        self.recurrent = nn.HybridSequential()
-        _, features = d.features
-        for number in range(d.recurrent_layers):
-            self.recurrent.add(_recurrent(features, d.hidden, d.bidirectional, number > 0))
-            features = d.hidden * (2 if d.bidirectional else 1)
+        self.recurrent = TwoStacks(d) if d.directions == "independent" else _stack(d)
+        features = d.recurrent_features
         self.head = nn.HybridSequential()
         if d.dense:
             self.head.add(
                 nn.Dense(d.dense, flatten=False, in_units=features), nn.Activation("relu")
             )
             features = d.dense
+        if d.normalized_head:
+            self.head.add(_norm(features))
         self.head.add(nn.Dense(d.labels, flatten=False, in_units=features))
 
     def hybrid_forward(self, F: Any, spectrogram: Any) -> Any:

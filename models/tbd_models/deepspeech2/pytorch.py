@@ -24,19 +24,49 @@ class ConvBlock(nn.Module):
         return self.clipped_relu(self.bn(self.conv(x)))
 
 
+class SequenceNorm(nn.BatchNorm1d):
+    """Batch normalization over utterances and time."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        # (steps, N, features)
+        return super().forward(x.flatten(0, 1)).unflatten(0, x.shape[:2])
+
+
 class RecurrentBlock(nn.Module):
-    """Batch normalization over utterances and time (optional), then a GRU."""
+    """Batch normalization (optional), then a GRU."""
 
     def __init__(self, inputs: int, hidden: int, bidirectional: bool, normalized: bool) -> None:
         super().__init__()
-        self.bn = nn.BatchNorm1d(inputs) if normalized else nn.Identity()
+        self.bn = SequenceNorm(inputs) if normalized else nn.Identity()
         self.gru = GRU(inputs, hidden, bidirectional=bidirectional)
 
     def forward(self, x: Tensor) -> Tensor:
         # (steps, N, features) to (steps, N, directions x hidden).
-        normalized: Tensor = self.bn(x.flatten(0, 1))
-        states: Tensor = self.gru(normalized.unflatten(0, x.shape[:2]))[0]
+        states: Tensor = self.gru(self.bn(x))[0]
         return states
+
+
+def _stack(d: Dimensions) -> nn.Sequential:
+    bidirectional = d.directions == "joined"
+    stack = nn.Sequential()
+    _, features = d.features
+    for number in range(d.recurrent_layers):
+        normalized = d.normalized_layers and number > 0
+        stack.append(RecurrentBlock(features, d.hidden, bidirectional, normalized))
+        features = d.hidden * (2 if bidirectional else 1)
+    return stack
+
+
+class TwoStacks(nn.Module):
+    """A stack of recurrent layers for each direction of time; their last outputs are joined."""
+
+    def __init__(self, d: Dimensions) -> None:
+        super().__init__()
+        self.ahead = _stack(d)
+        self.back = _stack(d)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat([self.ahead(x), self.back(x.flip(0)).flip(0)], -1)
 
 
 class TimeFirst(nn.Module):
@@ -57,15 +87,14 @@ class DeepSpeech2(nn.Module):
             self.convolutions.append(ConvBlock(channels, d.channels, spec))
             channels = d.channels
         self.time_first = TimeFirst()
-        self.recurrent = nn.Sequential()
-        _, features = d.features
-        for number in range(d.recurrent_layers):
-            self.recurrent.append(RecurrentBlock(features, d.hidden, d.bidirectional, number > 0))
-            features = d.hidden * (2 if d.bidirectional else 1)
+        self.recurrent = TwoStacks(d) if d.directions == "independent" else _stack(d)
+        features = d.recurrent_features
         self.head = nn.Sequential()
         if d.dense:
             self.head.extend([nn.Linear(features, d.dense), nn.ReLU(inplace=True)])
             features = d.dense
+        if d.normalized_head:
+            self.head.append(SequenceNorm(features))
         self.head.append(nn.Linear(features, d.labels))
 
     def forward(self, spectrogram: Tensor) -> Tensor:

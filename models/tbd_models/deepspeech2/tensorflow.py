@@ -17,6 +17,25 @@ def _normalized(x: Any, name: str) -> Any:
     return layers.BatchNormalization(momentum=0.9, epsilon=1e-5, name=name)(x)
 
 
+class Reversed(layers.Layer):
+    """Sequences (N, steps, features) backward in time."""
+
+    def call(self, x: Any) -> Any:
+        return tf.reverse(x, [1])
+
+
+def _stack(x: Any, d: Dimensions, prefix: str) -> Any:
+    for number in range(d.recurrent_layers):
+        name = f"{prefix}gru{number}"
+        if d.normalized_layers and number:
+            x = _normalized(x, f"{name}_bn")
+        gru = layers.GRU(d.hidden, return_sequences=True, name=name)
+        if d.directions == "joined":
+            gru = layers.Bidirectional(gru, name=name)
+        x = gru(x)
+    return x
+
+
 def network(d: Dimensions) -> keras.Model:
     """Return Deep Speech 2 for spectrograms (N, frames, bins)."""
     spectrogram = keras.Input((d.frames, d.bins))
@@ -28,15 +47,16 @@ def network(d: Dimensions) -> keras.Model:
         x = layers.Conv2D(d.channels, spec.kernel, spec.stride, use_bias=False, name=name)(x)
         x = layers.ReLU(20.0, name=f"{name}_clipped_relu")(_normalized(x, f"{name}_bn"))
     x = layers.Reshape(d.features, name="features")(x)
-    for number in range(d.recurrent_layers):
-        if number:
-            x = _normalized(x, f"gru{number}_bn")
-        gru = layers.GRU(d.hidden, return_sequences=True, name=f"gru{number}")
-        if d.bidirectional:
-            gru = layers.Bidirectional(gru, name=f"gru{number}")
-        x = gru(x)
+    if d.directions == "independent":
+        back = _stack(Reversed(name="reversed")(x), d, "back_")
+        both = [_stack(x, d, "ahead_"), Reversed(name="back_reversed")(back)]
+        x = layers.Concatenate(name="joined")(both)
+    else:
+        x = _stack(x, d, "")
     if d.dense:
         x = layers.ReLU(name="dense_relu")(layers.Dense(d.dense, name="dense")(x))
+    if d.normalized_head:
+        x = _normalized(x, "scores_bn")
     return keras.Model(spectrogram, layers.Dense(d.labels, dtype="float32", name="scores")(x))
 
 

@@ -52,7 +52,7 @@ def models(
             for model in registry.models()
             for framework in model.frameworks
             if registry.is_implemented(model.name, framework)
-            for variant in (model.variants if variants else model.variants[:1])
+            for variant in model.variants_in(framework)[: None if variants else 1]
         ]
     emit(pl.DataFrame(rows, infer_schema_length=None), form, output, limit=0, wide=wide)
 

@@ -50,14 +50,23 @@ def text_batch(size: int, length: int, vocabulary: int, rng: np.random.Generator
     return {"tokens": tokens}
 
 
-def translation_batch(size: int, length: int, vocabulary: int, rng: np.random.Generator) -> Batch:
+def translation_batch(
+    size: int,
+    length: int,
+    vocabulary: int,
+    rng: np.random.Generator,
+    target_vocabulary: int | None = None,
+) -> Batch:
     """Return sentence pairs whose translation is the reversed sentence.
 
-    ``source``, ``label`` (the translation) and ``target`` (the translation delayed by one word,
-    the decoder's input) are (N, length) in int64.
+    The target's vocabulary is the source's by default; in a smaller one, several words of the
+    source have the same translation. ``source``, ``label`` (the translation) and ``target`` (the
+    translation delayed by one word, the decoder's input) are (N, length) in int64.
     """
     source = words((size, length), vocabulary, rng)
     label = np.ascontiguousarray(source[:, ::-1])
+    if target_vocabulary is not None:
+        label = FIRST_WORD + (label - FIRST_WORD) % (target_vocabulary - FIRST_WORD)
     begin = np.full((size, 1), BEGIN, np.int64)
     return {
         "source": source,

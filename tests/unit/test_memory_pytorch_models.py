@@ -83,7 +83,7 @@ def _resnet_formula(d: Dimensions, batch: int) -> dict[str | None, int]:
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_resnet50_layers_follow_their_shapes(tmp_path: Path, device: str) -> None:
-    d = Dimensions(image_size=96, classes=37, stride_in_3x3=True)
+    d = Dimensions(image_size=96, classes=37, version="v1.5")
     found = _estimate(tmp_path, resnet50.workload, d, 3, device)
     for iteration in range(3):
         layers = found.layers(kind="feature_map", iteration=iteration)

@@ -20,6 +20,7 @@ CELLS = (
 )
 # Gradients of embeddings have only the rows of the batch; WGAN updates its critic several times.
 OTHER_GRADIENTS = ("seq2seq", "wgan")
+PLAIN_SGD = ("resnet50", "inception3")  # without momentum
 STEPS = {"int64": 8, "float32": 4}  # number of iterations and learning rate in the optimizer
 
 pytestmark = needs_tensorflow
@@ -138,6 +139,8 @@ def test_cells_have_their_weights(name: str, suite: Path) -> None:
     assert classes["weight"] == 4 * parameters
     if name not in OTHER_GRADIENTS:
         assert classes["weight_gradient"] == classes["weight"]
+    if name in PLAIN_SGD:
+        assert classes["optimizer_state"] == sum(STEPS.values())
     assert classes["feature_map"] > 0
     assert found.by("class", 1) == classes
     by_layer = found.layers("weight")

@@ -19,7 +19,7 @@ from tbd_models.definition import OUT_OF_MEMORY
 from tbd_models.registry import find
 
 CELLS = [
-    ("resnet50", "v1"),
+    ("resnet50", None),
     ("inception3", None),
     ("seq2seq", None),
     ("transformer", None),

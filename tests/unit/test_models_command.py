@@ -20,10 +20,11 @@ from tbd_trace.machine import FRAMEWORKS
 GOLDEN = {
     ("resnet50", "v1"): "ResNet-50 v1 (stride in first 1x1)",
     ("resnet50", "v1.5"): "ResNet-50 v1.5",
+    ("resnet50", "v2"): "ResNet-50 v2 pre-activation (MXNet symbol of the suite)",
+    ("resnet50", "v2-slim"): "ResNet-50 v2 of TF slim (stride in the last unit)",
     ("inception3", "v3"): "Inception-v3 (no aux head)",
-    ("seq2seq", "nmt"): "Seq2Seq NMT 2x512 uni",
+    ("seq2seq", "nmt"): "Seq2Seq NMT 2x512 uni, en-vi vocabularies",
     ("transformer", "base"): "Transformer base",
-    ("bert", "pretraining-128"): "BERT-large pre-training",
     ("deepspeech2", "7x1760-joined"): "Deep Speech 2 MXNet 7xGRU1760",
 }
 
@@ -64,19 +65,26 @@ def test_sizes_are_the_golden_ones() -> None:
             compared.add(variant)
             golden = rows[GOLDEN[variant]]
             assert row["forward_flop"] == int(golden["forward_flop"]), variant
-            assert golden["params"] in ("", str(row["parameters"])), variant
+            if golden["params"] and row["framework"] != "tensorflow":
+                assert row["parameters"] == int(golden["params"]), variant
     assert compared == set(GOLDEN)
 
 
 def test_defaults_are_what_the_suite_ran_in_the_framework() -> None:
-    found = {r["framework"]: r["variant"] for r in listed() if r["model"] == "deepspeech2"}
-    assert found == {"pytorch": "3x2560", "tensorflow": "7x1760", "mxnet": "7x1760"}
+    found = {(r["model"], r["framework"]): r["variant"] for r in listed()}
+    for model, variants in {
+        "resnet50": ("v1.5", "v2-slim", "v2"),
+        "inception3": ("v3", "v3-aux", "v3"),
+        "deepspeech2": ("3x2560", "7x1760", "7x1760"),
+    }.items():
+        ran = tuple(found[model, name] for name in ("pytorch", "tensorflow", "mxnet"))
+        assert ran == variants
 
 
 def test_parameters_are_those_of_the_framework() -> None:
     """In PyTorch and MXNet, each of the four LSTMs has a second vector of biases, of 4 x 512."""
     found = {row["framework"]: row["parameters"] for row in listed() if row["model"] == "seq2seq"}
-    two_biases = 36_908_032
+    two_biases = 27_198_464
     one_bias = two_biases - 4 * (4 * 512)
     assert found == {"pytorch": two_biases, "mxnet": two_biases, "tensorflow": one_bias}
 

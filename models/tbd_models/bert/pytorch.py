@@ -29,7 +29,7 @@ class MaskedWords(nn.Module):
         self.transform = nn.Linear(d.width, d.width)
         self.activation = nn.GELU()
         self.norm = nn.LayerNorm(d.width, eps=1e-12)
-        self.scores = nn.Linear(d.width, d.vocabulary)
+        self.scores = nn.Linear(d.width, d.rows)
         nn.init.normal_(self.transform.weight, std=_INITIAL_SCALE)
         nn.init.zeros_(self.transform.bias)
         nn.init.zeros_(self.scores.bias)
@@ -157,7 +157,7 @@ def _question_answering(d: Dimensions) -> Workload:
 
 def _bert(d: Dimensions, pool: bool) -> BertModel:
     config = BertConfig(
-        vocab_size=d.vocabulary,
+        vocab_size=d.rows,
         hidden_size=d.width,
         intermediate_size=d.inner_width,
         num_attention_heads=d.heads,

@@ -8,7 +8,7 @@ import keras
 from keras import layers
 
 from tbd_models.inception3 import Conv, Dimensions, Pool, Step, network
-from tbd_models.tensorflow.workload import Workload, image_classification
+from tbd_models.tensorflow.workload import Tensors, Workload, image_classification, label_loss
 
 
 def _apply(step: Step, x: Any, name: str) -> Any:
@@ -42,17 +42,38 @@ def _apply(step: Step, x: Any, name: str) -> Any:
     return layers.Concatenate(name=f"{name}_join")(joined)
 
 
+def _auxiliary_scores(x: Any, d: Dimensions) -> Any:
+    x = layers.AveragePooling2D(5, 3, name="aux_pool")(x)
+    x = _apply(Conv(128 // d.narrowing), x, "aux_1")
+    kernel = (min(5, x.shape[1]), min(5, x.shape[2]))  # small images leave fewer cells
+    x = _apply(Conv(768 // d.narrowing, kernel, same=False), x, "aux_2")
+    return layers.Dense(d.classes, dtype="float32", name="aux_fc")(
+        layers.Flatten(name="aux_features")(x)
+    )
+
+
 def inception(d: Dimensions) -> keras.Model:
     """Return Inception-v3 for images (N, H, W, 3)."""
     image = keras.Input((d.image_size, d.image_size, 3))
     x = image
+    scores = []
     for name, step in network(d).items():
         x = _apply(step, x, name)
+        if name == "mixed_6e" and d.auxiliary_weight:
+            scores.append(_auxiliary_scores(x, d))
     x = layers.GlobalAveragePooling2D(name="avgpool")(x)
     x = layers.Dropout(d.dropout, name="dropout")(x)
-    return keras.Model(image, layers.Dense(d.classes, dtype="float32", name="fc")(x))
+    scores.insert(0, layers.Dense(d.classes, dtype="float32", name="fc")(x))
+    return keras.Model(image, scores if d.auxiliary_weight else scores[0])
 
 
 def workload(d: Dimensions) -> Workload:
     """Return the workload with these dimensions."""
-    return image_classification(inception(d), d.image_size, d.classes)
+
+    def loss(outputs: Any, batch: Tensors) -> Any:
+        if not d.auxiliary_weight:
+            return label_loss(outputs, batch)
+        scores, auxiliary = outputs
+        return label_loss(scores, batch) + d.auxiliary_weight * label_loss(auxiliary, batch)
+
+    return image_classification(inception(d), d.image_size, d.classes, loss)

@@ -47,12 +47,70 @@ class Bottleneck(HybridBlock):
         return F.relu(self.body(x) + self.shortcut(x))
 
 
+class PreActivation(HybridBlock):
+    """A bottleneck that normalizes before each convolution (He et al. 2016, version 2)."""
+
+    def __init__(self, inputs: int, width: int, outputs: int, stride: int, bias: bool) -> None:
+        super().__init__()
+        self.bn1 = nn.BatchNorm(in_channels=inputs)
+        self.body = nn.HybridSequential()
+        self.body.add(
+            nn.Conv2D(width, 1, use_bias=False, in_channels=inputs),
+            nn.BatchNorm(),
+            nn.Activation("relu"),
+            nn.Conv2D(width, 3, stride, padding=1, use_bias=False, in_channels=width),
+            nn.BatchNorm(),
+            nn.Activation("relu"),
+            nn.Conv2D(outputs, 1, use_bias=bias, in_channels=width),
+        )
+        self._widens = inputs != outputs
+        self.shortcut = nn.HybridSequential()
+        if self._widens:
+            self.shortcut.add(nn.Conv2D(outputs, 1, stride, use_bias=bias, in_channels=inputs))
+        elif stride > 1:
+            self.shortcut.add(nn.MaxPool2D(1, stride))
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        active = F.relu(self.bn1(x))
+        return self.body(active) + self.shortcut(active if self._widens else x)
+
+
+def _version_1(d: Dimensions) -> HybridBlock:
+    # ResNetV1 constructs the blocks itself, so the options become class attributes.
+    in_3x3 = d.version == "v1.5"
+    block = type("Bottleneck", (Bottleneck,), {"stride_in_3x3": in_3x3, "expansion": d.expansion})
+    outputs = [d.expansion * width for width in d.widths]
+    return ResNetV1(block, list(d.blocks), [d.stem_width, *outputs], classes=d.classes)
+
+
+class PreActivationResNet(HybridBlock):
+    """A residual network of version 2 for images of shape (N, 3, H, W)."""
+
+    # The model zoo's ResNetV2 has neither a scale nor an offset in its first normalization.
+
+    def __init__(self, d: Dimensions) -> None:
+        super().__init__()
+        self.features = nn.HybridSequential()
+        if not d.is_slim:
+            self.features.add(nn.BatchNorm(in_channels=3))
+        self.features.add(nn.Conv2D(d.stem_width, 7, 2, 3, use_bias=d.is_slim, in_channels=3))
+        if not d.is_slim:
+            self.features.add(nn.BatchNorm(), nn.Activation("relu"))
+        self.features.add(nn.MaxPool2D(3, 2, 1))
+        inputs = d.stem_width
+        for number, width in enumerate(d.widths):
+            for stride in d.strides(number):
+                outputs = width * d.expansion
+                self.features.add(PreActivation(inputs, width, outputs, stride, d.is_slim))
+                inputs = outputs
+        self.features.add(nn.BatchNorm(), nn.Activation("relu"), nn.GlobalAvgPool2D(), nn.Flatten())
+        self.output = nn.Dense(d.classes, in_units=inputs)
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        return self.output(self.features(x))
+
+
 def workload(d: Dimensions) -> Workload:
     """Return the workload with these dimensions."""
-    # ResNetV1 constructs the blocks itself, so the options become class attributes.
-    block = type(
-        "Bottleneck", (Bottleneck,), {"stride_in_3x3": d.stride_in_3x3, "expansion": d.expansion}
-    )
-    outputs = [d.expansion * width for width in d.widths]
-    model = ResNetV1(block, list(d.blocks), [d.stem_width, *outputs], classes=d.classes)
+    model = PreActivationResNet(d) if d.version.startswith("v2") else _version_1(d)
     return image_classification(model, d.image_size, d.classes)

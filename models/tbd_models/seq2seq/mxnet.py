@@ -18,7 +18,7 @@ class Encoder(HybridBlock):
     def __init__(self, d: Dimensions) -> None:
         super().__init__()
         self._d = d
-        self.embedding = nn.Embedding(d.vocabulary, d.width)
+        self.embedding = nn.Embedding(d.source_vocabulary, d.width)
         self.lstm = rnn.LSTM(d.width, d.layers, layout="NTC", input_size=d.width)
 
     def hybrid_forward(self, F: Any, words: Any) -> Any:
@@ -52,7 +52,7 @@ class Decoder(HybridBlock):
     def __init__(self, d: Dimensions) -> None:
         super().__init__()
         self._d = d
-        self.embedding = nn.Embedding(d.vocabulary, d.width)
+        self.embedding = nn.Embedding(d.target_vocabulary, d.width)
         self.cells = nn.HybridSequential()
         for layer in range(d.layers):
             inputs = 2 * d.width if layer == 0 else d.width
@@ -92,7 +92,7 @@ class Seq2Seq(HybridBlock):
         super().__init__()
         self.encoder = Encoder(d)
         self.decoder = Decoder(d)
-        self.scores = nn.Dense(d.vocabulary, use_bias=False, flatten=False, in_units=d.width)
+        self.scores = nn.Dense(d.target_vocabulary, use_bias=False, flatten=False, in_units=d.width)
 
     def hybrid_forward(self, F: Any, source: Any, target: Any) -> Any:
         # source: (N, S), target: (N, T); returns word scores (N, T, vocabulary).
@@ -103,7 +103,9 @@ def workload(d: Dimensions) -> Workload:
     """Return the workload with these dimensions."""
     return Workload(
         model=Seq2Seq(d),
-        batch=lambda size, rng: translation_batch(size, d.length, d.vocabulary, rng),
+        batch=lambda size, rng: translation_batch(
+            size, d.length, d.source_vocabulary, rng, d.target_vocabulary
+        ),
         inputs=("source", "target"),
         loss=lambda scores, batch: cross_entropy(scores, batch["label"]),
         optimizer=lambda: mx.optimizer.Adam(learning_rate=d.learning_rate),

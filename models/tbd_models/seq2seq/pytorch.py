@@ -19,7 +19,7 @@ class Encoder(nn.Module):
 
     def __init__(self, d: Dimensions) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(d.vocabulary, d.width)
+        self.embedding = nn.Embedding(d.source_vocabulary, d.width)
         self.lstm = LSTM(d.width, d.width, d.layers, batch_first=True)
 
     def forward(self, words: Tensor) -> tuple[Tensor, State]:
@@ -53,7 +53,7 @@ class Decoder(nn.Module):
 
     def __init__(self, d: Dimensions) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(d.vocabulary, d.width)
+        self.embedding = nn.Embedding(d.target_vocabulary, d.width)
         self.cells = nn.ModuleList(
             nn.LSTMCell(2 * d.width if layer == 0 else d.width, d.width)
             for layer in range(d.layers)
@@ -89,7 +89,7 @@ class Seq2Seq(nn.Module):
         super().__init__()
         self.encoder = Encoder(d)
         self.decoder = Decoder(d)
-        self.scores = nn.Linear(d.width, d.vocabulary, bias=False)
+        self.scores = nn.Linear(d.width, d.target_vocabulary, bias=False)
         for parameter in self.parameters():
             nn.init.uniform_(parameter, -0.1, 0.1)
 
@@ -104,7 +104,9 @@ def workload(d: Dimensions) -> Workload:
     """Return the workload with these dimensions."""
     return Workload(
         model=Seq2Seq(d),
-        batch=lambda size, rng: as_tensors(translation_batch(size, d.length, d.vocabulary, rng)),
+        batch=lambda size, rng: as_tensors(
+            translation_batch(size, d.length, d.source_vocabulary, rng, d.target_vocabulary)
+        ),
         forward=lambda model, batch: model(batch["source"], batch["target"]),
         loss=lambda scores, batch: cross_entropy(scores, batch["label"]),
         optimizer=lambda parameters: torch.optim.Adam(parameters, lr=d.learning_rate),

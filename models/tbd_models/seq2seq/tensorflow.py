@@ -33,7 +33,7 @@ class Encoder(layers.Layer):
 
     def __init__(self, d: Dimensions) -> None:
         super().__init__(name="encoder")
-        self.embedding = layers.Embedding(d.vocabulary, d.width, _INITIAL, name="embedding")
+        self.embedding = layers.Embedding(d.source_vocabulary, d.width, _INITIAL, name="embedding")
         self.recurrent = [
             layers.LSTM(
                 d.width, return_sequences=True, return_state=True, name=f"lstm{n}", **_RECURRENT
@@ -72,7 +72,7 @@ class Decoder(layers.Layer):
 
     def __init__(self, d: Dimensions) -> None:
         super().__init__(name="decoder")
-        self.embedding = layers.Embedding(d.vocabulary, d.width, _INITIAL, name="embedding")
+        self.embedding = layers.Embedding(d.target_vocabulary, d.width, _INITIAL, name="embedding")
         self.cells = [
             layers.LSTMCell(d.width, name=f"cell{n}", **_RECURRENT) for n in range(d.layers)
         ]
@@ -106,7 +106,7 @@ class Seq2Seq(keras.Model):
         super().__init__()
         self.encoder = Encoder(d)
         self.decoder = Decoder(d)
-        self.scores = _linear(d.vocabulary, "scores")
+        self.scores = _linear(d.target_vocabulary, "scores")
 
     def call(self, source: Any, target: Any) -> Any:
         # source: (N, S), target: (N, T); returns word scores (N, T, vocabulary).
@@ -119,7 +119,9 @@ def workload(d: Dimensions) -> Workload:
     model = Seq2Seq(d)
     return Workload(
         model=model,
-        batch=lambda size, rng: translation_batch(size, d.length, d.vocabulary, rng),
+        batch=lambda size, rng: translation_batch(
+            size, d.length, d.source_vocabulary, rng, d.target_vocabulary
+        ),
         turns=one_turn(
             model,
             forward=lambda batch: model(batch["source"], batch["target"], training=True),

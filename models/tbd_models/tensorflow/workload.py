@@ -49,7 +49,17 @@ def one_turn(
     return (Turn(forward, loss, lambda: model.trainable_weights, optimizer),)
 
 
-def image_classification(model: keras.Model, image_size: int, classes: int) -> Workload:
+def label_loss(scores: Any, batch: Tensors) -> Any:
+    """Return the mean cross entropy of a batch's labels."""
+    return cross_entropy(scores, batch["label"])
+
+
+def image_classification(
+    model: keras.Model,
+    image_size: int,
+    classes: int,
+    loss: Callable[[Any, Tensors], Any] = label_loss,
+) -> Workload:
     """Return the workload of a model from images (N, H, W, 3) to class scores."""
     return Workload(
         model=model,
@@ -58,8 +68,9 @@ def image_classification(model: keras.Model, image_size: int, classes: int) -> W
         turns=one_turn(
             model,
             forward=lambda batch: model(batch["image"], training=True),
-            loss=lambda scores, batch: cross_entropy(scores, batch["label"]),
-            optimizer=keras.optimizers.SGD(0.01, momentum=0.9, weight_decay=1e-4),
+            loss=loss,
+            # Without momentum, as the suite in TensorFlow.
+            optimizer=keras.optimizers.SGD(0.1, weight_decay=1e-4),
         ),
     )
 

@@ -3,7 +3,7 @@
 queries/   one page per metric query and an index, from the headers of queries/metrics
 checks.md  the rules of `tbd-trace check`, from the headers of queries/checks
 tables.md  canonical, derived and data tables, from queries/canonical, queries/derive and data
-models.md  the workloads, from their definitions
+models.md  the workloads, from their definitions and models/suite_differences.csv
 cli.md     commands and options, from the command line
 api.md     the Python API, from its docstrings
 
@@ -37,6 +37,7 @@ from tbd_trace.query.catalogue import derive_relations
 from tbd_trace.query.header import Need, alternatives
 
 ROOT = Path(__file__).resolve().parents[1]
+DIFFERENCES = ROOT / "models" / "suite_differences.csv"
 _ABOUT_CHECKS = (
     "`tbd-trace check [TRACE]...` runs the rules of `queries/checks` over traces, batch-size "
     "sweeps, distributed jobs and groups of runs. A rule passes, reports a finding, or is not "
@@ -255,7 +256,34 @@ def models_page() -> str:
         ]  # fmt: skip
         if model.notes:
             lines += ["", model.notes]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *differences()]) + "\n"
+
+
+def differences() -> list[str]:
+    """Return the section of the differences from the suite, from a CSV file."""
+    with DIFFERENCES.open(encoding="utf-8", newline="") as file:
+        rows = [
+            [
+                f"{row['model']}, {row['frameworks']}",
+                row["field"],
+                row["ours"],
+                row["suite"],
+                f"{row['effect_pct']} % {row['effect_on']}"
+                if row["effect_pct"]
+                else "not constant",
+            ]
+            for row in csv.DictReader(file)
+        ]
+    return [
+        "",
+        "## Differences from the suite",
+        "",
+        "The effect is that of our network relative to the suite's; 0.00 is below 0.005 %. It is "
+        "not constant if it depends on the data, or if the suite published no code. The table is "
+        f"[{DIFFERENCES.name}](../../models/{DIFFERENCES.name}).",
+        "",
+        *table(["cell", "field", "ours", "suite", "effect"], [list(map(cell, r)) for r in rows]),
+    ]
 
 
 def _default(model: Model) -> str:

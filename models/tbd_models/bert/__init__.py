@@ -105,9 +105,10 @@ MODEL = Model(
     notes=(
         "All sequences are full, so nothing is padded. For pre-training, the vocabulary of "
         "30,522 is padded to a multiple of 8, as in the suite. Scores are computed only for "
-        "the masked tokens. Attention is computed from matrix products and a softmax as in the original, not "
-        "by a fused kernel, so that every device performs and counts the same operations. After "
-        "warm-up the learning rate is constant, where the publications decrease it. The suite's "
-        "attention layers include feed-forward sublayers, which have more operations."
+        "the masked tokens. Attention is computed from matrix products and a softmax as in the "
+        "original, not by a fused kernel, so that every device performs and counts the same "
+        "operations. After warm-up the learning rate is constant, where the publications decrease "
+        "it. The suite's attention layers include feed-forward sublayers, which have more "
+        "operations."
     ),
 )

@@ -68,7 +68,7 @@ MODEL = Model(
         "those of 64 to 4096 tokens, counted on the target side. All sentences have 32 tokens, so "
         "that every iteration does the same work and nothing is padded; the original puts "
         "sentences of similar length in a batch. As in Tensor2Tensor, sublayers normalise their "
-        "input rather than their output, projections of attention have no biases, and source, "
+        "input rather than their output, and source, "
         "target and output share one matrix of embeddings. Attention is computed from matrix "
         "products and a softmax as in the original, not by a fused kernel, so that every device "
         "performs and counts the same operations. The suite's publication trained on IWSLT15, its "

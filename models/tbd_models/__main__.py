@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import sys
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -82,7 +83,13 @@ def _arguments() -> argparse.Namespace:
         help="with --memory: compute it from shapes, without GPU, data and training; "
         "--device is the device assumed",
     )
+    count = commands.add_parser("count", help="count parameters and FLOP with other counters")
+    count.add_argument("models", nargs="+")
+    count.add_argument("--framework", default="pytorch", choices=FRAMEWORKS)
+    count.set_defaults(counts=True)
     arguments = parser.parse_args()
+    if "counts" in arguments:
+        return arguments
     if arguments.estimate and not arguments.memory:
         parser.error("--estimate needs --memory FILE")
     return arguments
@@ -108,6 +115,8 @@ def positive_number(text: str) -> int:
 def main() -> int:
     """Run the workload named on the command line and return the exit code."""
     arguments = _arguments()
+    if "counts" in arguments:
+        return _count(arguments.models, arguments.framework)
     report: dict[str, Any] = {"status": "failed"}
     try:
         model = find(arguments.model)
@@ -127,6 +136,18 @@ def main() -> int:
     if arguments.report:
         write_json(arguments.report, report)
     return code
+
+
+def _count(names: list[str], framework: str) -> int:
+    import_module(f"tbd_models.{framework}").prepare(Settings(batch_size=1))
+    counter = import_module(f"tbd_models.{framework}.count")
+    for name in names:
+        model = find(name)
+        build = implementation(model, framework).workload
+        for variant in model.variants_in(framework):
+            found = asdict(counter.count(build, variant.dimensions))
+            print(json.dumps({"model": name, "variant": variant.name} | found), flush=True)
+    return 0
 
 
 def _run(arguments: argparse.Namespace, model: Model) -> dict[str, Any]:

@@ -19,6 +19,17 @@ class UnsupportedError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """Sizes of a variant at full size by a counter of others; FLOP are those of one sample."""
+
+    counter: str
+    parameters: int  # trainable
+    forward_flop: int | None  # None: not counted
+    training_flop: int | None
+    uncounted: str = ""  # why a value is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
     """One published configuration of a model."""
 

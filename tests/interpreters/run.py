@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,6 +42,13 @@ def run_small(framework: str, model: str, *words: str | Path) -> None:
     small = ["--framework", framework, "--scale", "small", "--device", "cpu", "--warmup", "0"]
     program = ["-m", "tbd_models", "run", model, *small, "--iterations", "2", *words]
     _run(TENSORFLOW if framework == "tensorflow" else MXNET, program, 0, {})
+
+
+def counted_in(python: str, framework: str, *models: str) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return what ``tbd_models count`` counts of each model and variant."""
+    done = _run(python, ["-m", "tbd_models", "count", *models, "--framework", framework], 0, {})
+    lines = (json.loads(line) for line in done.stdout.splitlines() if line.startswith("{"))
+    return {(line["model"], line["variant"]): line for line in lines}
 
 
 def _run(

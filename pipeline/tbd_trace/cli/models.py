@@ -30,6 +30,14 @@ def models(
             show_default=False,
         ),
     ] = None,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="Recount parameters and FLOP of the suite with the counters of the installed "
+            "frameworks. Exit with 1 if a number differs.",
+        ),
+    ] = False,
     form: FormatOption = None,
     output: OutputOption = None,
     wide: WideOption = False,
@@ -45,6 +53,12 @@ def models(
 
     from tbd_models import registry
 
+    if check:
+        rows = _recounted(python)
+        emit(pl.DataFrame(rows, infer_schema_length=None), form, output, limit=0, wide=wide)
+        if any(row["result"] in ("differs", "failed") for row in rows):
+            raise typer.Exit(1)
+        return
     with busy("looking around"):
         machine = _Machine(python)
         rows = [
@@ -55,6 +69,28 @@ def models(
             for variant in model.variants_in(framework)[: None if variants else 1]
         ]
     emit(pl.DataFrame(rows, infer_schema_length=None), form, output, limit=0, wide=wide)
+
+
+def _recounted(python: str | None) -> list[dict[str, Any]]:
+    from tbd_models import registry
+    from tbd_trace.cli.model_check import recounted
+
+    suite = [model for model in registry.models() if model.in_suite]
+    rows: list[dict[str, Any]] = []
+    with busy("counting"):
+        machine = _Machine(python)
+        for framework in registry.FRAMEWORKS:
+            cells = [model for model in suite if framework in model.frameworks]
+            missing = {m.name: machine.support(m, framework)["why_not"] for m in cells}
+            rows += [
+                {"model": name, "framework": framework, "result": "not counted", "note": why}
+                for name, why in missing.items()
+                if why
+            ]
+            here = [model for model in cells if not missing[model.name]]
+            if here:
+                rows += recounted(here, framework, machine.pythons[framework])
+    return rows
 
 
 def _row(model: Model, framework: str, variant: Variant) -> dict[str, Any]:
@@ -83,12 +119,12 @@ class _Machine:
         from tbd_collectors import environments
         from tbd_trace import machine
 
-        pythons = {
+        self.pythons = {
             name: python or environments.usual_interpreter(name) for name in machine.FRAMEWORKS
         }
         # One process per interpreter: asking for the versions takes a fraction of a second.
-        installed = {path: machine.interpreter(path) for path in set(pythons.values())}
-        self._installed = {name: installed[path] for name, path in pythons.items()}
+        installed = {path: machine.interpreter(path) for path in set(self.pythons.values())}
+        self._installed = {name: installed[path] for name, path in self.pythons.items()}
         self._device = "gpu" if machine.gpus()[0].status == "ok" else "cpu"
 
     def support(self, model: Model, framework: str) -> dict[str, str | None]:

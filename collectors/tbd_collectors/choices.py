@@ -55,4 +55,5 @@ class Scheme(StrEnum):
     FSDP = "fsdp"
     PS = "ps"
     P3 = "p3"
+    SERIAL = "serial"
     DIST_SYNC = "dist_sync"

@@ -28,7 +28,8 @@ class Workload:
     data: Path | None = None  # directory with a data set, None for synthetic data
     python: str = sys.executable  # interpreter that has the framework
     layer_list: Path | None = None  # CSV file of the layers of the model `layer_list`
-    scheme: str = "ddp"  # or fsdp, ps, p3, dist_sync; how several ranks exchange gradients
+    # How ranks exchange gradients: ddp, fsdp, ps, p3, serial or dist_sync; None without ranks.
+    scheme: str | None = None
 
     def with_batch_size(self, batch_size: int) -> Workload:
         """Return a copy with another batch size."""

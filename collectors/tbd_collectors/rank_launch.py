@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import socket
@@ -20,6 +21,7 @@ from tbd_models.instrument.marks import EVERY_RANK_VARIABLE
 _T = TypeVar("_T")
 # What ranks print when another one has gone.
 _OTHER_RANK = re.compile(r"(?i)closed by peer|reset by peer|broken pipe|remote process exited")
+_THREADS = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS")
 _TOGETHER_S = 1.5  # failures of one cause follow each other within this time
 _POLL_S = 0.2  # a wait without a limit would delay Ctrl-C
 
@@ -30,28 +32,37 @@ class Launch:
 
     rank: int
     world_size: int
-    address: str  # of rank 0
-    ports: Sequence[int]  # of rank 0, one for each run, so that runs cannot meet
+    addresses: Sequence[str]  # of the ranks
+    ports: Sequence[Sequence[int]]  # of the ranks, others for each run, so that runs cannot meet
     interface: str  # network interface between the ranks
     threads: int  # of the host for each rank
     prefix: Sequence[str] = ()  # words before the command
     stop: threading.Event = field(default_factory=threading.Event)  # set when another rank fails
 
     def environment(self, run: int) -> dict[str, str]:
-        """Return the variables of torchrun for the run of a number, from 0."""
+        """Return the variables of torchrun and TF_CONFIG for the run of a number, from 0."""
         rank, world = str(self.rank), str(self.world_size)
         return {
-            **({} if "OMP_NUM_THREADS" in os.environ else {"OMP_NUM_THREADS": str(self.threads)}),
+            **{name: str(self.threads) for name in _THREADS if name not in os.environ},
             "RANK": rank,
             "LOCAL_RANK": rank,
             "WORLD_SIZE": world,
             "LOCAL_WORLD_SIZE": world,
             "GROUP_RANK": "0",
             EVERY_RANK_VARIABLE: "1",
-            "MASTER_ADDR": self.address,
-            "MASTER_PORT": str(self.ports[run]),
+            "MASTER_ADDR": self.addresses[0],
+            "MASTER_PORT": str(self.ports[run][0]),
+            "TF_CONFIG": self._tensorflow(run),
             **self.interfaces(),
         }
+
+    def _tensorflow(self, run: int) -> str:
+        workers = [
+            f"{address}:{port}"
+            for address, port in zip(self.addresses, self.ports[run], strict=True)
+        ]
+        task = {"type": "worker", "index": self.rank}
+        return json.dumps({"cluster": {"worker": workers}, "task": task})
 
     def interfaces(self) -> Mapping[str, str]:
         """Return the variables that name the interface, unless the user has chosen one."""
@@ -74,12 +85,14 @@ def launches(
     """
     stop = threading.Event()
     threads = max(1, (os.cpu_count() or 1) // (share or ranks))
-    ports = _free_ports(runs)
+    addresses = [within.address(rank) if within else "127.0.0.1" for rank in range(ranks)]
+    free = _free_ports(runs * ranks)
+    ports = [free[run * ranks : (run + 1) * ranks] for run in range(runs)]
     return [
         Launch(
             rank,
             ranks,
-            within.address(0) if within else "127.0.0.1",
+            addresses,
             ports,
             INTERFACE if within else "lo",
             threads,

@@ -52,7 +52,7 @@ def command(
         "seed": workload.seed,
         "data": workload.data,
         "layer-list": workload.layer_list,
-        "scheme": workload.scheme if workload.scheme != "ddp" else None,
+        "scheme": workload.scheme,
         "report": report,
         "layers": layers,
         "memory": memory,

@@ -8,7 +8,7 @@ from pathlib import Path
 from tbd_models.definition import UnsupportedError
 
 EXECUTIONS = ("auto", "eager", "graph", "xla")
-SCHEMES = ("ddp", "fsdp", "ps", "p3", "dist_sync")
+SCHEMES = ("ddp", "fsdp", "ps", "p3", "serial", "dist_sync")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Settings:
     gradient_accumulation: int = 1  # forward and backward passes per iteration; they share a batch
     activation_checkpointing: bool = False  # compute activations again in the backward pass
     # How ranks exchange gradients: ddp, fsdp (sharded parameters), ps (parameter server) or p3
-    # (slices by priority); dist_sync in MXNet.
+    # (slices by priority); serial (after the backward pass) in TensorFlow; dist_sync in MXNet.
     scheme: str = "ddp"
 
     @property

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,9 @@ def test_a_link_is_named_by_its_rate() -> None:
     assert [Link(rate).title for rate in (3e8, 1e9, None)] == ["0.3gbit", "1gbit", "unlimited"]
 
 
+OTHER = ["--python", sys.executable, "--framework"]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -62,9 +67,9 @@ def test_a_link_is_named_by_its_rate() -> None:
         (["--ranks", "2", "--latency", "1ms", "resnet50"], "--latency needs --bandwidth"),
         (["--ranks", "2", "--bandwidth", "fast", "resnet50"], "--bandwidth 'fast'"),
         (["--ranks", "2", "--memory", "resnet50"], "leave out --memory"),
-        (["--ranks", "2", "--framework", "tensorflow", "resnet50"], "not those of tensorflow"),
-        (["--ranks", "2", "--framework", "mxnet", "resnet50"], "needs --scheme dist_sync"),
-        (["--ranks", "2", "--scheme", "dist_sync", "resnet50"], "add --framework mxnet"),
+        (["--ranks", "2", "--scheme", "dist_sync", "resnet50"], "use ddp, fsdp, ps, p3"),
+        (["--ranks", "2", "--scheme", "ddp", *OTHER, "tensorflow", "resnet50"], "use serial"),
+        (["--ranks", "2", "--scheme", "ps", *OTHER, "mxnet", "resnet50"], "use dist_sync"),
         (["--ranks", "2", "--batch-size", "1,2", "resnet50"], "one model and batch size"),
         (["--ranks", "2", "--profiler", "nvprof", "resnet50"], "nvprof records no ranks"),
         (["--layers", "layers.csv", "resnet50"], "--layers stands in for a model"),
@@ -97,6 +102,23 @@ def test_without_iproute2_the_package_is_named(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(network_namespaces.shutil, "which", lambda _: None)
     with pytest.raises(UsageError, match="install iproute2"):
         enter_user_namespace()
+
+
+def test_ranks_know_the_addresses_of_all_in_each_run() -> None:
+    started = rank_launch.launches(3, 2)
+    seen = []
+    for run in range(2):
+        configs = [json.loads(one.environment(run)["TF_CONFIG"]) for one in started]
+        assert [config["task"] for config in configs] == [
+            {"type": "worker", "index": rank} for rank in range(3)
+        ]
+        (workers,) = {tuple(config["cluster"]["worker"]) for config in configs}
+        for one in started:
+            environment = one.environment(run)
+            first = f"{environment['MASTER_ADDR']}:{environment['MASTER_PORT']}"
+            assert first == workers[0]
+        seen += workers
+    assert len(set(seen)) == 6
 
 
 def test_the_rank_with_its_own_error_failed_first(tmp_path: Path) -> None:

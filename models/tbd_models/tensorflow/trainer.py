@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,6 +24,7 @@ from tbd_models.instrument.tensorflow import GraphMarks, LayerMarks, values, wai
 from tbd_models.instrument.training_tensorflow import keep_order
 from tbd_models.settings import Settings
 from tbd_models.synthetic import Batch
+from tbd_models.tensorflow import mirrored
 from tbd_models.tensorflow.workload import Tensors, Turn, Workload
 
 
@@ -39,8 +41,10 @@ class TensorFlowTrainer:
         self._execution = "graph" if settings.execution == "auto" else settings.execution
         self._set_up()
         self.workload: Workload = self._scaled(build(dimensions))
-        self._batches = batches(self.workload.batch, settings, partial(_tensors, self.workload))
-        self._rng = np.random.default_rng(settings.seed)
+        # Each rank has its own samples, and the same weights.
+        own = replace(settings, seed=settings.seed + mirrored.rank(settings))
+        self._batches = batches(self.workload.batch, own, partial(_tensors, self.workload))
+        self._rng = np.random.default_rng(own.seed)
         self._initialize()
         self._steps: dict[int, Callable[[Tensors], Any]] = {}
         self._marks: Marks = NoMarks()
@@ -55,10 +59,11 @@ class TensorFlowTrainer:
             if settings.precision == "tf32":
                 raise UnsupportedError("tf32 is a precision of GPUs; use --precision fp32 on a CPU")
             tf.config.set_visible_devices([], "GPU")
-        elif not tf.config.list_physical_devices("GPU"):
-            raise UnsupportedError("TensorFlow sees no GPU here; use --device cpu")
+        else:
+            _use_gpu(settings)
         if settings.marked:
             keep_order()
+        self._workers = mirrored.Workers() if mirrored.world_size(settings) > 1 else None
         tf.config.experimental.enable_tensor_float_32_execution(settings.precision == "tf32")
         halved = "mixed_float16" if settings.device == "cuda" else "mixed_bfloat16"
         keras.mixed_precision.set_global_policy(
@@ -87,7 +92,7 @@ class TensorFlowTrainer:
         """Return versions, device and size for the capture."""
         on_gpu = self._settings.device == "cuda"
         build = tf.sysconfig.get_build_info()
-        gpus = tf.config.list_physical_devices("GPU") if on_gpu else []
+        gpus = tf.config.get_visible_devices("GPU")
         policy = keras.mixed_precision.global_policy()
         return {
             "framework": "tensorflow",
@@ -99,7 +104,9 @@ class TensorFlowTrainer:
             "gpu": tf.config.experimental.get_device_details(gpus[0]).get("device_name")
             if gpus
             else None,
-            "cpu_threads": tf.config.threading.get_intra_op_parallelism_threads() or None,
+            "cpu_threads": tf.config.threading.get_intra_op_parallelism_threads()
+            or int(os.environ.get("TF_NUM_INTRAOP_THREADS", "0"))
+            or None,
             "inter_op_threads": tf.config.threading.get_inter_op_parallelism_threads() or None,
             "execution": self._execution,
             "autocast": policy.compute_dtype if self._settings.precision == "mixed" else None,
@@ -156,18 +163,19 @@ class TensorFlowTrainer:
         # Graphs are traced on their first call.
         if number not in self._steps:
             if self._execution == "xla":
-                self._steps[number] = self._compiled(turn)
+                self._steps[number] = self._compiled(number, turn)
             else:
 
                 def run(batch: Tensors) -> Any:
                     loss, gradients = self._gradients(turn, batch, self._in_graph)
+                    gradients = self._averaged(gradients, number, self._in_graph)
                     self._update(turn, gradients, self._in_graph)
                     return loss
 
                 self._steps[number] = tf.function(run) if self._execution == "graph" else run
         return self._steps[number]
 
-    def _compiled(self, turn: Turn) -> Callable[[Tensors], Any]:
+    def _compiled(self, number: int, turn: Turn) -> Callable[[Tensors], Any]:
         # Two programs, so that the boundary between them can be marked.
         silent = GraphMarks(NoMarks())
         compute = tf.function(lambda batch: self._gradients(turn, batch, silent), jit_compile=True)
@@ -175,6 +183,7 @@ class TensorFlowTrainer:
 
         def run(batch: Tensors) -> Any:
             loss, gradients = compute(batch)
+            gradients = self._averaged(gradients, number, GraphMarks(self._marks))
             with marked(self._marks, "phase:optimizer"):
                 apply(gradients)
             return loss
@@ -198,10 +207,24 @@ class TensorFlowTrainer:
         done = marks.pop(values(gradients))
         return loss, wait_for(gradients, done)
 
+    def _averaged(self, gradients: list[Any], number: int, marks: GraphMarks) -> list[Any]:
+        if self._workers is None:
+            return gradients
+        return self._workers.average(gradients, number, marks)
+
     def _update(self, turn: Turn, gradients: list[Any], marks: GraphMarks) -> None:
         gradients = wait_for(gradients, marks.push("phase:optimizer"))
         turn.optimizer.apply(gradients, turn.weights())
         marks.pop([tf.identity(weight.value) for weight in turn.weights()])
+
+    def agree(self, flag: bool) -> bool:
+        """Return a flag that is the same on all ranks, so that they end their warm-up together."""
+        return flag if self._workers is None else self._workers.same_on_all(flag)
+
+    def close(self) -> None:
+        """Wait for the other ranks, which take the end of one for a failure."""
+        if self._workers is not None:
+            self._workers.wait_for_all()
 
     def synchronize(self) -> None:
         if self._settings.device == "cuda":
@@ -222,6 +245,8 @@ class TensorFlowTrainer:
         return float(self._loss)
 
     def start_profiler(self) -> None:
+        if self._workers is not None:
+            self._workers.wait_for_all()  # so that they begin their window together
         if self._settings.device == "cuda":
             cuda.start_profiler()
 
@@ -233,6 +258,20 @@ class TensorFlowTrainer:
 def is_out_of_memory(error: BaseException) -> bool:
     """Return True if an error means that GPU or host memory is exhausted."""
     return isinstance(error, (tf.errors.ResourceExhaustedError, MemoryError))
+
+
+def _use_gpu(settings: Settings) -> None:
+    gpus = tf.config.list_physical_devices("GPU")
+    if not gpus:
+        raise UnsupportedError("TensorFlow sees no GPU here; use --device cpu")
+    if mirrored.world_size(settings) > 1:
+        rank = mirrored.rank(settings)
+        if rank >= len(gpus):
+            raise UnsupportedError(
+                f"rank {rank} needs its own GPU, and there are {len(gpus)}; "
+                "use fewer --ranks or --device cpu"
+            )
+        tf.config.set_visible_devices(gpus[rank], "GPU")
 
 
 def _tensors(workload: Workload, batch: Batch) -> Tensors:

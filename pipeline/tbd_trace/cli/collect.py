@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tbd_collectors.choices import Device, Execution, Precision, Scale, Scheme
+from tbd_collectors.choices import Device, Execution, Precision, Scale
 from tbd_trace.cli import collect_options as options
 from tbd_trace.cli.collect_ranks import RankOptions, collect_ranks, layer_list
 from tbd_trace.cli.collect_results import show_commands, show_results
@@ -61,7 +61,7 @@ def collect(
     ranks: options.RanksOption = None,
     bandwidth: options.BandwidthOption = None,
     latency: options.LatencyOption = None,
-    scheme: options.SchemeOption = Scheme.DDP,
+    scheme: options.SchemeOption = None,
     output: options.CaptureOption = None,
     force: options.ForceOption = False,
     dry_run: options.DryRunOption = False,
@@ -81,8 +81,8 @@ def collect(
     from tbd_collectors.argument_parsing import places
     from tbd_collectors.collection_request import Profiling
 
-    job = RankOptions(ranks, bandwidth, latency, scheme.value)
-    job.check(memory=memory, framework=framework, dry_run=dry_run)
+    job = RankOptions(ranks, bandwidth, latency, scheme.value if scheme else None)
+    job.check(memory=memory, dry_run=dry_run)
     words = layer_list(layers, target or []) if layers else target or []
     if estimate and not memory:
         raise UsageError("--estimate needs --memory")
@@ -105,7 +105,6 @@ def collect(
         "data": data,
         "python": python,
         "layer_list": layers.absolute() if layers else None,
-        "scheme": scheme.value,
     }
     targets = _targets(
         words,
@@ -115,6 +114,7 @@ def collect(
         capture_range=capture_range,
         missing=missing,
     )
+    targets = job.with_schemes(targets)
     profiling = Profiling(
         timeline=profiler or _usual_profiler(targets, quiet=memory),
         counters=counters and ranks is None,

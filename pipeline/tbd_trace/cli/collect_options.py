@@ -205,7 +205,7 @@ RanksOption = Annotated[
         metavar="N",
         min=1,
         max=1000,
-        help="Run N processes, as torchrun does, with a report each in rank=K/ (PyTorch).",
+        help="Run N processes, as torchrun does, with a report each in rank=K/.",
         show_default=False,
     ),
 ]
@@ -229,12 +229,14 @@ LatencyOption = Annotated[
     ),
 ]
 SchemeOption = Annotated[
-    Scheme,
+    Scheme | None,
     typer.Option(
         "--scheme",
-        help="With --ranks: gradients by DistributedDataParallel; parameters sharded over the "
-        "ranks (fsdp); or a parameter server on the ranks, whole layers in order (ps) or slices "
-        "by priority (p3). MXNet: dist_sync, its key-value store.",
+        help="With --ranks: gradients by DistributedDataParallel (ddp, the default of PyTorch); "
+        "parameters sharded over the ranks (fsdp); or a parameter server on the ranks, whole "
+        "layers in order (ps) or slices by priority (p3). TensorFlow: serial, one all-reduce after "
+        "the backward pass. MXNet: dist_sync, its key-value store.",
+        show_default=False,
     ),
 ]
 LayersOption = Annotated[

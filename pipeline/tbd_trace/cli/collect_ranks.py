@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,11 @@ if TYPE_CHECKING:
     from tbd_collectors.collection_request import Command, Profiling, Workload
 
 
-_MXNET_SCHEME = "dist_sync"
+_SCHEMES = {  # by framework, the usual one first
+    "pytorch": ("ddp", "fsdp", "ps", "p3"),
+    "tensorflow": ("serial",),
+    "mxnet": ("dist_sync",),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +32,9 @@ class RankOptions:
     ranks: int | None
     bandwidth: str | None
     latency: str | None
-    scheme: str
+    scheme: str | None  # None for the usual one of the framework
 
-    def check(self, *, memory: bool, framework: str | None, dry_run: bool) -> None:
+    def check(self, *, memory: bool, dry_run: bool) -> None:
         """Check the options; become root of a user namespace where the user is not root.
 
         Raises:
@@ -42,12 +46,11 @@ class RankOptions:
         if self.ranks is None:
             for option in (name for name, value in shaped.items() if value is not None):
                 raise UsageError(f"{option} shapes the link between ranks; add --ranks N")
-            if self.scheme != "ddp":
+            if self.scheme is not None:
                 raise UsageError("--scheme is how ranks exchange gradients; add --ranks N")
             return
         if memory:
             raise UsageError("--ranks records timelines; leave out --memory")
-        self._check_scheme(framework or "pytorch")
         if self.bandwidth is None:
             if self.latency is not None:
                 raise UsageError("--latency needs --bandwidth")
@@ -57,16 +60,28 @@ class RankOptions:
         if not dry_run:
             enter_user_namespace()
 
-    def _check_scheme(self, framework: str) -> None:
-        is_mxnet = self.scheme == _MXNET_SCHEME
-        if framework not in ("pytorch", "mxnet"):
+    def with_schemes(self, targets: list[Workload | Command]) -> list[Workload | Command]:
+        """Return the targets with the scheme by which their ranks exchange gradients.
+
+        Raises:
+            UsageError: the framework lacks the scheme, or a command was given one.
+        """
+        return targets if self.ranks is None else [self._with_scheme(t) for t in targets]
+
+    def _with_scheme(self, target: Workload | Command) -> Workload | Command:
+        from tbd_collectors.collection_request import Command
+
+        if isinstance(target, Command):
+            if self.scheme is not None:
+                raise UsageError("--scheme is for workloads; a command exchanges gradients itself")
+            return target
+        known = _SCHEMES[target.framework]
+        scheme = self.scheme or known[0]
+        if scheme not in known:
             raise UsageError(
-                f"--ranks runs the workloads of PyTorch and MXNet, not those of {framework}"
+                f"--scheme {scheme} is not one of {target.framework}; use {', '.join(known)}"
             )
-        if is_mxnet and framework != "mxnet":
-            raise UsageError(f"--scheme {_MXNET_SCHEME} is MXNet's; add --framework mxnet")
-        if framework == "mxnet" and not is_mxnet:
-            raise UsageError(f"--ranks with MXNet needs --scheme {_MXNET_SCHEME}")
+        return replace(target, scheme=scheme)
 
 
 def layer_list(path: Path, words: Sequence[str]) -> list[str]:
@@ -96,15 +111,12 @@ def collect_ranks(
     """Collect a job and print a row for each link rate."""
     import polars as pl
 
-    from tbd_collectors.collection_request import Command
     from tbd_collectors.job import JobRequest, collect_job, rows
     from tbd_collectors.network_namespaces import Link, rates, seconds
 
     if len(targets) > 1:
         raise UsageError("--ranks takes one model and batch size, or one command")
     (target,) = targets
-    if options.scheme != "ddp" and isinstance(target, Command):
-        raise UsageError("--scheme is for workloads; a command exchanges gradients itself")
     if profiling.timeline == "nvprof":
         raise UsageError("nvprof records no ranks; use --profiler nsys or torch")
     assert options.ranks is not None

@@ -20,7 +20,9 @@ from tbd_models.instrument.marks import EVERY_RANK_VARIABLE
 
 _T = TypeVar("_T")
 # What ranks print when another one has gone.
-_OTHER_RANK = re.compile(r"(?i)closed by peer|reset by peer|broken pipe|remote process exited")
+_OTHER_RANK = re.compile(
+    r"(?i)closed by peer|reset by peer|broken pipe|remote process exited|collective ops is aborted"
+)
 _THREADS = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS")
 _TOGETHER_S = 1.5  # failures of one cause follow each other within this time
 _POLL_S = 0.2  # a wait without a limit would delay Ctrl-C

@@ -123,11 +123,12 @@ def test_ranks_know_the_addresses_of_all_in_each_run() -> None:
 
 def test_the_rank_with_its_own_error_failed_first(tmp_path: Path) -> None:
     """Ranks that lose the connection to it may end a moment before."""
-    logs = [tmp_path / f"{rank}.log" for rank in range(3)]
+    logs = [tmp_path / f"{rank}.log" for rank in range(4)]
     logs[0].write_text("RuntimeError: Connection closed by peer [127.0.0.1]:4", encoding="utf-8")
     logs[1].write_text("ValueError: no such layer", encoding="utf-8")
     logs[2].write_text("RuntimeError: Connection reset by peer", encoding="utf-8")
-    first = rank_launch._first({0: 5.0, 1: 5.3, 2: 5.1}, lambda rank: logs[rank])
+    logs[3].write_text("Collective ops is aborted by: Socket closed", encoding="utf-8")
+    first = rank_launch._first({0: 5.0, 1: 5.3, 2: 5.1, 3: 5.2}, lambda rank: logs[rank])
     assert first == 1
     assert rank_launch._first({0: 5.0, 1: 9.0}, lambda rank: logs[rank]) == 0
     assert rank_launch._first({}, lambda rank: logs[rank]) is None

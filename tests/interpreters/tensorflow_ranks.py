@@ -49,7 +49,9 @@ def trained(execution: str, dying: bool) -> dict[str, Any]:
 
     def workload(_dimensions: object) -> Workload:
         word = keras.Input((), dtype="int64")
-        embedded = keras.layers.Embedding(WORDS, WIDTH, name="embedding")(word)
+        # Some initializers draw other values in each process.
+        drawn = keras.initializers.RandomUniform(-1, 1, seed=int(os.environ["RANK"]))
+        embedded = keras.layers.Embedding(WORDS, WIDTH, drawn, name="embedding")(word)
         model = keras.Model(word, keras.layers.Dense(1, name="dense")(embedded))
         return Workload(
             model=model,

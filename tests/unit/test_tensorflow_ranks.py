@@ -66,6 +66,7 @@ def test_training_is_that_of_one_process_with_all_samples(
 ) -> None:
     first, second = (rank[execution] for rank in ranks)
     assert first["before"] == second["before"]
+    assert len({value for row in first["before"][0] for value in row}) == WORDS * WIDTH
     assert first["after"] == second["after"] != first["before"]
     for found, expected in zip(first["after"], descended(first["before"]), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)

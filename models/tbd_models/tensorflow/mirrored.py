@@ -7,6 +7,7 @@ import math
 import os
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from tbd_models.instrument.tensorflow import GraphMarks, wait_for
@@ -39,18 +40,26 @@ class Workers:
                 "taken the port, so try again"
             ) from error
         # A function also in eager execution, where the strategy reduces tensors one by one.
-        self._means = tf.function(self._reduced)
+        self._sums = tf.function(self._reduced)
+        self._is_first = self._strategy.cluster_resolver.task_id == 0
 
     def _reduced(self, tensors: list[Any]) -> list[Any]:
         def replica() -> list[Any]:
             # Copies are on the strategy's device, which a reduction of several tensors needs.
             own = [tf.identity(tensor) for tensor in tensors]
             context = tf.distribute.get_replica_context()
-            means: list[Any] = context.all_reduce(tf.distribute.ReduceOp.MEAN, own)
-            return means
+            sums: list[Any] = context.all_reduce(tf.distribute.ReduceOp.SUM, own)
+            return sums
 
-        means: list[Any] = self._strategy.run(replica)
-        return means
+        sums: list[Any] = self._strategy.run(replica)
+        return sums
+
+    def share(self, weights: list[keras.Variable]) -> None:
+        """Give the weights of all workers the values of the first one."""
+        scale = float(self._is_first)
+        given = [scale * weight.value for weight in weights]
+        for weight, value in zip(weights, self._sums(given), strict=True):
+            weight.assign(value)
 
     def average(self, gradients: list[Any], bucket: int, marks: GraphMarks) -> list[Any]:
         """Return the means of gradients over the workers, in one all-reduce with a range.
@@ -61,16 +70,16 @@ class Workers:
         own = [tf.convert_to_tensor(gradients[place]) for place in places]
         size = sum(math.prod(tensor.shape) * tensor.dtype.size for tensor in own)
         begun = marks.push(f"all_reduce, bytes = {size}, bucket = {bucket}", own)
-        means = self._means(wait_for(own, begun))
-        means = wait_for(means, marks.pop(means))
+        sums = self._sums(wait_for(own, begun))
+        ranks = self._strategy.num_replicas_in_sync
+        means = [tensor / ranks for tensor in wait_for(sums, marks.pop(sums))]
         by_place = dict(zip(places, means, strict=True))
         return [by_place.get(place) for place in range(len(gradients))]
 
     def same_on_all(self, flag: bool) -> bool:
         """Return the first worker's flag on every worker."""
-        is_first = self._strategy.cluster_resolver.task_id == 0
-        (mean,) = self._means([tf.constant(float(flag and is_first))])
-        return float(mean) > 0
+        (count,) = self._sums([tf.constant(float(flag and self._is_first))])
+        return float(count) > 0
 
     def wait_for_all(self) -> None:
         """Wait until all workers are here."""

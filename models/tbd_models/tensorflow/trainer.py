@@ -87,6 +87,8 @@ class TensorFlowTrainer:
         for turn in self.workload.turns:
             turn.forward(batch)
             turn.optimizer.build(turn.weights())
+        if self._workers is not None:
+            self._workers.share(self.workload.model.trainable_weights)
 
     def describe(self) -> dict[str, Any]:
         """Return versions, device and size for the capture."""

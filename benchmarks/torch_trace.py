@@ -25,7 +25,7 @@ from benchmarks.measure import Cost, measure
 
 _HERE = Path(__file__).resolve().parent
 _DATA = _HERE / ".data"
-_HTA_PYTHON = _HERE / ".venvs" / "hta" / "bin" / "python"  # of `make bench-rivals`
+HTA_PYTHON = _HERE / ".venvs" / "hta" / "bin" / "python"  # of `make bench-rivals`
 _UNZIP = """
 import sys, zlib
 unpack = zlib.decompressobj(31)
@@ -194,9 +194,9 @@ def compare(path: Path, scratch: Path, rounds: int) -> dict[str, list[Cost]]:
         "tbd-trace ingest": (*tbd, "ingest", str(path), "--db", str(scratch / "bench.duckdb")),
         "tbd-trace query kernel_summary, cold": (*tbd, "query", "kernel_summary", str(path)),
     }
-    if _HTA_PYTHON.exists():
+    if HTA_PYTHON.exists():
         parse = str(_HERE / "rivals" / "hta_parse.py")
-        commands["HTA, parse only"] = (str(_HTA_PYTHON), parse, str(path))
+        commands["HTA, parse only"] = (str(HTA_PYTHON), parse, str(path))
     costs: dict[str, list[Cost]] = {name: [] for name in commands}
     for _ in range(rounds):
         for name, command in commands.items():

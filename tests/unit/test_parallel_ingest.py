@@ -218,7 +218,7 @@ def test_helpers_of_a_large_file_get_ready_first(
         started.append(worker)
 
     monkeypatch.setattr(Worker, "__init__", noted)
-    monkeypatch.setattr(store_database, "_LARGE_FILE", 0)
+    monkeypatch.setattr(store_database, "LARGE_FILE", 0)
     monkeypatch.setattr(parallel_ingest, "_WORTH_WORKERS", worth)
     path = export(tmp_path / "f.sqlite")
     database = ingested(path, tmp_path / "parts")
@@ -233,7 +233,7 @@ def test_helpers_of_a_large_file_get_ready_first(
 def test_a_question_about_kernels_alone_starts_no_helper(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_database, "_LARGE_FILE", 0)
+    monkeypatch.setattr(store_database, "LARGE_FILE", 0)
     monkeypatch.setattr(parallel_ingest, "_WORTH_WORKERS", 10 * ROWS)
     monkeypatch.setattr(Worker, "__init__", cannot_start)
     path = str(export(tmp_path / "f.sqlite"))

@@ -11,6 +11,7 @@ import sys
 import textwrap
 import types
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -166,6 +167,17 @@ def test_sources_keep_the_protocol(tmp_path: Path, name: str, place: str) -> Non
     if example is None:
         pytest.skip("its reader is that of nsys-sqlite, behind an installed nsys")
     check_source(place, name, example(tmp_path))
+
+
+@pytest.mark.parametrize("example", [made for made in EXAMPLES.values() if made])
+def test_a_report_counts_the_kernels_of_the_trace(
+    tmp_path: Path, example: Callable[[Path], Path]
+) -> None:
+    path = example(tmp_path)
+    database = Database(tmp_path / "made.duckdb")
+    [first], [again] = database.ingest([path]), database.ingest([path])
+    assert first == replace(again, status="ingested")
+    assert first.kernels == database.kernels(first.trace_id)
 
 
 @pytest.mark.parametrize(("name", "place"), FORMATS)

@@ -50,6 +50,19 @@ def read(content: bytes, path: Path) -> tuple[list[Row], EventList, KeptEvents]:
     return rows, events, kept
 
 
+def test_the_last_event_is_in_the_last_block(tmp_path: Path) -> None:
+    events = [made.kernel(1, start, 1) for start in (1, 2, 3)]
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": events, "traceName": "é"}, ensure_ascii=False))
+    blocks: list[bytes] = []
+    with Unpacked(path) as unpacked:
+        found = EventList(unpacked, lambda text: not blocks.append(bytes(text)))
+        assert found.read()
+    assert [json.loads(b"[%s]" % block) for block in blocks] == [events]
+    assert found.is_complete
+    assert found.header == {"traceName": "é"}
+
+
 def plain(events: list[dict[str, Any]]) -> list[Row]:
     return [(e["name"], round(e["ts"] * 1000), round(e["dur"] * 1000)) for e in events]
 

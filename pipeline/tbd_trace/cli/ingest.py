@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tbd_trace.cli.options import DEFAULT_DATABASE, DatabaseOption, WorkersOption
+from tbd_trace.cli.options import DEFAULT_DATABASE, DatabaseOption
 from tbd_trace.cli.output import busy, failure, note
-from tbd_trace.cli.spread import executor_of
+from tbd_trace.cli.spread import processes_for
 from tbd_trace.errors import InputError, UsageError
 from tbd_trace.present import printable
 
 if TYPE_CHECKING:
-    from tbd_trace.runtime.executors import Executor
     from tbd_trace.store import Database, IngestReport
     from tbd_trace.store.capture import CaptureFile
 
@@ -51,7 +50,17 @@ def ingest(
             show_default=False,
         ),
     ] = None,
-    workers: WorkersOption = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers",
+            metavar="N",
+            min=1,
+            help="Share the files among N processes. By default one per core, at most 4; files of "
+            "100 MB and more are read one after another, each by several processes.",
+            show_default=False,
+        ),
+    ] = None,
     rank_from: Annotated[
         RankFrom,
         typer.Option(help="With --job: ranks from the profiles, else file names; or from names."),
@@ -81,20 +90,19 @@ def ingest(
     if job is None and rank_from is RankFrom.name:
         raise UsageError("--rank-from name: needs --job NAME")
     database = Database(Path(db))
-    with executor_of(workers, None) as executor:
-        if job is not None:
-            by_name = rank_from is RankFrom.name
-            failed = _ingest_job(
-                database, job, paths, by_name=by_name, frames=python_frames, executor=executor
-            )
-        else:
-            failed = _ingest_paths(database, paths, frames=python_frames, executor=executor)
+    if job is not None:
+        by_name = rank_from is RankFrom.name
+        failed = _ingest_job(
+            database, job, paths, by_name=by_name, frames=python_frames, workers=workers
+        )
+    else:
+        failed = _ingest_paths(database, paths, frames=python_frames, workers=workers)
     if failed:
         raise typer.Exit(InputError.exit_code)
 
 
 def _ingest_paths(
-    database: Database, paths: Sequence[Path], *, frames: bool, executor: Executor | None
+    database: Database, paths: Sequence[Path], *, frames: bool, workers: int | None
 ) -> bool:
     from tbd_trace.store.capture import capture_files, with_python_frames
 
@@ -108,7 +116,7 @@ def _ingest_paths(
             failed = True
     if frames:
         files = [with_python_frames(file) for file in files]
-    for report in _reports(database, files, executor, derive=True):
+    for report in _reports(database, files, workers, derive=True):
         if report is None:
             failed = True
         else:
@@ -124,7 +132,7 @@ def _ingest_job(
     *,
     by_name: bool,
     frames: bool,
-    executor: Executor | None,
+    workers: int | None,
 ) -> bool:
     from tbd_trace.store.capture import with_python_frames
     from tbd_trace.store.ranks import job_files
@@ -135,7 +143,7 @@ def _ingest_job(
     files = job_files(job, paths, by_name=by_name)
     if frames:
         files = [with_python_frames(file) for file in files]
-    for report in _reports(database, files, executor, derive=False):
+    for report in _reports(database, files, workers, derive=False):
         if report is None:
             failed = True
             continue
@@ -161,20 +169,26 @@ def _note_ranks(database: Database, files: Sequence[CaptureFile]) -> None:
 
 
 def _reports(
-    database: Database, files: Sequence[CaptureFile], executor: Executor | None, *, derive: bool
+    database: Database, files: Sequence[CaptureFile], workers: int | None, *, derive: bool
 ) -> Iterator[IngestReport | None]:
     # None for a file that cannot be read, with the reason on standard error. Each file is committed
     # by itself, so that such a file does not stop the others.
-    from tbd_trace.runtime.executors import Lost
+    from tbd_trace.runtime.executors import Lost, Processes
 
-    if executor is None:
+    if workers is None:
+        workers = processes_for([file.path for file in files])
+    if workers is None:
         for file in files:
             with busy(f"reading {file.path}") as progress:
                 found = _ingest_file(database, file, derive, progress)
             yield _read(found)
         return
     calls = [partial(_ingest_file, database, file, derive) for file in files]
-    with busy(f"reading {len(files)} files"), closing(executor.run(calls)) as results:
+    with (
+        Processes(workers) as executor,
+        busy(f"reading {len(files)} files"),
+        closing(executor.run(calls)) as results,
+    ):
         for file, found in zip(files, results, strict=True):
             ended = InputError(
                 f"{file.path}: the process that read it ended, twice; see whether memory ran out, "

@@ -6,12 +6,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tbd_trace.errors import TbdTraceError, UsageError
 
 if TYPE_CHECKING:
     from tbd_trace.runtime.executors import Executor
+
+_WORTH_SHARING = 4 << 20  # bytes of all files
 
 
 @contextlib.contextmanager
@@ -35,6 +38,27 @@ def executor_of(workers: int | None, dask: str | None) -> Iterator[Executor | No
             yield processes
     else:
         yield None
+
+
+def processes_for(files: Sequence[Path]) -> int | None:
+    """Return how many processes should read files, None if this one should, one after another.
+
+    Several processes read each large file, and a process takes as long to start as a small one.
+    """
+    from tbd_trace.runtime.worker_pool import processes
+    from tbd_trace.store.database import LARGE_FILE
+
+    sizes = [_size(file) for file in files]
+    if len(sizes) < 2 or sum(sizes) < _WORTH_SHARING or max(sizes) >= LARGE_FILE:
+        return None
+    number = min(processes(), len(sizes))
+    return number if number > 1 else None
+
+
+def _size(file: Path) -> int:
+    with contextlib.suppress(OSError):  # reported when it is read
+        return file.stat().st_size
+    return 0
 
 
 def require_all(missing: Sequence[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from abc import ABC, abstractmethod
@@ -76,8 +77,17 @@ class Processes(Executor):
         for _ in range(number):
             self._idle.put(None)
 
+    def _start(self, number: int) -> None:
+        # Before the first talk, which takes a thread: until then they can be copies.
+        with contextlib.suppress(WorkerFailed):
+            while len(self._workers) < number:
+                self._workers.append(Worker())
+                self._idle.get()
+                self._idle.put(self._workers[-1])
+
     def run(self, calls: Sequence[Call]) -> Generator[Any]:
         rest = iter(calls)
+        self._start(min(self._number, len(calls)))
         talks = ThreadPoolExecutor(self._number)
         coming: deque[Future[Any]] = deque()
         stopped = threading.Event()
@@ -108,8 +118,7 @@ class Processes(Executor):
                 if worker is None:
                     worker = Worker()
                     self._workers.append(worker)
-                    worker.call(_limit_threads, self._threads)
-                result = worker.call(wrapped, call)
+                result = worker.call(_limited, self._threads, call)
             except WorkerFailed as error:
                 worker, reason = None, str(error)
             else:
@@ -149,5 +158,6 @@ class _Raised:
     error: Exception
 
 
-def _limit_threads(number: int) -> None:
-    os.environ.setdefault(THREADS, str(number))
+def _limited(threads: int, call: Call) -> Any:
+    os.environ.setdefault(THREADS, str(threads))
+    return wrapped(call)

@@ -35,7 +35,7 @@ from tbd_trace.store.writer import write_trace
 # Incremented when the canonical tables change, so that files of another layout are not misread.
 LAYOUT = "v2"
 # From this size on, worker processes read the long tables; they start during the imports.
-_LARGE_FILE = 100 << 20  # bytes
+LARGE_FILE = 100 << 20  # bytes
 
 
 class Database(TraceStore):
@@ -137,7 +137,9 @@ class Database(TraceStore):
         file, trace_id = identified.file, identified.trace_id
         with self._advised():
             added = self._add(identified, progress=lambda table: say(f"{file.name}: {table}"))
-            self._write_views(needed=added)
+            self._write_views(needed=added is not None)
+        if added is not None:
+            return added
         wanted = (
             f"SELECT name, format, notes, ({self._kernel_count(trace_id)}) "
             f"FROM ({self.relation(CATALOGUE, [trace_id])})"
@@ -149,7 +151,7 @@ class Database(TraceStore):
             path=file.path,
             trace_id=trace_id,
             name=name,
-            status="ingested" if added else "already there",
+            status="already there",
             format=file_format,
             kernels=int(kernels),
             notes=notes,
@@ -159,16 +161,16 @@ class Database(TraceStore):
         self,
         identified: IdentifiedFile,
         progress: Callable[[str], None] = lambda _table: None,
-    ) -> bool:
+    ) -> IngestReport | None:
         from tbd_trace.runtime.worker_pool import WorkerPool  # noqa: PLC0415 - queries need none
         from tbd_trace.store.ingest_worker import get_ready  # noqa: PLC0415
 
         path = identified.file.path
         target = self.traces_directory / identified.trace_id
         if target.is_dir():
-            return False
+            return None
         with WorkerPool() as pool:
-            if identified.content.size >= _LARGE_FILE and (
+            if identified.content.size >= LARGE_FILE and (
                 self._tables is None or any(canonical_tables()[t].is_parallel for t in self._tables)
             ):
                 pool.start_workers(partial(get_ready, path))

@@ -8,8 +8,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
 
+import duckdb
+
 from tbd_trace.model.canonical_tables import event_tables
-from tbd_trace.runtime.duckdb_connection import scratch_connection
+from tbd_trace.runtime.duckdb_connection import release, scratch_connection
 from tbd_trace.sqltext import parquet_relation
 from tbd_trace.store.tables import table_files
 
@@ -27,6 +29,7 @@ class IngestTables:
         self._staging = staging
         self._thread = ThreadPoolExecutor(1)
         self._begun: dict[str, Future[Rows]] = {}
+        self._database: duckdb.DuckDBPyConnection | None = None  # of all questions
 
     def begin(self, question: str, tables: Collection[str]) -> None:
         """Start a query.
@@ -47,7 +50,9 @@ class IngestTables:
         return self._begun[question].result()
 
     def _answer(self, question: str, tables: Collection[str]) -> Rows:
-        with scratch_connection(self._staging / "written.spill") as connection:
+        if self._database is None:
+            self._database = scratch_connection(self._staging / "written.spill")
+        with self._database.cursor() as connection:
             for table in set(_WORD.findall(question)).intersection(tables):
                 rows = parquet_relation(table_files(self._staging, table))
                 connection.execute(f"CREATE TEMP VIEW {table} AS {rows}")
@@ -58,3 +63,5 @@ class IngestTables:
 
     def __exit__(self, *_: object) -> None:
         self._thread.shutdown(cancel_futures=True)
+        if self._database is not None:
+            release(self._database)

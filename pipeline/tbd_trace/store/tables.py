@@ -7,7 +7,7 @@ from pathlib import Path
 
 import duckdb
 
-from tbd_trace.model.canonical_tables import CanonicalTable, canonical_tables
+from tbd_trace.model.canonical_tables import CanonicalTable, TableColumn, canonical_tables
 from tbd_trace.sqltext import enumerated, parquet_relation, string
 
 # Delta encodings, for ids and times: smaller, and written in half the time. Larger row groups leave
@@ -17,6 +17,8 @@ FAST_PARQUET = f"{PARQUET}, COMPRESSION lz4_raw"
 # Without it, DuckDB looks for up to 24,000 different values of every column, which texts are worth,
 # but not ids and times.
 _SMALL_DICTIONARIES = "DICTIONARY_SIZE_LIMIT 256"
+# By columns: files without rows are the same in all traces.
+_empty_files: dict[tuple[TableColumn, ...], bytes] = {}
 
 
 def table_files(directory: Path, table: str) -> list[Path]:
@@ -56,6 +58,9 @@ def write_table(
         connection: a connection on which the SELECT can run.
         select: yields the rows, with some or all columns; None for no rows.
     """
+    if select is None and table.columns in _empty_files:
+        file.write_bytes(_empty_files[table.columns])
+        return 0
     given = _column_types(connection, select) if select else {}
     rows = f"FROM ({select})" if select else "WHERE false"
     has_texts = "VARCHAR" in given.values()  # beside enumerations, which are dictionaries
@@ -64,6 +69,8 @@ def write_table(
         f"COPY (SELECT {enumerated(trace_id)} AS trace_id, {_projected(table, given)} {rows}) "
         f"TO {string(str(file))} ({options})"
     ).fetchall()
+    if select is None:
+        _empty_files[table.columns] = file.read_bytes()
     return int(written)
 
 

@@ -17,6 +17,8 @@ from tbd_trace.errors import InputError
 from tbd_trace.model.canonical_tables import (
     CATALOGUE,
     JOB_RANK,
+    KERNEL,
+    KERNEL_TOTALS,
     CanonicalTable,
     canonical_tables,
     event_tables,
@@ -24,11 +26,12 @@ from tbd_trace.model.canonical_tables import (
 )
 from tbd_trace.runtime.duckdb_connection import ingest_database, release
 from tbd_trace.runtime.sigint import interruptible
-from tbd_trace.sqltext import string
+from tbd_trace.sqltext import parquet_relation, string
 from tbd_trace.store.audit import Audit
 from tbd_trace.store.capture import CaptureFile
 from tbd_trace.store.capture_tables import CAPTURE_TABLES, capture_relation
 from tbd_trace.store.content import Content, check_unchanged
+from tbd_trace.store.identified_file import IngestReport
 from tbd_trace.store.ingest_tables import IngestTables
 from tbd_trace.store.ranks import rank_relation
 from tbd_trace.store.staging import explain_errors, private_directory, publish
@@ -53,7 +56,7 @@ def write_trace(
     columns: Collection[str] | None,
     pool: WorkerPool,
     progress: Callable[[str], None],
-) -> bool:
+) -> IngestReport | None:
     """Write one profiler file as the directory ``target`` of Parquet files, atomically.
 
     Args:
@@ -64,7 +67,7 @@ def write_trace(
         progress: called with the name of each table before it is written.
 
     Returns:
-        False if another process created ``target`` first; its result stays.
+        None if another process created ``target`` first; its result stays.
 
     Raises:
         InputError: the file is damaged, or changed during ingest. Nothing is left behind.
@@ -105,10 +108,21 @@ def write_trace(
                 file_format=source.format,
             )
             _write_trace_row(connection, row | span, staging)
+            kernels = _kernels(connection, counts, staging)
         check_unchanged(file.path, content)
         for spill in staging.glob("*.spill"):
             shutil.rmtree(spill, ignore_errors=True)
-        return publish(staging, target)
+        if not publish(staging, target):
+            return None
+    return IngestReport(
+        path=file.path,
+        trace_id=trace_id,
+        name=_unicode(file.name),
+        status="ingested",
+        format=source.format,
+        kernels=kernels,
+        notes=list(dict.fromkeys(description.notes)),
+    )
 
 
 def _write_tables(
@@ -257,6 +271,18 @@ def _span(
         {"files": files, "starts": [t.start for t in timed], "ends": [t.end for t in timed]},
     ).fetchall()
     return {"start_ns": start, "end_ns": end}
+
+
+def _kernels(connection: duckdb.DuckDBPyConnection, counts: dict[str, int], staging: Path) -> int:
+    # As `TraceStore.kernels`, which would open the new trace again.
+    single = counts.get(KERNEL, 0)
+    if not counts.get(KERNEL_TOTALS):
+        return single
+    rows = parquet_relation(table_files(staging, KERNEL_TOTALS))
+    ((instances,),) = connection.execute(
+        f"SELECT coalesce(sum(instances), 0) FROM ({rows})"
+    ).fetchall()
+    return single + int(instances)
 
 
 def _write_trace_row(

@@ -87,8 +87,11 @@ class EventList:
         return rest
 
     def _last(self, buffer: bytes) -> None:
+        end = _last_end(buffer)
         boundary = _last_boundary(buffer, len(buffer) - _TAIL_BYTES)
-        if boundary is not None and self._load(memoryview(buffer)[: boundary[0]]):
+        if end is not None and self._load(memoryview(buffer)[:end]):
+            buffer = buffer[end:]
+        elif boundary is not None and self._load(memoryview(buffer)[: boundary[0]]):
             buffer = buffer[boundary[1] :]
         rest, self.is_complete = self.decoded.read(buffer, is_last=True)
         if self.is_complete:
@@ -116,6 +119,21 @@ def _object(text: bytes | str) -> dict[str, Any] | None:
         return None
     found.pop("traceEvents", None)
     return found
+
+
+def _last_end(buffer: bytes) -> int | None:
+    # The end of what seems to be the last event, None if that is damaged. It may be another object,
+    # of which there are few behind the events; the block is invalid then.
+    boundary = _last_boundary(buffer, len(buffer))
+    if boundary is None:
+        return None
+    start = boundary[1]
+    try:
+        text = buffer[start:].decode()
+        _, end = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):
+        return None
+    return start + len(text[:end].encode())
 
 
 def _last_boundary(buffer: bytes, end: int) -> tuple[int, int] | None:

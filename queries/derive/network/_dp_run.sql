@@ -25,6 +25,13 @@ doc = "iteration of one worker"
 [columns.gradient_bytes]
 unit = "byte"
 doc = "bytes of all gradients"
+[columns.shortest]
+doc = """5th percentile of the iterations ÷ their median; 1 with fewer than 10 iterations, whose
+    percentiles are little more than the extremes"""
+[columns.longest]
+doc = "95th percentile of the iterations ÷ their median; 1 with fewer than 10"
+[columns.band]
+doc = "what the columns low and high contain"
 [columns.evidence]
 doc = "origin of the times and bytes"
 */
@@ -32,7 +39,16 @@ SELECT c.trace_id, sum(c.forward_s) AS forward_s, sum(c.backward_s) AS backward_
     any_value(s.optimizer_s) + coalesce(any_value(s.tail_s), greatest(0, any_value(c.iteration_s)
         - sum(c.forward_s + c.backward_s) - any_value(s.optimizer_s)), 0) AS rest_s,
     sum(c.forward_s) + sum(c.backward_s) + rest_s AS alone_s,
-    sum(c.gradient_bytes) AS gradient_bytes, any_value(c.evidence) AS evidence
+    sum(c.gradient_bytes) AS gradient_bytes,
+    coalesce(any_value(c.iteration_p5_s / c.iteration_s) FILTER (c.iterations >= 10), 1)
+        AS shortest,
+    coalesce(any_value(c.iteration_p95_s / c.iteration_s) FILTER (c.iterations >= 10), 1)
+        AS longest,
+    CASE WHEN any_value(c.iterations) IS NULL THEN 'link'
+        WHEN any_value(c.iterations) >= 10 THEN 'link and iterations'
+        ELSE format('link; the spread of iterations needs 10, not {}', any_value(c.iterations))
+    END AS band,
+    any_value(c.evidence) AS evidence
 FROM layer_cost c CROSS JOIN _dp_setting s
 WHERE c.ranks IS NULL
 GROUP BY c.trace_id

@@ -15,6 +15,7 @@ param = "layers"
 columns = {name = "text", fwd_s = "number", bwd_s = "number", grad_bytes = "number"}
 rows = """SELECT file_name AS trace_id, position, name AS layer, fwd_s AS forward_s,
     bwd_s AS backward_s, grad_bytes AS gradient_bytes, NULL::DOUBLE AS iteration_s,
+    NULL::DOUBLE AS iteration_p5_s, NULL::DOUBLE AS iteration_p95_s, NULL::BIGINT AS iterations,
     NULL::BIGINT AS ranks, 'layer list' AS evidence FROM row_file"""
 [columns.trace_id]
 doc = "the trace, or the name of the layer list"
@@ -34,6 +35,14 @@ doc = "bytes of the gradient of its weights"
 [columns.iteration_s]
 unit = "s"
 doc = "median iteration; NULL when unknown"
+[columns.iteration_p5_s]
+unit = "s"
+doc = "5th percentile of the iterations"
+[columns.iteration_p95_s]
+unit = "s"
+doc = "95th percentile of the iterations"
+[columns.iterations]
+doc = "iterations of the median and the percentiles"
 [columns.ranks]
 doc = "ranks of the job of the trace; NULL for one alone"
 [columns.evidence]
@@ -64,8 +73,10 @@ by_layer AS (
         coalesce(sum(time_s) FILTER (phase = 'backward'), 0) AS backward_s
     FROM timed GROUP BY trace_id, layer
 ),
-median AS (
-    SELECT trace_id, arg_max(median_ns, n) / 1e9 AS iteration_s
+spread AS (
+    SELECT trace_id, arg_max(median_ns, n) / 1e9 AS iteration_s,
+        arg_max(p5_ns, n) / 1e9 AS iteration_p5_s, arg_max(p95_ns, n) / 1e9 AS iteration_p95_s,
+        max(n) AS iterations
     FROM iteration_statistics WHERE measure = 'period_ns' GROUP BY trace_id
 ),
 -- Without the bytes of every layer, or time in both phases, a prediction would be too good.
@@ -79,13 +90,14 @@ known AS (
 SELECT d.trace_id, row_number() OVER (PARTITION BY d.trace_id ORDER BY d.position, d.layer)
         ::INTEGER - 1 AS position,
     d.layer, coalesce(b.forward_s, 0) AS forward_s, coalesce(b.backward_s, 0) AS backward_s,
-    coalesce(d.gradient_bytes, d.weight_bytes)::DOUBLE AS gradient_bytes, m.iteration_s,
-    r.ranks, c.clock || ' time, layers.json' AS evidence
+    coalesce(d.gradient_bytes, d.weight_bytes)::DOUBLE AS gradient_bytes,
+    s.iteration_s, s.iteration_p5_s, s.iteration_p95_s, s.iterations, r.ranks,
+    c.clock || ' time, layers.json' AS evidence
 FROM layer_definition d
 SEMI JOIN known k ON k.trace_id = d.trace_id
 JOIN layer_clock c ON c.trace_id = d.trace_id
 LEFT JOIN by_layer b ON b.trace_id = d.trace_id AND b.layer = d.layer
-LEFT JOIN median m ON m.trace_id = d.trace_id
+LEFT JOIN spread s ON s.trace_id = d.trace_id
 LEFT JOIN (
     SELECT trace_id, max(world_size) AS ranks FROM job_rank WHERE world_size > 1 GROUP BY trace_id
 ) r ON r.trace_id = d.trace_id

@@ -25,6 +25,13 @@ doc = "bandwidth of the link of each worker"
 [columns.iteration_s]
 unit = "s"
 doc = "duration of an iteration"
+[columns.iteration_low_s]
+unit = "s"
+doc = """shortest with link_efficiency off by uncertainty_pct and the computation of one worker as
+    short or long as the 5th or 95th percentile of its iterations"""
+[columns.iteration_high_s]
+unit = "s"
+doc = "longest of these"
 [columns.exposed_s]
 unit = "s"
 doc = "part of it that waits for communication"
@@ -34,9 +41,12 @@ doc = "iteration of one worker"
 [columns.speedup]
 doc = "throughput ÷ throughput of one worker"
 [columns.speedup_low]
-doc = "with link_efficiency lower by uncertainty_pct"
+doc = "lowest with the same uncertainties"
 [columns.speedup_high]
-doc = "with link_efficiency higher by uncertainty_pct"
+doc = "highest of these"
+[columns.band]
+doc = """what low and high contain: link, or link and iterations; the percentiles of fewer than 10
+    iterations are left out"""
 [columns.efficiency]
 doc = "speed-up ÷ workers"
 [columns.limited_by]
@@ -85,21 +95,29 @@ place AS (
     FROM measured_speedup m JOIN wanted USING (scheme, workers)
     WHERE m.bandwidth_gbit > 0
 ),
+-- Computation that takes `scale` times as long: communication is as much shorter, in that unit.
 asked AS (
-    SELECT p.*, r.alone_s, concat_ws(', ', r.evidence, l.evidence) AS inputs, s.latency_s, v.side,
-        l.host_byte_s, coalesce(l.all_reduce_s, 2 * (p.workers - 1) * s.latency_s) AS all_reduce_s,
+    SELECT p.*, r.alone_s, concat_ws(', ', r.evidence, l.evidence) AS inputs, r.band, v.side,
+        v.scale, s.latency_s / v.scale AS latency_s, l.host_byte_s / v.scale AS host_byte_s,
+        coalesce(l.all_reduce_s, 2 * (p.workers - 1) * s.latency_s) / v.scale AS all_reduce_s,
         16e-9 * (p.workers - 1) / p.workers
-            / (l.link_efficiency * (1 + v.side * s.uncertainty) * p.bandwidth_gbit)::DOUBLE
-            AS link_byte_s
+            / (l.link_efficiency * (1 + v.side * s.uncertainty) * p.bandwidth_gbit * v.scale)
+            ::DOUBLE AS link_byte_s
     FROM place p
     JOIN _dp_run r USING (trace_id)
     JOIN _dp_link l USING (trace_id)
     CROSS JOIN _dp_setting s
-    CROSS JOIN (VALUES (-1), (0), (1)) v(side)
+    CROSS JOIN LATERAL (
+        SELECT 0 AS side, 1.0::DOUBLE AS scale
+        UNION ALL
+        SELECT unnest([-1, 1]), unnest([r.shortest, r.shortest])
+        UNION
+        SELECT unnest([-1, 1]), unnest([r.longest, r.longest])
+    ) v
 ),
 point AS MATERIALIZED (
     SELECT *, greatest(link_byte_s, host_byte_s) AS byte_s,
-        row_number() OVER (ORDER BY trace_id, scheme, workers, bandwidth_gbit, side) AS id
+        row_number() OVER (ORDER BY trace_id, scheme, workers, bandwidth_gbit, side, scale) AS id
     FROM asked
 ),
 served AS MATERIALIZED (SELECT * FROM point WHERE scheme IN ('ps', 'p3') AND workers > 1),
@@ -111,21 +129,22 @@ ended AS (
     WHERE p.workers > 1 GROUP BY p.id
 ),
 side AS (
-    SELECT p.*, greatest(p.alone_s, coalesce(e.end_s, 0)) AS iteration_s,
+    SELECT p.*, p.scale * greatest(p.alone_s, coalesce(e.end_s, 0)) AS iteration_s,
         p.workers * p.alone_s / nullif(greatest(p.alone_s, coalesce(e.end_s, 0)), 0) AS speedup
     FROM point p LEFT JOIN ended e USING (id)
 ),
 told AS (
-    SELECT trace_id, scheme, workers, bandwidth_gbit, inputs, any_value(alone_s) AS compute_s,
+    SELECT trace_id, scheme, workers, bandwidth_gbit, inputs, band, any_value(alone_s) AS compute_s,
         any_value(iteration_s) FILTER (side = 0) AS iteration_s,
+        min(iteration_s) AS iteration_low_s, max(iteration_s) AS iteration_high_s,
         any_value(speedup) FILTER (side = 0) AS speedup, min(speedup) AS speedup_low,
         max(speedup) AS speedup_high,
         any_value(host_byte_s >= link_byte_s) FILTER (side = 0) AS is_host
     FROM side GROUP BY ALL
 )
 SELECT t.trace_id, t.scheme, t.workers, t.bandwidth_gbit, t.iteration_s,
-    t.iteration_s - t.compute_s AS exposed_s, t.compute_s, t.speedup, t.speedup_low,
-    t.speedup_high, t.speedup / t.workers AS efficiency,
+    t.iteration_low_s, t.iteration_high_s, t.iteration_s - t.compute_s AS exposed_s, t.compute_s,
+    t.speedup, t.speedup_low, t.speedup_high, t.band, t.speedup / t.workers AS efficiency,
     CASE WHEN t.iteration_s <= t.compute_s THEN 'compute' WHEN t.is_host THEN 'host' ELSE 'link' END
         AS limited_by,
     m.iteration_s AS measured_s, m.speedup AS measured_speedup,

@@ -30,10 +30,14 @@ unit = "Gbit/s"
 doc = "smallest bandwidth with this speed-up; NULL if none is enough"
 [columns.min_low_gbit_s]
 unit = "Gbit/s"
-doc = "with link_efficiency higher by uncertainty_pct"
+doc = """lowest with link_efficiency off by uncertainty_pct and the computation of one worker as
+    short or long as the 5th or 95th percentile of its iterations; NULL if min_gbit_s is"""
 [columns.min_high_gbit_s]
 unit = "Gbit/s"
-doc = "with link_efficiency lower by uncertainty_pct; NULL if it reaches 0"
+doc = "highest of these; NULL if none is enough in one of them"
+[columns.band]
+doc = """what low and high contain: link, or link and iterations; the percentiles of fewer than 10
+    iterations are left out"""
 [columns.full_overlap_gbit_s]
 unit = "Gbit/s"
 doc = """enough if the link were busy from the first gradient to the next forward pass, without
@@ -57,6 +61,7 @@ doc = "origin of times and gradient bytes"
 kind = "line"
 x = "workers"
 y = ["min_gbit_s"]
+band = ["min_low_gbit_s", "min_high_gbit_s"]
 series = ["scheme", "target_speedup"]
 */
 WITH
@@ -76,18 +81,22 @@ wanted AS (
     ) t
     WHERE nullif(getvariable('target_speedup'), '') IS NULL
 ),
+-- Computation that takes `scale` times as long: communication is as much shorter, in that unit.
 asked AS MATERIALIZED (
-    SELECT row_number() OVER (ORDER BY r.trace_id, c.scheme, w.workers, w.target_speedup) AS ask,
+    SELECT row_number() OVER (ORDER BY r.trace_id, c.scheme, w.workers, w.target_speedup, f.scale)
+            AS ask,
         r.*, c.scheme, w.workers, w.target_speedup,
         w.workers * r.alone_s / w.target_speedup AS wanted_s,
-        s.latency_s, coalesce(l.all_reduce_s, 2 * (w.workers - 1) * s.latency_s) AS all_reduce_s,
-        l.host_byte_s, 16e-9 * (w.workers - 1) / w.workers / l.link_efficiency AS gbit_byte_s,
+        f.scale, s.latency_s / f.scale AS latency_s, l.host_byte_s / f.scale AS host_byte_s,
+        coalesce(l.all_reduce_s, 2 * (w.workers - 1) * s.latency_s) / f.scale AS all_reduce_s,
+        16e-9 * (w.workers - 1) / w.workers / (l.link_efficiency * f.scale) AS gbit_byte_s,
         s.uncertainty, s.slice_bytes, concat_ws(', ', r.evidence, l.evidence) AS inputs
     FROM _dp_run r
     JOIN _dp_link l USING (trace_id)
     CROSS JOIN _dp_setting s
     CROSS JOIN (SELECT unnest(schemes) AS scheme FROM _dp_setting) c
     CROSS JOIN wanted w
+    CROSS JOIN LATERAL (SELECT unnest(list_distinct([1, r.shortest, r.longest])) AS scale) f
 ),
 -- Without these, or with one worker, the bandwidth does not matter.
 exchanged AS (SELECT * FROM asked WHERE workers > 1 AND gradient_bytes > 0),
@@ -154,6 +163,11 @@ told AS (
     LEFT JOIN exchanged e USING (ask)
     LEFT JOIN found f USING (ask)
 ),
+banded AS (
+    SELECT trace_id, scheme, workers, target_speedup, min(min_gbit_s) AS least_gbit_s,
+        CASE WHEN count(min_gbit_s) = count(*) THEN max(min_gbit_s) END AS most_gbit_s
+    FROM told GROUP BY ALL
+),
 below AS (
     SELECT a.ask, max(m.bandwidth_gbit) AS gbit
     FROM asked a JOIN measured_speedup m USING (trace_id, scheme, workers)
@@ -167,8 +181,9 @@ enough AS (
     WHERE m.bandwidth_gbit > coalesce(b.gbit, 0) GROUP BY a.ask
 )
 SELECT trace_id, scheme, workers, target_speedup, min_gbit_s,
-    min_gbit_s / (1 + uncertainty) AS min_low_gbit_s,
-    CASE WHEN uncertainty < 1 THEN min_gbit_s / (1 - uncertainty) END AS min_high_gbit_s,
+    CASE WHEN min_gbit_s IS NOT NULL THEN least_gbit_s / (1 + uncertainty) END AS min_low_gbit_s,
+    CASE WHEN min_gbit_s IS NOT NULL AND uncertainty < 1 THEN most_gbit_s / (1 - uncertainty) END
+        AS min_high_gbit_s, band,
     CASE WHEN full_overlap_s > 0 THEN gbit_byte_s * gradient_bytes / full_overlap_s END
         AS full_overlap_gbit_s,
     CASE WHEN no_overlap_s > 0 THEN gbit_byte_s * gradient_bytes / no_overlap_s END
@@ -176,6 +191,8 @@ SELECT trace_id, scheme, workers, target_speedup, min_gbit_s,
     below.gbit AS measured_below_gbit_s, enough.gbit AS measured_enough_gbit_s,
     reason, 'modelled' AS evidence, inputs
 FROM told
+JOIN banded USING (trace_id, scheme, workers, target_speedup)
 LEFT JOIN below USING (ask)
 LEFT JOIN enough USING (ask)
+WHERE scale = 1
 ORDER BY trace_id, list_position(['ddp', 'serial', 'ps', 'p3'], scheme), workers, target_speedup

@@ -108,12 +108,74 @@ def iteration_s(layers: Sequence[Layer], workers: int, link: Link, scheme: str) 
         return forward + backward + rest
     if scheme in ("ps", "p3"):
         return _parameter_server(layers, workers, link, sliced=scheme == "p3") + rest
+    if scheme == "fsdp":
+        return _sharded(layers, workers, link) + rest
     hops = 2 * (workers - 1) * link.latency_s
     end, started = 0.0, hops if link.all_reduce_s is None else link.all_reduce_s
     for ready, size in buckets(layers, link):
         begin = max(end, ready if scheme == "ddp" else backward)
         end = begin + started + transfer_s(size, workers, link)
     return forward + max(backward, end) + rest
+
+
+def _blocks(layers: Sequence[Layer]) -> list[list[Layer]]:
+    # First the layers before any with parameters; then each of these with those that follow it.
+    blocks: list[list[Layer]] = [[]]
+    for layer in layers:
+        if layer.gradient_bytes:
+            blocks.append([])
+        blocks[-1].append(layer)
+    return blocks
+
+
+def _sharded(layers: Sequence[Layer], workers: int, link: Link) -> float:
+    # Events of a GPU and a link. Work of the GPU is a block in one pass: it needs its gathered
+    # parameters, and when it begins, those of the next block of the pass are gathered.
+    ahead, *owned = _blocks(layers)
+    if not owned:
+        return sum(layer.forward_s + layer.backward_s for layer in ahead)
+    hops = 2 * (workers - 1) * link.latency_s
+    started = hops if link.all_reduce_s is None else link.all_reduce_s
+    work = [(block, sum(layer.forward_s for layer in block)) for block in owned]
+    work += [(block, sum(layer.backward_s for layer in block)) for block in reversed(owned)]
+    first_backward = len(owned)
+    heads = (0, first_backward)
+    events: list[tuple[float, str, int]] = []
+    waiting: list[tuple[str, int]] = []  # for the link
+    gathered: set[int] = set()
+    now, current, gpu_busy, link_busy = 0.0, 0, True, False
+    heapq.heappush(events, (sum(layer.forward_s for layer in ahead), "ahead", 0))
+    waiting.append(("gathered", 0))
+    while True:
+        if waiting and not link_busy:
+            kind, index = waiting.pop(0)
+            size = sum(layer.gradient_bytes for layer in work[index][0])
+            moved = (started + transfer_s(size, workers, link)) / 2
+            heapq.heappush(events, (now + moved, kind, index))
+            link_busy = True
+        if not gpu_busy and current in gathered:
+            heapq.heappush(events, (now + work[current][1], "computed", current))
+            gpu_busy = True
+            if current + 1 < len(work) and current + 1 not in heads:
+                waiting.append(("gathered", current + 1))
+                continue
+        if not events:
+            return now
+        now, kind, index = heapq.heappop(events)
+        if kind in ("gathered", "scattered"):
+            link_busy = False
+            gathered |= {index} if kind == "gathered" else set()
+            continue
+        gpu_busy = kind == "behind"
+        if kind == "computed":
+            current += 1
+            if index >= first_backward:
+                waiting.append(("scattered", index))
+            if current == first_backward:
+                waiting.append(("gathered", current))
+            if current == len(work):
+                left = sum(layer.backward_s for layer in ahead)
+                heapq.heappush(events, (now + left, "behind", 0))
 
 
 def _slices(size: float, most: float) -> Iterator[float]:

@@ -25,7 +25,7 @@ from tbd_trace.cli.main import app
 from tbd_trace.errors import UsageError
 from tbd_trace.query import Catalogue, execute_on_file
 
-SCHEMES = ("ddp", "serial", "ps", "p3")
+SCHEMES = ("ddp", "serial", "ps", "p3", "fsdp")
 NET = [
     Layer("conv1", 0.003, 0.007, 90e3),
     Layer("relu", 0.001, 0.001, 0),
@@ -63,6 +63,19 @@ def test_two_workers_at_one_gbit(tmp_path: Path) -> None:
             "serial": 0.066 + 3.552 + 3 * 2 * 5e-6,
             "ps": 0.022 + 0.004 + 3.552 + 5e-6,  # the last pull arrives after its latency
             "p3": 0.002 + 0.004 + 3.552 + 5e-6,  # only the last layer waits for the last slice
+            # Gathers take 16, 160 and 1,600 ms; computation hides behind all but the first, and
+            # the last layer waits for its gather. Then the link is busy until the end.
+            "fsdp": 0.016
+            + 0.160
+            + 1.600
+            + 0.002
+            + 1.600
+            + 0.160
+            + 1.600
+            + 0.016
+            + 0.160
+            + 0.016
+            + 9 * 5e-6,
         },
         abs=1e-9,
     )
@@ -76,7 +89,7 @@ def test_two_workers_at_one_gbit(tmp_path: Path) -> None:
 def test_the_toy_model_is_exact_in_each_scheme(tmp_path: Path) -> None:
     path = write_layers(tmp_path / "toy.csv", TOY)
     rows = asked("dp_speedup", path, workers="1,2,4,8,16", bandwidth_gbit="1,5,10,25,100,400")
-    assert len(rows) == 5 * 6 * 4
+    assert len(rows) == 5 * 6 * 5
     for row in rows:
         link = Link(row["bandwidth_gbit"], 5e-6)
         expected = iteration_s(TOY, row["workers"], link, row["scheme"])
@@ -132,8 +145,8 @@ def test_smallest_bandwidth_of_full_overlap_by_hand(tmp_path: Path) -> None:
     path = write_layers(tmp_path / "one.csv", [Layer("fc", 0.01, 0.02, 1e6)])
     rows = asked("min_bandwidth", path, workers="1,2", target_speedup="1.5,2", latency_s=0)
     found = {(r["workers"], r["target_speedup"], r["scheme"]): r for r in rows}
-    assert len(found) == 2 * 2 * 4
-    for scheme in SCHEMES:
+    assert len(found) == 2 * 2 * 5
+    for scheme in SCHEMES[:4]:
         # 2 * 30 ms ÷ 1.5 = 40 ms: 10 ms are left for 8 ms ÷ B
         assert found[2, 1.5, scheme]["min_gbit_s"] == pytest.approx(0.8, rel=1e-6)
         assert found[2, 2.0, scheme]["min_gbit_s"] is None
@@ -199,6 +212,8 @@ def test_properties_of_predictions(
         slower[scheme] = row["iteration_s"]
     for gbit_s in {key[2] for key in found}:
         times = {s: found[s, workers, gbit_s]["iteration_s"] for s in SCHEMES}
+        moved = 1.5 * transfer_s(sum(a.gradient_bytes for a in layers), workers, Link(gbit_s))
+        assert times["fsdp"] >= max(compute, moved) * (1 - 1e-12)
         assert times["p3"] <= times["ps"] + 1e-12
         assert times["ddp"] <= times["serial"] + 1e-12
 

@@ -49,8 +49,9 @@ default = 160000
 minimum = 1
 [params.scheme]
 doc = """ddp: ring all-reduce of buckets during the backward pass; serial: after it; ps: co-located
-    parameter servers, layers in the order of their gradients; p3: slices, the first layers first"""
-choices = ["all", "ddp", "serial", "ps", "p3"]
+    parameter servers, layers in the order of their gradients; p3: slices, the first layers first;
+    fsdp: sharded parameters, gathered before both passes while the layer before runs"""
+choices = ["all", "ddp", "serial", "ps", "p3", "fsdp"]
 default = "all"
 [params.workers]
 doc = "numbers of workers, separated by commas"
@@ -103,7 +104,8 @@ SELECT nullif(coalesce(getvariable('link_efficiency'), 0.0)::DOUBLE, 0) AS link_
     coalesce(getvariable('first_bucket_bytes'), 1048576)::BIGINT AS first_bucket_bytes,
     coalesce(getvariable('bucket_bytes'), 26214400)::BIGINT AS bucket_bytes,
     coalesce(getvariable('slice_bytes'), 160000)::BIGINT AS slice_bytes,
-    CASE coalesce(getvariable('scheme'), 'all') WHEN 'all' THEN ['ddp', 'serial', 'ps', 'p3']
+    CASE coalesce(getvariable('scheme'), 'all')
+        WHEN 'all' THEN ['ddp', 'serial', 'ps', 'p3', 'fsdp']
         ELSE [getvariable('scheme')::VARCHAR] END AS schemes,
     list_distinct(string_split(coalesce(getvariable('workers'), '2,4,8,16'), ',')::BIGINT[])
         AS workers

@@ -1,12 +1,13 @@
 /*
 title    = "Speed-up by data parallelism"
 question = "Is it worth adding GPUs, and how fast must the network be? Was the prediction right?"
-source   = """model of one worker's layers with ring all-reduce or co-located parameter servers;
-    Poseidon (Zhang et al. 2017), P3 (Jayarajan et al. 2019)"""
+source   = """model of one worker's layers with ring all-reduce, co-located parameter servers or
+    sharded parameters; Poseidon (Zhang et al. 2017), P3 (Jayarajan et al. 2019), ZeRO (Rajbhandari
+    et al. 2020), FSDP (Zhao et al. 2023)"""
 grain    = "number of workers, bandwidth and scheme"
 needs    = ["_dp_run"]
 optional = ["_dp_setting", "_dp_layer", "_dp_link", "_dp_bound", "measured_speedup"]
-macros   = ["parameter_server"]
+macros   = ["parameter_server", "sharded_parameters"]
 [params.bandwidth_gbit]
 doc = """bandwidths of the link of each worker in Gbit/s, separated by commas; those of measurements
     are added"""
@@ -16,7 +17,7 @@ minimum = 0.000001
 [columns.trace_id]
 doc = "the trace, or the name of the layer list"
 [columns.scheme]
-doc = "how gradients are exchanged: ddp, serial, ps, p3"
+doc = "how gradients are exchanged: ddp, serial, ps, p3, fsdp"
 [columns.workers]
 doc = "number of workers, each with a batch as large as that of the one measured"
 [columns.bandwidth_gbit]
@@ -120,9 +121,11 @@ point AS MATERIALIZED (
         row_number() OVER (ORDER BY trace_id, scheme, workers, bandwidth_gbit, side, scale) AS id
     FROM asked
 ),
-served AS MATERIALIZED (SELECT * FROM point WHERE scheme IN ('ps', 'p3') AND workers > 1),
+served AS MATERIALIZED (SELECT * FROM point WHERE scheme IN ('ps', 'p3', 'fsdp') AND workers > 1),
 ended AS (
     SELECT id, end_s FROM parameter_server_end('served')
+    UNION ALL
+    SELECT id, end_s FROM sharded_end('served')
     UNION ALL
     SELECT p.id, max(b.start_s + b.all_reduces * p.all_reduce_s + b.bytes * p.byte_s)
     FROM point p JOIN _dp_bound b USING (trace_id, scheme)
@@ -154,5 +157,5 @@ FROM told t
 LEFT JOIN measured_speedup m
     ON  m.trace_id = t.trace_id AND m.scheme = t.scheme AND m.workers = t.workers
     AND m.bandwidth_gbit = t.bandwidth_gbit
-ORDER BY t.trace_id, list_position(['ddp', 'serial', 'ps', 'p3'], t.scheme), t.workers,
+ORDER BY t.trace_id, list_position(['ddp', 'serial', 'ps', 'p3', 'fsdp'], t.scheme), t.workers,
     t.bandwidth_gbit

@@ -2,11 +2,11 @@
 title    = "Smallest acceptable bandwidth"
 question = "How fast must the network be for a number of workers to be worth it?"
 source   = """inverse of dp_speedup: exact for ddp and serial, whose iteration is a maximum of
-    straight lines; a search for ps and p3"""
+    straight lines; a search for ps, p3 and fsdp"""
 grain    = "number of workers, target and scheme"
 needs    = ["_dp_run"]
 optional = ["_dp_setting", "_dp_layer", "_dp_link", "_dp_bound", "measured_speedup"]
-macros   = ["parameter_server", "bandwidth_search"]
+macros   = ["parameter_server", "sharded_parameters", "bandwidth_search"]
 [params.target_efficiency]
 doc = "wanted speed-up ÷ workers, several separated by commas"
 default = "0.5,0.8,0.9"
@@ -20,7 +20,7 @@ minimum = 0.000001
 [columns.trace_id]
 doc = "the trace, or the name of the layer list"
 [columns.scheme]
-doc = "how gradients are exchanged: ddp, serial, ps, p3"
+doc = "how gradients are exchanged: ddp, serial, ps, p3, fsdp"
 [columns.workers]
 doc = "number of workers, each with a batch as large as that of the one measured"
 [columns.target_speedup]
@@ -40,11 +40,11 @@ doc = """what low and high contain: link, or link and iterations; the percentile
     iterations are left out"""
 [columns.full_overlap_gbit_s]
 unit = "Gbit/s"
-doc = """enough if the link were busy from the first gradient to the next forward pass, without
-    latencies; NULL if no bandwidth is"""
+doc = """enough if the link were busy from the first gradient to the next forward pass, of fsdp
+    during both passes, without latencies; NULL if no bandwidth is"""
 [columns.no_overlap_gbit_s]
 unit = "Gbit/s"
-doc = "enough if communication began after the backward pass, without latencies; NULL if none is"
+doc = "enough if computation waited for all communication, without latencies; NULL if none is"
 [columns.measured_below_gbit_s]
 unit = "Gbit/s"
 doc = "largest measured bandwidth that misses the target (measured_speedup); NULL if none does"
@@ -108,7 +108,7 @@ ring AS (
 -- The gradient of a layer and those of all earlier layers follow its backward time. At most the
 -- slice in flight, a slice in the last gap and the latencies of pushes and pulls are added.
 served AS (
-    SELECT a.ask, a.trace_id, a.scheme, a.latency_s, a.wanted_s, a.host_byte_s,
+    SELECT a.ask, a.trace_id, a.scheme, a.latency_s, a.all_reduce_s, a.wanted_s, a.host_byte_s,
         min((spare_s - a.latency_s) / l.up_to_bytes) AS high,
         min(CASE a.scheme
             WHEN 'ps' THEN (spare_s - (l.number + 2) * a.latency_s) / l.up_to_bytes
@@ -122,10 +122,18 @@ served AS (
             - if(a.scheme = 'ps', l.all_after_s, l.after_s) AS spare_s
     ) d
     WHERE a.scheme IN ('ps', 'p3') GROUP BY ALL
+    UNION ALL
+    -- All communication is hidden, or none. Three passes, each half of an all-reduce.
+    SELECT a.ask, a.trace_id, a.scheme, a.latency_s, a.all_reduce_s, a.wanted_s, a.host_byte_s,
+        (a.wanted_s - a.rest_s) / (1.5 * a.gradient_bytes),
+        (a.wanted_s - a.alone_s - 1.5 * l.layers * a.all_reduce_s) / (1.5 * a.gradient_bytes)
+    FROM exchanged a
+    JOIN (SELECT trace_id, count(*) AS layers FROM _dp_layer GROUP BY trace_id) l USING (trace_id)
+    WHERE a.scheme = 'fsdp'
 ),
 -- 1e-18 s per byte: 8,000,000,000 Gbit/s. A little lower, since the end is rounded.
 bracket_0 AS MATERIALIZED (
-    SELECT ask, trace_id, scheme, latency_s, wanted_s,
+    SELECT ask, trace_id, scheme, latency_s, all_reduce_s, wanted_s,
         greatest(low * (1 - 1e-12), host_byte_s, 1e-18) AS low,
         greatest(high, low, host_byte_s, 1e-18) AS high
     FROM served
@@ -155,7 +163,9 @@ told AS (
         CASE WHEN e.ask IS NULL AND reason IS NULL THEN 0
             WHEN reason IS NULL THEN a.gbit_byte_s / f.byte_s END AS min_gbit_s,
         a.wanted_s - a.alone_s AS no_overlap_s,
-        a.wanted_s - a.rest_s - a.forward_s - l.first_s AS full_overlap_s
+        a.wanted_s - a.rest_s - if(a.scheme = 'fsdp', 0, a.forward_s + l.first_s)
+            AS full_overlap_s,
+        a.gradient_bytes * if(a.scheme = 'fsdp', 1.5, 1) AS moved_bytes
     FROM asked a
     LEFT JOIN (
         SELECT trace_id, min(ready_s) AS first_s FROM _dp_layer GROUP BY trace_id
@@ -184,9 +194,9 @@ SELECT trace_id, scheme, workers, target_speedup, min_gbit_s,
     CASE WHEN min_gbit_s IS NOT NULL THEN least_gbit_s / (1 + uncertainty) END AS min_low_gbit_s,
     CASE WHEN min_gbit_s IS NOT NULL AND uncertainty < 1 THEN most_gbit_s / (1 - uncertainty) END
         AS min_high_gbit_s, band,
-    CASE WHEN full_overlap_s > 0 THEN gbit_byte_s * gradient_bytes / full_overlap_s END
+    CASE WHEN full_overlap_s > 0 THEN gbit_byte_s * moved_bytes / full_overlap_s END
         AS full_overlap_gbit_s,
-    CASE WHEN no_overlap_s > 0 THEN gbit_byte_s * gradient_bytes / no_overlap_s END
+    CASE WHEN no_overlap_s > 0 THEN gbit_byte_s * moved_bytes / no_overlap_s END
         AS no_overlap_gbit_s,
     below.gbit AS measured_below_gbit_s, enough.gbit AS measured_enough_gbit_s,
     reason, 'modelled' AS evidence, inputs
@@ -195,4 +205,5 @@ JOIN banded USING (trace_id, scheme, workers, target_speedup)
 LEFT JOIN below USING (ask)
 LEFT JOIN enough USING (ask)
 WHERE scale = 1
-ORDER BY trace_id, list_position(['ddp', 'serial', 'ps', 'p3'], scheme), workers, target_speedup
+ORDER BY trace_id, list_position(['ddp', 'serial', 'ps', 'p3', 'fsdp'], scheme), workers,
+    target_speedup

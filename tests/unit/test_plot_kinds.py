@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,18 @@ def test_heatmap_of_values_that_are_no_shares_reaches_to_the_largest(drawn: list
     render(frame, Plot("heatmap", "start", ["level"], "unit", x_end="end"))
     mesh = next(m for m in drawn[0].axes[0].collections if isinstance(m, QuadMesh))
     assert mesh.get_clim() == (0, 8)
+
+
+def test_cells_without_an_end_leave_the_plot_to_the_next(drawn: list[Figure]) -> None:
+    frame = pl.DataFrame(
+        {"iteration": [0, 0], "iteration_end": [None, None], "sequence": [0, 1],
+         "sequence_end": [1, 2], "late": [3.0, 4.0], "unit": ["a", "a"]},
+        schema_overrides={"iteration_end": pl.Int64},
+    )  # fmt: skip
+    last = Plot("heatmap", "sequence", ["late"], "unit", x_end="sequence_end")
+    first = replace(last, x="iteration", x_end="iteration_end", otherwise=last)
+    render(frame, first)
+    assert drawn[0].axes[0].get_xlim() == (0, 2)
 
 
 def test_traces_keep_their_own_time_in_heatmaps(drawn: list[Figure]) -> None:
@@ -192,6 +205,29 @@ def test_without_a_steady_state_all_iterations_are_drawn_alike(drawn: list[Figur
     (line,) = axes.lines
     assert line.get_ydata().tolist() == [2, 3]
     assert bars(axes) == []
+
+
+@pytest.mark.parametrize(
+    ("column", "unit", "labels"),
+    [
+        ("workers", None, ["2 workers", "16 workers"]),
+        ("bandwidth_gbit", "Gbit/s", ["2 Gbit/s", "16 Gbit/s"]),
+        ("group_size", None, ["group size 2", "group size 16"]),
+        ("rank", None, ["rank 2", "rank 16"]),
+    ],
+)
+def test_a_number_in_the_legend_has_a_name(
+    drawn: list[Figure], column: str, unit: str | None, labels: list[str]
+) -> None:
+    frame = pl.DataFrame({"x": [1, 2], "y": [3, 4], column: [2, 16]})
+    render(frame, Plot("line", "x", ["y"], column), {column: unit})
+    assert legend(drawn[0].axes[0]) == labels
+
+
+def test_a_number_and_a_text_in_the_legend(drawn: list[Figure]) -> None:
+    frame = pl.DataFrame({"x": [1, 2], "y": [3, 4], "scheme": ["a", "b"], "workers": [2, 4]})
+    render(frame, Plot("line", "x", ["y"], ["scheme", "workers"]), {})
+    assert legend(drawn[0].axes[0]) == ["a, 2 workers", "b, 4 workers"]
 
 
 def test_a_line_has_a_band_and_measured_points(drawn: list[Figure]) -> None:

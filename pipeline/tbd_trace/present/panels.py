@@ -13,7 +13,7 @@ import polars as pl
 
 from tbd_trace.errors import CannotAnswerError, UsageError
 from tbd_trace.present.names import shorten
-from tbd_trace.present.series import words
+from tbd_trace.present.series import Units, words
 from tbd_trace.present.values import is_identifier, text
 
 if TYPE_CHECKING:
@@ -28,7 +28,9 @@ _PLACE, _KEY = "row place", "row series"  # cannot clash: columns of queries hav
 Panels = list[tuple[str, pl.DataFrame]]
 
 
-def arrange(frame: pl.DataFrame, plot: Plot, trace_names: Mapping[str, str]) -> tuple[Plot, Panels]:
+def arrange(
+    frame: pl.DataFrame, plot: Plot, trace_names: Mapping[str, str], units: Units
+) -> tuple[Plot, Panels]:
     """Return the plot with single columns for x and series, and the rows by panel.
 
     Args:
@@ -45,7 +47,7 @@ def arrange(frame: pl.DataFrame, plot: Plot, trace_names: Mapping[str, str]) -> 
         drawn = _drawable(frame, chosen)
         if not drawn.is_empty():
             names = _trace_names(drawn, trace_names)
-            drawn, single = _with_single_columns(drawn, chosen, distinct_names(names))
+            drawn, single = _with_single_columns(drawn, chosen, distinct_names(names), units)
             return single, _panels(drawn, chosen, names)
         chosen = chosen.otherwise
     raise CannotAnswerError("nothing to draw: the query returned no row with a value")
@@ -67,8 +69,8 @@ def _check_columns(frame: pl.DataFrame, plot: Plot) -> None:
 def _drawable(frame: pl.DataFrame, plot: Plot) -> pl.DataFrame:
     # A plot with an alternative is skipped if no row has an x value.
     placed = pl.any_horizontal(pl.col(name).is_not_null() for name in plot.places)
-    if plot.x_end is not None:  # an interval needs a start
-        frame = frame.filter(placed)
+    if plot.x_end is not None:  # an interval needs a start and an end
+        frame = frame.filter(placed & pl.col(plot.x_end).is_not_null())
     elif plot.otherwise is not None and not frame.select(placed.any()).item():
         frame = frame.clear()
     values = [name for group in plot.groups for name in group]
@@ -111,7 +113,7 @@ def _common(names: Sequence[str]) -> str:
 
 
 def _with_single_columns(
-    frame: pl.DataFrame, plot: Plot, names: Mapping[str, str]
+    frame: pl.DataFrame, plot: Plot, names: Mapping[str, str], units: Units
 ) -> tuple[pl.DataFrame, Plot]:
     frame, place = _single(frame, plot.places, _PLACE, names)
     x_title = plot.x_title or words(_distinguishing(frame, plot.places)[0])
@@ -119,19 +121,25 @@ def _with_single_columns(
     # A single process or device is not a series unless the plot names it as its only key.
     only_key = isinstance(plot.series, list) and not plot.panels and plot.kind != "heatmap"
     if plot.keys and not (only_key and not any(_differs(frame, name) for name in plot.keys)):
-        frame, series = _single(frame, plot.keys, _KEY, names)
+        frame, series = _single(frame, plot.keys, _KEY, names, units)
     return frame, dataclasses.replace(plot, x=place, series=series, x_title=x_title)
 
 
 def _single(
-    frame: pl.DataFrame, columns: Sequence[str], alias: str, names: Mapping[str, str]
+    frame: pl.DataFrame,
+    columns: Sequence[str],
+    alias: str,
+    names: Mapping[str, str],
+    units: Units | None = None,
 ) -> tuple[pl.DataFrame, str]:
-    # Several columns, or keys, are combined into one column of names.
+    # Several columns, or keys, are combined into one column of names. With units, so are numbers.
     distinguishing = _distinguishing(frame, columns)
-    if len(distinguishing) == 1 and not is_key(distinguishing[0]):
-        return frame, distinguishing[0]
+    first = distinguishing[0]
+    is_named = is_key(first) or (units is not None and frame[first].dtype.is_numeric())
+    if len(distinguishing) == 1 and not is_named:
+        return frame, first
     rows = zip(*(frame[name].to_list() for name in distinguishing), strict=True)
-    row_names = [_name(distinguishing, row, names) for row in rows]
+    row_names = [_name(distinguishing, row, names, units) for row in rows]
     return frame.with_columns(pl.Series(alias, row_names, dtype=pl.String)), alias
 
 
@@ -155,7 +163,12 @@ def is_key(column: str) -> bool:
     return column in {"trace_id", "rank"} or is_identifier(column)
 
 
-def _name(columns: Sequence[str], row: Sequence[Any], names: Mapping[str, str]) -> str:
+def _name(
+    columns: Sequence[str],
+    row: Sequence[Any],
+    names: Mapping[str, str],
+    units: Units | None = None,
+) -> str:
     parts = []
     for column, value in zip(columns, row, strict=True):
         if value is None and len(columns) > 1:
@@ -164,9 +177,18 @@ def _name(columns: Sequence[str], row: Sequence[Any], names: Mapping[str, str]) 
             parts.append(names.get(value, text(value)))
         elif is_key(column) and value is not None:
             parts.append(f"{words(column)} {value}")
+        elif units is not None and isinstance(value, int | float):
+            parts.append(_quantity(column, value, units.get(column)))
         else:
             parts.append(text(value))
     return ", ".join(parts) or text(None)
+
+
+def _quantity(column: str, value: float, unit: str | None) -> str:
+    # 10 Gbit/s, 2 workers, group size 4.
+    if unit is not None or column.endswith("s"):
+        return f"{value:,g} {unit or words(column)}"
+    return f"{words(column)} {value:,g}"
 
 
 def _panels(drawn: pl.DataFrame, plot: Plot, names: Mapping[str, str]) -> Panels:

@@ -90,7 +90,7 @@ def render(
         CannotAnswerError: no row has a value to draw.
         UsageError: there are too many traces.
     """
-    plot, panels = arrange(frame, plot, trace_names)
+    plot, panels = arrange(frame, plot, trace_names, units)
     drawn = pl.concat([panel for _, panel in panels])
     along = place_axis(plot, drawn, units)
     scales = [

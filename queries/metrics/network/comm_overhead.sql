@@ -60,7 +60,7 @@ doc = "modelled or measured"
 [columns.inputs]
 doc = "origin of times and gradient bytes"
 [plot]
-kind = "barh"
+kind = "grouped_barh"
 x = "layer"
 y = ["ratio"]
 series = ["workers", "bandwidth_gbit"]

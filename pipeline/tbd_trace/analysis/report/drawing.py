@@ -45,7 +45,7 @@ def plot_block(answer: Answer, trace_names: Mapping[str, str], caption: str = ""
     assert drawn is not None
     caption = caption or drawn.title or answer.query.title
     try:
-        chosen, _ = arrange(answer.frame, drawn, trace_names)
+        chosen, _ = arrange(answer.frame, drawn, trace_names, answer.units)
         _check_size(answer, chosen.kind)
         with mpl.rc_context(_RC):
             svg = plots.render(

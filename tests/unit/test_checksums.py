@@ -19,6 +19,7 @@ from tbd_trace.errors import StoreError
 from tbd_trace.query import relation_cache
 from tbd_trace.runtime.crc import is_sound
 from tbd_trace.store import Database
+from tbd_trace.store.checksums import problems_of
 
 SAMPLE = ROOT / "data" / "samples" / "synthetic_cnn" / "timeline.sqlite"
 QUESTIONS = ("kernel_summary", "step_breakdown", "layer_time")
@@ -97,7 +98,7 @@ def test_traces_of_older_versions_have_none(database: Database) -> None:
     names = {f.name for f in files(database) if f.parent == listed.parent}
     assert json.loads(listed.read_text()).keys() == names
     listed.unlink()
-    assert database.problems() == []
+    assert problems_of(database) == []
     assert tbd_trace.open(db=database.path).query("kernel_summary").height
 
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tbd_trace.runtime.crc import crc32_of
+
+if TYPE_CHECKING:
+    from tbd_trace.store.database import Database
 
 FILE = "checksums.json"
 
@@ -55,6 +59,13 @@ class Checksums:
             return f"{file.name} cannot be read: {error.strerror}"
         self._sound[file] = current
         return None
+
+
+def problems_of(database: Database) -> list[str]:
+    """Return the faults of all files of a database, each with the path of its trace's directory."""
+    checksums = Checksums()
+    traces = [database.traces_directory / trace_id for trace_id in database.trace_ids()]
+    return [f"{trace}: {problem}" for trace in traces for problem in checksums.problems(trace)]
 
 
 def write_checksums(directory: Path) -> None:

@@ -247,11 +247,6 @@ class Database(TraceStore):
             found += table_files(directory, table)
         return found
 
-    def problems(self) -> list[str]:
-        """Return the faults of all files, each with the path of its trace's directory."""
-        traces = [self.traces_directory / trace_id for trace_id in self.trace_ids()]
-        return [f"{t}: {fault}" for t in traces for fault in self._checksums.problems(t)]
-
     def state(self, trace_id: str) -> Sequence[object]:
         with contextlib.suppress(OSError):
             state = whole_file(self.traces_directory / trace_id, CATALOGUE).stat()

@@ -26,7 +26,7 @@ _INSTALLED = Path(sys.executable).with_name("tbd-trace")
 PROGRAM = (
     [str(_INSTALLED)]
     if _INSTALLED.is_file()
-    else [sys.executable, "-c", "from tbd_trace.cli.main import main; main()"]
+    else [sys.executable, "-c", "from tbd_trace.__main__ import main; main()"]
 )
 # Root may read and write everything, but for these two powers; others lack them anyway.
 _POWERLESS = ("setpriv", "--bounding-set=-dac_override,-dac_read_search")

@@ -141,6 +141,36 @@ def _cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+INTERRUPTED_IMPORT = """
+import os, signal, sys, time
+import tbd_trace.__main__
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name != {module!r}:
+            return None
+        sys.meta_path.remove(self)
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(1)
+        except KeyboardInterrupt:
+            raise {error}
+
+sys.meta_path.insert(0, Interrupt())
+sys.argv = ["tbd-trace", "info", "--db", "x.duckdb"]
+tbd_trace.__main__.main()
+"""
+
+
+@pytest.mark.parametrize("module", ["tbd_trace.cli.main", "polars", "duckdb"])
+@pytest.mark.parametrize("error", ["KeyboardInterrupt", "ImportError"])
+def test_an_import_is_interrupted(db: Path, module: str, error: str) -> None:
+    """A library in C may turn the interrupt into its own error."""
+    code = INTERRUPTED_IMPORT.format(module=module, error=error)
+    asked = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert (asked.returncode, asked.stdout, asked.stderr) == (130, b"", b"")
+
+
 # -- full disks ----------------------------------------------------------------------------------
 
 

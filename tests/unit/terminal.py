@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Iterator
 
-ENTRY_POINT = [sys.executable, "-c", "from tbd_trace.cli.main import main; main()"]
+ENTRY_POINT = [sys.executable, "-c", "from tbd_trace.__main__ import main; main()"]
 
 
 def on_terminal(

@@ -252,13 +252,25 @@ def main() -> None:
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
     warnings.filterwarnings("always", category=RenamedWarning)
     warnings.showwarning = _show_warning
+    interrupted = False
+
+    def interrupt(*_: object) -> NoReturn:
+        nonlocal interrupted
+        interrupted = True
+        raise KeyboardInterrupt
+
     # SIGTERM raises KeyboardInterrupt like Ctrl-C, so that temporary files are removed.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, interrupt)
     try:
         app(prog_name="tbd-trace")
     except SystemExit as ended:
         _exit(ended.code)
+    except KeyboardInterrupt:
+        _exit(_INTERRUPTED)
     except Exception as error:
+        if interrupted:  # a library that is being loaded turns an interrupt into its own error
+            _exit(_INTERRUPTED)
         if os.environ.get("TBD_TRACE_DEBUG"):
             traceback.print_exc()
         summary = " ".join(str(error).split())

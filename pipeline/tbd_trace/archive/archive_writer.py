@@ -24,6 +24,7 @@ from tbd_trace.archive.manifest import (
 from tbd_trace.archive.remote_target import RemoteTarget
 from tbd_trace.archive.storage_backends import is_archive, is_url
 from tbd_trace.errors import StoreError, UsageError
+from tbd_trace.runtime.private_files import private_prefix, remove_abandoned
 from tbd_trace.store.database import LAYOUT
 from tbd_trace.store.staging import apply_umask
 from tbd_trace.version import __version__
@@ -92,7 +93,9 @@ def new_archive(target: Path | str, *, force: bool = False) -> Iterator[ArchiveW
     _check_target(target, force)
     try:
         # Beside the target, because a rename is atomic only within a file system.
-        with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as temporary:
+        remove_abandoned(target.parent, target.name)
+        prefix = private_prefix(target)
+        with tempfile.TemporaryDirectory(prefix=prefix, dir=target.parent) as temporary:
             private = Path(temporary)
             writer = ArchiveWriter(private / "archive")
             writer.root.mkdir()

@@ -26,6 +26,7 @@ from tbd_trace.query.computed import code_of, create_table
 from tbd_trace.query.header import Query
 from tbd_trace.query.relation_slices import create_in_slices
 from tbd_trace.runtime.crc import crc_file, is_sound, replace_with_crc
+from tbd_trace.runtime.private_files import private_prefix, remove_abandoned
 from tbd_trace.runtime.settings_env import MEMORY_LIMIT
 from tbd_trace.sqltext import identifier, of_one_trace, parquet_relation, string
 from tbd_trace.store.tables import PARQUET
@@ -178,7 +179,7 @@ class RelationCache:
     ) -> int | None:
         # Returns the size in bytes, None on a full or read-only disk.
         path = self._path(connection, relation)
-        beside = path.with_name(f".{path.name}.{os.getpid()}")
+        beside = path.with_name(f"{private_prefix(path)}tmp")
         try:
             self.directory.mkdir(exist_ok=True)
             connection.execute(
@@ -225,6 +226,7 @@ class RelationCache:
 
     def _make_room(self) -> None:
         # Files used in the last 10 minutes stay: a query may be about to read them.
+        remove_abandoned(self.directory)
         lately = time.time() - _IN_USE_SECONDS
         files = [(path, path.stat()) for path in self.directory.glob("*.parquet")]
         total = sum(state.st_size for _, state in files)

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from tbd_trace.errors import TbdTraceError
+from tbd_trace.runtime.private_files import private_prefix, remove_abandoned
 
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
     """Yield a path beside the target, and rename it at the end.
 
-    Nothing is left behind after an error.
+    Nothing is left behind after an error; what a killed process left for the target is removed.
 
     Raises:
         TbdTraceError: the file cannot be written.
     """
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    beside = path.with_name(f"{private_prefix(path)}tmp")
     try:
         if path.is_dir():
             raise TbdTraceError(f"{path}: is a directory; name a file")
+        remove_abandoned(path.parent, path.name)
         try:
             yield beside
             beside.replace(path)

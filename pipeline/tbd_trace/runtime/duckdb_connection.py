@@ -16,6 +16,7 @@ from pathlib import Path
 import duckdb
 
 from tbd_trace.errors import UsageError
+from tbd_trace.runtime.private_files import is_running
 from tbd_trace.runtime.settings_env import MEMORY_LIMIT, THREADS
 from tbd_trace.sqltext import string
 
@@ -44,19 +45,9 @@ def spill_directory() -> Path:
     for directory in everyones.glob("tbd-trace-*"):
         match = _OF_A_PROCESS.fullmatch(directory.name)
         with contextlib.suppress(OSError):
-            if match and not _is_running(int(match[1])) and _age(directory) > _STALE_SECONDS:
+            if match and not is_running(int(match[1])) and _age(directory) > _STALE_SECONDS:
                 shutil.rmtree(directory, ignore_errors=True)
     return everyones / f"tbd-trace-{os.getpid()}"
-
-
-def _is_running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True  # another user's
-    return True
 
 
 def _age(directory: Path) -> float:

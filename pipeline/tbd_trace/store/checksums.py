@@ -19,8 +19,8 @@ class Checksums:
     """Compares the files of traces with their checksums, once per size and time of a file."""
 
     def __init__(self) -> None:
-        self._listed: dict[Path, dict[str, int]] = {}
-        self._sound: dict[Path, tuple[int, int]] = {}
+        self._listed: dict[tuple[Path, int, int], dict[str, int]] = {}
+        self._sound: dict[Path, tuple[int, int, int]] = {}
 
     def problems(self, directory: Path, table: str = "") -> Iterator[str]:
         """Yield the faults of a trace's files.
@@ -39,18 +39,30 @@ class Checksums:
         for name, expected in listed.items():
             of_table = not table or name.partition(".")[0] == table
             if of_table and (problem := self._problem(directory / name, expected)):
+                if self._is_replaced(directory, listed):
+                    yield from self.problems(directory, table)
+                    return
                 yield problem
 
+    def _is_replaced(self, directory: Path, listed: dict[str, int]) -> bool:
+        try:
+            return self._of(directory) is not listed
+        except (OSError, ValueError):
+            return False
+
     def _of(self, directory: Path) -> dict[str, int]:
-        if directory not in self._listed:
+        # A trace that is removed and ingested again has other files.
+        state = (directory / FILE).stat()
+        key = (directory, state.st_ino, state.st_mtime_ns)
+        if key not in self._listed:
             listed = json.loads((directory / FILE).read_bytes())
-            self._listed[directory] = {name: int(value) for name, value in listed.items()}
-        return self._listed[directory]
+            self._listed[key] = {name: int(value) for name, value in listed.items()}
+        return self._listed[key]
 
     def _problem(self, file: Path, expected: int) -> str | None:
         try:
             state = file.stat()
-            current = (state.st_size, state.st_mtime_ns)
+            current = (state.st_ino, state.st_size, state.st_mtime_ns)
             if self._sound.get(file) != current and crc32_of(file) != expected:
                 return f"{file.name} differs from its checksum"
         except FileNotFoundError:

@@ -21,6 +21,7 @@ import duckdb
 from tbd_trace.errors import StoreError, UsageError
 from tbd_trace.model.canonical_tables import CATALOGUE, canonical_tables
 from tbd_trace.runtime.duckdb_connection import prefetch
+from tbd_trace.runtime.private_files import private_prefix
 from tbd_trace.store.base import TraceStore
 from tbd_trace.store.capture import CaptureFile, capture_files
 from tbd_trace.store.checksums import Checksums
@@ -288,7 +289,7 @@ class Database(TraceStore):
     def _remove(self, directory: Path) -> None:
         try:
             with tempfile.TemporaryDirectory(
-                prefix=f".{directory.name}-", dir=directory.parent
+                prefix=private_prefix(directory), dir=directory.parent
             ) as hidden:
                 directory.rename(Path(hidden) / directory.name)
         except FileNotFoundError:

@@ -14,6 +14,7 @@ from pathlib import Path
 import duckdb
 
 from tbd_trace.errors import InputError, StoreError
+from tbd_trace.runtime.private_files import private_prefix, remove_abandoned
 from tbd_trace.runtime.sigint import translate_interrupts
 from tbd_trace.runtime.write_failure import write_failure
 from tbd_trace.store.checksums import write_checksums
@@ -39,7 +40,11 @@ def private_directory(target: Path) -> Iterator[Path]:
 
 
 def remove_stale(parent: Path) -> None:
-    """Remove the private directories that killed processes left more than a day ago."""
+    """Remove the private directories that killed processes left.
+
+    Those of other machines are removed after a day.
+    """
+    remove_abandoned(parent)
     for entry in parent.glob(".*"):
         with contextlib.suppress(OSError):
             if entry.is_dir() and time.time() - entry.stat().st_mtime > _STALE_SECONDS:
@@ -49,7 +54,7 @@ def remove_stale(parent: Path) -> None:
 def _make(target: Path, attempts: int = 10) -> Path:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        return Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+        return Path(tempfile.mkdtemp(prefix=private_prefix(target), dir=target.parent))
     except OSError as error:
         # Another ingest may have failed and removed the directory while it was empty.
         if isinstance(error, FileNotFoundError) and attempts > 1:

@@ -44,6 +44,42 @@ def test_torch_counts_what_is_declared(name: str, variant: Variant) -> None:
     assert found.training_flop == (None if name == "efficientdet" else variant.training_flop)
 
 
+FVCORE = [
+    ("resnet50", "v1.5"), ("resnet50", "v2"), ("resnet50", "v2-slim"), ("inception3", "v3"),
+    ("transformer", "base"), ("bert", "pretraining-128"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "variant"), one_in(3, FVCORE))
+def test_fvcore_counts_what_is_declared(name: str, variant: str) -> None:
+    """A counter that traces the forward pass, of networks whose operations it knows."""
+    _needed(name)
+    import torch
+    from fvcore.nn import FlopCountAnalysis
+
+    from tbd_models.pytorch.workload import to_device
+
+    class Forward(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = work.model
+
+        def forward(self, _: torch.Tensor) -> Any:
+            return work.forward(self.model, batch)
+
+    (wanted,) = (v for v in find(name).variants if v.name == variant)
+    # It cannot trace a convolution without data; a transformer needs none.
+    device = torch.device("cpu" if name in {"resnet50", "inception3"} else "meta")
+    with device:
+        work = implementation(find(name), "pytorch").workload(wanted.dimensions)
+    work.model.eval()
+    batch = to_device(work.batch(1, np.random.default_rng(0)), device)
+    counted = FlopCountAnalysis(Forward(), (torch.zeros(1, device=device),))
+    counted.unsupported_ops_warnings(False)
+    products = sum(counted.by_operator()[operator] for operator in ("conv", "linear", "matmul"))
+    assert 2 * products == wanted.forward_flop
+
+
 def test_torch_counts_grouped_convolutions_too_high() -> None:
     """The known exception: without it, the training FLOP of EfficientDet would be compared."""
     torch = pytest.importorskip("torch")

@@ -44,7 +44,7 @@ _LARGE = 4_000_000
 # DuckDB uses all of its limit and spills the rest. This limit keeps the process below 1 GB; for
 # smaller traces a higher one is not faster.
 _STREAM_MEMORY = 700_000_000
-_MEMORY_PER_ROW = 400
+_MEMORY_PER_ROW = 100
 _LEAST_MEMORY = 150_000_000
 _MOST_BYTES = 8 * 2**30
 _IN_USE_SECONDS = 600
@@ -158,9 +158,12 @@ class RelationCache:
         return bool(self._later)
 
     def keep_rest(self, connection: duckdb.DuckDBPyConnection) -> None:
-        while self._later:
-            with contextlib.suppress(duckdb.OutOfMemoryException):
-                self.keep(connection, self._later.pop())
+        if not self._later:
+            return
+        with self.bounded(connection):
+            while self._later:
+                with contextlib.suppress(duckdb.OutOfMemoryException):
+                    self.keep(connection, self._later.pop())
 
     def keep(self, connection: duckdb.DuckDBPyConnection, relation: Query) -> int | None:
         """Cache a computed relation once; return the size of its new file in bytes, or None."""

@@ -58,10 +58,15 @@ def judgements(connection: duckdb.DuckDBPyConnection) -> list[Judgement]:
 
     The relations of ``INPUTS`` exist.
     """
-    judged = [judge(one.program, one.trace, one.pid) for one in programs(connection)]
+    # `map` keeps no program while the next one is read.
+    judged = map(_judged, programs(connection))
     # Without a duration there is nothing to divide.
-    judged = [one for one in judged if one.causes]
-    return sorted(judged, key=lambda one: -(one.step_ns or one.elapsed_ns))
+    found = [one for one in judged if one.causes]
+    return sorted(found, key=lambda one: -(one.step_ns or one.elapsed_ns))
+
+
+def _judged(one: Process) -> Judgement:
+    return judge(one.program, one.trace, one.pid)
 
 
 def gpus(

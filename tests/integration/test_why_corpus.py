@@ -87,7 +87,7 @@ def test_the_replay_repeats_the_measured_steps(name: str) -> None:
 
 @pytest.mark.slow
 def test_the_strict_replay_is_close_in_the_median() -> None:
-    errors = [abs(simulator(name).strict_error_pct()) for name in NAMES]
+    errors = [abs(simulator(name).strict_error_pct) for name in NAMES]
     assert median(errors) <= 1.5
 
 

@@ -23,6 +23,7 @@ class Loop:
     loading_ns: dict[int, int] = field(default_factory=dict)  # before the copy of a step
     stalls: dict[tuple[int, int], int] = field(default_factory=dict)  # before a launch
     long_launches: dict[tuple[int, int], int] = field(default_factory=dict)
+    late_ns: dict[tuple[int, int], int] = field(default_factory=dict)  # before an operation
     waits_in: str = "cudaDeviceSynchronize"  # at the end of each step
     alone_in_sync_ns: int = 0  # time in the synchronization after the last operation ended
     trace_id: str = "t"
@@ -47,6 +48,7 @@ class Loop:
                 now += PAUSE + self.stalls.get((step, place), 0)
                 took = CALL + self.long_launches.get((step, place), 0)
                 start = max(free + GAP, now + LAUNCH, now + took - CALL + LAUNCH)
+                start += self.late_ns.get((step, place), 0)
                 number += 1
                 call = "cudaLaunchKernel" if place else "cudaMemcpyAsync"
                 made.add_call(now, now + took, call, correlation_id=number, **host)

@@ -9,9 +9,11 @@ from made_loop import Loop
 from made_trace import MadeTrace, relation
 
 from fast import examples
+from tbd_trace.errors import CannotAnswerError
 from tbd_trace.query import prepare
 from tbd_trace.why.changes import parse_change
 from tbd_trace.why.judgement import Judgement, judge
+from tbd_trace.why.predictions import predicted as predicted_step
 from tbd_trace.why.processes import INPUTS, judgements, programs
 from tbd_trace.why.program import Program
 from tbd_trace.why.shares import shares
@@ -130,7 +132,7 @@ def test_shares_sum_and_the_replay_repeats_the_trace(loop: Loop) -> None:
     assert simulator.replayed_ns == pytest.approx(simulator.measured_ns, rel=0.01)
     # The error that why prints is an upper bound: that of the replay without unexplained lags.
     error_pct = 100 * abs(simulator.replayed_ns / simulator.measured_ns - 1)
-    assert error_pct <= abs(simulator.strict_error_pct()) + 0.1
+    assert error_pct <= abs(simulator.strict_error_pct) + 0.1
 
 
 @settings(max_examples=examples(15), deadline=None)
@@ -218,14 +220,42 @@ def test_without_a_gain_a_change_is_about_a_large_cause(fused: int, change: str 
     assert judged(Loop(steps=3, kernels=kernels).run()).change == change
 
 
-@pytest.mark.parametrize(("steps", "cause"), [(1, "host"), (2, "input_pipeline")])
-def test_the_data_of_a_program_are_not_a_batch(steps: int, cause: str) -> None:
+@pytest.mark.parametrize("steps", [1, 2])
+def test_the_data_of_a_program_without_steps_are_not_a_batch(steps: int) -> None:
     # The copy is not the first operation, so that the GPU waits.
     made = Loop(steps=steps, loading_ns=dict.fromkeys(range(steps), 20 * MS)).run()
     made.rows["annotation"] = []
     made.add_call(1_000, 2_000, "cudaLaunchKernel", thread_id=1, correlation_id=1)
     made.add_kernel(9_000, 9_100, correlation_id=1)
-    assert judged(made).causes[0].cause == cause
+    one = judged(made)
+    assert one.steps == share(one, "input_pipeline") == 0
+    assert one.causes[0].cause == "host"
+
+
+def test_time_that_no_call_or_operation_explains_is_unknown() -> None:
+    one = judged(Loop(late_ns={(5, 3): 30 * MS}).run())
+    assert ns_per_step(one, "unknown") * one.steps == pytest.approx(30 * MS, rel=0.05)
+    unknown = next(cause for cause in one.causes if cause.cause == "unknown")
+    assert unknown.evidence.startswith("operations that begin over 1 ms later")
+    assert any(text.startswith("what delays operations (1): ") for text in one.not_known)
+
+
+@pytest.mark.parametrize(("late_ns", "is_known"), [(MS // 4, True), (MS, False)])
+def test_a_replay_that_does_not_explain_the_trace_gives_no_gain(
+    late_ns: int, is_known: bool
+) -> None:
+    # A step of 2.8 ms, and the time before its last kernel.
+    found = program(Loop(late_ns={(step, 6): late_ns for step in range(12)}).run())
+    one = judge(found, "t", None)
+    assert any(cause.best_step_ns for cause in one.causes) == is_known
+    withheld = [text for text in one.not_known if text.startswith("gains: the replay")]
+    assert len(withheld) == (not is_known)
+    changes = [parse_change("amp")]
+    if is_known:
+        assert predicted_step(Simulator(found), changes, None).best_step_ns
+        return
+    with pytest.raises(CannotAnswerError, match="the replay of the trace errs by -2"):
+        predicted_step(Simulator(found), changes, None)
 
 
 def test_without_launches_the_host_is_unknown() -> None:

@@ -8,7 +8,8 @@ from collections.abc import Collection
 
 from tbd_trace.why.program import Program
 
-_LARGEST_ERROR_PCT = 5.0  # of the strict replay, above which all is uncertain
+# Errors of the strict replay above which all is uncertain, and above which no gain is predicted.
+_LARGEST_ERROR_PCT, _LARGEST_ERROR_OF_GAINS_PCT = 5.0, 20.0
 _WAITING_STEPS = 0.3
 _NOTEWORTHY = 0.05
 _FIXED = {
@@ -16,7 +17,6 @@ _FIXED = {
     "warm_up": "launches of more than 1 ms load modules or compile",
     "communication": "communication kernels run alone",
     "launch_latency": "the GPU is idle after a launch began",
-    "unknown": "no launching call recorded",
 }
 
 
@@ -41,19 +41,28 @@ def is_certain(program: Program, cause: str, error: float | None) -> bool:
     return True
 
 
+def explains(error: float) -> bool:
+    """Return True if the error of a strict replay, in percent, leaves gains worth stating."""
+    return abs(error) <= _LARGEST_ERROR_OF_GAINS_PCT
+
+
+def error_sentence(error: float) -> str:
+    """Say why gains are withheld."""
+    return (
+        f"gains: the replay of the trace errs by {error:+.0f} %, more than "
+        f"{_LARGEST_ERROR_OF_GAINS_PCT:.0f} %"
+    )
+
+
 def evidence(program: Program, stalls: Collection[int], cause: str) -> str:
     """Describe in a few words how a cause is known."""
     match cause:
-        case "input_pipeline":
-            return _input(program)
         case "host_stalls":
             return f"{len(stalls)} pauses, 10 times as long as usual at their place"
         case "synchronization" | "memory_allocation":
             return f"the GPU is idle inside {_call_names(program, cause)}"
-        case "copies":
-            return _copies(program)
-        case "straggler":
-            return _straggler(program)
+    if (describe := _DESCRIBED.get(cause)) is not None:
+        return describe(program)
     return _FIXED.get(cause) or _kernels(program, cause)
 
 
@@ -75,6 +84,16 @@ def _straggler(program: Program) -> str:
     )
 
 
+def _unknown(program: Program) -> str:
+    if late := _late(program):
+        return f"operations that begin over 1 ms later than the trace explains: {late}"
+    return "no launching call recorded"
+
+
+def _late(program: Program) -> int:
+    return sum(program.delay_ns(op) > 0 for op in range(len(program.ops.start)))
+
+
 def _call_names(program: Program, cause: str) -> str:
     kind = "sync" if cause == "synchronization" else "alloc"
     calls = program.calls
@@ -93,6 +112,14 @@ def _copies(program: Program) -> str:
     memory = f"{100 * pageable / size:.0f} % pageable" if pageable > 0.005 * size else "pinned"
     each = f"{size / len(program.steps) / 1e6:.4g} MB per step" if program.steps else ""
     return ", ".join(filter(None, (each, f"{size / ns:.3g} GB/s", memory)))
+
+
+_DESCRIBED = {
+    "input_pipeline": _input,
+    "copies": _copies,
+    "straggler": _straggler,
+    "unknown": _unknown,
+}
 
 
 def _kernels(program: Program, cause: str) -> str:
@@ -116,14 +143,26 @@ def _kernels(program: Program, cause: str) -> str:
     return ", ".join(filter(None, (each or f"{number} kernels", *shares)))
 
 
-def not_known(program: Program, input_share: float) -> list[str]:
-    """Return sentences about data that the trace lacks, with the action to take."""
+def not_known(program: Program, input_share: float, error: float | None) -> list[str]:
+    """Return sentences about data that the trace lacks, with the action to take.
+
+    Args:
+        input_share: part of the time that waits for input.
+        error: that of the strict replay, in percent.
+    """
     found = []
     steps = len(program.steps)
     if steps < 3:
         found.append(
             f"gains: {steps or 'no'} complete steps found, at least 3 are needed; record more, or "
             "mark steps with NVTX"
+        )
+    if error is not None and program.knows_launches and not explains(error):
+        found.append(error_sentence(error))
+    if late := _late(program):
+        found.append(
+            f"what delays operations ({late}): record all processes of the GPU, and CUDA graphs "
+            "with `nsys profile --cuda-graph-trace=node`"
         )
     if not program.knows_launches:
         found.append(

@@ -11,7 +11,7 @@ from typing import Any
 
 from tbd_trace import resources
 from tbd_trace.why.changes import Change, parse_change
-from tbd_trace.why.evidence import evidence, is_certain, not_known
+from tbd_trace.why.evidence import evidence, explains, is_certain, not_known
 from tbd_trace.why.program import Program
 from tbd_trace.why.shares import shares
 from tbd_trace.why.stalls import stalls
@@ -110,10 +110,9 @@ def judge(program: Program, trace: str, pid: int | None) -> Judgement:
     elapsed = round(sum(spent.values()))
     steps = len(durations)
     gains = steps >= FEWEST_STEPS
-    error = simulator.strict_error_pct() if gains else None
-    causes = _ranked(
-        program, stalled, spent, error, simulator if gains and program.knows_launches else None
-    )
+    error = simulator.strict_error_pct if gains else None
+    can_predict = error is not None and program.knows_launches and explains(error)
+    causes = _ranked(program, stalled, spent, error, simulator if can_predict else None)
     change = recommended(causes)
     busy = sum(ns for cause, ns in spent.items() if _is_gpu(cause))
     return Judgement(
@@ -139,7 +138,7 @@ def judge(program: Program, trace: str, pid: int | None) -> Judgement:
         change=change.cause if change else None,
         then=_then(simulator, change),
         sampled=program.sampled,
-        not_known=not_known(program, spent.get("input_pipeline", 0.0) / max(elapsed, 1)),
+        not_known=not_known(program, spent.get("input_pipeline", 0.0) / max(elapsed, 1), error),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.why.changes import Change, validated_by
+from tbd_trace.why.evidence import error_sentence, explains
 from tbd_trace.why.judgement import title
 from tbd_trace.why.program import Program
 from tbd_trace.why.result import WhatIf
@@ -23,7 +24,8 @@ def predicted(sim: Simulator, changes: Sequence[Change], pid: int | None) -> Wha
     """Predict the step after all of some changes together.
 
     Raises:
-        CannotAnswerError: a change needs launching calls that the trace lacks.
+        CannotAnswerError: a change needs launching calls that the trace lacks, or the replay does
+            not explain the trace.
     """
     program = sim.program
     host = [change.text for change in changes if change.name in _HOST_CHANGES]
@@ -31,6 +33,8 @@ def predicted(sim: Simulator, changes: Sequence[Change], pid: int | None) -> Wha
         raise CannotAnswerError(
             f"whatif {host[0]} needs the launching calls; profile with `nsys profile -t cuda,nvtx`"
         )
+    if not explains(sim.strict_error_pct):
+        raise CannotAnswerError(f"whatif has no answer; {error_sentence(sim.strict_error_pct)}")
     found = sim.predict(changes)
     after = sim.after(changes)
     left = shares(after, sim.stalls)

@@ -21,6 +21,7 @@ RELATIONS = (
 )  # fmt: skip
 
 _MOST_LAUNCHED = 0.8
+_SHORTEST_DELAY_NS = 1_000_000
 _LEAST_FULL = 0.05  # share of matrix work that is not in half precision
 
 _CALLS = """
@@ -135,6 +136,17 @@ class Program:
         """True if the launching calls of most operations are recorded."""
         launched = sum(call >= 0 for call in self.ops.call)
         return launched >= _MOST_LAUNCHED * len(self.ops.call)
+
+    def delay_ns(self, op: int) -> int:
+        """Return the time before an operation that nothing in the trace explains, from 1 ms on.
+
+        Work or other programs that the trace does not contain may have occupied the GPU.
+        """
+        ops, call = self.ops, self.ops.call[op]
+        if call < 0 or ops.awaited[op] >= 0:
+            return 0
+        delay = min(ops.lag[op], ops.start[op] - self.calls.end[call])
+        return delay if delay > _SHORTEST_DELAY_NS else 0
 
     @property
     def gains_by_amp(self) -> bool:

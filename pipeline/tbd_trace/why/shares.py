@@ -150,6 +150,7 @@ def idle_intervals(
             found.append(Interval(time, at, cause))
             at = time
 
+    back_to(program.ops.start[op] - program.delay_ns(op), "unknown")
     if _call(program, call) == "warm_up":
         back_to(calls.end[call], "launch_latency")
         back_to(calls.start[call], "warm_up")

@@ -53,8 +53,9 @@ class Simulator:
         """Mean step after the warm-up, as replayed without a change."""
         return self._mean(self.schedule([]))
 
+    @cached_property
     def strict_error_pct(self) -> float:
-        """Return the error of the replay without unexplained lags and long tails, in percent."""
+        """Error of the replay without unexplained lags and long tails, in percent."""
         strict = self.replay.run(self.replay.measured, is_strict=True)
         return 100 * (self._mean(strict) / self.measured_ns - 1)
 

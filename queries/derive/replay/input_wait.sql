@@ -2,10 +2,11 @@
 title    = "Waits for input"
 question = "Before which calls did the launching thread wait for the next batch?"
 source   = """the host works for most of a pause in a range of the phase data or of PyTorch's
-    DataLoader, or for more than 1 ms within 12 calls before the first large copy of a batch"""
+    DataLoader, or for more than 1 ms within 12 calls before the first large copy of a batch; copies
+    of programs without steps are no batches"""
 grain    = "CUDA call after a wait"
 needs    = ["host_chain", "gpu_chain"]
-optional = ["annotation_semantics", "annotation_range", "memcpy"]
+optional = ["annotation_semantics", "annotation_range", "memcpy", "step_window"]
 [columns.trace_id]
 doc = "the trace"
 [columns.process_id]
@@ -65,6 +66,7 @@ before_copy AS (
         ON  n.trace_id = b.trace_id AND n.process_id = b.process_id
         AND n.thread_id IS NOT DISTINCT FROM b.thread_id
         AND n.rank BETWEEN b.rank - least(11, b.calls // 2) AND b.rank
+    SEMI JOIN step_window w ON w.trace_id = n.trace_id AND w.process_id = n.process_id
     WHERE n.think_ns > 1000000
 ),
 data_range AS MATERIALIZED (

@@ -130,6 +130,9 @@ class Timeline:
             for r in self._connection.execute("SELECT name FROM sqlite_master")
         }
         self.export = {r["name"]: r["value"] for r in self.rows("EXPORT_META_DATA")}
+        self.threads = {
+            _tid(r["globalTid"]): self._strings[r["nameId"]] for r in self.rows("ThreadNames")
+        }
         self.memory_kinds = {r["id"]: r["label"] for r in self.rows("ENUM_CUDA_MEM_KIND")}
         self._connection.close()
 

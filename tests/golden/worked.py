@@ -53,6 +53,7 @@ from worked_plots import (
 )
 from worked_roofline import roofline
 from worked_segments import segment_map
+from worked_step import step_timeline
 from worked_suite import batch_sweep, cpu_suite_compare, suite_compare
 from worked_time import (
     compute_util,
@@ -228,6 +229,7 @@ CASES = [
         lambda: step_breakdown(parts(steady())),
         {"by": "iteration"},
     ),
+    Case("step_timeline", step_timeline),
     Case("suite_compare", suite_compare),
     Case("tensor_util", lambda: utilization("tensor")),
     Case("tensor_util.layer", lambda: utilization("tensor", "layer"), {"by": "layer"}),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from itertools import pairwise
 
-from sample_facts import Call, Operation, Range, timeline
+from sample_facts import Call, Operation, timeline
 
 KERNELS = {
     "scudnn": "gpu_matmul_no_tensor_core",
@@ -36,29 +37,52 @@ def step_begins() -> list[int]:
 
 def cause_times() -> dict[str, float]:
     """Return the time of each cause per step, in ns."""
-    operations, begins = timeline().operations, step_begins()
-    threads = {one.launch.tid for one in operations}
-    calls = [call for call in timeline().calls if call.tid in threads]
-    ranges = [r for r in timeline().ranges if r.text == "phase:data"]
-    times = {time for one in (*operations, *calls) for time in (one.start, one.end)}
-    times |= {begins[0], begins[-1]}
+    begins = step_begins()
     spent: dict[str, float] = defaultdict(float)
-    for begin, end in pairwise(sorted(t for t in times if begins[0] <= t <= begins[-1])):
-        causes = _working(operations, begin) or [_idle(operations, calls, ranges, begin)]
+    for begin, end, causes in cause_spans(begins[0], begins[-1]):
         for cause in causes:
             spent[cause] += (end - begin) / len(causes) / (len(begins) - 1)
     return spent
 
 
+def cause_spans(first: int, last: int) -> Iterator[tuple[int, int, list[str]]]:
+    """Yield the times between ``first`` and ``last`` in which nothing changes, with the causes.
+
+    A cause appears once for each of its kernels.
+    """
+    operations, calls = timeline().operations, launching_calls()
+    times = {time for one in (*operations, *calls) for time in (one.start, one.end)}
+    times |= {first, last}
+    for begin, end in pairwise(sorted(time for time in times if first <= time <= last)):
+        yield begin, end, _working(operations, begin) or [_idle(operations, calls, begin)]
+
+
+def launching_calls() -> list[Call]:
+    """Return the calls of the threads that launch, in order of start."""
+    threads = {one.launch.tid for one in timeline().operations}
+    return [call for call in timeline().calls if call.tid in threads]
+
+
+def cause_of(one: Operation) -> str:
+    """Return the cause that an operation is while it runs."""
+    if one.kind != "kernel":
+        return "copies"
+    return next(KERNELS[text] for text in KERNELS if text in one.name)
+
+
+def input_wait(call: Call) -> tuple[int, int] | None:
+    """Return the pause before a call if its thread loads data then."""
+    before = _followed(launching_calls(), call)
+    return (before.end, call.start) if _loads(before.end, call) else None
+
+
 def _working(operations: list[Operation], time: int) -> list[str]:
     running = [one for one in operations if one.start <= time < one.end]
-    kernels = [one.name for one in running if one.kind == "kernel"]
-    if kernels:
-        return [next(KERNELS[text] for text in KERNELS if text in name) for name in kernels]
-    return ["copies"] if running else []
+    kernels = [cause_of(one) for one in running if one.kind == "kernel"]
+    return kernels or ["copies"] * bool(running)
 
 
-def _idle(operations: list[Operation], calls: list[Call], ranges: list[Range], time: int) -> str:
+def _idle(operations: list[Operation], calls: list[Call], time: int) -> str:
     # The part of the chain of calls behind the next operation that holds the time.
     call = min((one for one in operations if one.start > time), key=lambda one: one.start).launch
     if call.start <= time:
@@ -66,7 +90,7 @@ def _idle(operations: list[Operation], calls: list[Call], ranges: list[Range], t
     while True:
         before = _followed(calls, call)
         if before.end <= time:
-            return "input_pipeline" if _loads(ranges, before.end, call) else "host"
+            return "input_pipeline" if _loads(before.end, call) else "host"
         if before.start <= time:
             return _kind(before)
         call = before
@@ -81,10 +105,12 @@ def _followed(calls: list[Call], call: Call) -> Call:
     return previous
 
 
-def _loads(ranges: list[Range], begin: int, call: Call) -> bool:
+def _loads(begin: int, call: Call) -> bool:
     pause = call.start - begin
     inside = sum(
-        max(0, min(r.end, call.start) - max(r.start, begin)) for r in ranges if r.tid == call.tid
+        max(0, min(r.end, call.start) - max(r.start, begin))
+        for r in timeline().ranges
+        if r.text == "phase:data" and r.tid == call.tid
     )
     return pause > SHORTEST_PAUSE_NS and inside > pause / 2
 

@@ -1,8 +1,8 @@
 /*
 title    = "Timeline of a typical step"
 question = "What do host threads and GPU streams do in a step, and why does it take so long?"
-source   = """the step after the warm-up whose duration is closest to the median; causes of
-    tbd-trace why, and calls and operations by kind"""
+source   = """the step after the warm-up whose duration is closest to the median of all steps;
+    causes of tbd-trace why, and calls and operations by kind"""
 grain    = """time of one kind in a lane. The step has 500 parts; in each, the kind with the most
     time counts if the lane is busy for half of the part, or if a thread makes any call"""
 needs    = ["step_window", "cause_interval"]

@@ -184,7 +184,7 @@ def main() -> None:
 
 
 def compare(path: Path, scratch: Path, rounds: int) -> dict[str, list[Cost]]:
-    """Return the costs of unpacking, of ingest and of a first question, in turns.
+    """Return the costs of unpacking, of ingest and of first questions, in turns.
 
     With the environments of rivals, also those of Holistic Trace Analysis.
     """
@@ -193,10 +193,13 @@ def compare(path: Path, scratch: Path, rounds: int) -> dict[str, list[Cost]]:
         "zlib, unpack only": (sys.executable, "-c", _UNZIP, str(path)),
         "tbd-trace ingest": (*tbd, "ingest", str(path), "--db", str(scratch / "bench.duckdb")),
         "tbd-trace query kernel_summary, cold": (*tbd, "query", "kernel_summary", str(path)),
+        "tbd-trace why, cold": (*tbd, "why", str(path)),
     }
     if HTA_PYTHON.exists():
         parse = str(_HERE / "rivals" / "hta_parse.py")
         commands["HTA, parse only"] = (str(HTA_PYTHON), parse, str(path))
+        breakdown = str(_HERE / "rivals" / "hta_breakdown.py")
+        commands["HTA, GPU and idle time"] = (str(HTA_PYTHON), breakdown, str(path))
     costs: dict[str, list[Cost]] = {name: [] for name in commands}
     for _ in range(rounds):
         for name, command in commands.items():

@@ -45,7 +45,7 @@ _LARGE = 4_000_000
 # smaller traces a higher one is not faster.
 _STREAM_MEMORY = 700_000_000
 _MEMORY_PER_ROW = 100
-_LEAST_MEMORY = 150_000_000
+_LEAST_MEMORY = 300_000_000
 _MOST_BYTES = 8 * 2**30
 _IN_USE_SECONDS = 600
 # Types without an equivalent in Parquet.

@@ -6,6 +6,7 @@ import statistics
 from typing import Any
 
 from tbd_collectors.collection_request import Workload
+from tbd_models.definition import Model, Variant
 from tbd_models.registry import find
 
 
@@ -33,17 +34,17 @@ def described(
 def _what_ran(workload: Workload, report: dict[str, Any]) -> dict[str, Any]:
     model = find(workload.model)
     variant = model.variant(workload.variant, workload.framework)
+    lengths = report.get("lengths") or {}
     return {
         "application": model.application,
         "model": model.name,
         "variant": variant.name,
         "framework": workload.framework,
         "framework_version": report.get("framework_version"),
-        # Synthetic data has the shapes of the data set, so its name is needed to compare runs.
-        "dataset": f"synthetic, as {variant.dataset}" if workload.data is None else variant.dataset,
+        "dataset": _dataset(workload, variant, lengths),
         "batch_size": workload.batch_size,
         "batch_definition": model.batch_definition,
-        "sequence_policy": model.sequence_policy,
+        "sequence_policy": lengths.get("sequence_policy", model.sequence_policy),
         "precision": workload.precision,
         "autocast": report.get("autocast"),
         "optimizer": variant.optimizer,
@@ -64,6 +65,14 @@ def _what_ran(workload: Workload, report: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _dataset(workload: Workload, variant: Variant, lengths: dict[str, Any]) -> str:
+    if workload.data is not None:
+        return variant.dataset
+    # Synthetic data has the shapes of the data set, so its name is needed to compare runs.
+    said = f"synthetic, as {variant.dataset}"
+    return f"{said}, lengths of {lengths['histogram']}" if lengths else said
+
+
 def _timing(report: dict[str, Any]) -> dict[str, Any] | None:
     if report.get("status") != "ok":
         return None
@@ -71,7 +80,17 @@ def _timing(report: dict[str, Any]) -> dict[str, Any] | None:
         *("execution", "inter_op_threads", "warmup", "stable", "reason"),
         *("seconds", "iteration_ns", "losses"),
     )
-    return {name: report[name] for name in fields if report.get(name) not in (None, "")}
+    timing = {name: report[name] for name in fields if report.get(name) not in (None, "")}
+    lengths = report.get("lengths")
+    if lengths is None:
+        return timing
+    names = ("padding_pct", "corpus_padding_pct", "corpus_work_variation_pct", "work")
+    return timing | {
+        "samples_per_iteration": lengths["samples"] / len(report["iteration_ns"]),
+        "real_unit": lengths["unit"],
+        "real_units_per_second": lengths["real_units"] / report["seconds"],
+        **{name: lengths[name] for name in names},
+    }
 
 
 def _throughput(workload: Workload, report: dict[str, Any], ranks: int) -> dict[str, Any] | None:
@@ -79,17 +98,24 @@ def _throughput(workload: Workload, report: dict[str, Any], ranks: int) -> dict[
     if timing is None:
         return None
     # `seconds` spans all measured iterations of this rank; the others train as many.
-    samples = workload.batch_size * workload.iterations * ranks
+    samples = timing.get("samples_per_iteration", workload.batch_size) * workload.iterations
     model = find(workload.model)
     dimensions = model.variant(workload.variant, workload.framework).at(workload.scale)
     return {
-        "samples_per_second": samples / timing["seconds"],
+        "samples_per_second": samples * ranks / timing["seconds"],
         "iterations": workload.iterations,
         "unit": model.throughput_unit,
         # Samples differ in size: an utterance counts as its length in seconds, an image as 1.
-        "units_per_sample": float(getattr(dimensions, "units_per_sample", 1)),
+        "units_per_sample": _units_per_sample(model, dimensions, report),
         **timing,
     }
+
+
+def _units_per_sample(model: Model, dimensions: Any, report: dict[str, Any]) -> float:
+    lengths = report.get("lengths")
+    if lengths is not None and model.throughput_unit == f"{lengths['unit']}/s":
+        return float(lengths["real_units"] / lengths["samples"])
+    return float(getattr(dimensions, "units_per_sample", 1))
 
 
 def _slowdown(bare: dict[str, Any], profiled: dict[str, Any]) -> float | None:

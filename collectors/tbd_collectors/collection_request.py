@@ -26,6 +26,7 @@ class Workload:
     warmup: int | None = None  # iterations before them, None until times are stable
     seed: int = 0  # of weights and data
     data: Path | None = None  # directory with a data set, None for synthetic data
+    lengths: str = "fixed"  # of samples; or corpus, or the path of a histogram
     python: str = sys.executable  # interpreter that has the framework
     layer_list: Path | None = None  # CSV file of the layers of the model `layer_list`
     # How ranks exchange gradients: ddp, fsdp, ps, p3, serial or dist_sync; None without ranks.
@@ -47,6 +48,8 @@ class Workload:
             parts.append(f"accumulated{self.gradient_accumulation}")
         if self.activation_checkpointing:
             parts.append("checkpointed")
+        if self.lengths != "fixed":
+            parts.append(f"lengths-{Path(self.lengths).stem}")
         return "-".join(part for part in parts if part)
 
 

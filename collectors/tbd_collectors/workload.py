@@ -51,6 +51,7 @@ def command(
         "warmup": workload.warmup if warmup is None else warmup,
         "seed": workload.seed,
         "data": workload.data,
+        "lengths": workload.lengths if workload.lengths != "fixed" else None,
         "layer-list": workload.layer_list,
         "scheme": workload.scheme,
         "report": report,

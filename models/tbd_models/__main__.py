@@ -15,6 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from tbd_models.corpus import Plan, planned
 from tbd_models.definition import (
     OUT_OF_MEMORY,
     PRECISIONS,
@@ -52,6 +53,7 @@ def _arguments() -> argparse.Namespace:
     run.add_argument("--max-warmup-seconds", type=float, default=DEFAULTS.max_warmup_seconds)
     run.add_argument("--seed", type=int, default=0)
     run.add_argument("--data", type=Path)
+    run.add_argument("--lengths", default="fixed", help="fixed, corpus, or a histogram (CSV)")
     run.add_argument("--layer-list", type=Path, help="layers of the model layer_list (CSV)")
     run.add_argument(
         "--scheme",
@@ -152,8 +154,10 @@ def _count(names: list[str], framework: str) -> int:
 
 def _run(arguments: argparse.Namespace, model: Model) -> dict[str, Any]:
     variant = model.variant(arguments.variant, arguments.framework)
+    dimensions: Any = variant.at(arguments.scale)
+    batch_size = arguments.batch_size or variant.batch_size(arguments.scale)
     settings = Settings(
-        batch_size=arguments.batch_size or variant.batch_size(arguments.scale),
+        batch_size=batch_size,
         precision=arguments.precision,
         device=arguments.device,
         seed=arguments.seed,
@@ -163,11 +167,13 @@ def _run(arguments: argparse.Namespace, model: Model) -> dict[str, Any]:
         gradient_accumulation=arguments.gradient_accumulation,
         activation_checkpointing=arguments.activation_checkpointing,
         scheme=arguments.scheme,
+        lengths=_lengths(arguments, dimensions, batch_size),
     )
     # Before the framework is imported: it reads environment variables at import time.
     import_module(f"tbd_models.{arguments.framework}").prepare(settings)
     build = implementation(model, arguments.framework).workload
-    dimensions: Any = variant.at(arguments.scale)
+    if settings.lengths and settings.lengths.corpus.dimensions:
+        dimensions = settings.lengths.corpus.dimensions
     if arguments.layer_list:
         dimensions = read_layers(arguments.layer_list)
     if arguments.memory:
@@ -186,7 +192,8 @@ def _run(arguments: argparse.Namespace, model: Model) -> dict[str, Any]:
         arguments.max_warmup,
         arguments.max_warmup_seconds,
     )
-    measured = measure(trainer, window, marks)
+    plan = settings.lengths
+    measured = measure(trainer, window, marks, plan.work if plan else None)
     recorder = getattr(trainer, "recorder", None)
     if hasattr(trainer, "close"):
         trainer.close()
@@ -196,8 +203,28 @@ def _run(arguments: argparse.Namespace, model: Model) -> dict[str, Any]:
         **(recorder.describe() if recorder else {}),
         **trainer.describe(),
         **measured.as_dict(),
+        "lengths": plan.facts(measured.numbers) if plan else None,
         "peak_device_bytes": trainer.peak_bytes(),
     }
+
+
+def _lengths(arguments: argparse.Namespace, dimensions: Any, batch_size: int) -> Plan | None:
+    if arguments.lengths == "fixed":
+        return None
+    corpus = getattr(import_module(f"tbd_models.{arguments.model}"), "corpus", None)
+    if corpus is None:
+        raise UnsupportedError(
+            f"all samples of {arguments.model} have the same size; leave out --lengths"
+        )
+    excluded = {
+        "--data": arguments.data,
+        "--memory": arguments.memory,
+        "--gradient-accumulation": arguments.gradient_accumulation > 1,
+    }
+    for option in (name for name, is_asked in excluded.items() if is_asked):
+        raise UnsupportedError(f"--lengths and {option} exclude each other")
+    histogram = None if arguments.lengths == "corpus" else Path(arguments.lengths)
+    return planned(corpus(dimensions), histogram, batch_size, arguments.seed)
 
 
 def _marks(arguments: argparse.Namespace, trainer: Any) -> Marks:

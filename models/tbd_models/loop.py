@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tbd_models.instrument.marks import WINDOW, Marks, marked
-from tbd_models.stability import judge
+from tbd_models.stability import at_mean_work, judge
+
+# From the number of an iteration to its work, in any unit.
+Work = Callable[[int], float]
 
 
 class Trainer(Protocol):
@@ -58,6 +61,11 @@ class Measured:
     # Losses of the first iteration, the last warm-up iteration and the last one of the window.
     losses: list[float] = field(default_factory=list)
 
+    @property
+    def numbers(self) -> range:
+        """Numbers of the measured iterations."""
+        return range(self.warmup, self.warmup + len(self.iteration_ns))
+
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for JSON."""
         fields = {name: getattr(self, name) for name in self.__slots__}
@@ -65,10 +73,13 @@ class Measured:
         return fields | {"losses": [x if math.isfinite(x) else None for x in self.losses]}
 
 
-def measure(trainer: Trainer, window: Window, marks: Marks) -> Measured:
-    """Warm up, then measure a window in which the CUDA profiler is active."""
+def measure(trainer: Trainer, window: Window, marks: Marks, work: Work | None = None) -> Measured:
+    """Warm up, then measure a window in which the CUDA profiler is active.
+
+    ``work`` gives the work of an iteration if it varies: then times at the mean work are judged.
+    """
     measured = Measured()
-    _warm_up(trainer, window, marks, measured)
+    _warm_up(trainer, window, marks, measured, work)
     starts = []
     trainer.synchronize()
     with _profiled(trainer, marks):
@@ -98,7 +109,9 @@ def _profiled(trainer: Trainer, marks: Marks) -> Iterator[None]:
         trainer.stop_profiler()
 
 
-def _warm_up(trainer: Trainer, window: Window, marks: Marks, measured: Measured) -> None:
+def _warm_up(
+    trainer: Trainer, window: Window, marks: Marks, measured: Measured, work: Work | None
+) -> None:
     times: list[float] = []
     memory: list[int] = []
     begin = time.perf_counter()
@@ -115,7 +128,7 @@ def _warm_up(trainer: Trainer, window: Window, marks: Marks, measured: Measured)
         if (reserved := trainer.reserved_bytes()) is not None:
             memory.append(reserved)
         if window.warmup is None:
-            verdict = judge(times, memory)
+            verdict = judge(_comparable(times, work), memory)
             measured.stable, measured.reason = verdict.stable, verdict.reason
             is_over = verdict.stable or time.perf_counter() - begin > window.max_warmup_seconds
             if trainer.agree(is_over) if hasattr(trainer, "agree") else is_over:
@@ -123,3 +136,9 @@ def _warm_up(trainer: Trainer, window: Window, marks: Marks, measured: Measured)
     measured.warmup = len(times)
     if times:
         measured.losses.append(trainer.loss())
+
+
+def _comparable(times: list[float], work: Work | None) -> list[float]:
+    if work is None:
+        return times
+    return at_mean_work(times, [work(number) for number in range(len(times))])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from tbd_models.corpus import Plan
 from tbd_models.definition import UnsupportedError
 
 EXECUTIONS = ("auto", "eager", "graph", "xla")
@@ -30,6 +31,7 @@ class Settings:
     # How ranks exchange gradients: ddp, fsdp (sharded parameters), ps (parameter server) or p3
     # (slices by priority); serial (after the backward pass) in TensorFlow; dist_sync in MXNet.
     scheme: str = "ddp"
+    lengths: Plan | None = None  # batches of samples of unequal size; None: all have the same
 
     @property
     def micro_batch_size(self) -> int:
@@ -48,6 +50,7 @@ def refuse_pytorch_options(settings: Settings, framework: str) -> None:
     asked = {
         "--gradient-accumulation": settings.gradient_accumulation > 1,
         "--activation-checkpointing": settings.activation_checkpointing,
+        "--lengths": settings.lengths is not None,
     }
     for option in (name for name, is_asked in asked.items() if is_asked):
         raise UnsupportedError(f"{option} is for the PyTorch workloads, not for {framework}")

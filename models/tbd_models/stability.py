@@ -63,9 +63,27 @@ def _unstable(times: Sequence[float], memory: Sequence[int]) -> str:
     return ""
 
 
-def theil_sen_slope(values: Sequence[float]) -> float:
-    """Return the median slope over all pairs of two or more values, per position."""
-    return median(
-        (values[later] - values[earlier]) / (later - earlier)
+def theil_sen_slope(values: Sequence[float], at: Sequence[float] | None = None) -> float:
+    """Return the median slope over all pairs of values at different places; 0 without a pair.
+
+    Places are positions unless ``at`` gives them.
+    """
+    places = range(len(values)) if at is None else at
+    slopes = [
+        (values[later] - values[earlier]) / (places[later] - places[earlier])
         for earlier, later in combinations(range(len(values)), 2)
-    )
+        if places[later] != places[earlier]
+    ]
+    return median(slopes) if slopes else 0.0
+
+
+def at_mean_work(times: Sequence[float], work: Sequence[float]) -> list[float]:
+    """Return the times that iterations would take at the mean of their work.
+
+    The Theil-Sen line of time over work gives the time per work; the first times are left out of
+    it, as those of the warm-up.
+    """
+    recent = slice(-_LONGEST, None)
+    slope = theil_sen_slope(times[recent], work[recent])
+    mean = fmean(work[recent])
+    return [time - slope * (amount - mean) for time, amount in zip(times, work, strict=True)]

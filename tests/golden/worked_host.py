@@ -210,6 +210,9 @@ def cpu_throughput() -> list[Row]:
             "unprofiled_samples_per_s": None,
             "unprofiled_units_per_s": None,
             "throughput_unit": None,
+            "real_units_per_s": None,
+            "real_unit": None,
+            "padding_pct": None,
             "profiler_slowdown_pct": None,
             "stability": statistics_of(counted)["stability"],
         }

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tbd_models.definition import Model, Variant
+from tbd_models.corpus import Corpus, in_order
+from tbd_models.definition import Model, UnsupportedError, Variant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,3 +113,20 @@ MODEL = Model(
         "operations."
     ),
 )
+
+
+def corpus(d: Dimensions) -> Corpus:
+    """Return questions with texts, padded to the length of a sequence as in the published code."""
+    if d.predictions:
+        raise UnsupportedError(
+            "sequences of pre-training are full; --lengths is for --variant squad"
+        )
+    return Corpus(
+        histogram="squad",
+        unit="tokens",
+        policy="padded",
+        batches=lambda lengths, size, _: in_order(lengths[:, None], size, (d.length,)),
+        longest=384,
+        scale=d.length / 384,
+        shortest=8,
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,11 @@ from torch import Tensor, nn
 from transformers import BertConfig, BertModel
 
 from tbd_models.bert import Dimensions
+from tbd_models.corpus import PlannedBatch
+from tbd_models.padded import pad
 from tbd_models.pytorch.lamb import Lamb
 from tbd_models.pytorch.schedule import scheduled
-from tbd_models.pytorch.workload import Batch, Workload, cross_entropy
+from tbd_models.pytorch.workload import Batch, Workload, as_tensors, cross_entropy
 from tbd_models.synthetic import BEGIN, END, MASK, words
 
 # Devlin et al. 2019, appendix A.2, and the initializer of the published code.
@@ -70,9 +73,11 @@ class QuestionAnswering(nn.Module):
         self.span = nn.Linear(d.width, 2)
         nn.init.normal_(self.span.weight, std=_INITIAL_SCALE)
 
-    def forward(self, tokens: Tensor, segments: Tensor) -> Tensor:
-        # tokens, segments: (N, L); returns scores (N, 2, L) of positions as start and as end.
-        scores: Tensor = self.span(self.bert(tokens, token_type_ids=segments).last_hidden_state)
+    def forward(self, tokens: Tensor, segments: Tensor, real: Tensor | None = None) -> Tensor:
+        # tokens, segments: (N, L), real: (N, L), 0 for padding.
+        # Returns scores (N, 2, L) of positions as start and as end.
+        output = self.bert(tokens, attention_mask=real, token_type_ids=segments)
+        scores: Tensor = self.span(output.last_hidden_state)
         return scores.transpose(1, 2)
 
 
@@ -124,6 +129,23 @@ def question_batch(size: int, d: Dimensions, rng: np.random.Generator) -> Batch:
     }
 
 
+def _padded_questions(planned: PlannedBatch, d: Dimensions, rng: np.random.Generator) -> Batch:
+    # As question_batch, with padded texts; `real` (N, L) is 0 for padding.
+    asked = [
+        question_batch(1, replace(d, length=int(length)), rng) for length in planned.sizes[:, 0]
+    ]
+    batch = {
+        name: pad([question[name].numpy() for question in asked], planned.padded)
+        for name in ("tokens", "segments")
+    }
+    real = np.arange(d.length) < planned.sizes
+    return {
+        **as_tensors(batch),
+        "span": torch.cat([question["span"] for question in asked]),
+        "real": torch.from_numpy(real.astype(np.int64)),
+    }
+
+
 def workload(d: Dimensions) -> Workload:
     """Return the workload with these dimensions."""
     return _pretraining(d) if d.predictions else _question_answering(d)
@@ -146,7 +168,8 @@ def _question_answering(d: Dimensions) -> Workload:
     return Workload(
         model=QuestionAnswering(d),
         batch=lambda size, rng: question_batch(size, d, rng),
-        forward=lambda model, batch: model(batch["tokens"], batch["segments"]),
+        forward=lambda model, batch: model(batch["tokens"], batch["segments"], batch.get("real")),
+        sized=lambda planned, rng: _padded_questions(planned, d, rng),
         loss=lambda scores, batch: cross_entropy(scores, batch["span"]),
         optimizer=lambda parameters: scheduled(
             torch.optim.AdamW(_groups(parameters), lr=d.rate(1)), d.rate

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from tbd_models.corpus import Corpus, by_duration
 from tbd_models.definition import Model, Variant
 
 
@@ -177,3 +178,18 @@ MODEL = Model(
         "its code 3 unidirectional ones."
     ),
 )
+
+
+def corpus(d: Dimensions) -> Corpus:
+    """Return utterances in batches of similar duration, in random order."""
+    return Corpus(
+        histogram="librispeech",
+        unit="audio s",
+        policy="bucketed",
+        batches=by_duration,
+        longest=1600,
+        scale=d.frames / 1600,
+        # The second convolution needs as many steps as its kernel has.
+        shortest=2 * sum(convolution.kernel[0] for convolution in d.convolutions),
+        units_per_length=1 / d.frames_per_second,
+    )

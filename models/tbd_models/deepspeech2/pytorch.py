@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from tbd_models.corpus import PlannedBatch
 from tbd_models.deepspeech2 import Convolution, Dimensions
+from tbd_models.padded import utterances
 from tbd_models.pytorch.recurrent import GRU
 from tbd_models.pytorch.workload import Batch, Workload, as_tensors
 from tbd_models.synthetic import utterance_batch
@@ -111,16 +116,26 @@ def ctc(scores: Tensor, batch: Batch) -> Tensor:
         return scores.float().sum()
     steps, size, _ = scores.shape
     transcript = batch["transcript"]
+    # ctc_loss reads the lengths on the CPU; on the GPU they would force a synchronization.
+    lengths = batch.get("steps", torch.full((size,), steps, device="cpu"))
+    characters = batch.get("characters", torch.full((size,), transcript.shape[1], device="cpu"))
     total = nn.functional.ctc_loss(
         scores.float().log_softmax(-1),
         transcript,
-        # ctc_loss reads the lengths on the CPU; on the GPU they would force a synchronization.
-        torch.full((size,), steps, device="cpu"),
-        torch.full((size,), transcript.shape[1], device="cpu"),
+        lengths,
+        characters,
         reduction="sum",
         zero_infinity=True,
     )
     return total / size
+
+
+def _padded_utterances(planned: PlannedBatch, d: Dimensions, rng: np.random.Generator) -> Batch:
+    batch = utterances(planned, (d.frames, d.bins, d.transcript), d.labels, rng)
+    frames = batch.pop("frames")
+    # Steps after the convolutions, without those of the padding.
+    steps = np.array([replace(d, frames=int(count)).features[0] for count in frames])
+    return as_tensors(batch | {"steps": steps})
 
 
 def workload(d: Dimensions) -> Workload:
@@ -136,4 +151,5 @@ def workload(d: Dimensions) -> Workload:
             parameters, lr=d.learning_rate, momentum=0.9, nesterov=d.nesterov
         ),
         clip_norm=d.clip_norm,
+        sized=lambda planned, rng: _padded_utterances(planned, d, rng),
     )

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from tbd_models.corpus import Corpus, PlannedBatch, Sizes, in_order
 from tbd_models.definition import Model, Variant
 
 
@@ -110,3 +113,14 @@ MODEL = Model(
         "SeparableConv2D."
     ),
 )
+
+
+def corpus(d: Dimensions) -> Corpus:
+    """Return images that are scaled to the longer side, and padded to a square as published."""
+
+    def batches(shapes: Sizes, size: int, _: np.random.Generator) -> list[PlannedBatch]:
+        ratio = shapes / 100
+        pixels = d.image_size * np.stack([np.minimum(ratio, 1), np.minimum(1 / ratio, 1)], 1)
+        return in_order(np.rint(pixels).astype(np.int64), size, (d.image_size, d.image_size))
+
+    return Corpus(histogram="coco", unit="pixels", policy="padded", batches=batches, longest=1000)

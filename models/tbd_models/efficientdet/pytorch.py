@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from tbd_models.efficientdet import Dimensions
 from tbd_models.efficientdet.backbone_pytorch import EfficientNet, norm
+from tbd_models.padded import scenes
 from tbd_models.pytorch import boxes
 from tbd_models.pytorch.workload import Batch, Workload, as_tensors
 from tbd_models.synthetic import scene_batch
@@ -217,4 +218,5 @@ def workload(d: Dimensions) -> Workload:
             parameters, lr=d.learning_rate, momentum=0.9, weight_decay=4e-5
         ),
         clip_norm=10.0,
+        sized=lambda planned, rng: as_tensors(scenes(planned, d.classes, d.objects, rng)),
     )

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from tbd_models import resnet50
+from tbd_models.corpus import Corpus, PlannedBatch, Sizes, complete_batches, to_longest
 from tbd_models.definition import Model, Variant
 
 
@@ -93,3 +96,29 @@ MODEL = Model(
         "image. The site's 101 layers do not fit a backbone of 50."
     ),
 )
+
+
+def corpus(d: Dimensions) -> Corpus:
+    """Return images with a short side of 800 pixels, or a long one of 1333 if that is less.
+
+    As in Detectron, a batch has either upright or wide images, and sides are multiples of 32.
+    """
+
+    def batches(shapes: Sizes, size: int, _: np.random.Generator) -> list[PlannedBatch]:
+        complete: list[tuple[int, PlannedBatch]] = []
+        for alike in (np.flatnonzero(shapes > 100), np.flatnonzero(shapes <= 100)):
+            complete += [
+                (int(rows[-1]), to_longest(_pixels(shapes[rows], d.height), multiple=32))
+                for rows in complete_batches(alike, size)
+            ]
+        return [batch for _, batch in sorted(complete, key=lambda entry: entry[0])]
+
+    return Corpus(histogram="coco", unit="pixels", policy="bucketed", batches=batches, longest=1000)
+
+
+def _pixels(shapes: Sizes, short: int) -> Sizes:
+    # From heights in percent of the width to (height, width).
+    ratio = shapes / 100
+    long = np.minimum(short * np.maximum(ratio, 1 / ratio), int(short * 1333 / 800))
+    pixels = np.where(ratio <= 1, np.array([long * ratio, long]), np.array([long, long / ratio]))
+    return np.rint(pixels.T).astype(np.int64)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
 
@@ -14,6 +16,7 @@ from tbd_models.maskrcnn.rois_pytorch import (
     RoIAlign,
 )
 from tbd_models.maskrcnn.rpn_pytorch import RegionProposals, RPNTargets, Term
+from tbd_models.padded import scenes
 from tbd_models.pytorch.boxes import take
 from tbd_models.pytorch.workload import Batch, Workload, as_tensors
 from tbd_models.resnet50.pytorch import Bottleneck, ResNet
@@ -179,7 +182,7 @@ class MaskRCNN(nn.Module):
 
     def __init__(self, d: Dimensions) -> None:
         super().__init__()
-        self.positive_rois = d.positive_rois
+        self.dimensions = d
         self.backbone = Backbone(d)
         self.fpn = FeaturePyramid(d)
         self.rpn = RPNHead(d)
@@ -198,6 +201,7 @@ class MaskRCNN(nn.Module):
         ``image`` is (N, 3, H, W), ``box`` (N, G, 4), ``label`` (N, G) with 0 for no object, and
         ``mask`` (N, G, H, W).
         """
+        self._fit(image)
         pyramid = self.fpn(self.backbone(image))
         scores, deltas = self.rpn(pyramid)
         objectness, anchor_box = self.rpn_targets(scores, deltas, box, label)
@@ -206,7 +210,7 @@ class MaskRCNN(nn.Module):
         rows = self.table(pyramid[:-1])
         class_score, delta = self.box_head(rows, rois.boxes)
         # Regions with objects come first; only they train the mask head.
-        with_object = slice(0, self.positive_rois)
+        with_object = slice(0, self.dimensions.positive_rois)
         mask_score = self.mask_head(rows, rois.boxes[:, with_object])
         mask_label = rois.label[:, with_object]
         return {
@@ -220,6 +224,17 @@ class MaskRCNN(nn.Module):
                 rois.positive[:, with_object],
             ),
         }
+
+    def _fit(self, image: Tensor) -> None:
+        # Anchors and levels depend on the size of the padded images.
+        height, width = image.shape[-2:]
+        if (height, width) == (self.dimensions.height, self.dimensions.width):
+            return
+        self.dimensions = replace(self.dimensions, height=height, width=width)
+        with image.device:
+            for module in self.modules():
+                if isinstance(module, (RPNTargets, RegionProposals, RoIAlign)):
+                    module.fit(self.dimensions)
 
 
 def _mean(losses: Tensor, used: Tensor) -> Tensor:
@@ -269,5 +284,8 @@ def workload(d: Dimensions) -> Workload:
             lr=d.learning_rate,
             momentum=0.9,
             weight_decay=1e-4,
+        ),
+        sized=lambda planned, rng: as_tensors(
+            scenes(planned, d.classes - 1, d.objects, rng, masks=True)
         ),
     )

@@ -39,10 +39,14 @@ class RoIAlign(nn.Module):
     def __init__(self, d: Dimensions, bins: int) -> None:
         super().__init__()
         self.bins, self.samples, self.canonical_size = bins, d.samples, d.canonical_size
+        self.table: Tensor  # per level: height, width, cells of an image on finer levels
+        self.fit(d)
+
+    def fit(self, d: Dimensions) -> None:
+        """Set the size of the images."""
         sizes = d.maps[:-1]
         before = [sum(h * w for h, w in sizes[:level]) for level in range(len(sizes))]
         table = [[h, w, cells] for (h, w), cells in zip(sizes, before, strict=True)]
-        self.table: Tensor  # per level: height, width, cells of an image on finer levels
         self.register_buffer("table", torch.tensor(table), persistent=False)
 
     def forward(self, pyramid: Pyramid, boxes: Tensor) -> Tensor:

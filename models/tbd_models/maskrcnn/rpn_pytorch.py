@@ -33,11 +33,15 @@ class RPNTargets(nn.Module):
     def __init__(self, d: Dimensions) -> None:
         super().__init__()
         self.count = d.rpn_samples
+        self.anchors: Tensor
+        self.inside: Tensor
+        self.fit(d)
+
+    def fit(self, d: Dimensions) -> None:
+        """Set the size of the images."""
         anchors = torch.cat(level_anchors(d))
         limit = torch.tensor([d.width, d.height])
         inside = ((anchors[:, :2] >= 0) & (anchors[:, 2:] <= limit)).all(-1)
-        self.anchors: Tensor
-        self.inside: Tensor
         self.register_buffer("anchors", anchors, persistent=False)
         self.register_buffer("inside", inside, persistent=False)
 
@@ -66,9 +70,13 @@ class RegionProposals(nn.Module):
 
     def __init__(self, d: Dimensions) -> None:
         super().__init__()
-        self.image = (d.height, d.width)
         self.before, self.after = d.proposals_before, d.proposals_after
         self.levels = len(d.strides)
+        self.fit(d)
+
+    def fit(self, d: Dimensions) -> None:
+        """Set the size of the images."""
+        self.image = (d.height, d.width)
         for number, anchors in enumerate(level_anchors(d)):
             self.register_buffer(f"anchors{number}", anchors, persistent=False)
 

@@ -62,7 +62,8 @@ class PyTorchTrainer:
         torch.manual_seed(settings.seed)
         torch.backends.cuda.matmul.allow_tf32 = settings.precision == "tf32"
         torch.backends.cudnn.allow_tf32 = settings.precision == "tf32"
-        torch.backends.cudnn.benchmark = True  # shapes never change: choose the fastest once
+        same_shapes = settings.lengths is None or settings.lengths.is_uniform
+        torch.backends.cudnn.benchmark = same_shapes  # choose the fastest once
         with self.device:
             self.workload: Workload = build(dimensions)
         self.workload.model.train()
@@ -75,6 +76,7 @@ class PyTorchTrainer:
         self._scaler = torch.amp.GradScaler(enabled=scaled)
         self._passes = settings.gradient_accumulation
         self._size = settings.micro_batch_size
+        self._same_shapes = same_shapes
         micro = dataclasses.replace(settings, batch_size=self._size)
         self._batches = (batches or repeated_batches)(self.workload, micro)
         self._replicas: DistributedDataParallel | None = None
@@ -120,7 +122,7 @@ class PyTorchTrainer:
         self.optimizer.zero_grad(set_to_none=True)
         if self._server is not None:
             self._server.is_paused = False
-        return [layer.entry(self._size) for layer in found]
+        return [layer.entry(self._size if self._same_shapes else None) for layer in found]
 
     def mark_layers(self, marks: Marks) -> None:
         """Mark each layer from now on."""
@@ -269,13 +271,12 @@ def repeated_batches(workload: Workload, settings: Settings) -> Callable[[int], 
         data = ArrayData(settings.data, plain)
         return lambda number: as_tensors(data.batch(number, settings.batch_size))
     # Pinned memory makes the copies asynchronous.
-    on_gpu = settings.device == "cuda"
-
-    def made() -> Batch:
-        batch = workload.batch(settings.batch_size, rng)
-        return _pinned(batch) if on_gpu else batch
-
-    return in_turn(made)
+    kept = _pinned if settings.device == "cuda" else dict
+    if (plan := settings.lengths) is not None:
+        assert workload.sized is not None  # a model with a corpus has it
+        made = [kept(workload.sized(planned, rng)) for planned in plan.made]
+        return lambda number: made[number % len(made)]
+    return in_turn(lambda: kept(workload.batch(settings.batch_size, rng)))
 
 
 def _pinned(batch: Batch) -> Batch:

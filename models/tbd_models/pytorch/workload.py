@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from tbd_models import synthetic
+from tbd_models.corpus import PlannedBatch
 
 # Tensors, or lists of tensors where samples differ in shape; the batch is the first axis.
 Batch = dict[str, Any]
@@ -29,6 +30,8 @@ class Workload:
     prefers_bf16: bool = False  # with mixed precision, BF16 rather than FP16 on GPUs that have it
     # Lets the model compute activations again in the backward pass; None if it cannot.
     checkpoint: Callable[[nn.Module], None] | None = None
+    # Makes a batch of samples of unequal size on the CPU; None if all have the same.
+    sized: Callable[[PlannedBatch, np.random.Generator], Batch] | None = None
 
 
 def image_classification(model: nn.Module, image_size: int, classes: int) -> Workload:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 
+from tbd_models.corpus import Corpus, in_buckets
 from tbd_models.definition import Model, Variant
 
 
@@ -61,3 +63,17 @@ MODEL = Model(
         "model of the suite was Sockeye, with the same layers."
     ),
 )
+
+
+def corpus(d: Dimensions) -> Corpus:
+    """Return sentences of up to 100 words in ten buckets, as in the TensorFlow NMT tutorial."""
+    scale = d.length / MODEL.variants[0].dimensions.length
+    longest_of_buckets = [ceil(words * scale) for words in range(10, 101, 10)]
+    return Corpus(
+        histogram="iwslt15",
+        unit="words",
+        policy="bucketed",
+        batches=lambda lengths, size, _: in_buckets(lengths, longest_of_buckets, [size] * 10),
+        longest=100,
+        scale=scale,
+    )

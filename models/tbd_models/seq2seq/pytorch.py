@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from tbd_models.padded import translations
 from tbd_models.pytorch.recurrent import LSTM
 from tbd_models.pytorch.workload import Workload, as_tensors, cross_entropy
 from tbd_models.seq2seq import Dimensions
@@ -40,10 +41,15 @@ class AdditiveAttention(nn.Module):
         self.query = nn.Linear(width, width, bias=False)
         self.score = nn.Linear(width, 1, bias=False)
 
-    def forward(self, query: Tensor, keys: Tensor, memory: Tensor) -> Tensor:
-        # query: (N, width), keys: projected memory (N, S, width), memory: (N, S, width).
+    def forward(
+        self, query: Tensor, keys: Tensor, memory: Tensor, padding: Tensor | None = None
+    ) -> Tensor:
+        # query: (N, width), keys: projected memory (N, S, width), memory: (N, S, width),
+        # padding: (N, S), True for positions of the memory to leave out.
         # Returns the memory's mean (N, width), weighted by how well its keys match the query.
         scores: Tensor = self.score(torch.tanh(keys + self.query(query)[:, None]))
+        if padding is not None:
+            scores = scores.masked_fill(padding[..., None], -torch.inf)
         weights = scores.transpose(1, 2).softmax(-1)
         return (weights @ memory).squeeze(1)
 
@@ -62,7 +68,9 @@ class Decoder(nn.Module):
         self.attention = AdditiveAttention(d.width)
         self.combine = nn.Linear(2 * d.width, d.width, bias=False)
 
-    def forward(self, words: Tensor, memory: Tensor, state: State) -> Tensor:
+    def forward(
+        self, words: Tensor, memory: Tensor, state: State, padding: Tensor | None = None
+    ) -> Tensor:
         # words: previous target words (N, T), memory: encoder states (N, S, width), state: last
         # encoder state. Returns attention vectors (N, T, width).
         keys = self.keys(memory)
@@ -76,7 +84,7 @@ class Decoder(nn.Module):
             for layer, cell in enumerate(self.cells):
                 states[layer] = cell(x, states[layer])
                 x = states[layer][0]
-            context = self.attention(x, keys, memory)
+            context = self.attention(x, keys, memory, padding)
             attended = self.combine(torch.cat([x, context], 1))
             found.append(attended)
         return torch.stack(found, 1)
@@ -93,10 +101,10 @@ class Seq2Seq(nn.Module):
         for parameter in self.parameters():
             nn.init.uniform_(parameter, -0.1, 0.1)
 
-    def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        # source: (N, S), target: (N, T); returns word scores (N, T, vocabulary).
+    def forward(self, source: Tensor, target: Tensor, padding: Tensor | None = None) -> Tensor:
+        # source, padding: (N, S), target: (N, T); returns word scores (N, T, vocabulary).
         memory, state = self.encoder(source)
-        scores: Tensor = self.scores(self.decoder(target, memory, state))
+        scores: Tensor = self.scores(self.decoder(target, memory, state, padding))
         return scores
 
 
@@ -107,8 +115,11 @@ def workload(d: Dimensions) -> Workload:
         batch=lambda size, rng: as_tensors(
             translation_batch(size, d.length, d.source_vocabulary, rng, d.target_vocabulary)
         ),
-        forward=lambda model, batch: model(batch["source"], batch["target"]),
+        forward=lambda model, batch: model(batch["source"], batch["target"], batch.get("padding")),
         loss=lambda scores, batch: cross_entropy(scores, batch["label"]),
         optimizer=lambda parameters: torch.optim.Adam(parameters, lr=d.learning_rate),
         clip_norm=d.clip_norm,
+        sized=lambda planned, rng: as_tensors(
+            translations(planned, d.source_vocabulary, rng, d.target_vocabulary)
+        ),
     )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import ceil
 
+from tbd_models.corpus import Corpus, in_buckets
 from tbd_models.definition import Model, Variant
 
 
@@ -76,3 +78,33 @@ MODEL = Model(
         "operations."
     ),
 )
+
+
+# Longest sentence that Tensor2Tensor trains on, in subwords.
+LONGEST = 256
+
+
+def corpus(d: Dimensions) -> Corpus:
+    """Return sentences in batches of as many tokens as a batch of equal lengths has.
+
+    As in Tensor2Tensor, the longest sentences of the buckets grow by 10 % from 8 tokens on.
+    """
+    scale = d.length / MODEL.variants[0].dimensions.length
+    bounds = [8]
+    while bounds[-1] < LONGEST:
+        bounds.append(min(max(bounds[-1] + 1, int(bounds[-1] * 1.1)), LONGEST))
+    # Small dimensions give several buckets the same longest sentence.
+    longest_of_buckets = sorted({ceil(bound * scale) for bound in bounds})
+    return Corpus(
+        histogram="wmt14",
+        unit="tokens",
+        policy="bucketed",
+        batches=lambda lengths, size, _: in_buckets(
+            lengths,
+            longest_of_buckets,
+            [max(1, size * d.length // longest) for longest in longest_of_buckets],
+        ),
+        longest=LONGEST,
+        dimensions=replace(d, length=ceil(LONGEST * scale)),
+        scale=scale,
+    )

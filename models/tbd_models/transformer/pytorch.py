@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
+from tbd_models.padded import translations
 from tbd_models.pytorch.schedule import scheduled
 from tbd_models.pytorch.workload import Workload, as_tensors
 from tbd_models.synthetic import translation_batch
@@ -27,7 +28,8 @@ class MultiHeadAttention(nn.Module):
         self.output = nn.Linear(d.width, d.width, bias=False)
 
     def forward(self, x: Tensor, memory: Tensor, hidden: Tensor | None = None) -> Tensor:
-        # x: (N, T, width), memory: (N, S, width), hidden: (T, S), True for masked positions.
+        # x: (N, T, width), memory: (N, S, width), hidden: True for masked positions, in a shape
+        # that extends to (N, heads, T, S).
         # Returns for each position of x a weighted mean of the memory (N, T, width).
         query, key = self._split(self.query(x)), self._split(self.key(memory))
         scores = (query / math.sqrt(query.shape[-1])) @ key.transpose(-2, -1)
@@ -66,9 +68,9 @@ class EncoderLayer(nn.Module):
         self.inner = FeedForward(d)
         self.dropout = nn.Dropout(d.dropout)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         y = self.attention_norm(x)
-        x = x + self.dropout(self.attention(y, y))
+        x = x + self.dropout(self.attention(y, y, padding))
         change: Tensor = self.dropout(self.inner(self.inner_norm(x)))
         return x + change
 
@@ -86,11 +88,14 @@ class DecoderLayer(nn.Module):
         self.inner = FeedForward(d)
         self.dropout = nn.Dropout(d.dropout)
 
-    def forward(self, x: Tensor, memory: Tensor, hidden: Tensor) -> Tensor:
-        # x: (N, T, width), memory: encoder output (N, S, width), hidden: (T, T), True is masked.
+    def forward(
+        self, x: Tensor, memory: Tensor, hidden: Tensor, padding: Tensor | None = None
+    ) -> Tensor:
+        # x: (N, T, width), memory: encoder output (N, S, width), hidden: (T, T), True is masked,
+        # padding: (N, 1, 1, S), True is padding of the source.
         y = self.self_norm(x)
         x = x + self.dropout(self.self_attention(y, y, hidden))
-        x = x + self.dropout(self.source_attention(self.source_norm(x), memory))
+        x = x + self.dropout(self.source_attention(self.source_norm(x), memory, padding))
         change: Tensor = self.dropout(self.inner(self.inner_norm(x)))
         return x + change
 
@@ -108,7 +113,8 @@ class Embedding(nn.Module):
         self.register_buffer("positions", _sines(d.length, d.width), persistent=False)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        x = self.tokens(tokens) * math.sqrt(self.tokens.embedding_dim) + self.positions
+        positions = self.positions[: tokens.shape[1]]
+        x = self.tokens(tokens) * math.sqrt(self.tokens.embedding_dim) + positions
         embedded: Tensor = self.dropout(x)
         return embedded
 
@@ -133,15 +139,18 @@ class Transformer(nn.Module):
             if weight.dim() == 2 and not name.startswith("embedding"):
                 nn.init.xavier_uniform_(weight)
 
-    def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        # source: (N, S), target: (N, T); returns token scores (N, T, vocabulary).
+    def forward(self, source: Tensor, target: Tensor, padding: Tensor | None = None) -> Tensor:
+        # source, padding: (N, S), target: (N, T); returns token scores (N, T, vocabulary).
+        if padding is not None:
+            padding = padding[:, None, None]
         memory = self.embedding(source)
         for layer in self.encoder:
-            memory = layer(memory)
+            memory = layer(memory, padding)
         memory = self.encoder_norm(memory)
         x = self.embedding(target)
+        later = self.later[: target.shape[1], : target.shape[1]]
         for layer in self.decoder:
-            x = layer(x, memory, self.later)
+            x = layer(x, memory, later, padding)
         scores: Tensor = self.scores(self.decoder_norm(x))
         return scores
 
@@ -151,13 +160,14 @@ def workload(d: Dimensions) -> Workload:
     return Workload(
         model=Transformer(d),
         batch=lambda size, rng: as_tensors(translation_batch(size, d.length, d.vocabulary, rng)),
-        forward=lambda model, batch: model(batch["source"], batch["target"]),
+        forward=lambda model, batch: model(batch["source"], batch["target"], batch.get("padding")),
         loss=lambda scores, batch: nn.functional.cross_entropy(
             scores.flatten(0, 1).float(),
             batch["label"].flatten(),
             label_smoothing=d.label_smoothing,
         ),
         optimizer=lambda parameters: _adam(parameters, d),
+        sized=lambda planned, rng: as_tensors(translations(planned, d.vocabulary, rng)),
     )
 
 

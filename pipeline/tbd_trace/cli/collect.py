@@ -45,6 +45,7 @@ def collect(
     warmup: options.WarmupOption = None,
     seed: options.SeedOption = 0,
     data: options.DataOption = None,
+    lengths: options.LengthsOption = "fixed",
     layers: options.LayersOption = None,
     python: options.PythonOption = None,
     profiler: options.ProfilerOption = None,
@@ -103,16 +104,12 @@ def collect(
         "warmup": warmup,
         "seed": seed,
         "data": data,
+        "lengths": lengths,
         "python": python,
         "layer_list": layers.absolute() if layers else None,
     }
     targets = _targets(
-        words,
-        suite,
-        fields,
-        batch_size,
-        capture_range=capture_range,
-        missing=missing,
+        words, suite, fields, batch_size, capture_range=capture_range, missing=missing
     )
     targets = job.with_schemes(targets)
     profiling = Profiling(

@@ -104,6 +104,14 @@ DataOption = Annotated[
         show_default=False,
     ),
 ]
+LengthsOption = Annotated[
+    str,
+    typer.Option(
+        "--lengths",
+        metavar="fixed|corpus|FILE",
+        help="Sizes of samples: equal, as in the data set, or by a histogram (PyTorch).",
+    ),
+]
 PythonOption = Annotated[
     str | None,
     typer.Option(

@@ -28,9 +28,12 @@ _KEPT: dict[str, Any] = {
     ),
     "iteration_window": _SPAN,
     "files": [{**dict.fromkeys(("file", "role", "tool", "tool_version")), "iterations": _SPAN}],
-    "profiled": {"execution": None},
+    "profiled": dict.fromkeys(("execution", "samples_per_iteration", "padding_pct")),
     "throughput": dict.fromkeys(
-        ("samples_per_second", "iterations", "seconds", "unit", "units_per_sample", "execution")
+        (
+            *("samples_per_second", "iterations", "seconds", "unit", "units_per_sample"),
+            *("execution", "real_unit", "real_units_per_second", "padding_pct"),
+        )
     ),
 }
 # Names of the traces that torch.profiler writes for each rank of a job.

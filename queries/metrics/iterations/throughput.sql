@@ -30,7 +30,8 @@ unit = "sample"
 doc = "samples per iteration; NULL if neither capture.json nor the parameter sets it"
 [columns.samples_per_s]
 unit = "sample/s"
-doc = "batch size × iterations ÷ elapsed, with the profiler"
+doc = """batch size × iterations ÷ elapsed, with the profiler; if the number of samples varies
+    (--lengths), their mean in place of the batch size"""
 [columns.unprofiled_samples_per_s]
 unit = "sample/s"
 doc = "samples per second and process of the unprofiled run of the capture; NULL without one"
@@ -39,6 +40,14 @@ doc = """unprofiled throughput in the unit in column throughput_unit; NULL if ca
     unit"""
 [columns.throughput_unit]
 doc = "unit in which throughput of the model is published, such as images/s or audio s/s"
+[columns.real_units_per_s]
+doc = """units of samples without padding, such as tokens, per second and process of the unprofiled
+    run, in the unit in column real_unit; NULL if samples have the same length"""
+[columns.real_unit]
+doc = "unit of real_units_per_s"
+[columns.padding_pct]
+unit = "%"
+doc = "units of padding ÷ all units in the unprofiled run, or without one in the profiled run"
 [columns.profiler_slowdown_pct]
 unit = "%"
 doc = "100 × (unprofiled ÷ profiled − 1)"
@@ -74,14 +83,22 @@ rated AS (
             AS unprofiled_samples_per_s,
         try_cast(json_extract_string(t.capture, '$.throughput.units_per_sample') AS DOUBLE)
             AS units_per_sample,
-        json_extract_string(t.capture, '$.throughput.unit') AS throughput_unit
+        json_extract_string(t.capture, '$.throughput.unit') AS throughput_unit,
+        try_cast(t.capture ->> '$.throughput.real_units_per_second' AS DOUBLE) AS real_units_per_s,
+        t.capture ->> '$.throughput.real_unit' AS real_unit,
+        try_cast(coalesce(t.capture ->> '$.throughput.padding_pct',
+            t.capture ->> '$.profiled.padding_pct') AS DOUBLE) AS padding_pct,
+        CASE WHEN coalesce(getvariable('batch_size'), 0) = 0
+             THEN try_cast(t.capture ->> '$.profiled.samples_per_iteration' AS DOUBLE) END
+            AS mean_samples,
+        coalesce(mean_samples, batch_size) * s.iterations_per_s AS samples_per_s
     FROM iteration_rate s JOIN trace t USING (trace_id)
 )
 SELECT r.trace_id, p.pid, r.iterations, r.elapsed_ns, r.iterations_per_s, r.stall_share_pct,
-    r.batch_size, r.batch_size * r.iterations_per_s AS samples_per_s, r.unprofiled_samples_per_s,
+    r.batch_size, r.samples_per_s, r.unprofiled_samples_per_s,
     r.unprofiled_samples_per_s * r.units_per_sample AS unprofiled_units_per_s, r.throughput_unit,
-    100.0 * (r.unprofiled_samples_per_s / (r.batch_size * r.iterations_per_s) - 1)
-        AS profiler_slowdown_pct,
+    r.real_units_per_s, r.real_unit, r.padding_pct,
+    100.0 * (r.unprofiled_samples_per_s / r.samples_per_s - 1) AS profiler_slowdown_pct,
     r.stability, r.clock, r.measured_over, r.method, r.confidence
 FROM rated r
 LEFT JOIN process p ON p.trace_id = r.trace_id AND p.process_id = r.process_id

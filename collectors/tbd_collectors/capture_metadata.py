@@ -51,6 +51,7 @@ def _what_ran(workload: Workload, report: dict[str, Any]) -> dict[str, Any]:
         "gradient_accumulation": workload.gradient_accumulation,
         "activation_checkpointing": workload.activation_checkpointing,
         "seed": workload.seed,
+        "loader_workers": workload.loader_workers if workload.input == "decode" else None,
         "scale": workload.scale,
         "device": workload.device,
         "gpu": report.get("gpu"),
@@ -68,6 +69,8 @@ def _what_ran(workload: Workload, report: dict[str, Any]) -> dict[str, Any]:
 def _dataset(workload: Workload, variant: Variant, lengths: dict[str, Any]) -> str:
     if workload.data is not None:
         return variant.dataset
+    if workload.input == "decode":
+        return f"decoded JPEG files, as {variant.dataset}"
     # Synthetic data has the shapes of the data set, so its name is needed to compare runs.
     said = f"synthetic, as {variant.dataset}"
     return f"{said}, lengths of {lengths['histogram']}" if lengths else said

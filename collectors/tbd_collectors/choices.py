@@ -48,6 +48,13 @@ class Execution(StrEnum):
     XLA = "xla"
 
 
+class Input(StrEnum):
+    """Where the samples come from."""
+
+    SYNTHETIC = "synthetic"
+    DECODE = "decode"
+
+
 class Scheme(StrEnum):
     """How ranks exchange gradients."""
 

@@ -26,6 +26,8 @@ class Workload:
     warmup: int | None = None  # iterations before them, None until times are stable
     seed: int = 0  # of weights and data
     data: Path | None = None  # directory with a data set, None for synthetic data
+    input: str = "synthetic"  # or decode: decode and crop JPEG files
+    loader_workers: int = 0  # processes that decode; 0: the training process does
     lengths: str = "fixed"  # of samples; or corpus, or the path of a histogram
     python: str = sys.executable  # interpreter that has the framework
     layer_list: Path | None = None  # CSV file of the layers of the model `layer_list`
@@ -48,6 +50,8 @@ class Workload:
             parts.append(f"accumulated{self.gradient_accumulation}")
         if self.activation_checkpointing:
             parts.append("checkpointed")
+        if self.input != "synthetic":
+            parts.append(f"{self.input}{self.loader_workers}")
         if self.lengths != "fixed":
             parts.append(f"lengths-{Path(self.lengths).stem}")
         return "-".join(part for part in parts if part)

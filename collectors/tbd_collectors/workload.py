@@ -51,6 +51,8 @@ def command(
         "warmup": workload.warmup if warmup is None else warmup,
         "seed": workload.seed,
         "data": workload.data,
+        "input": workload.input if workload.input != "synthetic" else None,
+        "loader-workers": workload.loader_workers or None,
         "lengths": workload.lengths if workload.lengths != "fixed" else None,
         "layer-list": workload.layer_list,
         "scheme": workload.scheme,

@@ -28,7 +28,7 @@ from tbd_models.instrument.marks import Marks, NoMarks, NvtxMarks
 from tbd_models.layer_list import read_layers
 from tbd_models.loop import Window, measure
 from tbd_models.registry import FRAMEWORKS, find, implementation
-from tbd_models.settings import EXECUTIONS, SCHEMES, Settings
+from tbd_models.settings import EXECUTIONS, INPUTS, SCHEMES, Settings
 
 DEFAULTS = Window()
 
@@ -54,6 +54,8 @@ def _arguments() -> argparse.Namespace:
     run.add_argument("--seed", type=int, default=0)
     run.add_argument("--data", type=Path)
     run.add_argument("--lengths", default="fixed", help="fixed, corpus, or a histogram (CSV)")
+    run.add_argument("--input", default="synthetic", choices=INPUTS)
+    run.add_argument("--loader-workers", type=whole_number, default=0)
     run.add_argument("--layer-list", type=Path, help="layers of the model layer_list (CSV)")
     run.add_argument(
         "--scheme",
@@ -167,8 +169,14 @@ def _run(arguments: argparse.Namespace, model: Model) -> dict[str, Any]:
         gradient_accumulation=arguments.gradient_accumulation,
         activation_checkpointing=arguments.activation_checkpointing,
         scheme=arguments.scheme,
+        input=arguments.input,
+        loader_workers=arguments.loader_workers,
         lengths=_lengths(arguments, dimensions, batch_size),
     )
+    if settings.loader_workers and settings.input != "decode":
+        raise UnsupportedError("--loader-workers needs --input decode")
+    if settings.data and settings.input == "decode":
+        raise UnsupportedError("--data and --input decode exclude each other")
     # Before the framework is imported: it reads environment variables at import time.
     import_module(f"tbd_models.{arguments.framework}").prepare(settings)
     build = implementation(model, arguments.framework).workload

@@ -9,6 +9,7 @@ from tbd_models.corpus import Plan
 from tbd_models.definition import UnsupportedError
 
 EXECUTIONS = ("auto", "eager", "graph", "xla")
+INPUTS = ("synthetic", "decode")
 SCHEMES = ("ddp", "fsdp", "ps", "p3", "serial", "dist_sync")
 
 
@@ -31,6 +32,8 @@ class Settings:
     # How ranks exchange gradients: ddp, fsdp (sharded parameters), ps (parameter server) or p3
     # (slices by priority); serial (after the backward pass) in TensorFlow; dist_sync in MXNet.
     scheme: str = "ddp"
+    input: str = "synthetic"  # or decode: decode and crop JPEG files
+    loader_workers: int = 0  # processes that decode; 0: the training process does
     lengths: Plan | None = None  # batches of samples of unequal size; None: all have the same
 
     @property
@@ -51,6 +54,7 @@ def refuse_pytorch_options(settings: Settings, framework: str) -> None:
         "--gradient-accumulation": settings.gradient_accumulation > 1,
         "--activation-checkpointing": settings.activation_checkpointing,
         "--lengths": settings.lengths is not None,
+        "--input decode": settings.input == "decode",
     }
     for option in (name for name, is_asked in asked.items() if is_asked):
         raise UnsupportedError(f"{option} is for the PyTorch workloads, not for {framework}")

@@ -243,7 +243,8 @@ def test_the_program_understands_its_command_line(monkeypatch: pytest.MonkeyPatc
     wanted = Workload("bert", variant="squad", scale="small", device="cpu", batch_size=3,
                       precision="mixed", gradient_accumulation=2, activation_checkpointing=True,
                       iterations=7, warmup=2, seed=5, data=Path("/d a"),
-                      lengths="/h.csv", python="/opt/python")  # fmt: skip
+                      lengths="/h.csv", input="decode", loader_workers=2,
+                      python="/opt/python")  # fmt: skip
     argv = workload.command(wanted, report=Path("/r"), layers=Path("/l"), nvtx=True, iterations=4)
     assert argv[:3] == ["/opt/python", "-m", "tbd_models"]
     monkeypatch.setattr(sys, "argv", argv[2:])
@@ -255,13 +256,15 @@ def test_the_program_understands_its_command_line(monkeypatch: pytest.MonkeyPatc
         "gradient_accumulation": 2, "activation_checkpointing": True,
         "execution": "auto", "nvtx": True, "report": Path("/r"), "layers": Path("/l"),
         "layer_list": None, "scheme": "ddp", "lengths": "/h.csv",
+        "input": "decode", "loader_workers": 2,
             "memory": None, "estimate": False, "torch_trace": None, "torch_memory": False,
     }  # fmt: skip
 
 
 def test_what_is_not_asked_for_is_not_on_the_command_line() -> None:
     argv = workload.command(Workload("resnet50"))
-    for option in ("--variant", "--warmup", "--data", "--lengths", "--report", "--layers", "--nvtx",
+    for option in ("--variant", "--warmup", "--data", "--lengths", "--input",
+                   "--report", "--layers", "--nvtx",
                    "--gradient-accumulation", "--activation-checkpointing"):  # fmt: skip
         assert option not in argv
     assert "--warmup" in workload.command(Workload("resnet50"), warmup=0)

@@ -6,6 +6,7 @@ import dataclasses
 import platform
 from collections.abc import Callable
 from contextlib import nullcontext
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -270,6 +271,13 @@ def repeated_batches(workload: Workload, settings: Settings) -> Callable[[int], 
         plain = {name: np.asarray(value) for name, value in like.items()}
         data = ArrayData(settings.data, plain)
         return lambda number: as_tensors(data.batch(number, settings.batch_size))
+    if settings.input == "decode":
+        if workload.image is None:
+            raise UnsupportedError("--input decode is for resnet50 and inception3 in PyTorch")
+        # Only this input needs Pillow.
+        images = import_module("tbd_models.pytorch.images")
+        decoded: Callable[[int], Batch] = images.decoded_batches(*workload.image, settings)
+        return decoded
     # Pinned memory makes the copies asynchronous.
     kept = _pinned if settings.device == "cuda" else dict
     if (plan := settings.lengths) is not None:

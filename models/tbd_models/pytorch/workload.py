@@ -32,6 +32,7 @@ class Workload:
     checkpoint: Callable[[nn.Module], None] | None = None
     # Makes a batch of samples of unequal size on the CPU; None if all have the same.
     sized: Callable[[PlannedBatch, np.random.Generator], Batch] | None = None
+    image: tuple[int, int] | None = None  # size and classes of images that files can replace
 
 
 def image_classification(model: nn.Module, image_size: int, classes: int) -> Workload:
@@ -44,6 +45,7 @@ def image_classification(model: nn.Module, image_size: int, classes: int) -> Wor
         optimizer=lambda parameters: torch.optim.SGD(
             parameters, lr=0.01, momentum=0.9, weight_decay=1e-4
         ),
+        image=(image_size, classes),
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tbd_collectors.choices import Device, Execution, Precision, Scale
+from tbd_collectors.choices import Device, Execution, Input, Precision, Scale
 from tbd_trace.cli import collect_options as options
 from tbd_trace.cli.collect_ranks import RankOptions, collect_ranks, layer_list
 from tbd_trace.cli.collect_results import show_commands, show_results
@@ -46,6 +46,8 @@ def collect(
     seed: options.SeedOption = 0,
     data: options.DataOption = None,
     lengths: options.LengthsOption = "fixed",
+    input_kind: options.InputOption = Input.SYNTHETIC,
+    loader_workers: options.LoaderWorkersOption = 0,
     layers: options.LayersOption = None,
     python: options.PythonOption = None,
     profiler: options.ProfilerOption = None,
@@ -105,6 +107,8 @@ def collect(
         "seed": seed,
         "data": data,
         "lengths": lengths,
+        "input": input_kind.value,
+        "loader_workers": loader_workers,
         "python": python,
         "layer_list": layers.absolute() if layers else None,
     }

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tbd_collectors.choices import Device, Execution, Framework, Precision, Scale, Scheme
+from tbd_collectors.choices import Device, Execution, Framework, Input, Precision, Scale, Scheme
 from tbd_collectors.profilers import timeline_profilers
 
 TargetArgument = Annotated[
@@ -110,6 +110,19 @@ LengthsOption = Annotated[
         "--lengths",
         metavar="fixed|corpus|FILE",
         help="Sizes of samples: equal, as in the data set, or by a histogram (PyTorch).",
+    ),
+]
+InputOption = Annotated[
+    Input,
+    typer.Option("--input", help="decode reads and crops JPEG files (PyTorch, images)."),
+]
+LoaderWorkersOption = Annotated[
+    int,
+    typer.Option(
+        "--loader-workers",
+        metavar="N",
+        min=0,
+        help="Processes that decode with --input decode; 0 is the training process.",
     ),
 ]
 PythonOption = Annotated[

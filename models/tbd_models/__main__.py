@@ -52,10 +52,7 @@ def _arguments() -> argparse.Namespace:
     run.add_argument("--max-warmup", type=whole_number, default=DEFAULTS.max_warmup)
     run.add_argument("--max-warmup-seconds", type=float, default=DEFAULTS.max_warmup_seconds)
     run.add_argument("--seed", type=int, default=0)
-    run.add_argument("--data", type=Path)
-    run.add_argument("--lengths", default="fixed", help="fixed, corpus, or a histogram (CSV)")
-    run.add_argument("--input", default="synthetic", choices=INPUTS)
-    run.add_argument("--loader-workers", type=whole_number, default=0)
+    _add_input(run)
     run.add_argument("--layer-list", type=Path, help="layers of the model layer_list (CSV)")
     run.add_argument(
         "--scheme",
@@ -97,6 +94,13 @@ def _arguments() -> argparse.Namespace:
     if arguments.estimate and not arguments.memory:
         parser.error("--estimate needs --memory FILE")
     return arguments
+
+
+def _add_input(run: argparse.ArgumentParser) -> None:
+    run.add_argument("--data", type=Path)
+    run.add_argument("--lengths", default="fixed", help="fixed, corpus, or a histogram (CSV)")
+    run.add_argument("--input", default="synthetic", choices=INPUTS)
+    run.add_argument("--loader-workers", type=whole_number, default=0)
 
 
 def whole_number(text: str) -> int:

@@ -387,6 +387,49 @@ def test_a_table_without_a_column_is_told(archived: Path, tmp_path: Path) -> Non
     assert "kernel has no column start_ns of type BIGINT" in line
 
 
+@pytest.mark.parametrize("others", [None, 0, 2])
+def test_verify_counts_the_rows_of_each_trace(
+    archived: Path, tmp_path: Path, others: int | None
+) -> None:
+    """Tables with a right checksum: one row less, all rows, or two rows of another trace."""
+    copy = Path(shutil.copytree(archived / "sample", tmp_path / "copy"))
+    files = json.loads((copy / FILE).read_text())["files"]
+    kernels = [file for file in files if file["path"].endswith("/kernel.parquet")]
+    listed = max(kernels, key=lambda file: file["rows"])
+    table = copy / listed["path"]
+    rows = pl.read_parquet(table)
+    if others is None:
+        rows = rows[1:]
+    else:
+        is_other = pl.int_range(pl.len()) < others
+        changed = pl.when(is_other).then(pl.lit("0" * 12)).otherwise("trace_id")
+        rows = rows.with_columns(trace_id=changed)
+    rows.write_parquet(table)
+    listed["size_bytes"] = table.stat().st_size
+    listed["sha256"] = hashlib.sha256(table.read_bytes()).hexdigest()
+    changed_manifest(copy, files=files)
+    found = wrong(copy)
+    if others == 0:
+        assert found == []
+        return
+    (line,) = found
+    wanted = f"has {len(rows)} rows, {others or 0} of them of other traces, in place of "
+    assert f"{listed['path']} {wanted}{listed['rows']};" in line
+
+
+@pytest.mark.parametrize("missing", ["captures", "traces", "files", "layout", "sha256"])
+def test_an_incomplete_manifest_is_refused(archived: Path, tmp_path: Path, missing: str) -> None:
+    from tbd_trace.archive.manifest import _sealed
+
+    document = json.loads((archived / "sample" / FILE).read_text())
+    if missing == "sha256":
+        del document["files"][0]["sha256"]
+    else:
+        del document[missing]
+    with pytest.raises(StoreError, match=rf"^x: archive.json is incomplete \(.*{missing}.*\); "):
+        Manifest.from_bytes(_sealed(document), "x")
+
+
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"[]", b"{}", b"\xff", b'{"format": 1}', b"[" * 9999]
 )

@@ -179,6 +179,50 @@ def test_sigint_comes_first(start: Callable[..., Completed], tmp_path: Path) -> 
     assert (tmp_path / "report").read_text() == "whole"
 
 
+# Ignores SIGINT, and needs 1 s after SIGTERM to write its report.
+SLOW_TO_END = """
+import pathlib, signal, sys, time
+def end(*_):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    time.sleep(1)
+    pathlib.Path(sys.argv[1]).write_text("whole")
+    sys.exit(0)
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+signal.signal(signal.SIGTERM, end)
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+def test_time_to_end_between_sigterm_and_sigkill(
+    start: Callable[..., Completed], tmp_path: Path
+) -> None:
+    done = start(python(SLOW_TO_END, "report"), timeout_s=1, grace_s=0.2)
+    assert (done.timed_out, done.returncode) == (True, 0)
+    assert (tmp_path / "report").read_text() == "whole"
+
+
+def test_a_left_over_has_time_to_end_between_sigterm_and_sigkill(
+    start: Callable[..., Completed], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_wait = ((None, 0.0), *process._LEFT_OVER_STEPS[1:])
+    monkeypatch.setattr(process, "_LEFT_OVER_STEPS", no_wait)
+    source = """
+        import subprocess, sys
+        left = subprocess.Popen([sys.executable, "-c", *sys.argv[1:]], stdout=subprocess.PIPE,
+                                start_new_session=True)
+        left.stdout.readline()
+    """
+    assert start(python(source, SLOW_TO_END, "report")).returncode == 0
+    assert (tmp_path / "report").read_text() == "whole"
+
+
+def test_the_last_three_lines_are_the_last_words(start: Callable[..., Completed]) -> None:
+    done = start(python("for number in range(5): print('line', number)"))
+    assert done.last_words() == "line 2; line 3; line 4"
+    assert start(python("")).last_words() == "no output"
+
+
 def test_ended_by_a_signal(start: Callable[..., Completed]) -> None:
     done = start(python("import os; print('bad'); os.abort()"))
     with pytest.raises(CollectionError, match=r"^this was ended by SIGABRT \(bad\)$"):

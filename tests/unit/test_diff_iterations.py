@@ -19,7 +19,13 @@ from tbd_trace.analysis.diff.comparison import question
 
 
 def headline(a: list[int], b: list[int], min_change_pct: float = 1.0) -> Row:
-    """Return the row of the periods of two runs, of which all count.
+    """Return the row of the periods of two runs, of which all count."""
+    (row,) = of_processes([a], [b], min_change_pct)
+    return row
+
+
+def of_processes(a: list[list[int]], b: list[list[int]], min_change_pct: float = 1.0) -> list[Row]:
+    """Return the rows of the periods of two runs by process, first the one of all processes.
 
     The query's relations are made as tables: deriving them takes a second.
     """
@@ -37,18 +43,25 @@ def headline(a: list[int], b: list[int], min_change_pct: float = 1.0) -> Row:
             "CREATE TABLE trace AS SELECT unnest(['a', 'b']) AS trace_id, 't' AS name"
         )
         rows = [
-            (trace, number, period)
-            for trace, periods in (("a", a), ("b", b))
+            (trace, process, number, period)
+            for trace, processes in (("a", a), ("b", b))
+            for process, periods in enumerate(processes)
             for number, period in enumerate(periods)
         ]
-        made = pl.DataFrame(rows, schema=["trace_id", "iteration", "period_ns"], orient="row")
-        connection.register("made", made)
+        columns = ["trace_id", "process_id", "iteration", "period_ns"]
+        connection.register("made", pl.DataFrame(rows, schema=columns, orient="row"))
         connection.execute(
-            "INSERT INTO iteration SELECT trace_id, 1, iteration, 9, 9, period_ns, true FROM made"
+            "INSERT INTO iteration "
+            "SELECT trace_id, process_id, iteration, 9, 9, period_ns, true FROM made"
         )
         found = connection.sql(question("iterations").sql).pl().to_dicts()
-    assert [row["measure"] for row in found] == ["period_ns", "host_ns", "gpu_ns"]
-    return found[0]
+    periods, *others = (found[start::3] for start in range(3))
+    assert [{row["measure"] for row in rows} for rows in (periods, *others)] == [
+        {"period_ns"},
+        {"host_ns"},
+        {"gpu_ns"},
+    ]
+    return periods
 
 
 def logarithms(values: list[int]) -> list[float]:
@@ -166,6 +179,22 @@ def test_too_few_iterations() -> None:
     assert row["verdict"] is None
     assert row["reason"] == "too few iterations to tell a change from noise"
     assert row["change_pct"] == pytest.approx(100, abs=0.2)
+
+
+def test_a_process_of_one_iteration() -> None:
+    """Together both processes have the first iteration only, with the means 1250 and 2500."""
+    several = [1000, 1004, 1001, 1003, 1002, 1000]
+    rows = of_processes([several, [1500]], [[2 * value for value in several], [3000]])
+    counts = [(row["rank"], row["n_a"], row["n_b"]) for row in rows]
+    assert counts == [(None, 1, 1), (0, 6, 6), (1, 1, 1)]
+    assert [row["mean_a_ns"] for row in rows[::2]] == [1250, 1500]
+    assert [row["mean_b_ns"] for row in rows[::2]] == [2500, 3000]
+    assert rows[1]["verdict"] == "slower"
+    for row in rows[::2]:
+        assert row["change_pct"] == pytest.approx(100)
+        assert (row["low_pct"], row["high_pct"], row["verdict"]) == (None, None, None)
+        assert row["autocorrelation"] == 0
+        assert row["reason"] == "too few iterations to tell a change from noise"
 
 
 def test_a_side_without_iterations() -> None:

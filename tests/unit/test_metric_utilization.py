@@ -601,6 +601,19 @@ def test_low_utilization_never_mixes_measures() -> None:
     }
 
 
+@pytest.mark.parametrize(("covered_ns", "is_enough"), [(94, False), (95, True)])
+@pytest.mark.parametrize(("counter", "measure"), [(FLOP, "FLOP"), (FMA_PIPE, "pipe")])
+def test_the_most_exact_measure_of_95_percent_of_the_time_serves(
+    counter: str, measure: str, covered_ns: int, is_enough: bool
+) -> None:
+    made, (a, b) = timeline(covered_ns, 100 - covered_ns)
+    made.add_metric(a, counter.format("active"), 30.0)
+    for kernel in (a, b):
+        made.add_metric(kernel, LEVEL, 3.0)
+    found = {row["measure"] for row in relation(made, "kernel_utilization")}
+    assert found == {measure if is_enough else "level"}
+
+
 def test_an_impossible_kernel_neither_shows_nor_spoils_the_mean() -> None:
     """20 % and 40 % in 100 ns each, and one kernel at 900 % of the peak."""
     made, (a, b, c) = timeline(100, 100, 100)

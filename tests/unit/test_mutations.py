@@ -1,0 +1,83 @@
+"""Single changes of source: each rule on a small text, and all of them on the project's files."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from corpus import ROOT
+from mutants import Area, users
+from mutations import mutations
+
+
+def changed(name: str, text: str) -> set[str]:
+    return {mutation.apply(text) for mutation in mutations(name, text)}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a <= b", {"a < b"}),
+        ("a <> b", {"a = b"}),
+        ("f(x -> x)", set()),
+        ("a - b", {"a + b"}),
+        ("count(*)", set()),
+        ("LEFT JOIN t", {"JOIN t"}),
+        ("JOIN t", {"LEFT JOIN t"}),
+        ("ANTI JOIN t", set()),
+        ("x BETWEEN a AND b AND c", {"x BETWEEN a AND b OR c"}),
+        ("WHERE a OR b", {"WHERE true OR a OR b", "WHERE a AND b"}),
+        ("count(*) FILTER (f(a))", {"count(*)"}),
+        ("coalesce(f(a, [b, c]), d)", {"(f(a, [b, c]))"}),
+        ("min(a)", {"max(a)"}),
+        ("sum(a)", {"avg(a)"}),
+        ("DISTINCT a", {"a"}),
+        ("a IS NOT DISTINCT FROM b", {"a IS DISTINCT FROM b"}),
+        ("9", {"8", "10"}),
+        ("0.5", {"1.5", "-0.5"}),
+        ("/* a = 1 */ 'b = 2' -- c = 3", set()),
+    ],
+)
+def test_rules_of_sql(text: str, expected: set[str]) -> None:
+    assert changed("q.sql", text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a < b <= c", {"a <= b <= c", "a < b < c"}),
+        ("a is not b", {"a is b"}),
+        ("(a) not in b", {"(a) in b"}),
+        ("'ä' + a", {"'ä' - a"}),
+        ("a // b", {"a * b"}),
+        ("a and b or c", {"a or b or c", "a and b and c"}),
+        ("not a", {"a"}),
+        ("not (a)", {"(a)"}),
+        ("True", {"False"}),
+        ("f(9)", {"f(8)", "f(10)"}),
+        ("max(a)", {"min(a)"}),
+        ("a if b else c", {"a if (not (b)) else c"}),
+        ("@f(frozen=True)\ndef g(a: 'x' == 1) -> 2: pass", set()),
+        ("f'{a + 1}'", set()),
+        ("'a + 1'", set()),
+    ],
+)
+def test_rules_of_python(text: str, expected: set[str]) -> None:
+    assert changed("m.py", text) == expected
+
+
+def test_each_mutation_of_python_is_another_valid_program() -> None:
+    text = (ROOT / "pipeline" / "tbd_trace" / "sqlite_io" / "columns.py").read_text("utf-8")
+    dumps = [ast.dump(ast.parse(mutation.apply(text))) for mutation in mutations("a.py", text)]
+    assert len({*dumps, ast.dump(ast.parse(text))}) == len(dumps) + 1
+
+
+def test_tests_of_a_relation_are_those_of_the_queries_that_use_it() -> None:
+    path = ROOT / "queries" / "derive" / "counters" / "kernel_utilization.sql"
+    assert users(path) >= {"kernel_utilization", "low_util_kernels"}
+    area = Area("made", (), ("tests/golden/test_golden.py", "tests/unit/test_metric_u*.py"))
+    command = area.command(path)
+    assert command[:2] == ["tests/golden/test_golden.py", "tests/unit/test_metric_utilization.py"]
+    assert "low_util_kernels" in command[-1].split(" or ")
+    assert area.command() == command[:2]

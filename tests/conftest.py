@@ -10,6 +10,7 @@ import duckdb
 import pytest
 
 import fast
+import skips
 from corpus import CORPUS, ROOT
 from tbd_trace.store import Database
 
@@ -105,16 +106,18 @@ def torch_sample(tmp_path_factory: pytest.TempPathFactory) -> Database:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item,
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Fail tests of the real profilers that skip for want of one where it must be there."""
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Fail tests that skip for want of something that must be there."""
     report = yield
-    if (
-        report.skipped
-        and "TBD_TRACE_TOOLS_REQUIRED" in os.environ
-        and item.get_closest_marker("tool")
-        and "not installed" in str(report.longrepr)
-    ):
+    if report.skipped and skips.must_not(str(report.longrepr)):
+        report.outcome = "failed"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Fail modules that skip for want of something that must be there."""
+    report = yield
+    if report.skipped and skips.must_not(str(report.longrepr)):
         report.outcome = "failed"
     return report

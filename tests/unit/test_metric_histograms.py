@@ -193,6 +193,15 @@ def test_occupancy_of_each_kind_is_counted_apart() -> None:
     assert [r["share_pct"] for r in rows if r["measure"] == "achieved"] == [0, 0, 30, 0, 70]
 
 
+def test_occupancy_of_kernels_without_a_length_is_shared_by_their_number() -> None:
+    made = MadeTrace()
+    for share in (10.0, 10.0, 10.0, 90.0):
+        made.add_metric(made.add_kernel(5, 5), ACHIEVED, share)
+    rows = [r for r in metric(made, "occupancy_histogram", bins=2) if r["measure"] == "achieved"]
+    assert [(row["kernels"], row["share_pct"]) for row in rows] == [(3, 75.0), (1, 25.0)]
+    assert {row["total_ns"] for row in rows} == {None}
+
+
 def test_a_trace_that_tells_no_occupancy_says_so() -> None:
     made = MadeTrace()
     made.add_kernel(0, 300)

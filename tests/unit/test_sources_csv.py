@@ -210,6 +210,14 @@ class TestNvprofTrace:
             assert [k["name"] for k in trace["kernel"]] == ["a"]
             assert "ends inside a row" in trace.notes
 
+    def test_a_last_row_without_one_of_its_values_is_noted(
+        self, nvprof: Callable[..., Trace]
+    ) -> None:
+        last = _kernel("1.0", "1.0", "b").replace(",1.0,", ",", 1)
+        trace = nvprof(TRACE_HEADER + _kernel("0.0", "1.0", "a") + last)
+        assert [k["name"] for k in trace["kernel"]] == ["a"]
+        assert "1 lines between rows were not rows" in trace.notes
+
     def test_torn_name_in_a_last_column(self, nvprof: Callable[..., Trace]) -> None:
         header = '"Start","Duration","Grid X","Name"\nms,us,,\n'
         trace = nvprof(header + '1.0,1.0,4,"kernel_a [3]"\n2.0,1.0,4,"kernel_l')

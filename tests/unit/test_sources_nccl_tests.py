@@ -165,6 +165,7 @@ BAD = {
     "no number": (LOG.replace("20000.0", "2x"), "line 13"),
     "not finite": (LOG.replace("100.0", "nan"), "line 13"),
     "too large": (LOG.replace(" 1000000000 ", f" {2**63} "), "line 13"),
+    "a column without a name": (LOG.replace("busbw", "busb", 1), "line 13"),
     "only the first line": (start().splitlines()[1], "ends before the end of a test"),
     "a second test cut": (LOG + start(), "ends before the end of a test"),
 }  # fmt: skip

@@ -195,8 +195,8 @@ def _units(lines: Lines, header: Fields, table: TableLayout) -> Fields:
 def _rows(
     lines: Lines, header: Fields, layout: Layout, table: TableLayout, damage: Damage
 ) -> Iterator[Fields]:
-    # Lines that are not rows count as damage only if another row follows: output of the program
-    # often follows the last row.
+    # Lines that are not rows count as damage only if they resemble one or another row follows:
+    # output of the program often follows the last row.
     pending, width = 0, len(header)
     while (line := lines.peek()) is not None:
         before, fields = lines.taken, _row(line, table)
@@ -206,7 +206,11 @@ def _rows(
         if fields is None:
             fields = _row_over_lines(line, lines, layout, table)
         if fields is None:
-            pending += lines.taken - before if line.strip() else 0
+            taken = lines.taken - before if line.strip() else 0
+            if _resembles_row(line, width) and not lines.unfinished:
+                damage.skipped += taken
+            else:
+                pending += taken
             damage.too_long += line[:1].isdigit() and len(split(line)) > width
             damage.ends_inside_row |= lines.unfinished and "," in line
             continue
@@ -221,6 +225,10 @@ def _row(record: str, table: TableLayout) -> Fields | None:
         if table.is_row(fields):
             return fields
     return table.repair(record) if '"' in record else None
+
+
+def _resembles_row(line: str, width: int) -> bool:
+    return line[:1].isdigit() and 2 * len(split(line)) > width
 
 
 def _ends(line: str, layout: Layout) -> bool:

@@ -95,7 +95,7 @@ def _read_line(test: _Test, path: Path, number: int, line: str) -> None:
     elif test.columns and _ROW.match(line):
         try:
             test.rows += _samples(test, line.split())
-        except (ValueError, OverflowError):
+        except (KeyError, ValueError, OverflowError):  # a column is missing, or a number
             raise InputError(
                 f"{path}: line {number} is damaged; copy the log again, or {_AGAIN}"
             ) from None

@@ -373,6 +373,14 @@ def test_a_zip_file_has_the_listed_files_alone(archived: Path, tmp_path: Path, m
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("name", ["", "../x", "/tmp/x", "a\\..\\x"])
+def test_names_of_members_that_are_not_safe(archived: Path, tmp_path: Path, name: str) -> None:
+    copy = Path(shutil.copy(archived / "sample.tbd.zip", tmp_path / "copy.zip"))
+    with zipfile.ZipFile(copy, "a") as archive:
+        archive.writestr(zipfile.ZipInfo(name), "x")
+    assert f"has a member {name!r}; do not trust it" in failing("query", "mfu", copy)
+
+
 def test_a_table_without_a_column_is_told(archived: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(archived / "sample", tmp_path / "copy"))
     files = json.loads((copy / FILE).read_text())["files"]

@@ -111,7 +111,9 @@ class Zip(StorageBackend):
             raise StoreError(
                 f"{name}: not a complete zip file ({error}); get the archive again"
             ) from error
-        members = [member for member in self._zip.infolist() if not member.is_dir()]
+        entries = self._zip.infolist()
+        # `is_dir` fails for a member without a name.
+        members = [entry for entry in entries if not entry.filename.endswith("/")]
         for member in members:
             if not _is_plain(member):
                 raise StoreError(f"{name}: has a member {member.filename!r}; do not trust it")

@@ -170,3 +170,8 @@ def test_names_of_secrets() -> None:
         assert is_secret_name(name)
     for name in ("PATH", "tokenizer", "batch_size", "keys", "author"):
         assert not is_secret_name(name)
+
+
+@pytest.mark.parametrize("before", ['k<int>("', "run('", "`", "[", "{", "sh -c x,"])
+def test_options_may_follow_a_quote_or_a_bracket(before: str) -> None:
+    assert text_without_secrets(f"{before}--password qzxjwvkqj") == f"{before}--password {HIDDEN}"

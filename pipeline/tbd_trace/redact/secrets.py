@@ -23,7 +23,7 @@ _INNER_ASSIGNMENT = re.compile(
     re.IGNORECASE,
 )
 _INNER_OPTION = re.compile(
-    rf"((?<!\S)--?[\w.-]*?{_NAME.pattern}[\w.-]*\s+)(?!-){_VALUE}", re.IGNORECASE
+    rf"""((?<![^\s"'`([{{,])--?[\w.-]*?{_NAME.pattern}[\w.-]*\s+)(?!-){_VALUE}""", re.IGNORECASE
 )
 # user:password in a URL such as https://user:password@host
 _ADDRESS = re.compile(r"(?<=://)[^/@\s:]*:[^/\s]+(?=@)")

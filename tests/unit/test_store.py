@@ -690,3 +690,20 @@ def test_a_capture_without_a_list_holds_every_file_beside(
     ]
     assert len(set(database.traces()["capture_id"])) == 1
     assert database.traces()["capture_id"][0]
+
+
+def test_a_trace_removed_while_names_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = Database(tmp_path / "x.duckdb")
+    tables = {made_nsys.KERNEL: [made_nsys.kernel()], "StringIds": made_nsys.strings()}
+    database.ingest([made_nsys.write(tmp_path / "a.sqlite", tables)])
+    (kept,) = database.trace_ids()
+    # The first list was made before another process removed a trace.
+    lists = iter([["0123456789ab", kept]])
+    present = database.trace_ids
+    monkeypatch.setattr(database, "trace_ids", lambda: next(lists, None) or present())
+    assert database.resolve(["a.sqlite"]) == [kept]
+    monkeypatch.setattr(database, "trace_ids", lambda: ["0123456789ab", kept])
+    with pytest.raises(StoreError, match="was removed while it was read"):
+        database.resolve(["a.sqlite"])

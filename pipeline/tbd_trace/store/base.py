@@ -123,7 +123,16 @@ class TraceStore(ABC):
         return list(dict.fromkeys(i for name in selectors for i in self._named(name, known)))
 
     def _known(self) -> list[tuple[str, str]]:
-        rows = self.relation(CATALOGUE, self.trace_ids())
+        trace_ids = self.trace_ids()
+        try:
+            return self._names(trace_ids)
+        except StoreError:
+            if self.trace_ids() == trace_ids:
+                raise
+            return self._known()  # another process removed a trace, maybe none of the wanted ones
+
+    def _names(self, trace_ids: Sequence[str]) -> list[tuple[str, str]]:
+        rows = self.relation(CATALOGUE, trace_ids)
         with reading(self), duckdb.connect() as connection:
             return connection.execute(
                 f"SELECT trace_id::VARCHAR, name FROM ({rows}) ORDER BY {', '.join(_IN_ORDER)}"

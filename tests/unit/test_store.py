@@ -29,6 +29,7 @@ from tbd_trace.sources import registry
 from tbd_trace.sources.base import TraceDescription
 from tbd_trace.store import Database
 from tbd_trace.store.capture import capture_files
+from tbd_trace.store.read_errors import reading
 
 SAMPLE = ROOT / "data" / "samples" / "synthetic_cnn"
 
@@ -707,3 +708,13 @@ def test_a_trace_removed_while_names_are_read(
     monkeypatch.setattr(database, "trace_ids", lambda: ["0123456789ab", kept])
     with pytest.raises(StoreError, match="was removed while it was read"):
         database.resolve(["a.sqlite"])
+
+
+def test_a_derived_relation_removed_before_it_is_read(tmp_path: Path) -> None:
+    gone = tmp_path / "x.traces" / "derived" / "window_op-7a91.parquet"
+    with (
+        duckdb.connect() as connection,
+        pytest.raises(StoreError, match="removed traces during this query; ask again"),
+        reading(Database(tmp_path / "x.duckdb")),
+    ):
+        connection.execute(f"FROM read_parquet('{gone}')")

@@ -14,6 +14,8 @@ from tbd_trace.runtime.sigint import translate_interrupts
 
 _PART = re.compile(r"([0-9a-f]{12})[/\\][\w.]+\.parquet")  # of a trace, as errors name it
 
+_GONE = re.compile(r"No files found that match the pattern .*[/\\]derived[/\\]")
+
 
 class HasTraces(Protocol):
     """A store that names its damaged traces."""
@@ -39,6 +41,10 @@ def reading(database: HasTraces) -> Iterator[None]:
             "--threads"
         ) from error
     except duckdb.Error as error:
+        if _GONE.search(str(error)):
+            raise StoreError(
+                "another process removed traces during this query; ask again"
+            ) from error
         part = _PART.search(str(error))
         if part is None:
             raise

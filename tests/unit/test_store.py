@@ -494,6 +494,7 @@ def test_an_ambiguous_prefix(database: Database, tmp_path: Path) -> None:
             f"TO '{file}.new' (FORMAT parquet)"
         )
         Path(f"{file}.new").rename(file)
+    (file.parent / "checksums.json").unlink()
     assert database.resolve([other]) == [other]
     with pytest.raises(UsageError, match="ambiguous"):
         database.resolve([other[:4]])

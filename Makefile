@@ -11,12 +11,13 @@ TRACE_PROCESSOR := $(CURDIR)/.trace-processor
 DEMO := demo-output
 SAMPLE := data/samples/synthetic_cnn
 SIZES ?= S
+INPUTS ?= 1000
 BENCH ?=
 LOWEST := .venv-lowest
 N ?= 22
 SEED ?= 1
 
-.PHONY: help demo test test-full test-lowest audit frameworks test-frameworks trace-processor mutants lint format types docs docs-check check bench bench-rivals clean
+.PHONY: help demo test test-full test-lowest audit frameworks test-frameworks trace-processor mutants fuzz lint format types docs docs-check check bench bench-rivals clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
@@ -85,6 +86,10 @@ $(LOWEST)/.installed: pyproject.toml
 mutants: $(VENV)/.installed-dev ## Change N=22 random operators; report which the fast tests miss (SEED=1)
 	$(BIN)/python tools/mutants.py --count $(N) --seed $(SEED) --workers $(WORKERS)
 
+fuzz: export PYTHONPATH := tests
+fuzz: $(VENV)/.installed-dev ## Give all readers changed files of a fixed seed (INPUTS=20000 for a night)
+	$(BIN)/python -m fuzz --inputs $(INPUTS)
+
 lint: $(VENV)/.installed-dev ## Check style, formatting, plain words and the layers of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -116,5 +121,5 @@ bench-rivals: $(VENV)/bin/python ## Install the tools that the benchmark compare
 	PYTHON=$(BIN)/python benchmarks/rivals/install.sh
 
 clean: ## Remove everything that make made
-	rm -rf $(VENV) $(LOWEST) $(FRAMEWORKS) $(TRACE_PROCESSOR) $(DEMO) benchmarks/.venvs benchmarks/.data build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) $(FRAMEWORKS) $(TRACE_PROCESSOR) $(DEMO) benchmarks/.venvs benchmarks/.data fuzz-failures build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -13,9 +13,8 @@ import sys
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tbd_models.corpus import Plan, planned
 from tbd_models.definition import (
     OUT_OF_MEMORY,
     PRECISIONS,
@@ -29,6 +28,9 @@ from tbd_models.layer_list import read_layers
 from tbd_models.loop import Window, measure
 from tbd_models.registry import FRAMEWORKS, find, implementation
 from tbd_models.settings import EXECUTIONS, INPUTS, SCHEMES, Settings
+
+if TYPE_CHECKING:
+    from tbd_models.corpus import Plan
 
 DEFAULTS = Window()
 
@@ -235,6 +237,8 @@ def _lengths(arguments: argparse.Namespace, dimensions: Any, batch_size: int) ->
     }
     for option in (name for name, is_asked in excluded.items() if is_asked):
         raise UnsupportedError(f"--lengths and {option} exclude each other")
+    from tbd_models.corpus import planned  # noqa: PLC0415 - NumPy comes with a framework
+
     histogram = None if arguments.lengths == "corpus" else Path(arguments.lengths)
     return planned(corpus(dimensions), histogram, batch_size, arguments.seed)
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tbd_models.corpus import Plan
 from tbd_models.definition import UnsupportedError
+
+if TYPE_CHECKING:
+    from tbd_models.corpus import Plan
 
 EXECUTIONS = ("auto", "eager", "graph", "xla")
 INPUTS = ("synthetic", "decode")

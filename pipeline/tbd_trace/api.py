@@ -16,11 +16,11 @@ from tbd_trace import query as queries
 from tbd_trace.errors import UsageError
 from tbd_trace.model.canonical_tables import CATALOGUE, clock_tables, gpu_tables
 from tbd_trace.store import Database, TraceStore, identified_files
-from tbd_trace.why import answers
-from tbd_trace.why.result import WhatIf, Why
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from tbd_trace.why.result import WhatIf, Why
 
 DEFAULT_DATABASE = "tbd-trace.duckdb"
 
@@ -129,6 +129,8 @@ class Traces:
         'gpu_matmul_no_tensor_core'
         """
         texts = {key: str(value) for key, value in parameters.items()}
+        from tbd_trace.why import answers  # noqa: PLC0415 - imports NumPy, which takes time
+
         return answers.why(self.database, self.trace_ids, texts)
 
     def whatif(self, *changes: str) -> WhatIf:
@@ -145,6 +147,8 @@ class Traces:
         >>> found.step_ns <= found.now_step_ns
         True
         """
+        from tbd_trace.why import answers  # noqa: PLC0415 - as above
+
         return answers.whatif(self.database, self.trace_ids, changes)
 
     def connect(self, *relations: str) -> duckdb.DuckDBPyConnection:

@@ -116,7 +116,7 @@ def release(connection: duckdb.DuckDBPyConnection) -> None:
     that are closed. A database that has spilled is closed, because its spill directory is fixed.
     """
     ((spill,),) = connection.execute("SELECT current_setting('temp_directory')").fetchall()
-    if Path(spill).exists():
+    if Path(spill).exists() or _has_idle():  # one is enough for the next question
         connection.close()
     else:
         _idle.append((os.getpid(), connection))

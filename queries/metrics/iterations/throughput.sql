@@ -90,9 +90,14 @@ rated AS (
             t.capture ->> '$.profiled.padding_pct') AS DOUBLE) AS padding_pct,
         CASE WHEN coalesce(getvariable('batch_size'), 0) = 0
              THEN try_cast(t.capture ->> '$.profiled.samples_per_iteration' AS DOUBLE) END
-            AS mean_samples,
-        coalesce(mean_samples, batch_size) * s.iterations_per_s AS samples_per_s
+            AS mean_samples
     FROM iteration_rate s JOIN trace t USING (trace_id)
+),
+
+per_second AS (
+    -- A query of its own: batch_size is the parameter's here, not the trace's.
+    SELECT *, coalesce(mean_samples, batch_size) * iterations_per_s AS samples_per_s
+    FROM rated
 )
 SELECT r.trace_id, p.pid, r.iterations, r.elapsed_ns, r.iterations_per_s, r.stall_share_pct,
     r.batch_size, r.samples_per_s, r.unprofiled_samples_per_s,
@@ -100,6 +105,6 @@ SELECT r.trace_id, p.pid, r.iterations, r.elapsed_ns, r.iterations_per_s, r.stal
     r.real_units_per_s, r.real_unit, r.padding_pct,
     100.0 * (r.unprofiled_samples_per_s / r.samples_per_s - 1) AS profiler_slowdown_pct,
     r.stability, r.clock, r.measured_over, r.method, r.confidence
-FROM rated r
+FROM per_second r
 LEFT JOIN process p ON p.trace_id = r.trace_id AND p.process_id = r.process_id
 ORDER BY r.trace_id, p.pid, r.process_id

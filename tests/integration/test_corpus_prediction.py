@@ -73,7 +73,8 @@ def test_overlap_vectors(tmp_path: Path) -> None:
         latency_s=5e-6,
     )  # fmt: skip
     answers = {(r["scheme"], r["workers"], r["bandwidth_gbit"]): r for r in found}
-    assert len(rows) == len(answers) == 120
+    assert len(rows) == 120
+    assert len(answers) == 150  # with fsdp, which has no vectors
     for row in rows:
         key = (SCHEMES[row["scheme"]], int(row["workers"]), float(row["gbit_s"]))
         assert answers[key]["iteration_s"] == pytest.approx(float(row["iter_s"]), abs=1e-9)

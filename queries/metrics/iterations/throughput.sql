@@ -95,7 +95,7 @@ rated AS (
 ),
 
 per_second AS (
-    -- A query of its own: batch_size is the parameter's here, not the trace's.
+    -- Separate, because batch_size is that of the parameter here, not that of the trace.
     SELECT *, coalesce(mean_samples, batch_size) * iterations_per_s AS samples_per_s
     FROM rated
 )

@@ -2,11 +2,11 @@
 
 Usage: PYTHONPATH=tests python -m fuzz [--inputs 1000] [--seconds S] [--kinds nsys store ...]
 
-Each input is a small valid file after some changes. The program passes if it answers as a plain
-reader counts, says in a note what it left out, or refuses the file with one line. It fails on any
-other exception, on a wrong count without a note, on a crash, and above 10 s. Inputs that fail are
-copied to the directory of ``--failures``, named by kind and number; ``--only KIND:NUMBER`` runs one
-again.
+Each input is a small valid file after some changes. It passes if the answer equals the counts of a
+plain reader, a note names the rows that were left out, or the file is refused with one line. It
+fails on any other exception, on a wrong count without a note, on a crash, and above 10 s. Inputs
+that fail are copied to the directory of ``--failures``, named by kind and number; ``--only
+KIND:NUMBER`` runs one again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Run tbd-trace on one changed input in this process, and judge what it did."""
+"""Run tbd-trace on one changed input in this process, and classify the outcome."""
 
 from __future__ import annotations
 

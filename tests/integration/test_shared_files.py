@@ -15,7 +15,7 @@ from program import TIMELINE, complaint, invoke
 import tbd_trace
 from tbd_trace.cli.redacted import redacted
 
-# A text as programs write it, and what of it nobody else should read.
+# Texts as programs write them, and the private parts of each.
 PLANTED = {
     "HF_TOKEN=hf_abcdefghijklmnopqrstuvwxyz12": ["hf_abcdefgh"],
     "https://hooks.slack.com/services/T000/B000/ABCDEFGHIJKLMNOPQRSTUVWX": ["ABCDEFGHIJ"],

@@ -27,13 +27,7 @@ class Bottleneck(HybridBlock):
         first, second = (1, stride) if self.stride_in_3x3 else (stride, 1)
         self.body = nn.HybridSequential(prefix="")
         self.body.add(
-            nn.Conv2D(width, 1, first, use_bias=False, in_channels=in_channels),
-            nn.BatchNorm(),
-            nn.Activation("relu"),
-            nn.Conv2D(width, 3, second, padding=1, use_bias=False, in_channels=width),
-            nn.BatchNorm(),
-            nn.Activation("relu"),
-            nn.Conv2D(channels, 1, use_bias=False, in_channels=width),
+            *_convolutions(in_channels, width, channels, strides=(first, second), bias=False),
             nn.BatchNorm(),
         )
         self.shortcut = nn.HybridSequential(prefix="")
@@ -47,6 +41,22 @@ class Bottleneck(HybridBlock):
         return F.relu(self.body(x) + self.shortcut(x))
 
 
+def _convolutions(
+    inputs: int, width: int, outputs: int, *, strides: tuple[int, int], bias: bool
+) -> list[HybridBlock]:
+    # The three convolutions of a bottleneck: 1x1, 3x3 and 1x1, of which the last may have a bias.
+    first, second = strides
+    return [
+        nn.Conv2D(width, 1, first, use_bias=False, in_channels=inputs),
+        nn.BatchNorm(),
+        nn.Activation("relu"),
+        nn.Conv2D(width, 3, second, padding=1, use_bias=False, in_channels=width),
+        nn.BatchNorm(),
+        nn.Activation("relu"),
+        nn.Conv2D(outputs, 1, use_bias=bias, in_channels=width),
+    ]
+
+
 class PreActivation(HybridBlock):
     """A bottleneck that normalizes before each convolution (He et al. 2016, version 2)."""
 
@@ -54,15 +64,7 @@ class PreActivation(HybridBlock):
         super().__init__()
         self.bn1 = nn.BatchNorm(in_channels=inputs)
         self.body = nn.HybridSequential()
-        self.body.add(
-            nn.Conv2D(width, 1, use_bias=False, in_channels=inputs),
-            nn.BatchNorm(),
-            nn.Activation("relu"),
-            nn.Conv2D(width, 3, stride, padding=1, use_bias=False, in_channels=width),
-            nn.BatchNorm(),
-            nn.Activation("relu"),
-            nn.Conv2D(outputs, 1, use_bias=bias, in_channels=width),
-        )
+        self.body.add(*_convolutions(inputs, width, outputs, strides=(1, stride), bias=bias))
         self._widens = inputs != outputs
         self.shortcut = nn.HybridSequential()
         if self._widens:

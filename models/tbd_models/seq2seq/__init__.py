@@ -57,7 +57,7 @@ MODEL = Model(
     notes=(
         "All sentences have 25 words, so that every iteration does the same work and nothing is "
         "padded; the original batches sentences of up to 100 words in buckets of similar length. "
-        "There is no dropout, as in the configuration that was profiled. "
+        "Dropout is left out, as in the configuration that was profiled. "
         "The number of parameters is that of PyTorch and MXNet, whose LSTM has two vectors of "
         "biases per layer (8,192 parameters more than TensorFlow's, which has one). The MXNet "
         "model of the suite was Sockeye, with the same layers."

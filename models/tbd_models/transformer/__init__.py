@@ -68,7 +68,7 @@ MODEL = Model(
     notes=(
         "A batch of 64 pairs is the published one of 2048 tokens, and the batches of the sweep are "
         "those of 64 to 4096 tokens, counted on the target side. All sentences have 32 tokens, so "
-        "that every iteration does the same work and nothing is padded; the original puts "
+        "that every iteration does the same work without padding; the original puts "
         "sentences of similar length in a batch. As in Tensor2Tensor, sublayers normalise their "
         "input rather than their output, and source, "
         "target and output share one matrix of embeddings. Attention is computed from matrix "

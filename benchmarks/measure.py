@@ -13,6 +13,8 @@ from pathlib import Path
 
 _INTERVAL_S = 0.05  # sampling interval of memory
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+# Installed programs have compiled modules. A checkout has them after its first run.
+_COMPILES = {"PYTHONDONTWRITEBYTECODE": ""}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ def measure(
         begin = time.perf_counter()
         process = subprocess.Popen(
             command,
-            env={**os.environ, **environment},
+            env={**os.environ, **_COMPILES, **environment},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=errors,

@@ -38,8 +38,8 @@ OF_JOBS = "measured"
 REPLAYED = {"avoidable_cause", "step_timeline", "whatif", "why"}
 """Queries above relations that Python computes, which a DuckDB shell lacks."""
 NOT_WORKED = REPLAYED - {"step_timeline"}
-"""Queries without worked rows; `test_why_queries.py` has their answers, and
-`test_golden_causes.py` the shares of `why`."""
+"""Queries without worked rows; `test_golden_causes.py` works out the numbers of `why` and `whatif`,
+`test_why_queries.py` has the answers."""
 METRIC_NAMES = [path.stem for path in METRICS]
 
 

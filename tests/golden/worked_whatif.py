@@ -1,0 +1,292 @@
+"""Steps of the sample after changes.
+
+The times of all calls and operations are computed from what they depend on, again and again until
+none of them moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import pairwise
+from statistics import fmean, median
+
+from sample_facts import Call, Operation, timeline
+from worked_causes import cause_of, input_wait, launching_calls
+from worked_window import signs
+
+STREAM_SYNCHRONIZED = 7
+READY_BATCH_NS = 200_000
+FAST_CALL_NS, FAST_PAUSE_NS = 1_000, 500  # of a CUDA graph
+PINNED_BYTES_PER_NS = 20
+SHORTER_MATRIX_WORK = {"gpu_matmul_no_tensor_core": 0.333333}
+SLOWER_HOST = 1.5  # of autocast
+LONGEST_PAUSE_NS = 20_000  # until the next call of a thread that waits for no other thread
+UNEXPLAINED_NS = 8_000
+
+
+@dataclass
+class Job:
+    """A call or an operation.
+
+    Attributes:
+        ns: how long it takes, waiting apart.
+        after: gives the earliest start from the times of other jobs; None for a fixed start.
+        until: gives the earliest end of a call that waits for the GPU.
+    """
+
+    start: int
+    end: int
+    ns: int
+    pause_ns: int = 0
+    after: Callable[[], int] | None = None
+    until: Callable[[], int] | None = None
+
+    def move(self) -> bool:
+        before = self.start, self.end
+        if self.after is not None:
+            self.start = self.after()
+        self.end = self.start + self.ns
+        if self.until is not None:
+            self.end = max(self.end, self.until())
+        return (self.start, self.end) != before
+
+
+@dataclass
+class Program:
+    """The calls and operations of the sample, and the first operation of each iteration."""
+
+    calls: list[tuple[Call, Job]] = field(default_factory=list)
+    operations: list[tuple[Operation, Job]] = field(default_factory=list)
+
+    def settle(self) -> None:
+        jobs = [job for _, job in (*self.calls, *self.operations)]
+        while sum(job.move() for job in jobs):
+            pass
+
+    def mean_step_ns(self) -> float:
+        firsts: dict[int, Job] = {}
+        for one, job in self.operations:
+            firsts.setdefault(one.iteration, job)
+        steps = [b.start - a.start for a, b in pairwise(firsts.values())]
+        return fmean(steps[next(n for n in range(len(steps)) if n not in signs()) :])
+
+
+def program() -> Program:
+    """Return the sample with the times of the file."""
+    made = Program()
+    calls = {call: Job(call.start, call.end, call.end - call.start) for call in launching_calls()}
+    operations = {id(one): Job(one.start, one.end, one.duration) for one in timeline().operations}
+    made.calls = list(calls.items())
+    made.operations = [(one, operations[id(one)]) for one in timeline().operations]
+    for call, job in made.calls:
+        if (before := _followed(call)) is not None:
+            job.pause_ns = call.start - before.end
+            job.after = _after(calls[before], job)
+        if (awaited := _awaited(call)) is not None:
+            waits = awaited.end > call.start
+            job.ns = 0 if waits else job.ns
+            tail = call.end - awaited.end if waits else _usual_tail()
+            job.until = _after(operations[id(awaited)], tail)
+    for one, job in made.operations:
+        job.after = _start(one, calls[one.launch], operations)
+    return made
+
+
+def _after(before: Job, pause: Job | int) -> Callable[[], int]:
+    return lambda: before.end + (pause if isinstance(pause, int) else pause.pause_ns)
+
+
+def _start(one: Operation, launch: Job, operations: dict[int, Job]) -> Callable[[], int]:
+    before = _previous(one)
+    previous = operations[id(before)] if before is not None else None
+    gap, lag = _usual()
+
+    def ready() -> int:
+        launched = launch.start + lag
+        return launched if previous is None else max(launched, previous.end + gap)
+
+    late = one.start - ready()
+    if late <= UNEXPLAINED_NS:
+        return ready
+    other = _just_ended(one)
+    if other is None or other.end <= ready():
+        return lambda: ready() + late
+    awaited, pause = operations[id(other)], one.start - other.end
+    return lambda: max(ready(), awaited.end + pause)
+
+
+@cache
+def _followed(call: Call) -> Call | None:
+    own = [one for one in launching_calls() if one.tid == call.tid and one.start < call.start]
+    last = [one for one in launching_calls() if one.end <= call.start and one is not call]
+    before = own[-1] if own else None
+    if before is not None and call.start - before.end <= LONGEST_PAUSE_NS:
+        return before
+    return max(last, key=lambda one: one.end, default=before)
+
+
+@cache
+def _awaited(call: Call) -> Operation | None:
+    # The last operation that ended before the call: what a synchronization waits for. Copies that
+    # block, and calls that free memory, wait if it ended during them.
+    synchronizes = "Synchronize" in call.name
+    ended = [
+        one
+        for one in timeline().operations
+        if one.end <= call.end
+        and (not synchronizes or one.details["streamId"] == STREAM_SYNCHRONIZED)
+    ]
+    last = max(ended, key=lambda one: (one.end, one.start), default=None)
+    if last is None or synchronizes:
+        return last
+    blocks = call.name.startswith(("cudaMemcpy_", "cudaFree_"))
+    return last if blocks and last.end > call.start else None
+
+
+@cache
+def _usual_tail() -> int:
+    waits = [(call, op) for call in launching_calls() if (op := _awaited(call)) is not None]
+    return int(median(call.end - op.end for call, op in waits if op.end > call.start))
+
+
+@cache
+def _usual() -> tuple[int, int]:
+    # Time between kernels that waited for each other, and from a launch to a kernel on an idle
+    # stream.
+    gaps, lags = [], []
+    for one in timeline().kernels:
+        before = _previous(one)
+        if before is None or before.end < one.launch.start:
+            lags.append(one.start - one.launch.start)
+        elif one.launch.start < before.end - 20_000:
+            gaps.append(one.start - before.end)
+    return round(median(gaps)), round(median(lags))
+
+
+def _previous(one: Operation) -> Operation | None:
+    stream = [o for o in timeline().operations if o.details["streamId"] == one.details["streamId"]]
+    return next((o for o in reversed(stream) if o.start < one.start), None)
+
+
+def _just_ended(one: Operation) -> Operation | None:
+    ended = [o for o in timeline().operations if o.end <= one.start]
+    last = max(ended, key=lambda o: (o.end, o.start), default=None)
+    return last if last is not None and one.start - last.end <= 20_000 else None
+
+
+def _input(made: Program) -> None:
+    for call, job in made.calls:
+        if _waits_for_input(call):
+            job.pause_ns = min(job.pause_ns, READY_BATCH_NS)
+
+
+def _waits_for_input(call: Call) -> bool:
+    return call is not launching_calls()[0] and input_wait(call) is not None
+
+
+def _graph(made: Program) -> None:
+    for call, job in made.calls:
+        job.ns = min(job.ns, FAST_CALL_NS)
+        if not _waits_for_input(call):
+            job.pause_ns = min(job.pause_ns, FAST_PAUSE_NS)
+
+
+def _no_sync(made: Program) -> None:
+    for call, job in made.calls:
+        if "Synchronize" in call.name:
+            job.until = None
+
+
+def _no_alloc(made: Program) -> None:
+    for call, job in made.calls:
+        if "Malloc" in call.name or "Free" in call.name:
+            job.ns, job.until = 0, None
+
+
+def _overlap_copies(made: Program) -> None:
+    for one, job in made.operations:
+        if one.kind == "memcpy":
+            job.ns = 0
+
+
+def _pinned(made: Program) -> None:
+    for one, job in made.operations:
+        if one.kind == "memcpy" and _is_pageable(one):
+            job.ns = min(job.ns, round(one.details["bytes"] / PINNED_BYTES_PER_NS))
+
+
+def _is_pageable(one: Operation) -> bool:
+    kinds = (timeline().memory_kinds[one.details[side]] for side in ("srcKind", "dstKind"))
+    return "Pageable" in kinds
+
+
+def _amp(made: Program) -> None:
+    for one, job in made.operations:
+        if one.kind == "kernel":
+            job.ns = round(job.ns * SHORTER_MATRIX_WORK.get(cause_of(one), 1))
+
+
+def _amp_at_worst(made: Program) -> None:
+    for call, job in made.calls:
+        job.ns = round(job.ns * SLOWER_HOST)
+        if not _waits_for_input(call):
+            job.pause_ns = round(job.pause_ns * SLOWER_HOST)
+
+
+AT_BEST: dict[str, Callable[[Program], None] | None] = {
+    "amp": _amp,
+    "channels_last": None,  # no kernel converts layouts
+    "fused_optimizer": None,  # one kernel updates all tensors
+    "graph": _graph,
+    "host_stalls": None,
+    "input": _input,
+    "no_alloc": _no_alloc,
+    "no_sync": _no_sync,
+    "overlap_copies": _overlap_copies,
+    "pinned": _pinned,
+    "straggler": None,  # one rank
+}
+"""Changes, each with what it does to the sample in the best case; None for nothing."""
+IS_LIKELY = {"amp", "fused_optimizer", "host_stalls", "pinned"}
+"""Changes whose best case in the sample is also the likely one; of the others none is known."""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Mean steps after the warm-up, in ns."""
+
+    best: float
+    likely: float | None
+    worst: float
+
+
+def steps_after_changes() -> dict[str, Steps]:
+    """Return the steps after each change by itself."""
+    found = {}
+    for name, change in AT_BEST.items():
+        best = _step_ns(change) if change is not None else _measured_ns()
+        worst = _step_ns(_amp_at_worst) if name == "amp" else _measured_ns()
+        found[name] = Steps(best, best if name in IS_LIKELY else None, worst)
+    return found
+
+
+@cache
+def _measured_ns() -> float:
+    return program().mean_step_ns()
+
+
+@cache
+def _unchanged_ns() -> float:
+    unchanged = program()
+    unchanged.settle()
+    return unchanged.mean_step_ns()
+
+
+def _step_ns(change: Callable[[Program], None]) -> float:
+    # Corrected by the error of the times without a change.
+    changed = program()
+    change(changed)
+    changed.settle()
+    return round(_measured_ns() * changed.mean_step_ns() / _unchanged_ns(), 3)

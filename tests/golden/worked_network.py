@@ -101,6 +101,7 @@ def min_bandwidth() -> list[Row]:
                     scheme="ddp",
                     workers=workers,
                     target_speedup=wanted,
+                    target=f"{100 * share:g} %",
                     min_gbit_s=enough,
                     min_low_gbit_s=enough / (1 + UNCERTAINTY),
                     min_high_gbit_s=enough / (1 - UNCERTAINTY),

@@ -85,7 +85,9 @@ def value_axis(
     found = {units.get(column) for column in columns}
     unit = found.pop() if len(found) == 1 else None
     if log:
-        return Axis(name or "value", log=True, unit=scalable(unit))
+        multiples = scalable(unit)  # the ticks then show the unit
+        label = f"{name or 'value'} ({unit})" if unit and not multiples else name or "value"
+        return Axis(label, log=True, unit=multiples)
     if unit is None:
         return Axis(name)
     shown = [*columns, start] if start else columns

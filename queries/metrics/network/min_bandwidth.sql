@@ -25,6 +25,8 @@ doc = "how gradients are exchanged: ddp, serial, ps, p3, fsdp"
 doc = "number of workers, each with a batch as large as that of the one measured"
 [columns.target_speedup]
 doc = "wanted speed-up"
+[columns.target]
+doc = "the target as asked: × speed-up, or speed-up ÷ workers in percent"
 [columns.min_gbit_s]
 unit = "Gbit/s"
 doc = "smallest bandwidth with this speed-up; NULL if none is enough"
@@ -62,18 +64,20 @@ kind = "line"
 x = "workers"
 y = ["min_gbit_s"]
 band = ["min_low_gbit_s", "min_high_gbit_s"]
-series = ["scheme", "target_speedup"]
+panels = ["trace_id", "scheme"]
+log = ["y"]
+series = ["target"]
 */
 WITH
 wanted AS (
-    SELECT w.workers, t.target AS target_speedup
+    SELECT w.workers, t.target AS target_speedup, format('×{:g}', t.target) AS target
     FROM (SELECT unnest(workers) AS workers FROM _dp_setting) w
     CROSS JOIN (
         SELECT unnest(list_distinct(string_split(
             nullif(getvariable('target_speedup'), ''), ',')::DOUBLE[])) AS target
     ) t
     UNION ALL
-    SELECT w.workers, t.target * w.workers
+    SELECT w.workers, t.target * w.workers, format('{:g} %', 100 * t.target)
     FROM (SELECT unnest(workers) AS workers FROM _dp_setting) w
     CROSS JOIN (
         SELECT unnest(list_distinct(string_split(
@@ -85,7 +89,7 @@ wanted AS (
 asked AS MATERIALIZED (
     SELECT row_number() OVER (ORDER BY r.trace_id, c.scheme, w.workers, w.target_speedup, f.scale)
             AS ask,
-        r.*, c.scheme, w.workers, w.target_speedup,
+        r.*, c.scheme, w.workers, w.target_speedup, w.target,
         w.workers * r.alone_s / w.target_speedup AS wanted_s,
         f.scale, s.latency_s / f.scale AS latency_s, l.host_byte_s / f.scale AS host_byte_s,
         coalesce(l.all_reduce_s, 2 * (w.workers - 1) * s.latency_s) / f.scale AS all_reduce_s,
@@ -190,7 +194,7 @@ enough AS (
     LEFT JOIN below b USING (ask)
     WHERE m.bandwidth_gbit > coalesce(b.gbit, 0) GROUP BY a.ask
 )
-SELECT trace_id, scheme, workers, target_speedup, min_gbit_s,
+SELECT trace_id, scheme, workers, target_speedup, target, min_gbit_s,
     CASE WHEN min_gbit_s IS NOT NULL THEN least_gbit_s / (1 + uncertainty) END AS min_low_gbit_s,
     CASE WHEN min_gbit_s IS NOT NULL AND uncertainty < 1 THEN most_gbit_s / (1 - uncertainty) END
         AS min_high_gbit_s, band,

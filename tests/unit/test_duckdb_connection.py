@@ -17,6 +17,7 @@ from tbd_trace.runtime import duckdb_connection
 from tbd_trace.runtime.duckdb_connection import (
     prefetch,
     release,
+    return_memory,
     scratch_connection,
     spill_directory,
 )
@@ -193,3 +194,33 @@ def test_only_old_leftovers_of_dead_processes_are_removed(
     assert spill_directory() == tmp_path / names["alive"]
     left = {path.name for path in tmp_path.iterdir()}
     assert left == set(names.values()) - {names["dead and old"]}
+
+
+_SORTED = "CREATE TEMP TABLE t AS SELECT i::VARCHAR || repeat('-', 20) FROM range({}) t(i)"
+
+
+def _resident_bytes() -> int:
+    pages = Path("/proc/self/statm").read_text().split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux")
+def test_memory_of_earlier_queries_is_returned(tmp_path: Path) -> None:
+    with scratch_connection(tmp_path) as connection:
+        before = _resident_bytes()
+        connection.execute(f"{_SORTED.format(1_000_000)} ORDER BY hash(i)")
+        connection.execute("DROP TABLE t")
+        kept = _resident_bytes() - before
+        assert kept > 50e6
+        return_memory(connection)
+        assert _resident_bytes() - before < kept / 2
+
+
+@pytest.mark.parametrize("limit", ["380000001B", "2GB", "18.7GB"])
+def test_returning_memory_keeps_its_limit(tmp_path: Path, limit: str) -> None:
+    with scratch_connection(tmp_path) as connection:
+        connection.execute(f"SET memory_limit = '{limit}'")
+        shown = connection.execute("SELECT current_setting('memory_limit')").fetchall()
+        for _ in range(20):
+            return_memory(connection)
+        assert connection.execute("SELECT current_setting('memory_limit')").fetchall() == shown

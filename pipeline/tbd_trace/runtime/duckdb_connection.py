@@ -122,6 +122,18 @@ def release(connection: duckdb.DuckDBPyConnection) -> None:
         _idle.append((os.getpid(), connection))
 
 
+def return_memory(connection: duckdb.DuckDBPyConnection) -> None:
+    """Return the memory that earlier queries of a database used to the system.
+
+    DuckDB keeps it for the next query, and returns it when its memory limit is set.
+    """
+    ((limit,),) = connection.execute("SELECT current_setting('memory_limit')").fetchall()
+    number, unit = limit.split()
+    # Shown rounded down to a tenth: set again and again as it is shown, it would shrink.
+    with contextlib.suppress(duckdb.OutOfMemoryException):  # existing tables need more
+        connection.execute(f"SET memory_limit = '{float(number) + 0.05} {unit}'")
+
+
 def _config() -> _Settings:
     chosen = ((THREADS, "threads"), (MEMORY_LIMIT, "memory_limit"))
     return {name: os.environ[variable] for variable, name in chosen if os.environ.get(variable)}

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from tbd_trace.runtime.duckdb_connection import return_memory
 from tbd_trace.runtime.result_frames import frame
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ RELATIONS = (
 )  # fmt: skip
 
 _MOST_LAUNCHED = 0.8
+_MANY_ROWS = 100_000
 _SHORTEST_DELAY_NS = 1_000_000
 _LEAST_FULL = 0.05  # share of matrix work that is not in half precision
 
@@ -169,7 +171,10 @@ def load(
     """Read the program of a process; the relations of ``RELATIONS`` exist."""
 
     def rows(sql: str) -> pl.DataFrame:
-        return frame(connection.sql(sql, params={"trace": trace_id, "process": process_id}))
+        found = frame(connection.sql(sql, params={"trace": trace_id, "process": process_id}))
+        if found.height >= _MANY_ROWS:
+            return_memory(connection)
+        return found
 
     ops, steps = rows(_OPS), rows(_STEPS)
     ((stream_gap_ns, launch_lag_ns),) = rows(_USUAL).rows()

@@ -13,11 +13,13 @@ SAMPLE := data/samples/synthetic_cnn
 SIZES ?= S
 INPUTS ?= 1000
 BENCH ?=
+KIT ?=
+CHECK ?=
 LOWEST := .venv-lowest
 N ?= 22
 SEED ?= 1
 
-.PHONY: help demo test test-full test-lowest audit frameworks test-frameworks trace-processor mutants fuzz lint format types docs docs-check check bench bench-rivals clean
+.PHONY: help demo test test-full test-lowest audit frameworks test-frameworks trace-processor mutants fuzz lint format types docs docs-check check bench bench-rivals gpu-kit gpu-check clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
@@ -120,6 +122,12 @@ bench: $(VENV)/.installed ## Measure speed and memory on made traces (SIZES="S M
 bench-rivals: $(VENV)/bin/python ## Install the tools that the benchmark compares with
 	PYTHON=$(BIN)/python benchmarks/rivals/install.sh
 
+gpu-kit: $(VENV)/.installed ## Make the folder that a GPU machine without a network needs (Linux; KIT="--nsight none")
+	PYTHONPATH=tools $(BIN)/python -m gpu_check.kit $(KIT)
+
+gpu-check: ## Check everything on a machine with a GPU, from the kit (CHECK="--limit 300" for less)
+	PYTHONPATH=tools:collectors:pipeline:models $(PYTHON) -m gpu_check --kit gpu-kit $(CHECK)
+
 clean: ## Remove everything that make made
-	rm -rf $(VENV) $(LOWEST) $(FRAMEWORKS) $(TRACE_PROCESSOR) $(DEMO) benchmarks/.venvs benchmarks/.data fuzz-failures build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) $(FRAMEWORKS) $(TRACE_PROCESSOR) $(DEMO) benchmarks/.venvs benchmarks/.data fuzz-failures gpu-kit gpu-check build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -196,6 +196,7 @@ def _wheel(directory: Path) -> Path:
     return path
 
 
+@pytest.mark.slow  # pip starts twice
 def test_kit_is_installed_beside_the_packages_of_the_machine(tmp_path: Path) -> None:
     folder = tmp_path / "kit"
     folder.mkdir()

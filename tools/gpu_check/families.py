@@ -42,14 +42,13 @@ def recorded(capture: str = "cap") -> tuple[Expectation, ...]:
     )
 
 
-def model(name: str, options: str, *more: Expectation, limit_s: int = 45) -> Step:
+def model(name: str, options: str, *more: Expectation) -> Step:
     """Return a step that records a model of the suite with torch.profiler."""
-    model = options.split(maxsplit=1)[0]
     return Step(
         name,
-        limit_s,
+        45,
         (f"{_TRACE} --scale {{scale}} --warmup 3 {options} -o cap",),
-        (*recorded(), at_least(f"layers of {model}", layers("cap"), 4, needs_gpu=False), *more),
+        (*recorded(), at_least("layers", layers("cap"), 4, needs_gpu=False), *more),
         ("cap",),
         needs=(),
     )
@@ -61,9 +60,10 @@ def layers(capture: str) -> Measure:
     return lambda answers: len({row["layer"] for row in rows(answers) if row["layer"]})
 
 
-def train(name: str, options: str, *more: Expectation) -> Step:
+def train(name: str, options: str, *more: Expectation, limit_s: float = 45) -> Step:
     """Return a step that records the program train.py with torch.profiler."""
-    return Step(name, 45, (trained("cap", "facts.json", options),), (*recorded(), *more), ("cap",))
+    commands = (trained("cap", "facts.json", options),)
+    return Step(name, limit_s, commands, (*recorded(), *more), ("cap",))
 
 
 def trained(capture: str, facts: str, options: str) -> str:

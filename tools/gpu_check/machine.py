@@ -26,7 +26,7 @@ _SIZES = {
     "cpu": {
         "scale": "small", "iterations": "3", "bert_batch": "1", "llm_batch": "1",
         "train_batch": "8", "train_width": "16", "train_depth": "2",
-        "loader_ms": "20", "input_mib": "1", "capability": " --compute-capability 8.0",
+        "loader_ms": "100", "input_mib": "1", "capability": " --compute-capability 8.0",
         "sweep": "--batch-sizes 1,1000000 --memory-gib 8", "estimated": "1,2",
     },
 }  # fmt: skip

@@ -49,7 +49,7 @@ STEPS: tuple[Step, ...] = (
         "llm --batch-size {llm_batch} --precision mixed --activation-checkpointing",
         at_least("time of recomputation, ns", checkpointed, 1),
     ),
-    train("compile", f"{_SMALL} --execution compile"),
+    train("compile", f"{_SMALL} --execution compile", limit_s=90),
     train(
         "cuda-graph",
         f"{_SMALL} --execution graph",
@@ -155,7 +155,15 @@ STEPS: tuple[Step, ...] = (
                 "time with a kernel, as by CUDA events, ms",
                 busy_ms,
                 fact("facts.json", "recorded_ms"),
-                20,
+                10,
+            ),
+            near(
+                "overlap: sum of kernels / time with a kernel, as one stream / two streams",
+                lambda a: kernels_of(STREAMS)(a) / 1e6 / busy_ms(a),
+                lambda a: (
+                    fact("facts.json", "one_stream_ms")(a) / fact("facts.json", "two_streams_ms")(a)
+                ),
+                10,
             ),
         ),
         (STREAMS,),

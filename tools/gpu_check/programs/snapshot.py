@@ -15,7 +15,7 @@ _WIDTH, _BATCH, _STEPS, _LEAKED = 4096, 1024, 4, 2**20
 def main() -> None:
     """Write snapshot.pickle and facts.json."""
     cuda: Any = torch.cuda
-    cuda.memory._record_memory_history(max_entries=100_000)
+    cuda.memory._record_memory_history(stacks="python", max_entries=100_000)
     model = nn.Sequential(*(nn.Linear(_WIDTH, _WIDTH) for _ in range(4))).cuda()
     optimizer = torch.optim.Adam(model.parameters())
     leak = []

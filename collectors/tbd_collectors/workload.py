@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
 from tbd_collectors.collection_request import Workload
+from tbd_trace.runtime.private_files import temporary_directory
 
 # Both import nothing beyond the standard library and the framework when they run there.
 _PACKAGES = ("tbd_models", "tbd_trace")
@@ -78,7 +78,7 @@ def importable() -> Iterator[dict[str, str]]:
     """Yield environment variables that make the workloads importable in any interpreter."""
     # Links in a separate directory: site-packages on PYTHONPATH would also shadow the other
     # interpreter's numpy with ours.
-    with tempfile.TemporaryDirectory(prefix="tbd-trace-") as directory:
+    with temporary_directory() as directory:
         for package in _PACKAGES:
             spec = find_spec(package)
             if spec is not None and spec.submodule_search_locations:

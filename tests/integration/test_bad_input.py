@@ -441,6 +441,7 @@ def test_databases_in_impossible_places(monkeypatch: pytest.MonkeyPatch) -> None
     line = complaint(invoke("ingest", TIMELINE, "--db", "damaged.duckdb"), 1)
     assert "damaged.duckdb: its views cannot be written" in line
     assert Path("damaged.duckdb").read_bytes() == b"12345678DUCK" + bytes(100)
+    assert not Path("damaged.traces").exists()
     for name in ("", ".", ".."):
         assert "name a file" in refuse("ingest", TIMELINE, "--db", name, code=2)
     monkeypatch.setenv("TBD_TRACE_DB", "notes.duckdb")

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +16,6 @@ from tbd_trace.runtime.duckdb_connection import (
     release,
     return_memory,
     scratch_connection,
-    spill_directory,
 )
 from tbd_trace.runtime.settings_env import MEMORY_LIMIT, THREADS
 from tbd_trace.store import Database, writer
@@ -169,31 +165,6 @@ def test_an_ingest_that_fails_leaves_no_database_with_tables(
     for _, connection in idle:
         rows = "SELECT 1 FROM duckdb_tables() UNION ALL SELECT 1 FROM duckdb_views() "
         assert connection.execute(f"{rows} WHERE NOT internal").fetchall() == []
-
-
-def test_only_old_leftovers_of_dead_processes_are_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    done = subprocess.Popen([sys.executable, "-c", ""])
-    done.wait()
-    names = {
-        "dead and old": f"tbd-trace-{done.pid}",
-        "dead, just now": f"tbd-trace-{done.pid}0000000000000",
-        "alive": f"tbd-trace-{os.getpid()}",
-        "another's": "tbd-trace-1",
-        "no process": "tbd-trace-abc",
-        "other": "other-1",
-    }
-    for name in names.values():
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "spill").touch()
-        if name != names["dead, just now"]:
-            old = time.time() - 2 * 24 * 3600
-            os.utime(tmp_path / name, (old, old))
-    assert spill_directory() == tmp_path / names["alive"]
-    left = {path.name for path in tmp_path.iterdir()}
-    assert left == set(names.values()) - {names["dead and old"]}
 
 
 _SORTED = "CREATE TEMP TABLE t AS SELECT i::VARCHAR || repeat('-', 20) FROM range({}) t(i)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,12 @@ import pytest
 from tbd_trace.archive.archive_writer import new_archive
 from tbd_trace.errors import UsageError
 from tbd_trace.runtime.atomic_write import atomic_write
-from tbd_trace.runtime.private_files import private_prefix, remove_abandoned
+from tbd_trace.runtime.private_files import (
+    private_prefix,
+    remove_abandoned,
+    shared_place,
+    temporary_directory,
+)
 from tbd_trace.store.staging import private_directory, remove_stale
 
 WRITERS = {
@@ -92,3 +98,37 @@ def test_the_names_of_machines_differ(tmp_path: Path, monkeypatch: pytest.Monkey
         other.mkdir()
         remove_abandoned(tmp_path)
         assert other.exists()
+
+
+def test_temporary_files_of_killed_processes_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    shared_place.cache_clear()
+    code = """if True:
+        import os
+        from tbd_trace.runtime.duckdb_connection import spill_directory
+        from tbd_trace.runtime.private_files import temporary_directory
+        kept = temporary_directory()
+        spill_directory().mkdir()
+        os.kill(os.getpid(), 9)"""
+    killed = subprocess.run(
+        [sys.executable, "-c", code], check=False, env={**os.environ, "TMPDIR": str(tmp_path)}
+    )
+    assert killed.returncode == -9
+    left = sorted(tmp_path.iterdir())
+    assert len(left) == 2
+    (tmp_path / "tbd-trace-made-by-a-user").mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "geteuid", lambda: 12345)  # they belong to another user
+        shared_place()
+    assert set(left) < set(tmp_path.iterdir())
+    shared_place.cache_clear()
+    with temporary_directory() as mine:
+        shared_place.cache_clear()
+        assert shared_place() == tmp_path / "tbd-trace"
+        assert {path.name for path in tmp_path.iterdir()} == {
+            "tbd-trace-made-by-a-user",
+            Path(mine).name,
+        }
+    shared_place.cache_clear()

@@ -30,6 +30,7 @@ from tbd_trace.sources.base import TraceDescription
 from tbd_trace.store import Database
 from tbd_trace.store.capture import capture_files
 from tbd_trace.store.read_errors import reading
+from tbd_trace.store.views import views_marker
 
 SAMPLE = ROOT / "data" / "samples" / "synthetic_cnn"
 
@@ -498,6 +499,22 @@ def test_an_ambiguous_prefix(database: Database, tmp_path: Path) -> None:
     assert database.resolve([other]) == [other]
     with pytest.raises(UsageError, match="ambiguous"):
         database.resolve([other[:4]])
+
+
+def test_an_ingest_without_views_leaves_the_earlier_traces(
+    database: Database, tmp_path: Path
+) -> None:
+    """The shell's file cannot be written: the new trace is withdrawn, and can be ingested later."""
+    database.ingest([profile(tmp_path / "a.sqlite")])
+    database.path.write_bytes(b"12345678DUCK" + bytes(100))
+    views_marker(database).unlink()  # the views are to be renewed
+    before = everything(database.traces_directory)
+    other = profile(tmp_path / "b.sqlite", kernels=2)
+    with pytest.raises(StoreError, match="views cannot be written"):
+        Database(database.path).ingest([other])
+    assert everything(database.traces_directory) == before
+    database.path.unlink()
+    assert [report.status for report in Database(database.path).ingest([other])] == ["ingested"]
 
 
 def test_removing(database: Database, tmp_path: Path) -> None:

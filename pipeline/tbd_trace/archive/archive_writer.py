@@ -24,7 +24,7 @@ from tbd_trace.archive.manifest import (
 from tbd_trace.archive.remote_target import RemoteTarget
 from tbd_trace.archive.storage_backends import is_archive, is_url
 from tbd_trace.errors import StoreError, UsageError
-from tbd_trace.runtime.private_files import private_prefix, remove_abandoned
+from tbd_trace.runtime.private_files import private_prefix, remove_abandoned, temporary_directory
 from tbd_trace.store.database import LAYOUT
 from tbd_trace.store.staging import apply_umask
 from tbd_trace.version import __version__
@@ -112,7 +112,7 @@ def new_archive(target: Path | str, *, force: bool = False) -> Iterator[ArchiveW
 def _uploaded(url: str, force: bool) -> Iterator[ArchiveWriter]:
     remote = RemoteTarget(url, force=force)
     try:
-        with tempfile.TemporaryDirectory(prefix="tbd-trace-") as temporary:
+        with temporary_directory() as temporary:
             writer = ArchiveWriter(Path(temporary) / "archive")
             writer.root.mkdir()
             yield writer

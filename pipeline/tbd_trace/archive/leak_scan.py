@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from pathlib import Path
 
 import duckdb
@@ -18,6 +17,7 @@ from tbd_trace.redact.file_scan import scan_sqlite, scan_text
 from tbd_trace.redact.json_documents import Redactor
 from tbd_trace.redact.leak_report import LeakReport
 from tbd_trace.redact.tables import collect_identities, private_columns
+from tbd_trace.runtime.private_files import temporary_directory
 from tbd_trace.sources.registry import check_readable, load, tool_of
 from tbd_trace.sqlite_io import SqliteFile
 from tbd_trace.store.capture import is_capture
@@ -112,7 +112,7 @@ def _document(path: Path, report: LeakReport) -> None:
 
 def _archive(path: Path) -> pl.DataFrame:
     report = LeakReport()
-    with tempfile.TemporaryDirectory() as scratch:
+    with temporary_directory() as scratch:
         archive = Archive(str(path), Path(scratch) / "cache")
         with connect(archive) as connection:
             report.include("tables", leaks_in_tables(connection))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tbd_trace.archive.operations import create
 from tbd_trace.archive.store import Archive
 from tbd_trace.redact.tables import Redaction
+from tbd_trace.runtime.private_files import temporary_directory
 from tbd_trace.store.base import TraceStore
 
 
@@ -23,7 +23,7 @@ def redacted_copy(
         StoreError: the copy cannot be written, or a trace cannot be read.
         UsageError: there are no traces.
     """
-    with tempfile.TemporaryDirectory(prefix="tbd-trace-") as scratch:
+    with temporary_directory() as scratch:
         target = Path(scratch) / "archive"
         create(store, trace_ids, target, redaction=redaction)
         yield Archive(str(target), Path(scratch) / "cache")

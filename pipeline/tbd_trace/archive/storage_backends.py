@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from tbd_trace.archive.manifest import FILE, LARGEST_BYTES, Manifest, is_safe
 from tbd_trace.archive.remote_files import remote_errors, remote_file_system
 from tbd_trace.errors import StoreError
+from tbd_trace.runtime.private_files import private_prefix, shared_place
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _CHUNK_BYTES = 1 << 20
@@ -247,7 +248,10 @@ def _seekable(filesystem: Any, root: str) -> BinaryIO:
     whole_only = "http" in filesystem.protocol and not filesystem.info(root).get("partial")
     if not whole_only:
         return cast("BinaryIO", filesystem.open(root, "rb"))
-    copy = tempfile.NamedTemporaryFile(prefix="tbd-trace-")  # noqa: SIM115 - the caller reads it
+    place = shared_place()
+    copy = tempfile.NamedTemporaryFile(  # noqa: SIM115 - the caller reads it
+        prefix=private_prefix(place), dir=place.parent
+    )
     filesystem.get_file(root, copy.name)
     return cast("BinaryIO", copy)
 

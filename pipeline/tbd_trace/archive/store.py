@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import tempfile
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import duckdb
 
@@ -19,6 +19,7 @@ from tbd_trace.archive.manifest import (
 from tbd_trace.archive.storage_backends import StorageBackend, open_backend, read_manifest
 from tbd_trace.errors import StoreError
 from tbd_trace.model.canonical_tables import canonical_tables
+from tbd_trace.runtime.private_files import temporary_directory
 from tbd_trace.sqltext import glob_escaped, string
 from tbd_trace.store import layout_v1
 from tbd_trace.store.base import TraceStore
@@ -53,7 +54,7 @@ class Archive(TraceStore):
         self.redacted = not any(trace.kept for trace in self.manifest.traces)
         self._listed = {file.path: file for file in self.manifest.files}
         self._ready: dict[str, Path] = {}
-        self._temporary: list[tempfile.TemporaryDirectory[str]] = []  # removed with this object
+        self._temporary: list[TemporaryDirectory[str]] = []  # removed with this object
         self._copies = self._own_directory(cache / "copies")
         self.derived_directory = self._own_directory(cache / "derived")
 
@@ -150,7 +151,7 @@ class Archive(TraceStore):
                 return wanted
         except OSError:
             pass
-        self._temporary.append(tempfile.TemporaryDirectory(prefix="tbd-trace-"))
+        self._temporary.append(temporary_directory())
         return Path(self._temporary[-1].name)
 
 

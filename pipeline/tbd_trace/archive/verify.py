@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from tbd_trace.archive.storage_backends import StorageBackend, Zip
 from tbd_trace.archive.store import Archive, check_columns, shared_connection, verified_chunks
 from tbd_trace.errors import StoreError
 from tbd_trace.model.canonical_tables import canonical_tables
+from tbd_trace.runtime.private_files import temporary_directory
 from tbd_trace.sqltext import glob_escaped, string
 
 
@@ -23,7 +23,7 @@ def problems(archive: Archive) -> Iterator[str]:
     paths = backend.paths() or set()
     for path in sorted(paths - {FILE, *(file.path for file in manifest.files)}):
         yield f"{backend.name}: {path} is not listed in {FILE}; it was added later"
-    with tempfile.TemporaryDirectory(prefix="tbd-trace-") as scratch:
+    with temporary_directory() as scratch:
         for listed in manifest.files:
             try:
                 _check_file(archive, listed, Path(scratch))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from tbd_trace.model.canonical_tables import timeline_events
 from tbd_trace.query.catalogue import derived_relation
 from tbd_trace.query.connection import LARGE_ROWS
 from tbd_trace.runtime.atomic_write import atomic_write
+from tbd_trace.runtime.private_files import temporary_directory
 from tbd_trace.runtime.sigint import interruptible
 from tbd_trace.sqltext import literal, parquet_relation, string
 from tbd_trace.store.read_errors import reading
@@ -161,7 +161,7 @@ class _Timeline:
         self._parents = ParentTracks(packets, self._fetch(self._sql("parent_tracks")))
 
     def write(self) -> ExportSummary:
-        with tempfile.TemporaryDirectory(prefix="tbd-trace-") as scratch:
+        with temporary_directory() as scratch:
             self._write_events(Path(scratch) / "events.parquet")
         samples = self._fetch(self._sql("counters"))
         for key, values in groupby(samples, key=itemgetter(*range(_COUNTER_COLUMNS))):

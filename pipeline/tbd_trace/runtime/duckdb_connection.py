@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
-import shutil
-import tempfile
 import threading
-import time
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -16,7 +12,7 @@ from pathlib import Path
 import duckdb
 
 from tbd_trace.errors import UsageError
-from tbd_trace.runtime.private_files import is_running
+from tbd_trace.runtime.private_files import private_prefix, shared_place
 from tbd_trace.runtime.settings_env import MEMORY_LIMIT, THREADS
 from tbd_trace.sqltext import string
 
@@ -32,26 +28,14 @@ _Settings = dict[str, str | bool | int | float | list[str]]
 # What users of a database change, and what another may want otherwise.
 _SETTINGS = ("disabled_optimizers", "memory_limit", "temp_directory", "threads")
 
-_OF_A_PROCESS = re.compile(r"tbd-trace-(\d+)")
-_STALE_SECONDS = 24 * 3600
-
 
 def spill_directory() -> Path:
     """Return the directory where queries of this process spill to disk.
 
-    Files of killed queries, which can be many gigabytes, are removed after a day.
+    Files of killed queries can be many gigabytes; the next process removes them.
     """
-    everyones = Path(tempfile.gettempdir())
-    for directory in everyones.glob("tbd-trace-*"):
-        match = _OF_A_PROCESS.fullmatch(directory.name)
-        with contextlib.suppress(OSError):
-            if match and not is_running(int(match[1])) and _age(directory) > _STALE_SECONDS:
-                shutil.rmtree(directory, ignore_errors=True)
-    return everyones / f"tbd-trace-{os.getpid()}"
-
-
-def _age(directory: Path) -> float:
-    return time.time() - directory.stat().st_mtime
+    place = shared_place()
+    return place.with_name(f"{private_prefix(place)}spill")
 
 
 def scratch_connection(spill: Path) -> duckdb.DuckDBPyConnection:

@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import socket
+import tempfile
 import zlib
 from collections.abc import Iterator
 from functools import cache
@@ -24,12 +25,30 @@ def private_prefix(target: Path) -> str:
     return f".{target.name}.{_machine()}-{os.getpid()}."
 
 
-def remove_abandoned(directory: Path, target: str | None = None) -> None:
+def temporary_directory() -> tempfile.TemporaryDirectory[str]:
+    """Make a directory for temporary files, which a later process removes if this one is killed."""
+    place = shared_place()
+    return tempfile.TemporaryDirectory(prefix=private_prefix(place), dir=place.parent)
+
+
+@cache
+def shared_place() -> Path:
+    """Return the target of private files in the directory for temporary files (``TMPDIR``).
+
+    The first call of a process removes the files of killed processes of this user.
+    """
+    place = Path(tempfile.gettempdir()) / "tbd-trace"
+    remove_abandoned(place.parent, place.name, owner=os.geteuid())
+    return place
+
+
+def remove_abandoned(directory: Path, target: str | None = None, owner: int | None = None) -> None:
     """Remove private files and directories whose process has ended; failures are ignored.
 
     Args:
         directory: where they are.
         target: name of their target, None for all.
+        owner: id of the user to whom they belong, None for all users.
     """
     for entry in list(_entries(directory)):
         found = _NAME.fullmatch(entry.name)
@@ -38,6 +57,8 @@ def remove_abandoned(directory: Path, target: str | None = None) -> None:
         if found["machine"] != _machine() or is_running(int(found["pid"])):
             continue
         with contextlib.suppress(OSError):
+            if owner not in (None, entry.stat(follow_symlinks=False).st_uid):
+                continue
             if entry.is_dir(follow_symlinks=False):
                 shutil.rmtree(entry.path)
             else:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -21,14 +20,13 @@ import duckdb
 from tbd_trace.errors import StoreError, UsageError
 from tbd_trace.model.canonical_tables import CATALOGUE, canonical_tables
 from tbd_trace.runtime.duckdb_connection import prefetch
-from tbd_trace.runtime.private_files import private_prefix
 from tbd_trace.store.base import TraceStore
 from tbd_trace.store.capture import CaptureFile, capture_files
 from tbd_trace.store.checksums import Checksums
 from tbd_trace.store.database_path import check_path, why_missing
 from tbd_trace.store.identified_file import IdentifiedFile, IngestReport, identify_file
 from tbd_trace.store.read_errors import reading
-from tbd_trace.store.staging import remove_stale
+from tbd_trace.store.staging import remove_stale, unpublish
 from tbd_trace.store.tables import table_files, whole_file
 from tbd_trace.store.views import is_duckdb, views_marker, write_views
 from tbd_trace.store.writer import write_trace
@@ -138,7 +136,11 @@ class Database(TraceStore):
         file, trace_id = identified.file, identified.trace_id
         with self._advised():
             added = self._add(identified, progress=lambda table: say(f"{file.name}: {table}"))
-            self._write_views(needed=added is not None)
+            try:
+                self._write_views(needed=added is not None)
+            except StoreError:
+                self._withdraw(trace_id)  # a failed ingest leaves nothing
+                raise
         if added is not None:
             return added
         wanted = (
@@ -199,6 +201,14 @@ class Database(TraceStore):
         except StoreError as error:
             advice = f"choose another place with {self._setting}"
             raise StoreError(f"{error}; {advice}") from error
+
+    def _withdraw(self, trace_id: str) -> None:
+        self._added.discard(trace_id)
+        with contextlib.suppress(StoreError):
+            unpublish(self.traces_directory / trace_id)
+        with contextlib.suppress(OSError):  # other traces are there
+            self.traces_directory.rmdir()
+            self.traces_directory.parent.rmdir()
 
     def _write_views(self, needed: bool) -> None:
         if self._has_views and self.path.exists():
@@ -280,19 +290,8 @@ class Database(TraceStore):
             raise UsageError("name the traces to remove")
         trace_ids = self.resolve(selectors)
         for trace_id in trace_ids:
-            self._remove(self.traces_directory / trace_id)
+            unpublish(self.traces_directory / trace_id)
         shutil.rmtree(self.derived_directory, ignore_errors=True)
         self._has_views = False
         write_views(self)
         return trace_ids
-
-    def _remove(self, directory: Path) -> None:
-        try:
-            with tempfile.TemporaryDirectory(
-                prefix=private_prefix(directory), dir=directory.parent
-            ) as hidden:
-                directory.rename(Path(hidden) / directory.name)
-        except FileNotFoundError:
-            pass  # another process was first
-        except OSError as error:
-            raise StoreError(f"{directory}: cannot be removed ({error.strerror})") from error

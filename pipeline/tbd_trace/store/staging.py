@@ -103,6 +103,23 @@ def publish(directory: Path, target: Path) -> bool:
     return True
 
 
+def unpublish(directory: Path) -> None:
+    """Remove a published directory; readers see it complete or not at all.
+
+    Raises:
+        StoreError: it cannot be removed.
+    """
+    try:
+        with tempfile.TemporaryDirectory(
+            prefix=private_prefix(directory), dir=directory.parent
+        ) as hidden:
+            directory.rename(Path(hidden) / directory.name)
+    except FileNotFoundError:
+        pass  # another process was first
+    except OSError as error:
+        raise StoreError(f"{directory}: cannot be removed ({error.strerror})") from error
+
+
 def apply_umask(made: Path) -> None:
     """Give a private directory or file the permissions of the user's umask."""
     mask = os.umask(0)

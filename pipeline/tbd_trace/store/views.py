@@ -23,7 +23,7 @@ import duckdb
 from tbd_trace import resources
 from tbd_trace.errors import StoreError
 from tbd_trace.model.canonical_tables import canonical_tables
-from tbd_trace.runtime.private_files import private_prefix, remove_abandoned
+from tbd_trace.runtime.private_files import private_prefix, remove_abandoned, temporary_directory
 from tbd_trace.sqltext import csv_relation, glob_escaped, identifier, string
 from tbd_trace.store.tables import files_pattern
 
@@ -99,7 +99,7 @@ def _create(path: Path, script: list[str]) -> None:
     remove_abandoned(path.parent, path.name)
     with (
         # DuckDB cannot write where the path has a question mark or a backslash.
-        tempfile.TemporaryDirectory(prefix="tbd-trace-") as scratch,
+        temporary_directory() as scratch,
         tempfile.TemporaryDirectory(prefix=private_prefix(path), dir=path.parent) as beside,
     ):
         built = Path(scratch) / "views.duckdb"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import duckdb
 
+from tbd_trace.runtime.private_files import temporary_directory
 from tbd_trace.sources.kineto.event_block import KINDS, EventBlock
 from tbd_trace.sources.kineto.module_paths import Frames
 from tbd_trace.sqltext import parquet_relation, string
@@ -64,7 +64,7 @@ class KeptEvents:
     def __init__(self) -> None:
         self.kinds: Collection[str] = KINDS  # those to keep
         self.threads: set[HostThread] = set()
-        self._directory = tempfile.TemporaryDirectory(prefix="tbd-trace-events-")
+        self._directory = temporary_directory()
         self._files: list[Path] = []
         self._decoder = ThreadPoolExecutor(1)
         self._blocks: list[EventBlock] = []

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from pathlib import Path
 from types import TracebackType
 
 from tbd_trace.nsys_export import MAGIC_BYTES, STREAM_MAGIC, TIMEOUT_S, export, made_by
+from tbd_trace.runtime.private_files import temporary_directory
 from tbd_trace.sources.base import Ask, TraceDescription
 from tbd_trace.sources.nsys.reader import NsysReader
 
@@ -28,7 +28,7 @@ class ReportReader(NsysReader):
         self._made_by = made_by(path)
         with contextlib.ExitStack() as stack:
             # Below TMPDIR, because an export can be ten times as large as its report.
-            directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="tbd-trace-"))
+            directory = stack.enter_context(temporary_directory())
             sqlite = Path(directory) / "report.sqlite"
             export(path, sqlite, timeout_s=timeout_s)
             super().__init__(sqlite)

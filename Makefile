@@ -18,6 +18,7 @@ CHECK ?=
 LOWEST := .venv-lowest
 N ?= 22
 SEED ?= 1
+RECORD ?=
 
 .PHONY: help demo test test-full test-lowest audit frameworks test-frameworks trace-processor mutants fuzz lint format types docs docs-check check bench bench-rivals gpu-kit gpu-check clean
 
@@ -86,7 +87,7 @@ $(LOWEST)/.installed: pyproject.toml
 	@touch $@
 
 mutants: $(VENV)/.installed-dev ## Change N=22 random operators; report which the fast tests miss (SEED=1)
-	$(BIN)/python tools/mutants.py --count $(N) --seed $(SEED) --workers $(WORKERS)
+	$(BIN)/python tools/mutants.py --count $(N) --seed $(SEED) --workers $(WORKERS) $(RECORD)
 
 fuzz: export PYTHONPATH := tests
 fuzz: $(VENV)/.installed-dev ## Give all readers changed files of a fixed seed (INPUTS=20000 for a night)
@@ -129,5 +130,5 @@ gpu-check: ## Check everything on a machine with a GPU, from the kit (CHECK="--l
 	PYTHONPATH=tools:collectors:pipeline:models $(PYTHON) -m gpu_check --kit gpu-kit $(CHECK)
 
 clean: ## Remove everything that make made
-	rm -rf $(VENV) $(LOWEST) $(FRAMEWORKS) $(TRACE_PROCESSOR) $(DEMO) benchmarks/.venvs benchmarks/.data fuzz-failures gpu-kit gpu-check build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) $(FRAMEWORKS) $(TRACE_PROCESSOR) $(DEMO) benchmarks/.venvs benchmarks/.data fuzz-failures .mutants gpu-kit gpu-check build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

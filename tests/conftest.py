@@ -84,24 +84,28 @@ def one_thread() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def sample_database(tmp_path_factory: pytest.TempPathFactory) -> Database:
     """Return a database that holds the sample capture; nothing may be added or removed."""
-    database = Database(tmp_path_factory.mktemp("sample") / "sample.duckdb")
-    database.ingest([ROOT / "data" / "samples" / "synthetic_cnn"])
-    return database
+    return _database_of("synthetic_cnn", tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
 def memory_sample(tmp_path_factory: pytest.TempPathFactory) -> Database:
     """Return a database that holds the memory sample; nothing may be added or removed."""
-    database = Database(tmp_path_factory.mktemp("memory_sample") / "memory.duckdb")
-    database.ingest([ROOT / "data" / "samples" / "synthetic_memory"])
-    return database
+    return _database_of("synthetic_memory", tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
 def torch_sample(tmp_path_factory: pytest.TempPathFactory) -> Database:
     """Return a database that holds the torch.profiler sample; nothing may be added or removed."""
-    database = Database(tmp_path_factory.mktemp("torch_sample") / "torch.duckdb")
-    database.ingest([ROOT / "data" / "samples" / "synthetic_mlp"])
+    return _database_of("synthetic_mlp", tmp_path_factory)
+
+
+def _database_of(sample: str, tmp_path_factory: pytest.TempPathFactory) -> Database:
+    # tools/mutants.py runs many sessions, and keeps the databases of the samples.
+    kept = os.environ.get("TBD_TRACE_TEST_SAMPLES")
+    folder = Path(kept) / sample if kept else tmp_path_factory.mktemp(sample)
+    folder.mkdir(parents=True, exist_ok=True)
+    database = Database(folder / f"{sample}.duckdb")
+    database.ingest([ROOT / "data" / "samples" / sample])
     return database
 
 

@@ -2,94 +2,40 @@
 
 ``python tools/mutants.py --count 60`` makes 60 random mutants, spread over the areas of
 ``tools/mutants.toml``, each in a copy of the tree. mutmut and cosmic-ray mutate Python only and run
-one command for all mutants; most of the logic here is SQL.
+one command for all mutants; most of the logic here is SQL. With ``--record``, each mutant of Python
+runs the tests of its line (`mutants_plugin.py`).
 """
 
 from __future__ import annotations
 
 import argparse
+import bisect
 import fnmatch
 import os
 import random
 import re
 import shutil
-import signal
-import subprocess
-import sys
 import tempfile
 import threading
-import time
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
+from mutants_tests import ROOT, Area
+from mutants_tree import Tree
 from mutations import Mutation, mutations
 
-ROOT = Path(__file__).resolve().parent.parent
-QUERIES = ROOT / "queries"
 CONFIGURATION = ROOT / "tools" / "mutants.toml"
 VERDICTS = ("caught", "survived", "timeout")
-_NO_FAILURE, _NO_TESTS = 0, 5  # exit codes of pytest
-_BASELINE_LIMIT_S = 900.0
-
-
-@dataclass(frozen=True, slots=True)
-class Area:
-    """Files to mutate, and the tests that must detect it."""
-
-    name: str
-    files: Sequence[str]  # glob patterns
-    tests: Sequence[str]  # glob patterns, in the order to run
-
-    def paths(self) -> list[Path]:
-        """Return the files to mutate."""
-        return _matching(self.files)
-
-    def command(self, path: Path | None = None) -> list[str]:
-        """Return pytest's arguments for a mutated file, or for all files of the area.
-
-        Run the tests that contain the name of the file or, for SQL, of a query with it; all tests
-        of the area if none does.
-        """
-        tests = _matching(self.tests)
-        options: list[str] = []
-        if path is not None:
-            names = users(path)
-            golden = [test for test in tests if test.parent.name == "golden"]
-            near = [test for test in tests if _mentions(test, {path.stem})]
-            far = [test for test in tests if _mentions(test, names)]
-            tests = list(dict.fromkeys([*golden, *(near or far or tests)]))
-            options = ["-k", " or ".join(["not test_golden", *sorted(names)])]
-        return [*(str(test.relative_to(ROOT)) for test in tests), *options]
-
-
-@cache
-def users(path: Path) -> frozenset[str]:
-    """Return the name of a file and, for a SQL file, of all queries that use it."""
-    found, new = {path.stem}, {path.stem}
-    while new and path.is_relative_to(QUERIES):
-        new = {file.stem for file in QUERIES.rglob("*.sql") if _mentions(file, new)} - found
-        found |= new
-    return frozenset(found)
-
-
-def _matching(patterns: Iterable[str]) -> list[Path]:
-    # In the order of the patterns.
-    return list(dict.fromkeys(path for each in patterns for path in sorted(ROOT.glob(each))))
-
-
-def _mentions(file: Path, names: Iterable[str]) -> bool:
-    return not _words(file).isdisjoint(names)
-
-
-@cache
-def _words(file: Path) -> frozenset[str]:
-    return frozenset(re.findall(r"\w+", file.read_text(encoding="utf-8")))
+_NO_FAILURE = 0  # exit code of pytest
+_CHECK_S = 3600.0
+# They compute from ingested traces.
+_AFTER_INGEST = ("queries/checks", "queries/derive", "queries/diff", "queries/macros",
+    "queries/metrics", "pipeline/tbd_trace/analysis", "pipeline/tbd_trace/why")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +47,12 @@ class Mutant:
     mutation: Mutation
     line: int
 
+    @property
+    def keeps_traces(self) -> bool:
+        """Return True if the mutation cannot change what an ingest writes."""
+        path = self.path.relative_to(ROOT).as_posix()
+        return path.startswith(_AFTER_INGEST)
+
     def __str__(self) -> str:
         before = self.path.read_text(encoding="utf-8")
         after = self.mutation.apply(before).splitlines()[self.line - 1]
@@ -108,52 +60,6 @@ class Mutant:
             f"{self.path.relative_to(ROOT)}:{self.line}: {self.mutation.rule}\n"
             f"    - {before.splitlines()[self.line - 1].strip()}\n    + {after.strip()}"
         )
-
-
-class Tree:
-    """A copy of the project in which mutants are tested."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory / "tree"
-        hidden = shutil.ignore_patterns(".*", "__pycache__", "demo-output")
-        shutil.copytree(ROOT, self.directory, ignore=hidden)
-        packages = (self.directory / name for name in ("pipeline", "collectors", "models"))
-        corpus = os.environ.get("TBD_TRACE_CORPUS", ROOT.parent / "shared" / "traces")
-        self._environment = os.environ | {
-            "PYTHONPATH": os.pathsep.join(map(str, packages)),
-            "TBD_TRACE_CORPUS": str(corpus),
-            "TMPDIR": str(directory),
-        }
-
-    def test(self, mutant: Mutant, limit_s: float) -> str:
-        """Return one of VERDICTS for a mutant."""
-        target = self.directory / mutant.path.relative_to(ROOT)
-        target.write_text(
-            mutant.mutation.apply(mutant.path.read_text(encoding="utf-8")), encoding="utf-8"
-        )
-        try:
-            code, output = self.run(mutant.area.command(mutant.path), limit_s)
-        finally:
-            shutil.copy2(mutant.path, target)
-        if code == _NO_TESTS:
-            raise SystemExit(f"error: {mutant.path}: no test is about it\n{output}")
-        return "timeout" if code is None else "survived" if code == _NO_FAILURE else "caught"
-
-    def run(self, arguments: Sequence[str], limit_s: float) -> tuple[int | None, str]:
-        """Run tests; return pytest's exit code, None at the time limit, and its output."""
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not slow",
-                   "-p", "no:cacheprovider", "--hypothesis-seed=0", *arguments]  # fmt: skip
-        process = subprocess.Popen(
-            command, cwd=self.directory, env=self._environment, start_new_session=True, text=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
-        try:
-            output, _ = process.communicate(timeout=limit_s)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-            return None, ""
-        return process.returncode, output
 
 
 def pick(areas: Sequence[Area], count: int, seed: int, known: Sequence[Any]) -> list[Mutant]:
@@ -175,60 +81,89 @@ def pick(areas: Sequence[Area], count: int, seed: int, known: Sequence[Any]) -> 
 
 def _mutants(area: Area, path: Path) -> Iterable[Mutant]:
     text = path.read_text(encoding="utf-8")
+    starts = [0, *(match.end() for match in re.finditer("\n", text))]
     for made in mutations(path.name, text):
-        yield Mutant(area, path, made, text.count("\n", 0, made.start) + 1)
+        yield Mutant(area, path, made, bisect.bisect(starts, made.start))
 
 
 def _is_equivalent(mutant: Mutant, entry: dict[str, str]) -> bool:
-    line = mutant.path.read_text(encoding="utf-8").splitlines()[mutant.line - 1]
-    return (
-        str(mutant.path.relative_to(ROOT)) == entry["file"]
-        and line.strip() == entry["line"]
-        and mutant.mutation.rule == entry["rule"]
-    )
+    if mutant.mutation.rule != entry["rule"] or not mutant.path.match(entry["file"]):
+        return False
+    return mutant.path.read_text("utf-8").splitlines()[mutant.line - 1].strip() == entry["line"]
 
 
-def judge(
-    mutants: Sequence[Mutant], workers: int, limit_s: float | None
-) -> list[tuple[Mutant, str]]:
+class Judge:
+    """Tests mutants, each thread in a copy of the project.
+
+    Args:
+        scratch: directory for the copies.
+        budget_s: CPU time after which no further test of a mutant starts, seconds.
+    """
+
+    def __init__(self, scratch: Path, budget_s: float) -> None:
+        self._scratch = scratch
+        self._budget_s = budget_s
+        self._here = threading.local()
+        self._catching: set[str] = set()  # tests that failed
+        self._broken: list[str] = []  # mutants whose tests cannot be collected without them either
+
+    def _tree(self) -> Tree:
+        if not hasattr(self._here, "tree"):
+            folder = Path(tempfile.mkdtemp(dir=self._scratch))
+            self._here.tree = Tree(folder, self._scratch / "samples")
+        found: Tree = self._here.tree
+        return found
+
+    def verdict(self, mutant: Mutant) -> str:
+        """Return one of VERDICTS, and print it."""
+        tests = mutant.area.tests_of(mutant.path, mutant.line)
+        target = self._tree().directory / mutant.path.relative_to(ROOT)
+        changed = mutant.mutation.apply(mutant.path.read_text(encoding="utf-8"))
+        target.write_text(changed, encoding="utf-8")
+        try:
+            outcome = self._tree().run(tests, self._budget_s, mutant.keeps_traces)
+        finally:
+            shutil.copy2(mutant.path, target)
+        found = {_NO_FAILURE: "survived", None: "timeout"}.get(outcome.code, "caught")
+        if found == "caught" and not outcome.failed and not self._collects(tests):
+            self._broken.append(f"{mutant}\n{outcome.output}")
+        self._catching.add(outcome.failed)
+        by = f"\n    by {outcome.failed}" if outcome.failed else ""
+        print(f"{found} in {outcome.cpu_s:.0f} s: {mutant}{by}", flush=True)
+        return found
+
+    def _collects(self, tests: Sequence[str]) -> bool:
+        # The source can be mutated so that no test is collected.
+        return self._tree().run([*tests, "--collect-only"], self._budget_s).code == _NO_FAILURE
+
+    def check(self) -> None:
+        """Run the tests that failed without a mutation.
+
+        Raises:
+            SystemExit: one fails, or tests cannot be collected.
+        """
+        if self._broken:
+            raise SystemExit(f"error: no tests are collected for {self._broken[0]}")
+        if tests := sorted(self._catching - {""}):
+            outcome = self._tree().run(tests, _CHECK_S)
+            if outcome.code != _NO_FAILURE:
+                raise SystemExit(f"error: {outcome.failed} fails already\n{outcome.output}")
+
+
+def judge(mutants: Sequence[Mutant], workers: int, budget_s: float) -> list[tuple[Mutant, str]]:
     """Test the mutants, and print each verdict.
 
     Args:
         mutants: the mutants.
         workers: mutants tested at a time.
-        limit_s: seconds per mutant; None to run each area without mutation first, which must pass,
-            and allow three times as long.
+        budget_s: CPU time per mutant, seconds.
     """
-    here = threading.local()
     with tempfile.TemporaryDirectory(prefix="mutants-") as scratch:
-
-        def tree() -> Tree:
-            if not hasattr(here, "tree"):
-                here.tree = Tree(Path(tempfile.mkdtemp(dir=scratch)))
-            found: Tree = here.tree
-            return found
-
-        def baseline(area: Area) -> tuple[str, float]:
-            started = time.monotonic()
-            code, output = tree().run(area.command(), _BASELINE_LIMIT_S)
-            if code != _NO_FAILURE:
-                raise SystemExit(f"error: the tests of {area.name} fail already\n{output}")
-            seconds = time.monotonic() - started
-            print(f"{area.name}: passes in {seconds:.0f} s without mutation", flush=True)
-            return area.name, 30 + 3 * seconds
-
-        def verdict(mutant: Mutant) -> tuple[Mutant, str]:
-            found = tree().test(mutant, limits[mutant.area.name])
-            print(f"{found}: {mutant}", flush=True)
-            return mutant, found
-
+        found = Judge(Path(scratch), budget_s)
         with ThreadPoolExecutor(workers) as pool:
-            areas = {mutant.area.name: mutant.area for mutant in mutants}
-            if limit_s is None:
-                limits = dict(pool.map(baseline, areas.values()))
-            else:
-                limits = dict.fromkeys(areas, limit_s)
-            return list(pool.map(verdict, mutants))
+            verdicts = list(pool.map(found.verdict, mutants))
+            pool.submit(found.check).result()
+    return list(zip(mutants, verdicts, strict=True))
 
 
 def summary(judged: Iterable[tuple[Mutant, str]]) -> str:
@@ -251,8 +186,9 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2, help="mutants tested at a time")
     parser.add_argument("--area", nargs="*", choices=[area.name for area in areas])
     parser.add_argument("--files", default="*", help="glob pattern of the files to mutate")
-    parser.add_argument("--limit", type=float, help="seconds per mutant; default by measurement")
+    parser.add_argument("--budget", type=float, default=30, help="CPU seconds per mutant")
     parser.add_argument("--list", action="store_true", help="show the mutants; test none")
+    parser.add_argument("--record", action="store_true", help="first record the lines of tests")
     options = parser.parse_args()
     chosen = [area for area in areas if not options.area or area.name in options.area]
     mutants = [
@@ -263,7 +199,10 @@ def main() -> None:
     if options.list:
         print("\n".join(map(str, mutants)))
         return
-    print(summary(judge(mutants, options.workers, options.limit)))
+    if options.record:
+        for area in chosen:
+            area.record(os.environ)
+    print(summary(judge(mutants, options.workers, options.budget)))
 
 
 if __name__ == "__main__":

@@ -35,8 +35,7 @@ _SQL_CONDITION = re.compile(r"\b(?:WHERE|HAVING|QUALIFY)\b")
 _SQL_DEFAULT = re.compile(r"\b(?:coalesce|nullif)(?=\()")
 _SQL_FILTER = re.compile(r"\s*\bFILTER (?=\()")
 _SQL_NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])")
-# The AND of BETWEEN separates two limits.
-_BETWEEN = re.compile(r"\bBETWEEN\b(?:(?!\bAND\b).)*$", re.DOTALL)
+_AND = re.compile(r"\bAND\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,7 @@ def _of_sql(text: str) -> Iterator[Mutation]:
     code = _SQL_HIDDEN.sub(lambda match: "'" + " " * (len(match[0]) - 2) + "'", text)
     for rule, pattern in _SQL_SWAPS.items():
         for match in pattern.finditer(code):
-            if match[0] != "AND" or not _BETWEEN.search(code, 0, match.start()):
+            if match[0] != "AND" or not _separates_limits(code, match.start()):
                 yield Mutation(*match.span(), _SWAPPED[match[0]], rule)
     for rule, pattern in _SQL_DROPS.items():
         for match in pattern.finditer(code):
@@ -78,6 +77,12 @@ def _of_sql(text: str) -> Iterator[Mutation]:
         yield Mutation(match.start(), end + 1, f"({first})", "default")
     for match in _SQL_NUMBER.finditer(code):
         yield from _neighbours(*match.span(), match[0])
+
+
+def _separates_limits(code: str, start: int) -> bool:
+    # The first AND after a BETWEEN.
+    between = code.rfind("BETWEEN", 0, start)
+    return between >= 0 and not _AND.search(code, between, start)
 
 
 def _neighbours(start: int, end: int, number: str) -> Iterator[Mutation]:

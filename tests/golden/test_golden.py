@@ -18,6 +18,12 @@ from tbd_trace.query import Catalogue, execute
 from tbd_trace.store import Database
 
 TOLERANCE = 1e-9  # relative, for floats
+DATABASES = {
+    "sample": "sample_database",
+    "cpu_only": "cpu_only",
+    "memory": "memory_sample",
+    "torch": "torch_sample",
+}  # fixtures
 
 
 @pytest.fixture(scope="session")
@@ -70,21 +76,9 @@ def test_worked_rows_are_the_committed_ones(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_query_returns_the_committed_rows(
-    case: Case,
-    sample_database: Database,
-    cpu_only: Database,
-    memory_sample: Database,
-    torch_sample: Database,
-) -> None:
+def test_query_returns_the_committed_rows(case: Case, request: pytest.FixtureRequest) -> None:
     header, *expected = committed(case.path)
-    databases = {
-        "sample": sample_database,
-        "cpu_only": cpu_only,
-        "memory": memory_sample,
-        "torch": torch_sample,
-    }
-    frame = answer(case, databases[case.capture])
+    frame = answer(case, request.getfixturevalue(DATABASES[case.capture]))
     assert header == frame.columns
     assert len(frame) == len(expected)
     rows = [list(row.values()) for row in frame.to_dicts()]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import json
+from pathlib import Path
 
 import pytest
 
+import mutants_tests
 from corpus import ROOT
-from mutants import Area, users
+from mutants_tests import Area, users
 from mutations import mutations
 
 
@@ -75,9 +78,28 @@ def test_each_mutation_of_python_is_another_valid_program() -> None:
 
 def test_tests_of_a_relation_are_those_of_the_queries_that_use_it() -> None:
     path = ROOT / "queries" / "derive" / "counters" / "kernel_utilization.sql"
-    assert users(path) >= {"kernel_utilization", "low_util_kernels"}
-    area = Area("made", (), ("tests/golden/test_golden.py", "tests/unit/test_metric_u*.py"))
-    command = area.command(path)
-    assert command[:2] == ["tests/golden/test_golden.py", "tests/unit/test_metric_utilization.py"]
-    assert "low_util_kernels" in command[-1].split(" or ")
-    assert area.command() == command[:2]
+    assert users(path)[0] == {"kernel_utilization"}
+    assert "low_util_kernels" in users(path)[1]
+    golden, unit = "tests/golden/test_golden.py", "tests/unit/test_metric_utilization.py"
+    found = Area("made", (), (golden, unit)).tests_of(path, 1)
+    assert f"{golden}::test_query_returns_the_committed_rows[low_util_kernels.tensor]" in found
+    assert {test.split("::")[0] for test in found} == {golden, unit}
+    assert not any("worked" in test or "[trace_info]" in test for test in found)
+
+
+def test_tests_of_a_line_are_those_that_run_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fastest come first; a line outside functions runs in none, so that all run."""
+    monkeypatch.setattr(mutants_tests, "USES", tmp_path)
+    file = "pipeline/tbd_trace/sqltext.py"
+    uses = {
+        "slow": {"seconds": 2.0, "files": {file: [10, 11]}},
+        "fast": {"seconds": 1.0, "files": {file: [10]}},
+        "other": {"seconds": 0.1, "files": {"pipeline/tbd_trace/errors.py": [10, 11]}},
+    }
+    (tmp_path / "test_sqltext.json").write_text(json.dumps(uses))
+    area = Area("made", (), ("tests/unit/test_sqltext.py",))
+    assert area.tests_of(ROOT / file, 10) == ["fast", "slow"]
+    assert area.tests_of(ROOT / file, 11) == ["slow"]
+    assert area.tests_of(ROOT / file, 1) == ["fast", "slow"]

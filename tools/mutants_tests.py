@@ -1,0 +1,158 @@
+"""Choose the tests that can detect the change of a file, the most likely ones first."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+QUERIES = ROOT / "queries"
+GOLDEN = ROOT / "tests" / "golden"
+USES = ROOT / ".mutants"
+"""Directory of the files of `mutants_plugin.py`, one per module of tests."""
+_ENOUGH = 8  # queries nearest to a relation whose rows are compared
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """Files to mutate, and the tests that must detect it."""
+
+    name: str
+    files: Sequence[str]  # glob patterns
+    tests: Sequence[str]  # glob patterns, in the order to run
+
+    def paths(self) -> list[Path]:
+        """Return the files to mutate."""
+        return _matching(self.files)
+
+    def tests_of(self, path: Path, line: int) -> list[str]:
+        """Return the ids of the tests that can detect the mutation of a line.
+
+        These are first the committed rows of the nearest queries with a SQL file. Then, of modules
+        with recorded lines, the tests that run the line, the fastest first. Of other modules, the
+        tests that name the file or, if none does, a query that uses it, or else all tests.
+        """
+        modules = _matching(self.tests)
+        golden = [module for module in modules if module.parent == GOLDEN]
+        recorded = [module for module in modules if module not in golden and _uses(module)]
+        others = [module for module in modules if module not in golden and module not in recorded]
+        found = [test for module in golden for test in _rows(module, path)]
+        found += _running(recorded, path.relative_to(ROOT).as_posix(), line)
+        for names in users(path):
+            if named := [test for module in others for test in _naming(module, names)]:
+                return list(dict.fromkeys([*found, *named]))
+        return found or [str(module.relative_to(ROOT)) for module in modules]
+
+    def record(self, environment: Mapping[str, str]) -> None:
+        """Write the files of `mutants_plugin.py` that are missing, for all modules of tests.
+
+        Raises:
+            SystemExit: a test fails.
+        """
+        USES.mkdir(exist_ok=True)
+        for module in _matching(self.tests):
+            if module.parent == GOLDEN or _uses(module):
+                continue
+            target = USES / f"{module.stem}.json"
+            words = ["-q", "-m", "not slow", "-p", "mutants_plugin", "--uses", str(target)]
+            command = [sys.executable, "-m", "pytest", *words, str(module.relative_to(ROOT))]
+            print(f"{target.relative_to(ROOT)}", flush=True)
+            done = subprocess.run(command, cwd=ROOT, env=dict(environment), check=False)
+            if done.returncode:
+                raise SystemExit(f"error: {module}: a test fails")
+
+
+@cache
+def users(path: Path) -> Sequence[frozenset[str]]:
+    """Return the name of a file, then the names of the queries one, two, … steps above it."""
+    levels, known = [frozenset({path.stem})], {path.stem}
+    while path.is_relative_to(QUERIES):
+        new = {file.stem for file in QUERIES.rglob("*.sql") if _words(file) & levels[-1]} - known
+        if not new:
+            break
+        levels.append(frozenset(new))
+        known |= new
+    return levels
+
+
+def _rows(module: Path, path: Path) -> Iterator[str]:
+    # Of test_golden.py the cases of the nearest queries, of other modules all tests.
+    tests = [name for name in _functions(module) if "worked" not in name and "readme" not in name]
+    if module.name != "test_golden.py":
+        yield from (f"{module.relative_to(ROOT)}::{name}" for name in tests)
+        return
+    count = 0
+    for names in users(path):
+        files = [file for file in sorted(GOLDEN.glob("*.csv")) if file.name.split(".")[0] in names]
+        for file in files:
+            test = "test_query_returns_the_committed_rows"
+            yield f"{module.relative_to(ROOT)}::{test}[{file.stem}]"
+        count += len({file.name.split(".")[0] for file in files})
+        if count >= _ENOUGH:
+            return
+
+
+def _naming(module: Path, names: frozenset[str]) -> Iterator[str]:
+    for name, words in _functions(module).items():
+        if words & names:
+            yield f"{module.relative_to(ROOT)}::{name}"
+
+
+@cache
+def _functions(module: Path) -> dict[str, frozenset[str]]:
+    # Tests by name, with their words and those of the functions and constants they use.
+    text = module.read_text(encoding="utf-8")
+    lines, words = text.splitlines(), dict[str, frozenset[str]]()
+    for node in ast.parse(text).body:
+        decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+        first = min([node.lineno, *(decorator.lineno for decorator in decorators)])
+        own = frozenset(re.findall(r"\w+", "\n".join(lines[first - 1 : node.end_lineno])))
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            words.update({ast.unparse(target): own for target in targets})
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            words[node.name] = own
+    changed = True
+    while changed:
+        wider = {
+            name: own.union(*(words[word] for word in own & words.keys()))
+            for name, own in words.items()
+        }
+        changed, words = wider != words, wider
+    return {name: own for name, own in words.items() if name.startswith(("test_", "Test"))}
+
+
+def _running(modules: Iterable[Path], file: str, line: int) -> list[str]:
+    # A line outside functions runs at the import: the tests of the file's other lines see it.
+    tests = {name: test for module in modules for name, test in _uses(module).items()}
+    of_file = {name: test for name, test in tests.items() if file in test["files"]}
+    of_line = {name: test for name, test in of_file.items() if line in test["files"][file]}
+    found = of_line or of_file
+    return sorted(found, key=lambda name: float(found[name]["seconds"]))
+
+
+@cache
+def _uses(module: Path) -> dict[str, Any]:
+    file = USES / f"{module.stem}.json"
+    if not file.exists() or file.stat().st_mtime < module.stat().st_mtime:
+        return {}
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return found
+
+
+def _matching(patterns: Iterable[str]) -> list[Path]:
+    # In the order of the patterns.
+    return list(dict.fromkeys(path for each in patterns for path in sorted(ROOT.glob(each))))
+
+
+@cache
+def _words(file: Path) -> frozenset[str]:
+    return frozenset(re.findall(r"\w+", file.read_text(encoding="utf-8")))

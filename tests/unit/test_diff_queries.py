@@ -153,6 +153,17 @@ def test_kernels_of_whole_traces() -> None:
     assert {row["per"] for row in rows.values()} == {"whole trace"}
 
 
+def test_kernels_of_summaries() -> None:
+    """Neither side has a timeline, and so no window."""
+    made = MadeTrace()
+    for trace, total in (("a", 100), ("b", 160)):
+        made.add_trace(trace, kind="summary")
+        made.add("kernel_aggregate", name="gemm", instances=2, total_ns=total, trace_id=trace)
+    (row,) = answers(made)["kernels"]
+    assert (row["per"], row["a_calls"], row["b_calls"]) == ("whole trace", 2, 2)
+    assert (row["a_ns"], row["b_ns"], row["change_ns"]) == (100, 160, 60)
+
+
 def test_kernels_per_iteration() -> None:
     """All iterations count: 4 in A and 6 in B, each with one kernel of 100 ns."""
     made = MadeTrace()

@@ -118,6 +118,12 @@ def test_collective_of_a_log_that_does_not_name_it(
     assert {(row["kind"], row["kind_evidence"]) for row in rows} == {found}
 
 
+def test_one_rank_alone_tells_no_collective(tmp_path: Path) -> None:
+    """The factor of the bus bandwidth is ranks - 1 over ranks."""
+    (row, _) = read(tmp_path, start(ranks=1, hosts=1) + result(10**9, ONE, ONE) + END, "x.log")
+    assert (row["ranks"], row["kind"], row["kind_evidence"]) == (1, None, None)
+
+
 def test_columns_of_other_versions(tmp_path: Path) -> None:
     # Before 2.0 there was no `redop`; newer ones can measure one placement.
     text = start(columns=f"{TITLES.replace('redop', '')}{RESULTS.replace('#wrong', 'error')}")

@@ -26,12 +26,13 @@ from pathlib import Path
 from typing import Any
 
 from mutants_tests import ROOT, Area
-from mutants_tree import Tree
+from mutants_tree import UNFINISHED, Tree
 from mutations import Mutation, mutations
 
 CONFIGURATION = ROOT / "tools" / "mutants.toml"
-VERDICTS = ("caught", "survived", "timeout")
+VERDICTS = ("caught", "survived", "unfinished", "timeout")
 _NO_FAILURE = 0  # exit code of pytest
+_VERDICTS = {_NO_FAILURE: "survived", UNFINISHED: "unfinished", None: "timeout"}
 _CHECK_S = 3600.0
 # They compute from ingested traces.
 _AFTER_INGEST = ("queries/checks", "queries/derive", "queries/diff", "queries/macros",
@@ -124,7 +125,7 @@ class Judge:
             outcome = self._tree().run(tests, self._budget_s, mutant.keeps_traces)
         finally:
             shutil.copy2(mutant.path, target)
-        found = {_NO_FAILURE: "survived", None: "timeout"}.get(outcome.code, "caught")
+        found = _VERDICTS.get(outcome.code, "caught")
         if found == "caught" and not outcome.failed and not self._collects(tests):
             self._broken.append(f"{mutant}\n{outcome.output}")
         self._catching.add(outcome.failed)
@@ -169,11 +170,11 @@ def judge(mutants: Sequence[Mutant], workers: int, budget_s: float) -> list[tupl
 def summary(judged: Iterable[tuple[Mutant, str]]) -> str:
     """Return a table of the verdicts by area."""
     counts = Counter((mutant.area.name, verdict) for mutant, verdict in judged)
-    lines = [f"{'area':12}" + "".join(f"{verdict:>10}" for verdict in VERDICTS)]
+    lines = [f"{'area':12}" + "".join(f"{verdict:>12}" for verdict in VERDICTS)]
     for name in dict.fromkeys(name for name, _ in counts):
-        lines.append(f"{name:12}" + "".join(f"{counts[name, verdict]:10}" for verdict in VERDICTS))
+        lines.append(f"{name:12}" + "".join(f"{counts[name, verdict]:12}" for verdict in VERDICTS))
     totals = (sum(n for (_, v), n in counts.items() if v == verdict) for verdict in VERDICTS)
-    return "\n".join([*lines, f"{'all':12}" + "".join(f"{total:10}" for total in totals)])
+    return "\n".join([*lines, f"{'all':12}" + "".join(f"{total:12}" for total in totals)])
 
 
 def main() -> None:

@@ -38,7 +38,7 @@ class Area:
 
         These are first the committed rows of the nearest queries with a SQL file. Then, of modules
         with recorded lines, the tests that run the line, the fastest first. Of other modules, the
-        tests that name the file or, if none does, a query that uses it, or else all tests.
+        tests that name the file, then those of the queries that use it. Without any, all tests.
         """
         modules = _matching(self.tests)
         golden = [module for module in modules if module.parent == GOLDEN]
@@ -47,9 +47,8 @@ class Area:
         found = [test for module in golden for test in _rows(module, path)]
         found += _running(recorded, path.relative_to(ROOT).as_posix(), line)
         for names in users(path):
-            if named := [test for module in others for test in _naming(module, names)]:
-                return list(dict.fromkeys([*found, *named]))
-        return found or [str(module.relative_to(ROOT)) for module in modules]
+            found += (test for module in others for test in _naming(module, names))
+        return list(dict.fromkeys(found)) or [str(module.relative_to(ROOT)) for module in modules]
 
     def record(self, environment: Mapping[str, str]) -> None:
         """Write the files of `mutants_plugin.py` that are missing, for all modules of tests.

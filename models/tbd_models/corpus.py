@@ -81,7 +81,14 @@ class Plan:
     @property
     def is_uniform(self) -> bool:
         """Return True if all batches have the same shape."""
-        return len({(len(batch.sizes), batch.padded) for batch in self.made}) == 1
+        return len(self.first_steps_of_shapes()) == 1
+
+    def first_steps_of_shapes(self) -> list[int]:
+        """Return for each shape of a batch the first step that trains it."""
+        shapes: dict[tuple[int, ...], int] = {}
+        for step, batch in enumerate(self.made):
+            shapes.setdefault((len(batch.sizes), *batch.padded), step)
+        return list(shapes.values())
 
     def facts(self, steps: Iterable[int]) -> dict[str, Any]:
         """Return what a run of these steps reports."""

@@ -9,6 +9,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tbd_models.corpus import PlannedBatch
 from tbd_models.definition import UnsupportedError
 from tbd_models.settings import Settings
 from tbd_models.synthetic import Batch
@@ -18,18 +19,31 @@ _POOL = 4
 
 T = TypeVar("T")
 
+# Makes a batch of samples of unequal size.
+Sized = Callable[[PlannedBatch, np.random.Generator], Batch]
+
 
 def batches(
     make: Callable[[int, np.random.Generator], Batch],
     settings: Settings,
     convert: Callable[[Batch], T],
+    sized: Sized | None = None,
 ) -> Callable[[int], T]:
     """Return a function from a step number to its batch.
 
-    ``make`` generates a batch of N synthetic samples, ``convert`` makes a framework's tensors of
-    NumPy arrays. Raises UnsupportedError if the user's data set does not fit the model.
+    ``make`` generates a batch of N synthetic samples, ``sized`` one of samples of unequal size, and
+    ``convert`` makes a framework's tensors of NumPy arrays. Raises UnsupportedError if the user's
+    data set does not fit the model, or if it needs samples of equal size.
     """
     rng = np.random.default_rng(settings.seed)
+    if (plan := settings.lengths) is not None:
+        if sized is None:
+            raise UnsupportedError(
+                "the model takes samples of one size in this framework; leave out --lengths, or "
+                "use --framework pytorch"
+            )
+        made = [convert(sized(planned, rng)) for planned in plan.made]
+        return lambda number: made[number % len(made)]
     if settings.data is not None:
         data = ArrayData(settings.data, make(1, rng))
         return lambda number: convert(data.batch(number, settings.batch_size))

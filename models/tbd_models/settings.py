@@ -56,7 +56,6 @@ def refuse_pytorch_options(settings: Settings, framework: str) -> None:
     asked = {
         "--gradient-accumulation": settings.gradient_accumulation > 1,
         "--activation-checkpointing": settings.activation_checkpointing,
-        "--lengths": settings.lengths is not None,
         "--input decode": settings.input == "decode",
     }
     for option in (name for name, is_asked in asked.items() if is_asked):

@@ -272,7 +272,6 @@ def test_a_run_reports_the_batches_that_it_trained(
         (["resnet50"], "all samples of resnet50 have the same size"),
         (["seq2seq", "--gradient-accumulation=2"], "--lengths and --gradient-accumulation exclude"),
         (["seq2seq", "--memory=m.jsonl"], "--lengths and --memory exclude"),
-        (["seq2seq", "--framework=tensorflow"], "--lengths is for the PyTorch workloads"),
     ],
 )
 def test_what_has_no_lengths_is_refused(

@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from tbd_models.corpus import Corpus, by_duration
+import numpy as np
+
+from tbd_models.corpus import Corpus, PlannedBatch, by_duration
 from tbd_models.definition import Model, Variant
+from tbd_models.padded import utterances
+from tbd_models.synthetic import Batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,3 +197,14 @@ def corpus(d: Dimensions) -> Corpus:
         shortest=2 * sum(convolution.kernel[0] for convolution in d.convolutions),
         units_per_length=1 / d.frames_per_second,
     )
+
+
+def padded_utterances(planned: PlannedBatch, d: Dimensions, rng: np.random.Generator) -> Batch:
+    """Return utterances as ``padded.utterances`` does, with ``steps`` (N) in place of ``frames``.
+
+    Steps are those after the convolutions, without those of the padding.
+    """
+    batch = utterances(planned, (d.frames, d.bins, d.transcript), d.labels, rng)
+    frames = batch.pop("frames")
+    steps = np.array([replace(d, frames=int(count)).features[0] for count in frames])
+    return batch | {"steps": steps}

@@ -7,7 +7,7 @@ from typing import Any
 import mxnet as mx
 from mxnet.gluon import HybridBlock, nn, rnn
 
-from tbd_models.deepspeech2 import Convolution, Dimensions
+from tbd_models.deepspeech2 import Convolution, Dimensions, padded_utterances
 from tbd_models.mxnet.workload import Array, Batch, Workload
 from tbd_models.synthetic import utterance_batch
 
@@ -102,7 +102,15 @@ class DeepSpeech2(HybridBlock):
 def ctc(scores: Array, batch: Batch) -> Array:
     """Return the mean CTC loss per utterance."""
     # CTC multiplies many small probabilities, so float32 even in mixed precision.
-    loss = mx.nd.CTCLoss(scores.astype("float32"), batch["transcript"], blank_label="first")
+    lengths = [batch[name] for name in ("steps", "characters") if name in batch]
+    loss = mx.nd.CTCLoss(
+        scores.astype("float32"),
+        batch["transcript"],
+        *lengths,
+        use_data_lengths=bool(lengths),
+        use_label_lengths=bool(lengths),
+        blank_label="first",
+    )
     return loss.mean()
 
 
@@ -117,4 +125,5 @@ def workload(d: Dimensions) -> Workload:
         loss=ctc,
         optimizer=lambda: optimizer(learning_rate=d.learning_rate, momentum=0.9, wd=0.0),
         clip_norm=d.clip_norm,
+        sized=lambda planned, rng: padded_utterances(planned, d, rng),
     )

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tbd_models.corpus import PlannedBatch
-from tbd_models.deepspeech2 import Convolution, Dimensions
-from tbd_models.padded import utterances
+from tbd_models.deepspeech2 import Convolution, Dimensions, padded_utterances
 from tbd_models.pytorch.recurrent import GRU
 from tbd_models.pytorch.workload import Batch, Workload, as_tensors
 from tbd_models.synthetic import utterance_batch
@@ -130,14 +125,6 @@ def ctc(scores: Tensor, batch: Batch) -> Tensor:
     return total / size
 
 
-def _padded_utterances(planned: PlannedBatch, d: Dimensions, rng: np.random.Generator) -> Batch:
-    batch = utterances(planned, (d.frames, d.bins, d.transcript), d.labels, rng)
-    frames = batch.pop("frames")
-    # Steps after the convolutions, without those of the padding.
-    steps = np.array([replace(d, frames=int(count)).features[0] for count in frames])
-    return as_tensors(batch | {"steps": steps})
-
-
 def workload(d: Dimensions) -> Workload:
     """Return the workload with these dimensions."""
     return Workload(
@@ -151,5 +138,5 @@ def workload(d: Dimensions) -> Workload:
             parameters, lr=d.learning_rate, momentum=0.9, nesterov=d.nesterov
         ),
         clip_norm=d.clip_norm,
-        sized=lambda planned, rng: _padded_utterances(planned, d, rng),
+        sized=lambda planned, rng: as_tensors(padded_utterances(planned, d, rng)),
     )

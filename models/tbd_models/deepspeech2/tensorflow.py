@@ -6,9 +6,9 @@ from typing import Any
 
 import keras
 import tensorflow as tf
-from keras import layers
+from keras import layers, ops
 
-from tbd_models.deepspeech2 import Dimensions
+from tbd_models.deepspeech2 import Dimensions, padded_utterances
 from tbd_models.synthetic import utterance_batch
 from tbd_models.tensorflow.workload import Tensors, Workload, one_turn
 
@@ -37,16 +37,16 @@ def _stack(x: Any, d: Dimensions, prefix: str) -> Any:
 
 
 def network(d: Dimensions) -> keras.Model:
-    """Return Deep Speech 2 for spectrograms (N, frames, bins)."""
-    spectrogram = keras.Input((d.frames, d.bins))
-    x = layers.Reshape((d.frames, d.bins, 1), name="one_channel")(spectrogram)
+    """Return Deep Speech 2 for spectrograms (N, frames, bins) of any number of frames."""
+    spectrogram = keras.Input((None, d.bins))
+    x = layers.Reshape((-1, d.bins, 1), name="one_channel")(spectrogram)
     for number, spec in enumerate(d.convolutions):
         name = f"conv{number}"
         if any(spec.padding):
             x = layers.ZeroPadding2D(spec.padding, name=f"{name}_pad")(x)
         x = layers.Conv2D(d.channels, spec.kernel, spec.stride, use_bias=False, name=name)(x)
         x = layers.ReLU(20.0, name=f"{name}_clipped_relu")(_normalized(x, f"{name}_bn"))
-    x = layers.Reshape(d.features, name="features")(x)
+    x = layers.Reshape((-1, d.features[1]), name="features")(x)
     if d.directions == "independent":
         back = _stack(Reversed(name="reversed")(x), d, "back_")
         both = [_stack(x, d, "ahead_"), Reversed(name="back_reversed")(back)]
@@ -62,18 +62,23 @@ def network(d: Dimensions) -> keras.Model:
 
 def ctc(scores: Any, batch: Tensors) -> Any:
     """Return the mean CTC loss per utterance for scores (N, steps, labels)."""
-    size, steps, _ = scores.shape
+    size, steps, _ = ops.shape(scores)
     transcript = tf.cast(batch["transcript"], tf.int32)
     return tf.reduce_mean(
         tf.nn.ctc_loss(
             transcript,
             scores,
-            tf.fill([size], transcript.shape[1]),
-            tf.fill([size], steps),
+            _lengths(batch, "characters", size, ops.shape(transcript)[1]),
+            _lengths(batch, "steps", size, steps),
             logits_time_major=False,
             blank_index=0,
         )
     )
+
+
+def _lengths(batch: Tensors, name: str, size: Any, longest: Any) -> Any:
+    # Utterances of equal length have no lengths.
+    return tf.cast(batch[name], tf.int32) if name in batch else tf.fill([size], longest)
 
 
 def workload(d: Dimensions) -> Workload:
@@ -92,4 +97,5 @@ def workload(d: Dimensions) -> Workload:
                 d.learning_rate, 0.9, nesterov=d.nesterov, global_clipnorm=d.clip_norm
             ),
         ),
+        sized=lambda planned, rng: padded_utterances(planned, d, rng),
     )

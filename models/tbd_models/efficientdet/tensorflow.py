@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tbd_models.efficientdet import Dimensions
 from tbd_models.efficientdet.backbone_tensorflow import backbone, norm, swish
+from tbd_models.padded import scenes
 from tbd_models.synthetic import scene_batch
 from tbd_models.tensorflow import boxes
 from tbd_models.tensorflow.workload import Tensors, Workload, channels_last, one_turn
@@ -180,4 +181,5 @@ def workload(d: Dimensions) -> Workload:
                 d.learning_rate, 0.9, weight_decay=4e-5, global_clipnorm=10.0
             ),
         ),
+        sized=lambda planned, rng: scenes(planned, d.classes, d.objects, rng),
     )

@@ -37,3 +37,9 @@ class Layer:
         if self.precision is not None:
             entry["precision"] = self.precision
         return entry
+
+
+def without_sample_sizes(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return an entry of layers.json without values per sample, for samples of unequal size."""
+    per_sample = ("feature_map_bytes", "forward_flop", "backward_flop")
+    return {key: value for key, value in entry.items() if key not in per_sample}

@@ -11,7 +11,7 @@ from tbd_models.definition import UnsupportedError
 from tbd_models.mxnet import shared_store
 from tbd_models.settings import Settings, refuse_pytorch_options
 
-NAIVE, HYBRIDISED = "naive engine", "hybridised"
+NAIVE, HYBRIDISED, EAGER = "naive engine", "hybridised", "eager"
 _ENGINE = "MXNET_ENGINE_TYPE"
 
 

@@ -22,7 +22,7 @@ from tbd_models.instrument.layers_mxnet import measure
 from tbd_models.instrument.marks import Marks, marked
 from tbd_models.instrument.memory_mxnet import Training, estimate
 from tbd_models.instrument.mxnet import LayerMarks, parameter_layers
-from tbd_models.mxnet import HYBRIDISED, execution, shared_store
+from tbd_models.mxnet import EAGER, HYBRIDISED, execution, shared_store
 from tbd_models.mxnet.shared_store import SharedStore
 from tbd_models.mxnet.workload import Array, Batch, Workload, to_device
 from tbd_models.settings import Settings
@@ -39,23 +39,26 @@ class MXNetTrainer:
         """Build the model by calling ``build``, a model's ``workload`` function."""
         self._ranks, rank = shared_store.world_size(settings), shared_store.rank(settings)
         self.device = _device(settings)
-        self._execution = execution(settings)
         self._mixed = settings.precision == "mixed"
         if self._mixed:
             amp.init()  # patches MXNet's operators, so it must precede the model
         mx.random.seed(settings.seed)
         np.random.seed(settings.seed)  # used by some of MXNet's initializers
         self.workload: Workload = build(dimensions)
+        self._execution = execution(settings)
+        if settings.lengths and self.workload.unrolled and self._execution == HYBRIDISED:
+            self._execution = EAGER
         # Each rank has its own samples, and the same weights.
         own = dataclasses.replace(settings, seed=settings.seed + rank)
         self._batches = _batches(self.workload, own, self.device)
-        first = self._batches(0)
+        self._example = self._of_equal_size(settings)
         model = self.workload.model
         # With known shapes, weights are drawn at once and in the same order in each execution.
-        model.infer_shape(*(first[name] for name in self.workload.inputs))
+        model.infer_shape(*(self._example[name] for name in self.workload.inputs))
         model.initialize(self.workload.initializer, ctx=self.device)
         if self._execution == HYBRIDISED:
-            model.hybridize(static_alloc=True, static_shape=True)
+            same = settings.lengths is None
+            model.hybridize(static_alloc=same, static_shape=same)
         self._trained = [p for p in model.collect_params().values() if p.grad_req != "null"]
         self._shared: SharedStore | None = None
         self._asked = 0
@@ -66,8 +69,15 @@ class MXNetTrainer:
             amp.init_trainer(self._trainer)
         self._layer_marks: LayerMarks | None = None
         self._size = settings.batch_size
+        self._lengths = settings.lengths
         self._steps = 0
         self._loss: Array | None = None
+
+    def _of_equal_size(self, settings: Settings) -> Batch:
+        if settings.lengths is None:
+            return self._batches(0)
+        made = self.workload.batch(settings.batch_size, np.random.default_rng(settings.seed))
+        return to_device(made, self.device)
 
     @property
     def model(self) -> gluon.HybridBlock:
@@ -91,10 +101,9 @@ class MXNetTrainer:
 
     def layers(self) -> list[dict[str, Any]]:
         """Return the entries of layers.json, from the shapes of a forward pass."""
-        batch = self._batches(0)
-        shapes = {name: batch[name].shape for name in self.workload.inputs}
+        shapes = {name: self._example[name].shape for name in self.workload.inputs}
         found = measure(self.model, shapes, "fp16" if self._mixed else "fp32")
-        return [layer.entry(self._size) for layer in found]
+        return [layer.entry(self._size if self._lengths is None else None) for layer in found]
 
     def record_memory(self, path: Path, iterations: int) -> None:
         """Write memory.jsonl, estimated from the shapes and gradients of an iteration."""
@@ -236,7 +245,7 @@ def _device(settings: Settings) -> mx.Context:
 
 def _batches(workload: Workload, settings: Settings, device: mx.Context) -> Callable[[int], Batch]:
     # Converted on the CPU once; each step copies its batch to the device.
-    found = batches(workload.batch, settings, partial(to_device, device=mx.cpu()))
+    found = batches(workload.batch, settings, partial(to_device, device=mx.cpu()), workload.sized)
 
     def moved(number: int) -> Batch:
         return {name: array.as_in_context(device) for name, array in found(number).items()}

@@ -11,9 +11,13 @@ import numpy as np
 from mxnet.gluon import HybridBlock
 
 from tbd_models import synthetic
+from tbd_models.data import Sized
 
 Array: TypeAlias = mx.nd.NDArray
 Batch: TypeAlias = dict[str, Array]
+
+# Added to the scores of masked positions before a softmax.
+HIDDEN = -1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +34,13 @@ class Workload:
         default_factory=lambda: mx.init.Xavier("gaussian", "in", magnitude=2)
     )
     clip_norm: float | None = None  # maximum global norm of the gradients
+    sized: Sized | None = None  # makes samples of unequal size; None if all have the same
+    unrolled: bool = False  # its graph has an operation per step, so a graph has one length
 
     def forward(self, batch: Batch) -> Array:
-        """Run the model on a batch."""
-        return self.model(*(batch[name] for name in self.inputs))
+        """Run the model on a batch, and on the padding of samples of unequal size."""
+        padding = [batch["padding"]] if "padding" in batch else []
+        return self.model(*(batch[name] for name in self.inputs), *padding)
 
 
 def image_classification(model: HybridBlock, image_size: int, classes: int) -> Workload:
@@ -47,10 +54,18 @@ def image_classification(model: HybridBlock, image_size: int, classes: int) -> W
     )
 
 
-def cross_entropy(scores: Array, label: Array, smoothing: float = 0.0) -> Array:
-    """Return the mean cross entropy; ``smoothing`` is spread evenly over all classes."""
+def cross_entropy(
+    scores: Array, label: Array, smoothing: float = 0.0, *, padded: bool = False
+) -> Array:
+    """Return the mean cross entropy; ``smoothing`` is spread evenly over all classes.
+
+    If the batch is padded, labels of padding are below 0.
+    """
     # In float32, as float16 is too coarse for sums of exponentials.
     log = mx.nd.log_softmax(scores.astype("float32"), axis=-1)
+    if padded:
+        real = label >= 0
+        log = log * (real / real.mean()).expand_dims(-1)
     found = -mx.nd.pick(log, label, axis=-1).mean()
     return found if not smoothing else (1 - smoothing) * found - smoothing * log.mean()
 

@@ -7,7 +7,8 @@ from typing import Any
 import mxnet as mx
 from mxnet.gluon import HybridBlock, nn, rnn
 
-from tbd_models.mxnet.workload import Workload, cross_entropy
+from tbd_models.mxnet.workload import HIDDEN, Workload, cross_entropy
+from tbd_models.padded import translations
 from tbd_models.seq2seq import Dimensions
 from tbd_models.synthetic import translation_batch
 
@@ -38,11 +39,17 @@ class AdditiveAttention(HybridBlock):
         self.query = nn.Dense(width, use_bias=False, in_units=width)
         self.score = nn.Dense(1, use_bias=False, flatten=False, in_units=width)
 
-    def hybrid_forward(self, F: Any, query: Any, keys: Any, memory: Any) -> Any:
-        # query: (N, width), keys: projected memory (N, S, width), memory: (N, S, width).
+    def hybrid_forward(
+        self, F: Any, query: Any, keys: Any, memory: Any, padding: Any = None
+    ) -> Any:
+        # query: (N, width), keys: projected memory (N, S, width), memory: (N, S, width),
+        # padding: (N, S), 1 for positions of the memory to leave out.
         # Returns the memory's mean (N, width), weighted by how well its keys match the query.
         added = F.broadcast_add(keys, F.expand_dims(self.query(query), 1))
-        weights = F.softmax(self.score(F.tanh(added)), axis=1)
+        scores = self.score(F.tanh(added))
+        if padding is not None:
+            scores = scores + F.expand_dims(padding * HIDDEN, 2)
+        weights = F.softmax(scores, axis=1)
         return F.squeeze(F.batch_dot(weights, memory, transpose_a=True), axis=1)
 
 
@@ -61,7 +68,9 @@ class Decoder(HybridBlock):
         self.attention = AdditiveAttention(d.width)
         self.combine = nn.Dense(d.width, use_bias=False, in_units=2 * d.width)
 
-    def hybrid_forward(self, F: Any, words: Any, memory: Any, hidden: Any, cell: Any) -> Any:
+    def hybrid_forward(  # noqa: PLR0917 - gluon passes arrays by position
+        self, F: Any, words: Any, memory: Any, hidden: Any, cell: Any, padding: Any = None
+    ) -> Any:
         # words: previous target words (N, T), memory: encoder states (N, S, width), hidden and
         # cell: last encoder states (layers, N, width). Returns attention vectors (N, T, width).
         d = self._d
@@ -75,14 +84,22 @@ class Decoder(HybridBlock):
         # Input feeding (Luong et al. 2015): the first layer reads the previous attention vector,
         # so no layer can process all steps at once.
         embedded = self.embedding(words)
-        for word in F.split(embedded, num_outputs=d.length, axis=1, squeeze_axis=True):
+        # Only padded sentences have another length, and they run eagerly, as arrays.
+        length = d.length if padding is None else words.shape[1]
+        for word in _steps(F, embedded, length):
             x = F.concat(word, attended, dim=1)
             for layer, lstm in enumerate(self.cells):
                 x, states[layer] = lstm(x, states[layer])
-            context = self.attention(x, keys, memory)
+            context = self.attention(x, keys, memory, padding)
             attended = self.combine(F.concat(x, context, dim=1))
             found.append(attended)
         return F.stack(*found, axis=1)
+
+
+def _steps(F: Any, x: Any, length: int) -> list[Any]:
+    # (N, T, width) to T arrays (N, width).
+    found = F.split(x, num_outputs=length, axis=1, squeeze_axis=True)
+    return [found] if length == 1 else list(found)
 
 
 class Seq2Seq(HybridBlock):
@@ -94,9 +111,9 @@ class Seq2Seq(HybridBlock):
         self.decoder = Decoder(d)
         self.scores = nn.Dense(d.target_vocabulary, use_bias=False, flatten=False, in_units=d.width)
 
-    def hybrid_forward(self, F: Any, source: Any, target: Any) -> Any:
-        # source: (N, S), target: (N, T); returns word scores (N, T, vocabulary).
-        return self.scores(self.decoder(target, *self.encoder(source)))
+    def hybrid_forward(self, F: Any, source: Any, target: Any, padding: Any = None) -> Any:
+        # source, padding: (N, S), target: (N, T); returns word scores (N, T, vocabulary).
+        return self.scores(self.decoder(target, *self.encoder(source), padding))
 
 
 def workload(d: Dimensions) -> Workload:
@@ -107,8 +124,12 @@ def workload(d: Dimensions) -> Workload:
             size, d.length, d.source_vocabulary, rng, d.target_vocabulary
         ),
         inputs=("source", "target"),
-        loss=lambda scores, batch: cross_entropy(scores, batch["label"]),
+        loss=lambda scores, batch: cross_entropy(scores, batch["label"], padded="padding" in batch),
         optimizer=lambda: mx.optimizer.Adam(learning_rate=d.learning_rate),
         initializer=mx.init.Uniform(0.1),
         clip_norm=d.clip_norm,
+        sized=lambda planned, rng: translations(
+            planned, d.source_vocabulary, rng, d.target_vocabulary
+        ),
+        unrolled=True,
     )

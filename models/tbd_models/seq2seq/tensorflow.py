@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 from keras import layers
 
+from tbd_models.padded import translations
 from tbd_models.seq2seq import Dimensions
 from tbd_models.synthetic import translation_batch
 from tbd_models.tensorflow.workload import Workload, cross_entropy, one_turn
@@ -59,10 +60,13 @@ class AdditiveAttention(layers.Layer):
         self.query = _linear(width, "query")
         self.score = _linear(1, "score")
 
-    def call(self, query: Any, keys: Any, memory: Any) -> Any:
-        # query: (N, width), keys: projected memory (N, S, width), memory: (N, S, width).
+    def call(self, query: Any, keys: Any, memory: Any, padding: Any = None) -> Any:
+        # query: (N, width), keys: projected memory (N, S, width), memory: (N, S, width),
+        # padding: (N, S), True for positions of the memory to leave out.
         # Returns the memory's mean (N, width), weighted by how well its keys match the query.
         scores = self.score(tf.tanh(keys + self.query(query)[:, None]))
+        if padding is not None:
+            scores = tf.where(padding[..., None], scores.dtype.min, scores)
         weights = tf.nn.softmax(tf.transpose(scores, (0, 2, 1)))
         return tf.squeeze(tf.matmul(weights, memory), 1)
 
@@ -80,7 +84,7 @@ class Decoder(layers.Layer):
         self.attention = AdditiveAttention(d.width)
         self.combine = _linear(d.width, "combine")
 
-    def call(self, words: Any, memory: Any, states: list[State]) -> Any:
+    def call(self, words: Any, memory: Any, states: list[State], padding: Any = None) -> Any:
         # words: previous target words (N, T), memory: encoder states (N, S, width), states: last
         # encoder state per layer. Returns attention vectors (N, T, width).
         keys = self.keys(memory)
@@ -93,7 +97,7 @@ class Decoder(layers.Layer):
             x = tf.concat([word, attended], 1)
             for layer, cell in enumerate(self.cells):
                 x, states[layer] = cell(x, states[layer])
-            context = self.attention(x, keys, memory)
+            context = self.attention(x, keys, memory, padding)
             attended = self.combine(tf.concat([x, context], 1))
             found.append(attended)
         return tf.stack(found, 1)
@@ -108,10 +112,10 @@ class Seq2Seq(keras.Model):
         self.decoder = Decoder(d)
         self.scores = _linear(d.target_vocabulary, "scores")
 
-    def call(self, source: Any, target: Any) -> Any:
-        # source: (N, S), target: (N, T); returns word scores (N, T, vocabulary).
+    def call(self, source: Any, target: Any, padding: Any = None) -> Any:
+        # source, padding: (N, S), target: (N, T); returns word scores (N, T, vocabulary).
         memory, states = self.encoder(source)
-        return self.scores(self.decoder(target, memory, states))
+        return self.scores(self.decoder(target, memory, states, padding))
 
 
 def workload(d: Dimensions) -> Workload:
@@ -124,10 +128,18 @@ def workload(d: Dimensions) -> Workload:
         ),
         turns=one_turn(
             model,
-            forward=lambda batch: model(batch["source"], batch["target"], training=True),
-            loss=lambda scores, batch: cross_entropy(scores, batch["label"]),
+            forward=lambda batch: model(
+                batch["source"], batch["target"], batch.get("padding"), training=True
+            ),
+            loss=lambda scores, batch: cross_entropy(
+                scores, batch["label"], padded="padding" in batch
+            ),
             optimizer=keras.optimizers.Adam(
                 d.learning_rate, epsilon=1e-8, global_clipnorm=d.clip_norm
             ),
         ),
+        sized=lambda planned, rng: translations(
+            planned, d.source_vocabulary, rng, d.target_vocabulary
+        ),
+        unrolled=True,
     )

@@ -15,16 +15,16 @@ import numpy as np
 import tensorflow as tf
 
 from tbd_models import cuda
-from tbd_models.data import batches
 from tbd_models.definition import UnsupportedError
+from tbd_models.instrument.layer import without_sample_sizes
 from tbd_models.instrument.layers_tensorflow import measure, merge_turns
 from tbd_models.instrument.marks import Marks, NoMarks, marked
 from tbd_models.instrument.memory_tensorflow import Update, estimate
 from tbd_models.instrument.tensorflow import GraphMarks, LayerMarks, values, wait_for
 from tbd_models.instrument.training_tensorflow import keep_order
 from tbd_models.settings import Settings
-from tbd_models.synthetic import Batch
 from tbd_models.tensorflow import mirrored
+from tbd_models.tensorflow.batches import signature, tensor_batches, tensors
 from tbd_models.tensorflow.workload import Tensors, Turn, Workload
 
 
@@ -43,7 +43,7 @@ class TensorFlowTrainer:
         self.workload: Workload = self._scaled(build(dimensions))
         # Each rank has its own samples, and the same weights.
         own = replace(settings, seed=settings.seed + mirrored.rank(settings))
-        self._batches = batches(self.workload.batch, own, partial(_tensors, self.workload))
+        self._batches = tensor_batches(self.workload, own)
         self._rng = np.random.default_rng(own.seed)
         self._initialize()
         self._steps: dict[int, Callable[[Tensors], Any]] = {}
@@ -118,11 +118,14 @@ class TensorFlowTrainer:
     def layers(self) -> list[dict[str, Any]]:
         """Return the entries of layers.json for an iteration, from the graphs of its turns."""
         batch, silent = self._batches(0), GraphMarks(NoMarks())
-        return merge_turns(
+        entries = merge_turns(
             (turn.times, measure(self.workload.model, step, self._settings.batch_size))
             for turn in self.workload.turns
             for step in [partial(self._gradients, turn, batch, silent)]
         )
+        if (plan := self._settings.lengths) is None or plan.is_uniform:
+            return entries
+        return [without_sample_sizes(entry) for entry in entries]
 
     def record_memory(self, path: Path, iterations: int) -> None:
         """Write memory.jsonl, estimated from the graphs of an iteration's turns."""
@@ -159,7 +162,7 @@ class TensorFlowTrainer:
         workload, settings = self.workload, self._settings
         if workload.generate is None or settings.data is not None:
             return self._batches(self._number)
-        return _tensors(workload, workload.generate(settings.batch_size, self._rng))
+        return tensors(workload, workload.generate(settings.batch_size, self._rng))
 
     def _step(self, number: int, turn: Turn) -> Callable[[Tensors], Any]:
         # Graphs are traced on their first call.
@@ -174,8 +177,21 @@ class TensorFlowTrainer:
                     self._update(turn, gradients, self._in_graph)
                     return loss
 
-                self._steps[number] = tf.function(run) if self._execution == "graph" else run
+                self._steps[number] = self._traced(run) if self._execution == "graph" else run
         return self._steps[number]
+
+    def _traced(self, run: Callable[[Tensors], Any]) -> Callable[[Tensors], Any]:
+        plan = self._settings.lengths
+        if plan is None or plan.is_uniform:
+            return tf.function(run)
+        shapes = [self._batches(step) for step in plan.first_steps_of_shapes()]
+        if not self.workload.unrolled:
+            return tf.function(run, input_signature=[signature(shapes)])
+        # A graph for each shape, which takes seconds to trace: before any iteration is timed.
+        function = tf.function(run)
+        for batch in shapes:
+            function.get_concrete_function(batch)
+        return function
 
     def _compiled(self, number: int, turn: Turn) -> Callable[[Tensors], Any]:
         # Two programs, so that the boundary between them can be marked.
@@ -274,10 +290,6 @@ def _use_gpu(settings: Settings) -> None:
                 "use fewer --ranks or --device cpu"
             )
         tf.config.set_visible_devices(gpus[rank], "GPU")
-
-
-def _tensors(workload: Workload, batch: Batch) -> Tensors:
-    return {name: tf.constant(value) for name, value in workload.convert(batch).items()}
 
 
 TRAINER = TensorFlowTrainer

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tbd_models.data import Sized
 from tbd_models.instrument.tensorflow import input_gradients_only
 from tbd_models.synthetic import Batch, image_batch
 
@@ -37,6 +38,8 @@ class Workload:
     convert: Callable[[Batch], Batch] = dict  # to the array layout of `forward`
     # Generates a step's batch as part of the training (self-play), None for prepared batches.
     generate: Callable[[int, np.random.Generator], Batch] | None = None
+    sized: Sized | None = None  # makes samples of unequal size; None if all have the same
+    unrolled: bool = False  # its graph has an operation per step, so a graph has one length
 
 
 def one_turn(
@@ -75,12 +78,20 @@ def image_classification(
     )
 
 
-def cross_entropy(scores: Any, label: Any) -> Any:
-    """Return the mean cross entropy of scores (..., classes)."""
+def cross_entropy(scores: Any, label: Any, *, padded: bool = False) -> Any:
+    """Return the mean cross entropy of scores (..., classes); padding has labels below 0."""
     # In float32, as float16 is too coarse for sums of exponentials.
-    return tf.reduce_mean(
-        tf.nn.sparse_softmax_cross_entropy_with_logits(label, tf.cast(scores, tf.float32))
-    )
+    scores = tf.cast(scores, tf.float32)
+    if not padded:
+        return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(label, scores))
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.maximum(label, 0), scores)
+    return real_mean(losses, label)
+
+
+def real_mean(values: Any, label: Any) -> Any:
+    """Return the mean of values without those of padding, whose labels are below 0."""
+    real = tf.cast(label >= 0, values.dtype)
+    return tf.reduce_sum(values * real) / tf.reduce_sum(real)
 
 
 def slope(function: Callable[[Any], Any], value: Any) -> Any:

@@ -9,12 +9,10 @@ import mxnet as mx
 import numpy as np
 from mxnet.gluon import HybridBlock, nn
 
-from tbd_models.mxnet.workload import Workload, cross_entropy
+from tbd_models.mxnet.workload import HIDDEN, Workload, cross_entropy
+from tbd_models.padded import translations
 from tbd_models.synthetic import translation_batch
 from tbd_models.transformer import Dimensions
-
-# Added to the scores of masked positions before the softmax.
-_HIDDEN = -1e9
 
 
 def _dense(units: int, inputs: int, bias: bool = False) -> nn.Dense:
@@ -35,7 +33,8 @@ class MultiHeadAttention(HybridBlock):
         self.output = _dense(d.width, d.width)
 
     def hybrid_forward(self, F: Any, x: Any, memory: Any, hidden: Any = None) -> Any:
-        # x: (N, T, width), memory: (N, S, width), hidden: (1, T, S), added to the scores.
+        # x: (N, T, width), memory: (N, S, width), hidden: added to the scores, in a shape that
+        # extends to (N x heads, T, S).
         # Returns for each position of x a weighted mean of the memory (N, T, width).
         query, key = self._split(F, self.query(x)), self._split(F, self.key(memory))
         scores = F.batch_dot(query / self._scale, key, transpose_b=True)
@@ -74,9 +73,9 @@ class EncoderLayer(HybridBlock):
         self.inner = _feed_forward(d)
         self.dropout = nn.Dropout(d.dropout)
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Any, padding: Any = None) -> Any:
         y = self.attention_norm(x)
-        x = x + self.dropout(self.attention(y, y))
+        x = x + self.dropout(self.attention(y, y, padding))
         return x + self.dropout(self.inner(self.inner_norm(x)))
 
 
@@ -93,11 +92,12 @@ class DecoderLayer(HybridBlock):
         self.inner = _feed_forward(d)
         self.dropout = nn.Dropout(d.dropout)
 
-    def hybrid_forward(self, F: Any, x: Any, memory: Any, hidden: Any) -> Any:
-        # x: (N, T, width), memory: encoder output (N, S, width), hidden: (1, T, T).
+    def hybrid_forward(self, F: Any, x: Any, memory: Any, hidden: Any, padding: Any = None) -> Any:
+        # x: (N, T, width), memory: encoder output (N, S, width), hidden: (1, T, T),
+        # padding: (N x heads, 1, S).
         y = self.self_norm(x)
         x = x + self.dropout(self.self_attention(y, y, hidden))
-        x = x + self.dropout(self.source_attention(self.source_norm(x), memory))
+        x = x + self.dropout(self.source_attention(self.source_norm(x), memory, padding))
         return x + self.dropout(self.inner(self.inner_norm(x)))
 
 
@@ -112,7 +112,10 @@ class Embedding(HybridBlock):
         self.dropout = nn.Dropout(d.dropout)
         self.positions = self.params.get_constant("positions", _sines(d.length, d.width)[None])
 
-    def hybrid_forward(self, F: Any, tokens: Any, positions: Any) -> Any:
+    def hybrid_forward(self, F: Any, tokens: Any, shorter: bool = False, *, positions: Any) -> Any:
+        # Sentences of unequal length are padded to less than the longest one.
+        if shorter:
+            positions = F.slice_like(positions, tokens, axes=(1,))
         return self.dropout(F.broadcast_add(self.tokens(tokens) * self._scale, positions))
 
 
@@ -121,6 +124,7 @@ class Transformer(HybridBlock):
 
     def __init__(self, d: Dimensions) -> None:
         super().__init__()
+        self._heads = d.heads
         self.embedding = Embedding(d)
         self.encoder = nn.HybridSequential()
         self.decoder = nn.HybridSequential()
@@ -136,15 +140,29 @@ class Transformer(HybridBlock):
             in_units=d.width,
             params=self.embedding.tokens.params,
         )
-        later = np.triu(np.full((1, d.length, d.length), _HIDDEN, np.float32), 1)
+        later = np.triu(np.full((1, d.length, d.length), HIDDEN, np.float32), 1)
         self.later = self.params.get_constant("later", later)
 
-    def hybrid_forward(self, F: Any, source: Any, target: Any, later: Any) -> Any:
-        # source: (N, S), target: (N, T); returns token scores (N, T, vocabulary).
-        memory = self.encoder_norm(self.encoder(self.embedding(source)))
-        x = self.embedding(target)
+    def hybrid_forward(
+        self, F: Any, source: Any, target: Any, padding: Any = None, *, later: Any
+    ) -> Any:
+        # source, padding: (N, S), target: (N, T); returns token scores (N, T, vocabulary).
+        shorter = padding is not None
+        if shorter:
+            padding = F.expand_dims(F.repeat(padding * HIDDEN, repeats=self._heads, axis=0), 1)
+            # From (1, L, L) to (1, T, T).
+            for _ in range(2):
+                later = F.transpose(F.slice_like(later, target, axes=(1,)), axes=(0, 2, 1))
+        memory = self.embedding(source, shorter)
+        if padding is None:
+            memory = self.encoder(memory)
+        else:  # which HybridSequential passes to its first layer only
+            for layer in self.encoder:
+                memory = layer(memory, padding)
+        memory = self.encoder_norm(memory)
+        x = self.embedding(target, shorter)
         for layer in self.decoder:
-            x = layer(x, memory, later)
+            x = layer(x, memory, later, padding)
         return self.scores(self.decoder_norm(x))
 
 
@@ -165,11 +183,14 @@ def workload(d: Dimensions) -> Workload:
         model=Transformer(d),
         batch=lambda size, rng: translation_batch(size, d.length, d.vocabulary, rng),
         inputs=("source", "target"),
-        loss=lambda scores, batch: cross_entropy(scores, batch["label"], d.label_smoothing),
+        loss=lambda scores, batch: cross_entropy(
+            scores, batch["label"], d.label_smoothing, padded="padding" in batch
+        ),
         optimizer=lambda: mx.optimizer.Adam(
             learning_rate=d.rate(1), beta1=0.9, beta2=0.98, epsilon=1e-9, lr_scheduler=_Rate(d)
         ),
         initializer=mx.init.Xavier("uniform", "avg", magnitude=3),
+        sized=lambda planned, rng: translations(planned, d.vocabulary, rng),
     )
 
 

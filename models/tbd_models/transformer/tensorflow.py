@@ -8,10 +8,12 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
-from keras import layers
+from keras import layers, ops
+from numpy.typing import NDArray
 
+from tbd_models.padded import translations
 from tbd_models.synthetic import translation_batch
-from tbd_models.tensorflow.workload import Tensors, Workload, one_turn
+from tbd_models.tensorflow.workload import Tensors, Workload, one_turn, real_mean
 from tbd_models.transformer import Dimensions
 
 _EPSILON = 1e-5  # PyTorch's and MXNet's; Keras defaults to 1e-3
@@ -31,7 +33,8 @@ class MultiHeadAttention(layers.Layer):
         self.dropout = layers.Dropout(d.dropout, name="dropout")
 
     def call(self, x: Any, memory: Any, hidden: Any = None) -> Any:
-        # x: (N, T, width), memory: (N, S, width), hidden: (T, S), 1 for masked positions.
+        # x: (N, T, width), memory: (N, S, width), hidden: 1 for masked positions, in a
+        # shape that extends to (N, heads, T, S).
         # Returns for each position of x a weighted mean of the memory (N, T, width).
         query, key = self._split(self.query(x)), self._split(self.key(memory))
         scores = tf.matmul(query / math.sqrt(self.head_width), key, transpose_b=True)
@@ -44,7 +47,7 @@ class MultiHeadAttention(layers.Layer):
 
     def _split(self, x: Any) -> Any:
         # (N, L, width) to (N, heads, L, width / heads).
-        x = tf.reshape(x, (x.shape[0], x.shape[1], self.heads, self.head_width))
+        x = tf.reshape(x, (*ops.shape(x)[:2], self.heads, self.head_width))
         return tf.transpose(x, (0, 2, 1, 3))
 
 
@@ -81,9 +84,9 @@ class EncoderLayer(layers.Layer):
         self.inner = FeedForward(d)
         self.dropout = layers.Dropout(d.dropout, name="dropout")
 
-    def call(self, x: Any) -> Any:
+    def call(self, x: Any, padding: Any = None) -> Any:
         y = self.attention_norm(x)
-        x += self.dropout(self.attention(y, y))
+        x += self.dropout(self.attention(y, y, padding))
         return x + self.dropout(self.inner(self.inner_norm(x)))
 
 
@@ -100,11 +103,12 @@ class DecoderLayer(layers.Layer):
         self.inner = FeedForward(d)
         self.dropout = layers.Dropout(d.dropout, name="dropout")
 
-    def call(self, x: Any, memory: Any, hidden: Any) -> Any:
-        # x: (N, T, width), memory: encoder output (N, S, width), hidden: (T, T), 1 is masked.
+    def call(self, x: Any, memory: Any, hidden: Any, padding: Any = None) -> Any:
+        # x: (N, T, width), memory: encoder output (N, S, width), hidden: (T, T), 1 is masked,
+        # padding: (N, 1, 1, S), 1 is padding of the source.
         y = self.self_norm(x)
         x += self.dropout(self.self_attention(y, y, hidden))
-        x += self.dropout(self.source_attention(self.source_norm(x), memory))
+        x += self.dropout(self.source_attention(self.source_norm(x), memory, padding))
         return x + self.dropout(self.inner(self.inner_norm(x)))
 
 
@@ -121,7 +125,8 @@ class Embedding(layers.Layer):
 
     def call(self, tokens: Any) -> Any:
         x = self.tokens(tokens)
-        return self.dropout(x * self.scale + tf.cast(self.positions, x.dtype))
+        positions = _beginning(self.positions, ops.shape(tokens)[1])
+        return self.dropout(x * self.scale + tf.cast(positions, x.dtype))
 
 
 class Scores(layers.Layer):
@@ -130,7 +135,7 @@ class Scores(layers.Layer):
     def call(self, x: Any, embeddings: Any) -> Any:
         rows = tf.reshape(x, (-1, x.shape[-1]))
         scores = tf.matmul(rows, tf.cast(embeddings, x.dtype), transpose_b=True)
-        return tf.reshape(scores, (*x.shape[:2], embeddings.shape[0]))
+        return tf.reshape(scores, (*ops.shape(x)[:2], embeddings.shape[0]))
 
 
 class Transformer(keras.Model):
@@ -146,15 +151,18 @@ class Transformer(keras.Model):
         self.scores = Scores(name="scores")
         self.later = np.triu(np.ones((d.length, d.length), np.float32), 1)
 
-    def call(self, source: Any, target: Any) -> Any:
-        # source: (N, S), target: (N, T); returns token scores (N, T, vocabulary).
+    def call(self, source: Any, target: Any, padding: Any = None) -> Any:
+        # source, padding: (N, S), target: (N, T); returns token scores (N, T, vocabulary).
+        if padding is not None:
+            padding = tf.cast(padding, tf.float32)[:, None, None]
         memory = self.embedding(source)
         for layer in self.encoder:
-            memory = layer(memory)
+            memory = layer(memory, padding)
         memory = self.encoder_norm(memory)
         x = self.embedding(target)
+        later = _beginning(self.later, *(2 * ops.shape(target)[1:]))
         for layer in self.decoder:
-            x = layer(x, memory, self.later)
+            x = layer(x, memory, later, padding)
         embeddings = tf.convert_to_tensor(self.embedding.tokens.embeddings)
         return self.scores(self.decoder_norm(x), embeddings)
 
@@ -171,11 +179,17 @@ class _Rate(keras.optimizers.schedules.LearningRateSchedule):
         return self._factor * tf.minimum(number**-0.5, number * self._warmup**-1.5)
 
 
-def smoothed_cross_entropy(scores: Any, label: Any, smoothing: float) -> Any:
-    """Return the mean cross entropy; ``smoothing`` is spread evenly over all tokens."""
+def smoothed_cross_entropy(
+    scores: Any, label: Any, smoothing: float, *, padded: bool = False
+) -> Any:
+    """Return the mean cross entropy; ``smoothing`` is spread evenly over all tokens.
+
+    Padding has labels below 0.
+    """
     logs = tf.nn.log_softmax(tf.cast(scores, tf.float32))
-    right = tf.gather(logs, label, batch_dims=2)
-    return -tf.reduce_mean((1 - smoothing) * right + smoothing * tf.reduce_mean(logs, -1))
+    right = tf.gather(logs, tf.maximum(label, 0) if padded else label, batch_dims=2)
+    each = (1 - smoothing) * right + smoothing * tf.reduce_mean(logs, -1)
+    return -(real_mean(each, label) if padded else tf.reduce_mean(each))
 
 
 def workload(d: Dimensions) -> Workload:
@@ -183,18 +197,29 @@ def workload(d: Dimensions) -> Workload:
     model = Transformer(d)
 
     def loss(scores: Any, batch: Tensors) -> Any:
-        return smoothed_cross_entropy(scores, batch["label"], d.label_smoothing)
+        return smoothed_cross_entropy(
+            scores, batch["label"], d.label_smoothing, padded="padding" in batch
+        )
 
     return Workload(
         model=model,
         batch=lambda size, rng: translation_batch(size, d.length, d.vocabulary, rng),
         turns=one_turn(
             model,
-            forward=lambda batch: model(batch["source"], batch["target"], training=True),
+            forward=lambda batch: model(
+                batch["source"], batch["target"], batch.get("padding"), training=True
+            ),
             loss=loss,
             optimizer=keras.optimizers.Adam(_Rate(d), 0.9, 0.98, epsilon=1e-9),
         ),
+        sized=lambda planned, rng: translations(planned, d.vocabulary, rng),
     )
+
+
+def _beginning(table: NDArray[np.float32], *lengths: Any) -> Any:
+    # Sentences of unequal length can have lengths that are unknown in the graph.
+    known = all(isinstance(length, int) for length in lengths)
+    return (table if known else tf.constant(table))[tuple(map(slice, lengths))]
 
 
 def _sines(length: int, width: int) -> Any:

@@ -109,7 +109,7 @@ LengthsOption = Annotated[
     typer.Option(
         "--lengths",
         metavar="fixed|corpus|FILE",
-        help="Sizes of samples: equal, as in the data set, or by a histogram (PyTorch).",
+        help="Sizes of samples: equal, as in the data set, or by a histogram.",
     ),
 ]
 InputOption = Annotated[

@@ -1,0 +1,130 @@
+"""Trains on padded batches in TensorFlow or MXNet and prints what was seen, as JSON.
+
+Run in the framework's interpreter: ``python padded_batches.py tensorflow|mxnet``.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tbd_models import __main__ as program
+from tbd_models.corpus import PlannedBatch
+from tbd_models.registry import find
+from tbd_models.settings import Settings
+
+FRAMEWORK = sys.argv[1]
+import_module(f"tbd_models.{FRAMEWORK}").prepare(Settings(batch_size=2))
+
+
+class TensorFlow:
+    """Scores and losses of TensorFlow's workloads as arrays."""
+
+    def __init__(self) -> None:
+        self.tensor = import_module("tensorflow").constant
+
+    def scores(self, work: Any, batch: Any) -> Any:
+        names = [name for name in ("source", "target", "padding") if name in batch]
+        return np.asarray(work.model(*(batch[name] for name in names), training=False))
+
+    def loss(self, work: Any, scores: Any, batch: Any) -> float:
+        return float(work.turns[0].loss(self.tensor(scores), batch))
+
+    def ctc(self, function: Any, scores: Any, batch: Any) -> float:
+        # Scores here are (steps, N, labels).
+        return float(function(self.tensor(scores.swapaxes(0, 1)), batch))
+
+
+class MXNet:
+    """Scores and losses of MXNet's workloads as arrays."""
+
+    def __init__(self) -> None:
+        self.tensor = import_module("mxnet").nd.array
+
+    def scores(self, work: Any, batch: Any) -> Any:
+        return work.forward(batch).asnumpy()
+
+    def loss(self, work: Any, scores: Any, batch: Any) -> float:
+        return float(work.loss(self.tensor(scores), batch).asscalar())
+
+    def ctc(self, function: Any, scores: Any, batch: Any) -> float:
+        return float(function(self.tensor(scores), batch).asscalar())
+
+
+FRAME: Any = TensorFlow() if FRAMEWORK == "tensorflow" else MXNet()
+
+
+def workload(name: str) -> Any:
+    package = import_module(f"tbd_models.{name}")
+    small = find(name).variant(None, FRAMEWORK).small
+    build = import_module(f"tbd_models.{name}.{FRAMEWORK}").workload
+    return build(package.corpus(small).dimensions or small)
+
+
+def tensors(arrays: dict[str, Any]) -> dict[str, Any]:
+    return {name: FRAME.tensor(array) for name, array in arrays.items()}
+
+
+def sized(work: Any, lengths: list[int]) -> dict[str, Any]:
+    planned = PlannedBatch(np.array(lengths)[:, None], (max(lengths),))
+    arrays: dict[str, Any] = work.sized(planned, np.random.default_rng(1))
+    return arrays
+
+
+def translation() -> dict[str, Any]:
+    """Return scores of a sentence alone and beside a longer one, and the loss of both."""
+    work = workload("transformer")
+    if FRAMEWORK == "mxnet":
+        work.model.initialize(work.initializer)
+    both, alone = sized(work, [3, 5]), sized(work, [3])
+    scores = FRAME.scores(work, tensors(both))
+    return {
+        "beside": scores[0, :3].tolist(),
+        "alone": FRAME.scores(work, tensors(alone))[0].tolist(),
+        "scores": scores.tolist(),
+        "label": both["label"].tolist(),
+        "loss": FRAME.loss(work, scores, tensors(both)),
+    }
+
+
+def speech() -> dict[str, Any]:
+    """Return the CTC loss of two utterances, and of each without its padding."""
+    work = workload("deepspeech2")
+    ctc = import_module(f"tbd_models.deepspeech2.{FRAMEWORK}").ctc
+    batch = sized(work, [24, 60])
+    steps = batch["steps"].tolist()
+    scores = np.random.default_rng(2).standard_normal((max(steps), 2, 29)).astype(np.float32)
+    alone = []
+    for number, count in enumerate(steps):
+        characters = batch["transcript"][number : number + 1, : batch["characters"][number]]
+        own = scores[:count, number : number + 1]
+        alone.append(FRAME.ctc(ctc, own, tensors({"transcript": characters})))
+    return {"both": FRAME.ctc(ctc, scores, tensors(batch)), "alone": alone}
+
+
+def run() -> dict[str, Any]:
+    """Return the report of a run on sentences of two lengths, and its layers."""
+    with tempfile.TemporaryDirectory() as directory:
+        place = Path(directory)
+        (place / "two.csv").write_text("first,last,count\n10,10,1\n11,14,0\n15,15,1\n")
+        sys.argv = [
+            *("tbd_models", "run", "seq2seq", f"--framework={FRAMEWORK}", "--scale=small"),
+            *("--device=cpu", "--batch-size=3", f"--lengths={place / 'two.csv'}"),
+            *("--warmup=2", "--iterations=5"),
+            *(f"--report={place / 'report.json'}", f"--layers={place / 'layers.json'}"),
+        ]
+        code = program.main()
+        return {
+            "code": code,
+            "report": json.loads((place / "report.json").read_text()),
+            "layers": json.loads((place / "layers.json").read_text())["layers"],
+        }
+
+
+print(json.dumps({"translation": translation(), "speech": speech(), "run": run()}))

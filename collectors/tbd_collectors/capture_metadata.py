@@ -70,7 +70,7 @@ def _dataset(workload: Workload, variant: Variant, lengths: dict[str, Any]) -> s
     if workload.data is not None:
         return variant.dataset
     if workload.input == "decode":
-        return f"decoded JPEG files, as {variant.dataset}"
+        return f"decoded files, as {variant.dataset}"
     # Synthetic data has the shapes of the data set, so its name is needed to compare runs.
     said = f"synthetic, as {variant.dataset}"
     return f"{said}, lengths of {lengths['histogram']}" if lengths else said

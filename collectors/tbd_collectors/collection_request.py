@@ -26,8 +26,8 @@ class Workload:
     warmup: int | None = None  # iterations before them, None until times are stable
     seed: int = 0  # of weights and data
     data: Path | None = None  # directory with a data set, None for synthetic data
-    input: str = "synthetic"  # or decode: decode and crop JPEG files
-    loader_workers: int = 0  # processes that decode; 0: the training process does
+    input: str = "synthetic"  # or decode: decode files of images or speech
+    loader_workers: int = 0  # that decode; 0: the training process does
     lengths: str = "fixed"  # of samples; or corpus, or the path of a histogram
     python: str = sys.executable  # interpreter that has the framework
     layer_list: Path | None = None  # CSV file of the layers of the model `layer_list`

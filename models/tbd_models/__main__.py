@@ -183,6 +183,8 @@ def _run(arguments: argparse.Namespace, model: Model) -> dict[str, Any]:
         raise UnsupportedError("--loader-workers needs --input decode")
     if settings.data and settings.input == "decode":
         raise UnsupportedError("--data and --input decode exclude each other")
+    if settings.lengths and settings.input == "decode":
+        raise UnsupportedError("--lengths and --input decode exclude each other")
     # Before the framework is imported: it reads environment variables at import time.
     import_module(f"tbd_models.{arguments.framework}").prepare(settings)
     build = implementation(model, arguments.framework).workload

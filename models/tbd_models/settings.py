@@ -35,8 +35,9 @@ class Settings:
     # How ranks exchange gradients: ddp, fsdp (sharded parameters), ps (parameter server) or p3
     # (slices by priority); serial (after the backward pass) in TensorFlow; dist_sync in MXNet.
     scheme: str = "ddp"
-    input: str = "synthetic"  # or decode: decode and crop JPEG files
-    loader_workers: int = 0  # processes that decode; 0: the training process does
+    input: str = "synthetic"  # or decode: decode files of images or speech
+    # Processes (PyTorch) or threads that decode; 0: the training process does.
+    loader_workers: int = 0
     lengths: Plan | None = None  # batches of samples of unequal size; None: all have the same
 
     @property
@@ -56,7 +57,6 @@ def refuse_pytorch_options(settings: Settings, framework: str) -> None:
     asked = {
         "--gradient-accumulation": settings.gradient_accumulation > 1,
         "--activation-checkpointing": settings.activation_checkpointing,
-        "--input decode": settings.input == "decode",
     }
     for option in (name for name, is_asked in asked.items() if is_asked):
         raise UnsupportedError(f"{option} is for the PyTorch workloads, not for {framework}")

@@ -1,4 +1,4 @@
-"""JPEG files that are decoded and cropped during training."""
+"""Files of images and speech that are decoded during training."""
 
 from __future__ import annotations
 
@@ -10,18 +10,23 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("PIL")
+Image = pytest.importorskip("PIL.Image")
 
 from tbd_models import __main__ as program  # noqa: E402
+from tbd_models import audio, images  # noqa: E402
+from tbd_models.decoded import Decoded  # noqa: E402
 from tbd_models.definition import UNSUPPORTED, UnsupportedError  # noqa: E402
-from tbd_models.pytorch import images  # noqa: E402
+from tbd_models.pytorch.loader import decoded_batches  # noqa: E402
 from tbd_models.settings import Settings  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
+# 34 frames of 10 ms, 41 bins (4 kHz), 7 characters of 5 labels.
+DECODED = {"jpg": images.decoded(32, 5), "wav": audio.decoded(34, 41, 5, 7)}
 
-def _batches(**asked: Any) -> Any:
-    return images.decoded_batches(32, 5, Settings(**{"batch_size": 6, "input": "decode"} | asked))
+
+def _batches(decoded: Decoded = DECODED["jpg"], **asked: Any) -> Any:
+    return decoded_batches(decoded, Settings(**{"batch_size": 6, "input": "decode"} | asked))
 
 
 def test_workers_change_no_batch() -> None:
@@ -34,12 +39,48 @@ def test_workers_change_no_batch() -> None:
         assert torch.equal(ours["image"], theirs["image"])
 
 
+def test_spectrograms_are_computed_by_workers() -> None:
+    alone, shared = _batches(DECODED["wav"]), _batches(DECODED["wav"], loader_workers=2)
+    for number in range(3):
+        ours, theirs = alone(number), shared(number)
+        assert ours["spectrogram"].shape == (6, 34, 41)
+        assert ours["spectrogram"].dtype == torch.float32
+        assert ours["transcript"].shape == (6, 7)
+        assert 1 <= ours["transcript"].min() <= ours["transcript"].max() <= 4
+        assert torch.equal(ours["spectrogram"], theirs["spectrogram"])
+
+
+def test_a_spectrogram_has_the_pitch_of_its_tone() -> None:
+    # 1,250 Hz are bin 25 of windows of 20 ms; twice as loud in the second half.
+    rate, seconds = 16_000, 1
+    time = np.arange(rate * seconds) / rate
+    loudness = np.where(time < 0.5, 4000, 8000)
+    found = audio.spectrogram((loudness * np.sin(2 * np.pi * 1250 * time)).astype(np.int16), rate)
+    assert found.shape == (99, 161)
+    assert set(found.argmax(1)) == {25}
+    assert found.mean() == pytest.approx(0, abs=1e-5)
+    assert found.std() == pytest.approx(1, abs=1e-5)
+    logs = np.log1p(_magnitudes(loudness * np.sin(2 * np.pi * 1250 * time)))
+    # A tone's magnitude is a quarter of its amplitude per sample of a Hann window.
+    assert logs[10, 25] == pytest.approx(np.log1p(4000 / 2**15 * 319 / 4), rel=1e-3)
+    assert logs[90, 25] == pytest.approx(np.log1p(8000 / 2**15 * 319 / 4), rel=1e-3)
+    assert found == pytest.approx((logs - logs.mean()) / logs.std(), abs=2e-3)
+
+
+def _magnitudes(signal: Any) -> Any:
+    # Torch's transform as the oracle.
+    scaled = torch.from_numpy(signal / 2**15)
+    window = torch.hann_window(320, periodic=False, dtype=torch.float64)
+    found = torch.stft(scaled, 320, 160, window=window, center=False, return_complex=True)
+    return found.abs().T.numpy()
+
+
 def test_crops_are_parts_of_the_image(tmp_path: Path) -> None:
     # Red grows from left to right, green from top to bottom: colours are coordinates.
     across, down = np.meshgrid(np.arange(200), np.arange(150))
     pixels = np.stack([across, down, np.zeros_like(across)], -1).astype(np.uint8)
     file = tmp_path / "a.jpg"
-    images.Image.fromarray(pixels).save(file, quality=95)
+    Image.fromarray(pixels).save(file, quality=95)
     crops = images.DecodedImages([file], 16, 5, seed=1)
     shares = []
     for index in range(60):
@@ -55,21 +96,30 @@ def test_crops_are_parts_of_the_image(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_files_that_vanish_are_an_error_of_one_line(
-    workers: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    make = images.make_files
+@pytest.mark.parametrize("kind", DECODED)
+def test_files_that_vanish_are_an_error_of_one_line(kind: str, workers: int) -> None:
+    def vanishing(directory: Path, seed: int) -> Any:
+        samples = DECODED[kind](directory, seed)
+        (directory / f"7.{kind}").unlink()
+        return samples
 
-    def vanishing(directory: Path, seed: int) -> list[Path]:
-        files = make(directory, seed)
-        files[7].unlink()
-        return files
-
-    monkeypatch.setattr(images, "make_files", vanishing)
-    following = _batches(loader_workers=workers)
-    with pytest.raises(UnsupportedError, match=r"No such file.*7\.jpg") as raised:
+    following = _batches(vanishing, loader_workers=workers)
+    with pytest.raises(UnsupportedError, match=rf"No such file.*7\.{kind}") as raised:
         for number in range(2):
             following(number)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(("kept", "said"), [(0, "the file is empty"), (1000, "truncated")])
+def test_a_damaged_file_is_an_error_of_one_line(kept: int, said: str) -> None:
+    def damaged(directory: Path, seed: int) -> Any:
+        samples = DECODED["wav"](directory, seed)
+        file = directory / "3.wav"
+        file.write_bytes(file.read_bytes()[:kept])
+        return samples
+
+    with pytest.raises(UnsupportedError, match=rf"3\.wav.*{said}") as raised:
+        _batches(damaged)(0)
     assert "\n" not in str(raised.value)
 
 
@@ -90,8 +140,8 @@ def test_a_worker_that_dies_is_an_error_of_one_line() -> None:
     [
         (["resnet50", "--loader-workers=2"], "--loader-workers needs --input decode"),
         (["resnet50", "--input=decode", "--data=d"], "--data and --input decode exclude"),
-        (["resnet50", "--input=decode", "--framework=mxnet"], "--input decode is for the PyTorch"),
-        (["seq2seq", "--input=decode", "--scale=small"], "--input decode is for resnet50 and"),
+        (["seq2seq", "--input=decode", "--scale=small"], "the model has no files in this"),
+        (["deepspeech2", "--input=decode", "--lengths=corpus"], "--lengths and --input decode"),
     ],
 )
 def test_what_has_no_files_is_refused(

@@ -7,6 +7,7 @@ from typing import Any
 import mxnet as mx
 from mxnet.gluon import HybridBlock, nn, rnn
 
+from tbd_models import audio
 from tbd_models.deepspeech2 import Convolution, Dimensions, padded_utterances
 from tbd_models.mxnet.workload import Array, Batch, Workload
 from tbd_models.synthetic import utterance_batch
@@ -126,4 +127,5 @@ def workload(d: Dimensions) -> Workload:
         optimizer=lambda: optimizer(learning_rate=d.learning_rate, momentum=0.9, wd=0.0),
         clip_norm=d.clip_norm,
         sized=lambda planned, rng: padded_utterances(planned, d, rng),
+        decoded=audio.decoded(d.frames, d.bins, d.labels, d.transcript),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from tbd_models import audio
 from tbd_models.deepspeech2 import Convolution, Dimensions, padded_utterances
 from tbd_models.pytorch.recurrent import GRU
 from tbd_models.pytorch.workload import Batch, Workload, as_tensors
@@ -139,4 +140,5 @@ def workload(d: Dimensions) -> Workload:
         ),
         clip_norm=d.clip_norm,
         sized=lambda planned, rng: as_tensors(padded_utterances(planned, d, rng)),
+        decoded=audio.decoded(d.frames, d.bins, d.labels, d.transcript),
     )

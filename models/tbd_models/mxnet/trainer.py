@@ -23,6 +23,7 @@ from tbd_models.instrument.marks import Marks, marked
 from tbd_models.instrument.memory_mxnet import Training, estimate
 from tbd_models.instrument.mxnet import LayerMarks, parameter_layers
 from tbd_models.mxnet import EAGER, HYBRIDISED, execution, shared_store
+from tbd_models.mxnet.loader import decoded_batches
 from tbd_models.mxnet.shared_store import SharedStore
 from tbd_models.mxnet.workload import Array, Batch, Workload, to_device
 from tbd_models.settings import Settings
@@ -244,6 +245,9 @@ def _device(settings: Settings) -> mx.Context:
 
 
 def _batches(workload: Workload, settings: Settings, device: mx.Context) -> Callable[[int], Batch]:
+    if settings.input == "decode":
+        following = decoded_batches(workload.decoded, settings)
+        return lambda number: to_device(following(number), device)
     # Converted on the CPU once; each step copies its batch to the device.
     found = batches(workload.batch, settings, partial(to_device, device=mx.cpu()), workload.sized)
 

@@ -10,8 +10,9 @@ import mxnet as mx
 import numpy as np
 from mxnet.gluon import HybridBlock
 
-from tbd_models import synthetic
+from tbd_models import images, synthetic
 from tbd_models.data import Sized
+from tbd_models.decoded import Decoded
 
 Array: TypeAlias = mx.nd.NDArray
 Batch: TypeAlias = dict[str, Array]
@@ -35,6 +36,7 @@ class Workload:
     )
     clip_norm: float | None = None  # maximum global norm of the gradients
     sized: Sized | None = None  # makes samples of unequal size; None if all have the same
+    decoded: Decoded | None = None  # samples from files; None if it has no files
     unrolled: bool = False  # its graph has an operation per step, so a graph has one length
 
     def forward(self, batch: Batch) -> Array:
@@ -51,6 +53,7 @@ def image_classification(model: HybridBlock, image_size: int, classes: int) -> W
         inputs=("image",),
         loss=lambda scores, batch: cross_entropy(scores, batch["label"]),
         optimizer=lambda: mx.optimizer.SGD(learning_rate=0.01, momentum=0.9, wd=1e-4),
+        decoded=images.decoded(image_size, classes),
     )
 
 

@@ -6,7 +6,6 @@ import dataclasses
 import platform
 from collections.abc import Callable
 from contextlib import nullcontext
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from tbd_models.instrument.marks import Marks, NoMarks, marked
 from tbd_models.instrument.profiler_pytorch import TraceRecorder
 from tbd_models.instrument.pytorch import LayerMarks
 from tbd_models.pytorch import distributed
+from tbd_models.pytorch.loader import decoded_batches
 from tbd_models.pytorch.parameter_server import ParameterServer
 from tbd_models.pytorch.sharded import mark_shards, shard, synchronize_gradients
 from tbd_models.pytorch.workload import Batch, Workload, as_tensors, to_device
@@ -272,12 +272,7 @@ def repeated_batches(workload: Workload, settings: Settings) -> Callable[[int], 
         data = ArrayData(settings.data, plain)
         return lambda number: as_tensors(data.batch(number, settings.batch_size))
     if settings.input == "decode":
-        if workload.image is None:
-            raise UnsupportedError("--input decode is for resnet50 and inception3 in PyTorch")
-        # Only this input needs Pillow.
-        images = import_module("tbd_models.pytorch.images")
-        decoded: Callable[[int], Batch] = images.decoded_batches(*workload.image, settings)
-        return decoded
+        return decoded_batches(workload.decoded, settings)
     # Pinned memory makes the copies asynchronous.
     kept = _pinned if settings.device == "cuda" else dict
     if (plan := settings.lengths) is not None:

@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tbd_models import synthetic
+from tbd_models import images, synthetic
 from tbd_models.corpus import PlannedBatch
+from tbd_models.decoded import Decoded
 
 # Tensors, or lists of tensors where samples differ in shape; the batch is the first axis.
 Batch = dict[str, Any]
@@ -32,7 +33,7 @@ class Workload:
     checkpoint: Callable[[nn.Module], None] | None = None
     # Makes a batch of samples of unequal size on the CPU; None if all have the same.
     sized: Callable[[PlannedBatch, np.random.Generator], Batch] | None = None
-    image: tuple[int, int] | None = None  # size and classes of images that files can replace
+    decoded: Decoded | None = None  # samples from files; None if it has no files
 
 
 def image_classification(model: nn.Module, image_size: int, classes: int) -> Workload:
@@ -45,7 +46,7 @@ def image_classification(model: nn.Module, image_size: int, classes: int) -> Wor
         optimizer=lambda parameters: torch.optim.SGD(
             parameters, lr=0.01, momentum=0.9, weight_decay=1e-4
         ),
-        image=(image_size, classes),
+        decoded=images.decoded(image_size, classes),
     )
 
 

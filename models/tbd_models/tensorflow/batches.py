@@ -9,14 +9,23 @@ from typing import Any
 import tensorflow as tf
 
 from tbd_models.data import batches
+from tbd_models.definition import UnsupportedError
 from tbd_models.settings import Settings
 from tbd_models.synthetic import Batch
+from tbd_models.tensorflow.images import decoded_batches
 from tbd_models.tensorflow.workload import Tensors, Workload
 
 
 def tensor_batches(workload: Workload, settings: Settings) -> Callable[[int], Tensors]:
-    """Return a function from a step number to its batch."""
-    return batches(workload.batch, settings, partial(tensors, workload), workload.sized)
+    """Return a function from a step number to its batch.
+
+    Raises UnsupportedError if the workload has no such batches.
+    """
+    if settings.input == "synthetic":
+        return batches(workload.batch, settings, partial(tensors, workload), workload.sized)
+    if workload.image is None:
+        raise UnsupportedError("--input decode is for resnet50 and inception3 in TensorFlow")
+    return decoded_batches(*workload.image, settings)
 
 
 def tensors(workload: Workload, batch: Batch) -> Tensors:

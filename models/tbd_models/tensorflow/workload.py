@@ -38,6 +38,7 @@ class Workload:
     convert: Callable[[Batch], Batch] = dict  # to the array layout of `forward`
     # Generates a step's batch as part of the training (self-play), None for prepared batches.
     generate: Callable[[int, np.random.Generator], Batch] | None = None
+    image: tuple[int, int] | None = None  # size and classes of images that files can replace
     sized: Sized | None = None  # makes samples of unequal size; None if all have the same
     unrolled: bool = False  # its graph has an operation per step, so a graph has one length
 
@@ -68,6 +69,7 @@ def image_classification(
         model=model,
         batch=lambda size, rng: image_batch(size, image_size, classes, rng),
         convert=channels_last,
+        image=(image_size, classes),
         turns=one_turn(
             model,
             forward=lambda batch: model(batch["image"], training=True),

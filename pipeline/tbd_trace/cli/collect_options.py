@@ -114,7 +114,7 @@ LengthsOption = Annotated[
 ]
 InputOption = Annotated[
     Input,
-    typer.Option("--input", help="decode reads and crops JPEG files (PyTorch, images)."),
+    typer.Option("--input", help="decode reads files of images or speech during training."),
 ]
 LoaderWorkersOption = Annotated[
     int,
@@ -122,7 +122,7 @@ LoaderWorkersOption = Annotated[
         "--loader-workers",
         metavar="N",
         min=0,
-        help="Processes that decode with --input decode; 0 is the training process.",
+        help="Workers that decode with --input decode; 0 is the training process.",
     ),
 ]
 PythonOption = Annotated[

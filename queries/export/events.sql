@@ -74,9 +74,9 @@ event AS (
     SELECT 'gpu' AS row_kind, o.process_id, NULL::BIGINT AS thread_id, o.device_id,
         'Stream ' || coalesce(o.stream_id::VARCHAR, 'unknown')
             || coalesce(' (context ' || o.context_id || ')', '') AS lane,
-        o.start_ns, o.end_ns, o.op_kind AS category, coalesce(k.short_name, o.name) AS name,
+        o.start_ns, o.end_ns, o.op_kind AS category, coalesce(l.label, o.name) AS name,
         CASE WHEN o.api_call_id IS NOT NULL THEN [o.flow] END AS flows,
-        CASE WHEN k.name <> k.short_name THEN k.name END AS full_name,
+        CASE WHEN k.name <> l.label THEN k.name END AS full_name,
         nullif(concat_ws(' ', k.grid_x, k.grid_y, k.grid_z), '') AS grid,
         nullif(concat_ws(' ', k.block_x, k.block_y, k.block_z), '') AS block,
         k.registers_per_thread::BIGINT AS registers_per_thread,
@@ -86,6 +86,7 @@ event AS (
     FROM operation o
     LEFT JOIN kernel k
         ON o.op_kind = 'kernel' AND k.trace_id = o.trace_id AND k.kernel_id = o.op_id
+    LEFT JOIN kernel_label l ON l.name = k.name
     LEFT JOIN memcpy m
         ON o.op_kind = 'memcpy' AND m.trace_id = o.trace_id AND m.memcpy_id = o.op_id
     LEFT JOIN memset f

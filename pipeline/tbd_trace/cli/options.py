@@ -101,6 +101,7 @@ WideOption = Annotated[
     typer.Option(
         "--wide",
         help="Do not shorten names in tables. By default tables fit the terminal, or 200 columns "
-        "elsewhere, by cutting long names in the middle. Other formats are never cut.",
+        "elsewhere: names of kernels keep what distinguishes them, other long names are cut in the "
+        "middle. Other formats are never cut.",
     ),
 ]

@@ -16,6 +16,7 @@ from tbd_trace import resources
 from tbd_trace.errors import CannotAnswerError, UsageError
 from tbd_trace.export.parent_tracks import ParentTracks
 from tbd_trace.export.track_layout import TrackLayout
+from tbd_trace.kernel_names import short_labels
 from tbd_trace.model.canonical_tables import timeline_events
 from tbd_trace.query.catalogue import derived_relation
 from tbd_trace.query.connection import LARGE_ROWS
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from tbd_trace.export.packets import Packets, Slice, Value
 
 ENDINGS = (".pftrace", ".perfetto-trace", ".pftrace.gz", ".perfetto-trace.gz")
+_LABEL_WIDTH = 60  # characters of a kernel name
 _BATCH_ROWS = 5000  # events converted to Python objects at a time
 _COUNTER_COLUMNS = 7  # of queries/export/counters.sql that identify a counter
 _CAUSES = "cause_interval"
@@ -201,7 +203,21 @@ class _Timeline:
         queries.prepare(self._connection, query.relations, self._cache)
         events = f"CREATE OR REPLACE TEMP VIEW timeline_event AS {timeline_events()}"
         self._connection.execute(events)
+        self._label_kernels()
         return query.sql
+
+    def _label_kernels(self) -> None:
+        # The relation kernel_label: names as short as tracks need, different for each kernel.
+        self._connection.execute(
+            "CREATE OR REPLACE TEMP TABLE kernel_label (name VARCHAR, label VARCHAR)"
+        )
+        names = self._connection.execute("SELECT DISTINCT name FROM kernel").fetchall()
+        labels = short_labels((name for (name,) in names), _LABEL_WIDTH)
+        if labels:
+            self._connection.execute(
+                "INSERT INTO kernel_label SELECT unnest($1), unnest($2)",
+                [list(labels), list(labels.values())],
+            )
 
     def _fetch(self, sql: str) -> Iterator[tuple[Any, ...]]:
         self._connection.execute(sql)

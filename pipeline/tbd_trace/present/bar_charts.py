@@ -9,7 +9,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from tbd_trace.present.names import shorten
+from tbd_trace.present.names import shortened
 from tbd_trace.present.palette import colours, hatch
 from tbd_trace.present.series import LABEL_WIDTH, Axis, Series
 
@@ -59,8 +59,10 @@ def _positions(axes: Axes, series: Sequence[Series], along: Axis) -> dict[Any, f
         return {place: float(place) for place in places}
     # 90 characters fit along the axis of a plot.
     slanted = sum(min(len(place), _VERTICAL_LABEL_WIDTH) for place in places) > 90
-    labels = [shorten(place, _VERTICAL_LABEL_WIDTH) for place in places]
-    axes.set_xticks(range(len(places)), labels, **_SLANT if slanted else {})
+    labels = shortened(places, _VERTICAL_LABEL_WIDTH)
+    axes.set_xticks(
+        range(len(places)), [labels[place] for place in places], **_SLANT if slanted else {}
+    )
     spare = max(0, _FEW_BARS - len(places)) / 2  # a single bar would fill the plot
     axes.set_xlim(-0.6 - spare, len(places) - 0.4 + spare)
     return {place: float(number) for number, place in enumerate(places)}
@@ -87,7 +89,8 @@ def horizontal_bars(axes: Axes, series: Sequence[Series], *, stacked: bool) -> N
             axes.bar_label(bars, labels=[_bar_label(v) for v in one.values], padding=3, fontsize=8)
         _add_to_base(base, one)
     names = [place if isinstance(place, str) else f"{place:,.15g}" for place in places]
-    axes.set_yticks(range(len(places)), [shorten(name, LABEL_WIDTH) for name in names])
+    labels = shortened(names, LABEL_WIDTH)
+    axes.set_yticks(range(len(places)), [labels[name] for name in names])
     axes.set_ylim(len(places) - 0.5, -0.5)  # the first row on top
     axes.margins(x=0.1)
 

@@ -9,7 +9,7 @@ import polars as pl
 
 from tbd_trace.present import Style
 from tbd_trace.present.layout import GAP, LEAST_TEXT_WIDTH, is_name, padded, side_by_side
-from tbd_trace.present.names import shorten, shortened
+from tbd_trace.present.names import label_of, shortened
 from tbd_trace.present.values import NULL, Column, widest, width_of, with_unit
 
 _LEAST_ROOM = 20  # cells of a value, even on a narrower terminal
@@ -71,7 +71,7 @@ def _shortened(column: Column, width: int) -> Column:
 def _short(column: Column, width: int) -> str:
     # Only names are shortened: other texts, such as notes, are read as a whole.
     cell = column.cells[0]
-    return shorten(cell, max(_LEAST_ROOM, width)) if is_name(column.name) else cell
+    return label_of(cell, max(_LEAST_ROOM, width)) if is_name(column.name) else cell
 
 
 def _wrapped(text: str, width: int | None) -> list[str]:

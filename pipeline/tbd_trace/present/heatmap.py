@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 
-from tbd_trace.present.names import shorten
+from tbd_trace.present.names import shortened
 from tbd_trace.present.palette import HEAT
 from tbd_trace.present.series import LABEL_WIDTH, Axis, Series
 
@@ -34,7 +34,8 @@ def heatmap(axes: Axes, series: Sequence[Series], values: Axis) -> None:
             edgecolors="face",  # no seams between cells
             linewidth=0.2,
         )
-    axes.set_yticks(range(len(series)), [shorten(one.label, LABEL_WIDTH) for one in series])
+    labels = shortened([one.label for one in series], LABEL_WIDTH)
+    axes.set_yticks(range(len(series)), [labels[one.label] for one in series])
     axes.set_ylim(len(series) - 0.5, -0.5)  # the first on top
     figure = axes.get_figure()
     assert figure is not None

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from tbd_trace.kernel_names import is_kernel_name, short_labels
 from tbd_trace.present.values import width_of
 
 # Shares of the width for the front of a name, in the order of trial.
 _FRONTS = (2 / 3, 1 / 3, 0.5, 0.9, 0.1)
+_LEAST_LABEL = 12  # narrower labels of kernels say less than the ends of the name
 
 
 def shorten(name: str, width: int, front: float = _FRONTS[0]) -> str:
@@ -20,7 +22,7 @@ def shorten(name: str, width: int, front: float = _FRONTS[0]) -> str:
     """
     if width_of(name) <= width:
         return name
-    # Kernel names differ at both ends: the function in front, the template arguments behind.
+    # Names differ at both ends: paths begin with a directory and end in a file.
     front_width = int(max(0, width - 1) * front)
     back_width = max(0, width - 1) - front_width
     head, tail = name[:front_width], name[len(name) - back_width :]
@@ -34,11 +36,17 @@ def shorten(name: str, width: int, front: float = _FRONTS[0]) -> str:
 def shortened(names: Iterable[str], width: int) -> dict[str, str]:
     """Shorten names to ``width`` terminal cells so that different names stay different.
 
-    Names that differ only in the middle get a number.
+    Names of kernels keep what distinguishes kernels. Other names that differ only in the middle
+    get a number.
     """
     left = dict.fromkeys(names)
     found = {name: name for name in left if width_of(name) <= width}
     used = set(found)
+    kernels = [n for n in left if n.isascii() and n.isprintable() and is_kernel_name(n)]
+    for name, label in short_labels(kernels, width).items() if width >= _LEAST_LABEL else ():
+        if label not in used:
+            found[name] = label
+            used.add(label)
     for front in _FRONTS:
         cut = {name: shorten(name, width, front) for name in left if name not in found}
         counts = Counter(cut.values())
@@ -56,3 +64,8 @@ def shortened(names: Iterable[str], width: int) -> dict[str, str]:
                 found[name] = short
                 used.add(short)
     return found
+
+
+def label_of(name: str, width: int) -> str:
+    """Shorten a single name as :func:`shortened`."""
+    return shortened([name], width)[name]

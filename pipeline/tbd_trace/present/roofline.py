@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from matplotlib.axes import Axes
 
-from tbd_trace.present.names import shorten
+from tbd_trace.present.names import shortened
 from tbd_trace.present.palette import colours, marker
 from tbd_trace.present.series import Axis, Series
 from tbd_trace.present.values import scale
@@ -42,8 +42,8 @@ def roofline(axes: Axes, series: Sequence[Series], values: Axis) -> None:
             if name and (name in numbers or len(numbers) < _NUMBERED):
                 mark = str(numbers.setdefault(name, len(numbers) + 1))
                 axes.annotate(mark, (place, value), (4, 3), textcoords="offset points", fontsize=7)
-    for name, number in numbers.items():
-        axes.plot([], [], linestyle="none", label=f"{number}  {shorten(name, _NAME_WIDTH)}")
+    for name, label in shortened(numbers, _NAME_WIDTH).items():
+        axes.plot([], [], linestyle="none", label=f"{numbers[name]}  {label}")
 
 
 def _points(one: Series) -> Iterator[tuple[float, float, str]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from tbd_trace.present.names import shorten
+from tbd_trace.present.names import shortened
 from tbd_trace.present.values import is_identifier, scale, text
 
 if TYPE_CHECKING:
@@ -142,9 +142,10 @@ def series_of(
     key = plot.keys[0] if plot.keys else None
     parts = panel.partition_by(key, maintain_order=True) if key else [panel]
     order = coloured[key].unique(maintain_order=True).to_list() if key else []
+    labels = shortened(map(text, order), LABEL_WIDTH)
     found = []
     for part in parts:
-        group = shorten(text(part[key][0]), LABEL_WIDTH) if key else ""
+        group = labels[text(part[key][0])] if key else ""
         first = order.index(part[key][0]) * len(columns) if key else 0
         for colour, column in enumerate(columns, first):
             several = len(columns) > 1 or not group

@@ -268,6 +268,7 @@ def _ingested_on_the_fly(paths: Sequence[Path], question: queries.Query | None) 
     if found is None:
         cache.ingest_identified(files)
         found = [file.trace_id for file in files]
+    cache.show_names({file.trace_id: file.file.name for file in files})
     return Traces(cache, list(dict.fromkeys(found)))
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tbd_trace.cli.labels import Given
 from tbd_trace.cli.options import DEFAULT_DATABASE, DatabaseOption
 from tbd_trace.cli.output import busy, failure, note
 from tbd_trace.cli.spread import processes_for
@@ -36,11 +37,12 @@ def ingest(
         list[Path],
         typer.Argument(
             metavar="PATH",
-            help="Profiler files and capture directories.",
+            help="Profiler files, capture directories and directories of both.",
             readable=False,  # the reader's message about an unreadable file is better than click's
             show_default=False,
         ),
     ],
+    *,
     db: DatabaseOption = DEFAULT_DATABASE,
     job: Annotated[
         str | None,
@@ -65,7 +67,32 @@ def ingest(
         RankFrom,
         typer.Option(help="With --job: ranks from the profiles, else file names; or from names."),
     ] = RankFrom.profile,
-    *,
+    name: Annotated[
+        str | None,
+        typer.Option(
+            "--name", metavar="TEXT", help="Name of the only profile.", show_default=False
+        ),
+    ] = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--label",
+            metavar="NAME=VALUE",
+            help="What the profiles are about, such as model=resnet50 or batch_size=64; may be "
+            "repeated. Changes the labels of profiles that are already there.",
+            show_default=False,
+        ),
+    ] = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            "--labels",
+            metavar="FILE",
+            help="CSV file with column `file` and a column per label. By default the labels.csv "
+            "of a directory.",
+            show_default=False,
+        ),
+    ] = None,
     python_frames: Annotated[
         bool,
         typer.Option(
@@ -92,28 +119,24 @@ def ingest(
     database = Database(Path(db))
     if job is not None:
         by_name = rank_from is RankFrom.name
+        if name or label or labels:
+            raise UsageError("--name, --label and --labels are for profiles without --job")
         failed = _ingest_job(
             database, job, paths, by_name=by_name, frames=python_frames, workers=workers
         )
     else:
-        failed = _ingest_paths(database, paths, frames=python_frames, workers=workers)
+        given = Given(name, label or [], labels)
+        failed = _ingest_paths(database, paths, given, frames=python_frames, workers=workers)
     if failed:
         raise typer.Exit(InputError.exit_code)
 
 
 def _ingest_paths(
-    database: Database, paths: Sequence[Path], *, frames: bool, workers: int | None
+    database: Database, paths: Sequence[Path], given: Given, *, frames: bool, workers: int | None
 ) -> bool:
-    from tbd_trace.store.capture import capture_files, with_python_frames
+    from tbd_trace.store.capture import with_python_frames
 
-    failed = False
-    files: list[CaptureFile] = []
-    for path in paths:
-        try:
-            files += capture_files(path)
-        except InputError as error:
-            failure(error)
-            failed = True
+    files, failed = given.files_of(paths)
     if frames:
         files = [with_python_frames(file) for file in files]
     for report in _reports(database, files, workers, derive=True):
@@ -121,8 +144,15 @@ def _ingest_paths(
             failed = True
         else:
             _show(report)
+            _note_same(report)
     _note_ranks(database, files)
     return failed
+
+
+def _note_same(report: IngestReport) -> None:
+    # A copy of a profile under another name.
+    if report.status == "already there" and Path(report.name).name != report.path.name:
+        note(f"{report.path}: the same profile as {report.name}; --name changes its name")
 
 
 def _ingest_job(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -18,7 +19,7 @@ from tbd_trace.model.canonical_tables import (
     KERNEL_TOTALS,
     canonical_tables,
 )
-from tbd_trace.sqltext import of_one_trace, parquet_relation
+from tbd_trace.sqltext import of_one_trace, parquet_relation, string
 from tbd_trace.store.read_errors import reading
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ class TraceStore(ABC):
 
     # what queries have derived from the traces, for the next query; all of it may be removed
     derived_directory: Path
+    # names to show instead of those in the traces, by trace id: the files that a user named
+    shown_names: Mapping[str, str] = MappingProxyType({})
     # whether each table costs something to get at, so that only those are asked for that a query
     # reads
     fetches: bool = False
@@ -82,7 +85,21 @@ class TraceStore(ABC):
         if not files:
             return canonical_tables()[table].empty_select
         rows = parquet_relation(files)
-        return of_one_trace(rows, trace_ids[0]) if len(trace_ids) == 1 else rows
+        rows = of_one_trace(rows, trace_ids[0]) if len(trace_ids) == 1 else rows
+        return self._with_shown_names(rows) if table == CATALOGUE and self.shown_names else rows
+
+    def _with_shown_names(self, rows: str) -> str:
+        named = " ".join(
+            f"WHEN {string(trace_id)} THEN {string(name)}"
+            for trace_id, name in self.shown_names.items()
+        )
+        name = f"CASE trace_id::VARCHAR {named} ELSE name END"
+        return f"SELECT * REPLACE ({name} AS name) FROM ({rows})"
+
+    def show_names(self, names: Mapping[str, str]) -> None:
+        """Show traces, by id, under other names than those they were ingested with."""
+        ingested = dict(self._names(list(names)))
+        self.shown_names = {i: name for i, name in names.items() if ingested.get(i) != name}
 
     def traces(self) -> pl.DataFrame:
         """Return the ``trace`` table: one row per trace, in the order of ingest."""

@@ -55,6 +55,8 @@ class CaptureFile:
     job_points: list[dict[str, Any]] = field(default_factory=list)
     salt: str = ""  # SHA-256 of the metadata files, so that changed metadata makes another trace
     job: str | None = None  # distributed job of the trace, None for a trace by itself
+    labels: dict[str, Any] = field(default_factory=dict)  # metadata that the user gave
+    is_named: bool = False  # True if the user gave the name
     python_frames: bool = False  # True to store the frames of Python, too
     rank_by_name: bool = False  # True if the file name gives the rank, whatever the profile says
 
@@ -77,14 +79,27 @@ def is_capture(path: Path) -> bool:
 
 
 def capture_files(path: Path) -> list[CaptureFile]:
-    """Return the profiler files of a path: of a capture, a job, a folder of ranks, or itself.
+    """Return the profiler files of a path: of a capture, a job or a directory, or itself.
 
     Raises:
-        InputError: the capture's metadata is invalid, or a file that it names is missing.
+        InputError: the capture's metadata is invalid, a file that it names is missing, or a
+            directory contains no profile.
+    """
+    return profiles_in(path)[0]
+
+
+def profiles_in(path: Path) -> tuple[list[CaptureFile], list[str]]:
+    """Return the profiler files of a path as :func:`capture_files`, and the names of other files.
+
+    A directory is searched for profiles and capture directories, without their subdirectories.
     """
     if is_capture(path):
-        return _files_of_capture(path)
-    return job_captures(path) or _traces_of_ranks(path) or [CaptureFile(path, path.name)]
+        return _files_of_capture(path), []
+    if found := job_captures(path):
+        return found, []
+    if not path.is_dir():
+        return [CaptureFile(path, path.name)], []
+    return _profiles_of_directory(path)
 
 
 def job_captures(
@@ -158,12 +173,37 @@ def with_python_frames(file: CaptureFile) -> CaptureFile:
     return replace(file, python_frames=True, salt=salt)
 
 
-def _traces_of_ranks(path: Path) -> list[CaptureFile]:
+def _profiles_of_directory(path: Path) -> tuple[list[CaptureFile], list[str]]:
+    from tbd_trace.sources.registry import identify  # noqa: PLC0415 - single files need it later
+
+    found: list[CaptureFile] = []
+    others = []
     try:
-        found = sorted(f for f in path.iterdir() if f.is_file() and _RANK.search(f.name))
-    except OSError:  # no directory, or one whose error is reported when it is read
-        return []
-    return [CaptureFile(file, f"{path.resolve().name}/{file.name}") for file in found]
+        entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+    for entry in entries:
+        if entry.is_dir():
+            if is_capture(entry):
+                found += _files_of_capture(entry)
+            else:
+                others.append(f"{entry.name}/")
+            continue
+        if _RANK.search(entry.name):  # names of ranks repeat in the directories of jobs
+            found.append(CaptureFile(entry, f"{path.resolve().name}/{entry.name}"))
+            continue
+        try:
+            identify(entry)
+        except InputError:
+            others.append(entry.name)
+        else:
+            found.append(CaptureFile(entry, entry.name))
+    if not found:
+        raise InputError(
+            f"{path}: a directory without capture.json or profiles; name a profiler file, or a "
+            "directory that contains some"
+        )
+    return found, others
 
 
 def _kept(value: Any, fields: Any) -> Any:

@@ -80,6 +80,18 @@ def problems_of(database: Database) -> list[str]:
     return [f"{trace}: {problem}" for trace in traces for problem in checksums.problems(trace)]
 
 
+def update_checksum(directory: Path, file: Path) -> None:
+    """Renew the checksum of one file of a directory.
+
+    Raises:
+        OSError: a file cannot be read or written.
+    """
+    place = directory / FILE
+    if place.is_file():  # older versions wrote none
+        listed = json.loads(place.read_bytes()) | {file.name: crc32_of(file)}
+        place.write_text(json.dumps(listed), encoding="utf-8")
+
+
 def write_checksums(directory: Path) -> None:
     """Write the checksums of the Parquet files of a directory.
 

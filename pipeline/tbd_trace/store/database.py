@@ -25,6 +25,7 @@ from tbd_trace.store.capture import CaptureFile, capture_files
 from tbd_trace.store.checksums import Checksums
 from tbd_trace.store.database_path import check_path, why_missing
 from tbd_trace.store.identified_file import IdentifiedFile, IngestReport, identify_file
+from tbd_trace.store.labels import restate
 from tbd_trace.store.read_errors import reading
 from tbd_trace.store.staging import remove_stale, unpublish
 from tbd_trace.store.tables import table_files, whole_file
@@ -86,12 +87,8 @@ class Database(TraceStore):
     ) -> list[IngestReport]:
         """Ingest profiler files and capture directories; known files are skipped.
 
-        Args:
-            paths: profiler files or capture directories.
-            progress: called with a short text for each step.
-
-        Returns:
-            One report per profiler file, in order.
+        Returns one report per profiler file, in order. ``progress`` is called with a short text
+        for each step.
 
         Raises:
             InputError: a file is unsupported or damaged; earlier files stay ingested.
@@ -136,6 +133,8 @@ class Database(TraceStore):
         file, trace_id = identified.file, identified.trace_id
         with self._advised():
             added = self._add(identified, progress=lambda table: say(f"{file.name}: {table}"))
+            if changed := added is None and bool(file.labels or file.is_named):
+                restate(self.traces_directory / trace_id, file)
             try:
                 self._write_views(needed=added is not None)
             except StoreError:
@@ -154,7 +153,7 @@ class Database(TraceStore):
             path=file.path,
             trace_id=trace_id,
             name=name,
-            status="already there",
+            status="labelled" if changed else "already there",
             format=file_format,
             kernels=int(kernels),
             notes=notes,
@@ -261,7 +260,8 @@ class Database(TraceStore):
     def state(self, trace_id: str) -> Sequence[object]:
         with contextlib.suppress(OSError):
             state = whole_file(self.traces_directory / trace_id, CATALOGUE).stat()
-            return [trace_id, state.st_size, state.st_mtime_ns]
+            shown = self.shown_names.get(trace_id)
+            return [trace_id, state.st_size, state.st_mtime_ns, *filter(None, [shown])]
         return [trace_id]
 
     def size_bytes(self, trace_id: str) -> int:

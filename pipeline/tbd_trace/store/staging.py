@@ -120,6 +120,29 @@ def unpublish(directory: Path) -> None:
         raise StoreError(f"{directory}: cannot be removed ({error.strerror})") from error
 
 
+def replace_published(directory: Path, target: Path) -> None:
+    """Rename a private directory to a published one, which is removed.
+
+    Between two renames, readers find no trace and say that it was removed.
+
+    Raises:
+        StoreError: a directory cannot be renamed.
+    """
+    try:
+        with tempfile.TemporaryDirectory(
+            prefix=private_prefix(target), dir=target.parent
+        ) as hidden:
+            old = target.rename(Path(hidden) / target.name)
+            try:
+                directory.rename(target)
+            except OSError:
+                old.rename(target)
+                raise
+    except OSError as error:
+        raise _unwritable(target, error) from error
+    apply_umask(target)
+
+
 def apply_umask(made: Path) -> None:
     """Give a private directory or file the permissions of the user's umask."""
     mask = os.umask(0)

@@ -52,7 +52,8 @@ doc = "memory of the smallest GPU used; NULL when unknown"
 unit = "FLOP/s"
 doc = "total peak of the GPUs used, for the precision; NULL when unknown"
 [columns.evidence]
-doc = "unprofiled: the unprofiled run of the capture; profiled: the timeline"
+doc = """unprofiled: the unprofiled run of the capture; profiled: the timeline; and the properties
+    that are labels of `tbd-trace ingest`"""
 */
 WITH
 used AS (
@@ -124,6 +125,9 @@ SELECT trace_id, capture, model, framework, software, gpu, precision,
     concat_ws(', ', model, framework, precision, gpu) AS sweep,
     batch_size, samples_per_s, samples_per_s * (1 - uncertainty) AS low_samples_per_s,
     samples_per_s * (1 + uncertainty) AS high_samples_per_s, iterations, peak_bytes, memory_bytes,
-    peak_flops, evidence
+    peak_flops,
+    -- Facts that the user stated at ingest.
+    evidence || coalesce('; label: '
+        || array_to_string(from_json(said -> '$.labels', '["VARCHAR"]'), ', '), '') AS evidence
 FROM described
 WHERE model IS NOT NULL AND batch_size IS NOT NULL AND samples_per_s > 0

@@ -26,7 +26,7 @@ doc = """unit in which throughput of the model is published, such as images/s; s
     capture.json names no unit, and for profiled runs"""
 [columns.throughput_run]
 doc = """unprofiled: the unprofiled run of the capture; profiled: the iterations of the timeline,
-    without such a run"""
+    without such a run; and the properties that are labels of `tbd-trace ingest`"""
 [columns.iteration_ns]
 unit = "ns"
 doc = "mean iteration with the profiler, start to start (iteration_rate), averaged over processes"
@@ -158,7 +158,10 @@ SELECT d.trace_id, d.capture, d.model, d.framework,
     CASE d.throughput_run
          WHEN 'unprofiled' THEN coalesce(d.said ->> '$.throughput.unit', 'samples/s')
          ELSE 'samples/s' END AS throughput_unit,
-    d.throughput_run, r.iteration_ns, b.gpu_busy_pct, d.clock AS layer_clock,
+    d.throughput_run || coalesce('; label: '
+        || array_to_string(from_json(d.said -> '$.labels', '["VARCHAR"]'), ', '), '')
+        AS throughput_run,
+    r.iteration_ns, b.gpu_busy_pct, d.clock AS layer_clock,
     try_cast(d.said ->> '$.peak_device_bytes' AS BIGINT) AS peak_device_bytes, d.device,
     d.precision, d.profiler, r.measured_over, x.differs
 FROM described d

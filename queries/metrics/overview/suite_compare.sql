@@ -34,7 +34,7 @@ doc = """unit in which throughput of the model is published, such as images/s; s
     capture.json names no unit, and for profiled runs"""
 [columns.throughput_run]
 doc = """unprofiled: the unprofiled run of the capture; profiled: the iterations of the timeline,
-    without such a run"""
+    without such a run; and the properties that are labels of `tbd-trace ingest`"""
 [columns.iteration_ns]
 unit = "ns"
 doc = "mean iteration with the profiler, start to start (iteration_rate), averaged over processes"

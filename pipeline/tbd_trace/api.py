@@ -76,6 +76,13 @@ class Traces:
         while self._connections:
             self._connections.pop().close()
 
+    def names(self) -> dict[str, str]:
+        """Return short names of the traces by trace id, as in tables and plots."""
+        from tbd_trace.present.run_names import run_names  # noqa: PLC0415 - imports polars
+
+        rows = self.database.trace_frame(self.trace_ids).select("trace_id", "name").rows()
+        return run_names(dict(rows))
+
     def _repr_html_(self) -> str:
         return self.query("trace_info")._repr_html_()
 

@@ -300,9 +300,22 @@ def test_the_same_said_of_several_traces_is_said_once(
         (elsewhere / name / "capture.json").write_text(json.dumps(document))
     lines = check("one", "two", "three", "--rule", "OBS09", "--rule", "OBS04").stdout
     assert lines.count("WARNING  OBS04") == 3
-    assert "         two/timeline.sqlite\n" in lines
-    about = "one/timeline.sqlite, three/timeline.sqlite and 1 more"
+    assert "         two\n" in lines
+    about = "one, three and 1 more"
     assert f"  OBS09  {about}: the trace has no CPU samples" in lines
+
+
+def test_rules_without_data_are_counted_unless_asked_for() -> None:
+    row = dict.fromkeys(COLUMNS) | {"verdict": "not evaluable", "trace_id": "a", "reason": "why"}
+    rows = [row | {"rule": rule} for rule in ("OBS04", "ROB01")]
+    schema = {name: pl.Float64 if name in {"value", "threshold"} else pl.String for name in COLUMNS}
+    frame = pl.DataFrame(rows, schema=schema)
+    brief = render(frame, {"a": "a"}, every=False)
+    assert brief == (
+        "2 rules need more data (--all)\n\n0 findings, 0 passed, 2 not evaluable\n"
+    )
+    for text in (render(frame, {"a": "a"}), render(frame, {"a": "a"}, every=False, verbose=True)):
+        assert "OBS04, ROB01  why" in text
 
 
 def test_rules_that_say_the_same_are_told_together() -> None:

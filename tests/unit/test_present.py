@@ -34,6 +34,7 @@ from tbd_trace.present import (
 )
 from tbd_trace.present import csv as csv_form
 from tbd_trace.present.names import shorten, shortened
+from tbd_trace.present.scaling import in_fitting_units
 from tbd_trace.present.values import NULL, columns, plain, text, width_of, with_unit
 
 KERNEL = (
@@ -68,8 +69,8 @@ def test_plain_table_is_whole_aligned_and_unboxed(frame: pl.DataFrame) -> None:
     end = lines[0].index("calls") + len("calls")
     assert [line[:end].split("  ")[-1].strip() for line in lines[1:]] == ["12", "1,234,567", NULL]
     assert lines[1].rstrip() == lines[1]
-    assert re.search(r"\b12 +1000 +12\.35    counter", lines[1])
-    assert re.search(r"1,234,567 +2000 +0\.0123  modelled", lines[2])
+    assert re.search(r"\b12 +1000 +12\.35  counter", lines[1])
+    assert re.search(r"1,234,567 +2000 +0\.01  modelled", lines[2])
     assert lines[3].count(NULL) == 5
 
 
@@ -123,11 +124,23 @@ def test_terminal_too_narrow_for_the_numbers_gets_one_field_per_line(frame: pl.D
     assert len(shown.strip().split("\n\n")) == 6
 
 
-def test_two_rows_too_wide_for_a_terminal_are_compared_side_by_side(frame: pl.DataFrame) -> None:
+def test_columns_of_least_importance_are_left_out_and_named(frame: pl.DataFrame) -> None:
     shown = as_text(frame.head(2), width=80)
     assert max(map(cell_len, shown.splitlines())) <= 80
-    assert re.search(r"^calls +12 +1,234,567$", shown, re.M)
-    assert re.search(r"^kernel_name +\S*s1688gemm_256x128\S* +copy\[2\] \| a\*b$", shown, re.M)
+    assert shown.endswith("Left out in 80 columns: correlation_id; --wide shows all.\n")
+    assert re.search(r"^\S*s1688gemm_256x128_16x4\S* +12 +12.35  counter", shown, re.M)
+    names = [
+        "kernel_name",
+        *(f"{word}_x" for word in ("min", "total", "p95", "other")),
+        "share_pct",
+    ]
+    many = pl.DataFrame({name: [f"{name} of a row {n}" * 2 for n in (1, 2)] for name in names})
+    narrow = as_text(many, width=80, plain=True)
+    assert narrow.endswith("Left out in 80 columns: p95_x, min_x; --wide shows all.\n")
+    assert narrow.split("\n")[0].split() == ["kernel_name", "total_x", "other_x", "share_pct"]
+
+
+def test_rows_are_compared_side_by_side_below_80_columns(frame: pl.DataFrame) -> None:
     three = as_text(frame, width=55)
     assert re.search(r"^calls +12 +1,234,567$", three, re.M)
     assert re.search(rf"^calls +{NULL}$", three, re.M)
@@ -150,12 +163,11 @@ def test_what_rows_share_goes_above_a_table_that_is_too_wide() -> None:
     narrow = render(frame, Format.TABLE, units=units, style=Style(width=44)).decode()
     above, table = narrow.split("\n\n")
     assert " ".join(above.split()) == (
-        "trace_id: 1c079a00335c; busy_ns: 1,500,000 ns (1.5 ms); evidence: nvtx; "
-        f"{NULL} in every row: reason"
+        f"trace_id: 1c079a00335c; busy_ms: 1.500; evidence: nvtx; {NULL} in every row: reason"
     )
     assert [line.split() for line in table.splitlines()[-2:]] == [
-        ["conv4", "1.000"],
-        ["fc", "1.750"],
+        ["conv4", "1.00"],
+        ["fc", "1.75"],
     ]
     assert max(map(cell_len, narrow.splitlines())) <= 44
 
@@ -185,7 +197,7 @@ def test_a_pipe_gets_one_line_per_row_in_200_columns() -> None:
     assert all(name in whole for name in frame["path"])
 
 
-def test_columns_that_no_pipe_can_hold_go_above_or_become_lines() -> None:
+def test_columns_that_no_pipe_can_hold_go_above_or_are_left_out() -> None:
     numbers = {f"a_long_name_of_a_number_{n}": [n, n + 1, n + 2] for n in range(9)}
     same = pl.DataFrame({f"what_all_rows_share_{n}": ["x"] * 3 for n in range(9)})
     few = pl.DataFrame(numbers).select(pl.nth(range(4)))
@@ -194,7 +206,10 @@ def test_columns_that_no_pipe_can_hold_go_above_or_become_lines() -> None:
     assert "what_all_rows_share_8: x" in " ".join(head.split())
     assert len(rows.splitlines()) == 4
     lines = as_text(pl.DataFrame(numbers), width=200, plain=True).splitlines()
-    assert "a_long_name_of_a_number_8  10" in lines
+    assert lines[-1] == (
+        "Left out in 200 columns: a_long_name_of_a_number_8, a_long_name_of_a_number_7; "
+        "--wide shows all."
+    )
     assert max(map(len, [*lines, *shown.splitlines()])) <= 200
 
 
@@ -223,6 +238,34 @@ def test_long_prose_on_a_terminal_is_wrapped_not_cut() -> None:
     prose = pl.DataFrame({"check": ["a", "b"], "advice": [" ".join(words), ""]})
     shown = as_text(prose, width=60)
     assert re.findall(r"word\d+", shown) == words
+
+
+def test_times_and_sizes_are_in_fitting_units_that_the_header_names() -> None:
+    frame = pl.DataFrame(
+        {
+            "total_ns": [6_120_000, 900_000, None],
+            "wait_ns": [3 * 10**9, 1_000, 2_000],  # one outlier: the unit of the others
+            "zero_ns": [0, 0, None],
+            "held_bytes": [3 * 2**20, 2**19, 2**20],
+            "correlation_id": [1_000_000, 2, 3],
+            "total_ms": [1.0, 2.0, 3.0],
+        }
+    )
+    units = {"total_ns": "ns", "wait_ns": "ns", "zero_ns": "ns", "held_bytes": "byte"}
+    shown, _ = in_fitting_units(frame, units)
+    assert shown.columns == [
+        "total_ns",
+        "wait_µs",
+        "zero_ns",
+        "held_MiB",
+        "correlation_id",
+        "total_ms",
+    ]
+    assert shown["wait_µs"].to_list() == [3e6, 1.0, 2.0]
+    assert shown["held_MiB"].to_list() == [3.0, 0.5, 1.0]
+    text = render(frame.drop("total_ms"), Format.TABLE, units=units, style=Style()).decode()
+    assert [line.split()[0] for line in text.splitlines()] == ["total_ms", "6.120", "0.900", NULL]
+    assert render(frame, Format.CSV, units=units).startswith(b"total_ns,wait_ns,")
 
 
 def test_one_row_is_shown_as_fields_with_units() -> None:
@@ -277,7 +320,7 @@ def test_numbers_keep_the_digits_that_matter(numbers: list[float | None], cells:
 
 def test_percentages_are_not_in_powers_of_ten() -> None:
     shares = pl.DataFrame({"share_pct": [3e-5, 2.4e-13, -2.4e-13, 50.0]})
-    assert columns(shares)[0].cells == ["0.00003", "<0.000001", "-<0.000001", "50.00"]
+    assert columns(shares)[0].cells == ["<0.01", "<0.01", "-<0.01", "50.00"]
 
 
 @given(

@@ -79,10 +79,13 @@ def check(
     form: FormatOption = None,
     output: OutputOption = None,
     wide: WideOption = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="List the rules that need more data, too.")
+    ] = False,
     verbose: Annotated[
         bool,
         typer.Option(
-            "--verbose", "-v", help="Show the data to collect for rules that are not evaluable."
+            "--verbose", "-v", help="List the rules that need more data, and how to collect it."
         ),
     ] = False,
     workers: WorkersOption = None,
@@ -107,10 +110,10 @@ def check(
         opened = open_traces(*(traces or []), db=db)
         with executor_of(workers, dask) as executor:
             frame = evaluate(opened, rules, parameters, executor=executor, missing=missing)
-        names = dict(opened.database.traces().select("trace_id", "name").rows())
+        names = opened.names()
     # Findings of sweeps and runs have no trace id.
     checked = {trace_id: names[trace_id] for trace_id in frame["trace_id"].drop_nulls().to_list()}
-    _show(frame, checked, form, output, verbose=verbose)
+    _show(frame, checked, form, output, verbose=verbose, every=every or bool(rules))
     require_all(missing)
     _raise_for(frame, fail_on)
 
@@ -122,6 +125,7 @@ def _show(
     output: Path | None,
     *,
     verbose: bool,
+    every: bool,
 ) -> None:
     if (form or (Format.TABLE if output is None else format_of(output))) is not Format.TABLE:
         emit(frame, form, output)
@@ -131,7 +135,7 @@ def _show(
     terminal = output is None and sys.stdout.isatty()
     # Longer lines are hard to read, however wide the terminal.
     width = min(shutil.get_terminal_size().columns, WIDTH) if terminal else WIDTH
-    emit_text(render(frame, names, width, verbose=verbose), output)
+    emit_text(render(frame, names, width, verbose=verbose, every=every), output)
 
 
 def _raise_for(frame: pl.DataFrame, fail_on: Severity | None) -> None:

@@ -86,6 +86,9 @@ DaskOption = Annotated[
         show_default=False,
     ),
 ]
+IdsOption = Annotated[
+    bool, typer.Option("--ids", help="Show trace ids instead of names in tables.")
+]
 LimitOption = Annotated[
     int | None,
     typer.Option(

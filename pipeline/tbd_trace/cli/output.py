@@ -18,6 +18,8 @@ from tbd_trace.present import Format, Style, format_of, joined, parts, printable
 if TYPE_CHECKING:
     import polars as pl
 
+    from tbd_trace.api import Traces
+
 _ROWS_ON_TERMINAL = 50
 _COLUMNS_ELSEWHERE = 200  # width of a table that goes to a pipe or a file
 _LONGEST_MESSAGE = 2_000  # characters
@@ -84,6 +86,20 @@ def emit(
         note(f"first {shown.height:,} rows shown; --limit 0 shows all")
     elif shown.height < frame.height:
         note(f"{shown.height:,} of {frame.height:,} rows shown; --limit 0 shows all")
+
+
+def with_names(
+    frame: pl.DataFrame, traces: Traces, form: Format | None, path: Path | None
+) -> pl.DataFrame:
+    """Return the frame with names instead of trace ids if it is written for people."""
+    column, name = "trace_id", "trace"
+    readable = chosen_form(form, path) in (Format.TABLE, Format.MARKDOWN)
+    if not readable or column not in frame.columns or name in frame.columns:
+        return frame
+    import polars as pl  # noqa: PLC0415 - as above
+
+    named = pl.col(column).cast(pl.String).replace(traces.names())
+    return frame.with_columns(named).rename({column: name})
 
 
 def emit_joined(

@@ -19,6 +19,7 @@ from tbd_trace.cli.options import (
     DatabaseOption,
     ExcelSafeOption,
     FormatOption,
+    IdsOption,
     LimitOption,
     OutputOption,
     TracesArgument,
@@ -33,6 +34,7 @@ from tbd_trace.cli.output import (
     emit_text,
     note,
     row_limit,
+    with_names,
 )
 from tbd_trace.cli.spread import executor_of, require_all
 from tbd_trace.errors import UsageError
@@ -81,6 +83,7 @@ def query(
     limit: LimitOption = None,
     wide: WideOption = False,
     excel_safe: ExcelSafeOption = False,
+    ids: IdsOption = False,
     workers: WorkersOption = None,
     dask: DaskOption = None,
     list_: Annotated[
@@ -146,7 +149,7 @@ def query(
     with executor_of(workers, dask) as executor:
         opened, result = _ask(found, traces or [], db, parameters, rows, executor=executor)
     emit(
-        result.frame,
+        result.frame if ids or opened is None else with_names(result.frame, opened, form, output),
         form,
         output,
         limit=limit,
@@ -280,9 +283,7 @@ def draw(opened: Traces | None, result: Result, path: Path) -> None:
 
     found = result.query
     assert found.plot is not None
-    names = {}
-    if opened is not None:
-        names = dict(opened.database.traces().select("trace_id", "name").rows())
+    names = {} if opened is None else opened.names()
     content = render(
         result.frame,
         found.plot,

@@ -81,13 +81,14 @@ def _fitted(parts: Sequence[Part], width: int) -> str:
         is_argument = part.before == ", "
         joint = part.between if part.word in words else part.before
         needed = len(part.text) + (2 if is_argument and not is_open else len(joint) if kept else 0)
+        if needed > left and not kept:
+            return part.text[: width - 1] + "…"
         if needed <= left:
             kept.add(number)
             words.add(part.word)
             left -= needed
             is_open = is_open or is_argument
-    label = _joined([part for number, part in enumerate(parts) if number in kept])
-    return label or parts[0].text[: width - 1] + "…"
+    return _joined([part for number, part in enumerate(parts) if number in kept])
 
 
 def _joined(parts: Sequence[Part]) -> str:

@@ -15,6 +15,7 @@ from tbd_trace.present.series import LABEL_WIDTH, Axis, Series
 
 _SLANT: dict[str, Any] = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
 _VERTICAL_LABEL_WIDTH = 32
+_LEAST_LABEL = 0.001  # smaller values at bars would have an exponent
 _FEW_BARS = 4  # fewer bars leave space at the sides
 _MAX_BINS = 40
 _BAR_WIDTH = 0.8  # of the distance between places
@@ -103,6 +104,8 @@ def _add_to_base(base: dict[Any, float], one: Series) -> None:
 def _bar_label(value: float) -> str:
     if math.isnan(value):
         return ""
+    if 0 < abs(value) < _LEAST_LABEL:
+        return f"<{_LEAST_LABEL}" if value > 0 else f"-<{_LEAST_LABEL}"
     return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 

@@ -15,7 +15,14 @@ GAP = 2
 
 # Endings of columns whose values may be cut in the middle.
 _LONG_NAMES = ("name", "kernel", "layer", "path")
+_LAST = 2  # rank of columns that are also left out for longer names
+_GOOD_NAME_WIDTH = 36
 _LEAST_NAME_WIDTH = 16  # terminal cells; shorter kernel names cannot be recognised
+# Words in names of columns about the spread and the method of a number.
+_SECONDARY = frozenset(
+    """min max stddev median p5 p95 low high cv uncertainty confidence method clock grid block
+    measured reason notes id pid tid""".split()  # noqa: SIM905 - a list would take 20 lines
+)
 LEAST_TEXT_WIDTH = 12
 """Minimum width of other texts in terminal cells."""
 
@@ -121,6 +128,37 @@ def fit(measures: Sequence[Measure], width: int, *, cut_text: bool = False) -> l
         )
         for measure, given in zip(measures, widths, strict=True)
     ]
+
+
+def fit_most(
+    measures: Sequence[Measure], width: int, *, cut_text: bool = False
+) -> tuple[list[Measure], list[str]]:
+    """Return the most important columns that fit with their widths, and the names of the others.
+
+    The first column always stays; without room for a second one, no column is returned.
+    """
+    kept = list(measures)
+    left_out: list[str] = []
+    while len(kept) > 1:
+        least = max(range(1, len(kept)), key=lambda n: (_rank(kept[n].name), n))
+        fitted = fit(kept, width, cut_text=cut_text)
+        if fitted and not (_rank(kept[least].name) == _LAST and _is_squeezed(fitted)):
+            return fitted, left_out
+        left_out.append(kept.pop(least).name)
+    only = fit(kept, width, cut_text=cut_text) if len(measures) == 1 else None
+    return only or [], []
+
+
+def _is_squeezed(fitted: Sequence[Measure]) -> bool:
+    return any(m.is_cut and is_name(m.name) and m.width < _GOOD_NAME_WIDTH for m in fitted)
+
+
+def _rank(column: str) -> int:
+    # Columns of the highest rank are left out first.
+    words = column.split("_")
+    if is_name(column) or words[-1] == "pct" or column == "evidence":
+        return 0
+    return _LAST if _SECONDARY & set(words) else 1
 
 
 def _least_width(measure: Measure) -> int:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from tbd_trace.errors import CannotAnswerError, UsageError
-from tbd_trace.present.names import shorten
+from tbd_trace.present.run_names import distinct_names
 from tbd_trace.present.series import Units, words
 from tbd_trace.present.values import is_identifier, text
 
@@ -84,32 +82,6 @@ def _trace_names(frame: pl.DataFrame, names: Mapping[str, str]) -> dict[str, str
     shown = {key: names.get(key, key) for key in frame["trace_id"].unique().drop_nulls().to_list()}
     times = Counter(shown.values())
     return {key: name if times[name] == 1 else f"{name} {key}" for key, name in shown.items()}
-
-
-def distinct_names(names: Mapping[str, str]) -> dict[str, str]:
-    """Remove the common parts of names that would be equal when shortened."""
-    alike: dict[str, list[str]] = defaultdict(list)
-    for key, name in names.items():
-        alike[shorten(name, _NAME_WIDTH)].append(key)
-    shortened_names = dict(names)
-    for keys in alike.values():
-        if len(keys) > 1:
-            shortened_names |= _without_common({key: names[key] for key in keys})
-    return shortened_names
-
-
-def _without_common(names: Mapping[str, str]) -> dict[str, str]:
-    values = list(names.values())
-    front = len(_common(values))
-    back = len(_common([name[front:][::-1] for name in values]))
-    before, after = "…" if front else "", "…" if back else ""
-    return {key: f"{before}{name[front : len(name) - back]}{after}" for key, name in names.items()}
-
-
-def _common(names: Sequence[str]) -> str:
-    # The common prefix, without a partial word at its end.
-    same = takewhile(lambda chars: len(set(chars)) == 1, zip(*names, strict=False))
-    return re.sub(r"[A-Za-z0-9]+$", "", "".join(chars[0] for chars in same))
 
 
 def _with_single_columns(

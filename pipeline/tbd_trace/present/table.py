@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
@@ -13,27 +14,32 @@ from tbd_trace.present.layout import (
     aligned,
     cut,
     fit,
+    fit_most,
     measured,
     padded,
     side_by_side,
     total,
 )
+from tbd_trace.present.scaling import in_fitting_units
 from tbd_trace.present.values import Column, columns, whole_columns
 
+_LEAST_WIDTH = 80  # narrower terminals get one line per field instead of fewer columns
 _ROWS_AT_ONCE = 262_144  # rows formatted at a time
-_FEW_ROWS = 2  # are shown side by side if they are too wide
 
 
 def parts(frame: pl.DataFrame, units: Mapping[str, str | None], style: Style) -> Iterator[str]:
     """Yield the frame as a table in parts that end with a newline.
 
-    A single row has one line per field. If rows are too wide even with shortened names, columns
-    with a common value are moved above the table; if that is not enough, rows have one line per
-    field, on a terminal several rows side by side.
+    Times, sizes and rates are in fitting units, which the headers name. A single row has one line
+    per field. If rows are too wide even with shortened names, columns with a common value are moved
+    above the table, and then the least important columns are left out, which a line below says. On
+    a terminal of less than 80 columns, rows may have one line per field.
 
     Args:
-        units: unit by column, shown in lines per field.
+        units: unit by column.
     """
+    if frame.height > 1 and not style.records:
+        frame, units = in_fitting_units(frame, units)
     if frame.height == 1 or (style.records and not frame.is_empty()):
         yield records(columns(frame), frame, units, style)
     elif style.plain or style.width is None or frame.is_empty():
@@ -50,13 +56,23 @@ def _ruled(frame: pl.DataFrame, units: Mapping[str, str | None], style: Style, w
     if total(measure.width for measure in measures) <= width:
         return ruled(shown, measures, style)
     varying = [measure for measure in measures if not measure.same]
-    fitted = fit(varying, width)
-    if fitted is None or frame.height <= _FEW_ROWS:
+    fitted, left_out = (
+        fit_most(varying, width) if width >= _LEAST_WIDTH else (fit(varying, width), [])
+    )
+    if not fitted:
         return records(shown, frame, units, style)
     names = {measure.name for measure in fitted}
-    common = [column for column in shown if column.name not in names]
+    common = [c for c in shown if c.name not in names and c.name not in left_out]
     rest = [column for column in shown if column.name in names]
-    return common_values(common, frame, units, width) + ruled(rest, fitted, style)
+    above = common_values(common, frame, units, width)
+    return above + ruled(rest, fitted, style) + _below(left_out, width)
+
+
+def _below(left_out: Sequence[str], width: int) -> str:
+    if not left_out:
+        return ""
+    said = f"Left out in {width} columns: {', '.join(left_out)}; --wide shows all."
+    return "".join(f"{line}\n" for line in textwrap.wrap(said, width))
 
 
 def _plain(frame: pl.DataFrame, units: Mapping[str, str | None], style: Style) -> Iterator[str]:
@@ -66,13 +82,13 @@ def _plain(frame: pl.DataFrame, units: Mapping[str, str | None], style: Style) -
     slices = list(frame.iter_slices(_ROWS_AT_ONCE)) or [frame]
     only = [columns(rows, whole) for rows in slices] if len(slices) == 1 else None
     every = measured(only or (columns(rows, whole) for rows in slices))
-    measures = _fitted(every, style.width)
-    if measures is None:
-        assert style.width is not None
+    measures, left_out = _fitted(every, style.width)
+    if not measures and frame.columns:
         for number, rows in enumerate(slices):
             yield ("\n" if number else "") + records(columns(rows, whole), rows, units, style)
         return
     shown = {measure.name for measure in measures}
+    shown |= set(left_out)
     common = [column for column in columns(frame[:1], whole) if column.name not in shown]
     if common and style.width is not None:
         yield common_values(common, frame, units, style.width)
@@ -81,14 +97,18 @@ def _plain(frame: pl.DataFrame, units: Mapping[str, str | None], style: Style) -
     for part in only or (columns(rows, whole) for rows in slices):
         by_name = {column.name: column for column in part}
         yield _lines(measures, [_cells(by_name[m.name], m, cuts) for m in measures])
+    if left_out and style.width is not None:
+        yield _below(left_out, style.width)
 
 
-def _fitted(every: Sequence[Measure], width: int | None) -> Sequence[Measure] | None:
-    # If not all columns fit, those with a common value are left out.
+def _fitted(every: Sequence[Measure], width: int | None) -> tuple[Sequence[Measure], Sequence[str]]:
+    # If not all columns fit, those with a common value are moved above the table.
     if width is None:
-        return every
+        return every, []
+    if fitted := fit(every, width, cut_text=True):
+        return fitted, []
     varying = [measure for measure in every if not measure.same]
-    return fit(every, width, cut_text=True) or (fit(varying, width, cut_text=True) or None)
+    return fit_most(varying, width, cut_text=True)
 
 
 def _cells(

@@ -21,7 +21,8 @@ NULL = "\N{EN DASH}"
 _SIGNIFICANT = 4  # digits of a number
 _EVEN_DECIMALS = 3  # trailing zeros after these decimals are removed
 _SMALLEST, _LARGEST = 1e-6, 1e15  # numbers outside are shown with an exponent
-_TINY_SHARE = "<0.000001"
+_TINY_SHARE = "<0.01"
+_PCT_DECIMALS = 2
 _SCALES: dict[str, tuple[tuple[float, str], ...]] = {
     "ns": ((1e9, "s"), (1e6, "ms"), (1e3, "µs")),
     "byte": ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")),
@@ -83,8 +84,8 @@ def _column(series: pl.Series, *, whole: bool) -> Column:
         grouped = "" if is_identifier(series.name) else ","
         cells = [NULL if value is None else f"{value:{grouped}}" for value in values]
         return Column(series.name, cells, numeric=True)
-    tiny = _TINY_SHARE if series.name.endswith("_pct") else None
-    cells = [NULL if value is None else _number(float(value), whole, tiny) for value in values]
+    number = _percentage if series.name.endswith("_pct") and not whole else _number
+    cells = [NULL if value is None else number(float(value), whole) for value in values]
     return Column(series.name, cells, numeric=True)
 
 
@@ -93,16 +94,23 @@ def is_identifier(name: str) -> bool:
     return name in {"id", "pid", "tid"} or name.endswith("_id")
 
 
-def _number(number: float, whole: bool, tiny: str | None) -> str:
-    # Four significant digits, and all digits before the decimal point. `tiny` replaces numbers that
-    # are too small to show; without it they have an exponent.
+def _percentage(number: float, whole: bool) -> str:
+    if 0 < abs(number) < 10**-_PCT_DECIMALS:
+        return _TINY_SHARE if number > 0 else f"-{_TINY_SHARE}"
+    if not math.isfinite(number) or abs(number) >= _LARGEST:
+        return _number(number, whole)
+    return f"{number:,.{_PCT_DECIMALS}f}"
+
+
+def _number(number: float, whole: bool) -> str:
+    # Four significant digits, and all digits before the decimal point.
     size = abs(number)
     if not math.isfinite(number) or size >= _LARGEST:
         return f"{number:.4g}"
     if whole or number == 0:
         return f"{number:,.0f}"
     if size < _SMALLEST:
-        return f"{number:.2g}" if tiny is None else tiny if number > 0 else f"-{tiny}"
+        return f"{number:.2g}"
     decimals = max(0, _SIGNIFICANT - 1 - math.floor(math.log10(size)))
     shown = f"{number:,.{decimals}f}"
     spare = decimals - _EVEN_DECIMALS

@@ -21,11 +21,17 @@ _INDENT = 9  # columns of the severity; the reason and advice of a finding are i
 _RULE = 7  # columns of a rule id and a space
 _NAMES_SHOWN = 2  # traces named in a line that holds for several
 _NO_BREAK = "\N{NO-BREAK SPACE}"
-_HEADINGS = {"not evaluable": "Not evaluable", "pass": "Passed"}
+_WITHOUT_DATA = "not evaluable"
+_HEADINGS = {_WITHOUT_DATA: "Not evaluable", "pass": "Passed"}
 
 
 def render(
-    frame: pl.DataFrame, names: Mapping[str, str], width: int = WIDTH, *, verbose: bool = False
+    frame: pl.DataFrame,
+    names: Mapping[str, str],
+    width: int = WIDTH,
+    *,
+    verbose: bool = False,
+    every: bool = True,
 ) -> str:
     """Format an evaluation as text.
 
@@ -34,17 +40,28 @@ def render(
         names: names of the traces by id; shown if there are several.
         width: width in columns, at least 60.
         verbose: show the data to collect for rules that are not evaluable.
+        every: list the rules that are not evaluable; otherwise their number is shown.
     """
     width = max(width, _LEAST_WIDTH)
     rows = list(frame.iter_rows(named=True))
     shown = names if len(names) > 1 else {}
     blocks = [_finding(row, shown, width) for row in rows if row["verdict"] == "finding"]
     for verdict, heading in _HEADINGS.items():
+        if verdict == _WITHOUT_DATA and not (every or verbose):
+            blocks += _number_without_data(rows)
+            continue
         groups = _grouped([row for row in rows if row["verdict"] == verdict], shown)
         entries = [_entry(group, width, verbose) for group in groups]
         if entries:
             blocks.append("\n".join([heading, *entries]))
     return "\n\n".join([*blocks, summary(frame)]) + "\n"
+
+
+def _number_without_data(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    rules = {row["rule"] for row in rows if row["verdict"] == _WITHOUT_DATA}
+    if not rules:
+        return []
+    return [f"{len(rules)} rule{'s need' if len(rules) > 1 else ' needs'} more data (--all)"]
 
 
 def summary(frame: pl.DataFrame) -> str:

@@ -18,7 +18,7 @@ from tbd_trace.analysis.report.run_summary import notices, one_line_summary, run
 from tbd_trace.analysis.report.why_section import why_section
 from tbd_trace.api import Traces
 from tbd_trace.errors import CannotAnswerError
-from tbd_trace.present.panels import distinct_names
+from tbd_trace.present.run_names import distinct_names
 from tbd_trace.query.shared_session import SharedSession
 from tbd_trace.runtime.executors import Executor
 

@@ -1,0 +1,63 @@
+"""Scale the columns of a table to fitting units, which their headers name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from tbd_trace.present.values import is_identifier, scale
+
+# Endings of column names by unit; the fitting unit replaces them.
+_ENDINGS = {
+    "ns": "_ns",
+    "byte": "_bytes",
+    "byte/s": "_bytes_per_s",
+    "FLOP": "_flop",
+    "FLOP/s": "_flops",
+    "Hz": "_hz",
+}
+_LEAST = 1e-3  # the median of a column is at least this in its unit
+
+
+def in_fitting_units(
+    frame: pl.DataFrame, units: Mapping[str, str | None]
+) -> tuple[pl.DataFrame, dict[str, str | None]]:
+    """Divide times, sizes and rates of a frame: ``total_ns`` becomes ``total_ms``.
+
+    Args:
+        frame: rows of a query.
+        units: unit by column.
+
+    Returns:
+        The frame, and the units of its columns that their names lack.
+    """
+    columns, known = [], dict(units)
+    for values in frame:
+        unit = units.get(values.name)
+        divisor, fitting = _fitting(values, unit)
+        if divisor == 1:
+            columns.append(values)
+            continue
+        base = values.name.removesuffix(_ENDINGS.get(unit or "", ""))
+        name = fitting if base.upper() == unit else f"{base}_{fitting}"
+        if name in frame.columns:
+            columns.append(values)
+            continue
+        columns.append((values.cast(pl.Float64) / divisor).alias(name))
+        known[name] = None  # in the name
+    return pl.DataFrame(columns), known
+
+
+def _fitting(values: pl.Series, unit: str | None) -> tuple[float, str]:
+    is_number = values.dtype.is_numeric() or isinstance(values.dtype, pl.Decimal)
+    if unit is None or not is_number or is_identifier(values.name):
+        return 1, ""
+    sizes = values.drop_nulls().cast(pl.Float64).abs()
+    sizes = sizes.filter(sizes.is_finite() & (sizes > 0))
+    if sizes.is_empty():
+        return 1, ""
+    largest, median = float(str(sizes.max())), float(str(sizes.median()))
+    divisor, fitting = scale(largest, unit)
+    # Few large values among many small ones: the unit of the others.
+    return (divisor, fitting) if median >= _LEAST * divisor else scale(median, unit)

@@ -10,16 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from tbd_collectors import gpu_detection
+from tbd_collectors.automatic_marks import AutomaticMarks
 from tbd_collectors.capture_metadata import described
 from tbd_collectors.capture_writer import FORMAT_VERSION, read_json, write_json, written
 from tbd_collectors.collection_request import Command, Profiling, Workload
 from tbd_collectors.plan import MEMORY_LOG, NO_COUNTERS, runs
-from tbd_collectors.process import CollectionError, Completed, NothingRecordedError, run
+from tbd_collectors.process import CollectionError, Completed, NoRangesError, run
 from tbd_collectors.profiler import COUNTERS, MEMORY, THROUGHPUT, TIMELINE, Run
 from tbd_collectors.profilers import profiler
 from tbd_collectors.rank_launch import Launch
+from tbd_collectors.run_outcome import CaptureEndedError, check
 from tbd_collectors.workload import importable
-from tbd_models.definition import OUT_OF_MEMORY
 from tbd_models.instrument.marks import LAYERS_VARIABLE
 from tbd_trace.errors import InputError, UsageError
 from tbd_trace.redact.secrets import without_secrets
@@ -30,7 +31,6 @@ _OF_COMMANDS = (
     *("framework", "framework_version", "device", "gpu", "batch_size", "iterations", "warmup"),
 )
 _STOPPED = "stopped because another rank had failed, or by Ctrl-C"
-_KILLED = -9  # SIGKILL; the kernel's OOM killer sends it
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +47,6 @@ class Result:
 
 def _ignore(_text: str) -> None:
     pass
-
-
-class _CaptureEndedError(Exception):
-    # The remaining runs are skipped; capture.json is written with this status.
-
-    def __init__(self, status: str, reason: str, exit_code: int = 1) -> None:
-        super().__init__(reason)
-        self.status = status
-        self.reason = reason
-        self.exit_code = exit_code
 
 
 def collect(
@@ -127,6 +117,7 @@ class _Session:
         self._target = target
         self._profiling = profiling
         self._directory = directory
+        self._marks = AutomaticMarks(target, profiling, directory)
         self._say = say
         self._on_line = on_line
         self._status, self._reason, self._exit_code = "ok", "", 0
@@ -136,12 +127,13 @@ class _Session:
     def execute(self, planned: list[Run]) -> bool:
         """Execute the runs; return True if Ctrl-C interrupted them."""
         try:
-            with importable() as environment:
+            with importable(auto=self._marks.are_on) as environment:
                 environment[LAYERS_VARIABLE] = str(self._directory / "layers.json")
+                environment.update(self._marks.environment())
                 for number, one in enumerate(planned, 1):
                     self._say(f"{number}/{len(planned)} {one.name} ({one.tool or 'no profiler'})")
                     self._execute(one, environment | self._of_rank(number - 1))
-        except _CaptureEndedError as error:
+        except CaptureEndedError as error:
             self._status, self._reason = error.status, error.reason
             self._exit_code = error.exit_code
         except KeyboardInterrupt:
@@ -157,7 +149,7 @@ class _Session:
         if self._launch is None:
             return {}
         if self._launch.stop.is_set():
-            raise _CaptureEndedError("interrupted", _STOPPED)
+            raise CaptureEndedError("interrupted", _STOPPED)
         return self._launch.environment(run)
 
     def _execute(self, one: Run, environment: dict[str, str]) -> None:
@@ -171,13 +163,13 @@ class _Session:
             stop=self._launch.stop if self._launch else None,
         )
         if completed.stopped:
-            raise _CaptureEndedError("interrupted", _STOPPED)
+            raise CaptureEndedError("interrupted", _STOPPED)
         report = read_json(self._directory / f"{one.name}.json")
         # Counters first: a failed counter run must not end the capture, unlike the checks below.
         if one.name == COUNTERS:
             self._keep_counters(one)
             return
-        _check(one, completed, report)
+        check(one, completed, report)
         if one.name == TIMELINE:
             self._keep_timeline(one, completed, report.get("profiler_version"))
         if one.name == MEMORY:
@@ -185,7 +177,7 @@ class _Session:
 
     def _keep_memory(self, one: Run) -> None:
         if not one.output.is_file():
-            raise _CaptureEndedError(
+            raise CaptureEndedError(
                 "failed",
                 f"the program wrote no {MEMORY_LOG}; call tbd_trace.instrument(model, memory=True) "
                 "before its training loop, and train for 3 iterations at least",
@@ -199,8 +191,12 @@ class _Session:
             profile = self._timeline(one, completed)
         except (CollectionError, InputError) as error:
             # A capture without a timeline has failed, but logs and throughput stay useful.
-            raise _CaptureEndedError("failed", self._relative_message(error)) from error
+            raise CaptureEndedError("failed", self._relative_message(error)) from error
         self._add(profile, TIMELINE, one.tool or "", version)
+        if found := self._marks.found():
+            self._say(f"timeline: {found}")
+        if limitation := self._marks.limitation():
+            self.notes.append(limitation)
 
     def _timeline(self, one: Run, completed: Completed) -> Path:
         on_gpu = self._target.device == "cuda"
@@ -208,14 +204,16 @@ class _Session:
         assert timelines is not None
         if timelines.conversion:
             self._say(f"timeline: {timelines.conversion}")
-        profile = timelines.profile(one, completed.tail)
         try:
+            profile = timelines.profile(one, completed.tail)
             timelines.check(profile, on_gpu, completed.tail)
-        except NothingRecordedError as error:
-            # A user's own program on the CPU may have no NVTX ranges at all.
-            if isinstance(self._target, Workload) or on_gpu:
+        except NoRangesError as error:
+            if isinstance(self._target, Workload):
                 raise
-            self.notes.append(self._relative_message(error))
+            reason = self._relative_message(f"{error.finding}; {self._marks.why_nothing()}")
+            if not error.kernels:
+                raise CollectionError(reason) from error
+            self.notes.append(reason)  # kernels alone show iterations, too
         return profile
 
     def _keep_counters(self, one: Run) -> None:
@@ -233,7 +231,7 @@ class _Session:
             return
         self._add(one.output, "metrics", one.tool or "")
 
-    def _relative_message(self, error: Exception) -> str:
+    def _relative_message(self, error: object) -> str:
         # The directory has a temporary name until the capture is complete.
         return str(error).replace(f"{self._directory}/", "")
 
@@ -248,6 +246,7 @@ class _Session:
         write_json(self._directory / "capture.json", document)
         for name in (THROUGHPUT, TIMELINE, COUNTERS, MEMORY):
             (self._directory / f"{name}.json").unlink(missing_ok=True)
+        self._marks.remove()
         return Result(capture, self._status, self._reason, self._exit_code, self.notes, document)
 
     def _document(self) -> dict[str, Any]:
@@ -269,22 +268,6 @@ class _Session:
         if isinstance(self._target, Command):
             document["command"] = without_secrets(self._target.arguments)
             document["world_size"] = ranks if self._launch else None
-            return document | {name: profiled.get(name) for name in _OF_COMMANDS}
+            known = self._marks.report() | profiled
+            return document | {name: known.get(name) for name in _OF_COMMANDS}
         return document | described(self._target, bare, profiled, memory, ranks)
-
-
-def _check(one: Run, completed: Completed, report: dict[str, Any]) -> None:
-    status = report.get("status")
-    if status == "unsupported":
-        raise UsageError(str(report.get("reason")))
-    if status == "out_of_memory":
-        raise _CaptureEndedError("out_of_memory", str(report.get("reason")), OUT_OF_MEMORY)
-    if completed.timed_out:
-        raise _CaptureEndedError("failed", f"the {one.name} run took longer than --timeout allows")
-    if completed.returncode == _KILLED:
-        reason = "the program was killed, as Linux does when the host's memory runs out"
-        raise _CaptureEndedError("out_of_memory", reason, OUT_OF_MEMORY)
-    if completed.returncode != 0:
-        last = completed.tail[-1] if completed.tail else "no output"
-        reason = f"the {one.name} run failed with exit code {completed.returncode}: {last}"
-        raise _CaptureEndedError("failed", reason, completed.returncode)

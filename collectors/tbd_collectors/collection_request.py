@@ -68,6 +68,7 @@ class Command:
     # Iterations that torch.profiler records, and those before them; other profilers ignore both.
     iterations: int = 12
     warmup: int | None = None
+    auto: bool = True  # mark training that does not call tbd_trace.instrument
 
     def title(self) -> str:
         """Return a directory name for the capture."""

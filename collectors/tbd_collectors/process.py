@@ -42,6 +42,15 @@ class NothingRecordedError(CollectionError):
     """A profiler ran but recorded no usable data. Exit code 1."""
 
 
+class NoRangesError(NothingRecordedError):
+    """A profile has no ranges of the program. Exit code 1."""
+
+    def __init__(self, finding: str, advice: str = "", kernels: int = 0) -> None:
+        super().__init__(finding + advice)
+        self.finding = finding  # the message without advice
+        self.kernels = kernels  # kernels that it has
+
+
 def not_installed(tool: Finding) -> CollectionError:
     """Build the error for a missing profiler, with installation advice."""
     return CollectionError(f"{tool.check} is {tool.found}: {tool.advice}")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tbd_collectors.process import CollectionError, NothingRecordedError
+from tbd_collectors.process import CollectionError, NoRangesError, NothingRecordedError
 from tbd_trace.errors import InputError
 from tbd_trace.sources.nsys.columns import NVTX_RANGES
 from tbd_trace.sqlite_io import SqliteFile
@@ -27,12 +27,17 @@ class Contents:
     api_calls: int  # calls of the CUDA runtime and driver API
 
     def require(self, path: Path, *, gpu: bool) -> None:
-        """Raise NothingRecordedError without NVTX ranges, or without kernels if ``gpu``."""
+        """Raise NoRangesError without NVTX ranges.
+
+        Raises NothingRecordedError without kernels if ``gpu``.
+        """
         if self.ranges == 0:
-            raise NothingRecordedError(
-                f"{path}: holds no NVTX ranges, so iterations and layers cannot be distinguished: "
-                "the Python package nvtx records nothing from 0.2.12 on, install nvtx==0.2.11; "
-                "only ranges inside the captured interval count"
+            raise NoRangesError(
+                f"{path}: holds no NVTX ranges",
+                ", so iterations and layers cannot be distinguished: the Python package nvtx "
+                "records nothing from 0.2.12 on, install nvtx==0.2.11; only ranges inside the "
+                "captured interval count",
+                self.kernels,
             )
         if gpu and self.kernels == 0:
             raise NothingRecordedError(f"{path}: holds no kernels: {self._why_no_kernels()}")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tbd_collectors.collection_request import Command
-from tbd_collectors.process import NothingRecordedError
+from tbd_collectors.process import NoRangesError, NothingRecordedError
 from tbd_collectors.profile_stats import Contents
 from tbd_collectors.profiler import TIMELINE, Profiler, Run, RunRequest, Timelines
 from tbd_models.instrument.marks import TRACE_VARIABLE
@@ -51,18 +51,19 @@ def _plan(request: RunRequest) -> Run:
 
 def _profile(run: Run, _printed: Sequence[str]) -> Path:
     if not run.output.is_file():
-        raise NothingRecordedError(
-            f"the program wrote no {FILE}; call tbd_trace.instrument(model, optimizer) before its "
-            "training loop and train for a few iterations, or choose --profiler nsys"
-        )
+        raise NoRangesError(f"the program wrote no {FILE}")
     return run.output
 
 
 def check(trace: Path, *, gpu: bool = False) -> Contents:
-    """Count events; raise NothingRecordedError without ranges, or without kernels if ``gpu``."""
+    """Count events; raise NoRangesError without ranges.
+
+    Raises NothingRecordedError without kernels if ``gpu``.
+    """
     contents = count(trace)
     if contents.ranges == 0:
-        raise NothingRecordedError(f"{trace}: holds no ranges, so iterations are unknown")
+        advice = ", so iterations are unknown"
+        raise NoRangesError(f"{trace}: holds no ranges", advice, contents.kernels)
     if gpu and contents.kernels == 0:
         raise NothingRecordedError(
             f"{trace}: holds no kernels: the program did not use the GPU in the recorded "

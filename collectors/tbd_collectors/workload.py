@@ -74,8 +74,11 @@ def command(
 
 
 @contextmanager
-def importable() -> Iterator[dict[str, str]]:
-    """Yield environment variables that make the workloads importable in any interpreter."""
+def importable(*, auto: bool = False) -> Iterator[dict[str, str]]:
+    """Yield environment variables that make the workloads importable in any interpreter.
+
+    With ``auto``, interpreters mark the training of any program.
+    """
     # Links in a separate directory: site-packages on PYTHONPATH would also shadow the other
     # interpreter's numpy with ours.
     with temporary_directory() as directory:
@@ -84,6 +87,10 @@ def importable() -> Iterator[dict[str, str]]:
             if spec is not None and spec.submodule_search_locations:
                 source = Path(next(iter(spec.submodule_search_locations))).resolve()
                 (Path(directory) / package).symlink_to(source, target_is_directory=True)
+        if auto:
+            (Path(directory) / "sitecustomize.py").symlink_to(
+                Path(directory) / "tbd_models" / "auto" / "site" / "sitecustomize.py"
+            )
         inherited = os.environ.get("PYTHONPATH")
         path = os.pathsep.join([directory, inherited] if inherited else [directory])
         yield {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from tbd_models.corpus import Plan
 
 DEFAULTS = Window()
+# At small scale, users want to see what a capture holds rather than stable times.
+_MAX_WARMUP_SECONDS = {"full": DEFAULTS.max_warmup_seconds, "small": 10.0}
 
 
 def _arguments() -> argparse.Namespace:
@@ -52,7 +54,7 @@ def _arguments() -> argparse.Namespace:
     run.add_argument("--iterations", type=positive_number, default=DEFAULTS.iterations)
     run.add_argument("--warmup", type=whole_number, help="default: until iterations are stable")
     run.add_argument("--max-warmup", type=whole_number, default=DEFAULTS.max_warmup)
-    run.add_argument("--max-warmup-seconds", type=float, default=DEFAULTS.max_warmup_seconds)
+    run.add_argument("--max-warmup-seconds", type=float, help="default: 60, at small scale 10")
     run.add_argument("--seed", type=int, default=0)
     _add_input(run)
     run.add_argument("--layer-list", type=Path, help="layers of the model layer_list (CSV)")
@@ -206,7 +208,7 @@ def _run(arguments: argparse.Namespace, model: Model) -> dict[str, Any]:
         arguments.iterations,
         arguments.warmup,
         arguments.max_warmup,
-        arguments.max_warmup_seconds,
+        arguments.max_warmup_seconds or _MAX_WARMUP_SECONDS[arguments.scale],
     )
     plan = settings.lengths
     measured = measure(trainer, window, marks, plan.work if plan else None)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tbd_models.instrument.marks import WINDOW, Marks, marked
+from tbd_models.progress import Progress
 from tbd_models.stability import at_mean_work, judge
 
 # From the number of an iteration to its work, in any unit.
@@ -79,12 +80,14 @@ def measure(trainer: Trainer, window: Window, marks: Marks, work: Work | None = 
     ``work`` gives the work of an iteration if it varies: then times at the mean work are judged.
     """
     measured = Measured()
-    _warm_up(trainer, window, marks, measured, work)
-    starts = []
+    progress = Progress()
+    _warm_up(trainer, window, marks, measured, work, progress)
+    starts: list[int] = []
     trainer.synchronize()
     with _profiled(trainer, marks):
         for number in range(measured.warmup, measured.warmup + window.iterations):
             starts.append(time.perf_counter_ns())
+            progress.measuring(starts, window.iterations)
             with marked(marks, f"iteration {number}"):
                 trainer.step(marks)
                 if len(starts) == window.iterations:
@@ -109,8 +112,13 @@ def _profiled(trainer: Trainer, marks: Marks) -> Iterator[None]:
         trainer.stop_profiler()
 
 
-def _warm_up(
-    trainer: Trainer, window: Window, marks: Marks, measured: Measured, work: Work | None
+def _warm_up(  # noqa: PLR0917
+    trainer: Trainer,
+    window: Window,
+    marks: Marks,
+    measured: Measured,
+    work: Work | None,
+    progress: Progress,
 ) -> None:
     times: list[float] = []
     memory: list[int] = []
@@ -127,6 +135,8 @@ def _warm_up(
             measured.losses.append(trainer.loss())
         if (reserved := trainer.reserved_bytes()) is not None:
             memory.append(reserved)
+        left_s = window.max_warmup_seconds - (time.perf_counter() - begin)
+        progress.warming_up(times, window.warmup, left_s)
         if window.warmup is None:
             verdict = judge(_comparable(times, work), memory)
             measured.stable, measured.reason = verdict.stable, verdict.reason

@@ -120,6 +120,9 @@ def instrument(
         RuntimeError: TensorFlow already uses several inter-operation threads.
         ValueError: ``memory`` or ``profiler`` for Keras, PyTorch without ``memory`` and optimizer.
     """
+    from tbd_models import auto  # noqa: PLC0415 - only training programs need it
+
+    auto.stand_down()
     if any(base.__module__.split(".")[0] == "keras" for base in type(model).__mro__):
         if memory or profiler:
             raise ValueError("memory and profiler are for PyTorch models only")

@@ -23,6 +23,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("nsys") is None, reason="nsys is not installed"),
 ]
 
+ZERO_EDIT = Path(__file__).parents[1] / "interpreters" / "zero_edit"
 MARKED = """
 import time, nvtx
 for number in range(5):
@@ -106,6 +107,22 @@ def test_two_lines_mark_a_training_loop(tmp_path: Path) -> None:
         0,
         3 * 2 * 4 * 16 * (64 + 16),
     ]
+
+
+def test_a_loop_is_marked_without_a_change(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    script, capture = ZERO_EDIT / "plain_loop.py", tmp_path / "capture"
+    done = collect("-o", capture, "--", sys.executable, script)
+    assert done.returncode == 0, done.stderr
+    assert "iterations are steps of SGD, layers those of Classifier" in done.stderr
+    assert document(capture)["framework"] == "pytorch"
+    traces = tbd_trace.open(capture)
+    labels = traces.query("iteration_timing")["label"].to_list()
+    assert labels == [f"iteration {n}" for n in range(2, 10)]
+    table = traces.query("layer_time")
+    found = {(row["layer"], row["layer_type"], row["phase"]) for row in table.to_dicts()}
+    for phase in ("forward", "backward"):
+        assert {("features.0", "Linear", phase), ("head", "Linear", phase)} <= found
 
 
 def test_a_crash_passes_its_exit_code_on_and_leaves_its_traceback(tmp_path: Path) -> None:

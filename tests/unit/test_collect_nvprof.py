@@ -106,3 +106,16 @@ def test_a_timeline_with_nothing_in_it_leaves_what_was_said(
     assert listed(result) == []
     assert (result.capture / "timeline.nvvp").is_file()
     assert (result.capture / "timeline.log").is_file()
+
+
+def test_kernels_without_ranges_are_kept_with_a_note(
+    tmp_path: Path, profiles: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = {"CONCURRENT_KERNEL": [kernel()], "RUNTIME": [call(211, 7)]}
+    make(profiles / "bare", ["step"], events)
+    (profiles / "bare").replace(profiles / "timeline")
+    result = collected(tmp_path, profiles, monkeypatch, "true")
+    assert result.status == "ok"
+    (note,) = result.notes
+    assert note.startswith("timeline.nvvp: holds no NVTX ranges; no training by PyTorch")
+    assert note.endswith("call tbd_trace.instrument(model, optimizer) before the training loop")

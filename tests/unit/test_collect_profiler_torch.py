@@ -111,8 +111,8 @@ def test_a_command_that_never_starts_the_profiler(tmp_path: Path) -> None:
     result = collect(target, TORCH, tmp_path / "c")
     assert (result.status, result.document["files"]) == ("failed", [])
     assert result.reason == (
-        f"the program wrote no {FILE}; call tbd_trace.instrument(model, optimizer) before its "
-        "training loop and train for a few iterations, or choose --profiler nsys"
+        f"the program wrote no {FILE}; no training by PyTorch, Keras fit or gluon.Trainer was "
+        "found: call tbd_trace.instrument(model, optimizer) before the training loop"
     )
     assert "trained" in (tmp_path / "c" / "timeline.log").read_text()
 
@@ -169,6 +169,26 @@ def test_the_choice_is_explained_and_a_named_profiler_wins(
     assert "nsys profile" in printed
     assert "torch" not in said
     assert shown(tmp_path, "--profiler", "torch")[1] == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ([], "the whole model trains on the CPU, which takes minutes to hours; --device cpu --sc"),
+        (["--scale", "small"], "so the model trains on the CPU"),
+        (["--device", "cpu"], None),
+    ],
+)
+def test_a_missing_gpu_is_told_first(
+    options: list[str], told: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs(tmp_path, monkeypatch)
+    words = ["collect", "resnet50", "--dry-run", "--python", sys.executable, *options]
+    done = CliRunner().invoke(app, [*words, "-o", str(tmp_path / "c")])
+    assert done.exit_code == 0, done.stderr
+    first = done.stderr.splitlines()[0]
+    assert first.startswith("note: there is no GPU here") == (told is not None)
+    assert told is None or told in first
 
 
 # AMD GPUs.

@@ -252,7 +252,7 @@ def test_the_program_understands_its_command_line(monkeypatch: pytest.MonkeyPatc
     assert read == {
         "model": "bert", "framework": "pytorch", "variant": "squad", "scale": "small",
         "device": "cpu", "batch_size": 3, "precision": "mixed", "iterations": 4, "warmup": 2,
-        "max_warmup": 100, "max_warmup_seconds": 60.0, "seed": 5, "data": Path("/d a"),
+        "max_warmup": 100, "max_warmup_seconds": None, "seed": 5, "data": Path("/d a"),
         "gradient_accumulation": 2, "activation_checkpointing": True,
         "execution": "auto", "nvtx": True, "report": Path("/r"), "layers": Path("/l"),
         "layer_list": None, "scheme": "ddp", "lengths": "/h.csv",

@@ -18,6 +18,8 @@ MEMORY_VARIABLE = "TBD_TRACE_MEMORY"
 TRACE_VARIABLE = "TBD_TRACE_TORCH"
 # Set by `tbd-trace collect --ranks`: each rank has its own request, not the first one alone.
 EVERY_RANK_VARIABLE = "TBD_TRACE_EVERY_RANK"
+# File for the report of automatic marks (tbd_models.auto).
+REPORT_VARIABLE = "TBD_TRACE_AUTO"
 
 
 class Marks(Protocol):

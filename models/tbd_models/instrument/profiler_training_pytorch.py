@@ -6,6 +6,7 @@ import atexit
 import json
 import os
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,8 +69,12 @@ class TrainingTrace:
         *,
         batch_size: int | None = None,
         layers_file: Path | None = None,
+        first: int = 0,
+        called: Sequence[nn.Module] = (),
     ) -> None:
+        """Mark from now on; ``first`` and ``called`` as of TrainingMarks."""
         self._request = request
+        self._begin = max(first, request.warmup)
         self._batch_size = batch_size
         self._iteration = 0
         device = next((p.device.type for p in model.parameters()), "cpu")
@@ -81,6 +86,8 @@ class TrainingTrace:
             batch_size=batch_size,
             layers_file=layers_file,
             between=self._between,
+            first=first,
+            called=called,
         )
         atexit.register(self.remove)
 
@@ -89,10 +96,10 @@ class TrainingTrace:
         atexit.unregister(self.remove)
         if self._recorder.is_recording:
             self._stop()
-        elif self._iteration < self._request.warmup:
+        elif self._iteration < self._begin:
             warnings.warn(
                 f"no {self._request.trace.name} was written: the loop ended before iteration "
-                f"{self._request.warmup}; a smaller warmup records it",
+                f"{self._begin}; a smaller warmup records it",
                 stacklevel=2,
             )
         self._marks.remove()
@@ -100,9 +107,9 @@ class TrainingTrace:
     def _between(self, iteration: int) -> None:
         # Before the iteration begins.
         self._iteration = iteration
-        if iteration == self._request.warmup:
+        if iteration == self._begin:
             self._recorder.start()
-        elif iteration == self._request.warmup + self._request.iterations:
+        elif iteration == self._begin + self._request.iterations:
             self._stop()
             self._marks.remove_layers()
 
@@ -112,7 +119,7 @@ class TrainingTrace:
             report = {
                 **self._recorder.describe(),
                 "batch_size": self._batch_size,
-                "warmup": self._request.warmup,
-                "iterations": self._iteration - self._request.warmup,
+                "warmup": self._begin,
+                "iterations": self._iteration - self._begin,
             }
             self._request.report.write_text(json.dumps(report), encoding="utf-8")

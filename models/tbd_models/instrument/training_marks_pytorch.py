@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -36,8 +36,21 @@ class TrainingMarks:
         *,
         layers_file: Path | None = None,
         between: Callable[[int], None] = lambda _number: None,
+        first: int = 0,
+        called: Sequence[nn.Module] = (),
     ) -> None:
-        """Mark from now on; ``between`` gets the number of each iteration before it begins."""
+        """Mark from now on.
+
+        Args:
+            model: module with the layers.
+            optimizer: its step ends an iteration.
+            marks: receiver of the ranges; None for NVTX.
+            batch_size: samples per forward pass.
+            layers_file: file for sizes and FLOP of the layers.
+            between: gets the number of each iteration before it begins.
+            first: number of the first iteration.
+            called: modules that the loop calls, if it does not call ``model`` itself.
+        """
         self._marks = NvtxMarks() if marks is None else marks
         # Layers have the names that they have on one rank.
         layers = model.module if isinstance(model, DistributedDataParallel) else model
@@ -48,16 +61,20 @@ class TrainingMarks:
         self._layers_file = layers_file
         self._measurement = Measurement(layers) if layers_file is not None else None
         self._measured_passes = 0
-        self._number = 0
+        self._number = first
+        self._steps_now = False
         self._iteration: Any = None
         self._phase: Any = None
         self._layer_marks = LayerMarks(layers, self._marks)
-        self._handles = [
-            model.register_forward_pre_hook(self._forward_begins, prepend=True),
-            model.register_forward_hook(self._forward_ends, always_call=True),
+        self._handles: list[Any] = [
             optimizer.register_step_pre_hook(self._step_begins),
             optimizer.register_step_post_hook(self._step_ends),
         ]
+        for module in called or (model,):
+            self._handles += [
+                module.register_forward_pre_hook(self._forward_begins, prepend=True),
+                module.register_forward_hook(self._forward_ends, always_call=True),
+            ]
         self._backward = torch.autograd.backward
         torch.autograd.backward = self._marked_backward
         self._begin_iteration()
@@ -114,14 +131,19 @@ class TrainingMarks:
         try:
             yield
         finally:
-            self._enter(None)
+            self._enter("optimizer" if self._steps_now else None)
         self._finish_measurement()
 
-    def _step_begins(self, *_: Any) -> None:
-        self._finish_measurement()
-        self._enter("optimizer")
+    def _step_begins(self, _optimizer: Any, given: Any, named: Any) -> None:
+        # The first of the arguments is the optimizer. A closure runs both passes inside the step,
+        # as in Lightning.
+        self._steps_now = True
+        if next((value for value in (*given[1:], named.get("closure")) if value), None) is None:
+            self._finish_measurement()
+            self._enter("optimizer")
 
     def _step_ends(self, *_: Any) -> None:
+        self._steps_now = False
         self._enter(None)
         self._marks.end(self._iteration)
         self._begin_iteration()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -77,7 +78,7 @@ def instrument(
         request = TraceRequest(Path(trace), warmup, iterations)
     if optimizer is None and (profiler is not None or not memory):
         raise ValueError("marks need the optimizer, whose step ends an iteration")
-    marks = None if optimizer is None else _marks(model, optimizer, batch_size, request)
+    marks = None if optimizer is None else training_marks(model, optimizer, batch_size, request)
     if not memory:
         assert marks is not None
         return marks
@@ -86,16 +87,36 @@ def instrument(
     return recorded if marks is None else _Both(marks, recorded)
 
 
-def _marks(
+def training_marks(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
     batch_size: int | None,
     request: TraceRequest | None,
+    *,
+    first: int = 0,
+    called: Sequence[nn.Module] = (),
 ) -> Marked:
+    """Return the marks of a loop, which also record a trace if there is a ``request``.
+
+    ``first`` and ``called`` are those of TrainingMarks.
+    """
     named = os.environ.get(LAYERS_VARIABLE)
     layers_file = Path(named) if named else None
     if request is not None:
         return TrainingTrace(
-            model, optimizer, request, batch_size=batch_size, layers_file=layers_file
+            model,
+            optimizer,
+            request,
+            batch_size=batch_size,
+            layers_file=layers_file,
+            first=first,
+            called=called,
         )
-    return TrainingMarks(model, optimizer, batch_size=batch_size, layers_file=layers_file)
+    return TrainingMarks(
+        model,
+        optimizer,
+        batch_size=batch_size,
+        layers_file=layers_file,
+        first=first,
+        called=called,
+    )

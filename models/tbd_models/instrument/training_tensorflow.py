@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import keras
 import tensorflow as tf
 
-from tbd_models.instrument.marks import Marks, NvtxMarks
+from tbd_models.instrument.iterations_keras import IterationMarks
+from tbd_models.instrument.marks import Marks
 from tbd_models.instrument.tensorflow import GraphMarks, LayerMarks
 
 _THREADS = "TF_NUM_INTEROP_THREADS"
 
 
-class TrainingMarks(keras.callbacks.Callback):
+class TrainingMarks(IterationMarks):
     """Mark layers of a built model, and, as a callback of ``fit``, iterations.
 
-    An iteration is a batch of ``fit``, without the time between batches. Only functions traced
-    afterwards mark layers. ``marks`` defaults to NVTX.
+    Only functions traced afterwards mark layers. ``marks`` defaults to NVTX.
 
     Raises:
         ImportError: the package ``nvtx`` is missing.
@@ -26,22 +25,13 @@ class TrainingMarks(keras.callbacks.Callback):
     """
 
     def __init__(self, model: keras.Model, marks: Marks | None = None) -> None:
-        super().__init__()
+        super().__init__(marks)
         keep_order()
-        self._marks = NvtxMarks() if marks is None else marks
         self._layers = LayerMarks(model, GraphMarks(self._marks))
-        self._number = 0
 
     def remove(self) -> None:
         """Restore the layers; functions traced before keep their marks."""
         self._layers.remove()
-
-    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        self._marks.push(f"iteration {self._number}")
-        self._number += 1
-
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        self._marks.pop()
 
 
 def keep_order() -> None:

@@ -15,7 +15,7 @@ import typer
 from tbd_collectors.choices import Device, Execution, Input, Precision, Scale
 from tbd_trace.cli import collect_options as options
 from tbd_trace.cli.collect_ranks import RankOptions, collect_ranks, layer_list
-from tbd_trace.cli.collect_results import show_commands, show_results
+from tbd_trace.cli.collect_results import show_commands, show_results, tell_missing_gpu
 from tbd_trace.cli.options import FormatOption, WideOption
 from tbd_trace.cli.output import busy, failure, note
 from tbd_trace.errors import UsageError
@@ -59,6 +59,7 @@ def collect(
     estimate: options.EstimateOption = False,
     largest_batch: options.LargestBatchOption = None,
     capture_range: options.CaptureRangeOption = None,
+    auto: options.AutoOption = True,
     compute_capability: options.ComputeCapabilityOption = None,
     timeout: options.TimeoutOption = 3600.0,
     ranks: options.RanksOption = None,
@@ -77,7 +78,7 @@ def collect(
     the workload runs without a profiler, for throughput; then, warmed up until its iterations are
     stable, under a profiler for the timeline; on a GPU a third time for hardware counters.
     With --memory, allocations are recorded in place of the timeline. Your own commands run once,
-    under the timeline's profiler; tbd_trace.instrument marks their iterations, phases and layers.
+    under the timeline's profiler; iterations and layers of most training scripts are found.
     With --ranks N, N processes train together, under a profiler each; --bandwidth repeats that at
     several rates of the links between them.
     """
@@ -113,9 +114,10 @@ def collect(
         "layer_list": layers.absolute() if layers else None,
     }
     targets = _targets(
-        words, suite, fields, batch_size, capture_range=capture_range, missing=missing
+        words, suite, fields, batch_size, auto=auto, capture_range=capture_range, missing=missing
     )
     targets = job.with_schemes(targets)
+    tell_missing_gpu(targets[0], device)
     profiling = Profiling(
         timeline=profiler or _usual_profiler(targets, quiet=memory),
         counters=counters and ranks is None,
@@ -186,6 +188,7 @@ def _targets(
     fields: dict[str, Any],
     batch_size: str | None,
     *,
+    auto: bool,
     capture_range: str | None,
     missing: list[str] | None,
 ) -> list[Workload | Command]:
@@ -202,6 +205,7 @@ def _targets(
                 capture_range=capture_range,
                 iterations=fields["iterations"],
                 warmup=fields["warmup"],
+                auto=auto,
             )
         ]
     if capture_range is not None:

@@ -205,6 +205,14 @@ CaptureRangeOption = Annotated[
         show_default=False,
     ),
 ]
+AutoOption = Annotated[
+    bool,
+    typer.Option(
+        "--auto/--no-auto",
+        help="Mark iterations and layers of a command that trains with PyTorch, fit of Keras or "
+        "gluon.Trainer.",
+    ),
+]
 ComputeCapabilityOption = Annotated[
     str | None,
     typer.Option(

@@ -10,12 +10,27 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from tbd_collectors.choices import Device
 from tbd_trace.cli.output import emit, note
 
 if TYPE_CHECKING:
     from tbd_collectors.collect import Result
-    from tbd_collectors.collection_request import Profiling
+    from tbd_collectors.collection_request import Command, Profiling, Workload
     from tbd_collectors.sweep import Job
+
+
+def tell_missing_gpu(target: Workload | Command, asked: Device) -> None:
+    """Note that a model trains on the CPU because there is no GPU, unless that was asked for."""
+    if target.device != "cpu" or asked is not Device.AUTO:
+        return
+    scale = getattr(target, "scale", None)
+    if scale == "full":
+        note(
+            "there is no GPU here (tbd-trace doctor), so the whole model trains on the CPU, which "
+            "takes minutes to hours; --device cpu --scale small takes seconds"
+        )
+    elif scale is not None:
+        note("there is no GPU here (tbd-trace doctor), so the model trains on the CPU")
 
 
 def show_commands(

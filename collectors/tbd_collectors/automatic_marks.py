@@ -1,0 +1,65 @@
+"""Automatic marks of a user's command: where they report, and what the report means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tbd_collectors.capture_writer import read_json
+from tbd_collectors.collection_request import Command, Profiling, Workload
+from tbd_models.instrument.marks import REPORT_VARIABLE
+from tbd_trace.machine import NVTX_VERSION
+
+_FILE = "auto.json"
+_CALL = "call tbd_trace.instrument(model, optimizer) before the training loop"
+
+
+class AutomaticMarks:
+    """The automatic marks of one capture; workloads mark themselves."""
+
+    def __init__(self, target: Workload | Command, profiling: Profiling, directory: Path) -> None:
+        self.are_on = isinstance(target, Command) and target.auto and not profiling.memory
+        self._path = directory / _FILE
+        self._timeline = profiling.timeline
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables for the program."""
+        return {REPORT_VARIABLE: str(self._path)} if self.are_on else {}
+
+    def report(self) -> dict[str, Any]:
+        """Return what the program reported, empty if no training was found."""
+        return read_json(self._path)
+
+    def remove(self) -> None:
+        """Remove the report."""
+        self._path.unlink(missing_ok=True)
+
+    def found(self) -> str:
+        """Return what marks iterations and layers, empty if nothing does."""
+        report = self.report()
+        parts = [f"iterations are {report['boundary']}"] if report.get("boundary") else []
+        if report.get("model"):
+            parts.append(f"layers those of {report['model']}")
+        return ", ".join(parts)
+
+    def limitation(self) -> str:
+        """Return the reason for missing marks, and the action; empty if none are missing."""
+        problem = self.report().get("problem")
+        return f"{problem}; tbd_trace.instrument marks what you choose" if problem else ""
+
+    def why_nothing(self) -> str:
+        """Return why a profile has no ranges, and what to do."""
+        report = self.report()
+        if not self.are_on:
+            return f"nothing was marked: leave out --no-auto, or {_CALL}"
+        if not report:
+            return f"no training by PyTorch, Keras fit or gluon.Trainer was found: {_CALL}"
+        if report.get("framework") != "pytorch" and self._timeline == "torch":
+            return f"torch.profiler does not record {report['framework']}: use --profiler nsys"
+        if report.get("problem"):
+            return f"training is not marked ({report['problem']}): {_CALL}"
+        if self._timeline == "torch":
+            return "the training ended before it was recorded: train longer, or lower --warmup"
+        return (
+            f"{self._timeline} does not see nvtx from 0.2.12 on: pip install nvtx=={NVTX_VERSION}"
+        )

@@ -1,0 +1,154 @@
+"""Find model and optimizer of a running PyTorch program, and mark its training.
+
+The first optimizer step shows the parameters that are trained, and the modules that hold them. The
+next iteration shows which of these the program calls. Marks begin with the one after it. Hooks on
+the found modules are used rather than global ones, with which ``torch.compile`` works differently.
+"""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from tbd_models import auto
+from tbd_models.auto.report import report
+
+_FIRST = 2  # the number of the first marked iteration
+
+
+def install() -> None:
+    """Wait for the first optimizer step."""
+    # Never removed: a hook cannot remove itself while PyTorch iterates over the hooks.
+    register_optimizer_step_post_hook(_Search().stepped)
+
+
+class _Search:
+    # Iterations end with the steps of the optimizer that steps first.
+
+    def __init__(self) -> None:
+        self._is_over = False
+        self._optimizers: list[torch.optim.Optimizer] = []
+        self._models: list[nn.Module] = []
+        self._calls: _Calls | None = None
+
+    def stepped(self, optimizer: torch.optim.Optimizer, _given: Any, _named: Any) -> None:
+        if self._is_over:
+            return
+        if not auto.is_active():
+            self._end()
+            return
+        try:
+            self._advance(optimizer)
+        except Exception as error:  # must not end the training, which goes on without marks
+            self._end()
+            report(framework="pytorch", problem=f"{type(error).__name__}: {error}")
+
+    def _advance(self, optimizer: torch.optim.Optimizer) -> None:
+        is_first = bool(self._optimizers) and optimizer is self._optimizers[0]
+        if not is_first and all(optimizer is not known for known in self._optimizers):
+            self._optimizers.append(optimizer)
+            self._watch()
+        if is_first:
+            self._mark()
+            self._end()
+
+    def _watch(self) -> None:
+        if self._calls is not None:
+            self._calls.remove()
+        self._models = models(self._optimizers)
+        self._calls = _Calls(self._models)
+
+    def _mark(self) -> None:
+        from tbd_models.instrument.profiler_training_pytorch import requested  # noqa: PLC0415
+        from tbd_models.instrument.training_pytorch import training_marks  # noqa: PLC0415
+
+        assert self._calls is not None
+        called = self._calls.outermost
+        if not self._models or not called:
+            report(framework="pytorch", problem="no module with the trained parameters was called")
+            return
+        self._calls.remove()
+        model = self._models[0] if len(self._models) == 1 else _joined(self._models)
+        optimizer = self._optimizers[0]
+        training_marks(model, optimizer, None, requested(), first=_FIRST, called=called)
+        count = len(self._optimizers)
+        of_several = f", the first of {count} optimizers" if count > 1 else ""
+        report(
+            framework="pytorch",
+            framework_version=torch.__version__,
+            boundary=f"steps of {type(optimizer).__name__}{of_several}",
+            model=" and ".join(type(one).__name__ for one in self._models),
+        )
+
+    def _end(self) -> None:
+        self._is_over = True
+        if self._calls is not None:
+            self._calls.remove()
+        # References would keep models alive that the program has dropped.
+        self._optimizers, self._models, self._calls = [], [], None
+
+
+def models(optimizers: list[torch.optim.Optimizer]) -> list[nn.Module]:
+    """Return the outermost modules that hold parameters of some optimizers."""
+    trained = {
+        id(parameter)
+        for optimizer in optimizers
+        for group in optimizer.param_groups
+        for parameter in group["params"]
+    }
+    # By the type: isinstance would run code of objects that imitate a class.
+    modules = [
+        one
+        for one in gc.get_objects()
+        if issubclass(type(one), nn.Module) and "_parameters" in one.__dict__
+    ]
+    holding = [one for one in modules if any(id(p) in trained for p in one.parameters())]
+    inner = {id(child) for one in holding for child in one.modules() if child is not one}
+    return [one for one in holding if id(one) not in inner]
+
+
+def _joined(models: list[nn.Module]) -> nn.Module:
+    # Never called; it only gives the layers distinct names.
+    named: dict[str, nn.Module] = {}
+    for model in models:
+        name = type(model).__name__
+        alike = sum(known.rstrip("0123456789") == name for known in named)
+        named[f"{name}{alike + 1}" if alike else name] = model
+    return nn.ModuleDict(named)
+
+
+class _Calls:
+    # Notes which modules with parameters the program calls in training.
+
+    def __init__(self, models: list[nn.Module]) -> None:
+        self.outermost: list[nn.Module] = []
+        self._running: list[nn.Module] = []
+        self._handles = [
+            handle
+            for model in models
+            for module in model.modules()
+            for handle in (
+                module.register_forward_pre_hook(self._begin),
+                module.register_forward_hook(self._end, always_call=True),
+            )
+        ]
+
+    def remove(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+
+    def _begin(self, module: nn.Module, _inputs: Any) -> None:
+        if not self._running and module.training and torch.is_grad_enabled():
+            is_known = any(module is known for known in self.outermost)
+            if not is_known and next(module.parameters(), None) is not None:
+                self.outermost.append(module)
+        self._running.append(module)
+
+    def _end(self, _module: nn.Module, _inputs: Any, _outputs: Any) -> None:
+        if self._running:
+            self._running.pop()

@@ -1,0 +1,28 @@
+"""Report the marks to ``tbd-trace collect``."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from tbd_models.instrument.marks import EVERY_RANK_VARIABLE, REPORT_VARIABLE
+
+
+def report(**fields: Any) -> None:
+    """Write a JSON object in the file of ``TBD_TRACE_AUTO``, if that is set.
+
+    Args:
+        fields: ``framework``, ``framework_version``, ``boundary`` (what ends iterations),
+            ``model`` (whose layers are marked), and ``problem``, why something is not marked.
+    """
+    path = os.environ.get(REPORT_VARIABLE)
+    is_first = os.environ.get("RANK", "0") == "0"
+    if not path or not (is_first or os.environ.get(EVERY_RANK_VARIABLE)):
+        return
+    beside = Path(f"{path}.{os.getpid()}")
+    with suppress(OSError):  # a full disk must not stop the training
+        beside.write_text(json.dumps(fields), encoding="utf-8")
+        beside.replace(path)

@@ -1,0 +1,29 @@
+"""Mark the iterations of ``fit`` of Keras, with any backend."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+from tbd_models.instrument.marks import Marks, NvtxMarks
+
+
+class IterationMarks(keras.callbacks.Callback):
+    """Mark iterations as a callback of ``fit``.
+
+    An iteration is a batch of ``fit``, without the time between batches. ``marks`` defaults to
+    NVTX, which raises ImportError without the package ``nvtx``.
+    """
+
+    def __init__(self, marks: Marks | None = None) -> None:
+        super().__init__()
+        self._marks = NvtxMarks() if marks is None else marks
+        self._number = 0
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        self._marks.push(f"iteration {self._number}")
+        self._number += 1
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self._marks.pop()

@@ -1,0 +1,162 @@
+"""Which optimizer, and which modules, the automatic marks of PyTorch choose."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+import tbd_trace  # noqa: E402
+from tbd_models import auto  # noqa: E402
+from tbd_models.auto import pytorch  # noqa: E402
+from tbd_models.instrument import training_marks_pytorch  # noqa: E402
+from tbd_models.instrument.marks import REPORT_VARIABLE, NoMarks  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+class Texts(NoMarks):
+    """Receives the texts of ranges."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+
+    def push(self, text: str) -> None:
+        self.found.append(text)
+
+    def start(self, text: str) -> None:
+        self.found.append(text)
+
+    def of(self, prefix: str) -> list[str]:
+        return [t.removeprefix(prefix) for t in self.found if t.startswith(prefix)]
+
+
+@pytest.fixture
+def texts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Texts:
+    found = Texts()
+    monkeypatch.setattr(training_marks_pytorch, "NvtxMarks", lambda: found)
+    monkeypatch.setattr(auto, "is_active", lambda: True)
+    monkeypatch.setenv(REPORT_VARIABLE, str(tmp_path / "auto.json"))
+    backward = torch.autograd.backward
+    yield found
+    torch.autograd.backward = backward
+
+
+def watched(*optimizers: Any) -> None:
+    search = pytorch._Search()
+    for optimizer in optimizers:
+        optimizer.register_step_post_hook(search.stepped)
+
+
+def report(directory: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((directory / "auto.json").read_text())
+    return found
+
+
+def test_two_models_with_two_optimizers(texts: Texts, tmp_path: Path) -> None:
+    generator, critic = nn.Sequential(nn.Linear(2, 3)), nn.Sequential(nn.Linear(3, 1))
+    first, second = (torch.optim.SGD(m.parameters(), lr=0.1) for m in (critic, generator))
+    watched(first, second)
+    for _ in range(4):
+        for optimizer in (first, second):
+            critic(generator(torch.ones(2, 2))).sum().backward()
+            optimizer.step()
+    assert texts.of("iteration ") == ["2", "3", "4"]
+    assert set(texts.of("layer:")) == {
+        "Sequential",
+        "Sequential2",
+        "Sequential.0",
+        "Sequential2.0",
+    }
+    assert report(tmp_path)["boundary"] == "steps of SGD, the first of 2 optimizers"
+
+
+def test_parts_of_a_model_that_the_loop_calls(texts: Texts) -> None:
+    model = nn.ModuleDict({"body": nn.Linear(2, 3), "head": nn.Linear(3, 1)})
+    optimizer = torch.optim.SGD(model["head"].parameters(), lr=0.1)  # the body is frozen
+    watched(optimizer)
+    for _ in range(3):
+        model["head"](model["body"](torch.ones(2, 2))).sum().backward()
+        optimizer.step()
+    assert texts.of("layer:") == ["body", "head"]
+    assert texts.of("phase:")[:5] == ["data", "forward", "loss", "forward", "loss"]
+
+
+def test_a_closure_runs_inside_the_step(texts: Texts) -> None:
+    model = nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    watched(optimizer)
+
+    def closure() -> Any:
+        optimizer.zero_grad()
+        loss = model(torch.ones(1, 2)).sum()
+        loss.backward()
+        return loss
+
+    for _ in range(3):
+        optimizer.step(closure)
+    assert texts.of("phase:") == ["data", "forward", "loss", "backward", "optimizer", "data"]
+
+
+def test_a_compiled_model_has_iterations(texts: Texts) -> None:
+    model = torch.compile(nn.Linear(2, 1), backend="eager")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    watched(optimizer)
+    for _ in range(4):
+        model(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+    assert texts.of("iteration ") == ["2", "3", "4"]
+    assert texts.of("phase:")[:5] == ["data", "forward", "loss", "backward", "optimizer"]
+
+
+def test_tensors_without_a_module(texts: Texts, tmp_path: Path) -> None:
+    weight = torch.ones(2, requires_grad=True)
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    watched(optimizer)
+    for _ in range(3):
+        weight.sum().backward()
+        optimizer.step()
+    assert texts.found == []
+    assert report(tmp_path)["problem"] == "no module with the trained parameters was called"
+
+
+def test_marks_of_the_program_take_precedence(
+    texts: Texts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    watched(optimizer)
+    monkeypatch.undo()
+    monkeypatch.setattr(training_marks_pytorch, "NvtxMarks", lambda: texts)
+    monkeypatch.setattr(auto._State, "active", True)
+    tbd_trace.instrument(model, optimizer).remove()
+    texts.found.clear()
+    for _ in range(3):
+        model(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+    assert texts.found == []
+    assert not auto.is_active()
+
+
+def test_an_error_ends_the_search_alone(
+    texts: Texts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    watched(optimizer)
+
+    def failing() -> None:
+        raise ImportError("no nvtx")
+
+    monkeypatch.setattr(training_marks_pytorch, "NvtxMarks", failing)
+    for _ in range(3):
+        model(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+    assert report(tmp_path)["problem"] == "ImportError: no nvtx"
+    assert not model._forward_hooks

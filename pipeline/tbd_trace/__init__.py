@@ -22,11 +22,17 @@ from tbd_trace.version import __version__
 if TYPE_CHECKING:
     from os import PathLike
 
+    from tbd_trace.analysis.checks.result import Findings
+    from tbd_trace.analysis.diff import Comparison
     from tbd_trace.api import Traces
+    from tbd_trace.present.drawn import Drawing
     from tbd_trace.query.result import Result
 
 __all__ = [
     "CannotAnswerError",
+    "Comparison",
+    "Drawing",
+    "Findings",
     "InputError",
     "Instrumented",
     "Result",
@@ -40,7 +46,13 @@ __all__ = [
 ]
 
 # Imported on first use: DuckDB and the readers take 0.1 s, and `instrument` needs none of them.
-_MODULES = {"Traces": "tbd_trace.api", "Result": "tbd_trace.query.result"}
+_MODULES = {
+    "Comparison": "tbd_trace.analysis.diff",
+    "Drawing": "tbd_trace.present.drawn",
+    "Findings": "tbd_trace.analysis.checks.result",
+    "Result": "tbd_trace.query.result",
+    "Traces": "tbd_trace.api",
+}
 
 
 def __getattr__(name: str) -> Any:

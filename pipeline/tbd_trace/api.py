@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,12 +13,15 @@ import duckdb
 from tbd_trace import archive
 from tbd_trace import query as queries
 from tbd_trace.errors import UsageError
-from tbd_trace.model.canonical_tables import CATALOGUE, clock_tables, gpu_tables
-from tbd_trace.store import Database, TraceStore, identified_files
+from tbd_trace.query.profile_cache import cache_database, cached
+from tbd_trace.store import Database, TraceStore
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from tbd_trace.analysis.checks.result import Findings
+    from tbd_trace.analysis.diff import Comparison
+    from tbd_trace.present.drawn import Drawing
     from tbd_trace.why.result import WhatIf, Why
 
 DEFAULT_DATABASE = "tbd-trace.duckdb"
@@ -28,30 +30,6 @@ DEFAULT_DATABASE = "tbd-trace.duckdb"
 def default_database() -> Path:
     """Return the database used when none is named: ``TBD_TRACE_DB``, or one in this directory."""
     return Path(os.environ.get("TBD_TRACE_DB") or DEFAULT_DATABASE)
-
-
-def cache_database() -> Database:
-    """Return the cache of profiler files that were opened without ``ingest``.
-
-    Its directory is ``TBD_TRACE_CACHE``, or ``tbd-trace`` in the user's cache directory.
-
-    Raises:
-        UsageError: there is no home directory, and no variable names another directory.
-    """
-    chosen = os.environ.get("TBD_TRACE_CACHE")
-    directory = Path(chosen) if chosen else _user_cache() / "tbd-trace"
-    return Database(directory / "cache.duckdb", "TBD_TRACE_CACHE")
-
-
-def _user_cache() -> Path:
-    if base := os.environ.get("XDG_CACHE_HOME"):
-        return Path(base)
-    try:
-        return Path.home() / ".cache"
-    except RuntimeError:
-        raise UsageError(
-            "there is no home directory to keep profiles in; set TBD_TRACE_CACHE to a directory"
-        ) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +136,72 @@ class Traces:
 
         return answers.whatif(self.database, self.trace_ids, changes)
 
+    def check(self, *rules: str, **parameters: object) -> Findings:
+        """Return the findings of rules, and which rules pass or lack data.
+
+        Args:
+            rules: ids such as ``OBS04``, or names; none means all.
+            parameters: thresholds, as in ``--set NAME=VALUE``.
+
+        Raises:
+            UsageError: a rule or parameter is unknown, or its value invalid.
+
+        >>> tbd_trace.open("data/samples/synthetic_cnn").check("OBS04")
+        <Findings: 1 finding (1 warning), 0 passed, 0 not evaluable>
+        """
+        from tbd_trace.analysis.checks import result  # noqa: PLC0415 - as above
+
+        texts = {key: str(value) for key, value in parameters.items()}
+        return result.check(self, rules or None, texts)
+
+    def diff(self, other: Traces, *, min_change_pct: float = 1.0) -> Comparison:
+        """Compare another run with this one: is it faster, beyond noise, and where?
+
+        Args:
+            other: the run to judge; this one is the baseline.
+            min_change_pct: smallest change of an iteration that counts, in percent.
+
+        Raises:
+            CannotAnswerError: a side has only counters.
+
+        >>> traces = tbd_trace.open("data/samples/synthetic_cnn")
+        >>> traces.diff(traces)
+        <Comparison: B against A: no change beyond noise>
+        """
+        from tbd_trace.analysis.diff import compare  # noqa: PLC0415 - as above
+
+        return compare(self, other, min_change_pct=min_change_pct)
+
+    def report(self, path: str | os.PathLike[str], title: str = "") -> Path:
+        """Write an HTML page about the traces, and return its path.
+
+        Args:
+            path: the page, which is replaced; the name ends in ``.html``.
+            title: heading, by default the names of the traces.
+
+        Raises:
+            UsageError: the name has another extension, or the file cannot be written.
+        """
+        from tbd_trace.analysis.report.writing import write_report  # noqa: PLC0415 - as above
+
+        return write_report(self, Path(path), title)
+
+    def plot(self, name: str | Path, /, **parameters: object) -> Drawing:
+        """Draw a query as its header declares; notebooks show the plot.
+
+        Arguments and errors are those of :meth:`query`.
+
+        Raises:
+            UsageError: the query has no plot.
+
+        >>> tbd_trace.open("data/samples/synthetic_cnn").plot("idle_causes")
+        <Drawing: Causes of idle time>
+        """
+        from tbd_trace.present.drawn import draw  # noqa: PLC0415 - imports matplotlib
+
+        traces = self.database.traces()
+        return draw(self.run(name, **parameters), dict(traces.select("trace_id", "name").rows()))
+
     def connect(self, *relations: str) -> duckdb.DuckDBPyConnection:
         """Return a DuckDB connection with the canonical tables of these traces.
 
@@ -233,12 +277,12 @@ def open_archive(location: str) -> archive.Archive:
 def _of_files(selectors: Sequence[str], question: queries.Query | None) -> Traces:
     archives = {s: open_archive(s) for s in selectors if archive.is_archive(s)}
     if not archives:
-        return _ingested_on_the_fly([Path(file) for file in selectors], question)
+        return Traces(*cached([Path(file) for file in selectors], question))
     return together(
         *(
             Traces(archives[selector], archives[selector].trace_ids())
             if selector in archives
-            else _ingested_on_the_fly([Path(selector)], question)
+            else Traces(*cached([Path(selector)], question))
             for selector in selectors
         )
     )
@@ -246,12 +290,7 @@ def _of_files(selectors: Sequence[str], question: queries.Query | None) -> Trace
 
 def together(*opened: Traces) -> Traces:
     """Merge opened traces; duplicates are dropped, the order is kept."""
-    ids = list(dict.fromkeys(trace_id for traces in opened for trace_id in traces.trace_ids))
-    store = opened[0].database
-    if any(traces.database.name != store.name for traces in opened):
-        parts = [(traces.database, traces.trace_ids) for traces in opened]
-        store = archive.CombinedStore(parts, store.derived_directory)
-    return Traces(store, ids)
+    return Traces(*archive.merged([(each.database, each.trace_ids) for each in opened]))
 
 
 def _is_there(path: str) -> bool:
@@ -263,30 +302,3 @@ def _is_there(path: str) -> bool:
         return True  # opening it reports the error
     except (OSError, ValueError):  # not a path, for example too long
         return False
-
-
-def _ingested_on_the_fly(paths: Sequence[Path], question: queries.Query | None) -> Traces:
-    cache = cache_database()
-    files = identified_files(paths)
-    found = cache.find(files)
-    if found is None and question is not None and question.partial:
-        cache = _cache_of_a_part(cache, question)
-        found = cache.find(files)
-    if found is None:
-        cache.ingest_identified(files)
-        found = [file.trace_id for file in files]
-    cache.show_names({file.trace_id: file.file.name for file in files})
-    return Traces(cache, list(dict.fromkeys(found)))
-
-
-def _cache_of_a_part(cache: Database, question: queries.Query) -> Database:
-    # Partly ingested files are cached apart from whole ones. A query about times on the GPU also
-    # reads the tables that align the GPU's clock with the host's.
-    read = queries.canonical_relations(question) - {CATALOGUE}
-    tables = sorted(read | clock_tables() if read.issuperset(gpu_tables()) else read)
-    name = "-".join(tables)
-    columns = None
-    if isinstance(question.partial, list):
-        columns = sorted(question.partial)
-        name += f"-{hashlib.sha256(' '.join(columns).encode()).hexdigest()[:8]}"
-    return Database(cache.path.with_name(f"{name}.duckdb"), "TBD_TRACE_CACHE", tables, columns)

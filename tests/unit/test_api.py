@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import html
 import json
 import os
 import subprocess
@@ -21,7 +22,7 @@ from tbd_trace import Result, Traces, resources
 from tbd_trace.api import open_archive
 from tbd_trace.archive.manifest import FILE, _sealed
 from tbd_trace.archive.operations import create, extract
-from tbd_trace.errors import StoreError
+from tbd_trace.errors import StoreError, UsageError
 from tbd_trace.query import Catalogue
 from tbd_trace.redact.tables import Redaction
 from tbd_trace.store import Database
@@ -77,6 +78,45 @@ def test_results_show_in_a_notebook(elsewhere: Path) -> None:
     assert isinstance(found, Result)
     assert f"<h4>{found.query.title}</h4>" in found._repr_html_()
     assert "<table" in found._repr_html_()
+
+
+def test_answers_are_objects(elsewhere: Path) -> None:
+    traces = tbd_trace.open(SAMPLE)
+    found = traces.check()
+    assert isinstance(found, tbd_trace.Findings)
+    assert repr(found).startswith("<Findings: ")
+    assert str(found).rstrip().endswith(repr(found).removeprefix("<Findings: ")[:-1])
+    assert found.frame.filter(verdict="finding").height > 0
+    only = traces.check("OBS04", min_busy_pct=0.1)
+    assert only.frame["rule"].unique().to_list() == ["OBS04"]
+    compared = traces.diff(traces)
+    assert isinstance(compared, tbd_trace.Comparison)
+    assert repr(compared) == f"<Comparison: B against A: {compared.verdict.word}>"
+    assert compared.to_dict()["verdict"]["sentence"] == compared.verdict.sentence
+    assert compared.verdict.sentence[1:] in str(compared)
+    for answer in (found, compared):
+        assert html.escape(str(answer)) in answer._repr_html_()
+    assert repr(traces.run("kernel_summary")) == "<Result of kernel_summary: 22 rows>"
+
+
+def test_plots_and_reports_are_files(elsewhere: Path) -> None:
+    traces = tbd_trace.open(SAMPLE)
+    drawn = traces.plot("idle_causes")
+    assert isinstance(drawn, tbd_trace.Drawing)
+    assert drawn._repr_svg_() == drawn.save(elsewhere / "a.svg").read_text()
+    assert drawn.save(elsewhere / "a.png").read_bytes()[1:4] == b"PNG"
+    with pytest.raises(UsageError, match="rename it"):
+        drawn.save(elsewhere / "a.gif")
+    with pytest.raises(UsageError, match="trace_info has no plot"):
+        traces.plot("trace_info")
+    with pytest.raises(UsageError, match=r"ends in \.html"):
+        traces.report(elsewhere / "page.txt")
+
+
+@slow
+def test_a_report_has_its_title(elsewhere: Path) -> None:
+    page = tbd_trace.open(SAMPLE).report(elsewhere / "page.html", "My runs")
+    assert "<title>My runs" in page.read_text()
 
 
 # old names of relations

@@ -33,4 +33,8 @@ def test_each_way_to_ask_has_an_example() -> None:
         "tbd_trace.api.Traces.query",
         "tbd_trace.api.Traces.sql",
         "tbd_trace.api.Traces.connect",
+        "tbd_trace.api.Traces.why",
+        "tbd_trace.api.Traces.check",
+        "tbd_trace.api.Traces.diff",
+        "tbd_trace.api.Traces.plot",
     } <= found

@@ -13,9 +13,10 @@ import pytest
 
 from corpus import corpus_files
 from fast import one_in
-from tbd_trace.api import cache_database, open_traces
+from tbd_trace.api import open_traces
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.query import Catalogue, canonical_relations, execute
+from tbd_trace.query.profile_cache import cache_database
 from tbd_trace.store import Database, content, identified_file
 
 SAMPLE = Path(__file__).resolve().parents[2] / "data" / "samples" / "synthetic_cnn"

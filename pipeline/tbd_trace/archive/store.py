@@ -277,3 +277,12 @@ def shared_connection() -> duckdb.DuckDBPyConnection:
 def _sha256(file: Path) -> str:
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def merged(parts: Sequence[tuple[TraceStore, list[str]]]) -> tuple[TraceStore, list[str]]:
+    """Return one store with the traces of several; duplicates are dropped, the order is kept."""
+    ids = list(dict.fromkeys(trace_id for _, trace_ids in parts for trace_id in trace_ids))
+    store = parts[0][0]
+    if any(one.name != store.name for one, _ in parts):
+        store = CombinedStore(parts, store.derived_directory)
+    return store, ids

@@ -41,8 +41,8 @@ def doctor(
     import polars as pl
 
     from tbd_collectors import environments
-    from tbd_trace.api import cache_database
     from tbd_trace.machine import examine
+    from tbd_trace.query.profile_cache import cache_database
     from tbd_trace.store import Database
 
     with busy("looking around"):

@@ -23,7 +23,6 @@ from tbd_trace.cli.spread import executor_of, require_all
 from tbd_trace.errors import UsageError
 
 _DEFAULT_OUTPUT = Path("report.html")
-_EXTENSIONS = (".html", ".htm")
 
 
 def report(
@@ -91,24 +90,13 @@ def report(
 
 def _checked(output: Path | None) -> Path:
     # Checked before the queries run, which may take minutes.
+    from tbd_trace.analysis.report.writing import check_target
+
     path = output or _DEFAULT_OUTPUT
     try:
         if output is None and path.exists():
             raise UsageError(f"{path}: exists; use -o {path} to replace it, or -o FILE")
-        _check_target(path)
+        check_target(path)
     except OSError as error:  # name too long, or no permission for the directory
         raise UsageError(f"{path}: cannot be written ({error.strerror})") from error
     return path
-
-
-def _check_target(path: Path) -> None:
-    if path.is_dir():
-        raise UsageError(
-            f"{path}: is a directory; name a file in it, such as {path / 'report.html'}"
-        )
-    if path.exists() and not path.is_file():
-        return  # a pipe, /dev/stdout
-    if path.suffix.lower() not in _EXTENSIONS:
-        raise UsageError(f"{path}: a report is an HTML page; choose a name that ends in .html")
-    if not path.parent.is_dir():
-        raise UsageError(f"{path}: there is no directory {path.parent}; create it first")

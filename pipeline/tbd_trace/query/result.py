@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Result:
     """The rows of a query, and the notes that belong to them."""
 
@@ -23,6 +23,10 @@ class Result:
     more: bool = False  # True if rows were omitted because ``rows`` limited the result
     # names of traces without an answer, because the process that asked them ended
     missing: list[str] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        notes = f", {len(self.notes)} notes" if self.notes else ""
+        return f"<Result of {self.query.name}: {self.frame.height} rows{notes}>"
 
     def _repr_html_(self) -> str:
         from html import escape  # noqa: PLC0415 - notebooks only

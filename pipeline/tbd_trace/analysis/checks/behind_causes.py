@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from tbd_trace.analysis.checks.evaluation import Row, evaluate
-from tbd_trace.api import Traces
 from tbd_trace.why.judgement import Judgement, rules
+
+if TYPE_CHECKING:
+    from tbd_trace.api import Traces
 
 
 def findings_behind(traces: Traces, one: Judgement) -> dict[str, list[Row]]:

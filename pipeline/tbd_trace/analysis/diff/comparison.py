@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from html import escape
+from typing import TYPE_CHECKING, Any
 
+from tbd_trace import archive, resources
 from tbd_trace import query as queries
-from tbd_trace import resources
 from tbd_trace.analysis.diff.verdict import Verdict, judge
-from tbd_trace.api import Traces, together
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.query.shared_session import SharedSession
 from tbd_trace.runtime.result_frames import frame
@@ -21,6 +21,8 @@ from tbd_trace.sqltext import set_variable
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from tbd_trace.api import Traces
 
 QUESTIONS = (
     *("comparability", "iterations", "utilization", "ranks", "collectives", "memory", "layers"),
@@ -48,7 +50,7 @@ class Side:
     trace_ids: list[str]  # ids of all its traces
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Comparison:
     """Result of a comparison."""
 
@@ -58,6 +60,24 @@ class Comparison:
     # results by query name; without rows if the traces lack the data
     frames: Mapping[str, pl.DataFrame]
     verdict: Verdict  # verdict on the iteration time of B
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the verdict and all rows as plain values; unknown ones are None."""
+        from tbd_trace.analysis.diff import formats  # noqa: PLC0415 - imports this module
+
+        return formats.as_dict(self)
+
+    def __repr__(self) -> str:
+        return f"<Comparison: B against A: {self.verdict.word}>"
+
+    def __str__(self) -> str:
+        from tbd_trace.analysis.diff import formats  # noqa: PLC0415 - as above
+        from tbd_trace.present import Format, Style  # noqa: PLC0415 - only for display
+
+        return formats.as_text(self, Format.TABLE, 10, Style(plain=True))
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
 
 
 def compare(a: Traces, b: Traces, *, min_change_pct: float = 1.0) -> Comparison:
@@ -70,9 +90,9 @@ def compare(a: Traces, b: Traces, *, min_change_pct: float = 1.0) -> Comparison:
         CannotAnswerError: a side has only a metric run.
         StoreError: a trace is damaged, or was removed during the comparison.
     """
-    both = together(a, b)
+    database, trace_ids = archive.merged([(side.database, side.trace_ids) for side in (a, b)])
     catalogue = {name: question(name) for name in QUESTIONS}
-    with SharedSession(both.database, both.trace_ids) as session:
+    with SharedSession(database, trace_ids) as session:
         connection = session.connection
         connection.execute(_SIDES)
         sides = [*((i, "A") for i in a.trace_ids), *((i, "B") for i in b.trace_ids)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -125,18 +125,16 @@ def as_text(comparison: Comparison, form: Format, limit: int, style: Style) -> s
     return "\n".join(blocks)
 
 
-def as_json(comparison: Comparison) -> str:
-    """Format a comparison as a JSON object with the verdict and all rows of all queries."""
+def as_dict(comparison: Comparison) -> dict[str, Any]:
+    """Return the verdict, both sides and all rows of all queries as plain values."""
     rows = {name: plain(frame.to_dicts()) for name, frame in comparison.frames.items()}
     sides = {"a": asdict(comparison.a), "b": asdict(comparison.b)}
-    return (
-        json.dumps(
-            {"verdict": plain(asdict(comparison.verdict)), **sides, **rows},
-            ensure_ascii=False,
-            indent=1,
-        )
-        + "\n"
-    )
+    return {"verdict": plain(asdict(comparison.verdict)), **sides, **rows}
+
+
+def as_json(comparison: Comparison) -> str:
+    """Format a comparison as a JSON object with the verdict and all rows of all queries."""
+    return json.dumps(as_dict(comparison), ensure_ascii=False, indent=1) + "\n"
 
 
 def as_frame(comparison: Comparison) -> pl.DataFrame:

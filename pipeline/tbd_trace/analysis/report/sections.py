@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -16,11 +17,13 @@ from tbd_trace.analysis.report.ranks_section import job_figures
 from tbd_trace.analysis.report.report_query import Answer, QueryRunner
 from tbd_trace.analysis.report.run_summary import notices, one_line_summary, run_section
 from tbd_trace.analysis.report.why_section import why_section
-from tbd_trace.api import Traces
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.present.run_names import distinct_names
 from tbd_trace.query.shared_session import SharedSession
 from tbd_trace.runtime.executors import Executor
+
+if TYPE_CHECKING:
+    from tbd_trace.api import Traces
 
 _SHOWN_NAMES = 3
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from tbd_trace.analysis.report.page import Block, Note, Section, Table
 from tbd_trace.analysis.report.plotter import Draw
 from tbd_trace.analysis.report.report_query import QueryRunner
-from tbd_trace.api import Traces
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.why.judgement import Judgement
 from tbd_trace.why.result import of_process
 from tbd_trace.why.screen import change, heading
+
+if TYPE_CHECKING:
+    from tbd_trace.api import Traces
 
 _QUERY = "tbd-trace why"
 _LEAST_PCT = 0.1

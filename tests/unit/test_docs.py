@@ -29,8 +29,19 @@ from tbd_trace.query.catalogue import derive_relations
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = (
-    *("collect", "models", "ingest", "info", "query", "why", "whatif", "check", "report", "sql"),
-    *("diff", "doctor", "archive", "export", "env"),
+    *(
+        "collect",
+        "models",
+        "ingest",
+        "info",
+        "query",
+        "why",
+        "whatif",
+        "check",
+        "report",
+        "summary",
+    ),
+    *("sql", "diff", "doctor", "archive", "export", "env"),
 )
 SUBCOMMANDS = (
     *("archive create", "archive merge", "archive extract", "archive verify", "archive ls"),

@@ -33,6 +33,7 @@ from tbd_trace.cli.output import failure, note
 from tbd_trace.cli.query import query
 from tbd_trace.cli.report import report
 from tbd_trace.cli.sql import sql
+from tbd_trace.cli.summary import summary
 from tbd_trace.cli.why import whatif, why
 from tbd_trace.errors import RenamedWarning, TbdTraceError, UsageError
 from tbd_trace.runtime.settings_env import MEMORY_LIMIT, THREADS, WITHOUT_BLAS_THREADS
@@ -200,6 +201,7 @@ _COMMANDS: dict[str, tuple[Callable[..., None], dict[str, Any]]] = {
     "whatif": (whatif, {}),
     "check": (check, {}),
     "report": (report, {}),
+    "summary": (summary, {}),
     "sql": (sql, {}),
     "diff": (diff, {}),
     "doctor": (doctor, {}),

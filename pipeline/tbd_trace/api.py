@@ -27,11 +27,6 @@ if TYPE_CHECKING:
 DEFAULT_DATABASE = "tbd-trace.duckdb"
 
 
-def default_database() -> Path:
-    """Return the database used when none is named: ``TBD_TRACE_DB``, or one in this directory."""
-    return Path(os.environ.get("TBD_TRACE_DB") or DEFAULT_DATABASE)
-
-
 @dataclass(frozen=True, slots=True)
 class Traces:
     """Traces of a database or an archive, ready for queries.
@@ -199,8 +194,7 @@ class Traces:
         """
         from tbd_trace.present.drawn import draw  # noqa: PLC0415 - imports matplotlib
 
-        traces = self.database.traces()
-        return draw(self.run(name, **parameters), dict(traces.select("trace_id", "name").rows()))
+        return draw(self.run(name, **parameters), self.names())
 
     def connect(self, *relations: str) -> duckdb.DuckDBPyConnection:
         """Return a DuckDB connection with the canonical tables of these traces.
@@ -250,7 +244,8 @@ def open_traces(
         raise UsageError(
             f"{names[0]!r} is not a file; name either files or traces of a database, not both"
         )
-    store = _store(os.fspath(db) if db is not None else str(default_database()), names)
+    chosen = db if db is not None else os.environ.get("TBD_TRACE_DB") or DEFAULT_DATABASE
+    store = _store(os.fspath(chosen), names)
     return Traces(store, store.resolve(names))
 
 
@@ -269,23 +264,22 @@ def open_archive(location: str) -> archive.Archive:
 
     Raises:
         StoreError: there is none, or it is damaged.
-        UsageError: the URL is of a kind that cannot be read here.
+        UsageError: URLs of this kind cannot be read.
     """
     return archive.Archive(location, cache_database().path.with_name("archives"))
 
 
 def _of_files(selectors: Sequence[str], question: queries.Query | None) -> Traces:
-    archives = {s: open_archive(s) for s in selectors if archive.is_archive(s)}
-    if not archives:
-        return Traces(*cached([Path(file) for file in selectors], question))
-    return together(
-        *(
-            Traces(archives[selector], archives[selector].trace_ids())
-            if selector in archives
-            else Traces(*cached([Path(selector)], question))
-            for selector in selectors
-        )
-    )
+    if any(map(archive.is_archive, selectors)):
+        return together(*(_of_one(selector, question) for selector in selectors))
+    return Traces(*cached([Path(file) for file in selectors], question))
+
+
+def _of_one(selector: str, question: queries.Query | None) -> Traces:
+    if archive.is_archive(selector):
+        opened = open_archive(selector)
+        return Traces(opened, opened.trace_ids())
+    return Traces(*cached([Path(selector)], question))
 
 
 def together(*opened: Traces) -> Traces:

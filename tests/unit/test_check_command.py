@@ -311,9 +311,7 @@ def test_rules_without_data_are_counted_unless_asked_for() -> None:
     schema = {name: pl.Float64 if name in {"value", "threshold"} else pl.String for name in COLUMNS}
     frame = pl.DataFrame(rows, schema=schema)
     brief = render(frame, {"a": "a"}, every=False)
-    assert brief == (
-        "2 rules need more data (--all)\n\n0 findings, 0 passed, 2 not evaluable\n"
-    )
+    assert brief == ("2 rules need more data (--all)\n\n0 findings, 0 passed, 2 not evaluable\n")
     for text in (render(frame, {"a": "a"}), render(frame, {"a": "a"}, every=False, verbose=True)):
         assert "OBS04, ROB01  why" in text
 

@@ -69,7 +69,7 @@ started AS (
         CASE
             WHEN t.end_requested IS NOT NULL THEN t.end_requested - coalesce(e.net_bytes, 0)
             -- Releases prove bytes that a stated start lacks.
-            ELSE greatest(coalesce(t.start_requested, 0), coalesce(o.older_bytes, 0))
+            ELSE greatest(t.start_requested, o.older_bytes, 0)  -- ignores NULL
         END AS start_requested_bytes,
         coalesce(t.start_reserved, t.end_reserved - n.net_reserved_bytes) AS start_reserved_bytes
     FROM named AS n

@@ -16,6 +16,7 @@ import pytest
 from collector_stand_ins import programs
 
 from gpu_check import kit
+from gpu_check.__main__ import main
 from gpu_check.answers import Answers, fact
 from gpu_check.machine import Machine, environment, set_up
 from gpu_check.runner import Check
@@ -281,3 +282,19 @@ def test_steps_are_well_formed(step: Step, tmp_path: Path) -> None:
 def test_names_of_steps_are_unique() -> None:
     names = [step.name for step in STEPS]
     assert len(set(names)) == len(names)
+
+
+def test_unknown_step_is_a_wrong_usage(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["gpu_check", "ncv"])
+    assert main() == 2
+    assert "error: no step ncv; the steps are doctor, resnet50-fp32" in capsys.readouterr().err
+
+
+def test_kit_for_another_python_is_refused(tmp_path: Path) -> None:
+    wheel = _wheel(tmp_path)
+    other = wheel.rename(tmp_path / "gpu_kit_sample-1-cp27-cp27m-manylinux1_x86_64.whl")
+    list(kit.pack_wheels([other], tmp_path / kit.WHEELS))
+    with pytest.raises(kit.KitError, match="not a supported wheel"):
+        set_up(tmp_path / "check", tmp_path, "cpu")

@@ -41,7 +41,7 @@ COMMANDS = (
         "report",
         "summary",
     ),
-    *("sql", "diff", "doctor", "archive", "export", "env"),
+    *("sql", "diff", "doctor", "mcp", "archive", "export", "env"),
 )
 SUBCOMMANDS = (
     *("archive create", "archive merge", "archive extract", "archive verify", "archive ls"),

@@ -28,6 +28,7 @@ from tbd_trace.cli.env import env
 from tbd_trace.cli.export import export
 from tbd_trace.cli.info import info
 from tbd_trace.cli.ingest import ingest
+from tbd_trace.cli.mcp import mcp
 from tbd_trace.cli.models import models
 from tbd_trace.cli.output import failure, note
 from tbd_trace.cli.query import query
@@ -205,6 +206,7 @@ _COMMANDS: dict[str, tuple[Callable[..., None], dict[str, Any]]] = {
     "sql": (sql, {}),
     "diff": (diff, {}),
     "doctor": (doctor, {}),
+    "mcp": (mcp, {}),
 }
 _GROUPS = {"archive": archive, "export": export, "env": env}
 

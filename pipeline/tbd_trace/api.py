@@ -101,7 +101,7 @@ class Traces:
             parameters: those of the query ``why``.
 
         Raises:
-            CannotAnswerError: no trace contains kernels.
+            CannotAnswerError: no trace contains kernels, or marked steps that load input on a CPU.
             UsageError: an unknown parameter, or an invalid value.
 
         >>> why = tbd_trace.open("data/samples/synthetic_cnn").why()

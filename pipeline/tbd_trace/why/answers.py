@@ -21,7 +21,9 @@ from tbd_trace.query.parts import divide
 from tbd_trace.sqltext import set_variable
 from tbd_trace.store.base import TraceStore
 from tbd_trace.why.changes import Change, parse_change
-from tbd_trace.why.judgement import FEWEST_STEPS
+from tbd_trace.why.host_only import INPUTS as HOST_INPUTS
+from tbd_trace.why.host_only import host_judgements
+from tbd_trace.why.judgement import FEWEST_STEPS, Judgement
 from tbd_trace.why.predictions import predicted
 from tbd_trace.why.processes import INPUTS, judgements, programs, simulator
 from tbd_trace.why.result import WhatIf, Why
@@ -41,11 +43,16 @@ def why(
         parameters: those of the query ``why``.
 
     Raises:
-        CannotAnswerError: no trace contains kernels.
+        CannotAnswerError: no trace contains kernels, or marked steps that load input on a CPU.
         UsageError: a parameter is unknown, or its value invalid.
     """
     values = checked_values(Catalogue().get("why"), parameters)
-    found = list(chain.from_iterable(_of_parts(database, trace_ids, judgements, values)))
+    try:
+        found = list(chain.from_iterable(_of_parts(database, trace_ids, judgements, values)))
+    except CannotAnswerError:
+        found = _without_gpu(database, trace_ids)
+        if not found:
+            raise
     if not found:
         raise CannotAnswerError("why needs operations with a duration; profile a longer part")
     return Why(sorted(found, key=lambda one: -(one.step_ns or one.elapsed_ns)))
@@ -60,6 +67,16 @@ def whatif(database: TraceStore, trace_ids: Sequence[str], changes: Sequence[str
     """
     asked = partial(_of_slowest, changes=[parse_change(text) for text in changes])
     return max(_of_parts(database, trace_ids, asked, {}), key=lambda answer: answer[0])[1]
+
+
+def _without_gpu(database: TraceStore, trace_ids: Sequence[str]) -> list[Judgement]:
+    names = set(HOST_INPUTS)
+    with connected(database, trace_ids, contextlib.nullcontext(), tables_behind(names)) as (
+        connection,
+        cache,
+    ):
+        prepare(connection, names, cache, transient=True)
+        return host_judgements(connection)
 
 
 def _of_slowest(

@@ -124,8 +124,8 @@ def judge(program: Program, trace: str, pid: int | None) -> Judgement:
         steps=steps,
         step_ns=fmean(durations) if steps else None,
         median_step_ns=median(durations) if steps else None,
-        p5_step_ns=_percentile(durations, 5),
-        p95_step_ns=_percentile(durations, 95),
+        p5_step_ns=percentile(durations, 5),
+        p95_step_ns=percentile(durations, 95),
         gpu_step_ns=busy / steps if steps else None,
         elapsed_ns=elapsed,
         judged_steps=steps - program.warm_ups,
@@ -146,7 +146,8 @@ def _is_gpu(cause: str) -> bool:
     return cause.startswith("gpu_") or cause in ("communication", "straggler", "copies")
 
 
-def _percentile(values: list[int], percent: int) -> float | None:
+def percentile(values: list[int], percent: int) -> float | None:
+    """Return a percentile, None without values."""
     if not values:
         return None
     if len(values) == 1:

@@ -47,17 +47,17 @@ def text(why: Why, top: int = 3, *, everything: bool = False) -> str:
 
 def heading(one: Judgement) -> str:
     """Compare the mean step with the time in which the GPU works."""
-    if one.step_ns is None or one.gpu_step_ns is None:
+    if one.step_ns is None:
         return f"{one.trace}: no steps found; shares of {ms(one.elapsed_ns)}"
     spread = (
         f"median {_plain(one.median_step_ns)}, {_plain(one.p5_step_ns)} … {_plain(one.p95_step_ns)}"
     )
-    share = 100 * one.gpu_step_ns / one.step_ns
     noun = "steps" if one.trains else "repeats"
-    return (
-        f"{one.steps} {noun} of {ms(one.step_ns)} (mean; {spread}); "
-        f"the GPU works {ms(one.gpu_step_ns)} of each ({share:.0f} %)"
-    )
+    steps = f"{one.steps} {noun} of {ms(one.step_ns)} (mean; {spread})"
+    if one.gpu_step_ns is None:
+        return f"{steps}; no GPU operations"
+    share = 100 * one.gpu_step_ns / one.step_ns
+    return f"{steps}; the GPU works {ms(one.gpu_step_ns)} of each ({share:.0f} %)"
 
 
 def _plain(ns: float | None) -> str:

@@ -373,6 +373,16 @@ def test_a_zip_file_has_the_listed_files_alone(archived: Path, tmp_path: Path, m
     assert not (tmp_path / "out").exists()
 
 
+def test_a_second_manifest_is_refused(archived: Path, tmp_path: Path) -> None:
+    """Programs that unpack zip files differ in which of two members they take."""
+    copy = Path(shutil.copy(archived / "sample.tbd.zip", tmp_path / "copy.zip"))
+    with zipfile.ZipFile(copy, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
+        archive.writestr("archive.json", "{}")
+    for words in (["query", "mfu", copy], ["archive", "extract", copy, "-o", tmp_path / "out"]):
+        assert "two members with the same name; do not trust it" in failing(*words)
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("name", ["", "../x", "/tmp/x", "a\\..\\x"])
 def test_names_of_members_that_are_not_safe(archived: Path, tmp_path: Path, name: str) -> None:
     copy = Path(shutil.copy(archived / "sample.tbd.zip", tmp_path / "copy.zip"))

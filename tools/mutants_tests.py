@@ -47,7 +47,8 @@ class Area:
         found = [test for module in golden for test in _rows(module, path)]
         found += _running(recorded, path.relative_to(ROOT).as_posix(), line)
         for names in users(path):
-            found += (test for module in others for test in _naming(module, names))
+            named = names | _rules(names)
+            found += (test for module in others for test in _naming(module, named))
         return list(dict.fromkeys(found)) or [str(module.relative_to(ROOT)) for module in modules]
 
     def record(self, environment: Mapping[str, str]) -> None:
@@ -97,6 +98,15 @@ def _rows(module: Path, path: Path) -> Iterator[str]:
         count += len({file.name.split(".")[0] for file in files})
         if count >= _ENOUGH:
             return
+
+
+def _rules(names: frozenset[str]) -> frozenset[str]:
+    # Tests name checks by their rules.
+    files = (QUERIES / "checks" / f"{name}.sql" for name in names)
+    texts = (file.read_text(encoding="utf-8") for file in files if file.exists())
+    return frozenset(
+        rule for text in texts for rule in re.findall(r'^rule *= *"(\w+)"', text, re.M)
+    )
 
 
 def _naming(module: Path, names: frozenset[str]) -> Iterator[str]:

@@ -87,6 +87,13 @@ def test_tests_of_a_relation_are_those_of_the_queries_that_use_it() -> None:
     assert not any("worked" in test or "[trace_info]" in test for test in found)
 
 
+def test_tests_of_a_check_name_its_rule() -> None:
+    path = ROOT / "queries" / "derive" / "memory" / "_judged_memory.sql"
+    module = "tests/unit/test_check_memory.py"
+    found = Area("made", (), (module,)).tests_of(path, 1)
+    assert f"{module}::test_the_threshold_of_feature_maps" in found
+
+
 def test_tests_of_a_line_are_those_that_run_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -54,4 +54,4 @@ def test_nsys_on_a_cpu(tmp_path: Path) -> None:
     (row,) = _rehearse(tmp_path, "nsys")
     # Each of 6 iterations has at least a forward and a backward pass of two layers.
     assert (row["what"], row["verdict"]) == ("ranges", "pass")
-    assert int(row["measured"]) >= 6 * 4
+    assert float(row["measured"]) >= 6 * 4

@@ -260,7 +260,7 @@ class _Documented(Answers):
 
     def facts(self, name: str) -> Any:
         if not name.endswith("sweep.json"):
-            return _AnyFact({0: _AnyFact()})
+            return _AnyFact({0: _AnyFact(file="nsys.sqlite")})
         return [_AnyFact(batch_size=size, status="ok") for size in (64, 128)]
 
 

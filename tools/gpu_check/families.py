@@ -183,6 +183,16 @@ def kernels_of(target: str) -> Measure:
     return total("kernel_summary", "total_ns", target)
 
 
+def by_nsys(column: str) -> Measure:
+    """Return a measure of a column of trace_info, of the first file that record_nsys.py made."""
+
+    # A .qdstrm file is imported where nsys is fully installed, when judged again there.
+    def value(answers: Answers) -> float:
+        return float(cell("trace_info", column, fact("facts.json", 0, "file")(answers))(answers))
+
+    return value
+
+
 def product_flop(answers: Answers) -> float:
     """Return the counted FLOP of the program count.py."""
     rows = query("fp32_util", "counters.csv", "window=trace")(answers)

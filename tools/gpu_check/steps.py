@@ -6,6 +6,7 @@ from gpu_check.answers import cell, fact, query, total
 from gpu_check.families import (
     STREAMS,
     busy_ms,
+    by_nsys,
     checkpointed,
     doctor,
     estimated,
@@ -89,11 +90,11 @@ STEPS: tuple[Step, ...] = (
             trained("cap", "torch.json", _SMALL),
         ),
         (
-            at_least("ranges", fact("facts.json", 0, "ranges"), 1, needs_gpu=False),
-            at_least("kernels", fact("facts.json", 0, "kernels"), 1),
+            at_least("ranges", by_nsys("nvtx_ranges"), 1, needs_gpu=False),
+            at_least("kernels", by_nsys("kernels"), 1),
             near(
                 "time per kernel as by torch.profiler, ns",
-                lambda a: kernels_of("nsys.sqlite")(a) / a.facts("facts.json")[0]["kernels"],
+                lambda a: by_nsys("kernel_ns")(a) / by_nsys("kernels")(a),
                 lambda a: kernels_of("cap")(a) / cell("trace_info", "kernels", "cap")(a),
                 10,
             ),

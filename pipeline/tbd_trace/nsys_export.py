@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -72,7 +73,11 @@ def export(report: Path, sqlite: Path, *, timeout_s: float = TIMEOUT_S) -> None:
     source = report
     if _is_stream(report):
         source = sqlite.with_suffix(".nsys-rep")
-        step.run([_importer(report, installed), "-i", str(report), "-o", str(source)], source)
+        importer = _importer(report, installed)
+        with tempfile.TemporaryDirectory(dir=sqlite.parent) as directory:
+            # The importer appends to a stream whose nsys had no importer.
+            copy = shutil.copyfile(report, Path(directory) / report.name)
+            step.run([importer, "-i", str(copy), "-o", str(source)], source)
     options = ["export", "--type=sqlite", "--force-overwrite=true", f"--output={sqlite}"]
     step.run([str(installed.program), *options, str(source)], sqlite)
 

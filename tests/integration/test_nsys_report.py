@@ -208,6 +208,21 @@ def test_importer_is_found_along_links(
     assert list(temporary.iterdir()) == []
 
 
+def test_importer_that_appends_to_a_stream(
+    tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "nsight-systems"
+    imports = 'echo importer ran >&2; echo more >> "$2"; exit 2'
+    program(root / "host-linux-x64", imports, "QdstrmImporter")
+    nsys = program(root / "target-linux-x64", "exit 0")
+    path = tmp_path / "r.qdstrm"
+    path.write_bytes(STREAM)
+    only_path(monkeypatch, nsys.parent)
+    with pytest.raises(InputError, match="importer ran"):
+        NSYS_REPORT.open(path)
+    assert path.read_bytes() == STREAM
+
+
 # --- the real one -------------------------------------------------------------------------------
 
 _PROGRAM = """

@@ -53,7 +53,8 @@ class Traces:
         """Return short names of the traces by trace id, as in tables and plots."""
         from tbd_trace.present.run_names import run_names  # noqa: PLC0415 - imports polars
 
-        rows = self.database.trace_frame(self.trace_ids).select("trace_id", "name").rows()
+        traces = self.database.trace_frame(self.trace_ids).sort("name", "trace_id")
+        rows = traces.select("trace_id", "name").rows()
         return run_names(dict(rows))
 
     def _repr_html_(self) -> str:

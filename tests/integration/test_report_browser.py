@@ -39,6 +39,8 @@ REAL = {
 }
 HOSTILE = "</script><script>window.pwned = 1</script><img src=x onerror='window.pwned = 1'>"
 NARROW, WIDE = 400, 1280
+_MOST_PAGES = 6  # on paper
+_TOGGLED = 0.2  # s until the events of opened sections were handled
 ALL = "return [...document.querySelectorAll(arguments[0])]"
 Driver = Any
 
@@ -68,7 +70,12 @@ def show(driver: Driver) -> Iterator[Callable[..., Driver]]:
     """Return what opens a page in a size, a colour scheme and a medium."""
 
     def shown(
-        path: Path, *, width: int = WIDE, scheme: str = "light", media: str = "screen"
+        path: Path,
+        *,
+        width: int = WIDE,
+        scheme: str = "light",
+        media: str = "screen",
+        unfold: bool = True,
     ) -> Driver:
         driver.execute_cdp_cmd(
             "Emulation.setDeviceMetricsOverride",
@@ -79,6 +86,11 @@ def show(driver: Driver) -> Iterator[Callable[..., Driver]]:
             "Emulation.setEmulatedMedia", {"media": media, "features": [feature]}
         )
         driver.get(path.as_uri())
+        if unfold:
+            driver.execute_script(
+                "document.querySelectorAll('.fold').forEach(fold => { fold.open = true; })"
+            )
+            time.sleep(_TOGGLED)
         return driver
 
     yield shown
@@ -336,7 +348,7 @@ def test_on_paper_there_is_all_and_nothing_to_press(
     sample: Path, show: Callable[..., Driver]
 ) -> None:
     driver = show(sample, width=718, scheme="dark", media="print")  # A4 without margins
-    for selector in ("nav", ".skip", ".tools", "details", "p.source a"):
+    for selector in ("nav", ".skip", ".tools", ".block details", "p.source a"):
         found = driver.find_elements(By.CSS_SELECTOR, selector)
         assert found, selector
         assert not any(element.is_displayed() for element in found), selector
@@ -394,3 +406,35 @@ def test_the_policy_stops_what_is_not_the_pages_own(
     said = complaints(driver)
     assert script(driver, "return window.pwned") is None
     assert len([text for text in said if "Content Security Policy" in text]) == 2
+
+
+def test_above_the_fold_are_the_verdict_a_step_and_the_gaps(
+    sample: Path, show: Callable[..., Driver]
+) -> None:
+    driver = show(sample, width=1440, unfold=False)
+    for selector in ("#why .lead", "#why .plot svg", "#why .plot + .plot svg", "#why .block thead"):
+        place = driver.find_element(By.CSS_SELECTOR, selector).rect
+        assert place["y"] + place["height"] <= 900, selector
+
+
+def test_a_link_opens_its_section_and_a_button_all(
+    sample: Path, show: Callable[..., Driver]
+) -> None:
+    driver = show(sample, unfold=False)
+    table = kernel_table(driver)
+    assert not table.is_displayed()
+    driver.find_element(By.CSS_SELECTOR, "nav a[href='#kernels']").click()
+    time.sleep(_TOGGLED)
+    assert table.is_displayed()
+    driver.find_element(By.CSS_SELECTOR, "button.all").click()
+    assert script(driver, f"{ALL}.every(fold => fold.open)", ".fold")
+    driver.find_element(By.CSS_SELECTOR, "button.all").click()
+    assert script(driver, f"{ALL}.every(fold => !fold.open)", ".fold")
+
+
+def test_folded_sections_are_not_printed(sample: Path, show: Callable[..., Driver]) -> None:
+    driver = show(sample, width=718, media="print", unfold=False)
+    assert not driver.find_element(By.CSS_SELECTOR, "#kernels").is_displayed()
+    printed = driver.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})
+    pages = base64.b64decode(printed["data"]).count(b"/Type /Page\n")
+    assert 1 <= pages <= _MOST_PAGES

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+from pathlib import Path
+
 import pytest
 
+from corpus import ROOT
 from tbd_trace.analysis.report.page import Note, Plot, Section, Table
 from tbd_trace.analysis.report.sections import build_page
 from tbd_trace.api import Traces
 from tbd_trace.store import Database
+
+CAPTURE = ROOT / "data" / "samples" / "synthetic_cnn"
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +37,8 @@ def test_the_section_says_what_the_command_says(sample: Traces, section: Section
 
 
 def test_the_table_has_all_causes_but_the_smallest(sample: Traces, section: Section) -> None:
-    (table,) = (block for block in section.blocks if isinstance(block, Table))
+    gaps, table = (block for block in section.blocks if isinstance(block, Table))
+    assert gaps.frame.equals(sample.query("idle_causes"))
     causes = sample.why().slowest.causes
     shown = dict(table.frame.select("cause", "share_pct").iter_rows())
     assert shown == {c.title: c.share_pct for c in causes if c.share_pct >= 0.1}
@@ -38,7 +46,9 @@ def test_the_table_has_all_causes_but_the_smallest(sample: Traces, section: Sect
 
 
 def test_a_typical_step_is_drawn(sample: Traces, section: Section) -> None:
-    (plot,) = (block for block in section.blocks if isinstance(block, Plot))
+    plot, activity = (block for block in section.blocks if isinstance(block, Plot))
+    assert activity.frame is not None
+    assert activity.frame.equals(sample.query("gpu_activity"))
     assert plot.frame is not None
     assert plot.frame.equals(sample.query("step_timeline"))
     assert b"cause of the step" in plot.svg
@@ -47,3 +57,28 @@ def test_a_typical_step_is_drawn(sample: Traces, section: Section) -> None:
 def test_a_report_without_kernels_has_no_such_section(memory_sample: Database) -> None:
     page = build_page(Traces(memory_sample, memory_sample.trace_ids()))
     assert "why" not in {found.id for found in page.sections}
+
+
+def test_the_causes_are_open_and_most_sections_are_folded(sample: Traces) -> None:
+    page = build_page(sample)
+    assert [found.id for found in page.sections if not found.folded] == ["why", "headline"]
+    assert page.title == "synthetic_cnn"
+    findings = next(found for found in page.sections if found.id == "findings")
+    assert findings.count.endswith(" note")
+
+
+def test_several_runs_are_compared_in_one_table(tmp_path: Path) -> None:
+    database = Database(tmp_path / "t.duckdb")
+    for name in ("first", "second"):
+        shutil.copytree(CAPTURE, tmp_path / name, ignore=shutil.ignore_patterns("*.csv"))
+        document = json.loads((tmp_path / name / "capture.json").read_text())
+        document |= {"capture_id": name, "files": document["files"][:1]}
+        (tmp_path / name / "capture.json").write_text(json.dumps(document))
+    database.ingest([tmp_path / "first", tmp_path / "second"])
+    page = build_page(Traces(database, database.trace_ids()), draw=lambda *_: lambda: Note("plot"))
+    assert {found.id for found in page.sections if not found.folded} == {"why"}
+    runs = page.sections[0].blocks[0]
+    assert isinstance(runs, Table)
+    assert sorted(runs.frame["run"]) == ["first", "second"]
+    assert runs.frame["step_ns"].n_unique() == 1
+    assert set(page.trace_names.values()) == {"first", "second"}

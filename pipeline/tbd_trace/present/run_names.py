@@ -33,11 +33,13 @@ def run_names(names: Mapping[str, str]) -> dict[str, str]:
         is_only = capture and captures[capture] == 1
         stems[trace_id] = capture if is_only else _ENDINGS.sub("", name) or file
     shown = distinct_names(stems)
-    times = Counter(shown.values())
-    return {
-        trace_id: name if times[name] == 1 else f"{name} {trace_id[:_ID_DIGITS]}"
-        for trace_id, name in shown.items()
-    }
+    for digits in (_ID_DIGITS, None):
+        times = Counter(shown.values())
+        shown = {
+            trace_id: name if times[name] == 1 else f"{name} {trace_id[:digits]}"
+            for trace_id, name in shown.items()
+        }
+    return shown
 
 
 def distinct_names(names: Mapping[str, str]) -> dict[str, str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 import polars as pl
 
 from tbd_trace.analysis.checks import evaluate_on, select
+from tbd_trace.analysis.checks.evaluation import SEVERITIES
 from tbd_trace.analysis.report.page import Block, Finding, Findings, Note, Section, Table
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.present.values import scale
@@ -43,7 +45,11 @@ def findings(session: SharedSession, trace_names: Mapping[str, str]) -> Section:
             columns=_SHOWN if len(trace_names) > 1 else [c for c in _SHOWN if c != "trace_id"],
         )
     )
-    return Section("findings", title, intro, blocks)
+    severities = Counter(entry.severity for entry in entries)
+    count = ", ".join(
+        f"{severities[name]} {name}" for name in reversed(SEVERITIES) if severities[name]
+    )
+    return Section("findings", title, intro, blocks, count=count)
 
 
 def _finding(row: Mapping[str, object], trace_names: Mapping[str, str]) -> Finding:

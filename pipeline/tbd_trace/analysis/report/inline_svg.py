@@ -7,6 +7,8 @@ from xml.etree import ElementTree
 
 _REFERENCE = re.compile(r"url\(#([^)]*)\)")
 _XLINK_HREF = "{http://www.w3.org/1999/xlink}href"
+_DECIMALS = re.compile(r"(\d\.\d\d)\d+")  # of coordinates, in points
+_FONT = re.compile(r"font-family: [^;]*;? ?")  # that of the page
 _DROPPED = ("metadata", "style", "title", "desc")
 # Colours of matplotlib for text and axes, background, and grid; the page's follow its dark mode.
 _COLOURS = {
@@ -30,6 +32,8 @@ def inline_svg(svg: bytes, alt: str, prefix: str) -> str:
             parent.remove(child)
     for element in root.iter():
         element.tag = _local(element.tag)
+        element.tail = None  # line breaks and indentation
+        element.text = element.text if element.text and element.text.strip() else None
         element.attrib = {
             _local(name): _attribute(name, value, prefix) for name, value in element.attrib.items()
         }
@@ -51,5 +55,6 @@ def _attribute(name: str, value: str, prefix: str) -> str:
         return f"#{prefix}{value[1:]}"
     if name == _XLINK_HREF:  # a raster image as a data URI, which matplotlib wraps
         return "".join(value.split())
+    value = _FONT.sub("", value) if name == "style" else _DECIMALS.sub(r"\1", value)
     referred = _REFERENCE.sub(rf"url(#{prefix}\1)", value)
     return _COLOUR.sub(lambda found: _COLOURS[found[0].lower()], referred)

@@ -118,7 +118,6 @@ CHAPTERS = (
             Part("step_breakdown", {"by": "iteration"}, plot=True, table=False),
             Part("step_breakdown", plot=True, caption="All iterations together"),
             Part("compute_util"),
-            Part("gpu_activity", plot=True, table=False),
             Part("idle_causes", plot=True),
         ),
     ),

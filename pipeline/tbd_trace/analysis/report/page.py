@@ -117,6 +117,9 @@ class Section:
     title: str
     intro: str = ""
     blocks: Sequence[Block] = ()
+    folded: bool = False  # show only the title until the reader opens the section
+    count: str = ""  # numbers of the content, beside the title
+    beside: bool = False  # consecutive plots side by side on wide screens
 
 
 @dataclass(frozen=True, slots=True)

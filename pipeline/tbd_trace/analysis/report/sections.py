@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -18,7 +19,6 @@ from tbd_trace.analysis.report.report_query import Answer, QueryRunner
 from tbd_trace.analysis.report.run_summary import notices, one_line_summary, run_section
 from tbd_trace.analysis.report.why_section import why_section
 from tbd_trace.errors import CannotAnswerError
-from tbd_trace.present.run_names import distinct_names
 from tbd_trace.query.shared_session import SharedSession
 from tbd_trace.runtime.executors import Executor
 
@@ -66,7 +66,7 @@ def build_page(
     if not traces.trace_ids:
         raise CannotAnswerError("report: there are no traces; ingest one first")
     frame = traces.database.trace_frame(traces.trace_ids).sort("name", "trace_id")
-    names = _names(frame)
+    names = traces.names()
     chapters = _chapters(frame)
     with SharedSession(traces.database, traces.trace_ids, executor=executor) as session:
         runner = QueryRunner(session, only=frame["name"][0] if frame.height == 1 else "")
@@ -84,14 +84,20 @@ def build_page(
     own = [section() for section in finish]
     # Most rules need GPU operations: without any, they come last.
     later = own + general if _has_only_memory(frame) else general + own
-    sections = [*(section() for section in verdict), summary, *later]
-    title = title or _title(frame["name"].to_list())
+    lead = [section() for section in verdict]
+    folded = [*lead, *_folded([summary, *later], keep=0 if lead and _are_several(frame) else 1)]
+    title = title or _title(list(names.values()))
     redacted = traces.database.redacted
-    return Page(title, one_line_summary(frame), sections, distinct_names(names), redacted)
+    return Page(title, one_line_summary(frame), folded, names, redacted)
+
+
+def _folded(sections: Sequence[Section], keep: int) -> list[Section]:
+    # What a reader needs first is open, the rest is folded.
+    return [*sections[:keep], *(replace(section, folded=True) for section in sections[keep:])]
 
 
 def _chapters(traces: pl.DataFrame) -> list[Chapter]:
-    several = traces.select(pl.coalesce("capture_id", "trace_id")).n_unique() > 1
+    several = _are_several(traces)
     only_memory = _has_only_memory(traces)
     return [
         chapter
@@ -106,21 +112,16 @@ def _chapters(traces: pl.DataFrame) -> list[Chapter]:
     ]
 
 
+def _are_several(traces: pl.DataFrame) -> bool:
+    return traces.select(pl.coalesce("capture_id", "trace_id")).n_unique() > 1
+
+
 def _hold(traces: pl.DataFrame, table: str) -> bool:
     return any(table in (tables or ()) for tables in traces["holds"].to_list())
 
 
 def _has_only_memory(traces: pl.DataFrame) -> bool:
     return bool((traces["kind"] == "memory").all())
-
-
-def _names(traces: pl.DataFrame) -> dict[str, str]:
-    # Equal names are distinguished by trace ids.
-    names = traces["name"].to_list()
-    return {
-        trace: name if names.count(name) == 1 else f"{name} {trace}"
-        for trace, name in traces.select("trace_id", "name").iter_rows()
-    }
 
 
 def _title(names: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ import polars as pl
 
 from tbd_trace.analysis.report.page import Block, Note, Section, Table
 from tbd_trace.analysis.report.plotter import Draw
-from tbd_trace.analysis.report.report_query import QueryRunner
+from tbd_trace.analysis.report.report_query import Answer, QueryRunner
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.why.judgement import Judgement
 from tbd_trace.why.result import of_process
@@ -21,6 +21,17 @@ if TYPE_CHECKING:
 
 _QUERY = "tbd-trace why"
 _LEAST_PCT = 0.1
+_GAPS = 5  # rows of the table of gaps
+_OF_GAPS = (
+    "trace_id",
+    "device_id",
+    "cause",
+    "longest_ns",
+    "idle_ns",
+    "elapsed_pct",
+    "gaps",
+    "evidence",
+)
 _UNITS = {"share_pct": "%", "ns_per_step": "ns", "best_step_ns": "ns", "step_ns": "ns"}
 _DOCS = {
     "cause": "disjoint parts of the elapsed time of all captured steps; they sum to 100 %",
@@ -48,18 +59,22 @@ def why_section(
     try:
         found = traces.why()
     except CannotAnswerError as error:
-        missing = Section("why", title, intro, [Note(str(error), "missing")])
-        return lambda: missing
+        reason = Note(str(error), "missing")
+        drawn = _drawn(runner.run("gpu_activity"), names, draw)
+        return lambda: Section("why", title, intro, [reason, *(plot() for plot in drawn)])
     slowest, *others = found.judgements
     plots = _typical_step(runner, slowest, names, draw)
-    blocks: list[Block] = [Note(heading(slowest))]
+    blocks: list[Block] = [_runs(found.judgements, names)] if others else []
+    about = f"{names.get(slowest.trace_id, slowest.trace)}: " if others else ""
+    blocks.append(Note(about + heading(slowest), "lead"))
     blocks += [Note(f"Sampled: {slowest.sampled}")] if slowest.sampled else []
     blocks += [Note(f"{label}: {text}") for label, text in change(slowest)]
-    blocks.append(_causes(slowest))
-    later: list[Block] = [Note(text, "missing") for text in slowest.not_known]
-    if others:
-        later.append(_others(others))
-    return lambda: Section("why", title, intro, [*blocks, *(plot() for plot in plots), *later])
+    plots += _drawn(_of_trace(runner.run("gpu_activity"), slowest), names, draw)
+    later = [*_gaps(runner, slowest), _causes(slowest)]
+    later += [Note(text, "missing") for text in slowest.not_known]
+    return lambda: Section(
+        "why", title, intro, [*blocks, *(plot() for plot in plots), *later], beside=True
+    )
 
 
 def _typical_step(
@@ -89,17 +104,51 @@ def _causes(one: Judgement) -> Table:
     return Table(frame, _UNITS, _QUERY, docs=_DOCS, caption=f"Causes; {one.measured_over}")
 
 
-def _others(others: Sequence[Judgement]) -> Table:
+def _drawn(answer: Answer, names: Mapping[str, str], draw: Draw) -> list[Callable[[], Block]]:
+    return [] if answer.frame.is_empty() else [draw(answer, names, "")]
+
+
+def _gaps(runner: QueryRunner, slowest: Judgement) -> list[Block]:
+    answer = _of_trace(runner.run("idle_causes"), slowest)
+    if answer.frame.is_empty():
+        return []
+    caption = "Gaps without work on the GPU, by cause"
+    return [
+        Table(
+            answer.frame,
+            answer.units,
+            answer.label,
+            limit=_GAPS,
+            caption=caption,
+            docs=answer.docs,
+            columns=_OF_GAPS,
+        )
+    ]
+
+
+def _of_trace(answer: Answer, one: Judgement) -> Answer:
+    # The frame itself if it has no other trace, so that the page carries its CSV once.
+    if answer.frame.is_empty() or set(answer.frame["trace_id"]) == {one.trace_id}:
+        return answer
+    return replace(answer, frame=answer.frame.filter(pl.col("trace_id") == one.trace_id))
+
+
+def _runs(judgements: Sequence[Judgement], names: Mapping[str, str]) -> Table:
     rows = [
         {
-            "trace": one.trace,
+            "run": names.get(one.trace_id, one.trace),
             "pid": one.pid,
             "steps": one.steps,
             "step_ns": one.step_ns,
-            "cause": one.causes[0].title,
-            "share_pct": one.causes[0].share_pct,
+            "gpu_pct": 100 * one.gpu_step_ns / one.step_ns
+            if one.step_ns and one.gpu_step_ns is not None
+            else None,
+            "largest cause": one.causes[0].title if one.causes else None,
+            "share_pct": one.causes[0].share_pct if one.causes else None,
+            "change": change(one)[0][1] if change(one) else None,
         }
-        for one in others
+        for one in judgements
     ]
     frame = pl.DataFrame(rows, infer_schema_length=None)
-    return Table(frame, _UNITS, _QUERY, caption="Largest cause of the other processes")
+    units = {**_UNITS, "gpu_pct": "%"}
+    return Table(frame, units, _QUERY, caption="Runs compared, longest steps first")

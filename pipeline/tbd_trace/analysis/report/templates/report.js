@@ -126,8 +126,44 @@ function makeDownload(link) {
   }
 }
 
+// A link leads into a folded section: it opens.
+function openTarget() {
+  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  const fold = target && (target.closest(".fold") || target.querySelector(":scope > .fold"));
+  if (fold && !fold.open) {
+    fold.open = true;
+    target.scrollIntoView();
+  }
+}
+
+function makeOpenAll(folds) {
+  if (!folds.length) {
+    return;
+  }
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "all";
+  button.textContent = "Open all sections";
+  button.addEventListener("click", () => {
+    const open = folds.some((fold) => !fold.open);
+    folds.forEach((fold) => { fold.open = open; });
+    button.textContent = open ? "Close all sections" : "Open all sections";
+  });
+  document.querySelector("nav").append(button);
+}
+
 document.querySelectorAll("table[data-sortable]").forEach(makeSortable);
 document.querySelectorAll("table[data-filterable]").forEach(makeFilterable);
-document.querySelectorAll("table[data-sortable]").forEach(makeExpandable);
+document.querySelectorAll("table[data-sortable]").forEach((table) => {
+  const fold = table.closest(".fold"); // sizes are known once it is open
+  if (fold && !fold.open) {
+    fold.addEventListener("toggle", () => makeExpandable(table), { once: true });
+  } else {
+    makeExpandable(table);
+  }
+});
 document.querySelectorAll(".source a[href^='#csv-']").forEach(makeDownload);
 document.querySelectorAll(".scroll").forEach(watchScrolling);
+makeOpenAll(Array.from(document.querySelectorAll(".fold")));
+addEventListener("hashchange", openTarget);
+openTarget();

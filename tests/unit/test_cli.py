@@ -375,7 +375,7 @@ def test_long_names_in_a_pipe_and_with_wide(tmp_path: Path) -> None:
         lines = succeed(*command).splitlines()
         assert len(lines) == 3
         assert max(map(len, lines)) <= 200
-        cut = [re.findall(r"void gemm<.*?…\S*.*?(?=  |$)", line)[0] for line in lines[1:]]
+        cut = [re.findall(r"gemm<\S*", line)[0] for line in lines[1:]]
         assert len(set(cut)) == 2
         assert name + "2" in succeed(*command, "--wide")
         for form in ("csv", "json", "markdown"):

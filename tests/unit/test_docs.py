@@ -150,17 +150,12 @@ def test_links_lead_to_files_and_headings() -> None:
                 assert anchor in {_anchor(heading) for heading in headings}, target
 
 
-def test_reference_links_of_the_readme_are_defined() -> None:
-    text = re.sub(r"```.*?```|`[^`]*`", "", (ROOT / "README.md").read_text(), flags=re.S)
-    defined = set(re.findall(r"^\[([^\]]+)\]: ", text, re.M))
-    links = re.findall(r"\[([^\]]+)\](?:\[([^\]]+)\])?(?![(:])", text)
-    assert {label or shown for shown, label in links} == defined
-
-
 def test_index_lists_every_page() -> None:
     index = (ROOT / "docs" / "README.md").read_text()
     listed = set(re.findall(r"\]\((?!\.\.)([^)]+)\)", index))
-    pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    docs = ROOT / "docs"
+    files = (*docs.rglob("*.md"), *docs.rglob("*.ipynb"))
+    pages = {path.relative_to(docs).as_posix() for path in files}
     pages = {page for page in pages if not page.startswith("reference/queries/")} - {"README.md"}
     assert pages | {"reference/queries/README.md"} == listed
 
@@ -207,7 +202,7 @@ def test_console_blocks_show_the_output_of_the_program(
     checkout: Path, page: str, columns: int
 ) -> None:
     blocks = sessions(page, "console")
-    assert len(blocks) >= 5
+    assert len(blocks) >= 3
     for block in blocks:
         command, shown = block.split("\n", 1)
         assert screen_of(command, columns) == shown, command
@@ -222,8 +217,8 @@ def test_python_of_the_readme_runs(checkout: Path) -> None:
     assert names["answer"].frame.height >= 1
 
 
-def test_sql_of_the_readme_runs(checkout: Path) -> None:
-    (block,) = sessions("README.md", "sql")
+def test_query_of_the_guide_runs(checkout: Path) -> None:
+    (block,) = sessions("docs/how_to/queries.md", "sql")
     Path("long_kernels.sql").write_text(block)
     arguments = ["query", "long_kernels.sql", "data/samples/synthetic_cnn/timeline.sqlite"]
     options = ["--set", "at_least_us=425", "--plot", "long.svg", "--format", "json"]

@@ -69,6 +69,17 @@ def test_a_stall_is_named_where_the_host_pauses_longer_than_usual() -> None:
     assert predicted(program(loop.run()), "host_stalls") == pytest.approx(usual.mean_ns, rel=0.01)
 
 
+def test_a_graph_is_no_advice_for_a_program_without_steps() -> None:
+    kernels = [("ampere_sgemm_128x64_tn", 1_000)] * 6
+    repeated = judged(Loop(kernels=kernels, copy_ns=1_000).run())
+    assert any(one.cause == "host" and one.advice for one in repeated.causes)
+    single = judged(Loop(steps=1, kernels=kernels, stalls={(0, 3): 5 * MS}).run())
+    assert single.steps == 0
+    assert share(single, "host") > 90
+    assert single.change is None
+    assert not any(one.cause == "host" and one.advice for one in single.causes)
+
+
 def test_time_inside_a_synchronization_counts_as_such() -> None:
     loop = Loop(alone_in_sync_ns=4 * MS)
     one = judged(loop.run())

@@ -192,6 +192,8 @@ def _ranked(
             advice = None
         if _causes()[cause]["training"] and not program.trains:
             advice = None
+        if change is not None and change.name == "graph" and not program.steps:
+            advice = None  # a CUDA graph replays steps that repeat
         # Faster kernels do not help a step that waits for the host.
         if cause.startswith(_MATMUL) and (
             change is None or 100 * host / elapsed >= _HOST_BOUND_PCT

@@ -16,11 +16,12 @@ BENCH ?=
 KIT ?=
 CHECK ?=
 LOWEST := .venv-lowest
+SITE := .venv-site
 N ?= 22
 SEED ?= 1
 RECORD ?=
 
-.PHONY: help demo test test-full test-lowest audit frameworks test-frameworks trace-processor mutants fuzz lint format types docs docs-check check bench bench-rivals gpu-kit gpu-check clean
+.PHONY: help demo test test-full test-lowest audit frameworks test-frameworks trace-processor mutants fuzz lint format types docs docs-check site check bench bench-rivals gpu-kit gpu-check clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
@@ -112,6 +113,14 @@ docs: $(VENV)/.installed-dev ## Renew the reference pages in docs/
 docs-check: $(VENV)/.installed-dev ## Check that the reference pages are up to date
 	$(BIN)/python tools/make_docs.py --check
 
+site: $(SITE)/.installed ## Build the documentation as a web site in site/, and check its links
+	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict
+
+$(SITE)/.installed: docs/requirements.txt
+	$(PYTHON) -m venv $(SITE)
+	$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check --requirement docs/requirements.txt
+	@touch $@
+
 check: lint types docs-check test ## Style, types, reference pages and the tests of `make test`
 
 bench: $(VENV)/.installed ## Measure speed and memory on made traces (SIZES="S M L" for all)
@@ -130,5 +139,5 @@ gpu-check: ## Check everything on a machine with a GPU, from the kit (CHECK="--l
 	PYTHONPATH=tools:collectors:pipeline:models $(PYTHON) -m gpu_check --kit gpu-kit $(CHECK)
 
 clean: ## Remove everything that make made
-	rm -rf $(VENV) $(LOWEST) $(FRAMEWORKS) $(TRACE_PROCESSOR) $(DEMO) benchmarks/.venvs benchmarks/.data fuzz-failures .mutants gpu-kit gpu-check build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) $(SITE) site $(FRAMEWORKS) $(TRACE_PROCESSOR) $(DEMO) benchmarks/.venvs benchmarks/.data fuzz-failures .mutants gpu-kit gpu-check build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,46 @@
+"""Hooks of mkdocs: the files of the site at their paths in the repository, and its navigation.
+
+Pages link to files outside docs/, such as the README, queries and tables of data. At the paths of
+the repository these links work in the site, too.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.plugins import event_priority
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parents[1]
+INDEX = "docs/README.md"
+OUTSIDE = ("*.md", "LICENSE", "data/**/*", "models/*.csv", "queries/**/*.sql")
+LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
+
+
+def on_config(config: MkDocsConfig) -> None:
+    """Take the sections and pages of the navigation from the lists of docs/README.md."""
+    index = (ROOT / INDEX).read_text(encoding="utf-8")
+    nav: list[dict[str, object]] = [{"Home": "README.md"}]
+    for section in index.split("\n## ")[1:]:
+        heading, _, pages = section.partition("\n")
+        nav.append({heading: [{name: _path(link)} for name, link in LINK.findall(pages)]})
+    nav.append({"Project": ["CONTRIBUTING.md", "CHANGELOG.md"]})
+    config.nav = nav
+
+
+@event_priority(100)  # before the plugin that looks for notebooks among the files
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Return the files of the theme, of docs/, and those outside that pages link to."""
+    theme = [file for file in files if file.src_dir != config.docs_dir]
+    pages = [f"docs/{file.src_uri}" for file in files if file.src_dir == config.docs_dir]
+    outside = [path for pattern in OUTSIDE for path in ROOT.glob(pattern) if path.is_file()]
+    pages += [path.relative_to(ROOT).as_posix() for path in outside]
+    root, site, directories = str(ROOT), config.site_dir, config.use_directory_urls
+    return Files([*theme, *(File(page, root, site, directories) for page in pages)])
+
+
+def _path(link: str) -> str:
+    return posixpath.normpath(posixpath.join(posixpath.dirname(INDEX), link))

@@ -13,6 +13,7 @@ import re
 import shlex
 import sys
 import tempfile
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -151,8 +152,7 @@ def test_links_lead_to_files_and_headings() -> None:
             file = (document.parent / path).resolve() if path else document
             assert file.exists(), f"{document.name}: {target}"
             if anchor and file.suffix == ".md":
-                headings = re.findall(r"^#+ (.+)$", file.read_text(), re.M)
-                assert anchor in {_anchor(heading) for heading in headings}, target
+                assert anchor in _anchors(file), target
 
 
 def test_index_lists_every_page() -> None:
@@ -240,9 +240,11 @@ def test_query_of_the_guide_runs(checkout: Path) -> None:
     assert Path("long.svg").is_file()
 
 
-def _anchor(heading: str) -> str:
-    """Return the anchor that GitHub gives a heading."""
-    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+@cache
+def _anchors(page: Path) -> set[str]:
+    """Return the anchors that GitHub gives the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def _renew_sessions() -> None:

@@ -39,11 +39,11 @@ $(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/python
 	@touch $@ $(VENV)/.installed
 
 demo: export TBD_TRACE_DB := $(DEMO)/demo.duckdb
-demo: $(VENV)/.installed ## Ingest the sample trace and answer four questions about it
+demo: $(VENV)/.installed ## Ingest the sample trace, say why it is slow, and run three queries
 	@mkdir -p $(DEMO)
 	$(BIN)/tbd-trace ingest $(SAMPLE)
 	@echo
-	$(BIN)/tbd-trace query fp32_util
+	$(BIN)/tbd-trace why
 	@echo
 	$(BIN)/tbd-trace query occupancy --limit 4
 	@echo

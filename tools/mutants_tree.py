@@ -52,7 +52,7 @@ class Tree:
         self.directory = directory / "tree"
         self._scratch = directory
         self._samples = samples
-        hidden = shutil.ignore_patterns(".*", "__pycache__", "demo-output")
+        hidden = shutil.ignore_patterns(".*", "__pycache__", "demo-output", "site")
         shutil.copytree(ROOT, self.directory, ignore=hidden)
 
     def run(self, arguments: Sequence[str], budget_s: float, keep: bool = False) -> Outcome:

@@ -139,7 +139,8 @@ def _kernels(program: Program, cause: str) -> str:
     each = ""
     if program.steps:
         mean = number / len(program.steps)
-        each = f"{mean:.0f} kernels per step" if mean >= 1 else f"{mean:.2g} kernels per step"
+        shown = f"{mean:.0f}" if mean >= 1 else f"{mean:.2g}"
+        each = f"{shown} kernel{'' if shown == '1' else 's'} per step"
     return ", ".join(filter(None, (each or f"{number} kernels", *shares)))
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from tbd_trace.archive.archive_writer import new_archive
 from tbd_trace.errors import UsageError
+from tbd_trace.runtime import private_files
 from tbd_trace.runtime.atomic_write import atomic_write
 from tbd_trace.runtime.private_files import (
     private_prefix,
@@ -104,7 +105,6 @@ def test_temporary_files_of_killed_processes_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    shared_place.cache_clear()
     code = """if True:
         import os
         from tbd_trace.runtime.duckdb_connection import spill_directory
@@ -123,12 +123,12 @@ def test_temporary_files_of_killed_processes_are_removed(
         patch.setattr(os, "geteuid", lambda: 12345)  # they belong to another user
         shared_place()
     assert set(left) < set(tmp_path.iterdir())
-    shared_place.cache_clear()
+    private_files._remove_abandoned_once.cache_clear()
     with temporary_directory() as mine:
-        shared_place.cache_clear()
+        private_files._remove_abandoned_once.cache_clear()
         assert shared_place() == tmp_path / "tbd-trace"
         assert {path.name for path in tmp_path.iterdir()} == {
             "tbd-trace-made-by-a-user",
             Path(mine).name,
         }
-    shared_place.cache_clear()
+    private_files._remove_abandoned_once.cache_clear()

@@ -31,15 +31,19 @@ def temporary_directory() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix=private_prefix(place), dir=place.parent)
 
 
-@cache
 def shared_place() -> Path:
     """Return the target of private files in the directory for temporary files (``TMPDIR``).
 
     The first call of a process removes the files of killed processes of this user.
     """
     place = Path(tempfile.gettempdir()) / "tbd-trace"
-    remove_abandoned(place.parent, place.name, owner=os.geteuid())
+    _remove_abandoned_once(place)
     return place
+
+
+@cache
+def _remove_abandoned_once(place: Path) -> None:
+    remove_abandoned(place.parent, place.name, owner=os.geteuid())
 
 
 def remove_abandoned(directory: Path, target: str | None = None, owner: int | None = None) -> None:

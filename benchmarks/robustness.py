@@ -136,6 +136,8 @@ def _limited(command: Sequence[str], size: int) -> int:
         command,
         check=False,
         capture_output=True,
+        # Python takes a compiled module that the limit cut for whole.
+        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)),
     ).returncode
 

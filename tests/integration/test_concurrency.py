@@ -176,6 +176,13 @@ def limited(size: int) -> Callable[[], None]:
     return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
+@pytest.fixture
+def without_compiled_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep Python from writing compiled modules: it takes one that the limit cut for whole."""
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+
+
+@pytest.mark.usefixtures("without_compiled_modules")
 @pytest.mark.parametrize("size", [100, 10_000])  # of nothing; of the kernels
 def test_no_room_for_a_trace(big: Path, db: Path, size: int) -> None:
     before = state(Path.cwd())
@@ -184,6 +191,7 @@ def test_no_room_for_a_trace(big: Path, db: Path, size: int) -> None:
     assert state(Path.cwd()) == before
 
 
+@pytest.mark.usefixtures("without_compiled_modules")
 def test_no_room_for_an_answer(db: Path) -> None:
     Path("answer.csv").write_text("the old answer")
     before = without_cache(state(Path.cwd()))
@@ -198,6 +206,7 @@ def without_cache(found: dict[str, str]) -> dict[str, str]:
     return {path: digest for path, digest in found.items() if "derived" not in path}
 
 
+@pytest.mark.usefixtures("without_compiled_modules")
 @pytest.mark.parametrize(
     ("command", "target"),
     [

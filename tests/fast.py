@@ -1,6 +1,7 @@
-"""Which repeats of a test the fast suite leaves out (``make test``; ``make test-full`` runs all).
+"""Which repeats of a test the fast suite leaves out (``make test``).
 
-Tests marked ``slow`` repeat a cheaper test on more data, or take longer than 2 s. The functions
+``make test-full`` leaves out those marked ``nightly`` only, ``make test-nightly`` runs these. Tests
+marked ``slow`` repeat a cheaper test on more data, or take longer than 2 s. The functions
 below mark some of the cases of one test; the others stay in the fast suite.
 """
 

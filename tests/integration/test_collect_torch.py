@@ -141,8 +141,18 @@ def test_modules_and_operators_are_recorded_beside_the_marks(traces: tbd_trace.T
     assert any(text.startswith("[[16, 3, ") for text in shapes)
 
 
+EVERY_TIME = ("bert", "resnet50", "seq2seq")  # an encoder, convolutions, a recurrent model
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in NAMES if is_implemented(name, "pytorch")])
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in EVERY_TIME else pytest.param(name, marks=pytest.mark.nightly)
+        for name in NAMES
+        if is_implemented(name, "pytorch")
+    ],
+)
 def test_every_workload_has_its_layers_forward_and_backward(name: str, tmp_path: Path) -> None:
     capture = tmp_path / "capture"
     words = ("--scale", "small", "--batch-size", "2", "--no-throughput", "--profiler", "torch")

@@ -153,6 +153,7 @@ def _peak_reserved(tmp_path: Path, batch: int) -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_the_found_batch_fits_and_the_next_does_not(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     available, outside = 4, 500  # MiB

@@ -28,7 +28,7 @@ LARGEST, SMALLEST = 2**63 - 1, -(2**63)
 SIZES = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ", "registersPerThread")
 SHARED = dict.fromkeys(("staticSharedMemory", "dynamicSharedMemory"), LARGEST)
 Row = dict[str, Any]
-pytestmark = pytest.mark.slow  # ten exports are ingested
+pytestmark = [pytest.mark.slow, pytest.mark.nightly]  # ten exports are ingested
 
 # How each kernel changes, by its number, and how many durations stay known.
 KERNEL_CHANGES: dict[str, tuple[Callable[[int, Row], Row], int]] = {

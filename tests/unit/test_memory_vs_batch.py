@@ -150,7 +150,11 @@ def test_an_unknown_product(sweep: Database) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("device", "largest", "lines"), [("cpu", 82, (86, 83)), ("cuda", 96, (100, 97))]
+    ("device", "largest", "lines"),
+    [
+        pytest.param("cpu", 82, (86, 83), marks=pytest.mark.nightly),
+        ("cuda", 96, (100, 97)),
+    ],
 )
 def test_bert_base_on_11_gb(
     tmp_path: Path, device: str, largest: int, lines: tuple[int, int]
@@ -167,6 +171,7 @@ def test_bert_base_on_11_gb(
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_bert_base_with_release_of_cached_segments(tmp_path: Path) -> None:
     for batch, fits in ((84, True), (85, False)):
         log = _bert_base(tmp_path / str(batch), "cpu", batch)

@@ -22,7 +22,14 @@ def texts(notebook: dict[str, Any]) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=pytest.mark.nightly) if path.stem == "paper_figures" else path
+        for path in PAGES
+    ],
+    ids=lambda path: path.stem,
+)
 def test_a_notebook_gives_its_stored_outputs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(notebooks.ROOT)
     stored = json.loads(path.read_text(encoding="utf-8"))

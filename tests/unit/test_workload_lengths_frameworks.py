@@ -14,7 +14,8 @@ import pytest
 import tbd_models
 from tbd_models.transformer import Dimensions
 
-pytestmark = pytest.mark.slow  # imports a framework and traces graphs: 10 to 20 s
+# imports a framework and traces graphs: 10 to 20 s
+pytestmark = [pytest.mark.slow, pytest.mark.nightly]
 
 SMOOTHING = Dimensions().label_smoothing
 

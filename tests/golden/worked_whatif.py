@@ -1,7 +1,7 @@
 """Steps of the sample after changes.
 
-The times of all calls and operations are computed from what they depend on, again and again until
-none of them moves.
+Calls and operations start when the jobs before them allow it. All starts are computed again until
+none changes.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ RELATIONS = (
 )  # fmt: skip
 
 _MOST_LAUNCHED = 0.8
-_MANY_ROWS = 100_000
+_MANY_ROWS = 100_000  # from here on, what DuckDB keeps of a query is worth returning
 _SHORTEST_DELAY_NS = 1_000_000
 _LEAST_FULL = 0.05  # share of matrix work that is not in half precision
 

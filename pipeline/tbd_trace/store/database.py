@@ -27,6 +27,7 @@ from tbd_trace.store.database_path import check_path, why_missing
 from tbd_trace.store.identified_file import IdentifiedFile, IngestReport, identify_file
 from tbd_trace.store.labels import restate
 from tbd_trace.store.read_errors import reading
+from tbd_trace.store.same_events import same_events
 from tbd_trace.store.staging import remove_stale, unpublish
 from tbd_trace.store.tables import table_files, whole_file
 from tbd_trace.store.views import is_duckdb, views_marker, write_views
@@ -68,8 +69,7 @@ class Database(TraceStore):
         check_path(self.path, setting)
         stem = self.path.name.removesuffix(".duckdb")
         self.traces_directory = self.path.with_name(f"{stem}.traces") / LAYOUT
-        # The cache of derived relations; it can be deleted at any time.
-        self.derived_directory = self.traces_directory.parent / "derived"
+        self.derived_directory = self.traces_directory.parent / "derived"  # a cache
 
     @property
     def name(self) -> str:
@@ -133,6 +133,9 @@ class Database(TraceStore):
         file, trace_id = identified.file, identified.trace_id
         with self._advised():
             added = self._add(identified, progress=lambda table: say(f"{file.name}: {table}"))
+            if added is not None and (other := same_events(self, identified)):
+                self._withdraw(trace_id)
+                added, trace_id = None, other
             if changed := added is None and bool(file.labels or file.is_named):
                 restate(self.traces_directory / trace_id, file)
             try:
@@ -142,13 +145,13 @@ class Database(TraceStore):
                 raise
         if added is not None:
             return added
-        wanted = (
-            f"SELECT name, format, notes, ({self._kernel_count(trace_id)}) "
-            f"FROM ({self.relation(CATALOGUE, [trace_id])})"
-        )
+        columns = f"name, format, notes, ({self._kernel_count(trace_id)})"
+        wanted = f"SELECT {columns} FROM ({self.relation(CATALOGUE, [trace_id])})"
         # A polars frame would take 0.1 s to import.
         with reading(self), duckdb.connect() as connection:
             ((name, file_format, notes, kernels),) = connection.execute(wanted).fetchall()
+        if trace_id != identified.trace_id:
+            notes.append(f"{file.name} has the same events")
         return IngestReport(
             path=file.path,
             trace_id=trace_id,

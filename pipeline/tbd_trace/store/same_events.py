@@ -1,0 +1,64 @@
+"""Find a trace with the same events, which was read from a file of other bytes."""
+
+from __future__ import annotations
+
+import duckdb
+
+from tbd_trace.model.canonical_tables import CATALOGUE, canonical_tables
+from tbd_trace.sqltext import parquet_relation
+from tbd_trace.store.base import TraceStore
+from tbd_trace.store.identified_file import IdentifiedFile
+from tbd_trace.store.read_errors import reading
+
+# Of two processes that ingest equal events at the same time, only the later one finds the other.
+_CANDIDATES = """
+    SELECT old.trace_id::VARCHAR
+    FROM ({traces}) AS old
+    JOIN ({traces}) AS new ON new.trace_id = $trace
+        AND (old.format, old.tool, old.kind) = (new.format, new.tool, new.kind)
+        AND old.holds = new.holds
+        AND old.start_ns IS NOT DISTINCT FROM new.start_ns
+        AND old.end_ns IS NOT DISTINCT FROM new.end_ns
+        AND old.capture_id IS NULL
+        AND (old.ingested_at, old.trace_id) < (new.ingested_at, new.trace_id)
+    WHERE len(new.holds) > 0
+    ORDER BY old.ingested_at, old.trace_id"""
+_DIFFERENCE = """
+    SELECT 1
+    FROM (SELECT o FROM (SELECT * EXCLUDE (trace_id) FROM ({old})) AS o)
+    POSITIONAL JOIN (SELECT n FROM (SELECT * EXCLUDE (trace_id) FROM ({new})) AS n)
+    WHERE o IS DISTINCT FROM n
+    LIMIT 1"""
+
+
+def same_events(store: TraceStore, identified: IdentifiedFile) -> str | None:
+    """Return an older trace with the same rows in all tables, None if there is none.
+
+    Indexes of another tool in an export, and compression, change the bytes of a file and so its
+    trace id, but not its events. Files of captures and jobs are never compared.
+
+    Args:
+        store: has the trace of the file.
+
+    Raises:
+        StoreError: a file of a trace cannot be read.
+    """
+    if identified.file.salt or identified.file.job:
+        return None
+    trace_id = identified.trace_id
+    with reading(store), duckdb.connect() as connection:
+        traces = store.relation(CATALOGUE, store.trace_ids())
+        found = connection.execute(
+            _CANDIDATES.format(traces=traces), {"trace": trace_id}
+        ).fetchall()
+        return next((old for (old,) in found if _are_equal(connection, store, old, trace_id)), None)
+
+
+def _are_equal(
+    connection: duckdb.DuckDBPyConnection, store: TraceStore, old: str, new: str
+) -> bool:
+    for table in canonical_tables().keys() - {CATALOGUE}:
+        rows = [parquet_relation(store.files(table, [trace_id])) for trace_id in (old, new)]
+        if connection.execute(_DIFFERENCE.format(old=rows[0], new=rows[1])).fetchall():
+            return False
+    return True

@@ -14,9 +14,21 @@ import skips
 from corpus import CORPUS, ROOT
 from tbd_trace.store import Database
 
+# Frameworks in parallel tests compete for the processors: their threads wait for each other.
+for _variable in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS"):
+    os.environ.setdefault(_variable, "1")
+
 
 def pytest_configure(config: pytest.Config) -> None:
     fast.configure(config)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark nightly tests as slow, so that `make test` leaves them out."""
+    for item in items:
+        if item.get_closest_marker("nightly") is not None:
+            item.add_marker("slow")
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 slow = pytest.mark.slow
+nightly = pytest.mark.nightly
 _leaves_out_slow = False
 
 
@@ -31,21 +32,28 @@ def one_in(count: int, values: Iterable[Any]) -> list[Any]:
         values: values of one argument, tuples of values of several, or ``pytest.param``.
     """
     found = list(values)
-    return [value if i % count == 0 else _slow(value) for i, value in enumerate(found)]
+    return [value if i % count == 0 else _marked(value, slow) for i, value in enumerate(found)]
 
 
-def first_of_each_format(files: Iterable[Any]) -> list[Any]:
+def first_of_each_format(files: Iterable[Any], then_one_in: int = 1) -> list[Any]:
     """Mark all files slow except the first of each directory and file extension.
 
     Args:
         files: paths, or parameters with a path such as those of ``corpus.corpus_files``.
+        then_one_in: size of the groups of slow files; all but the first of each are nightly, too.
     """
     seen: set[tuple[Path, str]] = set()
-    found = []
+    found: list[Any] = []
+    repeats = 0
     for file in files:
         path: Path = file.values[0] if hasattr(file, "values") else file
         kind = path.parent, path.suffix
-        found.append(_slow(file) if kind in seen else file)
+        if kind not in seen:
+            found.append(file)
+        else:
+            is_nightly = repeats % then_one_in > 0
+            found.append(_marked(file, slow, nightly) if is_nightly else _marked(file, slow))
+            repeats += 1
         seen.add(kind)
     return found
 
@@ -55,9 +63,9 @@ def examples(count: int) -> int:
     return max(count // 5, 2) if _leaves_out_slow else count
 
 
-def _slow(value: Any) -> Any:
+def _marked(value: Any, *marks: pytest.MarkDecorator) -> Any:
     if hasattr(value, "marks"):
-        return pytest.param(*value.values, marks=[*value.marks, slow], id=value.id)
+        return pytest.param(*value.values, marks=[*value.marks, *marks], id=value.id)
     if isinstance(value, tuple):
-        return pytest.param(*value, marks=slow)
-    return pytest.param(value, marks=slow)
+        return pytest.param(*value, marks=marks)
+    return pytest.param(value, marks=marks)

@@ -52,7 +52,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Database:
 @pytest.mark.parametrize(
     ("form", "keep"),
     [
-        pytest.param("moved", frozenset(KINDS), id="directory-whole"),
+        pytest.param("moved", frozenset(KINDS), id="directory-whole", marks=pytest.mark.nightly),
         pytest.param("moved", frozenset(), id="directory-redacted", marks=pytest.mark.nightly),
         pytest.param("moved.tbd.zip", frozenset(KINDS), id="zip-whole", marks=pytest.mark.nightly),
         pytest.param("moved.tbd.zip", frozenset(), id="zip-redacted"),

@@ -76,6 +76,7 @@ def test_an_estimate_holds_memory_of_a_device(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_an_estimate_of_a_language_model(tmp_path: Path) -> None:
     """At full size: weights by the declared parameters, and layers computed again."""
     pytest.importorskip("transformers")
@@ -106,10 +107,14 @@ def test_a_command_without_instrument(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("framework", "python"),
-    [("pytorch", sys.executable), pytest.param("mxnet", MXNET, marks=needs_mxnet)],
+    ("model", "framework", "python"),
+    [
+        ("resnet50", "pytorch", sys.executable),
+        pytest.param("seq2seq", "pytorch", sys.executable, marks=pytest.mark.nightly),
+        pytest.param("resnet50", "mxnet", MXNET, marks=[needs_mxnet, pytest.mark.nightly]),
+        pytest.param("seq2seq", "mxnet", MXNET, marks=needs_mxnet),
+    ],
 )
-@pytest.mark.parametrize("model", ["resnet50", "seq2seq"])
 def test_classes_and_throughput_of_a_sweep(
     tmp_path: Path, model: str, framework: str, python: str
 ) -> None:

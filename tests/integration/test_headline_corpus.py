@@ -19,14 +19,14 @@ import pytest
 from real_traces import Traces
 
 from corpus import CORPUS, ROOT, corpus_files
-from fast import first_of_each_format, slow
+from fast import first_of_each_format, nightly, slow
 from tbd_trace.analysis.checks import evaluate
 from tbd_trace.api import Traces as Opened
 from tbd_trace.query import Catalogue, execute
 
 PAGE = ROOT / "docs" / "explanation" / "steady_state.md"
 PATTERNS = ("nsys/*", "nvprof/*")
-FILES = first_of_each_format(corpus_files(*PATTERNS))
+FILES = first_of_each_format(corpus_files(*PATTERNS), then_one_in=3)
 HEADER = (
     *("trace", "found by", "iterations", "counted", "mean ms", "total ms"),
     *("stalls %", "GPU busy %", "stability"),
@@ -73,6 +73,12 @@ def all_answers(traces: Traces) -> Answers:
 
 
 @pytest.fixture(scope="module")
+def some_answers(traces: Traces) -> Answers:
+    """Return the answers about the files whose tests are not marked nightly."""
+    return Answers(traces, [file.values[0] for file in FILES if nightly.mark not in file.marks])
+
+
+@pytest.fixture(scope="module")
 def few_answers(traces: Traces) -> Answers:
     """Return the answers about the files whose tests are not marked slow."""
     return Answers(traces, [file.values[0] for file in FILES if slow.mark not in file.marks])
@@ -82,8 +88,9 @@ def few_answers(traces: Traces) -> Answers:
 def answers(request: pytest.FixtureRequest) -> Answers:
     if not CORPUS.is_dir():
         pytest.skip(f"no real traces at {CORPUS} (set TBD_TRACE_CORPUS)")
-    is_slow = request.node.get_closest_marker("slow") is not None
-    found: Answers = request.getfixturevalue("all_answers" if is_slow else "few_answers")
+    marks = {mark.name for mark in request.node.iter_markers()}
+    name = "all" if "nightly" in marks else "some" if "slow" in marks else "few"
+    found: Answers = request.getfixturevalue(f"{name}_answers")
     return found
 
 
@@ -173,8 +180,9 @@ def test_two_groups_of_times_are_called_that(answers: Answers, path: Path) -> No
 
 
 @slow
+@pytest.mark.parametrize("which", ["some", pytest.param("all", marks=nightly)])
 def test_every_trace_of_many_kernels_is_told_about_its_time(
-    traces: Traces, answers: Answers
+    traces: Traces, answers: Answers, which: str
 ) -> None:
     many = [
         trace_id

@@ -8,6 +8,7 @@ below mark some of the cases of one test; the others stay in the fast suite.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -24,38 +25,29 @@ def configure(config: pytest.Config) -> None:
     _leaves_out_slow = config.option.markexpr == "not slow"
 
 
-def one_in(count: int, values: Iterable[Any]) -> list[Any]:
-    """Mark all parameters slow except the first of each ``count``.
+def one_in(size: int, values: Iterable[Any], *, then_one_in: int = 1) -> list[Any]:
+    """Mark all parameters slow except the first of each ``size``.
 
     Args:
-        count: size of the groups.
+        size: of the groups.
         values: values of one argument, tuples of values of several, or ``pytest.param``.
+        then_one_in: size of the groups of slow ones; all but the first of each are nightly.
     """
     found = list(values)
-    return [value if i % count == 0 else _marked(value, slow) for i, value in enumerate(found)]
+    return _marked(found, [i % size == 0 for i in range(len(found))], then_one_in)
 
 
-def first_of_each_format(files: Iterable[Any], then_one_in: int = 1) -> list[Any]:
+def first_of_each_format(files: Iterable[Any], *, then_one_in: int = 1) -> list[Any]:
     """Mark all files slow except the first of each directory and file extension.
 
     Args:
         files: paths, or parameters with a path such as those of ``corpus.corpus_files``.
-        then_one_in: size of the groups of slow files; all but the first of each are nightly, too.
+        then_one_in: as of `one_in`.
     """
-    seen: set[tuple[Path, str]] = set()
-    found: list[Any] = []
-    repeats = 0
-    for file in files:
-        path: Path = file.values[0] if hasattr(file, "values") else file
-        kind = path.parent, path.suffix
-        if kind not in seen:
-            found.append(file)
-        else:
-            is_nightly = repeats % then_one_in > 0
-            found.append(_marked(file, slow, nightly) if is_nightly else _marked(file, slow))
-            repeats += 1
-        seen.add(kind)
-    return found
+    found = list(files)
+    paths: list[Path] = [file.values[0] if hasattr(file, "values") else file for file in found]
+    kinds = [(path.parent, path.suffix) for path in paths]
+    return _marked(found, [kind not in kinds[:i] for i, kind in enumerate(kinds)], then_one_in)
 
 
 def examples(count: int) -> int:
@@ -63,7 +55,15 @@ def examples(count: int) -> int:
     return max(count // 5, 2) if _leaves_out_slow else count
 
 
-def _marked(value: Any, *marks: pytest.MarkDecorator) -> Any:
+def _marked(values: list[Any], is_fast: list[bool], then_one_in: int) -> list[Any]:
+    turns = count()
+    return [
+        value if fast else _with(value, slow, *([nightly] if next(turns) % then_one_in else []))
+        for value, fast in zip(values, is_fast, strict=True)
+    ]
+
+
+def _with(value: Any, *marks: pytest.MarkDecorator) -> Any:
     if hasattr(value, "marks"):
         return pytest.param(*value.values, marks=[*value.marks, *marks], id=value.id)
     if isinstance(value, tuple):

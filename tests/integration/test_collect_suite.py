@@ -56,7 +56,9 @@ def cells() -> list[tuple[str, str]]:
     return [(m, f) for f in INTERPRETERS for m in NAMES if is_implemented(m, f)]
 
 
-@pytest.fixture(scope="module", params=one_in(8, map(pytest.param, cells())), ids="-".join)
+@pytest.fixture(
+    scope="module", params=one_in(8, map(pytest.param, cells()), then_one_in=3), ids="-".join
+)
 def capture(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the capture of a workload at small scale."""
     if shutil.which("nsys") is None:

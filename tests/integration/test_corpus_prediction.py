@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from corpus import REFERENCE
+from fast import nightly
 from network_model import TOY, write_layers
 from tbd_trace.query import Catalogue, execute_on_file
 
@@ -96,7 +97,7 @@ def test_iterations(model: str) -> None:
             assert answer["speedup"] == pytest.approx(float(row["speedup"]), abs=1e-6)
 
 
-@pytest.mark.parametrize("model", ["convfc", "embfirst"])
+@pytest.mark.parametrize("model", ["convfc", pytest.param("embfirst", marks=nightly)])
 def test_smallest_bandwidths(model: str) -> None:
     for key, rows in grouped(MODELS / f"{model}_min_bandwidth.csv", "workers", *TERMS).items():
         found = asked(

@@ -44,7 +44,7 @@ def database(tmp_path: Path) -> Callable[..., Database]:
     return make
 
 
-@pytest.mark.parametrize("name", one_in(2, QUERIES))
+@pytest.mark.parametrize("name", one_in(2, QUERIES, then_one_in=2))
 def test_traces_without_what_is_compared_are_left_out_and_named(
     tmp_path: Path, database: Callable[..., Database], name: str
 ) -> None:

@@ -138,7 +138,7 @@ def test_ranges_that_name_no_layer_tell_nothing_of_layers(tmp_path: Path, name: 
     assert "`nsys profile -t nvtx`" in line
 
 
-@pytest.mark.parametrize("name", one_in(2, LAYERS))
+@pytest.mark.parametrize("name", one_in(2, LAYERS, then_one_in=2))
 def test_a_clock_that_a_trace_lacks(tmp_path: Path, name: str) -> None:
     (tmp_path / "cpu").mkdir()
     cpu = holding(tmp_path / "cpu", cpu={NVTX: [ITERATION, LAYER]})

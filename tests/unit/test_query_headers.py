@@ -325,7 +325,7 @@ def in_a_shell(path: Path, text: str) -> tuple[list[str], list[tuple[Any, ...]]]
 IN_SHELL = [path for path in (*METRICS, *CHECKS) if path.stem not in NOT_IN_SAMPLES | REPLAYED]
 
 
-@each_file(one_in(9, IN_SHELL))
+@each_file(one_in(9, IN_SHELL, then_one_in=3))
 def test_the_script_gives_the_same_rows_in_a_shell(
     sample_database: Database, memory_sample: Database, torch_sample: Database, query: Query
 ) -> None:

@@ -86,6 +86,7 @@ def main(name: str, variant_name: str | None = None) -> None:
             result["reference_losses"].append(reference.loss())
 
     plain = trainer()
+    result["alike"] = alike(plain.workload.model)
     result["losses"] = []
     for _ in range(STEPS):
         plain.step(_Silent())
@@ -93,6 +94,21 @@ def main(name: str, variant_name: str | None = None) -> None:
     with weights_of_zeros():
         result["full"] = full_size(build(variant.dimensions))
     json.dump(result, sys.stdout)
+
+
+def alike(model: Any) -> list[list[str]]:
+    """Return groups of random weights, by path, whose first values are equal.
+
+    Equal seeds give weights of different shapes the same first values, too.
+    """
+    import numpy as np
+
+    groups: dict[bytes, list[str]] = {}
+    for weight in model.trainable_weights:
+        values = np.asarray(weight).ravel()
+        if len(np.unique(values)) > 1:
+            groups.setdefault(values[:4].tobytes(), []).append(weight.path)
+    return [paths for paths in groups.values() if len(paths) > 1]
 
 
 class _Silent:

@@ -51,6 +51,11 @@ def test_size_and_work_are_those_of_the_definition(name: str, variant: str | Non
 
 
 @every_cell
+def test_no_two_weights_begin_alike(name: str, variant: str | None) -> None:
+    assert cell(name, variant)["alike"] == []
+
+
+@every_cell
 def test_loss_falls(name: str, variant: str | None) -> None:
     losses = cell(name, variant)["losses"]
     assert fmean(losses[-4:]) < 0.97 * fmean(losses[:4])

@@ -83,12 +83,14 @@ def _normal(std: float) -> keras.initializers.Initializer:
 
 def _rpn(pyramid: list[Any], d: Dimensions) -> tuple[list[Any], list[Any]]:
     # Scores (N, anchors) and deltas (N, anchors, 4) per level; all levels share the layers.
-    anchors, initial = len(d.anchor_ratios), {"kernel_initializer": _normal(0.01)}
-    conv = layers.Conv2D(
-        d.width_fpn, 3, padding="same", activation="relu", name="rpn_conv", **initial
-    )
-    objectness = layers.Conv2D(anchors, 1, name="rpn_objectness", **initial)
-    delta = layers.Conv2D(4 * anchors, 1, name="rpn_delta", **initial)
+
+    def convolution(width: int, size: int, name: str, **options: Any) -> layers.Layer:
+        return layers.Conv2D(width, size, kernel_initializer=_normal(0.01), name=name, **options)
+
+    anchors = len(d.anchor_ratios)
+    conv = convolution(d.width_fpn, 3, "rpn_conv", padding="same", activation="relu")
+    objectness = convolution(anchors, 1, "rpn_objectness")
+    delta = convolution(4 * anchors, 1, "rpn_delta")
     scores, deltas = [], []
     for number, level in enumerate(pyramid):
         x = conv(level)

@@ -13,20 +13,26 @@ from tbd_models.seq2seq import Dimensions
 from tbd_models.synthetic import translation_batch
 from tbd_models.tensorflow.workload import Workload, cross_entropy, one_turn
 
-_INITIAL = keras.initializers.RandomUniform(-0.1, 0.1)
-_RECURRENT = {
-    "kernel_initializer": _INITIAL,
-    "recurrent_initializer": _INITIAL,
-    "bias_initializer": _INITIAL,
-    "unit_forget_bias": False,
-}
-
 # Hidden state and memory cell of a layer, each (N, width).
 State = list[Any]
 
 
+def _initial() -> keras.initializers.Initializer:
+    # A new one for each weight: an initializer of Keras returns the same values on each call.
+    return keras.initializers.RandomUniform(-0.1, 0.1)
+
+
+def _recurrent() -> dict[str, Any]:
+    kinds = ("kernel", "recurrent", "bias")
+    return {f"{kind}_initializer": _initial() for kind in kinds} | {"unit_forget_bias": False}
+
+
 def _linear(units: int, name: str) -> layers.Dense:
-    return layers.Dense(units, use_bias=False, kernel_initializer=_INITIAL, name=name)
+    return layers.Dense(units, use_bias=False, kernel_initializer=_initial(), name=name)
+
+
+def _embedding(vocabulary: int, width: int) -> layers.Embedding:
+    return layers.Embedding(vocabulary, width, _initial(), name="embedding")
 
 
 class Encoder(layers.Layer):
@@ -34,10 +40,10 @@ class Encoder(layers.Layer):
 
     def __init__(self, d: Dimensions) -> None:
         super().__init__(name="encoder")
-        self.embedding = layers.Embedding(d.source_vocabulary, d.width, _INITIAL, name="embedding")
+        self.embedding = _embedding(d.source_vocabulary, d.width)
         self.recurrent = [
             layers.LSTM(
-                d.width, return_sequences=True, return_state=True, name=f"lstm{n}", **_RECURRENT
+                d.width, return_sequences=True, return_state=True, name=f"lstm{n}", **_recurrent()
             )
             for n in range(d.layers)
         ]
@@ -76,9 +82,9 @@ class Decoder(layers.Layer):
 
     def __init__(self, d: Dimensions) -> None:
         super().__init__(name="decoder")
-        self.embedding = layers.Embedding(d.target_vocabulary, d.width, _INITIAL, name="embedding")
+        self.embedding = _embedding(d.target_vocabulary, d.width)
         self.cells = [
-            layers.LSTMCell(d.width, name=f"cell{n}", **_RECURRENT) for n in range(d.layers)
+            layers.LSTMCell(d.width, name=f"cell{n}", **_recurrent()) for n in range(d.layers)
         ]
         self.keys = _linear(d.width, "keys")
         self.attention = AdditiveAttention(d.width)

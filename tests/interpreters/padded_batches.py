@@ -108,13 +108,45 @@ def speech() -> dict[str, Any]:
     return {"both": FRAME.ctc(ctc, scores, tensors(batch)), "alone": alone}
 
 
-def run() -> dict[str, Any]:
-    """Return the report of a run on sentences of two lengths, and its layers."""
+def detection() -> dict[str, Any]:
+    """Return loss and gradient of two images, in graphs of their size and of any size."""
+    tf = import_module("tensorflow")
+    from tbd_models.tensorflow.batches import signature, tensors
+
+    work = workload("maskrcnn")
+    planned = [
+        PlannedBatch(np.array(sizes), padded)
+        for sizes, padded in (
+            ([(128, 170), (100, 213)], (128, 224)),
+            ([(170, 128), (213, 100)], (224, 128)),
+        )
+    ]
+    batches = [tensors(work, work.sized(plan, np.random.default_rng(1))) for plan in planned]
+    (turn,) = work.turns
+
+    def step(batch: Any) -> Any:
+        with tf.GradientTape() as tape:
+            loss = turn.loss(turn.forward(batch), batch)
+        found = tape.gradient(loss, [weight.value for weight in turn.weights()])
+        return loss, tf.linalg.global_norm(found)
+
+    of_size, of_any = tf.function(step), tf.function(step, input_signature=[signature(batches)])
+    seeds = [work.model.get_layer(name).seed.state for name in ("rpn_targets", "box_targets")]
+    result: dict[str, Any] = {}
+    for name, graph in (("of_size", of_size), ("of_any", of_any)):
+        for seed in seeds:
+            seed.assign([1, 2])
+        result[name] = [[float(value) for value in graph(batch)] for batch in batches]
+    return result
+
+
+def run(model: str, rows: str) -> dict[str, Any]:
+    """Return the report of a run on samples of a histogram, and its layers."""
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
-        (place / "two.csv").write_text("first,last,count\n10,10,1\n11,14,0\n15,15,1\n")
+        (place / "two.csv").write_text(f"first,last,count\n{rows}")
         sys.argv = [
-            *("tbd_models", "run", "seq2seq", f"--framework={FRAMEWORK}", "--scale=small"),
+            *("tbd_models", "run", model, f"--framework={FRAMEWORK}", "--scale=small"),
             *("--device=cpu", "--batch-size=3", f"--lengths={place / 'two.csv'}"),
             *("--warmup=2", "--iterations=5"),
             *(f"--report={place / 'report.json'}", f"--layers={place / 'layers.json'}"),
@@ -127,4 +159,13 @@ def run() -> dict[str, Any]:
         }
 
 
-print(json.dumps({"translation": translation(), "speech": speech(), "run": run()}))
+found = {
+    "translation": translation(),
+    "speech": speech(),
+    "run": run("seq2seq", "10,10,1\n11,14,0\n15,15,1\n"),
+}
+if FRAMEWORK == "tensorflow":
+    found["detection"] = detection()
+    # Heights of 3/4 and 4/3 of the width.
+    found["images"] = run("maskrcnn", "75,75,1\n76,132,0\n133,133,1\n")
+print(json.dumps(found))

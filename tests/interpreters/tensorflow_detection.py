@@ -149,16 +149,18 @@ def maskrcnn(directory: Path) -> None:
     with np.load(directory / "regions.npz") as given:
         regions = {name: tf.constant(value) for name, value in given.items()}
     found["proposals"], found["valid"] = layer("proposals")(
-        [regions[f"drawn_score{n}"] for n in levels], [regions[f"drawn_delta{n}"] for n in levels]
+        batch["image"],
+        [regions[f"drawn_score{n}"] for n in levels],
+        [regions[f"drawn_delta{n}"] for n in levels],
     )
     with tf.GradientTape() as tape:
         tape.watch(found["rows"])
         box, label = regions["boxes"], regions["label"]
-        x = layer("box_flatten")(layer("box_align")(found["rows"], box))
+        x = layer("box_flatten")(layer("box_align")(batch["image"], found["rows"], box))
         x = layer("box_fc1")(layer("box_fc0")(x))
         found["class"] = layer("box_score")(x)
         found["box"] = layer("box_of_class")(layer("box_deltas")(layer("box_delta")(x)), label)
-        x = layer("mask_align")(found["rows"], box)
+        x = layer("mask_align")(batch["image"], found["rows"], box)
         for number in range(4):
             x = layer(f"mask_conv{number}")(x)
         x = layer("mask_score")(layer("mask_upsample")(x))

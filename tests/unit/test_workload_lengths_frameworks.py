@@ -85,3 +85,25 @@ def test_a_run_trains_the_planned_batches(seen: dict[str, Any]) -> None:
     layers = seen["run"]["layers"]
     assert sum(layer["parameters"] for layer in layers) == report["parameters"]
     assert all("forward_flop" not in layer for layer in layers)
+
+
+def test_images_of_any_size_have_one_graph(seen: dict[str, Any]) -> None:
+    if (found := seen.get("detection")) is None:
+        pytest.skip("Mask R-CNN is not in MXNet")
+    for known, unknown in zip(found["of_size"], found["of_any"], strict=True):
+        assert unknown == pytest.approx(known, rel=1e-4)
+        assert all(math.isfinite(value) for value in known)
+
+
+def test_a_run_trains_upright_and_wide_images(seen: dict[str, Any]) -> None:
+    if (found := seen.get("images")) is None:
+        pytest.skip("Mask R-CNN is not in MXNet")
+    assert found["code"] == 0
+    report = found["report"]
+    assert all(math.isfinite(loss) for loss in report["losses"])
+    facts = report["lengths"]
+    # A short side of 128 and a long one of 171 or 170 pixels, padded to 192.
+    assert facts["work"] == [3 * 128 * 192] * 5
+    wide, rest = divmod(facts["real_units"] - 5 * 3 * 128 * 170, 3 * 128)
+    assert rest == 0
+    assert 0 < wide < 5

@@ -42,6 +42,11 @@ class Dimensions:
         return (4, 8, 16, 32, 64)
 
     @property
+    def longest(self) -> int:
+        """Return the longest side of an image that is not padded."""
+        return int(self.height * 1333 / 800)
+
+    @property
     def maps(self) -> tuple[tuple[int, int], ...]:
         """Return height and width of P2 to P6."""
         return tuple((-(-self.height // s), -(-self.width // s)) for s in self.strides)
@@ -90,7 +95,8 @@ MODEL = Model(
     ),
     notes=(
         "44,347,573 parameters, of which stem and first stage (222,400) are not trained; batch "
-        "normalization is frozen. All images are padded to one size (short side 800, width 1344). "
+        "normalization is frozen. Without --lengths, all images are padded to one size (short side "
+        "800, width 1344). "
         "Before suppression the 2000 best proposals of every pyramid level are taken, after it the "
         "1000 best of the image. FLOP are those of training, with 512 boxes and 128 masks per "
         "image. The site's 101 layers do not fit a backbone of 50."
@@ -108,7 +114,7 @@ def corpus(d: Dimensions) -> Corpus:
         complete: list[tuple[int, PlannedBatch]] = []
         for alike in (np.flatnonzero(shapes > 100), np.flatnonzero(shapes <= 100)):
             complete += [
-                (int(rows[-1]), to_longest(_pixels(shapes[rows], d.height), multiple=32))
+                (int(rows[-1]), to_longest(_pixels(shapes[rows], d), multiple=32))
                 for rows in complete_batches(alike, size)
             ]
         return [batch for _, batch in sorted(complete, key=lambda entry: entry[0])]
@@ -116,9 +122,9 @@ def corpus(d: Dimensions) -> Corpus:
     return Corpus(histogram="coco", unit="pixels", policy="bucketed", batches=batches, longest=1000)
 
 
-def _pixels(shapes: Sizes, short: int) -> Sizes:
+def _pixels(shapes: Sizes, d: Dimensions) -> Sizes:
     # From heights in percent of the width to (height, width).
     ratio = shapes / 100
-    long = np.minimum(short * np.maximum(ratio, 1 / ratio), int(short * 1333 / 800))
+    long = np.minimum(d.height * np.maximum(ratio, 1 / ratio), d.longest)
     pixels = np.where(ratio <= 1, np.array([long * ratio, long]), np.array([long, long / ratio]))
     return np.rint(pixels.T).astype(np.int64)

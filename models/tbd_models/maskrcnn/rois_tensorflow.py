@@ -10,6 +10,7 @@ import tensorflow as tf
 from keras import layers
 
 from tbd_models.maskrcnn import Dimensions
+from tbd_models.maskrcnn.rpn_tensorflow import level_sizes, sides
 from tbd_models.tensorflow import boxes as box_math
 from tbd_models.tensorflow.roi import Maps, bilinear, grid, roi_align
 
@@ -31,18 +32,19 @@ class RoIAlign(layers.Layer):
     def __init__(self, d: Dimensions, bins: int, name: str) -> None:
         super().__init__(autocast=False, name=name)  # float16 is too coarse for positions
         self.bins, self.samples, self.canonical_size = bins, d.samples, d.canonical_size
-        sizes = d.maps[:-1]
-        self.heights, self.widths = np.array(sizes, np.int64).T
-        cells = self.heights * self.widths
-        self.before = np.cumsum(cells) - cells  # cells of an image on finer levels
+        self.dimensions = d
         self.scales = 1 / np.array(d.strides[:-1], np.float32)
 
-    def call(self, rows: Any, boxes: Any) -> Any:
-        # boxes: (N, R, 4) in image pixels; returns (N x R, bins, bins, C).
+    def call(self, image: Any, rows: Any, boxes: Any) -> Any:
+        # image: (N, H, W, 3), read for its size; boxes: (N, R, 4) in image pixels.
+        # Returns (N x R, bins, bins, C).
         images = tf.shape(boxes, tf.int64)[0]
         level = self._level(boxes)
-        height, width = tf.gather(self.heights, level), tf.gather(self.widths, level)
-        start = tf.gather(self.before, level) * images
+        sizes = tf.cast(tf.stack(level_sizes(self.dimensions, image)[:-1]), tf.int64)
+        cells = tf.reduce_prod(sizes, 1)
+        before = tf.cumsum(cells, exclusive=True)  # cells of an image on finer levels
+        height, width = tf.unstack(tf.gather(sizes, level), axis=-1)
+        start = tf.gather(before, level) * images
         start += tf.range(images)[:, None] * height * width
         maps = Maps(rows, *(tf.reshape(value, [-1]) for value in (start, height, width)))
         scaled = boxes * tf.gather(self.scales, level)[..., None]
@@ -110,10 +112,11 @@ class MaskTargets(layers.Layer):
     def call(self, mask: Any, boxes: Any, matched: Any) -> Any:
         # mask: (N, G, H, W), boxes: (N, R, 4), matched: object (N, R) of each region.
         # Returns masks of 0 and 1 (N, R, bins, bins).
-        objects, height, width = mask.shape[1:]
+        objects = mask.shape[1]
+        height, width = (tf.cast(side, tf.int64) for side in sides(mask, 2))
         image = tf.range(tf.shape(mask, tf.int64)[0])[:, None]
         start = tf.reshape((image * objects + matched) * (height * width), [-1])
-        size = [tf.fill(tf.shape(start), np.int64(pixels)) for pixels in (height, width)]
+        size = [tf.fill(tf.shape(start), pixels) for pixels in (height, width)]
         # Pixel values are at pixel centres.
         y, x = grid(tf.reshape(boxes, [-1, 4]) - 0.5, self.bins)
         values = bilinear(Maps(tf.reshape(mask, [-1, 1]), start, *size), y, x)

@@ -17,6 +17,7 @@ from tbd_models.maskrcnn.rois_tensorflow import (
     RoIAlign,
 )
 from tbd_models.maskrcnn.rpn_tensorflow import RegionProposals, RPNTargets, Term
+from tbd_models.padded import scenes
 from tbd_models.resnet50.tensorflow import stage, stem
 from tbd_models.synthetic import scene_batch
 from tbd_models.tensorflow.workload import Tensors, Workload, channels_last, one_turn
@@ -102,9 +103,10 @@ def _rpn(pyramid: list[Any], d: Dimensions) -> tuple[list[Any], list[Any]]:
     return scores, deltas
 
 
-def _box_head(rows: Any, boxes: Any, d: Dimensions) -> tuple[Any, Any]:
+def _box_head(image: Any, rows: Any, boxes: Any, d: Dimensions) -> tuple[Any, Any]:
     # boxes: (N, R, 4); returns scores (N x R, classes) and deltas (N x R, classes, 4).
-    x = layers.Flatten(name="box_flatten")(RoIAlign(d, d.box_bins, "box_align")(rows, boxes))
+    x = RoIAlign(d, d.box_bins, "box_align")(image, rows, boxes)
+    x = layers.Flatten(name="box_flatten")(x)
     for number in range(2):
         x = layers.Dense(d.width_box, activation="relu", name=f"box_fc{number}")(x)
     score = layers.Dense(d.classes, kernel_initializer=_normal(0.01), name="box_score")
@@ -112,13 +114,13 @@ def _box_head(rows: Any, boxes: Any, d: Dimensions) -> tuple[Any, Any]:
     return score(x), layers.Reshape((d.classes, 4), name="box_deltas")(delta(x))
 
 
-def _mask_head(rows: Any, boxes: Any, d: Dimensions) -> Any:
+def _mask_head(image: Any, rows: Any, boxes: Any, d: Dimensions) -> Any:
     # boxes: (N, R, 4); returns scores (N x R, 2 x bins, 2 x bins, classes).
 
     def initial() -> keras.initializers.Initializer:
         return keras.initializers.VarianceScaling(2.0, "fan_out", "untruncated_normal")
 
-    x = RoIAlign(d, d.mask_bins, "mask_align")(rows, boxes)
+    x = RoIAlign(d, d.mask_bins, "mask_align")(image, rows, boxes)
     for number in range(4):
         x = layers.Conv2D(
             d.width_fpn,
@@ -145,24 +147,26 @@ def network(d: Dimensions) -> keras.Model:
     Inputs are images (N, H, W, 3), boxes (N, G, 4), classes (N, G), 0 for no object, and masks
     (N, G, H, W).
     """
-    image = keras.Input((d.height, d.width, 3), name="image")
+    # Images of any size: with --lengths, batches have different ones.
+    image = keras.Input((None, None, 3), name="image")
     box = keras.Input((d.objects, 4), name="box")
     label = keras.Input((d.objects,), dtype="int64", name="label")
-    mask = keras.Input((d.objects, d.height, d.width), dtype="uint8", name="mask")
+    mask = keras.Input((d.objects, None, None), dtype="uint8", name="mask")
     pyramid = _pyramid(_backbone(image, d), d.width_fpn)
     scores, deltas = _rpn(pyramid, d)
-    objectness, anchor_box = RPNTargets(d, "rpn_targets")(scores, deltas, box, label)
+    objectness, anchor_box = RPNTargets(d, "rpn_targets")(image, scores, deltas, box, label)
     proposals = RegionProposals(d, "proposals")(
+        image,
         [ops.stop_gradient(score) for score in scores],
         [ops.stop_gradient(delta) for delta in deltas],
     )
     rois = BoxTargets(d, "box_targets")(*proposals, box, label)
     rows = PyramidTable(name="table")(pyramid[:-1])
-    class_score, delta = _box_head(rows, rois.boxes, d)
+    class_score, delta = _box_head(image, rows, rois.boxes, d)
     # Regions with objects come first; only they train the mask head.
     positive = [value[:, : d.positive_rois] for value in rois]
     with_object = type(rois)(*positive)
-    mask_score = _mask_head(rows, with_object.boxes, d)
+    mask_score = _mask_head(image, rows, with_object.boxes, d)
     terms = {
         "objectness": objectness,
         "anchor_box": anchor_box,
@@ -232,4 +236,5 @@ def workload(d: Dimensions) -> Workload:
             loss=detection_loss,
             optimizer=keras.optimizers.SGD(d.learning_rate, momentum=0.9, weight_decay=1e-4),
         ),
+        sized=lambda planned, rng: scenes(planned, d.classes - 1, d.objects, rng, masks=True),
     )

@@ -68,9 +68,9 @@ def decode(deltas: Any, anchors: Any, weights: tuple[float, float] = (1, 1)) -> 
     return tf.concat([centre - half, centre + half], -1)
 
 
-def clip(boxes: Any, height: int, width: int) -> Any:
+def clip(boxes: Any, height: Any, width: Any) -> Any:
     """Return the boxes clipped to the image."""
-    limit = tf.constant([width, height, width, height], boxes.dtype)
+    limit = tf.cast(tf.stack([width, height, width, height]), boxes.dtype)
     return tf.clip_by_value(boxes, 0, limit)
 
 
@@ -113,7 +113,7 @@ def sample(kind: Any, draw: Any, count: int, positives: int) -> tuple[Any, Any, 
     ``draw`` are random numbers (N, A) from 0 to 1; results are those of
     :func:`tbd_models.pytorch.boxes.sample`.
     """
-    highest = tf.math.top_k(tf.where(kind == 1, draw, -1.0), min(positives, kind.shape[1]))
+    highest = tf.math.top_k(tf.where(kind == 1, draw, -1.0), at_most(positives, kind))
     chosen = (kind == 1) & (draw >= highest.values[:, -1:])
     # Sort the chosen positives before background, and both before the rest.
     priority = tf.where(chosen, 2 + draw, tf.where(kind == 0, draw, -1.0))
@@ -141,6 +141,13 @@ def keep_mask(boxes: Any, valid: Any, threshold: float) -> Any:
         (valid, suppress(valid)),
     )
     return kept
+
+
+def at_most(count: int, values: Any) -> Any:
+    """Return a count, or the rows A of values (N, A, ...) if they are fewer."""
+    if values.shape[1] is None:
+        return tf.minimum(count, tf.shape(values)[1])
+    return min(count, values.shape[1])
 
 
 def take(values: Any, index: Any) -> Any:

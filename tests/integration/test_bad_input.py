@@ -291,6 +291,27 @@ def test_questions_about_kernels_where_there_are_none(without_kernels: Path, nam
     line = refuse("query", name, "--db", without_kernels, code=3)
     assert f"{name} needs" in line
     assert "; profile the part that computes" in line
+    assert "tbd-trace why" not in line  # which needs kernels where there is a GPU
+
+
+@pytest.fixture(scope="module")
+def without_gpu(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cpu")
+    activities = (KERNEL, "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET")
+    path = altered(str(folder / "cpu.sqlite"), *(f"DROP TABLE {name}" for name in activities))
+    assert invoke("ingest", path, "--db", folder / "x.duckdb").code == 0
+    return folder / "x.duckdb"
+
+
+@pytest.mark.parametrize("name", one_in(4, [*NEEDING_KERNELS, "kernel_summary"]))
+def test_questions_about_kernels_of_a_cpu_name_the_command_that_answers(
+    without_gpu: Path, name: str
+) -> None:
+    line = refuse("query", name, "--db", without_gpu, code=3)
+    assert "; without a GPU, `tbd-trace why` answers" in line
+    answer = invoke("why", "--db", without_gpu)
+    assert answer.code == 0
+    assert "input pipeline" in answer.out
 
 
 @pytest.fixture(scope="module")

@@ -84,6 +84,7 @@ def test_none_of_several_relations_is_too_little(tmp_path: Path) -> None:
         ((), "with CUDA traced"),
         (("api_call", "nvtx_range"), "profile the process and the part of the run that uses a GPU"),
         (("memcpy",), "only copies or fills were recorded"),
+        (("annotation",), "without a GPU, `tbd-trace why` answers"),
         (("graph_launch", "memcpy"), "--cuda-graph-trace=node"),
     ],
 )

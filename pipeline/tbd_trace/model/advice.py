@@ -20,6 +20,8 @@ class Advice:
     timeline_only: bool = False
     # the reason and the action where a timeline has these rows and no kernels; empty otherwise
     without_kernels: str = ""
+    # the command for a timeline with these rows and no GPU operations; empty otherwise
+    without_gpu: str = ""
     # what takes the place of ``missing`` for timelines of a tool
     by_tool: Mapping[str, str] = field(default_factory=dict)
 
@@ -34,12 +36,13 @@ def parse_advice(header: Mapping[str, Any]) -> Advice:
         key: " ".join(value.split()) if isinstance(value, str) else value
         for key, value in header.items()
     }
-    known = ("missing", "gpu_work", "counters", "timeline_only", "without_kernels")
+    known = ("missing", "gpu_work", "counters", "timeline_only", "without_kernels", "without_gpu")
     return Advice(
         missing=texts["missing"],
         gpu_work=texts.get("gpu_work", ""),
         counters=texts.get("counters", ""),
         timeline_only=texts.get("timeline_only", False),
         without_kernels=texts.get("without_kernels", ""),
+        without_gpu=texts.get("without_gpu", ""),
         by_tool={key: text for key, text in texts.items() if key not in known},
     )

@@ -64,11 +64,12 @@ def _text(name: str, advice: Advice | None, tool: str, kind: str, holds: Collect
 
 
 def _without_gpu_work(missing: str, profile_command: str, holds: Collection[str]) -> str:
-    declared = [_declared(name) for name in sorted(holds)]
-    reasons = [advice.without_kernels for advice in declared if advice and advice.without_kernels]
+    declared = [advice for name in sorted(holds) if (advice := _declared(name))]
+    reasons = [advice.without_kernels for advice in declared if advice.without_kernels]
     if reasons:
         return f"needs {missing}, {reasons[0]}"
-    return (
+    text = (
         f"needs {missing}, and the trace has none; profile the process and the part of the run "
         f"that uses a GPU, with CUDA traced ({profile_command})"
     )
+    return "; ".join([text, *(advice.without_gpu for advice in declared if advice.without_gpu)])

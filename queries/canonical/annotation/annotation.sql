@@ -15,6 +15,8 @@ text   = "text"
 missing = """
 needs NVTX ranges, and the trace has none; annotate the program and collect with
 `nsys profile -t cuda,nvtx,cudnn,cublas`"""
+without_gpu = """
+without a GPU, `tbd-trace why` answers if ranges mark the steps and the loading of input"""
 torch = """
 needs operators or ranges; record them with `torch.profiler.profile(activities=[CPU, CUDA])`"""
 [timeline]

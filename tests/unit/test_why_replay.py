@@ -278,6 +278,16 @@ def test_without_launches_the_host_is_unknown() -> None:
     assert any(text.startswith("host causes: launches") for text in one.not_known)
 
 
+@pytest.mark.parametrize("steps", [3, 4, 12])
+def test_operations_after_the_last_step_are_in_none(steps: int) -> None:
+    """The last iteration has no end, so that its operations belong to no step."""
+    found = program(Loop(steps=steps).run())
+    assert len(found.steps) == steps - 1
+    said = {cause.cause: cause.evidence for cause in judge(found, "t", None).causes}
+    assert said["gpu_matmul_no_tensor_core"].startswith("6 kernels per step")
+    assert said["copies"].startswith("6 MB per step")
+
+
 def test_copies_from_pinned_memory_are_no_faster_when_pinned() -> None:
     assert (
         predicted(program(Loop().run()), "pinned") == Simulator(program(Loop().run())).measured_ns

@@ -103,7 +103,7 @@ def _call_names(program: Program, cause: str) -> str:
 
 def _copies(program: Program) -> str:
     ops = program.ops
-    copies = [op for op, kind in enumerate(ops.kind) if kind == "memcpy"]
+    copies = [op for op in program.measured_ops if ops.kind[op] == "memcpy"]
     size = sum(ops.bytes[op] for op in copies)
     ns = sum(ops.end[op] - ops.start[op] for op in copies)
     if not size or not ns:
@@ -126,8 +126,8 @@ def _kernels(program: Program, cause: str) -> str:
     ops = program.ops
     spent: Counter[str] = Counter()
     number = 0
-    for op, of in enumerate(ops.cause):
-        if of == cause:
+    for op in program.measured_ops:
+        if ops.cause[op] == cause:
             number += 1
             spent[ops.precision[op]] += ops.end[op] - ops.start[op]
     total = spent.total()

@@ -160,6 +160,13 @@ class Program:
         return spent[False] > _LEAST_FULL * spent.total()
 
     @property
+    def measured_ops(self) -> range:
+        """The operations that start within the steps; all of them without steps."""
+        if not self.steps:
+            return range(len(self.ops.start))
+        return range(self.steps[0][0], self.steps[-1][1])
+
+    @property
     def judged(self) -> list[tuple[int, int]]:
         """The steps after the warm-up."""
         return self.steps[self.warm_ups :]

@@ -190,6 +190,18 @@ def test_names_are_not_mathematics(recwarn: pytest.WarningsRecorder) -> None:
     assert not list(recwarn)
 
 
+def test_a_scale_without_values_is_not_drawn(iterations: pl.DataFrame, drawn: list[Figure]) -> None:
+    plot = Plot(kind="line", x="iteration", y=[["period_ns"], ["busy_ns", "share_pct"]])
+    frame = one(iterations)
+    render(frame, plot)
+    # One value is enough, and one column of a scale.
+    busy = pl.when(pl.col("iteration") == 1).then("busy_ns").alias("busy_ns")
+    render(frame.with_columns(busy, share_pct=pl.lit(None, pl.Float64)), plot)
+    render(frame.with_columns(busy_ns=None, share_pct=None), plot)
+    assert [len(figure.axes) for figure in drawn] == [2, 2, 1]
+    assert drawn[-1].axes[0].get_ylabel() == "period (ms)"
+
+
 def test_nothing_to_draw_is_said() -> None:
     frame = pl.DataFrame(
         {"iteration": [1], "period_ns": [None]}, schema_overrides={"period_ns": pl.Int64}

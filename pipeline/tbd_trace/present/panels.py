@@ -31,6 +31,8 @@ def arrange(
 ) -> tuple[Plot, Panels]:
     """Return the plot with single columns for x and series, and the rows by panel.
 
+    Groups of value columns without any value are left out.
+
     Args:
         frame: the rows, in the order of drawing.
         plot: plot of the query's header, with its alternatives.
@@ -46,7 +48,7 @@ def arrange(
         if not drawn.is_empty():
             names = _trace_names(drawn, trace_names)
             drawn, single = _with_single_columns(drawn, chosen, distinct_names(names), units)
-            return single, _panels(drawn, chosen, names)
+            return _with_values(single, drawn), _panels(drawn, chosen, names)
         chosen = chosen.otherwise
     raise CannotAnswerError("nothing to draw: the query returned no row with a value")
 
@@ -73,6 +75,16 @@ def _drawable(frame: pl.DataFrame, plot: Plot) -> pl.DataFrame:
         frame = frame.clear()
     values = [name for group in plot.groups for name in group]
     return frame.filter(pl.any_horizontal(pl.col(name).is_not_null() for name in values))
+
+
+def _with_values(plot: Plot, drawn: pl.DataFrame) -> Plot:
+    # A scale without values, such as that of GPU utilization on a CPU, would be an empty panel.
+    groups = [
+        names
+        for names in plot.groups
+        if any(drawn[name].null_count() < len(drawn) for name in names)
+    ]
+    return plot if groups == plot.groups else dataclasses.replace(plot, y=[*groups])
 
 
 def _trace_names(frame: pl.DataFrame, names: Mapping[str, str]) -> dict[str, str]:

@@ -268,6 +268,11 @@ def test_times_and_sizes_are_in_fitting_units_that_the_header_names() -> None:
     assert render(frame, Format.CSV, units=units).startswith(b"total_ns,wait_ns,")
 
 
+def test_a_time_per_step_is_named_by_its_unit() -> None:
+    shown, _ = in_fitting_units(pl.DataFrame({"ns_per_step": [2e6, 3e6]}), {"ns_per_step": "ns"})
+    assert shown.to_dict(as_series=False) == {"ms_per_step": [2.0, 3.0]}
+
+
 def test_one_row_is_shown_as_fields_with_units() -> None:
     row = pl.DataFrame({"fp32_util_pct": [41.5], "busy_ns": [1_234_567_890], "evidence": ["x"]})
     units = {"fp32_util_pct": "%", "busy_ns": "ns"}

@@ -212,6 +212,33 @@ def test_the_same_page_is_the_same_file() -> None:
     assert render_page(page) == render_page(page)
 
 
+def test_only_ids_that_are_used_are_kept() -> None:
+    reader = page_of(Plot(drawing("a"), "a"))
+    inside = [a["id"] for tag, a in reader.elements if tag in ("g", "path") and a.get("id")]
+    assert set(inside) <= {(a.get("href") or "#")[1:] for a in reader.all("use")}
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "heading", "cells"),
+    [
+        # Letters of a unit inside a word are not the unit.
+        ("longest_ns", [4 * 10**9, 3 * 10**9], ["longest", "(s)"], ["4", "3"]),
+        ("ns_per_step", [4 * 10**6, 3 * 10**6], ["per step", "(ms)"], ["4", "3"]),
+        # One outlier: the unit of the others.
+        ("wait_ns", [2 * 10**9, 3_000, 2_000], ["wait", "(µs)"], ["2,000,000", "3", "2"]),
+        ("kernels", [4, 3], ["kernels"], ["4", "3"]),
+    ],
+)
+def test_a_heading_names_the_unit(
+    name: str, values: list[int], heading: list[str], cells: list[str]
+) -> None:
+    unit = "kernel" if name == "kernels" else "ns"
+    reader = page_of(Table(pl.DataFrame({name: values}), {name: unit}))
+    shown = [text.strip() for tag, text in reader.texts if tag in ("th", "span")]
+    assert shown[: len(heading)] == heading
+    assert [text for tag, text in reader.texts if tag == "td"] == cells
+
+
 def test_scaled_bytes_have_a_unit() -> None:
     for size, shown in ((22 * 2**20, "22 MiB"), (22, "22")):
         reader = page_of(Table(pl.DataFrame({"bytes": [size], "rank": [0]}), {"bytes": "byte"}))

@@ -35,12 +35,11 @@ def in_fitting_units(
     columns, known = [], dict(units)
     for values in frame:
         unit = units.get(values.name)
-        divisor, fitting = _fitting(values, unit)
+        divisor, multiple = fitting(values, unit)
         if divisor == 1:
             columns.append(values)
             continue
-        base = values.name.removesuffix(_ENDINGS.get(unit or "", ""))
-        name = fitting if base.upper() == unit else f"{base}_{fitting}"
+        name = _renamed(values.name, unit or "", multiple)
         if name in frame.columns:
             columns.append(values)
             continue
@@ -49,15 +48,27 @@ def in_fitting_units(
     return pl.DataFrame(columns), known
 
 
-def _fitting(values: pl.Series, unit: str | None) -> tuple[float, str]:
+def _renamed(name: str, unit: str, multiple: str) -> str:
+    ending = _ENDINGS.get(unit, "")
+    if ending and name.startswith(f"{ending[1:]}_per_"):  # ns_per_step
+        return multiple + name.removeprefix(ending[1:])
+    base = name.removesuffix(ending)
+    return multiple if base.upper() == unit else f"{base}_{multiple}"
+
+
+def fitting(values: pl.Series, unit: str | None) -> tuple[float, str]:
+    """Return the divisor of a column, and the multiple of its unit that results.
+
+    Numbers of identifiers, and columns without a unit or values, give 1 and the unit.
+    """
     is_number = values.dtype.is_numeric() or isinstance(values.dtype, pl.Decimal)
     if unit is None or not is_number or is_identifier(values.name):
-        return 1, ""
+        return 1, unit or ""
     sizes = values.drop_nulls().cast(pl.Float64).abs()
     sizes = sizes.filter(sizes.is_finite() & (sizes > 0))
     if sizes.is_empty():
-        return 1, ""
+        return 1, unit
     largest, median = float(str(sizes.max())), float(str(sizes.median()))
-    divisor, fitting = scale(largest, unit)
+    divisor, multiple = scale(largest, unit)
     # Few large values among many small ones: the unit of the others.
-    return (divisor, fitting) if median >= _LEAST * divisor else scale(median, unit)
+    return (divisor, multiple) if median >= _LEAST * divisor else scale(median, unit)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from tbd_trace.present.names import shorten
-from tbd_trace.present.values import Column, columns, is_identifier, scale, text
+from tbd_trace.present.scaling import fitting
+from tbd_trace.present.values import Column, columns, text
 
 _NAME_ENDINGS = ("name", "kernel", "layer", "path", "range")
 _SHORT = 26  # characters of a text that is not wrapped
@@ -93,10 +94,13 @@ def _column(values: pl.Series, unit: str | None, trace_names: Mapping[str, str])
     if values.name == "trace_id":
         names = [trace_names.get(str(value), text(value)) for value in values.to_list()]
         return GridColumn("trace_id", "trace", "", names, _kind(Column("trace", names, False)))
-    divisor, read_in = _scaled(values, unit)
+    divisor, read_in = fitting(values, unit)
     cells = _cells(values if divisor == 1 else values / divisor)
-    label = values.name.removesuffix(_ENDINGS.get(unit or "", "")).replace("_", " ")
-    spoken = unit is None or read_in in label  # scaled bytes are not bytes
+    ending = _ENDINGS.get(unit or "", "")
+    # ns_per_step becomes "per step".
+    label = values.name.removesuffix(ending).removeprefix(f"{ending[1:]}_").replace("_", " ")
+    words = label.split()
+    spoken = read_in in words or f"{read_in}s" in words  # scaled bytes are not bytes
     texts = [shorten(cell, _LONGEST) if len(cell) > _LONGEST else cell for cell in cells.cells]
     return GridColumn(values.name, label, "" if spoken else read_in, texts, _kind(cells))
 
@@ -111,12 +115,3 @@ def _kind(column: Column) -> str:
     if all(len(cell) <= _SHORT for cell in column.cells):
         return "short"
     return "name" if column.name.endswith(_NAME_ENDINGS) else "text"
-
-
-def _scaled(values: pl.Series, unit: str | None) -> tuple[float, str]:
-    # One unit for the whole column, suitable for its largest value.
-    if unit is None or not values.dtype.is_numeric() or is_identifier(values.name):
-        return 1, unit or ""
-    sizes = [abs(float(value)) for value in values.drop_nulls().to_list()]
-    finite = [size for size in sizes if size < float("inf")]
-    return scale(max(finite, default=0.0), unit)

@@ -27,6 +27,7 @@ def inline_svg(svg: bytes, alt: str, prefix: str) -> str:
     """
     # ElementTree is safe here: the file is our own drawing.
     root = ElementTree.fromstring(svg)
+    used = _used_ids(root)
     for parent in root.iter():
         for child in [c for c in parent if _local(c.tag) in _DROPPED]:
             parent.remove(child)
@@ -35,13 +36,23 @@ def inline_svg(svg: bytes, alt: str, prefix: str) -> str:
         element.tail = None  # line breaks and indentation
         element.text = element.text if element.text and element.text.strip() else None
         element.attrib = {
-            _local(name): _attribute(name, value, prefix) for name, value in element.attrib.items()
+            _local(name): _attribute(name, value, prefix)
+            for name, value in element.attrib.items()
+            if name != "id" or value in used
         }
     # Without a size, the drawing scales to the width of its container by its viewBox.
     for name in ("version", "width", "height"):
         root.attrib.pop(name, None)
     root.attrib |= {"role": "img", "aria-label": alt}
     return ElementTree.tostring(root, encoding="unicode")
+
+
+def _used_ids(root: ElementTree.Element) -> set[str]:
+    # Most elements of matplotlib have an id, and few are referred to.
+    values = [value for element in root.iter() for value in element.attrib.values()]
+    return {name for value in values for name in _REFERENCE.findall(value)} | {
+        value[1:] for value in values if value.startswith("#")
+    }
 
 
 def _local(name: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -109,17 +110,18 @@ def speech() -> dict[str, Any]:
 
 
 def detection() -> dict[str, Any]:
-    """Return loss and gradient of two images, in graphs of their size and of any size."""
+    """Return loss and gradient of two images, in graphs of their size and of any size.
+
+    The sides are the longest ones. ``anchors`` is True where a graph has those of the size.
+    """
     tf = import_module("tensorflow")
+    from tbd_models.tensorflow import boxes
     from tbd_models.tensorflow.batches import signature, tensors
 
-    work = workload("maskrcnn")
+    work, d = workload("maskrcnn"), find("maskrcnn").variant(None).small
     planned = [
-        PlannedBatch(np.array(sizes), padded)
-        for sizes, padded in (
-            ([(128, 170), (100, 213)], (128, 224)),
-            ([(170, 128), (213, 100)], (224, 128)),
-        )
+        PlannedBatch(np.array([(128, 170), (100, 213)]), (128, 224)),
+        PlannedBatch(np.array([(170, 128), (213, 100)]), (224, 128)),
     ]
     batches = [tensors(work, work.sized(plan, np.random.default_rng(1))) for plan in planned]
     (turn,) = work.turns
@@ -128,15 +130,26 @@ def detection() -> dict[str, Any]:
         with tf.GradientTape() as tape:
             loss = turn.loss(turn.forward(batch), batch)
         found = tape.gradient(loss, [weight.value for weight in turn.weights()])
-        return loss, tf.linalg.global_norm(found)
+        levels = work.model.get_layer("rpn_targets").anchors.levels(batch["image"])
+        return loss, tf.linalg.global_norm(found), tf.concat(levels, 0)
+
+    def expected(size: tuple[int, ...]) -> Any:
+        maps = replace(d, height=size[0], width=size[1]).maps
+        each = zip(maps, d.strides, d.anchor_sizes, strict=True)
+        grids = [boxes.grid_anchors(*cells, s, [side], d.anchor_ratios) for cells, s, side in each]
+        return np.concatenate(grids)
 
     of_size, of_any = tf.function(step), tf.function(step, input_signature=[signature(batches)])
     seeds = [work.model.get_layer(name).seed.state for name in ("rpn_targets", "box_targets")]
-    result: dict[str, Any] = {}
+    result: dict[str, Any] = {"anchors": []}
     for name, graph in (("of_size", of_size), ("of_any", of_any)):
         for seed in seeds:
             seed.assign([1, 2])
-        result[name] = [[float(value) for value in graph(batch)] for batch in batches]
+        result[name] = []
+        for batch, plan in zip(batches, planned, strict=True):
+            loss, gradient, anchors = graph(batch)
+            result[name].append([float(loss), float(gradient)])
+            result["anchors"].append(np.array_equal(anchors, expected(plan.padded)))
     return result
 
 

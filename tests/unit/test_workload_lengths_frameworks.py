@@ -90,6 +90,7 @@ def test_a_run_trains_the_planned_batches(seen: dict[str, Any]) -> None:
 def test_images_of_any_size_have_one_graph(seen: dict[str, Any]) -> None:
     if (found := seen.get("detection")) is None:
         pytest.skip("Mask R-CNN is not in MXNet")
+    assert found["anchors"] == [True] * 4
     for known, unknown in zip(found["of_size"], found["of_any"], strict=True):
         assert unknown == pytest.approx(known, rel=1e-4)
         assert all(math.isfinite(value) for value in known)

@@ -38,10 +38,10 @@ class Anchors:
 
     def __init__(self, d: Dimensions) -> None:
         self._d = d
-        longest = max(d.height, d.width, d.longest)
+        longest = max(d.height, d.width, -(-d.longest // 32) * 32)  # padded
         self._grids = []
         for stride, anchor in zip(d.strides, d.anchor_sizes, strict=True):
-            side = -(-longest // stride) + 1  # padded to a multiple of 32
+            side = -(-longest // stride)
             grid = box_math.grid_anchors(side, side, stride, [anchor], d.anchor_ratios)
             self._grids.append(grid.reshape(side, side, -1))
 

@@ -15,13 +15,14 @@ INPUTS ?= 1000
 BENCH ?=
 KIT ?=
 CHECK ?=
+PYTHONS ?= $(BIN)/python
 LOWEST := .venv-lowest
 SITE := .venv-site
 N ?= 22
 SEED ?= 1
 RECORD ?=
 
-.PHONY: help demo test test-full test-nightly test-lowest audit frameworks test-frameworks trace-processor mutants fuzz lint format types docs docs-check site check bench bench-rivals gpu-kit gpu-check clean
+.PHONY: help demo test test-full test-nightly test-lowest audit frameworks test-frameworks trace-processor mutants fuzz lint format types docs docs-check site package check bench bench-rivals gpu-kit gpu-check clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
@@ -123,6 +124,9 @@ $(SITE)/.installed: docs/requirements.txt
 	$(PYTHON) -m venv $(SITE)
 	$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check --requirement docs/requirements.txt
 	@touch $@
+
+package: $(VENV)/.installed-dev ## Check wheel and sdist of the commit, installed (PYTHONS="python3.11 python3.14")
+	$(BIN)/python tools/check_package.py --python $(PYTHONS)
 
 check: lint types docs-check test ## Style, types, reference pages and the tests of `make test`
 

@@ -218,4 +218,5 @@ def cpu_throughput() -> list[Row]:
         }
         | COUNTED
         | MARKED
+        | {"evidence": "capture.json"}
     ]

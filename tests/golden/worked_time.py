@@ -145,6 +145,7 @@ def throughput(batch_size: int | None = None) -> list[Row]:
             stability=statistics_of(counted)["stability"],
             **COUNTED,
             **MARKED,
+            evidence="parameter" if batch_size else "capture.json",
         )
     ]
 

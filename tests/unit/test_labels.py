@@ -46,7 +46,7 @@ def test_a_directory_is_searched_and_its_labels_are_used(directory: Path, tmp_pa
     assert "skipped other files: notes/, readme.txt" in done.stderr
     assert [line.split()[-1] for line in done.stdout.splitlines()] == ["one.sqlite"]
     before = ask(db, "throughput")
-    assert before["batch_size"].to_list() == [64]
+    assert before.select("batch_size", "evidence").rows() == [(64, "label")]
     rate = before["iterations_per_s"][0]
     assert before["samples_per_s"][0] == pytest.approx(64 * rate)
     (found,) = ask(db, "suite_compare").to_dicts()

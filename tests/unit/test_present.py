@@ -140,6 +140,16 @@ def test_columns_of_least_importance_are_left_out_and_named(frame: pl.DataFrame)
     assert narrow.split("\n")[0].split() == ["kernel_name", "total_x", "other_x", "share_pct"]
 
 
+@pytest.mark.parametrize("answer", ["bound", "cause", "verdict", "evidence"])
+def test_the_column_of_the_answer_stays(answer: str) -> None:
+    columns = {f"number_{n}": [10.0**9 + n, 2.0 * 10**9 + n] for n in range(8)}
+    rows = pl.DataFrame({"kernel_name": ["first", "second"], **columns, answer: ["memory", "no"]})
+    header = as_text(rows, width=80, plain=True).split("\n")[0].split()
+    assert header[0] == "kernel_name"
+    assert header[-1] == answer
+    assert "number_0" in header
+
+
 def test_rows_are_compared_side_by_side_below_80_columns(frame: pl.DataFrame) -> None:
     three = as_text(frame, width=55)
     assert re.search(r"^calls +12 +1,234,567$", three, re.M)

@@ -171,4 +171,7 @@ def test_the_python_interface() -> None:
     found = traces.why()
     assert found.to_dict() == answer("why", SAMPLE)
     assert found._repr_html_().startswith("<pre>11 steps")
+    assert repr(found) == (
+        "<Why of synthetic_cnn/timeline.sqlite: GPU matrix work without tensor cores 48 %>"
+    )
     assert traces.whatif("amp").to_dict() == answer("whatif", SAMPLE, "--change", "amp")

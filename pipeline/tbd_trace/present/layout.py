@@ -23,6 +23,8 @@ _SECONDARY = frozenset(
     """min max stddev median p5 p95 low high cv uncertainty confidence method clock grid block
     measured reason notes id pid tid""".split()  # noqa: SIM905 - a list would take 20 lines
 )
+# Columns that are the answer of a query, or say where it comes from.
+_ANSWERS = frozenset({"bound", "cause", "verdict", "evidence"})
 LEAST_TEXT_WIDTH = 12
 """Minimum width of other texts in terminal cells."""
 
@@ -156,7 +158,7 @@ def _is_squeezed(fitted: Sequence[Measure]) -> bool:
 def _rank(column: str) -> int:
     # Columns of the highest rank are left out first.
     words = column.split("_")
-    if is_name(column) or words[-1] == "pct" or column == "evidence":
+    if is_name(column) or words[-1] == "pct" or column in _ANSWERS:
         return 0
     return _LAST if _SECONDARY & set(words) else 1
 

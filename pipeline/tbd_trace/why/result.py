@@ -39,6 +39,12 @@ class Why:
         ]
         return self.slowest.to_dict() | {"others": others}
 
+    def __repr__(self) -> str:
+        one, others = self.slowest, len(self.judgements) - 1
+        more = f", {others} more" if others else ""
+        largest = one.causes[0]
+        return f"<Why of {one.trace}: {largest.title} {largest.share_pct:.0f} %{more}>"
+
     def __str__(self) -> str:
         from tbd_trace.why.screen import text  # noqa: PLC0415 - the screen imports this module
 

@@ -62,6 +62,9 @@ doc = "steady state, or all iterations without a steady state"
 doc = "nvtx range, nvtx mark or anchor kernel"
 [columns.confidence]
 doc = "1 for NVTX marks of the program; for an anchor kernel, its score (_iteration_anchor)"
+[columns.evidence]
+doc = """source of the batch size: capture.json, label of `tbd-trace ingest`, or parameter; NULL
+    without a batch size"""
 [[plot]]
 kind = "barh"
 x = ["trace_id", "pid"]
@@ -90,7 +93,13 @@ rated AS (
             t.capture ->> '$.profiled.padding_pct') AS DOUBLE) AS padding_pct,
         CASE WHEN coalesce(getvariable('batch_size'), 0) = 0
              THEN try_cast(t.capture ->> '$.profiled.samples_per_iteration' AS DOUBLE) END
-            AS mean_samples
+            AS mean_samples,
+        CASE
+            WHEN coalesce(getvariable('batch_size'), 0) <> 0 THEN 'parameter'
+            WHEN list_contains(from_json(t.capture -> '$.labels', '["VARCHAR"]'), 'batch_size')
+            THEN 'label'
+            WHEN t.batch_size IS NOT NULL THEN 'capture.json'
+        END AS evidence
     FROM iteration_rate s JOIN trace t USING (trace_id)
 ),
 
@@ -104,7 +113,7 @@ SELECT r.trace_id, p.pid, r.iterations, r.elapsed_ns, r.iterations_per_s, r.stal
     r.unprofiled_samples_per_s * r.units_per_sample AS unprofiled_units_per_s, r.throughput_unit,
     r.real_units_per_s, r.real_unit, r.padding_pct,
     100.0 * (r.unprofiled_samples_per_s / r.samples_per_s - 1) AS profiler_slowdown_pct,
-    r.stability, r.clock, r.measured_over, r.method, r.confidence
+    r.stability, r.clock, r.measured_over, r.method, r.confidence, r.evidence
 FROM per_second r
 LEFT JOIN process p ON p.trace_id = r.trace_id AND p.process_id = r.process_id
 ORDER BY r.trace_id, p.pid, r.process_id

@@ -93,3 +93,17 @@ def test_ranks_of_a_job_and_captures_stay_apart(tmp_path: Path) -> None:
     reports = traces.ingest_files([alone, *ranks, capture])
     assert [report.status for report in reports] == ["ingested"] * 4
     assert len(traces.trace_ids()) == 4
+
+
+def test_a_damaged_trace_does_not_stop_an_ingest(tmp_path: Path) -> None:
+    traces, original = database(tmp_path), export(tmp_path / "a.sqlite")
+    first = ingest(traces, original)
+    other = Path(shutil.copy(original, tmp_path / "b.sqlite"))
+    with sqlite3.connect(other) as file:
+        file.execute("CREATE TABLE notes_of_a_tool(text)")
+    file.close()
+    kernels = traces.traces_directory / first.trace_id / "kernel.parquet"
+    content = bytearray(kernels.read_bytes())
+    content[len(content) // 2] ^= 1
+    kernels.write_bytes(content)
+    assert ingest(Database(traces.path), other).status == "ingested"

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import duckdb
 
+from tbd_trace.errors import StoreError
 from tbd_trace.model.canonical_tables import CATALOGUE, canonical_tables
 from tbd_trace.sqltext import parquet_relation
-from tbd_trace.store.base import TraceStore
 from tbd_trace.store.identified_file import IdentifiedFile
 from tbd_trace.store.read_errors import reading
+from tbd_trace.store.tables import table_files
+
+if TYPE_CHECKING:
+    from tbd_trace.store.database import Database
 
 # Of two processes that ingest equal events at the same time, only the later one finds the other.
 _CANDIDATES = """
@@ -23,6 +32,7 @@ _CANDIDATES = """
         AND (old.ingested_at, old.trace_id) < (new.ingested_at, new.trace_id)
     WHERE len(new.holds) > 0
     ORDER BY old.ingested_at, old.trace_id"""
+_TOLERANCE = 100  # files of equal events differ by less than a hundredth: by the trace id alone
 _DIFFERENCE = """
     SELECT 1
     FROM (SELECT o FROM (SELECT * EXCLUDE (trace_id) FROM ({old})) AS o)
@@ -31,7 +41,7 @@ _DIFFERENCE = """
     LIMIT 1"""
 
 
-def same_events(store: TraceStore, identified: IdentifiedFile) -> str | None:
+def same_events(store: Database, identified: IdentifiedFile) -> str | None:
     """Return an older trace with the same rows in all tables, None if there is none.
 
     Indexes of another tool in an export, and compression, change the bytes of a file and so its
@@ -39,24 +49,45 @@ def same_events(store: TraceStore, identified: IdentifiedFile) -> str | None:
 
     Args:
         store: has the trace of the file.
-
-    Raises:
-        StoreError: a file of a trace cannot be read.
     """
     if identified.file.salt or identified.file.job:
         return None
     trace_id = identified.trace_id
-    with reading(store), duckdb.connect() as connection:
-        traces = store.relation(CATALOGUE, store.trace_ids())
-        found = connection.execute(
-            _CANDIDATES.format(traces=traces), {"trace": trace_id}
-        ).fetchall()
-        return next((old for (old,) in found if _are_equal(connection, store, old, trace_id)), None)
+    alike = list(_of_same_size(store, trace_id))
+    if not alike:
+        return None
+    try:
+        with reading(store), duckdb.connect() as connection:
+            traces = _CANDIDATES.format(traces=store.relation(CATALOGUE, [trace_id, *alike]))
+            found = [old for (old,) in connection.execute(traces, {"trace": trace_id}).fetchall()]
+            return next(
+                (old for old in found if _are_equal(connection, store, old, trace_id)), None
+            )
+    except StoreError:  # another process removed a trace, or an old one is damaged
+        return None
 
 
-def _are_equal(
-    connection: duckdb.DuckDBPyConnection, store: TraceStore, old: str, new: str
-) -> bool:
+def _of_same_size(store: Database, trace_id: str) -> Iterable[str]:
+    # By the largest table, so that few of many traces are opened.
+    directory = store.traces_directory / trace_id
+    tables = canonical_tables().keys() - {CATALOGUE}
+    largest = max(sorted(tables), key=lambda table: _size(directory, table))
+    size = _size(directory, largest)
+    for other in store.trace_ids():
+        difference = abs(_size(store.traces_directory / other, largest) - size)
+        if other != trace_id and difference <= size // _TOLERANCE:
+            yield other
+
+
+def _size(directory: Path, table: str) -> int:
+    size = 0
+    for file in table_files(directory, table):
+        with contextlib.suppress(OSError):  # removed
+            size += file.stat().st_size
+    return size
+
+
+def _are_equal(connection: duckdb.DuckDBPyConnection, store: Database, old: str, new: str) -> bool:
     for table in canonical_tables().keys() - {CATALOGUE}:
         rows = [parquet_relation(store.files(table, [trace_id])) for trace_id in (old, new)]
         if connection.execute(_DIFFERENCE.format(old=rows[0], new=rows[1])).fetchall():

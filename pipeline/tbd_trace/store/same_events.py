@@ -26,6 +26,9 @@ _CANDIDATES = """
     JOIN ({traces}) AS new ON new.trace_id = $trace
         AND (old.format, old.tool, old.kind) = (new.format, new.tool, new.kind)
         AND old.holds = new.holds
+        AND old.tool_version IS NOT DISTINCT FROM new.tool_version
+        AND old.schema_version IS NOT DISTINCT FROM new.schema_version
+        AND old.export_version IS NOT DISTINCT FROM new.export_version
         AND old.start_ns IS NOT DISTINCT FROM new.start_ns
         AND old.end_ns IS NOT DISTINCT FROM new.end_ns
         AND old.capture_id IS NULL
@@ -45,7 +48,8 @@ def same_events(store: Database, identified: IdentifiedFile) -> str | None:
     """Return an older trace with the same rows in all tables, None if there is none.
 
     Indexes of another tool in an export, and compression, change the bytes of a file and so its
-    trace id, but not its events. Files of captures and jobs are never compared.
+    trace id, but not its events. Exports by several versions of a tool stay apart.
+    Files of captures and jobs are never compared.
 
     Args:
         store: has the trace of the file.

@@ -25,7 +25,7 @@ def configure(config: pytest.Config) -> None:
     _leaves_out_slow = config.option.markexpr == "not slow"
 
 
-def one_in(size: int, values: Iterable[Any], *, then_one_in: int = 1) -> list[Any]:
+def one_in(size: int, values: Iterable[Any], *, then_one_in: int = 2) -> list[Any]:
     """Mark all parameters slow except the first of each ``size``.
 
     Args:

@@ -113,7 +113,10 @@ def check_installed(wheel: Path, python: str, folder: Path) -> str:
     Raises:
         PackageError: the answer differs from that of the checkout.
     """
-    run(python, "-m", "venv", folder)
+    found = shutil.which(python)
+    if found is None:
+        raise PackageError(f"{python}: not found; name an installed Python")
+    run(Path(found).absolute(), "-m", "venv", folder)
     own = folder / "bin" / "python"
     begin = time.perf_counter()
     run(own, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel)

@@ -57,7 +57,7 @@ def cells() -> list[tuple[str, str]]:
 
 
 @pytest.fixture(
-    scope="module", params=one_in(8, map(pytest.param, cells()), then_one_in=3), ids="-".join
+    scope="module", params=one_in(8, map(pytest.param, cells()), then_one_in=6), ids="-".join
 )
 def capture(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the capture of a workload at small scale."""

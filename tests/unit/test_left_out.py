@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fast import one_in, slow
+from fast import nightly, one_in
 from made_nsys import GPU, KERNEL, NVTX, RUNTIME, call, gpu, kernel, nvtx, strings, write
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.query import Catalogue, execute
@@ -80,7 +80,7 @@ def test_notes_about_many_traces_are_one_line(
     assert note.startswith("idle0.sqlite, idle1.sqlite, idle2.sqlite and 4 more: kernel_durations")
 
 
-@slow
+@nightly
 def test_time_is_linear_in_the_traces(tmp_path: Path, database: Callable[..., Database]) -> None:
     query = Catalogue().get("suite_compare")
     made = database(*(trace(tmp_path / f"{n}.sqlite", number=n) for n in range(80)))

@@ -29,9 +29,9 @@ def one_in(size: int, values: Iterable[Any], *, then_one_in: int = 2) -> list[An
     """Mark all parameters slow except the first of each ``size``.
 
     Args:
-        size: of the groups.
+        size: parameters per group.
         values: values of one argument, tuples of values of several, or ``pytest.param``.
-        then_one_in: size of the groups of slow ones; all but the first of each are nightly.
+        then_one_in: slow parameters per group, of which all but the first are nightly, too.
     """
     found = list(values)
     return _marked(found, [i % size == 0 for i in range(len(found))], then_one_in)

@@ -125,7 +125,7 @@ def check_installed(wheel: Path, python: str, folder: Path) -> str:
     answers = []
     for name in ("first answer", "the same again"):
         begin = time.perf_counter()
-        answers.append(run(folder / "bin" / "tbd-trace", "why", sample))
+        answers.append(run(folder / "bin" / "tbd-trace", "why", sample, cache=folder / "cache"))
         rows.append((name, f"{time.perf_counter() - begin:.1f} s"))
     if set(answers) != {run(sys.executable, "-m", "tbd_trace", "why", sample)}:
         raise PackageError(f"{python}: the installed package gives another answer to `why`")
@@ -137,15 +137,19 @@ def check_installed(wheel: Path, python: str, folder: Path) -> str:
     return "\n".join([f"| {version} | |", "|---|---:|", *(f"| {a} | {b} |" for a, b in rows), ""])
 
 
-def run(*words: str | Path) -> str:
+def run(*words: str | Path, cache: Path | None = None) -> str:
     """Run a program away from the checkout, and return its output.
+
+    Args:
+        words: program and arguments.
+        cache: cache of tbd-trace, by default an empty one.
 
     Raises:
         PackageError: it failed.
     """
     with tempfile.TemporaryDirectory() as elsewhere:
-        environment = os.environ | {"TBD_TRACE_CACHE": str(Path(words[0]).parent / "cache")}
-        environment |= {"TERM": "dumb", "COLUMNS": "100"}
+        own = str(cache or Path(elsewhere) / "cache")
+        environment = os.environ | {"TBD_TRACE_CACHE": own, "TERM": "dumb", "COLUMNS": "100"}
         done = subprocess.run(
             [*map(str, words)],
             cwd=elsewhere,

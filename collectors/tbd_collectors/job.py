@@ -135,7 +135,7 @@ class _Session:
         place = self._directory / name
         place.mkdir(exist_ok=True)
         samples = self._link(within) if ranks > 1 else []
-        self._say(f"{name or 'ranks'}: {ranks} of them" if ranks > 1 else name)
+        self._say(", ".join(filter(None, [name, f"{ranks} ranks" if ranks > 1 else ""])))
         before = os.getloadavg()[0]
         started = launches(ranks, _RUNS, within, share=self._request.ranks)
         outcome = together(

@@ -62,6 +62,7 @@ def straggler(script: Path, directory: Path, late: int, delay: float) -> pl.Data
     words = (sys.executable, script, str(late), str(delay), "-1")
     done = collect("--ranks", str(RANKS), *window, "--", *words)
     assert done.returncode == 0, done.stderr
+    assert f"{RANKS} ranks" in done.stderr
     traces = ingested(directory, capture)
     buckets = traces.sql("SELECT * FROM collective_record WHERE source = 'bucket'")
     # Gradients of float32 in one bucket, one all-reduce an iteration on each rank.

@@ -95,3 +95,24 @@ def test_a_trigger_stays_idle(tmp_path: Path) -> None:
     trigger = "CREATE TRIGGER t AFTER INSERT ON good BEGIN DELETE FROM good; END"
     with SqliteFile(written(tmp_path / "file.sqlite", [trigger])) as file:
         assert file.rows("SELECT a FROM good") == [(7,)]
+
+
+@pytest.mark.parametrize("reader", ["pages", "sqlalchemy"])
+def test_a_file_of_many_tables(
+    reader: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """20,000 entries of the schema refer to one empty table, which is quick to write."""
+    monkeypatch.setenv("TBD_TRACE_READER", reader)
+    many = [
+        "CREATE TABLE bad (a)",
+        "PRAGMA writable_schema = ON",
+        "INSERT INTO sqlite_master WITH RECURSIVE n(i) AS"
+        " (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)"
+        " SELECT 'table', 't' || i, 't' || i, rootpage, 'CREATE TABLE t' || i || ' (a)'"
+        " FROM n, sqlite_master WHERE name = 'bad'",
+    ]
+    with SqliteFile(written(tmp_path / "file.sqlite", many)) as file:
+        assert len(file.tables) == 20_002
+        (batch,) = file.batches("good", {"a": pa.int64()})
+        assert batch.column("a").to_pylist() == [7]
+        assert sum(empty.num_rows for empty in file.batches("t20000", {"a": pa.int64()})) == 0

@@ -53,6 +53,21 @@ def test_rank_and_world_size_come_from_the_header(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(("world", "others"), [(1, None), (2, "1 more file"), (4, "3 more files")])
+def test_a_note_about_several_files_is_said_once(
+    tmp_path: Path, world: int, others: str | None
+) -> None:
+    for rank in range(world):
+        step, flow = STEP | {"ts": rank}, STEP | {"cat": "ac2g", "ph": "s", "id": 1}
+        write(tmp_path / f"rank{rank}.json", document([step, flow], **info(rank, world)))
+    result = ingest(tmp_path, *(tmp_path / f"rank{rank}.json" for rank in range(world)))
+    notes = [line for line in result.stderr.splitlines() if "not stored" in line]
+    assert notes[0].startswith("note: rank0.json: events derived from others, not stored: ac2g 1")
+    text = notes[0].removeprefix("note: rank0.json: ")
+    assert notes[1:] == ([f"note: {others}: {text}"] if others else [])
+    assert result.stderr.count(" of a distributed job") == world
+
+
 @pytest.mark.parametrize("name", ["rank3.json", "my_RANK-3.json", "rank=3.json", "worker3.json"])
 def test_rank_from_the_file_name(tmp_path: Path, name: str) -> None:
     write_rank(tmp_path, name)

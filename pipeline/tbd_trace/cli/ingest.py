@@ -4,6 +4,7 @@
 # ruff: noqa: PLC0415
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from enum import StrEnum
@@ -139,12 +140,14 @@ def _ingest_paths(
     files, failed = given.files_of(paths)
     if frames:
         files = [with_python_frames(file) for file in files]
+    shown = _Shown()
     for report in _reports(database, files, workers, derive=True):
         if report is None:
             failed = True
         else:
-            _show(report)
+            shown.add(report)
             _note_same(report)
+    shown.end()
     _note_ranks(database, files)
     return failed
 
@@ -169,7 +172,7 @@ def _ingest_job(
 
     if not job.strip():
         raise UsageError("--job: the name is empty; name the job")
-    failed, added = False, []
+    failed, added, shown = False, [], _Shown()
     files = job_files(job, paths, by_name=by_name)
     if frames:
         files = [with_python_frames(file) for file in files]
@@ -177,9 +180,10 @@ def _ingest_job(
         if report is None:
             failed = True
             continue
-        _show(report)
+        shown.add(report)
         if report.status == "ingested":
             added.append(report.trace_id)
+    shown.end()
     try:
         _note_ranks(database, files)
     except UsageError:
@@ -251,11 +255,24 @@ def _ingest_file(
     return report
 
 
-def _show(report: IngestReport) -> None:
-    kernels = f"{report.kernels:,} kernels"
-    name = printable(report.name)
-    typer.echo(
-        f"{report.trace_id}  {report.format:<12}  {kernels:>17}  {report.status:<13}  {name}"
-    )
-    for text in report.notes:
-        note(f"{report.name}: {text}")
+class _Shown:
+    """The lines of ingested files, with each note once, because those of a job's ranks repeat."""
+
+    def __init__(self) -> None:
+        self._files_by_note: Counter[str] = Counter()
+
+    def add(self, report: IngestReport) -> None:
+        kernels = f"{report.kernels:,} kernels"
+        name = printable(report.name)
+        typer.echo(
+            f"{report.trace_id}  {report.format:<12}  {kernels:>17}  {report.status:<13}  {name}"
+        )
+        for text in report.notes:
+            self._files_by_note[text] += 1
+            if self._files_by_note[text] == 1:
+                note(f"{report.name}: {text}")
+
+    def end(self) -> None:
+        for text, files in self._files_by_note.items():
+            if files > 1:
+                note(f"{files - 1} more file{'s' if files > 2 else ''}: {text}")

@@ -18,7 +18,8 @@ from fast import first_of_each_format
 from nvtx_views import canonical_names, create_views
 from tbd_trace.errors import InputError
 from tbd_trace.model.canonical_tables import canonical_tables
-from tbd_trace.sources.nsys.reader import NSYS_SQLITE, NsysReader
+from tbd_trace.sources.nsys.detection import NSYS_SQLITE
+from tbd_trace.sources.nsys.reader import NsysReader
 
 PREFIX = "CUPTI_ACTIVITY_KIND_"
 NO_CALLS = "(10, 11, 12, 31, 32, 33, 34, 35, 36, 67, 68, 69)"

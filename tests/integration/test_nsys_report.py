@@ -17,7 +17,7 @@ from made_nsys import ingest, kernel, strings, write
 from processes import end_soon
 from tbd_trace.errors import InputError
 from tbd_trace.nsys_export import made_by
-from tbd_trace.sources.nsys.report import NSYS_REPORT, NsysReportSource
+from tbd_trace.sources.nsys.detection import NSYS_REPORT, NsysReportSource
 
 REPORT = b"NVIDIA Tegra Profiler Report 1.\n" + bytes(100) + b"2024.4.2.133-244234382004v0:"
 STREAM = b"U3w[END]NVIDIA Nsight Systems Stream 2024.4.2.133-244234382004v0!" + bytes(100)

@@ -7,13 +7,16 @@ from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import duckdb
 
 from tbd_trace.runtime.private_files import temporary_directory
 from tbd_trace.sources.kineto.event_block import KINDS, EventBlock
-from tbd_trace.sources.kineto.module_paths import Frames
 from tbd_trace.sqltext import parquet_relation, string
+
+if TYPE_CHECKING:
+    from tbd_trace.sources.kineto.module_paths import Frames
 
 # Ids follow the order of the file. Groups of rows of one kind let a mapping skip the others.
 _KEPT = """
@@ -53,6 +56,7 @@ _REPEATED = f"""
         FROM event WHERE kind IN {_NUMBERED}
     )
     QUALIFY row_number() OVER (PARTITION BY same ORDER BY event_id) > 1"""
+_OF_FRAMES = ("module", "frame")
 HostThread = tuple[int | None, int | None, bool]  # process, thread, only ranges of the program
 
 Group = tuple[str | None, str | None, str | None, str | None]
@@ -74,7 +78,7 @@ class KeptEvents:
         self.groups: Counter[Group] = Counter()
         self.first_ns: int | None = None
         self.last_ns: int | None = None
-        self.frames = Frames()
+        self.frames: Frames | None = None  # None without frames
         self.repeated = 0  # events left out because they equal another
 
     def load(self, connection: duckdb.DuckDBPyConnection, text: bytes | memoryview) -> bool:
@@ -102,10 +106,17 @@ class KeptEvents:
         kept = Path(self._directory.name) / f"{len(self._files):06}.parquet"
         connection.execute(_KEPT.format(before=before, path=string(str(kept))))
         self._files.append(kept)
-        if "module" in self.kinds:
-            self.frames.add(connection.execute(_FRAMES.format(before=before)).fetchnumpy())
         self.threads.update(connection.execute(_THREADS).fetchall())
         self._count(connection)
+        if "module" in self.kinds and any(kind in _OF_FRAMES for _, _, kind, _ in self.groups):
+            self._add_frames(connection.execute(_FRAMES.format(before=before)))
+
+    def _add_frames(self, found: duckdb.DuckDBPyConnection) -> None:
+        # Imported late, with NumPy and pyarrow: few traces have frames.
+        from tbd_trace.sources.kineto.module_paths import Frames  # noqa: PLC0415
+
+        self.frames = self.frames or Frames()
+        self.frames.add(found.fetchnumpy())
 
     def _count(self, connection: duckdb.DuckDBPyConnection) -> None:
         for *group, events, first, last in connection.execute(_COUNTS).fetchall():

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import duckdb
-import pyarrow as pa
 
 from tbd_trace.sources.kineto.kept_events import HostThread
+from tbd_trace.sources.value_table import create_value_table
 
 
 def create_process_macros(
@@ -41,10 +41,11 @@ def create_process_macros(
         gpu = "(SELECT l.process_id FROM launching AS l WHERE l.correlation = c)"
     connection.execute(f"CREATE OR REPLACE TEMP MACRO gpu_process(c) AS {gpu}")
     rows = {(only if process in renamed else process, thread) for process, thread, _ in threads}
-    columns = list(zip(*rows, strict=True)) or [(), ()]
-    names = ("process_id", "thread_id")
-    table = pa.table([pa.array(column, pa.int64()) for column in columns], names=names)
-    connection.register("host_thread", table)
+    columns = {
+        "process_id": ("BIGINT", [process for process, _ in rows]),
+        "thread_id": ("BIGINT", [thread for _, thread in rows]),
+    }
+    create_value_table(connection, "host_thread", columns)
     return [
         f"ranges of process {listed} are of process {only}, the only one with other events"
         for listed in [", ".join(map(str, sorted(filter(None, renamed))))]

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import duckdb
-import pyarrow as pa
 
 from tbd_trace.errors import InputError
-from tbd_trace.sources.arrow_columns import Damage, register
+from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.sources.base import Ask, TraceDescription
 from tbd_trace.sources.demangle import demangle, is_mangled, short_name
 from tbd_trace.sources.kineto.detection import is_trace
@@ -26,6 +25,7 @@ from tbd_trace.sources.kineto.ranks import rank_row
 from tbd_trace.sources.kineto.trace_notes import launch_notes, trace_notes
 from tbd_trace.sources.kineto.unpacked import Unpacked
 from tbd_trace.sources.memory_notes import memory_notes
+from tbd_trace.sources.value_table import create_value_table
 
 _MAPPINGS = Path(__file__).with_name("sql")
 _RECORD = "record one with `torch.profiler.profile(...)` and `export_chrome_trace(FILE)`"
@@ -73,7 +73,6 @@ class TorchTraceReader:
         self._kept = KeptEvents()
         self._events: EventList | None = None
         self._unpacking_damage: str | None = None
-        self._damage = Damage()
         self._notes: list[str] = []
         self._keeps_frames = False
 
@@ -104,15 +103,14 @@ class TorchTraceReader:
             return self._devices(connection, self._events)
         if table == "job_rank":
             row = rank_row(self._events.header)
-            columns = {name: [value] for name, value in (row or {}).items()}
-            return register(connection, table, [columns], self._damage) if row else None
+            return _rows(connection, table, [row]) if row else None
         is_host = table in ("process", "thread")
         if not (self._kept.threads if is_host else self._kept.holds(*_KINDS.get(table, ()))):
             return None
         if table in ("kernel", "kernel_metric"):
-            connection.register("kernel_name", _kernel_names(connection))
+            _create_kernel_names(connection)
         if table == "annotation":
-            connection.register("module_path", self._kept.frames.paths())
+            self._create_module_paths(connection)
         return _mapping(table)
 
     def _read(self, connection: duckdb.DuckDBPyConnection) -> EventList:
@@ -144,11 +142,15 @@ class TorchTraceReader:
         }
         rows, notes = device_rows(events.header, used, self._is_rocm(connection, events))
         self._notes += notes
-        if not rows:
-            return None
-        names = dict.fromkeys(name for row in rows for name in row)
-        columns = {name: [row.get(name) for row in rows] for name in names}
-        return register(connection, "device", [columns], self._damage)
+        return _rows(connection, "device", rows) if rows else None
+
+    def _create_module_paths(self, connection: duckdb.DuckDBPyConnection) -> None:
+        if self._kept.frames is not None:
+            connection.register("module_path", self._kept.frames.paths())
+            return
+        create_value_table(
+            connection, "module_path", {"event_id": ("BIGINT", []), "path": ("VARCHAR", [])}
+        )
 
     def _is_rocm(self, connection: duckdb.DuckDBPyConnection, events: EventList) -> bool:
         if is_rocm(events.header):
@@ -169,8 +171,6 @@ class TorchTraceReader:
         if ask is not None:
             notes += launch_notes(ask) if self._kept.holds("kernel") else []
             notes += memory_notes(ask) if self._kept.holds("memory") else []
-        if self._damage.values:
-            notes.append(f"values of another type than expected: {self._damage.values:,}; NULL")
         schema = events.header.get("schemaVersion")
         version = events.header.get("torch_version")  # added by `tbd-trace collect`
         return TraceDescription(
@@ -219,7 +219,20 @@ def _mapping(name: str) -> str:
     return (_MAPPINGS / f"{name}.sql").read_text(encoding="utf-8")
 
 
-def _kernel_names(connection: duckdb.DuckDBPyConnection) -> pa.Table:
+def _rows(
+    connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Mapping[str, Any]]
+) -> str:
+    # A SELECT of rows of a canonical table; columns that they lack are NULL.
+    columns = {
+        column.name: (column.type, [row.get(column.name) for row in rows])
+        for column in canonical_tables()[table].columns
+        if column.name != "trace_id"
+    }
+    create_value_table(connection, f"kineto_{table}", columns)
+    return f"SELECT * FROM kineto_{table}"
+
+
+def _create_kernel_names(connection: duckdb.DuckDBPyConnection) -> None:
     found = connection.execute("SELECT DISTINCT name FROM event WHERE kind = 'kernel'").fetchall()
     names = [name for (name,) in found]
     demangled = [demangle(name) for name in names]
@@ -229,7 +242,8 @@ def _kernel_names(connection: duckdb.DuckDBPyConnection) -> pa.Table:
         "short_name": [short_name(name) for name in demangled],
         "mangled_name": [name if is_mangled(name) else None for name in names],
     }
-    return pa.table({key: pa.array(values, pa.string()) for key, values in columns.items()})
+    typed = {name: ("VARCHAR", values) for name, values in columns.items()}
+    create_value_table(connection, "kernel_name", typed)
 
 
 class TorchTrace:

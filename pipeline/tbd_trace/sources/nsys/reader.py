@@ -21,7 +21,7 @@ from tbd_trace.sources.nsys import diagnostics
 from tbd_trace.sources.nsys.columns import DETAILS, EVENTS, NVTX_RANGES
 from tbd_trace.sources.nsys.event_stats import EventStats
 from tbd_trace.sources.nsys.tables import NsysTables
-from tbd_trace.sqlite_io import SqliteFile, UnsupportedLayout
+from tbd_trace.sqlite_io import UnsupportedLayout
 
 _MAPPINGS = Path(__file__).with_name("sql")
 _RELATION = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)")
@@ -34,11 +34,6 @@ _MOST_ENUMERATED = 10_000
 _BUCKETS, _BUCKET_TEXT = "collective_record", "_bucket_text"
 # Relations computed from open NVTX ranges and domain creations.
 _OF_UNENDED = frozenset({"nvtx_domain_creation", "recording_end"})
-_ALLOCATIONS = "CUDA_GPU_MEMORY_USAGE_EVENTS"
-_CHARACTERISTIC = re.compile(
-    r"CUPTI_ACTIVITY_KIND_\w+|TARGET_INFO_\w+|NVTX_EVENTS|OSRT_API|ANALYSIS_DETAILS|"
-    r"EXPORT_META_DATA|META_DATA_EXPORT|META_DATA_CAPTURE"
-)
 
 
 @cache
@@ -252,37 +247,3 @@ def _expected(path: Path) -> dict[str, pa.Table]:
             "nvtx_domain_creation": head.domain_creations(),
             "recording_end": head.recording_end(),
         }
-
-
-class NsysSqliteSource:
-    """Source for SQLite exports (``nsys export --type sqlite``, ``nsys stats``)."""
-
-    format = "nsys-sqlite"
-
-    def detect(self, path: Path, head: bytes) -> bool:
-        """Return True for a SQLite database with tables of Nsight Systems."""
-        if not SqliteFile.has_magic(head):
-            return False
-        try:
-            with SqliteFile(path) as file:
-                tables = file.tables
-        except InputError:
-            # A truncated file: its first page still contains table names, and `open` reports the
-            # damage.
-            text = head.decode("latin-1")
-            return "StringIds" in text and _CHARACTERISTIC.search(text) is not None
-        # Allocations carry their names themselves, so an excerpt with them alone can be read.
-        return _ALLOCATIONS in tables or (
-            "StringIds" in tables and any(map(_CHARACTERISTIC.fullmatch, tables))
-        )
-
-    def open(self, path: Path) -> NsysReader:
-        """Open a detected file.
-
-        Raises:
-            InputError: the file is damaged or has no known table.
-        """
-        return NsysReader(path)
-
-
-NSYS_SQLITE = NsysSqliteSource()

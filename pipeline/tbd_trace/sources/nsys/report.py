@@ -6,12 +6,10 @@ import contextlib
 from pathlib import Path
 from types import TracebackType
 
-from tbd_trace.nsys_export import MAGIC_BYTES, STREAM_MAGIC, TIMEOUT_S, export, made_by
+from tbd_trace.nsys_export import export, made_by
 from tbd_trace.runtime.private_files import temporary_directory
 from tbd_trace.sources.base import Ask, TraceDescription
 from tbd_trace.sources.nsys.reader import NsysReader
-
-_REPORT = b"NVIDIA Tegra Profiler Report"
 
 
 class ReportReader(NsysReader):
@@ -49,26 +47,3 @@ class ReportReader(NsysReader):
         # The export can be removed only after its reader is closed.
         super().__exit__(kind, error, trace)
         self._cleanup.close()
-
-
-class NsysReportSource:
-    """Source for Nsight Systems reports; `timeout_s` limits each export step."""
-
-    format = "nsys-report"
-
-    def __init__(self, timeout_s: float = TIMEOUT_S) -> None:
-        self._timeout_s = timeout_s
-
-    def detect(self, path: Path, head: bytes) -> bool:
-        return any(magic in head[:MAGIC_BYTES] for magic in (_REPORT, STREAM_MAGIC))
-
-    def open(self, path: Path) -> ReportReader:
-        """Export a report and open the export.
-
-        Raises:
-            InputError: nsys is not installed or the export failed.
-        """
-        return ReportReader(path, self._timeout_s)
-
-
-NSYS_REPORT = NsysReportSource()

@@ -5,8 +5,8 @@ from tbd_trace.sources.tool import Tool
 TOOL = Tool(
     name="torch",
     formats={
-        "torch-memory-snapshot": "tbd_trace.sources.torch_memory.reader:TORCH_SNAPSHOT",
         "torch-json": "tbd_trace.sources.kineto.reader:TORCH_TRACE",
+        "torch-memory-snapshot": "tbd_trace.sources.torch_memory.reader:TORCH_SNAPSHOT",
     },
     accepts="a PyTorch trace (.json, .json.gz) or memory snapshot (.pickle, .pickle.gz)",
     profile_command="`torch.profiler.profile(activities=[CPU, CUDA])`",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -185,6 +187,18 @@ def test_modules_are_named_by_their_place_in_the_model(tmp_path: Path) -> None:
         for text in ("Net_0", "Net_0/Conv2d_0", "Net_0/Conv2d_1", "Lost_0", "Knot_0")
     ]
     assert "except calls of modules: 3" in found.notes
+
+
+def test_a_trace_without_frames_is_read_without_libraries_that_start_slowly(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path / "trace.json", document([kernel(20)]))
+    command = [sys.executable, "-X", "importtime", "-m", "tbd_trace", "ingest", "trace.json"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "duckdb" in imported
+    assert not imported & {"pyarrow", "numpy", "polars"}
+    assert " 1 kernels " in done.stdout
 
 
 def test_module_paths_match_a_walk_up_the_frames() -> None:

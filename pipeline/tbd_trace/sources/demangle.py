@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any
 
@@ -52,6 +52,7 @@ def demangle(name: str) -> str:
         return name
 
 
+@lru_cache(maxsize=4096)  # ranks of a job run the same kernels
 def short_name(name: str) -> str:
     """Return the base name of a function: no return type, namespaces, templates or arguments.
 

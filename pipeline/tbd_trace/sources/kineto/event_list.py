@@ -47,8 +47,11 @@ class EventList:
         with ThreadPoolExecutor(1) as reader:  # one block ahead
             following = reader.submit(self._content.read, BLOCK_BYTES)
             while more := following.result():
+                buffer += more
+                if len(more) < BLOCK_BYTES:  # the end of the file
+                    break
                 following = reader.submit(self._content.read, BLOCK_BYTES)
-                buffer = self._block(buffer + more)
+                buffer = self._block(buffer)
                 if self.is_complete:
                     more = following.result() + self._content.read(_MOST_HEADER_BYTES)
                     self._trailer(buffer + more)

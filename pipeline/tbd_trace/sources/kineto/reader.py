@@ -107,8 +107,6 @@ class TorchTraceReader:
         is_host = table in ("process", "thread")
         if not (self._kept.threads if is_host else self._kept.holds(*_KINDS.get(table, ()))):
             return None
-        if table in ("kernel", "kernel_metric"):
-            _create_kernel_names(connection)
         if table == "annotation":
             self._create_module_paths(connection)
         return _mapping(table)
@@ -123,6 +121,7 @@ class TorchTraceReader:
             why = f" ({self._unpacking_damage})" if self._unpacking_damage else ""
             raise InputError(f"{self._path}: a PyTorch trace without events{why}; {_RECORD}")
         self._kept.create_view(connection)
+        _create_kernel_names(connection)
         connection.execute(_MACROS)
         self._notes += create_process_macros(connection, self._kept.threads, _mapping("api_call"))
         connection.execute(f"CREATE OR REPLACE TEMP VIEW _memory AS {_mapping('_memory')}")

@@ -146,12 +146,19 @@ bracket_1 AS MATERIALIZED (FROM narrowed('bracket_0')),
 bracket_2 AS MATERIALIZED (FROM narrowed('bracket_1')),
 bracket_3 AS MATERIALIZED (FROM narrowed('bracket_2')),
 bracket_4 AS MATERIALIZED (FROM narrowed('bracket_3')),
+bracket_5 AS MATERIALIZED (FROM narrowed('bracket_4')),
+bracket_6 AS MATERIALIZED (FROM narrowed('bracket_5')),
+-- Within the last bracket, the time grows by no more than that of the gradient, unless it jumps:
+-- with P3 by the time of a slice, where another layer is sent first. Before the jump it is in time.
 found AS (
     FROM ring
     UNION ALL
-    SELECT ask, low + coalesce(
-            (high - low) * (wanted_s - low_s) / nullif(high_s - low_s, 0), 0) AS byte_s
-    FROM bracket_4
+    SELECT b.ask, b.low + CASE
+            WHEN b.high_s - b.low_s <= 4 * a.gradient_bytes * (b.high - b.low)
+                THEN coalesce((b.high - b.low) * (b.wanted_s - b.low_s)
+                    / nullif(b.high_s - b.low_s, 0), 0)
+            ELSE 0 END AS byte_s
+    FROM bracket_6 b JOIN asked a USING (ask)
 ),
 told AS (
     SELECT a.*, f.byte_s,

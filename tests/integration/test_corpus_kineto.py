@@ -22,7 +22,7 @@ OTHERS = ("rocprof", "linear_et", "siwaarbn")  # look-alikes, which are refused
 FILES = one_in(
     6,
     [file for file in corpus_files("kineto/*") if not any(word in str(file) for word in OTHERS)],
-    then_one_in=1,
+    then_one_in=2,
 )
 # Canonical rows of the reference's categories; calls of runtime and driver are one table.
 ROWS = {

@@ -26,7 +26,7 @@ from tbd_trace.query import Catalogue, execute
 
 PAGE = ROOT / "docs" / "explanation" / "steady_state.md"
 PATTERNS = ("nsys/*", "nvprof/*")
-FILES = first_of_each_format(corpus_files(*PATTERNS), then_one_in=6)
+FILES = first_of_each_format(corpus_files(*PATTERNS), then_one_in=16)
 HEADER = (
     *("trace", "found by", "iterations", "counted", "mean ms", "total ms"),
     *("stalls %", "GPU busy %", "stability"),

@@ -26,7 +26,7 @@ def rows() -> list[tuple[str, int]]:
         return [(row["file"], int(row["n"])) for row in csv.DictReader(file)]
 
 
-@pytest.mark.parametrize(("name", "repeats"), one_in(6, dict.fromkeys(rows()), then_one_in=1))
+@pytest.mark.parametrize(("name", "repeats"), one_in(6, dict.fromkeys(rows())))
 def test_steps_are_those_of_the_table(name: str, repeats: int) -> None:
     path = next(CORPUS.rglob(name), None)
     if path is None:

@@ -17,7 +17,7 @@ import pytest
 
 import tbd_trace
 from corpus import ROOT
-from fast import slow
+from fast import nightly, slow
 from tbd_trace import Result, Traces, resources
 from tbd_trace.api import open_archive
 from tbd_trace.archive.manifest import FILE, _sealed
@@ -49,7 +49,7 @@ def test_everything_public_is_exported() -> None:
         _ = tbd_trace.nothing  # type: ignore[attr-defined]
 
 
-@slow
+@nightly
 def test_a_users_script_is_typed(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.format(sample=SAMPLE))

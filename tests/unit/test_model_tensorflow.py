@@ -21,9 +21,9 @@ from tbd_models.registry import find
 
 CELLS = [
     ("resnet50", None),
+    ("transformer", None),
     ("inception3", None),
     ("seq2seq", None),
-    ("transformer", None),
     ("deepspeech2", None),
     ("maskrcnn", None),
     ("efficientdet", None),
@@ -31,7 +31,7 @@ CELLS = [
 PHASES = ["phase:data", "phase:forward", "phase:loss", "phase:backward", "phase:optimizer"]
 
 pytestmark = needs_tensorflow
-every_cell = pytest.mark.parametrize(("name", "variant"), one_in(3, CELLS, then_one_in=4))
+every_cell = pytest.mark.parametrize(("name", "variant"), one_in(7, CELLS, then_one_in=6))
 
 
 @cache

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fast import nightly
 from interpreters.run import in_tensorflow, needs_tensorflow
 from tbd_models.registry import find
 from tbd_models.synthetic import adversarial_batch
 
-every_model = pytest.mark.parametrize("name", ["wgan", "minigo"])
+every_model = pytest.mark.parametrize("name", [pytest.param("wgan", marks=nightly), "minigo"])
 
 
 @cache

@@ -36,7 +36,8 @@ from made_nsys import (
 )
 from tbd_trace.errors import InputError
 from tbd_trace.sources.nsys.columns import EVENTS
-from tbd_trace.sources.nsys.reader import NSYS_SQLITE, NsysReader
+from tbd_trace.sources.nsys.detection import NSYS_SQLITE
+from tbd_trace.sources.nsys.reader import NsysReader
 
 
 def rows(tmp_path: Path, table: str, tables: Tables) -> Rows:

@@ -65,8 +65,7 @@ stacked AS NOT MATERIALIZED (
 ),
 -- Operators and plain ranges without another role drop out if they are inside a layer of the best
 -- kinds, except in stacks that need them (_layer_owner). These texts are few but have most ranges,
--- so
--- only the remaining ranges are joined with all texts.
+-- so only the remaining ranges are joined with all texts.
 silent AS (
     SELECT trace_id, domain, text, layer_kind = 'plain' AS is_plain
     FROM _annotation_role

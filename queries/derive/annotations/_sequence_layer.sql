@@ -25,8 +25,7 @@ candidate AS NOT MATERIALIZED (
     WHERE is_backward OR seq IS NOT NULL
 ),
 -- Old versions of PyTorch print 0 for all operators called by a backward operator; these are not
--- the
--- creators of node 0.
+-- the creators of node 0.
 zero AS (
     SELECT trace_id, process_id, thread_id, domain_id, kind
     FROM candidate WHERE seq = 0 AND NOT is_backward GROUP BY ALL
@@ -45,8 +44,7 @@ numbered AS NOT MATERIALIZED (
     SELECT * FROM candidate ANTI JOIN called USING (trace_id, annotation_id) WHERE seq >= 0
 ),
 -- Operators that create no node print the number of the next one, so the creator is the last
--- operator
--- with this number to start; if several start together, the last in the file.
+-- operator with this number to start; if several start together, the last in the file.
 created AS MATERIALIZED (
     SELECT b.trace_id, b.annotation_id AS backward_range_id, b.position AS backward_position,
         f.annotation_id AS forward_range_id

@@ -48,8 +48,7 @@ doc = "autograd sequence number; NULL without one"
 doc = "true for a backward operator or the backward pass of a layer"
 */
 -- Rows are sorted by start before they are numbered. Joins and sorts of the queries that use them
--- then
--- take two thirds of the time.
+-- then take two thirds of the time.
 WITH
 meant AS (
     SELECT m.trace_id, m.annotation_id, m.process_id, m.thread_id, m.stays, m.domain_id, m.kind,

@@ -19,10 +19,8 @@ doc = "number shared by ranges with equal kind, domain and text"
 doc = "number shared by ranges with equal kind, domain and texts from the root (annotation_path)"
 */
 -- Starts and ends are sorted once, then counted by windows without PARTITION BY, which DuckDB can
--- spill
--- to disk, unlike windows over whole threads. Each range opens and closes, so sums are 0 at the
--- start
--- of each stack. Texts are long, so their hashes are used.
+-- spill to disk, unlike windows over whole threads. Each range opens and closes, so sums are 0 at
+-- the start of each stack. Texts are long, so their hashes are used.
 WITH
 hashed AS NOT MATERIALIZED (
     SELECT *, hash(kind, domain, coalesce(text, '')) AS text_hash FROM annotation_range
@@ -62,8 +60,7 @@ stacked AS (
     WHERE r.kind = 'push_pop'
 ),
 -- Order of events at one time: ends of ranges that started earlier (turn NULL), then starts,
--- longest
--- range first (turn < 0), then both events of each empty range (turn 0).
+-- longest range first (turn < 0), then both events of each empty range (turn 0).
 event AS (
     SELECT stack_id, start_ns AS at_ns, start_ns - end_ns AS turn, annotation_id * 2 AS event_id,
         text_id
@@ -90,8 +87,7 @@ pathed AS (
     FROM leveled
 ),
 -- A range that starts right after another start is its child. After an end, it has the same parent
--- as
--- the previous range of its level.
+-- as the previous range of its level.
 by_level AS (
     SELECT stack_id, annotation_id, depth, text_id, path, began_before
     FROM pathed WHERE begins

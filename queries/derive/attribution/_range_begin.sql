@@ -23,9 +23,8 @@ doc = "start of the last range to start"
 doc = "the last range to start; of several, the last one recorded"
 */
 -- One range per set of launches is enough, which leaves few per launch. Ranges with a single launch
--- need
--- no search for their last one. Start and id are combined in one number (start × 2^63 + id), which
--- compares faster than a struct.
+-- need no search for their last one. Start and id are combined in one number (start × 2^63 + id),
+-- which compares faster than a struct.
 SELECT host_thread, is_library, first_position, end_ns,
     (max(began) >> 63)::BIGINT AS start_ns,
     (max(began) & 9_223_372_036_854_775_807)::BIGINT AS annotation_id

@@ -59,8 +59,7 @@ first AS MATERIALIZED (
         ORDER BY a.start_ns, a.end_ns DESC, a.api_call_id) = 1
 ),
 -- A call that starts after all earlier calls with its id have ended is another launch: CUPTI counts
--- ids
--- in 32 bits, which long runs exhaust. Nearly all ids are used once and skip this second sort.
+-- ids in 32 bits, which long runs exhaust. Nearly all ids are used once and skip this second sort.
 again AS (
     SELECT a.*
     FROM api_call a

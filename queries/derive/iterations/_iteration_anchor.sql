@@ -39,25 +39,19 @@ doc = "true if start and end are GPU times, because the launches of many kernels
 --
 -- Score: every name, and every pair of successive names on a stream, has a weight, the mean of its
 -- shares of kernel time and launches. It counts by the share of periods that contain as many of it
--- as
--- the median period (within 2 %); with a median of 0 it does not count. Pairs are included because
--- counts alone repeat by chance: in kernels in random order, and in the layers of one pass through
--- a
--- network.
+-- as the median period (within 2 %); with a median of 0 it does not count. Pairs are included
+-- because counts alone repeat by chance: in kernels in random order, and in the layers of one pass
+-- through a network.
 --
 -- Choice: of the accepted anchors, those with the most periods (the finest cut); among cuts of
--- similar
--- count, the largest score × cover. A coarser cut (at most 0.55 times as many periods) replaces it
--- if
--- it is regular and at least 1.5 % more of the time or of the launches repeats in it: layers of a
--- model
--- repeat, too, but work done once per step (embedding, loss, optimizer) is in no layer.
+-- similar count, the largest score × cover. A coarser cut (at most 0.55 times as many periods)
+-- replaces it if it is regular and at least 1.5 % more of the time or of the launches repeats in
+-- it: layers of a model repeat, too, but work done once per step (embedding, loss, optimizer) is in
+-- no layer.
 --
 -- Start: of the signatures that occur as often as the chosen one, the one after the longest median
--- wait
--- of the GPU, during which the host loads data, copies it or logs. If the GPU never waits, the one
--- after
--- the longest wait of the host between launches, else the first.
+-- wait of the GPU, during which the host loads data, copies it or logs. If the GPU never waits, the
+-- one after the longest wait of the host between launches, else the first.
 WITH
 -- Names are numbered, because DuckDB hashes collide for some names that differ only in numbers.
 kernel_name AS (
@@ -131,8 +125,7 @@ signed AS (
     FROM walk
 ),
 -- Possible anchors: at least three occurrences, on average two kernels apart, over at least half of
--- the
--- sequence.
+-- the sequence.
 recurring AS (
     SELECT s.sequence, s.level, s.signature, count(*) AS occurrences,
         min(position) AS first_position, max(position) AS last_position,
@@ -184,8 +177,7 @@ candidate AS MATERIALIZED (
         PARTITION BY sequence ORDER BY regularity DESC, cover DESC, occurrences) <= 40
 ),
 -- For long sequences, a sample of periods is compared: about 100,000 kernels per candidate, at
--- least 20
--- periods. It is drawn by a hash, because taking every n-th period could hide a rhythm.
+-- least 20 periods. It is drawn by a hash, because taking every n-th period could hide a rhythm.
 period AS (
     SELECT *, count(*) OVER (PARTITION BY candidate) AS periods
     FROM (
@@ -301,8 +293,7 @@ fullest AS (
     QUALIFY row_number() OVER (PARTITION BY sequence ORDER BY count(*) DESC, stream_id) = 1
 ),
 -- Signatures that cut the same periods: as frequent, at the same distance. A pair may lack its
--- first
--- occurrence, because no kernel precedes the first iteration.
+-- first occurrence, because no kernel precedes the first iteration.
 divided AS (
     SELECT r.sequence, r.level, r.signature, r.occurrences, r.distance, r.first_position,
         c.occurrences AS wanted,
@@ -333,8 +324,7 @@ found AS (
     FROM boundary b JOIN occurrence o USING (sequence, level, signature)
 ),
 -- First iteration of a pair that lacks its first occurrence: the same kernel about one iteration
--- before
--- the second; of several, the one after the longest wait.
+-- before the second; of several, the one after the longest wait.
 missed AS (
     SELECT b.* EXCLUDE (first_position), w.position
     FROM boundary b

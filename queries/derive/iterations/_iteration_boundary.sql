@@ -34,8 +34,7 @@ doc = "true if start and end are GPU times, because the launches of many kernels
 */
 -- A family of ranges is used if it finds as many iterations as the anchor kernel (± 1), or if its
 -- confidence is at least score × coverage of the anchor − 0.05: if both explain as much, ranges
--- written
--- by a person are more meaningful.
+-- written by a person are more meaningful.
 WITH
 rival AS (
     SELECT f.trace_id, f.process_id,

@@ -33,16 +33,12 @@ doc = "the coverage, at most 0.99; × 0.9 if the texts do not number the ranges"
 */
 -- A family is at least three ranges of one thread with texts that are equal but for numbers (Coarse
 -- Level 0, Coarse Level 1, …), or equal (Forward), without ranges nested in others of the family;
--- or the
--- phases of a program up to an optimizer step. At least 80 % of its ranges must contain GPU work,
--- and
--- all together half of the GPU time of the process, launched by any thread during them.
+-- or the phases of a program up to an optimizer step. At least 80 % of its ranges must contain GPU
+-- work, and all together half of the GPU time of the process, launched by any thread during them.
 -- Of families that cover at least 0.9 times as much as the best, the one with the fewest ranges
--- wins,
--- because layers and kernels repeat inside steps. Ranges of libraries, operators, parts of a model
--- and
--- epochs do not form families. The thread must launch at least a quarter as often as the busiest
--- one.
+-- wins, because layers and kernels repeat inside steps. Ranges of libraries, operators, parts of a
+-- model and epochs do not form families. The thread must launch at least a quarter as often as the
+-- busiest one.
 WITH
 role AS (
     SELECT trace_id, domain, text, regexp_replace(text, '\d+', '#', 'g') AS family

@@ -39,8 +39,7 @@ doc = "nvtx range or nvtx mark"
 -- - Start/end ranges may overlap: ranges with one name are separate iterations, even if nested.
 WITH
 -- tbd_trace.instrument starts an iteration at the end of the optimizer step; the iteration
--- interrupted
--- by the end of the program does not count.
+-- interrupted by the end of the program does not count.
 last_step AS (
     SELECT trace_id, process_id, max(end_ns) AS end_ns
     FROM annotation_range WHERE domain = 'tbd_trace' AND text = 'phase:optimizer' GROUP BY ALL

@@ -97,8 +97,7 @@ timed AS (
     WINDOW in_process AS (PARTITION BY b.trace_id, b.process_id ORDER BY b.iteration)
 ),
 -- The profiler may record the GPU for only a part of the run: iterations before the first and after
--- the
--- last with GPU work are not whole, nor is the last one, whose end is the start of the next.
+-- the last with GPU work are not whole, nor is the last one, whose end is the start of the next.
 recorded AS (
     SELECT *,
         coalesce(min(iteration) FILTER (gpu_ns IS NOT NULL) OVER whole, min(iteration) OVER whole)
@@ -152,8 +151,7 @@ new_kernel AS (
     GROUP BY ALL
 ),
 -- Iterations in which the allocator requests more device memory than it frees. Host memory, arrays
--- and
--- pools are not allocated by the caching allocators of frameworks.
+-- and pools are not allocated by the caching allocators of frameworks.
 growth AS (
     SELECT t.trace_id, t.process_id, t.iteration
     FROM timed t
@@ -167,8 +165,8 @@ growth AS (
          > count(*) FILTER (contains(a.name, 'Free'))
 ),
 -- With inputs of varying size, most iterations have new configurations. Signs are therefore
--- computed by
--- configuration and by name only; the second is used if the first finds no steady state.
+-- computed by configuration and by name only; the second is used if the first finds no steady
+-- state.
 placed AS (
     SELECT p.*, r.by_name, p.iteration - p.first_work AS place,
         count(*) FILTER (p.is_whole) OVER whole AS number,
@@ -186,8 +184,7 @@ placed AS (
     WINDOW whole AS (PARTITION BY p.trace_id, p.process_id, r.by_name)
 ),
 -- Slow iterations at the start are warm-up if all after them are faster. If a slow one occurs
--- later, it
--- is a stall. 1.1: usual variation is below 10 %.
+-- later, it is a stall. 1.1: usual variation is below 10 %.
 slow_beginning AS (
     SELECT *,
         coalesce(min(place) FILTER (is_whole AND seen IS NULL AND NOT is_slow) OVER whole, number)

@@ -103,8 +103,7 @@ summed AS (
 ),
 -- Otsu's threshold: the cut of the sorted times with the largest variance between its sides. Evenly
 -- distributed times reach 75 % of the total variance, and by chance, in one of a hundred runs, 60 %
--- ÷ √n
--- more.
+-- ÷ √n more.
 cut AS (
     SELECT trace_id, process_id, measure, ns AS low_max_ns,
         shorter_ns / rank AS low_mean_ns,

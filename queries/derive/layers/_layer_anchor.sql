@@ -22,11 +22,9 @@ unit = "ns"
 doc = "end of the range"
 */
 -- Ranges inside a layer of the best kinds own nothing, and they are most of the ranges of a
--- framework, so
--- _range_role and _layer_owner drop them before sorting. They are found by the time buckets in
--- which
--- layers are open. Layers over 16 times as long as the median would be in too many buckets; ranges
--- inside them only are sorted like the others.
+-- framework, so _range_role and _layer_owner drop them before sorting. They are found by the time
+-- buckets in which layers are open. Layers over 16 times as long as the median would be in too many
+-- buckets; ranges inside them only are sorted like the others.
 WITH
 marked AS MATERIALIZED (
     SELECT hash(r.trace_id, r.process_id, r.thread_id, r.domain_id, r.kind) AS stack_id,

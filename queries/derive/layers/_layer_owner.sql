@@ -27,14 +27,11 @@ outside AS NOT MATERIALIZED (
         AND r.layer_rank <= 4 AND b.start_ns < r.start_ns AND b.end_ns > r.end_ns
 ),
 -- Ranges around an iteration or a phase are loops and functions instead of layers, and so are
--- ranges with
--- a unique name around other ranges of the user. In stack order, the contents of a range follow it:
--- it
--- contains a step if and only if the next step starts before the range ends. One window over all
--- stacks
--- is five times as fast as one per stack: the last stack comes first, and the stack number is part
--- of
--- `start`, so times of later stacks are later than all of an earlier one.
+-- ranges with a unique name around other ranges of the user. In stack order, the contents of a
+-- range follow it: it contains a step if and only if the next step starts before the range ends.
+-- One window over all stacks is five times as fast as one per stack: the last stack comes first,
+-- and the stack number is part of `start`, so times of later stacks are later than all of an
+-- earlier one.
 holder AS (
     SELECT stack_id, annotation_id
     FROM (

@@ -99,12 +99,9 @@ said AS MATERIALIZED (
         ON t.is_node AND b.trace_id = t.trace_id AND b.backward_range_id = t.annotation_id
 ),
 -- Each aspect of the ranges is evaluated separately: each kind of layer, the phase, the backward
--- operator.
--- Ranges have weights such that at each moment the sum of the weights of the open ranges is the
--- position
--- of the deciding range (annotation_semantics).
--- For these kinds of layers the outermost decides: each range covers the time after all earlier
--- ones.
+-- operator. Ranges have weights such that at each moment the sum of the weights of the open ranges
+-- is the position of the deciding range (annotation_semantics). For these kinds of layers the
+-- outermost decides: each range covers the time after all earlier ones.
 outermost AS (
     SELECT host_thread, layer_kind AS aspect, position AS weight, end_ns,
         greatest(start_ns, coalesce(max(end_ns) OVER earlier, start_ns)) AS start_ns
@@ -114,8 +111,7 @@ outermost AS (
         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 ),
 -- For other aspects, the last range to start decides; of ranges that start together, the last in
--- the file
--- until it ends.
+-- the file until it ends.
 aspect AS (
     SELECT host_thread, position, start_ns, end_ns,
         unnest([
@@ -245,8 +241,7 @@ window_phase AS MATERIALIZED (
     GROUP BY ALL
 ),
 -- All aspects of a thread together, moment by moment, cut by slices. Three aspects share one
--- 128-bit
--- number, with 40 bits each, which halves the columns to sort.
+-- 128-bit number, with 40 bits each, which halves the columns to sort.
 turn AS (
     SELECT host_thread, at_ns,
         sum(weight * CASE aspect WHEN 'convention' THEN 1::HUGEINT
@@ -274,9 +269,8 @@ turn AS (
     GROUP BY host_thread, at_ns
 ),
 -- Each range opens and closes, so the weights of a thread sum to 0 and one window over all threads
--- gives
--- the same sums as one per thread, in half the time. Windows without ORDER BY keep the order of the
--- rows.
+-- gives the same sums as one per thread, in half the time. Windows without ORDER BY keep the order
+-- of the rows.
 summed AS (
     SELECT host_thread, at_ns AS start_ns, lead(at_ns) OVER () AS end_ns,
         sum(slice) OVER so_far AS slice, sum(whole) OVER so_far AS whole,

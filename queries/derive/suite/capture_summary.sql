@@ -80,8 +80,7 @@ described AS (
       AND t.kind = 'timeline'
 ),
 -- Properties that must agree within a part: all captures (''), those of a model, or those of a
--- model
--- and framework.
+-- model and framework.
 fact AS (
     SELECT trace_id, capture, part, field, coalesce(value, 'not known') AS value
     FROM (

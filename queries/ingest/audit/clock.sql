@@ -2,23 +2,18 @@
 --
 -- On a common clock, an operation starts after its launch began and ends before a call that waited
 -- for it returns. Each launch therefore gives an upper bound of the offset, `start - launch`
--- (high),
--- and each such wait a lower bound, `end - return` (low). The drift is the median of the slopes
--- (Theil-Sen) between the lowest high or the highest low of 64 parts of the trace; launches or
--- waits
--- are used, whichever agree better. Only launches to an idle GPU count for the drift, because the
--- others wait for the GPU.
+-- (high), and each such wait a lower bound, `end - return` (low). The drift is the median of the
+-- slopes (Theil-Sen) between the lowest high or the highest low of 64 parts of the trace; launches
+-- or waits are used, whichever agree better. Only launches to an idle GPU count for the drift,
+-- because the others wait for the GPU.
 --
 -- Tolerance 50 us: in 55 real traces of 2019 to 2026 with agreeing clocks, no operation starts
--- before
--- its launch, and no wait returns more than 7 us before the end of its operation. The fastest
--- launch
--- of each trace with more than a few launches takes 4 to 30 us.
+-- before its launch, and no wait returns more than 7 us before the end of its operation. The
+-- fastest launch of each trace with more than a few launches takes 4 to 30 us.
 --
 -- Input: the relations of launched.sql and waited.sql. Output: one row per process and device with
 -- offset_ns (GPU clock - host clock, when the GPU clock shows at_ns), drift (change of the offset
--- per
--- ns), uncertainty_ns, and verdict: agree, shift (times can be put on one clock) or unknown.
+-- per ns), uncertainty_ns, and verdict: agree, shift (times can be put on one clock) or unknown.
 WITH ordered AS (
     SELECT *, start_ns - call_ns AS lag_ns,
         -- A pause of 10 us or more before an operation shows that it did not wait for the GPU.
@@ -96,8 +91,7 @@ drift AS (
 ),
 
 -- A quartz clock drifts by a few parts in 100,000; a drift of 0.001 or more is not a clock's.
--- Smaller
--- ones count if they exceed 20 us over the trace and explain at least half of the spread.
+-- Smaller ones count if they exceed 20 us over the trace and explain at least half of the spread.
 clock AS MATERIALIZED (
     SELECT s.*,
         coalesce(

@@ -1,10 +1,8 @@
 -- Kernels with and without a launching call, and the shortest time from launch to start, in one
--- pass
--- over the canonical tables. It decides whether the slower rules run: if `early` is 0 and the
+-- pass over the canonical tables. It decides whether the slower rules run: if `early` is 0 and the
 -- shortest lag below 50 us, the GPU clock is neither behind nor ahead of the host clock; if `pairs`
 -- sums up to no more than the number of kernels, no correlation id was reused. TRY: implausible
--- times
--- can differ by more than 64 bits.
+-- times can differ by more than 64 bits.
 SELECT k.process_id, k.device_id, count(*) AS pairs,
     count(*) FILTER (k.correlation_id IS NOT NULL AND c.start_ns IS NULL) AS unlaunched,
     min(TRY(k.start_ns - c.start_ns)) AS shortest_ns,

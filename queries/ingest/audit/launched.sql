@@ -1,8 +1,7 @@
 -- GPU operations of a timeline with their launching call, to compare GPU and host clock. For large
 -- traces, one operation in `$every` is enough. The sample is drawn by a hash of the correlation id,
 -- because programs launch periodically. A runtime call and the driver call inside it share an id;
--- the
--- outer one is the launch. Reused ids are ignored, because their launch is ambiguous.
+-- the outer one is the launch. Reused ids are ignored, because their launch is ambiguous.
 WITH operation AS (
     SELECT process_id, device_id, context_id, stream_id, correlation_id, start_ns, end_ns,
         NULL AS direction

@@ -1,8 +1,7 @@
 -- Macros shared by the rules of this directory.
 
 -- Implausible time: more than 30 days (2592000000000000 ns) from the middle of its table, longer
--- than
--- any recording. `middle` is the median start of the table, among starts within +-2^62.
+-- than any recording. `middle` is the median start of the table, among starts within +-2^62.
 CREATE OR REPLACE TEMP MACRO is_no_time(at_ns, middle_ns) AS
     at_ns IS NOT NULL AND NOT coalesce(
         at_ns BETWEEN middle_ns - 2592000000000000 AND middle_ns + 2592000000000000, false

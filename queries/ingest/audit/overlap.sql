@@ -1,10 +1,7 @@
 -- Kernels that start more than 10 us before an earlier kernel of their stream ends. A stream runs
--- its
--- kernels one after the other; nodes of a CUDA graph are exempt. overlap_worst.sql judges the
--- result.
--- For large tables, only one in `$every` runs of 2,000 rows and the kernels after the longest one
--- of
--- each stream are checked.
+-- its kernels one after the other; nodes of a CUDA graph are exempt. overlap_worst.sql judges the
+-- result. For large tables, only one in `$every` runs of 2,000 rows and the kernels after the
+-- longest one of each stream are checked.
 WITH ran AS NOT MATERIALIZED (
     SELECT kernel_id, process_id, device_id, context_id, stream_id, start_ns, end_ns,
         if($every = 1, 0, kernel_id // 2000) AS run

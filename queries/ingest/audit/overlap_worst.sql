@@ -1,9 +1,7 @@
 -- Kernels that overlap an earlier one of their stream (`suspect`, see overlap.sql) by more than 100
--- us,
--- or by more than 10 us and half of the shorter kernel. Smaller overlaps are possible: programmatic
--- dependent launch starts a kernel a little early. A kernel also runs concurrently with kernels
--- that
--- it launched, which share its correlation id.
+-- us, or by more than 10 us and half of the shorter kernel. Smaller overlaps are possible:
+-- programmatic dependent launch starts a kernel a little early. A kernel also runs concurrently
+-- with kernels that it launched, which share its correlation id.
 SELECT count(DISTINCT s.kernel_id) AS kernels, count(DISTINCT e.kernel_id) AS earlier,
     arg_max(e.name, (e.end_ns - e.start_ns, e.kernel_id)) AS worst_name,
     max(e.end_ns - e.start_ns) AS worst_ns

@@ -1,9 +1,7 @@
 -- Calls that cannot return before a GPU operation has ended, with the last operation that each
--- waits
--- for. Only certain cases: synchronization of a stream or context with a recorded number;
+-- waits for. Only certain cases: synchronization of a stream or context with a recorded number;
 -- synchronization of a device if its process uses a single context; and blocking copies to the
--- host,
--- which wait for themselves. `launched` is the relation of launched.sql.
+-- host, which wait for themselves. `launched` is the relation of launched.sql.
 WITH one_context AS (
     SELECT process_id, min(context_id) AS context_id
     FROM launched

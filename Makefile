@@ -17,6 +17,7 @@ KIT ?=
 CHECK ?=
 PYTHONS ?= $(BIN)/python
 LOWEST := .venv-lowest
+LOWEST_TESTS ?= tests/golden tests/unit
 SITE := .venv-site
 N ?= 22
 SEED ?= 1
@@ -82,7 +83,7 @@ audit: $(VENV)/.installed-dev ## Look for known vulnerabilities of the dependenc
 	$(BIN)/pip-audit --skip-editable
 
 test-lowest: $(LOWEST)/.installed ## Run fast tests with the lowest allowed dependencies (Python 3.11 or 3.12)
-	$(LOWEST)/bin/python -m pytest -n $(WORKERS) --dist loadscope -m "not slow" -k "not imports_no and not without_libraries" tests/golden tests/unit
+	$(LOWEST)/bin/python -m pytest -n $(WORKERS) --dist loadscope -m "not slow" -k "not imports_no and not without_libraries" $(LOWEST_TESTS)
 
 $(LOWEST)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(LOWEST)

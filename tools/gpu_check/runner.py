@@ -37,6 +37,7 @@ _REASONS = {
     re.compile("ERR_NVGPUCTRPERM"): "the driver denies this user access to counters",
     re.compile("(?i)driver.{0,40} is (insufficient|too old)"): "the driver is too old",
     re.compile("(?i)(unsupported|incompatible) (cuda )?driver"): "a profiler rejects the driver",
+    re.compile("is a precision of GPUs"): "its precision needs a GPU",
     re.compile("LibraryNotLoaded|CUPTI_ERROR_NOT_INITIALIZED"): "a profiler rejects the driver",
 }
 

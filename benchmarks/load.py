@@ -82,9 +82,9 @@ def main() -> None:
 def _profile(folder: Path, number: int) -> Path:
     # Equal profiles would be one trace.
     path = Path(shutil.copy(_SAMPLE / "timeline.sqlite", folder / f"run{number}.sqlite"))
+    last = "rowid = (SELECT rowid FROM CUPTI_ACTIVITY_KIND_KERNEL ORDER BY end DESC LIMIT 1)"
     with closing(sqlite3.connect(path)) as file, file:
-        file.execute("CREATE TABLE IF NOT EXISTS EXTRA (number)")
-        file.execute("INSERT INTO EXTRA VALUES (?)", (number,))
+        file.execute(f"UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = end + ? WHERE {last}", (number,))
     return path
 
 

@@ -121,6 +121,16 @@ def test_accumulation_and_checkpointing_may_explain_a_difference() -> None:
         assert all(rows[name]["matters"] == "may explain" for name in fields)
 
 
+def test_the_version_of_a_profiler_is_that_of_the_file_or_else_of_the_capture() -> None:
+    for own, expected in (("2024.1", "2024.1"), (None, "2022.4")):
+        made = MadeTrace()
+        for trace_id in ("a", "b"):
+            capture = json.dumps(SAID | {"profiler_version": "2022.4"})
+            made.add_trace(trace_id, tool="nsys", tool_version=own, capture=capture)
+        row = by(answers(made)["comparability"], "field")["profiler version"]
+        assert (row["a"], row["differs"]) == (expected, False)
+
+
 def test_what_only_one_side_says_is_uncertain() -> None:
     made = MadeTrace()
     described(made, "a")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from made_trace import MadeTrace, metric
+from made_trace import MadeTrace, metric, relation
 from made_trace import Row as Found
 
 MS = 1_000_000  # ns
@@ -70,6 +70,43 @@ def test_the_lowest_rank_stands_for_its_job() -> None:
     assert found["b"]["communication_s"] == pytest.approx(0.028 * 3 / 3.5)
     assert found["a"]["communication_s"] == pytest.approx(0.028 * 0.5 / 3.5 + 0.003)
     assert (found["a"]["basis"], found["a"]["modelled_s"]) == ("transfer", None)
+
+
+def train_on_the_host(made: MadeTrace) -> None:
+    """Add iterations with 3 ms of forward and 7 ms of backward pass of one layer."""
+    made.add_trace("t", utc_start_ns=0)
+    made.add_layer("fc", gradient_bytes=1_000_000)
+    for iteration in range(8):
+        at = iteration * 100 * MS
+        made.add_range(at, at + 90 * MS, f"iteration {iteration}")
+        for phase, role, begin, took in (
+            ("forward", "layer", at + 10 * MS, 3),
+            ("backward", "layer_backward", at + 20 * MS, 7),
+        ):
+            made.add_range(begin, begin + 9 * MS, f"phase:{phase}")
+            made.add_range(begin + MS, begin + (1 + took) * MS, f"{role}:fc")
+
+
+def test_layers_of_a_trace_without_a_gpu_cost_their_time_on_the_host() -> None:
+    made = MadeTrace()
+    train_on_the_host(made)
+    (row,) = relation(made, "layer_cost")
+    assert row["layer"] == "fc"
+    assert row["forward_s"] == pytest.approx(0.003)
+    assert row["backward_s"] == pytest.approx(0.007)
+
+
+def test_messages_of_a_parameter_server_count_from_the_start_of_their_iteration() -> None:
+    """Each iteration begins with a pull of 4 ms, and pushes for 6 ms."""
+    made = MadeTrace()
+    train_on_the_host(made)
+    made.add("job_rank", trace_id="t", job="run", rank=0, world_size=2, host="one")
+    for iteration in range(8):
+        for verb, after, took in (("pull", 0, 4), ("push", 70, 6)):
+            begin = (100 * iteration + after) * MS
+            text = f"{verb}, bytes = 1000000, layer = fc"
+            made.add_range(begin, begin + took * MS, text, kind="start_end", thread_id=9)
+    assert measured(made)["fc"]["communication_s"] == pytest.approx(0.010)
 
 
 def test_other_bytes_than_those_of_the_gradients_are_told() -> None:

@@ -181,6 +181,7 @@ def test_conventions_by_parameters(tmp_path: Path) -> None:
     for row in rows[1:]:
         expected = 100 * row["flop_per_token"] * 1e6 / (108 * 1410e6 * 2048)
         assert row["mfu_pct"] == pytest.approx(expected)
+        assert row["model_flop"] == pytest.approx(row["flop_per_token"] * row["elapsed_ns"] / 1e3)
         assert (row["hfu_pct"], row["arithmetic"]) == (None, "bf16")
     assert [row["convention"] for row in rows] == ["shapes", "6N", "6N + 12LdS", "causal"]
     (_, row, *_) = answer(tmp_path, step(1, 0), config=path, tokens_per_s=1e6, arithmetic="fp8")

@@ -201,6 +201,24 @@ def test_a_trace_without_frames_is_read_without_libraries_that_start_slowly(
     assert " 1 kernels " in done.stdout
 
 
+def test_values_of_the_header_that_nothing_can_hold(tmp_path: Path) -> None:
+    gpu = {"id": 0, "name": "A\ud800", "numSms": 10**11, "totalGlobalMem": 10**11}
+    found = ingest(tmp_path, document([kernel(20)], deviceProperties=[gpu], host_name="h\udfff",
+                   distributedInfo={"rank": 0, "backend": "n\ud800"}))  # fmt: skip
+    device = found.rows("SELECT device_id, name, sm_count, memory_bytes FROM device")
+    assert device == [(0, "A?", None, 10**11)]
+    assert found.rows("SELECT rank, backend, host FROM job_rank") == [(0, "n?", "h?")]
+    assert "values of the header out of range: 1; NULL" in found.notes
+    assert "rank 0 (n?) of a distributed job" in found.notes
+
+
+def test_characters_outside_the_basic_plane_are_kept(tmp_path: Path) -> None:
+    gpu = {"id": 0, "name": "A\U0001f680"}  # written as a pair of surrogates
+    found = ingest(tmp_path, document([kernel(20)], deviceProperties=[gpu]))
+    assert "\\ud83d\\ude80" in (tmp_path / "trace.json").read_text()
+    assert found.rows("SELECT name FROM device") == [("A\U0001f680",)]
+
+
 def test_module_paths_match_a_walk_up_the_frames() -> None:
     import random
 

@@ -12,17 +12,21 @@ def create_value_table(
     connection: duckdb.DuckDBPyConnection,
     name: str,
     columns: Mapping[str, tuple[str, Sequence[Any]]],
-) -> None:
-    """Create or replace a temporary table.
+) -> int:
+    """Create or replace a temporary table; return the number of values that became NULL.
 
     Not from Arrow: pyarrow takes 0.2 s to import, as long as a trace of 100,000 events to read.
 
     Args:
-        columns: type in DuckDB, and values of that type, by name; all of one length.
+        columns: type in DuckDB, and values, by name, all of one length. Values out of the range
+            of the type become NULL.
     """
     values = {f"values_{number}": cells for number, (_, cells) in enumerate(columns.values())}
     selected = ", ".join(
-        f"unnest(${parameter}::{kind}[]) AS {column}"
+        f"unnest(TRY_CAST(${parameter} AS {kind}[])) AS {column}"
         for parameter, (column, (kind, _)) in zip(values, columns.items(), strict=True)
     )
     connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS SELECT {selected}", values)
+    counts = " + ".join(f"count({column})" for column in columns)
+    ((kept,),) = connection.execute(f"SELECT {counts} FROM {name}").fetchall()
+    return sum(cell is not None for cells in values.values() for cell in cells) - int(kept)

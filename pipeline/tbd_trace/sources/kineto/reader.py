@@ -73,6 +73,7 @@ class TorchTraceReader:
         self._kept = KeptEvents()
         self._events: EventList | None = None
         self._unpacking_damage: str | None = None
+        self._out_of_range = 0  # values of the header
         self._notes: list[str] = []
         self._keeps_frames = False
 
@@ -103,7 +104,7 @@ class TorchTraceReader:
             return self._devices(connection, self._events)
         if table == "job_rank":
             row = rank_row(self._events.header)
-            return _rows(connection, table, [row]) if row else None
+            return self._rows(connection, table, [row]) if row else None
         is_host = table in ("process", "thread")
         if not (self._kept.threads if is_host else self._kept.holds(*_KINDS.get(table, ()))):
             return None
@@ -141,7 +142,19 @@ class TorchTraceReader:
         }
         rows, notes = device_rows(events.header, used, self._is_rocm(connection, events))
         self._notes += notes
-        return _rows(connection, "device", rows) if rows else None
+        return self._rows(connection, "device", rows) if rows else None
+
+    def _rows(
+        self, connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Mapping[str, Any]]
+    ) -> str:
+        # A SELECT of rows of a canonical table; columns that they lack are NULL.
+        columns = {
+            column.name: (column.type, [row.get(column.name) for row in rows])
+            for column in canonical_tables()[table].columns
+            if column.name != "trace_id"
+        }
+        self._out_of_range += create_value_table(connection, f"kineto_{table}", columns)
+        return f"SELECT * FROM kineto_{table}"
 
     def _create_module_paths(self, connection: duckdb.DuckDBPyConnection) -> None:
         if self._kept.frames is not None:
@@ -170,6 +183,8 @@ class TorchTraceReader:
         if ask is not None:
             notes += launch_notes(ask) if self._kept.holds("kernel") else []
             notes += memory_notes(ask) if self._kept.holds("memory") else []
+        if self._out_of_range:
+            notes.append(f"values of the header out of range: {self._out_of_range:,}; NULL")
         schema = events.header.get("schemaVersion")
         version = events.header.get("torch_version")  # added by `tbd-trace collect`
         return TraceDescription(
@@ -216,19 +231,6 @@ def _single_thread(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
 @cache
 def _mapping(name: str) -> str:
     return (_MAPPINGS / f"{name}.sql").read_text(encoding="utf-8")
-
-
-def _rows(
-    connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Mapping[str, Any]]
-) -> str:
-    # A SELECT of rows of a canonical table; columns that they lack are NULL.
-    columns = {
-        column.name: (column.type, [row.get(column.name) for row in rows])
-        for column in canonical_tables()[table].columns
-        if column.name != "trace_id"
-    }
-    create_value_table(connection, f"kineto_{table}", columns)
-    return f"SELECT * FROM kineto_{table}"
 
 
 def _create_kernel_names(connection: duckdb.DuckDBPyConnection) -> None:

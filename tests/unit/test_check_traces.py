@@ -596,9 +596,10 @@ def test_kernels_without_a_launch_were_launched_before_recording() -> None:
     made = MadeTrace()
     made.launch(0, 10, 110)
     made.add_kernel(200, 210)
+    made.add_kernel(300, 305)
     row = judged(made, "ROB02")
-    assert (row["verdict"], row["value"]) == ("finding", pytest.approx(100 * 10 / 110))
-    assert "9.09 % has no launch in the trace" in row["reason"]
+    assert (row["verdict"], row["value"]) == ("finding", pytest.approx(100 * 15 / 115))
+    assert "13.04 % has no launch in the trace" in row["reason"]
 
 
 def test_without_calls_nothing_tells_launches() -> None:

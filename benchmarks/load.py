@@ -80,11 +80,11 @@ def main() -> None:
 
 
 def _profile(folder: Path, number: int) -> Path:
-    # Equal profiles would be one trace.
+    # Runs of one program differ in their length; equal profiles would be one trace.
     path = Path(shutil.copy(_SAMPLE / "timeline.sqlite", folder / f"run{number}.sqlite"))
-    last = "rowid = (SELECT rowid FROM CUPTI_ACTIVITY_KIND_KERNEL ORDER BY end DESC LIMIT 1)"
+    last = "rowid = (SELECT rowid FROM NVTX_EVENTS ORDER BY end DESC LIMIT 1)"
     with closing(sqlite3.connect(path)) as file, file:
-        file.execute(f"UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = end + ? WHERE {last}", (number,))
+        file.execute(f"UPDATE NVTX_EVENTS SET end = end + ? WHERE {last}", (number,))
     return path
 
 

@@ -74,13 +74,17 @@ def same_events(store: Database, identified: IdentifiedFile) -> str | None:
 def _of_same_size(store: Database, trace_id: str) -> Iterable[str]:
     # By the largest table, so that few of many traces are opened.
     directory = store.traces_directory / trace_id
-    tables = canonical_tables().keys() - {CATALOGUE}
-    largest = max(sorted(tables), key=lambda table: _size(directory, table))
+    largest = _largest_first(directory)[0]
     size = _size(directory, largest)
     for other in store.trace_ids():
         difference = abs(_size(store.traces_directory / other, largest) - size)
         if other != trace_id and difference <= size // _TOLERANCE:
             yield other
+
+
+def _largest_first(directory: Path) -> list[str]:
+    tables = sorted(canonical_tables().keys() - {CATALOGUE})
+    return sorted(tables, key=lambda table: _size(directory, table), reverse=True)
 
 
 def _size(directory: Path, table: str) -> int:
@@ -92,7 +96,8 @@ def _size(directory: Path, table: str) -> int:
 
 
 def _are_equal(connection: duckdb.DuckDBPyConnection, store: Database, old: str, new: str) -> bool:
-    for table in canonical_tables().keys() - {CATALOGUE}:
+    # A large table differs most likely, and many runs of one program can be alike in others.
+    for table in _largest_first(store.traces_directory / new):
         rows = [parquet_relation(store.files(table, [trace_id])) for trace_id in (old, new)]
         if connection.execute(_DIFFERENCE.format(old=rows[0], new=rows[1])).fetchall():
             return False

@@ -736,3 +736,16 @@ def test_a_derived_relation_removed_before_it_is_read(tmp_path: Path) -> None:
         reading(Database(tmp_path / "x.duckdb")),
     ):
         connection.execute(f"FROM read_parquet('{gone}')")
+
+
+def test_a_derived_relation_removed_before_it_is_opened(tmp_path: Path) -> None:
+    gone = tmp_path / "x.traces" / "derived" / "window_op-7a91.parquet"
+    # As DuckDB says it when the file is removed after it was found.
+    message = f'IO Error: Cannot open file "{gone}": No such file or directory'
+    with (
+        pytest.raises(StoreError, match="removed traces during this query; ask again"),
+        reading(Database(tmp_path / "x.duckdb")),
+    ):
+        raise duckdb.IOException(message)
+    with pytest.raises(duckdb.IOException), reading(Database(tmp_path / "x.duckdb")):
+        raise duckdb.IOException(message.replace("derived", "other"))

@@ -14,7 +14,11 @@ from tbd_trace.runtime.sigint import translate_interrupts
 
 _PART = re.compile(r"([0-9a-f]{12})[/\\][\w.]+\.parquet")  # of a trace, as errors name it
 
-_GONE = re.compile(r"No files found that match the pattern .*[/\\]derived[/\\]")
+# A removal deletes derived relations before they are looked for, or before they are opened.
+_GONE = re.compile(
+    r"No files found that match the pattern .*[/\\]derived[/\\]"
+    r"|Cannot open file .*[/\\]derived[/\\].*: No such file"
+)
 
 
 class HasTraces(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,7 +57,9 @@ def same_events(store: Database, identified: IdentifiedFile) -> str | None:
     if identified.file.salt or identified.file.job:
         return None
     trace_id = identified.trace_id
-    alike = list(_of_same_size(store, trace_id))
+    # A large table differs most likely, and many runs of one program can be alike in others.
+    tables = _largest_first(store.traces_directory / trace_id)
+    alike = list(_of_same_size(store, trace_id, tables[0]))
     if not alike:
         return None
     try:
@@ -65,17 +67,16 @@ def same_events(store: Database, identified: IdentifiedFile) -> str | None:
             traces = _CANDIDATES.format(traces=store.relation(CATALOGUE, [trace_id, *alike]))
             found = [old for (old,) in connection.execute(traces, {"trace": trace_id}).fetchall()]
             return next(
-                (old for old in found if _are_equal(connection, store, old, trace_id)), None
+                (old for old in found if _are_equal(connection, store, tables, old, trace_id)),
+                None,
             )
     except StoreError:  # another process removed a trace, or an old one is damaged
         return None
 
 
-def _of_same_size(store: Database, trace_id: str) -> Iterable[str]:
+def _of_same_size(store: Database, trace_id: str, largest: str) -> Iterable[str]:
     # By the largest table, so that few of many traces are opened.
-    directory = store.traces_directory / trace_id
-    largest = _largest_first(directory)[0]
-    size = _size(directory, largest)
+    size = _size(store.traces_directory / trace_id, largest)
     for other in store.trace_ids():
         difference = abs(_size(store.traces_directory / other, largest) - size)
         if other != trace_id and difference <= size // _TOLERANCE:
@@ -95,9 +96,14 @@ def _size(directory: Path, table: str) -> int:
     return size
 
 
-def _are_equal(connection: duckdb.DuckDBPyConnection, store: Database, old: str, new: str) -> bool:
-    # A large table differs most likely, and many runs of one program can be alike in others.
-    for table in _largest_first(store.traces_directory / new):
+def _are_equal(
+    connection: duckdb.DuckDBPyConnection,
+    store: Database,
+    tables: Sequence[str],
+    old: str,
+    new: str,
+) -> bool:
+    for table in tables:
         rows = [parquet_relation(store.files(table, [trace_id])) for trace_id in (old, new)]
         if connection.execute(_DIFFERENCE.format(old=rows[0], new=rows[1])).fetchall():
             return False

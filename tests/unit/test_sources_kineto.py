@@ -201,7 +201,7 @@ def test_a_trace_without_frames_is_read_without_libraries_that_start_slowly(
     assert " 1 kernels " in done.stdout
 
 
-def test_values_of_the_header_that_nothing_can_hold(tmp_path: Path) -> None:
+def test_lone_surrogates_and_numbers_out_of_range_in_the_header(tmp_path: Path) -> None:
     gpu = {"id": 0, "name": "A\ud800", "numSms": 10**11, "totalGlobalMem": 10**11}
     found = ingest(tmp_path, document([kernel(20)], deviceProperties=[gpu], host_name="h\udfff",
                    distributedInfo={"rank": 0, "backend": "n\ud800"}))  # fmt: skip

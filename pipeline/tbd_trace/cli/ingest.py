@@ -140,14 +140,14 @@ def _ingest_paths(
     files, failed = given.files_of(paths)
     if frames:
         files = [with_python_frames(file) for file in files]
-    shown = _Shown()
+    lines = _IngestLines()
     for report in _reports(database, files, workers, derive=True):
         if report is None:
             failed = True
         else:
-            shown.add(report)
+            lines.show(report)
             _note_same(report)
-    shown.end()
+    lines.show_repeated_notes()
     _note_ranks(database, files)
     return failed
 
@@ -172,7 +172,7 @@ def _ingest_job(
 
     if not job.strip():
         raise UsageError("--job: the name is empty; name the job")
-    failed, added, shown = False, [], _Shown()
+    failed, added, lines = False, [], _IngestLines()
     files = job_files(job, paths, by_name=by_name)
     if frames:
         files = [with_python_frames(file) for file in files]
@@ -180,10 +180,10 @@ def _ingest_job(
         if report is None:
             failed = True
             continue
-        shown.add(report)
+        lines.show(report)
         if report.status == "ingested":
             added.append(report.trace_id)
-    shown.end()
+    lines.show_repeated_notes()
     try:
         _note_ranks(database, files)
     except UsageError:
@@ -255,13 +255,13 @@ def _ingest_file(
     return report
 
 
-class _Shown:
-    """The lines of ingested files, with each note once, because those of a job's ranks repeat."""
+class _IngestLines:
+    """Prints ingested files, and a note of several files once: ranks of a job repeat theirs."""
 
     def __init__(self) -> None:
         self._files_by_note: Counter[str] = Counter()
 
-    def add(self, report: IngestReport) -> None:
+    def show(self, report: IngestReport) -> None:
         kernels = f"{report.kernels:,} kernels"
         name = printable(report.name)
         typer.echo(
@@ -272,7 +272,7 @@ class _Shown:
             if self._files_by_note[text] == 1:
                 note(f"{report.name}: {text}")
 
-    def end(self) -> None:
+    def show_repeated_notes(self) -> None:
         for text, files in self._files_by_note.items():
             if files > 1:
                 note(f"{files - 1} more file{'s' if files > 2 else ''}: {text}")

@@ -16,7 +16,7 @@ BLOCK_BYTES = 8 << 20
 _TAIL_BYTES = 1 << 18  # end of the file, which also has the end of the list
 _MOST_HEADER_BYTES = 64 << 20
 _LONGEST_EVENT = 32 << 20
-_SURROGATE = re.compile(r"(?i)\\ud[89a-f]")  # of a pair that stands for one character
+_SURROGATE = re.compile(r"(?i)\\ud[89a-f]")  # alone or of a pair, escaped in JSON
 _EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
 # Between two events. Objects inside `args` rarely begin with these keys, and a cut there is found:
 # the block is invalid.
@@ -117,7 +117,7 @@ def _object(text: bytes | str) -> dict[str, Any] | None:
     try:
         # Values of keys are integers, which have all their digits in Python.
         found = json.loads(text, strict=False)
-        if _SURROGATE.search(text):  # half a pair is invalid in UTF-8
+        if _SURROGATE.search(text):  # a lone one is invalid in UTF-8
             whole = json.dumps(found, ensure_ascii=False).encode("utf-8", "replace")
             found = json.loads(whole)
     except (ValueError, RecursionError):

@@ -139,6 +139,17 @@ def test_damaged_leaf(image: Image, tmp_path: Path, place: int, value: bytes, wh
     compare(tmp_path / "f")
 
 
+@pytest.mark.parametrize("place", [0xFFFF, 0, PAGE - 2])
+def test_a_cell_outside_its_page(image: Image, tmp_path: Path, place: int) -> None:
+    """SQLite alone reads whatever its memory holds there: now an error, now a wrong row."""
+    damaged = bytearray(image)
+    struct.pack_into(">H", damaged, leaves(image)[2] * PAGE + 8, place)
+    (tmp_path / "f").write_bytes(damaged)
+    for name in ("pages", "sqlalchemy") * 5:
+        with reader(name):
+            assert outcome(tmp_path / "f", "t", COLUMNS, "row") == "InputError"
+
+
 @pytest.mark.parametrize("child", [0, 1, 2, 3, 10**6, 2**32 - 1])
 def test_damaged_child_pointer(image: Image, tmp_path: Path, child: int) -> None:
     """Pages out of range, in the tree twice, of another table, and loops."""

@@ -11,6 +11,7 @@ import pytest
 
 from tbd_trace.errors import InputError
 from tbd_trace.sqlite_io import SqliteFile
+from tbd_trace.sqlite_io.schema import Schema
 
 ENDLESS = "WITH RECURSIVE r(a) AS (SELECT 1 UNION ALL SELECT a + 1 FROM r) SELECT a FROM r"
 COMPUTED = {
@@ -116,3 +117,22 @@ def test_a_file_of_many_tables(
         (batch,) = file.batches("good", {"a": pa.int64()})
         assert batch.column("a").to_pylist() == [7]
         assert sum(empty.num_rows for empty in file.batches("t20000", {"a": pa.int64()})) == 0
+
+
+@pytest.mark.parametrize("reader", ["pages", "sqlalchemy"])
+@pytest.mark.parametrize("read", ["batches", "rows"])
+def test_an_interrupt_while_sqlite_asks(
+    read: str, reader: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """sqlite3 drops an exception of the authorizer and reports `not authorized`."""
+    monkeypatch.setenv("TBD_TRACE_READER", reader)
+
+    def interrupted(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Schema, "authorize", interrupted)
+    with (
+        SqliteFile(written(tmp_path / "file.sqlite", COMPUTED["endless view"])) as file,
+        pytest.raises(KeyboardInterrupt),
+    ):
+        READS[read](file)

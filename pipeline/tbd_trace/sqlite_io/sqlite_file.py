@@ -19,7 +19,12 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from tbd_trace.errors import InputError
-from tbd_trace.sqlite_io.errors import UnsupportedLayout
+from tbd_trace.sqlite_io.errors import (
+    SQLITE_ERRORS,
+    UnsupportedLayout,
+    error_message,
+    is_denied,
+)
 from tbd_trace.sqlite_io.header import (
     LONGEST_RECORD,
     SQLITE_MAGIC,
@@ -39,10 +44,6 @@ READER_VARIABLE = "TBD_TRACE_READER"
 _LOG = logging.getLogger(__name__)
 _BATCH_ROWS = 65_536
 _LARGE_FILE = 2 << 20  # bytes; smaller files are read without importing the page reader
-# sqlite3 raises UnicodeDecodeError for an error message with a damaged table name in it.
-_DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError)
-_TOO_LONG = "string or blob too big"
-_NO_SPACE = ("database or disk is full", "disk I/O error")  # SQLite sorts in temporary files
 
 
 class SqliteFile:
@@ -57,14 +58,14 @@ class SqliteFile:
         check_complete(path)
         try:
             self._connection = self._connect()
-        except _DAMAGE as error:
-            raise InputError(_message(path, error)) from error
+        except SQLITE_ERRORS as error:
+            raise InputError(error_message(path, error)) from error
         try:
             self._schema = Schema(self._connection)
             self._connection.set_authorizer(self._schema.authorize)
-        except _DAMAGE as error:
+        except SQLITE_ERRORS as error:
             self._connection.close()
-            raise InputError(_message(path, error)) from error
+            raise InputError(error_message(path, error)) from error
 
     @staticmethod
     def has_magic(head: bytes) -> bool:
@@ -79,6 +80,9 @@ class SqliteFile:
         # Exports contain invalid UTF-8 (kernel names in other locales): keep these rows.
         connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_RECORD)
+        # Without this check SQLite follows a damaged pointer out of its page, and returns a row
+        # of whatever the memory there holds.
+        connection.execute("PRAGMA cell_size_check = ON")
         return connection
 
     def _guarded_connection(self) -> sqlite3.Connection:
@@ -112,8 +116,8 @@ class SqliteFile:
         """
         try:
             return self._connection.execute(statement).fetchall()
-        except _DAMAGE as error:
-            raise InputError(self._message(error)) from error
+        except SQLITE_ERRORS as error:
+            raise self._failure(error) from error
 
     def batches(
         self,
@@ -263,17 +267,21 @@ class SqliteFile:
                         [as_array(v, f.type) for v, f in zip(values, schema, strict=True)],
                         schema=schema,
                     )
-        except (*_DAMAGE, sa.exc.DatabaseError) as error:
-            raise InputError(self._message(error)) from error
+        except (*SQLITE_ERRORS, sa.exc.DatabaseError) as error:
+            raise self._failure(error) from error
 
-    def _message(self, error: Exception) -> str:
-        if self._schema.refused is None:
-            return _message(self.path, error)
-        return (
-            f"{self.path}: {self._schema.refused} is not an ordinary table, but a view, a virtual "
-            "table or one with generated columns, which profilers never write; export the report "
-            "again"
-        )
+    def _failure(self, error: Exception) -> InputError | KeyboardInterrupt:
+        if self._schema.refused is not None:
+            return InputError(
+                f"{self.path}: {self._schema.refused} is not an ordinary table, but a view, a "
+                "virtual table or one with generated columns, which profilers never write; export "
+                "the report again"
+            )
+        if is_denied(error):
+            # sqlite3 drops an exception in the authorizer and denies the statement. Only the
+            # handler of Ctrl-C raises one there.
+            return KeyboardInterrupt()
+        return InputError(error_message(self.path, error))
 
     def close(self) -> None:
         self._connection.close()
@@ -288,12 +296,3 @@ class SqliteFile:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def _message(path: Path, error: Exception) -> str:
-    reason = str(getattr(error, "orig", None) or error).splitlines()[0]
-    if reason in _NO_SPACE:
-        return f"{path}: cannot be read ({reason}); free space for temporary files (TMPDIR)"
-    if reason == _TOO_LONG:
-        reason = f"a value of more than {LONGEST_RECORD >> 20} MiB"
-    return damage_message(path, reason)

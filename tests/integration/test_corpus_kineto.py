@@ -15,6 +15,7 @@ from real_traces import Traces
 
 from corpus import REFERENCE, corpus_files
 from fast import one_in
+from fixed_columns import fixed_columns
 from tbd_trace.errors import CannotAnswerError
 
 ORACLE = REFERENCE / "kineto"
@@ -79,6 +80,11 @@ def test_counts_and_durations(traces: Traces, path: Path) -> None:
     frames = events[FRAMES] - modules.item()
     assert not frames or f"except calls of modules: {frames:,}" in notes
     assert "dropped" not in notes
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_columns_are_the_same_in_all_files(path: Path) -> None:
+    assert fixed_columns(path)
 
 
 @pytest.mark.parametrize("path", FILES)

@@ -35,7 +35,7 @@ from tbd_trace.model import canonical_tables as model
 from tbd_trace.query import catalogue
 from tbd_trace.query.advice import how_to_collect
 from tbd_trace.sources import registry
-from tbd_trace.sources.base import Source, TraceDescription
+from tbd_trace.sources.base import FixedColumnsReader, Source, TraceDescription
 from tbd_trace.sources.registry import PluginWarning, identify, load, plugins, tools
 from tbd_trace.store import Database
 
@@ -151,6 +151,9 @@ def check_source(place: str, name: str, path: Path) -> None:
             described = connection.execute(f"DESCRIBE {select}").fetchall()
             columns = {column.name: column.type for column in table.columns}
             assert {row[0] for row in described} <= columns.keys() - {"trace_id"}
+            if isinstance(reader, FixedColumnsReader):
+                fixed = reader.column_types(connection, table.name)
+                assert fixed in (None, {row[0]: row[1] for row in described})
             casts = ", ".join(f"CAST({row[0]} AS {columns[row[0]]})" for row in described)
             if connection.execute(f"SELECT {casts} FROM ({select})").fetchall():
                 filled.add(table.name)

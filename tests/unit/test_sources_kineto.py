@@ -13,9 +13,11 @@ import made_kineto as made
 import pytest
 from made_kineto import document, event, frame, kernel, launch, memory, operator, write
 
+from fixed_columns import fixed_columns
 from tbd_trace.errors import CannotAnswerError, InputError
 from tbd_trace.query import Catalogue, execute, sql
 from tbd_trace.query.advice import how_to_collect
+from tbd_trace.sources.kineto import reader as kineto
 from tbd_trace.sources.kineto.module_paths import Frames
 from tbd_trace.store import Database
 
@@ -187,6 +189,30 @@ def test_modules_are_named_by_their_place_in_the_model(tmp_path: Path) -> None:
         for text in ("Net_0", "Net_0/Conv2d_0", "Net_0/Conv2d_1", "Lost_0", "Knot_0")
     ]
     assert "except calls of modules: 3" in found.notes
+
+
+FILES = {
+    "one kernel": [kernel(1)],
+    "several processes": [launch(1, 5, pid=70), launch(1, 6, pid=71), kernel(2, 1, 5)],
+    "another namespace": [event("user_annotation", "a", 0, pid=9), launch(1, 5), kernel(2, 1, 5)],
+    "modules": [frame(1, "nn.Module: Net_0", 2, 1), operator("aten::mm", 2)],
+    "memory": [memory(1, 64, 512, 512), memory(2, 64, -512, 0)],
+    "torch 1.8": [event("Kernel", "k", 1, pid=0, tid="stream 7", args={"correlation": 6})],
+    "without arguments": [event("kernel", "k", 1), event("cuda_runtime", "cudaMalloc", 1)],
+}
+
+
+@pytest.mark.parametrize("first", FILES)
+def test_the_columns_of_a_file_serve_for_all_others(
+    tmp_path: Path, first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known: dict[str, dict[str, str]] = {}
+    monkeypatch.setattr(kineto, "_column_types", known)
+    for name in [first, *FILES]:
+        path = write(tmp_path / f"{name}.json", document(FILES[name]))
+        for table, types in fixed_columns(path).items():
+            assert known[table] == types, (name, table)
+    assert {"annotation", "kernel", "memory_event", "process", "thread"} <= known.keys()
 
 
 def test_a_trace_without_frames_is_read_without_libraries_that_start_slowly(

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -208,6 +208,7 @@ def _reports(
     # None for a file that cannot be read, with the reason on standard error. Each file is committed
     # by itself, so that such a file does not stop the others.
     from tbd_trace.runtime.executors import Lost, Processes
+    from tbd_trace.store.ingest_worker import import_reader
 
     if workers is None:
         workers = processes_for([file.path for file in files])
@@ -217,6 +218,9 @@ def _reports(
                 found = _ingest_file(database, file, derive, progress)
             yield _read(found)
         return
+    for file in files[:1]:
+        with suppress(InputError):  # the process that reads the file reports it
+            import_reader(file.path)  # once for all processes, which are copies of this one
     calls = [partial(_ingest_file, database, file, derive) for file in files]
     with (
         Processes(workers) as executor,

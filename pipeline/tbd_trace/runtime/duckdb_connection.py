@@ -118,6 +118,11 @@ def return_memory(connection: duckdb.DuckDBPyConnection) -> None:
         connection.execute(f"SET memory_limit = '{float(number) + 0.05} {unit}'")
 
 
+def column_types(connection: duckdb.DuckDBPyConnection, select: str) -> dict[str, str]:
+    """Return the types of the columns of a SELECT, by name."""
+    return {row[0]: row[1] for row in connection.execute(f"DESCRIBE {select}").fetchall()}
+
+
 def _config() -> _Settings:
     chosen = ((THREADS, "threads"), (MEMORY_LIMIT, "memory_limit"))
     return {name: os.environ[variable] for variable, name in chosen if os.environ.get(variable)}

@@ -7,7 +7,7 @@ DuckDB connection; it analyses nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -82,6 +82,20 @@ class FrameReader(TraceReader, Protocol):
 
     def keep_python_frames(self) -> None:
         """Read them, too; called before the first ``relation``."""
+
+
+@runtime_checkable
+class FixedColumnsReader(TraceReader, Protocol):
+    """A reader whose SELECTs have the same columns in every file, which are looked up once."""
+
+    def column_types(
+        self, connection: duckdb.DuckDBPyConnection, table: str
+    ) -> Mapping[str, str] | None:
+        """Return the columns of the SELECT of a canonical table; called after its ``relation``.
+
+        Returns:
+            DuckDB's types by name, None where they differ between files.
+        """
 
 
 @dataclass(frozen=True, slots=True)

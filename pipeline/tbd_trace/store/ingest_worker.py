@@ -14,7 +14,16 @@ def get_ready(path: Path) -> None:
     """Open a database and import the reader of a file, while the main process does the same."""
     prefetch()
     # Imported after the database is opened, which uses another thread.
-    from tbd_trace.sources.registry import identify  # noqa: PLC0415
+    import_reader(path)
+
+
+def import_reader(path: Path) -> None:
+    """Import what reads a profiler file.
+
+    Raises:
+        InputError: the file is missing, unreadable or of an unsupported format.
+    """
+    from tbd_trace.sources.registry import identify  # noqa: PLC0415 - opening a database is first
     from tbd_trace.store import parallel_ingest  # noqa: F401, PLC0415
 
     identify(path)

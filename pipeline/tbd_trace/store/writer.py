@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterator, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,18 +13,15 @@ import duckdb
 
 from tbd_trace.errors import InputError
 from tbd_trace.model.canonical_tables import (
-    CATALOGUE,
     JOB_RANK,
     KERNEL,
     KERNEL_TOTALS,
     CanonicalTable,
-    canonical_tables,
     event_tables,
-    timed_tables,
 )
 from tbd_trace.runtime.duckdb_connection import ingest_database, release
 from tbd_trace.runtime.sigint import interruptible
-from tbd_trace.sqltext import parquet_relation, string
+from tbd_trace.sqltext import parquet_relation
 from tbd_trace.store.audit import Audit
 from tbd_trace.store.capture import CaptureFile
 from tbd_trace.store.capture_tables import CAPTURE_TABLES, capture_relation
@@ -35,12 +30,18 @@ from tbd_trace.store.identified_file import IngestReport
 from tbd_trace.store.ingest_tables import IngestTables
 from tbd_trace.store.ranks import rank_relation
 from tbd_trace.store.staging import explain_errors, private_directory, publish
-from tbd_trace.store.tables import FAST_PARQUET, table_files, whole_file, write_table
-from tbd_trace.version import __version__
+from tbd_trace.store.tables import table_files, whole_file, write_table
+from tbd_trace.store.trace_row import (
+    content_columns,
+    file_columns,
+    span_columns,
+    unicode_name,
+    write_trace_row,
+)
 
 if TYPE_CHECKING:
     from tbd_trace.runtime.worker_pool import WorkerPool
-    from tbd_trace.sources.base import Source, TraceDescription, TraceReader
+    from tbd_trace.sources.base import Source, TraceReader
 
 _SMALL_BYTES = 1 << 26
 
@@ -79,7 +80,7 @@ def write_trace(
             _ingest_connection(staging, content.size) as connection,
             interruptible(connection),
             explain_errors(file.path, staging),
-            IngestTables(staging) as written,
+            IngestTables(staging, connection) as written,
         ):
             if file.python_frames:
                 _keep_frames(reader, file)
@@ -98,16 +99,17 @@ def write_trace(
             description = reader.describe(written.ask if tables is None else None)
             with ingest_database(staging, os.getpid()).cursor() as own:
                 description.notes += Audit(own, staging, counts, wanted).run(written.ask)
-            span = _span(connection, counts if tables is None else {}, staging)
-            row = _trace_row(
-                file,
-                description,
-                counts,
-                content=content,
-                trace_id=trace_id,
-                file_format=source.format,
+            write_trace_row(
+                connection,
+                staging,
+                {
+                    **file_columns(file, content),
+                    **content_columns(description, counts),
+                    **span_columns(connection, counts if tables is None else {}, staging),
+                    "trace_id": trace_id,
+                    "format": source.format,
+                },
             )
-            _write_trace_row(connection, row | span, staging)
             kernels = _kernels(connection, counts, staging)
         check_unchanged(file.path, content)
         for spill in staging.glob("*.spill"):
@@ -117,7 +119,7 @@ def write_trace(
     return IngestReport(
         path=file.path,
         trace_id=trace_id,
-        name=_unicode(file.name),
+        name=unicode_name(file.name),
         status="ingested",
         format=source.format,
         kernels=kernels,
@@ -157,12 +159,14 @@ def _write_tables(
         if name not in counts:
             progress(name)
             with explain_errors(file.path, staging, name):
+                select, types = _relation(connection, reader, file, name)
                 counts[name] = write_table(
                     connection,
-                    _relation(connection, reader, file, name),
+                    select,
                     table,
                     trace_id=trace_id,
                     file=whole_file(staging, name),
+                    types=types,
                 )
     return counts
 
@@ -206,71 +210,18 @@ def _ingest_connection(staging: Path, size: int) -> Iterator[duckdb.DuckDBPyConn
 
 def _relation(
     connection: duckdb.DuckDBPyConnection, reader: TraceReader, file: CaptureFile, table: str
-) -> str | None:
+) -> tuple[str | None, Mapping[str, str] | None]:
+    # A SELECT, and its columns where they are known.
+    from tbd_trace.sources.base import FixedColumnsReader  # noqa: PLC0415 - as above
+
     if table in CAPTURE_TABLES:
-        return capture_relation(connection, file, table)
+        return capture_relation(connection, file, table), None
+    select = reader.relation(connection, table)
     if table == JOB_RANK:
-        return rank_relation(file, reader.relation(connection, table))
-    return reader.relation(connection, table)
-
-
-def _trace_row(
-    file: CaptureFile,
-    description: TraceDescription,
-    counts: dict[str, int],
-    *,
-    content: Content,
-    trace_id: str,
-    file_format: str,
-) -> dict[str, object]:
-    return {
-        "trace_id": trace_id,
-        "name": _unicode(file.name),
-        "path": _unicode(str(file.path.resolve())),
-        "sha256": content.sha256,
-        "file_bytes": content.size,
-        "format": file_format,
-        "tool": description.tool,
-        "tool_version": description.tool_version,
-        "export_version": description.export_version,
-        "schema_version": description.schema_version,
-        "kind": description.kind,
-        "capture_id": file.capture_id,
-        "capture": json.dumps(file.metadata, sort_keys=True) if file.metadata else None,
-        "batch_size": file.batch_size,
-        "utc_start_ns": description.utc_start_ns,
-        "holds": sorted(name for name, rows in counts.items() if rows),
-        "lacks": sorted(name for name, rows in counts.items() if not rows),
-        "notes": list(dict.fromkeys(description.notes)),
-        "ingested_at": datetime.now(UTC).replace(tzinfo=None),
-        "ingested_by": __version__,
-    }
-
-
-def _unicode(name: str) -> str:
-    # File names can hold bytes that are not UTF-8.
-    return os.fsencode(name).decode("utf-8", "backslashreplace")
-
-
-def _span(
-    connection: duckdb.DuckDBPyConnection, counts: dict[str, int], staging: Path
-) -> dict[str, int | None]:
-    # From the statistics of the Parquet files.
-    timed = [t for t in timed_tables().values() if t.bounds_trace and counts.get(t.name)]
-    if not timed:
-        return {"start_ns": None, "end_ns": None}
-    files = [str(file) for table in timed for file in table_files(staging, table.name)]
-    ((start, end),) = connection.execute(
-        """
-        SELECT
-            min(stats_min_value::BIGINT) FILTER (path_in_schema IN $starts),
-            max(stats_max_value::BIGINT) FILTER (path_in_schema IN $ends)
-        FROM parquet_metadata($files)
-        WHERE path_in_schema IN $starts OR path_in_schema IN $ends
-        """,
-        {"files": files, "starts": [t.start for t in timed], "ends": [t.end for t in timed]},
-    ).fetchall()
-    return {"start_ns": start, "end_ns": end}
+        return rank_relation(file, select), None
+    if select is None or not isinstance(reader, FixedColumnsReader):
+        return select, None
+    return select, reader.column_types(connection, table)
 
 
 def _kernels(connection: duckdb.DuckDBPyConnection, counts: dict[str, int], staging: Path) -> int:
@@ -283,15 +234,3 @@ def _kernels(connection: duckdb.DuckDBPyConnection, counts: dict[str, int], stag
         f"SELECT coalesce(sum(instances), 0) FROM ({rows})"
     ).fetchall()
     return single + int(instances)
-
-
-def _write_trace_row(
-    connection: duckdb.DuckDBPyConnection, row: dict[str, object], staging: Path
-) -> None:
-    table = canonical_tables()[CATALOGUE]
-    columns = ", ".join(
-        f"CAST(${column.name} AS {column.type}) AS {column.name}" for column in table.columns
-    )
-    path = string(str(whole_file(staging, CATALOGUE)))
-    connection.execute(f"CREATE TEMP TABLE trace_row AS SELECT {columns}", row)
-    connection.execute(f"COPY trace_row TO {path} ({FAST_PARQUET})")

@@ -13,6 +13,7 @@ import duckdb
 
 from tbd_trace.errors import InputError
 from tbd_trace.model.canonical_tables import canonical_tables
+from tbd_trace.runtime.duckdb_connection import column_types
 from tbd_trace.sources.base import Ask, TraceDescription
 from tbd_trace.sources.demangle import demangle, is_mangled, short_name
 from tbd_trace.sources.kineto.detection import is_trace
@@ -43,6 +44,8 @@ _KINDS = {
     "operator_input": ("operator",),
     "synchronization": ("synchronization",),
 }
+_MAPPED = (*_KINDS, "process", "thread")
+_column_types: dict[str, dict[str, str]] = {}  # by table, of all files of the process
 _GPU = "('kernel', 'memcpy', 'memset', 'synchronization')"
 _EPOCH_NS = 10**18  # times from here on count from 1970
 _MACROS = r"""
@@ -111,6 +114,16 @@ class TorchTraceReader:
         if table == "annotation":
             self._create_module_paths(connection)
         return _mapping(table)
+
+    def column_types(
+        self, connection: duckdb.DuckDBPyConnection, table: str
+    ) -> Mapping[str, str] | None:
+        """Return the columns of a mapping, which are the same in all files."""
+        if table not in _MAPPED:
+            return None
+        if table not in _column_types:
+            _column_types[table] = column_types(connection, _mapping(table))
+        return _column_types[table]
 
     def _read(self, connection: duckdb.DuckDBPyConnection) -> EventList:
         with Unpacked(self._path) as content, _single_thread(connection):

@@ -18,6 +18,8 @@ QUERIES = ROOT / "queries"
 GOLDEN = ROOT / "tests" / "golden"
 USES = ROOT / ".mutants"
 """Directory of the files of `mutants_plugin.py`, one per module of tests."""
+_WITH_HEADERS = ("metrics", "checks", "derive")
+_DEFAULTS = "tests/unit/test_query_headers.py::test_variables_are_declared_with_the_same_default"
 _ENOUGH = 8  # queries nearest to a relation whose rows are compared
 
 
@@ -36,15 +38,17 @@ class Area:
     def tests_of(self, path: Path, line: int) -> list[str]:
         """Return the ids of the tests that can detect the mutation of a line.
 
-        These are first the committed rows of the nearest queries with a SQL file. Then, of modules
-        with recorded lines, the tests that run the line, the fastest first. Of other modules, the
-        tests that name the file, then those of the queries that use it. Without any, all tests.
+        The first compares the default of a parameter with its header. With a SQL file, the
+        committed rows of the nearest queries follow. Then, of modules with recorded lines, the
+        tests that run the line, the fastest first. Of other modules, the tests that name the file,
+        then those of the queries that use it. Without any, all tests.
         """
         modules = _matching(self.tests)
         golden = [module for module in modules if module.parent == GOLDEN]
         recorded = [module for module in modules if module not in golden and _uses(module)]
         others = [module for module in modules if module not in golden and module not in recorded]
-        found = [test for module in golden for test in _rows(module, path)]
+        found = [*_defaults(path, line)]
+        found += [test for module in golden for test in _rows(module, path)]
         found += _running(recorded, path.relative_to(ROOT).as_posix(), line)
         for names in users(path):
             named = names | _rules(names)
@@ -81,6 +85,12 @@ def users(path: Path) -> Sequence[frozenset[str]]:
         levels.append(frozenset(new))
         known |= new
     return levels
+
+
+def _defaults(path: Path, line: int) -> Iterator[str]:
+    has_header = any(path.is_relative_to(QUERIES / folder) for folder in _WITH_HEADERS)
+    if has_header and "getvariable(" in path.read_text(encoding="utf-8").splitlines()[line - 1]:
+        yield f"{_DEFAULTS}[{path.stem}]"
 
 
 def _rows(module: Path, path: Path) -> Iterator[str]:

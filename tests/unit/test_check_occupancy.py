@@ -50,7 +50,7 @@ def test_a_launch_of_few_warps_is_found() -> None:
 
 def test_full_sms_and_short_kernels_pass() -> None:
     row = judged(training(row=launch()), "OCC01")
-    assert (row["verdict"], row["value"]) == ("pass", 100)
+    assert (row["verdict"], row["value"], row["threshold"]) == ("pass", 100, 50)
     assert judged(training(), "OCC01", min_share_pct=41)["verdict"] == "pass"
     assert judged(training(), "OCC01", min_theoretical_pct=12)["verdict"] == "pass"
 

@@ -474,6 +474,13 @@ def test_spread_is_found() -> None:
     assert "10 iterations after warm-up vary by" in row["reason"]
 
 
+def test_three_iterations_suffice_for_a_spread() -> None:
+    # of five, the first warms up and the last has no known end
+    row = judged(periods(1000, 1000, 1500, 1000, 1000), "ROB01")
+    assert verdict(row) == ("finding", "warning")
+    assert "the times of 3 iterations after warm-up vary by" in row["reason"]
+
+
 def test_a_trend_is_found_where_it_is_more_than_the_spread() -> None:
     lengths = [1000 + 10 * number for number in range(12)]
     row = judged(periods(*lengths), "ROB01")

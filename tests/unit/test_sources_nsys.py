@@ -266,15 +266,22 @@ def test_calls_of_all_apis(tmp_path: Path) -> None:
     assert len({row["api_call_id"] for row in found}) == 5
 
 
+MARKS = {"OSRT_API": (31, 32), "CUDNN_EVENTS": (33, 34), "CUBLAS_EVENTS": (35, 36)}
+
+
 def test_rows_that_are_no_calls_are_left_out(tmp_path: Path) -> None:
     tables: Tables = {
         RUNTIME: [
             call(4, correlationId=50),
             call(4, correlationId=50, eventClass=67, start=970, end=1001),  # its backtrace
         ],
-        "OSRT_API": [call(10, 300, eventClass=31), call(10, 300, eventClass=32)],
-        "CUDNN_EVENTS": [call(8, eventClass=33), call(8, eventClass=34)],
+        # Marks of the profiler, in a process that makes no call.
+        **{
+            table: [call(10, 300, eventClass=kind) for kind in kinds]
+            for table, kinds in MARKS.items()
+        },
     }
+    tables[RUNTIME] += [call(10, 300, eventClass=kind) for kind in (10, 11, 12, 67, 68, 69)]
     found, _ = read(write(tmp_path / "made.sqlite", {"StringIds": strings()} | tables))
     assert only(found["api_call"])["start_ns"] == 980
     assert [row["pid"] for row in found["process"]] == [100]

@@ -68,7 +68,7 @@ stack AS (
         bool_or(j.in_seed) AS in_seed,
         bool_or(j.in_zero_grad) AS in_zero_grad,
         arg_min(j.operator, s.depth) FILTER (j.operator <> '') AS operator,
-        arg_min(j.layer, s.depth) FILTER (j.layer IS NOT NULL) AS layer
+        arg_min(j.layer, s.depth) AS layer
     FROM memory_stack AS s
     JOIN judged AS j
         ON j.function IS NOT DISTINCT FROM s.function AND j.file IS NOT DISTINCT FROM s.file

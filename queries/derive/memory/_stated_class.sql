@@ -17,7 +17,7 @@ doc = "class"
 doc = "layer; NULL without one"
 */
 SELECT l.trace_id, l.space, l.born_sequence, arg_max(e.class, e.sequence) AS class,
-    arg_max(e.layer, e.sequence) FILTER (e.layer IS NOT NULL) AS layer
+    arg_max(e.layer, e.sequence) AS layer  -- the last one that is not NULL
 FROM (
     SELECT *, hash(trace_id, process_id, device_id, allocator, memory_kind) AS space
     FROM memory_event WHERE operation = 'classify' AND class IS NOT NULL

@@ -1,0 +1,80 @@
+"""Relations about allocations: what a class or a phase is taken from, and where it is unknown."""
+
+from __future__ import annotations
+
+import pytest
+from made_checks_memory import Profile
+from made_trace import relation
+
+
+@pytest.mark.parametrize(
+    ("blocks", "expected"),
+    [
+        (1, ["weight"]),
+        (3, ["weight", "optimizer_state", "optimizer_state"]),
+        # No optimizer has more than two states of a weight: what the others are is unknown.
+        (5, ["weight", "optimizer_state", "optimizer_state"]),
+    ],
+)
+def test_older_allocations_of_the_size_of_a_gradient(blocks: int, expected: list[str]) -> None:
+    made = Profile()
+    made.make(None, 10, "backward")
+    for _ in range(blocks):
+        made.segment(made.next_id() << 30, 10, live=10)
+    rows = relation(made, "_older_class", order="address")
+    assert [row["class"] for row in rows] == expected
+
+
+def test_of_weights_of_several_sizes_the_fewest_states_count() -> None:
+    made = Profile()
+    for size, blocks in ((10, 3), (20, 2)):
+        made.make(None, size, "backward")
+        for _ in range(blocks):
+            made.segment(made.next_id() << 30, size, live=size)
+    rows = relation(made, "_older_class", order="address")
+    assert [row["class"] for row in rows] == ["weight", "optimizer_state"] * 2
+
+
+@pytest.mark.parametrize("function", ["zero_grad", "step", None])
+def test_a_stack_without_the_name_of_a_function(function: str | None) -> None:
+    made = Profile()
+    made.add("memory_stack", stack_id=1, depth=0, function=function, file="/a/loop.py", line=3)
+    made.make(None, 1, stack_id=1)
+    (row,) = relation(made, "_stack_trait")
+    assert row["is_zero_grad"] is (function == "zero_grad")
+    traits = ("is_workspace", "is_communication", "is_transfer", "is_gradient_seed")
+    assert [row[name] for name in traits] == [False] * 4
+    assert (row["phase"], row["layer"], row["operator"]) == ("forward", None, None)
+
+
+def test_a_file_without_requested_sizes_has_the_allocated_ones() -> None:
+    made = Profile()
+    made.event("allocate", 64, 512, requested_bytes=None)
+    made.event("free", 64, 512, requested_bytes=None)
+    made.event("allocate", 64, 1024, requested_bytes=1000)
+    rows = relation(made, "_memory_change", order="sequence")
+    assert [(row["bytes"], row["ended_bytes"]) for row in rows] == [(512, 0), (512, 512), (1000, 0)]
+
+
+def test_a_class_is_stated_of_the_allocation_that_is_live_at_the_address() -> None:
+    made = Profile()
+
+    def state(kind: str, layer: str | None = None) -> None:
+        made.event("classify", address, 0, layer=layer, **{"class": kind})
+
+    address = made.next_id() << 30
+    state("weight")  # of an older allocation, which the recording does not have
+    made.make(None, 1, address=address)
+    first = made.last
+    state("temporary", "conv")
+    state("input")
+    made.free(address)
+    state("weight")  # of none
+    made.make(None, 2, address=address)
+    second = made.last
+    state("feature_map", "fc")
+    rows = relation(made, "_stated_class", order="born_sequence")
+    assert [(row["born_sequence"], row["class"], row["layer"]) for row in rows] == [
+        (first, "input", "conv"),
+        (second, "feature_map", "fc"),
+    ]

@@ -517,6 +517,23 @@ def test_an_ingest_without_views_leaves_the_earlier_traces(
     assert [report.status for report in Database(database.path).ingest([other])] == ["ingested"]
 
 
+@pytest.mark.parametrize("step", ["same_events", "write_views"])
+def test_an_interrupt_behind_the_tables_leaves_nothing(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    made = profile(tmp_path / "a.sqlite")
+    monkeypatch.setattr(f"tbd_trace.store.database.{step}", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        database.ingest([made])
+    assert database.trace_ids() == []
+    assert not database.traces_directory.parent.exists()
+    monkeypatch.undo()
+    assert [report.status for report in database.ingest([made])] == ["ingested"]
+
+
 def test_removing(database: Database, tmp_path: Path) -> None:
     paths = [profile(tmp_path / f"{n}.sqlite", kernels=n) for n in (1, 2)]
     reports = database.ingest(paths)

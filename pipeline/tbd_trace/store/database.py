@@ -133,15 +133,16 @@ class Database(TraceStore):
         file, trace_id = identified.file, identified.trace_id
         with self._advised():
             added = self._add(identified, progress=lambda table: say(f"{file.name}: {table}"))
-            if added is not None and (other := same_events(self, identified)):
-                self._withdraw(trace_id)
-                added, trace_id = None, other
-            if changed := added is None and bool(file.labels or file.is_named):
-                restate(self.traces_directory / trace_id, file)
             try:
+                if added is not None and (other := same_events(self, identified)):
+                    self._withdraw(trace_id)
+                    added, trace_id = None, other
+                if changed := added is None and bool(file.labels or file.is_named):
+                    restate(self.traces_directory / trace_id, file)
                 self._write_views(needed=added is not None)
-            except StoreError:
-                self._withdraw(trace_id)  # a failed ingest leaves nothing
+            except BaseException:  # a failed or interrupted ingest leaves nothing
+                if added is not None:
+                    self._withdraw(trace_id)
                 raise
         if added is not None:
             return added
@@ -170,7 +171,6 @@ class Database(TraceStore):
         from tbd_trace.runtime.worker_pool import WorkerPool  # noqa: PLC0415 - queries need none
         from tbd_trace.store.ingest_worker import get_ready  # noqa: PLC0415
 
-        path = identified.file.path
         target = self.traces_directory / identified.trace_id
         if target.is_dir():
             return None
@@ -178,13 +178,13 @@ class Database(TraceStore):
             if identified.content.size >= LARGE_FILE and (
                 self._tables is None or any(canonical_tables()[t].is_parallel for t in self._tables)
             ):
-                pool.start_workers(partial(get_ready, path))
+                pool.start_workers(partial(get_ready, identified.file.path))
             prefetch()  # importing readers takes longer
             from tbd_trace.sources.registry import identify  # noqa: PLC0415
 
             added = write_trace(
                 identified.file,
-                identify(path),
+                identify(identified.file.path),
                 content=identified.content,
                 trace_id=identified.trace_id,
                 target=target,

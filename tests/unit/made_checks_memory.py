@@ -30,7 +30,7 @@ class Profile(MadeTrace):
         row |= {"operation": operation, "address": address, "bytes": size, "requested_bytes": size}
         self.add("memory_event", **(row | more))
 
-    def make(self, kind: str | None, mib: float, phase: str = "forward", **more: Any) -> int:
+    def make(self, kind: str | None, mib: float, phase: str | None = "forward", **more: Any) -> int:
         """Allocate; return the address."""
         address = more.pop("address", self.next_id() << 30)
         self.sizes[address] = round(mib * MIB)

@@ -78,3 +78,19 @@ def test_a_class_is_stated_of_the_allocation_that_is_live_at_the_address() -> No
         (first, "input", "conv"),
         (second, "feature_map", "fc"),
     ]
+
+
+def test_without_phases_and_classes_no_backward_pass_is_known() -> None:
+    made = Profile()
+    made.make(None, 9, None)
+    (row,) = relation(made, "_judged_memory")
+    assert (row["has_backward"], row["has_optimizer"]) == (False, False)
+
+
+def test_a_release_without_a_size_changes_nothing() -> None:
+    made = Profile()
+    made.make(None, 1)
+    made.event("free", 64, 0, bytes=None, requested_bytes=None)
+    made.add("memory_total", **made.head, sequence=None, requested_bytes=1 << 20)
+    (row,) = relation(made, "memory_space")
+    assert row["start_requested_bytes"] == 0

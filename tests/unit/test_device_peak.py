@@ -145,6 +145,9 @@ def test_amd_products_have_no_peaks_of_nvidia(hardware: duckdb.DuckDBPyConnectio
     assert found["compute_capability"] is None
     assert found["peak_tensor_fp16_flops"] == 181e12
     assert found["peak_fp64_flops"] is None
+    assert found["peak_fp32_flops"] == 45.3e12
+    (half,) = peaks(hardware, {"name": "AMD Instinct MI210", "sm_count": 52})
+    assert half["peak_fp32_flops"] == 45.3e12 / 2
 
 
 @needs_reference

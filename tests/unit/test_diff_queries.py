@@ -65,6 +65,17 @@ def test_header_says_what_the_query_reads_and_returns(name: str) -> None:
         assert re.search(rf"\b{relation}\b", query.sql), relation
 
 
+def test_each_fact_of_comparability_has_a_place_of_its_own() -> None:
+    """Facts with equal consequences are listed in the order of their positions."""
+    facts = re.findall(
+        r"'position': (\d+), 'field': '([^']+)'|SELECT [\w.]*side, (\d+), '([^']+)'",
+        question("comparability").sql,
+    )
+    places = [int(first or second) for first, _, second, _ in facts]
+    names = [first or second for _, first, _, second in facts]
+    assert len(places) == len(set(places)) == len(set(names)) == 29
+
+
 def test_what_differs_and_what_that_means() -> None:
     made = MadeTrace()
     described(made, "a", 4)

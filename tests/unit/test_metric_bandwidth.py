@@ -242,6 +242,12 @@ def test_without_ranks_or_kind_the_printed_bandwidth_counts() -> None:
         assert link(made, "peak_busbw_bytes_per_s", "evidence") == [(5.0, "printed")]
 
 
+@pytest.mark.parametrize(("printed", "peak"), [(0.0, None), (1.0, 1.0)])
+def test_a_printed_bandwidth_of_zero_is_none(printed: float, peak: float | None) -> None:
+    made = log((8, 10), kind=None, busbw_bytes_per_s=printed)
+    assert link(made, "peak_busbw_bytes_per_s") == [(peak,)]
+
+
 def test_each_placement_and_type_has_a_row() -> None:
     made = log((8, 10))
     for number, row in enumerate(log((8, 20), placement="out-of-place").rows["link_sample"]):

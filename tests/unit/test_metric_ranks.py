@@ -59,6 +59,18 @@ def column(rows: list[dict[str, Any]], *names: str) -> list[tuple[Any, ...]]:
     return [tuple(row[name] for name in names) for row in rows]
 
 
+def test_traces_of_unknown_rank_are_a_problem_of_their_job() -> None:
+    made = job({0: [(0, 10)], 1: [(0, 10)]}, world=2)
+    made.add_trace("lost", name="run/lost.json")
+    made.add("job_rank", trace_id="lost", job="run", rank=None, world_size=2)
+    made.add_trace("alone", name="alone.json")
+    made.add("job_rank", trace_id="alone", job=None, rank=None)
+    (row,) = relation(made, "job_ranks")
+    assert (row["job"], row["present"], row["problems"]) == (
+        "run", "0, 1", "rank unknown: run/lost.json",
+    )  # fmt: skip
+
+
 ONE_HOST: dict[str, Any] = {
     "utc": dict.fromkeys(range(8), 10**18), "hosts": dict.fromkeys(range(8), "a"),
 }  # fmt: skip

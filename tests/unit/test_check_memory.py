@@ -156,6 +156,16 @@ def test_a_small_leak_is_a_note() -> None:
     assert verdict(row) == ("finding", "note")
 
 
+def test_what_shrinks_is_no_part_of_the_growth() -> None:
+    made = Profile()
+    shrinking = [made.make("input", 1000 / MIB) for _ in range(6)]
+    for iteration, freed in enumerate(shrinking):
+        for operator, size in (("clone", 9000), ("cat", 3000)):
+            made.make("temporary", size / MIB, operator=operator, iteration=iteration)
+        made.free(freed, iteration=iteration)
+    assert "75 % of the growth is temporary of clone" in judged(made, "MEM02")["reason"]
+
+
 @pytest.mark.parametrize(
     "kept",
     [

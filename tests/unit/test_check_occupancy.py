@@ -48,6 +48,18 @@ def test_a_launch_of_few_warps_is_found() -> None:
     )
 
 
+def test_launches_without_a_configuration_do_not_hide_the_limiter() -> None:
+    made = MadeTrace()
+    made.add_device()
+    train(
+        made, kernel(100, 150, **FEW_WARPS), kernel(300, 250), kernel(600, 300, "full", **launch())
+    )
+    assert (
+        "work (57.1 % of the time, 12 % theoretical, limited by registers)"
+        in (judged(made, "OCC01")["reason"])
+    )
+
+
 def test_full_sms_and_short_kernels_pass() -> None:
     row = judged(training(row=launch()), "OCC01")
     assert (row["verdict"], row["value"], row["threshold"]) == ("pass", 100, 50)

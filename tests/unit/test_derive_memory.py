@@ -21,7 +21,7 @@ def test_older_allocations_of_the_size_of_a_gradient(blocks: int, expected: list
     made.make(None, 10, "backward")
     for _ in range(blocks):
         made.segment(made.next_id() << 30, 10, live=10)
-    rows = relation(made, "_older_class", order="address")
+    rows = relation(made, "_older_class")
     assert [row["class"] for row in rows] == expected
 
 
@@ -31,7 +31,7 @@ def test_of_weights_of_several_sizes_the_fewest_states_count() -> None:
         made.make(None, size, "backward")
         for _ in range(blocks):
             made.segment(made.next_id() << 30, size, live=size)
-    rows = relation(made, "_older_class", order="address")
+    rows = relation(made, "_older_class")
     assert [row["class"] for row in rows] == ["weight", "optimizer_state"] * 2
 
 
@@ -52,7 +52,7 @@ def test_a_file_without_requested_sizes_has_the_allocated_ones() -> None:
     made.event("allocate", 64, 512, requested_bytes=None)
     made.event("free", 64, 512, requested_bytes=None)
     made.event("allocate", 64, 1024, requested_bytes=1000)
-    rows = relation(made, "_memory_change", order="sequence")
+    rows = relation(made, "_memory_change")
     assert [(row["bytes"], row["ended_bytes"]) for row in rows] == [(512, 0), (512, 512), (1000, 0)]
 
 
@@ -73,7 +73,7 @@ def test_a_class_is_stated_of_the_allocation_that_is_live_at_the_address() -> No
     made.make(None, 2, address=address)
     second = made.last
     state("feature_map", "fc")
-    rows = relation(made, "_stated_class", order="born_sequence")
+    rows = relation(made, "_stated_class")
     assert [(row["born_sequence"], row["class"], row["layer"]) for row in rows] == [
         (first, "input", "conv"),
         (second, "feature_map", "fc"),
@@ -94,3 +94,21 @@ def test_a_release_without_a_size_changes_nothing() -> None:
     made.add("memory_total", **made.head, sequence=None, requested_bytes=1 << 20)
     (row,) = relation(made, "memory_space")
     assert row["start_requested_bytes"] == 0
+
+
+def test_a_statement_without_held_bytes_is_passed_over() -> None:
+    made = Profile()
+    for number, held in enumerate((300, None, 500)):
+        made.make(None, 1)
+        made.add("memory_total", **made.head, sequence=number, reserved_bytes=held)
+    made.add("memory_total", **made.head, sequence=-1, reserved_bytes=100)
+    rows = relation(made, "memory_running")
+    assert [row["reserved_bytes"] for row in rows] == [300, 300, 500]
+
+
+def test_segments_alone_are_no_allocations() -> None:
+    made = Profile()
+    made.event("segment_allocate", 1 << 30, 1 << 20)
+    (row,) = relation(made, "memory_space")
+    counts = ("allocations", "unmatched_frees", "unexplained_bytes", "start_requested_bytes")
+    assert [row[name] for name in counts] == [0] * 4

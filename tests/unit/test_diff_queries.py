@@ -316,6 +316,26 @@ def test_utilization_sets_like_against_like() -> None:
     assert rows["idle_pct"]["b_ns"] - rows["idle_pct"]["a_ns"] == pytest.approx(-300)
 
 
+def test_times_of_several_operations_are_added() -> None:
+    made = MadeTrace()
+    for name in ("a", "b"):
+        add_iterations(made, name, [1000] * 6)
+        for start in range(1000, 7000, 1000):
+            for begin, end in ((200, 230), (300, 350)):
+                made.launch(
+                    start + 2, start + begin, start + end,
+                    "ncclDevKernel_AllReduce_Sum_f32_RING_LL", trace_id=name,
+                )  # fmt: skip
+            made.add_memcpy(start + 400, start + 420, trace_id=name)
+            made.add_memcpy(start + 500, start + 510, trace_id=name)
+    rows = by(answers(made)["utilization"], "measure")
+    took = {"exposed_communication_pct": 80, "exposed_copy_pct": 30, "compute_pct": 100,
+            "gpu_busy_pct": 210, "kernel_busy_pct": 180, "idle_pct": 790}  # fmt: skip
+    assert {name: (row["a_ns"], row["b_ns"]) for name, row in rows.items()} == {
+        name: (ns, ns) for name, ns in took.items()
+    }
+
+
 def test_counted_utilization_is_that_of_the_process() -> None:
     """500 FLOP ÷ 100 FLOP/ns in kernels of 500 ns are 1 %, and twice as many in B 2 %."""
     made = MadeTrace()

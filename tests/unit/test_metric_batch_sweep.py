@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from made_trace import MadeTrace, Row, metric
+from made_trace import MadeTrace, Row, metric, relation
 
 PERIOD = 1000
 ALIKE: dict[str, Any] = {
@@ -51,6 +51,15 @@ def test_numbers_grow_with_the_batch() -> None:
     assert {(row["fp32_evidence"], row["tensor_evidence"]) for row in rows} == {("modelled", None)}
     assert [row["peak_device_bytes"] for row in rows] == [8000, 16_000, 32_000]
     assert all(row["differs"] is None for row in rows)
+
+
+def test_without_a_run_of_its_own_samples_are_counted_under_the_profiler() -> None:
+    made = MadeTrace()
+    add(made, 8)
+    add(made, 16, throughput={"samples_per_second": 5.0})
+    rows = {row["capture"]: row for row in relation(made, "benchmark_run")}
+    assert (rows["b8"]["samples_per_s"], rows["b8"]["evidence"]) == (pytest.approx(8e6), "profiled")
+    assert (rows["b16"]["samples_per_s"], rows["b16"]["evidence"]) == (5, "unprofiled")
 
 
 def test_counters_are_believed_before_a_model() -> None:

@@ -213,6 +213,15 @@ def test_many_captures_are_counted_and_the_most_are_named_first() -> None:
     ]
 
 
+def test_of_many_values_three_are_named() -> None:
+    made = MadeTrace()
+    for number in range(5):
+        add(made, f"c{number}", number + 1, precision=f"p{number}")
+    assert compared(made)["c0"]["differs"] == [
+        "precision is p0 in c0, but p1 in c1, but p2 in c2, and 2 other values"
+    ]
+
+
 def test_captures_that_say_nothing_are_alike() -> None:
     made = MadeTrace()
     for name in ("one", "two"):

@@ -336,6 +336,21 @@ def test_times_of_several_operations_are_added() -> None:
     }
 
 
+def test_ranks_without_iterations_are_compared_over_the_trace() -> None:
+    made = MadeTrace()
+    for name, calls in (("a", [(0, 100), (200, 300)]), ("b", [(0, 50)])):
+        made.add_trace(name, name=f"{name}.json")
+        made.add("job_rank", trace_id=name, job=name, rank=0, world_size=1)
+        for number, (start, end) in enumerate(calls):
+            made.add(
+                "collective_record", trace_id=name, record_id=number, source="gloo",
+                kind="all_reduce", start_ns=start, end_ns=end, process_id=1, thread_id=1,
+            )  # fmt: skip
+    (row,) = [row for row in answers(made)["ranks"] if row["measure"] == "communication"]
+    assert (row["a_ns"], row["b_ns"], row["change_ns"]) == (200, 50, -150)
+    assert (row["per_a"], row["per_b"]) == ("trace", "trace")
+
+
 def test_counted_utilization_is_that_of_the_process() -> None:
     """500 FLOP ÷ 100 FLOP/ns in kernels of 500 ns are 1 %, and twice as many in B 2 %."""
     made = MadeTrace()

@@ -228,6 +228,19 @@ def test_ranking_of_frameworks(runs: list[Row], expected: str) -> None:
         )
 
 
+def test_models_are_counted_once_at_several_batch_sizes() -> None:
+    runs = [*pair("a", 100, 120), *pair("b", 100, 120)]
+    for batch_size in (8, 64):
+        runs += pair("c", 100, 80, batch_size=batch_size)
+    row = only("OBS03", runs)
+    assert (row["verdict"], row["value"], row["threshold"]) == ("finding", 1, 0)
+    swapped = [
+        one | {"framework": {"pytorch": "mxnet", "mxnet": "pytorch"}[one["framework"]]}
+        for one in runs
+    ]
+    assert only("OBS03", swapped)["value"] == 1
+
+
 def test_what_is_measured_differently_is_not_ranked() -> None:
     one, other = pair("resnet50", 100, 120)
     row = only("OBS03", [one, other | {"workload": "resnet50 · tf32"}])

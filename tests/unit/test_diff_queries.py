@@ -351,6 +351,23 @@ def test_ranks_without_iterations_are_compared_over_the_trace() -> None:
     assert (row["per_a"], row["per_b"]) == ("trace", "trace")
 
 
+def test_collectives_of_one_side_have_no_instances_on_the_other() -> None:
+    made = MadeTrace()
+    for name, elements in (("a", 1000), ("b", 2000)):
+        made.add_trace(name, name=f"{name}.json")
+        made.add("job_rank", trace_id=name, job=name, rank=0, world_size=1)
+        made.add(
+            "collective_record", trace_id=name, record_id=1, source="gloo", kind="all_reduce",
+            start_ns=0, end_ns=100, process_id=1, thread_id=1, input_elements=elements,
+            dtype="float",
+        )  # fmt: skip
+    rows = answers(made)["collectives"]
+    assert {row["bytes"]: (row["a_collectives"], row["b_collectives"]) for row in rows} == {
+        4000: (1, 0),
+        8000: (0, 1),
+    }
+
+
 def test_counted_utilization_is_that_of_the_process() -> None:
     """500 FLOP ÷ 100 FLOP/ns in kernels of 500 ns are 1 %, and twice as many in B 2 %."""
     made = MadeTrace()

@@ -110,6 +110,19 @@ def test_offset_and_drift_of_the_reference_sets(name: str) -> None:
         assert one["drift_ppm"] == pytest.approx(float(row["true_drift_ppm"]), abs=0.1)
 
 
+def test_the_uncertainty_of_ends_is_their_distance_from_the_line() -> None:
+    """Rank 1 is a second ahead, and ends every other collective 40 ms later."""
+    calls = {
+        rank: [
+            (200 * MS * k, 200 * MS * k + 100 * MS + rank * (1000 + 40 * (k % 2)) * MS)
+            for k in range(10)
+        ]
+        for rank in (0, 1)
+    }
+    (row,) = [r for r in relation(job(calls), "clock_estimate") if r["method"] == "collective ends"]
+    assert (row["offset_ns"], row["uncertainty_ns"]) == (1020 * MS, 20 * MS)
+
+
 def test_the_straggler_is_named() -> None:
     made = job(late(2, 4, 5), **ONE_HOST)
     rows = metric(made, "straggler")

@@ -194,6 +194,8 @@ def test_return_of_memory(
         row["peak_bytes"] = size and size * GIB
     row = only("OBS12", runs)
     assert (row["verdict"], row["value"]) == (expected, value and pytest.approx(value))
+    said = "throughput changes by" if value else "resnet50, pytorch, fp32, A100: "
+    assert said in row["reason"]
 
 
 # OBS03

@@ -599,6 +599,14 @@ def test_kernels_launched_before_the_window(took: int, expected: str) -> None:
     assert row["value"] == pytest.approx(100 * took / (STEADY * 300 + took))
 
 
+@pytest.mark.parametrize(("took", "expected"), [(99, "pass"), (100, "finding")])
+def test_a_device_with_a_tenth_of_the_work_is_judged(took: int, expected: str) -> None:
+    made = MadeTrace()
+    made.launch(0, 10, 1010)
+    made.add_kernel(200, 200 + took, device_id=1)  # without a launch
+    assert judged(made, "ROB02")["verdict"] == expected
+
+
 def test_kernels_without_a_launch_were_launched_before_recording() -> None:
     made = MadeTrace()
     made.launch(0, 10, 110)

@@ -112,3 +112,18 @@ def test_segments_alone_are_no_allocations() -> None:
     (row,) = relation(made, "memory_space")
     counts = ("allocations", "unmatched_frees", "unexplained_bytes", "start_requested_bytes")
     assert [row[name] for name in counts] == [0] * 4
+
+
+def test_iterations_that_end_with_the_optimizer_are_numbered_from_zero() -> None:
+    made = Profile()
+    ends = []
+    for _ in range(3):
+        maps, gradient = made.make("feature_map", 2), made.make("weight_gradient", 1, "backward")
+        made.free(maps)
+        made.make("optimizer_state", 1, "optimizer")
+        made.free(gradient, phase="optimizer")
+        ends.append(made.last)
+    rows = relation(made, "memory_iteration")
+    assert [(row["iteration"], row["end_sequence"], row["method"]) for row in rows] == [
+        (number, end, "optimizer") for number, end in enumerate(ends)
+    ]

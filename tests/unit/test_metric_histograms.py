@@ -137,6 +137,13 @@ def counted(
     return kernel, copy, end - start - kernel - copy
 
 
+def test_a_bin_has_at_least_a_nanosecond() -> None:
+    made = MadeTrace()
+    made.add_kernel(100, 103)
+    rows = active(made, 10)
+    assert [(row["offset_ns"], row["kernel_ns"]) for row in rows] == [(0, 1), (1, 1), (2, 1)]
+
+
 def test_devices_of_a_trace_share_their_bins() -> None:
     made = MadeTrace()
     made.add_kernel(0, 40)

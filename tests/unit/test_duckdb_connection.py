@@ -96,6 +96,18 @@ def test_several_ingests_leave_one_database(tmp_path: Path, idle: list[object]) 
     assert len(idle) == 1
 
 
+def test_a_database_is_used_eight_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, idle: list[object]
+) -> None:
+    """It keeps some memory of each file that it has read."""
+    monkeypatch.setattr(duckdb_connection, "_uses", {})
+    kept = []
+    for _ in range(9):
+        release(scratch_connection(tmp_path / "spill"))
+        kept.append(len(idle))
+    assert kept == [1, 1, 1, 1, 1, 1, 1, 0, 1]
+
+
 def test_a_copy_of_a_process_takes_none_of_its_databases(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, idle: list[object]
 ) -> None:

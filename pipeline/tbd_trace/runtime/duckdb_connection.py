@@ -23,6 +23,9 @@ SORTED_ASOF = "SET asof_loop_join_threshold = 0"
 # Connections whose databases were given back, each with the process that has them: a copy of a
 # process (`helpers`) makes its own.
 _idle: list[tuple[int, duckdb.DuckDBPyConnection]] = []
+_uses: dict[int, int] = {}  # times that they were released, by id
+# A database keeps some memory of each file that it has read: 0.1 MB.
+_MOST_USES = 8
 _opening: list[threading.Thread] = []  # they add to these
 _Settings = dict[str, str | bool | int | float | list[str]]
 # What users of a database change, and what another may want otherwise.
@@ -97,12 +100,16 @@ def release(connection: duckdb.DuckDBPyConnection) -> None:
     """Return a connection of `scratch_connection` for the next caller.
 
     Opening and closing a database takes 25 ms. All its tables were temporary, on other connections
-    that are closed. A database that has spilled is closed, because its spill directory is fixed.
+    that are closed. A database that has spilled is closed, because its spill directory is fixed,
+    and one that was used often, because its memory has grown.
     """
     ((spill,),) = connection.execute("SELECT current_setting('temp_directory')").fetchall()
-    if Path(spill).exists() or _has_idle():  # one is enough for the next question
+    uses = _uses.pop(id(connection), 0) + 1
+    # One idle database is enough for the next question.
+    if Path(spill).exists() or _has_idle() or uses == _MOST_USES:
         connection.close()
     else:
+        _uses[id(connection)] = uses
         _idle.append((os.getpid(), connection))
 
 

@@ -54,10 +54,8 @@ def test_launches_without_a_configuration_do_not_hide_the_limiter() -> None:
     train(
         made, kernel(100, 150, **FEW_WARPS), kernel(300, 250), kernel(600, 300, "full", **launch())
     )
-    assert (
-        "work (57.1 % of the time, 12 % theoretical, limited by registers)"
-        in (judged(made, "OCC01")["reason"])
-    )
+    reason = judged(made, "OCC01")["reason"]
+    assert "work (57.1 % of the time, 12 % theoretical, limited by registers)" in reason
 
 
 def test_full_sms_and_short_kernels_pass() -> None:

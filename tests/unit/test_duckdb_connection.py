@@ -96,11 +96,8 @@ def test_several_ingests_leave_one_database(tmp_path: Path, idle: list[object]) 
     assert len(idle) == 1
 
 
-def test_a_database_is_used_eight_times(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, idle: list[object]
-) -> None:
+def test_a_database_is_used_eight_times(tmp_path: Path, idle: list[object]) -> None:
     """It keeps some memory of each file that it has read."""
-    monkeypatch.setattr(duckdb_connection, "_uses", {})
     kept = []
     for _ in range(9):
         release(scratch_connection(tmp_path / "spill"))

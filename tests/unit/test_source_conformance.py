@@ -34,6 +34,7 @@ from tbd_trace.export.perfetto import export
 from tbd_trace.model import canonical_tables as model
 from tbd_trace.query import catalogue
 from tbd_trace.query.advice import how_to_collect
+from tbd_trace.runtime.duckdb_connection import column_types
 from tbd_trace.sources import registry
 from tbd_trace.sources.base import FixedColumnsReader, Source, TraceDescription
 from tbd_trace.sources.registry import PluginWarning, identify, load, plugins, tools
@@ -148,13 +149,13 @@ def check_source(place: str, name: str, path: Path) -> None:
             select = reader.relation(connection, table.name)
             if select is None:
                 continue
-            described = connection.execute(f"DESCRIBE {select}").fetchall()
+            types = column_types(connection, select)
             columns = {column.name: column.type for column in table.columns}
-            assert {row[0] for row in described} <= columns.keys() - {"trace_id"}
+            assert types.keys() <= columns.keys() - {"trace_id"}
             if isinstance(reader, FixedColumnsReader):
                 fixed = reader.column_types(connection, table.name)
-                assert fixed in (None, {row[0]: row[1] for row in described})
-            casts = ", ".join(f"CAST({row[0]} AS {columns[row[0]]})" for row in described)
+                assert fixed in (None, types)
+            casts = ", ".join(f"CAST({name} AS {columns[name]})" for name in types)
             if connection.execute(f"SELECT {casts} FROM ({select})").fetchall():
                 filled.add(table.name)
         description = reader.describe()

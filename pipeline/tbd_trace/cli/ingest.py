@@ -218,9 +218,9 @@ def _reports(
                 found = _ingest_file(database, file, derive, progress)
             yield _read(found)
         return
-    for file in files[:1]:
+    if files:
         with suppress(InputError):  # the process that reads the file reports it
-            import_reader(file.path)  # once for all processes, which are copies of this one
+            import_reader(files[0].path)  # once for all processes, which are copies of this one
     calls = [partial(_ingest_file, database, file, derive) for file in files]
     with (
         Processes(workers) as executor,

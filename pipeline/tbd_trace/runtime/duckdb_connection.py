@@ -8,6 +8,7 @@ import threading
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 import duckdb
 
@@ -23,7 +24,8 @@ SORTED_ASOF = "SET asof_loop_join_threshold = 0"
 # Connections whose databases were given back, each with the process that has them: a copy of a
 # process (`helpers`) makes its own.
 _idle: list[tuple[int, duckdb.DuckDBPyConnection]] = []
-_uses: dict[int, int] = {}  # times that they were released, by id
+# How often each was released.
+_uses: WeakKeyDictionary[duckdb.DuckDBPyConnection, int] = WeakKeyDictionary()
 # A database keeps some memory of each file that it has read: 0.1 MB.
 _MOST_USES = 8
 _opening: list[threading.Thread] = []  # they add to these
@@ -104,12 +106,11 @@ def release(connection: duckdb.DuckDBPyConnection) -> None:
     and one that was used often, because its memory has grown.
     """
     ((spill,),) = connection.execute("SELECT current_setting('temp_directory')").fetchall()
-    uses = _uses.pop(id(connection), 0) + 1
+    uses = _uses[connection] = _uses.get(connection, 0) + 1
     # One idle database is enough for the next question.
     if Path(spill).exists() or _has_idle() or uses == _MOST_USES:
         connection.close()
     else:
-        _uses[id(connection)] = uses
         _idle.append((os.getpid(), connection))
 
 

@@ -70,7 +70,7 @@ class Audit:
         self._counts = counts
         self._written = {table.name for table in written if table == canonical_tables()[table.name]}
         self._filled = {table.name for table in written if counts[table.name]}
-        connection.execute("RESET disabled_optimizers")  # readers of streams need that
+        connection.execute("RESET disabled_optimizers")  # which readers of streams set
         connection.execute(rule("macros"))
         by_name = {table.name: table for table in written}
         for table in event_tables().values():

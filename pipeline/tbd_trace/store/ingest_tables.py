@@ -63,7 +63,7 @@ class IngestTables:
         self, database: duckdb.DuckDBPyConnection, question: str, tables: Collection[str]
     ) -> Rows:
         with database.cursor() as connection:
-            connection.execute("RESET disabled_optimizers")  # readers of streams need that
+            connection.execute("RESET disabled_optimizers")  # which readers of streams set
             for table in set(_WORD.findall(question)).intersection(tables):
                 rows = parquet_relation(table_files(self._staging, table))
                 connection.execute(f"CREATE TEMP VIEW {table} AS {rows}")

@@ -23,7 +23,7 @@ def import_reader(path: Path) -> None:
     Raises:
         InputError: the file is missing, unreadable or of an unsupported format.
     """
-    from tbd_trace.sources.registry import identify  # noqa: PLC0415 - opening a database is first
+    from tbd_trace.sources.registry import identify  # noqa: PLC0415 - see `get_ready`
     from tbd_trace.store import parallel_ingest  # noqa: F401, PLC0415
 
     identify(path)

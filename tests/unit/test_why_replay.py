@@ -269,6 +269,22 @@ def test_a_replay_that_does_not_explain_the_trace_gives_no_gain(
         predicted_step(Simulator(found), changes, None)
 
 
+def test_steps_that_overtake_each_other_after_a_change_are_not_predicted() -> None:
+    # Every second step begins with a short kernel on a stream of its own. If one graph launches
+    # all, these kernels run at once, before the steps that precede them.
+    made = MadeTrace()
+    for step in range(8):
+        at = step * MS
+        made.add_range(at, at + MS - 10, f"step {step}")
+        made.launch(at + 10_000, at + 20_000, at + 30_000, "begin", stream_id=7 + step % 2)
+        made.launch(at + 40_000, at + 50_000, at + 800_000, "long")
+    found = program(made)
+    with pytest.raises(CannotAnswerError, match="first operation of a step would run"):
+        predicted(found, "graph")
+    graph = [each for each in judge(found, "t", None).causes if each.cause == "host"]
+    assert [each.best_step_ns for each in graph] == [None]
+
+
 def test_without_launches_the_host_is_unknown() -> None:
     made = Loop(loading_ns=dict.fromkeys(range(12), 20 * MS)).run()
     made.rows["api_call"] = made.rows["api_call"][::9]

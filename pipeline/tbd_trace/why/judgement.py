@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from statistics import fmean, median, quantiles
 from typing import Any
 
 from tbd_trace import resources
+from tbd_trace.errors import CannotAnswerError
 from tbd_trace.why.changes import Change, parse_change
 from tbd_trace.why.evidence import evidence, explains, is_certain, not_known
 from tbd_trace.why.program import Program
@@ -182,7 +184,8 @@ def _ranked(
         change = change_for(program, cause)
         gain = None
         if simulator is not None and change is not None and share >= _LEAST_SHARE_PCT:
-            gain = simulator.predict([change])
+            with suppress(CannotAnswerError):
+                gain = simulator.predict([change])
         advice = _causes()[cause]["advice"] or None
         if (
             gain is not None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
 
+from tbd_trace.errors import CannotAnswerError
 from tbd_trace.why.changes import Change, factors, has_model
 from tbd_trace.why.effects import EFFECTS, EXACT
 from tbd_trace.why.program import Program
@@ -60,7 +61,11 @@ class Simulator:
         return 100 * (self._mean(strict) / self.measured_ns - 1)
 
     def predict(self, changes: Sequence[Change]) -> Prediction:
-        """Predict the step after all of some changes together."""
+        """Predict the step after all of some changes together.
+
+        Raises:
+            CannotAnswerError: in the replay a step begins before the step that precedes it.
+        """
         best = self._case(changes, "best")
         is_known = all(has_model(c.name, "likely") or c.name in EXACT for c in changes)
         likely = self._case(changes, "likely") if is_known else None
@@ -97,8 +102,10 @@ class Simulator:
         durations = self.durations(changes, case)
         mean = self.measured_ns
         if durations is not self.replay.measured:
+            schedule = self.replay.run(durations)
+            self._check_order(schedule)
             # The error of the replay without a change is removed.
-            mean *= self._mean(self.replay.run(durations)) / self.replayed_ns
+            mean *= self._mean(schedule) / self.replayed_ns
         for change in changes:
             if change.name == "workers":
                 mean = max(mean, self._loader_ns(change, case))
@@ -115,6 +122,16 @@ class Simulator:
     def _mean(self, schedule: Schedule) -> float:
         at = schedule.op_start
         return fmean(at[end] - at[begin] for begin, end in self.program.judged)
+
+    def _check_order(self, schedule: Schedule) -> None:
+        # Streams that nothing in the trace synchronizes can overtake each other.
+        at = schedule.op_start
+        if any(at[end] <= at[begin] for begin, end in self.program.judged):
+            raise CannotAnswerError(
+                "the steps cannot be predicted: after the change, the first operation of a step "
+                "would run before that of the previous step; record what synchronizes the streams "
+                "(`nsys profile -t cuda,nvtx`), or mark the steps with NVTX ranges"
+            )
 
     def gpus(self, name: str) -> tuple[Gpu, Gpu]:
         assert self._gpus is not None

@@ -31,8 +31,13 @@ from mutations import Mutation, mutations
 
 CONFIGURATION = ROOT / "tools" / "mutants.toml"
 VERDICTS = ("caught", "survived", "unfinished", "timeout")
-_NO_FAILURE = 0  # exit code of pytest
-_VERDICTS = {_NO_FAILURE: "survived", UNFINISHED: "unfinished", None: "timeout"}
+_NO_FAILURE, _NO_TESTS = 0, 5  # exit codes of pytest
+_VERDICTS = {
+    _NO_FAILURE: "survived",
+    _NO_TESTS: "survived",
+    UNFINISHED: "unfinished",
+    None: "timeout",
+}
 _CHECK_S = 3600.0
 # They compute from ingested traces.
 _AFTER_INGEST = ("queries/checks", "queries/derive", "queries/diff", "queries/macros",

@@ -25,16 +25,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pytest import ExitCode
+
 from mutants_tests import ROOT, Area
 from mutants_tree import UNFINISHED, Tree
 from mutations import Mutation, mutations
 
 CONFIGURATION = ROOT / "tools" / "mutants.toml"
 VERDICTS = ("caught", "survived", "unfinished", "timeout")
-_NO_FAILURE, _NO_TESTS = 0, 5  # exit codes of pytest
-_VERDICTS = {
-    _NO_FAILURE: "survived",
-    _NO_TESTS: "survived",
+_VERDICTS: dict[int | None, str] = {
+    ExitCode.OK: "survived",
+    ExitCode.NO_TESTS_COLLECTED: "survived",  # all tests of the line are marked slow
     UNFINISHED: "unfinished",
     None: "timeout",
 }
@@ -140,7 +141,7 @@ class Judge:
 
     def _collects(self, tests: Sequence[str]) -> bool:
         # The source can be mutated so that no test is collected.
-        return self._tree().run([*tests, "--collect-only"], self._budget_s).code == _NO_FAILURE
+        return self._tree().run([*tests, "--collect-only"], self._budget_s).code == ExitCode.OK
 
     def check(self) -> None:
         """Run the tests that failed without a mutation.
@@ -152,7 +153,7 @@ class Judge:
             raise SystemExit(f"error: no tests are collected for {self._broken[0]}")
         if tests := sorted(self._catching - {""}):
             outcome = self._tree().run(tests, _CHECK_S)
-            if outcome.code != _NO_FAILURE:
+            if outcome.code != ExitCode.OK:
                 raise SystemExit(f"error: {outcome.failed} fails already\n{outcome.output}")
 
 

@@ -184,7 +184,7 @@ def _ranked(
         change = change_for(program, cause)
         gain = None
         if simulator is not None and change is not None and share >= _LEAST_SHARE_PCT:
-            with suppress(CannotAnswerError):
+            with suppress(CannotAnswerError):  # then the gain is unknown
                 gain = simulator.predict([change])
         advice = _causes()[cause]["advice"] or None
         if (

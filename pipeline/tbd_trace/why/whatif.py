@@ -64,7 +64,7 @@ class Simulator:
         """Predict the step after all of some changes together.
 
         Raises:
-            CannotAnswerError: in the replay a step begins before the step that precedes it.
+            CannotAnswerError: after the changes, a step does not begin later than the previous one.
         """
         best = self._case(changes, "best")
         is_known = all(has_model(c.name, "likely") or c.name in EXACT for c in changes)
@@ -102,10 +102,16 @@ class Simulator:
         durations = self.durations(changes, case)
         mean = self.measured_ns
         if durations is not self.replay.measured:
-            schedule = self.replay.run(durations)
-            self._check_order(schedule)
+            steps = self._step_ns(self.replay.run(durations))
+            if min(steps) <= 0:
+                # Streams that nothing in the trace synchronizes can overtake each other.
+                raise CannotAnswerError(
+                    "the steps cannot be predicted: after the change, the first operation of a "
+                    "step would run no later than that of the previous step, because nothing in "
+                    "the trace synchronizes their streams"
+                )
             # The error of the replay without a change is removed.
-            mean *= self._mean(schedule) / self.replayed_ns
+            mean *= fmean(steps) / self.replayed_ns
         for change in changes:
             if change.name == "workers":
                 mean = max(mean, self._loader_ns(change, case))
@@ -120,18 +126,12 @@ class Simulator:
         return self.measured_ns * rate[0] / rate[1]
 
     def _mean(self, schedule: Schedule) -> float:
-        at = schedule.op_start
-        return fmean(at[end] - at[begin] for begin, end in self.program.judged)
+        return fmean(self._step_ns(schedule))
 
-    def _check_order(self, schedule: Schedule) -> None:
-        # Streams that nothing in the trace synchronizes can overtake each other.
+    def _step_ns(self, schedule: Schedule) -> list[int]:
+        # Steps after the warm-up.
         at = schedule.op_start
-        if any(at[end] <= at[begin] for begin, end in self.program.judged):
-            raise CannotAnswerError(
-                "the steps cannot be predicted: after the change, the first operation of a step "
-                "would run before that of the previous step; record what synchronizes the streams "
-                "(`nsys profile -t cuda,nvtx`), or mark the steps with NVTX ranges"
-            )
+        return [at[end] - at[begin] for begin, end in self.program.judged]
 
     def gpus(self, name: str) -> tuple[Gpu, Gpu]:
         assert self._gpus is not None

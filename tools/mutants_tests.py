@@ -16,6 +16,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 QUERIES = ROOT / "queries"
 GOLDEN = ROOT / "tests" / "golden"
+GENERATED = ROOT / "tests" / "generated"
 USES = ROOT / ".mutants"
 """Directory of the files of `mutants_plugin.py`, one per module of tests."""
 _WITH_HEADERS = ("metrics", "checks", "derive")
@@ -44,7 +45,7 @@ class Area:
         then those of the queries that use it. Without any, all tests.
         """
         modules = _matching(self.tests)
-        golden = [module for module in modules if module.parent == GOLDEN]
+        golden = [module for module in modules if module.parent in (GOLDEN, GENERATED)]
         recorded = [module for module in modules if module not in golden and _uses(module)]
         others = [module for module in modules if module not in golden and module not in recorded]
         found = [*_defaults(path, line)]
@@ -63,7 +64,7 @@ class Area:
         """
         USES.mkdir(exist_ok=True)
         for module in _matching(self.tests):
-            if module.parent == GOLDEN or _uses(module):
+            if module.parent in (GOLDEN, GENERATED) or _uses(module):
                 continue
             target = USES / f"{module.stem}.json"
             words = ["-q", "-m", "not slow", "-p", "mutants_plugin", "--uses", str(target)]
@@ -94,20 +95,41 @@ def _defaults(path: Path, line: int) -> Iterator[str]:
 
 
 def _rows(module: Path, path: Path) -> Iterator[str]:
-    # Of test_golden.py the cases of the nearest queries, of other modules all tests.
+    # Of modules with a case per query those of the nearest queries, of other modules all tests.
     tests = [name for name in _functions(module) if "worked" not in name and "readme" not in name]
-    if module.name != "test_golden.py":
+    if module.name not in _CASES:
         yield from (f"{module.relative_to(ROOT)}::{name}" for name in tests)
         return
+    test, cases = _CASES[module.name]
     count = 0
     for names in users(path):
-        files = [file for file in sorted(GOLDEN.glob("*.csv")) if file.name.split(".")[0] in names]
-        for file in files:
-            test = "test_query_returns_the_committed_rows"
-            yield f"{module.relative_to(ROOT)}::{test}[{file.stem}]"
-        count += len({file.name.split(".")[0] for file in files})
+        found = [case for case in cases() if _query(case) in names]
+        yield from (f"{module.relative_to(ROOT)}::{test}[{case}]" for case in found)
+        count += len({_query(case) for case in found})
         if count >= _ENOUGH:
             return
+
+
+def _query(case: str) -> str:
+    # A case is the name of a query, some with a folder before and parameters behind.
+    return re.split("[.-]", case.rpartition("/")[2])[0]
+
+
+@cache
+def _worked() -> list[str]:
+    return sorted(file.stem for file in GOLDEN.glob("*.csv"))
+
+
+@cache
+def _generated() -> list[str]:
+    lines = (GENERATED / "fingerprints.csv").read_text(encoding="utf-8").splitlines()[1:]
+    return list(dict.fromkeys(line.split(",")[0] for line in lines))
+
+
+_CASES = {
+    "test_golden.py": ("test_query_returns_the_committed_rows", _worked),
+    "test_generated.py": ("test_query_returns_the_same_columns", _generated),
+}  # module, test, and its cases
 
 
 def _rules(names: frozenset[str]) -> frozenset[str]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from made_checks import judged, kernel, rows_of, train, verdict
-from made_trace import MadeTrace
 from test_metric_bandwidth import alone
 from test_metric_ranks import MS, ONE_HOST, job, late, shifted
+
+from made_checks import judged, kernel, rows_of, train, verdict
+from made_trace import MadeTrace
 
 BYTES = 16 * 2**20
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"

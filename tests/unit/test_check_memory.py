@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from made_checks import judged, rows_of, verdict
 from made_checks_memory import MIB, Profile
+
+from made_checks import judged, rows_of, verdict
 
 RULES = ("OBS11", "MEM01", "MEM03", "MEM04")
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from benchmarks.memory_snapshot import write_snapshot
-from made_checks import judged, rows_of, verdict
 from made_checks_memory import MIB, Profile
 from memory_replay import allocator_at_start, load
 
+from made_checks import judged, rows_of, verdict
 from made_memory import Ingested
 from tbd_trace.query import execute
 from tbd_trace.query.catalogue import derive_relations

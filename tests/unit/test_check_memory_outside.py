@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from made_checks import judged, verdict
 from made_checks_memory import Profile
+
+from made_checks import judged, verdict
 from made_trace import metric
 
 GIB = 1 << 30

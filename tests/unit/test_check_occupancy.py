@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from made_checks import judged, kernel, train, verdict
 from made_trace import MadeTrace, Row
 

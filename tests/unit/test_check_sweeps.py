@@ -11,10 +11,10 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_checks import add_capture, kernel, rows_of, rows_on, train
-from made_trace import MadeDatabase, MadeTrace, Row, relation
 
 from fast import one_in
+from made_checks import add_capture, kernel, rows_of, rows_on, train
+from made_trace import MadeDatabase, MadeTrace, Row, relation
 
 GIB = 2**30
 RUN: Row = {

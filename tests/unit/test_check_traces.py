@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from fast import examples, one_in
 from made_checks import (
     ITERATIONS,
     PERIOD,
@@ -21,8 +23,6 @@ from made_checks import (
     verdict,
 )
 from made_trace import MadeTrace, Row, relation
-
-from fast import examples, one_in
 
 GEMM = "ampere_sgemm_128x64_nn"
 CELL = "void LSTM_elementWise_fp<float>(int)"

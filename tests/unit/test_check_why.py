@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from made_checks import rows_of
 from made_loop import Loop
+
+from made_checks import rows_of
 from made_trace import MadeTrace, Row
 
 MS = 1_000_000

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_trace import MadeTrace, Row, metric, relation
 
+from made_trace import MadeTrace, Row, metric, relation
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.query import Catalogue, execute
 from tbd_trace.store import Database

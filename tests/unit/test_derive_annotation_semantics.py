@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_trace import MadeTrace, relation
 
 from fast import examples
+from made_trace import MadeTrace, relation
 
 ITERATION, OPERATOR, PLAIN, CONVENTION = 0, 1, 3, 5
 KINDS = {

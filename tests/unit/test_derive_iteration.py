@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_trace import MadeTrace, Row, relation
 
 from fast import examples, one_in
+from made_trace import MadeTrace, Row, relation
 
 NEW, GROWN, SLOW = "first use of a kernel", "allocator growth", "slow start"
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_trace import SAME_HASH, MadeTrace, Row, relation
 
 from fast import examples
+from made_trace import SAME_HASH, MadeTrace, Row, relation
 
 STEP = 10  # from one launch to the next
 GAP = 1000  # idle time before each period

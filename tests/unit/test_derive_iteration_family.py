@@ -6,9 +6,9 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from made_trace import MadeTrace, Row, relation
 
 from fast import one_in
+from made_trace import MadeTrace, Row, relation
 
 MS = 1_000_000
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_trace import MadeDatabase, MadeTrace, relation
 
 from fast import examples
+from made_trace import MadeDatabase, MadeTrace, relation
 from tbd_trace.query import prepare
 from tbd_trace.query.catalogue import derive_relations
 

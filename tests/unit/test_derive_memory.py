@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from made_checks_memory import Profile
+
 from made_trace import relation
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_trace import MadeTrace, Row, nested, relation
 
 from fast import examples, one_in
+from made_trace import MadeTrace, Row, nested, relation
 
 FUNCTION = "autograd::engine::evaluate_function: "
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_trace import MadeDatabase, MadeTrace, Row, metric, relation
 
 from fast import examples
+from made_trace import MadeDatabase, MadeTrace, Row, metric, relation
 
 Device = tuple[str, int | None, int | None]  # trace, process, device
 KINDS = ["compute", "communication", "copy", "fill", "graph"]

@@ -11,10 +11,10 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_pair import add_iterations, answers
-from made_trace import MadeTrace, Row
 
 from fast import examples
+from made_pair import add_iterations, answers
+from made_trace import MadeTrace, Row
 from tbd_trace.analysis.diff.comparison import question
 
 

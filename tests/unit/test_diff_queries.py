@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from made_pair import add_iterations, answers
-from made_trace import MadeDatabase, MadeTrace, Row
 
 from fast import one_in
+from made_pair import add_iterations, answers
+from made_trace import MadeDatabase, MadeTrace, Row
 from tbd_trace.analysis.diff.comparison import QUESTIONS, question
 from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.query import prepare

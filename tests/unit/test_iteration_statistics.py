@@ -13,9 +13,9 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_trace import Row
 
 from fast import examples, one_in
+from made_trace import Row
 from tbd_trace import resources
 
 MILLISECOND = 1_000_000

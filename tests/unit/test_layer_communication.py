@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from made_trace import MadeTrace, metric, relation
 from made_trace import Row as Found
 

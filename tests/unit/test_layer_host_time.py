@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_trace import MadeTrace, metric, nested, relation
 
 from fast import examples
+from made_trace import MadeTrace, metric, nested, relation
 
 ITERATIONS = [(0, 20), (25, 45), (45, 70)]  # of thread 1; a last one follows, which never counts
 TEXTS = ["layer:a", "layer:b", "layer_backward:a", "layer_backward:c", "phase:forward"]

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+
 from made_trace import MadeTrace, metric, relation
 
 MS = 1_000_000  # ns

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from made_trace import MadeTrace, Row, metric
 
 from fast import examples
+from made_trace import MadeTrace, Row, metric
 
 CLASSES = ("weight", "feature_map", "temporary", None)
 ADDRESSES = (0, 512, 1 << 40, 2**64 - 1)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_trace import MadeTrace, metric
 from test_metric_ranks import MS, ONE_HOST, job, late
 
 from corpus import REFERENCE
+from made_trace import MadeTrace, metric
 from tbd_trace.query.advice import how_to_collect
 
 

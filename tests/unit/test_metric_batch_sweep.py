@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+
 from made_trace import MadeTrace, Row, metric, relation
 
 PERIOD = 1000

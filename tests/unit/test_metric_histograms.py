@@ -8,9 +8,9 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_trace import MadeTrace, Row, metric
 
 from fast import examples
+from made_trace import MadeTrace, Row, metric
 
 SPAN = st.tuples(st.integers(0, 60), st.integers(0, 25))  # start, duration
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_trace import MadeTrace, Row, metric
 
 from fast import examples
+from made_trace import MadeTrace, Row, metric
 
 CAUSES = {
     "cudaLaunchKernel": "launch",

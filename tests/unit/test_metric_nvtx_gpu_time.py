@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_trace import SAME_HASH, MadeTrace, Row, metric
 
 from fast import examples
+from made_trace import SAME_HASH, MadeTrace, Row, metric
 
 TEXTS = ["linear", "aten::mm, seq = 4", "aten::mm, seq = 9, op_id = 3", "mm, op_id = 1", "x = 1"]
 NAMES = {TEXTS[1]: "aten::mm", TEXTS[2]: "aten::mm", TEXTS[3]: "mm"}

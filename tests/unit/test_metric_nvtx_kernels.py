@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_trace import SAME_HASH, MadeTrace, metric
 
 from fast import examples
+from made_trace import SAME_HASH, MadeTrace, metric
 
 DOMAINS = [None, "lib"]
 Step = tuple[str, int, str]

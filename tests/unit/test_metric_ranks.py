@@ -6,9 +6,9 @@ import csv
 from typing import Any
 
 import pytest
-from made_trace import MadeTrace, metric, relation
 
 from corpus import REFERENCE
+from made_trace import MadeTrace, metric, relation
 
 MS = 1_000_000
 HOUR = 3600 * 10**9

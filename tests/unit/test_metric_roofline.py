@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from made_trace import MadeTrace, Row, metric, relation
 
 READ, WRITE, BOTH = (f"dram__bytes{way}.sum" for way in ("_read", "_write", ""))

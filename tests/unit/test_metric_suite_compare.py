@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_trace import MadeTrace, Row, metric
 from typer.testing import CliRunner
 
 from corpus import ROOT
 from fast import one_in
+from made_trace import MadeTrace, Row, metric
 from tbd_trace.cli.main import app
 from tbd_trace.errors import UsageError
 from tbd_trace.query.header import parse_query

@@ -12,9 +12,9 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_trace import MadeTrace, Row, metric, relation
 
 from fast import examples, one_in
+from made_trace import MadeTrace, Row, metric, relation
 
 PERCENTILES = {"p5_ns": 0.05, "median_ns": 0.5, "p95_ns": 0.95}
 

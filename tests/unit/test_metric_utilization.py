@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_trace import MadeTrace, Row, metric, relation
 
 from fast import one_in
+from made_trace import MadeTrace, Row, metric, relation
 
 FLOP = "flop_count_sp"
 LEVEL = "single_precision_fu_utilization"

@@ -87,14 +87,18 @@ def test_tests_of_a_relation_are_those_of_the_queries_that_use_it() -> None:
     assert not any("worked" in test or "[trace_info]" in test for test in found)
 
 
-def test_tests_of_a_check_name_its_rule() -> None:
+def test_tests_of_a_check_name_its_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mutants_tests, "USES", tmp_path)
     path = ROOT / "queries" / "derive" / "memory" / "_judged_memory.sql"
     module = "tests/unit/test_check_memory.py"
     found = Area("made", (), (module,)).tests_of(path, 1)
     assert f"{module}::test_the_threshold_of_feature_maps" in found
 
 
-def test_a_default_is_first_compared_with_the_header() -> None:
+def test_a_default_is_first_compared_with_the_header(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mutants_tests, "USES", tmp_path)
     path = ROOT / "queries" / "checks" / "tail_effect.sql"
     lines = path.read_text(encoding="utf-8").splitlines()
     defaults = [number for number, line in enumerate(lines, 1) if "getvariable(" in line]
@@ -121,3 +125,10 @@ def test_tests_of_a_line_are_those_that_run_it(
     assert area.tests_of(ROOT / file, 10) == ["fast", "slow"]
     assert area.tests_of(ROOT / file, 11) == ["slow"]
     assert area.tests_of(ROOT / file, 1) == ["fast", "slow"]
+
+
+def test_committed_rows_of_the_nearest_queries_are_compared() -> None:
+    module = "tests/generated/test_generated.py"
+    path = ROOT / "queries" / "diff" / "comparability.sql"
+    found = Area("made", (), (module,)).tests_of(path, 1)
+    assert found == [f"{module}::test_query_returns_the_same_columns[diff/comparability]"]

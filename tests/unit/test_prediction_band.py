@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from made_trace import MadeTrace, metric
 from test_measured_speedup import add_run
+
+from made_trace import MadeTrace, metric
 
 ASKED: dict[str, Any] = {"scheme": "ddp", "workers": "2", "latency_s": 0.0}
 FROM_100 = (0, 4, -3, 9, -10, 1, -8, 7, -1, 5, -6, 10, 2, -5, 8, -2, -9, 3, -7, 6, -4)

@@ -14,9 +14,9 @@ from typing import Any
 
 import duckdb
 import pytest
-from made_trace import MadeDatabase
 
 from fast import one_in
+from made_trace import MadeDatabase
 from query_files import (
     CHECKS,
     DERIVED,

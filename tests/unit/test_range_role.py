@@ -7,8 +7,8 @@ import re
 from typing import Any
 
 import pytest
-from made_trace import MadeTrace, Row, relation
 
+from made_trace import MadeTrace, Row, relation
 from tbd_trace import resources
 
 

@@ -11,9 +11,9 @@ import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_trace import MadeTrace
 
 from corpus import ROOT
+from made_trace import MadeTrace
 from tbd_trace.archive.leak_scan import leaks_in_tables
 from tbd_trace.errors import UsageError
 from tbd_trace.model.canonical_tables import canonical_tables

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from made_trace import MadeDatabase, MadeTrace
 
+from made_trace import MadeDatabase, MadeTrace
 from tbd_trace.query import Catalogue, prepare
 from tbd_trace.sqltext import set_variable
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from made_loop import GAP, LAUNCH, PAUSE, TAIL, Loop
-from made_trace import MadeDatabase
 from typer.testing import CliRunner
 
 import tbd_trace
 from corpus import ROOT
+from made_trace import MadeDatabase
 from perfetto_file import read
 from tbd_trace.api import Traces
 from tbd_trace.cli.main import app

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_loop import Loop
-from made_trace import MadeTrace, relation
 
 from fast import examples
+from made_trace import MadeTrace, relation
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.query import prepare
 from tbd_trace.why.changes import parse_change

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from made_trace import MadeDatabase, MadeTrace, Row
-
 from tbd_trace.analysis.checks import select
 from tbd_trace.analysis.checks.evaluation import Evaluator
 

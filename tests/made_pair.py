@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from made_trace import MadeTrace, Row
-
 from tbd_trace.analysis.diff.comparison import QUESTIONS, question
 from tbd_trace.query import prepare
 

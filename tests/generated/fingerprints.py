@@ -1,0 +1,177 @@
+"""Fingerprints of the rows that queries return for generated traces.
+
+    PYTHONPATH=tests python tests/generated/fingerprints.py
+
+writes `fingerprints.csv` anew: a line per column of each query, with a digest of its values. Rows
+are not worked out here: the file shows which queries and columns a change reaches. `rows QUERY`
+prints the rows behind the digests, to compare them before and after a change.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from generated_traces import generated
+
+from made_checks import rows_on
+from made_pair import answers
+from made_trace import MadeDatabase, MadeTrace, Row
+from query_files import CHECKS, DERIVED, METRICS
+from tbd_trace import resources
+from tbd_trace.query.catalogue import parameters_behind
+from tbd_trace.query.connection import prepare
+from tbd_trace.query.header import parse_query
+from tbd_trace.sqltext import identifier
+
+FILE = Path(__file__).resolve().parent / "fingerprints.csv"
+DIFFERENCES = sorted((resources.queries() / "diff").glob("*.sql"))
+SEED = 1
+_HASHES_FROM = 1 << 61  # above times and addresses
+_DIGITS = 9  # of floats
+
+
+@dataclass(frozen=True)
+class Question:
+    """A query file and the parameters that it is asked with."""
+
+    path: Path
+    parameters: tuple[tuple[str, Any], ...] = ()
+
+    def __str__(self) -> str:
+        name = f"{self.folder}/{self.path.stem}"
+        return "-".join([name, *(f"{name}={value}" for name, value in self.parameters)])
+
+    @property
+    def folder(self) -> str:
+        return self.path.relative_to(resources.queries()).parts[0]
+
+
+def questions() -> list[Question]:
+    """Return every query with its defaults, and every metric with each other choice."""
+    found = [Question(path) for path in [*DERIVED, *METRICS, *CHECKS, *DIFFERENCES]]
+    for path in METRICS:
+        for name, param in parse_query(path).params.items():
+            others = [choice for choice in param.choices or [] if choice != param.default]
+            found += [Question(path, ((name, choice),)) for choice in others]
+    for path in CHECKS:
+        limits = [name for name in parse_query(path).params if name.startswith(("min_", "max_"))]
+        found += [Question(path, tuple((name, 0) for name in limits))] if limits else []
+    return found
+
+
+@cache
+def _traces() -> MadeTrace:
+    return generated(SEED)
+
+
+@cache
+def _database() -> MadeDatabase:
+    return _traces().connect()
+
+
+@cache
+def _differences() -> Mapping[str, list[Row]]:
+    return answers(
+        _traces(), ("t0", "rank0", "memory0"), ("t1", "rank1", "memory1"), min_change_pct=1
+    )
+
+
+def rows(question: Question) -> list[Row]:
+    """Return the rows of a query for the generated traces."""
+    if question.folder == "diff":
+        return list(_differences()[question.path.stem])
+    reads = parse_query(question.path).relations
+    asked = {name for name, _ in question.parameters}
+    if any(asked & set(parameters_behind(relation)) for relation in reads):
+        with _traces().connect() as database:
+            return _rows(database, question)
+    try:
+        return _rows(_database(), question)
+    finally:
+        for name in asked:
+            _database().connection.execute(f"RESET VARIABLE {identifier(name)}")
+
+
+def _rows(database: MadeDatabase, question: Question) -> list[Row]:
+    name, parameters = question.path.stem, dict(question.parameters)
+    if question.folder == "checks":
+        return rows_on(database, name, **parameters)
+    if question.folder == "metrics":
+        return database.metric(name, **parameters)
+    prepare(database.connection, [name])
+    return database.select(f"FROM {name}")
+
+
+def fingerprint(question: Question) -> dict[str, str]:
+    """Return a digest of each column, empty without rows."""
+    found = _plain(rows(question))
+    if question.folder == "derive":  # relations have no order
+        found.sort(key=repr)
+    return {column: _digest([row[column] for row in found]) for column in (found or [{}])[0]}
+
+
+def _digest(values: list[Any]) -> str:
+    return hashlib.sha256(repr(values).encode()).hexdigest()[:12]
+
+
+def _plain(found: list[Row]) -> list[Row]:
+    # Without keys made by hash(), which differ between versions of DuckDB.
+    hashes = {
+        name for row in found for name, value in row.items()
+        if isinstance(value, int) and value >= _HASHES_FROM
+    }  # fmt: skip
+    return [
+        {name: _rounded(value) for name, value in row.items() if name not in hashes}
+        for row in found
+    ]
+
+
+def _rounded(value: Any) -> Any:
+    match value:
+        case float():
+            return float(f"{value:.{_DIGITS}g}")
+        case list():
+            return [_rounded(each) for each in value]
+        case dict():
+            return {name: _rounded(each) for name, each in value.items()}
+    return value
+
+
+def lines(asked: Iterable[Question]) -> Iterator[tuple[str, str, str]]:
+    """Yield query, column and digest."""
+    for question in asked:
+        for column, digest in fingerprint(question).items():
+            yield str(question), column, digest
+
+
+def committed() -> dict[str, dict[str, str]]:
+    """Return the digests of the file, by query and column."""
+    found: dict[str, dict[str, str]] = {}
+    with FILE.open(newline="", encoding="utf-8") as file:
+        for line in csv.DictReader(file):
+            found.setdefault(line["query"], {})[line["column"]] = line["digest"]
+    return found
+
+
+def main() -> None:
+    """Write the file, or print rows."""
+    if sys.argv[1:2] == ["rows"]:
+        for question in questions():
+            if str(question) in sys.argv[2:]:
+                print(f"# {question}", *rows(question), sep="\n")
+        return
+    with FILE.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("query", "column", "digest"))
+        writer.writerows(lines(questions()))
+
+
+if __name__ == "__main__":
+    main()

@@ -33,6 +33,8 @@ from tbd_trace.sqltext import identifier
 FILE = Path(__file__).resolve().parent / "fingerprints.csv"
 DIFFERENCES = sorted((resources.queries() / "diff").glob("*.sql"))
 SEED = 1
+AT_VALUE = "value"
+"""Stands for the middle value that a check compares with its limit."""
 _HASHES_FROM = 1 << 61  # above times and addresses
 _DIGITS = 9  # of floats
 
@@ -61,8 +63,12 @@ def questions() -> list[Question]:
             others = [choice for choice in param.choices or [] if choice != param.default]
             found += [Question(path, ((name, choice),)) for choice in others]
     for path in CHECKS:
-        limits = [name for name in parse_query(path).params if name.startswith(("min_", "max_"))]
+        params = parse_query(path).params
+        limits = [name for name in params if name.startswith(("min_", "max_"))]
         found += [Question(path, tuple((name, 0) for name in limits))] if limits else []
+        found += [Question(path, ((name, AT_VALUE),)) for name in limits]
+        doubled = {name: 2 * param.default or 2 for name, param in params.items()}
+        found += [Question(path, tuple(doubled.items()))] if params else []
     return found
 
 
@@ -102,11 +108,20 @@ def rows(question: Question) -> list[Row]:
 def _rows(database: MadeDatabase, question: Question) -> list[Row]:
     name, parameters = question.path.stem, dict(question.parameters)
     if question.folder == "checks":
-        return rows_on(database, name, **parameters)
+        return rows_on(database, name, **_limits(database, name, parameters))
     if question.folder == "metrics":
         return database.metric(name, **parameters)
     prepare(database.connection, [name])
     return database.select(f"FROM {name}")
+
+
+def _limits(database: MadeDatabase, check: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    # A comparison with the very value shows whether it includes the limit.
+    if AT_VALUE not in parameters.values():
+        return parameters
+    found = [row["value"] for row in rows_on(database, check) if row["value"] is not None]
+    at = sorted(found)[len(found) // 2] if found else 0
+    return {name: at if value == AT_VALUE else value for name, value in parameters.items()}
 
 
 def fingerprint(question: Question) -> dict[str, str]:

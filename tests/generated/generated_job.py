@@ -9,6 +9,7 @@ from made_trace import MadeTrace
 
 MS = 1_000_000  # ns
 KINDS = ["allreduce", "_allgather_base", "_reduce_scatter_base", "broadcast", "barrier"]
+KIND_OF = (0, 1, 0, 0, 2, 0, 3, 0, 4)  # of each collective in turn
 
 
 def add_rank(made: MadeTrace, dice: Random, trace_id: str, rank: int, starts: list[int]) -> None:
@@ -31,7 +32,7 @@ def add_rank(made: MadeTrace, dice: Random, trace_id: str, rank: int, starts: li
         end = start + shift + 50 * MS + number % 3 * 10 * MS
         elements = (1000, 6_000_000)[number % 2] * (1 + number % 4) + (dice.random() < 0.05)
         made.add("collective_record", trace_id=trace_id, record_id=made.next_id(), source="gloo",
-            kind=KINDS[number % 7 % len(KINDS)], start_ns=begin, end_ns=end, process_id=1,
+            kind=KINDS[KIND_OF[number % len(KIND_OF)]], start_ns=begin, end_ns=end, process_id=1,
             thread_id=9, group_name=None, group_ranks=None,
             group_size=dice.choice([3, 3, 3, None]), sequence=number, input_elements=elements,
             output_elements=elements, dtype=dice.choice(["Float", "Float", "float"]))  # fmt: skip

@@ -11,7 +11,7 @@ from made_trace import MadeTrace
 KIB = 1024
 CLASSES = ["weight", "weight_gradient", "feature_map", "activation_gradient", "workspace",
     "temporary", "optimizer_state", "optimizer_temporary", "buffer", "input", "communication",
-    "feature_map", "feature_map", "weight", "weight", "unknown", None]  # fmt: skip
+    "feature_map", "feature_map", "weight", "weight", "weight", "unknown"]  # fmt: skip
 PHASES = ["setup", "forward", "backward", "optimizer", None]
 FRAMES = {
     1: [("forward", "model.py", None), ("_call_impl", "module.py", "torch.nn.modules.module")],
@@ -38,12 +38,14 @@ class History:
         dice: source of randomness.
         head: columns of all rows.
         states: whether the program states classes, else they follow from stacks.
+        grows: whether segments change after the first ones, and are listed at the end.
     """
 
     made: MadeTrace
     dice: Random
     head: dict[str, Any]
     states: bool
+    grows: bool
     sequence: int = -1
     address: int = 1 << 30
     live: dict[int, int] = field(default_factory=dict)
@@ -54,13 +56,17 @@ class History:
             for depth, (function, file, module) in enumerate(frames):
                 self.made.add("memory_stack", trace_id=self.head["trace_id"], stack_id=stack,
                     depth=depth, function=function, file=file, module=module)  # fmt: skip
-        for sequence in (-1, None):
-            self.total(sequence)
+        if self.grows:
+            for sequence in (-1, None):
+                self.total(sequence)
+        for number in range(6 if self.head["device_id"] == 0 else 0):
+            self.event("segment_allocate", self.address + number * (20 << 20), 20 << 20)
         for _ in range(3):
             self.allocate("setup", None, 9)
         for iteration in range(iterations):
             self.iteration(iteration)
-        self.final_state()
+        if self.grows:
+            self.final_state()
 
     def iteration(self, number: int) -> None:
         self.made.add("memory_annotation", trace_id=self.head["trace_id"], device_id=0,
@@ -97,7 +103,7 @@ class History:
         if self.dice.random() < 0.2:
             self.event("classify", self.address, size, **{"class": self.dice.choice(CLASSES)},
                 layer=self.dice.choice(["conv2", None]))  # fmt: skip
-        if self.dice.random() < 0.2:
+        if self.grows and self.dice.random() < 0.2:
             change = self.dice.choice(["segment_allocate", "segment_map", "segment_free",
                 "segment_unmap"])  # fmt: skip
             self.event(change, self.address, 2 << 20)

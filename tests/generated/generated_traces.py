@@ -23,9 +23,9 @@ def generated(seed: int) -> MadeTrace:
         _add_run(made, dice, f"t{number}", style)
     _add_counters(made, dice, "m0", capture_id="c0")
     _add_suite(made, dice)
-    for number in range(2):
-        _add_memory(made, dice, f"memory{number}", states=number == 0)
-    starts = [100 * MS * number for number in range(1, 16)]
+    for number in range(3):
+        _add_memory(made, dice, f"memory{number}", states=number != 1, grows=number != 2)
+    starts = [100 * MS * number for number in range(1, 28)]
     for rank in range(3):
         trace = f"rank{rank}"
         _describe(made, dice, trace, "torch")
@@ -79,16 +79,17 @@ def _add_run(made: MadeTrace, dice: Random, trace: str, style: str) -> None:
 
 def _add_suite(made: MadeTrace, dice: Random) -> None:
     """Add short captures of two models, frameworks and GPUs with three batch sizes."""
-    for model, kernel in (("resnet", KERNELS[0]), ("lstm", KERNELS[8])):
+    for model, kernel in (("resnet", KERNELS[1]), ("lstm", KERNELS[8])):
         for framework in ("pytorch", "tensorflow"):
             for gpu in (0, 1):
                 for batch in (8, 16, 32):
                     trace = f"{model}-{framework}-{gpu}-{batch}"
                     rate = batch ** dice.choice([0.2, 0.5, 1]) * dice.choice([10, 12, 20])
+                    peak = dice.choice([1, 2, 9]) * (batch << 24)
                     said = {"model": model, "framework": framework, "framework_version": "2",
                         "batch_size": batch, "precision": "fp32", "optimizer": "sgd",
                         "throughput": {"samples_per_second": rate, "iterations": 20},
-                        "peak_device_bytes": dice.choice([2 << 30, 7 << 30])}  # fmt: skip
+                        "peak_device_bytes": peak}  # fmt: skip
                     made.add_trace(trace, name=f"{trace}/t.sqlite", batch_size=batch,
                         capture=json.dumps(said))  # fmt: skip
                     made.add("device", trace_id=trace, device_id=0, **DEVICES[gpu])
@@ -97,8 +98,9 @@ def _add_suite(made: MadeTrace, dice: Random) -> None:
 
 def _add_short_run(made: MadeTrace, dice: Random, trace: str, kernel: str) -> None:
     at = 1000
-    for step in range(4):
-        made.add_range(at, at + 1000, f"step {step}", trace_id=trace)
+    for step in range(8):
+        took = 1000 + dice.choice([0, 20, 100])
+        made.add_range(at, at + took, f"step {step}", trace_id=trace)
         made.add_range(at + 5, at + 90, "phase:backward", trace_id=trace)
         for number in range(3):
             start = at + 100 + 200 * number
@@ -107,7 +109,7 @@ def _add_short_run(made: MadeTrace, dice: Random, trace: str, kernel: str) -> No
             for metric in COUNTERS["ncu"][:3]:
                 value = float(dice.choice([100, 10_000, 90_000]))
                 made.add_metric(made_kernel, metric, value, trace_id=trace)
-        at += 1000
+        at += took
 
 
 def _add_counters(made: MadeTrace, dice: Random, trace: str, **row: Any) -> None:
@@ -123,13 +125,13 @@ def _add_counters(made: MadeTrace, dice: Random, trace: str, **row: Any) -> None
         total_ns=90, mean_ns=30.0, min_ns=10, max_ns=50)  # fmt: skip
 
 
-def _add_memory(made: MadeTrace, dice: Random, trace: str, states: bool) -> None:
+def _add_memory(made: MadeTrace, dice: Random, trace: str, states: bool, grows: bool) -> None:
     made.add_trace(trace, kind="memory", tool="torch", format="torch-snapshot",
         batch_size=dice.choice([8, 16]),
         capture=json.dumps({"model": "resnet", "batch_size": 8}))  # fmt: skip
     for device in (0, 1):
         head = {"trace_id": trace, "process_id": 1, "device_id": device,
-            "allocator": "cuda" if device and dice.random() < 0.3 else "torch",
+            "allocator": "torch" if device == 0 or grows else "cuda",
             "memory_kind": None}  # fmt: skip
-        History(made, dice, head, states).run(dice.randint(5, 8))
+        History(made, dice, head, states, grows).run(dice.randint(5, 8))
     add_plan(made, dice, trace)

@@ -42,9 +42,10 @@ class Area:
         """Return the ids of the tests that can detect the mutation of a line.
 
         The first compares the default of a parameter with its header. With a SQL file, the
-        committed rows of the nearest queries follow. Then, of modules with recorded lines, the
-        tests that run the line, the fastest first. Of other modules, the tests that name the file,
-        then those of the queries that use it. Without any, all tests.
+        committed rows of the nearest queries follow, and the tests that name the file. Then, of
+        modules with recorded lines, the tests that run the line, the fastest first. Of other
+        modules, the tests that name the file, then those of the queries that use it. Without any,
+        all tests.
         """
         modules = _matching(self.tests)
         golden = [module for module in modules if module.parent in (GOLDEN, GENERATED)]
@@ -52,10 +53,11 @@ class Area:
         others = [module for module in modules if module not in golden and module not in recorded]
         found = [*_defaults(path, line)]
         found += [test for module in golden for test in _rows(module, path)]
+        own, *farther = (names | _rules(names) for names in users(path))
+        for module in [*recorded, *others] if path.suffix == ".sql" else others:
+            found += _naming(module, own)
         found += _running(recorded, path.relative_to(ROOT).as_posix(), line)
-        for names in users(path):
-            named = names | _rules(names)
-            found += (test for module in others for test in _naming(module, named))
+        found += (test for names in farther for module in others for test in _naming(module, names))
         return list(dict.fromkeys(found)) or [str(module.relative_to(ROOT)) for module in modules]
 
     def record(self, environment: Mapping[str, str]) -> None:

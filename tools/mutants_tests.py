@@ -48,7 +48,7 @@ class Area:
         all tests.
         """
         modules = _matching(self.tests)
-        golden = [module for module in modules if module.parent in (GOLDEN, GENERATED)]
+        golden = [module for module in modules if _compares_rows(module)]
         recorded = [module for module in modules if module not in golden and _uses(module)]
         others = [module for module in modules if module not in golden and module not in recorded]
         found = [*_defaults(path, line)]
@@ -68,7 +68,7 @@ class Area:
         """
         USES.mkdir(exist_ok=True)
         for module in _matching(self.tests):
-            if module.parent in (GOLDEN, GENERATED) or _uses(module):
+            if _compares_rows(module) or _uses(module):
                 continue
             target = USES / f"{module.stem}.json"
             words = ["-q", "-m", "not slow", "-p", "mutants_plugin", "--uses", str(target)]
@@ -96,6 +96,10 @@ def _defaults(path: Path, line: int) -> Iterator[str]:
     has_header = any(path.is_relative_to(QUERIES / folder) for folder in _WITH_HEADERS)
     if has_header and "getvariable(" in path.read_text(encoding="utf-8").splitlines()[line - 1]:
         yield f"{_DEFAULTS}[{path.stem}]"
+
+
+def _compares_rows(module: Path) -> bool:
+    return module.parent == GOLDEN or module.name in _CASES
 
 
 def _rows(module: Path, path: Path) -> Iterator[str]:

@@ -13,6 +13,7 @@ import csv
 import hashlib
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -93,15 +94,23 @@ def rows(question: Question) -> list[Row]:
     """Return the rows of a query for the generated traces."""
     if question.folder == "diff":
         return list(_differences()[question.path.stem])
+    with asked(question) as database:
+        return _rows(database, question)
+
+
+@contextmanager
+def asked(question: Question) -> Iterator[MadeDatabase]:
+    """Give the generated traces, without what depends on the question's parameters."""
     reads = parse_query(question.path).relations
-    asked = {name for name, _ in question.parameters}
-    if any(asked & set(parameters_behind(relation)) for relation in reads):
+    names = {name for name, _ in question.parameters}
+    if any(names & set(parameters_behind(relation)) for relation in reads):
         with _traces().connect() as database:
-            return _rows(database, question)
+            yield database
+        return
     try:
-        return _rows(_database(), question)
+        yield _database()
     finally:
-        for name in asked:
+        for name in names:
             _database().connection.execute(f"RESET VARIABLE {identifier(name)}")
 
 
@@ -129,10 +138,11 @@ def fingerprint(question: Question) -> dict[str, str]:
     found = _plain(rows(question))
     if question.folder == "derive":  # relations have no order
         found.sort(key=repr)
-    return {column: _digest([row[column] for row in found]) for column in (found or [{}])[0]}
+    return {column: digest([row[column] for row in found]) for column in (found or [{}])[0]}
 
 
-def _digest(values: list[Any]) -> str:
+def digest(values: object) -> str:
+    """Return a short digest of values with the same text."""
     return hashlib.sha256(repr(values).encode()).hexdigest()[:12]
 
 
@@ -162,17 +172,25 @@ def _rounded(value: Any) -> Any:
 def lines(asked: Iterable[Question]) -> Iterator[tuple[str, str, str]]:
     """Yield query, column and digest."""
     for question in asked:
-        for column, digest in fingerprint(question).items():
-            yield str(question), column, digest
+        for column, own in fingerprint(question).items():
+            yield str(question), column, own
 
 
-def committed() -> dict[str, dict[str, str]]:
-    """Return the digests of the file, by query and column."""
+def committed(path: Path = FILE) -> dict[str, dict[str, str]]:
+    """Return the digests of a file, by query and column."""
     found: dict[str, dict[str, str]] = {}
-    with FILE.open(newline="", encoding="utf-8") as file:
+    with path.open(newline="", encoding="utf-8") as file:
         for line in csv.DictReader(file):
             found.setdefault(line["query"], {})[line["column"]] = line["digest"]
     return found
+
+
+def write(path: Path, digests: Iterable[tuple[str, str, str]]) -> None:
+    """Write a file of digests."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("query", "column", "digest"))
+        writer.writerows(digests)
 
 
 def main() -> None:
@@ -182,10 +200,7 @@ def main() -> None:
             if str(question) in sys.argv[2:]:
                 print(f"# {question}", *rows(question), sep="\n")
         return
-    with FILE.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(("query", "column", "digest"))
-        writer.writerows(lines(questions()))
+    write(FILE, lines(questions()))
 
 
 if __name__ == "__main__":

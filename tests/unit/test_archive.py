@@ -183,6 +183,8 @@ def test_capture_and_layers_are_beside_the_tables(archived: Path) -> None:
     theirs = json.loads((SAMPLE / "layers.json").read_text())["layers"]
     assert [layer["name"] for layer in layers] == [layer["name"] for layer in theirs]
     assert [layer["forward_flop"] for layer in layers] == [x["forward_flop"] for x in theirs]
+    assert not {"trace_id", "position", "layer", "layer_type"} & layers[0].keys()
+    assert None not in layers[0].values()
 
 
 def flipped(file: Path, place: int, bit: int) -> None:

@@ -109,6 +109,15 @@ def test_nsys_is_asked_what_it_knows(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert found.traces == {"cuda", "nvtx", "osrt", "none"}
 
 
+def test_the_exit_code_of_help_does_not_matter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = programs(tmp_path, monkeypatch, nsys="2027.1.2.3\n\t-t, --trace=\n 'cuda'\n\t--new=")
+    script = folder / "nsys"
+    script.write_text(script.read_text() + "exit 1\n")
+    assert nsys.installed().traces == {"cuda"}
+
+
 def test_program_that_is_not_nsys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     programs(tmp_path, monkeypatch, nsys="Usage: nsys [anything]")
     with pytest.raises(CollectionError, match="does not answer as Nsight Systems does"):

@@ -255,3 +255,13 @@ def test_extension_is_checked() -> None:
     plots.check_path(Path("x.SVG"))
     with pytest.raises(UsageError, match=r"x\.gif.*\.svg, \.png, \.pdf"):
         plots.check_path(Path("x.gif"))
+
+
+@pytest.mark.parametrize(("points", "marker"), [(60, "o"), (61, "")])
+def test_lines_of_many_points_have_no_markers(
+    points: int, marker: str, drawn: list[Figure]
+) -> None:
+    frame = pl.DataFrame({"iteration": range(points), "period_ns": range(points)})
+    render(frame, Plot("line", ["iteration"], ["period_ns"]))
+    (line,) = drawn[0].axes[0].lines
+    assert line.get_marker() == marker

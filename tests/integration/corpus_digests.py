@@ -1,0 +1,99 @@
+"""Digests of the canonical tables of real traces.
+
+    PYTHONPATH=tests python tests/integration/corpus_digests.py
+
+writes `corpus_digests.csv` anew: a line per file and table, with its rows and a digest of them.
+Other tests compare counts and sums with the profilers' own answers; the digests show whether any
+value of any table changes.
+"""
+
+from __future__ import annotations
+
+import csv
+import tempfile
+from pathlib import Path
+
+import duckdb
+
+from corpus import CORPUS
+from tbd_trace.errors import TbdTraceError
+from tbd_trace.model.canonical_tables import canonical_tables
+from tbd_trace.query.connection import connect
+from tbd_trace.sqltext import identifier
+from tbd_trace.store import Database
+
+FILE = Path(__file__).resolve().parent / "corpus_digests.csv"
+_LARGEST = 1_500_000  # bytes; larger files take long
+_SUFFIXES = {
+    ".csv",
+    ".gz",
+    ".json",
+    ".jsonl",
+    ".log",
+    ".nvvp",
+    ".nvprof",
+    ".pickle",
+    ".sqlite",
+    ".txt",
+}
+_OF_THE_MACHINE = {"path", "name", "ingested_at"}
+
+_LENGTH = 12  # of a digest
+
+Tables = dict[str, tuple[int, str]]
+
+
+def files() -> list[Path]:
+    """Return the real files that are ingested here, by name."""
+    return sorted(
+        path for path in CORPUS.rglob("*")
+        if path.is_file() and path.suffix in _SUFFIXES and path.stat().st_size <= _LARGEST
+        and "oracle" not in path.parts
+    )  # fmt: skip
+
+
+def digests(path: Path, folder: Path) -> Tables:
+    """Return rows and digest of each table of a file, or the reason why it is no trace."""
+    database = Database(folder / "one.duckdb")
+    try:
+        database.ingest([path])
+    except TbdTraceError as error:
+        return {"error": (0, str(error).replace(str(path), "FILE"))}
+    with connect(database) as connection:
+        found = {name: _digest(connection, name) for name in sorted(canonical_tables())}
+    return {name: value for name, value in found.items() if value[0]}
+
+
+def _digest(connection: duckdb.DuckDBPyConnection, table: str) -> tuple[int, str]:
+    columns = connection.sql(f"FROM {identifier(table)}").columns
+    own = ", ".join(identifier(name) for name in columns if name not in _OF_THE_MACHINE)
+    lines = f"SELECT row({own})::VARCHAR AS line FROM {identifier(table)}"
+    digest = f"left(sha256(string_agg(line, chr(10) ORDER BY line)), {_LENGTH})"
+    found = connection.execute(f"SELECT count(*), {digest} FROM ({lines})").fetchone()
+    assert found
+    return found
+
+
+def committed() -> dict[str, Tables]:
+    """Return the digests of the file, by path below the corpus and by table."""
+    found: dict[str, Tables] = {}
+    with FILE.open(newline="", encoding="utf-8") as file:
+        for line in csv.DictReader(file):
+            found.setdefault(line["file"], {})[line["table"]] = (int(line["rows"]), line["digest"])
+    return found
+
+
+def main() -> None:
+    """Write the file."""
+    with FILE.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("file", "table", "rows", "digest"))
+        for path in files():
+            with tempfile.TemporaryDirectory() as folder:
+                tables = digests(path, Path(folder))
+            name = path.relative_to(CORPUS).as_posix()
+            writer.writerows((name, table, *value) for table, value in tables.items())
+
+
+if __name__ == "__main__":
+    main()

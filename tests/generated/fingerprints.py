@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import duckdb
 from generated_traces import generated
 
 from made_checks import rows_on
@@ -34,6 +35,12 @@ from tbd_trace.sqltext import identifier
 FILE = Path(__file__).resolve().parent / "fingerprints.csv"
 DIFFERENCES = sorted((resources.queries() / "diff").glob("*.sql"))
 SEED = 1
+PAIRS = {
+    1: (("t0", "rank0", "memory0"), ("t1", "rank1", "memory1")),
+    2: (("t0", "t1", "memory2"), ("t7", "t8", "memory0")),
+    3: (("rank0", "rank1"), ("rank1", "rank2")),
+}
+"""Traces on the sides A and B of comparisons."""
 AT_VALUE = "value"
 """Stands for the middle value that a check compares with its limit."""
 _HASHES_FROM = 1 << 61  # above times and addresses
@@ -57,12 +64,16 @@ class Question:
 
 
 def questions() -> list[Question]:
-    """Return every query with its defaults, and every metric with each other choice."""
-    found = [Question(path) for path in [*DERIVED, *METRICS, *CHECKS, *DIFFERENCES]]
+    """Return every query with its defaults, and some with other parameters."""
+    found = [Question(path) for path in [*DERIVED, *METRICS, *CHECKS]]
     for path in METRICS:
         for name, param in parse_query(path).params.items():
-            others = [choice for choice in param.choices or [] if choice != param.default]
-            found += [Question(path, ((name, choice),)) for choice in others]
+            others: list[Any] = [
+                choice for choice in param.choices or [] if choice != param.default
+            ]
+            if _is_number(param.default):
+                others = [value for value in (1, 2 * param.default) if value != param.default]
+            found += [Question(path, ((name, other),)) for other in others]
     for path in CHECKS:
         params = parse_query(path).params
         limits = [name for name in params if name.startswith(("min_", "max_"))]
@@ -70,7 +81,11 @@ def questions() -> list[Question]:
         found += [Question(path, ((name, AT_VALUE),)) for name in limits]
         doubled = {name: 2 * param.default or 2 for name, param in params.items()}
         found += [Question(path, tuple(doubled.items()))] if params else []
-    return found
+    return found + [Question(path, (("pair", number),)) for path in DIFFERENCES for number in PAIRS]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 @cache
@@ -84,18 +99,19 @@ def _database() -> MadeDatabase:
 
 
 @cache
-def _differences() -> Mapping[str, list[Row]]:
-    return answers(
-        _traces(), ("t0", "rank0", "memory0"), ("t1", "rank1", "memory1"), min_change_pct=1
-    )
+def _differences(pair: int) -> Mapping[str, list[Row]]:
+    return answers(_traces(), *PAIRS[pair], min_change_pct=1)
 
 
 def rows(question: Question) -> list[Row]:
-    """Return the rows of a query for the generated traces."""
+    """Return the rows of a query for the generated traces, or the error that it raises."""
     if question.folder == "diff":
-        return list(_differences()[question.path.stem])
+        return list(_differences(dict(question.parameters)["pair"])[question.path.stem])
     with asked(question) as database:
-        return _rows(database, question)
+        try:
+            return _rows(database, question)
+        except duckdb.Error as error:
+            return [{"error": str(error).splitlines()[0]}]
 
 
 @contextmanager

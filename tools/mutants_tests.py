@@ -23,7 +23,9 @@ USES = ROOT / ".mutants"
 """Directory of the files of `mutants_plugin.py`, one per module of tests."""
 _WITH_HEADERS = ("metrics", "checks", "derive")
 _DEFAULTS = "tests/unit/test_query_headers.py::test_variables_are_declared_with_the_same_default"
-_ENOUGH = 8  # queries nearest to a relation whose rows are compared
+_NEAR = 2  # a relation itself, and the queries that read it
+_ENOUGH = 16  # cases of one module and distance
+_ANSWERS = ("metrics", "checks", "diff")  # read by no other query
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,23 +43,26 @@ class Area:
     def tests_of(self, path: Path, line: int) -> list[str]:
         """Return the ids of the tests that can detect the mutation of a line.
 
-        The first compares the default of a parameter with its header. With a SQL file, the
-        committed rows of the nearest queries follow, and the tests that name the file. Then, of
-        modules with recorded lines, the tests that run the line, the fastest first. Of other
-        modules, the tests that name the file, then those of the queries that use it. Without any,
-        all tests.
+        The first compares the default of a parameter with its header. With a SQL file, those of the
+        nearest queries follow: committed rows, then tests that name a query. Then, of modules with
+        recorded lines, the tests that run the line, the fastest first. Of other modules, the tests
+        that name the file, or queries that use it. Without any, all tests.
         """
         modules = _matching(self.tests)
         golden = [module for module in modules if _compares_rows(module)]
         recorded = [module for module in modules if module not in golden and _uses(module)]
         others = [module for module in modules if module not in golden and module not in recorded]
+        levels = [names | _rules(names) for names in users(path)]
         found = [*_defaults(path, line)]
-        found += [test for module in golden for test in _rows(module, path)]
-        own, *farther = (names | _rules(names) for names in users(path))
-        for module in [*recorded, *others] if path.suffix == ".sql" else others:
-            found += _naming(module, own)
+        for names in levels[:_NEAR]:
+            found += (test for module in golden for test in _rows(module, names))
+            named = [*others, *recorded] if path.suffix == ".sql" else others
+            for module in sorted(named, key=lambda module: path.stem.strip("_") not in module.stem):
+                found += _naming(module, names)
+        found += (test for module in golden for test in _all_tests(module))
         found += _running(recorded, path.relative_to(ROOT).as_posix(), line)
-        found += (test for names in farther for module in others for test in _naming(module, names))
+        for names in levels[_NEAR:]:
+            found += (test for module in others for test in _naming(module, names))
         return list(dict.fromkeys(found)) or [str(module.relative_to(ROOT)) for module in modules]
 
     def record(self, environment: Mapping[str, str]) -> None:
@@ -83,7 +88,8 @@ class Area:
 def users(path: Path) -> Sequence[frozenset[str]]:
     """Return the name of a file, then the names of the queries one, two, … steps above it."""
     levels, known = [frozenset({path.stem})], {path.stem}
-    while path.is_relative_to(QUERIES):
+    is_read = path.is_relative_to(QUERIES) and path.relative_to(QUERIES).parts[0] not in _ANSWERS
+    while is_read:
         new = {file.stem for file in QUERIES.rglob("*.sql") if _words(file) & levels[-1]} - known
         if not new:
             break
@@ -102,20 +108,19 @@ def _compares_rows(module: Path) -> bool:
     return module.parent == GOLDEN or module.name in _CASES
 
 
-def _rows(module: Path, path: Path) -> Iterator[str]:
-    # Of modules with a case per query those of the nearest queries, of other modules all tests.
-    tests = [name for name in _functions(module) if "worked" not in name and "readme" not in name]
-    if module.name not in _CASES:
-        yield from (f"{module.relative_to(ROOT)}::{name}" for name in tests)
-        return
-    test, cases = _CASES[module.name]
-    count = 0
-    for names in users(path):
+def _rows(module: Path, names: frozenset[str]) -> Iterator[str]:
+    # Of a module with a case per query, those of some queries.
+    if module.name in _CASES:
+        test, cases = _CASES[module.name]
         found = [case for case in cases() if _query(case) in names]
-        yield from (f"{module.relative_to(ROOT)}::{test}[{case}]" for case in found)
-        count += len({_query(case) for case in found})
-        if count >= _ENOUGH:
-            return
+        yield from (f"{module.relative_to(ROOT)}::{test}[{case}]" for case in found[:_ENOUGH])
+
+
+def _all_tests(module: Path) -> Iterator[str]:
+    # Of a module without a case per query.
+    for name in _functions(module):
+        if module.name not in _CASES and "worked" not in name and "readme" not in name:
+            yield f"{module.relative_to(ROOT)}::{name}"
 
 
 def _query(case: str) -> str:

@@ -128,11 +128,12 @@ class History:
             reserved_bytes=self.dice.choice([None, None, 3 << 20]))  # fmt: skip
 
     def final_state(self) -> None:
-        """Add segments, each with a live, a free and a pending block."""
+        """Add segments, each with a live block, most with others."""
         states = ["active_allocated", "inactive", "active_pending_free", "unrecorded"]
         for number in range(4):
             start = (8 + number) << 21
             sizes = [self.dice.choice([512, 4 * KIB, 200 * KIB]) for _ in states]
+            held = self.dice.choice([1, 2, 3, 4, 4])
             where = {key: self.head[key] for key in ("trace_id", "process_id", "device_id")}
             self.made.add("memory_segment", **where, allocator=self.head["allocator"],
                 stream_id=self.dice.choice([0, 7]), address=start, total_bytes=sum(sizes),
@@ -141,7 +142,7 @@ class History:
                 segment_type=self.dice.choice(["small", "large"]),
                 pool=self.dice.choice(["(0, 0)", "(0, 1)", None]),
                 is_expandable=self.dice.choice([True, False, None]))  # fmt: skip
-            for size, state in zip(sizes, states, strict=True):
+            for size, state in list(zip(sizes, states, strict=True))[:held]:
                 self.made.add("memory_block", **where, segment_address=(8 + number) << 21,
                     address=start, bytes=size, requested_bytes=self.dice.choice([size - 5, None]),
                     state=state, stack_id=self.dice.choice([1, 5, None]))  # fmt: skip

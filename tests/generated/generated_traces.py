@@ -46,6 +46,7 @@ def _describe(made: MadeTrace, dice: Random, trace: str, style: str, **row: Any)
         "throughput": dice.choice([{}, {"samples_per_second": 50.0 * (batch or 1) ** 0.5,
             "iterations": 20, "unit": "image", "units_per_sample": 2}]),
         "peak_device_bytes": dice.choice([None, 8 << 30, 39 << 30]),
+        "profiled": dice.choice([{}, {"execution": "eager"}, {"execution": "graph"}]),
     }  # fmt: skip
     tool = {"torch": "torch"}.get(style, "nsys")
     made.add_trace(trace, tool=tool, format="kineto" if tool == "torch" else "nsys-sqlite",

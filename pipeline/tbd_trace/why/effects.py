@@ -50,8 +50,8 @@ def _paused(durations: Durations, pauses: dict[int, int]) -> Durations:
 def _graph(sim: Simulator, change: Change, case: str, durations: Durations) -> Durations:
     if case == "worst":
         return durations
-    call_ns = int(factors("graph", case, "call_ns").get("host", 1000))
-    pause_ns = int(factors("graph", case, "pause_ns").get("host", 500))
+    call_ns = int(factors("graph", case, "call_ns")["host"])
+    pause_ns = int(factors("graph", case, "pause_ns")["host"])
     waits = sim.program.input_waits
     return replace(
         durations,

@@ -23,6 +23,7 @@ USES = ROOT / ".mutants"
 """Directory of the files of `mutants_plugin.py`, one per module of tests."""
 _WITH_HEADERS = ("metrics", "checks", "derive")
 _DEFAULTS = "tests/unit/test_query_headers.py::test_variables_are_declared_with_the_same_default"
+_OWN = "test_mutations.py"  # tests of this tool
 _NEAR = 2  # a relation itself, and the queries that read it
 _ENOUGH = 16  # cases of one module and distance
 _ANSWERS = ("metrics", "checks", "diff")  # read by no other query
@@ -40,15 +41,19 @@ class Area:
         """Return the files to mutate."""
         return _matching(self.files)
 
+    def _modules(self) -> list[Path]:
+        return [module for module in _matching(self.tests) if module.name != _OWN]
+
     def tests_of(self, path: Path, line: int) -> list[str]:
         """Return the ids of the tests that can detect the mutation of a line.
 
         The first compares the default of a parameter with its header. With a SQL file, those of the
         nearest queries follow: committed rows, then tests that name a query. Then, of modules with
-        recorded lines, the tests that run the line, the fastest first. Of other modules, the tests
-        that name the file, or queries that use it. Without any, all tests.
+        recorded lines, the tests that run the line, the fastest first, and modules with the name of
+        the file. Of other modules, the tests that name the file, or queries that use it. Without
+        any, all tests.
         """
-        modules = _matching(self.tests)
+        modules = self._modules()
         golden = [module for module in modules if _compares_rows(module)]
         recorded = [module for module in modules if module not in golden and _uses(module)]
         others = [module for module in modules if module not in golden and module not in recorded]
@@ -61,6 +66,9 @@ class Area:
                 found += _naming(module, names)
         found += (test for module in golden for test in _all_tests(module))
         found += _running(recorded, path.relative_to(ROOT).as_posix(), line)
+        # Tests that start the command are recorded without what it runs.
+        own = path.stem.strip("_")
+        found += (str(module.relative_to(ROOT)) for module in modules if own in module.stem)
         for names in levels[_NEAR:]:
             found += (test for module in others for test in _naming(module, names))
         return list(dict.fromkeys(found)) or [str(module.relative_to(ROOT)) for module in modules]
@@ -72,7 +80,7 @@ class Area:
             SystemExit: a test fails.
         """
         USES.mkdir(exist_ok=True)
-        for module in _matching(self.tests):
+        for module in self._modules():
             if _compares_rows(module) or _uses(module):
                 continue
             target = USES / f"{module.stem}.json"

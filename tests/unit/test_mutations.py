@@ -112,8 +112,12 @@ def test_a_default_is_first_compared_with_the_header(
 def test_tests_of_a_line_are_those_that_run_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The fastest come first; a line outside functions runs in none, so that all run."""
+    """The fastest come first; a line outside functions runs in none, so that all run.
+
+    The module named as the file is last: its tests can start other processes.
+    """
     monkeypatch.setattr(mutants_tests, "USES", tmp_path)
+    module = "tests/unit/test_sqltext.py"
     file = "pipeline/tbd_trace/sqltext.py"
     uses = {
         "slow": {"seconds": 2.0, "files": {file: [10, 11]}},
@@ -121,10 +125,10 @@ def test_tests_of_a_line_are_those_that_run_it(
         "other": {"seconds": 0.1, "files": {"pipeline/tbd_trace/errors.py": [10, 11]}},
     }
     (tmp_path / "test_sqltext.json").write_text(json.dumps(uses))
-    area = Area("made", (), ("tests/unit/test_sqltext.py",))
-    assert area.tests_of(ROOT / file, 10) == ["fast", "slow"]
-    assert area.tests_of(ROOT / file, 11) == ["slow"]
-    assert area.tests_of(ROOT / file, 1) == ["fast", "slow"]
+    area = Area("made", (), (module,))
+    assert area.tests_of(ROOT / file, 10) == ["fast", "slow", module]
+    assert area.tests_of(ROOT / file, 11) == ["slow", module]
+    assert area.tests_of(ROOT / file, 1) == ["fast", "slow", module]
 
 
 def test_committed_rows_of_the_nearest_queries_are_compared() -> None:

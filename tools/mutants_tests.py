@@ -66,7 +66,7 @@ class Area:
                 found += _naming(module, names)
         found += (test for module in golden for test in _all_tests(module))
         found += _running(recorded, path.relative_to(ROOT).as_posix(), line)
-        # Tests that start the command are recorded without what it runs.
+        # Tests that start the command are recorded without the lines that run then.
         own = path.stem.strip("_")
         found += (str(module.relative_to(ROOT)) for module in modules if own in module.stem)
         for names in levels[_NEAR:]:
@@ -117,7 +117,7 @@ def _compares_rows(module: Path) -> bool:
 
 
 def _rows(module: Path, names: frozenset[str]) -> Iterator[str]:
-    # Of a module with a case per query, those of some queries.
+    # Some cases of a module with a case per query.
     if module.name in _CASES:
         test, cases = _CASES[module.name]
         found = [case for case in cases() if _query(case) in names]
@@ -125,7 +125,7 @@ def _rows(module: Path, names: frozenset[str]) -> Iterator[str]:
 
 
 def _all_tests(module: Path) -> Iterator[str]:
-    # Of a module without a case per query.
+    # The tests of a module without a case per query.
     for name in _functions(module):
         if module.name not in _CASES and "worked" not in name and "readme" not in name:
             yield f"{module.relative_to(ROOT)}::{name}"

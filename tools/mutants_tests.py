@@ -64,6 +64,9 @@ class Area:
             named = [*others, *recorded] if path.suffix == ".sql" else others
             for module in sorted(named, key=lambda module: path.stem.strip("_") not in module.stem):
                 found += _naming(module, names)
+        for names in levels[_NEAR:]:  # they have one set-up for all cases
+            generated = [module for module in golden if module.parent == GENERATED]
+            found += (test for module in generated for test in _rows(module, names))
         found += (test for module in golden for test in _all_tests(module))
         found += _running(recorded, path.relative_to(ROOT).as_posix(), line)
         # Tests that start the command are recorded without the lines that run then.

@@ -41,6 +41,15 @@ PAIRS = {
     3: (("rank0", "rank1"), ("rank1", "rank2")),
 }
 """Traces on the sides A and B of comparisons."""
+OTHER_SETTINGS = {
+    "min_confidence": 0.5, "window": "iterations", "clock": "host", "link_gbit": 10.0,
+    "latency_s": 1e-3, "optimizer_s": 1e-4, "tail_s": 1e-4, "host_bytes_per_s": 1e9,
+    "bucket_bytes": 4096, "first_bucket_bytes": 512, "slice_bytes": 300, "uncertainty_pct": 10.0,
+    "workers": "3", "utc_uncertainty_ms": 0.5, "min_share_pct": 40.0, "min_lateness_pct": 1.0,
+    "min_collectives": 1,
+}  # fmt: skip
+"""Parameters of relations, which every query that depends on one is also asked with."""
+SETTINGS = ("settings", "other")
 AT_VALUE = "value"
 """Stands for the middle value that a check compares with its limit."""
 _HASHES_FROM = 1 << 61  # above times and addresses
@@ -81,6 +90,10 @@ def questions() -> list[Question]:
         found += [Question(path, ((name, AT_VALUE),)) for name in limits]
         doubled = {name: 2 * param.default or 2 for name, param in params.items()}
         found += [Question(path, tuple(doubled.items()))] if params else []
+    for path in [*DERIVED, *METRICS, *CHECKS]:
+        query = parse_query(path)
+        names = set(query.params).union(*map(parameters_behind, query.relations))
+        found += [Question(path, (SETTINGS,))] if names & OTHER_SETTINGS.keys() else []
     return found + [Question(path, (("pair", number),)) for path in DIFFERENCES for number in PAIRS]
 
 
@@ -96,6 +109,11 @@ def _traces() -> MadeTrace:
 @cache
 def _database() -> MadeDatabase:
     return _traces().connect()
+
+
+@cache
+def _with_other_settings() -> MadeDatabase:
+    return _traces().connect().set(**OTHER_SETTINGS)
 
 
 @cache
@@ -117,6 +135,9 @@ def rows(question: Question) -> list[Row]:
 @contextmanager
 def asked(question: Question) -> Iterator[MadeDatabase]:
     """Give the generated traces, without what depends on the question's parameters."""
+    if SETTINGS in question.parameters:
+        yield _with_other_settings()
+        return
     reads = parse_query(question.path).relations
     names = {name for name, _ in question.parameters}
     if any(names & set(parameters_behind(relation)) for relation in reads):
@@ -131,7 +152,8 @@ def asked(question: Question) -> Iterator[MadeDatabase]:
 
 
 def _rows(database: MadeDatabase, question: Question) -> list[Row]:
-    name, parameters = question.path.stem, dict(question.parameters)
+    name = question.path.stem
+    parameters = {key: value for key, value in question.parameters if (key, value) != SETTINGS}
     if question.folder == "checks":
         return rows_on(database, name, **_limits(database, name, parameters))
     if question.folder == "metrics":

@@ -143,6 +143,27 @@ def test_copies_between_host_gpus_and_managed_memory(tmp_path: Path) -> None:
     ]
 
 
+COPY_KINDS = ["HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP"]
+"""CUpti_ActivityMemcpyKind, from 1 on."""
+MEMORY_KINDS = ["unknown", "pageable", "pinned", "device", "array", "managed", "device static",
+    "managed static"]  # fmt: skip
+"""CUpti_ActivityMemoryKind, from 0 on."""
+
+
+def test_kinds_of_copies_and_memory_have_the_numbers_of_cupti(tmp_path: Path) -> None:
+    times = {"start": START, "end": START + 10, "bytes": 64, "deviceId": 0}
+    copies = [
+        {**times, "copyKind": number, "srcKind": number % 8, "dstKind": (number + 1) % 8}
+        for number in range(1, 11)
+    ]
+    tables, _ = read(make(tmp_path / "a.nvvp", [], {"MEMCPY": copies}))
+    shown = ("direction", "src_kind", "dst_kind")
+    assert sorted(tuple(row[name] for name in shown) for row in tables["memcpy"]) == sorted(
+        (kind, MEMORY_KINDS[number % 8], MEMORY_KINDS[(number + 1) % 8])
+        for number, kind in enumerate(COPY_KINDS, 1)
+    )
+
+
 def test_other_operations(tmp_path: Path) -> None:
     times = {"start": START, "end": START + 10, "deviceId": 1, "contextId": 5, "streamId": 7}
     sync = {"start": START, "end": START + 3, "contextId": 5}

@@ -231,6 +231,37 @@ def test_other_work_is_not_comparable_whatever_the_times() -> None:
     assert verdict.change_pct is None
 
 
+@pytest.mark.parametrize(("fields", "end"), [(3, "c is 1 in A, but 2 in B."), (5, "; and 2 more.")])
+def test_the_first_three_reasons_are_told(fields: int, end: str) -> None:
+    rows = [
+        {"field": name, "a": "1", "b": "2", "matters": "not comparable"}
+        for name in "abcde"[:fields]
+    ]
+    sentence = judge(frames(comparability=rows)).sentence
+    assert sentence.startswith("a is 1 in A, but 2 in B; b is 1 in A, but 2 in B; c is 1")
+    assert sentence.endswith(end)
+    assert sentence.count("in A") == 3
+
+
+@pytest.mark.parametrize(
+    ("peaks", "sentence"),
+    [
+        ([(1 << 30, 2 << 30, 100.0)],
+         "The memory peak is 2 GiB in B and 1 GiB in A (+100.00 %)."),
+        ([(1 << 20, 1 << 20, None), (0, 5, None)],
+         "The highest of 2 memory peaks is 1 MiB in B and 1 MiB in A."),
+    ],
+)  # fmt: skip
+def test_the_highest_memory_peak_is_told(
+    peaks: list[tuple[int, int, float | None]], sentence: str
+) -> None:
+    rows = [
+        {"measure": "peak requested", "a_bytes": a, "b_bytes": b, "change_pct": change}
+        for a, b, change in peaks
+    ]
+    assert judge(frames(memory=rows)).sentence.endswith(sentence)
+
+
 def test_without_iterations_work_is_unknown_unless_nothing_differs() -> None:
     kernel_row = {"a_ns": 100, "b_ns": 90, "a_calls": 2, "b_calls": 2, "change_ns": -10}
     verdict = judge(frames(kernels=[kernel_row]))

@@ -291,6 +291,7 @@ def test_a_capture_counts_the_samples_of_its_batches() -> None:
     report = {"status": "ok", "seconds": 10.0, "iteration_ns": [1, 2], "lengths": facts}
     request = Workload("deepspeech2", batch_size=16, iterations=2, lengths="corpus")
     document = described(request, report, {}, {})
+    assert document["world_size"] == 1
     assert document["sequence_policy"] == "bucketed"
     assert document["dataset"] == "synthetic, as LibriSpeech, lengths of librispeech"
     assert document["throughput"]["samples_per_second"] == 3.0

@@ -214,6 +214,7 @@ def lines(asked: Iterable[Question]) -> Iterator[tuple[str, str, str]]:
             yield str(question), column, own
 
 
+@cache
 def committed(path: Path = FILE) -> dict[str, dict[str, str]]:
     """Return the digests of a file, by query and column."""
     found: dict[str, dict[str, str]] = {}

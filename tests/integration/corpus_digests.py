@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import csv
 import tempfile
+from functools import cache
 from pathlib import Path
 
 import duckdb
@@ -74,6 +75,7 @@ def _digest(connection: duckdb.DuckDBPyConnection, table: str) -> tuple[int, str
     return found
 
 
+@cache
 def committed() -> dict[str, Tables]:
     """Return the digests of the file, by path below the corpus and by table."""
     found: dict[str, Tables] = {}

@@ -13,6 +13,7 @@ import polars as pl
 from tbd_trace import resources
 from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.query import Catalogue, prepare
+from tbd_trace.query.header import Query
 from tbd_trace.sqltext import csv_relation, identifier, literal
 
 Row = dict[str, Any]
@@ -209,13 +210,17 @@ class MadeDatabase:
 
     def metric(self, name: str, **parameters: str | int | float | bool) -> list[Row]:
         """Return the rows of a metric."""
+        return self.select(self.ready(name, **parameters).sql)
+
+    def ready(self, name: str, **parameters: str | int | float | bool) -> Query:
+        """Compute what a metric reads, and return its query."""
         query = Catalogue().get(name)
         self.set(**parameters)
         prepare(self.connection, query.relations)
         for macros in query.macros:
             path = resources.queries() / "macros" / f"{macros}.sql"
             self.connection.execute(path.read_text(encoding="utf-8"))
-        return self.select(query.sql)
+        return query
 
 
 def relation(made: MadeTrace, name: str, **parameters: str | int | float | bool) -> list[Row]:

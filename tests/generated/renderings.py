@@ -1,9 +1,9 @@
-"""Digests of what is printed and drawn of the rows of generated traces.
+"""Digests of the tables, exports and plots of each metric on generated traces.
 
     PYTHONPATH=tests python tests/generated/renderings.py
 
-writes `renderings.csv` anew: a line per metric and form of output. `show METRIC FORM` prints what
-is behind a digest, to compare it before and after a change.
+rewrites `renderings.csv`, which has a line with a digest for each metric and output format. With
+the arguments `show METRIC FORMAT` the program prints the output instead.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from fingerprints import Question, asked, digest, questions, write
+import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
+from query_digests import Question, database_for, digest, questions, write
 
+from drawing import collected
 from tbd_trace.errors import TbdTraceError
 from tbd_trace.present import Format, Style, render
 from tbd_trace.present import plot as plots
-from tbd_trace.query import Catalogue
 from tbd_trace.query.header import Query
 from tbd_trace.query.statements import fetch_rows
 
@@ -45,10 +46,9 @@ def drawn_questions() -> list[Question]:
 
 
 def renderings(question: Question) -> dict[str, str]:
-    """Return what each form of output shows of a metric."""
-    query = Catalogue().get(question.path.stem)
-    with asked(question) as database:
-        database.metric(query.name)
+    """Return the output of a metric by format."""
+    with database_for(question) as database:
+        query = database.ready(question.path.stem)
         frame = fetch_rows(database.connection, query.sql, None)
     units = {name: column.unit for name, column in query.columns.items()}
     few = frame.head(_PRINTED)
@@ -61,24 +61,22 @@ def renderings(question: Question) -> dict[str, str]:
 
 
 def _drawing(query: Query, frame: pl.DataFrame, units: dict[str, str | None]) -> str:
-    figures: list[Figure] = []
-    save = Figure.savefig
-    Figure.savefig = lambda figure, *_, **__: figures.append(figure)  # type: ignore[method-assign]
     if "trace_id" in frame.columns:
         traces = frame["trace_id"].unique(maintain_order=True).to_list()[:_TRACES]
         frame = frame.filter(pl.col("trace_id").is_in(traces))
-    try:
-        plots.render(frame, query.plot, title=query.title, form="svg", units=units, trace_names={})
-    except TbdTraceError as error:
-        return str(error)
-    finally:
-        Figure.savefig = save  # type: ignore[method-assign]
+    with pytest.MonkeyPatch.context() as patch:
+        figures = collected(patch)
+        try:
+            plots.render(
+                frame, query.plot, title=query.title, form="svg", units=units, trace_names={}
+            )
+        except TbdTraceError as error:
+            return str(error)
     return "\n".join(line for figure in figures for line in _described(figure))
 
 
 def _described(figure: Figure) -> Iterator[str]:
     """Yield what a figure shows: texts, scales, and the data and style of each mark."""
-    figure.draw_without_rendering()
     yield f"size {_numbers(figure.get_size_inches())} texts {_texts(figure.texts)}"
     for axes in figure.axes:
         yield f"axes {_numbers(axes.get_position().bounds)} {_texts([axes.title])}"
@@ -119,14 +117,14 @@ def _numbers(values: Any) -> Any:
 
 
 def lines() -> Iterator[tuple[str, str, str]]:
-    """Yield metric, form and digest."""
+    """Yield metric, format and digest."""
     for question in drawn_questions():
         for form, text in renderings(question).items():
             yield str(question), form, digest(text)
 
 
 def main() -> None:
-    """Write the file, or print what is behind a digest."""
+    """Rewrite renderings.csv, or print one output."""
     if sys.argv[1:2] == ["show"]:
         name, form = sys.argv[2:]
         for question in drawn_questions():

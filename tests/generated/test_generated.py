@@ -1,20 +1,20 @@
-"""Every query on generated traces: its rows change only where a change of the project says so.
+"""Regression test of every query on generated traces.
 
-The digests are no answers worked out beside the queries; those are in the other modules. They show
-which queries and columns a change reaches, for far more kinds of rows than can be worked out.
+The committed digests come from the queries themselves; tests/golden has independent answers. The
+digests cover many more kinds of rows than can be worked out by hand.
 """
 
 from __future__ import annotations
 
 import pytest
-from fingerprints import Question, committed, fingerprint, questions
+from query_digests import Question, committed, digests, questions
 
-RENEW = "run tests/generated/fingerprints.py if the change is meant"
+RENEW = "run tests/generated/query_digests.py if the change is intended"
 
 
 @pytest.mark.parametrize("question", questions(), ids=str)
-def test_query_returns_the_same_columns(question: Question) -> None:
-    found, expected = fingerprint(question), committed().get(str(question), {})
+def test_columns_have_the_committed_digests(question: Question) -> None:
+    found, expected = digests(question), committed().get(str(question), {})
     changed = {name for name in found.keys() | expected if found.get(name) != expected.get(name)}
     assert not changed, f"{question}: other values in {sorted(changed)}; {RENEW}"
 

@@ -2,9 +2,9 @@
 
     PYTHONPATH=tests python tests/integration/corpus_digests.py
 
-writes `corpus_digests.csv` anew: a line per file and table, with its rows and a digest of them.
-Other tests compare counts and sums with the profilers' own answers; the digests show whether any
-value of any table changes.
+rewrites `corpus_digests.csv`, which has a line for each file and table, with the number of rows and
+a digest of them. Other tests compare counts and sums with the profilers' own answers. The digests
+show whether any value of any table changes.
 """
 
 from __future__ import annotations
@@ -25,20 +25,9 @@ from tbd_trace.store import Database
 
 FILE = Path(__file__).resolve().parent / "corpus_digests.csv"
 _LARGEST = 1_500_000  # bytes; larger files take long
-_SUFFIXES = {
-    ".csv",
-    ".gz",
-    ".json",
-    ".jsonl",
-    ".log",
-    ".nvvp",
-    ".nvprof",
-    ".pickle",
-    ".sqlite",
-    ".txt",
-}
-_OF_THE_MACHINE = {"path", "name", "ingested_at"}
-
+_SUFFIXES = {".csv", ".gz", ".json", ".jsonl", ".log", ".nvvp", ".nvprof", ".pickle", ".sqlite",
+    ".txt"}  # fmt: skip
+_LEFT_OUT = {"path", "name", "ingested_at"}  # columns that depend on where and when a file was read
 _LENGTH = 12  # of a digest
 
 Tables = dict[str, tuple[int, str]]
@@ -54,7 +43,7 @@ def files() -> list[Path]:
 
 
 def digests(path: Path, folder: Path) -> Tables:
-    """Return rows and digest of each table of a file, or the reason why it is no trace."""
+    """Return row count and digest of each table of a file, or the error that the ingest raises."""
     database = Database(folder / "one.duckdb")
     try:
         database.ingest([path])
@@ -67,7 +56,7 @@ def digests(path: Path, folder: Path) -> Tables:
 
 def _digest(connection: duckdb.DuckDBPyConnection, table: str) -> tuple[int, str]:
     columns = connection.sql(f"FROM {identifier(table)}").columns
-    own = ", ".join(identifier(name) for name in columns if name not in _OF_THE_MACHINE)
+    own = ", ".join(identifier(name) for name in columns if name not in _LEFT_OUT)
     lines = f"SELECT row({own})::VARCHAR AS line FROM {identifier(table)}"
     digest = f"left(sha256(string_agg(line, chr(10) ORDER BY line)), {_LENGTH})"
     found = connection.execute(f"SELECT count(*), {digest} FROM ({lines})").fetchone()
@@ -86,7 +75,7 @@ def committed() -> dict[str, Tables]:
 
 
 def main() -> None:
-    """Write the file."""
+    """Rewrite corpus_digests.csv."""
     with FILE.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(("file", "table", "rows", "digest"))

@@ -135,5 +135,5 @@ def test_committed_rows_of_the_nearest_queries_are_compared() -> None:
     module = "tests/generated/test_generated.py"
     path = ROOT / "queries" / "diff" / "comparability.sql"
     found = Area("made", (), (module,)).tests_of(path, 1)
-    test = f"{module}::test_query_returns_the_same_columns"
+    test = f"{module}::test_columns_have_the_committed_digests"
     assert found == [f"{test}[diff/comparability-pair={number}]" for number in (1, 2, 3)]

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from drawing import collected
 from matplotlib.figure import Figure
 from PIL import Image
 
+from drawing import collected
 from tbd_trace.errors import CannotAnswerError, UsageError
 from tbd_trace.present import plot as plots
 from tbd_trace.present.values import NULL

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from drawing import collected, legend, place_names, render
 from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from drawing import collected, legend, place_names, render
 from tbd_trace.query import Plot
 from tbd_trace.query.plot import parse_plot
 

@@ -6,11 +6,11 @@ import xml.etree.ElementTree as ET
 
 import polars as pl
 import pytest
-from drawing import collected, legend, place_names, render
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from drawing import collected, legend, place_names, render
 from tbd_trace.errors import CannotAnswerError, UsageError
 from tbd_trace.query import Plot
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from drawing import collected, legend, render
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from drawing import collected, legend, render
 from tbd_trace.errors import UsageError
 from tbd_trace.query import Plot
 from tbd_trace.query.header import parse_query

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from drawing import collected, place_names, render
 from matplotlib.patches import Rectangle
 from pytest import MonkeyPatch
 
+from drawing import collected, place_names, render
 from made_memory import Ingested, block, segment, snapshot, write_pickle
 from tbd_trace.query import Catalogue
 

@@ -1,10 +1,10 @@
-"""Fingerprints of the rows that queries return for generated traces.
+"""Digests of the rows that queries return for generated traces.
 
-    PYTHONPATH=tests python tests/generated/fingerprints.py
+    PYTHONPATH=tests python tests/generated/query_digests.py
 
-writes `fingerprints.csv` anew: a line per column of each query, with a digest of its values. Rows
-are not worked out here: the file shows which queries and columns a change reaches. `rows QUERY`
-prints the rows behind the digests, to compare them before and after a change.
+rewrites `query_digests.csv`, which has a line with a digest for each column of each query. The
+digests come from the queries themselves, so they show which queries and columns a change affects,
+not whether the rows are right. With the argument `rows QUERY` the program prints the rows instead.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tbd_trace.query.connection import prepare
 from tbd_trace.query.header import parse_query
 from tbd_trace.sqltext import identifier
 
-FILE = Path(__file__).resolve().parent / "fingerprints.csv"
+FILE = Path(__file__).resolve().parent / "query_digests.csv"
 DIFFERENCES = sorted((resources.queries() / "diff").glob("*.sql"))
 SEED = 1
 PAIRS = {
@@ -125,7 +125,7 @@ def rows(question: Question) -> list[Row]:
     """Return the rows of a query for the generated traces, or the error that it raises."""
     if question.folder == "diff":
         return list(_differences(dict(question.parameters)["pair"])[question.path.stem])
-    with asked(question) as database:
+    with database_for(question) as database:
         try:
             return _rows(database, question)
         except duckdb.Error as error:
@@ -133,8 +133,8 @@ def rows(question: Question) -> list[Row]:
 
 
 @contextmanager
-def asked(question: Question) -> Iterator[MadeDatabase]:
-    """Give the generated traces, without what depends on the question's parameters."""
+def database_for(question: Question) -> Iterator[MadeDatabase]:
+    """Yield the generated traces, in a new database if relations depend on the parameters."""
     if SETTINGS in question.parameters:
         yield _with_other_settings()
         return
@@ -171,7 +171,7 @@ def _limits(database: MadeDatabase, check: str, parameters: dict[str, Any]) -> d
     return {name: at if value == AT_VALUE else value for name, value in parameters.items()}
 
 
-def fingerprint(question: Question) -> dict[str, str]:
+def digests(question: Question) -> dict[str, str]:
     """Return a digest of each column, empty without rows."""
     found = _plain(rows(question))
     if question.folder == "derive":  # relations have no order
@@ -210,7 +210,7 @@ def _rounded(value: Any) -> Any:
 def lines(asked: Iterable[Question]) -> Iterator[tuple[str, str, str]]:
     """Yield query, column and digest."""
     for question in asked:
-        for column, own in fingerprint(question).items():
+        for column, own in digests(question).items():
             yield str(question), column, own
 
 
@@ -224,12 +224,12 @@ def committed(path: Path = FILE) -> dict[str, dict[str, str]]:
     return found
 
 
-def write(path: Path, digests: Iterable[tuple[str, str, str]]) -> None:
-    """Write a file of digests."""
+def write(path: Path, rows: Iterable[tuple[str, str, str]]) -> None:
+    """Write a CSV file of queries, columns and digests."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(("query", "column", "digest"))
-        writer.writerows(digests)
+        writer.writerows(rows)
 
 
 def main() -> None:

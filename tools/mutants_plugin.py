@@ -1,5 +1,7 @@
 """pytest plugin: note which lines and SQL files each test runs, and how long it takes.
 
+Lines of programs that a test starts count as the test's.
+
 ``pytest -p mutants_plugin --uses FILE`` writes JSON, ``{test: {"seconds": s, "files": {path:
 lines}}}``, with paths relative to the project. A SQL file has no lines: it runs as a whole.
 """
@@ -8,7 +10,10 @@ from __future__ import annotations
 
 import functools
 import json
+import os
+import shutil
 import sys
+import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +24,18 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("pipeline", "collectors")
+SOURCES = [str(ROOT / name) for name in PACKAGES]
+_TEST = "TBD_TRACE_RECORDED_TEST"
+# For programs that a test starts: each writes a file to the same directory.
+_STARTED = f"""
+[run]
+source = {",".join(SOURCES)}
+data_file = {{}}/lines
+parallel = true
+context = ${{{{{_TEST}}}}}
+sigterm = true
+patch = _exit
+"""
 
 
 class Recorder:
@@ -33,10 +50,12 @@ class Recorder:
         self._test = ""
         self._seconds: dict[str, float] = defaultdict(float)
         self._sql: dict[str, set[Path]] = defaultdict(set)
-        self._coverage = coverage.Coverage(
-            data_file=None, config_file=False, source=[str(ROOT / name) for name in PACKAGES]
-        )
+        self._coverage = coverage.Coverage(data_file=None, config_file=False, source=SOURCES)
         self._coverage.start()
+        self._started = Path(tempfile.mkdtemp())
+        settings = self._started / "settings"
+        settings.write_text(_STARTED.format(self._started), encoding="utf-8")
+        os.environ["COVERAGE_PROCESS_START"] = str(settings)
 
     def watch_queries(self) -> None:
         """Note each access to the text of a query, and each SQL file that is read."""
@@ -62,6 +81,7 @@ class Recorder:
         """Attribute what runs to the test."""
         self._test = item.nodeid
         self._coverage.switch_context(item.nodeid)
+        os.environ[_TEST] = item.nodeid
         _forget_texts()
         return (yield)
 
@@ -72,24 +92,37 @@ class Recorder:
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         """Write the file, if all tests passed."""
         self._coverage.stop()
+        del os.environ["COVERAGE_PROCESS_START"]
         if exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             return
         tests: dict[str, Any] = {
             test: {"seconds": round(seconds, 3), "files": {}}
             for test, seconds in self._seconds.items()
         }
-        data = self._coverage.get_data()
-        for name in data.measured_files():
-            lines = defaultdict(list)
-            for line, contexts in data.contexts_by_lineno(name).items():
-                for test in contexts:
-                    lines[test].append(line)
-            for test in lines.keys() & tests.keys():
-                tests[test]["files"][_relative(Path(name))] = lines[test]
+        lines: dict[tuple[str, str], set[int]] = defaultdict(set)  # by test and file
+        for data in (self._coverage.get_data(), *_read(self._started)):
+            for name in data.measured_files():
+                for line, contexts in data.contexts_by_lineno(name).items():
+                    for test in contexts:
+                        lines[test, name].add(line)
+        for (test, name), found in lines.items():
+            if test in tests:
+                tests[test]["files"][_relative(Path(name))] = sorted(found)
         for test in self._sql.keys() & tests.keys():
             inside = (path for path in self._sql[test] if path.is_relative_to(ROOT))
             tests[test]["files"].update((_relative(path), []) for path in sorted(inside))
         self._target.write_text(json.dumps(tests), encoding="utf-8")
+        shutil.rmtree(self._started)
+
+
+def _read(directory: Path) -> Iterator[coverage.CoverageData]:
+    for file in directory.glob("lines.*"):
+        data = coverage.CoverageData(str(file))
+        try:
+            data.read()
+        except coverage.CoverageException:
+            continue  # of a program that was killed
+        yield data
 
 
 def _relative(path: Path) -> str:

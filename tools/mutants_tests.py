@@ -47,11 +47,11 @@ class Area:
     def tests_of(self, path: Path, line: int) -> list[str]:
         """Return the ids of the tests that can detect the mutation of a line.
 
-        The first compares the default of a parameter with its header. With a SQL file, those of the
+        The first compares the default of a parameter with its header. With a SQL file, tests of the
         nearest queries follow: committed rows, then tests that name a query. Then, of modules with
         recorded lines, the tests that run the line, the fastest first, and modules with the name of
-        the file. Of other modules, the tests that name the file, or queries that use it. Without
-        any, all tests.
+        the file. If none runs the line, the tests that run the file follow. Of other modules, the
+        tests that name the file, or queries that use it. Without any, all tests.
         """
         modules = self._modules()
         golden = [module for module in modules if _compares_rows(module)]
@@ -68,10 +68,11 @@ class Area:
             generated = [module for module in golden if module.parent == GENERATED]
             found += (test for module in generated for test in _rows(module, names))
         found += (test for module in golden for test in _all_tests(module))
-        found += _running(recorded, path.relative_to(ROOT).as_posix(), line)
-        # Tests that start the command are recorded without the lines that run then.
+        of_line, of_file = _running(recorded, path, line)
+        found += of_line
         own = path.stem.strip("_")
         found += (str(module.relative_to(ROOT)) for module in modules if own in module.stem)
+        found += [] if of_line else of_file
         for names in levels[_NEAR:]:
             found += (test for module in others for test in _naming(module, names))
         return list(dict.fromkeys(found)) or [str(module.relative_to(ROOT)) for module in modules]
@@ -195,13 +196,49 @@ def _functions(module: Path) -> dict[str, frozenset[str]]:
     return {name: own for name, own in words.items() if name.startswith(("test_", "Test"))}
 
 
-def _running(modules: Iterable[Path], file: str, line: int) -> list[str]:
-    # A line outside functions runs at the import: the tests of the file's other lines see it.
+def _running(modules: Iterable[Path], path: Path, line: int) -> tuple[list[str], list[str]]:
+    # Tests that run a line, and tests that run any line of its file; the fastest first.
+    file, lines = path.relative_to(ROOT).as_posix(), _lines_of_users(path, line)
     tests = {name: test for module in modules for name, test in _uses(module).items()}
-    of_file = {name: test for name, test in tests.items() if file in test["files"]}
-    of_line = {name: test for name, test in of_file.items() if line in test["files"][file]}
-    found = of_line or of_file
-    return sorted(found, key=lambda name: float(found[name]["seconds"]))
+    of_file = [name for name, test in tests.items() if file in test["files"]]
+    of_file.sort(key=lambda name: float(tests[name]["seconds"]))
+    of_line = [name for name in of_file if not lines.isdisjoint(tests[name]["files"][file])]
+    return of_line, of_file
+
+
+def _lines_of_users(path: Path, line: int) -> frozenset[int]:
+    # A constant or default is evaluated at the import. A change shows in the functions that use the
+    # name of the constant, and in the body of the function with the default.
+    if path.suffix != ".py":
+        return frozenset({line})
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    bodies = {node: _lines(node.body[0], node.body[-1]) for node in functions}
+    if any(line in body for body in bodies.values()):
+        return frozenset({line})
+    headed = [node for node in functions if line in _lines(node, node)]
+    assigned = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign | ast.AnnAssign) and line in _lines(node, node)
+    ]
+    names = {name for node in assigned for name in _names(node, ast.Store)}
+    using = [node for node in functions if names & _names(node, ast.Load)]
+    return frozenset({line}).union(*(bodies[node] for node in headed or using))
+
+
+def _names(node: ast.AST, use: type[ast.expr_context]) -> set[str]:
+    # Of variables and attributes.
+    found = (each for each in ast.walk(node) if isinstance(each, ast.Name | ast.Attribute))
+    return {
+        each.id if isinstance(each, ast.Name) else each.attr
+        for each in found
+        if isinstance(each.ctx, use)
+    }
+
+
+def _lines(first: ast.stmt, last: ast.stmt) -> range:
+    return range(first.lineno, (last.end_lineno or last.lineno) + 1)
 
 
 @cache

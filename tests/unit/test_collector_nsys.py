@@ -251,3 +251,15 @@ def test_contents_of_an_nvprof_profile(tmp_path: Path) -> None:
     assert nvprof.check_timeline(path) == expected
     with pytest.raises(NothingRecordedError, match=r"\(its output: Warning: no GPU\)"):
         nvprof.check_timeline(tmp_path / "none", ["==7== Warning: no GPU", "loss 0.1"])
+
+
+def test_a_timeline_of_nvprof_without_kernels(tmp_path: Path) -> None:
+    path = database(
+        tmp_path / "p.nvprof",
+        CUPTI_ACTIVITY_KIND_MARKER=[("flags", flags) for flags in (2, 4)],
+        CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL=[],
+        CUPTI_ACTIVITY_KIND_KERNEL=[],
+        CUPTI_ACTIVITY_KIND_DRIVER=[("start", 1)],
+    )
+    with pytest.raises(NothingRecordedError, match=r"p\.nvprof: holds no kernels"):
+        nvprof.check_timeline(path)

@@ -109,26 +109,59 @@ def test_a_default_is_first_compared_with_the_header(
     assert not any(test.startswith(own) for test in area.tests_of(path, len(lines)))
 
 
-def test_tests_of_a_line_are_those_that_run_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The fastest come first; a line outside functions runs in none, so that all run.
+_SOURCE = """\
+LIMIT = 1
 
-    The module named as the file is last: its tests can start other processes.
+
+def limited(count: int = 2) -> bool:
+    return count > LIMIT
+
+
+class Line:
+    width: int = 3
+
+    def doubled(self) -> int:
+        return 2 * self.width
+
+
+print(limited())
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "tests"),
+    [
+        (5, ["fast", "slow"]),
+        (12, ["other"]),
+        (1, ["fast", "slow"]),  # the function that uses the constant
+        (4, ["fast", "slow"]),  # the function with the default
+        (9, ["other"]),  # the method that uses the attribute
+        (15, []),  # runs at the import
+    ],
+)
+def test_tests_of_a_line_are_those_that_run_what_uses_it(
+    line: int, tests: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fastest come first, then the module named as the file.
+
+    Without a test that runs the line, those of the file follow.
     """
-    monkeypatch.setattr(mutants_tests, "USES", tmp_path)
-    module = "tests/unit/test_sqltext.py"
-    file = "pipeline/tbd_trace/sqltext.py"
+    module = tmp_path / "tests" / "test_made.py"
+    module.parent.mkdir()
+    module.write_text("")
+    (tmp_path / "made.py").write_text(_SOURCE)
     uses = {
-        "slow": {"seconds": 2.0, "files": {file: [10, 11]}},
-        "fast": {"seconds": 1.0, "files": {file: [10]}},
-        "other": {"seconds": 0.1, "files": {"pipeline/tbd_trace/errors.py": [10, 11]}},
+        "slow": {"seconds": 2.0, "files": {"made.py": [4, 5]}},
+        "fast": {"seconds": 1.0, "files": {"made.py": [5]}},
+        "other": {"seconds": 0.1, "files": {"made.py": [12]}},
     }
-    (tmp_path / "test_sqltext.json").write_text(json.dumps(uses))
-    area = Area("made", (), (module,))
-    assert area.tests_of(ROOT / file, 10) == ["fast", "slow", module]
-    assert area.tests_of(ROOT / file, 11) == ["slow", module]
-    assert area.tests_of(ROOT / file, 1) == ["fast", "slow", module]
+    (tmp_path / "test_made.json").write_text(json.dumps(uses))
+    for constant in ("ROOT", "USES"):
+        monkeypatch.setattr(mutants_tests, constant, tmp_path)
+    area = Area("made", (), ("tests/test_*.py",))
+    others = [] if tests else ["other", "fast", "slow"]
+    found = area.tests_of(tmp_path / "made.py", line)
+    assert found == [*tests, "tests/test_made.py", *others]
 
 
 def test_committed_rows_of_the_nearest_queries_are_compared() -> None:

@@ -117,6 +117,14 @@ def test_terminal_table_fits_and_shortens_kernel_names(frame: pl.DataFrame) -> N
         assert whole in shown
 
 
+@pytest.mark.parametrize("name", ["layer", "share_pct", "verdict"])
+def test_names_shares_and_answers_are_left_out_last(name: str) -> None:
+    columns = ("call", "total_x", "other_x", "sum_x", name)
+    made = pl.DataFrame({column: ["x" * 30, "y" * 30] for column in columns})
+    shown = as_text(made, width=64, plain=True)
+    assert shown.endswith("Left out in 64 columns: sum_x; --wide shows all.\n")
+
+
 def test_terminal_too_narrow_for_the_numbers_gets_one_field_per_line(frame: pl.DataFrame) -> None:
     shown = as_text(pl.concat([frame] * 2), width=40)
     assert max(map(cell_len, shown.splitlines())) <= 40

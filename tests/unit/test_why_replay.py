@@ -251,6 +251,14 @@ def test_time_that_no_call_or_operation_explains_is_unknown() -> None:
     assert any(text.startswith("what delays operations (1): ") for text in one.not_known)
 
 
+def test_an_operation_that_awaits_the_first_one_has_no_unexplained_delay() -> None:
+    made = program(Loop(late_ns={(5, 3): 30 * MS}).run())
+    (late,) = (op for op in range(len(made.ops.start)) if made.delay_ns(op) > 0)
+    assert made.delay_ns(late) == pytest.approx(30 * MS, rel=0.05)
+    made.ops.awaited[late] = 0
+    assert made.delay_ns(late) == 0
+
+
 @pytest.mark.parametrize(("late_ns", "is_known"), [(MS // 4, True), (MS, False)])
 def test_a_replay_that_does_not_explain_the_trace_gives_no_gain(
     late_ns: int, is_known: bool

@@ -416,7 +416,7 @@ def test_a_capture_without_profiles(capture: Path) -> None:
     assert "a directory without capture.json" in refuse("ingest", capture)
 
 
-@pytest.mark.parametrize("value", ["64", -1, 0, 6.4, True, 10**30])
+@pytest.mark.parametrize("value", ["64", -1, 0, 6.4, True, 2**53 + 1, 10**30])
 def test_a_batch_size_that_is_none(capture: Path, value: object) -> None:
     set_fields(capture, batch_size=value)
     assert f"batch_size is {value!r}" in refuse("ingest", capture)

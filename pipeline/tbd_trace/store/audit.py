@@ -44,8 +44,8 @@ def rule(name: str) -> str:
 
 
 @cache
-def _judged() -> frozenset[str]:
-    # Tables with a rule about their rows.
+def audited_tables() -> frozenset[str]:
+    """Return the tables with a rule about their rows."""
     return frozenset(path.stem for path in (resources.queries() / _RULES / "rows").glob("*.sql"))
 
 
@@ -75,7 +75,8 @@ class Audit:
         by_name = {table.name: table for table in written}
         for table in event_tables().values():
             # Others would take a tenth of the ingest of a small file.
-            if table.name in _judged() or table.name in clock_tables() or table.drops_duplicates:
+            is_audited = table.name in audited_tables() or table.drops_duplicates
+            if table.name in clock_tables() or (is_audited and table.name in self._filled):
                 self._show(table, by_name.get(table.name))
 
     def _show(self, table: CanonicalTable, written: CanonicalTable | None) -> None:
@@ -102,7 +103,7 @@ class Audit:
         Raises:
             duckdb.Error: a table cannot be read or written.
         """
-        judged = sorted(self._filled & _judged())
+        judged = sorted(self._filled & audited_tables())
         notes = [note for table in judged for note in self._judge(table)]
         for table in sorted(self._filled & self._written):
             if canonical_tables()[table].drops_duplicates:

@@ -13,7 +13,7 @@ from tbd_trace.errors import InputError
 _TEXTS = ("type", "precision")
 _COUNTS = ("parameters", "weight_bytes", "gradient_bytes", "feature_map_bytes")
 _NUMBERS = ("forward_flop", "backward_flop")
-_LARGEST = 2**63 - 1
+_LARGEST = 2**53  # JSON numbers are exact up to here (RFC 8259, section 6)
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -81,7 +81,7 @@ placed AS (
         ON b.trace_id = s.trace_id
         AND b.process_id IS NOT DISTINCT FROM s.process_id
         AND b.device_id IS NOT DISTINCT FROM s.device_id
-        AND b.segment_address = s.address
+        AND b.segment_address = s.address AND b.address >= s.address
 ),
 bounded AS (
     FROM placed

@@ -122,12 +122,13 @@ class MemoryLogReader:
 
     def _device(self) -> str:
         device = self._integer("device")
+        is_known = device is not None and device < 1 << 31
         is_host = self._header.get("device_type") == "cpu"
-        return "NULL::INTEGER" if device is None or is_host else f"{device}::INTEGER"
+        return f"{device}::INTEGER" if is_known and not is_host else "NULL::INTEGER"
 
     def _integer(self, name: str) -> int | None:
         value = self._header.get(name)
-        is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62
+        is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
         return value if is_count else None
 
     def describe(self, ask: Ask | None = None) -> TraceDescription:

@@ -17,9 +17,10 @@ SELECT
     a.Seq AS sequence,
     -- gloo has no counts: the elements of all inputs, by their dimensions.
     CASE WHEN kind <> 'user' THEN a."In msg nelems"
-         WHEN len(dims) > 0
-             THEN list_sum([CASE WHEN len(d) = 0 THEN 1 ELSE list_product(d) END FOR d IN dims])
-    END::BIGINT AS input_elements,
+         WHEN len(dims) > 0 THEN TRY_CAST(
+             list_sum([CASE WHEN len(d) = 0 THEN 1 ELSE list_product(d) END FOR d IN dims])
+             AS BIGINT)
+    END AS input_elements,
     CASE WHEN kind <> 'user' THEN a."Out msg nelems" END AS output_elements,
     CASE WHEN kind <> 'user' THEN nullif(a.dtype, '')
          WHEN len(list_distinct(a."Input type")) = 1 THEN nullif(a."Input type"[1], '')

@@ -1,0 +1,20 @@
+-- Blocks of segments. One that begins before its segment, or 16 TiB (17592186044416 bytes) after
+-- the begin of it, is in no segment.
+WITH judged AS (
+    SELECT *,
+        is_no_size(bytes) OR address < segment_address
+            OR address::HUGEINT - segment_address > 17592186044416 AS is_no_block,
+        is_no_size(requested_bytes) AS has_no_request
+    FROM memory_block
+)
+
+SELECT
+    * EXCLUDE (is_no_block, has_no_request) REPLACE (
+        if(has_no_request, NULL, requested_bytes) AS requested_bytes
+    ),
+    CASE
+        WHEN is_no_block THEN 'blocks with an implausible size or address: {}; removed'
+        WHEN has_no_request THEN 'blocks with an implausible requested size: {}; it is NULL'
+    END AS fault,
+    is_no_block IS NOT TRUE AS kept
+FROM judged

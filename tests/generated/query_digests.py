@@ -21,6 +21,7 @@ from typing import Any
 
 import duckdb
 from generated_traces import generated
+from varied_rows import varied
 
 from made_checks import rows_on
 from made_pair import answers
@@ -50,6 +51,8 @@ OTHER_SETTINGS = {
 }  # fmt: skip
 """Parameters of relations, which every query that depends on one is also asked with."""
 SETTINGS = ("settings", "other")
+VARIED = ("traces", "varied")
+_CHOOSE_DATABASE = {SETTINGS, VARIED}
 AT_VALUE = "value"
 """Stands for the middle value that a check compares with its limit."""
 _HASHES_FROM = 1 << 61  # above times and addresses
@@ -94,7 +97,10 @@ def questions() -> list[Question]:
         query = parse_query(path)
         names = set(query.params).union(*map(parameters_behind, query.relations))
         found += [Question(path, (SETTINGS,))] if names & OTHER_SETTINGS.keys() else []
-    return found + [Question(path, (("pair", number),)) for path in DIFFERENCES for number in PAIRS]
+    found += [Question(path, (VARIED,)) for path in [*DERIVED, *METRICS, *CHECKS]]
+    pairs = [(("pair", number),) for number in PAIRS]
+    pairs += [(*pair, VARIED) for pair in pairs]
+    return found + [Question(path, pair) for path in DIFFERENCES for pair in pairs]
 
 
 def _is_number(value: object) -> bool:
@@ -112,22 +118,34 @@ def _database() -> MadeDatabase:
 
 
 @cache
+def _varied_traces() -> MadeTrace:
+    return varied(generated(SEED + 1), SEED)
+
+
+@cache
+def _varied_database() -> MadeDatabase:
+    return _varied_traces().connect()
+
+
+@cache
 def _with_other_settings() -> MadeDatabase:
     return _traces().connect().set(**OTHER_SETTINGS)
 
 
 @cache
-def _differences(pair: int) -> Mapping[str, list[Row]]:
-    return answers(_traces(), *PAIRS[pair], min_change_pct=1)
+def _differences(pair: int, is_varied: bool) -> Mapping[str, list[Row]]:
+    traces = _varied_traces() if is_varied else _traces()
+    return answers(traces, *PAIRS[pair], min_change_pct=1)
 
 
 def rows(question: Question) -> list[Row]:
     """Return the rows of a query for the generated traces, or the error that it raises."""
     if question.folder == "diff":
-        return list(_differences(dict(question.parameters)["pair"])[question.path.stem])
+        pair = dict(question.parameters)["pair"]
+        return list(_differences(pair, VARIED in question.parameters)[question.path.stem])
     with database_for(question) as database:
         try:
-            return _rows(database, question)
+            return answer(database, question)
         except duckdb.Error as error:
             return [{"error": str(error).splitlines()[0]}]
 
@@ -137,6 +155,9 @@ def database_for(question: Question) -> Iterator[MadeDatabase]:
     """Yield the generated traces, in a new database if relations depend on the parameters."""
     if SETTINGS in question.parameters:
         yield _with_other_settings()
+        return
+    if VARIED in question.parameters:
+        yield _varied_database()
         return
     reads = parse_query(question.path).relations
     names = {name for name, _ in question.parameters}
@@ -151,9 +172,14 @@ def database_for(question: Question) -> Iterator[MadeDatabase]:
             _database().connection.execute(f"RESET VARIABLE {identifier(name)}")
 
 
-def _rows(database: MadeDatabase, question: Question) -> list[Row]:
+def answer(database: MadeDatabase, question: Question) -> list[Row]:
+    """Return the rows of a query of a relation, metric or check.
+
+    Raises:
+        duckdb.Error: it cannot be computed.
+    """
     name = question.path.stem
-    parameters = {key: value for key, value in question.parameters if (key, value) != SETTINGS}
+    parameters = dict(set(question.parameters) - _CHOOSE_DATABASE)
     if question.folder == "checks":
         return rows_on(database, name, **_limits(database, name, parameters))
     if question.folder == "metrics":

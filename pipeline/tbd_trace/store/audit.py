@@ -6,7 +6,7 @@ that compare rows read samples of large tables.
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -104,7 +104,8 @@ class Audit:
             duckdb.Error: a table cannot be read or written.
         """
         judged = sorted(self._filled & audited_tables())
-        notes = [note for table in judged for note in self._judge(table)]
+        spans = self._spans(judged)
+        notes = [note for table in judged for note in self._judge(table, *spans.get(table, (0, 0)))]
         for table in sorted(self._filled & self._written):
             if canonical_tables()[table].drops_duplicates:
                 notes += self._single(table)
@@ -124,8 +125,7 @@ class Audit:
         # The audit reads one in this many rows of the table.
         return -(-self._counts[table] // _MOST_ROWS)
 
-    def _judge(self, table: str) -> list[str]:
-        first, last = self._span(table)
+    def _judge(self, table: str, first: int, last: int) -> list[str]:
         spans_too_much = last - first > _LONGEST_NS or max(-first, last) > _LARGEST_NS
         times_only = canonical_tables()[table].judged_by_times
         if times_only and not spans_too_much and not self._has_reversed(table):
@@ -140,18 +140,26 @@ class Audit:
             self._rewrite(table, f"SELECT * FROM ({sql}) WHERE kept")
         return [str(fault).format(f"{rows:,}") for fault, rows in found]
 
-    def _span(self, table: str) -> tuple[int, int]:
-        # From the statistics of the Parquet files; 0 without times.
-        if table not in timed_tables():
-            return 0, 0
-        begin, end = timed_tables()[table].start, timed_tables()[table].end
-        files = [str(file) for file in table_files(self._staging, table)]
-        ((first, last),) = self._connection.execute(
-            "SELECT min(stats_min_value::BIGINT), max(stats_max_value::BIGINT) "
-            "FROM parquet_metadata($files) WHERE path_in_schema IN ($begin, $end)",
-            {"files": files, "begin": begin, "end": end},
+    def _spans(self, tables: Iterable[str]) -> dict[str, tuple[int, int]]:
+        # Earliest and latest time by table, from the statistics of the Parquet files.
+        timed = {table: timed_tables()[table].times for table in tables if table in timed_tables()}
+        files = {str(file): table for table in timed for file in table_files(self._staging, table)}
+        if not files:
+            return {}
+        found = self._connection.execute(
+            "SELECT file_name, path_in_schema, min(stats_min_value::BIGINT), "
+            "max(stats_max_value::BIGINT) FROM parquet_metadata($files) "
+            "WHERE list_contains($columns, path_in_schema) GROUP BY ALL",
+            {
+                "files": list(files),
+                "columns": sorted({name for own in timed.values() for name in own}),
+            },
         ).fetchall()
-        return first or 0, last or 0
+        limits: dict[str, list[int]] = {table: [] for table in timed}
+        for file, column, *span in found:
+            if column in timed[files[file]]:
+                limits[files[file]] += (limit for limit in span if limit is not None)
+        return {table: (min(known), max(known)) for table, known in limits.items() if known}
 
     def _has_reversed(self, table: str) -> bool:
         begin, end = timed_tables()[table].start, timed_tables()[table].end

@@ -142,18 +142,9 @@ class TorchTraceReader:
         return events
 
     def _devices(self, connection: duckdb.DuckDBPyConnection, events: EventList) -> str | None:
-        used = {
-            device
-            for (device,) in connection.execute(
-                f"""
-                SELECT DISTINCT coalesce(TRY_CAST(json_extract_string(args, '$.device') AS INTEGER),
-                    TRY_CAST(pid AS INTEGER))
-                FROM event WHERE kind IN {_GPU}
-                """
-            ).fetchall()
-            if device is not None
-        }
-        rows, notes = device_rows(events.header, used, self._is_rocm(connection, events))
+        is_rocm = self._is_rocm(connection, events)
+        used = _used_devices(connection) if is_rocm else set()
+        rows, notes = device_rows(events.header, used, is_rocm)
         self._notes += notes
         return self._rows(connection, "device", rows) if rows else None
 
@@ -244,6 +235,17 @@ def _single_thread(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
 @cache
 def _mapping(name: str) -> str:
     return (_MAPPINGS / f"{name}.sql").read_text(encoding="utf-8")
+
+
+def _used_devices(connection: duckdb.DuckDBPyConnection) -> set[int]:
+    found = connection.execute(
+        f"""
+        SELECT DISTINCT coalesce(TRY_CAST(json_extract_string(args, '$.device') AS INTEGER),
+            TRY_CAST(pid AS INTEGER))
+        FROM event WHERE kind IN {_GPU}
+        """
+    ).fetchall()
+    return {device for (device,) in found if device is not None}
 
 
 def _create_kernel_names(connection: duckdb.DuckDBPyConnection) -> None:

@@ -21,7 +21,7 @@ FROM (
         "Concrete Inputs": ["VARCHAR"]}') AS a,
         coalesce(json_extract(args, '$."Input Dims"'), json_extract(args, '$."Input dims"')) AS dims
     FROM event
-    WHERE kind = 'operator'
+    WHERE kind = 'operator' AND contains(args, '"Input ')  -- few traces have inputs
         AND regexp_full_match(
             name, 'flash_?attn::_flash_attn_(forward|backward)|'
             || 'aten::(linear|_?\w*mm_?|_addmm_activation|_scaled_dot_product_\w+|'

@@ -13,7 +13,6 @@ import gzip
 import re
 import shutil
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
@@ -57,13 +56,14 @@ def make_job(trace: Path, directory: Path, ranks: int) -> None:
 
 
 def compare(job: Path, rounds: int) -> dict[str, list[Cost]]:
-    """Return the costs of both programs, start-up included, by name."""
+    """Return the costs of both programs by name; their messages are the seconds of the load."""
     database = _DATA / "database"
-    ingest = ("ingest", "--job", "made", "--db", str(database / "made.duckdb"), str(job))
+    ingest = ("--job", "made", "--db", str(database / "made.duckdb"), str(job))
+    own = (sys.executable, "-m", "benchmarks.ranks_load", *ingest)
     commands = {
         "HTA": (str(HTA_PYTHON), str(_HERE / "rivals" / "hta_load.py"), str(job)),
-        "tbd-trace ingest --job": (sys.executable, "-m", "tbd_trace", *ingest),
-        "the same with --workers 1": (sys.executable, "-m", "tbd_trace", *ingest, "--workers", "1"),
+        "`ingest --job`": own,
+        "`ingest --job --workers 1`": (*own, "--workers", "1"),
     }
     costs: dict[str, list[Cost]] = {name: [] for name in commands}
     for _ in range(rounds):
@@ -78,29 +78,37 @@ def compare(job: Path, rounds: int) -> dict[str, list[Cost]]:
 
 
 def table(costs: dict[str, list[Cost]]) -> str:
-    """Return Markdown: medians, and ratios to the first program within the rounds."""
+    """Return Markdown: medians, and the first program's times in multiples within the rounds.
+
+    A load is without the start of Python and its imports, a run has both.
+    """
     rival = next(iter(costs.values()))
-    loads = [float(cost.message) for cost in rival]
     lines = [
-        f"HTA without its imports: {median(loads):.2f} s",
-        "",
-        "| program | s | CPU s | ÷ HTA without imports | CPU ÷ HTA | peak MB |",
-        "|---|---:|---:|---:|---:|---:|",
+        "| program | load | run | CPU time | HTA's load | HTA's run | HTA's CPU time | memory |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for name, own in costs.items():
-        cells = [
-            f"{median(cost.seconds for cost in own):.2f}",
-            f"{median(cost.cpu_seconds for cost in own):.2f}",
-            f"{median(_ratios([cost.seconds for cost in own], loads)):.2f}",
-            f"{median(_ratios(*([c.cpu_seconds for c in each] for each in (own, rival)))):.2f}",
-            f"{median(cost.peak_bytes for cost in own) / 1e6:.0f}",
+        measures = (_load_s, _run_s, _cpu_s)
+        cells = [f"{median(map(measure, own)):.2f} s" for measure in measures]
+        cells += [
+            f"{median(of(other) / of(one) for one, other in zip(own, rival, strict=True)):.2f} ×"
+            for of in measures
         ]
+        cells.append(f"{median(cost.peak_bytes for cost in own) / 1e6:.0f} MB")
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def _ratios(own: Sequence[float], others: Sequence[float]) -> list[float]:
-    return [one / other for one, other in zip(own, others, strict=True)]
+def _load_s(cost: Cost) -> float:
+    return float(cost.message)
+
+
+def _run_s(cost: Cost) -> float:
+    return cost.seconds
+
+
+def _cpu_s(cost: Cost) -> float:
+    return cost.cpu_seconds
 
 
 if __name__ == "__main__":

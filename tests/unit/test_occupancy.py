@@ -16,6 +16,7 @@ from relations import canonical, data, derive, documented_columns, insert, metri
 
 from corpus import CORPUS, REFERENCE, corpus_files, needs_corpus
 from fast import examples, one_in
+from made_trace import MadeTrace
 
 NO_LIMIT = 2_147_483_647
 
@@ -393,3 +394,29 @@ def test_no_kernel_limit_is_the_vendors(gpu: duckdb.DuckDBPyConnection) -> None:
     launch = kernel(registers_per_thread=0)
     (row,) = occupancy(gpu, [device(compute_capability="7.0", sm_count=80)], [launch])
     assert (row["blocks_by_registers"], row["blocks_by_shared_memory"]) == (NO_LIMIT, NO_LIMIT)
+
+
+@pytest.mark.parametrize(
+    ("counter", "value", "achieved"),
+    [
+        ("sm__warps_active.avg.pct_of_peak_sustained_active", 0.0, 0.0),
+        ("sm__warps_active.avg.pct_of_peak_sustained_active", 100.0, 100.0),
+        ("sm__warps_active.avg.pct_of_peak_sustained_active", 100.0000001, 100.0),
+        ("sm__warps_active.avg.pct_of_peak_sustained_active", 100.1, None),
+        ("sm__warps_active.avg.pct_of_peak_sustained_active", -1.0, None),
+        ("achieved_occupancy", 1.0, 100.0),
+        ("achieved_occupancy", 1.5, None),
+        ("achieved_occupancy", float("nan"), None),
+    ],
+)
+def test_an_achieved_occupancy_above_the_physical_peak_is_none(
+    counter: str, value: float, achieved: float | None
+) -> None:
+    made = MadeTrace()
+    made.add_device()
+    kernel = made.add_kernel(100, 200, "work", grid_x=1, grid_y=1, grid_z=1, block_x=32, block_y=1,
+        block_z=1)  # fmt: skip
+    made.add_metric(kernel, counter, value)
+    (found,) = made.connect().metric("occupancy")
+    assert found["achieved_pct"] == (achieved and pytest.approx(achieved))
+    assert found["evidence"] == ("modelled" if achieved is None else "counter")

@@ -12,7 +12,7 @@ doc = "the kernel"
 [columns.achieved_pct]
 unit = "%"
 doc = """active warps ÷ warp limit, over the cycles in which the SM had work; if both tools
-    measured, the value of Nsight Compute"""
+    measured, the value of Nsight Compute; kernels above the physical peak of 100 % are left out"""
 */
 SELECT
     trace_id,
@@ -24,3 +24,4 @@ SELECT
 FROM kernel_counter
 WHERE metric IN ('sm__warps_active.avg.pct_of_peak_sustained_active', 'achieved_occupancy')
 GROUP BY trace_id, kernel_id
+HAVING round(achieved_pct, 6) BETWEEN 0 AND 100

@@ -9,7 +9,7 @@ import pytest
 from made_kineto import document, event, kernel, write
 
 import tbd_trace
-from made_memory import Ingested, block, segment, snapshot, write_log, write_pickle
+from made_memory import Ingested, alloc, block, segment, snapshot, write_log, write_pickle
 from tbd_trace.store import Database
 
 LARGEST = 2**63 - 1
@@ -59,12 +59,26 @@ def test_segments_of_a_snapshot(name: str, size: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bytes_before", [LARGEST, 1 << 50])
 def test_totals_of_a_memory_log(bytes_before: int, tmp_path: Path) -> None:
-    events = [{"t": 1, "action": "alloc", "address": 1, "bytes": 512, "stream": 0, "class": None}]
-    path = write_log(tmp_path / "memory.jsonl", events, live_before_bytes=bytes_before)
+    path = write_log(tmp_path / "memory.jsonl", [alloc(1, 1, 512)], live_before_bytes=bytes_before)
     ingested = Ingested(path)
     assert "totals of an allocator with an implausible size: 1; it is NULL" in ingested.notes
     (found,) = ingested.ask("memory_peak").to_dicts()
     assert found["peak_requested_bytes"] == 512
+
+
+@pytest.mark.parametrize("time", [2**62, -(2**63)])
+def test_times_of_a_memory_log_beyond_64_bits(time: int, tmp_path: Path) -> None:
+    events = [alloc(1, 4096, 512), alloc(time, 8192, 512)]
+    ingested = Ingested(write_log(tmp_path / "memory.jsonl", events))
+    (found,) = ingested.ask("memory_peak").to_dicts()
+    assert (found["peak_requested_bytes"], found["allocations"]) == (1024, 2)
+
+
+@pytest.mark.parametrize("size", [LARGEST, 1 << 50])
+def test_sizes_of_a_memory_log(size: int, tmp_path: Path) -> None:
+    events = [alloc(1, 4096, 512), alloc(2, 8192, size)]
+    ingested = Ingested(write_log(tmp_path / "memory.jsonl", events))
+    assert "memory events with an implausible size: 1; it is NULL" in ingested.notes
 
 
 def collectives(path: Path, **arguments: Any) -> tuple[list[str], list[tuple[Any, ...]]]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fast import nightly
+from fast import nightly, slow
 from interpreters.run import in_tensorflow, needs_tensorflow
 from tbd_models.registry import find
 from tbd_models.synthetic import adversarial_batch
@@ -162,7 +162,7 @@ def test_every_layer_is_marked_inside_a_phase(name: str, execution: str) -> None
 
 
 @needs_tensorflow
-@pytest.mark.parametrize("execution", ["graph", "eager"])
+@pytest.mark.parametrize("execution", ["eager", pytest.param("graph", marks=[slow, nightly])])
 def test_the_penalty_runs_the_critic_four_ways(execution: str) -> None:
     """Its scores of three kinds of images, and their slope; then backward through all of that."""
     ranges = cell("wgan")["ranges"][execution]

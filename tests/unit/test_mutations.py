@@ -169,4 +169,5 @@ def test_committed_rows_of_the_nearest_queries_are_compared() -> None:
     path = ROOT / "queries" / "diff" / "comparability.sql"
     found = Area("made", (), (module,)).tests_of(path, 1)
     test = f"{module}::test_columns_have_the_committed_digests"
-    assert found == [f"{test}[diff/comparability-pair={number}]" for number in (1, 2, 3)]
+    pairs = [f"{test}[diff/comparability-pair={number}" for number in (1, 2, 3)]
+    assert found == [f"{pair}{end}]" for end in ("", "-traces=varied") for pair in pairs]

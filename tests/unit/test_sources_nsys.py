@@ -581,6 +581,15 @@ def test_exports_of_2020_have_other_units(tmp_path: Path) -> None:
     )
 
 
+def test_units_of_2020_beyond_64_bits(tmp_path: Path) -> None:
+    names = ("coreClockRate", "globalMemorySize", "globalMemoryBandwidth")
+    numbers = dict.fromkeys(names, -(2**63))
+    tables: Tables = {KERNEL: [kernel()], "TARGET_INFO_CUDA_GPU": [old_gpu(0, **numbers)]}
+    (found,) = rows(tmp_path, "device", tables)
+    columns = ("clock_hz", "memory_bytes", "memory_bandwidth_bytes_per_s")
+    assert [found[column] for column in columns] == [None, None, None]
+
+
 def test_adapters_that_are_no_cuda_gpus_do_not_count(tmp_path: Path) -> None:
     idle = {"computeMajor": 0, "computeMinor": 0, "smCount": 0}
     tables: Tables = {

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import tbd_trace
 from fast import examples
 from made_nvprof import PID, START, TID, Row, call, host, kernel, make
 from nvtx_views import nvtx_rows
@@ -25,6 +26,7 @@ from tbd_trace.sources.base import TraceDescription
 from tbd_trace.sources.nvprof import reader as reader_module
 from tbd_trace.sources.nvprof.reader import NVPROF_SQLITE
 from tbd_trace.sources.nvprof.tables import ACTIVITY_PREFIX, RAW_TABLES, Blob
+from tbd_trace.store import Database
 
 
 def read(path: Path) -> tuple[dict[str, list[Row]], TraceDescription]:
@@ -214,6 +216,17 @@ def test_device_in_base_units(tmp_path: Path) -> None:
     assert first["clock_hz"] == 1_530_000_000
     assert first["memory_bandwidth_bytes_per_s"] == 898_048_000_000
     assert first["l2_bytes"] is None
+
+
+@pytest.mark.parametrize("number", [2**63 - 1, -(2**63)])
+def test_units_of_a_device_beyond_64_bits(number: int, tmp_path: Path) -> None:
+    row = {"id": 0, "coreClockRate": number, "globalMemoryBandwidth": number}
+    path = make(tmp_path / "a.nvvp", ["k"], {"DEVICE": [row], "CONCURRENT_KERNEL": [kernel()]})
+    database = Database(tmp_path / "made.duckdb")
+    database.ingest([path])
+    with tbd_trace.open(db=database.path) as traces:
+        found = traces.sql("SELECT clock_hz, memory_bandwidth_bytes_per_s FROM device").rows()
+    assert found == [(None, None)]
 
 
 def test_allocations_from_either_table(tmp_path: Path) -> None:

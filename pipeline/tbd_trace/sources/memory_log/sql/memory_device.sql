@@ -1,7 +1,7 @@
 -- Readings of the memory of the whole device.
 SELECT
     $device AS device_id,
-    t * $time_unit AS timestamp_ns,
+    t::HUGEINT * $time_unit AS timestamp_ns,
     used AS used_bytes,
     total AS total_bytes,
     reserved AS reserved_bytes

@@ -2,7 +2,7 @@
 -- allocator rounds up to 512 bytes.
 SELECT
     sequence,
-    t * $time_unit AS timestamp_ns,
+    t::HUGEINT * $time_unit AS timestamp_ns,
     $device AS device_id,
     stream AS stream_id,
     CASE action WHEN 'alloc' THEN 'allocate' ELSE action END AS operation,
@@ -11,7 +11,7 @@ SELECT
     bytes,
     if(action <> 'classify', bytes, NULL) AS requested_bytes,
     if(
-        action IN ('alloc', 'free'), greatest((bytes + 511) // 512 * 512, 512), NULL
+        action IN ('alloc', 'free'), greatest((bytes::HUGEINT + 511) // 512 * 512, 512), NULL
     ) AS allocated_bytes,
     operator, class, layer, phase, iteration, dtype, shape
 FROM memory_log

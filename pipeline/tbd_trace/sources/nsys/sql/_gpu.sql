@@ -39,10 +39,10 @@ WITH listed AS (
         -- Values below these limits are in the older units: no GPU has a clock below 100 MHz, 16
         -- MiB
         -- of memory or a bandwidth below 10 GB/s.
-        c.coreClockRate * CASE WHEN c.coreClockRate < 1e8 THEN 1000 ELSE 1 END AS clock_hz,
-        c.globalMemorySize
+        c.coreClockRate::HUGEINT * CASE WHEN c.coreClockRate < 1e8 THEN 1000 ELSE 1 END AS clock_hz,
+        c.globalMemorySize::HUGEINT
         * CASE WHEN c.globalMemorySize < 16777216 THEN 1048576 ELSE 1 END AS memory_bytes,
-        c.globalMemoryBandwidth
+        c.globalMemoryBandwidth::HUGEINT
         * CASE
             WHEN c.globalMemoryBandwidth < 1e10 THEN 1000 ELSE 1
         END AS memory_bandwidth_bytes_per_s,

@@ -11,9 +11,10 @@ SELECT
     ) AS uuid,
     d.computeCapabilityMajor || '.' || d.computeCapabilityMinor AS compute_capability,
     d.numMultiprocessors AS sm_count,
-    nullif(d.coreClockRate, 0) * 1000 AS clock_hz,
+    nullif(d.coreClockRate, 0)::HUGEINT * 1000 AS clock_hz,
     nullif(d.globalMemorySize, 0) AS memory_bytes,
-    nullif(d.globalMemoryBandwidth, 0) * 1000 AS memory_bandwidth_bytes_per_s,
+    nullif(d.globalMemoryBandwidth, 0)::HUGEINT * 1000
+        AS memory_bandwidth_bytes_per_s,
     nullif(d.l2CacheSize, 0) AS l2_bytes,
     d.maxThreadsPerBlock AS max_threads_per_block,
     d.maxWarpsPerMultiprocessor AS max_warps_per_sm,

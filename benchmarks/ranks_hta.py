@@ -13,6 +13,8 @@ import gzip
 import re
 import shutil
 import sys
+from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 from statistics import median
 
@@ -25,6 +27,12 @@ _RANK = re.compile(
     rb'("distributedInfo"\s*:\s*\{.*?"rank"\s*:\s*)\d+(.*?"world_size"\s*:\s*)\d+', re.S
 )
 _LIMIT_S = 600
+# Times of a cost: the load, the run, and the CPU time of the run.
+_SECONDS: tuple[Callable[[Cost], float], ...] = (
+    lambda cost: float(cost.message),
+    attrgetter("seconds"),
+    attrgetter("cpu_seconds"),
+)
 
 
 def main() -> None:
@@ -78,37 +86,24 @@ def compare(job: Path, rounds: int) -> dict[str, list[Cost]]:
 
 
 def table(costs: dict[str, list[Cost]]) -> str:
-    """Return Markdown: medians, and the first program's times in multiples within the rounds.
+    """Return Markdown: medians, and with × the first program's time ÷ the program's, by round.
 
     A load is without the start of Python and its imports, a run has both.
     """
     rival = next(iter(costs.values()))
     lines = [
-        "| program | load | run | CPU time | HTA's load | HTA's run | HTA's CPU time | memory |",
+        "| program | load | run | CPU time | load × | run × | CPU time × | peak memory |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for name, own in costs.items():
-        measures = (_load_s, _run_s, _cpu_s)
-        cells = [f"{median(map(measure, own)):.2f} s" for measure in measures]
+        cells = [f"{median(map(of, own)):.2f} s" for of in _SECONDS]
         cells += [
             f"{median(of(other) / of(one) for one, other in zip(own, rival, strict=True)):.2f} ×"
-            for of in measures
+            for of in _SECONDS
         ]
         cells.append(f"{median(cost.peak_bytes for cost in own) / 1e6:.0f} MB")
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
-
-
-def _load_s(cost: Cost) -> float:
-    return float(cost.message)
-
-
-def _run_s(cost: Cost) -> float:
-    return cost.seconds
-
-
-def _cpu_s(cost: Cost) -> float:
-    return cost.cpu_seconds
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import json
 import os
-import shutil
 import sys
 import tempfile
 from collections import defaultdict
@@ -26,16 +25,6 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("pipeline", "collectors")
 SOURCES = [str(ROOT / name) for name in PACKAGES]
 _TEST = "TBD_TRACE_RECORDED_TEST"
-# For programs that a test starts: each writes a file to the same directory.
-_STARTED = f"""
-[run]
-source = {",".join(SOURCES)}
-data_file = {{}}/lines
-parallel = true
-context = ${{{{{_TEST}}}}}
-sigterm = true
-patch = _exit
-"""
 
 
 class Recorder:
@@ -52,10 +41,8 @@ class Recorder:
         self._sql: dict[str, set[Path]] = defaultdict(set)
         self._coverage = coverage.Coverage(data_file=None, config_file=False, source=SOURCES)
         self._coverage.start()
-        self._started = Path(tempfile.mkdtemp())
-        settings = self._started / "settings"
-        settings.write_text(_STARTED.format(self._started), encoding="utf-8")
-        os.environ["COVERAGE_PROCESS_START"] = str(settings)
+        self._started = tempfile.TemporaryDirectory()  # of programs that a test starts
+        os.environ["COVERAGE_PROCESS_START"] = str(_write_settings(Path(self._started.name)))
 
     def watch_queries(self) -> None:
         """Note each access to the text of a query, and each SQL file that is read."""
@@ -100,7 +87,7 @@ class Recorder:
             for test, seconds in self._seconds.items()
         }
         lines: dict[tuple[str, str], set[int]] = defaultdict(set)  # by test and file
-        for data in (self._coverage.get_data(), *_read(self._started)):
+        for data in (self._coverage.get_data(), *_read(Path(self._started.name))):
             for name in data.measured_files():
                 for line, contexts in data.contexts_by_lineno(name).items():
                     for test in contexts:
@@ -112,7 +99,24 @@ class Recorder:
             inside = (path for path in self._sql[test] if path.is_relative_to(ROOT))
             tests[test]["files"].update((_relative(path), []) for path in sorted(inside))
         self._target.write_text(json.dumps(tests), encoding="utf-8")
-        shutil.rmtree(self._started)
+
+
+def _write_settings(directory: Path) -> Path:
+    # Each program writes a file to the directory, with the test that the environment names.
+    settings = directory / "settings"
+    settings.write_text(
+        f"""
+        [run]
+        source = {",".join(SOURCES)}
+        data_file = {directory}/lines
+        parallel = true
+        context = ${{{_TEST}}}
+        sigterm = true
+        patch = _exit
+        """,
+        encoding="utf-8",
+    )
+    return settings
 
 
 def _read(directory: Path) -> Iterator[coverage.CoverageData]:

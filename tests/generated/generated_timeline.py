@@ -237,8 +237,6 @@ class Timeline:
                 value = float(self.dice.choice([0, 3, 12, 25, 60, 99, 100, 5000, 70_000]))
                 if "duration" in metric:
                     value = float(takes)
-                if metric == "achieved_occupancy":  # a ratio
-                    value /= 100
                 if "occupancy" in metric:
                     value = self.dice.choice([0.1, 0.5, 1.0])
                 self.made.add_metric(kernel, metric, value, trace_id=self.trace_id, tool=tool,

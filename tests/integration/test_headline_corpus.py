@@ -33,6 +33,7 @@ def _bytes(file: Any) -> int:
     return path.stat().st_size if path.exists() else 0  # without the corpus
 
 
+# The answers about a large trace take minutes: in CI there is only the smallest of the slow ones.
 FILES = first_of_each_format(sorted(corpus_files(*PATTERNS), key=_bytes), then_one_in=100)
 HEADER = (
     *("trace", "found by", "iterations", "counted", "mean ms", "total ms"),

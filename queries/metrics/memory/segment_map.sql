@@ -81,7 +81,8 @@ placed AS (
         ON b.trace_id = s.trace_id
         AND b.process_id IS NOT DISTINCT FROM s.process_id
         AND b.device_id IS NOT DISTINCT FROM s.device_id
-        AND b.segment_address = s.address AND b.address >= s.address
+        AND b.segment_address = s.address
+        AND b.address >= s.address  -- databases of earlier versions can have others
 ),
 bounded AS (
     FROM placed

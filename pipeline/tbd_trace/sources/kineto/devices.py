@@ -38,7 +38,7 @@ def device_rows(
     """Return rows of ``device`` and notes.
 
     Args:
-        used: devices of the GPU operations; of AMD's GPUs only.
+        used: devices of the GPU operations, which only ``rocm`` needs.
         rocm: True for AMD's GPUs, whose operations name agents, in another numbering than that of
             the properties.
     """

@@ -1,11 +1,11 @@
 -- Collectives as PyTorch describes them. Without a time they are removed; implausible numbers
--- become NULL. A group has at most 2^24 (16777216) ranks.
+-- become NULL.
 WITH judged AS (
     SELECT *,
         is_no_time(start_ns, $middle) OR is_no_time(end_ns, $middle) AS has_no_time,
         is_no_size(input_elements) OR is_no_size(output_elements) OR is_no_size(bytes)
             AS has_no_size,
-        group_size NOT BETWEEN 1 AND 16777216 AS has_no_group
+        is_no_rank_count(group_size) AS has_no_group
     FROM collective_record
 )
 

@@ -1,11 +1,11 @@
 -- Kernels. Implausible values become NULL; the row stays, because its launch is still valid.
 -- Limits: a grid of 2^31 - 1 x 65,535 x 65,535 blocks, 1,024 threads per block, 255 registers per
--- thread, and 16 MiB of shared memory, more than any SM has. 2592000000000000 ns are 30 days.
+-- thread, and 16 MiB of shared memory, more than any SM has.
 WITH judged AS (
     SELECT *,
         is_no_time(start_ns, $middle) OR is_no_time(end_ns, $middle) AS has_no_time,
         end_ns < start_ns AS is_reversed,
-        duration_ns < 0 OR duration_ns > 2592000000000000 AS has_no_duration,
+        is_no_duration(duration_ns) AS has_no_duration,
         is_no_extent(grid_x, 2147483647) OR is_no_extent(grid_y, 65535)
             OR is_no_extent(grid_z, 65535) AS has_no_grid,
         CASE

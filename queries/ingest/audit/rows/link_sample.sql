@@ -1,9 +1,8 @@
--- Measurements of nccl-tests. 2592000000000000 ns are 30 days; 2^24 (16777216) are more ranks than
--- any machine has.
+-- Measurements of nccl-tests.
 WITH judged AS (
     SELECT *,
-        is_no_size(bytes) OR is_no_size(elements) OR time_ns NOT BETWEEN 0 AND 2592000000000000
-            OR ranks NOT BETWEEN 1 AND 16777216 OR nodes NOT BETWEEN 1 AND 16777216 AS is_no_sample,
+        is_no_size(bytes) OR is_no_size(elements) OR is_no_duration(time_ns)
+            OR is_no_rank_count(ranks) OR is_no_rank_count(nodes) AS is_no_sample,
         algbw_bytes_per_s < 0 OR busbw_bytes_per_s < 0 OR NOT isfinite(algbw_bytes_per_s)
             OR NOT isfinite(busbw_bytes_per_s) AS has_no_rate
     FROM link_sample

@@ -3,7 +3,7 @@ WITH judged AS (
     SELECT *,
         is_no_time(start_ns, $middle) OR is_no_time(end_ns, $middle) AS has_no_time,
         end_ns < start_ns AS is_reversed,
-        duration_ns < 0 OR duration_ns > 2592000000000000 AS has_no_duration,
+        is_no_duration(duration_ns) AS has_no_duration,
         is_no_size(bytes) AS has_no_size
     FROM memcpy
 )

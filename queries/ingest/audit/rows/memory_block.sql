@@ -1,9 +1,7 @@
--- Blocks of segments. One that begins before its segment, or 16 TiB (17592186044416 bytes) after
--- the begin of it, is in no segment.
+-- Blocks of segments. A block at an implausible distance from the start of its segment is removed.
 WITH judged AS (
     SELECT *,
-        is_no_size(bytes) OR address < segment_address
-            OR address::HUGEINT - segment_address > 17592186044416 AS is_no_block,
+        is_no_size(bytes) OR is_no_size(address::HUGEINT - segment_address) AS is_no_block,
         is_no_size(requested_bytes) AS has_no_request
     FROM memory_block
 )

@@ -1,12 +1,20 @@
 -- Readings of a device's memory. Without a time they are kept.
+WITH judged AS (
+    SELECT *,
+        is_no_size(used_bytes) OR is_no_size(total_bytes) OR is_no_size(reserved_bytes)
+            AS has_no_size,
+        is_no_time(timestamp_ns, $middle) AS has_no_time
+    FROM memory_device
+)
+
 SELECT
-    * REPLACE (if(is_no_time(timestamp_ns, $middle), NULL, timestamp_ns) AS timestamp_ns),
+    * EXCLUDE (has_no_size, has_no_time) REPLACE (
+        if(has_no_time, NULL, timestamp_ns) AS timestamp_ns
+    ),
     CASE
-        WHEN is_no_size(used_bytes) OR is_no_size(total_bytes) OR is_no_size(reserved_bytes)
-            THEN 'readings of device memory with an implausible size: {}; removed'
-        WHEN is_no_time(timestamp_ns, $middle)
+        WHEN has_no_size THEN 'readings of device memory with an implausible size: {}; removed'
+        WHEN has_no_time
             THEN 'readings of device memory with implausible times: {}; they are NULL'
     END AS fault,
-    NOT coalesce(is_no_size(used_bytes) OR is_no_size(total_bytes) OR is_no_size(reserved_bytes),
-        false) AS kept
-FROM memory_device
+    has_no_size IS NOT TRUE AS kept
+FROM judged

@@ -1,5 +1,6 @@
 -- Events of a memory log, in the order of the file. Sizes as allocated are modelled: PyTorch's CUDA
--- allocator rounds up to 512 bytes.
+-- allocator rounds up to 512 bytes. As HUGEINT, results beyond 64 bits become NULL when they are
+-- written.
 SELECT
     sequence,
     t::HUGEINT * $time_unit AS timestamp_ns,

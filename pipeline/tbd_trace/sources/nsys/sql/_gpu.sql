@@ -38,7 +38,8 @@ WITH listed AS (
         c.numMultiprocessors AS sm_count,
         -- Values below these limits are in the older units: no GPU has a clock below 100 MHz, 16
         -- MiB
-        -- of memory or a bandwidth below 10 GB/s.
+        -- of memory or a bandwidth below 10 GB/s. As HUGEINT, products beyond 64 bits become NULL
+        -- when they are written.
         c.coreClockRate::HUGEINT * CASE WHEN c.coreClockRate < 1e8 THEN 1000 ELSE 1 END AS clock_hz,
         c.globalMemorySize::HUGEINT
         * CASE WHEN c.globalMemorySize < 16777216 THEN 1048576 ELSE 1 END AS memory_bytes,

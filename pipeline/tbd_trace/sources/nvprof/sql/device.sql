@@ -1,5 +1,6 @@
 -- GPUs. CUPTI gives clocks in kHz and bandwidth in 1000 byte/s. The file contains only the device
--- numbering of its process, which therefore also identifies the physical GPU.
+-- numbering of its process, which therefore also identifies the physical GPU. As HUGEINT, products
+-- beyond 64 bits become NULL when they are written.
 SELECT
     d.id AS device_id,
     d.id AS gpu_id,
@@ -13,8 +14,7 @@ SELECT
     d.numMultiprocessors AS sm_count,
     nullif(d.coreClockRate, 0)::HUGEINT * 1000 AS clock_hz,
     nullif(d.globalMemorySize, 0) AS memory_bytes,
-    nullif(d.globalMemoryBandwidth, 0)::HUGEINT * 1000
-        AS memory_bandwidth_bytes_per_s,
+    nullif(d.globalMemoryBandwidth, 0)::HUGEINT * 1000 AS memory_bandwidth_bytes_per_s,
     nullif(d.l2CacheSize, 0) AS l2_bytes,
     d.maxThreadsPerBlock AS max_threads_per_block,
     d.maxWarpsPerMultiprocessor AS max_warps_per_sm,

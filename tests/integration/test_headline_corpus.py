@@ -26,19 +26,33 @@ from tbd_trace.query import Catalogue, execute
 
 PAGE = ROOT / "docs" / "explanation" / "steady_state.md"
 PATTERNS = ("nsys/*", "nvprof/*")
-
-
-def _bytes(file: Any) -> int:
-    path: Path = file.values[0]
-    return path.stat().st_size if path.exists() else 0  # without the corpus
-
-
-# The answers about a large trace take minutes: in CI there is only the smallest of the slow ones.
-FILES = first_of_each_format(sorted(corpus_files(*PATTERNS), key=_bytes), then_one_in=100)
 HEADER = (
     *("trace", "found by", "iterations", "counted", "mean ms", "total ms"),
     *("stalls %", "GPU busy %", "stability"),
 )
+
+
+def committed() -> dict[str, list[list[str]]]:
+    """Return the page's rows by trace."""
+    found: dict[str, list[list[str]]] = {}
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    at = lines.index("| " + " | ".join(HEADER) + " |")
+    for line in lines[at + 2 :]:
+        if not line.startswith("|"):
+            break
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        found.setdefault(cells[0], []).append(cells)
+    return found
+
+
+def _effort(file: Any) -> tuple[bool, int]:
+    """Return a sort key: traces without iterations last, large ones after small ones."""
+    path: Path = file.values[0]
+    return path.name not in committed(), path.stat().st_size if path.exists() else 0
+
+
+# The answers about a large trace take minutes: in CI there is only the first of the slow ones.
+FILES = first_of_each_format(sorted(corpus_files(*PATTERNS), key=_effort), then_one_in=100)
 QUERIES = (
     *("trace_info", "iteration_summary", "iteration_timing", "throughput"),
     *("compute_util", "step_breakdown", "idle_causes"),
@@ -83,13 +97,13 @@ def all_answers(traces: Traces) -> Answers:
 @pytest.fixture(scope="module")
 def some_answers(traces: Traces) -> Answers:
     """Return the answers about the files whose tests are not marked nightly."""
-    return Answers(traces, [file.values[0] for file in FILES if nightly.mark not in file.marks])
+    return Answers(traces, [file.values[0] for file in FILES if nightly not in file.marks])
 
 
 @pytest.fixture(scope="module")
 def few_answers(traces: Traces) -> Answers:
     """Return the answers about the files whose tests are not marked slow."""
-    return Answers(traces, [file.values[0] for file in FILES if slow.mark not in file.marks])
+    return Answers(traces, [file.values[0] for file in FILES if slow not in file.marks])
 
 
 @pytest.fixture
@@ -188,9 +202,9 @@ def test_two_groups_of_times_are_called_that(answers: Answers, path: Path) -> No
 
 
 @slow
-@pytest.mark.parametrize("which", ["some", pytest.param("all", marks=nightly)])
+@nightly
 def test_every_trace_of_many_kernels_is_told_about_its_time(
-    traces: Traces, answers: Answers, which: str
+    traces: Traces, answers: Answers
 ) -> None:
     many = [
         trace_id
@@ -232,19 +246,6 @@ def figures(answers: Answers, path: Path) -> list[list[str]]:
             ]
         )
     return made
-
-
-def committed() -> dict[str, list[list[str]]]:
-    """Return the page's rows by trace."""
-    found: dict[str, list[list[str]]] = {}
-    lines = PAGE.read_text(encoding="utf-8").splitlines()
-    at = lines.index("| " + " | ".join(HEADER) + " |")
-    for line in lines[at + 2 :]:
-        if not line.startswith("|"):
-            break
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        found.setdefault(cells[0], []).append(cells)
-    return found
 
 
 @pytest.mark.parametrize("path", FILES)

@@ -19,17 +19,16 @@ import tempfile
 import threading
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pytest import ExitCode
 
 from mutants_tests import ROOT, Area
 from mutants_tree import UNFINISHED, Tree
-from mutations import Mutation, mutations
+from mutations import SQL_RULES, Mutation, mutations
 
 CONFIGURATION = ROOT / "tools" / "mutants.toml"
 VERDICTS = ("caught", "survived", "unfinished", "timeout")
@@ -69,16 +68,15 @@ class Mutant:
         )
 
 
-def pick(areas: Sequence[Area], count: int, seed: int, known: Sequence[Any]) -> list[Mutant]:
-    """Choose mutants at random, as many from each area, without those known as equivalent."""
+def pick(
+    areas: Sequence[Area], count: int, seed: int, is_wanted: Callable[[Mutant], bool]
+) -> list[Mutant]:
+    """Choose wanted mutants at random, as many from each area."""
     dice = random.Random(seed)
     chosen = []
     for number, area in enumerate(areas):
         found = [
-            mutant
-            for path in area.paths()
-            for mutant in _mutants(area, path)
-            if not any(_is_equivalent(mutant, entry) for entry in known)
+            mutant for path in area.paths() for mutant in _mutants(area, path) if is_wanted(mutant)
         ]
         share = count // len(areas) + (number < count % len(areas))
         chosen += dice.sample(found, min(share, len(found)))
@@ -193,16 +191,24 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2, help="mutants tested at a time")
     parser.add_argument("--area", nargs="*", choices=[area.name for area in areas])
     parser.add_argument("--files", default="*", help="glob pattern of the files to mutate")
+    parser.add_argument("--sql-rules", nargs="*", choices=SQL_RULES, default=SQL_RULES,
+        help="kinds of changes of SQL files")  # fmt: skip
     parser.add_argument("--budget", type=float, default=30, help="CPU seconds per mutant")
     parser.add_argument("--list", action="store_true", help="show the mutants; test none")
     parser.add_argument("--record", action="store_true", help="first record the lines of tests")
     options = parser.parse_args()
     chosen = [area for area in areas if not options.area or area.name in options.area]
-    mutants = [
-        mutant
-        for mutant in pick(chosen, options.count, options.seed, configuration.get("equivalent", []))
-        if fnmatch.fnmatch(str(mutant.path.relative_to(ROOT)), options.files)
-    ]
+    known = configuration.get("equivalent", [])
+
+    def is_wanted(mutant: Mutant) -> bool:
+        is_sql = mutant.path.suffix == ".sql"
+        return (
+            fnmatch.fnmatch(str(mutant.path.relative_to(ROOT)), options.files)
+            and (not is_sql or mutant.mutation.rule in options.sql_rules)
+            and not any(_is_equivalent(mutant, entry) for entry in known)
+        )
+
+    mutants = pick(chosen, options.count, options.seed, is_wanted)
     if options.list:
         print("\n".join(map(str, mutants)))
         return

@@ -31,6 +31,8 @@ _SQL_DROPS = {
     "negation": re.compile(r"\bNOT "),
     "descending": re.compile(r" DESC\b"),
 }
+SQL_RULES = (*_SQL_SWAPS, *_SQL_DROPS, "filter", "default", "constant")
+"""Kinds of changes of SQL."""
 _SQL_CONDITION = re.compile(r"\b(?:WHERE|HAVING|QUALIFY)\b")
 _SQL_DEFAULT = re.compile(r"\b(?:coalesce|nullif)(?=\()")
 _SQL_FILTER = re.compile(r"\s*\bFILTER (?=\()")

@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -26,6 +27,7 @@ _DEFAULTS = "tests/unit/test_query_headers.py::test_variables_are_declared_with_
 _OWN = "test_mutations.py"  # tests of this tool
 _NEAR = 2  # a relation itself, and the queries that read it
 _ENOUGH = 16  # cases of one module and distance
+_START_S = 0.5  # of a test that does little, with its set-up
 _ANSWERS = ("metrics", "checks", "diff")  # read by no other query
 
 
@@ -49,9 +51,9 @@ class Area:
 
         The first compares the default of a parameter with its header. With a SQL file, tests of the
         nearest queries follow: committed rows, then tests that name a query. Then, of modules with
-        recorded lines, the tests that run the line, the fastest first, and modules with the name of
-        the file. If none runs the line, the tests that run the file follow. Of other modules, the
-        tests that name the file, or queries that use it. Without any, all tests.
+        recorded lines, the tests that run the line, the most likely ones first, and modules with
+        the name of the file. If none runs the line, the tests that run the file follow. Of other
+        modules, the tests that name the file, or queries that use it. Without any, all tests.
         """
         modules = self._modules()
         golden = [module for module in modules if _compares_rows(module)]
@@ -197,13 +199,27 @@ def _functions(module: Path) -> dict[str, frozenset[str]]:
 
 
 def _running(modules: Iterable[Path], path: Path, line: int) -> tuple[list[str], list[str]]:
-    # Tests that run a line, and tests that run any line of its file; the fastest first.
+    # Tests that run a line, and tests that run any line of its file. One case of each test comes
+    # before its other cases, and tests that run more of the file in less time before others.
     file, lines = path.relative_to(ROOT).as_posix(), _lines_of_users(path, line)
     tests = {name: test for module in modules for name, test in _uses(module).items()}
     of_file = [name for name, test in tests.items() if file in test["files"]]
-    of_file.sort(key=lambda name: float(tests[name]["seconds"]))
+    of_file.sort(
+        key=lambda name: len(tests[name]["files"][file]) / (_START_S + tests[name]["seconds"]),
+        reverse=True,
+    )
     of_line = [name for name in of_file if not lines.isdisjoint(tests[name]["files"][file])]
-    return of_line, of_file
+    return _cases_in_turn(of_line), _cases_in_turn(of_file)
+
+
+def _cases_in_turn(tests: Iterable[str]) -> list[str]:
+    # The first case of each test, then the second of each, and so on.
+    cases, turns = Counter[str](), dict[str, int]()
+    for name in tests:
+        function = name.partition("[")[0]
+        turns[name] = cases[function]
+        cases[function] += 1
+    return sorted(turns, key=turns.__getitem__)
 
 
 def _lines_of_users(path: Path, line: int) -> frozenset[int]:

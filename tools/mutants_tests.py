@@ -26,6 +26,7 @@ _WITH_HEADERS = ("metrics", "checks", "derive")
 _DEFAULTS = "tests/unit/test_query_headers.py::test_variables_are_declared_with_the_same_default"
 _OWN = "test_mutations.py"  # tests of this tool
 _NEAR = 2  # a relation itself, and the queries that read it
+_FIRST = 4  # cases of one module before tests that name a query
 _ENOUGH = 16  # cases of one module and distance
 _START_S = 0.5  # of a test that does little, with its set-up
 _ANSWERS = ("metrics", "checks", "diff")  # read by no other query
@@ -50,10 +51,11 @@ class Area:
         """Return the ids of the tests that can detect the mutation of a line.
 
         The first compares the default of a parameter with its header. With a SQL file, tests of the
-        nearest queries follow: committed rows, then tests that name a query. Then, of modules with
-        recorded lines, the tests that run the line, the most likely ones first, and modules with
-        the name of the file. If none runs the line, the tests that run the file follow. Of other
-        modules, the tests that name the file, or queries that use it. Without any, all tests.
+        nearest queries follow: some committed rows, tests that name a query, then the other
+        committed rows. Then, of modules with recorded lines, the tests that run the line, the most
+        likely ones first, and modules with the name of the file. If none runs the line, the tests
+        that run the file follow. Of other modules, the tests that name the file, or queries that
+        use it. Without any, all tests.
         """
         modules = self._modules()
         golden = [module for module in modules if _compares_rows(module)]
@@ -62,10 +64,12 @@ class Area:
         levels = [names | _rules(names) for names in users(path)]
         found = [*_defaults(path, line)]
         for names in levels[:_NEAR]:
-            found += (test for module in golden for test in _rows(module, names))
+            rows = [list(_rows(module, names)) for module in golden]
+            found += (test for tests in rows for test in tests[:_FIRST])
             named = [*others, *recorded] if path.suffix == ".sql" else others
             for module in sorted(named, key=lambda module: path.stem.strip("_") not in module.stem):
                 found += _naming(module, names)
+            found += (test for tests in rows for test in tests)
         for names in levels[_NEAR:]:  # they have one set-up for all cases
             generated = [module for module in golden if module.parent == GENERATED]
             found += (test for module in generated for test in _rows(module, names))

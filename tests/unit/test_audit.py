@@ -228,6 +228,17 @@ def test_a_kernel_over_its_successors_on_one_stream(tmp_path: Path) -> None:
     assert "2,000.050 ms" in note
 
 
+def test_of_many_kernels_the_longest_of_each_stream_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first 2,000 kernels are the only sample; the long kernel follows them."""
+    monkeypatch.setattr("tbd_trace.store.audit._MOST_ROWS", 100)
+    kernels = regular(2600)
+    kernels[2500]["end"] += 2_000_000_000
+    note = ingested(tmp_path, base(kernels)).note("overlap an earlier one on the same stream")
+    assert ": 99 in a sample of one in 260, over 1 earlier ones" in note
+
+
 @pytest.mark.parametrize(
     "change",
     [

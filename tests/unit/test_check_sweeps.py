@@ -165,6 +165,14 @@ def test_not_saturated_at_the_limit_of_memory(
         assert row["value"] == pytest.approx(log(rates[1] / rates[0]) / log(2))
 
 
+def test_limits_of_the_elasticity_are_included() -> None:
+    runs = sweep(100, 120, peak_bytes=36 * GIB)
+    value = only("OBS02", runs)["value"]
+    assert only("OBS02", runs, min_elasticity=value)["verdict"] == "finding"
+    for limit, state in ((value, "is saturated"), (value - 1e-9, "is nearly saturated")):
+        assert state in only("OBS02", runs, saturated_elasticity=limit)["reason"]
+
+
 def test_the_last_doubling_begins_at_most_half_way() -> None:
     runs = [
         run(rate, batch_size=b, peak_bytes=36 * GIB)

@@ -352,6 +352,21 @@ def test_a_long_loop_is_replayed_in_stretches() -> None:
         assert sum(spent.values()) == pytest.approx(sum(one.step_ns))
         assert "unknown" not in spent
     assert thinned(found) is found
+    assert len(thinned(found, most=20).steps) == 20  # one stretch
+
+
+@pytest.mark.parametrize(("change", "loading_ns", "is_noted"), [
+    ("input", {}, True),
+    ("workers=2:4", {}, True),
+    ("input", dict.fromkeys(range(12), 5 * MS), False),
+    ("graph", {}, False),
+])  # fmt: skip
+def test_a_change_of_the_input_needs_a_wait_for_it(
+    change: str, loading_ns: dict[int, int], is_noted: bool
+) -> None:
+    sim = Simulator(program(Loop(loading_ns=loading_ns).run()))
+    notes = predicted_step(sim, [parse_change(change)], 1).notes
+    assert ("no wait for input was found" in notes) == is_noted
 
 
 def test_graphs_traced_as_a_whole_are_stated() -> None:

@@ -50,19 +50,20 @@ class Area:
     def tests_of(self, path: Path, line: int) -> list[str]:
         """Return the ids of the tests that can detect the mutation of a line.
 
-        The first compares the default of a parameter with its header. With a SQL file, tests of the
-        nearest queries follow: some committed rows, tests that name a query, then the other
-        committed rows. Then, of modules with recorded lines, the tests that run the line, the most
-        likely ones first, and modules with the name of the file. If none runs the line, the tests
-        that run the file follow. Of other modules, the tests that name the file, or queries that
-        use it. Without any, all tests.
+        The first compares the default of a parameter with its header. With a Python file, the tests
+        of modules with recorded lines follow that run the line, the most likely ones first; with a
+        SQL file, tests of the nearest queries: some committed rows, tests that name a query, then
+        the other committed rows, and then those that run the line. Modules with the name of the
+        file follow. If no test runs the line, those that run the file are next. Of other modules,
+        the tests that name the file, or queries that use it. Without any, all tests.
         """
         modules = self._modules()
         golden = [module for module in modules if _compares_rows(module)]
         recorded = [module for module in modules if module not in golden and _uses(module)]
         others = [module for module in modules if module not in golden and module not in recorded]
         levels = [names | _rules(names) for names in users(path)]
-        found = [*_defaults(path, line)]
+        of_line, of_file = _running(recorded, path, line)
+        found = [*_defaults(path, line), *(of_line if path.suffix == ".py" else [])]
         for names in levels[:_NEAR]:
             rows = [list(_rows(module, names)) for module in golden]
             found += (test for tests in rows for test in tests[:_FIRST])
@@ -74,7 +75,6 @@ class Area:
             generated = [module for module in golden if module.parent == GENERATED]
             found += (test for module in generated for test in _rows(module, names))
         found += (test for module in golden for test in _all_tests(module))
-        of_line, of_file = _running(recorded, path, line)
         found += of_line
         own = path.stem.strip("_")
         found += (str(module.relative_to(ROOT)) for module in modules if own in module.stem)

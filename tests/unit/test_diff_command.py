@@ -244,6 +244,22 @@ def test_the_first_three_reasons_are_told(fields: int, end: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("field", "value", "caveat"),
+    [
+        ("iterations told by", "anchor kernel", "detected by a repeating kernel"),
+        ("iterations measured", "all iterations", "No steady state follows the warm-up"),
+    ],
+)
+def test_how_iterations_are_known_is_a_caveat(field: str, value: str, caveat: str) -> None:
+    for a, b in [(value, value), ("range", value), (value, "range"), ("range", "range")]:
+        row = {"field": field, "a": a, "b": b, "matters": ""}
+        told = [text for text in judge(frames(comparability=[row])).caveats if caveat in text]
+        assert len(told) == (value in {a, b})
+    other = {"field": "device", "a": value, "b": value, "matters": ""}
+    assert not any(caveat in text for text in judge(frames(comparability=[other])).caveats)
+
+
+@pytest.mark.parametrize(
     ("peaks", "sentence"),
     [
         ([(1 << 30, 2 << 30, 100.0)],

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from fast import one_in
 from made_checks import add_capture, kernel, rows_of, rows_on, train
 from made_trace import MadeDatabase, MadeTrace, Row, relation
+from tbd_trace.query import prepare
 
 GIB = 2**30
 RUN: Row = {
@@ -350,6 +351,61 @@ def test_a_run_without_a_profiler_counts() -> None:
     assert (row["peak_bytes"], row["memory_bytes"]) == (7, 40 * GIB)
     assert row["peak_flops"] == pytest.approx(1e11)
     assert row["sweep"] == "resnet50, pytorch, fp32, A100"
+
+
+def test_runs_of_one_workload_have_the_same_known_properties() -> None:
+    said = {
+        "variant": "v1", "dataset": "imagenet", "batch_definition": "images",
+        "sequence_policy": "fixed", "optimizer": "sgd", "scale": "full", "world_size": 1,
+    }  # fmt: skip
+    known = [
+        "resnet50",
+        "v1",
+        "imagenet",
+        "images",
+        "fixed",
+        "sgd",
+        "fp32",
+        "full",
+        "1",
+        "profiled",
+    ]
+    assert measured(**said)["workload"] == " · ".join(known)
+    for place, name in enumerate(said):
+        position = place + 1 if place < 5 else place + 2  # the precision is behind the optimizer
+        expected = [*known[:position], "?", *known[position + 1 :]]
+        assert measured(**said | {name: None})["workload"] == " · ".join(expected)
+    more = {"gradient_accumulation": 4, "activation_checkpointing": True, "synthetic": True}
+    expected = [*known, "4 passes", "checkpointed", "not measured"]
+    assert measured(**said, **more)["workload"] == " · ".join(expected)
+    usual = {"gradient_accumulation": 1, "activation_checkpointing": False, "synthetic": False}
+    assert measured(**said, **usual)["workload"] == " · ".join(known)
+
+
+@pytest.mark.parametrize(
+    ("precision", "autocast", "peak"),
+    [
+        ("fp32", None, 1), ("tf32", None, 2), ("fp16", None, 3), ("fp32", "fp16", 3),
+        ("fp32", "bf16", 4), ("bfloat16", None, 4), ("half", None, 3), ("int8", None, None),
+        (None, None, None),
+    ],
+)  # fmt: skip
+def test_the_peak_of_a_run_is_that_of_its_precision(
+    precision: str | None, autocast: str | None, peak: int | None
+) -> None:
+    made = MadeTrace()
+    made.add_device(name="A100", memory_bytes=40 * GIB)
+    train(made, kernel(100, 500), periods=[1000, 1020] * 5)
+    add_capture(made, model="m", batch_size=4, precision=precision, autocast=autocast)
+    with made.connect() as database:
+        database.connection.execute(
+            "CREATE TEMP TABLE device_peak AS SELECT 't' AS trace_id, 0 AS device_id, "
+            "NULL::BIGINT AS process_id, 1.0 AS peak_fp32_flops, 2.0 AS peak_tensor_tf32_flops, "
+            "3.0 AS peak_tensor_fp16_flops, 4.0 AS peak_tensor_bf16_flops"
+        )
+        prepare(database.connection, ["benchmark_run"])
+        ((found,),) = database.connection.execute("SELECT peak_flops FROM benchmark_run").fetchall()
+    assert found == peak
 
 
 def test_else_the_timeline_counts() -> None:

@@ -66,7 +66,7 @@ rank AS (
     FROM job_rank r
     JOIN described d USING (trace_id)
     LEFT JOIN job_point p ON p.trace_id = r.trace_id AND p.is_own
-    WHERE r.job IS NOT NULL AND r.world_size > 1
+    WHERE r.job IS NOT NULL
 ),
 period AS (
     SELECT trace_id, period_ns / 1e9 AS period_s,

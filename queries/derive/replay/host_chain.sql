@@ -137,19 +137,18 @@ SELECT trace_id, process_id, thread_id, position, api_call_id, name, kind, start
 FROM (
     SELECT *,
         -- Calls without a duration may end at the start of one that comes before them.
-        coalesce(last_ended < position, false)
+        last_ended < position
             AND (previous IS NULL
                  OR start_ns - previous_end_ns > 20000 AND last_ended_ns > previous_end_ns)
             AS is_handed,
-        coalesce(
-            kind = 'sync'
+        kind = 'sync'
             OR op_end_ns > start_ns AND (
                 is_blocking
                 OR frees
                 -- A launch into a full queue returns when an operation ends.
                 OR kind IN ('launch', 'copy') AND end_ns - start_ns > 8 * launch_ns
-                   AND end_ns - op_end_ns <= 30000),
-            false) AS waits
+                   AND end_ns - op_end_ns <= 30000)
+            AS waits
     FROM awaiting
     JOIN function USING (function)
     LEFT JOIN usual USING (process)

@@ -50,13 +50,10 @@ _KIND = f"""
 # would become a join.
 _BLOCK = """
     CREATE OR REPLACE TEMP TABLE kineto_block AS
-    SELECT row_number() OVER () AS position, ph, cat, kind, ts, dur,
+    SELECT ph, cat, kind, ts, dur,
         if(is_kept, name, NULL) AS name, if(is_host OR is_kept, pid, NULL) AS pid,
         if(is_host OR is_kept, tid, NULL) AS tid,
-        if(is_kept AND kind <> 'frame', args, NULL) AS args,
-        json_transform(if(has_frames AND kind IN ('frame', 'module'), args, NULL),
-            '{{"Python id": "BIGINT", "Python parent id": "BIGINT"}}') AS frame,
-        is_kept, is_host,
+        if(is_kept OR {has_frames} AND kind = 'frame', args, NULL) AS args, is_kept, is_host,
         CASE
             WHEN kind IS NULL OR kind IN ('process_name', 'thread_name') THEN NULL
             WHEN NOT has_start OR kind <> 'memory' AND NOT has_duration THEN 'without times'
@@ -68,7 +65,7 @@ _BLOCK = """
         SELECT *, coalesce(list_contains([{kept}], kind), false) AS is_kept,
             coalesce(list_contains([{host}], kind), false) AS is_host,
             coalesce(abs(ts) < {most}, false) AS has_start,
-            coalesce(abs(dur) < {most}, false) AS has_duration, {has_frames} AS has_frames
+            coalesce(abs(dur) < {most}, false) AS has_duration
         FROM (
             SELECT *, {kind} AS kind
             FROM read_json({path}, format = 'array', columns = {columns},

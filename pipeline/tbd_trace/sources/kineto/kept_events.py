@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 # Ids follow the order of the file. Groups of rows of one kind let a mapping skip the others.
 _KEPT = """
     COPY (
-        SELECT position + {before} AS event_id, kind, name, pid, tid,
+        SELECT rowid + {first} AS event_id, kind, name, pid, tid,
             TRY_CAST(ts * 1000 AS BIGINT) AS start_ns,
-            TRY_CAST(dur * 1000 AS BIGINT) AS duration_ns, args
+            TRY_CAST(dur * 1000 AS BIGINT) AS duration_ns, if(kind = 'frame', NULL, args) AS args
         FROM kineto_block WHERE is_kept AND defect IS NULL
-        ORDER BY kind, position
+        ORDER BY kind, rowid
     ) TO {path} (
         FORMAT parquet, PARQUET_VERSION V2, COMPRESSION lz4_raw, ROW_GROUP_SIZE 8192,
         WRITE_BLOOM_FILTER false
@@ -37,10 +37,14 @@ _THREADS = """
     SELECT DISTINCT TRY_CAST(pid AS BIGINT), TRY_CAST(tid AS BIGINT), kind = 'user'
     FROM kineto_block WHERE is_host AND defect IS NULL"""
 _FRAMES = """
-    SELECT position + {before} AS event_id, kind = 'module' AS is_module,
-        if(kind = 'module', name, NULL) AS name,
-        frame."Python id" AS id, frame."Python parent id" AS parent
-    FROM kineto_block WHERE kind IN ('module', 'frame') ORDER BY position"""
+    SELECT event_id, is_module, name, frame."Python id" AS id, frame."Python parent id" AS parent
+    FROM (
+        SELECT rowid + {first} AS event_id, kind = 'module' AS is_module,
+            if(kind = 'module', name, NULL) AS name,
+            json_transform(args, '{{"Python id": "BIGINT", "Python parent id": "BIGINT"}}') AS frame
+        FROM kineto_block WHERE kind IN ('module', 'frame')
+    )
+    ORDER BY event_id"""
 # Kinds whose events carry ids, so that equal events are one. The audit of the store finds equal GPU
 # operations and calls. Equal allocations can follow each other.
 _NUMBERED = "('operator', 'user', 'module')"
@@ -102,14 +106,14 @@ class KeptEvents:
         if not self._has_block:
             return
         self._has_block = False
-        connection, before = self._blocks[1].connection, self.events
+        connection, first = self._blocks[1].connection, self.events + 1
         kept = Path(self._directory.name) / f"{len(self._files):06}.parquet"
-        connection.execute(_KEPT.format(before=before, path=string(str(kept))))
+        connection.execute(_KEPT.format(first=first, path=string(str(kept))))
         self._files.append(kept)
         self.threads.update(connection.execute(_THREADS).fetchall())
         self._count(connection)
         if "module" in self.kinds and any(kind in _OF_FRAMES for _, _, kind, _ in self.groups):
-            self._add_frames(connection.execute(_FRAMES.format(before=before)))
+            self._add_frames(connection.execute(_FRAMES.format(first=first)))
 
     def _add_frames(self, found: duckdb.DuckDBPyConnection) -> None:
         # Imported late, with NumPy and pyarrow: few traces have frames.

@@ -40,6 +40,18 @@ def test_a_rank_that_fails_stops_the_others() -> None:
     assert run("failed") == Outcome(["failed", "stopped"], 0)
 
 
+def test_ranks_that_fail_together_are_not_stopped() -> None:
+    """Each says why it failed."""
+
+    def run_one(launch: Launch) -> str:
+        return "stopped" if launch.rank and launch.stop.wait(0.5) else "failed"
+
+    outcome = together(
+        launches(2), run_one, lambda result: result == "failed", lambda one: Path(f"{one.rank}")
+    )
+    assert outcome == Outcome(["failed", "failed"], 0)
+
+
 def test_an_exception_of_a_rank_stops_the_others() -> None:
     with pytest.raises(OSError, match="no space"):
         run(OSError("no space"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +14,7 @@ from made_trace import MadeTrace, relation
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.query import prepare
 from tbd_trace.why.changes import parse_change
+from tbd_trace.why.effects import updates
 from tbd_trace.why.judgement import Judgement, judge
 from tbd_trace.why.predictions import predicted as predicted_step
 from tbd_trace.why.processes import INPUTS, judgements, programs
@@ -323,6 +326,18 @@ def test_half_precision_has_nothing_to_gain_by_amp() -> None:
     found = program(Loop(kernels=half).run())
     assert predicted(found, "amp") == Simulator(found).measured_ns
     assert all(not c.advice for c in judge(found, "t", None).causes if "matmul" in c.cause)
+
+
+@pytest.mark.parametrize(("updates_first", "others"), [(7, 12), (7, 13), (6, 12)])
+def test_an_update_has_eight_kernels_and_breaks_of_at_most_twelve_others(
+    updates_first: int, others: int
+) -> None:
+    update, other = ("addcmul_cuda_kernel", 5_000), ("elementwise_kernel", 5_000)
+    step = [*[update] * updates_first, *[other] * others, update, *[other] * 13]
+    found = program(Loop(steps=3, kernels=step).run())
+    counts = Counter(found.ops.name[op] for op in updates(found))
+    expected = {"addcmul_cuda_kernel": 3 * 8, "elementwise_kernel": 3 * 12}
+    assert counts == (expected if (updates_first, others) == (7, 12) else {})
 
 
 def test_amp_follows_the_table_of_factors() -> None:

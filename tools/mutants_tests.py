@@ -204,14 +204,17 @@ def _functions(module: Path) -> dict[str, frozenset[str]]:
 
 def _running(modules: Iterable[Path], path: Path, line: int) -> tuple[list[str], list[str]]:
     # Tests that run a line, and tests that run any line of its file. One case of each test comes
-    # before its other cases, and tests that run more of the file in less time before others.
+    # before its other cases, and fast tests that run little but this file before others.
     file, lines = path.relative_to(ROOT).as_posix(), _lines_of_users(path, line)
     tests = {name: test for module in modules for name, test in _uses(module).items()}
+
+    def worth(name: str) -> float:
+        lines = tests[name]["files"]
+        share = len(lines[file]) / sum(map(len, lines.values()))
+        return share / (_START_S + float(tests[name]["seconds"]))
+
     of_file = [name for name, test in tests.items() if file in test["files"]]
-    of_file.sort(
-        key=lambda name: len(tests[name]["files"][file]) / (_START_S + tests[name]["seconds"]),
-        reverse=True,
-    )
+    of_file.sort(key=worth, reverse=True)
     of_line = [name for name in of_file if not lines.isdisjoint(tests[name]["files"][file])]
     return _cases_in_turn(of_line), _cases_in_turn(of_file)
 

@@ -131,10 +131,10 @@ print(limited())
 @pytest.mark.parametrize(
     ("line", "tests"),
     [
-        (5, ["wide[a]", "narrow", "wide[b]"]),
+        (5, ["own[a]", "narrow", "own[b]"]),
         (12, ["other"]),
-        (1, ["wide[a]", "narrow", "wide[b]"]),  # the function that uses the constant
-        (4, ["wide[a]", "narrow", "wide[b]"]),  # the function with the default
+        (1, ["own[a]", "narrow", "own[b]"]),  # the function that uses the constant
+        (4, ["own[a]", "narrow", "own[b]"]),  # the function with the default
         (9, ["other"]),  # the method that uses the attribute
         (15, []),  # runs at the import
     ],
@@ -142,7 +142,7 @@ print(limited())
 def test_tests_of_a_line_are_those_that_run_what_uses_it(
     line: int, tests: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One case of each comes first, of those a test that runs much of the file in little time.
+    """One case of each comes first, of those a fast test that runs little but the file.
 
     Then follows the module named as the file, and without a test that runs the line, those of the
     file.
@@ -152,16 +152,16 @@ def test_tests_of_a_line_are_those_that_run_what_uses_it(
     module.write_text("")
     (tmp_path / "made.py").write_text(_SOURCE)
     uses = {
-        "narrow": {"seconds": 1.5, "files": {"made.py": [5]}},
-        "wide[a]": {"seconds": 2.0, "files": {"made.py": [4, 5]}},
-        "wide[b]": {"seconds": 2.1, "files": {"made.py": [4, 5]}},
+        "narrow": {"seconds": 1.5, "files": {"made.py": [5], "more.py": [1]}},
+        "own[a]": {"seconds": 2.0, "files": {"made.py": [4, 5]}},
+        "own[b]": {"seconds": 2.1, "files": {"made.py": [4, 5]}},
         "other": {"seconds": 0.1, "files": {"made.py": [12]}},
     }
     (tmp_path / "test_made.json").write_text(json.dumps(uses))
     for constant in ("ROOT", "USES"):
         monkeypatch.setattr(mutants_tests, constant, tmp_path)
     area = Area("made", (), ("tests/test_*.py",))
-    others = [] if tests else ["other", "wide[a]", "narrow", "wide[b]"]
+    others = [] if tests else ["other", "own[a]", "narrow", "own[b]"]
     found = area.tests_of(tmp_path / "made.py", line)
     assert found == [*tests, "tests/test_made.py", *others]
 

@@ -51,19 +51,19 @@ class Area:
         """Return the ids of the tests that can detect the mutation of a line.
 
         The first compares the default of a parameter with its header. With a Python file, the tests
-        of modules with recorded lines follow that run the line, the most likely ones first; with a
-        SQL file, tests of the nearest queries: some committed rows, tests that name a query, then
-        the other committed rows, and then those that run the line. Modules with the name of the
-        file follow. If no test runs the line, those that run the file are next. Of other modules,
-        the tests that name the file, or queries that use it. Without any, all tests.
+        of modules with recorded lines follow that run the line, or if none does, the file; the most
+        likely ones first. With a SQL file, tests of the nearest queries precede them: some
+        committed rows, tests that name a query, then the other committed rows. Modules with the
+        name of the file follow. Of other modules, the tests that name the file, or queries that use
+        it. Without any, all tests.
         """
         modules = self._modules()
         golden = [module for module in modules if _compares_rows(module)]
         recorded = [module for module in modules if module not in golden and _uses(module)]
         others = [module for module in modules if module not in golden and module not in recorded]
         levels = [names | _rules(names) for names in users(path)]
-        of_line, of_file = _running(recorded, path, line)
-        found = [*_defaults(path, line), *(of_line if path.suffix == ".py" else [])]
+        running = _running(recorded, path, line)
+        found = [*_defaults(path, line), *(running if path.suffix == ".py" else [])]
         for names in levels[:_NEAR]:
             rows = [list(_rows(module, names)) for module in golden]
             found += (test for tests in rows for test in tests[:_FIRST])
@@ -75,10 +75,9 @@ class Area:
             generated = [module for module in golden if module.parent == GENERATED]
             found += (test for module in generated for test in _rows(module, names))
         found += (test for module in golden for test in _all_tests(module))
-        found += of_line
+        found += running
         own = path.stem.strip("_")
         found += (str(module.relative_to(ROOT)) for module in modules if own in module.stem)
-        found += [] if of_line else of_file
         for names in levels[_NEAR:]:
             found += (test for module in others for test in _naming(module, names))
         return list(dict.fromkeys(found)) or [str(module.relative_to(ROOT)) for module in modules]
@@ -202,8 +201,8 @@ def _functions(module: Path) -> dict[str, frozenset[str]]:
     return {name: own for name, own in words.items() if name.startswith(("test_", "Test"))}
 
 
-def _running(modules: Iterable[Path], path: Path, line: int) -> tuple[list[str], list[str]]:
-    # Tests that run a line, and tests that run any line of its file. One case of each test comes
+def _running(modules: Iterable[Path], path: Path, line: int) -> list[str]:
+    # Tests that run a line, or if there are none, any line of its file. One case of each test comes
     # before its other cases, and fast tests that run little but this file before others.
     file, lines = path.relative_to(ROOT).as_posix(), _lines_of_users(path, line)
     tests = {name: test for module in modules for name, test in _uses(module).items()}
@@ -216,7 +215,7 @@ def _running(modules: Iterable[Path], path: Path, line: int) -> tuple[list[str],
     of_file = [name for name, test in tests.items() if file in test["files"]]
     of_file.sort(key=worth, reverse=True)
     of_line = [name for name in of_file if not lines.isdisjoint(tests[name]["files"][file])]
-    return _cases_in_turn(of_line), _cases_in_turn(of_file)
+    return _cases_in_turn(of_line or of_file)
 
 
 def _cases_in_turn(tests: Iterable[str]) -> list[str]:

@@ -136,7 +136,7 @@ print(limited())
         (1, ["own[a]", "narrow", "own[b]"]),  # the function that uses the constant
         (4, ["own[a]", "narrow", "own[b]"]),  # the function with the default
         (9, ["other"]),  # the method that uses the attribute
-        (15, []),  # runs at the import
+        (15, ["other", "own[a]", "narrow", "own[b]"]),  # runs at the import
     ],
 )
 def test_tests_of_a_line_are_those_that_run_what_uses_it(
@@ -144,8 +144,7 @@ def test_tests_of_a_line_are_those_that_run_what_uses_it(
 ) -> None:
     """One case of each comes first, of those a fast test that runs little but the file.
 
-    Then follows the module named as the file, and without a test that runs the line, those of the
-    file.
+    Without a test that runs the line, those of the file follow, then the module named as the file.
     """
     module = tmp_path / "tests" / "test_made.py"
     module.parent.mkdir()
@@ -161,9 +160,7 @@ def test_tests_of_a_line_are_those_that_run_what_uses_it(
     for constant in ("ROOT", "USES"):
         monkeypatch.setattr(mutants_tests, constant, tmp_path)
     area = Area("made", (), ("tests/test_*.py",))
-    others = [] if tests else ["other", "own[a]", "narrow", "own[b]"]
-    found = area.tests_of(tmp_path / "made.py", line)
-    assert found == [*tests, "tests/test_made.py", *others]
+    assert area.tests_of(tmp_path / "made.py", line) == [*tests, "tests/test_made.py"]
 
 
 def test_committed_rows_of_the_nearest_queries_are_compared() -> None:

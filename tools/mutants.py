@@ -59,13 +59,19 @@ class Mutant:
         path = self.path.relative_to(ROOT).as_posix()
         return path.startswith(_AFTER_INGEST)
 
-    def __str__(self) -> str:
+    def lines(self) -> tuple[str, str]:
+        """Return the line before and after the mutation, without indentation."""
         before = self.path.read_text(encoding="utf-8")
-        after = self.mutation.apply(before).splitlines()[self.line - 1]
+        after = self.mutation.apply(before)
         return (
-            f"{self.path.relative_to(ROOT)}:{self.line}: {self.mutation.rule}\n"
-            f"    - {before.splitlines()[self.line - 1].strip()}\n    + {after.strip()}"
+            before.splitlines()[self.line - 1].strip(),
+            after.splitlines()[self.line - 1].strip(),
         )
+
+    def __str__(self) -> str:
+        before, after = self.lines()
+        place = f"{self.path.relative_to(ROOT)}:{self.line}"
+        return f"{place}: {self.mutation.rule}\n    - {before}\n    + {after}"
 
 
 def pick(
@@ -94,7 +100,8 @@ def _mutants(area: Area, path: Path) -> Iterable[Mutant]:
 def _is_equivalent(mutant: Mutant, entry: dict[str, str]) -> bool:
     if mutant.mutation.rule != entry["rule"] or not mutant.path.match(entry["file"]):
         return False
-    return mutant.path.read_text("utf-8").splitlines()[mutant.line - 1].strip() == entry["line"]
+    before, after = mutant.lines()
+    return before == entry["line"] and after == entry.get("changed", after)
 
 
 class Judge:

@@ -169,10 +169,10 @@ def _channels_last(sim: Simulator, _change: Change, case: str, durations: Durati
 
 def _comm(sim: Simulator, change: Change, case: str, durations: Durations) -> Durations:
     # Waits for other ranks remain.
-    causes, waits = sim.program.ops.cause, sim.program.rank_waits
+    causes, waits = sim.program.ops.cause, _rank_wait_ns(sim)
     op_ns = _integers(
         wait + round((ns - wait) * change.factor)
-        if causes[op] == "communication" and (wait := min(waits.get(op, (0, 0))[0], ns)) < ns
+        if causes[op] == "communication" and (wait := min(waits.get(op, 0), ns)) < ns
         else ns
         for op, ns in enumerate(durations.op)
     )
@@ -180,11 +180,15 @@ def _comm(sim: Simulator, change: Change, case: str, durations: Durations) -> Du
 
 
 def _straggler(sim: Simulator, _change: Change, case: str, durations: Durations) -> Durations:
-    waits = sim.program.rank_waits
+    waits = _rank_wait_ns(sim)
     if case == "worst" or not waits:
         return durations
-    op_ns = _integers(max(ns - waits.get(op, (0, 0))[0], 0) for op, ns in enumerate(durations.op))
+    op_ns = _integers(max(ns - waits.get(op, 0), 0) for op, ns in enumerate(durations.op))
     return replace(durations, op=op_ns)
+
+
+def _rank_wait_ns(sim: Simulator) -> dict[int, int]:
+    return {op: wait_ns for op, (wait_ns, _) in sim.program.rank_waits.items()}
 
 
 def _matching(sim: Simulator, pattern: str) -> set[int]:

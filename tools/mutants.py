@@ -97,7 +97,7 @@ def _mutants(area: Area, path: Path) -> Iterable[Mutant]:
         yield Mutant(area, path, made, bisect.bisect(starts, made.start))
 
 
-def _is_equivalent(mutant: Mutant, entry: dict[str, str]) -> bool:
+def _is_same(mutant: Mutant, entry: dict[str, str]) -> bool:
     if mutant.mutation.rule != entry["rule"] or not mutant.path.match(entry["file"]):
         return False
     before, after = mutant.lines()
@@ -205,14 +205,14 @@ def main() -> None:
     parser.add_argument("--record", action="store_true", help="first record the lines of tests")
     options = parser.parse_args()
     chosen = [area for area in areas if not options.area or area.name in options.area]
-    known = configuration.get("equivalent", [])
+    left_out = [*configuration["equivalent"], *configuration["harmful"]]
 
     def is_wanted(mutant: Mutant) -> bool:
         is_sql = mutant.path.suffix == ".sql"
         return (
             fnmatch.fnmatch(str(mutant.path.relative_to(ROOT)), options.files)
             and (not is_sql or mutant.mutation.rule in options.sql_rules)
-            and not any(_is_equivalent(mutant, entry) for entry in known)
+            and not any(_is_same(mutant, entry) for entry in left_out)
         )
 
     mutants = pick(chosen, options.count, options.seed, is_wanted)

@@ -305,6 +305,23 @@ def test_without_launches_the_host_is_unknown() -> None:
     assert any(text.startswith("host causes: launches") for text in one.not_known)
 
 
+def test_a_synchronization_of_a_stream_waits_for_that_stream() -> None:
+    """Two processes use the same correlation ids."""
+    made = MadeTrace()
+    made.add_trace()
+    for process, stream, other in ((1, 7, 8), (2, 8, 7)):
+        at = {"process_id": process}
+        gpu = at | {"device_id": process - 1}
+        made.launch(100, 200, 505, stream_id=other, correlation_id=1, **gpu)
+        made.launch(110, 200, 500, stream_id=stream, correlation_id=2, **gpu)
+        made.add_call(120, 510, "cudaStreamSynchronize", correlation_id=3, **at)
+        made.add("synchronization", synchronization_id=process, start_ns=120, end_ns=510,
+            correlation_id=3, stream_id=stream, sync_type="stream synchronize", **at)  # fmt: skip
+    calls = relation(made, "host_chain")
+    assert [row["tail_ns"] for row in calls if row["kind"] == "sync"] == [10, 10]
+    assert {row["tail_ns"] for row in calls if row["kind"] != "sync"} == {None}
+
+
 @pytest.mark.parametrize("steps", [3, 4, 12])
 def test_operations_after_the_last_step_are_in_none(steps: int) -> None:
     """The last iteration has no end, so that its operations belong to no step."""

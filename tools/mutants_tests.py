@@ -212,7 +212,7 @@ def _running(modules: Iterable[Path], path: Path, line: int) -> list[str]:
         share = len(lines[file]) / sum(map(len, lines.values()))
         return share / (_START_S + float(tests[name]["seconds"]))
 
-    of_file = [name for name, test in tests.items() if file in test["files"]]
+    of_file = [name for name, test in tests.items() if test["files"].get(file)]
     of_file.sort(key=worth, reverse=True)
     of_line = [name for name in of_file if not lines.isdisjoint(tests[name]["files"][file])]
     return _cases_in_turn(of_line or of_file)

@@ -36,6 +36,21 @@ def test_of_weights_of_several_sizes_the_fewest_states_count() -> None:
     assert [row["class"] for row in rows] == ["weight", "optimizer_state"] * 2
 
 
+def test_allocations_that_end_are_no_states() -> None:
+    """Of two weights, five allocations remain: the fifth is one too few for a second state."""
+    made = Profile()
+    for _ in range(2):
+        made.make(None, 10, "backward")
+    for _ in range(5):
+        made.segment(made.next_id() << 30, 10, live=10)
+    made.event("free", made.next_id() << 30, 10 << 20)
+    rows = relation(made, "_older_class")
+    assert [row["class"] for row in rows if row["died_sequence"] is None] == (
+        ["weight"] * 2 + ["optimizer_state"] * 2
+    )
+    assert [row["class"] for row in rows if row["died_sequence"] is not None] == ["weight_gradient"]
+
+
 @pytest.mark.parametrize("function", ["zero_grad", "step", None])
 def test_a_stack_without_the_name_of_a_function(function: str | None) -> None:
     made = Profile()

@@ -248,6 +248,11 @@ def test_a_printed_bandwidth_of_zero_is_none(printed: float, peak: float | None)
     assert link(made, "peak_busbw_bytes_per_s") == [(peak,)]
 
 
+def test_a_time_of_zero_has_no_bandwidth() -> None:
+    made = log((8, 0), (16, 4))
+    assert link(made, "sizes", "peak_busbw_bytes_per_s", "peak_bytes") == [(2, 4e9, 16)]
+
+
 def test_each_placement_and_type_has_a_row() -> None:
     made = log((8, 10))
     for number, row in enumerate(log((8, 20), placement="out-of-place").rows["link_sample"]):

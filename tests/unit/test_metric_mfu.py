@@ -123,9 +123,9 @@ def test_embedding_counts_once_where_tied(tmp_path: Path) -> None:
         ({"sliding_window": 100, "use_sliding_window": True, "max_window_layers": 3}, {}, 1),
         ({"sliding_window": 100, "use_sliding_window": False}, {}, 0),
         (
-            {"sliding_window": 100, "layer_types": ["sliding_attention", "full_attention"] * 2},
+            {"sliding_window": 100, "layer_types": ["sliding_attention"] * 3 + ["full_attention"]},
             {},
-            2,
+            3,
         ),
         ({"sliding_window": 4000}, {}, 4),
         ({"sliding_window": 100}, {"document_tokens": 500}, 4),

@@ -15,7 +15,7 @@ from tbd_trace.errors import CannotAnswerError
 from tbd_trace.query import prepare
 from tbd_trace.why.changes import parse_change
 from tbd_trace.why.effects import updates
-from tbd_trace.why.judgement import Judgement, judge
+from tbd_trace.why.judgement import Judgement, judge, percentile
 from tbd_trace.why.predictions import predicted as predicted_step
 from tbd_trace.why.processes import INPUTS, judgements, programs
 from tbd_trace.why.program import Program
@@ -355,6 +355,14 @@ def test_an_update_has_eight_kernels_and_breaks_of_at_most_twelve_others(
     counts = Counter(found.ops.name[op] for op in updates(found))
     expected = {"addcmul_cuda_kernel": 3 * 8, "elementwise_kernel": 3 * 12}
     assert counts == (expected if (updates_first, others) == (7, 12) else {})
+
+
+@pytest.mark.parametrize(
+    ("values", "percent", "expected"),
+    [([], 50, None), ([7], 95, 7.0), ([1, 3], 50, 2.0), (list(range(101)), 95, 95.0)],
+)
+def test_percentiles(values: list[int], percent: int, expected: float | None) -> None:
+    assert percentile(values, percent) == expected
 
 
 def test_amp_follows_the_table_of_factors() -> None:

@@ -233,6 +233,13 @@ def test_another_interpreter_finds_the_workloads_and_nothing_else(
     assert Path(program.__file__).is_file()
 
 
+def test_without_the_packages_nothing_is_added(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workload, "find_spec", lambda _: None)
+    with workload.importable() as environment:
+        place = environment["PYTHONPATH"].split(os.pathsep)[0]
+        assert list(Path(place).iterdir()) == []
+
+
 def test_a_path_of_the_users_own_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["/a", "/b"]))
     with workload.importable() as environment:

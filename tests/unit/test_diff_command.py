@@ -195,6 +195,9 @@ def test_page(elsewhere: Path) -> None:
     result = invoke(a, b, "-o", "page.html", "--max-slowdown", "5%")
     assert result.exit_code == 1
     page = Path("page.html").read_text()
+    low, high = (json.loads(invoke(a, b, "--format", "json").stdout)["verdict"][name]
+                 for name in ("low_pct", "high_pct"))  # fmt: skip
+    assert f"{low:+.2f} to {high:+.2f}" in page
     assert "<svg" in page
     assert "&lt;b&gt;.sqlite" in page
     assert "<b>.sqlite" not in page

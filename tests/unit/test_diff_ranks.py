@@ -70,6 +70,19 @@ def test_communication_and_waits_of_each_rank(jobs: str) -> None:
     )
 
 
+def test_waits_of_runs_without_iterations_are_those_of_the_trace(tmp_path: Path) -> None:
+    runs = {}
+    for name in ("a", "b"):
+        folder = write_job(tmp_path / name, 2, late=1)
+        for file in folder.iterdir():
+            file.write_text(file.read_text().replace("ProfilerStep#", "part"))
+        runs[name] = folder
+    answer = json.loads(compared(ingested(tmp_path, **runs), "a", "b", "--format", "json").stdout)
+    found = {(row["measure"], row["rank"]): (row["a_ns"], row["b_ns"]) for row in answer["ranks"]}
+    assert found["wait for later ranks", 0] == (4 * 40 * MS, 4 * 40 * MS)
+    assert found["wait caused", 1] == (4 * 40 * MS, 4 * 40 * MS)
+
+
 def test_collectives_of_equal_kind_and_size(tmp_path: Path) -> None:
     a = write_job(tmp_path / "a", 2, late=1)
     b = write_job(tmp_path / "b", 2, late=1, took=75_000, iterations=6)

@@ -99,6 +99,16 @@ def test_events_of_the_replay_are_those_of_the_changed_loop() -> None:
     assert len(calls) == len(expected.rows["api_call"])
 
 
+def test_positions_of_the_replay_are_those_of_calls_and_operations() -> None:
+    with Loop().run().connect() as database:
+        database.connection.execute("SET VARIABLE change = 'scale=elementwise:0.5'")
+        found = database.relation("replay_event")
+        for event, measured in (("call", "host_chain"), ("operation", "gpu_chain")):
+            chain = {row["position"]: row["start_ns"] for row in database.relation(measured)}
+            replayed = {row["position"]: row["start_ns"] for row in found if row["event"] == event}
+            assert replayed == chain
+
+
 def test_intervals_of_causes_add_up_to_the_shares(sample: Traces) -> None:
     intervals = sample.sql(
         "SELECT cause, sum((end_ns - start_ns) * share) AS ns FROM cause_interval GROUP BY ALL"

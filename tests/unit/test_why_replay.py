@@ -87,6 +87,8 @@ def test_time_inside_a_synchronization_counts_as_such() -> None:
     loop = Loop(alone_in_sync_ns=4 * MS)
     one = judged(loop.run())
     assert ns_per_step(one, "synchronization") == pytest.approx(4 * MS, rel=0.05)
+    (evidence,) = [each.evidence for each in one.causes if each.cause == "synchronization"]
+    assert "cudaDeviceSynchronize" in evidence
 
 
 def test_a_long_launch_is_warm_up() -> None:

@@ -83,10 +83,8 @@ def _row(device: Mapping[str, Any], rocm: bool) -> Row:
 
 
 def _number(device: Mapping[str, Any], key: str) -> int | None:
-    value = device.get(key)
-    if isinstance(value, bool) or not isinstance(value, (int, str)):
-        return None
-    return int(value) if str(value).isdecimal() and len(str(value)) < 19 else None
+    digits = str(device.get(key))
+    return int(digits) if digits.isdecimal() and len(digits) < 19 else None
 
 
 def _listed(numbers: Sequence[int]) -> str:

@@ -324,6 +324,20 @@ def test_a_synchronization_of_a_stream_waits_for_that_stream() -> None:
     assert {row["tail_ns"] for row in calls if row["kind"] != "sync"} == {None}
 
 
+@pytest.mark.parametrize("is_launched", [True, False])
+def test_a_strict_replay_drops_the_lags_of_launched_operations(is_launched: bool) -> None:
+    made = Loop(late_ns={(5, 3): 2 * MS}).run()
+    late = made.rows["kernel"][5 * 6 + 2]
+    if not is_launched:
+        late["correlation_id"] = None
+    found = program(made)
+    replay = Simulator(found).replay
+    times = replay.run(replay.measured, is_strict=True)
+    op = found.ops.start.index(late["start_ns"])
+    lost = found.ops.start[op] - found.ops.end[op - 1] - times.op_start[op] + times.op_end[op - 1]
+    assert lost == pytest.approx(2 * MS if is_launched else 0, abs=20_000)
+
+
 @pytest.mark.parametrize("steps", [3, 4, 12])
 def test_operations_after_the_last_step_are_in_none(steps: int) -> None:
     """The last iteration has no end, so that its operations belong to no step."""

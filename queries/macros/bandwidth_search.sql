@@ -17,8 +17,7 @@ ended AS (
     WINDOW up AS (PARTITION BY ask ORDER BY place)
 )
 SELECT b.ask, b.trace_id, b.scheme, b.latency_s, b.all_reduce_s, b.wanted_s, e.byte_s AS low,
-    coalesce(e.next_byte_s, e.byte_s) AS high, e.end_s AS low_s,
-    coalesce(e.next_s, e.end_s) AS high_s
+    coalesce(e.next_byte_s, e.byte_s) AS high, e.end_s AS low_s, e.next_s AS high_s
 FROM query_table(brackets) b
 LEFT JOIN (
     FROM ended WHERE end_s <= wanted_s

@@ -50,9 +50,9 @@ class Area:
     def tests_of(self, path: Path, line: int) -> list[str]:
         """Return the ids of the tests that can detect the mutation of a line.
 
-        The first compares the default of a parameter with its header. With a Python file, the tests
-        of modules with recorded lines follow that run the line, or if none does, the file; the most
-        likely ones first. With a SQL file, tests of the nearest queries precede them: some
+        The first compares the default of a parameter with its header. Then, of modules with
+        recorded lines, the tests that run the line, or if none does, the file or its reader; the
+        most likely ones first. With a query, tests of the nearest queries precede them: some
         committed rows, tests that name a query, then the other committed rows. Modules with the
         name of the file follow. Of other modules, the tests that name the file, or queries that use
         it. Without any, all tests.
@@ -63,7 +63,8 @@ class Area:
         others = [module for module in modules if module not in golden and module not in recorded]
         levels = [names | _rules(names) for names in users(path)]
         running = _running(recorded, path, line)
-        found = [*_defaults(path, line), *(running if path.suffix == ".py" else [])]
+        has_digests = path.is_relative_to(QUERIES)
+        found = [*_defaults(path, line), *([] if has_digests else running)]
         for names in levels[:_NEAR]:
             rows = [list(_rows(module, names)) for module in golden]
             found += (test for tests in rows for test in tests[:_FIRST])
@@ -202,19 +203,22 @@ def _functions(module: Path) -> dict[str, frozenset[str]]:
 
 
 def _running(modules: Iterable[Path], path: Path, line: int) -> list[str]:
-    # Tests that run a line, or if there are none, any line of its file. One case of each test comes
-    # before its other cases, and fast tests that run little but this file before others.
+    # Tests that run a line, or if there are none, any line of its file; of a mapping in SQL, tests
+    # that run its reader. One case of each test comes before its other cases, and fast tests that
+    # run little but this file before others.
     file, lines = path.relative_to(ROOT).as_posix(), _lines_of_users(path, line)
+    place = file if path.suffix == ".py" else path.parent.parent.relative_to(ROOT).as_posix() + "/"
     tests = {name: test for module in modules for name, test in _uses(module).items()}
 
     def worth(name: str) -> float:
-        lines = tests[name]["files"]
-        share = len(lines[file]) / sum(map(len, lines.values()))
+        used: dict[str, list[int]] = tests[name]["files"]
+        own = sum(len(run) for name, run in used.items() if name.startswith(place))
+        share = own / max(sum(map(len, used.values())), 1)
         return share / (_START_S + float(tests[name]["seconds"]))
 
-    of_file = [name for name, test in tests.items() if test["files"].get(file)]
-    of_file.sort(key=worth, reverse=True)
-    of_line = [name for name in of_file if not lines.isdisjoint(tests[name]["files"][file])]
+    worths = {name: worth(name) for name in tests}
+    of_file = [name for name in sorted(tests, key=worths.__getitem__, reverse=True) if worths[name]]
+    of_line = [name for name in of_file if not lines.isdisjoint(tests[name]["files"].get(file, ()))]
     return _cases_in_turn(of_line or of_file)
 
 

@@ -118,6 +118,13 @@ def test_a_job_without_a_straggler(tmp_path: Path) -> None:
     )
 
 
+def test_a_rank_alone_is_no_straggler(tmp_path: Path) -> None:
+    a, b = write_job(tmp_path / "a", 2, late=1), write_job(tmp_path / "b", 1)
+    for sides in (("a", "b"), ("b", "a")):
+        answer = compared(ingested(tmp_path, a=a, b=b), *sides, "--format", "json")
+        assert "last in" not in json.loads(answer.stdout)["verdict"]["sentence"]
+
+
 def test_runs_without_communication_have_no_such_parts(tmp_path: Path) -> None:
     for name, took in (("a", 5), ("b", 7)):
         events = [launch(1, 3), kernel(10, took, 3)]

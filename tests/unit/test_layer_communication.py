@@ -60,6 +60,16 @@ def test_an_all_reduce_is_divided_among_its_layers_by_bytes() -> None:
     assert [found["a"][name] for name in about] == [2, 1, "duration", "measured", None]
 
 
+def test_the_link_of_the_run_counts_before_the_given_one() -> None:
+    made = MadeTrace()
+    rank(made, "r", TWO, 0)
+    made.add("job_point", trace_id="r", point_id=1, is_own=True, scheme="ddp", world_size=2,
+             iterations=8, bandwidth_bits_per_s=2e9, median_s=0.1, quietest_s=0.1)  # fmt: skip
+    found = measured(made, link_gbit=1.0)
+    assert {row["bandwidth_gbit"] for row in found.values()} == {2}
+    assert found["b"]["modelled_s"] == pytest.approx(0.012)
+
+
 def test_the_lowest_rank_stands_for_its_job() -> None:
     """The transfer lasts from the last start to the first end, here those of the faster rank."""
     made = MadeTrace()

@@ -245,14 +245,15 @@ def test_characters_outside_the_basic_plane_are_kept(tmp_path: Path) -> None:
     assert found.rows("SELECT name FROM device") == [("A\U0001f680",)]
 
 
-def test_module_paths_match_a_walk_up_the_frames() -> None:
+@pytest.mark.parametrize("first", [0, 1 << 31])
+def test_module_paths_match_a_walk_up_the_frames(first: int) -> None:
     import random
 
     import numpy as np
 
     random.seed(7)
     count = 400
-    ids = random.sample(range(10**6), count)
+    ids = random.sample(range(first, first + 10**6), count)
     parents = [random.choice(ids[:i]) if i and random.random() < 0.95 else -1 for i in range(count)]
     names = [f"M_{i}" if random.random() < 0.3 else None for i in range(count)]
     order = random.sample(range(count), count)

@@ -97,6 +97,14 @@ def test_a_trailing_partial_period_is_no_iteration() -> None:
     assert 36 / 39 - 1e-4 <= rows[0]["confidence"] <= 1
 
 
+def test_kernels_of_an_unknown_process_have_iterations_of_none() -> None:
+    made = MadeTrace()
+    begins = training(made, list("abcdef"), 6, process_id=None)
+    assert [(row["process_id"], row["start_ns"]) for row in periods(made)] == [
+        (None, begin) for begin in begins
+    ]
+
+
 def test_repeated_layers_inside_an_iteration_are_no_iterations() -> None:
     made = MadeTrace()
     period = ["embed", *["gemm", "relu"] * 8, "loss", *["gemm_bwd", "relu_bwd"] * 8, "sgd"]

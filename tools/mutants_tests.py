@@ -78,7 +78,9 @@ class Area:
         found += (test for module in golden for test in _all_tests(module))
         found += running
         own = path.stem.strip("_")
-        found += (str(module.relative_to(ROOT)) for module in modules if own in module.stem)
+        # pytest would run the tests above in the place of their module.
+        named_alike = (module for module in modules if own in module.stem)
+        found += (str(m.relative_to(ROOT)) for m in named_alike if m not in recorded)
         for names in levels[_NEAR:]:
             found += (test for module in others for test in _naming(module, names))
         return list(dict.fromkeys(found)) or [str(module.relative_to(ROOT)) for module in modules]

@@ -165,11 +165,13 @@ class _PythonSource:
             yield Mutation(start + found.start(), start + found.end(), _SWAPPED[found[0]], rule)
 
     def nodes(self, node: ast.AST) -> Iterator[ast.AST]:
-        # Annotations and decorators do nothing that a test can observe, and before Python 3.12
-        # nodes in f-strings have wrong places.
+        # Annotations, decorators and zip(…, strict=True), an assertion, do nothing that a test can
+        # observe, and before Python 3.12 nodes in f-strings have wrong places.
         yield node
         for name, value in ast.iter_fields(node):
             if name in ("annotation", "returns", "decorator_list"):
+                continue
+            if isinstance(node, ast.keyword) and node.arg == "strict":
                 continue
             for child in value if isinstance(value, list) else [value]:
                 if isinstance(child, ast.AST) and not isinstance(child, ast.JoinedStr):

@@ -197,7 +197,7 @@ def test_page(elsewhere: Path) -> None:
     page = Path("page.html").read_text()
     low, high = (json.loads(invoke(a, b, "--format", "json").stdout)["verdict"][name]
                  for name in ("low_pct", "high_pct"))  # fmt: skip
-    assert f"{low:+.2f} to {high:+.2f}" in page
+    assert page.count(f"{low:+.2f} to {high:+.2f}") == 2  # in the sentence and as a figure
     assert "<svg" in page
     assert "&lt;b&gt;.sqlite" in page
     assert "<b>.sqlite" not in page

@@ -63,6 +63,7 @@ def test_rules_of_sql(text: str, expected: set[str]) -> None:
         ("a if b else c", {"a if (not (b)) else c"}),
         ("@f(frozen=True)\ndef g(a: 'x' == 1) -> 2: pass", set()),
         ("f'{a + 1}'", set()),
+        ("zip(a, b, strict=True)", set()),
         ("'a + 1'", set()),
     ],
 )
@@ -144,11 +145,13 @@ def test_tests_of_a_line_are_those_that_run_what_uses_it(
 ) -> None:
     """One case of each comes first, of those a fast test that runs little but the file.
 
-    Without a test that runs the line, those of the file follow, then the module named as the file.
+    Without a test that runs the line, those of the file follow; then modules that are named as the
+    file, and not recorded.
     """
     module = tmp_path / "tests" / "test_made.py"
     module.parent.mkdir()
     module.write_text("")
+    module.with_name("test_made_anew.py").write_text("")
     (tmp_path / "made.py").write_text(_SOURCE)
     uses = {
         "narrow": {"seconds": 1.5, "files": {"made.py": [5], "more.py": [1]}},
@@ -160,7 +163,7 @@ def test_tests_of_a_line_are_those_that_run_what_uses_it(
     for constant in ("ROOT", "USES"):
         monkeypatch.setattr(mutants_tests, constant, tmp_path)
     area = Area("made", (), ("tests/test_*.py",))
-    assert area.tests_of(tmp_path / "made.py", line) == [*tests, "tests/test_made.py"]
+    assert area.tests_of(tmp_path / "made.py", line) == [*tests, "tests/test_made_anew.py"]
 
 
 def test_committed_rows_of_the_nearest_queries_are_compared() -> None:

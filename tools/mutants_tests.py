@@ -69,7 +69,7 @@ class Area:
             rows = [list(_rows(module, names)) for module in golden]
             found += (test for tests in rows for test in tests[:_FIRST])
             named = [*others, *recorded] if path.suffix == ".sql" else others
-            for module in sorted(named, key=lambda module: path.stem.strip("_") not in module.stem):
+            for module in sorted(named, key=lambda module: _likeness(module, path), reverse=True):
                 found += _naming(module, names)
             found += (test for tests in rows for test in tests)
         for names in levels[_NEAR:]:  # they have one set-up for all cases
@@ -116,6 +116,13 @@ def users(path: Path) -> Sequence[frozenset[str]]:
         levels.append(frozenset(new))
         known |= new
     return levels
+
+
+def _likeness(module: Path, path: Path) -> int:
+    # How many of the file and its folders a module of tests is named after.
+    folders = path.relative_to(ROOT).parts[:-1]
+    words = {path.stem.strip("_"), *(folder.removesuffix("s") for folder in folders)}
+    return sum(word in module.stem for word in words)
 
 
 def _defaults(path: Path, line: int) -> Iterator[str]:

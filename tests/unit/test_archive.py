@@ -353,6 +353,14 @@ def test_a_manifest_that_names_files_outside_is_refused(
     assert "do not trust it" in failing("archive", "verify", copy)
 
 
+def test_a_manifest_that_lists_a_file_twice_is_refused(archived: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(archived / "sample", tmp_path / "copy"))
+    files = json.loads((copy / FILE).read_text())["files"]
+    changed_manifest(copy, files=[*files, files[-1]])
+    said = failing("archive", "verify", copy)
+    assert f"lists {files[-1]['path']!r} twice; do not trust it" in said
+
+
 def test_a_link_out_of_an_archive_is_refused(archived: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(archived / "sample", tmp_path / "copy"))
     table = next(copy.glob("traces/*/kernel.parquet"))

@@ -51,6 +51,17 @@ def test_allocations_that_end_are_no_states() -> None:
     assert [row["class"] for row in rows if row["died_sequence"] is not None] == ["weight_gradient"]
 
 
+def test_bytes_at_the_start_are_explained_by_their_releases() -> None:
+    made = Profile()
+    made.add("memory_total", **made.head, sequence=-1, requested_bytes=100)
+    made.make(None, 1)
+    (row,) = relation(made, "memory_space")
+    assert (row["unmatched_frees"], row["unexplained_bytes"]) == (0, 100)
+    made.event("free", made.next_id() << 30, 10)
+    (row,) = relation(made, "memory_space")
+    assert (row["unmatched_frees"], row["unexplained_bytes"]) == (1, 90)
+
+
 @pytest.mark.parametrize("function", ["zero_grad", "step", None])
 def test_a_stack_without_the_name_of_a_function(function: str | None) -> None:
     made = Profile()

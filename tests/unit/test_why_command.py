@@ -58,6 +58,9 @@ def test_the_screen_fits_and_names_change_and_gain() -> None:
     lines = result.stdout.splitlines()
     assert lines[0].startswith("11 steps of 3.0")
     assert max(map(len, lines)) <= 100
+    said = answer("why", SAMPLE)
+    (cause,) = [one for one in said["causes"] if one["cause"] == said["change"]]
+    assert (", likely" in result.stdout) == (cause["likely_step_ns"] is not None)
     assert [word for word in ("Why", "Change", "Gain", "Then") if word in result.stdout] == [
         "Why", "Change", "Gain", "Then"
     ]  # fmt: skip
@@ -125,7 +128,7 @@ def test_whatif_lists_predicts_and_combines() -> None:
     "change",
     [
         "faster", "workers", "workers=2", "workers=2:0", "workers=a:b", "comm=x0", "comm", "amp=2",
-        "scale=conv", "scale=(:2", "scale=conv:-1", "drop=(", "drop", "gpu=none such", "",
+        "amp=", "scale=conv", "scale=(:2", "scale=conv:-1", "drop=(", "drop", "gpu=none such", "",
     ],
 )  # fmt: skip
 def test_an_invalid_change(change: str) -> None:

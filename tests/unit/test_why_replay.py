@@ -19,6 +19,7 @@ from tbd_trace.why.judgement import Judgement, judge, percentile
 from tbd_trace.why.predictions import predicted as predicted_step
 from tbd_trace.why.processes import INPUTS, judgements, programs
 from tbd_trace.why.program import Program
+from tbd_trace.why.result import Why
 from tbd_trace.why.shares import shares
 from tbd_trace.why.thinning import thinned
 from tbd_trace.why.whatif import Simulator
@@ -391,6 +392,23 @@ def test_an_update_has_eight_kernels_and_breaks_of_at_most_twelve_others(
 )
 def test_percentiles(values: list[int], percent: int, expected: float | None) -> None:
     assert percentile(values, percent) == expected
+
+
+def test_other_processes_are_listed_with_their_largest_cause() -> None:
+    slow, fast = judged(Loop(copy_ns=3 * MS).run()), judged(Loop().run())
+    (other,) = Why([slow, fast]).to_dict()["others"]
+    assert other["cause"] == max(fast.causes, key=lambda one: one.share_pct).cause
+    assert other["share_pct"] == max(one.share_pct for one in fast.causes)
+
+
+def test_the_likely_step_is_between_the_best_and_the_worst() -> None:
+    kernels = [
+        ("ampere_sgemm_128x64_tn", MS), ("sm80_xmma_gemm_tf32f32_tf32f32_f32_tn", MS),
+        ("elementwise_kernel", MS),
+    ]  # fmt: skip
+    found = Simulator(program(Loop(kernels=kernels).run())).predict([parse_change("amp")])
+    assert found.likely_ns is not None
+    assert found.best_ns < found.likely_ns == found.step_ns < found.worst_ns
 
 
 def test_amp_follows_the_table_of_factors() -> None:

@@ -262,6 +262,14 @@ def test_how_iterations_are_known_is_a_caveat(field: str, value: str, caveat: st
     assert not any(caveat in text for text in judge(frames(comparability=[other])).caveats)
 
 
+def test_uncertain_fields_are_caveats() -> None:
+    row = {"field": "layer clock", "a": "gpu", "b": None, "matters": "uncertain"}
+    other = row | {"field": "driver", "matters": "not comparable"}
+    caveats = judge(frames(comparability=[row, other])).caveats
+    assert "layer clock is gpu in A, not known in B." in caveats
+    assert not any("driver" in caveat for caveat in caveats)
+
+
 @pytest.mark.parametrize(
     ("peaks", "sentence"),
     [

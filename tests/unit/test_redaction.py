@@ -190,6 +190,11 @@ def test_the_home_of_this_machine_may_be_anywhere(monkeypatch: pytest.MonkeyPatc
     assert redacted("/staff/jw/a/x.bin, /staff/jw2/x") == "~/…/x.bin, /staff/jw2/x"
 
 
+def test_the_host_of_this_machine_is_known_without_its_domain() -> None:
+    for name in (HOST, HOST.partition(".")[0]):
+        assert "lab-node-17" not in redacted(f"ran on {name} at night")
+
+
 def test_unknown_kinds_are_refused() -> None:
     with pytest.raises(UsageError, match="--keep passwords: no such kind; choose from secrets, "):
         parse_keep(["hosts", "passwords"])

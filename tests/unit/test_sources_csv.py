@@ -21,6 +21,7 @@ from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.sources.base import Source
 from tbd_trace.sources.csv.values import NVPROF_UNITS, ncu_unit
 from tbd_trace.sources.ncu.reader import NSIGHT_COMPUTE_CSV
+from tbd_trace.sources.ncu.tables import metric_columns
 from tbd_trace.sources.nvprof.csv_reader import NVPROF_CSV
 
 Rows = list[dict[str, Any]]
@@ -524,6 +525,12 @@ class TestNvprofSummary:
 
 
 class TestNsightCompute:
+    def test_metrics_are_told_from_other_columns(self) -> None:
+        others = ["ID", "Kernel Name", "Block Size", "thread Domain:Push/Pop__Range:PL_Type"]
+        metrics = ["sm__cycles_active.avg", "launch__grid_size", "group:memory__chart"]
+        odd = ["SM__Cycles.sum"]
+        assert metric_columns([*others, *metrics, *odd]) == [*metrics, *odd]
+
     def test_details_page(self, ncu: Callable[..., Trace]) -> None:
         """Rows end before the columns of rules; rules name context and stream 1."""
         rule = _details("", "", "").replace('"1","7"', '"1","1"').rstrip(",\n")

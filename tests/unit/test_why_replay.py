@@ -15,6 +15,7 @@ from tbd_trace.errors import CannotAnswerError
 from tbd_trace.query import prepare
 from tbd_trace.why.changes import parse_change
 from tbd_trace.why.effects import updates
+from tbd_trace.why.evidence import is_certain
 from tbd_trace.why.judgement import Judgement, judge, percentile
 from tbd_trace.why.predictions import predicted as predicted_step
 from tbd_trace.why.processes import INPUTS, judgements, programs
@@ -409,6 +410,19 @@ def test_the_likely_step_is_between_the_best_and_the_worst() -> None:
     found = Simulator(program(Loop(kernels=kernels).run())).predict([parse_change("amp")])
     assert found.likely_ns is not None
     assert found.best_ns < found.likely_ns == found.step_ns < found.worst_ns
+
+
+@pytest.mark.parametrize(
+    ("cause", "error", "expected"),
+    [
+        ("gpu_other", 0.0, True), ("gpu_other", None, False), ("gpu_other", 30.0, False),
+        ("gpu_other", -30.0, False), ("unknown", 0.0, False),
+    ],
+)  # fmt: skip
+def test_causes_are_certain_where_the_replay_explains_them(
+    cause: str, error: float | None, expected: bool
+) -> None:
+    assert is_certain(program(Loop().run()), cause, error) is expected
 
 
 def test_amp_follows_the_table_of_factors() -> None:

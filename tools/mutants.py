@@ -205,17 +205,20 @@ def main() -> None:
     parser.add_argument("--record", action="store_true", help="first record the lines of tests")
     options = parser.parse_args()
     chosen = [area for area in areas if not options.area or area.name in options.area]
-    left_out = [*configuration["equivalent"], *configuration["harmful"]]
 
     def is_wanted(mutant: Mutant) -> bool:
         is_sql = mutant.path.suffix == ".sql"
-        return (
-            fnmatch.fnmatch(str(mutant.path.relative_to(ROOT)), options.files)
-            and (not is_sql or mutant.mutation.rule in options.sql_rules)
-            and not any(_is_same(mutant, entry) for entry in left_out)
+        return fnmatch.fnmatch(str(mutant.path.relative_to(ROOT)), options.files) and (
+            not is_sql or mutant.mutation.rule in options.sql_rules
         )
 
-    mutants = pick(chosen, options.count, options.seed, is_wanted)
+    # After the choice, so that a new entry changes no other mutants of a seed.
+    left_out = [*configuration["equivalent"], *configuration["harmful"]]
+    mutants = [
+        mutant
+        for mutant in pick(chosen, options.count, options.seed, is_wanted)
+        if not any(_is_same(mutant, entry) for entry in left_out)
+    ]
     if options.list:
         print("\n".join(map(str, mutants)))
         return

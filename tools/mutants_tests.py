@@ -216,12 +216,12 @@ def _running(modules: Iterable[Path], path: Path, line: int) -> list[str]:
     # that run its reader. One case of each test comes before its other cases, and fast tests that
     # run little but this file before others.
     file, lines = path.relative_to(ROOT).as_posix(), _lines_of_users(path, line)
-    place = file if path.suffix == ".py" else path.parent.parent.relative_to(ROOT).as_posix() + "/"
+    prefix = file if path.suffix == ".py" else f"{path.parent.parent.relative_to(ROOT).as_posix()}/"
     tests = {name: test for module in modules for name, test in _uses(module).items()}
 
     def worth(name: str) -> float:
         used: dict[str, list[int]] = tests[name]["files"]
-        own = sum(len(run) for name, run in used.items() if name.startswith(place))
+        own = sum(len(run) for used_file, run in used.items() if used_file.startswith(prefix))
         share = own / max(sum(map(len, used.values())), 1)
         return share / (_START_S + float(tests[name]["seconds"]))
 

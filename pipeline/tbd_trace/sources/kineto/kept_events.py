@@ -18,7 +18,8 @@ from tbd_trace.sqltext import parquet_relation, string
 if TYPE_CHECKING:
     from tbd_trace.sources.kineto.module_paths import Frames
 
-# Ids follow the order of the file. Groups of rows of one kind let a mapping skip the others.
+# Ids follow the order of the file. Groups of rows of one kind let a mapping skip the others. The
+# arguments of frames are read for their ids only (_FRAMES).
 _KEPT = """
     COPY (
         SELECT rowid + {first} AS event_id, kind, name, pid, tid,

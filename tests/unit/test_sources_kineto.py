@@ -13,13 +13,18 @@ import made_kineto as made
 import pytest
 from made_kineto import document, event, frame, kernel, launch, memory, operator, write
 
+from corpus import ROOT
 from fixed_columns import fixed_columns
 from tbd_trace.errors import CannotAnswerError, InputError
+from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.query import Catalogue, execute, sql
 from tbd_trace.query.advice import how_to_collect
+from tbd_trace.sources.kineto import event_list, kept_events
 from tbd_trace.sources.kineto import reader as kineto
 from tbd_trace.sources.kineto.module_paths import Frames
 from tbd_trace.store import Database
+
+SAMPLE = ROOT / "data" / "samples" / "synthetic_mlp"
 
 
 class Ingested:
@@ -386,6 +391,32 @@ def test_what_is_not_stored_is_counted(tmp_path: Path) -> None:
         "rank 5 of a distributed job, by the file name"
         in ingest(tmp_path, document(events), "rank-5.pt.trace.json").notes
     )
+
+
+def test_a_trace_of_many_blocks_has_the_rows_of_one_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One block stays a table of DuckDB, several become Parquet files."""
+    content = json.loads((SAMPLE / "timeline.pt.trace.json").read_text())
+    whole = ingest(tmp_path, content, "whole.json")
+    monkeypatch.setattr(event_list, "BLOCK_BYTES", 20_000)
+    monkeypatch.setattr(event_list, "_TAIL_BYTES", 4_000)
+    opened: list[Path] = []
+    relation = kept_events.parquet_relation
+    monkeypatch.setattr(
+        kept_events, "parquet_relation", lambda files: opened.extend(files) or relation(files)
+    )
+    content["traceName"] = "cut"
+    cut = ingest(tmp_path, content, "cut.json")
+    assert len(opened) == 3
+    tables = [name for name in canonical_tables() if name != "trace"]
+    for table in tables:
+        rows = f"SELECT * EXCLUDE (trace_id) FROM {table} ORDER BY ALL"
+        assert cut.rows(rows) == whole.rows(rows), table
+    assert cut.rows("SELECT start_ns, end_ns, holds FROM trace") == whole.rows(
+        "SELECT start_ns, end_ns, holds FROM trace"
+    )
+    assert len(whole.rows("SELECT holds FROM trace")[0][0]) > 8
 
 
 def test_a_directory_with_a_trace_per_rank(tmp_path: Path) -> None:

@@ -46,33 +46,31 @@ _KIND = f"""
         WHEN ph IN ('i', 'I') AND name = '[memory]' THEN 'memory'
         WHEN ph = 'M' AND name IN ('process_name', 'thread_name') THEN name
     END"""
-# Only texts that are used are copied, and nanoseconds are computed later, of the kept events. IN
-# would become a join.
+# Only texts that are used are copied. IN would become a join.
 _BLOCK = """
     CREATE OR REPLACE TEMP TABLE kineto_block AS
-    SELECT ph, cat, kind, ts, dur,
+    SELECT ph, cat, kind, start_ns, duration_ns,
         if(is_kept, name, NULL) AS name, if(is_host OR is_kept, pid, NULL) AS pid,
         if(is_host OR is_kept, tid, NULL) AS tid,
         if(is_kept OR {has_frames} AND kind = 'frame', args, NULL) AS args, is_kept, is_host,
         CASE
             WHEN kind IS NULL OR kind IN ('process_name', 'thread_name') THEN NULL
-            WHEN NOT has_start OR kind <> 'memory' AND NOT has_duration THEN 'without times'
-            WHEN ts = 0 AND coalesce(dur, 0) = 0 THEN 'at time 0'
-            WHEN dur < 0 THEN 'with negative durations'
+            WHEN start_ns IS NULL OR kind <> 'memory' AND duration_ns IS NULL THEN 'without times'
+            WHEN start_ns = 0 AND coalesce(duration_ns, 0) = 0 THEN 'at time 0'
+            WHEN duration_ns < 0 THEN 'with negative durations'
             WHEN name IS NULL THEN 'without names'
         END AS defect
     FROM (
         SELECT *, coalesce(list_contains([{kept}], kind), false) AS is_kept,
             coalesce(list_contains([{host}], kind), false) AS is_host,
-            coalesce(abs(ts) < {most}, false) AS has_start,
-            coalesce(abs(dur) < {most}, false) AS has_duration
+            TRY_CAST(ts * 1000 AS BIGINT) AS start_ns,
+            TRY_CAST(dur * 1000 AS BIGINT) AS duration_ns
         FROM (
             SELECT *, {kind} AS kind
             FROM read_json({path}, format = 'array', columns = {columns},
                 maximum_object_size = {size})
         )
     )"""
-_MOST_US = "9223372036854775.807"  # in nanoseconds the largest BIGINT
 FRAME = "frame"  # of Python, except calls of modules; kept on request
 KINDS = (
     "kernel", "memcpy", "memset", "call", "synchronization", "operator", "user", "module",
@@ -103,7 +101,6 @@ class EventBlock:
         statement = _BLOCK.format(
             kept=_texts(kinds),
             host=_texts((*_HOST_KINDS, *({FRAME} & set(kinds)))),
-            most=_MOST_US,
             has_frames="module" in kinds,
             kind=_KIND,
             path=string(str(self._file)),

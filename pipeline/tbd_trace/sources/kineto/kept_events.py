@@ -1,11 +1,10 @@
-"""Count the events of a trace and keep the useful ones as Parquet files."""
+"""Count the events of a trace and keep the useful ones: a table, or Parquet files of blocks."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
-from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,21 +17,20 @@ from tbd_trace.sqltext import parquet_relation, string
 if TYPE_CHECKING:
     from tbd_trace.sources.kineto.module_paths import Frames
 
-# Ids follow the order of the file. Groups of rows of one kind let a mapping skip the others. The
-# arguments of frames are read for their ids only (_FRAMES).
-_KEPT = """
-    COPY (
-        SELECT rowid + {first} AS event_id, kind, name, pid, tid,
-            TRY_CAST(ts * 1000 AS BIGINT) AS start_ns,
-            TRY_CAST(dur * 1000 AS BIGINT) AS duration_ns, if(kind = 'frame', NULL, args) AS args
-        FROM kineto_block WHERE is_kept AND defect IS NULL
-        ORDER BY kind, rowid
-    ) TO {path} (
+# Ids follow the order of the file. The arguments of frames are read for their ids only (_FRAMES).
+_EVENTS = """
+    SELECT rowid + {first} AS event_id, kind, name, pid, tid, start_ns, duration_ns,
+        if(kind = 'frame', NULL, args) AS args
+    FROM kineto_block WHERE is_kept AND defect IS NULL"""
+# Groups of rows of one kind let a mapping skip the others.
+_KEPT = f"""
+    COPY ({_EVENTS} ORDER BY kind, rowid) TO {{path}} (
         FORMAT parquet, PARQUET_VERSION V2, COMPRESSION lz4_raw, ROW_GROUP_SIZE 8192,
         WRITE_BLOOM_FILTER false
     )"""
 _COUNTS = """
-    SELECT ph, cat, kind, defect, count(*), min(ts), max(ts + coalesce(dur, 0))
+    SELECT ph, cat, kind, defect, count(*), min(start_ns),
+        max(start_ns::HUGEINT + coalesce(duration_ns, 0))
     FROM kineto_block GROUP BY ALL ORDER BY ALL"""
 _THREADS = """
     SELECT DISTINCT TRY_CAST(pid AS BIGINT), TRY_CAST(tid AS BIGINT), kind = 'user'
@@ -77,6 +75,7 @@ class KeptEvents:
         self._files: list[Path] = []
         self._decoder = ThreadPoolExecutor(1)
         self._blocks: list[EventBlock] = []
+        self._second: duckdb.DuckDBPyConnection | None = None  # of the second block
         self._has_block = False  # the last one is decoded, and not kept yet
         self.events = 0
         # events by phase, category, kind of row (None: not stored) and defect (None: none)
@@ -90,13 +89,21 @@ class KeptEvents:
         """Add events separated by commas; return False, adding none, if they are invalid.
 
         The events before are counted and kept at the same time, and the last ones by `finish`.
+
+        Args:
+            connection: the one of `create_view`; the first block is a table of it.
         """
         if not self._blocks:
-            files = (Path(self._directory.name) / f"block-{number}.json" for number in range(2))
-            self._blocks = [EventBlock(connection.cursor(), file) for file in files]
+            directory, self._second = Path(self._directory.name), connection.cursor()
+            self._blocks = [
+                EventBlock(connection, directory / "first.json"),
+                EventBlock(self._second, directory / "second.json"),
+            ]
         block = self._blocks[0]
         is_valid = self._decoder.submit(block.decode, text, self.kinds)
-        self.finish()
+        if self._has_block:
+            self._write()
+            self._count()
         self._has_block = is_valid.result()
         if self._has_block:
             self._blocks.reverse()
@@ -104,15 +111,28 @@ class KeptEvents:
 
     def finish(self) -> None:
         """Count and keep the events that were added last."""
-        if not self._has_block:
-            return
+        if self._has_block:
+            if self._files:  # a single block stays a table
+                self._write()
+            self._count()
+
+    def _write(self) -> None:
+        kept = Path(self._directory.name) / f"{len(self._files):06}.parquet"
+        statement = _KEPT.format(first=self.events + 1, path=string(str(kept)))
+        self._blocks[1].connection.execute(statement)
+        self._files.append(kept)
+
+    def _count(self) -> None:
         self._has_block = False
         connection, first = self._blocks[1].connection, self.events + 1
-        kept = Path(self._directory.name) / f"{len(self._files):06}.parquet"
-        connection.execute(_KEPT.format(first=first, path=string(str(kept))))
-        self._files.append(kept)
         self.threads.update(connection.execute(_THREADS).fetchall())
-        self._count(connection)
+        for *group, events, first_ns, last_ns in connection.execute(_COUNTS).fetchall():
+            ph, cat, kind, defect = group
+            self.groups[ph, cat, kind, defect] += events
+            self.events += events
+            if kind is not None and defect is None and first_ns is not None:
+                self.first_ns = min(first_ns, self.first_ns or first_ns)
+                self.last_ns = max(last_ns, self.last_ns or last_ns)
         if "module" in self.kinds and any(kind in _OF_FRAMES for _, _, kind, _ in self.groups):
             self._add_frames(connection.execute(_FRAMES.format(first=first)))
 
@@ -123,23 +143,17 @@ class KeptEvents:
         self.frames = self.frames or Frames()
         self.frames.add(found.fetchnumpy())
 
-    def _count(self, connection: duckdb.DuckDBPyConnection) -> None:
-        for *group, events, first, last in connection.execute(_COUNTS).fetchall():
-            ph, cat, kind, defect = group
-            self.groups[ph, cat, kind, defect] += events
-            self.events += events
-            if kind is not None and defect is None and first is not None:
-                first_ns, last_ns = _nanoseconds(first), _nanoseconds(last)
-                self.first_ns = min(first_ns, self.first_ns or first_ns)
-                self.last_ns = max(last_ns, self.last_ns or last_ns)
-
     def holds(self, *kinds: str) -> bool:
         return any(kind in kinds and defect is None for _, _, kind, defect in self.groups)
 
     def create_view(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Create the view ``event`` over the kept events, each once."""
         self._close_blocks()
-        rows = parquet_relation(self._files)
+        if self._files:
+            rows = parquet_relation(self._files)
+            connection.execute("DROP TABLE IF EXISTS kineto_block")
+        else:
+            rows = _EVENTS.format(first=1)
         view = f"CREATE OR REPLACE TEMP VIEW event AS {rows}"
         connection.execute(view)
         every = self.events // _MOST_SAMPLED + 1
@@ -150,14 +164,10 @@ class KeptEvents:
 
     def _close_blocks(self) -> None:
         self._decoder.shutdown()
-        for block in self._blocks:
-            block.connection.close()
+        if self._second is not None:
+            self._second.close()
         self._blocks.clear()
 
     def close(self) -> None:
         self._close_blocks()
         self._directory.cleanup()
-
-
-def _nanoseconds(microseconds: Decimal) -> int:
-    return int(microseconds * 1000)

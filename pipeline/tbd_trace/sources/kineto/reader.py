@@ -157,15 +157,19 @@ class TorchTraceReader:
             for column in canonical_tables()[table].columns
             if column.name != "trace_id"
         }
-        self._out_of_range += create_value_table(connection, f"kineto_{table}", columns)
+        create_value_table(connection, f"kineto_{table}", columns)
+        counts = " + ".join(f"count({column})" for column in columns)
+        ((stored,),) = connection.execute(f"SELECT {counts} FROM kineto_{table}").fetchall()
+        given = sum(cell is not None for _, cells in columns.values() for cell in cells)
+        self._out_of_range += given - int(stored)
         return f"SELECT * FROM kineto_{table}"
 
     def _create_module_paths(self, connection: duckdb.DuckDBPyConnection) -> None:
         if self._kept.frames is not None:
             connection.register("module_path", self._kept.frames.paths())
             return
-        create_value_table(
-            connection, "module_path", {"event_id": ("BIGINT", []), "path": ("VARCHAR", [])}
+        connection.execute(
+            "CREATE OR REPLACE TEMP TABLE module_path (event_id BIGINT, path VARCHAR)"
         )
 
     def _is_rocm(self, connection: duckdb.DuckDBPyConnection, events: EventList) -> bool:
@@ -225,6 +229,9 @@ class TorchTraceReader:
 def _single_thread(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
     # More threads of DuckDB find nothing to share in one block, and take a sixth more CPU time.
     ((threads,),) = connection.execute("SELECT current_setting('threads')").fetchall()
+    if threads == 1:
+        yield
+        return
     connection.execute("SET threads = 1")
     try:
         yield

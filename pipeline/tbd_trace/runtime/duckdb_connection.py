@@ -31,7 +31,9 @@ _MOST_USES = 8
 _opening: list[threading.Thread] = []  # they add to these
 _Settings = dict[str, str | bool | int | float | list[str]]
 # What users of a database change, and what another may want otherwise.
-_SETTINGS = ("disabled_optimizers", "memory_limit", "temp_directory", "threads")
+_SETTINGS = ("disabled_optimizers", "temp_directory", "threads")
+# The memory limit of each database when it was opened, as it was given and as it is shown.
+_limits: WeakKeyDictionary[duckdb.DuckDBPyConnection, tuple[object, str]] = WeakKeyDictionary()
 
 
 def spill_directory() -> Path:
@@ -74,7 +76,13 @@ def _open(config: _Settings) -> duckdb.DuckDBPyConnection:
     connection.execute(SORTED_ASOF)
     # A question asks the same files again and again, and those never change.
     connection.execute("SET parquet_metadata_cache = true")
+    _limits[connection] = (config.get("memory_limit"), _shown_limit(connection))
     return connection
+
+
+def _shown_limit(connection: duckdb.DuckDBPyConnection) -> str:
+    ((limit,),) = connection.execute("SELECT current_setting('memory_limit')").fetchall()
+    return str(limit)
 
 
 def _has_idle() -> bool:
@@ -119,8 +127,7 @@ def return_memory(connection: duckdb.DuckDBPyConnection) -> None:
 
     DuckDB keeps it for the next query, and returns it when its memory limit is set.
     """
-    ((limit,),) = connection.execute("SELECT current_setting('memory_limit')").fetchall()
-    number, unit = limit.split()
+    number, unit = _shown_limit(connection).split()
     # Shown rounded down to a tenth: set again and again as it is shown, it would shrink.
     with contextlib.suppress(duckdb.OutOfMemoryException):  # existing tables need more
         connection.execute(f"SET memory_limit = '{float(number) + 0.05} {unit}'")
@@ -139,7 +146,9 @@ def _config() -> _Settings:
 def _as_new(
     connection: duckdb.DuckDBPyConnection, config: Mapping[str, object]
 ) -> duckdb.DuckDBPyConnection:
-    for name in _SETTINGS:
+    # Setting the memory limit returns memory to the system, which is slow to get again.
+    is_limited = _limits[connection] == (config.get("memory_limit"), _shown_limit(connection))
+    for name in _SETTINGS if is_limited else (*_SETTINGS, "memory_limit"):
         value = string(str(config[name])) if name in config else None
         connection.execute(f"SET {name} = {value}" if value else f"RESET {name}")
     return connection

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import polars as pl
 import pytest
 from deadly_store import TRACE, DeadlyDatabase, deadly
@@ -18,6 +19,7 @@ from tbd_trace.analysis.report.report_query import Answer
 from tbd_trace.analysis.report.sections import build_page
 from tbd_trace.api import Traces
 from tbd_trace.cli.main import app
+from tbd_trace.errors import StoreError
 from tbd_trace.runtime.executors import Processes, ThisProcess
 from tbd_trace.store import Database
 
@@ -99,6 +101,34 @@ def test_ingest(traces: Traces, tmp_path: Path) -> None:
         assert _rows(Database(database), table) == _rows(traces.database, table)
     again = CliRunner().invoke(app, list(map(str, command)))
     assert again.stdout.count("already there") == len(names)
+
+
+def test_ingest_by_processes_writes_the_views_once(traces: Traces, tmp_path: Path) -> None:
+    database = tmp_path / "shared.duckdb"
+    apart = Database(database).without_views()
+    reports = apart.ingest(SAMPLES[:1])
+    assert not database.exists()
+    command = ["ingest", "--db", str(database), "--workers", "2", *map(str, SAMPLES)]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.count("already there") == len(reports)
+    with duckdb.connect(database) as shell:
+        shown = shell.execute("SELECT count(*) FROM trace").fetchall()
+    assert shown == [(len(traces.trace_ids),)]
+
+
+def test_ingest_by_processes_without_views(tmp_path: Path) -> None:
+    database = tmp_path / "shared.duckdb"
+    database.write_bytes(b"12345678DUCK" + bytes(100))  # as a DuckDB file that is damaged
+    command = ["ingest", "--db", str(database), "--workers", "2", *map(str, SAMPLES)]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == StoreError.exit_code
+    assert "its views cannot be written" in result.output
+    assert "choose another place with --db" in result.output
+    database.unlink()
+    assert CliRunner().invoke(app, command).exit_code == 0
+    with duckdb.connect(database) as shell:
+        assert shell.execute("SELECT count(*) > 0 FROM kernel").fetchall() == [(True,)]
 
 
 def _in_order(traces: Traces) -> list[str]:

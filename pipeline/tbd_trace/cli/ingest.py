@@ -221,7 +221,8 @@ def _reports(
     if files:
         with suppress(InputError):  # the process that reads the file reports it
             import_reader(files[0].path)  # once for all processes, which are copies of this one
-    calls = [partial(_ingest_file, database, file, derive) for file in files]
+    # This process writes the views, once for all.
+    calls = [partial(_ingest_file, database.without_views(), file, derive) for file in files]
     with (
         Processes(workers) as executor,
         busy(f"reading {len(files)} files"),
@@ -232,7 +233,10 @@ def _reports(
                 f"{file.path}: the process that read it ended, twice; see whether memory ran out, "
                 "and take fewer --workers"
             )
-            yield _read(ended if isinstance(found, Lost) else found)
+            report = _read(ended if isinstance(found, Lost) else found)
+            if report is not None:
+                database.write_views(needed=report.status == "ingested")
+            yield report
 
 
 def _read(found: IngestReport | InputError) -> IngestReport | None:

@@ -114,10 +114,11 @@ class TraceStore(ABC):
     def kernels(self, trace_id: str) -> int:
         """Return the number of kernel executions of a trace, single and aggregated ones."""
         with reading(self), duckdb.connect() as connection:
-            ((count,),) = connection.execute(self._kernel_count(trace_id)).fetchall()
+            ((count,),) = connection.execute(self.kernel_count(trace_id)).fetchall()
         return int(count)
 
-    def _kernel_count(self, trace_id: str) -> str:
+    def kernel_count(self, trace_id: str) -> str:
+        """Return a SELECT of the number of kernel executions of a trace."""
         single, aggregate = (self.relation(table, [trace_id]) for table in (KERNEL, KERNEL_TOTALS))
         return (
             f"SELECT (SELECT count(*) FROM ({single})) "

@@ -12,10 +12,9 @@ import contextlib
 import os
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from copy import copy
 from functools import partial
 from pathlib import Path
-
-import duckdb
 
 from tbd_trace.errors import StoreError, UsageError
 from tbd_trace.model.canonical_tables import CATALOGUE, canonical_tables
@@ -23,14 +22,18 @@ from tbd_trace.runtime.duckdb_connection import prefetch
 from tbd_trace.store.base import TraceStore
 from tbd_trace.store.capture import CaptureFile, capture_files
 from tbd_trace.store.checksums import Checksums
-from tbd_trace.store.database_path import check_path, why_missing
-from tbd_trace.store.identified_file import IdentifiedFile, IngestReport, identify_file
+from tbd_trace.store.database_path import check_path, check_replaceable, why_missing
+from tbd_trace.store.identified_file import (
+    IdentifiedFile,
+    IngestReport,
+    identify_file,
+    known_report,
+)
 from tbd_trace.store.labels import restate
-from tbd_trace.store.read_errors import reading
 from tbd_trace.store.same_events import same_events
 from tbd_trace.store.staging import remove_stale, unpublish
 from tbd_trace.store.tables import table_files, whole_file
-from tbd_trace.store.views import is_duckdb, views_marker, write_views
+from tbd_trace.store.views import views_marker, write_views
 from tbd_trace.store.writer import write_trace
 
 # Incremented when the canonical tables change, so that files of another layout are not misread.
@@ -66,6 +69,7 @@ class Database(TraceStore):
         self._added: set[str] = set()
         self._checksums = Checksums()
         self._has_views = False  # True after the first trace of many
+        self._leaves_views = False  # True: another process writes them
         check_path(self.path, setting)
         stem = self.path.name.removesuffix(".duckdb")
         self.traces_directory = self.path.with_name(f"{stem}.traces") / LAYOUT
@@ -103,7 +107,8 @@ class Database(TraceStore):
     ) -> list[IngestReport]:
         """Ingest profiler files with their metadata; reports and errors as of :meth:`ingest`."""
         say = progress or (lambda _text: None)
-        self._check_place()
+        check_replaceable(self.path, self._setting)
+        remove_stale(self.traces_directory)
         return [self._ingest_file(identify_file(file), say) for file in files]
 
     def ingest_identified(self, files: Sequence[IdentifiedFile]) -> None:
@@ -113,7 +118,8 @@ class Database(TraceStore):
             InputError: a file is unsupported or damaged; earlier files stay ingested.
             StoreError: the database cannot be written.
         """
-        self._check_place()
+        check_replaceable(self.path, self._setting)
+        remove_stale(self.traces_directory)
         with self._advised():
             for file in files:
                 self._add(file)
@@ -146,22 +152,7 @@ class Database(TraceStore):
                 raise
         if added is not None:
             return added
-        columns = f"name, format, notes, ({self._kernel_count(trace_id)})"
-        wanted = f"SELECT {columns} FROM ({self.relation(CATALOGUE, [trace_id])})"
-        # A polars frame would take 0.1 s to import.
-        with reading(self), duckdb.connect() as connection:
-            ((name, file_format, notes, kernels),) = connection.execute(wanted).fetchall()
-        if trace_id != identified.trace_id:
-            notes.append(f"{file.name} has the same events")
-        return IngestReport(
-            path=file.path,
-            trace_id=trace_id,
-            name=name,
-            status="labelled" if changed else "already there",
-            format=file_format,
-            kernels=int(kernels),
-            notes=notes,
-        )
+        return known_report(self, identified, trace_id, changed=changed)
 
     def _add(
         self,
@@ -201,8 +192,7 @@ class Database(TraceStore):
         try:
             yield
         except StoreError as error:
-            advice = f"choose another place with {self._setting}"
-            raise StoreError(f"{error}; {advice}") from error
+            raise StoreError(f"{error}; choose another place with {self._setting}") from error
 
     def _withdraw(self, trace_id: str) -> None:
         self._added.discard(trace_id)
@@ -212,8 +202,25 @@ class Database(TraceStore):
             self.traces_directory.rmdir()
             self.traces_directory.parent.rmdir()
 
+    def without_views(self) -> Database:
+        """Return a copy for another process that ingests: this one calls `write_views`."""
+        own = copy(self)
+        own._leaves_views = True
+        return own
+
+    def write_views(self, *, needed: bool) -> None:
+        """Write the views of the ``.duckdb`` file, unless they are current.
+
+        Unless they are ``needed`` for a new trace, errors are ignored.
+
+        Raises:
+            StoreError: the file cannot be written.
+        """
+        with self._advised():
+            self._write_views(needed)
+
     def _write_views(self, needed: bool) -> None:
-        if self._has_views and self.path.exists():
+        if self._leaves_views or (self._has_views and self.path.exists()):
             return
         try:
             write_views(self)
@@ -221,13 +228,6 @@ class Database(TraceStore):
         except StoreError:
             if needed:
                 raise
-
-    def _check_place(self) -> None:
-        if not is_duckdb(self.path) and self.path.exists():
-            raise StoreError(
-                f"{self.path}: exists and is not a DuckDB database; choose another {self._setting}"
-            )
-        remove_stale(self.traces_directory)
 
     def trace_ids(self) -> list[str]:
         """Return the ids of all traces, sorted.

@@ -8,7 +8,7 @@ from shlex import join
 
 import duckdb
 
-from tbd_trace.errors import UsageError
+from tbd_trace.errors import StoreError, UsageError
 from tbd_trace.sqltext import parquet_relation
 from tbd_trace.store.capture import is_capture
 from tbd_trace.store.views import is_duckdb
@@ -26,6 +26,16 @@ def check_path(path: Path, setting: str) -> None:
         raise UsageError(f"{setting} {str(path)!r}: its name is not valid UTF-8; use another")
     if "\\" in _absolute(path).as_posix():
         raise UsageError(f"{setting} {path}: DuckDB reads nothing below a backslash; use another")
+
+
+def check_replaceable(path: Path, setting: str) -> None:
+    """Check that a path is free, or a DuckDB database.
+
+    Raises:
+        StoreError: it is another file.
+    """
+    if not is_duckdb(path) and path.exists():
+        raise StoreError(f"{path}: exists and is not a DuckDB database; choose another {setting}")
 
 
 def why_missing(path: Path, traces_directory: Path, setting: str) -> str:

@@ -216,3 +216,13 @@ def test_returning_memory_keeps_its_limit(tmp_path: Path, limit: str) -> None:
         for _ in range(20):
             return_memory(connection)
         assert connection.execute("SELECT current_setting('memory_limit')").fetchall() == shown
+
+
+def test_cursors_have_the_settings_of_the_database(tmp_path: Path, idle: list[object]) -> None:
+    """A plain SET reaches no cursor."""
+    with scratch_connection(tmp_path / "spill") as connection, connection.cursor() as cursor:
+        found = cursor.execute(
+            "SELECT current_setting('asof_loop_join_threshold'), "
+            "current_setting('parquet_metadata_cache')"
+        ).fetchall()
+    assert found == [(0, True)]

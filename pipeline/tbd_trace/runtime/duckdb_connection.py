@@ -18,8 +18,8 @@ from tbd_trace.runtime.settings_env import MEMORY_LIMIT, THREADS
 from tbd_trace.sqltext import string
 
 # DuckDB runs an ASOF join whose left side it believes to be small as a nested loop; behind filters
-# its estimate is often one row where there are a million.
-SORTED_ASOF = "SET asof_loop_join_threshold = 0"
+# its estimate is often one row where there are a million. GLOBAL: cursors take no other settings.
+SORTED_ASOF = "SET GLOBAL asof_loop_join_threshold = 0"
 
 # Connections whose databases were given back, each with the process that has them: a copy of a
 # process (`helpers`) makes its own.
@@ -75,7 +75,7 @@ def _open(config: _Settings) -> duckdb.DuckDBPyConnection:
     connection.execute("SET enable_progress_bar = false")  # it would go to standard output
     connection.execute(SORTED_ASOF)
     # A question asks the same files again and again, and those never change.
-    connection.execute("SET parquet_metadata_cache = true")
+    connection.execute("SET GLOBAL parquet_metadata_cache = true")
     _limits[connection] = (config.get("memory_limit"), _shown_limit(connection))
     return connection
 

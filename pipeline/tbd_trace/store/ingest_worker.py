@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tbd_trace.model.canonical_tables import event_tables
 from tbd_trace.runtime.duckdb_connection import prefetch
 
 
@@ -18,7 +19,7 @@ def get_ready(path: Path) -> None:
 
 
 def import_reader(path: Path) -> None:
-    """Import what reads a profiler file.
+    """Import what reads a profiler file, and parse the canonical tables.
 
     Raises:
         InputError: the file is missing, unreadable or of an unsupported format.
@@ -26,4 +27,5 @@ def import_reader(path: Path) -> None:
     from tbd_trace.sources.registry import identify  # noqa: PLC0415 - see `get_ready`
     from tbd_trace.store import parallel_ingest  # noqa: F401, PLC0415
 
+    event_tables()
     identify(path)

@@ -52,12 +52,8 @@ _MACROS = r"""
     CREATE OR REPLACE TEMP MACRO stream_number(tid) AS
         TRY_CAST(regexp_extract(tid, '(\d+)$', 1) AS BIGINT);
     CREATE OR REPLACE TEMP MACRO memory_kind(word) AS
-        CASE lower(word)
-            WHEN 'device' THEN 'device' WHEN 'pinned' THEN 'pinned'
-            WHEN 'pageable' THEN 'pageable' WHEN 'array' THEN 'array'
-            WHEN 'managed' THEN 'managed' WHEN 'device static' THEN 'device static'
-            WHEN 'managed static' THEN 'managed static' WHEN 'unknown' THEN 'unknown'
-        END;
+        if(list_contains(['device', 'pinned', 'pageable', 'array', 'managed', 'device static',
+            'managed static', 'unknown'], lower(word)), lower(word), NULL);
 """
 
 

@@ -7,11 +7,16 @@ import contextlib
 import sys
 import time
 
-import duckdb  # noqa: F401 the command imports these later
+# The command imports these later.
+import duckdb  # noqa: F401
 
-import tbd_trace.store.ranks  # noqa: F401
+import tbd_trace.archive
+import tbd_trace.runtime.executors
+import tbd_trace.store.parallel_ingest  # noqa: F401
 from tbd_trace.cli.main import app
+from tbd_trace.sources.registry import sources
 
+list(sources())
 begin = time.perf_counter()
 with contextlib.suppress(SystemExit):
     app(["ingest", *sys.argv[1:]])

@@ -12,11 +12,10 @@ import duckdb  # noqa: F401
 
 import tbd_trace.archive
 import tbd_trace.runtime.executors
+import tbd_trace.sources.kineto.reader
 import tbd_trace.store.parallel_ingest  # noqa: F401
 from tbd_trace.cli.main import app
-from tbd_trace.sources.registry import sources
 
-list(sources())
 begin = time.perf_counter()
 with contextlib.suppress(SystemExit):
     app(["ingest", *sys.argv[1:]])

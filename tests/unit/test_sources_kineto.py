@@ -465,6 +465,17 @@ def test_implausible_times(tmp_path: Path) -> None:
         assert f"events {note}; dropped" in found.notes
 
 
+def test_ends_beyond_64_bits(tmp_path: Path) -> None:
+    """In nanoseconds the largest time is 2^63 - 1."""
+    last = kernel(3, 4, 1, "last")
+    text = json.dumps(document([kernel(11111, 22222, 1, "late"), last, kernel(33333, 1, 1)]))
+    text = text.replace("11111", "9223372036854775.0").replace("22222", "0.808")
+    text = text.replace("33333", "9223372036854775.808")
+    found = ingest(tmp_path, text.encode())
+    assert found.rows("SELECT name, start_ns, end_ns FROM kernel") == [("last", 3000, 7000)]
+    assert "events without times: 2; dropped" in found.notes
+
+
 def text_of(events: list[dict[str, Any]]) -> str:
     return json.dumps(document(events))
 

@@ -55,7 +55,8 @@ _BLOCK = """
         if(is_kept OR {has_frames} AND kind = 'frame', args, NULL) AS args, is_kept, is_host,
         CASE
             WHEN kind IS NULL OR kind IN ('process_name', 'thread_name') THEN NULL
-            WHEN start_ns IS NULL OR kind <> 'memory' AND duration_ns IS NULL THEN 'without times'
+            WHEN kind <> 'memory' AND duration_ns IS NULL
+                OR TRY(start_ns + coalesce(duration_ns, 0)) IS NULL THEN 'without times'
             WHEN start_ns = 0 AND coalesce(duration_ns, 0) = 0 THEN 'at time 0'
             WHEN duration_ns < 0 THEN 'with negative durations'
             WHEN name IS NULL THEN 'without names'

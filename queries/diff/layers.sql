@@ -94,9 +94,7 @@ per AS (
 ),
 scaled AS (
     SELECT t.side, t.layer, t.phase, per.per,
-        round(
-            t.ns / CASE WHEN per.per = 'whole trace' THEN 1 ELSE coalesce(u.iterations, 1) END
-        )::BIGINT AS ns,
+        round(t.ns / coalesce(u.iterations, 1))::BIGINT AS ns,
         100.0 * t.ns / nullif(sum(t.ns) OVER (PARTITION BY t.side), 0) AS share_pct
     FROM time_of t JOIN units u USING (side), per
 ),

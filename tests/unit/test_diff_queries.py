@@ -292,6 +292,8 @@ def test_layers_per_iteration() -> None:
         "gone",
         "new",
     )
+    for layer, share in (("old", (20, 0)), ("new", (0, 100 * 850 / 1500))):
+        assert (rows[layer]["share_a_pct"], rows[layer]["share_b_pct"]) == pytest.approx(share)
     assert list(rows) == ["new", "old", "conv", "fc"]
 
 

@@ -154,13 +154,13 @@ class KeptEvents:
             connection.execute("DROP TABLE IF EXISTS kineto_block")
         else:
             rows = _EVENTS.format(first=1)
-        view = f"CREATE OR REPLACE TEMP VIEW event AS {rows}"
-        connection.execute(view)
+        connection.execute(f"CREATE OR REPLACE TEMP VIEW event AS {rows}")
         every = self.events // _MOST_SAMPLED + 1
         if connection.execute(_SAMPLE.format(every=every)).fetchall() == [(True,)]:
             ((self.repeated,),) = connection.execute(_REPEATED).fetchall()
         if self.repeated:
-            connection.execute(f"{view} ANTI JOIN repeated_event USING (event_id)")
+            kept = f"FROM ({rows}) ANTI JOIN repeated_event USING (event_id)"
+            connection.execute(f"CREATE OR REPLACE TEMP VIEW event AS {kept}")
 
     def _close_blocks(self) -> None:
         self._decoder.shutdown()

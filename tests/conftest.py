@@ -8,6 +8,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from hypothesis import settings
 
 import fast
 import skips
@@ -17,6 +18,9 @@ from tbd_trace.store import Database
 # Frameworks in parallel tests compete for the processors: their threads wait for each other.
 for _variable in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS"):
     os.environ.setdefault(_variable, "1")
+# Property tests have no deadline: on a loaded machine any of them can exceed 200 ms.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 def pytest_configure(config: pytest.Config) -> None:

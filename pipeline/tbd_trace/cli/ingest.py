@@ -221,8 +221,8 @@ def _reports(
     if files:
         with suppress(InputError):  # the process that reads the file reports it
             import_reader(files[0].path)  # once for all processes, which are copies of this one
-    # This process writes the views, once for all.
-    calls = [partial(_ingest_file, database.without_views(), file, derive) for file in files]
+    workers_database = database.without_views()  # this process writes them, once for all
+    calls = [partial(_ingest_file, workers_database, file, derive) for file in files]
     with (
         Processes(workers) as executor,
         busy(f"reading {len(files)} files"),

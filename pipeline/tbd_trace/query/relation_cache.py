@@ -26,6 +26,7 @@ from tbd_trace.query.computed import code_of, create_table
 from tbd_trace.query.header import Query
 from tbd_trace.query.relation_slices import create_in_slices
 from tbd_trace.runtime.crc import crc_file, is_sound, replace_with_crc
+from tbd_trace.runtime.duckdb_connection import memory_limit
 from tbd_trace.runtime.private_files import private_prefix, remove_abandoned
 from tbd_trace.runtime.settings_env import MEMORY_LIMIT
 from tbd_trace.sqltext import identifier, of_one_trace, parquet_relation, string
@@ -287,7 +288,7 @@ def _fingerprint(name: str) -> str:
 
 @contextlib.contextmanager
 def _unbounded(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    ((limit,),) = connection.execute("SELECT current_setting('memory_limit')").fetchall()
+    limit = memory_limit(connection)
     connection.execute("RESET memory_limit")
     yield
     with contextlib.suppress(duckdb.OutOfMemoryException):  # the new table may take more

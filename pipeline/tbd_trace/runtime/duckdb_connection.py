@@ -76,11 +76,12 @@ def _open(config: _Settings) -> duckdb.DuckDBPyConnection:
     connection.execute(SORTED_ASOF)
     # A question asks the same files again and again, and those never change.
     connection.execute("SET GLOBAL parquet_metadata_cache = true")
-    _limits[connection] = (config.get("memory_limit"), _shown_limit(connection))
+    _limits[connection] = (config.get("memory_limit"), memory_limit(connection))
     return connection
 
 
-def _shown_limit(connection: duckdb.DuckDBPyConnection) -> str:
+def memory_limit(connection: duckdb.DuckDBPyConnection) -> str:
+    """Return the memory limit of a database as DuckDB shows it, rounded down to a tenth."""
     ((limit,),) = connection.execute("SELECT current_setting('memory_limit')").fetchall()
     return str(limit)
 
@@ -127,7 +128,7 @@ def return_memory(connection: duckdb.DuckDBPyConnection) -> None:
 
     DuckDB keeps it for the next query, and returns it when its memory limit is set.
     """
-    number, unit = _shown_limit(connection).split()
+    number, unit = memory_limit(connection).split()
     # Shown rounded down to a tenth: set again and again as it is shown, it would shrink.
     with contextlib.suppress(duckdb.OutOfMemoryException):  # existing tables need more
         connection.execute(f"SET memory_limit = '{float(number) + 0.05} {unit}'")
@@ -146,9 +147,11 @@ def _config() -> _Settings:
 def _as_new(
     connection: duckdb.DuckDBPyConnection, config: Mapping[str, object]
 ) -> duckdb.DuckDBPyConnection:
+    names = list(_SETTINGS)
     # Setting the memory limit returns memory to the system, which is slow to get again.
-    is_limited = _limits[connection] == (config.get("memory_limit"), _shown_limit(connection))
-    for name in _SETTINGS if is_limited else (*_SETTINGS, "memory_limit"):
+    if _limits[connection] != (config.get("memory_limit"), memory_limit(connection)):
+        names.append("memory_limit")
+    for name in names:
         value = string(str(config[name])) if name in config else None
         connection.execute(f"SET {name} = {value}" if value else f"RESET {name}")
     return connection

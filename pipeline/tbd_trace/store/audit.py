@@ -106,7 +106,7 @@ class Audit:
         judged = sorted(self._filled & audited_tables())
         spans = self._spans(judged)
         notes = [note for table in judged for note in self._judge(table, *spans.get(table, (0, 0)))]
-        for table in self._with_alike():
+        for table in self._with_suspected_repeats():
             notes += self._single(table)
         if API_CALL in self._filled and self._written.issuperset(clock_tables()):
             notes += self._clocks(ask)
@@ -176,8 +176,9 @@ class Audit:
         ).fetchall()
         return "NULL" if middle is None else str(middle)
 
-    def _with_alike(self) -> list[str]:
-        # Tables with rows of the same start and id. One query for all: planning takes the longest.
+    def _with_suspected_repeats(self) -> list[str]:
+        # Tables with several rows of one start and correlation id. One query for all, because
+        # planning takes most of the time.
         counts = " UNION ALL ".join(
             f"SELECT '{table}' AS name, count(*) AS rows, "
             "count(DISTINCT hash(start_ns, correlation_id)) AS single "

@@ -22,7 +22,7 @@ from tbd_trace.runtime.duckdb_connection import prefetch
 from tbd_trace.store.base import TraceStore
 from tbd_trace.store.capture import CaptureFile, capture_files
 from tbd_trace.store.checksums import Checksums
-from tbd_trace.store.database_path import check_path, check_replaceable, why_missing
+from tbd_trace.store.database_path import check_path, prepare_for_ingest, why_missing
 from tbd_trace.store.identified_file import (
     IdentifiedFile,
     IngestReport,
@@ -31,7 +31,7 @@ from tbd_trace.store.identified_file import (
 )
 from tbd_trace.store.labels import restate
 from tbd_trace.store.same_events import same_events
-from tbd_trace.store.staging import remove_stale, unpublish
+from tbd_trace.store.staging import unpublish
 from tbd_trace.store.tables import table_files, whole_file
 from tbd_trace.store.views import views_marker, write_views
 from tbd_trace.store.writer import write_trace
@@ -107,8 +107,7 @@ class Database(TraceStore):
     ) -> list[IngestReport]:
         """Ingest profiler files with their metadata; reports and errors as of :meth:`ingest`."""
         say = progress or (lambda _text: None)
-        check_replaceable(self.path, self._setting)
-        remove_stale(self.traces_directory)
+        prepare_for_ingest(self.path, self.traces_directory, self._setting)
         return [self._ingest_file(identify_file(file), say) for file in files]
 
     def ingest_identified(self, files: Sequence[IdentifiedFile]) -> None:
@@ -118,8 +117,7 @@ class Database(TraceStore):
             InputError: a file is unsupported or damaged; earlier files stay ingested.
             StoreError: the database cannot be written.
         """
-        check_replaceable(self.path, self._setting)
-        remove_stale(self.traces_directory)
+        prepare_for_ingest(self.path, self.traces_directory, self._setting)
         with self._advised():
             for file in files:
                 self._add(file)
@@ -203,7 +201,7 @@ class Database(TraceStore):
             self.traces_directory.parent.rmdir()
 
     def without_views(self) -> Database:
-        """Return a copy for another process that ingests: this one calls `write_views`."""
+        """Return a copy for a worker process, which leaves the views to the main process."""
         own = copy(self)
         own._leaves_views = True
         return own
@@ -211,7 +209,8 @@ class Database(TraceStore):
     def write_views(self, *, needed: bool) -> None:
         """Write the views of the ``.duckdb`` file, unless they are current.
 
-        Unless they are ``needed`` for a new trace, errors are ignored.
+        Args:
+            needed: True after a new trace; otherwise errors are ignored.
 
         Raises:
             StoreError: the file cannot be written.

@@ -11,6 +11,7 @@ import duckdb
 from tbd_trace.errors import StoreError, UsageError
 from tbd_trace.sqltext import parquet_relation
 from tbd_trace.store.capture import is_capture
+from tbd_trace.store.staging import remove_stale
 from tbd_trace.store.views import is_duckdb
 
 
@@ -28,14 +29,15 @@ def check_path(path: Path, setting: str) -> None:
         raise UsageError(f"{setting} {path}: DuckDB reads nothing below a backslash; use another")
 
 
-def check_replaceable(path: Path, setting: str) -> None:
-    """Check that a path is free, or a DuckDB database.
+def prepare_for_ingest(path: Path, traces_directory: Path, setting: str) -> None:
+    """Check that a path is free or a DuckDB database, and remove what killed processes left.
 
     Raises:
         StoreError: it is another file.
     """
     if not is_duckdb(path) and path.exists():
         raise StoreError(f"{path}: exists and is not a DuckDB database; choose another {setting}")
+    remove_stale(traces_directory)
 
 
 def why_missing(path: Path, traces_directory: Path, setting: str) -> str:

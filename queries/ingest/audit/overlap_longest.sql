@@ -1,4 +1,5 @@
--- Kernels that start more than 10 us before the longest kernel of their stream ends; overlap.sql.
+-- Kernels that start more than 10 us before the longest kernel of their stream ends. With
+-- overlap.sql, for large tables.
 (
     WITH ran AS NOT MATERIALIZED (
         SELECT kernel_id, process_id, device_id, context_id, stream_id, start_ns, end_ns

@@ -49,14 +49,13 @@ _KIND = f"""
 # Only texts that are used are copied. IN would become a join.
 _BLOCK = """
     CREATE OR REPLACE TEMP TABLE kineto_block AS
-    SELECT ph, cat, kind, start_ns, duration_ns,
+    SELECT ph, cat, kind, start_ns, duration_ns, end_ns,
         if(is_kept, name, NULL) AS name, if(is_host OR is_kept, pid, NULL) AS pid,
         if(is_host OR is_kept, tid, NULL) AS tid,
         if(is_kept OR {has_frames} AND kind = 'frame', args, NULL) AS args, is_kept, is_host,
         CASE
             WHEN kind IS NULL OR kind IN ('process_name', 'thread_name') THEN NULL
-            WHEN kind <> 'memory' AND duration_ns IS NULL
-                OR TRY(start_ns + coalesce(duration_ns, 0)) IS NULL THEN 'without times'
+            WHEN end_ns IS NULL OR kind <> 'memory' AND duration_ns IS NULL THEN 'without times'
             WHEN start_ns = 0 AND coalesce(duration_ns, 0) = 0 THEN 'at time 0'
             WHEN duration_ns < 0 THEN 'with negative durations'
             WHEN name IS NULL THEN 'without names'
@@ -65,7 +64,8 @@ _BLOCK = """
         SELECT *, coalesce(list_contains([{kept}], kind), false) AS is_kept,
             coalesce(list_contains([{host}], kind), false) AS is_host,
             TRY_CAST(ts * 1000 AS BIGINT) AS start_ns,
-            TRY_CAST(dur * 1000 AS BIGINT) AS duration_ns
+            TRY_CAST(dur * 1000 AS BIGINT) AS duration_ns,
+            TRY(start_ns + coalesce(duration_ns, 0)) AS end_ns
         FROM (
             SELECT *, {kind} AS kind
             FROM read_json({path}, format = 'array', columns = {columns},

@@ -29,8 +29,7 @@ _KEPT = f"""
         WRITE_BLOOM_FILTER false
     )"""
 _COUNTS = """
-    SELECT ph, cat, kind, defect, count(*), min(start_ns),
-        max(start_ns::HUGEINT + coalesce(duration_ns, 0))
+    SELECT ph, cat, kind, defect, count(*), min(start_ns), max(end_ns)
     FROM kineto_block GROUP BY ALL ORDER BY ALL"""
 _THREADS = """
     SELECT DISTINCT TRY_CAST(pid AS BIGINT), TRY_CAST(tid AS BIGINT), kind = 'user'
@@ -66,7 +65,7 @@ Group = tuple[str | None, str | None, str | None, str | None]
 
 
 class KeptEvents:
-    """The events of one trace; a context manager that removes its files at the end."""
+    """The events of one trace; `close` removes their files."""
 
     def __init__(self) -> None:
         self.kinds: Collection[str] = KINDS  # those to keep
@@ -91,7 +90,7 @@ class KeptEvents:
         The events before are counted and kept at the same time, and the last ones by `finish`.
 
         Args:
-            connection: the one of `create_view`; the first block is a table of it.
+            connection: the one that `create_view` gets; the first block is a table of it.
         """
         if not self._blocks:
             directory, self._second = Path(self._directory.name), connection.cursor()

@@ -64,7 +64,6 @@ def assert_sound_one_is_as_before(database: Database, odd: list[Path]) -> None:
 )
 @settings(
     max_examples=int(os.environ.get("TBD_TRACE_ODD_EXAMPLES", "1")),
-    deadline=None,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=[
         HealthCheck.too_slow,

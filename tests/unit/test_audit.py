@@ -269,7 +269,7 @@ def test_kernels_launched_by_kernels_run_inside_them(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.integers(1, 4), min_size=2, max_size=24), st.randoms(use_true_random=False))
-@settings(max_examples=examples(15), deadline=None, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=examples(15), phases=[Phase.explicit, Phase.generate])
 def test_an_operation_belongs_to_the_nearest_launch_before_it(ids: list[int], random: Any) -> None:
     """Correlation ids wrap; each launch is of a range with its own name and has up to 3 kernels."""
     calls, ranges, kernels, at = [], [], [], 10**6

@@ -38,7 +38,7 @@ def slow_suppression(found, valid, threshold: float) -> list[bool]:
     return [number in kept for number in range(len(found))]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(some_boxes, some_boxes)
 def test_overlap_of_all_pairs(first, second) -> None:
     got = boxes.iou(torch.tensor(first).float(), torch.tensor(second).float())
@@ -46,7 +46,7 @@ def test_overlap_of_all_pairs(first, second) -> None:
     torch.testing.assert_close(got, torch.tensor(expected), rtol=1e-5, atol=1e-6)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.data(), some_boxes, st.sampled_from([0.11, 0.31, 0.53, 0.71]))
 def test_suppression_is_the_greedy_loop(data, found, threshold) -> None:
     valid = data.draw(st.lists(st.booleans(), min_size=len(found), max_size=len(found)))
@@ -64,7 +64,7 @@ def test_suppression_along_a_chain_and_of_several_images_at_once() -> None:
     assert kept[1].all()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(some_boxes, some_boxes)
 def test_decoding_undoes_encoding(targets, anchors) -> None:
     count = min(len(targets), len(anchors))
@@ -96,7 +96,7 @@ def test_clipping() -> None:
     assert got.tolist() == [[0.0, 2.0, 20.0, 40.0]]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.data(), some_boxes, some_boxes, st.booleans())
 def test_assignment(data, anchors, objects, force) -> None:
     present = data.draw(st.lists(st.booleans(), min_size=len(objects), max_size=len(objects)))
@@ -118,7 +118,7 @@ def test_assignment(data, anchors, objects, force) -> None:
             assert present[int(matched[0, number])]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.sampled_from([-1, 0, 1]), min_size=8, max_size=30), st.integers(1, 4))
 def test_sampling(kinds, positives) -> None:
     index, positive, used = boxes.sample(torch.tensor([kinds]), 8, positives)

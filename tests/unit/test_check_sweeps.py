@@ -119,7 +119,7 @@ def test_a_drop_is_told_with_its_batches() -> None:
     assert row["severity"] == "warning"
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(rates=st.lists(st.integers(50, 60), min_size=3, max_size=7))
 def test_rank_correlation_is_that_of_its_definition(rates: list[int]) -> None:
     row = only("OBS01", sweep(*rates, off=1e-6))

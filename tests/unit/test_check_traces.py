@@ -542,7 +542,7 @@ def test_work_that_varies_varies_by_design() -> None:
     assert "but so does the work" in judged(made, "ROB01")["reason"]
 
 
-@settings(max_examples=examples(15), deadline=None)
+@settings(max_examples=examples(15))
 @given(
     lengths=st.one_of(
         st.lists(st.integers(500, 2000), min_size=2, max_size=16),

@@ -125,9 +125,7 @@ def test_a_gpu_on_another_clock_is_put_on_the_host_s(offset: int, waits: bool) -
     waits=st.booleans(),
 )
 @example(latencies=[24_914, 22_961, 4_907], ahead=51_262_424, behind=True, drift=3e-5, waits=True)
-@settings(
-    max_examples=examples(20), deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate]
-)
+@settings(max_examples=examples(20), phases=[Phase.explicit, Phase.reuse, Phase.generate])
 def test_what_was_on_one_clock_is_so_again(
     latencies: list[int], ahead: int, behind: bool, drift: float, waits: bool
 ) -> None:
@@ -143,9 +141,7 @@ def test_what_was_on_one_clock_is_so_again(
 
 
 @given(st.lists(st.integers(4_000, 40_000_000), min_size=3, max_size=40), st.booleans())
-@settings(
-    max_examples=examples(10), deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate]
-)
+@settings(max_examples=examples(10), phases=[Phase.explicit, Phase.reuse, Phase.generate])
 def test_one_clock_is_left_alone(latencies: list[int], waits: bool) -> None:
     run = host_bound(60, [min(latency, 5_400_000) for latency in latencies], waits=waits)
     notes, starts, _ = ingested(run)

@@ -101,7 +101,7 @@ made_ranges = st.lists(
 )
 
 
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(40))
 @given(traces=st.lists(made_ranges, min_size=1, max_size=10))
 def test_what_may_own_a_kernel(
     traces: list[list[tuple[int, int, str, str, int, bool]]],

@@ -50,7 +50,7 @@ def steps(shortest: int) -> st.SearchStrategy[list[tuple[bool, int]]]:
     return st.lists(st.tuples(st.booleans(), st.integers(shortest, 3)), max_size=25)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(threads=st.lists(steps(1), min_size=1, max_size=6), shuffled=st.randoms())
 def test_the_tree_is_the_stack_that_made_the_ranges(
     threads: list[list[tuple[bool, int]]], shuffled: Any
@@ -69,7 +69,7 @@ def test_the_tree_is_the_stack_that_made_the_ranges(
     assert tree(made) == expected
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     threads=st.lists(
         st.tuples(
@@ -96,7 +96,7 @@ def test_ties_and_ranges_without_length(threads: list[Any]) -> None:
     assert tree(made) == expected
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(spans=st.lists(st.tuples(st.integers(0, 12), st.integers(0, 8)), min_size=1, max_size=15))
 def test_crossing_ranges_lose_nobody(spans: list[tuple[int, int]]) -> None:
     """Push/pop ranges cannot cross; if a file says so anyway, each still has one place."""
@@ -125,7 +125,7 @@ def test_thousands_of_ranges_come_in_order() -> None:
     assert {r["annotation_id"]: (r["parent_id"], r["depth"]) for r in rows} == expected
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     threads=st.lists(
         st.tuples(

@@ -54,7 +54,7 @@ def training(
     return [launched[position] for position in begins]
 
 
-@settings(max_examples=examples(8), deadline=None)
+@settings(max_examples=examples(8))
 @given(
     runs=st.lists(
         st.tuples(
@@ -412,7 +412,7 @@ def test_a_launch_that_is_not_recorded_moves_the_boundary_to_the_next() -> None:
     assert starts == [step * GAP + STEP * (step == 4) for step in range(10)]
 
 
-@settings(max_examples=examples(10), deadline=None)
+@settings(max_examples=examples(10))
 @given(
     names=st.lists(st.sampled_from("abcdefghijkl"), min_size=30, max_size=300),
     seed=st.integers(0, 9),

@@ -53,7 +53,7 @@ def innermost_from_slices(database: MadeDatabase) -> dict[int, int]:
     return {row["api_call_id"]: row["annotation_id"] for row in found}
 
 
-@settings(max_examples=examples(20), deadline=None)
+@settings(max_examples=examples(20))
 @given(
     threads=st.dictionaries(
         holder, st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=8), min_size=1
@@ -129,7 +129,7 @@ def test_containment_by_brute_force(
     assert from_slices == innermost
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(order=st.permutations(HOLDERS))
 def test_threads_have_the_same_numbers_every_time(order: list[tuple[str, int | None, int]]) -> None:
     """Runs that an earlier question left behind are read by these numbers."""

@@ -253,7 +253,7 @@ Steps = list[tuple[bool, int]]
 BEGINS = st.sets(st.integers(0, 30), min_size=2).filter(lambda b: len(b) < 4 or len(b) % 2)
 
 
-@settings(max_examples=examples(8), deadline=None)
+@settings(max_examples=examples(8))
 @given(
     traces=st.lists(
         st.tuples(
@@ -331,7 +331,7 @@ spans_around = st.lists(
 calls_in_a_row = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=12)
 
 
-@settings(max_examples=examples(12), deadline=None)
+@settings(max_examples=examples(12))
 @given(traces=st.lists(st.tuples(spans_around, calls_in_a_row), min_size=1, max_size=12))
 def test_ranges_and_launches_that_cross(
     traces: list[tuple[Spans, list[tuple[int, int]]]],

@@ -89,7 +89,7 @@ def made_operations(
     return made, spans
 
 
-@settings(max_examples=examples(10), deadline=None)
+@settings(max_examples=examples(10))
 @given(devices=st.dictionaries(device, st.lists(operation, min_size=1, max_size=9), min_size=1))
 def test_the_union_of_operations_is_a_sweep(
     devices: dict[Device, list[tuple[str, int, int]]],
@@ -320,7 +320,7 @@ def idle_parts(
     return sum(idle), between
 
 
-@settings(max_examples=examples(25), deadline=None)
+@settings(max_examples=examples(25))
 @given(
     iterations=st.lists(
         st.lists(st.tuples(st.integers(0, 12), st.integers(1, 9)), min_size=1, max_size=4),

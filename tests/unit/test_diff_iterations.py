@@ -93,7 +93,7 @@ def expected(a: list[int], b: list[int]) -> tuple[float, float | None, float | N
 PERIODS = st.lists(st.integers(500, 2000), min_size=2, max_size=14)
 
 
-@settings(max_examples=examples(25), deadline=None)
+@settings(max_examples=examples(25))
 @given(PERIODS, PERIODS)
 def test_change_and_interval_are_the_tests(a: list[int], b: list[int]) -> None:
     row = headline(a, b)

@@ -212,7 +212,7 @@ def test_slower_needs_three_standard_errors_and_the_smallest_change() -> None:
     assert status([99, 100, 101], [102, 103, 104], min_change_pct=3.5) is None
 
 
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=3)
 @example([("a", "y", 1), ("a", "x", 1)] * 3 + [("b", "x", 2)])
 @given(
     st.lists(

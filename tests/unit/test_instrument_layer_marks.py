@@ -206,7 +206,7 @@ def _train(model: Pieces, seed: int, accidents: list[bool]) -> list[Any]:
     accidents=st.lists(st.booleans(), min_size=1, max_size=3),
     seed=st.integers(0, 1000),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_marks_nest_and_change_nothing(kinds: list[str], accidents: list[bool], seed: int) -> None:
     plain = _train(Pieces(kinds, seed), seed, accidents)
     model, marks = Pieces(kinds, seed), Recorded()

@@ -62,7 +62,7 @@ def test_convolution_in_groups_by_hand(channels: int, groups: int, device: str) 
     batch=st.integers(1, 3),
     meta=st.booleans(),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_operations_are_those_of_the_counter_of_torch(
     kinds: list[str], channels: int, batch: int, meta: bool
 ) -> None:

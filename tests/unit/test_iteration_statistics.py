@@ -207,7 +207,7 @@ times = st.one_of(
 )
 
 
-@settings(max_examples=examples(25), deadline=None)
+@settings(max_examples=examples(25))
 @given(runs=st.lists(times, min_size=1, max_size=8))
 def test_all_statistics_are_those_of_their_definitions(runs: list[list[int]]) -> None:
     rows = described(*runs)

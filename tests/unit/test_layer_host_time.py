@@ -83,7 +83,7 @@ def counted(threads: list[list[tuple[int, int, str]]]) -> Counter[Key]:
 steps = st.lists(st.tuples(st.booleans(), st.integers(0, 8)), max_size=24)
 
 
-@settings(max_examples=examples(15), deadline=None)
+@settings(max_examples=examples(15))
 @given(
     traces=st.lists(st.lists(steps, min_size=1, max_size=3), min_size=1, max_size=12),
     data=st.data(),
@@ -157,7 +157,7 @@ span = st.tuples(
 )
 
 
-@settings(max_examples=examples(15), deadline=None)
+@settings(max_examples=examples(15))
 @given(traces=st.lists(st.lists(span, max_size=14), min_size=1, max_size=12))
 def test_ranges_that_cross_each_other(traces: list[list[Span]]) -> None:
     """Start/end ranges may, on several domains anything may; ties go by the order of the file."""

@@ -16,9 +16,7 @@ from made_trace import MadeTrace, Row, metric
 
 CLASSES = ("weight", "feature_map", "temporary", None)
 ADDRESSES = (0, 512, 1 << 40, 2**64 - 1)
-OURS = settings(
-    max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+OURS = settings(max_examples=examples(40), suppress_health_check=[HealthCheck.too_slow])
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(["allocate", "free", "free_requested", "segment_allocate", "classify"]),

@@ -390,7 +390,6 @@ def read_all(path: Path) -> None:
 
 OUR_FOLDER = settings(
     max_examples=examples(100),
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 

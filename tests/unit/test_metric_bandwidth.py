@@ -129,7 +129,7 @@ def test_an_instant_has_no_bandwidth() -> None:
     assert bandwidth(alone("allreduce", 0), "median_ns", "algbw_bytes_per_s") == [(0, None)]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.integers(1, MS - 1), min_size=1, max_size=40))
 def test_percentiles(durations: list[int]) -> None:
     made = alone("allreduce", *durations)

@@ -37,7 +37,7 @@ def test_durations_are_counted_in_bins_of_a_decade() -> None:
 
 
 @given(durations=st.lists(st.integers(0, 10**7), min_size=1, max_size=30), per=st.integers(1, 7))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_every_duration_lies_in_its_bin(durations: list[int], per: int) -> None:
     made = MadeTrace()
     for duration in durations:
@@ -93,7 +93,7 @@ def test_parts_of_a_bin_are_disjoint() -> None:
     others=st.lists(SPAN, max_size=4),
     bins=st.integers(1, 12),
 )
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 def test_activity_is_that_of_every_nanosecond(
     kernels: list[tuple[int, int]],
     copies: list[tuple[int, int]],
@@ -230,7 +230,7 @@ def test_without_durations_kernels_are_counted() -> None:
 
 
 @given(occupancies=st.lists(st.integers(0, 1000), min_size=1, max_size=20), bins=st.integers(1, 9))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_every_occupancy_lies_in_its_bin(occupancies: list[int], bins: int) -> None:
     made = MadeTrace()
     for permille in occupancies:

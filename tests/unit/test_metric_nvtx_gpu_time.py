@@ -61,7 +61,7 @@ def summed(ranges: list[Any], operations: list[Any], by: str) -> dict[Any, Row]:
     return rows
 
 
-@settings(max_examples=examples(30), deadline=None)
+@settings(max_examples=examples(30))
 @given(
     ranges=st.lists(
         st.tuples(

@@ -114,7 +114,7 @@ def expected(programs: dict[int, Program], by: str) -> dict[Any, Any]:
     }
 
 
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(40))
 @given(threads=st.lists(st.lists(step, max_size=40), min_size=1, max_size=2))
 @pytest.mark.parametrize("by", ["path", "range"])
 def test_kernels_count_in_the_ranges_open_at_their_launch(

@@ -62,7 +62,7 @@ operations = st.lists(
 # kernels
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(kernels=operations)
 def test_kernel_summary_by_name(kernels: list[tuple[str, str, int | None, int]]) -> None:
     made = MadeTrace()
@@ -140,7 +140,7 @@ def test_kernel_summary_leaves_the_replayed_kernels_of_a_capture_out() -> None:
 # copies and fills
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(copies=operations, fills=operations)
 def test_memory_operations(copies: list[Any], fills: list[Any]) -> None:
     made = MadeTrace()
@@ -193,7 +193,7 @@ def test_memory_operations_by_kind_of_memory() -> None:
 # ranges
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     ranges=st.lists(
         st.tuples(
@@ -255,7 +255,7 @@ def train(made: MadeTrace, periods: list[int], **row: Any) -> None:
         start += period
 
 
-@settings(max_examples=examples(6), deadline=None)
+@settings(max_examples=examples(6))
 @given(
     runs=st.lists(st.lists(st.integers(950, 1045), min_size=1, max_size=12), min_size=1, max_size=6)
 )

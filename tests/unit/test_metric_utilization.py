@@ -507,7 +507,7 @@ def test_a_metric_run_without_durations_knows_no_percentage() -> None:
     assert "durations" in row["reason"]
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(
     line=st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from([1, 2, None])), max_size=12),
     runs=st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from([1, 2, None])), max_size=6),

@@ -193,7 +193,7 @@ JUMP = [
 ]
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(layers=LAYERS, latency_s=st.sampled_from([0, 5e-6, 1e-4]), workers=st.integers(2, 9))
 def test_properties_of_predictions(
     tmp_path_factory: pytest.TempPathFactory, layers: list[Layer], latency_s: float, workers: int
@@ -226,7 +226,7 @@ def test_properties_of_predictions(
         assert times["ddp"] <= times["serial"] + 1e-12
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(layers=LAYERS, latency_s=st.sampled_from([0, 5e-6]), workers=st.integers(2, 9))
 @example(layers=JUMP, latency_s=5e-6, workers=2)
 def test_smallest_bandwidth_inverts_the_speed_up(

@@ -212,7 +212,7 @@ LAUNCHES = st.lists(
 )
 
 
-@settings(max_examples=examples(20), deadline=None)
+@settings(max_examples=examples(20))
 @given(launches=LAUNCHES)
 def test_properties(launches: list[tuple[str, int, int, int, int]]) -> None:
     devices = [

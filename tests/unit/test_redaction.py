@@ -208,7 +208,6 @@ WORDS = st.sampled_from(
 TEXTS = st.lists(st.one_of(WORDS, st.text(max_size=8)), max_size=6).map(" ".join)
 
 
-@settings(deadline=None)
 @given(TEXTS)
 def test_what_changes_is_found_in_sql(text: str) -> None:
     """Millions of texts are searched with one expression: it must miss none."""
@@ -222,7 +221,6 @@ def test_what_changes_is_found_in_sql(text: str) -> None:
         assert found or not changes
 
 
-@settings(deadline=None)
 @given(TEXTS)
 def test_what_is_redacted_stays_so(text: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -235,7 +233,6 @@ def test_what_is_redacted_stays_so(text: str) -> None:
         assert not again
 
 
-@settings(deadline=None)
 @given(st.sets(st.from_regex(r"[a-z]{6,12}", fullmatch=True), min_size=2), st.sampled_from(
     ["{} starts", "tcp://{}:29500/x", "USER={}", "HOSTNAME={}", "{}@example.org", "/home/{}"]
 ))  # fmt: skip
@@ -449,7 +446,7 @@ ASCII = st.characters(min_codepoint=32, max_codepoint=126)
 
 
 @pytest.mark.parametrize("pattern", _token_patterns(), ids=lambda pattern: pattern.pattern[:24])
-@settings(deadline=None, max_examples=5)
+@settings(max_examples=5)
 @given(data=st.data())
 def test_every_token_is_found(pattern: re.Pattern[str], data: st.DataObject) -> None:
     """Texts are searched for tokens only where TOKEN_CANDIDATE matches."""

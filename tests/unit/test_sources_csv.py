@@ -840,7 +840,6 @@ _NOISE = st.lists(
 _ENCODINGS = st.sampled_from([("utf-8", "\n"), ("utf-8-sig", "\r\n"), ("utf-16", "\r\n")])
 _EXAMPLES = settings(
     max_examples=examples(25),
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 

@@ -818,7 +818,7 @@ def _damaged_profiles(draw: st.DrawFn) -> Tables:
     return tables
 
 
-@settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(15), suppress_health_check=[HealthCheck.too_slow])
 @given(tables=_damaged_profiles())
 def test_any_subset_of_the_schema_reads(
     tables: Tables, tmp_path_factory: pytest.TempPathFactory

@@ -335,7 +335,6 @@ def nesting_by_stack(closed: Mapping[int, tuple[int, int]]) -> set[int]:
 
 @settings(
     max_examples=examples(25),
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), min_size=1, max_size=8))
@@ -512,7 +511,6 @@ def full_rows() -> dict[str, list[Row]]:
 
 @settings(
     max_examples=examples(30),
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(st.data())

@@ -73,7 +73,6 @@ def assert_same(
 @given(data=st.data())
 @settings(
     max_examples=examples(60),
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_any_table(tmp_path: Path, data: st.DataObject) -> None:
@@ -398,7 +397,7 @@ def test_large_tables_are_read_from_pages(tmp_path: Path) -> None:
 @given(st.lists(st.integers(1, 3).flatmap(lambda n: st.integers(2048 * n, 2048 * n + 70))))
 @example([2048 + 64, 3000])
 @example([2048 + 65, 3000])
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_duckdb_passes_batches_on_in_order(sizes: list[int]) -> None:
     ends = list(itertools.accumulate(sizes, initial=0))
     made = [

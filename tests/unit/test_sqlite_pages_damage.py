@@ -60,7 +60,6 @@ def compare(path: Path) -> pa.Table | str:
 
 SETTINGS = settings(
     max_examples=60,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 

@@ -149,7 +149,7 @@ LOOPS = st.builds(
 )
 
 
-@settings(max_examples=examples(25), deadline=None)
+@settings(max_examples=examples(25))
 @given(LOOPS)
 def test_shares_sum_and_the_replay_repeats_the_trace(loop: Loop) -> None:
     found = program(loop.run())
@@ -165,7 +165,7 @@ def test_shares_sum_and_the_replay_repeats_the_trace(loop: Loop) -> None:
     assert error_pct <= abs(simulator.strict_error_pct) + 0.1
 
 
-@settings(max_examples=examples(15), deadline=None)
+@settings(max_examples=examples(15))
 @given(LOOPS)
 def test_changes_of_nothing_and_of_less(loop: Loop) -> None:
     found = program(loop.run())

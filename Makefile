@@ -97,7 +97,7 @@ $(LOWEST)/.installed: pyproject.toml
 mutants: $(VENV)/.installed-dev ## Change N=22 random operators; report which the fast tests miss (SEED=1)
 	$(BIN)/python tools/mutants.py --count $(N) --seed $(SEED) --workers $(WORKERS) $(RECORD)
 
-fuzz: export PYTHONPATH := tests
+fuzz: export PYTHONPATH := tests:tests/helpers
 fuzz: $(VENV)/.installed-dev ## Give all readers changed files of a fixed seed (INPUTS=20000 for a night)
 	$(BIN)/python -m fuzz --inputs $(INPUTS)
 

@@ -23,7 +23,7 @@ GENERATED = ROOT / "tests" / "generated"
 USES = ROOT / ".mutants"
 """Directory of the files of `mutants_plugin.py`, one per module of tests."""
 _WITH_HEADERS = ("metrics", "checks", "derive")
-_DEFAULTS = "tests/unit/test_query_headers.py::test_variables_are_declared_with_the_same_default"
+_DEFAULTS = "tests/unit/query/test_header.py::test_variables_are_declared_with_the_same_default"
 _OWN = "test_mutations.py"  # tests of this tool
 _NEAR = 2  # a relation itself, and the queries that read it
 _FIRST = 4  # cases of one module before tests that name a query
@@ -95,7 +95,7 @@ class Area:
         for module in self._modules():
             if _compares_rows(module) or _uses(module):
                 continue
-            target = USES / f"{module.stem}.json"
+            target = _uses_file(module)
             words = ["-q", "-m", "not slow", "-p", "mutants_plugin", "--uses", str(target)]
             command = [sys.executable, "-m", "pytest", *words, str(module.relative_to(ROOT))]
             print(f"{target.relative_to(ROOT)}", flush=True)
@@ -119,10 +119,11 @@ def users(path: Path) -> Sequence[frozenset[str]]:
 
 
 def _likeness(module: Path, path: Path) -> int:
-    # How many of the file and its folders a module of tests is named after.
+    # How many of the file and its folders a module of tests and its folders are named after.
     folders = path.relative_to(ROOT).parts[:-1]
     words = {path.stem.strip("_"), *(folder.removesuffix("s") for folder in folders)}
-    return sum(word in module.stem for word in words)
+    name = module.relative_to(ROOT).as_posix()
+    return sum(word in name for word in words)
 
 
 def _defaults(path: Path, line: int) -> Iterator[str]:
@@ -276,9 +277,14 @@ def _lines(first: ast.stmt, last: ast.stmt) -> range:
     return range(first.lineno, (last.end_lineno or last.lineno) + 1)
 
 
+def _uses_file(module: Path) -> Path:
+    # Modules of different folders have the same name.
+    return USES / f"{'.'.join(module.relative_to(ROOT).with_suffix('').parts)}.json"
+
+
 @cache
 def _uses(module: Path) -> dict[str, Any]:
-    file = USES / f"{module.stem}.json"
+    file = _uses_file(module)
     if not file.exists() or file.stat().st_mtime < module.stat().st_mtime:
         return {}
     found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))

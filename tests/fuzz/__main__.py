@@ -1,6 +1,6 @@
 """Fuzz all readers with changed inputs of a fixed seed.
 
-Usage: PYTHONPATH=tests python -m fuzz [--inputs 1000] [--seconds S] [--kinds nsys store ...]
+Usage: PYTHONPATH=tests:tests/helpers python -m fuzz [--inputs 1000] [--seconds S] [--kinds nsys]
 
 Each input is a small valid file after some changes. It passes if the answer equals the counts of a
 plain reader, a note names the rows that were left out, or the file is refused with one line. It

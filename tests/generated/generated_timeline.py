@@ -22,7 +22,6 @@ from generated_names import (
     OPERATORS,
     SAMPLED,
 )
-
 from made_trace import MadeTrace
 
 

@@ -10,7 +10,6 @@ from generated_job import MS, add_link_test, add_points, add_rank
 from generated_memory import History, add_plan
 from generated_names import COUNTERS, DEVICES, KERNELS, LAYERS
 from generated_timeline import Timeline
-
 from made_trace import MadeTrace
 
 STYLES = ["tbd_trace", "plain", "torch", "numbered", "family", "marks", "nested", "none", "host"]

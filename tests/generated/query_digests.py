@@ -1,6 +1,6 @@
 """Digests of the rows that queries return for generated traces.
 
-    PYTHONPATH=tests python tests/generated/query_digests.py
+    PYTHONPATH=tests/helpers python tests/generated/query_digests.py
 
 rewrites `query_digests.csv`, which has a line with a digest for each column of each query. The
 digests come from the queries themselves, so they show which queries and columns a change affects,
@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-from generated_traces import generated
-from varied_rows import varied
 
+from generated_traces import generated
 from made_checks import rows_on
 from made_pair import answers
 from made_trace import MadeDatabase, MadeTrace, Row
@@ -32,6 +31,7 @@ from tbd_trace.query.catalogue import parameters_behind
 from tbd_trace.query.connection import prepare
 from tbd_trace.query.header import parse_query
 from tbd_trace.sqltext import identifier
+from varied_rows import varied
 
 FILE = Path(__file__).resolve().parent / "query_digests.csv"
 DIFFERENCES = sorted((resources.queries() / "diff").glob("*.sql"))

@@ -1,6 +1,6 @@
 """Digests of the tables, exports and plots of each metric on generated traces.
 
-    PYTHONPATH=tests python tests/generated/renderings.py
+    PYTHONPATH=tests/helpers python tests/generated/renderings.py
 
 rewrites `renderings.csv`, which has a line with a digest for each metric and output format. With
 the arguments `show METRIC FORMAT` the program prints the output instead.
@@ -18,9 +18,9 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-from query_digests import Question, database_for, digest, questions, write
 
 from drawing import collected
+from query_digests import Question, database_for, digest, questions, write
 from tbd_trace.errors import TbdTraceError
 from tbd_trace.present import Format, Style, render
 from tbd_trace.present import plot as plots

@@ -10,11 +10,11 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from generated_traces import generated
-from query_digests import Question, answer
 
 from fast import slow
+from generated_traces import generated
 from made_trace import MadeDatabase, MadeTrace
+from query_digests import Question, answer
 from query_files import CHECKS, DERIVED, METRICS
 from tbd_trace.model.canonical_tables import canonical_tables, timed_tables
 from tbd_trace.store.audit import audited_tables, rule

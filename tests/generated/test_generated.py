@@ -7,6 +7,7 @@ digests cover many more kinds of rows than can be worked out by hand.
 from __future__ import annotations
 
 import pytest
+
 from query_digests import Question, committed, digests, questions
 
 RENEW = "run tests/generated/query_digests.py if the change is intended"

@@ -7,6 +7,7 @@ and polars, which may place ticks or format floats differently.
 from __future__ import annotations
 
 import pytest
+
 from query_digests import Question, committed, digest
 from renderings import FILE, drawn_questions, renderings
 

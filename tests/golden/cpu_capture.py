@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import cpu_trace
-
 from nsys_schema import NVTX_DOMAIN, NVTX_PUSH_POP, Nvtx
 from nsys_writer import NsysWriter
 

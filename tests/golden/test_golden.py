@@ -9,13 +9,13 @@ from typing import Any
 
 import polars as pl
 import pytest
-from cpu_capture import write_capture
-from sample_facts import CAPTURE
-from worked import CASES, GOLDEN, Case, text
 
+from cpu_capture import write_capture
 from query_files import NOT_IN_SAMPLES, NOT_WORKED, OF_JOBS
+from sample_facts import CAPTURE
 from tbd_trace.query import Catalogue, execute
 from tbd_trace.store import Database
+from worked import CASES, GOLDEN, Case, text
 
 TOLERANCE = 1e-9  # relative, for floats
 DATABASES = {

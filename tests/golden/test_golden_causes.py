@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from worked_causes import cause_times, step_begins
-from worked_whatif import Steps, steps_after_changes
 
 from tbd_trace.api import Traces
 from tbd_trace.store import Database
+from worked_causes import cause_times, step_begins
+from worked_whatif import Steps, steps_after_changes
 
 
 def test_shares_of_causes(sample_database: Database) -> None:

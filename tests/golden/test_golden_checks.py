@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 
 import pytest
-from worked_checks import COLUMNS, FOLDER, MEMORY, SAMPLE, Row, checks
-from worked_memory_checks import RULES, memory_checks
 
 from tbd_trace.analysis.checks import evaluate
 from tbd_trace.api import Traces
 from tbd_trace.store import Database
+from worked_checks import COLUMNS, FOLDER, MEMORY, SAMPLE, Row, checks
+from worked_memory_checks import RULES, memory_checks
 
 NUMBERS = {"value", "threshold"}
 

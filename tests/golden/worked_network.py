@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from network_model import Layer, Link, iteration_s, ready_times, speedup, transfer_s
 from sample_facts import Row, layers, row
 from worked_layers import layer_time
 from worked_time import iteration_timing
-
-from network_model import Layer, Link, iteration_s, ready_times, speedup, transfer_s
 
 LATENCY_S, UNCERTAINTY = 5e-6, 0.05
 WORKERS = (2, 4, 8, 16)

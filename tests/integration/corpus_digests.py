@@ -1,6 +1,6 @@
 """Digests of the canonical tables of real traces.
 
-    PYTHONPATH=tests python tests/integration/corpus_digests.py
+    PYTHONPATH=tests/helpers python tests/integration/corpus_digests.py
 
 rewrites `corpus_digests.csv`, which has a line for each file and table, with the number of rows and
 a digest of them. Other tests compare counts and sums with the profilers' own answers. The digests

@@ -13,6 +13,8 @@ from typing import Any
 
 import duckdb
 import pytest
+
+from fast import one_in
 from program import (
     METRICS,
     SAMPLE,
@@ -27,8 +29,6 @@ from program import (
     start,
     state,
 )
-
-from fast import one_in
 from tbd_trace.query import Catalogue
 
 PAGE = 4096

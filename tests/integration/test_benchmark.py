@@ -11,20 +11,16 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-
-import nsys_agent
-import tbd_trace
-from corpus import ROOT
-from tbd_trace.store.database import Database
-
-sys.path.insert(0, str(ROOT))
-
 from benchmarks.claims import CLAIMS, Costs, ratios
 from benchmarks.exports import SCHEMAS
 from benchmarks.generate import generate
 from benchmarks.measure import Cost, measure
 from benchmarks.report import Result, as_markdown
 from benchmarks.sizes import Size
+
+import nsys_agent
+import tbd_trace
+from tbd_trace.store.database import Database
 
 ITERATIONS, LAYERS, KERNELS_PER_LAYER, DEPTH, THREADS, PROCESSES = 5, 3, 2, 3, 3, 2
 LAUNCHES = PROCESSES * ITERATIONS * LAYERS * (2 * KERNELS_PER_LAYER + 1)

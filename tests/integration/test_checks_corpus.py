@@ -8,10 +8,10 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from expectations import expectations, relative, shows_training
-from real_traces import Traces
 
 from corpus import CORPUS
+from expectations import expectations, relative, shows_training
+from real_traces import Traces
 from tbd_trace.analysis.checks import evaluate, select
 from tbd_trace.analysis.checks.rules import rule_of
 from tbd_trace.api import Traces as Opened

@@ -15,6 +15,9 @@ from pathlib import Path
 
 import duckdb
 import pytest
+
+from corpus import ROOT
+from fast import one_in, slow
 from program import (
     METRICS,
     TIMELINE,
@@ -27,9 +30,6 @@ from program import (
     start,
     state,
 )
-
-from corpus import ROOT
-from fast import one_in, slow
 from tbd_trace.store import Database
 
 pytestmark = pytest.mark.usefixtures("elsewhere")

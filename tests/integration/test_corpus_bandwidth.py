@@ -8,11 +8,11 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from real_traces import Traces
 from typer.testing import CliRunner
 
 import tbd_trace
 from corpus import CORPUS, REFERENCE
+from real_traces import Traces
 from tbd_trace.cli.main import app
 
 ORACLE = REFERENCE / "network" / "oracle"

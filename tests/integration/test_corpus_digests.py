@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from corpus_digests import committed, digests, files
 
 from corpus import CORPUS, corpus_files
+from corpus_digests import committed, digests, files
 from fast import one_in
 
 RENEW = "run tests/integration/corpus_digests.py if the change is intended"

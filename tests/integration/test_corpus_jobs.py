@@ -10,11 +10,11 @@ from typing import Any
 
 import polars as pl
 import pytest
-from real_traces import Traces
 from typer.testing import CliRunner
 
 import tbd_trace
 from corpus import CORPUS, REFERENCE
+from real_traces import Traces
 from tbd_trace.cli.main import app
 from tbd_trace.errors import CannotAnswerError
 

@@ -11,11 +11,11 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from real_traces import Traces
 
 from corpus import REFERENCE, corpus_files
 from fast import one_in
 from fixed_columns import fixed_columns
+from real_traces import Traces
 from tbd_trace.errors import CannotAnswerError
 
 ORACLE = REFERENCE / "kineto"

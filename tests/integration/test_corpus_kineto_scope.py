@@ -11,9 +11,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from real_traces import Traces
 
 from corpus import CORPUS, REFERENCE, corpus_files
+from real_traces import Traces
 
 KERNELS = "kernel_scope AS s JOIN kernel AS k USING (trace_id, kernel_id)"
 LINEAR = "facebookresearch_param__et_replay__tests__inputs__resnet_kineto.json.gz"

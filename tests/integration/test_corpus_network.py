@@ -6,9 +6,9 @@ import csv
 from pathlib import Path
 
 import pytest
-from real_traces import Traces
 
 from corpus import REFERENCE
+from real_traces import Traces
 
 NETWORK = REFERENCE / "network" / "oracle"
 WHOLE = {"window": "trace"}

@@ -15,9 +15,9 @@ from typing import Any
 
 import duckdb
 import pytest
-from expectations import expectations, relative
 
 from corpus import corpus_files
+from expectations import expectations, relative
 from fast import one_in
 from nvtx_views import nvtx_rows
 from tbd_trace import resources

@@ -16,11 +16,11 @@ from typing import Any
 import duckdb
 import polars as pl
 import pytest
-from real_traces import Traces
 
 from corpus import corpus_files
 from fast import first_of_each_format
 from query_files import MEMORY_METRICS, METRIC_NAMES, NETWORK
+from real_traces import Traces
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.model.canonical_tables import timed_tables
 from tbd_trace.query import Catalogue, Result, connect, execute, prepare
@@ -479,11 +479,11 @@ UNCHECKED = {
     **dict.fromkeys(
         NETWORK, "these files are of one process; test_corpus_network.py and test_corpus_jobs.py"
     ),
-    "memory_untracked": "needs the memory of a framework; test_check_memory_outside.py",
-    "mfu": "needs operators with shapes; test_metric_mfu.py",
-    "module_summary": "needs modules of torch.profiler; test_python_frames.py",
-    "op_summary": "needs operators; test_metric_operators.py",
-    "sampled_util": "needs samples of the GPU; test_sampled_util.py",
+    "memory_untracked": "needs the memory of a framework; queries/checks/test_untracked_memory.py",
+    "mfu": "needs operators with shapes; queries/metrics/utilization/test_mfu.py",
+    "module_summary": "needs torch.profiler; sources/kineto/test_reader_python_frames.py",
+    "op_summary": "needs operators; queries/metrics/operators/test_op_summary.py",
+    "sampled_util": "needs samples of the GPU; queries/metrics/utilization/test_sampled_util.py",
 }  # metrics without a check here: reason, and tests of their numbers on real or made traces
 
 

@@ -2,7 +2,7 @@
 
 The table of docs/explanation/steady_state.md holds the numbers. Written again by
 
-    PYTHONPATH=tests:tests/integration python tests/integration/test_headline_corpus.py
+    PYTHONPATH=tests/helpers:tests/integration python tests/integration/test_headline_corpus.py
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any
 
 import polars as pl
 import pytest
-from real_traces import Traces
 
 from corpus import CORPUS, ROOT, corpus_files
 from fast import first_of_each_format, nightly, slow
+from real_traces import Traces
 from tbd_trace.analysis.checks import evaluate
 from tbd_trace.api import Traces as Opened
 from tbd_trace.query import Catalogue, execute

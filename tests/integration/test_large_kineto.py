@@ -6,14 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
-
-import tbd_trace
-from corpus import ROOT
-
-sys.path.insert(0, str(ROOT))
-
 from benchmarks.measure import measure
 from benchmarks.torch_trace import generate
+
+import tbd_trace
 
 MOST_BYTES = 400 << 20
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from expectations import expectations, relative
-from program import Outcome, complaint, invoke
 
 from corpus import CORPUS, corpus_files
+from expectations import expectations, relative
 from fast import one_in
+from program import Outcome, complaint, invoke
 
 KNOWN = expectations()
 

@@ -10,6 +10,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+
 from real_traces import Traces, oracle_rows
 
 REPORT = "MohanadOdema_DLProf__w_Relu__dlprof_{}.csv"

@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+
 from real_traces import Traces, corpus_file, oracle_rows
 
 NERSC = "nsys/NERSC_sc22-dl-tutorial__sample_nsys_profiles__{}.qdrep.exp2022.4.sqlite"

@@ -17,6 +17,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+
 from real_traces import Traces, corpus_file, oracle_rows
 
 TRACE = "nvprof/josiahdavis_profiling-lm__net.sql"

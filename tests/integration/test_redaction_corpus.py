@@ -14,9 +14,9 @@ from pathlib import Path
 import duckdb
 import pytest
 from polars.testing import assert_frame_equal
-from real_traces import Traces
 
 from corpus import CORPUS, needs_corpus
+from real_traces import Traces
 from tbd_trace.archive.leak_scan import leaks, leaks_in_tables
 from tbd_trace.archive.operations import create
 from tbd_trace.archive.store import Archive

@@ -13,10 +13,10 @@ from typing import Any
 
 import polars as pl
 import pytest
-from real_traces import corpus_file
 
 from corpus import ROOT
 from fast import one_in
+from real_traces import corpus_file
 from tbd_trace.analysis.report.page import Figure, Figures, Note, Page, Section, Table, render_page
 from tbd_trace.analysis.report.sections import report
 from tbd_trace.api import Traces

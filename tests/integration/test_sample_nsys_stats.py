@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import shutil
 import sqlite3
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -13,9 +12,6 @@ import pytest
 
 import nsys_agent
 from corpus import ROOT
-
-sys.path.insert(0, str(ROOT / "tools"))
-
 from nsys_schema import ENUMERATIONS, TABLES
 from nsys_writer import create_table
 from sample_capture.cnn import small_cnn

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from program import SAMPLE, TIMELINE, invoke, rows
 
 import made_nsys
 from corpus import corpus_files
+from program import SAMPLE, TIMELINE, invoke, rows
 
 # Of a real export: where the profiler keeps what it knows about the user. Short values are numbers
 # and names of signals, devices and systems.

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from program import TIMELINE, complaint, invoke
 
 import tbd_trace
+from program import TIMELINE, complaint, invoke
 from tbd_trace.cli.redacted import redacted
 
 # Texts as programs write them, and the private parts of each.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from real_traces import Traces
 from rich.cells import cell_len
 
 from fast import one_in
+from real_traces import Traces
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.present import Format, Style, render
 from tbd_trace.present.layout import cut, fit, is_name, measured

@@ -11,10 +11,10 @@ from pathlib import Path
 import duckdb
 import polars as pl
 import pytest
-from real_traces import Traces, corpus_file
 
 from corpus import corpus_files
 from fast import one_in
+from real_traces import Traces, corpus_file
 from tbd_trace.query import sql
 from tbd_trace.query.catalogue import derived_relation
 from tbd_trace.store import Database

@@ -1,0 +1,72 @@
+"""ADV01: the top cause that could be avoided, the change and the gain, on made loops."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from made_checks import rows_of
+from made_loop import Loop
+from made_trace import MadeTrace, Row
+
+MS = 1_000_000
+
+
+def told(made: MadeTrace, *, trains: bool = True, **parameters: float) -> Row:
+    if trains:
+        made.add_range(0, 500 * MS, "phase:backward")
+    (row,) = rows_of(made, "ADV01", **parameters)
+    return row
+
+
+def loading(ns: int) -> Loop:
+    kernels = [("void elementwise_kernel", 400_000)] * 6
+    return Loop(kernels=kernels, loading_ns=dict.fromkeys(range(12), ns))
+
+
+@pytest.mark.parametrize(
+    ("ns", "verdict", "severity"),
+    [(200_000, "pass", None), (1_200_000, "finding", "warning"), (9 * MS, "finding", "severe")],
+)
+def test_a_loader(ns: int, verdict: str, severity: str | None) -> None:
+    # Of a step of about 2.8 ms and the loading.
+    loop = loading(ns)
+    row = told(loop.run())
+    assert (row["verdict"], row["severity"]) == (verdict, severity)
+    if severity:
+        assert row["value"] == pytest.approx(100 * ns / loop.mean_ns, rel=0.05)
+        assert row["threshold"] == {"warning": 20, "severe": 50}[severity]
+        assert row["reason"].startswith(f"input pipeline: {row['value']:.1f} % of ")
+        found = re.search(r"about input pipeline: steps at most (\S+) times", row["reason"])
+        assert found
+        gain = loop.mean_ns / (loop.mean_ns - ns + 200_000)
+        assert float(found[1]) == pytest.approx(gain, rel=0.01)
+        assert row["advice"].startswith("feed the GPU faster")
+
+
+def test_a_program_that_does_not_train_gets_a_note() -> None:
+    assert told(loading(9 * MS).run(), trains=False)["severity"] == "note"
+
+
+def test_thresholds_are_parameters() -> None:
+    made = loading(1_200_000).run()
+    assert told(made, min_cause_pct=60, severe_cause_pct=90)["verdict"] == "pass"
+
+
+def test_warm_up_does_not_count() -> None:
+    row = told(Loop(steps=6, long_launches={(3, 2): 40 * MS}).run())
+    assert row["verdict"] == "pass"
+    assert row["value"] < 20
+
+
+def test_where_why_abstains_the_rule_does() -> None:
+    few = told(Loop(steps=3).run())
+    assert few["verdict"] == "not evaluable"
+    assert few["reason"].startswith("gains: 2 complete steps found")
+    made = loading(9 * MS).run()
+    made.rows["api_call"] = made.rows["api_call"][::9]
+    blind = told(made)
+    assert blind["verdict"] == "not evaluable"
+    assert blind["reason"].startswith("host causes: launches of more than 20 %")
+    assert blind["value"] is None

@@ -1,0 +1,189 @@
+"""Jobs with missing, damaged, renamed and shifted ranks: the rest is answered, nothing fails."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+import tbd_trace
+from made_job import write_job
+from query_files import NETWORK
+from tbd_trace.analysis.checks import evaluate
+from tbd_trace.cli.main import app
+from tbd_trace.errors import CannotAnswerError
+from tbd_trace.store import Database
+
+HOUR = 3600 * 10**6  # microseconds
+
+
+class Job:
+    """The job of a folder, in a database beside it."""
+
+    def __init__(self, folder: Path) -> None:
+        database = folder.with_suffix(".duckdb")
+        arguments = ["ingest", "--job", "run", str(folder), "--db", str(database)]
+        self.result = CliRunner().invoke(app, arguments)
+        self.database = Database(database)
+
+    def query(self, name: str, **parameters: Any) -> pl.DataFrame | None:
+        """Return the rows of a query; None if it says what it needs instead."""
+        try:
+            return tbd_trace.open(db=self.database.path).query(name, **parameters)
+        except CannotAnswerError as error:
+            assert "\n" not in str(error)
+            return None
+
+    def answers(self) -> dict[str, pl.DataFrame | None]:
+        return {name: self.query(name) for name in sorted(NETWORK)}
+
+    def summary(self) -> dict[str, Any]:
+        frame = self.query("job_summary")
+        assert frame is not None
+        [row] = frame.to_dicts()
+        return row
+
+    def verdicts(self) -> set[str]:
+        rows = evaluate(tbd_trace.open(db=self.database.path), ["NET02", "NET03"])
+        return set(rows["verdict"].to_list())
+
+
+def edited(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    document = json.loads(path.read_text())
+    change(document)
+    path.write_text(json.dumps(document))
+
+
+def without(kind: str) -> Callable[[dict[str, Any]], None]:
+    """Remove the events whose name begins so."""
+
+    def change(document: dict[str, Any]) -> None:
+        events = document["traceEvents"]
+        document["traceEvents"] = [one for one in events if not one["name"].startswith(kind)]
+
+    return change
+
+
+@pytest.mark.parametrize("rank", range(4))
+def test_without_any_one_rank(tmp_path: Path, rank: int) -> None:
+    folder = write_job(tmp_path / "run", 4, late=1)
+    (folder / f"rank{rank}.json").unlink()
+    job = Job(folder)
+    assert job.result.exit_code == 0
+    summary = job.summary()
+    names = ("ranks_present", "missing_ranks", "complete", "collectives_matched")
+    assert tuple(summary[name] for name in names) == (3, str(rank), False, 4)
+    answers = job.answers()
+    straggler = answers["straggler"]
+    assert straggler is not None
+    assert straggler.filter("is_straggler")["rank"].to_list() == ([1] if rank != 1 else [])
+    assert "pass" not in job.verdicts()
+
+
+def test_a_rank_that_does_not_communicate(tmp_path: Path) -> None:
+    folder = write_job(tmp_path / "run", 3, late=1)
+    edited(folder / "rank2.json", without("gloo"))
+    job = Job(folder)
+    assert (job.summary()["ranks_present"], job.summary()["complete"]) == (3, True)
+    answers = job.answers()
+    assert answers["straggler"] is not None
+    assert answers["straggler"]["rank"].to_list() == [1, 0]
+    assert answers["comm_overlap"] is not None
+    assert answers["comm_overlap"]["rank"].to_list() == [0, 1]
+
+
+def test_ranks_without_iterations(tmp_path: Path) -> None:
+    folder = write_job(tmp_path / "run", 3, late=1)
+    for path in folder.iterdir():
+        edited(path, without("ProfilerStep"))
+    job = Job(folder)
+    assert job.summary()["iterations_matched"] is None
+    straggler = job.answers()["straggler"]
+    assert straggler is not None
+    # An iteration is then the 200 ms from one collective to the next.
+    assert straggler["lateness_pct"][0] == pytest.approx(20)
+
+
+def test_no_rank_communicates(tmp_path: Path) -> None:
+    folder = write_job(tmp_path / "run", 2)
+    for path in folder.iterdir():
+        edited(path, without("gloo"))
+    job = Job(folder)
+    assert job.summary()["collectives"] == 0
+    assert {name for name, frame in job.answers().items() if frame is not None} == {"job_summary"}
+    assert job.verdicts() == {"not evaluable"}
+
+
+def test_world_sizes_that_differ(tmp_path: Path) -> None:
+    folder = write_job(tmp_path / "run", 2, late=1)
+    edited(folder / "rank1.json", lambda made: made["distributedInfo"].update(world_size=3))
+    job = Job(folder)
+    assert "world sizes differ: 2, 3" in job.result.output
+    assert job.summary()["complete"] is False
+    assert job.answers()["straggler"] is not None
+
+
+def test_two_jobs_in_one_folder_are_refused(tmp_path: Path) -> None:
+    folder = write_job(tmp_path / "run", 2)
+    for path in write_job(tmp_path / "other", 2, late=1).iterdir():
+        path.rename(folder / f"other_{path.name}")
+    job = Job(folder)
+    assert job.result.exit_code == 2
+    [line] = [text for text in job.result.output.splitlines() if text.startswith("error")]
+    assert "are both rank 0" in line
+    assert not job.database.trace_ids()
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
+def test_a_truncated_rank(tmp_path: Path, share: float) -> None:
+    folder = write_job(tmp_path / "run", 4, late=1, iterations=8)
+    content = (folder / "rank3.json").read_bytes()
+    (folder / "rank3.json").write_bytes(content[: int(share * len(content))])
+    job = Job(folder)
+    assert job.result.exit_code in {0, 1}
+    assert "Traceback" not in job.result.output
+    rows = job.answers()["comm_overlap"]
+    assert rows is not None
+    assert {0, 1, 2} <= set(rows["rank"])
+    verdicts = job.answers()["straggler"]
+    assert verdicts is not None
+    assert not set(verdicts.filter(pl.col("is_straggler"))["rank"]) - {1}
+
+
+def moved(folder: Path, *, told: bool) -> Path:
+    """Shuffle, rename and shift the ranks of a folder by hours, which their headers tell or not."""
+    paths = sorted(folder.iterdir())
+    names = random.sample("abcdefgh", len(paths))
+    for path, name in zip(paths, names, strict=True):
+        hours = random.randint(-9, 9)
+
+        def shift(document: dict[str, Any], hours: int = hours) -> None:
+            for event in document["traceEvents"]:
+                event["ts"] += hours * HOUR
+            if told:
+                document["baseTimeNanoseconds"] -= hours * HOUR * 1000
+
+        edited(path, shift)
+        path.rename(folder / f"{name}.pt.trace.json")
+    return folder
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_shuffled_renamed_and_shifted_ranks(tmp_path: Path, told: bool) -> None:
+    plain = Job(write_job(tmp_path / "run", 4, late=2)).answers()
+    (tmp_path / "run").rename(tmp_path / "plain")
+    (tmp_path / "run.duckdb").unlink()
+    again = Job(moved(write_job(tmp_path / "again", 4, late=2), told=told)).answers()
+    unlike = {"trace_id"} if told else {"trace_id", "clock", "uncertainty_ns",
+                                        "clock_uncertainty_ns"}  # fmt: skip
+    for name, frame in plain.items():
+        other = again[name]
+        assert (frame is None) == (other is None)
+        if frame is not None and other is not None:
+            assert frame.drop(unlike, strict=False).equals(other.drop(unlike, strict=False)), name

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 import fast
+import passed
 import skips
 from corpus import CORPUS, ROOT
 from tbd_trace.store import Database
@@ -23,8 +24,13 @@ settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    passed.add_options(parser)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     fast.configure(config)
+    passed.configure(config)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -35,6 +35,7 @@ from tbd_trace.present.description import division, meaning, parameters, refusal
 from tbd_trace.query import Catalogue, Param, Plot, Query
 from tbd_trace.query.catalogue import derive_relations
 from tbd_trace.query.header import Need, alternatives
+from tbd_trace.query.renamed import WORKING_VERSIONS, renamed
 
 ROOT = Path(__file__).resolve().parents[1]
 DIFFERENCES = ROOT / "models" / "suite_differences.csv"
@@ -207,6 +208,7 @@ def tables_page() -> str:
         + ", ".join(f"[{q.name}](#{q.name})" for q in derived),
         "- Data tables, part of tbd-trace: "
         + ", ".join(f"[{path.stem}](#{path.stem})" for path in data_files()),
+        "- [Old names](#old-names) of tables and columns.",
         "",
         "## Canonical tables",
     ]
@@ -218,7 +220,7 @@ def tables_page() -> str:
     lines += ["", "## Data tables"]
     for path in data_files():
         lines += ["", *data_section(path)]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", *old_names_section()]) + "\n"
 
 
 def models_page() -> str:
@@ -340,6 +342,21 @@ def data_section(path: Path) -> list[str]:
         "",
         f"[data/{path.name}](../../data/{path.name}), {len(rows) - 1} rows: {columns}",
     ]
+
+
+def old_names_section() -> list[str]:
+    """Return the section of tables and columns whose names changed."""
+    lines = [
+        "## Old names",
+        "",
+        f"SQL can use the old name of a table for {WORKING_VERSIONS} minor versions: the one that "
+        "changed it, and the next. A note then gives the new name. A table has old columns only "
+        "under its old name.",
+    ]
+    for kind, shown in (("relations", "table"), ("columns", "column")):
+        rows = [[f"`{old}`", f"`{n.name}`", n.since, n.until] for old, n in renamed(kind).items()]
+        lines += ["", *table([f"old {shown}", "new name", "since", "works until"], rows)]
+    return lines
 
 
 def parameter_table(taken: Mapping[str, Param]) -> list[str]:

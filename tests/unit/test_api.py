@@ -8,7 +8,6 @@ import json
 import os
 import subprocess
 import sys
-import tomllib
 import warnings
 from pathlib import Path
 
@@ -18,19 +17,20 @@ import pytest
 import tbd_trace
 from corpus import ROOT
 from fast import nightly, slow
-from tbd_trace import Result, Traces, resources
+from tbd_trace import Result, Traces
 from tbd_trace.api import open_archive
 from tbd_trace.archive.manifest import FILE, _sealed
 from tbd_trace.archive.operations import create, extract
 from tbd_trace.errors import StoreError, UsageError
 from tbd_trace.query import Catalogue
+from tbd_trace.query.renamed import renamed
 from tbd_trace.redact.tables import Redaction
 from tbd_trace.store import Database
 
 pytestmark = pytest.mark.usefixtures("sample_cache")
 
 SAMPLE = ROOT / "data" / "samples" / "synthetic_cnn"
-RENAMED = tomllib.loads((resources.queries() / "renamed.toml").read_text())["relations"]
+RENAMED = {old: one.name for old, one in renamed("relations").items()}
 SCRIPT = """
 from tbd_trace import Result, Traces, instrument, open
 

@@ -1,7 +1,7 @@
-"""Old names of relations, which users' own queries can use for one release.
+"""Old names of relations and columns, which users' own queries can use for two minor versions.
 
-``queries/renamed.toml`` lists them. An old name is a view of the new relation, with the old names
-of its columns, and its use is noted.
+``queries/renamed.toml`` lists them by the version that changed them. An old name of a relation is a
+view of the new relation, with the old names of its columns, and its use is noted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,24 @@ from functools import cache
 from tbd_trace import resources
 from tbd_trace.query.catalogue import derived_names, derived_relation
 
+WORKING_VERSIONS = 2
+"""Minor versions in which an old name works: the one that changed it, and the next."""
+
 _FILE = "renamed.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Renamed:
+    """The new name for an old one."""
+
+    name: str
+    since: str  # version that changed it, such as 0.2.0
+
+    @property
+    def until(self) -> str:
+        """The version that removes the old name."""
+        major, minor, _ = self.since.split(".")
+        return f"{major}.{int(minor) + WORKING_VERSIONS}.0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,33 +45,65 @@ class OldNames:
 
 def resolve_old_names(names: Iterable[str]) -> OldNames:
     """Return the new names behind ``names``, and views that answer for old names."""
-    given = set(names)
-    old = sorted(given & _renamed()["relations"].keys() - derived_names())
-    new = {name: _renamed()["relations"][name] for name in old}
+    given, relations = set(names), renamed("relations")
+    old = {name: relations[name] for name in sorted(given & relations.keys() - derived_names())}
     return OldNames(
-        (given - set(old)) | set(new.values()),
-        [f"CREATE OR REPLACE TEMP VIEW {name} AS {_view(new[name])}" for name in old],
-        [
-            f"the relation {name} is called {new[name]} since 0.2; the old name works in this "
-            "release only"
-            for name in old
-        ],
+        (given - old.keys()) | {one.name for one in old.values()},
+        [f"CREATE OR REPLACE TEMP VIEW {name} AS {_view(one)}" for name, one in old.items()],
+        [_note(name, one) for name, one in old.items()],
     )
 
 
 def old_names() -> set[str]:
     """Return the old names of relations."""
-    return set(_renamed()["relations"])
+    return set(renamed("relations"))
 
 
-def _view(relation: str) -> str:
-    columns = derived_relation(relation).columns
-    old = {n: o for n, o in _renamed()["columns"].items() if n in columns and o not in columns}
-    renames = ", ".join(f"{new} AS {name}" for new, name in old.items())
-    return f"SELECT *{f' RENAME ({renames})' if renames else ''} FROM {relation}"
+def column_hint(message: str) -> str:
+    """Return a line for each old column name that an error of DuckDB quotes."""
+    return "".join(
+        f"\nthe column {old} is called {one.name} since {one.since}"
+        for old, one in renamed("columns").items()
+        if f'"{old}"' in message
+    )
 
 
 @cache
-def _renamed() -> Mapping[str, Mapping[str, str]]:
+def renamed(kind: str) -> Mapping[str, Renamed]:
+    """Return new names by old ones; ``kind`` is ``relations`` or ``columns``."""
     with (resources.queries() / _FILE).open("rb") as file:
-        return tomllib.load(file)
+        versions = tomllib.load(file)
+    return {
+        old: Renamed(new, since)
+        for since, kinds in versions.items()
+        for old, new in kinds.get(kind, {}).items()
+    }
+
+
+def _note(old: str, new: Renamed) -> str:
+    columns = "".join(
+        f", and its column {name} is called {column}" for name, column in _columns(new).items()
+    )
+    return (
+        f"the relation {old} is called {new.name} since {new.since}{columns}; "
+        f"the old name works until {new.until}"
+    )
+
+
+def _view(new: Renamed) -> str:
+    renames = ", ".join(f"{column} AS {old}" for old, column in _columns(new).items())
+    return f"SELECT *{f' RENAME ({renames})' if renames else ''} FROM {new.name}"
+
+
+def _columns(new: Renamed) -> dict[str, str]:
+    """Return the columns of a relation by the names that they had under its old name."""
+    columns = derived_relation(new.name).columns
+    return {
+        old: one.name
+        for old, one in renamed("columns").items()
+        if one.name in columns and old not in columns and _numbers(one.since) >= _numbers(new.since)
+    }
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in version.split(".")]

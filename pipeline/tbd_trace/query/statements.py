@@ -14,7 +14,7 @@ from tbd_trace.errors import RenamedWarning, SqlError, UsageError
 from tbd_trace.query.catalogue import names_used
 from tbd_trace.query.connection import Connected, connected, is_shipped, prepare, tables_of_text
 from tbd_trace.query.header import Query, Scalar
-from tbd_trace.query.renamed import resolve_old_names
+from tbd_trace.query.renamed import column_hint, resolve_old_names
 from tbd_trace.runtime.result_frames import frame
 from tbd_trace.runtime.sigint import interruptible
 from tbd_trace.sqltext import set_variable
@@ -135,7 +135,7 @@ def own_sql(name: str) -> Iterator[None]:
     try:
         yield
     except duckdb.Error as error:
-        raise SqlError(f"{name}: {error}") from error
+        raise SqlError(f"{name}: {error}{column_hint(str(error))}") from error
 
 
 @contextlib.contextmanager

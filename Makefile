@@ -2,7 +2,7 @@
 
 VENV ?= .venv
 BIN := $(VENV)/bin
-PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
+PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python3.14; do \
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo "$$python" && break; done)
 WORKERS ?= 2
@@ -23,8 +23,9 @@ N ?= 22
 SEED ?= 1
 RECORD ?=
 AUDIT ?=
+VERSION ?=
 
-.PHONY: help demo test test-full test-nightly test-lowest audit frameworks test-frameworks trace-processor mutants fuzz lint format types docs docs-check site package check bench bench-rivals gpu-kit gpu-check clean
+.PHONY: help demo test test-full test-nightly test-lowest audit frameworks test-frameworks trace-processor mutants fuzz lint format types docs docs-check site package release check bench bench-rivals gpu-kit gpu-check clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
@@ -128,8 +129,12 @@ $(SITE)/.installed: docs/requirements.txt
 	$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check --requirement docs/requirements.txt
 	@touch $@
 
-package: $(VENV)/.installed-dev ## Check wheel and sdist of the commit, installed (PYTHONS="python3.11 python3.14")
+package: $(VENV)/.installed-dev ## Check wheel and sdist of the commit, installed (PYTHONS="python3.11 python3.13")
 	$(BIN)/python tools/check_package.py --python $(PYTHONS)
+
+release: ## Make a release up to the upload: commit, tag and checked files in dist/ (VERSION=0.3.0)
+	@test -n "$(PYTHON)" || { echo "error: Python 3.11 or newer is needed; make PYTHON=/path/to/python3 names one" >&2; exit 1; }
+	@$(PYTHON) tools/release.py "$(VERSION)"
 
 check: lint types docs-check test ## Style, types, reference pages and the tests of `make test`
 

@@ -13,7 +13,8 @@ from hypothesis import settings
 import fast
 import passed
 import skips
-from corpus import CORPUS, ROOT
+from corpus import ROOT, corpus_folder
+from requirements import REQUIREMENTS, first_reason
 from tbd_trace.store import Database
 
 # Frameworks in parallel tests compete for the processors: their threads wait for each other.
@@ -35,10 +36,23 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark nightly tests as slow, so that `make test` leaves them out."""
+    """Mark nightly tests as slow, so that `make test` leaves them out, and those of tools."""
     for item in items:
         if item.get_closest_marker("nightly") is not None:
             item.add_marker("slow")
+        if any(REQUIREMENTS[name].is_tool for name in _needs(item)):
+            item.add_marker("tool")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test before its fixtures are set up if something that it needs is missing."""
+    if reason := first_reason(_needs(item)):
+        item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def _needs(item: pytest.Item) -> tuple[str, ...]:
+    return tuple(name for mark in item.iter_markers("needs") for name in mark.args)
 
 
 @pytest.fixture(scope="session")
@@ -58,9 +72,7 @@ def _cache_of_the_session(session_directory: Path) -> None:
 @pytest.fixture
 def corpus() -> Path:
     """Return the directory of real traces, or skip."""
-    if not CORPUS.is_dir():
-        pytest.skip(f"no real traces at {CORPUS} (set TBD_TRACE_CORPUS)")
-    return CORPUS
+    return corpus_folder()
 
 
 @pytest.fixture
@@ -133,17 +145,15 @@ def _database_of(sample: str, tmp_path_factory: pytest.TempPathFactory) -> Datab
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Fail tests that skip for want of something that must be there."""
+    """Fail tests that must not skip."""
     report = yield
-    if report.skipped and skips.must_not(str(report.longrepr)):
-        report.outcome = "failed"
+    skips.judge(report)
     return report
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Fail modules that skip for want of something that must be there."""
+    """Fail modules that must not skip."""
     report = yield
-    if report.skipped and skips.must_not(str(report.longrepr)):
-        report.outcome = "failed"
+    skips.judge(report)
     return report

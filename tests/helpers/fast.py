@@ -7,12 +7,14 @@ below mark some of the cases of one test; the others stay in the fast suite.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from parameters import Parameters
 
 slow = pytest.mark.slow
 nightly = pytest.mark.nightly
@@ -25,7 +27,7 @@ def configure(config: pytest.Config) -> None:
     _leaves_out_slow = config.option.markexpr == "not slow"
 
 
-def one_in(size: int, values: Iterable[Any], *, then_one_in: int = 2) -> list[Any]:
+def one_in(size: int, values: Iterable[Any], *, then_one_in: int = 2) -> list[Any] | Parameters:
     """Mark all parameters slow except the first of each ``size``.
 
     Args:
@@ -33,26 +35,39 @@ def one_in(size: int, values: Iterable[Any], *, then_one_in: int = 2) -> list[An
         values: values of one argument, tuples of values of several, or ``pytest.param``.
         then_one_in: slow parameters per group, of which all but the first are nightly, too.
     """
-    found = list(values)
-    return _marked(found, [i % size == 0 for i in range(len(found))], then_one_in)
+
+    def marked(found: list[Any]) -> list[Any]:
+        return _marked(found, [i % size == 0 for i in range(len(found))], then_one_in)
+
+    return _changed(values, marked)
 
 
-def first_of_each_format(files: Iterable[Any], *, then_one_in: int = 1) -> list[Any]:
+def first_of_each_format(files: Iterable[Any], *, then_one_in: int = 1) -> list[Any] | Parameters:
     """Mark all files slow except the first of each directory and file extension.
 
     Args:
         files: paths, or parameters with a path such as those of ``corpus.corpus_files``.
         then_one_in: as of `one_in`.
     """
-    found = list(files)
-    paths: list[Path] = [file.values[0] if hasattr(file, "values") else file for file in found]
-    kinds = [(path.parent, path.suffix) for path in paths]
-    return _marked(found, [kind not in kinds[:i] for i, kind in enumerate(kinds)], then_one_in)
+
+    def marked(found: list[Any]) -> list[Any]:
+        paths: list[Path] = [file.values[0] if hasattr(file, "values") else file for file in found]
+        kinds = [(path.parent, path.suffix) for path in paths]
+        return _marked(found, [kind not in kinds[:i] for i, kind in enumerate(kinds)], then_one_in)
+
+    return _changed(files, marked)
 
 
 def examples(count: int) -> int:
     """Return how many examples Hypothesis makes: ``count``, and a fifth in the fast suite."""
     return max(count // 5, 2) if _leaves_out_slow else count
+
+
+def _changed(
+    values: Iterable[Any], change: Callable[[list[Any]], list[Any]]
+) -> list[Any] | Parameters:
+    # What is made at collection stays so.
+    return values.changed(change) if isinstance(values, Parameters) else change(list(values))
 
 
 def _marked(values: list[Any], is_fast: list[bool], then_one_in: int) -> list[Any]:

@@ -1,7 +1,8 @@
-"""Which tests must not skip: a test without its requirement checks nothing.
+"""Which skips fail: those without a reason, and those for want of what must be there.
 
-With ``TBD_TRACE_TOOLS_REQUIRED`` no test skips for want of a program, a package or an interpreter,
-with ``TBD_TRACE_CORPUS_REQUIRED`` none for want of real traces. ``.ci/run`` sets both.
+A test without its requirement checks nothing. With ``TBD_TRACE_TOOLS_REQUIRED`` no test skips for
+want of a program, a package or an interpreter, with ``TBD_TRACE_CORPUS_REQUIRED`` none for want of
+real traces. ``.ci/run`` sets both.
 """
 
 from __future__ import annotations
@@ -9,16 +10,34 @@ from __future__ import annotations
 import os
 import re
 
-_REQUIRED = {
-    "TBD_TRACE_TOOLS_REQUIRED": re.compile(
-        r"not installed|is missing|could not import|names no interpreter|no C\+\+ runtime library"
-    ),
-    "TBD_TRACE_CORPUS_REQUIRED": re.compile(
-        r"set TBD_TRACE_CORPUS|no real traces|no traces in|no files in|no reference tables"
-    ),
-}
+import pytest
+
+from requirements import REQUIREMENTS, TOOLS
+
+_NAME = re.compile(r"needs (\w+): ")
+_PACKAGE = re.compile(r"could not import '[\w.]+'")  # of pytest.importorskip
+_NO_REASONS = ("", "unconditional skip")  # the latter is pytest's own, of a bare mark
 
 
-def must_not(reason: str) -> bool:
-    """Return True if a test must fail instead of skipping for this reason."""
-    return any(name in os.environ and rule.search(reason) for name, rule in _REQUIRED.items())
+def judge(report: pytest.TestReport | pytest.CollectReport) -> None:
+    """Turn the report of a skip that must not be into that of a failure."""
+    if not report.skipped or not isinstance(report.longrepr, tuple):
+        return  # the latter is an expected failure
+    path, line, text = report.longrepr
+    reason = text.removeprefix("Skipped").removeprefix(":").strip()
+    if problem := "this skip has no reason" if reason in _NO_REASONS else must_not(reason):
+        report.outcome = "failed"
+        report.longrepr = f"{path}:{line}: {problem}"
+
+
+def must_not(reason: str) -> str:
+    """Return what is wrong with a test that skips for this reason, or an empty text."""
+    variable = _variable(reason)
+    return f"{variable} is set, but {reason}" if variable and variable in os.environ else ""
+
+
+def _variable(reason: str) -> str | None:
+    if _PACKAGE.match(reason):
+        return TOOLS
+    name = _NAME.match(reason)
+    return REQUIREMENTS[name[1]].variable if name and name[1] in REQUIREMENTS else None

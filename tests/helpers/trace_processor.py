@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
-import pytest
+from requirements import require
 
 _HARNESS = Path(__file__).with_name("trace_processor.mjs")
 _TIMEOUT_S = 120
@@ -23,14 +22,10 @@ _TIMEOUT_S = 120
 
 def ask(trace: Path, *queries: str) -> list[list[list[Any]]]:
     """Return the rows of each query about a trace; skip where there is no trace processor."""
-    directory = os.environ.get("TBD_TRACE_TRACE_PROCESSOR")
-    if not directory:
-        pytest.skip("no trace processor (set TBD_TRACE_TRACE_PROCESSOR, see trace_processor.py)")
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("no node to run the trace processor with")
+    require("trace_processor")
+    directory = os.environ["TBD_TRACE_TRACE_PROCESSOR"]
     finished = subprocess.run(
-        [node, str(_HARNESS), directory, str(trace)],
+        ["node", str(_HARNESS), directory, str(trace)],
         input=json.dumps(queries),
         capture_output=True,
         text=True,

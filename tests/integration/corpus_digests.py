@@ -16,7 +16,7 @@ from pathlib import Path
 
 import duckdb
 
-from corpus import CORPUS
+from corpus import matching, relative
 from tbd_trace.errors import TbdTraceError
 from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.query.connection import connect
@@ -33,11 +33,10 @@ _LENGTH = 12  # of a digest
 Tables = dict[str, tuple[int, str]]
 
 
-def files() -> list[Path]:
-    """Return the real files that are ingested here, by name."""
-    return sorted(
-        path for path in CORPUS.rglob("*")
-        if path.is_file() and path.suffix in _SUFFIXES and path.stat().st_size <= _LARGEST
+def is_digested(path: Path) -> bool:
+    """Return True for a real file that is ingested here."""
+    return (
+        path.is_file() and path.suffix in _SUFFIXES and path.stat().st_size <= _LARGEST
         and "oracle" not in path.parts
     )  # fmt: skip
 
@@ -79,10 +78,10 @@ def main() -> None:
     with FILE.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(("file", "table", "rows", "digest"))
-        for path in files():
+        for path in filter(is_digested, matching("**/*")):
             with tempfile.TemporaryDirectory() as folder:
                 tables = digests(path, Path(folder))
-            name = path.relative_to(CORPUS).as_posix()
+            name = relative(path)
             writer.writerows((name, table, *value) for table, value in tables.items())
 
 

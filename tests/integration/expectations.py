@@ -14,8 +14,6 @@ import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 
-from corpus import CORPUS
-
 TABLE = Path(__file__).with_name("corpus_expectations.csv")
 _TRAINS = re.compile(r"backward|backprop|[bdw]grad|bwd|_bw_|optimizer", re.IGNORECASE)
 _KERNELS = ("KERNEL", "CONCURRENT_KERNEL")
@@ -54,11 +52,6 @@ def expectations() -> dict[str, Expected]:
     """Return the facts by the file's name relative to the corpus."""
     with TABLE.open(newline="", encoding="utf-8") as file:
         return {row["file"]: _expected(row) for row in csv.DictReader(file)}
-
-
-def relative(path: Path) -> str:
-    """Return a file's name in the table."""
-    return path.relative_to(CORPUS).as_posix()
 
 
 def shows_training(path: Path) -> bool:

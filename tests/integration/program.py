@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -12,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
 from typer.testing import CliRunner
 
 from corpus import ROOT
+from requirements import require
 from tbd_trace.cli.main import app
 
 SAMPLE = ROOT / "data" / "samples" / "synthetic_cnn"
@@ -70,8 +69,7 @@ def run_powerless(*arguments: object) -> Outcome:
     """Run the program so that the permissions of files count, even for root."""
     if os.geteuid() != 0:
         return run(*arguments)
-    if shutil.which("setpriv") is None:
-        pytest.skip("root may read and write anything, and there is no setpriv to give that up")
+    require("setpriv")
     return run(*arguments, prefix=_POWERLESS)
 
 

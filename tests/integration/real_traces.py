@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import polars as pl
-import pytest
 
-from corpus import CORPUS
+from corpus import corpus_file
 from tbd_trace.query import Catalogue, execute, sql
 from tbd_trace.store import Database
 
@@ -46,14 +45,6 @@ class Traces:
     def sql(self, name: str, statement: str) -> pl.DataFrame:
         """Return the rows of a SQL statement about one file."""
         return sql(self.database, statement, [self.id(name)])
-
-
-def corpus_file(name: str) -> Path:
-    """Return a file of the corpus, or skip where it is missing."""
-    path = CORPUS / name
-    if not path.is_file():
-        pytest.skip(f"no real trace {path} (set TBD_TRACE_CORPUS)")
-    return path
 
 
 def oracle_rows(name: str, skip_lines: int = 0) -> list[dict[str, str]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from corpus import CORPUS
+from corpus import corpus_file
 from tbd_trace.api import Traces, open_archive, open_traces
 from tbd_trace.archive.operations import create
 from tbd_trace.archive.verify import problems
@@ -38,10 +38,8 @@ def answers(traces: Traces) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Database:
-    if not CORPUS.is_dir():
-        pytest.skip(f"no real traces at {CORPUS} (set TBD_TRACE_CORPUS)")
     place = tmp_path_factory.mktemp("real")
-    sources = [Path(shutil.copy(CORPUS / name, place)) for name in NAMES]
+    sources = [Path(shutil.copy(corpus_file(name), place)) for name in NAMES]
     database = Database(place / "real.duckdb")
     database.ingest(sources)
     for source in sources:

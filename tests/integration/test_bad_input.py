@@ -252,8 +252,7 @@ def test_a_report_without_nsys(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "nsys export --type sqlite" in line
 
 
-@pytest.mark.tool
-@pytest.mark.skipif(shutil.which("nsys") is None, reason="nsys is not installed")
+@pytest.mark.needs("nsys")
 def test_reports_that_nsys_cannot_read() -> None:
     Path("new.nsys-rep").write_bytes(REPORT + b"2099.1.1.1-244234382004v0")
     assert "install nsys 2099.1.1.1 or newer" in refuse("ingest", "new.nsys-rep")

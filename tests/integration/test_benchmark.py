@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sqlite3
 import subprocess
 import sys
@@ -98,8 +97,7 @@ def test_the_seed_decides_the_bytes(tmp_path: Path) -> None:
     assert first != other
 
 
-@pytest.mark.tool
-@pytest.mark.skipif(shutil.which("nsys") is None, reason="nsys is not installed")
+@pytest.mark.needs("nsys")
 def test_nsys_stats_reads_what_is_made(tmp_path: Path) -> None:
     trace = made(tmp_path / "toy.sqlite", "2022.4")
     totals = {}

@@ -13,11 +13,10 @@ from typing import Any
 import pytest
 
 import tbd_trace
-from corpus import CORPUS
+from corpus import case_file
 from fast import one_in
 from tbd_trace.errors import CannotAnswerError, InputError
 
-CASES = CORPUS.parent / "cases"
 Row = dict[str, Any]
 
 
@@ -26,16 +25,8 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TBD_TRACE_CACHE", str(tmp_path / "cache"))
 
 
-def case(name: str) -> Path:
-    """Return an input, or skip where the cases are missing."""
-    path = CASES / name
-    if not path.exists():
-        pytest.skip(f"no case {path} (set TBD_TRACE_CORPUS)")
-    return path
-
-
 def ask(name: str, query: str, parameters: Mapping[str, str] | None = None) -> list[Row]:
-    return tbd_trace.open(case(name)).query(query, **dict(parameters or {})).to_dicts()
+    return tbd_trace.open(case_file(name)).query(query, **dict(parameters or {})).to_dicts()
 
 
 def info(name: str) -> Row:
@@ -128,14 +119,14 @@ def test_decimal_commas_of_nsight_compute() -> None:
 @pytest.mark.parametrize("folder", ["b", "c"])
 def test_a_log_that_holds_nothing_more(tmp_path: Path, folder: str) -> None:
     """All rows are in the database file, or no log lies beside it."""
-    copy = shutil.copytree(case(f"15-wal-readonly/{folder}"), tmp_path / folder)
+    copy = shutil.copytree(case_file(f"15-wal-readonly/{folder}"), tmp_path / folder)
     assert tbd_trace.open(copy / "input.sqlite").query("trace_info")["kernels"][0] > 0
 
 
 def test_a_log_that_holds_the_rows(tmp_path: Path) -> None:
     """Either all rows are read, or a line says what to do."""
     for name in ("input.sqlite", "input.sqlite-wal"):
-        shutil.copy(case(f"15-wal-readonly/{name}"), tmp_path)
+        shutil.copy(case_file(f"15-wal-readonly/{name}"), tmp_path)
     try:
         assert tbd_trace.open(tmp_path / "input.sqlite").query("trace_info")["kernels"][0] > 0
     except InputError as error:
@@ -144,7 +135,7 @@ def test_a_log_that_holds_the_rows(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["empty", "partial", "truncated", "zeroheader"])
 def test_an_interrupted_export(kind: str) -> None:
-    path = case(f"17-interrupted-export/input-{kind}.sqlite")
+    path = case_file(f"17-interrupted-export/input-{kind}.sqlite")
     with pytest.raises(InputError, match=r"empty|incomplete|truncated|damaged|cut") as error:
         tbd_trace.open(path).query("trace_info")
     assert "\n" not in str(error.value)

@@ -9,8 +9,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from corpus import CORPUS
-from expectations import expectations, relative, shows_training
+from corpus import corpus_file, matching, relative
+from expectations import expectations, shows_training
 from real_traces import Traces
 from tbd_trace.analysis.checks import evaluate, select
 from tbd_trace.analysis.checks.rules import rule_of
@@ -33,11 +33,9 @@ ABOUT_ANY_KERNELS = ("ADV01", "OBS04", "OBS08", "OCC01", "OCC02", "COM01")
 @pytest.fixture(scope="module", params=["some", pytest.param("all", marks=pytest.mark.nightly)])
 def found(request: pytest.FixtureRequest, traces: Traces) -> tuple[pl.DataFrame, dict[str, str]]:
     """Return what all rules say about traces at once, and the traces' names by their ids."""
-    if not CORPUS.is_dir():
-        pytest.skip(f"no real traces at {CORPUS} (set TBD_TRACE_CORPUS)")
     known = expectations()
     names = {}
-    files = [path for pattern in PATTERNS for path in sorted(CORPUS.glob(pattern))]
+    files = matching(*PATTERNS)
     if request.param == "some":
         named = {NERSC.format(run) for run in RUNS}
         files = [file for i, file in enumerate(files) if i % 6 == 0 or relative(file) in named]
@@ -84,7 +82,7 @@ def test_only_training_is_judged_as_training(found: tuple[pl.DataFrame, dict[str
     known = expectations()
     for name in names.values():
         if name not in known:
-            assert name not in judged_names or shows_training(CORPUS / name), name
+            assert name not in judged_names or shows_training(corpus_file(name)), name
         elif known[name].trains and known[name].steps:
             assert name in judged_names, f"training steps are marked: {name}"
         else:
@@ -97,15 +95,15 @@ def test_what_does_not_train_gets_notes_alone(found: tuple[pl.DataFrame, dict[st
     rows = frame.filter(pl.col("rule").is_in(ABOUT_ANY_KERNELS), verdict="finding")
     for row in rows.iter_rows(named=True):
         name = names[row["trace_id"]]
-        trains = known[name].trains if name in known else shows_training(CORPUS / name)
+        trains = known[name].trains if name in known else shows_training(corpus_file(name))
         assert trains or row["severity"] == "note", (name, row["rule"])
 
 
 def test_the_independent_look_agrees_with_what_is_known() -> None:
     """It may find a backward pass that does not run in steps, but misses no marked training."""
     for name, expected in expectations().items():
-        if expected.steps and (CORPUS / name).is_file():
-            assert shows_training(CORPUS / name), name
+        if expected.steps:
+            assert shows_training(corpus_file(name)), name
 
 
 @pytest.mark.parametrize("run", RUNS)
@@ -129,7 +127,7 @@ def test_findings_about_recordings_are_few(found: tuple[pl.DataFrame, dict[str, 
         name = names[row["trace_id"]]
         assert name not in known or row["rule"] == "ROB02", name
         if name in known:
-            assert unlaunched_share(CORPUS / name) > 0.01, name
+            assert unlaunched_share(corpus_file(name)) > 0.01, name
 
 
 def unlaunched_share(path: Path) -> float:

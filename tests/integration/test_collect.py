@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,10 +17,7 @@ import tbd_trace
 from nsys_agent import collected
 from tbd_collectors.process import MARKER
 
-pytestmark = [
-    pytest.mark.tool,
-    pytest.mark.skipif(shutil.which("nsys") is None, reason="nsys is not installed"),
-]
+pytestmark = pytest.mark.needs("nsys")
 
 ZERO_EDIT = Path(__file__).parents[1] / "interpreters" / "zero_edit"
 MARKED = """
@@ -83,7 +79,7 @@ def test_a_command_with_marks_of_its_own(tmp_path: Path) -> None:
 
 
 def test_two_lines_mark_a_training_loop(tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason="PyTorch is not installed")
+    pytest.importorskip("torch")
     script, capture = tmp_path / "train.py", tmp_path / "capture"
     script.write_text(TRAINING, encoding="utf-8")
     done = collect("-o", capture, "--", sys.executable, script)
@@ -110,7 +106,7 @@ def test_two_lines_mark_a_training_loop(tmp_path: Path) -> None:
 
 
 def test_a_loop_is_marked_without_a_change(tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason="PyTorch is not installed")
+    pytest.importorskip("torch")
     script, capture = ZERO_EDIT / "plain_loop.py", tmp_path / "capture"
     done = collect("-o", capture, "--", sys.executable, script)
     assert done.returncode == 0, done.stderr
@@ -141,7 +137,7 @@ def test_a_crash_passes_its_exit_code_on_and_leaves_its_traceback(tmp_path: Path
 
 
 def test_a_batch_that_does_not_fit_ends_a_sweep_as_a_result(tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason="PyTorch is not installed")
+    pytest.importorskip("torch")
     done = collect(
         *("resnet50", "--scale", "small", "--batch-size", "2,1000000000000,2000000000000"),
         *("--iterations", "3", "--warmup", "0", "-o", tmp_path / "sweep", "--format", "csv"),

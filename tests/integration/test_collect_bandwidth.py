@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import os
 import random
-import shutil
 import signal
 import statistics
 import subprocess
@@ -23,27 +22,14 @@ from tbd_trace.query import Catalogue, execute_on_file
 from tbd_trace.store import Database
 from tbd_trace.store.ranks import job_files
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+torch = pytest.importorskip("torch")
 
 RANKS = 2
 RATES = {"0.3gbit": 0.3e9, "1gbit": 1e9}
 Layer = tuple[str, float, float, int]  # name, forward and backward in seconds, bytes
 
 
-def _usable() -> str:
-    # The reason why not, empty if they are.
-    if os.geteuid() != 0:
-        return "network namespaces need root"
-    if shutil.which("tc") is None:
-        return "iproute2 is not installed"
-    name = f"tbdtest-{os.getpid()}"
-    made = subprocess.run(["ip", "netns", "add", name], capture_output=True, check=False)
-    subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)
-    return "" if made.returncode == 0 else "network namespaces are not allowed here"
-
-
-REASON = _usable()
-pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON or "they are")
+pytestmark = pytest.mark.needs("root", "tc", "network_namespaces")
 
 
 def drawn_layers() -> list[Layer]:
@@ -280,11 +266,10 @@ def _members(name: str) -> list[str]:
     return listed.stdout.split()
 
 
+@pytest.mark.needs("user_namespaces")
 def test_another_user_gets_namespaces_in_a_user_namespace(tmp_path: Path) -> None:
     """Latency needs a kernel module, whose absence is said before anything runs."""
     as_user = ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
-    if subprocess.run([*as_user, "unshare", "-rnm", "true"], check=False).returncode:
-        pytest.skip("user namespaces are not allowed here")
     path = write(tmp_path / "layers.csv", [("one", 0.001, 0.002, 4_000)])
     words = ("--device", "cpu", "--ranks", "2", "--bandwidth", "1gbit", "--latency", "1ms")
     window = ("--no-throughput", "--warmup", "1", "--iterations", "3")

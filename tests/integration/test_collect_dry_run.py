@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -60,12 +59,6 @@ def perform(tmp_path: Path) -> Callable[[Sequence[str]], Completed]:
 Perform = Callable[[Sequence[str]], Completed]
 
 
-def needs(*names: str) -> None:
-    for name in names:
-        if shutil.which(name) is None:
-            pytest.skip(f"{name} is not installed")
-
-
 def test_a_model_without_pytorch_needs_no_framework_named(tmp_path: Path) -> None:
     words = ["collect", "minigo", "--device", "cpu", "--dry-run", "--python", "python3"]
     done = CliRunner().invoke(cli.app, [*words, "-o", str(tmp_path / "c")])
@@ -116,9 +109,8 @@ def test_a_gpu_that_nvprof_does_not_know(tmp_path: Path) -> None:
     assert "only those before 8.0: use nsys" in done.stderr
 
 
-@pytest.mark.tool
+@pytest.mark.needs("nsys")
 def test_nsys_takes_what_is_shown(perform: Perform, tmp_path: Path) -> None:
-    needs("nsys")
     made = {
         tuple(of_the_profiler(shown(tmp_path / "c", capability)[0]["timeline"]))
         for capability in COUNTED_BY
@@ -131,11 +123,10 @@ def test_nsys_takes_what_is_shown(perform: Perform, tmp_path: Path) -> None:
         perform([*argv, "--nonsense=1", *SHORT]).require_success("nsys")
 
 
-@pytest.mark.tool
+@pytest.mark.needs("nvprof")
 @pytest.mark.parametrize("run_name", ["timeline", "counters"])
 def test_nvprof_takes_what_is_shown(run_name: str, perform: Perform, tmp_path: Path) -> None:
     """Without a GPU it stops at the first metric, which it looks up in the driver."""
-    needs("nvprof")
     lines, _ = shown(tmp_path / "c", "6.1", "--profiler", "nvprof")
     argv = of_the_profiler(lines[run_name])
     if "--metrics" in argv:
@@ -147,10 +138,9 @@ def test_nvprof_takes_what_is_shown(run_name: str, perform: Perform, tmp_path: P
         perform([*argv, "--nonsense", *SHORT]).require_success("nvprof")
 
 
-@pytest.mark.tool
+@pytest.mark.needs("ncu")
 @pytest.mark.parametrize("capability", [key for key, tool in COUNTED_BY.items() if tool == "ncu"])
 def test_ncu_takes_what_is_shown(capability: str, perform: Perform, tmp_path: Path) -> None:
-    needs("ncu")
     lines, _ = shown(tmp_path / "c", capability)
     argv = of_the_profiler(lines["counters"])
     (tmp_path / "c").mkdir()

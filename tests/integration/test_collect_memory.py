@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 import tbd_trace
-from interpreters.run import MXNET, TENSORFLOW, needs_mxnet, needs_tensorflow
+from fast import nightly
+from interpreters.run import MXNET, TENSORFLOW
+
+needs = pytest.mark.needs
 
 TRAIN = """
 import torch, tbd_trace
@@ -39,8 +42,8 @@ def classes(capture: Path) -> dict[str, int]:
     ("framework", "python"),
     [
         ("pytorch", sys.executable),
-        pytest.param("tensorflow", TENSORFLOW, marks=needs_tensorflow),
-        pytest.param("mxnet", MXNET, marks=needs_mxnet),
+        pytest.param("tensorflow", TENSORFLOW, marks=needs("tensorflow")),
+        pytest.param("mxnet", MXNET, marks=needs("mxnet")),
     ],
 )
 def test_each_framework(tmp_path: Path, framework: str, python: str) -> None:
@@ -110,9 +113,9 @@ def test_a_command_without_instrument(tmp_path: Path) -> None:
     ("model", "framework", "python"),
     [
         ("resnet50", "pytorch", sys.executable),
-        pytest.param("seq2seq", "pytorch", sys.executable, marks=pytest.mark.nightly),
-        pytest.param("resnet50", "mxnet", MXNET, marks=[needs_mxnet, pytest.mark.nightly]),
-        pytest.param("seq2seq", "mxnet", MXNET, marks=needs_mxnet),
+        pytest.param("seq2seq", "pytorch", sys.executable, marks=nightly),
+        pytest.param("resnet50", "mxnet", MXNET, marks=[needs("mxnet"), nightly]),
+        pytest.param("seq2seq", "mxnet", MXNET, marks=needs("mxnet")),
     ],
 )
 def test_classes_and_throughput_of_a_sweep(

@@ -16,7 +16,7 @@ from ranks import collect, job
 from tbd_trace.store import Database
 from tbd_trace.store.ranks import job_files
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+torch = pytest.importorskip("torch")
 
 RANKS = 3
 TRAINING = """
@@ -110,7 +110,7 @@ def test_a_rank_that_dies_stops_the_others_and_is_named(script: Path, tmp_path: 
     assert (content["status"], content["points"][0]["status"]) == ("failed", "failed")
 
 
-@pytest.mark.tool
+@pytest.mark.needs("nsys")
 def test_each_rank_has_a_report_of_nsys(tmp_path: Path) -> None:
     """The bytes of the buckets are those of the layers, in both kinds of report."""
     layers = [(f"layer{i}", 0.002, 0.004, 4 * random.randrange(1, 400_000)) for i in range(4)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -18,9 +17,10 @@ import pytest
 import tbd_trace
 from fast import nightly, slow
 from nsys_agent import collected
+from requirements import require
 from tbd_models.registry import NAMES, find, is_implemented
 
-pytestmark = pytest.mark.tool
+pytestmark = pytest.mark.needs("nsys")
 
 ITERATIONS = 5
 # What runs a framework, and how its version begins.
@@ -68,14 +68,12 @@ def marked(cell: tuple[str, str]) -> Any:
 @pytest.fixture(scope="module", params=map(marked, cells()), ids="-".join)
 def capture(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the capture of a workload at small scale."""
-    if shutil.which("nsys") is None:
-        pytest.skip("nsys is not installed")
     model, framework = request.param
     if framework == "pytorch":
-        pytest.importorskip("torch", reason="PyTorch is not installed")
+        pytest.importorskip("torch")
+    else:
+        require(framework)
     python, _ = INTERPRETERS[framework]
-    if python is None:
-        pytest.skip(f"TBD_TRACE_{framework.upper()}_PYTHON names no interpreter")
     folder: Path = tmp_path_factory.mktemp("collected") / model
     words = (
         *(model, "--framework", framework, "--python", python, "--device", "cpu"),
@@ -184,9 +182,7 @@ def test_what_ran_is_said(capture: Path, document: dict[str, Any]) -> None:
 @nightly
 def test_an_iteration_is_an_optimizer_step_of_several_passes(tmp_path: Path) -> None:
     """Their forward passes run twice each, for the activations that were not kept."""
-    if shutil.which("nsys") is None:
-        pytest.skip("nsys is not installed")
-    pytest.importorskip("transformers", reason="the model needs transformers")
+    pytest.importorskip("transformers")
     done = command(
         *("collect", "llm", "--device", "cpu", "--scale", "small", "--batch-size", "6"),
         *("--iterations", "4", "--warmup", "1", "-o", tmp_path / "x"),
@@ -216,11 +212,10 @@ def test_an_iteration_is_an_optimizer_step_of_several_passes(tmp_path: Path) -> 
 
 
 @nightly
+@pytest.mark.needs("tensorflow")
 def test_what_xla_compiles_has_no_layers(tmp_path: Path) -> None:
     """Iterations are marked all the same, and that no layer is known is said."""
     python, _ = INTERPRETERS["tensorflow"]
-    if python is None or shutil.which("nsys") is None:
-        pytest.skip("nsys, or an interpreter with TensorFlow, is missing")
     done = command(
         *("collect", "resnet50", "--framework", "tensorflow", "--python", python),
         *("--execution", "xla", "--device", "cpu", "--scale", "small", "--batch-size", "2"),

@@ -11,7 +11,7 @@ import pytest
 
 import tbd_trace
 from corpus import ROOT
-from interpreters.run import TENSORFLOW, needs_tensorflow
+from interpreters.run import TENSORFLOW
 from nsys_agent import collected
 from ranks import collect, job
 from tbd_trace.store import Database
@@ -19,10 +19,10 @@ from tbd_trace.store.ranks import job_files
 
 RANKS, ITERATIONS = 2, 4
 
-pytestmark = needs_tensorflow
+pytestmark = pytest.mark.needs("tensorflow")
 
 
-@pytest.mark.tool
+@pytest.mark.needs("nsys")
 def test_each_rank_has_its_iterations_layers_and_all_reduces(tmp_path: Path) -> None:
     capture = tmp_path / "capture"
     words = ("minigo", "--scale", "small", "--framework", "tensorflow", "--python", str(TENSORFLOW))

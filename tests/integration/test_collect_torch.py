@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -18,7 +17,7 @@ import tbd_trace
 from nsys_agent import collected
 from tbd_models.registry import NAMES, find, implementation, is_implemented
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+torch = pytest.importorskip("torch")
 
 WARMUP, ITERATIONS = 2, 6
 WORKLOAD = (
@@ -231,9 +230,7 @@ def test_a_loop_that_ends_before_the_window(script: Path, tmp_path: Path) -> Non
 
 @pytest.fixture(scope="module")
 def by_nsys(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if shutil.which("nsys") is None:
-        pytest.skip("nsys is not installed")
-    pytest.importorskip("nvtx", reason="the nvtx package is not installed")
+    pytest.importorskip("nvtx")
     path = tmp_path_factory.mktemp("nsys") / "capture"
     done = collected(collect, *WORKLOAD, "--profiler", "nsys", "-o", path)
     assert done.returncode == 0, done.stderr
@@ -257,7 +254,7 @@ def shares(traces: tbd_trace.Traces) -> dict[tuple[str, str], float]:
     return {(layer, phase): share for layer, phase, share in rows}
 
 
-@pytest.mark.tool
+@pytest.mark.needs("nsys")
 def test_nsys_and_torch_give_the_same_iterations_and_layers(
     by_nsys: Path, traces: tbd_trace.Traces
 ) -> None:
@@ -271,7 +268,7 @@ def test_nsys_and_torch_give_the_same_iterations_and_layers(
     assert document(by_nsys)["profiler"] == "nsys"
 
 
-@pytest.mark.tool
+@pytest.mark.needs("nsys")
 def test_nsys_and_torch_give_layers_similar_shares(by_nsys: Path, traces: tbd_trace.Traces) -> None:
     """Shares move by 25 % of the time at most; torch.profiler adds time to each layer."""
     one, other = shares(tbd_trace.open(by_nsys)), shares(traces)
@@ -289,7 +286,7 @@ def test_nsys_and_torch_give_layers_similar_shares(by_nsys: Path, traces: tbd_tr
     assert sum(abs(one[key] - wrong[key]) for key in one) / 2 > moved
 
 
-@pytest.mark.tool
+@pytest.mark.needs("nsys")
 def test_the_difference_names_the_profilers_alone(by_nsys: Path, capture: Path) -> None:
     done = run("-m", "tbd_trace", "diff", by_nsys, capture, "--format", "json")
     assert done.returncode == 0, done.stderr

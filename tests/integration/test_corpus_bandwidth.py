@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import statistics
 from collections import defaultdict
 from pathlib import Path
@@ -11,20 +10,15 @@ import pytest
 from typer.testing import CliRunner
 
 import tbd_trace
-from corpus import CORPUS, REFERENCE
+from corpus import corpus_folder, reference_rows
 from real_traces import Traces
 from tbd_trace.cli.main import app
 
-ORACLE = REFERENCE / "network" / "oracle"
 LOGS = ["a100_2x8_all_reduce.log", "h100_2x8_all_reduce.log"]
 
 
 def rows(name: str) -> list[dict[str, str]]:
-    path = ORACLE / name
-    if not path.is_file():
-        pytest.skip(f"no reference table {path}")
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+    return reference_rows(f"network/oracle/{name}")
 
 
 def test_bandwidths_of_nccl_kernels(traces: Traces) -> None:
@@ -70,12 +64,8 @@ def test_transfers_of_two_ranks(traces: Traces) -> None:
     [("gloo_ddp_2rank", "gloo_2rank"), ("gloo_ddp_4rank_straggler", "gloo_4rank")],
 )
 def test_all_reduces_over_a_link_of_a_gigabit(tmp_path: Path, folder: str, table: str) -> None:
-    reference = REFERENCE / "network" / "straggler" / f"{table}.csv"
-    job = CORPUS / "jobs" / folder
-    if not reference.is_file() or not job.is_dir():
-        pytest.skip(f"no job at {job} (set TBD_TRACE_CORPUS)")
-    with reference.open(newline="") as file:
-        wanted = list(csv.DictReader(file))
+    wanted = reference_rows(f"network/straggler/{table}.csv")
+    job = corpus_folder(f"jobs/{folder}")
     database = tmp_path / "job.duckdb"
     CliRunner().invoke(app, ["ingest", "--job", "job", str(job), "--db", str(database)])
     frame = tbd_trace.open(db=database).query("collective_bandwidth", link_gbit=1.0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import csv
 import json
-import shutil
 import sqlite3
 import struct
 import subprocess
@@ -17,7 +16,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from corpus import CORPUS, corpus_files
+from corpus import corpus_file, corpus_files, corpus_folder
 from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.sources.base import Source, TraceDescription
 from tbd_trace.sources.ncu.reader import NSIGHT_COMPUTE_CSV
@@ -62,8 +61,9 @@ def _printed_rows(path: Path, first: str) -> tuple[list[str], list[str], list[li
 
 def _sibling(path: Path) -> Path | None:
     stem = path.name.split(".")[0]
-    found = [p for s in ("sql", "nvvp", "nvprof") for p in CORPUS.glob(f"nvprof/{stem}.{s}")]
-    return found[0] if found else None
+    names = (f"{stem}.{suffix}" for suffix in ("sql", "nvvp", "nvprof"))
+    beside = (corpus_folder("nvprof") / name for name in names)
+    return next(filter(Path.is_file, beside), None)
 
 
 def _database(path: Path) -> Iterator[sqlite3.Connection]:
@@ -219,7 +219,7 @@ def test_metrics_agree_with_their_database(
     path: Path, connection: duckdb.DuckDBPyConnection, database: sqlite3.Connection
 ) -> None:
     """Rates of the database are whole bytes per second: GB/s means 1024³ of them."""
-    names = json.loads((CORPUS / "oracle/nvprof_metric_id_to_name.json").read_text("utf-8"))
+    names = json.loads(corpus_file("oracle/nvprof_metric_id_to_name.json").read_text("utf-8"))
     sibling = _sibling(path)
     assert sibling is not None
     by_id = names.get(sibling.name)
@@ -290,8 +290,7 @@ def test_summary_agrees_with_its_database(
     assert [tuple(map(int, row)) for row in found] == real
 
 
-@pytest.mark.tool
-@pytest.mark.skipif(shutil.which("nvprof") is None, reason="nvprof is not installed")
+@pytest.mark.needs("nvprof")
 @pytest.mark.parametrize("path", corpus_files("nvprof/[msd]*trace.nvvp", "nvprof/trxe*.nvvp"))
 @pytest.mark.parametrize("unit", ["ns", "col"])
 def test_what_nvprof_prints_of_a_database(

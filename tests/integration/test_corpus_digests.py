@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from corpus import CORPUS, corpus_files
-from corpus_digests import committed, digests, files
+from corpus import corpus_files, relative
+from corpus_digests import committed, digests, is_digested
 from fast import one_in
 
 RENEW = "run tests/integration/corpus_digests.py if the change is intended"
-FILES = [pytest.param(path, id=path.name[-60:]) for path in files()] or corpus_files("none")
+FILES = corpus_files("**/*", where=is_digested, name=lambda path: path.name[-60:])
 
 
 @pytest.mark.parametrize("path", one_in(4, FILES, then_one_in=6))
 def test_tables_are_the_same(path: Path, tmp_path: Path) -> None:
-    name = path.relative_to(CORPUS).as_posix()
+    name = relative(path)
     found, expected = digests(path, tmp_path), committed().get(name, {})
     changed = [table for table in found | expected if found.get(table) != expected.get(table)]
     assert not changed, f"{name}: other rows in {changed}; {RENEW}"

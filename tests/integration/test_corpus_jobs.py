@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import json
 from pathlib import Path
@@ -13,12 +12,11 @@ import pytest
 from typer.testing import CliRunner
 
 import tbd_trace
-from corpus import CORPUS, REFERENCE
+from corpus import corpus_folder, reference_file, reference_rows
 from real_traces import Traces
 from tbd_trace.cli.main import app
 from tbd_trace.errors import CannotAnswerError
 
-NETWORK = REFERENCE / "network"
 MFU = "nsys/GindaChen_nsys-ai__tests__fixtures__mfu_2gpu_{}.sqlite"
 HOUR = 3600 * 10**6  # microseconds
 
@@ -27,8 +25,6 @@ class Job:
     """One job in a database."""
 
     def __init__(self, directory: Path, database: Path, *options: str) -> None:
-        if not directory.is_dir():
-            pytest.skip(f"no job at {directory} (set TBD_TRACE_CORPUS)")
         arguments = ["ingest", "--job", "job", str(directory), "--db", str(database), *options]
         self.result = CliRunner().invoke(app, arguments)
         self.database = database
@@ -45,16 +41,19 @@ class Job:
 
 
 def expected(name: str) -> list[dict[str, str]]:
-    with (NETWORK / "straggler" / f"{name}.csv").open(newline="") as file:
-        return list(csv.DictReader(file))
+    return reference_rows(f"network/straggler/{name}.csv")
 
 
 FOLDERS = {"gloo_2rank": "gloo_ddp_2rank", "gloo_4rank": "gloo_ddp_4rank_straggler"}
 
 
+def folder(name: str) -> Path:
+    return corpus_folder(f"jobs/{FOLDERS[name]}")
+
+
 @pytest.mark.parametrize("name", sorted(FOLDERS))
 def test_skew_of_each_collective(tmp_path: Path, name: str) -> None:
-    job = Job(CORPUS / "jobs" / FOLDERS[name], tmp_path / "job.duckdb")
+    job = Job(folder(name), tmp_path / "job.duckdb")
     found = job.query("rank_skew").to_dicts()
     wanted = expected(name)
     ranks = sum(column.startswith("wait_rank") for column in wanted[0])
@@ -72,8 +71,8 @@ def test_skew_of_each_collective(tmp_path: Path, name: str) -> None:
 
 
 def test_the_delayed_rank_is_the_straggler(tmp_path: Path) -> None:
-    truth = json.loads((NETWORK / "straggler" / "gloo_4rank_truth.json").read_text())
-    job = Job(CORPUS / "jobs" / FOLDERS["gloo_4rank"], tmp_path / "job.duckdb")
+    truth = json.loads(reference_file("network/straggler/gloo_4rank_truth.json").read_text())
+    job = Job(folder("gloo_4rank"), tmp_path / "job.duckdb")
     rows = job.query("straggler").to_dicts()
     assert (rows[0]["rank"], rows[0]["is_straggler"]) == (truth["slow_rank"], True)
     assert {row["verdict"] for row in rows} == {"same rank"}
@@ -83,12 +82,12 @@ def test_the_delayed_rank_is_the_straggler(tmp_path: Path) -> None:
 
 
 def test_nobody_is_blamed_without_a_straggler(tmp_path: Path) -> None:
-    job = Job(CORPUS / "jobs" / FOLDERS["gloo_2rank"], tmp_path / "job.duckdb")
+    job = Job(folder("gloo_2rank"), tmp_path / "job.duckdb")
     assert set(job.query("straggler")["verdict"]) == {"rotating"}
 
 
 def test_shuffled_renamed_and_shifted_files_give_the_same_answer(tmp_path: Path) -> None:
-    source = CORPUS / "jobs" / FOLDERS["gloo_4rank"]
+    source = folder("gloo_4rank")
     moved = tmp_path / "moved"
     moved.mkdir()
     for number, path in enumerate(sorted(source.glob("rank*"))):
@@ -104,8 +103,9 @@ def test_shuffled_renamed_and_shifted_files_give_the_same_answer(tmp_path: Path)
 
 
 def test_clocks_of_two_nsys_reports(tmp_path: Path) -> None:
-    job = Job(CORPUS / "jobs" / "nsys_gloo_2rank", tmp_path / "job.duckdb")
-    truth = json.loads((CORPUS / "jobs" / "nsys_gloo_2rank" / "truth.json").read_text())
+    source = corpus_folder("jobs/nsys_gloo_2rank")
+    job = Job(source, tmp_path / "job.duckdb")
+    truth = json.loads((source / "truth.json").read_text())
     estimates = {
         method: (offset, used)
         for method, offset, used in job.sql("SELECT method, offset_ns, is_used FROM clock_estimate")
@@ -135,10 +135,8 @@ def test_two_ranks_in_one_nsys_report(
 
 @pytest.mark.parametrize("which", ["before", "after"])
 def test_collectives_of_one_nsys_report_match_the_reference(traces: Traces, which: str) -> None:
-    with (NETWORK / "oracle" / "nsys_matched_2rank.csv").open(newline="") as file:
-        rows = [row for row in csv.DictReader(file) if f"_{which}." in row["file"]]
-    if not rows:
-        pytest.skip(f"no reference rows of {which}")
+    table = reference_rows("network/oracle/nsys_matched_2rank.csv")
+    rows = [row for row in table if f"_{which}." in row["file"]]
     frame = traces.sql(
         MFU.format(which),
         "SELECT sequence, rank, wait_ns, transfer_ns, end_skew_ns "
@@ -156,7 +154,7 @@ def test_collectives_of_one_nsys_report_match_the_reference(traces: Traces, whic
 
 
 def damaged(name: str, tmp_path: Path, *options: str) -> Job:
-    return Job(NETWORK / "bad" / name, tmp_path / "job.duckdb", *options)
+    return Job(reference_file(f"network/bad/{name}"), tmp_path / "job.duckdb", *options)
 
 
 def test_missing_rank(tmp_path: Path) -> None:
@@ -211,7 +209,7 @@ def test_one_rank(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rank", range(4))
 def test_any_rank_can_be_missing(tmp_path: Path, rank: int) -> None:
-    source = CORPUS / "jobs" / FOLDERS["gloo_4rank"]
+    source = folder("gloo_4rank")
     rest = tmp_path / "rest"
     rest.mkdir()
     for path in source.glob("rank*"):
@@ -225,9 +223,7 @@ def test_any_rank_can_be_missing(tmp_path: Path, rank: int) -> None:
 
 
 def test_a_truncated_rank(tmp_path: Path) -> None:
-    source = CORPUS / "jobs" / FOLDERS["gloo_4rank"]
-    if not source.is_dir():
-        pytest.skip(f"no job at {source}")
+    source = folder("gloo_4rank")
     cut = tmp_path / "cut"
     cut.mkdir()
     for path in source.glob("rank*"):

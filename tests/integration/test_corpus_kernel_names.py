@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from corpus import CORPUS, needs_corpus
+from corpus import matching
 from fast import slow
 from tbd_trace.kernel_names import short_labels
 
@@ -47,7 +47,7 @@ def _of_csv(path: Path) -> Iterator[str]:
 
 def _names() -> Iterator[set[str]]:
     for pattern, read in (("nsys/*", _of_sqlite), ("ncu/*.csv", _of_csv), ("kineto/*", _of_json)):
-        for path in sorted(CORPUS.glob(pattern)):
+        for path in matching(pattern):
             yield set(read(path))
 
 
@@ -57,7 +57,7 @@ def traces() -> list[set[str]]:
 
 
 @slow
-@needs_corpus
+@pytest.mark.needs("corpus")
 @pytest.mark.parametrize(("width", "most_hashed"), [(80, 0.002), (40, 0.04)])
 def test_kernels_of_a_trace_have_different_labels(
     traces: list[set[str]], width: int, most_hashed: float

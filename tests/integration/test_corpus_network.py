@@ -2,35 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-from pathlib import Path
-
 import pytest
 
-from corpus import REFERENCE
+from corpus import each_row, reference_rows
 from real_traces import Traces
 
-NETWORK = REFERENCE / "network" / "oracle"
+NETWORK = "network/oracle"
 WHOLE = {"window": "trace"}
 
 
-def rows(path: Path) -> list[dict[str, str]]:
-    if not path.is_file():
-        return []
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
-def each(path: Path, column: str = "file") -> pytest.MarkDecorator:
-    found = rows(path)
-    if not found:
-        return pytest.mark.parametrize(
-            "row", [pytest.param({}, marks=pytest.mark.skip(reason=f"no reference table {path}"))]
-        )
-    return pytest.mark.parametrize("row", found, ids=[row[column][-40:] for row in found])
-
-
-@each(REFERENCE / "kineto" / "comm.csv")
+@each_row("kineto/comm.csv")
 def test_communication_kernels_of_torch_traces(traces: Traces, row: dict[str, str]) -> None:
     name = f"kineto/{row['file']}"
     # The reference knows NCCL only; this trace has 73 all-reduces through multicast memory, too.
@@ -50,7 +31,7 @@ def test_communication_kernels_of_torch_traces(traces: Traces, row: dict[str, st
     )
 
 
-@each(NETWORK / "nsys_rank_comm.csv")
+@each_row(f"{NETWORK}/nsys_rank_comm.csv")
 def test_communication_kernels_of_nsys_traces(traces: Traces, row: dict[str, str]) -> None:
     frame = traces.ask(f"nsys/{row['file']}", "comm_overlap", WHOLE)
     [found] = [one for one in frame.to_dicts() if one["device_id"] == int(row["device"])]
@@ -92,7 +73,7 @@ def test_expert_parallelism_is_nearly_hidden(traces: Traces) -> None:
 def test_bytes_of_nccl_kernels(traces: Traces) -> None:
     wanted = [
         (row["collective"], int(row["bytes"]), int(row["group_size"]), float(row["dur_us"]))
-        for row in rows(NETWORK / "kineto_collectives.csv")
+        for row in reference_rows(f"{NETWORK}/kineto_collectives.csv")
         if row["set"] == "hta_nccl_data"
     ]
     found = traces.sql(
@@ -108,7 +89,7 @@ def test_collectives_of_nsys_take_their_kind_from_the_range(traces: Traces) -> N
     name = "nsys/GindaChen_nsys-ai__tests__fixtures__mfu_2gpu_before.sqlite"
     labelled = [
         (int(row["device"]), int(row["start_ns"]), "all_to_all" in row["nvtx"])
-        for row in rows(NETWORK / "nsys_collective_calls.csv")
+        for row in reference_rows(f"{NETWORK}/nsys_collective_calls.csv")
         if row["file"] in name
     ]
     found = traces.sql(
@@ -119,7 +100,7 @@ def test_collectives_of_nsys_take_their_kind_from_the_range(traces: Traces) -> N
     assert found.rows() == sorted(labelled)
 
 
-@each(NETWORK / "kineto_rank_comm.csv")
+@each_row(f"{NETWORK}/kineto_rank_comm.csv")
 def test_collectives_on_the_host(traces: Traces, row: dict[str, str]) -> None:
     if row["source"] != "gloo cpu range":
         return

@@ -13,7 +13,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from corpus import corpus_files, needs_corpus
+from corpus import corpus_files
 from fast import first_of_each_format
 from nvtx_views import canonical_names, create_views
 from tbd_trace.errors import InputError
@@ -368,7 +368,7 @@ _OURS = {  # per report: our tables, its columns, our rows
 }
 
 
-@needs_corpus
+@pytest.mark.needs("corpus")
 @pytest.mark.parametrize("report", _OURS)
 @pytest.mark.parametrize("name", _STATISTICS)
 def test_agrees_with_nsys_stats(corpus: Path, name: str, report: str) -> None:

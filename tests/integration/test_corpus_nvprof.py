@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import shutil
 import sqlite3
 import subprocess
 from collections import defaultdict
@@ -16,8 +15,8 @@ from typing import Any
 import duckdb
 import pytest
 
-from corpus import corpus_files
-from expectations import expectations, relative
+from corpus import corpus_files, relative
+from expectations import expectations
 from fast import one_in
 from nvtx_views import nvtx_rows
 from tbd_trace import resources
@@ -39,11 +38,6 @@ SOURCES = {  # canonical table: raw tables whose rows it holds
 }
 # nvprof prints utilization levels as "Low (2)" and scales byte/s by powers of 1024.
 SCALES = {"": 1.0, "%": 1.0, "B/s": 1.0, "KB/s": 2.0**10, "MB/s": 2.0**20, "GB/s": 2.0**30}
-
-needs_nvprof = [
-    pytest.mark.tool,
-    pytest.mark.skipif(shutil.which("nvprof") is None, reason="nvprof is not installed"),
-]
 
 Database = dict[str, list[dict[str, Any]]]
 
@@ -285,7 +279,7 @@ def test_base_names_equal_those_of_nsys(path: Path) -> None:
 class TestAgainstNvprof:
     """NVIDIA's own tool reads the same files; it needs no GPU for that."""
 
-    pytestmark = needs_nvprof
+    pytestmark = pytest.mark.needs("nvprof")
 
     def test_kernel_totals(self, path: Path, tmp_path: Path) -> None:
         expected: dict[str, tuple[int, int]] = {}

@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from corpus import REFERENCE
+from corpus import reference_file
 from fast import nightly
 from network_model import TOY, write_layers
 from tbd_trace.query import Catalogue, execute_on_file
 
-MODELS = REFERENCE / "network" / "model"
 SCHEMES = {
     "ddp_ring_overlap": "ddp",
     "ddp_ring_no_overlap": "serial",
@@ -22,9 +21,11 @@ SCHEMES = {
     "ps_colocated_p3_160kB": "p3",
 }
 
-pytestmark = pytest.mark.skipif(
-    not MODELS.is_dir(), reason=f"no reference rows in {REFERENCE}; set TBD_TRACE_CORPUS"
-)
+pytestmark = pytest.mark.needs("reference")
+
+
+def table(name: str) -> Path:
+    return reference_file(f"network/model/{name}.csv")
 
 
 def reference(path: Path) -> list[dict[str, str]]:
@@ -67,7 +68,7 @@ def terms(key: tuple[str, ...]) -> dict[str, object]:
 
 
 def test_overlap_vectors(tmp_path: Path) -> None:
-    rows = reference(REFERENCE / "overlap_vectors.csv")
+    rows = reference(reference_file("overlap_vectors.csv"))
     layers = write_layers(tmp_path / "toy3.csv", TOY)
     found = asked(
         "dp_speedup", layers, workers="1,2,4,8,16", bandwidth_gbit="1,5,10,25,100,400",
@@ -85,9 +86,9 @@ def test_overlap_vectors(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("model", ["convfc", "embfirst"])
 def test_iterations(model: str) -> None:
-    for key, rows in grouped(MODELS / f"{model}_iter.csv", *TERMS).items():
+    for key, rows in grouped(table(f"{model}_iter"), *TERMS).items():
         found = asked(
-            "dp_speedup", MODELS / f"{model}_layers.csv", workers="1,2,4,8",
+            "dp_speedup", table(f"{model}_layers"), workers="1,2,4,8",
             bandwidth_gbit="0.1,0.3,1,3,10,100", **terms(key),
         )  # fmt: skip
         answers = {(r["workers"], r["bandwidth_gbit"]): r for r in found}
@@ -99,9 +100,9 @@ def test_iterations(model: str) -> None:
 
 @pytest.mark.parametrize("model", ["convfc", pytest.param("embfirst", marks=nightly)])
 def test_smallest_bandwidths(model: str) -> None:
-    for key, rows in grouped(MODELS / f"{model}_min_bandwidth.csv", "workers", *TERMS).items():
+    for key, rows in grouped(table(f"{model}_min_bandwidth"), "workers", *TERMS).items():
         found = asked(
-            "min_bandwidth", MODELS / f"{model}_layers.csv", workers=key[0],
+            "min_bandwidth", table(f"{model}_layers"), workers=key[0],
             target_speedup=",".join(row["target_speedup"] for row in rows), **terms(key[1:]),
         )  # fmt: skip
         answers = {r["target_speedup"]: r["min_gbit_s"] for r in found}
@@ -115,9 +116,9 @@ def test_smallest_bandwidths(model: str) -> None:
 
 @pytest.mark.parametrize("model", ["convfc", "embfirst"])
 def test_communication_of_layers(model: str) -> None:
-    rows = reference(MODELS / f"{model}_comm_overhead.csv")
+    rows = reference(table(f"{model}_comm_overhead"))
     found = asked(
-        "comm_overhead", MODELS / f"{model}_layers.csv", latency_s=5e-6,
+        "comm_overhead", table(f"{model}_layers"), latency_s=5e-6,
         workers=",".join(sorted({row["workers"] for row in rows})),
         bandwidth_gbit=",".join(sorted({row["gbit_s"] for row in rows})),
     )  # fmt: skip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,11 @@ from typing import Any
 import pytest
 
 import nsys_agent
+from requirements import lacks
 from tbd_trace.query import Catalogue, execute
 from tbd_trace.store import Database
 
-pytestmark = pytest.mark.tool
+pytestmark = pytest.mark.needs("nsys")
 
 BATCH_SIZE = 4
 ITERATIONS = 6
@@ -61,16 +61,14 @@ json.dump({"starts": starts, "lengths": lengths}, open(sys.argv[1], "w"))
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Database, dict[str, Any]]:
     """Return the capture in a database, and the program's own times in ns."""
-    if shutil.which("nsys") is None:
-        pytest.skip("nsys is not installed")
-    pytest.importorskip("nvtx", reason="the nvtx package is not installed")
+    pytest.importorskip("nvtx")
     folder = tmp_path_factory.mktemp("cpu_training")
     capture = folder / "capture"
     capture.mkdir()
     (folder / "training.py").write_text(TRAINING, encoding="utf-8")
     record(folder, capture / "r")
     if not (capture / "r.nsys-rep").is_file():
-        pytest.skip("nsys is not installed as a whole: it makes no report here")
+        lacks("nsys", "it is installed in part and makes no report")
     content = {
         "format_version": 1,
         "capture_id": "cpu_training",

@@ -12,11 +12,11 @@ import pytest
 from typer.testing import CliRunner
 
 import tbd_trace
-from corpus import CORPUS, needs_corpus
+from corpus import corpus_file
 from fast import one_in
 from tbd_trace.cli.main import app
 
-pytestmark = needs_corpus
+pytestmark = pytest.mark.needs("corpus")
 PAIR = "nsys/GindaChen_nsys-ai__tests__fixtures__mfu_2gpu_{}.sqlite"
 NERSC = "nsys/NERSC_sc22-dl-tutorial__sample_nsys_profiles__{}.qdrep.exp2022.4.sqlite"
 
@@ -41,7 +41,7 @@ def test_before_and_after() -> None:
 
     The kernels take as long as before; the GPUs wait longer between them.
     """
-    before, after = CORPUS / PAIR.format("before"), CORPUS / PAIR.format("after")
+    before, after = corpus_file(PAIR.format("before")), corpus_file(PAIR.format("after"))
     answer = compared(before, after)
     assert answer["verdict"]["word"] == "slower"
     assert "exposed communication" in answer["verdict"]["sentence"]
@@ -79,7 +79,9 @@ def test_before_and_after() -> None:
 
 def test_a_training_run_made_faster() -> None:
     """The baseline, and the same model with DALI, mixed precision and fused kernels."""
-    answer = compared(CORPUS / NERSC.format("baseline"), CORPUS / NERSC.format("dali_amp_apex_jit"))
+    answer = compared(
+        corpus_file(NERSC.format("baseline")), corpus_file(NERSC.format("dali_amp_apex_jit"))
+    )
     assert answer["verdict"]["word"] == "faster"
     assert answer["verdict"]["high_pct"] < -50
     kernels = answer["kernels"]
@@ -90,7 +92,7 @@ def test_a_training_run_made_faster() -> None:
     assert any("__half" in row["kernel_name"] for row in new)
     # every kernel of the counted steps: 470 a step in A, in B more in the first ones
     assert sum(row["a_calls"] for row in kernels) == pytest.approx(470)
-    steps = tbd_trace.open(CORPUS / NERSC.format("dali_amp_apex_jit"))
+    steps = tbd_trace.open(corpus_file(NERSC.format("dali_amp_apex_jit")))
     (counted,) = steps.sql(
         "SELECT sum(kernels)::BIGINT, count(*) FROM iteration WHERE in_window"
     ).rows()
@@ -117,7 +119,7 @@ def test_a_training_run_made_faster() -> None:
     ),
 )
 def test_a_trace_with_itself(name: str) -> None:
-    answer = compared(CORPUS / name, CORPUS / name)
+    answer = compared(corpus_file(name), corpus_file(name))
     assert not any(row["differs"] for row in answer["comparability"])
     for part, column in (
         ("iterations", "change_ns"),
@@ -133,7 +135,8 @@ def test_a_trace_with_itself(name: str) -> None:
 
 def test_another_profiler_is_not_comparable() -> None:
     answer = compared(
-        CORPUS / NERSC.format("baseline"), CORPUS / "nvprof/josiahdavis_profiling-lm__net.sql"
+        corpus_file(NERSC.format("baseline")),
+        corpus_file("nvprof/josiahdavis_profiling-lm__net.sql"),
     )
     assert answer["verdict"]["word"] == "not comparable"
     assert "profiler is nsys in A, but nvprof in B" in answer["verdict"]["sentence"]

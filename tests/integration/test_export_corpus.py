@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 import tbd_trace
-from corpus import CORPUS, needs_corpus
+from corpus import corpus_file
 from perfetto_file import File, read
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.export.perfetto import export
 from trace_processor import ask
 
-pytestmark = needs_corpus
+pytestmark = pytest.mark.needs("corpus")
 TRACES = [
     "nsys/GindaChen_nsys-ai__tests__fixtures__mfu_2gpu_before.sqlite",
     "nsys/zx3xyy_assignment2-systems__result_2_7B_compile_ro.sqlite",
@@ -43,7 +43,7 @@ def spans(file: File, category: str) -> Counter[tuple[int, int]]:
 
 @pytest.mark.parametrize("name", TRACES, ids=lambda name: re.sub(r"\W+", "_", name)[-40:])
 def test_every_event_is_there_with_its_times(elsewhere: Path, name: str) -> None:
-    traces = tbd_trace.open(CORPUS / name)
+    traces = tbd_trace.open(corpus_file(name))
     path = elsewhere / "out.pftrace"
     export(traces, path)
     file = read(path)
@@ -58,6 +58,6 @@ def test_every_event_is_there_with_its_times(elsewhere: Path, name: str) -> None
 
 
 def test_a_run_that_counted_has_no_timeline(elsewhere: Path) -> None:
-    source = CORPUS / "nvprof" / "esarmstrong_ece408__forward1_analysis.nvprof"
+    source = corpus_file("nvprof/esarmstrong_ece408__forward1_analysis.nvprof")
     with pytest.raises(CannotAnswerError, match="no timeline"):
         export(tbd_trace.open(source), elsewhere / "out.pftrace")

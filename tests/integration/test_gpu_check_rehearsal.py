@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -46,11 +45,9 @@ def test_steps_on_a_cpu(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.tool
+@pytest.mark.needs("nsys")
 def test_nsys_on_a_cpu(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    if shutil.which("nsys") is None:
-        pytest.skip("nsys is not installed")
     (row,) = _rehearse(tmp_path, "nsys")
     # Each of 6 iterations has at least a forward and a backward pass of two layers.
     assert (row["what"], row["verdict"]) == ("ranges", "pass")

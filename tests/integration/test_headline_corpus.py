@@ -17,9 +17,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from corpus import CORPUS, ROOT, corpus_files
+from corpus import ROOT, corpus_files, matching
 from fast import first_of_each_format, nightly, slow
 from real_traces import Traces
+from requirements import require
 from tbd_trace.analysis.checks import evaluate
 from tbd_trace.api import Traces as Opened
 from tbd_trace.query import Catalogue, execute
@@ -45,14 +46,13 @@ def committed() -> dict[str, list[list[str]]]:
     return found
 
 
-def _effort(file: Any) -> tuple[bool, int]:
+def _effort(path: Path) -> tuple[bool, int]:
     """Return a sort key: traces without iterations last, large ones after small ones."""
-    path: Path = file.values[0]
-    return path.name not in committed(), path.stat().st_size if path.exists() else 0
+    return path.name not in committed(), path.stat().st_size
 
 
 # The answers about a large trace take minutes: in CI there is only the first of the slow ones.
-FILES = first_of_each_format(sorted(corpus_files(*PATTERNS), key=_effort), then_one_in=100)
+FILES = first_of_each_format(corpus_files(*PATTERNS, key=_effort), then_one_in=100)
 QUERIES = (
     *("trace_info", "iteration_summary", "iteration_timing", "throughput"),
     *("compute_util", "step_breakdown", "idle_causes"),
@@ -72,7 +72,7 @@ class Answers:
 
     def __init__(self, traces: Traces, files: list[Path] | None = None) -> None:
         if files is None:
-            files = [path for pattern in PATTERNS for path in sorted(CORPUS.glob(pattern))]
+            files = matching(*PATTERNS)
         self.ids = {path: traces.id(f"{path.parent.name}/{path.name}") for path in files}
         self._rows: dict[tuple[str, str], list[Row]] = defaultdict(list)
         for name in QUERIES:
@@ -108,8 +108,7 @@ def few_answers(traces: Traces) -> Answers:
 
 @pytest.fixture
 def answers(request: pytest.FixtureRequest) -> Answers:
-    if not CORPUS.is_dir():
-        pytest.skip(f"no real traces at {CORPUS} (set TBD_TRACE_CORPUS)")
+    require("corpus")
     marks = {mark.name for mark in request.node.iter_markers()}
     name = "all" if "nightly" in marks else "some" if "slow" in marks else "few"
     found: Answers = request.getfixturevalue(f"{name}_answers")

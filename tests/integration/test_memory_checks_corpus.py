@@ -9,14 +9,16 @@ from typing import Any
 
 import pytest
 
-from corpus import CORPUS, REFERENCE, corpus_files
+from corpus import corpus_file, corpus_files, reference_rows
 from made_memory import Ingested
 from tbd_trace.analysis.checks import evaluate
 from tbd_trace.api import Traces
 from tbd_trace.sources.torch_memory import plain_pickle
 
-ORACLE = CORPUS / "oracle" / "memory_snapshots.csv"
+ORACLE = "oracle/memory_snapshots.csv"
 FILES = corpus_files("memory_snapshot/*.pickle")
+MXNET = "mxnet_gpu_memory*{}*.csv"
+PAPER = {"resnet*L_50": "ResNet-50", "finetune": "BERT"}  # workloads by a part of the file's name
 MIB = 1 << 20
 DEVICE = 80 * 1024 * MIB - 500 * MIB  # memory_gb less context_mb
 RULES = ("OBS11", "MEM01", "MEM02", "MEM03", "MEM04", "MEM05")
@@ -59,7 +61,7 @@ def rows(path: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict
 
 @cache
 def oracle(name: str) -> dict[str, int]:
-    with ORACLE.open(newline="", encoding="utf-8") as file:
+    with corpus_file(ORACLE).open(newline="", encoding="utf-8") as file:
         (row,) = [row for row in csv.DictReader(file) if row["file"] == name]
     return {key: int(value) for key, value in row.items() if key != "file" and value}
 
@@ -114,25 +116,15 @@ def test_fragmentation_by_the_blocks_of_the_file(
         assert at_end <= row["value"] <= at_peak
 
 
-@pytest.mark.parametrize(
-    ("path", "workload"),
-    [
-        (path, workload)
-        for pattern, workload in (("*resnet*L_50*", "ResNet-50"), ("*finetune*", "BERT"))
-        for path in CORPUS.glob(f"memory/mxnet_gpu_memory{pattern}.csv")
-    ],
-)
-def test_feature_maps_of_the_papers_framework(path: Path, workload: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", corpus_files(*(f"memory/{MXNET.format(name)}" for name in PAPER)))
+def test_feature_maps_of_the_papers_framework(path: Path, tmp_path: Path) -> None:
     """MXNet states the classes; the share is that of the reference, without the CUDA context."""
-    table = REFERENCE / "mxnet_memory_breakdown.csv"
-    if not table.is_file():
-        pytest.skip(f"no reference at {table}")
+    (workload,) = (one for name, one in PAPER.items() if path.match(MXNET.format(name)))
     bytes_of: dict[str, dict[str, int]] = {}
-    with table.open(newline="", encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            if row["workload"].startswith(workload) and row["data_class"] != UNTRACKED:
-                device = bytes_of.setdefault(row["device"], {})
-                device[row["data_class"]] = int(row["requested_bytes"])
+    for row in reference_rows("mxnet_memory_breakdown.csv"):
+        if row["workload"].startswith(workload) and row["data_class"] != UNTRACKED:
+            device = bytes_of.setdefault(row["device"], {})
+            device[row["data_class"]] = int(row["requested_bytes"])
     shares = [100 * sizes[MAPS] / sum(sizes.values()) for sizes in bytes_of.values()]
     link = tmp_path / path.name
     link.symlink_to(path)

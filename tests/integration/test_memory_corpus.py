@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from corpus import CORPUS, corpus_files
+from corpus import corpus_file, corpus_files
 from made_memory import Ingested
 from perfetto_file import read
 from tbd_trace.api import Traces
@@ -19,7 +19,7 @@ from tbd_trace.errors import CannotAnswerError
 from tbd_trace.export.perfetto import export
 from tbd_trace.sources.torch_memory import plain_pickle
 
-ORACLE = CORPUS / "oracle" / "memory_snapshots.csv"
+ORACLE = "oracle/memory_snapshots.csv"
 FILES = corpus_files("memory_snapshot/*.pickle")
 TRAINING = corpus_files("memory_snapshot/*_training_*.pickle", "memory_snapshot/*_fullstep_*")
 
@@ -37,7 +37,7 @@ def found(path: Path, tmp_path_factory: pytest.TempPathFactory) -> Ingested:
 
 
 def oracle(path: Path) -> dict[str, int | None]:
-    with ORACLE.open(newline="", encoding="utf-8") as file:
+    with corpus_file(ORACLE).open(newline="", encoding="utf-8") as file:
         (row,) = [row for row in csv.DictReader(file) if row["file"] == path.name]
     return {key: int(value) if value else None for key, value in row.items() if key != "file"}
 

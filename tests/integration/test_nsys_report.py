@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 import textwrap
 import time
@@ -245,8 +244,6 @@ def profiled(folder: Path, source: str, *, is_told: bool = True) -> Path:
 
     With ``is_told`` nsys is shown its importer where it does not find it by itself.
     """
-    if shutil.which("nsys") is None:
-        pytest.skip("nsys is not installed")
     script = folder / "program.py"
     script.write_text(source, encoding="utf-8")
     variables = nsys_agent.environment() if is_told else os.environ
@@ -258,7 +255,7 @@ def profiled(folder: Path, source: str, *, is_told: bool = True) -> Path:
     return found[0]
 
 
-@pytest.mark.tool
+@pytest.mark.needs("nsys")
 def test_real_report(tmp_path: Path, temporary: Path) -> None:
     path = profiled(tmp_path, "print('nothing to trace')")
     assert NSYS_REPORT.detect(path, path.read_bytes()[:65536])
@@ -272,7 +269,7 @@ def test_real_report(tmp_path: Path, temporary: Path) -> None:
     assert list(temporary.iterdir()) == []
 
 
-@pytest.mark.tool
+@pytest.mark.needs("nsys")
 def test_real_stream(tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A user who sets no variable reads what Debian's nsys leaves, too."""
     monkeypatch.delenv("QUADD_INSTALL_DIR", raising=False)
@@ -290,7 +287,7 @@ def test_real_stream(tmp_path: Path, temporary: Path, monkeypatch: pytest.Monkey
     assert list(temporary.iterdir()) == []
 
 
-@pytest.mark.tool
+@pytest.mark.needs("nsys")
 def test_real_damaged_report(tmp_path: Path) -> None:
     path = profiled(tmp_path, "")
     path.write_bytes(path.read_bytes()[:50_000])
@@ -298,9 +295,9 @@ def test_real_damaged_report(tmp_path: Path) -> None:
         NSYS_REPORT.open(path)
 
 
-@pytest.mark.tool
+@pytest.mark.needs("nsys")
 def test_real_ranges(tmp_path: Path) -> None:
-    pytest.importorskip("nvtx", reason="the nvtx package is not installed")
+    pytest.importorskip("nvtx")
     # Under load nsys 2022.4 ends the range that is left open after the session that it tells of,
     # once in seventy times: nothing then says that it was open.
     for _ in range(3):

@@ -15,6 +15,7 @@ import pytest
 import made_nsys
 import made_nvprof
 import tbd_trace
+from corpus import corpus_file
 from tbd_trace.sources.nvprof.tables import ACTIVITY_PREFIX
 from tbd_trace.store import Database
 
@@ -118,16 +119,14 @@ def stored(profile: Path) -> float:
     return float(value)
 
 
-def test_real_counters_of_one_kernel_in_two_configurations(corpus: Path, tmp_path: Path) -> None:
+def test_real_counters_of_one_kernel_in_two_configurations(tmp_path: Path) -> None:
     """Two layers run one kernel on different grids; each was counted in a run of its own."""
     names = [
         f"esarmstrong_ece408__{part}.nvprof"
         for part in ("timeline", "forward1_analysis", "forward2_analysis")
     ]
     for name in names:
-        if not (corpus / "nvprof" / name).is_file():
-            pytest.skip(f"{name} is not among the real traces")
-        shutil.copy(corpus / "nvprof" / name, tmp_path)
+        shutil.copy(corpus_file(f"nvprof/{name}"), tmp_path)
     roles = ("timeline", "metrics", "metrics")
     files = [{"file": name, "role": role} for name, role in zip(names, roles, strict=True)]
     (tmp_path / "capture.json").write_text(json.dumps({"files": files}), encoding="utf-8")

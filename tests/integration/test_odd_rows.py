@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import tbd_trace
-from corpus import CORPUS
+from corpus import case_file
 from odd_rows import Change, changes, healthy_nsys, healthy_nvprof, write_nsys, write_nvprof
 from tbd_trace.analysis.checks import evaluate
 from tbd_trace.errors import CannotAnswerError
@@ -21,8 +21,6 @@ from tbd_trace.store import Database
 
 # What these say about a trace depends on the others.
 RELATIVE = {"suite_compare", "batch_sweep"}
-CASES = CORPUS.parent / "cases"
-HOSTILE = sorted((CASES / "hostile").glob("*.sqlite")) + sorted((CASES / "hostile").glob("*.csv"))
 
 
 @pytest.fixture(autouse=True)
@@ -81,21 +79,19 @@ def test_no_odd_row_stops_an_answer(nsys: list[list[Change]], nvprof: list[list[
         assert_sound_one_is_as_before(database, odd)
 
 
-@pytest.mark.skipif(not HOSTILE, reason=f"no files in {CASES / 'hostile'}")
 def test_hostile_files_beside_a_sound_one(tmp_path: Path) -> None:
+    folder = case_file("hostile")
+    hostile = [*sorted(folder.glob("*.sqlite")), *sorted(folder.glob("*.csv"))]
     database = Database(tmp_path / "db.duckdb")
     database.ingest([write_nsys(tmp_path / "sound.sqlite", [])])
-    assert_sound_one_is_as_before(database, HOSTILE)
+    assert_sound_one_is_as_before(database, hostile)
     info = tbd_trace.open(db=database.path).query("trace_info")
     assert all(row["notes"] for row in info.to_dicts() if row["name"] != "sound.sqlite")
 
 
 def answered(case: str, name: str = "input.sqlite") -> tbd_trace.api.Traces:
     """Open the file of a case, or skip."""
-    path = CASES / case / name
-    if not path.exists():
-        pytest.skip(f"no {path}")
-    return tbd_trace.open(path)
+    return tbd_trace.open(case_file(f"{case}/{name}"))
 
 
 def notes(traces: tbd_trace.api.Traces) -> list[str]:

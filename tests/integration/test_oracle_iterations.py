@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from corpus import corpus_file
 from fast import one_in
-from real_traces import Traces, corpus_file, oracle_rows
+from real_traces import Traces, oracle_rows
 
 NERSC = "nsys/NERSC_sc22-dl-tutorial__sample_nsys_profiles__{}.qdrep.exp2022.4.sqlite"
 RUNS = ["baseline", "4gpu_baseline", "4gpu_bucketcap100mb", "dali_amp_apex_jit"]

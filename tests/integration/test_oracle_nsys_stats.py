@@ -12,7 +12,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from real_traces import Traces, corpus_file, oracle_rows
+from corpus import corpus_file
+from real_traces import Traces, oracle_rows
 
 NERSC = "nsys/NERSC_sc22-dl-tutorial__sample_nsys_profiles__{}.qdrep.exp2022.4.sqlite"
 TRACES = {  # what nsys 2022.4 was asked about, and the file that it read

@@ -18,7 +18,8 @@ from typing import Any
 
 import pytest
 
-from real_traces import Traces, corpus_file, oracle_rows
+from corpus import corpus_file
+from real_traces import Traces, oracle_rows
 
 TRACE = "nvprof/josiahdavis_profiling-lm__net.sql"
 KERNELS = """

@@ -13,7 +13,7 @@ import pytest
 from ranks import collect
 from tbd_collectors.rank_launch import launches
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+torch = pytest.importorskip("torch")
 
 
 def losses(scheme: str, directory: Path, ranks: int) -> list[list[float]]:

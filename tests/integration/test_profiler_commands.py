@@ -6,7 +6,6 @@ None of these tests needs a GPU: what the profilers do without one is part of wh
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,8 +17,6 @@ from tbd_collectors import nsight_compute, nsys, nvprof
 from tbd_collectors.gpu_detection import CHIPS
 from tbd_collectors.process import CollectionError, Completed, NothingRecordedError, run
 from tbd_trace.errors import InputError, UsageError
-
-pytestmark = pytest.mark.tool
 
 ITERATIONS = """
 import time
@@ -37,11 +34,6 @@ ONE_ITERATION = nsys.NsysOptions(gpu=False, range_name="iteration 2@tbd_trace")
 # nsys 2022.4 fails now and then when a program ends before nsys has begun to wait for it.
 SHORT = ["sleep", "0.5"]
 EVERYTHING = nsys.NsysOptions(memory_usage=True, gpu_metrics="none")
-
-
-def needs(program: str) -> None:
-    if shutil.which(program) is None:
-        pytest.skip(f"{program} is not installed")
 
 
 @pytest.fixture
@@ -66,22 +58,22 @@ Perform = Callable[..., Completed]
 
 @pytest.fixture
 def workload(tmp_path: Path) -> list[str]:
-    pytest.importorskip("nvtx", reason="the nvtx package is not installed")
+    pytest.importorskip("nvtx")
     path = tmp_path / "workload.py"
     path.write_text(ITERATIONS, encoding="utf-8")
     return [sys.executable, str(path)]
 
 
+@pytest.mark.needs("nsys")
 @pytest.mark.parametrize("options", [ON_CPU, ONE_ITERATION, EVERYTHING, nsys.NsysOptions()])
 def test_nsys_accepts(options: nsys.NsysOptions, perform: Perform, tmp_path: Path) -> None:
-    needs("nsys")
     assert nsys.unavailable(options) == []
     perform(nsys.command(SHORT, tmp_path / "r", options)).require_success("nsys")
 
 
+@pytest.mark.needs("nsys")
 def test_nsys_refuses_what_it_does_not_know(perform: Perform, tmp_path: Path) -> None:
     """The control of the test above, and nsys's own words reach the user."""
-    needs("nsys")
     argv = nsys.command(SHORT, tmp_path / "r", ON_CPU)
     done = perform([*argv[:2], "--nonsense=1", *argv[2:]])
     with pytest.raises(CollectionError, match=r"^nsys failed with exit code 1: .*--nonsense=1"):
@@ -91,6 +83,7 @@ def test_nsys_refuses_what_it_does_not_know(perform: Perform, tmp_path: Path) ->
         done.require_success("nsys")
 
 
+@pytest.mark.needs("nsys")
 @pytest.mark.parametrize(("options", "ranges"), [(ON_CPU, 10), (ONE_ITERATION, 2)])
 def test_ranges_are_recorded(
     options: nsys.NsysOptions,
@@ -99,7 +92,6 @@ def test_ranges_are_recorded(
     workload: list[str],
     tmp_path: Path,
 ) -> None:
-    needs("nsys")
     output = tmp_path / "100% of it.v1"
     done = perform(nsys.command(workload, output, options))
     done.require_success("nsys")
@@ -118,30 +110,30 @@ def test_ranges_are_recorded(
         nsys.command(workload, output, options)
 
 
+@pytest.mark.needs("nsys")
 def test_without_ranges(perform: Perform, tmp_path: Path) -> None:
-    needs("nsys")
     perform(nsys.command(SHORT, tmp_path / "r", ON_CPU)).require_success("nsys")
     export = nsys.export(nsys.report(tmp_path / "r"))
     with pytest.raises(NothingRecordedError, match=r"no NVTX ranges.* install nvtx==0\.2\.11"):
         nsys.check(export)
 
 
+@pytest.mark.needs("nsys")
 @pytest.mark.parametrize(
     "options", [nsys.NsysOptions(), nsys.NsysOptions(gpu=False, range_name="never@tbd_trace")]
 )
 def test_capture_range_that_never_begins(
     options: nsys.NsysOptions, perform: Perform, workload: list[str], tmp_path: Path
 ) -> None:
-    needs("nsys")
     done = perform(nsys.command(workload, tmp_path / "r", options))
     done.require_success("nsys")
     with pytest.raises(NothingRecordedError, match=r"wrote no report .*capture range never began"):
         nsys.report(tmp_path / "r", done.tail)
 
 
+@pytest.mark.needs("nsys")
 def test_report_is_written_when_time_is_up(perform: Perform, tmp_path: Path) -> None:
-    needs("nsys")
-    pytest.importorskip("nvtx", reason="the nvtx package is not installed")
+    pytest.importorskip("nvtx")
     source = "import time, nvtx\nwith nvtx.annotate('begun'): pass\ntime.sleep(60)"
     argv = nsys.command([sys.executable, "-c", source], tmp_path / "r", ON_CPU)
     done = perform(argv, timeout_s=4)
@@ -150,8 +142,8 @@ def test_report_is_written_when_time_is_up(perform: Perform, tmp_path: Path) -> 
     assert nsys.check(nsys.export(nsys.report(tmp_path / "r"))).ranges == 1
 
 
+@pytest.mark.needs("nsys")
 def test_report_that_cannot_be_exported(tmp_path: Path) -> None:
-    needs("nsys")
     report = tmp_path / "r.nsys-rep"
     report.write_bytes(b"NVIDIA Tegra Profiler Report 1.\n" + bytes(1000))
     with pytest.raises(InputError, match=r"r\.nsys-rep: ") as caught:
@@ -159,9 +151,9 @@ def test_report_that_cannot_be_exported(tmp_path: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.needs("nsys")
 def test_stream_is_imported(perform: Perform, workload: list[str], tmp_path: Path) -> None:
     """Where nsys does not find its importer it leaves a stream."""
-    needs("nsys")
     if "QUADD_INSTALL_DIR" not in nsys.environment():
         pytest.skip("this nsys finds its importer without help")
     argv = nsys.command(workload, tmp_path / "r", ON_CPU)
@@ -172,8 +164,8 @@ def test_stream_is_imported(perform: Perform, workload: list[str], tmp_path: Pat
     assert nsys.check(nsys.export(stream)).ranges == 10
 
 
+@pytest.mark.needs("nvprof")
 def test_nvprof_timeline(perform: Perform, tmp_path: Path) -> None:
-    needs("nvprof")
     profile = tmp_path / "100%.nvprof"
     argv = nvprof.timeline_command(["true"], profile, "7.0")
     done = perform(argv)
@@ -182,17 +174,17 @@ def test_nvprof_timeline(perform: Perform, tmp_path: Path) -> None:
         nvprof.check_timeline(profile, done.tail)
 
 
+@pytest.mark.needs("nvprof")
 def test_nvprof_refuses_what_it_does_not_know(perform: Perform, tmp_path: Path) -> None:
-    needs("nvprof")
     argv = nvprof.timeline_command(["true"], tmp_path / "p", "7.0")
     done = perform([argv[0], "--nonsense", *argv[1:]])
     with pytest.raises(CollectionError, match=r"^nvprof failed .*[Ii]nvalid option : --nonsense"):
         done.require_success("nvprof")
 
 
+@pytest.mark.needs("nvprof")
 def test_nvprof_metrics(perform: Perform, tmp_path: Path) -> None:
     """Without a GPU nvprof fails at the first metric, so the other options are tried alone."""
-    needs("nvprof")
     argv = nvprof.metric_command(["true"], tmp_path / "m.nvvp", "7.0")
     first = argv.index("--metrics")
     others = [*argv[:first], *argv[first + 2 :]]
@@ -204,8 +196,8 @@ def test_nvprof_metrics(perform: Perform, tmp_path: Path) -> None:
             done.require_success("nvprof")
 
 
+@pytest.mark.needs("ncu")
 def test_ncu(perform: Perform, tmp_path: Path) -> None:
-    needs("ncu")
     metrics = nsight_compute.select("8.0").metrics
     options = nsight_compute.NcuOptions(metrics, launch_count=5)
     argv = nsight_compute.command(["true"], tmp_path / "m.csv", options)
@@ -221,9 +213,9 @@ def test_ncu(perform: Perform, tmp_path: Path) -> None:
         done.require_success("ncu")
 
 
+@pytest.mark.needs("ncu")
 @pytest.mark.parametrize("capability", CHIPS)
 def test_ncu_knows_the_metrics(capability: str) -> None:
-    needs("ncu")
     known = nsight_compute.known_metrics(capability)
     if known is None:
         pytest.skip(f"this ncu is older than compute capability {capability}")
@@ -231,8 +223,8 @@ def test_ncu_knows_the_metrics(capability: str) -> None:
     assert nsight_compute.select(capability, known) == nsight_compute.select(capability)
 
 
+@pytest.mark.needs("nsys")
 def test_tools_without_a_program(perform: Perform, tmp_path: Path) -> None:
-    needs("nsys")
     done = perform(nsys.command(["/no/such/program"], tmp_path / "r", ON_CPU))
     with pytest.raises(CollectionError, match=r"/no/such/program"):
         done.require_success("nsys")

@@ -15,7 +15,7 @@ import duckdb
 import pytest
 from polars.testing import assert_frame_equal
 
-from corpus import CORPUS, needs_corpus
+from corpus import corpus_file, matching, relative
 from real_traces import Traces
 from tbd_trace.archive.leak_scan import leaks, leaks_in_tables
 from tbd_trace.archive.operations import create
@@ -31,7 +31,7 @@ from tbd_trace.redact.tables import (
     private_columns,
 )
 
-pytestmark = needs_corpus
+pytestmark = pytest.mark.needs("corpus")
 
 SETTINGS = ("TARGET_INFO_SYSTEM_ENV", "META_DATA_CAPTURE", "META_DATA_EXPORT", "EXPORT_META_DATA")
 ABOUT = re.compile(r"(?i)host_?name|export_host|display_name|user|environ|argument")
@@ -53,12 +53,8 @@ WITH_PATHS = (
 
 def profiles() -> list[str]:
     """Return the real traces by name, relative to the corpus."""
-    found = (
-        path
-        for name in ("nsys", "nvprof", "nvprof_csv", "ncu")
-        for path in (CORPUS / name).iterdir()
-    )
-    return sorted(str(path.relative_to(CORPUS)) for path in found if path.is_file())
+    found = matching("nsys/*", "nvprof/*", "nvprof_csv/*", "ncu/*")
+    return sorted(relative(path) for path in found if path.is_file())
 
 
 def known_about_the_user(path: Path) -> set[str]:
@@ -106,7 +102,7 @@ def stored(connection: duckdb.DuckDBPyConnection, selects: dict[str, str]) -> st
 
 def test_nothing_about_the_user_is_left(traces: Traces) -> None:
     """Over the whole corpus."""
-    secrets = {name: known_about_the_user(CORPUS / name) for name in profiles()}
+    secrets = {name: known_about_the_user(corpus_file(name)) for name in profiles()}
     assert sum(map(bool, secrets.values())) > len(secrets) / 2
     left = []
     for name, known in secrets.items():
@@ -141,10 +137,12 @@ def test_answers_stay_the_same(traces: Traces, name: str, tmp_path: Path) -> Non
 def test_what_leaks_is_listed(traces: Traces, name: str) -> None:
     """Of the file and of its tables, without the names themselves."""
     with connect(traces.database, [traces.id(name)]) as connection:
-        for frame in (leaks(CORPUS / name), leaks_in_tables(connection)):
+        for frame in (leaks(corpus_file(name)), leaks_in_tables(connection)):
             assert "source-paths" in frame["kind"].to_list()
             shown = frame.write_csv()
-            assert not [known for known in known_about_the_user(CORPUS / name) if known in shown]
+            assert not [
+                known for known in known_about_the_user(corpus_file(name)) if known in shown
+            ]
 
 
 def test_names_of_kernels_stay(traces: Traces) -> None:

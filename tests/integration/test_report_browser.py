@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import csv
 import itertools
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,22 +13,22 @@ from typing import Any
 import polars as pl
 import pytest
 
-from corpus import ROOT
+from corpus import ROOT, corpus_file
 from fast import one_in
-from real_traces import corpus_file
+from requirements import program
 from tbd_trace.analysis.report.page import Figure, Figures, Note, Page, Section, Table, render_page
 from tbd_trace.analysis.report.sections import report
 from tbd_trace.api import Traces
 from tbd_trace.present import csv as csv_form
 from tbd_trace.store import Database
 
-selenium = pytest.importorskip("selenium", reason="selenium is not installed")
+selenium = pytest.importorskip("selenium")
 from selenium import webdriver  # noqa: E402
 from selenium.webdriver.chrome.service import Service  # noqa: E402
 from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
 
-pytestmark = pytest.mark.tool
+pytestmark = pytest.mark.needs("chromium")
 
 SAMPLE = ROOT / "data" / "samples" / "synthetic_cnn"
 REAL = {
@@ -48,9 +47,7 @@ Driver = Any
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
     """Return Debian's chromium without a window."""
-    chromium, chromedriver = shutil.which("chromium"), shutil.which("chromedriver")
-    if chromium is None or chromedriver is None:
-        pytest.skip("chromium or chromedriver is not installed")
+    chromium, chromedriver = program("chromium"), program("chromedriver")
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
     profile = tmp_path_factory.mktemp("chromium")

@@ -14,7 +14,7 @@ import pytest
 from tbd_collectors.rank_launch import launches
 from tbd_models.definition import UnsupportedError
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+torch = pytest.importorskip("torch")
 
 RANKS = 2
 # A block of 20 parameters each, and 12 in no block.

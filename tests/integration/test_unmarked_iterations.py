@@ -12,9 +12,9 @@ import duckdb
 import polars as pl
 import pytest
 
-from corpus import corpus_files
+from corpus import corpus_file, corpus_files
 from fast import one_in
-from real_traces import Traces, corpus_file
+from real_traces import Traces
 from tbd_trace.query import sql
 from tbd_trace.query.catalogue import derived_relation
 from tbd_trace.store import Database

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from functools import cache
 from pathlib import Path
 from statistics import fmean, median, quantiles
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 import tbd_trace
-from corpus import CORPUS, REFERENCE, needs_corpus
+from corpus import corpus_file_named, reference_rows
 from fast import one_in
 from tbd_trace.query import connect, prepare
 from tbd_trace.why.changes import parse_change
@@ -19,10 +18,7 @@ from tbd_trace.why.judgement import Judgement, judge
 from tbd_trace.why.processes import INPUTS, programs
 from tbd_trace.why.whatif import Prediction, Simulator
 
-pytestmark = [
-    needs_corpus,
-    pytest.mark.skipif(not (REFERENCE / "why").is_dir(), reason="no reference tables of why"),
-]
+pytestmark = pytest.mark.needs("corpus", "reference")
 NERSC = "NERSC_sc22-dl-tutorial__sample_nsys_profiles__{}.qdrep.exp2022.4.sqlite"
 NAMES = [
     "n21_baseline", "n21_8workers", "n21_dali", "n21_dali_amp", "n21_apex_jit", "n21_4gpu_base",
@@ -32,17 +28,13 @@ NAMES = [
 
 
 def table(name: str) -> list[dict[str, str]]:
-    with (REFERENCE / "why" / f"{name}.csv").open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+    return reference_rows(f"why/{name}.csv")
 
 
 @cache
 def file_of(name: str) -> Path:
     wanted = next(row["file"] for row in table("files") if row["trace"] == name)
-    names = wanted, NERSC.format(wanted.split(".")[1])
-    for path in (path for each in names for path in CORPUS.rglob(each)):
-        return path
-    pytest.skip(f"no real trace {wanted}")
+    return corpus_file_named(wanted, NERSC.format(wanted.split(".")[1]))
 
 
 @cache

@@ -9,20 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from corpus import ROOT
 
 TENSORFLOW = os.environ.get("TBD_TRACE_TENSORFLOW_PYTHON")
 MXNET = os.environ.get("TBD_TRACE_MXNET_PYTHON")
-needs_tensorflow = pytest.mark.skipif(
-    TENSORFLOW is None,
-    reason="TBD_TRACE_TENSORFLOW_PYTHON names no interpreter with TensorFlow",
-)
-
-needs_mxnet = pytest.mark.skipif(
-    MXNET is None, reason="TBD_TRACE_MXNET_PYTHON names no interpreter with MXNet"
-)
 
 
 def in_tensorflow(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import shutil
@@ -15,7 +14,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import tbd_trace
-from corpus import REFERENCE, ROOT
+from corpus import ROOT, reference_rows
 from query_files import CHECKS, each_file, valid_headers
 from tbd_trace.analysis.checks import evaluate, findings_from, select
 from tbd_trace.analysis.checks.rules import rule_of
@@ -83,16 +82,12 @@ def test_every_check_has_a_rule_id(rules: dict[str, Query]) -> None:
 
 
 def test_files_are_the_rules_of_the_reference(rules: dict[str, Query]) -> None:
-    path = REFERENCE / "observations_rules.csv"
-    if not path.is_file():
-        pytest.skip(f"no reference at {path}")
-    with path.open(newline="", encoding="utf-8") as file:
-        # Its rules about the network ask what queries answer; their numbers have other rules.
-        reference = {
-            row["rule_id"]: row
-            for row in csv.DictReader(file)
-            if not row["rule_id"].startswith("NET")
-        }
+    # Its rules about the network ask what queries answer; their numbers have other rules.
+    reference = {
+        row["rule_id"]: row
+        for row in reference_rows("observations_rules.csv")
+        if not row["rule_id"].startswith("NET")
+    }
     page = (ROOT / "docs" / "reference" / "checks.md").read_text(encoding="utf-8")
     unanswered = page.split("## Rules without an answer")[1]
     for rule, row in reference.items():

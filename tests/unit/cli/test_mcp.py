@@ -84,7 +84,7 @@ def test_a_root_that_is_missing(elsewhere: Path) -> None:
 
 
 def test_the_server_answers_the_client_of_the_sdk(elsewhere: Path) -> None:
-    pytest.importorskip("mcp.server.mcpserver", reason="mcp is not installed")
+    pytest.importorskip("mcp.server.mcpserver")
     from mcp import Client, StdioServerParameters
 
     shutil.copytree(SAMPLES / CNN, elsewhere / CNN)

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fast import one_in
-from interpreters.run import MXNET, TENSORFLOW, counted_in, needs_mxnet, needs_tensorflow
+from interpreters.run import MXNET, TENSORFLOW, counted_in
 from tbd_models.definition import Variant
 from tbd_models.registry import find, implementation, models
 from tbd_trace.cli.main import app
@@ -96,7 +96,7 @@ def test_torch_counts_grouped_convolutions_too_high() -> None:
     assert ratio == pytest.approx(11.8, abs=0.05)
 
 
-@needs_mxnet
+@pytest.mark.needs("mxnet")
 def test_a_walk_over_the_symbol_counts_what_is_declared() -> None:
     names = [model.name for model in SUITE if "mxnet" in model.frameworks]
     found = counted_in(str(MXNET), "mxnet", *names)
@@ -107,7 +107,7 @@ def test_a_walk_over_the_symbol_counts_what_is_declared() -> None:
         assert counted["forward_flop"] == declared.forward_flop
 
 
-@needs_tensorflow
+@pytest.mark.needs("tensorflow")
 def test_tensorflows_profiler_counts_what_is_declared() -> None:
     """In Seq2Seq, it counts an iteration of the loop of each recurrent layer."""
     for (name, variant), counted in counted_in(str(TENSORFLOW), "tensorflow", "seq2seq").items():

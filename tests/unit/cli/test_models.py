@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
 from typer.testing import CliRunner
 
-from corpus import REFERENCE
+from corpus import reference_rows
 from tbd_models.registry import NAMES, models
 from tbd_trace.cli.main import app
 from tbd_trace.machine import FRAMEWORKS
@@ -51,13 +49,9 @@ def test_the_suite_has_ten_models_in_22_cells() -> None:
 
 
 def test_sizes_are_the_golden_ones() -> None:
-    path = REFERENCE / "flops_golden.csv"
-    if not path.is_file():
-        pytest.skip(f"no reference table at {path}")
-    with path.open(encoding="utf-8") as file:
-        rows = {}
-        for row in csv.DictReader(file):
-            rows.setdefault(row["model"], row)
+    rows = {}
+    for row in reference_rows("flops_golden.csv"):
+        rows.setdefault(row["model"], row)
     compared = set()
     for row in listed("--variants"):
         variant = row["model"], row["variant"]

@@ -112,7 +112,7 @@ def test_a_plain_loop_of_pytorch(tmp_path: Path) -> None:
 
 @pytest.mark.slow  # Lightning and PyTorch take seconds to import
 def test_lightning(tmp_path: Path) -> None:
-    pytest.importorskip("lightning", reason="Lightning is not installed")
+    pytest.importorskip("lightning")
     found = ran(tmp_path, sys.executable, SCRIPTS / "lightning_module.py")
     assert found.iterations == numbered(2)
     count = len(found.iterations)
@@ -127,7 +127,7 @@ def test_lightning(tmp_path: Path) -> None:
 
 @pytest.mark.slow  # so do Transformers
 def test_the_trainer_of_hugging_face(tmp_path: Path) -> None:
-    pytest.importorskip("accelerate", reason="accelerate is not installed")
+    pytest.importorskip("accelerate")
     found = ran(tmp_path, sys.executable, SCRIPTS / "hf_trainer.py", tmp_path / "output")
     assert found.iterations == numbered(2)
     count = len(found.iterations)
@@ -139,7 +139,7 @@ def test_the_trainer_of_hugging_face(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow  # so does TensorFlow
-@interpreters.needs_tensorflow
+@pytest.mark.needs("tensorflow")
 def test_fit_of_keras(tmp_path: Path) -> None:
     found = ran(tmp_path, str(interpreters.TENSORFLOW), SCRIPTS / "keras_fit.py")
     assert found.iterations == numbered(0)
@@ -152,7 +152,7 @@ def test_fit_of_keras(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow  # so does MXNet
-@interpreters.needs_mxnet
+@pytest.mark.needs("mxnet")
 def test_the_trainer_of_gluon(tmp_path: Path) -> None:
     found = ran(tmp_path, str(interpreters.MXNET), SCRIPTS / "gluon_trainer.py")
     assert found.iterations == numbered(1)

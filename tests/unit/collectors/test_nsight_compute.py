@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from collector_stand_ins import programs
-from corpus import CORPUS, REFERENCE, ROOT, needs_corpus
+from corpus import ROOT, matching, reference_rows
 from made_nvprof import Row, Rows, kernel, make
 from tbd_collectors import gpu_detection, nsight_compute, nvprof, profile_stats
 from tbd_collectors.nsight_compute import CountersNotPermittedError
@@ -119,12 +119,9 @@ def test_nvprof_that_may_not_count(tmp_path: Path) -> None:
         nvprof.check_metrics(path)
 
 
-@needs_corpus
 def test_nvprof_counts_of_real_metric_runs() -> None:
     """Every kernel of these runs was counted, and their number is that of their kernels."""
-    found = sorted((CORPUS / "nvprof").glob("*traffic-simulation__metrics*"))
-    assert found
-    for path in found:
+    for path in matching("nvprof/*traffic-simulation__metrics*"):
         assert nvprof.check_metrics(path) == profile_stats.count_nvprof(path).kernels > 0
 
 
@@ -154,11 +151,7 @@ def test_ncu_command(tools: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("capability", CAPABILITIES)
 def test_ncu_metrics_are_available(capability: str) -> None:
-    table = REFERENCE / "ncu_metric_availability.csv"
-    if not table.is_file():
-        pytest.skip(f"no reference table {table}")
-    with table.open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    rows = reference_rows("ncu_metric_availability.csv")
     columns = [name for name in rows[0] if name.endswith(f"_cc{capability}")]
     if not columns:
         pytest.skip(f"the reference table lacks compute capability {capability}")
@@ -189,10 +182,9 @@ def test_queries_understand_the_metrics(capability: str) -> None:
     assert "sm__warps_active.avg.pct_of_peak_sustained_active" in metrics
 
 
-@needs_corpus
 def test_launch_metrics_exist() -> None:
     """They are in real output, and the reader makes launch configurations of them."""
-    (path,) = CORPUS.glob("ncu/*raw_unitsbase_fp.csv")
+    (path,) = matching("ncu/*raw_unitsbase_fp.csv")
     with path.open(encoding="utf-8") as file:
         header = next(csv.reader(file))
     launch = set(nsight_compute.select("8.0").metrics) - set(

@@ -13,12 +13,12 @@ import pytest
 
 import tbd_models
 from corpus import ROOT
+from requirements import require
 
 
 def _seen(framework: str) -> dict[str, Any]:
-    variable = f"TBD_TRACE_{framework.upper()}_PYTHON"
-    if (python := os.environ.get(variable)) is None:
-        pytest.skip(f"{variable} names no interpreter with {framework}")
+    require(framework)
+    python = os.environ[f"TBD_TRACE_{framework.upper()}_PYTHON"]
     models = Path(tbd_models.__file__).parents[1]
     found = subprocess.run(
         [python, ROOT / "tests" / "interpreters" / "decoded_images.py", framework],

@@ -13,6 +13,7 @@ import pytest
 
 import tbd_models
 from corpus import ROOT
+from requirements import require
 from tbd_models.transformer import Dimensions
 
 # imports a framework and traces graphs: 10 to 20 s
@@ -24,9 +25,8 @@ SMOOTHING = Dimensions().label_smoothing
 @pytest.fixture(scope="module", params=["tensorflow", "mxnet"])
 def seen(request: pytest.FixtureRequest) -> dict[str, Any]:
     """Return what ``padded_batches.py`` saw in a framework."""
-    variable = f"TBD_TRACE_{request.param.upper()}_PYTHON"
-    if (python := os.environ.get(variable)) is None:
-        pytest.skip(f"{variable} names no interpreter with {request.param}")
+    require(request.param)
+    python = os.environ[f"TBD_TRACE_{request.param.upper()}_PYTHON"]
     done = subprocess.run(
         [python, ROOT / "tests" / "interpreters" / "padded_batches.py", request.param],
         capture_output=True,

@@ -13,7 +13,7 @@ from corpus import ROOT
 from tbd_trace import resources
 from tbd_trace.cli.main import app
 
-jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed")
+jsonschema = pytest.importorskip("jsonschema")
 
 SAMPLE = str(ROOT / "data" / "samples" / "synthetic_cnn")
 SCHEMAS = resources.data() / "schemas"

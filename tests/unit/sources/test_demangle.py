@@ -66,7 +66,7 @@ def test_any_text_has_a_base_name(name: str) -> None:
     assert isinstance(short_name(name), str)
 
 
-@pytest.mark.skipif(not can_demangle(), reason="no C++ runtime library")
+@pytest.mark.needs("demangler")
 def test_demangles_and_keeps_what_is_not_mangled() -> None:
     assert demangle("_Z3fooPf") == "foo(float*)"
     assert demangle("foo") == "foo"

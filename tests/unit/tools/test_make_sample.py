@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from corpus import REFERENCE, ROOT
+from corpus import ROOT, reference_rows
 from make_sample import main, make_sample
 from nsys_schema import RUNTIME_CALL, Runtime
 from nsys_writer import NsysWriter
@@ -222,13 +222,8 @@ def resident_blocks(threads: int, registers: int, shared: int) -> dict[str, int]
     return limits
 
 
-@pytest.mark.skipif(
-    not (REFERENCE / "occupancy_vectors.csv").is_file(),
-    reason="no reference tables beside the checkout",
-)
 def test_occupancy_oracle_agrees_with_the_vendor() -> None:
-    with (REFERENCE / "occupancy_vectors.csv").open(newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["cc"] == "8.0"]
+    rows = [row for row in reference_rows("occupancy_vectors.csv") if row["cc"] == "8.0"]
     assert len(rows) > 100
     for row in rows:
         threads, registers = int(row["block_threads"]), int(row["regs_per_thread"])
@@ -484,13 +479,9 @@ def test_counters_are_plausible(counters: list[dict[str, str]]) -> None:
         assert 0 < achieved < occupancy
 
 
-@pytest.mark.skipif(
-    not (REFERENCE / "ncu_metric_availability.csv").is_file(),
-    reason="no reference tables beside the checkout",
-)
 def test_counters_exist_on_the_chip(counters: list[dict[str, str]]) -> None:
-    with (REFERENCE / "ncu_metric_availability.csv").open(newline="") as file:
-        available = {row["metric"]: row["GA100_cc8.0"] for row in csv.DictReader(file)}
+    table = reference_rows("ncu_metric_availability.csv")
+    available = {row["metric"]: row["GA100_cc8.0"] for row in table}
     listed = [name.split(".")[0] for name in counters[0] if name.split(".")[0] in available]
     assert len(listed) > 15
     assert all(available[name] == "1" for name in listed)

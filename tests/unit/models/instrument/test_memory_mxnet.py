@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from interpreters.run import in_mxnet, needs_mxnet, run_small
+from interpreters.run import in_mxnet, run_small
 from replayed_memory import replay
 
 LOSS = 4  # bytes of a scalar; nothing reads it backward
 CELLS = ("resnet50", "inception3", "seq2seq", "transformer", "deepspeech2")
 RECURRENT = ("seq2seq", "deepspeech2")
 
-pytestmark = needs_mxnet
+pytestmark = pytest.mark.needs("mxnet")
 
 
 @pytest.fixture(scope="module")

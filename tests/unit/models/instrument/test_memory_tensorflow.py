@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fast import one_in
-from interpreters.run import in_tensorflow, needs_tensorflow, run_small
+from interpreters.run import in_tensorflow, run_small
 from replayed_memory import Replayed, replay
 
 CELLS = (
@@ -24,7 +24,7 @@ OTHER_GRADIENTS = ("seq2seq", "wgan")
 PLAIN_SGD = ("resnet50", "inception3")  # without momentum
 STEPS = {"int64": 8, "float32": 4}  # number of iterations and learning rate in the optimizer
 
-pytestmark = needs_tensorflow
+pytestmark = pytest.mark.needs("tensorflow")
 
 
 @pytest.fixture(scope="module")

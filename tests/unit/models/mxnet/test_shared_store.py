@@ -7,14 +7,16 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from corpus import ROOT
-from interpreters.run import MXNET, needs_mxnet
+from interpreters.run import MXNET
 from tbd_collectors.rank_launch import launches
 
 RANKS = 2
 
 
-@needs_mxnet
+@pytest.mark.needs("mxnet")
 def test_gradients_are_averaged_and_marked() -> None:
     """Two steps of 0.5 × 2 from weights of 1; the servers end with the ranks."""
     script = Path(ROOT) / "tests" / "interpreters" / "mxnet_shared_store.py"

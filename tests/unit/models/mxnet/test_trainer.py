@@ -33,9 +33,6 @@ WITHOUT_BACKWARD = {
     "transformer": {"embedding"},
     "deepspeech2": {"DeepSpeech2"},
 }
-needs_mxnet = pytest.mark.skipif(
-    PYTHON is None, reason="TBD_TRACE_MXNET_PYTHON names no interpreter with MXNet"
-)
 
 
 @pytest.fixture(scope="module", params=one_in(5, map(pytest.param, CELLS), then_one_in=4))
@@ -91,7 +88,7 @@ def is_inside(name: str, other: str, model: str) -> bool:
     return other == model or name.startswith(f"{other}.")
 
 
-@needs_mxnet
+@pytest.mark.needs("mxnet")
 def test_full_size_has_the_declared_parameters_and_operations(name: str) -> None:
     for precision in ("full", "mixed"):
         found = seen(name, "marked")[precision]
@@ -103,14 +100,14 @@ def test_full_size_has_the_declared_parameters_and_operations(name: str) -> None
             }
 
 
-@needs_mxnet
+@pytest.mark.needs("mxnet")
 def test_loss_falls_in_20_steps(name: str) -> None:
     for losses in seen(name, "plain")["losses"].values():
         assert len(losses) == 20
         assert sum(losses[-4:]) < 0.9 * sum(losses[:4])
 
 
-@needs_mxnet
+@pytest.mark.needs("mxnet")
 def test_layers_have_their_sizes(name: str) -> None:
     found = seen(name, "marked")
     layers = found["layers"]
@@ -122,13 +119,13 @@ def test_layers_have_their_sizes(name: str) -> None:
     assert len({layer["name"] for layer in layers}) == len(layers)
 
 
-@needs_mxnet
+@pytest.mark.needs("mxnet")
 def test_one_type_of_the_published_dominant_kind_is_there(name: str) -> None:
     types = {layer["type"] for layer in seen(name, "marked")["layers"]}
     assert types & set(find(name).dominant_types)
 
 
-@needs_mxnet
+@pytest.mark.needs("mxnet")
 def test_marks_change_neither_losses_nor_gradients(name: str) -> None:
     marked, plain = seen(name, "marked"), seen(name, "plain")
     assert marked["describe"]["execution"] == "naive engine"
@@ -138,7 +135,7 @@ def test_marks_change_neither_losses_nor_gradients(name: str) -> None:
     assert marked["difference"] < 1e-6
 
 
-@needs_mxnet
+@pytest.mark.needs("mxnet")
 def test_phases_are_marked_in_order(name: str) -> None:
     outermost = [text for text, around in ranges(seen(name, "marked")["events"]) if not around]
     assert outermost == [
@@ -146,7 +143,7 @@ def test_phases_are_marked_in_order(name: str) -> None:
     ]
 
 
-@needs_mxnet
+@pytest.mark.needs("mxnet")
 def test_every_call_of_a_layer_is_marked_forward_and_backward(name: str) -> None:
     found = seen(name, "marked")
     calls: dict[str, Counter[str]] = {"layer": Counter(), "layer_backward": Counter()}
@@ -163,7 +160,7 @@ def test_every_call_of_a_layer_is_marked_forward_and_backward(name: str) -> None
         assert calls["layer_backward"][layer] == 0
 
 
-@needs_mxnet
+@pytest.mark.needs("mxnet")
 def test_a_layer_lies_in_what_calls_it_and_in_nothing_else(name: str) -> None:
     """Of branches too: no layer's backward pass takes in a piece of another branch's."""
     events = seen(name, "marked")["events"]
@@ -176,7 +173,7 @@ def test_a_layer_lies_in_what_calls_it_and_in_nothing_else(name: str) -> None:
             assert all(is_inside(layer, other[2], model.partition(":")[2]) for other in others)
 
 
-@needs_mxnet
+@pytest.mark.needs("mxnet")
 def test_a_narrow_layer_counts_by_hand() -> None:
     layers = {layer["name"]: layer for layer in seen("resnet50", "marked")["layers"]}
     # 7x7 convolution of 3 into 8 channels of 32x32; the normalization before it needs a gradient.
@@ -195,7 +192,7 @@ def program(*words: str) -> subprocess.CompletedProcess[str]:
     return python("-m", "tbd_models", "run", "seq2seq", "--framework", "mxnet", *small, *words)
 
 
-@needs_mxnet
+@pytest.mark.needs("mxnet")
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -213,7 +210,7 @@ def test_what_cannot_be_is_refused_with_advice(words: tuple[str, ...], said: str
     assert said in done.stderr
 
 
-@needs_mxnet
+@pytest.mark.needs("mxnet")
 def test_data_of_ones_own_is_read(tmp_path: Path) -> None:
     import numpy as np
 
@@ -229,7 +226,7 @@ def test_data_of_ones_own_is_read(tmp_path: Path) -> None:
     assert "label.npy is missing" in done.stderr
 
 
-@needs_mxnet
+@pytest.mark.needs("mxnet")
 def test_a_model_too_large_for_memory_says_so() -> None:
     code = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30)); "
@@ -242,7 +239,7 @@ def test_a_model_too_large_for_memory_says_so() -> None:
     assert "error: out of memory" in done.stderr
 
 
-@needs_mxnet
+@pytest.mark.needs("mxnet")
 def test_names_that_numpy_gave_up_are_restored() -> None:
     code = (
         "import numpy as np; [vars(np).pop(n, None) for n in ('bool', 'int', 'float', 'object')]; "
@@ -263,7 +260,7 @@ def test_the_engine_follows_from_marks() -> None:
         execution(Settings(1, execution="graph", marked=True))
 
 
-@needs_mxnet
+@pytest.mark.needs("mxnet")
 def test_marks_in_unusual_circumstances() -> None:
     done = python(ROOT / "tests" / "interpreters" / "mxnet_marks.py")
     assert done.returncode == 0, done.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import sys
 from pathlib import Path
@@ -14,7 +13,7 @@ torch = pytest.importorskip("torch")
 
 from torch import Tensor, nn  # noqa: E402
 
-from corpus import REFERENCE  # noqa: E402
+from corpus import reference_rows  # noqa: E402
 from memory_lines import Memory  # noqa: E402
 from tbd_models import __main__ as program  # noqa: E402
 from tbd_models.instrument.memory_file import MemoryFile  # noqa: E402
@@ -95,11 +94,8 @@ def test_resnet50_layers_follow_their_shapes(tmp_path: Path, device: str) -> Non
 
 
 def test_resnet50_layers_are_those_of_the_reference(tmp_path: Path) -> None:
-    path = REFERENCE / "memory" / "resnet50_feature_maps_by_layer.csv"
-    if not path.is_file():
-        pytest.skip(f"no reference table at {path}")
-    with path.open(encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if row["batch_size"] == "8"]
+    table = reference_rows("memory/resnet50_feature_maps_by_layer.csv")
+    rows = [row for row in table if row["batch_size"] == "8"]
     expected = {}
     for row in rows:
         name = row["layer"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import functools
 import math
 from importlib import import_module
@@ -10,7 +9,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 
-from corpus import REFERENCE
+from corpus import reference_rows
 from fast import one_in
 
 torch = pytest.importorskip("torch")
@@ -60,11 +59,7 @@ def full_size(name: str, variant: str) -> tuple[list[Layer], int]:
 
 
 def golden(model: str) -> dict[str, str]:
-    path = REFERENCE / "flops_golden.csv"
-    if not path.is_file():
-        pytest.skip(f"no reference tables at {REFERENCE} (set TBD_TRACE_CORPUS)")
-    with path.open() as file:
-        return next(row for row in csv.DictReader(file) if row["model"] == model)
+    return next(row for row in reference_rows("flops_golden.csv") if row["model"] == model)
 
 
 @one_model

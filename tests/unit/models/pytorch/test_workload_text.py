@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import itertools
 import math
 from importlib import import_module
@@ -15,7 +14,7 @@ from fast import one_in
 
 torch = pytest.importorskip("torch")
 
-from corpus import REFERENCE  # noqa: E402
+from corpus import reference_rows  # noqa: E402
 from tbd_models.definition import Variant  # noqa: E402
 from tbd_models.instrument.layers_pytorch import Layer, measure  # noqa: E402
 from tbd_models.pytorch.workload import Workload, to_device  # noqa: E402
@@ -96,13 +95,8 @@ def test_full_size_has_the_declared_parameters_and_operations(
     assert sum(p.numel() for p in work.model.parameters()) == declared.parameters
     assert (forward, training) == (declared.forward_flop, declared.training_flop)
 
-    path = REFERENCE / "flops_golden.csv"
-    if not path.is_file():
-        pytest.skip(f"no reference table at {path} (set TBD_TRACE_CORPUS)")
-    with path.open(newline="") as lines:
-        found = [
-            r for r in csv.DictReader(lines) if r["model"] == row and r["per"].startswith(unit)
-        ]
+    table = reference_rows("flops_golden.csv")
+    found = [r for r in table if r["model"] == row and r["per"].startswith(unit)]
     assert len(found) == 1
     # The reference's vocabulary of BERT is not padded: scores of six words more.
     padding = 2 * 6 * 1024 * declared.dimensions.predictions if name == "bert" else 0

@@ -14,14 +14,14 @@ import pytest
 from numpy.typing import NDArray
 
 from corpus import ROOT
-from interpreters.run import TENSORFLOW, needs_tensorflow
+from interpreters.run import TENSORFLOW
 from interpreters.tensorflow_ranks import RATE, SIZE, STEPS, WIDTH, WORDS, samples
 from tbd_collectors.rank_launch import Launch, launches
 
 RANKS = 2
 GRADIENT_BYTES = 4 * (WORDS * WIDTH + WIDTH + 1)
 
-pytestmark = needs_tensorflow
+pytestmark = pytest.mark.needs("tensorflow")
 
 
 def started(launch: Launch, **pipes: Any) -> subprocess.Popen[str]:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from fast import one_in
-from interpreters.run import in_tensorflow, needs_tensorflow
+from interpreters.run import in_tensorflow
 from interpreters.tensorflow_cell import EAGER
 from tbd_models.definition import OUT_OF_MEMORY
 from tbd_models.registry import find
@@ -30,7 +30,7 @@ CELLS = [
 ]
 PHASES = ["phase:data", "phase:forward", "phase:loss", "phase:backward", "phase:optimizer"]
 
-pytestmark = needs_tensorflow
+pytestmark = pytest.mark.needs("tensorflow")
 every_cell = pytest.mark.parametrize(("name", "variant"), one_in(7, CELLS, then_one_in=6))
 
 

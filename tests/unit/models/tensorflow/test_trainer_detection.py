@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from interpreters.run import in_tensorflow, needs_tensorflow
+from interpreters.run import in_tensorflow
 
 torch = pytest.importorskip("torch")
 
 from tbd_models.pytorch import boxes  # noqa: E402
 from tbd_models.registry import find, implementation  # noqa: E402
 
-pytestmark = [pytest.mark.usefixtures("one_thread"), needs_tensorflow]
+pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.needs("tensorflow")]
 
 
 class Found:

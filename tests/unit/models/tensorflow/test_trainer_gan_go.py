@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from fast import nightly, slow
-from interpreters.run import in_tensorflow, needs_tensorflow
+from interpreters.run import in_tensorflow
 from tbd_models.registry import find
 from tbd_models.synthetic import adversarial_batch
 
@@ -126,7 +126,7 @@ def test_pictures_and_random_numbers() -> None:
     assert abs(float(batch["noise"].std()) - 1) < 0.1
 
 
-@needs_tensorflow
+@pytest.mark.needs("tensorflow")
 @every_model
 def test_size_and_work_are_those_of_the_definition(name: str) -> None:
     for variant in find(name).variants:
@@ -136,7 +136,7 @@ def test_size_and_work_are_those_of_the_definition(name: str) -> None:
         assert full["forward_flop"] + full["backward_flop"] == variant.training_flop
 
 
-@needs_tensorflow
+@pytest.mark.needs("tensorflow")
 @every_model
 @pytest.mark.parametrize("execution", ["graph", "eager"])
 def test_gradients_are_those_without_marks(name: str, execution: str) -> None:
@@ -145,7 +145,7 @@ def test_gradients_are_those_without_marks(name: str, execution: str) -> None:
     assert differences == pytest.approx([0] * len(differences), abs=1e-4)
 
 
-@needs_tensorflow
+@pytest.mark.needs("tensorflow")
 @every_model
 @pytest.mark.parametrize("execution", ["graph", "eager"])
 def test_every_layer_is_marked_inside_a_phase(name: str, execution: str) -> None:
@@ -161,7 +161,7 @@ def test_every_layer_is_marked_inside_a_phase(name: str, execution: str) -> None
     assert texts >= {f"layer_backward:{layer}" for layer in trained}
 
 
-@needs_tensorflow
+@pytest.mark.needs("tensorflow")
 @pytest.mark.parametrize("execution", ["eager", pytest.param("graph", marks=[slow, nightly])])
 def test_the_penalty_runs_the_critic_four_ways(execution: str) -> None:
     """Its scores of three kinds of images, and their slope; then backward through all of that."""
@@ -176,7 +176,7 @@ def test_the_penalty_runs_the_critic_four_ways(execution: str) -> None:
     assert inside == {"layer_backward:critic"}
 
 
-@needs_tensorflow
+@pytest.mark.needs("tensorflow")
 def test_marks_compute_no_gradients_that_nobody_asks_for() -> None:
     """What stands between marks is run: no framework prunes it."""
     small = find("wgan").variant(None).small
@@ -188,7 +188,7 @@ def test_marks_compute_no_gradients_that_nobody_asks_for() -> None:
     assert critic_turn == 3 * convolutions + (convolutions - 2)
 
 
-@needs_tensorflow
+@pytest.mark.needs("tensorflow")
 def test_the_critic_learns_to_tell_made_images_from_real_ones() -> None:
     """Without the penalty its loss is minus the estimate of their distance, which grows at first.
 
@@ -200,13 +200,13 @@ def test_the_critic_learns_to_tell_made_images_from_real_ones() -> None:
     assert fmean(losses[10:]) < fmean(losses[:10]) - 1
 
 
-@needs_tensorflow
+@pytest.mark.needs("tensorflow")
 def test_policy_and_value_are_learnt() -> None:
     losses = cell("minigo")["losses"]
     assert fmean(losses[-4:]) < 0.7 * fmean(losses[:4])
 
 
-@needs_tensorflow
+@pytest.mark.needs("tensorflow")
 def test_games_are_played_while_data_are_awaited() -> None:
     """At small scale 8 positions are searched, 4 at a time: two rounds before one of training."""
     ranges = cell("minigo")["playing"]

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from corpus import CORPUS, REFERENCE, needs_corpus
+from corpus import corpus_file, corpus_folder, reference_rows
 from made_mxnet_memory import HEADER, counter
 from tbd_trace.errors import InputError
 from tbd_trace.sources.mxnet_memory.counter import is_memory_counter, memory_counter_events
 from tbd_trace.sources.mxnet_memory.gpu_csv import gpu_memory_events, is_gpu_memory_csv
 
-MEMORY = CORPUS / "memory"
 FILES = {
     "ResNet-50 MXNet batch 32 over 2 GPUs (16/GPU) 3x224x224": (
         "mxnet_gpu_memory_resnet-gpu_memory_profile-L_50-B_32.csv"
@@ -40,16 +38,10 @@ def golden_class(row) -> str:
     return "image_io" if ":image_io:" in row["name"] else row["class"]
 
 
-def golden(name: str) -> list[dict[str, str]]:
-    with (REFERENCE / name).open(newline="") as lines:
-        return list(csv.DictReader(lines))
-
-
-@needs_corpus
 def test_breakdown_of_real_profiles() -> None:
     found = {}
     for workload, file in FILES.items():
-        for row in gpu_memory_events(MEMORY / file):
+        for row in gpu_memory_events(corpus_file(f"memory/{file}")):
             key = workload, row["device_id"], golden_class(row)
             sums = found.setdefault(key, [0, 0, 0, 0])
             new = row["operation"] == "allocate"
@@ -62,12 +54,11 @@ def test_breakdown_of_real_profiles() -> None:
             int(row[column])
             for column in ("allocations", "requested_bytes", "actual_bytes", "reused_bytes")
         ]
-        for row in golden("mxnet_memory_breakdown.csv")
+        for row in reference_rows("mxnet_memory_breakdown.csv")
     }
     assert found == expected
 
 
-@needs_corpus
 def test_share_of_feature_maps_by_denominator() -> None:
     four = ("feature_map", "weight", "weight_gradient", "workspace")
     further = {
@@ -80,11 +71,11 @@ def test_share_of_feature_maps_by_denominator() -> None:
     }
     sizes = {}
     for workload, file in FILES.items():
-        for row in gpu_memory_events(MEMORY / file):
+        for row in gpu_memory_events(corpus_file(f"memory/{file}")):
             if row["operation"] == "allocate":
                 sums = sizes.setdefault((workload, row["device_id"]), Counter())
                 sums[golden_class(row)] += row["allocated_bytes"]
-    rows = golden("feature_map_share_sensitivity.csv")
+    rows = reference_rows("feature_map_share_sensitivity.csv")
     for row in rows:
         wanted = list(four)
         for name, classes in further.items():
@@ -99,17 +90,15 @@ def test_share_of_feature_maps_by_denominator() -> None:
     assert (shares["D1"], shares["D6"]) == ("84.43", "55.89")
 
 
-@needs_corpus
 def test_real_files_are_detected() -> None:
-    for path in MEMORY.iterdir():
+    for path in corpus_folder("memory").iterdir():
         head = path.read_bytes()[:65_536]
         assert is_gpu_memory_csv(head) == path.name.startswith("mxnet_gpu_memory")
         assert is_memory_counter(head) == path.name.startswith("mxnet_191")
 
 
-@needs_corpus
 def test_real_counter() -> None:
-    rows = memory_counter_events(MEMORY / "mxnet_191_cpu_memory_counter.json")
+    rows = memory_counter_events(corpus_file("memory/mxnet_191_cpu_memory_counter.json"))
     totals = [row["total_bytes"] for row in rows]
     assert (len(rows), totals[0], max(totals)) == (60, 262_144, 1_087_500)
     assert rows[0]["operation"] == "snapshot"

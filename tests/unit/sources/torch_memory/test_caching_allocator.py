@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpus import CORPUS, corpus_files, needs_corpus
+from corpus import corpus_file, corpus_files
 from memory_replay import MIB, load, replay
 from tbd_trace.sources.torch_memory.caching_allocator import (
     Block,
@@ -19,12 +19,10 @@ from tbd_trace.sources.torch_memory.caching_allocator import (
     segment_bytes,
 )
 
-SNAPSHOTS = CORPUS / "memory_snapshot"
 
-
-@needs_corpus
 def test_segments_of_a_real_run_from_its_start() -> None:
-    snapshot = load(SNAPSHOTS / "silmont2000_assignment2-systems__mem_snapshot.pickle")
+    name = "silmont2000_assignment2-systems__mem_snapshot.pickle"
+    snapshot = load(corpus_file(f"memory_snapshot/{name}"))
     events = snapshot["device_traces"][0]
     allocator, addresses = replay(snapshot)
     created = [event["size"] for event in events if event["action"] == "segment_alloc"]
@@ -37,7 +35,7 @@ def test_segments_of_a_real_run_from_its_start() -> None:
     assert all(real == simulated for real, simulated in addresses)
 
 
-@pytest.mark.parametrize("path", [*corpus_files("memory_snapshot/*.pickle")])
+@pytest.mark.parametrize("path", corpus_files("memory_snapshot/*.pickle"))
 def test_addresses_of_real_runs(path) -> None:
     snapshot = load(path)
     if any(segment.get("is_expandable") for segment in snapshot["segments"]):
@@ -51,7 +49,7 @@ def test_addresses_of_real_runs(path) -> None:
     assert {(s.address, s.bytes) for s in allocator.segments} == {
         (segment["address"], segment["total_size"]) for segment in segments
     }
-    with (CORPUS / "oracle" / "memory_snapshots.csv").open(newline="") as lines:
+    with (corpus_file("oracle/memory_snapshots.csv")).open(newline="") as lines:
         known = {row["file"]: row for row in csv.DictReader(lines)}.get(path.name)
     if known:
         assert allocator.requested_bytes == int(known["end_requested_bytes"])

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import pytest
 
-from corpus import CORPUS, REFERENCE, needs_corpus
+from corpus import corpus_file, reference_rows
 from made_xla_memory import INSTRUCTIONS, MADE, made
 from tbd_trace.errors import InputError
 from tbd_trace.sources.xla_memory.buffer_assignment import is_buffer_assignment, read_plan
 from tbd_trace.sources.xla_memory.plan_rows import memory_plan
 
-PLAN = CORPUS / "memory" / "xla_cnn4_train_step-buffer-assignment.txt"
+
+@pytest.fixture
+def plan_file() -> Path:
+    return corpus_file("memory/xla_cnn4_train_step-buffer-assignment.txt")
+
 
 CLASSES = {
     "w": "weight",
@@ -87,11 +90,10 @@ def test_damaged_plan(tmp_path: Path) -> None:
         memory_plan(path)
 
 
-@needs_corpus
-def test_real_plan() -> None:
-    assert is_buffer_assignment(PLAN.read_bytes()[:65_536])
-    plan = read_plan(PLAN)
-    rows = memory_plan(PLAN)
+def test_real_plan(plan_file: Path) -> None:
+    assert is_buffer_assignment(plan_file.read_bytes()[:65_536])
+    plan = read_plan(plan_file)
+    rows = memory_plan(plan_file)
     size_of = {row["allocation"]: row["bytes"] for row in rows}
     assert len(size_of) == 29
     assert sum(size_of.values()) == plan.total_bytes == 1_927_244
@@ -109,15 +111,13 @@ def test_real_plan() -> None:
     assert all(row["offset_bytes"] + row["value_bytes"] <= row["bytes"] for row in rows)
 
 
-@needs_corpus
-def test_parameters_of_the_real_plan_are_the_variables_of_the_model() -> None:
-    with (REFERENCE / "memory" / "tensorflow_mxnet_by_class.csv").open(newline="") as lines:
-        known = {
-            row["measure"]: int(row["bytes"])
-            for row in csv.DictReader(lines)
-            if (row["model"], row["framework"], row["batch_size"]) == ("cnn", "tensorflow", "4")
-        }
-    rows = memory_plan(PLAN)
+def test_parameters_of_the_real_plan_are_the_variables_of_the_model(plan_file: Path) -> None:
+    known = {
+        row["measure"]: int(row["bytes"])
+        for row in reference_rows("memory/tensorflow_mxnet_by_class.csv")
+        if (row["model"], row["framework"], row["batch_size"]) == ("cnn", "tensorflow", "4")
+    }
+    rows = memory_plan(plan_file)
     parameters: dict[str, int] = {}
     for row in rows:
         if row["value_name"].startswith("arg"):
@@ -131,9 +131,8 @@ def test_parameters_of_the_real_plan_are_the_variables_of_the_model() -> None:
     assert gradients == known["weight_gradient"] - 40
 
 
-@needs_corpus
-def test_allocation_of_a_weight_has_values_of_other_classes() -> None:
-    rows = [row for row in memory_plan(PLAN) if row["allocation"] == 0]
+def test_allocation_of_a_weight_has_values_of_other_classes(plan_file: Path) -> None:
+    rows = [row for row in memory_plan(plan_file) if row["allocation"] == 0]
     assert [(row["value_name"], row["class"]) for row in rows] == [
         # Backward computes this ReLU again from the output of the convolution.
         ("broadcast_maximum_fusion", "temporary"),

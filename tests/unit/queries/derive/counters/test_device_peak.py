@@ -12,12 +12,8 @@ from typing import Any
 import duckdb
 import pytest
 
-from corpus import REFERENCE, ROOT, corpus_files
+from corpus import ROOT, corpus_files, reference_file
 from relations import canonical, data, derive, documented_columns, insert, rows
-
-needs_reference = pytest.mark.skipif(
-    not REFERENCE.is_dir(), reason=f"no reference tables at {REFERENCE}"
-)
 
 # Reference product -> a device name as drivers print it.
 DEVICE_NAMES = {
@@ -150,9 +146,9 @@ def test_amd_products_have_no_peaks_of_nvidia(hardware: duckdb.DuckDBPyConnectio
     assert half["peak_fp32_flops"] == 45.3e12 / 2
 
 
-@needs_reference
+@pytest.mark.needs("reference")
 def test_peaks_agree_with_datasheets(hardware: duckdb.DuckDBPyConnection) -> None:
-    reference = table(REFERENCE / "gpu_products.csv")
+    reference = table(reference_file("gpu_products.csv"))
     found = peaks(hardware, *({"name": DEVICE_NAMES[row["gpu"]]} for row in reference))
     for expected, peak in zip(reference, found, strict=True):
         for column, computed, datasheet, error in (
@@ -179,10 +175,10 @@ def test_peaks_agree_with_datasheets(hardware: duckdb.DuckDBPyConnection) -> Non
         assert bandwidth == pytest.approx(float(expected["mem_bw_gb_s"]) * 1e9)
 
 
-@needs_reference
+@pytest.mark.needs("reference")
 def test_memory_sizes_agree_with_the_reference() -> None:
     products = {row["product"]: row for row in table(ROOT / "data" / "gpu_products.csv")}
-    for expected in table(REFERENCE / "gpu_products.csv"):
+    for expected in table(reference_file("gpu_products.csv")):
         name = re.sub(r"^(NVIDIA |Tesla )+", "", DEVICE_NAMES[expected["gpu"]])
         (size,) = {
             row["memory_gib"]
@@ -195,7 +191,7 @@ def test_memory_sizes_agree_with_the_reference() -> None:
             assert size == expected["mem_gb"], expected["gpu"]
 
 
-@needs_reference
+@pytest.mark.needs("reference")
 def test_throughputs_agree_with_the_programming_guide() -> None:
     ours = {r["compute_capability"]: r for r in table(ROOT / "data" / "gpu_architectures.csv")}
     pairs = {
@@ -209,7 +205,7 @@ def test_throughputs_agree_with_the_programming_guide() -> None:
         "tensor_fp8_flop_per_clock": "tc_fp8_acc32_flop_clk_sm",
         "tensor_fp4_flop_per_clock": "tc_fp4_flop_clk_sm",
     }
-    for row in table(REFERENCE / "peak_flops.csv"):
+    for row in table(reference_file("peak_flops.csv")):
         mine = ours[row["cc"]]
         for column, theirs in pairs.items():
             if (row["cc"], column) == ("3.5", "fp64_fma_per_clock"):
@@ -219,7 +215,7 @@ def test_throughputs_agree_with_the_programming_guide() -> None:
         assert mine["tensor_rate_by_product"] == str(halved).lower()
 
 
-@needs_reference
+@pytest.mark.needs("reference")
 def test_limits_agree_with_the_occupancy_header() -> None:
     ours = {r["compute_capability"]: r for r in table(ROOT / "data" / "gpu_architectures.csv")}
     pairs = {
@@ -236,7 +232,7 @@ def test_limits_agree_with_the_occupancy_header() -> None:
         "shared_unit_bytes": "smem_alloc_unit_bytes",
         "shared_reserved_bytes_per_block": "reserved_smem_per_block_bytes",
     }
-    reference = table(REFERENCE / "occupancy_limits.csv")
+    reference = table(reference_file("occupancy_limits.csv"))
     assert {row["cc"] for row in reference} == set(ours)
     for row in reference:
         for column, theirs in pairs.items():

@@ -18,7 +18,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from corpus import CORPUS, ROOT, corpus_files, needs_corpus
+from corpus import ROOT, corpus_file, corpus_files, matching
 from fast import one_in
 from relations import canonical, data, derive, documented_columns, insert, rows
 
@@ -211,7 +211,7 @@ def test_names_of_summaries_and_of_several_traces(names: duckdb.DuckDBPyConnecti
 def kineto_kernels() -> set[tuple[str, str]]:
     """Return the kernel names of a PyTorch trace, each with the operator that launched it."""
     found = set()
-    for path in sorted(CORPUS.glob("kineto/pytorch_kineto*workers_0*")):
+    for path in matching("kineto/pytorch_kineto*workers_0*"):
         trace = json.loads(gzip.decompress(path.read_bytes()))
         events = trace if isinstance(trace, list) else trace["traceEvents"]
         of_kind: dict[str, list[dict[str, Any]]] = {"operator": [], "kernel": []}
@@ -244,7 +244,7 @@ def test_networks_are_classified_to_the_last_kernel(
     assert [name for name, row in classified.items() if row["class"] == "other"] == []
 
 
-@needs_corpus
+@pytest.mark.needs("corpus")
 def test_pytorchs_operators_agree(names: duckdb.DuckDBPyConnection) -> None:
     helpers = {"GEMM", "memory", "elementwise"}  # what convolutions by Winograd and FFT are made of
     allowed: dict[str, tuple[set[str], set[str | None]]] = {
@@ -271,9 +271,9 @@ def test_pytorchs_operators_agree(names: duckdb.DuckDBPyConnection) -> None:
         assert found[name]["direction"] in directions, (operator, name)
 
 
-@needs_corpus
+@pytest.mark.needs("corpus")
 def test_pyprofs_directions_agree(names: duckdb.DuckDBPyConnection) -> None:
-    path = CORPUS / "oracle" / "josiahdavis_profiling-lm__net.dict.pyprof.txt"
+    path = corpus_file("oracle/josiahdavis_profiling-lm__net.dict.pyprof.txt")
     records = [ast.literal_eval(line) for line in path.read_text().splitlines()]
     assert len(records) == 160
     found = classify(names, {record["kLongName"] for record in records})
@@ -285,9 +285,9 @@ def test_pyprofs_directions_agree(names: duckdb.DuckDBPyConnection) -> None:
             assert record["dir"] == side, record["kLongName"]
 
 
-@needs_corpus
+@pytest.mark.needs("corpus")
 def test_priorities_decide_as_in_python(names: duckdb.DuckDBPyConnection) -> None:
-    path = CORPUS / "oracle" / "josiahdavis_profiling-lm__net.dict.pyprof.txt"
+    path = corpus_file("oracle/josiahdavis_profiling-lm__net.dict.pyprof.txt")
     wanted = {ast.literal_eval(line)["kLongName"] for line in path.read_text().splitlines()}
     wanted |= {name for name, _ in kineto_kernels()}
     wanted |= {row["example"] for row in table()}

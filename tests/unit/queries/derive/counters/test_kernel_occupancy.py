@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpus import CORPUS, REFERENCE, corpus_files, needs_corpus
+from corpus import corpus_file, corpus_files, reference_file
 from fast import examples, one_in
 from made_trace import MadeTrace
 from relations import canonical, data, derive, documented_columns, insert, metric, rows
@@ -73,9 +73,8 @@ def test_headers_document_the_columns(gpu: duckdb.DuckDBPyConnection) -> None:
     assert list(by_metric(gpu)[0]) == documented_columns("metrics", "occupancy")
 
 
-@pytest.mark.skipif(not REFERENCE.is_dir(), reason=f"no reference tables at {REFERENCE}")
 def test_vendor_calculator(gpu: duckdb.DuckDBPyConnection) -> None:
-    vectors = REFERENCE / "occupancy_vectors.csv"
+    vectors = reference_file("occupancy_vectors.csv")
     gpu.execute(
         "CREATE TABLE vector AS SELECT row_number() OVER () AS id, *"
         f" FROM read_csv('{vectors}', types = {{'cc': 'VARCHAR'}})"
@@ -246,9 +245,9 @@ def test_properties(launches: list[tuple[str, int, int, int, int]]) -> None:
         assert wider["estimated_achieved_pct"] >= base["estimated_achieved_pct"]
 
 
-@needs_corpus
+@pytest.mark.needs("corpus")
 def test_nsight_compute_agrees(gpu: duckdb.DuckDBPyConnection) -> None:
-    path = CORPUS / "ncu" / "chia7_ece408_project__analysis_file.raw_unitsbase_fp.csv"
+    path = corpus_file("ncu/chia7_ece408_project__analysis_file.raw_unitsbase_fp.csv")
     with path.open(newline="") as file:
         measured = [row for row in csv.DictReader(file) if row["ID"]]
     kernels = [

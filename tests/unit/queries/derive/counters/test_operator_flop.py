@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import tbd_trace
-from corpus import CORPUS, ROOT
+from corpus import ROOT, corpus_file_named
 from made_kineto import document, kernel, launch, operator, write
 from tbd_trace import resources
 from tbd_trace.query import sql
@@ -297,9 +297,6 @@ def test_reader_keeps_each_operator_with_a_formula(tmp_path: Path) -> None:
     assert "operator_flop_formula" in {path.stem for path in resources.data().glob("*.csv")}
 
 
-REAL = CORPUS / "kineto"
-
-
 @pytest.mark.parametrize(
     ("name", "batch", "calls", "expected"),
     [
@@ -313,11 +310,8 @@ REAL = CORPUS / "kineto"
 def test_real_models_have_their_published_flop(
     tmp_path: Path, name: str, batch: int, calls: int, expected: float
 ) -> None:
-    paths = list(REAL.glob(f"*{name}.json.gz"))
-    if not paths:
-        pytest.skip(f"no traces in {REAL}")
     database = Database(tmp_path / "real.duckdb")
-    (report,) = database.ingest(paths)
+    (report,) = database.ingest([corpus_file_named(f"*{name}.json.gz")])
     statement = "SELECT pass, sum(flop) FROM operator_flop GROUP BY pass"
     found = dict(sql(database, statement, [report.trace_id]).rows())
     assert found["forward"] == pytest.approx(batch * calls * expected, rel=2e-3)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpus import REFERENCE
+from corpus import reference_rows
 from made_ranks import MS, ONE_HOST, alone, job, late
 from made_trace import MadeTrace, metric
 from tbd_trace.query.advice import how_to_collect
@@ -160,14 +159,8 @@ def test_a_log_of_other_ranks_counts_in_its_job_only() -> None:
 
 
 def test_bandwidths_of_tracelens() -> None:
-    path = (
-        REFERENCE / "network" / "oracle"
-        / "tracelens_llama70b_fsdp_8rank__nccl_summary_implicit_sync.csv"
-    )  # fmt: skip
-    if not path.is_file():
-        pytest.skip(f"no reference table {path}")
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    name = "tracelens_llama70b_fsdp_8rank__nccl_summary_implicit_sync.csv"
+    rows = reference_rows(f"network/oracle/{name}")
     assert rows
     for row in rows:
         size = float(row["Full msg size (MB)"]) * 2**20

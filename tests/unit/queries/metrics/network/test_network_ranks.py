@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 from typing import Any
 
 import pytest
 
-from corpus import REFERENCE
+from corpus import reference_rows
 from made_ranks import MS, ONE_HOST, Call, job, late, shifted
 from made_trace import metric, relation
 
@@ -32,11 +31,7 @@ def test_traces_of_unknown_rank_are_a_problem_of_their_job() -> None:
 
 @pytest.mark.parametrize("name", ["sync3", "short2"])
 def test_offset_and_drift_of_the_reference_sets(name: str) -> None:
-    path = REFERENCE / "network" / "clock" / f"{name}.csv"
-    if not path.is_file():
-        pytest.skip(f"no reference table {path}")
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = reference_rows(f"network/clock/{name}.csv")
     calls: dict[int, list[Call]] = {}
     for row in rows:
         calls.setdefault(int(row["rank"]), []).append((int(row["start_ns"]), int(row["end_ns"])))
@@ -48,8 +43,8 @@ def test_offset_and_drift_of_the_reference_sets(name: str) -> None:
             record["kind"] = kind
     estimates = relation(made, "clock_estimate")
     found = {row["rank"]: row for row in estimates if row["method"] == "collective ends"}
-    with path.with_name(f"{name}_truth.csv").open(newline="") as file:
-        truth = [row for row in csv.DictReader(file) if row["rank"] != "0"]
+    table = reference_rows(f"network/clock/{name}_truth.csv")
+    truth = [row for row in table if row["rank"] != "0"]
     assert len(truth) == len(found)
     for row in truth:
         one = found[int(row["rank"])]

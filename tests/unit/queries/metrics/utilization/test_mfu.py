@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import tbd_trace
-from corpus import CORPUS
+from corpus import corpus_file_named
 from made_kineto import GPU, document, event, kernel, launch, operator, write
 
 LLAMA: dict[str, Any] = {
@@ -234,10 +234,8 @@ def test_missing_data_have_a_reason(tmp_path: Path) -> None:
 
 
 def test_real_checkpointed_resnet(tmp_path: Path) -> None:
-    paths = list((CORPUS / "kineto").glob("*resnet_act_checkpoint.json.gz"))
-    if not paths:
-        pytest.skip(f"no traces in {CORPUS}")
-    with tbd_trace.open(paths[0]) as traces:
+    path = corpus_file_named("*resnet_act_checkpoint.json.gz")
+    with tbd_trace.open(path) as traces:
         (row,) = traces.query("mfu").to_dicts()
     # ResNet-18, batch 10: forward F, backward 2F less the first layer, repeated F less the first
     # layer and the last.

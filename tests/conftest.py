@@ -26,6 +26,7 @@ settings.load_profile("untimed")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    fast.add_options(parser)
     passed.add_options(parser)
 
 

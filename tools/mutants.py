@@ -1,4 +1,4 @@
-"""Change single operators of the source, and report which changes the fast tests detect.
+"""Change single operators of the source, and report which changes the tests detect.
 
 ``python tools/mutants.py --count 60`` makes 60 random mutants, spread over the areas of
 ``tools/mutants.toml``, each in a copy of the tree. mutmut and cosmic-ray mutate Python only and run
@@ -34,7 +34,7 @@ CONFIGURATION = ROOT / "tools" / "mutants.toml"
 VERDICTS = ("caught", "survived", "unfinished", "timeout")
 _VERDICTS: dict[int | None, str] = {
     ExitCode.OK: "survived",
-    ExitCode.NO_TESTS_COLLECTED: "survived",  # all tests of the line are marked slow
+    ExitCode.NO_TESTS_COLLECTED: "survived",  # all tests of the line are nightly
     UNFINISHED: "unfinished",
     None: "timeout",
 }

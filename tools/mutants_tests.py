@@ -96,7 +96,8 @@ class Area:
             if _compares_rows(module) or _uses(module):
                 continue
             target = _uses_file(module)
-            words = ["-q", "-m", "not slow", "-p", "mutants_plugin", "--uses", str(target)]
+            words = ["-q", "-m", "not nightly", "--few-examples"]
+            words += ["-p", "mutants_plugin", "--uses", str(target)]
             command = [sys.executable, "-m", "pytest", *words, str(module.relative_to(ROOT))]
             print(f"{target.relative_to(ROOT)}", flush=True)
             done = subprocess.run(command, cwd=ROOT, env=dict(environment), check=False)

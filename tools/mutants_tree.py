@@ -136,7 +136,10 @@ def _test(  # noqa: PLR0917 the arguments of a process
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     watch = _Watch(budget_s)
-    options = ["-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", "--hypothesis-seed=0"]
+    options = [
+        *("-x", "-q", "-m", "not nightly", "--few-examples"),
+        *("-p", "no:cacheprovider", "--hypothesis-seed=0"),
+    ]
     code = int(pytest.main([*options, *arguments], plugins=[watch]))
     if watch.is_over and not watch.failed:
         code = UNFINISHED

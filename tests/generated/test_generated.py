@@ -11,6 +11,7 @@ import pytest
 from query_digests import Question, committed, digests, questions
 
 RENEW = "run tests/generated/query_digests.py if the change is intended"
+pytestmark = pytest.mark.slow  # the traces take 20 s
 
 
 @pytest.mark.parametrize("question", questions(), ids=str)

@@ -12,6 +12,7 @@ from query_digests import Question, committed, digest
 from renderings import FILE, drawn_questions, renderings
 
 RENEW = "run tests/generated/renderings.py if the change is intended"
+pytestmark = pytest.mark.slow  # the traces take 20 s
 
 
 @pytest.mark.parametrize("question", drawn_questions(), ids=str)

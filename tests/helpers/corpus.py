@@ -86,10 +86,12 @@ def corpus_files(
 
 
 def matching(*patterns: str) -> list[Path]:
-    """Return the corpus files of some glob patterns by path, or skip where there are none."""
+    """Return the corpus files of each pattern in turn, by path, or skip where there are none."""
     folder = corpus_folder()
-    files = {path for pattern in patterns for path in folder.glob(pattern)}
-    return sorted(files) or lacks("corpus", f"no files {', '.join(patterns)} in {folder}")
+    files = [path for pattern in patterns for path in sorted(folder.glob(pattern))]
+    return list(dict.fromkeys(files)) or lacks(
+        "corpus", f"no files {', '.join(patterns)} in {folder}"
+    )
 
 
 def each_row(name: str, column: str = "file") -> pytest.MarkDecorator:

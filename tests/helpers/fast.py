@@ -1,8 +1,8 @@
 """Which repeats of a test the fast suite leaves out (``make test``).
 
 ``make test-full`` leaves out those marked ``nightly`` only, ``make test-nightly`` runs these. Tests
-marked ``slow`` repeat a cheaper test on more data, or take longer than 2 s. The functions
-below mark some of the cases of one test; the others stay in the fast suite.
+marked ``slow`` repeat a cheaper test on more data, or take longer than 0.3 s. The functions below
+mark some of the cases of one test; the others stay in the fast suite.
 """
 
 from __future__ import annotations
@@ -18,13 +18,22 @@ from parameters import Parameters
 
 slow = pytest.mark.slow
 nightly = pytest.mark.nightly
-_leaves_out_slow = False
+_few_examples = False
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Add an option; conftest.py calls it."""
+    parser.getgroup("tbd-trace").addoption(
+        "--few-examples",
+        action="store_true",
+        help="few examples of property tests, as in make test",
+    )
 
 
 def configure(config: pytest.Config) -> None:
-    """Note whether this run leaves out slow tests; conftest.py calls it before collection."""
-    global _leaves_out_slow  # noqa: PLW0603 test modules ask at import, without a config
-    _leaves_out_slow = config.option.markexpr == "not slow"
+    """Note whether this run makes few examples; conftest.py calls it before collection."""
+    global _few_examples  # noqa: PLW0603 test modules ask at import, without a config
+    _few_examples = config.option.few_examples or config.option.markexpr == "not slow"
 
 
 def one_in(size: int, values: Iterable[Any], *, then_one_in: int = 2) -> list[Any] | Parameters:
@@ -60,7 +69,7 @@ def first_of_each_format(files: Iterable[Any], *, then_one_in: int = 1) -> list[
 
 def examples(count: int) -> int:
     """Return how many examples Hypothesis makes: ``count``, and a fifth in the fast suite."""
-    return max(count // 5, 2) if _leaves_out_slow else count
+    return max(count // 5, 2) if _few_examples else count
 
 
 def _changed(

@@ -140,6 +140,7 @@ def test_databases_that_are_no_profiles() -> None:
     assert "without tables" in refuse("ingest", emptied)
 
 
+@pytest.mark.slow
 def test_an_export_whose_tables_have_new_names() -> None:
     """It ingests as far as it goes, and is not taken for a program without GPU work."""
     renamed = [table for table in tables() if table.startswith("CUPTI_ACTIVITY_KIND")]
@@ -153,6 +154,7 @@ def test_an_export_whose_tables_have_new_names() -> None:
     assert "needs single kernels" in line
 
 
+@pytest.mark.slow
 def test_a_database_that_is_still_written(tmp_path: Path) -> None:
     """Changes that wait in a journal are neither lost silently nor applied to the evidence."""
     for journal, suffix in (("WAL", "-wal"), ("DELETE", "-journal")):
@@ -173,6 +175,7 @@ def test_a_database_that_is_still_written(tmp_path: Path) -> None:
         assert left == {path.name}
 
 
+@pytest.mark.slow
 def test_write_ahead_files_that_may_not_be_written(tmp_path: Path) -> None:
     """SQLite wants to write beside such a file, even to read it; a profile lies where it lies."""
     folder = tmp_path / "archive"
@@ -185,6 +188,7 @@ def test_write_ahead_files_that_may_not_be_written(tmp_path: Path) -> None:
     assert [entry.name for entry in folder.iterdir()] == ["wal.sqlite"]
 
 
+@pytest.mark.slow
 def test_a_file_that_changes_while_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     path = Path(shutil.copyfile(TIMELINE, "growing.sqlite"))
     from tbd_trace.store import identified_file
@@ -217,6 +221,7 @@ def test_what_is_no_file(tmp_path: Path) -> None:
         assert {entry.name for entry in tmp_path.iterdir()} == before
 
 
+@pytest.mark.slow
 def test_no_permission() -> None:
     secret = Path(shutil.copyfile(TIMELINE, "secret.sqlite"))
     secret.chmod(0)
@@ -230,6 +235,7 @@ def test_no_permission() -> None:
         closed.chmod(0o755)
 
 
+@pytest.mark.slow
 def test_a_bad_file_does_not_stop_the_others() -> None:
     Path("bad.sqlite").write_bytes(b"")
     outcome = invoke("ingest", "bad.sqlite", TIMELINE, "missing.sqlite", METRICS)
@@ -302,6 +308,7 @@ def without_gpu(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "x.duckdb"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", one_in(4, [*NEEDING_KERNELS, "kernel_summary"]))
 def test_questions_about_kernels_of_a_cpu_name_the_command_that_answers(
     without_gpu: Path, name: str
@@ -335,6 +342,7 @@ def test_questions_about_time_where_there_are_only_counters(without_times: Path,
     assert "nsys profile" in line
 
 
+@pytest.mark.slow
 def test_counters_answer_what_they_can(without_times: Path) -> None:
     asked = ("query", "fp32_util", "--db", without_times, "--format", "json")
     [row] = json.loads(invoke(*asked).out)
@@ -345,6 +353,7 @@ def test_counters_answer_what_they_can(without_times: Path) -> None:
     assert all(row["achieved_pct"] > 0 for row in json.loads(occupancy.out))
 
 
+@pytest.mark.slow
 def test_notes_name_the_traces_that_cannot_answer(db: Path) -> None:
     shutil.copytree(db.parent, "both")
     Path("note.sqlite").write_bytes(altered("x.sqlite", f"DROP TABLE {KERNEL}").read_bytes())
@@ -446,6 +455,7 @@ def test_layers_of_another_shape(capture: Path, layers: object, words: str) -> N
 # -- places --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_databases_in_impossible_places(monkeypatch: pytest.MonkeyPatch) -> None:
     Path("folder.duckdb").mkdir()
     Path("notes.duckdb").write_text("my notes")
@@ -488,6 +498,7 @@ def test_a_failed_first_ingest_makes_no_database() -> None:
     assert "there is no database" in refuse("info", code=2)
 
 
+@pytest.mark.slow
 def test_a_directory_that_may_not_be_written(db: Path, tmp_path: Path) -> None:
     shutil.copytree(db.parent, "shared")
     for path in (tmp_path / "shared").rglob("*"):
@@ -540,6 +551,7 @@ NAMES = [
 ]
 
 
+@pytest.mark.slow
 def test_names_of_files() -> None:
     """Every name is one line, and leads to the file's own trace."""
     for kernels, name in enumerate(NAMES, 1):
@@ -554,12 +566,14 @@ def test_names_of_files() -> None:
         assert rows(invoke(*asked)) == [str(number)]
 
 
+@pytest.mark.slow
 def test_a_name_like_an_option() -> None:
     altered("-dash.sqlite", f"DELETE FROM {KERNEL} WHERE rowid > 7")
     assert "names that begin with - go after --" in refuse("ingest", "-dash.sqlite", code=2)
     assert "7 kernels" in run("ingest", "--", "-dash.sqlite").out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["it's.duckdb", "x[1]*?.duckdb", "trace_id=7/name=x.duckdb", "new\nline", "-x", "r.1"]
 )
@@ -609,6 +623,7 @@ def test_wrong_requests(db: Path, request_: list[str], words: str) -> None:
     assert words in refuse(*request_, code=2)
 
 
+@pytest.mark.slow
 def test_ambiguous_names_and_short_prefixes(db: Path) -> None:
     ids = [row.split(",")[0] for row in rows(invoke("info", "--format", "csv"))]
     assert "give at least 4 digits" in refuse("info", ids[0][:3], code=2)
@@ -648,6 +663,7 @@ def test_errors_in_sql_point_at_the_place(db: Path) -> None:
     assert set(outcome.err.splitlines()[-1]) == {" ", "^"}
 
 
+@pytest.mark.slow
 def test_input_that_is_no_text(db: Path) -> None:
     process = start("sql", "-", stdin=-1, encoding="latin-1")
     out, err = process.communicate("SELECT '\xff\xfe'")
@@ -670,6 +686,7 @@ def test_a_failing_query_leaves_the_old_answer(db: Path) -> None:
     assert Path("answer.csv").read_text().startswith("trace_id,")
 
 
+@pytest.mark.slow
 def test_answers_to_impossible_places(db: Path) -> None:
     Path("folder").mkdir()
     for path, words in {
@@ -684,6 +701,7 @@ def test_answers_to_impossible_places(db: Path) -> None:
     assert "cannot be written" in outcome.err
 
 
+@pytest.mark.slow
 def test_streams_that_are_closed_or_full(db: Path) -> None:
     """Whether the answer goes to a pipe, a full disk or nowhere: no traceback, no wrong code."""
     with Path("/dev/full").open("w") as full:
@@ -698,6 +716,7 @@ def test_streams_that_are_closed_or_full(db: Path) -> None:
     assert "no SQL" in complaint(run("sql", preexec_fn=lambda: os.close(0)), 2)
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_seen_enough(db: Path) -> None:
     process = start("sql", "SELECT repeat('x', 1000) FROM range(5000)", "--format", "csv")
     assert process.stdout is not None
@@ -709,6 +728,7 @@ def test_a_reader_that_has_seen_enough(db: Path) -> None:
     assert process.wait() == 141
 
 
+@pytest.mark.slow
 def test_a_working_directory_that_is_gone(db: Path, tmp_path: Path) -> None:
     (tmp_path / "gone").mkdir()
 

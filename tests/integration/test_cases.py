@@ -34,6 +34,7 @@ def info(name: str) -> Row:
     return row
 
 
+@pytest.mark.slow
 def test_a_stall_at_every_fifth_iteration() -> None:
     (row,) = (
         r
@@ -46,6 +47,7 @@ def test_a_stall_at_every_fifth_iteration() -> None:
     assert row["dropped"] == "first use of a kernel: 0; next start not recorded: 999"
 
 
+@pytest.mark.slow
 def test_a_gpu_clock_ahead_of_the_host_s() -> None:
     name = "02-clock-skew/input.sqlite"
     assert info(name)["duration_ns"] == pytest.approx(1.2e9, rel=0.02)
@@ -55,6 +57,7 @@ def test_a_gpu_clock_ahead_of_the_host_s() -> None:
     assert share.get("launch latency", 0) < 5
 
 
+@pytest.mark.slow
 def test_a_kernel_without_a_launch() -> None:
     name = "03-pyprof98-orphan-corr/input.nvprof"
     assert (info(name)["kernels"], info(name)["kernel_ns"]) == (20, 10_000_000)
@@ -62,6 +65,7 @@ def test_a_kernel_without_a_launch() -> None:
     assert unknown["reason"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "iterations"),
     [("05-nvtx-null-end/input.sqlite", 6), ("06-nvtx-start-end-only/input.sqlite", 10)],
@@ -72,27 +76,32 @@ def test_iterations_of_odd_ranges(name: str, iterations: int) -> None:
     assert {row["period_ns"] for row in rows[:-1]} == {10_000_000}
 
 
+@pytest.mark.slow
 def test_library_ranges_are_no_iterations() -> None:
     with pytest.raises(CannotAnswerError):
         ask("07-phantom-iterations-library-nvtx/input.sqlite", "iteration_timing")
 
 
+@pytest.mark.slow
 def test_one_stream_idles_while_another_works() -> None:
     (row,) = ask("09-overlapping-streams-idle/input.sqlite", "compute_util")
     assert row["gpu_busy_pct"] == 100
 
 
+@pytest.mark.slow
 def test_kernels_that_end_before_they_start() -> None:
     row = info("10-negative-and-subus-kernels/input.sqlite")
     assert row["kernel_ns"] == 50_000
     assert any("end before they start: 3" in note for note in row["notes"])
 
 
+@pytest.mark.slow
 def test_work_that_overlaps_on_one_stream() -> None:
     notes = info("11-corrupt-huge-duration/input.sqlite")["notes"]
     assert any("overlap an earlier one on the same stream" in note for note in notes)
 
 
+@pytest.mark.slow
 def test_decimal_commas_of_nvprof() -> None:
     quoted, separated = (
         ask(f"13-nvprof-csv-comma-locale/input-{kind}.csv", "kernel_summary")
@@ -104,6 +113,7 @@ def test_decimal_commas_of_nvprof() -> None:
     assert all(row["total_ns"] > 0 for row in quoted)
 
 
+@pytest.mark.slow
 def test_decimal_commas_of_nsight_compute() -> None:
     raw, details = (
         ask(f"14-ncu-csv-comma-locale/input-{kind}.csv", "kernel_summary")
@@ -116,6 +126,7 @@ def test_decimal_commas_of_nsight_compute() -> None:
     assert max(row["max_ns"] for row in details) == pytest.approx(longest, rel=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", ["b", "c"])
 def test_a_log_that_holds_nothing_more(tmp_path: Path, folder: str) -> None:
     """All rows are in the database file, or no log lies beside it."""
@@ -141,6 +152,7 @@ def test_an_interrupted_export(kind: str) -> None:
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.slow
 def test_kernels_that_kernels_launched() -> None:
     name = "18-nvprof-cdp-kernels/input.nvprof"
     assert info(name)["kernels"] == 26
@@ -148,11 +160,13 @@ def test_kernels_that_kernels_launched() -> None:
     assert row["kernel_busy_pct"] == pytest.approx(51.28, abs=0.01)
 
 
+@pytest.mark.slow
 def test_a_correlation_id_that_is_used_again() -> None:
     rows = ask("22-correlation-id-reuse/input.sqlite", "dominant_layer")
     assert {row["layer"]: row["share_pct"] for row in rows} == {"conv": 80, "linear": 20}
 
 
+@pytest.mark.slow
 def test_a_kernel_name_that_is_missing() -> None:
     rows = ask("24-missing-strings/input.sqlite", "kernel_summary")
     (unknown,) = (row for row in rows if "unknown" in row["kernel_name"])
@@ -165,6 +179,7 @@ def test_ids_of_two_processes(file: str) -> None:
     assert (row["kernels"], row["kernel_ns"]) == (6, 6_153_000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", one_in(5, ["dupstrings", "zeros", "ts_max", "ts_min", "grids"]))
 def test_hostile_files_keep_their_kernels(name: str) -> None:
     row = info(f"hostile/{name}.sqlite")

@@ -101,6 +101,7 @@ def traces(capture: Path, tmp_path_factory: pytest.TempPathFactory) -> tbd_trace
     return tbd_trace.open(db=database.path)
 
 
+@pytest.mark.slow
 def test_iterations_take_as_long_as_the_run_says(
     traces: tbd_trace.api.Traces, document: dict[str, Any]
 ) -> None:
@@ -136,6 +137,7 @@ def test_throughput_is_that_of_the_run_without_a_profiler(
     assert document["profiler_slowdown"] == pytest.approx(medians[0] / medians[1])
 
 
+@pytest.mark.slow
 def test_every_layer_and_phase_is_there_forward_and_backward(
     capture: Path, traces: tbd_trace.api.Traces
 ) -> None:

@@ -87,6 +87,7 @@ def started_ingest(profile: Path, db: Path) -> subprocess.Popen[str]:
 # -- interruptions -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_ingest_leaves_nothing(big: Path, db: Path, number: signal.Signals) -> None:
     before = state(Path.cwd())
@@ -122,6 +123,7 @@ def test_an_interrupted_first_ingest_makes_no_database(big: Path) -> None:
 ENDLESS = "SELECT count(*) FROM range(1000000000000) WHERE hash(range) % 7 = 0"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", one_in(2, [signal.SIGINT, signal.SIGTERM]))
 def test_a_query_stops_when_told(db: Path, number: signal.Signals) -> None:
     """DuckDB's threads work for as long as the statement takes, and do not look for signals."""
@@ -159,6 +161,7 @@ tbd_trace.__main__.main()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["tbd_trace.cli.main", "polars", "duckdb"])
 @pytest.mark.parametrize("error", ["KeyboardInterrupt", "ImportError"])
 def test_an_import_is_interrupted(db: Path, module: str, error: str) -> None:
@@ -182,6 +185,7 @@ def without_compiled_modules(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_compiled_modules")
 @pytest.mark.parametrize("size", [100, 10_000])  # of nothing; of the kernels
 def test_no_room_for_a_trace(big: Path, db: Path, size: int) -> None:
@@ -191,6 +195,7 @@ def test_no_room_for_a_trace(big: Path, db: Path, size: int) -> None:
     assert state(Path.cwd()) == before
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_compiled_modules")
 def test_no_room_for_an_answer(db: Path) -> None:
     Path("answer.csv").write_text("the old answer")
@@ -206,6 +211,7 @@ def without_cache(found: dict[str, str]) -> dict[str, str]:
     return {path: digest for path, digest in found.items() if "derived" not in path}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_compiled_modules")
 @pytest.mark.parametrize(
     ("command", "target"),
@@ -262,6 +268,7 @@ def test_many_ingest_at_once_while_others_ask() -> None:
     assert staging(Path("x.duckdb")) == []
 
 
+@pytest.mark.slow
 def test_a_trace_that_is_removed_while_it_is_read(db: Path) -> None:
     """A reader sees all of a trace or is told that it went."""
     profile = own_profile(6)
@@ -287,6 +294,7 @@ def test_a_trace_that_is_removed_while_it_is_read(db: Path) -> None:
     assert rows(invoke(*COUNT, "--db", db)) == ["25"]
 
 
+@pytest.mark.slow
 def test_a_trace_that_is_removed_at_the_worst_time(
     db: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -316,6 +324,7 @@ def shell(db: Path) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
+@pytest.mark.slow
 def test_a_database_that_another_duckdb_holds(db: Path, shell: subprocess.Popen[str]) -> None:
     assert invoke("ingest", own_profile(4), "--db", db).code == 0
     assert rows(run(*COUNT, "--db", db)) == ["30"]

@@ -345,6 +345,7 @@ def pages(connection: duckdb.DuckDBPyConnection, corpus: Path) -> dict[str, dict
     return found
 
 
+@pytest.mark.slow
 def test_raw_page_agrees_with_its_file(pages: dict[str, dict[Any, Any]], corpus: Path) -> None:
     with (corpus / f"{NCU}.raw_unitsbase_fp.csv").open(newline="") as file:
         header, _, *rows = csv.reader(file)
@@ -366,6 +367,7 @@ def test_raw_page_agrees_with_its_file(pages: dict[str, dict[Any, Any]], corpus:
                 assert (value, text) == (float(row[name]), None), name
 
 
+@pytest.mark.slow
 def test_pages_with_and_without_base_units_agree(
     pages: dict[str, dict[Any, Any]], corpus: Path
 ) -> None:
@@ -383,6 +385,7 @@ def test_pages_with_and_without_base_units_agree(
         assert value == other or abs(value - other) <= step, metric
 
 
+@pytest.mark.slow
 def test_details_agree_with_the_raw_page(pages: dict[str, dict[Any, Any]]) -> None:
     """Every label that is translated stands for a metric of the raw page with the same value."""
     raw, details = pages["raw.csv"], pages["details.csv"]
@@ -405,11 +408,13 @@ def _prefix(value: float, unit: str | None) -> float:
     return max((s for s in (1.0, 1e3, 1e6, 1e9) if scales and abs(value) >= s), default=1.0)
 
 
+@pytest.mark.slow
 def test_console_agrees_with_the_details_page(pages: dict[str, dict[Any, Any]]) -> None:
     assert pages["details.console.txt"] == pages["details.csv"]
     assert pages["details.console.txt kernels"] == pages["details.csv kernels"]
 
 
+@pytest.mark.slow
 def test_kernels_agree_between_pages(pages: dict[str, dict[Any, Any]]) -> None:
     raw, details = pages["raw.csv kernels"], pages["details.csv kernels"]
     assert raw == pages["raw_unitsbase_fp.csv kernels"]
@@ -419,6 +424,7 @@ def test_kernels_agree_between_pages(pages: dict[str, dict[Any, Any]]) -> None:
         assert abs(duration - details[kernel][1]) <= 0.00501 * _prefix(duration, "ns")
 
 
+@pytest.mark.slow
 def test_summary_agrees_with_the_raw_page(
     pages: dict[str, dict[Any, Any]], connection: duckdb.DuckDBPyConnection, corpus: Path
 ) -> None:
@@ -435,6 +441,7 @@ def test_summary_agrees_with_the_raw_page(
         assert int(total) == sum(durations)
 
 
+@pytest.mark.slow
 def test_device_of_the_raw_page(connection: duckdb.DuckDBPyConnection, corpus: Path) -> None:
     """As nvprof describes the same product (TITAN V) in another profile."""
     Trace(NSIGHT_COMPUTE_CSV, corpus / f"{NCU}.raw.csv", connection)

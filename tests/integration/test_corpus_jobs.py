@@ -137,6 +137,8 @@ def test_two_ranks_in_one_nsys_report(
 def test_collectives_of_one_nsys_report_match_the_reference(traces: Traces, which: str) -> None:
     table = reference_rows("network/oracle/nsys_matched_2rank.csv")
     rows = [row for row in table if f"_{which}." in row["file"]]
+    if not rows:
+        pytest.skip(f"the reference table has no rows of {which}")
     frame = traces.sql(
         MFU.format(which),
         "SELECT sequence, rank, wait_ns, transfer_ns, end_skew_ns "

@@ -55,6 +55,7 @@ def name_of(path: Path) -> str:
     return f"kineto/{path.name}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FILES)
 def test_counts_and_durations(traces: Traces, path: Path) -> None:
     events: Counter[str] = Counter()
@@ -117,6 +118,7 @@ def test_longest_kernels(traces: Traces, path: Path) -> None:
     assert longest == [int(row["total_ns"]) for row in wanted]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FILES)
 def test_busy_time(traces: Traces, path: Path) -> None:
     wanted = expected("busy", path)

@@ -36,6 +36,7 @@ def name_of(path: Path) -> str:
     return f"kineto/{path.name}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", files("modules"))
 def test_modules_own_kernels_forward_and_backward(traces: Traces, path: Path) -> None:
     found: Counter[tuple[str, str]] = Counter()
@@ -60,6 +61,7 @@ def test_modules_own_kernels_forward_and_backward(traces: Traces, path: Path) ->
         assert (found[key], lasting[key]) == (int(row["kernels"]), int(row["total_ns"])), key
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", files("links"))
 def test_launches_and_operators_of_kernels(traces: Traces, path: Path) -> None:
     (row,) = oracle("links")[path.name]

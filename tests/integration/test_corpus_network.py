@@ -11,6 +11,7 @@ NETWORK = "network/oracle"
 WHOLE = {"window": "trace"}
 
 
+@pytest.mark.slow
 @each_row("kineto/comm.csv")
 def test_communication_kernels_of_torch_traces(traces: Traces, row: dict[str, str]) -> None:
     name = f"kineto/{row['file']}"
@@ -31,6 +32,7 @@ def test_communication_kernels_of_torch_traces(traces: Traces, row: dict[str, st
     )
 
 
+@pytest.mark.slow
 @each_row(f"{NETWORK}/nsys_rank_comm.csv")
 def test_communication_kernels_of_nsys_traces(traces: Traces, row: dict[str, str]) -> None:
     frame = traces.ask(f"nsys/{row['file']}", "comm_overlap", WHOLE)
@@ -46,6 +48,7 @@ def test_communication_kernels_of_nsys_traces(traces: Traces, row: dict[str, str
     assert found["overlap_pct"] == pytest.approx(float(row["overlap_pct"]), abs=5e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", ["steady", "iterations", "trace"])
 def test_same_parts_as_the_step_breakdown(traces: Traces, window: str) -> None:
     name = "nsys/NERSC_sc22-dl-tutorial__sample_nsys_profiles__4gpu_baseline.qdrep.exp2022.4.sqlite"
@@ -58,6 +61,7 @@ def test_same_parts_as_the_step_breakdown(traces: Traces, window: str) -> None:
         assert overlap["exposed_ns"].to_list() == breakdown["exposed_communication_ns"].to_list()
 
 
+@pytest.mark.slow
 def test_expert_parallelism_is_nearly_hidden(traces: Traces) -> None:
     # 113.4 ms of dispatch and combine, of which 4.19 ms are exposed in 129.0 ms.
     frame = traces.ask("kineto/deepseek-ai_profile-data__train.json.gz", "comm_overlap", WHOLE)
@@ -70,6 +74,7 @@ def test_expert_parallelism_is_nearly_hidden(traces: Traces) -> None:
     assert kinds.rows() == [("combine", 8), ("dispatch", 8), ("notify", 20)]
 
 
+@pytest.mark.slow
 def test_bytes_of_nccl_kernels(traces: Traces) -> None:
     wanted = [
         (row["collective"], int(row["bytes"]), int(row["group_size"]), float(row["dur_us"]))
@@ -100,6 +105,7 @@ def test_collectives_of_nsys_take_their_kind_from_the_range(traces: Traces) -> N
     assert found.rows() == sorted(labelled)
 
 
+@pytest.mark.slow
 @each_row(f"{NETWORK}/kineto_rank_comm.csv")
 def test_collectives_on_the_host(traces: Traces, row: dict[str, str]) -> None:
     if row["source"] != "gloo cpu range":

@@ -80,6 +80,7 @@ def one(connection: duckdb.DuckDBPyConnection, statement: str) -> tuple[Any, ...
     return tuple(connection.execute(statement).fetchall()[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "path", first_of_each_format(corpus_files("nsys/*.sqlite", "odd/*.sqlite"))
 )

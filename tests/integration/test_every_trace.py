@@ -125,6 +125,7 @@ def counted(path: Path) -> Count:
     return count_ncu_csv(path) if path.parent.name == "ncu" else count_nvprof_csv(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", first_of_each_format(FILES))
 def test_holds_what_the_file_holds(traces: Traces, path: Path) -> None:
     (row,) = traces.ask(f"{path.parent.name}/{path.name}", "trace_info").rows(named=True)
@@ -186,6 +187,7 @@ def answers_about(traces: Traces, trace_ids: list[str]) -> dict[str, Result]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", first_of_each_format(FILES, then_one_in=6))
 def test_every_metric_answers_or_says_why_not(traces: Traces, path: Path) -> None:
     results = answers_about(traces, [traces.id(f"{path.parent.name}/{path.name}")])
@@ -494,6 +496,7 @@ def test_each_check_is_of_a_metric_or_of_several() -> None:
     assert set(METRIC_NAMES) - checked == UNCHECKED.keys()
 
 
+@pytest.mark.slow
 def test_a_trace_is_answered_alike_among_others(traces: Traces) -> None:
     """Answers about several traces at once are those about each of them."""
     names = [

@@ -119,6 +119,7 @@ def of_process(rows: list[Row], pid: int | None) -> list[Row]:
     return [row for row in rows if row["pid"] == pid]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FILES)
 def test_the_counted_periods_reach_from_the_first_start_to_the_last(
     answers: Answers, path: Path

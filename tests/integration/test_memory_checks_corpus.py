@@ -66,6 +66,7 @@ def oracle(name: str) -> dict[str, int]:
     return {key: int(value) for key, value in row.items() if key != "file" and value}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FILES)
 def test_answers_about_real_snapshots(path: Path, rows: dict[str, dict[str, Any]]) -> None:
     (expected,) = [answer for name, answer in ANSWERS.items() if name in path.name]
@@ -116,6 +117,7 @@ def test_fragmentation_by_the_blocks_of_the_file(
         assert at_end <= row["value"] <= at_peak
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", corpus_files(*(f"memory/{MXNET.format(name)}" for name in PAPER)))
 def test_feature_maps_of_the_papers_framework(path: Path, tmp_path: Path) -> None:
     """MXNet states the classes; the share is that of the reference, without the CUDA context."""

@@ -83,6 +83,7 @@ def replayed_totals(path: Path) -> list[int]:
     return totals[::-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FILES)
 def test_peak_and_ends_are_those_of_the_oracle(path: Path, found: Ingested) -> None:
     expected = oracle(path)
@@ -104,6 +105,7 @@ def test_peak_and_ends_are_those_of_the_oracle(path: Path, found: Ingested) -> N
         assert "their events are missing" in row["reason"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FILES)
 def test_both_ways_to_sum_agree_with_each_event(path: Path, found: Ingested) -> None:
     """The classes of each instant add up to what the prefix sum and the replay say."""
@@ -167,6 +169,7 @@ def test_the_map_has_every_block_of_every_segment(found: Ingested, path: Path) -
     assert [part.select("state", "bytes").rows() for part in shown] == list(map(runs_of, by_size))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_exported_counters_add_up_at_every_instant(
     found: Ingested, path: Path, tmp_path: Path

@@ -19,6 +19,7 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("odd") / "x.duckdb"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", one_in(8, corpus_files("odd/*"), then_one_in=1))
 def test_odd_files(path: Path, db: Path) -> None:
     """A file that cannot be read is one line; one without kernels has a note that says so."""
@@ -54,6 +55,7 @@ def test_a_whole_profile_among_odd_files(corpus: Path, db: Path) -> None:
     assert ingested(invoke("ingest", path, "--db", db), path) == (400, [])
 
 
+@pytest.mark.slow
 def test_a_heap_of_odd_files_at_once(tmp_path: Path) -> None:
     """Each bad one is told once, the good one is ingested, and the exit code says 'not all'."""
     files = {name: corpus_file(name) for name in KNOWN if name.startswith("odd/")}

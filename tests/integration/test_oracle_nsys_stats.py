@@ -114,6 +114,7 @@ def test_nvtx_ranges(traces: Traces, stem: str) -> None:
         assert [text(total) for total in closed["total_ns"]] == [row[TIMES[0]] for row in theirs]
 
 
+@pytest.mark.slow
 @per_trace
 def test_kernels_by_nvtx_range(traces: Traces, stem: str) -> None:
     answer = traces.ask(TRACES[stem], "nvtx_kernels", {"by": "range"})

@@ -151,6 +151,7 @@ def test_report_that_cannot_be_exported(tmp_path: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.needs("nsys")
 def test_stream_is_imported(perform: Perform, workload: list[str], tmp_path: Path) -> None:
     """Where nsys does not find its importer it leaves a stream."""

@@ -160,6 +160,7 @@ def numbers(texts: list[str]) -> list[float]:
     return [float(text.replace(",", "")) for text in texts]
 
 
+@pytest.mark.slow
 def test_nothing_is_complained_about(any_page: Path, show: Callable[..., Driver]) -> None:
     driver = show(any_page)
     assert complaints(driver) == []
@@ -191,6 +192,7 @@ def test_the_structure_can_be_read_aloud(any_page: Path, show: Callable[..., Dri
     assert {target[1:] for target in targets} <= set(ids)
 
 
+@pytest.mark.slow
 def test_everything_has_a_name(any_page: Path, show: Callable[..., Driver]) -> None:
     driver = show(any_page)
     named = "table, a, button, input, summary, svg[role=img], section, [role=group]"
@@ -429,6 +431,7 @@ def test_a_link_opens_its_section_and_a_button_all(
     assert script(driver, f"{ALL}.every(fold => !fold.open)", ".fold")
 
 
+@pytest.mark.slow
 def test_folded_sections_are_not_printed(sample: Path, show: Callable[..., Driver]) -> None:
     driver = show(sample, width=718, media="print", unfold=False)
     assert not driver.find_element(By.CSS_SELECTOR, "#kernels").is_displayed()

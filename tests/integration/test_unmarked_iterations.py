@@ -86,6 +86,7 @@ def test_without_nvtx_the_marked_steps_are_found(
         assert max(map(abs, offsets)) <= 1
 
 
+@pytest.mark.slow
 def test_kernels_of_unmarked_steps(tmp_path: Path) -> None:
     """29 steps of 470 kernels each, backward passes by another thread included."""
     database, trace = stripped(corpus_file(f"nsys/{NERSC.format('baseline')}"), tmp_path)
@@ -95,6 +96,7 @@ def test_kernels_of_unmarked_steps(tmp_path: Path) -> None:
     assert set(found["confidence"]) == {1.0}
 
 
+@pytest.mark.slow
 def test_steps_of_changing_length(tmp_path: Path) -> None:
     """Data loading puts 132 kernels into some steps; the loader's threads launch them."""
     database, trace = stripped(corpus_file(f"nsys/{NERSC.format('dali_amp_apex_jit')}"), tmp_path)
@@ -142,6 +144,7 @@ def shuffled(ops: pl.DataFrame, window: int | None, seed: int) -> pl.DataFrame:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [None, 200])
 @pytest.mark.parametrize("name", one_in(9, SHUFFLED, then_one_in=3), ids=lambda name: name[:40])
 def test_shuffled_kernels_are_no_iterations(traces: Traces, name: str, window: int | None) -> None:

@@ -63,6 +63,7 @@ def pair(number: str) -> dict[str, Any]:
     return next(row for row in table("pairs") if row["id"] == number)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", one_in(4, NAMES))
 def test_the_replay_repeats_the_measured_steps(name: str) -> None:
     found = simulator(name)
@@ -83,6 +84,7 @@ def test_the_strict_replay_is_close_in_the_median() -> None:
     assert median(errors) <= 1.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", one_in(4, NAMES))
 def test_shares_sum(name: str) -> None:
     assert sum(shares(name).values()) == pytest.approx(100, abs=0.1)
@@ -92,6 +94,7 @@ def kernels(name: str, cause: str) -> float:
     return sum(share for each, share in shares(name).items() if each.startswith(cause))
 
 
+@pytest.mark.slow
 def test_the_top_cause() -> None:
     assert judged("n21_baseline").causes[0].cause == "input_pipeline"
     assert shares("n21_baseline")["input_pipeline"] == pytest.approx(75.3, abs=2)
@@ -120,6 +123,7 @@ def test_shares_of_the_reference() -> None:
         assert found == pytest.approx(float(row["share_pct"]), abs=2), row
 
 
+@pytest.mark.slow
 def test_workers_contain_the_measured_step() -> None:
     found = predict("n21_baseline", "workers=2:8")
     assert found.best_ns <= float(pair("A1")["after_mean_ms"]) * 1e6 <= found.worst_ns

@@ -80,6 +80,7 @@ def test_results_show_in_a_notebook(elsewhere: Path) -> None:
     assert "<table" in found._repr_html_()
 
 
+@pytest.mark.slow
 def test_answers_are_objects(elsewhere: Path) -> None:
     traces = tbd_trace.open(SAMPLE)
     found = traces.check()
@@ -99,6 +100,7 @@ def test_answers_are_objects(elsewhere: Path) -> None:
     assert repr(traces.run("kernel_summary")) == "<Result of kernel_summary: 22 rows>"
 
 
+@pytest.mark.slow
 def test_plots_and_reports_are_files(elsewhere: Path) -> None:
     traces = tbd_trace.open(SAMPLE)
     drawn = traces.plot("idle_causes")
@@ -194,6 +196,7 @@ def _rewrite(path: Path, select: str) -> None:
     new.replace(path)
 
 
+@pytest.mark.slow
 def test_an_archive_of_the_first_release_answers(old_archive: Path) -> None:
     old, new = tbd_trace.open(old_archive), tbd_trace.open(SAMPLE)
     for query in Catalogue().metrics():
@@ -202,11 +205,13 @@ def test_an_archive_of_the_first_release_answers(old_archive: Path) -> None:
     assert old.query("trace_info")["holds"].equals(new.query("trace_info")["holds"])
 
 
+@pytest.mark.slow
 def test_an_archive_of_the_first_release_is_not_copied(old_archive: Path, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="create it again from its profiles"):
         extract(open_archive(str(old_archive)), tmp_path / "copy")
 
 
+@pytest.mark.slow
 def test_the_command_line_notes_the_new_name(elsewhere: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tbd_trace", "sql", "SELECT count(*) AS n FROM nvtx_tree"],

@@ -91,6 +91,7 @@ def failing(*words: str | Path, code: int = 1) -> str:
     return line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", one_in(9, METRIC_NAMES, then_one_in=3))
 def test_every_query_is_answered_as_by_the_database(
     sample_database: Database, archived: Path, name: str
@@ -100,6 +101,7 @@ def test_every_query_is_answered_as_by_the_database(
         assert answer(open_traces(archived / form), name) == expected
 
 
+@pytest.mark.slow
 def test_sql_and_connections_read_archives(sample_database: Database, archived: Path) -> None:
     statement = "SELECT count(*) AS n, sum(end_ns - start_ns) AS ns FROM kernel"
     (expected,) = Traces(sample_database, sample_database.trace_ids()).sql(statement).rows()
@@ -112,6 +114,7 @@ def test_sql_and_connections_read_archives(sample_database: Database, archived: 
     assert {"kernel", "gpu_sample"} <= set(tables)
 
 
+@pytest.mark.slow
 def test_the_command_line_reads_archives(archived: Path) -> None:
     for words in (
         ["query", "throughput", archived / "sample", "--format", "csv"],
@@ -125,6 +128,7 @@ def test_the_command_line_reads_archives(archived: Path) -> None:
         assert "12500" in done.stdout or "synthetic" in done.stdout
 
 
+@pytest.mark.slow
 def test_reading_writes_nothing(archived: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def state() -> list[tuple[str, int, int]]:
         files = sorted(path for path in archived.rglob("*"))
@@ -137,6 +141,7 @@ def test_reading_writes_nothing(archived: Path, monkeypatch: pytest.MonkeyPatch)
     assert state() == before
 
 
+@pytest.mark.slow
 def test_a_cache_that_cannot_be_written_is_done_without(
     archived: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,6 +150,7 @@ def test_a_cache_that_cannot_be_written_is_done_without(
     assert tbd_trace.open(archived / "sample.tbd.zip").query("throughput").height == 1
 
 
+@pytest.mark.slow
 def test_the_same_traces_give_the_same_files(
     sample_database: Database, archived: Path, tmp_path: Path
 ) -> None:
@@ -200,6 +206,7 @@ def wrong(location: Path) -> list[str]:
         return [str(error)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["small", "small.zip"])
 def test_one_flipped_bit_anywhere_is_found(
     sample_database: Database, tmp_path: Path, name: str
@@ -284,6 +291,7 @@ def test_a_file_that_was_added_is_found(copy: Path) -> None:
     assert any("captures/extra.txt is not listed" in problem for problem in wrong(copy))
 
 
+@pytest.mark.slow
 def test_a_member_that_unpacks_to_more_than_listed_is_not_unpacked(
     archived: Path, tmp_path: Path
 ) -> None:
@@ -473,6 +481,7 @@ def test_paths_that_are_safe() -> None:
         assert not is_safe(path)
 
 
+@pytest.mark.slow
 def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "mine.txt").write_text("x")
@@ -482,6 +491,7 @@ def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "notes").iterdir()] == ["mine.txt"]
 
 
+@pytest.mark.slow
 def test_force_replaces_an_archive(copy: Path) -> None:
     assert "exists" in failing("archive", "create", SAMPLE, "-o", copy, code=2)
     if copy.is_dir():
@@ -492,6 +502,7 @@ def test_force_replaces_an_archive(copy: Path) -> None:
     assert [path.name for path in copy.parent.iterdir()] == [copy.name]
 
 
+@pytest.mark.slow
 def test_nothing_is_left_of_an_archive_that_failed(
     sample_database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -519,6 +530,7 @@ def capture(directory: Path, **fields: object) -> Path:
     return directory
 
 
+@pytest.mark.slow
 def test_two_captures_of_one_id_are_told(tmp_path: Path, archived: Path) -> None:
     other = capture(tmp_path / "other", batch_size=64)
     line = failing("archive", "create", SAMPLE, other, "-o", tmp_path / "out", code=2)
@@ -530,6 +542,7 @@ def test_two_captures_of_one_id_are_told(tmp_path: Path, archived: Path) -> None
     assert not (tmp_path / "m").exists() and not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_private_names_are_nowhere_in_an_archive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -558,6 +571,7 @@ def test_private_names_are_nowhere_in_an_archive(
     assert "users" in listed.stdout and "gwendolyn" not in listed.stdout.replace(str(own), "")
 
 
+@pytest.mark.slow
 def test_archives_are_merged_and_read_together(tmp_path: Path, archived: Path) -> None:
     other = capture(tmp_path / "other", capture_id="other", batch_size=64)
     assert run("archive", "create", other, "-o", tmp_path / "o").exit_code == 0
@@ -573,6 +587,7 @@ def test_archives_are_merged_and_read_together(tmp_path: Path, archived: Path) -
     assert twice.query("throughput").height == 1
 
 
+@pytest.mark.slow
 def test_profiles_go_in_on_demand(tmp_path: Path) -> None:
     target = tmp_path / "with.tbd.zip"
     done = run("archive", "create", SAMPLE, "-o", target, "--profiles", "--keep", "all")
@@ -586,6 +601,7 @@ def test_profiles_go_in_on_demand(tmp_path: Path) -> None:
     assert rates[0].equals(rates[1])
 
 
+@pytest.mark.slow
 def test_a_profile_that_is_gone_or_changed_is_told(tmp_path: Path) -> None:
     own = Path(shutil.copy(SAMPLE / "timeline.sqlite", tmp_path / "own.sqlite"))
     assert run("ingest", own, "--db", tmp_path / "db.duckdb").exit_code == 0
@@ -631,6 +647,7 @@ def test_verify_tells_each_archive(archived: Path, tmp_path: Path) -> None:
     assert done.stderr.count("error: ") == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["sample", "sample.tbd.zip"])
 @pytest.mark.parametrize("ranges", [True, False])
 def test_urls_are_read_as_far_as_needed(
@@ -681,6 +698,7 @@ def test_without_fsspec_a_url_says_what_to_install(monkeypatch: pytest.MonkeyPat
     assert "pip install 'tbd-trace[remote]'" in line
 
 
+@pytest.mark.slow
 def test_archives_are_readable_by_others(sample_database: Database, tmp_path: Path) -> None:
     before = os.umask(0o022)
     try:
@@ -693,6 +711,7 @@ def test_archives_are_readable_by_others(sample_database: Database, tmp_path: Pa
     assert (tmp_path / "a.zip").stat().st_mode & 0o777 == 0o644
 
 
+@pytest.mark.slow
 def test_a_run_is_compared_with_an_archived_one(archived: Path) -> None:
     for pair in ([archived / "sample.tbd.zip", SAMPLE], [SAMPLE, archived / "sample"]):
         done = run("diff", *pair)

@@ -156,6 +156,7 @@ def evaluated(sample_database: Database, rules: dict[str, Query]) -> pl.DataFram
     return evaluate(Traces(sample_database, sample_database.trace_ids()))
 
 
+@pytest.mark.slow
 def test_findings_come_first_the_worst_before_the_others(
     evaluated: pl.DataFrame, rules: dict[str, Query]
 ) -> None:
@@ -182,6 +183,7 @@ def test_rows_say_what_their_verdict_needs(
         assert (row["trace_id"] is not None) == per_trace
 
 
+@pytest.mark.slow
 def test_an_evaluation_of_rules_and_thresholds_of_ones_own(sample: str) -> None:
     values = []
     for window, span in (
@@ -217,6 +219,7 @@ def test_without_a_trace_there_is_nothing_to_ask(tmp_path: Path, rules: dict[str
 # the command
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
@@ -243,6 +246,7 @@ def test_exit_codes(sample: str, arguments: tuple[str, ...], code: int) -> None:
     assert result.stderr.startswith("error: ") == (code != 0)
 
 
+@pytest.mark.slow
 def test_what_failed_is_named(sample: str) -> None:
     said = check(sample, "--rule", "OBS04", "--set", "iteration_pattern=(").stderr
     assert said.startswith("error: check with iteration_pattern=(: ")
@@ -252,6 +256,7 @@ def test_what_failed_is_named(sample: str) -> None:
     assert said.startswith("error: check: no rule could be evaluated")
 
 
+@pytest.mark.slow
 def test_json_for_programs_is_complete(sample: str, rules: dict[str, Query]) -> None:
     result = check(sample, "--format", "json", "--fail-on", "severe")
     assert result.exit_code == 0
@@ -264,6 +269,7 @@ def test_json_for_programs_is_complete(sample: str, rules: dict[str, Query]) -> 
     assert first["value"] == pytest.approx(100 * 1778 / 2560)
 
 
+@pytest.mark.slow
 def test_a_file_is_written_even_where_the_gate_trips(sample: str, rules: dict[str, Query]) -> None:
     result = check(sample, "-o", "findings.json", "--fail-on", "note")
     assert result.exit_code == 1
@@ -272,6 +278,7 @@ def test_a_file_is_written_even_where_the_gate_trips(sample: str, rules: dict[st
     assert Path("findings.txt").read_text() == check(sample).stdout
 
 
+@pytest.mark.slow
 def test_the_text_is_readable_at_100_columns(sample: str) -> None:
     lines = check(sample).stdout.splitlines()
     assert max(map(len, lines)) <= 100
@@ -285,6 +292,7 @@ def test_the_text_is_readable_at_100_columns(sample: str) -> None:
     assert "collect: captures of one model with three or more batch sizes" in shown
 
 
+@pytest.mark.slow
 def test_the_same_said_of_several_traces_is_said_once(
     elsewhere: Path, rules: dict[str, Query]
 ) -> None:
@@ -333,6 +341,7 @@ def test_rules_are_listed(elsewhere: Path, rules: dict[str, Query]) -> None:
     assert row["name"] == "unstable_window"
 
 
+@pytest.mark.slow
 def test_a_sweep_of_captures(elsewhere: Path, rules: dict[str, Query]) -> None:
     """Four batch sizes of the sample, whose throughputs fall at the last."""
     for batch_size, rate in ((8, 5000.0), (16, 9000.0), (32, 12800.0), (64, 11000.0)):
@@ -355,6 +364,7 @@ def test_a_sweep_of_captures(elsewhere: Path, rules: dict[str, Query]) -> None:
     assert rows["OBS12"]["value"] == pytest.approx(11_000 / 12_800 - 1)  # twice the memory
 
 
+@pytest.mark.slow
 def test_a_rule_runs_pasted_into_a_shell(
     sample_database: Database, rules: dict[str, Query]
 ) -> None:

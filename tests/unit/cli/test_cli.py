@@ -128,6 +128,7 @@ def test_help_needs_none_of_the_heavy_libraries() -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_a_file_s_kernels_are_read_without_libraries_that_start_slowly(tmp_path: Path) -> None:
     command = [sys.executable, "-X", "importtime", "-m", "tbd_trace", "query", "kernel_summary"]
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
@@ -139,6 +140,7 @@ def test_a_file_s_kernels_are_read_without_libraries_that_start_slowly(tmp_path:
     assert not imported & {"numpy.ma", "pyarrow.compute", "pydantic", "rich.console"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [("query", "kernel_summary"), ("sql", "FROM kernel LIMIT 3")])
 def test_an_answer_from_a_known_trace_imports_no_pyarrow(
     db: Path, command: tuple[str, str]
@@ -234,6 +236,7 @@ def test_interrupt_exits_with_130(db: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert run("info").exit_code == 130
 
 
+@pytest.mark.slow
 def test_reader_that_goes_away_is_no_error(db: Path) -> None:
     command = [*ENTRY_POINT, "sql", "FROM range(500000)", "--format", "csv"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
@@ -245,6 +248,7 @@ def test_reader_that_goes_away_is_no_error(db: Path) -> None:
     assert running.returncode == 141
 
 
+@pytest.mark.slow
 def test_real_entry_point(db: Path) -> None:
     done = process("sql", "SELECT count(*) AS kernels FROM kernel", "--format", "csv")
     assert (done.returncode, done.stderr) == (0, "")
@@ -257,6 +261,7 @@ def test_real_entry_point(db: Path) -> None:
 # -- ingest -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_ingest_says_what_it_did_and_is_idempotent() -> None:
     first = succeed("ingest", SAMPLE, "--db", "x.duckdb").splitlines()
     assert len(first) == 2
@@ -268,6 +273,7 @@ def test_ingest_says_what_it_did_and_is_idempotent() -> None:
     assert Path("x.duckdb").is_file()
 
 
+@pytest.mark.slow
 def test_ingest_goes_on_after_a_bad_file(tmp_path: Path) -> None:
     bad = tmp_path / "bad.sqlite"
     bad.write_bytes(TIMELINE.read_bytes()[:5000])
@@ -300,6 +306,7 @@ def test_no_database_says_what_to_do() -> None:
         assert "tbd-trace ingest" in line
 
 
+@pytest.mark.slow
 def test_a_file_is_ingested_on_the_fly_into_the_cache(tmp_path: Path) -> None:
     statement = "SELECT count(*) AS kernels FROM kernel"
     shown = succeed("sql", statement, "--trace", TIMELINE, "--format", "csv")
@@ -310,6 +317,7 @@ def test_a_file_is_ingested_on_the_fly_into_the_cache(tmp_path: Path) -> None:
     assert len(list((tmp_path / "cache").rglob("kernel.parquet"))) == 1
 
 
+@pytest.mark.slow
 def test_traces_are_selected_by_id_prefix_or_name(db: Path) -> None:
     traces = json.loads(succeed("info", "--format", "json"))
     assert len(traces) == 2
@@ -324,6 +332,7 @@ def test_traces_are_selected_by_id_prefix_or_name(db: Path) -> None:
 # -- info ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_info_lists_traces_and_tells_all_about_one(db: Path) -> None:
     listed = succeed("info").splitlines()
     assert len(listed) == 3
@@ -362,6 +371,7 @@ def test_help_of_a_query_is_its_description(name: str) -> None:
     assert list(described["columns"]) == list(query.columns)
 
 
+@pytest.mark.slow
 def test_long_names_in_a_pipe_and_with_wide(tmp_path: Path) -> None:
     name = "void gemm<" + "float, " * 700 + ">(int)"
     texts = [{"id": 1, "value": name}, {"id": 2, "value": "gemm"}, {"id": 3, "value": name + "2"}]
@@ -397,6 +407,7 @@ def test_own_sql_file_against_plain_sqlite(db: Path, own_query: str) -> None:
     assert [tuple(map(int, row.values())) for row in rows] == expected
 
 
+@pytest.mark.slow
 def test_forms_agree(db: Path, own_query: str, tmp_path: Path) -> None:
     succeed("query", own_query, "-o", "answer.parquet")
     frame = pl.read_parquet("answer.parquet")
@@ -407,6 +418,7 @@ def test_forms_agree(db: Path, own_query: str, tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"answer.parquet", "streams.sql"}
 
 
+@pytest.mark.slow
 def test_output_file(db: Path, own_query: str) -> None:
     result = run("query", own_query, "-o", "answer.csv")
     assert (result.exit_code, result.stdout) == (0, "")
@@ -430,6 +442,7 @@ def test_that_a_file_cannot_be_written_is_found_out_before_anything_is_computed(
     assert not asked
 
 
+@pytest.mark.slow
 def test_limit_shows_the_first_rows_and_says_so(db: Path) -> None:
     result = run("sql", "FROM range(5)", "--limit", "2", "--format", "csv")
     assert result.stdout == "range\n0\n1\n"
@@ -438,6 +451,7 @@ def test_limit_shows_the_first_rows_and_says_so(db: Path) -> None:
     assert succeed("sql", "FROM range(200)").count("\n") == 201
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", LONG_ANSWERS)
 def test_of_a_large_trace_no_more_rows_are_computed_than_are_shown(
     db: Path, asked: str, monkeypatch: pytest.MonkeyPatch
@@ -464,6 +478,7 @@ def assert_same_rows(file: str, other: str) -> None:
         assert Path(file).read_bytes() == Path(other).read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["csv", "json", "parquet"])
 @pytest.mark.parametrize("asked", LONG_ANSWERS)
 def test_all_rows_of_a_large_trace_are_those_of_a_small_one(
@@ -481,6 +496,7 @@ def test_all_rows_of_a_large_trace_are_those_of_a_small_one(
         assert (shown.stdout, shown.stderr) == (Path(f"whole.{form}").read_text(), "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", one_in(3, ["csv", "json", "parquet"]))
 def test_sql_over_a_large_trace_gives_the_rows_of_a_small_one(
     db: Path, form: str, monkeypatch: pytest.MonkeyPatch
@@ -506,6 +522,7 @@ def test_a_large_trace_without_rows_is_told_as_a_small_one(
     assert (large.stdout, large.stderr) == (whole.stdout, "note: no rows\n")
 
 
+@pytest.mark.slow
 def test_a_plot_draws_all_rows_of_a_large_trace(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     succeed("query", "gpu_activity", "--plot", "whole.svg")
     monkeypatch.setattr("tbd_trace.query.pages.LARGE_ROWS", 0)
@@ -547,6 +564,7 @@ def test_trace_that_cannot_answer_exits_with_3(db: Path, tmp_path: Path) -> None
     assert "nsys profile" in line
 
 
+@pytest.mark.slow
 def test_plot(db: Path, own_query: str) -> None:
     result = run("query", own_query, "--plot", "plot.svg", "--format", "csv")
     assert result.exit_code == 0
@@ -569,6 +587,7 @@ def test_names_of_queries_are_completed() -> None:
 # -- sql ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_sql_from_an_argument_or_standard_input(db: Path) -> None:
     statement = "SELECT count(DISTINCT stream_id) AS streams FROM gpu_op"
     assert succeed("sql", statement) == succeed("sql", stdin=statement)
@@ -597,6 +616,7 @@ def test_sql_only_reads(db: Path, statement: str, tmp_path: Path) -> None:
 # -- terminals ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_table_on_a_terminal_fits_and_is_cut_after_50_rows(db: Path) -> None:
     statement = "SELECT range AS n, repeat('kernel', 20) || range AS kernel_name FROM range(60)"
     code, screen = on_terminal("sql", statement, NO_COLOR="1")
@@ -610,6 +630,7 @@ def test_table_on_a_terminal_fits_and_is_cut_after_50_rows(db: Path) -> None:
     assert not re.search(r"\x1b\[[0-9;]*m", screen.split("n   kernel_name")[-1])
 
 
+@pytest.mark.slow
 def test_colour_on_a_terminal(db: Path) -> None:
     _, screen = on_terminal("sql", "FROM range(2)")
     assert re.search(r"\x1b\[[0-9;]*m", screen)
@@ -622,6 +643,7 @@ def test_parquet_is_kept_from_a_terminal(db: Path) -> None:
     assert "PAR1" not in screen
 
 
+@pytest.mark.slow
 def test_shell(db: Path) -> None:
     keys = (
         "SELECT 40 +\n2 AS answer;\nSELECT nonsense;\nDROP VIEW kernel;\n.tables\n"
@@ -641,6 +663,7 @@ def test_shell(db: Path) -> None:
 # -- doctor -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_doctor(db: Path) -> None:
     findings = {row["check"]: row for row in json.loads(succeed("doctor", "--format", "json"))}
     for check in ("python", "duckdb", "polars", "pyarrow", "nsys", "nvprof", "ncu", "gpu"):

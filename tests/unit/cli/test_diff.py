@@ -43,6 +43,7 @@ def invoke(*words: object) -> Any:
     return CliRunner().invoke(app, ["diff", *map(str, words)])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("sample_cache")
 def test_a_trace_with_itself() -> None:
     result = invoke(SAMPLE, SAMPLE, "--format", "json", "--max-slowdown", "0%")
@@ -80,6 +81,7 @@ def gpu_run(path: Path, gpus: int = 1, name: str = "A100", kernels: bool = True)
     return write(path, {name: rows for name, rows in tables.items() if rows})
 
 
+@pytest.mark.slow
 def test_the_same_content_under_another_name_is_named(elsewhere: Path) -> None:
     one, other = gpu_run(elsewhere / "a.sqlite"), elsewhere / "b.sqlite"
     other.write_bytes(one.read_bytes())
@@ -91,6 +93,7 @@ def test_the_same_content_under_another_name_is_named(elsewhere: Path) -> None:
     assert "A and B are the same trace" not in invoke(one, run_of(elsewhere, "c", 1)).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("b", "said"),
     one_in(
@@ -111,6 +114,7 @@ def test_what_the_gpus_differ_in_is_named_beside_the_verdict(
     assert said in invoke(*runs).stdout.split("Comparability")[0]
 
 
+@pytest.mark.slow
 def test_gate(elsewhere: Path) -> None:
     a, b = run_of(elsewhere, "a.sqlite", 1), run_of(elsewhere, "b.sqlite", 1.1)
     assert invoke(a, b).exit_code == 0
@@ -149,6 +153,7 @@ def test_wrong_names() -> None:
     assert not Path("page.doc").exists()
 
 
+@pytest.mark.slow
 def test_traces_of_a_database(elsewhere: Path) -> None:
     a, b = run_of(elsewhere, "a.sqlite", 1), run_of(elsewhere, "b.sqlite", 0.5)
     assert CliRunner().invoke(app, ["ingest", str(a), str(b), "--db", "two.duckdb"]).exit_code == 0
@@ -163,6 +168,7 @@ def test_traces_of_a_database(elsewhere: Path) -> None:
     assert mixed.stdout == result.stdout.replace("B: b.sqlite", "B: b")
 
 
+@pytest.mark.slow
 def test_forms(elsewhere: Path) -> None:
     a, b = run_of(elsewhere, "a.sqlite", 1), run_of(elsewhere, "b.sqlite", 2)
     markdown = invoke(a, b, "--format", "markdown").stdout
@@ -190,6 +196,7 @@ def test_forms(elsewhere: Path) -> None:
     assert answer["a"]["names"] == ["a.sqlite"]
 
 
+@pytest.mark.slow
 def test_page(elsewhere: Path) -> None:
     a, b = run_of(elsewhere, "a.sqlite", 1), run_of(elsewhere, "<b>.sqlite", 2)
     result = invoke(a, b, "-o", "page.html", "--max-slowdown", "5%")
@@ -207,6 +214,7 @@ def test_page(elsewhere: Path) -> None:
     assert "No kernel changed beyond noise" in Path("same.html").read_text()
 
 
+@pytest.mark.slow
 def test_limit(elsewhere: Path) -> None:
     a, b = run_of(elsewhere, "a.sqlite", 1), SAMPLE / "timeline.sqlite"
     shown = invoke(a, b, "--limit", "2").stdout

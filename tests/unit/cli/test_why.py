@@ -33,6 +33,7 @@ def answer(*words: object) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_json_is_one_object_with_ranked_causes() -> None:
     found = answer("why", SAMPLE)
     causes = found["causes"]
@@ -52,6 +53,7 @@ def test_json_is_one_object_with_ranked_causes() -> None:
             assert cause["best_step_ns"] <= cause["worst_step_ns"]
 
 
+@pytest.mark.slow
 def test_the_screen_fits_and_names_change_and_gain() -> None:
     result = invoke("why", SAMPLE)
     assert result.exit_code == 0
@@ -66,12 +68,14 @@ def test_the_screen_fits_and_names_change_and_gain() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_all_and_markdown_list_the_kernels_by_kind() -> None:
     assert "GPU normalization" in invoke("why", SAMPLE, "--all").stdout
     table = invoke("why", SAMPLE, "--format", "markdown").stdout
     assert "| cause | share | at most | evidence | advice |" in table
 
 
+@pytest.mark.slow
 def test_all_shows_the_findings_behind_causes() -> None:
     expected = {
         row["rule"]: row["reason"]
@@ -92,6 +96,7 @@ def test_all_shows_the_findings_behind_causes() -> None:
     assert "OCC02 (GPU kernels): kernels that fill only" in text
 
 
+@pytest.mark.slow
 def test_fail_on_a_share() -> None:
     assert invoke("why", SAMPLE, "--fail-on", "communication:5").exit_code == 0
     result = invoke("why", SAMPLE, "--fail-on", "input_pipeline:5")
@@ -103,6 +108,7 @@ def test_fail_on_a_share() -> None:
         assert len(result.stderr.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_parameters_of_why() -> None:
     assert answer("why", SAMPLE, "--set", "assume_training=true") == answer("why", SAMPLE)
     for wrong in ("no_such=1", "assume_training=maybe", "assume_training"):
@@ -111,6 +117,7 @@ def test_parameters_of_why() -> None:
         assert len(result.stderr.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_whatif_lists_predicts_and_combines() -> None:
     listed = invoke("whatif", "--list").stdout
     assert [line.split()[0] for line in listed.splitlines()] == list(CHANGES)
@@ -153,6 +160,7 @@ def test_parsed_arguments() -> None:
         parse_change("x")
 
 
+@pytest.mark.slow
 def test_a_trace_without_kernels(tmp_path: Path) -> None:
     tables = profile()
     tables[KERNEL] = []
@@ -163,12 +171,14 @@ def test_a_trace_without_kernels(tmp_path: Path) -> None:
         assert "why needs single kernels" in result.stderr
 
 
+@pytest.mark.slow
 def test_counters_alone() -> None:
     result = invoke("why", SAMPLE / "metrics.csv")
     assert result.exit_code == 3
     assert "why needs GPU operations; collect a timeline" in result.stderr
 
 
+@pytest.mark.slow
 def test_the_python_interface() -> None:
     traces = tbd_trace.open(SAMPLE)
     found = traces.why()

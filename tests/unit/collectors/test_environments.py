@@ -140,6 +140,7 @@ def test_the_recipes_hold_what_the_workloads_need() -> None:
 # making
 
 
+@pytest.mark.slow
 def test_an_environment_is_made_and_used(
     place: Path, wheels: Path, quick: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,6 +171,7 @@ def test_an_environment_is_made_and_used(
     assert listed()["mxnet"] == dict.fromkeys(row) | {"framework": "mxnet", "status": "not made"}
 
 
+@pytest.mark.slow
 def test_what_is_there_is_left_alone(place: Path, wheels: Path, made: Path) -> None:
     before = (place / MARKER).stat().st_mtime_ns
     shutil.rmtree(wheels)  # nothing is installed again
@@ -180,6 +182,7 @@ def test_what_is_there_is_left_alone(place: Path, wheels: Path, made: Path) -> N
     assert (place / MARKER).stat().st_mtime_ns == before
 
 
+@pytest.mark.slow
 def test_what_was_cut_off_is_made_anew(place: Path, wheels: Path, quick: None) -> None:
     (place / "lib").mkdir(parents=True)
     (place / UNFINISHED).write_text('{"framework": "py')
@@ -192,6 +195,7 @@ def test_what_was_cut_off_is_made_anew(place: Path, wheels: Path, quick: None) -
     assert not (place / UNFINISHED).exists()
 
 
+@pytest.mark.slow
 def test_an_environment_whose_python_is_gone_is_made_anew(place: Path, made: Path) -> None:
     for python in place.glob("bin/python*"):
         python.unlink()
@@ -213,6 +217,7 @@ def test_what_env_did_not_make_is_not_touched(place: Path, wheels: Path, quick: 
 # failing
 
 
+@pytest.mark.slow
 def test_a_wheel_that_is_missing(place: Path, wheels: Path, quick: None) -> None:
     next(wheels.glob("nvtx-*")).unlink()
     said = failed(1, "create", "pytorch", "--cpu")
@@ -221,6 +226,7 @@ def test_a_wheel_that_is_missing(place: Path, wheels: Path, quick: None) -> None
     assert not place.exists()
 
 
+@pytest.mark.slow
 def test_a_framework_that_cannot_be_imported(place: Path, wheels: Path, quick: None) -> None:
     wheel(wheels, *RECIPE.cpu[0].split("=="), source="import no_such_library")
     with pytest.raises(EnvironmentMakingError, match=r"installed but cannot be imported: .*No mod"):
@@ -228,6 +234,7 @@ def test_a_framework_that_cannot_be_imported(place: Path, wheels: Path, quick: N
     assert not place.exists()
 
 
+@pytest.mark.slow
 def test_what_is_made_anew_and_fails_leaves_the_old_one(place: Path, made: Path) -> None:
     before = (place / MARKER).read_bytes()
 
@@ -243,6 +250,7 @@ def test_what_is_made_anew_and_fails_leaves_the_old_one(place: Path, made: Path)
     assert sorted(path.name for path in place.parent.iterdir()) == [".pytorch.lock", "pytorch"]
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_nothing(place: Path, wheels: Path) -> None:
     """The real thing: a process of its own, with a virtual environment as Python makes it."""
     if CURRENT not in environments.recipes()["pytorch"].pythons:
@@ -346,6 +354,7 @@ def test_a_python_with_wheels_is_looked_for(
 # removing, and what is not there
 
 
+@pytest.mark.slow
 def test_removing(place: Path, made: Path) -> None:
     assert CliRunner().invoke(app, ["env", "remove", "all"]).exit_code == 0
     assert not place.exists()
@@ -361,6 +370,7 @@ def test_frameworks_by_name() -> None:
         environments.frameworks(["CNTK"])
 
 
+@pytest.mark.slow
 def test_an_environment_elsewhere_is_told_how_to_be_used(place: Path, made: Path) -> None:
     there = place.parents[1] / "there"
     there.mkdir()
@@ -383,6 +393,7 @@ def test_a_framework_that_no_interpreter_has(place: Path, without_mxnet: None) -
         environments.interpreter("mxnet")
 
 
+@pytest.mark.slow
 def test_the_environment_is_what_collect_uses(place: Path, made: Path) -> None:
     words = ["collect", "bert", "--device", "cpu", "--scale", "small", "--dry-run"]
     place.rename(place.with_name("away"))

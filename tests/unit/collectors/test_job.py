@@ -163,6 +163,7 @@ def test_other_lists_are_refused(row: str, tmp_path: Path) -> None:
         read_layers(path)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("elsewhere")
 def test_ranges_of_buckets_are_records_beside_those_of_gloo(tmp_path: Path) -> None:
     """They overlap other ranges of the thread, so they are no part of its tree."""

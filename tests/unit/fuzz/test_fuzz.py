@@ -32,6 +32,7 @@ def drop_a_kernel(_: Any, path: Path) -> None:
     database.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_seeds_are_answered(target: Target, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     monkeypatch.setitem(target_module.CHANGES, kind, unchanged)
@@ -45,6 +46,7 @@ def test_plain_counts_are_those_of_the_seeds(tmp_path: Path) -> None:
     assert count_kernels("nvprof", KINDS["nvprof"](tmp_path)) == (KERNELS, 50 * KERNELS)
 
 
+@pytest.mark.slow
 def test_a_wrong_count_is_a_defect(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(target_module.CHANGES, "nsys", unchanged)
     monkeypatch.setattr(target_module, "count_kernels", lambda *_: (1, 1))
@@ -53,6 +55,7 @@ def test_a_wrong_count_is_a_defect(target: Target, monkeypatch: pytest.MonkeyPat
     assert "instead of (1, 1), without a note" in outcome.message
 
 
+@pytest.mark.slow
 def test_a_smaller_file_is_counted_anew(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(target_module.CHANGES, "nsys", drop_a_kernel)
     assert target.run("nsys", 0).verdict == ANSWERED
@@ -109,6 +112,7 @@ def test_planted_pickles_are_refused(target: Target, monkeypatch: pytest.MonkeyP
     assert target.run("snapshot", 0).verdict == REFUSED
 
 
+@pytest.mark.slow
 def test_equal_seeds_make_equal_inputs(tmp_path: Path) -> None:
     contents = []
     for folder in ("a", "b"):

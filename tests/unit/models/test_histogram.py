@@ -103,6 +103,7 @@ def _plan(model: str, variant: str | None = None, **asked: Any) -> Plan:
     return planned(package.corpus(dimensions), **asked)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "variant", "size", "simulated"),
     [
@@ -131,6 +132,7 @@ def test_padding_and_work_are_those_of_a_simulation(
     assert variation == pytest.approx(spread, rel=0.01, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_equal_seeds_plan_equal_batches() -> None:
     first, again, other = (_plan("seq2seq", seed=seed) for seed in (1, 1, 2))
     assert [batch.sizes.tolist() for batch in first.made] == [b.sizes.tolist() for b in again.made]
@@ -240,6 +242,7 @@ def test_models_train_on_samples_of_unequal_size(
     assert all(torch.isfinite(g).all() for g in gradients if g is not None)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_thread")
 def test_a_run_reports_the_batches_that_it_trained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

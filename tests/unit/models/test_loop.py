@@ -42,6 +42,7 @@ def test_slope_is_the_median_of_all_pairs(times: list[float]) -> None:
     assert theil_sen_slope(times) == pytest.approx(_slope(times), rel=1e-12, abs=1e-12)
 
 
+@pytest.mark.slow
 @given(
     base=st.integers(100, 10_000),
     noise=st.lists(st.integers(0, 12), min_size=1, max_size=60),
@@ -64,6 +65,7 @@ def test_the_unit_of_time_does_not_matter(times: list[float], power: int) -> Non
     assert judge([t * 2.0**power for t in times]).stable == judge(times).stable
 
 
+@pytest.mark.slow
 @given(
     start=st.floats(1, 1000),
     step=st.floats(0.001, 100),

@@ -169,6 +169,7 @@ def test_histogram_counts_every_value(iterations: pl.DataFrame, drawn: list[Figu
     assert axes.get_ylabel() == "count"
 
 
+@pytest.mark.slow
 def test_forms(iterations: pl.DataFrame) -> None:
     plot = Plot("line", "iteration", ["period_ns"])
     assert ET.fromstring(render(iterations, plot, "svg")).tag.endswith("svg")
@@ -176,6 +177,7 @@ def test_forms(iterations: pl.DataFrame) -> None:
     assert render(iterations, plot, "pdf").startswith(b"%PDF")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["svg", "png"])
 def test_same_rows_give_the_same_file(iterations: pl.DataFrame, form: str) -> None:
     plot = Plot("line", "iteration", ["period_ns"])
@@ -190,6 +192,7 @@ def test_names_are_not_mathematics(recwarn: pytest.WarningsRecorder) -> None:
     assert not list(recwarn)
 
 
+@pytest.mark.slow
 def test_a_scale_without_values_is_not_drawn(iterations: pl.DataFrame, drawn: list[Figure]) -> None:
     plot = Plot(kind="line", x="iteration", y=[["period_ns"], ["busy_ns", "share_pct"]])
     frame = one(iterations)

@@ -452,6 +452,7 @@ def test_frames_that_follow_each_other_are_one_answer(
         assert parts == render(expected, form)
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(
@@ -475,6 +476,7 @@ def test_machine_forms_lose_nothing(rows: list[tuple[object, ...]]) -> None:
         assert fields["s"] == (row["s"] or "")
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.text(max_size=60), min_size=2, max_size=5),
     st.integers(20, 120),

@@ -92,6 +92,7 @@ def same(first: pl.DataFrame, second: pl.DataFrame) -> bool:
     return first.schema == second.schema and first.equals(second)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", one_in(10, DIVISIBLE, then_one_in=3))
 def test_answer_one_at_a_time(traces: Database, name: str) -> None:
     query = Catalogue().get(name)
@@ -117,6 +118,7 @@ def test_answer_of_several_processes(traces: Database, processes: Executor, name
     assert same(pl.concat([batch.rows for batch in batches]), expected.frame)
 
 
+@pytest.mark.slow
 def test_large_traces_are_divided(traces: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     ids = traces.trace_ids()
     assert divide(traces, ids) == [ids]
@@ -136,6 +138,7 @@ def test_large_traces_are_divided(traces: Database, monkeypatch: pytest.MonkeyPa
     assert same(pl.concat([batch.rows for batch in batches]), expected.frame)
 
 
+@pytest.mark.slow
 def test_limited_rows(traces: Database) -> None:
     query = Catalogue().get("kernel_summary")
     found = execute(traces, query, rows=3, executor=ThisProcess())
@@ -147,6 +150,7 @@ def test_limited_rows(traces: Database) -> None:
     assert same(exact.frame, everything.frame)
 
 
+@pytest.mark.slow
 def test_sum(traces: Database, tmp_path: Path, processes: Executor) -> None:
     path = tmp_path / "runs.sql"
     path.write_text(SUM)
@@ -162,6 +166,7 @@ def test_sum(traces: Database, tmp_path: Path, processes: Executor) -> None:
         assert found.frame.schema["instances"] == pl.Int64
 
 
+@pytest.mark.slow
 def test_reduction_in_sql(traces: Database, tmp_path: Path) -> None:
     path = tmp_path / "longest.sql"
     (tmp_path / "largest.sql").write_text(
@@ -203,6 +208,7 @@ def test_invalid_reductions(tmp_path: Path, header: str, problem: str) -> None:
         parse_query(path)
 
 
+@pytest.mark.slow
 def test_query_that_compares_ranks(traces: Database, processes: Executor) -> None:
     query = Catalogue().get("straggler")
     expected = together(traces, query)
@@ -214,6 +220,7 @@ def test_query_that_compares_ranks(traces: Database, processes: Executor) -> Non
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_process_that_ends_once(
     deadly_traces: tuple[DeadlyDatabase, str],
     traces: Database,
@@ -230,6 +237,7 @@ def test_process_that_ends_once(
     assert same(found.frame, execute(traces, query).frame)
 
 
+@pytest.mark.slow
 def test_process_that_always_ends(
     deadly_traces: tuple[DeadlyDatabase, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -254,6 +262,7 @@ def test_process_that_always_ends(
         )
 
 
+@pytest.mark.slow
 def test_error_in_another_process(traces: Database, processes: Executor, tmp_path: Path) -> None:
     path = tmp_path / "wrong.sql"
     path.write_text('/*\nreduce = "sum"\n[columns.n]\nunit = "ns"\ndoc = "x"\n*/\nSELECT nope')

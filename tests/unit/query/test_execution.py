@@ -54,12 +54,14 @@ def ask(
 # parameters
 
 
+@pytest.mark.slow
 def test_parameters_change_the_answer(database: Database, sample: list[str]) -> None:
     assert len(ask(database, "fp32_util", sample)) < len(
         ask(database, "fp32_util", sample, by="layer")
     )
 
 
+@pytest.mark.slow
 def test_parameters_of_the_relations_below_are_known(database: Database, sample: list[str]) -> None:
     rows = ask(database, "compute_util", sample, window="trace")
     assert {row["measured_over"] for row in rows} == {"whole trace"}
@@ -92,6 +94,7 @@ def test_what_a_parameter_may_not_be(
         assert text in str(raised.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", ["it's", "'; DROP TABLE kernel; --", 'a"b', "日本", "\\d+"])
 def test_texts_are_passed_whole(database: Database, sample: list[str], value: str) -> None:
     result = execute(
@@ -101,6 +104,7 @@ def test_texts_are_passed_whole(database: Database, sample: list[str], value: st
     assert {row["layer"] for row in result.frame.to_dicts()} == {None}
 
 
+@pytest.mark.slow
 def test_iteration_patterns_are_regular_expressions(database: Database, sample: list[str]) -> None:
     rows = ask(database, "iteration_timing", sample, iteration_pattern="no such range")
     assert all(row["confidence"] < 1 for row in rows)  # nothing names an iteration
@@ -109,6 +113,7 @@ def test_iteration_patterns_are_regular_expressions(database: Database, sample: 
 # what cannot be answered
 
 
+@pytest.mark.slow
 def test_a_question_that_no_trace_can_answer_says_how_to_collect(
     database: Database, little: str
 ) -> None:
@@ -276,6 +281,7 @@ def test_sql_computes_the_derived_relations_that_it_names(
     assert rows == [(9,)]  # of twelve two are warm-up, and the last is of unknown length
 
 
+@pytest.mark.slow
 def test_relations_are_computed_once(database: Database) -> None:
     with connect(database) as connection:
         prepare(connection, ["iteration"])
@@ -369,6 +375,7 @@ def test_a_header_without_sql(database: Database, tmp_path: Path) -> None:
         execute(database, find_query(str(path)))
 
 
+@pytest.mark.slow
 def test_a_header_that_forgets_a_relation(database: Database, tmp_path: Path) -> None:
     path = own(tmp_path, '/*\ntitle = "a"\nneeds = ["kernel"]\n*/\nSELECT count(*) FROM iteration')
     assert execute(database, find_query(str(path))).frame.height == 1
@@ -395,6 +402,7 @@ def test_traces_answer_as_the_command_line_does(database: Database, sample: list
         assert connection.execute("SELECT count(*) > 0 FROM op_scope").fetchall() == [(True,)]
 
 
+@pytest.mark.slow
 def test_opening_by_name_by_file_and_wrongly(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

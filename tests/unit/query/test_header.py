@@ -325,6 +325,7 @@ def in_a_shell(path: Path, text: str) -> tuple[list[str], list[tuple[Any, ...]]]
 IN_SHELL = [path for path in (*METRICS, *CHECKS) if path.stem not in NOT_IN_SAMPLES | REPLAYED]
 
 
+@pytest.mark.slow
 @each_file(one_in(9, IN_SHELL, then_one_in=3))
 def test_the_script_gives_the_same_rows_in_a_shell(
     sample_database: Database, memory_sample: Database, torch_sample: Database, query: Query
@@ -339,6 +340,7 @@ def test_the_script_gives_the_same_rows_in_a_shell(
     assert rows == expected.frame.rows()  # to the last digit
 
 
+@pytest.mark.slow
 def test_parameters_are_set_in_the_script(sample_database: Database) -> None:
     query = Catalogue().get("fp32_util")
     chosen = {"by": "iteration", "window": "iterations"}
@@ -348,6 +350,7 @@ def test_parameters_are_set_in_the_script(sample_database: Database) -> None:
     assert rows == expected.frame.rows()  # to the last digit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sample", ["sample_database", "memory_sample", "torch_sample"])
 def test_derived_relations_in_a_shell(request: pytest.FixtureRequest, sample: str) -> None:
     """All of them run, and none has two equal rows."""

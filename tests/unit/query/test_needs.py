@@ -58,6 +58,7 @@ def test_what_is_no_need(tmp_path: Path, needs: str) -> None:
         parse_query(own(tmp_path, needs))
 
 
+@pytest.mark.slow
 def test_one_of_several_relations_is_enough(tmp_path: Path) -> None:
     database = holding(tmp_path, gpu={KERNEL: [kernel()]}, cpu={NVTX: [LAYER]})
     both = execute(database, parse_query(own(tmp_path, '[["kernel", "annotation"]]')))
@@ -66,6 +67,7 @@ def test_one_of_several_relations_is_enough(tmp_path: Path) -> None:
     assert [note.split(":")[0] for note in kernels.notes] == ["cpu.sqlite"]
 
 
+@pytest.mark.slow
 def test_none_of_several_relations_is_too_little(tmp_path: Path) -> None:
     database = holding(tmp_path, gpu={KERNEL: [kernel()]})
     line = refusal(database, own(tmp_path, '[["memcpy", "annotation"]]'))
@@ -123,6 +125,7 @@ def test_what_to_collect_where_none_of_several_is_there() -> None:
     assert counters.count("(this is a metrics file of ncu)") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LAYERS)
 def test_layers_need_kernels_or_ranges(tmp_path: Path, name: str) -> None:
     database = holding(tmp_path, idle={"OSRT_API": []})
@@ -131,6 +134,7 @@ def test_layers_need_kernels_or_ranges(tmp_path: Path, name: str) -> None:
     assert "or needs NVTX ranges" in line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LAYERS)
 def test_ranges_that_name_no_layer_tell_nothing_of_layers(tmp_path: Path, name: str) -> None:
     line = refusal(holding(tmp_path, cpu={NVTX: [ITERATION]}), name)
@@ -139,6 +143,7 @@ def test_ranges_that_name_no_layer_tell_nothing_of_layers(tmp_path: Path, name: 
     assert "`nsys profile -t nvtx`" in line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", one_in(2, LAYERS, then_one_in=2))
 def test_a_clock_that_a_trace_lacks(tmp_path: Path, name: str) -> None:
     (tmp_path / "cpu").mkdir()

@@ -33,6 +33,7 @@ def test_every_query_is_drawn_or_has_a_reason_not_to_be() -> None:
 DRAWN = [path for path in METRICS if path.stem not in {*READ, *NOT_IN_SAMPLES}]
 
 
+@pytest.mark.slow
 @each_file(one_in(4, DRAWN, then_one_in=2))
 def test_every_plot_draws_the_sample(
     sample_database: Database, memory_sample: Database, torch_sample: Database, path: Path

@@ -47,6 +47,7 @@ def kept_files(database: Database) -> list[Path]:
     return sorted(database.derived_directory.glob("*.parquet"))
 
 
+@pytest.mark.slow
 def test_queries_answer_the_same_from_what_was_kept(database: Database) -> None:
     queries = [Catalogue().get(name) for name in ("fp32_util", "layer_time", "idle_causes")]
     first = {query.name: execute(database, query).frame for query in queries}
@@ -74,6 +75,7 @@ def test_what_an_answer_needs_is_kept_while_its_last_part_is_written(
     assert pl.concat(frames).equals(execute(database, query).frame)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shortest", [0.0, 1e9])
 def test_the_first_answer_about_a_trace_is_kept_where_it_took_longer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shortest: float
@@ -89,6 +91,7 @@ def test_the_first_answer_about_a_trace_is_kept_where_it_took_longer(
     assert execute(database, query).frame.equals(first)
 
 
+@pytest.mark.slow
 def test_who_wants_no_more_rows_gets_no_more_and_the_next_question_is_answered(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,6 +105,7 @@ def test_who_wants_no_more_rows_gets_no_more_and_the_next_question_is_answered(
     assert execute(database, query).frame.head(3).equals(first)
 
 
+@pytest.mark.slow
 def test_every_relation_is_the_same_from_its_file(database: Database) -> None:
     names = [relation.name for relation in derive_relations() if not relation.view]
     computed = all_rows(database, names)
@@ -122,6 +126,7 @@ def all_rows(database: Database, names: list[str]) -> dict[str, tuple[Any, ...]]
     return found
 
 
+@pytest.mark.slow
 def test_what_was_kept_is_read_and_its_basis_is_not_computed(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,6 +142,7 @@ def test_what_was_kept_is_read_and_its_basis_is_not_computed(
     assert made == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_slow", [False, True])
 def test_where_only_all_relations_together_took_long_those_that_were_asked_for_are_kept(
     database: Database, monkeypatch: pytest.MonkeyPatch, is_slow: bool
@@ -153,6 +159,7 @@ def test_where_only_all_relations_together_took_long_those_that_were_asked_for_a
         assert execute(database, query).frame.equals(expected)
 
 
+@pytest.mark.slow
 def test_a_large_table_gives_way_to_its_file(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,6 +178,7 @@ def test_a_large_table_gives_way_to_its_file(
     assert several > none == 1  # `trace`, which nothing derives
 
 
+@pytest.mark.slow
 def test_a_file_that_goes_at_once_leaves_the_table(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,6 +188,7 @@ def test_a_file_that_goes_at_once_leaves_the_table(
     assert not execute(database, query).frame.is_empty()
 
 
+@pytest.mark.slow
 def test_a_parameter_makes_another_file(database: Database) -> None:
     query = Catalogue().get("iteration_timing")
     execute(database, query)
@@ -190,6 +199,7 @@ def test_a_parameter_makes_another_file(database: Database) -> None:
     assert set(execute(database, query).frame["confidence"]) == {1}
 
 
+@pytest.mark.slow
 def test_another_trace_is_never_answered_from_the_first(database: Database) -> None:
     timeline, metrics = (
         [row["trace_id"] for row in database.traces().to_dicts() if row["kind"] == kind]
@@ -204,6 +214,7 @@ def test_another_trace_is_never_answered_from_the_first(database: Database) -> N
     assert counts[0] != counts[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", [b"", b"PAR1 and no more"])
 def test_a_damaged_file_is_computed_again(database: Database, damage: bytes) -> None:
     query = Catalogue().get("layer_time")
@@ -216,6 +227,7 @@ def test_a_damaged_file_is_computed_again(database: Database, damage: bytes) -> 
             connection.execute(f"SELECT count(*) FROM '{file}'")
 
 
+@pytest.mark.slow
 def test_what_was_not_used_for_longest_makes_room(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,12 +242,14 @@ def test_what_was_not_used_for_longest_makes_room(
     assert all(file.stat().st_atime > 0 for file in kept_files(database))
 
 
+@pytest.mark.slow
 def test_removing_a_trace_removes_what_was_derived(database: Database) -> None:
     execute(database, Catalogue().get("layer_time"))
     database.remove([database.trace_ids()[0]])
     assert kept_files(database) == []
 
 
+@pytest.mark.slow
 def test_a_database_that_may_only_be_read_answers(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,6 +276,7 @@ def sliced(large: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tbd_trace.query.relation_slices._SLICE_ROWS", 5)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("sliced")
 def test_slices_are_all_rows_once(database: Database) -> None:
     with connect(database) as connection:
@@ -314,6 +329,7 @@ def memory_limit(connection: duckdb.DuckDBPyConnection) -> str:
     return str(connection.execute("SELECT current_setting('memory_limit')").fetchall()[0][0])
 
 
+@pytest.mark.slow
 def test_relations_of_large_traces_are_computed_into_their_files(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -388,6 +404,7 @@ def test_memory_grows_with_the_traces(database: Database, monkeypatch: pytest.Mo
     assert seen == ["64.0 MiB", f"{rows}.0 MiB"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_large", [False, True])
 def test_where_the_bounded_memory_is_not_enough_more_is_used(
     database: Database, monkeypatch: pytest.MonkeyPatch, is_large: bool
@@ -402,6 +419,7 @@ def test_where_the_bounded_memory_is_not_enough_more_is_used(
     assert execute(database, Catalogue().get("layer_time")).frame.equals(expected)
 
 
+@pytest.mark.slow
 def test_what_only_others_build_on_leaves_memory(database: Database) -> None:
     def tables(*, transient: bool) -> set[str]:
         with connect(database) as connection:
@@ -413,6 +431,7 @@ def test_what_only_others_build_on_leaves_memory(database: Database) -> None:
     assert tables(transient=False) >= {"trace", "iteration", "_iteration_mark", "gpu_op"}
 
 
+@pytest.mark.slow
 def test_a_large_trace_in_a_database_that_may_only_be_read(
     large: None, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -433,6 +452,7 @@ def file_names(database: Database) -> dict[str, str]:
         return {each.name: kept._path(connection, each).name for each in derive_relations()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("edit", "changes"),
     [

@@ -208,6 +208,7 @@ WORDS = st.sampled_from(
 TEXTS = st.lists(st.one_of(WORDS, st.text(max_size=8)), max_size=6).map(" ".join)
 
 
+@pytest.mark.slow
 @given(TEXTS)
 def test_what_changes_is_found_in_sql(text: str) -> None:
     """Millions of texts are searched with one expression: it must miss none."""
@@ -233,6 +234,7 @@ def test_what_is_redacted_stays_so(text: str) -> None:
         assert not again
 
 
+@pytest.mark.slow
 @given(st.sets(st.from_regex(r"[a-z]{6,12}", fullmatch=True), min_size=2), st.sampled_from(
     ["{} starts", "tcp://{}:29500/x", "USER={}", "HOSTNAME={}", "{}@example.org", "/home/{}"]
 ))  # fmt: skip
@@ -385,6 +387,7 @@ def test_what_would_leak_from_tables_is_listed(trace: duckdb.DuckDBPyConnection)
         assert private not in repr(listed["example"].to_list())
 
 
+@pytest.mark.slow
 def test_nothing_is_listed_after_redaction(trace: duckdb.DuckDBPyConnection) -> None:
     redactor = TableRedactor(trace)
     with duckdb.connect() as after:

@@ -298,6 +298,7 @@ def toy_file(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_source_is_one_package(
     tmp_path: Path, install: Callable[[str, str], None], toy_file: Path
 ) -> None:
@@ -393,6 +394,7 @@ def toy_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
         cache.cache_clear()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("toy_table", "elsewhere")
 def test_a_table_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from tbd_trace.sources.nsys.reader import NsysReader
@@ -431,6 +433,7 @@ def test_a_table_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 # no hidden lists
 
 
+@pytest.mark.slow
 def test_no_module_outside_model_and_sources_names_an_event_table() -> None:
     """A list of tables in Python would have to be kept up to date by hand."""
     import ast

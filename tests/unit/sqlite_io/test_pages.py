@@ -70,6 +70,7 @@ def assert_same(
     return pages
 
 
+@pytest.mark.slow
 @given(data=st.data())
 @settings(
     max_examples=examples(60),
@@ -175,6 +176,7 @@ def test_blocks_of_which_no_row_is_wanted(
     assert table["a"].to_pylist() == kept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("batch_bytes", "batch_rows"), [(1, 9**9), (4096 * 7, 9**9), (1 << 20, 9**9), (1 << 20, 300)]
 )
@@ -323,6 +325,7 @@ def test_many_values_of_another_type(tmp_path: Path) -> None:
     assert assert_same(path, {"a": pa.int64()}, from_pages=False)["a"].null_count == 2500
 
 
+@pytest.mark.slow
 def test_many_columns_and_lengths(tmp_path: Path) -> None:
     names = [f"c{i}" for i in range(150)]
     rows = [tuple(range(n, n + 150)) for n in range(50)]
@@ -385,6 +388,7 @@ def test_a_stream_may_be_left_early(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert next(file.batches("t", EVENTS)).num_rows > 0
 
 
+@pytest.mark.slow
 def test_large_tables_are_read_from_pages(tmp_path: Path) -> None:
     path = filled(tmp_path / "f", DECLARED, events(30_000), "page_size=4096")
     with path.open("ab") as file:
@@ -394,6 +398,7 @@ def test_large_tables_are_read_from_pages(tmp_path: Path) -> None:
         assert read(path, "t", EVENTS).num_rows == seen.yielded == 30_000
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(1, 3).flatmap(lambda n: st.integers(2048 * n, 2048 * n + 70))))
 @example([2048 + 64, 3000])
 @example([2048 + 65, 3000])

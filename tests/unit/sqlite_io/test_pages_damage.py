@@ -64,6 +64,7 @@ SETTINGS = settings(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), min_size=1, max_size=8))
 @SETTINGS
 def test_any_bytes_changed(image: Image, tmp_path: Path, changes: list[tuple[float, int]]) -> None:
@@ -74,6 +75,7 @@ def test_any_bytes_changed(image: Image, tmp_path: Path, changes: list[tuple[flo
     compare(tmp_path / "f")
 
 
+@pytest.mark.slow
 @given(
     page=st.floats(0, 0.999),
     place=st.one_of(st.integers(0, 24), st.integers(PAGE - 40, PAGE - 1)),
@@ -90,6 +92,7 @@ def test_page_headers_and_cells_changed(
     compare(tmp_path / "f")
 
 
+@pytest.mark.slow
 @given(st.integers(0, 100), st.binary(min_size=1, max_size=3))
 @SETTINGS
 def test_file_header_changed(image: Image, tmp_path: Path, place: int, value: bytes) -> None:

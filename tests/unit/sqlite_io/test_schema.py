@@ -70,6 +70,7 @@ def test_rows_of_views_are_not_counted(kind: str, tmp_path: Path) -> None:
             file.rows("SELECT count(*) FROM bad")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", ["pages", "sqlalchemy"])
 def test_a_value_longer_than_any_profiler_writes(
     reader: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -98,6 +99,7 @@ def test_a_trigger_stays_idle(tmp_path: Path) -> None:
         assert file.rows("SELECT a FROM good") == [(7,)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", ["pages", "sqlalchemy"])
 def test_a_file_of_many_tables(
     reader: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

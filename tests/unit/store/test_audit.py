@@ -88,6 +88,7 @@ def ingested(folder: Path, tables: Tables) -> Ingested:
     return Ingested(write(folder / "made.sqlite", tables))
 
 
+@pytest.mark.slow
 def test_a_sound_trace_has_no_notes_and_keeps_every_value(tmp_path: Path) -> None:
     kernels = regular(50)
     found = ingested(tmp_path, base(kernels))
@@ -96,6 +97,7 @@ def test_a_sound_trace_has_no_notes_and_keeps_every_value(tmp_path: Path) -> Non
     assert starts == [(k["start"], k["end"], k["end"] - k["start"]) for k in kernels]
 
 
+@pytest.mark.slow
 def test_end_before_start(tmp_path: Path) -> None:
     kernels = regular(10)
     for i in (2, 5):
@@ -122,6 +124,7 @@ def test_end_before_start(tmp_path: Path) -> None:
     assert found.rows("SELECT count(*) FROM graph_launch") == [(0,)]
 
 
+@pytest.mark.slow
 def test_end_before_start_in_nvprof(tmp_path: Path) -> None:
     kernels = [
         nvprof_kernel(start=START + 100 * i, correlation=i + 1, end=START + 100 * i + length)
@@ -134,6 +137,7 @@ def test_end_before_start_in_nvprof(tmp_path: Path) -> None:
     assert found.rows("SELECT duration_ns FROM kernel ORDER BY kernel_id") == [(50,), (None,), (0,)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("extreme", [TOO_LATE, TOO_EARLY, 2**62 + 1, 60 * 86_400 * 10**9])
 @pytest.mark.parametrize("column", one_in(4, ["start", "end"]))
 def test_times_far_from_all_others(tmp_path: Path, extreme: int, column: str) -> None:
@@ -155,6 +159,7 @@ def test_times_far_from_all_others(tmp_path: Path, extreme: int, column: str) ->
     assert found.ask("gpu_activity")["elapsed_ns"].sum() < 10**7
 
 
+@pytest.mark.slow
 def test_grids_blocks_and_sizes_that_cannot_be(tmp_path: Path) -> None:
     kernels = regular(8)
     kernels[0] |= dict.fromkeys(("blockX", "blockY", "blockZ"), 0)
@@ -173,6 +178,7 @@ def test_grids_blocks_and_sizes_that_cannot_be(tmp_path: Path) -> None:
     assert found.ask("occupancy").height == 1
 
 
+@pytest.mark.slow
 def test_the_same_rows_twice(tmp_path: Path) -> None:
     """As in an export that was merged with itself; a graph's nodes share much, and stay."""
     kernels = regular(20)
@@ -188,6 +194,7 @@ def test_the_same_rows_twice(tmp_path: Path) -> None:
     assert found.rows("SELECT count(*), count(DISTINCT start_ns) FROM kernel") == [(23, 21)]
 
 
+@pytest.mark.slow
 def test_ids_of_texts_that_repeat(tmp_path: Path) -> None:
     twice = [*strings(), *strings(), {"id": 1, "value": "another name"}]
     found = ingested(tmp_path, base(regular(10)) | {"StringIds": twice})
@@ -197,6 +204,7 @@ def test_ids_of_texts_that_repeat(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_ids_of_texts_that_repeat_in_nvprof(tmp_path: Path) -> None:
     path = make(
         tmp_path / "a.nvprof",
@@ -219,6 +227,7 @@ def test_ids_of_texts_that_repeat_in_nvprof(tmp_path: Path) -> None:
     assert found.rows("SELECT count(*) FROM kernel") == [(1,)]
 
 
+@pytest.mark.slow
 def test_a_kernel_over_its_successors_on_one_stream(tmp_path: Path) -> None:
     kernels = regular(1000)
     kernels[500]["end"] += 2_000_000_000
@@ -228,6 +237,7 @@ def test_a_kernel_over_its_successors_on_one_stream(tmp_path: Path) -> None:
     assert "2,000.050 ms" in note
 
 
+@pytest.mark.slow
 def test_of_many_kernels_the_longest_of_each_stream_is_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -255,6 +265,7 @@ def test_overlap_that_can_be(tmp_path: Path, change: Any) -> None:
     assert not [note for note in ingested(tmp_path, base(changed)).notes if "overlap" in note]
 
 
+@pytest.mark.slow
 def test_kernels_launched_by_kernels_run_inside_them(tmp_path: Path) -> None:
     outer = [nvprof_kernel(start=START + 10**6 * i, correlation=i + 1) for i in range(6)]
     outer = [row | {"end": row["start"] + 500_000} for row in outer]
@@ -268,6 +279,7 @@ def test_kernels_launched_by_kernels_run_inside_them(tmp_path: Path) -> None:
     assert found.rows("SELECT count(*) FROM kernel") == [(12,)]
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(1, 4), min_size=2, max_size=24), st.randoms(use_true_random=False))
 @settings(max_examples=examples(15), phases=[Phase.explicit, Phase.generate])
 def test_an_operation_belongs_to_the_nearest_launch_before_it(ids: list[int], random: Any) -> None:
@@ -297,6 +309,7 @@ def test_an_operation_belongs_to_the_nearest_launch_before_it(ids: list[int], ra
         assert bool(notes) == bool(repeated)
 
 
+@pytest.mark.slow
 def test_a_driver_call_inside_its_runtime_call_is_no_other_launch(tmp_path: Path) -> None:
     tables = base(regular(5))
     tables[RUNTIME] += [
@@ -306,6 +319,7 @@ def test_a_driver_call_inside_its_runtime_call_is_no_other_launch(tmp_path: Path
     assert ingested(tmp_path, tables).notes == []
 
 
+@pytest.mark.slow
 def test_allocations_of_sizes_that_cannot_be(tmp_path: Path) -> None:
     event = {
         "start": 10**6,
@@ -323,6 +337,7 @@ def test_allocations_of_sizes_that_cannot_be(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_marks_of_nvprof_at_the_end_of_64_bits(tmp_path: Path) -> None:
     marks = [
         {"timestamp": at, "flags": flags, "id": number, "name": 2 * (flags == 2), "domain": 0}

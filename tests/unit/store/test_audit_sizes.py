@@ -20,6 +20,7 @@ def blocks(**more: Any) -> list[dict[str, Any]]:
     return [block(512, 500) | more, block(1536, address=AT + 512)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "note"),
     [
@@ -97,6 +98,7 @@ def collectives(path: Path, **arguments: Any) -> tuple[list[str], list[tuple[Any
     return report.notes, rows.rows()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("elements", [LARGEST, -1, 10**15])
 @pytest.mark.parametrize("name", ["In msg nelems", "Out msg nelems"])
 def test_elements_of_a_collective(name: str, elements: int, tmp_path: Path) -> None:
@@ -105,6 +107,7 @@ def test_elements_of_a_collective(name: str, elements: int, tmp_path: Path) -> N
     assert found == [(1000, 1000, 2), (None, None, 2)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [LARGEST, -1])
 def test_ranks_of_a_collective(size: int, tmp_path: Path) -> None:
     notes, found = collectives(tmp_path, **{"Group size": size})
@@ -112,6 +115,7 @@ def test_ranks_of_a_collective(size: int, tmp_path: Path) -> None:
     assert found == [(1000, 1000, 2), (1000, 1000, None)]
 
 
+@pytest.mark.slow
 def test_dimensions_of_inputs_beyond_64_bits(tmp_path: Path) -> None:
     gloo = {"Input Dims": [[LARGEST, LARGEST]], "Input type": ["float"]}
     events = [event("user_annotation", "gloo:all_reduce", 70, 7, args=gloo)]

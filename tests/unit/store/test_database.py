@@ -86,6 +86,7 @@ def test_the_trace_row_says_what_was_ingested(database: Database, tmp_path: Path
     assert not set(row["holds"]) & set(row["lacks"])
 
 
+@pytest.mark.slow
 def test_every_table_is_there_with_its_columns(database: Database, tmp_path: Path) -> None:
     database.ingest([profile(tmp_path / f"{count}.sqlite", count) for count in (1, 2)])
     both = database.trace_ids()
@@ -130,6 +131,7 @@ def test_the_same_content_by_another_name_is_the_same_trace(
     )
 
 
+@pytest.mark.slow
 def test_ingesting_again_gives_the_same_rows(tmp_path: Path) -> None:
     found = []
     for name in ("one", "other"):
@@ -202,6 +204,7 @@ class Breaking:
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("table", "error"),
     [
@@ -252,6 +255,7 @@ def python(code: str, *arguments: object) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_a_killed_ingest_is_as_if_it_never_was(
     database: Database, tmp_path: Path, how: signal.Signals
@@ -272,6 +276,7 @@ def test_a_killed_ingest_is_as_if_it_never_was(
     assert kernels(database) == 3
 
 
+@pytest.mark.slow
 def test_what_a_killed_ingest_left_is_cleared_away_after_a_day(
     database: Database, tmp_path: Path
 ) -> None:
@@ -301,6 +306,7 @@ print(*[report.status for report in reports], sep=",")
 """
 
 
+@pytest.mark.slow
 def test_processes_ingesting_at_once_lose_nothing(database: Database, tmp_path: Path) -> None:
     """Three processes, each with a file of its own and one that all of them have."""
     shared = profile(tmp_path / "shared.sqlite", kernels=10)
@@ -319,6 +325,7 @@ def test_processes_ingesting_at_once_lose_nothing(database: Database, tmp_path: 
     assert not list(database.traces_directory.glob(".[0-9a-f]*"))
 
 
+@pytest.mark.slow
 def test_a_shell_that_holds_the_file_is_in_nobody_s_way(database: Database, tmp_path: Path) -> None:
     database.ingest([profile(tmp_path / "a.sqlite")])
     code = "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('open', flush=True); input()"
@@ -355,6 +362,7 @@ NAMES = [
 PLACES = ["it's ünï[*?]", '"; -- {x,y}', "key=value #~%20$x.y", "-dash", "new\nline"]
 
 
+@pytest.mark.slow
 def test_names_of_files(database: Database, tmp_path: Path) -> None:
     paths = [
         profile(tmp_path / f"{name}.sqlite", kernels=number + 1)
@@ -368,6 +376,7 @@ def test_names_of_files(database: Database, tmp_path: Path) -> None:
     assert kernels(database) == sum(range(1, len(NAMES) + 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLACES)
 def test_names_of_databases(tmp_path: Path, name: str) -> None:
     directory = tmp_path / name
@@ -392,6 +401,7 @@ def test_backslashes_are_for_files_not_for_databases(database: Database, tmp_pat
     assert list(directory.iterdir()) == [path]
 
 
+@pytest.mark.slow
 def test_relative_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     profile(Path("a.sqlite"))
@@ -402,6 +412,7 @@ def test_relative_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert in_a_shell(tmp_path / "made.duckdb", "SELECT count(*) FROM kernel") == [(1,)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("one", "other"),
     one_in(3, [("run.1", "run.2"), ("a.duckdb", "a.db"), ("a.b.duckdb", "a.c.duckdb")]),
@@ -414,6 +425,7 @@ def test_databases_beside_each_other_share_nothing(tmp_path: Path, one: str, oth
     assert (kernels(first), kernels(second)) == (1, 2)
 
 
+@pytest.mark.slow
 def test_a_copied_database_answers_without_the_original(database: Database, tmp_path: Path) -> None:
     database.ingest([profile(tmp_path / "a.sqlite")])
     shutil.move(database.path.parent, tmp_path / "moved")
@@ -463,6 +475,7 @@ def test_a_damaged_database_is_one_clear_error(database: Database, tmp_path: Pat
 # selecting and removing
 
 
+@pytest.mark.slow
 def test_resolving(database: Database, tmp_path: Path) -> None:
     paths = [tmp_path / name / "same.sqlite" for name in ("a", "b")]
     for number, path in enumerate(paths):
@@ -484,6 +497,7 @@ def test_resolving(database: Database, tmp_path: Path) -> None:
             database.resolve([wrong])
 
 
+@pytest.mark.slow
 def test_an_ambiguous_prefix(database: Database, tmp_path: Path) -> None:
     [report] = database.ingest([profile(tmp_path / "a.sqlite")])
     other = report.trace_id[:4] + "0" * 8
@@ -501,6 +515,7 @@ def test_an_ambiguous_prefix(database: Database, tmp_path: Path) -> None:
         database.resolve([other[:4]])
 
 
+@pytest.mark.slow
 def test_an_ingest_without_views_leaves_the_earlier_traces(
     database: Database, tmp_path: Path
 ) -> None:
@@ -517,6 +532,7 @@ def test_an_ingest_without_views_leaves_the_earlier_traces(
     assert [report.status for report in Database(database.path).ingest([other])] == ["ingested"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["same_events", "write_views"])
 def test_an_interrupt_behind_the_tables_leaves_nothing(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
@@ -534,6 +550,7 @@ def test_an_interrupt_behind_the_tables_leaves_nothing(
     assert [report.status for report in database.ingest([made])] == ["ingested"]
 
 
+@pytest.mark.slow
 def test_removing(database: Database, tmp_path: Path) -> None:
     paths = [profile(tmp_path / f"{n}.sqlite", kernels=n) for n in (1, 2)]
     reports = database.ingest(paths)
@@ -548,6 +565,7 @@ def test_removing(database: Database, tmp_path: Path) -> None:
     assert [r.status for r in database.ingest(paths)] == ["ingested", "already there"]
 
 
+@pytest.mark.slow
 def test_removing_the_last_trace_leaves_views_that_work(database: Database, tmp_path: Path) -> None:
     path = profile(tmp_path / "a.sqlite")
     database.ingest([path])
@@ -561,6 +579,7 @@ def test_removing_the_last_trace_leaves_views_that_work(database: Database, tmp_
 # the .duckdb file
 
 
+@pytest.mark.slow
 def test_the_file_is_a_database_of_its_own(database: Database, tmp_path: Path) -> None:
     """Views, comments, data tables; and what a user keeps beside them survives."""
     database.ingest([SAMPLE])
@@ -605,6 +624,7 @@ def capture(tmp_path: Path) -> Callable[..., Path]:
     return make
 
 
+@pytest.mark.slow
 def test_a_capture_carries_its_metadata(database: Database, capture: Callable[..., Path]) -> None:
     layers = {"layers": [{"name": "a__b", "type": "Conv2d", "parameters": 3}, {"name": "fc"}]}
     directory = capture({"capture_id": "run 7", "model": "cnn", "batch_size": 32}, layers)
@@ -620,6 +640,7 @@ def test_a_capture_carries_its_metadata(database: Database, capture: Callable[..
     assert rows == [("a__b", 0, "Conv2d", 3), ("fc", 1, None, None)]
 
 
+@pytest.mark.slow
 def test_changed_metadata_makes_another_trace(
     database: Database, capture: Callable[..., Path]
 ) -> None:
@@ -630,6 +651,7 @@ def test_changed_metadata_makes_another_trace(
 SECRET = "hunter2-not-for-anyone"
 
 
+@pytest.mark.slow
 def test_metadata_is_copied_by_name_never_as_a_whole(
     database: Database, capture: Callable[..., Path]
 ) -> None:
@@ -714,6 +736,7 @@ def test_a_capture_without_profiles(database: Database, tmp_path: Path) -> None:
         database.ingest([tmp_path])
 
 
+@pytest.mark.slow
 def test_a_capture_without_a_list_holds_every_file_beside(
     database: Database, capture: Callable[..., Path]
 ) -> None:
@@ -728,6 +751,7 @@ def test_a_capture_without_a_list_holds_every_file_beside(
     assert database.traces()["capture_id"][0]
 
 
+@pytest.mark.slow
 def test_a_trace_removed_while_names_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -130,6 +130,7 @@ def cut_tables(database: Database) -> set[str]:
     }
 
 
+@pytest.mark.slow
 def test_parts_together_are_the_whole(tmp_path: Path, called: list[str]) -> None:
     path = export(tmp_path / "f.sqlite")
     database = ingested(path, tmp_path / "parts")
@@ -150,6 +151,7 @@ def test_parts_together_are_the_whole(tmp_path: Path, called: list[str]) -> None
     assert ids == [(number,) for number in range(1, ROWS + 1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("left_open", "named_at", "again"),
     one_in(2, [((), 0, 0), ((4500,), 0, 1), ((10, 20, 4500), 0, 2), ((), 5000, 8)]),
@@ -187,11 +189,13 @@ def test_parts_are_read_again_where_others_say_more(
     assert {row[11] for row in rows(database, "annotation")} == {"d"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", one_in(9, EXPORTS[::6]), ids=lambda path: path.name[:60])
 def test_real_exports(path: Path, tmp_path: Path) -> None:
     assert_same(ingested(path, tmp_path / "parts"), whole(path, tmp_path / "whole"))
 
 
+@pytest.mark.slow
 def test_queries_views_and_removal(tmp_path: Path) -> None:
     path = export(tmp_path / "f.sqlite")
     database, one = ingested(path, tmp_path / "parts"), whole(path, tmp_path / "whole")
@@ -206,6 +210,7 @@ def test_queries_views_and_removal(tmp_path: Path) -> None:
     assert not any(database.traces_directory.glob("[0-9a-f]*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("worth", [1, 10 * ROWS], ids=["wanted", "not wanted after all"])
 def test_helpers_of_a_large_file_get_ready_first(
     worth: int, tmp_path: Path, called: list[str], monkeypatch: pytest.MonkeyPatch
@@ -256,6 +261,7 @@ def cannot_start(*_: object, **__: object) -> None:
     raise OSError("no more processes")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "name", "value"),
     [(Worker, "call", killed), (subprocess, "Popen", cannot_start)],
@@ -274,6 +280,7 @@ def test_without_helpers_this_process_does_it_all(
     assert_same(database, whole(path, tmp_path / "whole"))
 
 
+@pytest.mark.slow
 def test_a_table_that_fails_in_parts_is_written_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -293,6 +300,7 @@ def test_a_table_that_fails_in_parts_is_written_whole(
     assert_same(database, whole(path, tmp_path / "whole"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("failing", [False, True])
 def test_small_tables_are_read_once_for_all_parts_unless_one_fails(
     failing: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -336,6 +344,7 @@ def test_small_tables_are_read_once_for_all_parts_unless_one_fails(
     assert_same(database, whole(path, tmp_path / "whole"))
 
 
+@pytest.mark.slow
 def test_what_parts_expected_does_not_outlast_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -377,6 +386,7 @@ def test_damage_is_told_as_by_one_process(tmp_path: Path) -> None:
     assert not (tmp_path / "db").exists() or not list((tmp_path / "db").rglob("*.parquet"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("variable", "value"), [("TBD_TRACE_THREADS", "1"), ("TBD_TRACE_MEMORY_LIMIT", "300MB")]
 )
@@ -392,6 +402,7 @@ def test_a_bounded_ingest_is_by_one_process(
     assert called == []
 
 
+@pytest.mark.slow
 def test_a_damaged_part_is_told(tmp_path: Path) -> None:
     database = ingested(export(tmp_path / "f.sqlite"), tmp_path)
     (trace_id,) = database.trace_ids()

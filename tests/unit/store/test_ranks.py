@@ -40,6 +40,7 @@ def ranks(tmp_path: Path) -> list[tuple[Any, ...]]:
     return found.rows()
 
 
+@pytest.mark.slow
 def test_rank_and_world_size_come_from_the_header(tmp_path: Path) -> None:
     # The names are those of other ranks: the header wins.
     write_rank(tmp_path, "rank7.json", **info(0))
@@ -53,6 +54,7 @@ def test_rank_and_world_size_come_from_the_header(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("world", "others"), [(1, None), (2, "1 more file"), (4, "3 more files")])
 def test_a_note_about_several_files_is_said_once(
     tmp_path: Path, world: int, others: str | None
@@ -68,6 +70,7 @@ def test_a_note_about_several_files_is_said_once(
     assert result.stderr.count(" of a distributed job") == world
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["rank3.json", "my_RANK-3.json", "rank=3.json", "worker3.json"])
 def test_rank_from_the_file_name(tmp_path: Path, name: str) -> None:
     write_rank(tmp_path, name)
@@ -76,6 +79,7 @@ def test_rank_from_the_file_name(tmp_path: Path, name: str) -> None:
     assert ranks(tmp_path) == [(name, "llama", 3, None, None, "file name")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [True, -1, 1.5, None, [1], "x", 2**40, "9" * 5000])
 def test_a_header_without_a_usable_rank(tmp_path: Path, value: Any) -> None:
     write_rank(tmp_path, "some.json", **info(value))
@@ -85,6 +89,7 @@ def test_a_header_without_a_usable_rank(tmp_path: Path, value: Any) -> None:
     assert ranks(tmp_path)[0][2] is None
 
 
+@pytest.mark.slow
 def test_folders_of_ranks(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     for rank in (0, 1, 2):
@@ -96,6 +101,7 @@ def test_folders_of_ranks(tmp_path: Path) -> None:
     assert [row[2] for row in ranks(tmp_path)] == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_a_folder_with_other_files(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
@@ -106,6 +112,7 @@ def test_a_folder_with_other_files(tmp_path: Path) -> None:
     assert [row[0] for row in ranks(tmp_path)] == ["run/rank0.json", "run/rank1.json"]
 
 
+@pytest.mark.slow
 def test_two_files_of_one_rank_are_refused(tmp_path: Path) -> None:
     write_rank(tmp_path, "rank0.json", **info(1))
     write_rank(tmp_path, "rank1.json", **info(1))
@@ -115,6 +122,7 @@ def test_two_files_of_one_rank_are_refused(tmp_path: Path) -> None:
     assert not Database(tmp_path / "jobs.duckdb").trace_ids()
 
 
+@pytest.mark.slow
 def test_ranks_from_names_although_the_headers_clash(tmp_path: Path) -> None:
     write_rank(tmp_path, "rank0.json", **info(1))
     write_rank(tmp_path, "rank1.json", **info(1))
@@ -128,6 +136,7 @@ def test_ranks_from_names_although_the_headers_clash(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_file_can_be_in_two_jobs_and_by_itself(tmp_path: Path) -> None:
     path = write_rank(tmp_path, "rank0.json", **info(0))
     ingest(tmp_path, path, job="first")
@@ -138,6 +147,7 @@ def test_a_file_can_be_in_two_jobs_and_by_itself(tmp_path: Path) -> None:
     assert sorted(str(row[1]) for row in ranks(tmp_path)) == ["None", "first", "second"]
 
 
+@pytest.mark.slow
 def test_a_damaged_rank_does_not_stop_the_others(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir()

@@ -54,6 +54,7 @@ def test_pages_are_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:
     assert make_docs.main(["--check"]) == 0, capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_check_finds_what_is_stale_missing_or_left_over(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -203,6 +204,7 @@ def test_console_blocks_show_the_output_of_the_program(
         assert screen_of(command, columns) == shown, command
 
 
+@pytest.mark.slow
 def test_python_of_the_readme_runs(checkout: Path) -> None:
     (block,) = sessions("README.md", "python")
     names: dict[str, Any] = {}
@@ -212,6 +214,7 @@ def test_python_of_the_readme_runs(checkout: Path) -> None:
     assert names["answer"].frame.height >= 1
 
 
+@pytest.mark.slow
 def test_query_of_the_guide_runs(checkout: Path) -> None:
     (block,) = sessions("docs/how_to/queries.md", "sql")
     Path("long_kernels.sql").write_text(block)

@@ -532,6 +532,7 @@ def test_bad_arguments(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_writer_streams_many_rows(tmp_path: Path) -> None:
     path = tmp_path / "many.sqlite"
     rows = 50_001

@@ -51,6 +51,7 @@ def predicted(found: Program, *changes: str) -> float:
     return Simulator(found).predict([parse_change(change) for change in changes]).best_ns
 
 
+@pytest.mark.slow
 def test_a_loader_is_named_with_its_time_and_gain() -> None:
     # 20 ms before each copy; the GPU has finished long before.
     loop = Loop(loading_ns=dict.fromkeys(range(12), 20 * MS))
@@ -63,6 +64,7 @@ def test_a_loader_is_named_with_its_time_and_gain() -> None:
     assert one.causes[0].best_step_ns == pytest.approx(without.mean_ns, rel=0.01)
 
 
+@pytest.mark.slow
 def test_a_stall_is_named_where_the_host_pauses_longer_than_usual() -> None:
     loop = Loop(stalls={(5, 3): 30 * MS, (8, 2): 15 * MS})
     one = judged(loop.run())
@@ -74,6 +76,7 @@ def test_a_stall_is_named_where_the_host_pauses_longer_than_usual() -> None:
     assert predicted(program(loop.run()), "host_stalls") == pytest.approx(usual.mean_ns, rel=0.01)
 
 
+@pytest.mark.slow
 def test_a_graph_is_no_advice_for_a_program_without_steps() -> None:
     kernels = [("ampere_sgemm_128x64_tn", 1_000)] * 6
     repeated = judged(Loop(kernels=kernels, copy_ns=1_000).run())
@@ -85,6 +88,7 @@ def test_a_graph_is_no_advice_for_a_program_without_steps() -> None:
     assert not any(one.cause == "host" and one.advice for one in single.causes)
 
 
+@pytest.mark.slow
 def test_time_inside_a_synchronization_counts_as_such() -> None:
     loop = Loop(alone_in_sync_ns=4 * MS)
     one = judged(loop.run())
@@ -93,6 +97,7 @@ def test_time_inside_a_synchronization_counts_as_such() -> None:
     assert "cudaDeviceSynchronize" in evidence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("allocating", "expected"), [(0, 1), (2, 2), (12, 9)])
 def test_steps_before_the_first_without_a_sign_are_warm_up(allocating: int, expected: int) -> None:
     """Of the eleven whole steps, two stay to be judged."""
@@ -105,12 +110,14 @@ def test_steps_before_the_first_without_a_sign_are_warm_up(allocating: int, expe
     assert program(made).warm_ups == expected
 
 
+@pytest.mark.slow
 def test_a_long_launch_is_warm_up() -> None:
     loop = Loop(long_launches={(4, 2): 24 * MS})
     one = judged(loop.run())
     assert ns_per_step(one, "warm_up") * one.steps == pytest.approx(24 * MS, rel=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("waits_in", ["cudaDeviceSynchronize", "cudaFree"])
 def test_faster_kernels_gain_until_the_host_limits_the_step(waits_in: str) -> None:
     def of(factor: float) -> Loop:
@@ -149,6 +156,7 @@ LOOPS = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(25))
 @given(LOOPS)
 def test_shares_sum_and_the_replay_repeats_the_trace(loop: Loop) -> None:
@@ -165,6 +173,7 @@ def test_shares_sum_and_the_replay_repeats_the_trace(loop: Loop) -> None:
     assert error_pct <= abs(simulator.strict_error_pct) + 0.1
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(15))
 @given(LOOPS)
 def test_changes_of_nothing_and_of_less(loop: Loop) -> None:
@@ -176,6 +185,7 @@ def test_changes_of_nothing_and_of_less(loop: Loop) -> None:
         assert predicted(found, less) <= now * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_the_order_of_rows_the_trace_id_and_threads_change_nothing() -> None:
     loop = Loop(loading_ns={3: 9 * MS}, stalls={(5, 3): 30 * MS})
     expected = judged(loop.run())
@@ -191,6 +201,7 @@ def test_the_order_of_rows_the_trace_id_and_threads_change_nothing() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_slowest_of_several_traces_comes_first() -> None:
     made = Loop().run()
     Loop(loading_ns=dict.fromkeys(range(12), 20 * MS), trace_id="slow").run(made)
@@ -215,6 +226,7 @@ def ranks_of(*kernels: list[tuple[str, int]], several: bool) -> list[Judgement]:
         return sorted(judgements(database.connection), key=lambda one: one.process_id)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("several", [False, True], ids=["one trace", "traces of a job"])
 def test_the_wait_for_a_slower_rank_is_apart_from_communication(several: bool) -> None:
     # Both ranks end the all-reduce together; the first begins it 2 ms earlier.
@@ -235,6 +247,7 @@ def test_the_wait_for_a_slower_rank_is_apart_from_communication(several: bool) -
     assert moves.best_step_ns == pytest.approx(early.judged_step_ns - MS, rel=0.001)
 
 
+@pytest.mark.slow
 def test_two_steps_give_shares_and_no_gain() -> None:
     one = judged(Loop(steps=3).run())
     assert one.steps == 2
@@ -243,6 +256,7 @@ def test_two_steps_give_shares_and_no_gain() -> None:
     assert one.not_known[0].startswith("gains: 2 complete steps found, at least 3 are needed")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fused", "change"), [(90, "gpu_elementwise"), (1, None)])
 def test_without_a_gain_a_change_is_about_a_large_cause(fused: int, change: str | None) -> None:
     # The cause of the other kernels has no advice.
@@ -250,6 +264,7 @@ def test_without_a_gain_a_change_is_about_a_large_cause(fused: int, change: str 
     assert judged(Loop(steps=3, kernels=kernels).run()).change == change
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [1, 2])
 def test_the_data_of_a_program_without_steps_are_not_a_batch(steps: int) -> None:
     # The copy is not the first operation, so that the GPU waits.
@@ -262,6 +277,7 @@ def test_the_data_of_a_program_without_steps_are_not_a_batch(steps: int) -> None
     assert one.causes[0].cause == "host"
 
 
+@pytest.mark.slow
 def test_time_that_no_call_or_operation_explains_is_unknown() -> None:
     one = judged(Loop(late_ns={(5, 3): 30 * MS}).run())
     assert ns_per_step(one, "unknown") * one.steps == pytest.approx(30 * MS, rel=0.05)
@@ -270,6 +286,7 @@ def test_time_that_no_call_or_operation_explains_is_unknown() -> None:
     assert any(text.startswith("what delays operations (1): ") for text in one.not_known)
 
 
+@pytest.mark.slow
 def test_an_operation_that_awaits_the_first_one_has_no_unexplained_delay() -> None:
     made = program(Loop(late_ns={(5, 3): 30 * MS}).run())
     (late,) = (op for op in range(len(made.ops.start)) if made.delay_ns(op) > 0)
@@ -278,6 +295,7 @@ def test_an_operation_that_awaits_the_first_one_has_no_unexplained_delay() -> No
     assert made.delay_ns(late) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("late_ns", "is_known"), [(MS // 4, True), (MS, False)])
 def test_a_replay_that_does_not_explain_the_trace_gives_no_gain(
     late_ns: int, is_known: bool
@@ -296,6 +314,7 @@ def test_a_replay_that_does_not_explain_the_trace_gives_no_gain(
         predicted_step(Simulator(found), changes, None)
 
 
+@pytest.mark.slow
 def test_steps_that_overtake_each_other_after_a_change_are_not_predicted() -> None:
     # Every second step begins with a short kernel on a stream of its own. If one graph launches
     # all, these kernels run at once, before the steps that precede them.
@@ -312,6 +331,7 @@ def test_steps_that_overtake_each_other_after_a_change_are_not_predicted() -> No
     assert [each.best_step_ns for each in causes if each.cause == "host"] == [None]
 
 
+@pytest.mark.slow
 def test_without_launches_the_host_is_unknown() -> None:
     made = Loop(loading_ns=dict.fromkeys(range(12), 20 * MS)).run()
     made.rows["api_call"] = made.rows["api_call"][::9]
@@ -338,6 +358,7 @@ def test_a_synchronization_of_a_stream_waits_for_that_stream() -> None:
     assert {row["tail_ns"] for row in calls if row["kind"] != "sync"} == {None}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_launched", [True, False])
 def test_a_strict_replay_drops_the_lags_of_launched_operations(is_launched: bool) -> None:
     made = Loop(late_ns={(5, 3): 2 * MS}).run()
@@ -352,6 +373,7 @@ def test_a_strict_replay_drops_the_lags_of_launched_operations(is_launched: bool
     assert lost == pytest.approx(2 * MS if is_launched else 0, abs=20_000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [3, 4, 12])
 def test_operations_after_the_last_step_are_in_none(steps: int) -> None:
     """The last iteration has no end, so that its operations belong to no step."""
@@ -362,12 +384,14 @@ def test_operations_after_the_last_step_are_in_none(steps: int) -> None:
     assert said["copies"].startswith("6 MB per step")
 
 
+@pytest.mark.slow
 def test_copies_from_pinned_memory_are_no_faster_when_pinned() -> None:
     assert (
         predicted(program(Loop().run()), "pinned") == Simulator(program(Loop().run())).measured_ns
     )
 
 
+@pytest.mark.slow
 def test_half_precision_has_nothing_to_gain_by_amp() -> None:
     half = [("void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16>", MS)] * 4
     found = program(Loop(kernels=half).run())
@@ -375,6 +399,7 @@ def test_half_precision_has_nothing_to_gain_by_amp() -> None:
     assert all(not c.advice for c in judge(found, "t", None).causes if "matmul" in c.cause)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("updates_first", "others"), [(7, 12), (7, 13), (6, 12)])
 def test_an_update_has_eight_kernels_and_breaks_of_at_most_twelve_others(
     updates_first: int, others: int
@@ -395,6 +420,7 @@ def test_percentiles(values: list[int], percent: int, expected: float | None) ->
     assert percentile(values, percent) == expected
 
 
+@pytest.mark.slow
 def test_other_processes_are_listed_with_their_largest_cause() -> None:
     slow, fast = judged(Loop(copy_ns=3 * MS).run()), judged(Loop().run())
     (other,) = Why([slow, fast]).to_dict()["others"]
@@ -402,6 +428,7 @@ def test_other_processes_are_listed_with_their_largest_cause() -> None:
     assert other["share_pct"] == max(one.share_pct for one in fast.causes)
 
 
+@pytest.mark.slow
 def test_the_likely_step_is_between_the_best_and_the_worst() -> None:
     kernels = [
         ("ampere_sgemm_128x64_tn", MS), ("sm80_xmma_gemm_tf32f32_tf32f32_f32_tn", MS),
@@ -412,6 +439,7 @@ def test_the_likely_step_is_between_the_best_and_the_worst() -> None:
     assert found.best_ns < found.likely_ns == found.step_ns < found.worst_ns
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cause", "error", "expected"),
     [
@@ -425,6 +453,7 @@ def test_causes_are_certain_where_the_replay_explains_them(
     assert is_certain(program(Loop().run()), cause, error) is expected
 
 
+@pytest.mark.slow
 def test_amp_follows_the_table_of_factors() -> None:
     kernels = [
         ("sm80_xmma_gemm_tf32f32_tf32f32_f32_tn", 4 * MS),
@@ -435,6 +464,7 @@ def test_amp_follows_the_table_of_factors() -> None:
     assert now - then == pytest.approx(2 * MS + 2 * MS, rel=0.001)
 
 
+@pytest.mark.slow
 def test_a_long_loop_is_replayed_in_stretches() -> None:
     waits = dict.fromkeys(range(0, 60, 2), 5 * MS)
     found = program(Loop(steps=62, loading_ns=waits, kernels=[("elementwise", 400_000)] * 3).run())
@@ -455,6 +485,7 @@ def test_a_long_loop_is_replayed_in_stretches() -> None:
     assert len(thinned(found, most=20).steps) == 20  # one stretch
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("change", "loading_ns", "is_noted"), [
     ("input", {}, True),
     ("workers=2:4", {}, True),
@@ -469,6 +500,7 @@ def test_a_change_of_the_input_needs_a_wait_for_it(
     assert ("no wait for input was found" in notes) == is_noted
 
 
+@pytest.mark.slow
 def test_graphs_traced_as_a_whole_are_stated() -> None:
     loop = Loop()
     made = loop.run()
@@ -478,6 +510,7 @@ def test_graphs_traced_as_a_whole_are_stated() -> None:
     assert share(one, "gpu_other") * one.elapsed_ns == pytest.approx(100 * 6_000)
 
 
+@pytest.mark.slow
 def test_clocks_that_disagree_are_stated() -> None:
     made = Loop().run()
     for row in made.rows["kernel"]:
@@ -489,6 +522,7 @@ def test_clocks_that_disagree_are_stated() -> None:
     assert min(cause.share_pct for cause in one.causes) > 0
 
 
+@pytest.mark.slow
 def test_calls_without_a_duration_do_not_wait_for_themselves() -> None:
     made = Loop().run()
     first = min(row["start_ns"] for row in made.rows["api_call"])

@@ -86,6 +86,7 @@ def golden(name: str) -> dict[str, str]:
         return next(csv.DictReader(file))
 
 
+@pytest.mark.slow
 def test_every_table_and_plot_is_the_answer_of_the_query_that_it_names(
     page: Page, sample: Traces
 ) -> None:
@@ -102,6 +103,7 @@ def test_every_table_and_plot_is_the_answer_of_the_query_that_it_names(
     assert compared > 20
 
 
+@pytest.mark.slow
 def test_every_csv_of_the_file_is_such_an_answer(page: Page, reader: Reader) -> None:
     carried = csv_of(reader)
     answers = {block.query: block.frame for block in with_rows(page)}
@@ -152,6 +154,7 @@ def test_every_headline_number_has_its_query_and_evidence(page: Page) -> None:
             assert figure.evidence or "without a profiler" in figure.detail, figure.label
 
 
+@pytest.mark.slow
 def test_findings_are_those_of_check(page: Page, sample: Traces) -> None:
     found = section(page, "findings")
     (table,) = [block for block in found.blocks if isinstance(block, Table)]
@@ -165,6 +168,7 @@ def test_findings_are_those_of_check(page: Page, sample: Traces) -> None:
     assert all(row["rule"] in f.evidence for f, row in zip(told.findings, rows, strict=True))
 
 
+@pytest.mark.slow
 def test_numbers_of_several_processes_are_not_averaged(tmp_path: Path) -> None:
     spans = {100: [(0, 100), (900, 1000)], 200: [(0, 400), (600, 1000)]}  # busy 20 % and 80 %
     kernels = [
@@ -203,6 +207,7 @@ def counters(sample_database: Database) -> Page:
     return build_page(Traces(sample_database, found))
 
 
+@pytest.mark.slow
 def test_counters_alone_tell_what_they_can_and_why_not_the_rest(counters: Page) -> None:
     for name in ("iterations", "step", "layers"):
         found = section(counters, name)
@@ -236,6 +241,7 @@ def hostile(tmp_path: Path) -> Database:
     return database
 
 
+@pytest.mark.slow
 def test_names_from_a_trace_are_no_html(hostile: Database) -> None:
     content = report(Traces(hostile, hostile.trace_ids()), f"Title {HOSTILE}")
     reader = Reader(content)
@@ -245,6 +251,7 @@ def test_names_from_a_trace_are_no_html(hostile: Database) -> None:
     assert HOSTILE in reader.said()
 
 
+@pytest.mark.slow
 def test_more_traces_than_a_plot_has_room_for(tmp_path: Path) -> None:
     database = Database(tmp_path / "many.duckdb")
     files = []
@@ -261,6 +268,7 @@ def test_more_traces_than_a_plot_has_room_for(tmp_path: Path) -> None:
     assert all(f"run{number}" in reader.said() for number in range(9))
 
 
+@pytest.mark.slow
 def test_traces_of_one_name_are_told_apart(tmp_path: Path) -> None:
     database = Database(tmp_path / "same.duckdb")
     files = []
@@ -287,6 +295,7 @@ def kernel_file(elsewhere: Path) -> Path:
     return made_nsys.write(elsewhere / "run.sqlite", tables)
 
 
+@pytest.mark.slow
 def test_the_command_writes_a_page(kernel_file: Path) -> None:
     result = invoke(str(kernel_file), "-o", "page.html", "--title", "My <run>")
     assert result.exit_code == 0, result.output
@@ -309,6 +318,7 @@ def test_a_page_is_the_same_on_one_cpu(
     assert b"<svg" in pages[0]
 
 
+@pytest.mark.slow
 def test_without_a_name_nothing_is_replaced(kernel_file: Path) -> None:
     assert invoke(str(kernel_file)).exit_code == 0
     first = Path("report.html").read_bytes()
@@ -358,6 +368,7 @@ def test_what_is_no_profile_leaves_no_page(elsewhere: Path) -> None:
     assert not Path("report.html").exists()
 
 
+@pytest.mark.slow
 def test_the_page_is_small_and_says_what_made_it(page: Page) -> None:
     content = render_page(page)
     assert len(content) < 1_500_000

@@ -52,6 +52,7 @@ def test_convolution_in_groups_by_hand(channels: int, groups: int, device: str) 
     assert grouped.backward_flop == 2 * grouped.forward_flop
 
 
+@pytest.mark.slow
 @given(
     kinds=st.lists(
         st.sampled_from(["conv", "transposed", "linear", "norm", "relu"]),

@@ -88,6 +88,7 @@ def is_inside(name: str, other: str, model: str) -> bool:
     return other == model or name.startswith(f"{other}.")
 
 
+@pytest.mark.slow
 @pytest.mark.needs("mxnet")
 def test_full_size_has_the_declared_parameters_and_operations(name: str) -> None:
     for precision in ("full", "mixed"):
@@ -100,6 +101,7 @@ def test_full_size_has_the_declared_parameters_and_operations(name: str) -> None
             }
 
 
+@pytest.mark.slow
 @pytest.mark.needs("mxnet")
 def test_loss_falls_in_20_steps(name: str) -> None:
     for losses in seen(name, "plain")["losses"].values():
@@ -192,6 +194,7 @@ def program(*words: str) -> subprocess.CompletedProcess[str]:
     return python("-m", "tbd_models", "run", "seq2seq", "--framework", "mxnet", *small, *words)
 
 
+@pytest.mark.slow
 @pytest.mark.needs("mxnet")
 @pytest.mark.parametrize(
     ("words", "said"),
@@ -210,6 +213,7 @@ def test_what_cannot_be_is_refused_with_advice(words: tuple[str, ...], said: str
     assert said in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.needs("mxnet")
 def test_data_of_ones_own_is_read(tmp_path: Path) -> None:
     import numpy as np
@@ -226,6 +230,7 @@ def test_data_of_ones_own_is_read(tmp_path: Path) -> None:
     assert "label.npy is missing" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.needs("mxnet")
 def test_a_model_too_large_for_memory_says_so() -> None:
     code = (
@@ -260,6 +265,7 @@ def test_the_engine_follows_from_marks() -> None:
         execution(Settings(1, execution="graph", marked=True))
 
 
+@pytest.mark.slow
 @pytest.mark.needs("mxnet")
 def test_marks_in_unusual_circumstances() -> None:
     done = python(ROOT / "tests" / "interpreters" / "mxnet_marks.py")

@@ -80,6 +80,7 @@ def _resnet_formula(d: Dimensions, batch: int) -> dict[str | None, int]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_resnet50_layers_follow_their_shapes(tmp_path: Path, device: str) -> None:
     d = Dimensions(image_size=96, classes=37, version="v1.5")
@@ -93,6 +94,7 @@ def test_resnet50_layers_follow_their_shapes(tmp_path: Path, device: str) -> Non
     assert found.total(kind="weight_gradient", iteration=1) == weights
 
 
+@pytest.mark.slow
 def test_resnet50_layers_are_those_of_the_reference(tmp_path: Path) -> None:
     table = reference_rows("memory/resnet50_feature_maps_by_layer.csv")
     rows = [row for row in table if row["batch_size"] == "8"]
@@ -110,6 +112,7 @@ def test_resnet50_layers_are_those_of_the_reference(tmp_path: Path) -> None:
     assert found.peak()[1] - 4 * 8 * 1000 - 4 == 942_395_088
 
 
+@pytest.mark.slow
 def test_classes_at_the_peak_of_resnet50(tmp_path: Path) -> None:
     """The expected bytes are those of torch's MemTracker on a real step of the same loop."""
     with estimating(Settings(batch_size=2)):
@@ -176,6 +179,7 @@ def test_bert_on_a_cpu_follows_the_formula(tmp_path: Path) -> None:
     assert found.total(kind="feature_map") == _bert_formula(5, 17, SMALL_BERT, 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("device", "mask", "expected"), [("cpu", 4, 228_922_388), ("cuda", 1, 200_016_404)]
 )
@@ -210,6 +214,7 @@ def _events(found: Memory) -> list[tuple[Any, ...]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["resnet50", "bert", "transformer", "llm"])
 def test_estimates_for_a_cpu_equal_measurements(tmp_path: Path, name: str) -> None:
     model = find(name)
@@ -230,6 +235,7 @@ def test_estimates_for_a_cpu_equal_measurements(tmp_path: Path, name: str) -> No
 SLOW = ("deepspeech2", "efficientdet", "inception3", "maskrcnn")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
@@ -259,6 +265,7 @@ def _run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     return program.main()
 
 
+@pytest.mark.slow
 def test_the_program_writes_memory_layers_and_report(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -62,6 +62,7 @@ def golden(model: str) -> dict[str, str]:
     return next(row for row in reference_rows("flops_golden.csv") if row["model"] == model)
 
 
+@pytest.mark.slow
 @one_model
 def test_size_is_that_of_the_definition(name: str, variant: str) -> None:
     layers, _ = full_size(name, variant)
@@ -190,6 +191,7 @@ def test_batches_follow_from_the_seed(name: str, variant: str) -> None:
     assert not all(torch.equal(value, other[key]) for key, value in first.items())
 
 
+@pytest.mark.slow
 def test_shapes_of_batches() -> None:
     expected = {
         "inception3": {"image": (2, 3, 107, 107), "label": (2,)},
@@ -246,6 +248,7 @@ def test_masks_fill_their_boxes() -> None:
     assert kinds == {"none", "rectangle", "ellipse"}
 
 
+@pytest.mark.slow
 @one_model
 def test_loss_falls(name: str, variant: str) -> None:
     work = workload(name, published(name, variant).small)

@@ -85,6 +85,7 @@ def _losses(work: Workload, size: int, steps: int, bf16: bool = False) -> list[f
     return losses
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "variant", "row", "unit"), one_in(5, VARIANTS), ids=IDS)
 def test_full_size_has_the_declared_parameters_and_operations(
     name: str, variant: str, row: str, unit: str
@@ -144,6 +145,7 @@ def test_batches_come_from_the_seed_alone(name: str, variant: str) -> None:
     assert {(len(value), value.dtype) for value in first.values()} == {(3, torch.int64)}
 
 
+@pytest.mark.slow
 @each_variant
 @pytest.mark.parametrize("bf16", [False, True], ids=["fp32", "bf16"])
 def test_loss_falls_in_20_steps(name: str, variant: str, bf16: bool) -> None:

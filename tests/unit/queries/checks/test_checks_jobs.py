@@ -17,6 +17,7 @@ ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
 # NET02
 
 
+@pytest.mark.slow
 def test_one_rank_keeps_the_others_waiting() -> None:
     row = judged(job(late(2, 4, 5), world=4, **ONE_HOST), "NET02")
     assert verdict(row) == ("finding", "warning")
@@ -29,6 +30,7 @@ def test_one_rank_keeps_the_others_waiting() -> None:
     assert row["advice"].startswith("compare that rank")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("parameters", "expected"),
     [
@@ -51,12 +53,14 @@ def rotating(ranks: int) -> dict[int, list[tuple[int, int]]]:
     return calls
 
 
+@pytest.mark.slow
 def test_ranks_that_take_turns_pass() -> None:
     row = judged(job(rotating(3), world=3, **ONE_HOST), "NET02")
     assert verdict(row) == ("pass", None)
     assert row["value"] == pytest.approx(100 / 3)
 
 
+@pytest.mark.slow
 def test_a_missing_rank_could_be_the_late_one() -> None:
     row = judged(job(rotating(3), world=4, **ONE_HOST), "NET02")
     assert verdict(row) == ("not evaluable", None)
@@ -66,6 +70,7 @@ def test_a_missing_rank_could_be_the_late_one() -> None:
     assert judged(job(calls, world=4, **ONE_HOST), "NET02")["verdict"] == "finding"
 
 
+@pytest.mark.slow
 def test_clocks_that_are_too_uncertain() -> None:
     row = judged(job(late(1, 2, 8, delay=9 * MS), world=2), "NET02")
     assert verdict(row) == ("not evaluable", None)

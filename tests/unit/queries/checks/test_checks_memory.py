@@ -143,6 +143,7 @@ def iterations(*kept: int, weight: float = 1, batch: float = 2) -> Profile:
     return made
 
 
+@pytest.mark.slow
 def test_a_leak_is_found_with_its_code() -> None:
     row = judged(iterations(0, *[8192] * 5), "MEM02")
     assert verdict(row) == ("finding", "warning")  # 10,000 iterations: 78 MiB of a peak of 4 MiB
@@ -152,11 +153,13 @@ def test_a_leak_is_found_with_its_code() -> None:
     assert "100 % of the growth is temporary of clone, from keep (loop.py:8)" in row["reason"]
 
 
+@pytest.mark.slow
 def test_a_small_leak_is_a_note() -> None:
     row = judged(iterations(0, *[8192] * 5, weight=100), "MEM02")
     assert verdict(row) == ("finding", "note")
 
 
+@pytest.mark.slow
 def test_what_shrinks_is_no_part_of_the_growth() -> None:
     made = Profile()
     shrinking = [made.make("input", 1000 / MIB) for _ in range(6)]
@@ -167,6 +170,7 @@ def test_what_shrinks_is_no_part_of_the_growth() -> None:
     assert "75 % of the growth is temporary of clone" in judged(made, "MEM02")["reason"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kept",
     [
@@ -184,12 +188,14 @@ def test_no_leak(kept: list[int]) -> None:
     assert row["value"] is not None
 
 
+@pytest.mark.slow
 def test_growth_after_a_warm_up() -> None:
     row = judged(iterations(1 << 20, 0, 0, *[9000] * 9), "MEM02")
     assert verdict(row) == ("finding", "warning")
     assert row["value"] == 9000
 
 
+@pytest.mark.slow
 def test_growth_with_ups_and_downs_is_not_steady() -> None:
     """The median slope is 5000 bytes and the last value the highest, but 11 of 15 pairs rise."""
     made = Profile()
@@ -215,6 +221,7 @@ def test_few_iterations_show_no_growth(count: int) -> None:
     assert "fewer than 3 iterations after the first" in row["reason"]
 
 
+@pytest.mark.slow
 def test_several_traces_have_one_answer_each() -> None:
     made = iterations(0, *[9000] * 5)
     other = Profile("other")

@@ -107,6 +107,7 @@ def test_fragmentation_needs_segments(held: int | None, said: str) -> None:
     assert said in row["reason"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_segments_at_the_peak_are_those_of_the_replayed_allocator(
     tmp_path: Path, seed: int
@@ -195,6 +196,7 @@ def test_unknown_bytes_could_grow_with_the_batch(
     assert (expected != "not evaluable") or "between 1.8 and 2.6 times" in row["reason"]
 
 
+@pytest.mark.slow
 def test_the_recorded_memory_of_the_device_is_used() -> None:
     made = iteration()
     made.add("device", device_id=0, memory_bytes=800 * MIB)

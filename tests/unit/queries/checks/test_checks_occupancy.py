@@ -39,6 +39,7 @@ def training(name: str = "work", row: Row | None = None, **metrics: float) -> Ma
     return made
 
 
+@pytest.mark.slow
 def test_a_launch_of_few_warps_is_found() -> None:
     row = judged(training(), "OCC01")
     assert verdict(row) == ("finding", "note")
@@ -49,6 +50,7 @@ def test_a_launch_of_few_warps_is_found() -> None:
     )
 
 
+@pytest.mark.slow
 def test_launches_without_a_configuration_do_not_hide_the_limiter() -> None:
     made = MadeTrace()
     made.add_device()
@@ -59,6 +61,7 @@ def test_launches_without_a_configuration_do_not_hide_the_limiter() -> None:
     assert "work (57.1 % of the time, 12 % theoretical, limited by registers)" in reason
 
 
+@pytest.mark.slow
 def test_full_sms_and_short_kernels_pass() -> None:
     row = judged(training(row=launch()), "OCC01")
     assert (row["verdict"], row["value"], row["threshold"]) == ("pass", 100, 50)
@@ -66,6 +69,7 @@ def test_full_sms_and_short_kernels_pass() -> None:
     assert judged(training(), "OCC01", min_theoretical_pct=12)["verdict"] == "pass"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "tensor", "expected"),
     [
@@ -83,6 +87,7 @@ def test_low_occupancy_is_normal_on_tensor_cores_and_for_communication(
     assert judged(made, "OCC01")["verdict"] == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("achieved", "expected"), [(59.0, "finding"), (61.0, "pass")])
 def test_achieved_far_below_theoretical_is_found(achieved: float, expected: str) -> None:
     row = judged(training(row=launch(), **{ACHIEVED: achieved}), "OCC01")
@@ -92,6 +97,7 @@ def test_achieved_far_below_theoretical_is_found(achieved: float, expected: str)
         assert "59 % of it achieved" in row["reason"]
 
 
+@pytest.mark.slow
 def test_an_unknown_gpu_has_no_known_limits() -> None:
     made = training()
     made.rows["device"].clear()
@@ -99,6 +105,7 @@ def test_an_unknown_gpu_has_no_known_limits() -> None:
         assert "the limits of this GPU" in judged(made, rule)["reason"]
 
 
+@pytest.mark.slow
 def test_counters_alone_are_judged() -> None:
     made = MadeTrace()
     made.add_device()
@@ -108,6 +115,7 @@ def test_counters_alone_are_judged() -> None:
     assert judged(made, "OCC02")["verdict"] == "pass"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("blocks", "filled", "expected"),
     [
@@ -129,6 +137,7 @@ def test_a_last_wave_that_fills_little(blocks: int, filled: float | None, expect
         assert row["severity"] == "note"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["persistent_sum", "ncclDevKernel_AllReduce_Sum_f32_RING_LL"])
 def test_kernels_with_a_fixed_number_of_blocks_have_no_tail(name: str) -> None:
     assert judged(training(name, launch(60)), "OCC02")["verdict"] == "pass"

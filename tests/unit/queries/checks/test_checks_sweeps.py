@@ -90,6 +90,7 @@ def ranks(values: Sequence[float]) -> list[float]:
 # OBS01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rates", "off", "expected"),
     [
@@ -113,12 +114,14 @@ def test_throughput_grows_with_the_batch(
         assert row["value"] == pytest.approx(statistics.correlation(batches, ranks(rates)))
 
 
+@pytest.mark.slow
 def test_a_drop_is_told_with_its_batches() -> None:
     row = only("OBS01", sweep(100, 150, 120, 190))
     assert "drops from 150 samples/s at batch 16 to 120 at batch 32" in row["reason"]
     assert row["severity"] == "warning"
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(rates=st.lists(st.integers(50, 60), min_size=3, max_size=7))
 def test_rank_correlation_is_that_of_its_definition(rates: list[int]) -> None:
@@ -131,6 +134,7 @@ def test_rank_correlation_is_that_of_its_definition(rates: list[int]) -> None:
         assert row["value"] == pytest.approx(rho, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_each_sweep_has_a_row_of_its_own() -> None:
     other = {"workload": "bert", "sweep": "bert, pytorch, fp32, A100"}
     rows = told("OBS01", [*sweep(100, 150, 180), *sweep(100, 90, 80, **other)])
@@ -296,6 +300,7 @@ def of_kind(made: MadeTrace, name: str, flop: float, batch_size: int, trace_id: 
         made.add_metric(ids[0], "flop_count_sp", flop, trace_id=trace_id)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("recurrent_flop", "batch_size", "expected"),
     [(5000, 8, "finding"), (15_000, 8, "pass"), (5000, 17, "not evaluable")],
@@ -316,6 +321,7 @@ def test_recurrent_models_against_convolutional_ones(
 # all of them
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", one_in(6, ["OBS01", "OBS02", "OBS03", "OBS07", "OBS10", "OBS12"]))
 def test_a_lone_trace_is_no_sweep(rule: str) -> None:
     made = MadeTrace()
@@ -353,6 +359,7 @@ def test_a_run_without_a_profiler_counts() -> None:
     assert row["sweep"] == "resnet50, pytorch, fp32, A100"
 
 
+@pytest.mark.slow
 def test_runs_of_one_workload_have_the_same_known_properties() -> None:
     said = {
         "variant": "v1", "dataset": "imagenet", "batch_definition": "images",
@@ -372,6 +379,7 @@ def test_runs_of_one_workload_have_the_same_known_properties() -> None:
     assert measured(**said, **usual)["workload"] == " · ".join(known)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("precision", "autocast", "peak"),
     [
@@ -398,6 +406,7 @@ def test_the_peak_of_a_run_is_that_of_its_precision(
     assert found == peak
 
 
+@pytest.mark.slow
 def test_else_the_timeline_counts() -> None:
     row = measured()
     assert row["evidence"] == "profiled"
@@ -405,6 +414,7 @@ def test_else_the_timeline_counts() -> None:
     assert row["samples_per_s"] == pytest.approx(4 * 8 / (4 * 2020e-9))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "field", one_in(5, ["dataset", "batch_definition", "optimizer", "scale", "variant"])
 )
@@ -412,6 +422,7 @@ def test_runs_of_different_workloads_are_told_apart(field: str) -> None:
     assert measured(**{field: "one"})["workload"] != measured(**{field: "another"})["workload"]
 
 
+@pytest.mark.slow
 def test_accumulation_and_checkpointing_make_another_workload() -> None:
     usual = measured()["workload"]
     assert measured(gradient_accumulation=1, activation_checkpointing=False)["workload"] == usual

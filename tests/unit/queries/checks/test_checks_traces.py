@@ -60,6 +60,7 @@ def test_rules_about_training_judge_nothing_else(
     assert row["advice"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", TRAINING_RULES)
 def test_kernels_without_iterations_are_not_training(rule: str) -> None:
     made = MadeTrace()
@@ -69,6 +70,7 @@ def test_kernels_without_iterations_are_not_training(rule: str) -> None:
     assert judged(made, rule)["reason"].startswith(said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("iterations", [1, 2, 4])
 def test_few_iterations_are_not_judged_for_their_steadiness(iterations: int) -> None:
     row = judged(busy(300, iterations=iterations), "ROB01")
@@ -77,6 +79,7 @@ def test_few_iterations_are_not_judged_for_their_steadiness(iterations: int) -> 
     assert row["reason"].startswith(f"only {known} of {iterations} iterations")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", one_in(5, RULES_FOR_ALL, then_one_in=2))
 @pytest.mark.parametrize("trains", one_in(2, [True, False]))
 @pytest.mark.parametrize("window", ["steady", "trace"])
@@ -112,6 +115,7 @@ def kernels_alone(number: int, trains: bool = True) -> MadeTrace:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "trains", "expected"),
     [
@@ -136,6 +140,7 @@ def test_gpu_idle_without_iterations(
     assert judged(kernels_alone(number), "OBS04", min_kernels=99)["severity"] == "warning"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tells", ["capture", "kernel name"])
 def test_a_capture_or_the_name_of_a_kernel_tells_training(tells: str) -> None:
     made = MadeTrace()
@@ -146,6 +151,7 @@ def test_a_capture_or_the_name_of_a_kernel_tells_training(tells: str) -> None:
     assert verdict(judged(made, "OBS04")) == ("pass", None)
 
 
+@pytest.mark.slow
 def test_what_optimizers_and_copies_launch_alike_tells_nothing() -> None:
     made = MadeTrace()
     train(made, kernel(100, 300, "multi_tensor_apply_kernel<Copy>"), trains=False)
@@ -153,6 +159,7 @@ def test_what_optimizers_and_copies_launch_alike_tells_nothing() -> None:
     assert verdict(judged(made, "OBS04", assume_training=True)) == ("finding", "severe")
 
 
+@pytest.mark.slow
 def test_of_several_devices_the_worst_is_told_and_an_unused_one_is_not() -> None:
     made = MadeTrace()
     train(
@@ -168,6 +175,7 @@ def test_of_several_devices_the_worst_is_told_and_an_unused_one_is_not() -> None
     )
 
 
+@pytest.mark.slow
 def test_each_trace_has_a_row_and_one_that_only_lends_counters_has_none() -> None:
     made = busy(900)
     made.add_trace("metrics", kind="metrics", capture_id="c")
@@ -181,6 +189,7 @@ def test_each_trace_has_a_row_and_one_that_only_lends_counters_has_none() -> Non
 # OBS04
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("took", "expected", "threshold"),
     [
@@ -199,6 +208,7 @@ def test_gpu_idle(took: int, expected: tuple[str, str | None], threshold: float)
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_thresholds_are_parameters() -> None:
     made = busy(700)
     assert judged(made, "OBS04", min_busy_pct=70)["verdict"] == "pass"
@@ -206,6 +216,7 @@ def test_thresholds_are_parameters() -> None:
     assert judged(made, "OBS04", severe_busy_pct=75)["severity"] == "severe"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cause", "advice"),
     one_in(
@@ -236,6 +247,7 @@ def test_advice_is_about_what_the_gpu_waits_for(cause: str, advice: str) -> None
     assert f"without a kernel: {cause}" in row["reason"]
 
 
+@pytest.mark.slow
 def test_graphs_traced_as_a_whole_hide_how_busy_the_gpu_is() -> None:
     made = busy(300)
     correlation = made.next_id()
@@ -274,6 +286,7 @@ def test_recurrent_layers(kernels: list[tuple[int, str]], expected: str) -> None
         assert row["evidence"] == "kernel name"
 
 
+@pytest.mark.slow
 def test_layers_json_tells_recurrent_layers() -> None:
     made = MadeTrace()
     train(made, kernel(100, 500))
@@ -299,6 +312,7 @@ def counted(flop: float, name: str = "work", **metrics: float) -> MadeTrace:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flop", "expected"), [(15_000, "pass"), (14_999, "finding"), (60_000, "not evaluable")]
 )
@@ -313,12 +327,14 @@ def test_use_of_the_peak(flop: float, expected: str) -> None:
     assert f"and {flop / 1000:.1f} % of it over 10 iterations of the steady state" in row["reason"]
 
 
+@pytest.mark.slow
 def test_fp32_says_nothing_about_tensor_cores() -> None:
     row = judged(counted(100, "ampere_fp16_s16816gemm_fp16_128x64"), "OBS06")
     assert row["verdict"] == "not evaluable"
     assert "tensor cores" in row["reason"]
 
 
+@pytest.mark.slow
 def test_unknown_flop_are_no_small_flop() -> None:
     assert judged(busy(500), "OBS06")["reason"] == "the FLOP of the kernels are unknown"
 
@@ -336,6 +352,7 @@ def two_kernels(slow_flop: float) -> MadeTrace:
     return made
 
 
+@pytest.mark.slow
 def test_long_kernels_below_the_mean() -> None:
     row = judged(two_kernels(3000), "OBS08")  # slow: 10 % of the peak
     assert verdict(row) == ("finding", "note")
@@ -348,6 +365,7 @@ def test_long_kernels_below_the_mean() -> None:
     )
 
 
+@pytest.mark.slow
 def test_kernels_alike_are_none_below_the_mean() -> None:
     assert judged(two_kernels(15_000), "OBS08")["verdict"] == "pass"
     assert judged(two_kernels(3000), "OBS08", min_share_pct=34)["verdict"] == "pass"
@@ -412,6 +430,7 @@ def test_without_iterations_the_cpus_are_judged_over_the_whole_trace() -> None:
     )
 
 
+@pytest.mark.slow
 def test_no_samples_of_the_cpus() -> None:
     made = busy(500)
     made.add_trace(lacks=["cpu_sample"])
@@ -423,6 +442,7 @@ def test_no_samples_of_the_cpus() -> None:
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("start", "took", "expected", "exposed"),
     [
@@ -442,6 +462,7 @@ def test_communication_that_nothing_hides(
     assert f"{100 * (1 - exposed / took):.1f} % of its communication is hidden" in row["reason"]
 
 
+@pytest.mark.slow
 def test_one_gpu_does_not_communicate() -> None:
     assert "no communication kernel runs" in judged(busy(500), "COM01")["reason"]
 
@@ -455,6 +476,7 @@ def periods(*lengths: int, **row: Any) -> MadeTrace:
     return made
 
 
+@pytest.mark.slow
 def test_steady_iterations_pass() -> None:
     row = judged(periods(*[1000, 1010] * 6), "ROB01")
     assert verdict(row) == ("pass", None)
@@ -465,6 +487,7 @@ def test_steady_iterations_pass() -> None:
     )
 
 
+@pytest.mark.slow
 def test_spread_is_found() -> None:
     lengths = [1000, 1500] * 6
     row = judged(periods(*lengths), "ROB01")
@@ -474,6 +497,7 @@ def test_spread_is_found() -> None:
     assert "10 iterations after warm-up vary by" in row["reason"]
 
 
+@pytest.mark.slow
 def test_three_iterations_suffice_for_a_spread() -> None:
     # of five, the first warms up and the last has no known end
     row = judged(periods(1000, 1000, 1500, 1000, 1000), "ROB01")
@@ -481,6 +505,7 @@ def test_three_iterations_suffice_for_a_spread() -> None:
     assert "the times of 3 iterations after warm-up vary by" in row["reason"]
 
 
+@pytest.mark.slow
 def test_a_trend_is_found_where_it_is_more_than_the_spread() -> None:
     lengths = [1000 + 10 * number for number in range(12)]
     row = judged(periods(*lengths), "ROB01")
@@ -491,6 +516,7 @@ def test_a_trend_is_found_where_it_is_more_than_the_spread() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("trains", "lengths", "expected"),
     [
@@ -510,6 +536,7 @@ def test_iterations_without_a_gpu(trains: bool, lengths: list[int], expected: st
         assert row["value"] == pytest.approx(100 * statistics.stdev(kept) / statistics.mean(kept))
 
 
+@pytest.mark.slow
 def test_warm_up_that_does_not_end_is_found() -> None:
     made = periods(*[1000] * 12)
     for number in range(12):
@@ -525,6 +552,7 @@ def test_warm_up_that_does_not_end_is_found() -> None:
     assert row["reason"].startswith("more than half of 12 iterations show signs of warm-up")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["bucketed", "padded", "fixed"])
 def test_samples_of_unequal_length_vary_by_design(policy: str) -> None:
     made = periods(*[1000, 1500] * 6)
@@ -533,6 +561,7 @@ def test_samples_of_unequal_length_vary_by_design(policy: str) -> None:
     assert row["verdict"] == ("finding" if policy == "fixed" else "not evaluable")
 
 
+@pytest.mark.slow
 def test_work_that_varies_varies_by_design() -> None:
     block: Row = {"block_x": 32, "block_y": 1, "block_z": 1, "grid_y": 1, "grid_z": 1}
     made = periods(*[1000, 1500] * 6, grid_x=10, **block)
@@ -542,6 +571,7 @@ def test_work_that_varies_varies_by_design() -> None:
     assert "but so does the work" in judged(made, "ROB01")["reason"]
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(15))
 @given(
     lengths=st.one_of(
@@ -599,6 +629,7 @@ def test_kernels_launched_before_the_window(took: int, expected: str) -> None:
     assert row["value"] == pytest.approx(100 * took / (STEADY * 300 + took))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("took", "expected"), [(99, "pass"), (100, "finding")])
 def test_a_device_with_a_tenth_of_the_work_is_judged(took: int, expected: str) -> None:
     made = MadeTrace()
@@ -607,6 +638,7 @@ def test_a_device_with_a_tenth_of_the_work_is_judged(took: int, expected: str) -
     assert judged(made, "ROB02")["verdict"] == expected
 
 
+@pytest.mark.slow
 def test_kernels_without_a_launch_were_launched_before_recording() -> None:
     made = MadeTrace()
     made.launch(0, 10, 110)
@@ -626,6 +658,7 @@ def test_without_calls_nothing_tells_launches() -> None:
 # ROB03
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("said", "expected", "value"),
     [

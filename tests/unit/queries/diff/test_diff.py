@@ -76,6 +76,7 @@ def test_each_fact_of_comparability_has_a_place_of_its_own() -> None:
     assert len(places) == len(set(places)) == len(set(names)) == 29
 
 
+@pytest.mark.slow
 def test_what_differs_and_what_that_means() -> None:
     made = MadeTrace()
     described(made, "a", 4)
@@ -93,6 +94,7 @@ def test_what_differs_and_what_that_means() -> None:
     assert "variant" not in rows  # nobody says
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("field", "change"),
     one_in(
@@ -117,6 +119,7 @@ def test_other_work_is_not_comparable(field: str, change: dict[str, Any]) -> Non
     assert sum(row["differs"] for row in rows) == 1
 
 
+@pytest.mark.slow
 def test_accumulation_and_checkpointing_may_explain_a_difference() -> None:
     said = {"gradient_accumulation": 1, "activation_checkpointing": False}
     for options, fields in (
@@ -132,6 +135,7 @@ def test_accumulation_and_checkpointing_may_explain_a_difference() -> None:
         assert all(rows[name]["matters"] == "may explain" for name in fields)
 
 
+@pytest.mark.slow
 def test_the_version_of_a_profiler_is_that_of_the_file_or_else_of_the_capture() -> None:
     for own, expected in (("2024.1", "2024.1"), (None, "2022.4")):
         made = MadeTrace()
@@ -142,6 +146,7 @@ def test_the_version_of_a_profiler_is_that_of_the_file_or_else_of_the_capture() 
         assert (row["a"], row["differs"]) == (expected, False)
 
 
+@pytest.mark.slow
 def test_what_only_one_side_says_is_uncertain() -> None:
     made = MadeTrace()
     described(made, "a")
@@ -151,6 +156,7 @@ def test_what_only_one_side_says_is_uncertain() -> None:
     assert rows["framework"]["matters"] == "may explain"
 
 
+@pytest.mark.slow
 def test_kernels_of_whole_traces() -> None:
     """A: gemm 2 x 100 ns, old 30. B: gemm 3 x 120 and one of another grid, 50."""
     made = MadeTrace()
@@ -174,6 +180,7 @@ def test_kernels_of_whole_traces() -> None:
     assert {row["per"] for row in rows.values()} == {"whole trace"}
 
 
+@pytest.mark.slow
 def test_kernels_of_summaries() -> None:
     """Neither side has a timeline, and so no window."""
     made = MadeTrace()
@@ -185,6 +192,7 @@ def test_kernels_of_summaries() -> None:
     assert (row["a_ns"], row["b_ns"], row["change_ns"]) == (100, 160, 60)
 
 
+@pytest.mark.slow
 def test_kernels_per_iteration() -> None:
     """All iterations count: 4 in A and 6 in B, each with one kernel of 100 ns."""
     made = MadeTrace()
@@ -196,6 +204,7 @@ def test_kernels_per_iteration() -> None:
     assert row["per"] == "iteration of a process"
 
 
+@pytest.mark.slow
 def test_slower_needs_three_standard_errors_and_the_smallest_change() -> None:
     def status(a: list[int], b: list[int], **parameters: float) -> str | None:
         made = MadeTrace()
@@ -212,6 +221,7 @@ def test_slower_needs_three_standard_errors_and_the_smallest_change() -> None:
     assert status([99, 100, 101], [102, 103, 104], min_change_pct=3.5) is None
 
 
+@pytest.mark.slow
 @settings(max_examples=3)
 @example([("a", "y", 1), ("a", "x", 1)] * 3 + [("b", "x", 2)])
 @given(
@@ -239,6 +249,7 @@ def test_effects_add_up_and_every_kernel_is_counted(kernels: list[tuple[str, str
         assert row["change_ns"] == row["calls_effect_ns"] + row["duration_effect_ns"]
 
 
+@pytest.mark.slow
 def test_processes_without_iterations_are_left_out_beside_others() -> None:
     made = MadeTrace()
     for trace in "ab":
@@ -250,6 +261,7 @@ def test_processes_without_iterations_are_left_out_beside_others() -> None:
     assert sum(row["a_ns"] for row in found["layers"]) == 100
 
 
+@pytest.mark.slow
 def test_sides_of_which_one_tells_iterations() -> None:
     made = MadeTrace()
     add_iterations(made, "a", [1000, 1000, 1000])
@@ -273,6 +285,7 @@ def layered(made: MadeTrace, trace: str, layers: dict[str, int]) -> None:
             at += 1000
 
 
+@pytest.mark.slow
 def test_layers_per_iteration() -> None:
     made = MadeTrace()
     layered(made, "a", {"conv": 600, "fc": 200, "old": 200})
@@ -297,6 +310,7 @@ def test_layers_per_iteration() -> None:
     assert list(rows) == ["new", "old", "conv", "fc"]
 
 
+@pytest.mark.slow
 def test_utilization_sets_like_against_like() -> None:
     made = MadeTrace()
     layered(made, "a", {"conv": 600})
@@ -318,6 +332,7 @@ def test_utilization_sets_like_against_like() -> None:
     assert rows["idle_pct"]["b_ns"] - rows["idle_pct"]["a_ns"] == pytest.approx(-300)
 
 
+@pytest.mark.slow
 def test_times_of_several_operations_are_added() -> None:
     made = MadeTrace()
     for name in ("a", "b"):
@@ -338,6 +353,7 @@ def test_times_of_several_operations_are_added() -> None:
     }
 
 
+@pytest.mark.slow
 def test_ranks_without_iterations_are_compared_over_the_trace() -> None:
     made = MadeTrace()
     for name, calls in (("a", [(0, 100), (200, 300)]), ("b", [(0, 50)])):
@@ -353,6 +369,7 @@ def test_ranks_without_iterations_are_compared_over_the_trace() -> None:
     assert (row["per_a"], row["per_b"]) == ("trace", "trace")
 
 
+@pytest.mark.slow
 def test_collectives_of_one_side_have_no_instances_on_the_other() -> None:
     made = MadeTrace()
     for name, elements in (("a", 1000), ("b", 2000)):
@@ -370,6 +387,7 @@ def test_collectives_of_one_side_have_no_instances_on_the_other() -> None:
     }
 
 
+@pytest.mark.slow
 def test_counted_utilization_is_that_of_the_process() -> None:
     """500 FLOP ÷ 100 FLOP/ns in kernels of 500 ns are 1 %, and twice as many in B 2 %."""
     made = MadeTrace()
@@ -385,6 +403,7 @@ def test_counted_utilization_is_that_of_the_process() -> None:
         assert (row["a_pct"], row["b_pct"]) == (pytest.approx(1), pytest.approx(2))
 
 
+@pytest.mark.slow
 def test_without_iterations_kernels_are_counted_over_the_whole_trace() -> None:
     made = MadeTrace()
     for trace, duration in (("a", 100), ("b", 300)):
@@ -394,6 +413,7 @@ def test_without_iterations_kernels_are_counted_over_the_whole_trace() -> None:
     assert (row["a_ns"], row["b_ns"], row["change_ns"]) == (100, 300, 200)
 
 
+@pytest.mark.slow
 def test_a_number_is_not_set_against_one_with_other_evidence() -> None:
     made = MadeTrace()
     for trace in "ab":
@@ -410,6 +430,7 @@ def test_a_number_is_not_set_against_one_with_other_evidence() -> None:
         assert row["b_pct"] is row["change_points"] is None
 
 
+@pytest.mark.slow
 def test_a_trace_with_itself_shows_no_difference() -> None:
     made = MadeTrace()
     described(made, "a")

@@ -62,6 +62,7 @@ operations = st.lists(
 # kernels
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(kernels=operations)
 def test_kernel_summary_by_name(kernels: list[tuple[str, str, int | None, int]]) -> None:
@@ -140,6 +141,7 @@ def test_kernel_summary_leaves_the_replayed_kernels_of_a_capture_out() -> None:
 # copies and fills
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(copies=operations, fills=operations)
 def test_memory_operations(copies: list[Any], fills: list[Any]) -> None:
@@ -193,6 +195,7 @@ def test_memory_operations_by_kind_of_memory() -> None:
 # ranges
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(
     ranges=st.lists(
@@ -255,6 +258,7 @@ def train(made: MadeTrace, periods: list[int], **row: Any) -> None:
         start += period
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(6))
 @given(
     runs=st.lists(st.lists(st.integers(950, 1045), min_size=1, max_size=12), min_size=1, max_size=6)
@@ -285,6 +289,7 @@ def test_iteration_summary_against_another_implementation(runs: list[list[int]])
         assert {name: row[name] for name in expected} == close(expected)
 
 
+@pytest.mark.slow
 def test_iteration_summary_says_what_it_dropped_and_why() -> None:
     made = MadeTrace()
     train(made, [3000, 2000, 1000, 1000, 1000, 1000])
@@ -297,6 +302,7 @@ def test_iteration_summary_says_what_it_dropped_and_why() -> None:
     assert (rows[1]["n"], rows[1]["median_ns"]) == (4, 500.0)
 
 
+@pytest.mark.slow
 def test_iterations_that_were_dropped_are_told_as_ranges() -> None:
     made = MadeTrace()
     train(made, [5000] * 978 + [1000] * 1000)
@@ -308,6 +314,7 @@ def test_iterations_that_were_dropped_are_told_as_ranges() -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("iterations", "n", "over", "said"),
     one_in(
@@ -343,6 +350,7 @@ def test_few_iterations_are_answered_with_a_warning(
         assert {(r["iterations"], r["measured_over"]) for r in rows} == {(max(n, 1), over)}
 
 
+@pytest.mark.slow
 def test_where_all_iterations_show_signs_all_are_counted() -> None:
     made = MadeTrace()
     train(made, [1_000_000] * 12)
@@ -355,6 +363,7 @@ def test_where_all_iterations_show_signs_all_are_counted() -> None:
     assert metric(made, "iteration_summary")[0]["dropped"] == "next start not recorded: 12"
 
 
+@pytest.mark.slow
 def test_all_metrics_speak_of_the_same_iterations() -> None:
     made = MadeTrace()
     lengths = {1: 5, 2: 11, 3: 24}
@@ -376,6 +385,7 @@ def test_all_metrics_speak_of_the_same_iterations() -> None:
         assert elapsed == {process: 1000 * (n - 1) for process, n in lengths.items()}, name
 
 
+@pytest.mark.slow
 def test_iteration_timing_keeps_three_times_apart() -> None:
     made = MadeTrace()
     train(made, [1000, 2000])
@@ -390,6 +400,7 @@ def test_iteration_timing_keeps_three_times_apart() -> None:
 # throughput
 
 
+@pytest.mark.slow
 def test_throughput_is_total_over_total() -> None:
     """Periods of 1 and 3 ms: 2 iterations in 4 ms are 500 a second; the mean of rates is 667."""
     made = MadeTrace()
@@ -402,6 +413,7 @@ def test_throughput_is_total_over_total() -> None:
     assert row["samples_per_s"] == pytest.approx(32 * 5 / 11e-3)
 
 
+@pytest.mark.slow
 def test_throughput_of_all_iterations_where_there_is_no_steady_state() -> None:
     made = MadeTrace()
     train(made, [1_000_000, 9_000_000, 2_000_000])
@@ -412,6 +424,7 @@ def test_throughput_of_all_iterations_where_there_is_no_steady_state() -> None:
     assert (row["batch_size"], row["samples_per_s"]) == (None, None)
 
 
+@pytest.mark.slow
 def test_the_batch_size_is_the_user_s_to_set() -> None:
     made = MadeTrace()
     made.add_trace(batch_size=32)
@@ -420,6 +433,7 @@ def test_the_batch_size_is_the_user_s_to_set() -> None:
     assert [r["samples_per_s"] for r in metric(made, "throughput", batch_size=8)] == [8000.0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world_size", [None, 1, 4])
 def test_what_the_profiler_slowed_down(world_size: int | None) -> None:
     """Unprofiled, all processes together: 40 000 samples/s each. Profiled: 32 000 each."""
@@ -433,6 +447,7 @@ def test_what_the_profiler_slowed_down(world_size: int | None) -> None:
     assert row["profiler_slowdown_pct"] == pytest.approx(25)
 
 
+@pytest.mark.slow
 def test_without_an_unprofiled_run_the_slowdown_is_unknown() -> None:
     made = MadeTrace()
     made.add_trace(batch_size=32, capture=json.dumps({"model": "cnn"}))
@@ -475,6 +490,7 @@ def layers(made: MadeTrace, **parameters: Any) -> list[tuple[Any, ...]]:
     return [(r["rank"], r["layer"], r["layer_type"], r["gpu_ns"], r["evidence"]) for r in rows]
 
 
+@pytest.mark.slow
 def test_the_dominant_layer_is_forward_and_backward_together() -> None:
     made = network()
     assert layers(made) == [
@@ -488,6 +504,7 @@ def test_the_dominant_layer_is_forward_and_backward_together() -> None:
     assert [r["kernels"] for r in rows] == [6, 3, 3]
 
 
+@pytest.mark.slow
 def test_the_dominant_type_of_layer() -> None:
     made = network()
     made.add_layer("conv2", 2, layer_type="Conv2d")
@@ -501,6 +518,7 @@ def test_the_dominant_type_of_layer() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_without_layers_the_kernels_classes_tell() -> None:
     assert layers(network(annotated=False)) == [
         (1, None, "CONV", 210, "kernel name"),
@@ -509,12 +527,14 @@ def test_without_layers_the_kernels_classes_tell() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_attribution_is_the_user_s_to_choose() -> None:
     made = network()
     assert layers(made, attribution="kernel class")[0] == (1, None, "CONV", 210, "kernel name")
     assert layers(network(annotated=False), attribution="nvtx") == [(None, None, None, 300, None)]
 
 
+@pytest.mark.slow
 def test_a_layer_without_definition_has_the_type_of_its_kernels() -> None:
     assert layers(network(defined=False)) == [
         (1, "conv__1", "CONV", 210, "nvtx + nvtx backward"),
@@ -543,6 +563,7 @@ def test_the_class_of_a_kernel_is_of_the_highest_priority_whatever_the_order() -
     assert ascending["class"] == "communication"
 
 
+@pytest.mark.slow
 def test_time_by_layer_and_phase() -> None:
     rows = metric(network(), "layer_time", window="iterations")
     found = [
@@ -565,6 +586,7 @@ def test_time_by_layer_and_phase() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_layers_are_counted_in_the_window_alone() -> None:
     """The first iteration launches every kernel for the first time; nothing follows the last."""
     made = network()
@@ -579,6 +601,7 @@ def test_layers_are_counted_in_the_window_alone() -> None:
     assert {r["gpu_ns"] for r in rows if r["layer"] is None} == {3 * 10 + 2 * 7}
 
 
+@pytest.mark.slow
 def test_kernels_of_no_time_have_no_share() -> None:
     made = MadeTrace()
     made.add_range(0, 10, "layer:conv")
@@ -588,6 +611,7 @@ def test_kernels_of_no_time_have_no_share() -> None:
         assert [row["share_pct"] for row in rows] == [None]
 
 
+@pytest.mark.slow
 def test_relations_by_layer_hold_layers_with_any_name() -> None:
     made = MadeTrace()
     names = ["a__b", "a__b__c", "a.b", "a: b", "layer:layer", "x' OR 1=1", "日本"]

@@ -204,6 +204,7 @@ class TestNvprofTrace:
         assert [k["name"] for k in no_line_break["kernel"]] == ["k0", "k1", "k2", "k3", "k4"]
         assert "may be cut off" in no_line_break.notes
 
+    @pytest.mark.slow
     def test_torn_last_line_is_dropped_with_a_note(self, nvprof: Callable[..., Trace]) -> None:
         text = TRACE_HEADER + _kernel("0.0", "1.0", "a") + _kernel("1.0", "1.0", "b")
         for cut in range(10, len(_kernel("1.0", "1.0", "b")) - 3, 3):
@@ -844,6 +845,7 @@ _EXAMPLES = settings(
 )
 
 
+@pytest.mark.slow
 @_EXAMPLES
 @given(
     kernels=st.lists(
@@ -887,6 +889,7 @@ _PRINTED_UNITS = {
 }
 
 
+@pytest.mark.slow
 @_EXAMPLES
 @given(
     kernels=st.lists(

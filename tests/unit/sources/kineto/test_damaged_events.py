@@ -92,6 +92,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_list, "_TAIL_BYTES", 150)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_blocks")
 @settings(
     max_examples=examples(60),
@@ -149,6 +150,7 @@ def _ends(text: str, events: list[dict[str, Any]]) -> list[int]:
     return ends
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_blocks")
 def test_damage_stays_in_its_block(tmp_path: Path) -> None:
     events = [made.kernel(i, 1, i, f"k{i}") for i in range(1, 60)]
@@ -276,6 +278,7 @@ CHANGES: dict[str, Callable[[Any], bytes]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("path", SMALL)
 def test_changes_of_form_change_no_number(tmp_path: Path, path: Path, change: str) -> None:
@@ -286,6 +289,7 @@ def test_changes_of_form_change_no_number(tmp_path: Path, path: Path, change: st
     assert numbers(made.write(tmp_path / "b.json", changed)) == wanted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("path", SMALL)
 def test_damage_is_noted_or_refused(tmp_path: Path, path: Path, seed: int) -> None:

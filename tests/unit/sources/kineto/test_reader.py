@@ -43,6 +43,7 @@ def ingest(folder: Path, content: Any, name: str = "trace.json") -> Ingested:
     return Ingested(write(folder / name, content))
 
 
+@pytest.mark.slow
 def test_kernel(tmp_path: Path) -> None:
     found = ingest(tmp_path, document([launch(10, 4), kernel("20.125", "1.5", 4)]), "t.json.gz")
     assert found.report.format == "torch-json"
@@ -62,6 +63,7 @@ def test_kernel(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_nanoseconds_come_from_the_text(tmp_path: Path) -> None:
     # A double holds this time only to 0.25 us.
     text = json.dumps(document([kernel(12345, 1)])).replace("12345", "1712195495406752.797")
@@ -71,6 +73,7 @@ def test_nanoseconds_come_from_the_text(tmp_path: Path) -> None:
     assert found.rows("SELECT utc_start_ns FROM trace") == [(0,)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("unit", "base"), [("ns", 5), ("ms", 1767189312000000000)])
 def test_times_are_microseconds_in_every_unit_of_display(
     tmp_path: Path, unit: str, base: int
@@ -81,6 +84,7 @@ def test_times_are_microseconds_in_every_unit_of_display(
     assert found.rows("SELECT k.start_ns, utc_start_ns FROM kernel k, trace") == [(3500, base)]
 
 
+@pytest.mark.slow
 def test_ids_may_be_texts(tmp_path: Path) -> None:
     call = launch(1, "9", pid="77", tid="4093687616")
     work = kernel(2, 1, "9", device="0", stream="7") | {"tid": "stream 7"}
@@ -90,6 +94,7 @@ def test_ids_may_be_texts(tmp_path: Path) -> None:
     assert found.rows("SELECT thread_id FROM api_call") == [(4093687616,)]
 
 
+@pytest.mark.slow
 def test_a_list_of_events_is_a_trace(tmp_path: Path) -> None:
     events = [
         event("Operator", "aten::mm", 1, 5, args={"External id": 2, "Input dims": [[8, 4], []]}),
@@ -109,6 +114,7 @@ def test_a_list_of_events_is_a_trace(tmp_path: Path) -> None:
     assert found.rows("SELECT memory_kind, bytes FROM memset") == [("device", 3)]
 
 
+@pytest.mark.slow
 def test_the_process_of_gpu_work_is_that_of_its_call(tmp_path: Path) -> None:
     events = [
         launch(1, 5, pid=70),
@@ -123,6 +129,7 @@ def test_the_process_of_gpu_work_is_that_of_its_call(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_ranges_with_the_process_of_another_namespace(tmp_path: Path) -> None:
     step = event("user_annotation", "ProfilerStep#1", 0, 99, pid=3100453, tid=3100453)
     found = ingest(tmp_path, document([step, launch(1, 5), kernel(2, 1, 5)]))
@@ -133,12 +140,14 @@ def test_ranges_with_the_process_of_another_namespace(tmp_path: Path) -> None:
     assert found.rows("SELECT process_id FROM process") == [(77,)]
 
 
+@pytest.mark.slow
 def test_without_host_events_the_process_is_unknown(tmp_path: Path) -> None:
     assert ingest(tmp_path, document([kernel(1)])).rows("SELECT process_id FROM kernel") == [
         (None,)
     ]
 
 
+@pytest.mark.slow
 def test_copies_and_fills(tmp_path: Path) -> None:
     def gpu(cat: str, name: str, ts: int, size: Any) -> dict[str, Any]:
         args = {"device": 0, "stream": 7, "correlation": ts, "bytes": size}
@@ -159,6 +168,7 @@ def test_copies_and_fills(tmp_path: Path) -> None:
     assert found.rows("SELECT memory_kind, bytes FROM memset") == [("device", 16)]
 
 
+@pytest.mark.slow
 def test_annotations(tmp_path: Path) -> None:
     events = [
         operator("aten::mm", 1, 9, **{"Sequence number": 12, "Input Dims": [[8, 4], [4]]}),
@@ -177,6 +187,7 @@ def test_annotations(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_modules_are_named_by_their_place_in_the_model(tmp_path: Path) -> None:
     events = [
         frame(1, "train.py(3): main", 1, None),
@@ -207,6 +218,7 @@ FILES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", FILES)
 def test_the_columns_of_a_file_serve_for_all_others(
     tmp_path: Path, first: str, monkeypatch: pytest.MonkeyPatch
@@ -220,6 +232,7 @@ def test_the_columns_of_a_file_serve_for_all_others(
     assert {"annotation", "kernel", "memory_event", "process", "thread"} <= known.keys()
 
 
+@pytest.mark.slow
 def test_a_trace_without_frames_is_read_without_libraries_that_start_slowly(
     tmp_path: Path,
 ) -> None:
@@ -232,6 +245,7 @@ def test_a_trace_without_frames_is_read_without_libraries_that_start_slowly(
     assert " 1 kernels " in done.stdout
 
 
+@pytest.mark.slow
 def test_lone_surrogates_and_numbers_out_of_range_in_the_header(tmp_path: Path) -> None:
     gpu = {"id": 0, "name": "A\ud800", "numSms": 10**11, "totalGlobalMem": 10**11}
     found = ingest(tmp_path, document([kernel(20)], deviceProperties=[gpu], host_name="h\udfff",
@@ -243,6 +257,7 @@ def test_lone_surrogates_and_numbers_out_of_range_in_the_header(tmp_path: Path) 
     assert "rank 0 (n?) of a distributed job" in found.notes
 
 
+@pytest.mark.slow
 def test_characters_outside_the_basic_plane_are_kept(tmp_path: Path) -> None:
     gpu = {"id": 0, "name": "A\U0001f680"}  # written as a pair of surrogates
     found = ingest(tmp_path, document([kernel(20)], deviceProperties=[gpu]))
@@ -287,6 +302,7 @@ def test_module_paths_match_a_walk_up_the_frames(first: int) -> None:
     assert paths == {i: walk(i) for i in range(count) if names[i]}
 
 
+@pytest.mark.slow
 def test_memory_of_the_allocator_by_device(tmp_path: Path) -> None:
     events = [
         memory(1, 512, 1024, 3000),
@@ -309,6 +325,7 @@ def test_memory_of_the_allocator_by_device(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_device(tmp_path: Path) -> None:
     columns = "device_id, name, compute_capability, sm_count, max_warps_per_sm, memory_bytes"
     assert ingest(tmp_path, document([kernel(1)])).rows(f"SELECT {columns} FROM device") == [
@@ -324,6 +341,7 @@ def rocm(folder: Path, agents: list[int], gpus: list[dict[str, Any]]) -> Ingeste
     return ingest(folder, content | {"deviceProperties": gpus})
 
 
+@pytest.mark.slow
 def test_an_amd_gpu_has_no_compute_capability(tmp_path: Path) -> None:
     gpus = [{**ROCM, "id": number} for number in range(2)]
     found = rocm(tmp_path, [9], gpus)
@@ -333,6 +351,7 @@ def test_an_amd_gpu_has_no_compute_capability(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("agents", "names"), [([2, 3], ["AMD Instinct MI210"] * 2), ([2], ["AMD a", "AMD b"])]
 )
@@ -352,6 +371,7 @@ def test_an_amd_gpu_without_a_name_is_told_by_its_warps(tmp_path: Path) -> None:
     assert found.rows("SELECT name, compute_capability FROM device") == [(None, None)]
 
 
+@pytest.mark.slow
 def test_synchronizations_processes_threads(tmp_path: Path) -> None:
     args = {
         "device": 0,
@@ -376,6 +396,7 @@ def test_synchronizations_processes_threads(tmp_path: Path) -> None:
     assert found.rows("SELECT thread_id, name FROM thread") == [(77, "thread 77 (pt_main)")]
 
 
+@pytest.mark.slow
 def test_what_is_not_stored_is_counted(tmp_path: Path) -> None:
     events = [
         kernel(1),
@@ -393,6 +414,7 @@ def test_what_is_not_stored_is_counted(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_trace_of_many_blocks_has_the_rows_of_one_block(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -419,6 +441,7 @@ def test_a_trace_of_many_blocks_has_the_rows_of_one_block(
     assert len(whole.rows("SELECT holds FROM trace")[0][0]) > 8
 
 
+@pytest.mark.slow
 def test_a_directory_with_a_trace_per_rank(tmp_path: Path) -> None:
     folder = tmp_path / "job"
     folder.mkdir()
@@ -439,6 +462,7 @@ def test_a_directory_with_a_trace_per_rank(tmp_path: Path) -> None:
     assert durations == [(1000,), (2000,), (3000,)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "argument"),
     [
@@ -457,6 +481,7 @@ def test_what_is_missing_is_an_argument_of_the_profiler(
     assert "record_function(NAME)" in how_to_collect(["nvtx_range"], "torch", "timeline")
 
 
+@pytest.mark.slow
 def test_implausible_times(tmp_path: Path) -> None:
     events = [kernel(5, 0), kernel(6, -1), kernel(0, 0), kernel(None), kernel(7, float("nan"))]
     found = ingest(tmp_path, document(events))
@@ -465,6 +490,7 @@ def test_implausible_times(tmp_path: Path) -> None:
         assert f"events {note}; dropped" in found.notes
 
 
+@pytest.mark.slow
 def test_ends_beyond_64_bits(tmp_path: Path) -> None:
     """In nanoseconds the largest time is 2^63 - 1."""
     last = kernel(3, 4, 1, "last")
@@ -480,6 +506,7 @@ def text_of(events: list[dict[str, Any]]) -> str:
     return json.dumps(document(events))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("raw", "name"),
     [
@@ -499,6 +526,7 @@ def test_names_that_torch_does_not_escape(tmp_path: Path, raw: str, name: str) -
     ]
 
 
+@pytest.mark.slow
 def test_an_event_beyond_repair_is_dropped_alone(tmp_path: Path) -> None:
     content = text_of([kernel(1), kernel(2, name="NAME"), kernel(3)])
     content = content.replace('"name": "NAME", "pid": 0', '"name": , "pid" 0')
@@ -507,6 +535,7 @@ def test_an_event_beyond_repair_is_dropped_alone(tmp_path: Path) -> None:
     assert "invalid JSON: 1 events dropped" in found.notes
 
 
+@pytest.mark.slow
 def test_bytes_that_are_not_utf8_are_replaced(tmp_path: Path) -> None:
     content = text_of([kernel(1, name="NAME"), kernel(2)]).encode().replace(b"NAME", b"a\xffb")
     found = ingest(tmp_path, content)
@@ -514,6 +543,7 @@ def test_bytes_that_are_not_utf8_are_replaced(tmp_path: Path) -> None:
     assert "not UTF-8" in found.notes
 
 
+@pytest.mark.slow
 def test_values_that_json_does_not_allow(tmp_path: Path) -> None:
     events = [
         kernel(1, **{"shared memory": 2**70, "est. achieved occupancy %": float("inf")}),
@@ -528,12 +558,14 @@ def test_values_that_json_does_not_allow(tmp_path: Path) -> None:
     assert found.rows("SELECT text FROM annotation") == [("triton, op_id = 1",)]
 
 
+@pytest.mark.slow
 def test_exact_duplicates_are_kept_once(tmp_path: Path) -> None:
     found = ingest(tmp_path, document([kernel(1), kernel(1), kernel(9, correlation=2)]))
     assert found.rows("SELECT count(*) FROM kernel") == [(2,)]
     assert "rows of kernel that stand twice, equal in all columns: 1; left out" in found.notes
 
 
+@pytest.mark.slow
 def test_a_truncated_file_keeps_its_whole_events(tmp_path: Path) -> None:
     content = text_of([kernel(1), kernel(2), kernel(3)])
     cut = content.index('"ts": 3')
@@ -542,6 +574,7 @@ def test_a_truncated_file_keeps_its_whole_events(tmp_path: Path) -> None:
     assert "ends in the middle: 2 events read, last at 7,000 ns" in found.notes
 
 
+@pytest.mark.slow
 def test_a_truncated_gzip_stream_keeps_its_whole_events(tmp_path: Path) -> None:
     whole = gzip.compress(
         text_of([kernel(i, 1, i, f"k{i * 7919}") for i in range(1, 3000)]).encode()

@@ -175,6 +175,7 @@ def test_peak_and_end(toys: Ingested, name: str) -> None:
     assert "does not record" in row["reason"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TOYS)
 def test_classes_at_the_peak_and_in_all(toys: Ingested, name: str) -> None:
     toy = TOYS[name]
@@ -192,6 +193,7 @@ def test_rounding_at_the_peak(toys: Ingested, name: str) -> None:
     assert frame["requested_bytes"].sum() == toy.peak_bytes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TOYS)
 def test_each_event_counts(tmp_path: Path, name: str) -> None:
     """Without any one event the answer is another, or a note or an error tells."""
@@ -269,6 +271,7 @@ def test_a_log_cut_in_a_line(tmp_path: Path) -> None:
         Ingested(path)
 
 
+@pytest.mark.slow
 def test_a_log_without_times(tmp_path: Path) -> None:
     events = [alloc(None, 4096, 8, "weight"), alloc(None, 8192, 8, "input")]
     found = Ingested(write_log(tmp_path / "memory.jsonl", events))
@@ -292,6 +295,7 @@ def test_estimates_say_so(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("framework", "device_type", "allocator", "device"),
     [("pytorch", "cuda", "torch", 0), ("mxnet", "cpu", "mxnet", None), ("none", None, "none", 0)],
@@ -304,6 +308,7 @@ def test_allocator_and_device_of_the_header(
     assert found.ask("memory_peak").select("allocator", "device_id").rows() == [(allocator, device)]
 
 
+@pytest.mark.slow
 def test_the_last_class_before_the_release_counts(tmp_path: Path) -> None:
     said = {"t": 2, "action": "classify", "address": 4096}
     events = [
@@ -332,6 +337,7 @@ PEAK = (
 )
 
 
+@pytest.mark.slow
 def test_allocations_of_cuda_by_process_device_and_kind(tmp_path: Path) -> None:
     """Four spaces: two processes, two devices of the first, and its pinned memory."""
     first, second = 1 << 24, 2 << 24
@@ -363,6 +369,7 @@ def test_allocations_of_cuda_by_process_device_and_kind(tmp_path: Path) -> None:
     assert set(frame["reason"]) == {"the driver's allocations are not divided further"}
 
 
+@pytest.mark.slow
 def test_pools_of_cuda_and_a_file_with_allocations_only(tmp_path: Path) -> None:
     """A pool of this process, one that another process shares, and memory outside of pools."""
     rows = [
@@ -381,6 +388,7 @@ def test_pools_of_cuda_and_a_file_with_allocations_only(tmp_path: Path) -> None:
     assert found.notes[0] == "no GPU activity was recorded, only allocations of memory"
 
 
+@pytest.mark.slow
 def test_readings_of_the_device_say_what_is_outside_the_allocator(tmp_path: Path) -> None:
     """Reserved bytes read with the device count, not those of the modelled allocator."""
     events = [

@@ -172,6 +172,7 @@ def test_other_text_is_no_log() -> None:
     assert not is_log(b"# all_reduce_perf -b 8 -e 8G")
 
 
+@pytest.mark.slow
 def test_a_log_beside_the_ranks_of_a_job(tmp_path: Path) -> None:
     database = tmp_path / "x.duckdb"
     path = written(tmp_path, LOG)

@@ -818,6 +818,7 @@ def _damaged_profiles(draw: st.DrawFn) -> Tables:
     return tables
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(15), suppress_health_check=[HealthCheck.too_slow])
 @given(tables=_damaged_profiles())
 def test_any_subset_of_the_schema_reads(

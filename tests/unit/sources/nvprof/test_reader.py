@@ -218,6 +218,7 @@ def test_device_in_base_units(tmp_path: Path) -> None:
     assert first["l2_bytes"] is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [2**63 - 1, -(2**63)])
 def test_units_of_a_device_beyond_64_bits(number: int, tmp_path: Path) -> None:
     row = {"id": 0, "coreClockRate": number, "globalMemoryBandwidth": number}
@@ -333,6 +334,7 @@ def nesting_by_stack(closed: Mapping[int, tuple[int, int]]) -> set[int]:
     return crossed
 
 
+@pytest.mark.slow
 @settings(
     max_examples=examples(25),
     suppress_health_check=[HealthCheck.function_scoped_fixture],
@@ -415,6 +417,7 @@ def test_instances_and_events(tmp_path: Path) -> None:
     assert (found["event 424242"]["value"], found["event 424242"]["unit"]) == (13.0, None)
 
 
+@pytest.mark.slow
 def test_metrics_of_an_ambiguous_launch_name_no_kernel(tmp_path: Path) -> None:
     number, _, blob, *_ = METRICS["percent"]
     metric = {"id": number, "value": blob, "correlationId": 7, "flags": 0}
@@ -509,6 +512,7 @@ def full_rows() -> dict[str, list[Row]]:
     }
 
 
+@pytest.mark.slow
 @settings(
     max_examples=examples(30),
     suppress_health_check=[HealthCheck.function_scoped_fixture],
@@ -533,6 +537,7 @@ def test_any_missing_tables_and_columns_are_survived(tmp_path: Path, data: st.Da
     assert len(tables["memcpy"]) == copies
 
 
+@pytest.mark.slow
 def test_every_mapping_yields_columns_of_its_canonical_table(tmp_path: Path) -> None:
     path = make(tmp_path / "full.nvvp", ["k"], full_rows())
     filled = set()

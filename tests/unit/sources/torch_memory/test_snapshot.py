@@ -82,6 +82,7 @@ def test_a_release_counts_when_it_is_complete(tmp_path: Path) -> None:
     assert found.ask("fragmentation")["pending_bytes"].to_list() == [1024]
 
 
+@pytest.mark.slow
 def test_the_start_follows_from_the_end_and_the_history(tmp_path: Path) -> None:
     """The history is a ring buffer: 777 bytes are older, and so is what is released first."""
     history = [
@@ -99,6 +100,7 @@ def test_the_start_follows_from_the_end_and_the_history(tmp_path: Path) -> None:
     assert any("before the recording: 1" in note for note in found.notes)
 
 
+@pytest.mark.slow
 def test_the_peak_may_be_before_the_history(tmp_path: Path) -> None:
     history = [entry("free_completed", 4096, 1000, 1), entry("alloc", 4096, 500, 2)]
     document = snapshot([segment(4096, [block(512, 500)])], history)
@@ -109,6 +111,7 @@ def test_the_peak_may_be_before_the_history(tmp_path: Path) -> None:
     assert held["requested_bytes"].to_list() == [1000]
 
 
+@pytest.mark.slow
 def test_an_allocation_at_a_live_address_ends_the_earlier(tmp_path: Path) -> None:
     history = [entry("alloc", 4096, 1000, 1), entry("alloc", 4096, 400, 2)]
     document = snapshot([segment(4096, [block(512, 400)])], history)
@@ -118,6 +121,7 @@ def test_an_allocation_at_a_live_address_ends_the_earlier(tmp_path: Path) -> Non
     assert any("an address that was still in use: 1;" in note for note in found.notes)
 
 
+@pytest.mark.slow
 def test_one_address_may_be_older_twice(tmp_path: Path) -> None:
     """A history with a hole: the block was released, and the next allocation is missing."""
     history = [entry("free_completed", 4096, 1000, 1), entry("alloc", 8192, 16, 2)]
@@ -129,6 +133,7 @@ def test_one_address_may_be_older_twice(tmp_path: Path) -> None:
     assert held["allocations"].sum() == 2
 
 
+@pytest.mark.slow
 def test_a_snapshot_without_history(tmp_path: Path) -> None:
     document = plain()
     document["device_traces"] = [[]]
@@ -255,6 +260,7 @@ def test_devices_and_streams_are_never_summed(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("devices", "streams"), [((1, 0), (0, 7)), ((0, 3), (7, 0))])
 def test_ids_of_devices_and_streams_mean_nothing(
     tmp_path: Path, devices: tuple[int, int], streams: tuple[int, int]
@@ -277,6 +283,7 @@ def test_ids_of_devices_and_streams_mean_nothing(
     assert answers("usual", (0, 1), (0, 7)) == answers("other", devices, streams)
 
 
+@pytest.mark.slow
 def test_inference_has_no_rows_of_gradients(tmp_path: Path) -> None:
     frames = [
         {"name": "at::_ops::linear::call", "filename": "??", "line": 0},
@@ -408,6 +415,7 @@ def test_random_bytes_are_no_traceback(tmp_path: Path, content: bytes) -> None:
     read_all(path)
 
 
+@pytest.mark.slow
 @given(at=st.integers(0, len(pickle.dumps(plain())) - 1), value=st.integers(0, 255))
 @OUR_FOLDER
 def test_a_changed_byte_is_no_traceback(tmp_path: Path, at: int, value: int) -> None:
@@ -432,6 +440,7 @@ PLACES = list(
 )
 
 
+@pytest.mark.slow
 @given(place=st.sampled_from(PLACES), value=VALUES)
 @OUR_FOLDER
 def test_values_of_other_types_are_no_traceback(
@@ -446,6 +455,7 @@ def test_values_of_other_types_are_no_traceback(
     read_all(write_pickle(tmp_path / "typed.pickle", document))
 
 
+@pytest.mark.slow
 def test_an_archive_gives_the_same_classes(tmp_path: Path) -> None:
     """Paths of frames are redacted, the modules that classes are inferred from are not."""
     database = Database(tmp_path / "x.duckdb")

@@ -133,6 +133,7 @@ _check(Path({directory!r})).run(steps)
 """
 
 
+@pytest.mark.slow
 def test_continues_after_a_kill(tmp_path: Path) -> None:
     here = str(Path(__file__).parent)
     code = _KILLED.format(tools=str(_TOOLS), here=here, directory=str(tmp_path))
@@ -293,6 +294,7 @@ def test_unknown_step_is_a_wrong_usage(
     assert "error: no step ncv; the steps are doctor, resnet50-fp32" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_kit_for_another_python_is_refused(tmp_path: Path) -> None:
     wheel = _wheel(tmp_path)
     other = wheel.rename(tmp_path / "gpu_kit_sample-1-cp27-cp27m-manylinux1_x86_64.whl")

@@ -45,6 +45,7 @@ def owner(*around: str, **parameters: Any) -> Row:
     return scopes(made, **parameters)["k0"]
 
 
+@pytest.mark.slow
 def test_a_range_once_around_others_is_no_layer() -> None:
     made = MadeTrace()
     made.add_range(0, 100, "everything")
@@ -174,6 +175,7 @@ def test_convention_names_are_taken_whole(name: str) -> None:
     assert (forward["is_backward"], backward["is_backward"]) == (False, True)
 
 
+@pytest.mark.slow
 def test_the_layer_pattern_names_layers_by_its_group() -> None:
     assert owner("module=conv1 (fwd)", layer_pattern=r"^module=(\w+)")["layer"] == "conv1"
     assert owner("layer:conv1", layer_pattern=r"^module=(\w+)")["layer"] is None
@@ -202,6 +204,7 @@ def test_which_of_several_layers_owns(around: list[str], layer: str | None) -> N
     assert owner(*around)["layer"] == layer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("domain", one_in(5, ["NCCL", "nccl", "DALI", "libcudf", "cuBLAS"]))
 def test_ranges_of_libraries_never_own_kernels(domain: str) -> None:
     made = MadeTrace()
@@ -253,6 +256,7 @@ Steps = list[tuple[bool, int]]
 BEGINS = st.sets(st.integers(0, 30), min_size=2).filter(lambda b: len(b) < 4 or len(b) % 2)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(8))
 @given(
     traces=st.lists(
@@ -331,6 +335,7 @@ spans_around = st.lists(
 calls_in_a_row = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=12)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(12))
 @given(traces=st.lists(st.tuples(spans_around, calls_in_a_row), min_size=1, max_size=12))
 def test_ranges_and_launches_that_cross(
@@ -474,6 +479,7 @@ def test_another_thread_is_in_the_phase_that_the_driver_is_in() -> None:
 # marks
 
 
+@pytest.mark.slow
 def test_marks_begin_iterations_where_there_are_no_ranges() -> None:
     made = MadeTrace()
     made.add_trace(end_ns=400)

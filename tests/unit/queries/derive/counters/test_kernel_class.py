@@ -87,6 +87,7 @@ def test_vocabulary() -> None:
         assert any(row[attribute] for attribute in ATTRIBUTES)
 
 
+@pytest.mark.slow
 def test_every_row_wins_its_example(names: duckdb.DuckDBPyConnection) -> None:
     found = classify(names, {row["example"] for row in table()})
     for row in table():
@@ -99,6 +100,7 @@ def test_every_row_wins_its_example(names: duckdb.DuckDBPyConnection) -> None:
                 assert str(winner[attribute]).lower() == row[attribute].lower(), row["pattern"]
 
 
+@pytest.mark.slow
 def test_order_of_the_rows_does_not_matter(names: duckdb.DuckDBPyConnection) -> None:
     examples = {row["example"] for row in table()}
     before = classify(names, examples)
@@ -244,6 +246,7 @@ def test_networks_are_classified_to_the_last_kernel(
     assert [name for name, row in classified.items() if row["class"] == "other"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.needs("corpus")
 def test_pytorchs_operators_agree(names: duckdb.DuckDBPyConnection) -> None:
     helpers = {"GEMM", "memory", "elementwise"}  # what convolutions by Winograd and FFT are made of
@@ -285,6 +288,7 @@ def test_pyprofs_directions_agree(names: duckdb.DuckDBPyConnection) -> None:
             assert record["dir"] == side, record["kLongName"]
 
 
+@pytest.mark.slow
 @pytest.mark.needs("corpus")
 def test_priorities_decide_as_in_python(names: duckdb.DuckDBPyConnection) -> None:
     path = corpus_file("oracle/josiahdavis_profiling-lm__net.dict.pyprof.txt")

@@ -211,6 +211,7 @@ LAUNCHES = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(20))
 @given(launches=LAUNCHES)
 def test_properties(launches: list[tuple[str, int, int, int, int]]) -> None:

@@ -126,6 +126,7 @@ runs_of_a_process = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(25))
 @given(runs=st.lists(runs_of_a_process, min_size=1, max_size=12))
 def test_everything_after_the_warm_up_counts(runs: list[list[Work]]) -> None:
@@ -148,6 +149,7 @@ def over(made: MadeTrace) -> str:
     return str(found)
 
 
+@pytest.mark.slow
 def test_stalls_count_wherever_they_are() -> None:
     made = MadeTrace()
     run = steady(*[9000 if i % 10 == 3 else 1000 for i in range(60)])
@@ -157,6 +159,7 @@ def test_stalls_count_wherever_they_are() -> None:
     assert [r["warm_up"] for r in rows[1:]] == [None] * 60
 
 
+@pytest.mark.slow
 def test_a_drift_and_a_step_count() -> None:
     """A time that falls slowly or jumps in the second half is a change, not a warm-up."""
     for periods in ([10_000 - 10 * i for i in range(100)], [1000] * 60 + [3000] * 40):
@@ -165,6 +168,7 @@ def test_a_drift_and_a_step_count() -> None:
         assert (over(made), window_of(made)) == ("steady state", list(range(1, 100)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slow", one_in(5, [1, 2, 3, 7, 12]))
 def test_slow_start_is_cut_exactly(slow: int) -> None:
     """The first fast iteration is in, the last slow one is out."""
@@ -173,6 +177,7 @@ def test_slow_start_is_cut_exactly(slow: int) -> None:
     assert window_of(made) == list(range(slow, slow + 12))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("slow", "window", "said"),
     [
@@ -187,6 +192,7 @@ def test_a_slow_start_is_at_most_half(slow: int, window: range, said: str) -> No
     assert (window_of(made), over(made)) == (list(window), said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("first", "slow"), [(1100, False), (1101, True)])
 def test_slow_is_more_than_a_tenth_longer(first: int, slow: bool) -> None:
     made = MadeTrace()
@@ -194,6 +200,7 @@ def test_slow_is_more_than_a_tenth_longer(first: int, slow: bool) -> None:
     assert window_of(made) == list(range(2 if slow else 1, 10))
 
 
+@pytest.mark.slow
 def test_kernels_and_growth_are_signs_only_at_the_beginning() -> None:
     made = MadeTrace()
     run = steady(*[1000] * 20)
@@ -210,6 +217,7 @@ def test_kernels_and_growth_are_signs_only_at_the_beginning() -> None:
     assert window_of(made) == list(range(4, 20))
 
 
+@pytest.mark.slow
 def test_a_kernel_used_before_the_first_iteration_is_not_new() -> None:
     made = MadeTrace()
     train(made, steady(*[1000] * 6))
@@ -225,6 +233,7 @@ def test_a_kernel_first_seen_in_the_last_iteration_changes_nothing() -> None:
     assert window_of(made) == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.slow
 def test_where_inputs_differ_in_size_names_alone_tell_new_kernels() -> None:
     """Configurations are new in each; memory that grows and slow beginnings are signs as ever."""
     made = MadeTrace()
@@ -237,6 +246,7 @@ def test_where_inputs_differ_in_size_names_alone_tell_new_kernels() -> None:
     assert (over(made), window_of(made)) == ("steady state", list(range(3, 20)))
 
 
+@pytest.mark.slow
 def test_signs_in_most_iterations_are_no_steady_state() -> None:
     made = MadeTrace()
     train(made, [Work(1000, frozenset({i})) for i in range(6)] + steady(*[1000] * 5))
@@ -244,6 +254,7 @@ def test_signs_in_most_iterations_are_no_steady_state() -> None:
     assert relation(made, "iteration")[-1]["dropped"] == "next start not recorded"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("iterations", "window", "said"),
     one_in(
@@ -262,6 +273,7 @@ def test_few_iterations(iterations: int, window: list[int], said: str) -> None:
     assert (window_of(made), over(made)) == (window, said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("calls", "grows"),
     [
@@ -284,6 +296,7 @@ def test_what_counts_as_allocator_growth(calls: list[str], grows: bool) -> None:
     assert window_of(made) == list(range(2 if grows else 1, 8))
 
 
+@pytest.mark.slow
 def test_processes_have_windows_of_their_own() -> None:
     made = MadeTrace()
     train(made, steady(*[1000] * 8), process_id=1)
@@ -319,6 +332,7 @@ def ahead(late: list[int]) -> list[Row]:
     return relation(made, "iteration")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("step", "clock"), [(105, "host"), (106, "gpu"), (300, "gpu")])
 def test_where_the_host_runs_ahead_the_gpu_tells_the_periods(step: int, clock: str) -> None:
     rows = ahead([2 + step * number for number in range(6)])
@@ -326,6 +340,7 @@ def test_where_the_host_runs_ahead_the_gpu_tells_the_periods(step: int, clock: s
     assert [r["period_ns"] for r in rows] == [step if clock == "gpu" else 100] * 5 + [None]
 
 
+@pytest.mark.slow
 def test_an_iteration_without_work_leaves_the_host_s_clock() -> None:
     made = MadeTrace()
     for number in range(6):
@@ -337,6 +352,7 @@ def test_an_iteration_without_work_leaves_the_host_s_clock() -> None:
     assert [r["period_ns"] for r in rows] == [100] * 5 + [None]
 
 
+@pytest.mark.slow
 def test_iterations_beyond_the_recorded_gpu_work_do_not_count() -> None:
     """The profiler records the GPU from iteration 2 to 7: that of 7 may have been cut."""
     made = MadeTrace()
@@ -354,6 +370,7 @@ def test_iterations_beyond_the_recorded_gpu_work_do_not_count() -> None:
 # its times
 
 
+@pytest.mark.slow
 def test_times_of_an_iteration() -> None:
     made = MadeTrace()
     made.add_range(100, 200, "step 0")
@@ -374,6 +391,7 @@ def test_times_of_an_iteration() -> None:
     assert (rows[0]["gpu_start_ns"], rows[0]["gpu_end_ns"]) == (300, 400)
 
 
+@pytest.mark.slow
 def test_iterations_are_numbered_by_time_not_by_their_text() -> None:
     made = MadeTrace()
     for place, label in enumerate([7, 3, 5]):

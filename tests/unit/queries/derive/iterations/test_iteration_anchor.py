@@ -54,6 +54,7 @@ def training(
     return [launched[position] for position in begins]
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(8))
 @given(
     runs=st.lists(
@@ -139,6 +140,7 @@ def test_the_launch_configuration_tells_kernels_of_one_name_apart() -> None:
     assert len(rows) == 6
 
 
+@pytest.mark.slow
 def test_noise_lowers_the_confidence_and_the_least_one_is_the_user_s_to_set() -> None:
     made = MadeTrace()
     names: list[str] = []
@@ -328,6 +330,7 @@ def test_one_or_two_iterations_are_none(repeats: int) -> None:
     assert periods(made) == []
 
 
+@pytest.mark.slow
 def test_three_and_four_iterations_must_be_nearly_alike() -> None:
     for change, found in ((0, 4), (8, 0)):
         made = MadeTrace()
@@ -412,6 +415,7 @@ def test_a_launch_that_is_not_recorded_moves_the_boundary_to_the_next() -> None:
     assert starts == [step * GAP + STEP * (step == 4) for step in range(10)]
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(10))
 @given(
     names=st.lists(st.sampled_from("abcdefghijkl"), min_size=30, max_size=300),

@@ -36,6 +36,7 @@ def counted(made: MadeTrace, name: str, ranges: int, length: int = 10, **row: An
         work(made, start, start + length)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", one_in(4, ["Coarse Level", "Warm-up Step", "epoch 1 sample", "Replay #"])
 )
@@ -50,6 +51,7 @@ def test_numbered_ranges_of_any_name_are_iterations(name: str) -> None:
     assert family == f"{name} #".replace("1", "#")
 
 
+@pytest.mark.slow
 def test_a_text_that_repeats_is_an_iteration_with_less_confidence() -> None:
     made = MadeTrace()
     for number in range(15):
@@ -120,6 +122,7 @@ def test_ranges_of_a_thread_that_hardly_launches_are_no_family() -> None:
     assert iterations(made) == []
 
 
+@pytest.mark.slow
 def test_work_that_other_threads_launch_meanwhile_is_in_the_family() -> None:
     made = MadeTrace()
     for number in range(6):
@@ -151,6 +154,7 @@ def test_the_anchor_kernel_wins_where_it_explains_more() -> None:
     assert len(rows) == 60
 
 
+@pytest.mark.slow
 def test_ranges_that_a_person_numbers_win_over_an_anchor_kernel_that_explains_as_much() -> None:
     made = MadeTrace()
     for at in range(60):
@@ -161,6 +165,7 @@ def test_ranges_that_a_person_numbers_win_over_an_anchor_kernel_that_explains_as
     assert len(relation(made, "_iteration_anchor")) == 12
 
 
+@pytest.mark.slow
 def test_the_ranges_count_where_they_and_the_anchor_kernel_agree() -> None:
     made = MadeTrace()
     for step in range(8):
@@ -175,6 +180,7 @@ def test_the_ranges_count_where_they_and_the_anchor_kernel_agree() -> None:
 # gradient accumulation
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", one_in(4, ["micro_batch", "micro-batch", "batch", "step"]))
 def test_with_gradient_accumulation_the_iteration_is_the_optimizer_step(name: str) -> None:
     made = MadeTrace()
@@ -274,6 +280,7 @@ def test_overlapping_ranges_are_iterations_each_and_share_no_launch() -> None:
     assert [row["kernels"] for row in rows] == [10] * 10
 
 
+@pytest.mark.slow
 def test_start_end_ranges_of_one_name_are_iterations_though_one_holds_another() -> None:
     made = MadeTrace()
     for number, (start, end) in enumerate([(0, 9), (10, 38), (20, 29), (30, 45)]):

@@ -207,6 +207,7 @@ times = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(25))
 @given(runs=st.lists(times, min_size=1, max_size=8))
 def test_all_statistics_are_those_of_their_definitions(runs: list[list[int]]) -> None:
@@ -306,6 +307,7 @@ def test_a_group_is_a_quarter_at_least(rare: int, is_group: bool) -> None:
     assert (one([1000] * (20 - rare) + [3000] * rare)["low_ns"] is not None) is is_group
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", one_in(3, [8, 12, 20, 40, 100, 400]))
 def test_two_groups_are_no_chance(n: int) -> None:
     """Of 100 runs of evenly or normally spread times, two at most look like two groups."""

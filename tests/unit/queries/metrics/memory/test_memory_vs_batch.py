@@ -52,6 +52,7 @@ def rows(database: Database, **parameters: str) -> list[dict]:
     )
 
 
+@pytest.mark.slow
 def test_groups_and_their_growth(sweep: Database) -> None:
     found = {(row["batch_size"], row["group_name"]): row for row in rows(sweep)}
     assert {key: row["requested_bytes"] // MIB for key, row in found.items()} == {
@@ -67,6 +68,7 @@ def test_groups_and_their_growth(sweep: Database) -> None:
     assert {row["evidence"] for row in found.values()} == {"estimated"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mib", "largest", "evidence"),
     [(70, 3, "interpolated"), (69, 2, "interpolated"), (130, 6, "extrapolated"), (9, 0, None)],

@@ -116,6 +116,7 @@ def test_an_instant_has_no_bandwidth() -> None:
     assert bandwidth(alone("allreduce", 0), "median_ns", "algbw_bytes_per_s") == [(0, None)]
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(st.lists(st.integers(1, MS - 1), min_size=1, max_size=40))
 def test_percentiles(durations: list[int]) -> None:
@@ -144,6 +145,7 @@ def test_share_of_a_link_that_nccl_tests_measured() -> None:
     assert bandwidth(made, *LINK[1:], link_gbit=80.0) == [(pytest.approx(60.0), 1e10, "link_gbit")]
 
 
+@pytest.mark.slow
 def test_a_log_of_other_ranks_counts_in_its_job_only() -> None:
     made = job(late(2, 4, 5), world=4, **ONE_HOST)
     with_log(made, 3e9, ranks=8)
@@ -158,6 +160,7 @@ def test_a_log_of_other_ranks_counts_in_its_job_only() -> None:
     assert bandwidth(made, *LINK[2:]) == [(pytest.approx(4e9), "nccl-tests")]
 
 
+@pytest.mark.slow
 def test_bandwidths_of_tracelens() -> None:
     name = "tracelens_llama70b_fsdp_8rank__nccl_summary_implicit_sync.csv"
     rows = reference_rows(f"network/oracle/{name}")

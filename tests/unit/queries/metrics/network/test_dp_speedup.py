@@ -86,6 +86,7 @@ def test_two_workers_at_one_gbit(tmp_path: Path) -> None:
     assert (ddp["limited_by"], ddp["evidence"], ddp["inputs"]) == ("link", "modelled", "layer list")
 
 
+@pytest.mark.slow
 def test_the_toy_model_is_exact_in_each_scheme(tmp_path: Path) -> None:
     path = write_layers(tmp_path / "toy.csv", TOY)
     rows = asked("dp_speedup", path, workers="1,2,4,8,16", bandwidth_gbit="1,5,10,25,100,400")
@@ -140,6 +141,7 @@ def test_buckets_depend_on_the_first_limit() -> None:
     assert len(buckets(NET, Link(1, first_bucket_bytes=25 * 2**20))) == 1
 
 
+@pytest.mark.slow
 def test_smallest_bandwidth_of_full_overlap_by_hand(tmp_path: Path) -> None:
     """One layer of 8 Mbit: with two workers, 8 ms ÷ B (Gbit/s) follow forward and backward."""
     path = write_layers(tmp_path / "one.csv", [Layer("fc", 0.01, 0.02, 1e6)])
@@ -159,6 +161,7 @@ def test_smallest_bandwidth_of_full_overlap_by_hand(tmp_path: Path) -> None:
     assert row["min_high_gbit_s"] == pytest.approx(0.8 / 0.95)
 
 
+@pytest.mark.slow
 def test_the_host_can_make_every_bandwidth_too_small(tmp_path: Path) -> None:
     path = write_layers(tmp_path / "one.csv", [Layer("fc", 0.01, 0.02, 1e6)])
     for row in asked("min_bandwidth", path, workers=2, target_speedup=1.5, host_bytes_per_s=9e7):
@@ -166,6 +169,7 @@ def test_the_host_can_make_every_bandwidth_too_small(tmp_path: Path) -> None:
         assert "host_bytes_per_s" in row["reason"]
 
 
+@pytest.mark.slow
 def test_one_worker_needs_no_network(tmp_path: Path) -> None:
     path = write_layers(tmp_path / "net.csv", NET)
     for row in asked("min_bandwidth", path, workers=1, target_speedup="0.5,1"):
@@ -193,6 +197,7 @@ JUMP = [
 ]
 
 
+@pytest.mark.slow
 @settings(max_examples=6)
 @given(layers=LAYERS, latency_s=st.sampled_from([0, 5e-6, 1e-4]), workers=st.integers(2, 9))
 def test_properties_of_predictions(
@@ -226,6 +231,7 @@ def test_properties_of_predictions(
         assert times["ddp"] <= times["serial"] + 1e-12
 
 
+@pytest.mark.slow
 @settings(max_examples=5)
 @given(layers=LAYERS, latency_s=st.sampled_from([0, 5e-6]), workers=st.integers(2, 9))
 @example(layers=JUMP, latency_s=5e-6, workers=2)
@@ -309,6 +315,7 @@ def test_a_layer_list_must_be_a_readable_file(tmp_path: Path) -> None:
         asked("dp_speedup", binary)
 
 
+@pytest.mark.slow
 def test_the_command_needs_no_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write_layers(tmp_path / "own layers.csv", NET)

@@ -72,6 +72,7 @@ def test_the_uncertainty_of_ends_is_their_distance_from_the_line() -> None:
     assert (row["offset_ns"], row["uncertainty_ns"]) == (1020 * MS, 20 * MS)
 
 
+@pytest.mark.slow
 def test_the_straggler_is_named() -> None:
     made = job(late(2, 4, 5), **ONE_HOST)
     rows = metric(made, "straggler")
@@ -91,6 +92,7 @@ def test_the_straggler_is_named() -> None:
     assert rows[0]["lateness_pct"] == pytest.approx(20.0)
 
 
+@pytest.mark.slow
 def test_changing_ranks_are_rotating() -> None:
     calls: dict[int, list[Call]] = {0: [], 1: [], 2: []}
     for k in range(6):
@@ -103,6 +105,7 @@ def test_changing_ranks_are_rotating() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_lateness_of_little_consequence_is_rotating() -> None:
     # Always last, by 2 of 200 ms.
     rows = metric(job(late(1, 2, 8, delay=2 * MS), **ONE_HOST), "straggler")
@@ -111,6 +114,7 @@ def test_lateness_of_little_consequence_is_rotating() -> None:
     assert rows[0]["verdict"] == "same rank"
 
 
+@pytest.mark.slow
 def test_no_verdict_within_the_uncertainty_of_the_clocks() -> None:
     # Without UTC only the ends align the clocks of hosts, to 10 ms.
     rows = metric(job(late(1, 2, 8, delay=9 * MS)), "straggler", min_lateness_pct=0)
@@ -122,6 +126,7 @@ def test_no_verdict_within_the_uncertainty_of_the_clocks() -> None:
     assert column(rows, "rank", "verdict", "clock")[0] == (1, "same rank", "collective ends")
 
 
+@pytest.mark.slow
 def test_ends_overrule_a_clock_that_is_hours_off() -> None:
     calls = late(1, 3, 6)
     calls[1] = shifted(calls[1], 5 * HOUR)
@@ -136,6 +141,7 @@ def test_ends_overrule_a_clock_that_is_hours_off() -> None:
     assert column(metric(made, "straggler"), "rank", "verdict")[0] == (1, "same rank")
 
 
+@pytest.mark.slow
 def test_every_estimate_is_listed_and_the_best_used() -> None:
     calls = late(1, 2, 4)
     calls[1] = shifted(calls[1], 250_000)
@@ -183,6 +189,7 @@ def test_recorded_numbers_win() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_another_size_is_a_row_with_the_reason() -> None:
     made = job(late(1, 3, 4), sizes={(2, 1): 7}, **ONE_HOST)
     rows = metric(made, "rank_skew")
@@ -200,6 +207,7 @@ def test_parts_of_an_all_to_all_may_differ() -> None:
     assert {row["mismatch"] for row in relation(made, "matched_collective")} == {None}
 
 
+@pytest.mark.slow
 def test_broadcasts_are_matched_but_judge_nobody() -> None:
     made = job(late(1, 2, 8), kind="broadcast", **ONE_HOST)
     assert len(metric(made, "rank_skew")) == 16
@@ -209,6 +217,7 @@ def test_broadcasts_are_matched_but_judge_nobody() -> None:
     assert [row["method"] for row in relation(made, "clock_estimate")] == ["UTC of one host"]
 
 
+@pytest.mark.slow
 def test_a_missing_rank_is_named() -> None:
     calls = late(3, 4, 5)
     del calls[2]
@@ -222,6 +231,7 @@ def test_a_missing_rank_is_named() -> None:
     assert {row["missing_ranks"] for row in metric(made, "rank_skew")} == {"2"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("worlds", "complete", "problem"),
     [
@@ -240,6 +250,7 @@ def test_completeness(
     assert (summary["complete"], summary["problems"]) == (complete, problem)
 
 
+@pytest.mark.slow
 def test_a_rank_with_two_traces_is_left_out() -> None:
     made = job(late(1, 3, 4), world=3, **ONE_HOST)
     made.rows["job_rank"][2]["rank"] = 1
@@ -250,6 +261,7 @@ def test_a_rank_with_two_traces_is_left_out() -> None:
     assert metric(made, "straggler") == []
 
 
+@pytest.mark.slow
 def test_the_order_of_the_traces_does_not_matter() -> None:
     calls = late(2, 4, 5)
     first = metric(job(calls, **ONE_HOST), "straggler")
@@ -269,6 +281,7 @@ def test_collectives_that_cannot_be_the_same_are_no_match() -> None:
     assert {row["wait_ns"] for row in rows if row["sequence"] >= 4} == {None}
 
 
+@pytest.mark.slow
 def test_skew_by_iteration() -> None:
     # Two all-reduces in each of three iterations of 400 ms; rank 1 is late in the second one.
     calls = late(1, 2, 6)
@@ -290,6 +303,7 @@ def test_skew_by_iteration() -> None:
     assert column(single[::2], "sequence", "iteration") == [(k, k // 2) for k in range(6)]
 
 
+@pytest.mark.slow
 def test_collectives_outside_of_iterations_have_none() -> None:
     made = job(late(1, 2, 3), **ONE_HOST)
     assert metric(made, "rank_skew", by="iteration") == []

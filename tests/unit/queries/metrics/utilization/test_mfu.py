@@ -72,6 +72,7 @@ def per_token(folder: Path, content: Any, **parameters: Any) -> dict[str, Any]:
     return {row["convention"]: row["flop_per_token"] for row in rows[1:]}
 
 
+@pytest.mark.slow
 def test_llama_8b(tmp_path: Path) -> None:
     found = per_token(tmp_path, LLAMA, sequence_length=8192)
     assert found["causal"] == pytest.approx(5.147e10, rel=1e-4)
@@ -80,6 +81,7 @@ def test_llama_8b(tmp_path: Path) -> None:
     assert found["6N"] == 6 * 8_030_261_248  # parameters as published
 
 
+@pytest.mark.slow
 def test_qwen3_30b_a3b(tmp_path: Path) -> None:
     found = per_token(tmp_path, QWEN, sequence_length=8192)
     assert found["6N + 12LdS"] == 37_578_559_488
@@ -111,6 +113,7 @@ def test_active_parameters(tmp_path: Path, changes: dict[str, Any], parameters: 
     assert found["6N + 12LdS"] == 6 * parameters + 12 * 4 * 64 * 16
 
 
+@pytest.mark.slow
 def test_embedding_counts_once_where_tied(tmp_path: Path) -> None:
     assert per_token(tmp_path, SMALL)["6N"] == 6 * (DENSE + HEAD)
     assert per_token(tmp_path, SMALL | {"tie_word_embeddings": True})["6N"] == 6 * DENSE
@@ -147,6 +150,7 @@ def test_causal_attention_equals_a_count_of_pairs(
     assert found["causal"] - 6 * DENSE == pytest.approx(12 * 64 * attended, rel=6e-3)
 
 
+@pytest.mark.slow
 def test_model_and_hardware_flop_of_a_checkpointed_step(tmp_path: Path) -> None:
     events = [e for n in range(4) for e in step(n, 1000 * n, repeated=True)]
     (row,) = answer(tmp_path, events, window="iterations", tokens_per_iteration=1000)
@@ -164,6 +168,7 @@ def test_model_and_hardware_flop_of_a_checkpointed_step(tmp_path: Path) -> None:
     assert row["flop_per_token"] == pytest.approx(4e6)
 
 
+@pytest.mark.slow
 def test_iterations_have_their_own_rows(tmp_path: Path) -> None:
     events = [*step(0, 0), *step(1, 1000, repeated=True), *step(2, 2000), *step(3, 3000)]
     rows = answer(tmp_path, events, by="iteration", window="iterations", tokens_per_iteration=50)
@@ -175,6 +180,7 @@ def test_iterations_have_their_own_rows(tmp_path: Path) -> None:
         assert row["tokens_per_s"] == pytest.approx(50_000)
 
 
+@pytest.mark.slow
 def test_conventions_by_parameters(tmp_path: Path) -> None:
     path = config(tmp_path, SMALL)
     rows = answer(tmp_path, step(1, 0), config=path, sequence_length=2000, tokens_per_s=1e6)
@@ -214,6 +220,7 @@ def test_unfit_configs_have_a_reason(tmp_path: Path, content: Any, reason: str) 
     assert rows[-1]["mfu_pct"] is rows[-1]["flop_per_token"] is None
 
 
+@pytest.mark.slow
 def test_missing_data_have_a_reason(tmp_path: Path) -> None:
     path = config(tmp_path, SMALL)
     rows = answer(tmp_path, step(1, 0), config=path, sequence_length=8)
@@ -233,6 +240,7 @@ def test_missing_data_have_a_reason(tmp_path: Path) -> None:
     assert (row["mfu_pct"], row["reason"]) == (None, "peak of this device unknown")
 
 
+@pytest.mark.slow
 def test_real_checkpointed_resnet(tmp_path: Path) -> None:
     path = corpus_file_named("*resnet_act_checkpoint.json.gz")
     with tbd_trace.open(path) as traces:

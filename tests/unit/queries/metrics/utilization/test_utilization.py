@@ -53,6 +53,7 @@ def close(value: Any) -> Any:
 # counters
 
 
+@pytest.mark.slow
 def test_fp32_from_nvprof_counters() -> None:
     """(5000 + 5000) FLOP ÷ 100 FLOP/ns = 100 ns, of 300 ns busy and 400 ns elapsed."""
     made, (a, b) = timeline(100, 200)
@@ -76,6 +77,7 @@ def test_fp32_from_nvprof_counters() -> None:
     )
 
 
+@pytest.mark.slow
 def test_by_kernel() -> None:
     made, (a, b) = timeline(100, 200)
     made.add_metric(a, FLOP, 5000.0)
@@ -87,6 +89,7 @@ def test_by_kernel() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_fp32_from_ncu_counters() -> None:
     made, (a,) = timeline(10)
     for name, value in ((FADD, 100.0), (FMUL, 200.0), (FFMA, 300.0)):
@@ -94,6 +97,7 @@ def test_fp32_from_ncu_counters() -> None:
     one(metric(made, "fp32_util"), flop=900.0, busy_pct=90.0, elapsed_pct=90.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", one_in(3, [FADD, FMUL, FFMA]))
 def test_a_missing_part_of_the_sum_is_no_small_sum(missing: str) -> None:
     made, (a,) = timeline(10)
@@ -102,6 +106,7 @@ def test_a_missing_part_of_the_sum_is_no_small_sum(missing: str) -> None:
     assert metric(made, "fp32_util") == []
 
 
+@pytest.mark.slow
 def test_fp16_and_fp32_do_not_mix() -> None:
     made, (a,) = timeline(10)
     made.add_metric(a, FLOP, 500.0)
@@ -111,6 +116,7 @@ def test_fp16_and_fp32_do_not_mix() -> None:
     assert metric(made, "tensor_util") == []
 
 
+@pytest.mark.slow
 def test_levels_are_weighted_by_duration_and_stay_levels() -> None:
     """(100 * 4 + 200 * 1) ÷ 300 = 2: no percentage, and nothing about FLOP."""
     made, (a, b) = timeline(100, 200)
@@ -123,6 +129,7 @@ def test_levels_are_weighted_by_duration_and_stay_levels() -> None:
     assert "FLOP unknown" in row["reason"]
 
 
+@pytest.mark.slow
 def test_pipes_are_weighted_by_cycles() -> None:
     """(1000 * 50 + 3000 * 10) ÷ 4000 = 20, whatever the durations."""
     made, kernels = timeline(900, 100)
@@ -135,6 +142,7 @@ def test_pipes_are_weighted_by_cycles() -> None:
     one(metric(made, "fp32_util"), pipe_pct=20.0, pipe_elapsed_pct=16.0, flop=None)
 
 
+@pytest.mark.slow
 def test_cycles_and_durations_never_weigh_together() -> None:
     """One kernel lacks its cycles: durations weigh both. (900 * 50 + 100 * 10) ÷ 1000 = 46."""
     made, (a, b) = timeline(900, 100)
@@ -144,6 +152,7 @@ def test_cycles_and_durations_never_weigh_together() -> None:
     one(metric(made, "fp32_util"), pipe_pct=46.0)
 
 
+@pytest.mark.slow
 def test_the_preferred_name_of_a_pipe_wins() -> None:
     made, (a,) = timeline(100)
     made.add_metric(a, "sm__inst_executed_pipe_fp32.avg.pct_of_peak_sustained_active", 70.0)
@@ -152,6 +161,7 @@ def test_the_preferred_name_of_a_pipe_wins() -> None:
     one(metric(made, "fp32_util"), pipe_pct=30.0)
 
 
+@pytest.mark.slow
 def test_a_pipe_above_100_percent_is_null_with_a_reason() -> None:
     made, (a,) = timeline(100)
     made.add_metric(a, FLOP, 5000.0)
@@ -160,6 +170,7 @@ def test_a_pipe_above_100_percent_is_null_with_a_reason() -> None:
     assert "above 100 %" in row["reason"]
 
 
+@pytest.mark.slow
 def test_above_the_peak_is_null_with_a_reason() -> None:
     made, (a,) = timeline(100)
     made.add_metric(a, FLOP, 10_001.0)
@@ -167,12 +178,14 @@ def test_above_the_peak_is_null_with_a_reason() -> None:
     assert "above the physical peak" in row["reason"]
 
 
+@pytest.mark.slow
 def test_exactly_the_peak_is_possible() -> None:
     made, (a,) = timeline(100)
     made.add_metric(a, FLOP, 10_000.0)
     one(metric(made, "fp32_util"), busy_pct=100.0, reason=None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("counted", "known"), [(94, False), (95, True), (100, True)])
 def test_counters_must_cover_the_kernel_time(counted: int, known: bool) -> None:
     made = MadeTrace()
@@ -187,6 +200,7 @@ def test_counters_must_cover_the_kernel_time(counted: int, known: bool) -> None:
         assert "94" in row["reason"]
 
 
+@pytest.mark.slow
 def test_a_missing_metric_is_null_never_zero() -> None:
     made, (a,) = timeline(100)
     made.add_metric(a, "achieved_occupancy", 0.5)
@@ -195,12 +209,14 @@ def test_a_missing_metric_is_null_never_zero() -> None:
         assert metric(made, name) == []
 
 
+@pytest.mark.slow
 def test_a_counted_zero_is_zero() -> None:
     made, (a,) = timeline(100)
     made.add_metric(a, FLOP, 0.0)
     one(metric(made, "fp32_util"), flop=0.0, busy_pct=0.0, elapsed_pct=0.0, reason=None)
 
 
+@pytest.mark.slow
 def test_a_device_without_peak_has_a_reason() -> None:
     made = MadeTrace()
     made.add_metric(made.add_kernel(0, 100, device_id=3), FLOP, 5000.0)
@@ -208,6 +224,7 @@ def test_a_device_without_peak_has_a_reason() -> None:
     assert "peak" in row["reason"]
 
 
+@pytest.mark.slow
 def test_streams_at_once_are_busy_once() -> None:
     made = MadeTrace()
     made.add_device()
@@ -217,6 +234,7 @@ def test_streams_at_once_are_busy_once() -> None:
     one(metric(made, "fp32_util", by="kernel"), busy_ns=200, busy_pct=25.0)
 
 
+@pytest.mark.slow
 def test_devices_and_processes_apart() -> None:
     made = MadeTrace()
     for device, process, flop in ((0, 1, 2000.0), (1, 1, 4000.0), (0, 2, 8000.0)):
@@ -233,6 +251,7 @@ def test_devices_and_processes_apart() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_values_per_unit_and_aggregates_are_no_kernel_s_value() -> None:
     made, (a,) = timeline(100)
     made.add_metric(a, FLOP, 5000.0)
@@ -256,6 +275,7 @@ def training(*flops: float) -> tuple[MadeTrace, list[int]]:
     return made, kernels
 
 
+@pytest.mark.slow
 def test_by_iteration() -> None:
     made, _ = training(1000.0, 2000.0, 3000.0)
     rows = metric(made, "fp32_util", by="iteration", window="iterations")
@@ -266,6 +286,7 @@ def test_by_iteration() -> None:
     )
 
 
+@pytest.mark.slow
 def test_only_the_steady_state_counts() -> None:
     made, _ = training(4000.0, 1000.0, 1000.0, 1000.0, 1000.0)
     one(
@@ -296,6 +317,7 @@ def modelled(batch: int | None = 4, **layer: Any) -> MadeTrace:
     return made
 
 
+@pytest.mark.slow
 def test_modelled_from_layers_and_batch() -> None:
     """4 * (100 + 200) FLOP per iteration = 12 ns at peak, in 80 ns busy of 1000 ns."""
     made = modelled(forward_flop=100.0, backward_flop=200.0)
@@ -310,6 +332,7 @@ def test_modelled_from_layers_and_batch() -> None:
     )
 
 
+@pytest.mark.slow
 def test_modelled_by_layer_and_shared_by_time() -> None:
     made = modelled(forward_flop=100.0, backward_flop=200.0)
     one(
@@ -324,11 +347,13 @@ def test_modelled_by_layer_and_shared_by_time() -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_layer_s_model_says_nothing_about_one_kernel() -> None:
     made = modelled(forward_flop=100.0, backward_flop=200.0)
     assert metric(made, "fp32_util", by="kernel", window="iterations") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("precision", "query", "peak"),
     [
@@ -347,6 +372,7 @@ def test_the_layer_s_arithmetic_chooses_the_peak(
     assert row["busy_pct"] == pytest.approx(100 * 2400e9 / peak / 240)
 
 
+@pytest.mark.slow
 def test_kernels_of_layers_have_no_second_flop_of_operators() -> None:
     """The operators have 240 FLOP each: one inside the layer, which has 1000, and one outside."""
     made = MadeTrace()
@@ -370,6 +396,7 @@ def test_kernels_of_layers_have_no_second_flop_of_operators() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_layers_of_several_arithmetics_have_a_harmonic_peak() -> None:
     """1600 FLOP at 1600 per ns and 800 at 800 per ns take 2 ns: 2400 ÷ 2 = 1200 per ns."""
     made = MadeTrace()
@@ -385,6 +412,7 @@ def test_layers_of_several_arithmetics_have_a_harmonic_peak() -> None:
     assert row["peak_flops"] == pytest.approx(1.2e12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layer", [{}, {"backward_flop": 200.0}])
 def test_what_the_model_lacks_is_unknown(layer: dict[str, float]) -> None:
     made = modelled(4, **layer)
@@ -396,11 +424,13 @@ def test_what_the_model_lacks_is_unknown(layer: dict[str, float]) -> None:
         assert rows == []
 
 
+@pytest.mark.slow
 def test_without_a_batch_size_nothing_is_modelled() -> None:
     made = modelled(batch=None, forward_flop=100.0, backward_flop=200.0)
     assert metric(made, "fp32_util", window="iterations") == []
 
 
+@pytest.mark.slow
 def test_kinds_of_evidence_are_never_mixed() -> None:
     made = modelled(forward_flop=100.0, backward_flop=200.0)
     for row in made.rows["kernel"]:
@@ -411,6 +441,7 @@ def test_kinds_of_evidence_are_never_mixed() -> None:
     )
 
 
+@pytest.mark.slow
 def test_by_kernel_the_uncounted_executions_count_against_the_coverage() -> None:
     made = modelled(forward_flop=100.0, backward_flop=200.0)
     first = next(r for r in made.rows["kernel"] if r["name"] == "gemm")
@@ -446,6 +477,7 @@ def capture(
     return made, kernels
 
 
+@pytest.mark.slow
 def test_counters_come_from_the_metric_run_and_times_from_the_timeline() -> None:
     """(1000 + 2000 + 1000) ÷ 100 = 40 ns of 150 busy, 250 elapsed; two executions serve three."""
     made, _ = capture(3, [1000.0, 2000.0])
@@ -456,12 +488,14 @@ def test_counters_come_from_the_metric_run_and_times_from_the_timeline() -> None
     assert row["busy_pct"] == pytest.approx(100 * 40 / 150)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runs", [2, 3])
 def test_a_counter_that_several_runs_measured_counts_once(runs: int) -> None:
     made, _ = capture(3, [1000.0, 2000.0], runs=runs)
     one(metric(made, "fp32_util"), flop=4000.0)
 
 
+@pytest.mark.slow
 def test_a_kernel_s_own_counters_go_before_borrowed_ones() -> None:
     made, kernels = capture(2, [1000.0])
     for kernel in kernels:
@@ -469,6 +503,7 @@ def test_a_kernel_s_own_counters_go_before_borrowed_ones() -> None:
     one(metric(made, "fp32_util"), flop=6000.0)
 
 
+@pytest.mark.slow
 def test_runs_of_another_capture_lend_nothing() -> None:
     made, _ = capture(2, [1000.0])
     for row in made.rows["trace"]:
@@ -477,6 +512,7 @@ def test_runs_of_another_capture_lend_nothing() -> None:
     assert [r["trace_id"] for r in rows] == ["count0"]
 
 
+@pytest.mark.slow
 def test_lone_files_are_no_capture() -> None:
     made, _ = capture(2, [1000.0])
     for row in made.rows["trace"]:
@@ -484,6 +520,7 @@ def test_lone_files_are_no_capture() -> None:
     assert [r["trace_id"] for r in metric(made, "fp32_util")] == ["count0"]
 
 
+@pytest.mark.slow
 def test_a_metric_run_alone_answers_by_its_kernels_durations() -> None:
     made, _ = capture(0, [1000.0, 2000.0])
     made.add_device(trace_id="count0")
@@ -493,6 +530,7 @@ def test_a_metric_run_alone_answers_by_its_kernels_durations() -> None:
     assert row["reason"] == "no timeline: elapsed time unknown"
 
 
+@pytest.mark.slow
 def test_a_metric_run_without_durations_knows_no_percentage() -> None:
     made = MadeTrace()
     made.add_trace(kind="metrics", tool="ncu")
@@ -534,6 +572,7 @@ def test_matching_by_name_configuration_and_ordinal(line: list[Any], runs: list[
     assert {r["counter_trace_id"] for r in rows} <= {"count"}
 
 
+@pytest.mark.slow
 def test_levels_without_durations_are_weighted_by_executions_and_never_partly() -> None:
     """One of two durations known: it alone counts. None known: (4 + 2) ÷ 2 = 3."""
     made = MadeTrace()
@@ -553,6 +592,7 @@ def test_levels_without_durations_are_weighted_by_executions_and_never_partly() 
 # low_util_kernels
 
 
+@pytest.mark.slow
 def test_kernels_below_and_above_the_mean() -> None:
     """Utilizations 10, 20, 60 and 80 % in 400, 300, 200 and 100 ns: the mean is 30 %."""
     made, kernels = timeline(400, 300, 200, 100)
@@ -575,6 +615,7 @@ def test_kernels_below_and_above_the_mean() -> None:
     assert [(r["side"], r["kernel_name"]) for r in few] == [("below", "a"), ("above", "c")]
 
 
+@pytest.mark.slow
 def test_low_utilization_by_levels() -> None:
     """Levels 1 and 7 in 300 and 100 ns: the mean is 2.5, no percentage."""
     made, (a, b) = timeline(300, 100)
@@ -588,6 +629,7 @@ def test_low_utilization_by_levels() -> None:
     assert rows[0]["mean_utilization"] == 2.5
 
 
+@pytest.mark.slow
 def test_low_utilization_never_mixes_measures() -> None:
     """FLOP of a tenth of the time and levels of all of it: the levels serve."""
     made, (a, b) = timeline(900, 100)
@@ -601,6 +643,7 @@ def test_low_utilization_never_mixes_measures() -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("covered_ns", "is_enough"), [(94, False), (95, True)])
 @pytest.mark.parametrize(("counter", "measure"), [(FLOP, "FLOP"), (FMA_PIPE, "pipe")])
 def test_the_most_exact_measure_of_95_percent_of_the_time_serves(
@@ -614,6 +657,7 @@ def test_the_most_exact_measure_of_95_percent_of_the_time_serves(
     assert found == {measure if is_enough else "level"}
 
 
+@pytest.mark.slow
 def test_an_impossible_kernel_neither_shows_nor_spoils_the_mean() -> None:
     """20 % and 40 % in 100 ns each, and one kernel at 900 % of the peak."""
     made, (a, b, c) = timeline(100, 100, 100)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import itertools
 from collections import defaultdict
 from functools import cache
 from typing import Any, Self
@@ -167,12 +168,18 @@ class MadeDatabase:
     """Made traces in DuckDB, with derived relations on demand.
 
     The rows lie in a transaction that is never committed, so that the next database starts empty.
+    Derived relations are in a schema of its own: two transactions cannot create the same table.
     """
+
+    _numbers = itertools.count()
 
     def __init__(self, rows: dict[str, list[Row]]) -> None:
         self.connection = _empty_database().cursor()
         self.connection.execute("SET asof_loop_join_threshold = 0")  # as for real traces
         self.connection.execute("BEGIN TRANSACTION")
+        schema = f"made_{next(self._numbers)}"
+        self.connection.execute(f"CREATE SCHEMA {schema}")
+        self.connection.execute(f"SET search_path = '{schema},main'")
         for table, made in rows.items():
             self._insert(table, made)
 

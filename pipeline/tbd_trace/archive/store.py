@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import threading
 from collections.abc import Iterable, Sequence
-from functools import cache, lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -267,11 +268,19 @@ def check_columns(name: str, table: str, file: Path) -> None:
             )
 
 
-@cache
+class _OfThread(threading.local):
+    @cached_property
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        return duckdb.connect()
+
+
+_of_thread = _OfThread()
+
+
 def shared_connection() -> duckdb.DuckDBPyConnection:
-    """Return an in-memory connection shared by all checks of single files."""
+    """Return an in-memory connection shared by all checks of single files in this thread."""
     # Opening a connection takes longer than describing a file.
-    return duckdb.connect()
+    return _of_thread.connection
 
 
 def _sha256(file: Path) -> str:

@@ -19,7 +19,7 @@ def create_table(connection: duckdb.DuckDBPyConnection, relation: Query) -> None
         duckdb.Error: it cannot be computed.
     """
     name = identifier(relation.name)
-    connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {relation.sql}")
+    connection.execute(f"CREATE OR REPLACE TABLE {name} AS {relation.sql}")
     if not relation.computed_by:
         return
     function = getattr(import_module(relation.computed_by), relation.name)

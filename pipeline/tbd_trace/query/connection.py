@@ -2,7 +2,8 @@
 
 Every query has its own in-memory DuckDB database. Canonical tables are views of the Parquet files
 of the selected traces, data tables are views of their CSV files, and the derived relations that a
-query reads are computed once, in order.
+query reads are computed once, in order. None is temporary, because a temporary table belongs to one
+connection, and each thread has its own.
 """
 
 from __future__ import annotations
@@ -74,10 +75,10 @@ def connect(
     for table, relation in relations.items():
         # Nearly every relation reads the few rows of `trace`: a table saves opening the file.
         kind = "TABLE" if in_memory or table == CATALOGUE else "VIEW"
-        connection.execute(f"CREATE TEMP {kind} {table} AS {relation}")
+        connection.execute(f"CREATE {kind} {table} AS {relation}")
     for file in sorted(resources.data().glob("*.csv")):
         if names is None or file.stem in names:
-            connection.execute(f"CREATE TEMP VIEW {identifier(file.stem)} AS {csv_relation(file)}")
+            connection.execute(f"CREATE VIEW {identifier(file.stem)} AS {csv_relation(file)}")
     return connection
 
 
@@ -117,7 +118,7 @@ def prepare(
 ) -> None:
     """Create the derived relations among ``names`` and the relations they read.
 
-    Cached relations are read from their files, the others computed as temporary tables: nested
+    Cached relations are read from their files, the others computed as tables: nested
     views take DuckDB longer to bind than to compute. Old names of relations become views.
 
     Args:
@@ -174,7 +175,7 @@ def _compute(
     with limit:
         for position, relation in enumerate(missing):
             if relation.view:
-                connection.execute(f"CREATE TEMP VIEW {relation.name} AS {relation.sql}")
+                connection.execute(f"CREATE VIEW {relation.name} AS {relation.sql}")
             elif cache is None:
                 create_table(connection, relation)
             else:
@@ -190,7 +191,7 @@ def _compute(
     if transient and cache is not None and is_slow(started, at_first=cache.are_new):
         for relation in missing:
             if relation.name in wanted and not relation.view:
-                cache.keep_later(relation)
+                cache.keep_later(connection, relation)
 
 
 def _drop_table(connection: duckdb.DuckDBPyConnection, name: str) -> None:

@@ -115,10 +115,11 @@ def execute_batches(
             yield Batch(result.frame, result.notes)
             return
         notes = _make_ready(connection, query, values, cache, transient=True)
-        for number, rows in enumerate(query_batches(connection, query, cache)):
-            if number == 0 and rows.height == 0:
-                check_sources(connection, query)
-            yield Batch(rows, notes)
+        with contextlib.closing(query_batches(connection, query, cache)) as answer:
+            for number, rows in enumerate(answer):
+                if number == 0 and rows.height == 0:
+                    check_sources(connection, query)
+                yield Batch(rows, notes)
 
 
 def execute_on(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from tbd_trace.query.header import Query
 from tbd_trace.query.relation_cache import RelationCache
 from tbd_trace.query.statements import FIRST_ROW, LAST_ROW, fetch_rows, last_relation
 from tbd_trace.runtime.result_frames import frames
+from tbd_trace.runtime.sigint import interruptible
 from tbd_trace.sqltext import set_variable
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ _PREFETCHED = 2  # batches that are computed before the first is written
 
 def query_batches(
     connection: duckdb.DuckDBPyConnection, query: Query, cache: RelationCache
-) -> Iterator[pl.DataFrame]:
+) -> Generator[pl.DataFrame]:
     """Yield the rows of a query whose relations are prepared."""
     # A query that reads the variables first_row and last_row is run once per page.
     has_pages = is_shipped(query) and f"getvariable('{FIRST_ROW}')" in query.sql
@@ -38,7 +39,7 @@ def query_batches(
 
 def batches(
     connection: duckdb.DuckDBPyConnection, text: str, cache: RelationCache
-) -> Iterator[pl.DataFrame]:
+) -> Generator[pl.DataFrame]:
     """Yield the rows of statements: one batch for small traces, several for large ones."""
     if cache.rows(connection) < LARGE_ROWS:
         yield from _caching([fetch_rows(connection, text)], connection, cache)
@@ -48,7 +49,7 @@ def batches(
 
 def _caching(
     found: Iterable[pl.DataFrame], connection: duckdb.DuckDBPyConnection, cache: RelationCache
-) -> Iterator[pl.DataFrame]:
+) -> Generator[pl.DataFrame]:
     if not cache.puts_off:
         yield from found
         return
@@ -57,15 +58,20 @@ def _caching(
     for batch in coming:
         yield ahead.popleft()
         ahead.append(batch)
-    with ThreadPoolExecutor(1) as executor:
-        caching = executor.submit(cache.keep_rest, connection)
+    # On its own connection: the caller asks more on the other one, such as why there are no rows.
+    with (
+        connection.cursor() as own,
+        interruptible(own),
+        ThreadPoolExecutor(1) as executor,
+    ):
+        caching = executor.submit(cache.keep_rest, own)
         yield from ahead
         caching.result()
 
 
 def _pages(
     connection: duckdb.DuckDBPyConnection, query: Query, cache: RelationCache
-) -> Iterator[pl.DataFrame]:
+) -> Generator[pl.DataFrame]:
     with cache.bounded(connection):
         for first in itertools.count(1, PAGE_ROWS):
             connection.execute(set_variable(FIRST_ROW, first))

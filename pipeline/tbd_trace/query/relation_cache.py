@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import json
 import os
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -68,7 +69,7 @@ class RelationCache:
         self.are_new = database.are_new(trace_ids)
         self._rows: int | None = None
         self._new: set[Path] = set()  # files that were written
-        self._later: list[Query] = []
+        self._later: list[tuple[str, Path]] = []  # tables and their files
 
     def load(self, connection: duckdb.DuckDBPyConnection, relation: Query) -> bool:
         """Create a view of a relation's file; return False if there is none."""
@@ -79,7 +80,7 @@ class RelationCache:
             rows = parquet_relation([path])
             if self._only_trace is not None and "trace_id" in relation.columns:
                 rows = of_one_trace(rows, self._only_trace)
-            connection.execute(f"CREATE TEMP VIEW {relation.name} AS {rows}")
+            connection.execute(f"CREATE VIEW {relation.name} AS {rows}")
         except duckdb.Error:  # damaged, or removed by another process
             return False
         with contextlib.suppress(OSError):
@@ -133,7 +134,7 @@ class RelationCache:
             return False
         if not _fits_parquet(connection, relation.sql):
             return False
-        size = self._write(connection, relation, f"({relation.sql})")
+        size = self._write(connection, self._path(connection, relation), f"({relation.sql})")
         return size is not None and self.load(connection, relation)
 
     def _create(
@@ -147,43 +148,42 @@ class RelationCache:
             create_table(connection, relation)
         if for_answer or not is_slow(started):
             return
-        size = self.keep(connection, relation)
+        size = self._keep(connection, relation.name, self._path(connection, relation))
         if size is not None and size > _SMALL_BYTES:
             self._read_instead(connection, relation)
 
-    def keep_later(self, relation: Query) -> None:
-        self._later.append(relation)
+    def keep_later(self, connection: duckdb.DuckDBPyConnection, relation: Query) -> None:
+        # The parameters, which the name of the file depends on, are set on this connection only.
+        self._later.append((relation.name, self._path(connection, relation)))
 
     @property
     def puts_off(self) -> bool:
         return bool(self._later)
 
     def keep_rest(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Cache the relations that were put off, over any connection of their database."""
         if not self._later:
             return
         with self.bounded(connection):
             while self._later:
                 with contextlib.suppress(duckdb.OutOfMemoryException):
-                    self.keep(connection, self._later.pop())
+                    self._keep(connection, *self._later.pop())
 
-    def keep(self, connection: duckdb.DuckDBPyConnection, relation: Query) -> int | None:
-        """Cache a computed relation once; return the size of its new file in bytes, or None."""
-        name = identifier(relation.name)
-        if self._path(connection, relation) in self._new or not _fits_parquet(connection, name):
+    def _keep(self, connection: duckdb.DuckDBPyConnection, table: str, path: Path) -> int | None:
+        # Once; returns the size of the new file in bytes, or None.
+        if path in self._new or not _fits_parquet(connection, identifier(table)):
             return None
-        return self._write(connection, relation, name)
+        return self._write(connection, path, identifier(table))
 
     def _comes_in_slices(self, connection: duckdb.DuckDBPyConnection, relation: Query) -> bool:
         if not relation.slices or not self.is_large(connection):
             return False
         return existing_relations(connection).get(relation.slices) == "VIEW"
 
-    def _write(
-        self, connection: duckdb.DuckDBPyConnection, relation: Query, rows: str
-    ) -> int | None:
+    def _write(self, connection: duckdb.DuckDBPyConnection, path: Path, rows: str) -> int | None:
         # Returns the size in bytes, None on a full or read-only disk.
-        path = self._path(connection, relation)
-        beside = path.with_name(f"{private_prefix(path)}tmp")
+        # Of this thread: another one can cache the same relation.
+        beside = path.with_name(f"{private_prefix(path)}{threading.get_ident()}")
         try:
             self.directory.mkdir(exist_ok=True)
             connection.execute(

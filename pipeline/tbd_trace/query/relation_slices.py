@@ -22,10 +22,10 @@ def create_in_slices(connection: duckdb.DuckDBPyConnection, relation: Query) -> 
     whole, key = f"whole_{table}", f"{table}_id"
     connection.execute(f"ALTER VIEW {table} RENAME TO {whole}")
     try:
-        into = f"CREATE OR REPLACE TEMP TABLE {name} AS"
+        into = f"CREATE OR REPLACE TABLE {name} AS"
         for first, last in _slices(connection, whole, key):
             rows = f"FROM {whole} WHERE {key} BETWEEN {first} AND {last}"
-            connection.execute(f"CREATE OR REPLACE TEMP VIEW {table} AS {rows}")
+            connection.execute(f"CREATE OR REPLACE VIEW {table} AS {rows}")
             connection.execute(f"{into} {relation.sql}")
             into = f"INSERT INTO {name}"
     finally:

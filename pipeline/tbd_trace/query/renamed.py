@@ -49,7 +49,7 @@ def resolve_old_names(names: Iterable[str]) -> OldNames:
     old = {name: relations[name] for name in sorted(given & relations.keys() - derived_names())}
     return OldNames(
         (given - old.keys()) | {one.name for one in old.values()},
-        [f"CREATE OR REPLACE TEMP VIEW {name} AS {_view(one)}" for name, one in old.items()],
+        [f"CREATE OR REPLACE VIEW {name} AS {_view(one)}" for name, one in old.items()],
         [_note(name, one) for name, one in old.items()],
     )
 

@@ -29,6 +29,7 @@ _uses: WeakKeyDictionary[duckdb.DuckDBPyConnection, int] = WeakKeyDictionary()
 # A database keeps some memory of each file that it has read: 0.1 MB.
 _MOST_USES = 8
 _opening: list[threading.Thread] = []  # they add to these
+_taking = threading.Lock()
 _Settings = dict[str, str | bool | int | float | list[str]]
 # What users of a database change, and what another may want otherwise.
 _SETTINGS = ("disabled_optimizers", "temp_directory", "threads")
@@ -57,12 +58,9 @@ def scratch_connection(spill: Path) -> duckdb.DuckDBPyConnection:
         UsageError: DuckDB rejects the value of a variable.
     """
     config = _config() | {"temp_directory": str(spill)}
-    while _opening:
-        _opening.pop().join()
+    idle = _taken()
     try:
-        if _has_idle():
-            return _as_new(_idle.pop()[1], config)
-        return _open(config)
+        return _open(config) if idle is None else _as_new(idle, config)
     except duckdb.Error as error:
         chosen = ", ".join(
             f"{name}={os.environ[name]}" for name in (THREADS, MEMORY_LIMIT) if name in os.environ
@@ -84,6 +82,13 @@ def memory_limit(connection: duckdb.DuckDBPyConnection) -> str:
     """Return the memory limit of a database as DuckDB shows it, rounded down to a tenth."""
     ((limit,),) = connection.execute("SELECT current_setting('memory_limit')").fetchall()
     return str(limit)
+
+
+def _taken() -> duckdb.DuckDBPyConnection | None:
+    with _taking:  # two threads would take the same one
+        while _opening:
+            _opening.pop().join()
+        return _idle.pop()[1] if _has_idle() else None
 
 
 def _has_idle() -> bool:

@@ -28,7 +28,7 @@ QUESTIONS = (
     *("comparability", "iterations", "utilization", "ranks", "collectives", "memory", "layers"),
     "kernels",
 )
-_SIDES = "CREATE TEMP TABLE diff_side (trace_id VARCHAR, side VARCHAR)"
+_SIDES = "CREATE TABLE diff_side (trace_id VARCHAR, side VARCHAR)"
 # Metric runs are not named: their counters are joined to the timeline of the capture.
 _SIDE_NAMES = """
     SELECT s.side, list(t.name ORDER BY t.name) FROM diff_side s JOIN trace t USING (trace_id)

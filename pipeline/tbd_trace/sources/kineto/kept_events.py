@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,10 +73,10 @@ class KeptEvents:
         self.threads: set[HostThread] = set()
         self._directory = temporary_directory()
         self._files: list[Path] = []
-        self._decoder = ThreadPoolExecutor(1)
+        self._thread = ThreadPoolExecutor(1)  # uses the second block, and the caller the first
         self._blocks: list[EventBlock] = []
-        self._second: duckdb.DuckDBPyConnection | None = None  # of the second block
-        self._has_block = False  # the last one is decoded, and not kept yet
+        self._second: EventBlock | None = None
+        self._last: EventBlock | None = None  # decoded, and not kept yet
         self.events = 0
         # events by phase, category, kind of row (None: not stored) and defect (None: none)
         self.groups: Counter[Group] = Counter()
@@ -87,43 +88,56 @@ class KeptEvents:
     def load(self, connection: duckdb.DuckDBPyConnection, text: bytes | memoryview) -> bool:
         """Add events separated by commas; return False, adding none, if they are invalid.
 
-        The events before are counted and kept at the same time, and the last ones by `finish`.
+        The events before are counted and kept at the same time, and the last ones by `finish`. The
+        connection of the second block is used in another thread, and only there.
 
         Args:
             connection: the one that `create_view` gets; the first block is a table of it.
         """
         if not self._blocks:
-            directory, self._second = Path(self._directory.name), connection.cursor()
-            self._blocks = [
-                EventBlock(connection, directory / "first.json"),
-                EventBlock(self._second, directory / "second.json"),
-            ]
+            directory = Path(self._directory.name)
+            self._second = EventBlock(connection.cursor(), directory / "second.json")
+            self._blocks = [EventBlock(connection, directory / "first.json"), self._second]
         block = self._blocks[0]
-        is_valid = self._decoder.submit(block.decode, text, self.kinds)
-        if self._has_block:
-            self._write()
-            self._count()
-        self._has_block = is_valid.result()
-        if self._has_block:
+        is_valid = self._decode_and_keep(block, partial(block.decode, text, self.kinds))
+        self._last = block if is_valid else None
+        if is_valid:
             self._blocks.reverse()
-        return self._has_block
+        return is_valid
+
+    def _decode_and_keep(self, block: EventBlock, decode: Callable[[], bool]) -> bool:
+        if block is self._second:
+            decoding = self._thread.submit(decode)
+            self._keep(self._last)
+            return decoding.result()
+        keeping = self._thread.submit(self._keep, self._last)
+        is_valid = decode()
+        keeping.result()
+        return is_valid
 
     def finish(self) -> None:
         """Count and keep the events that were added last."""
-        if self._has_block:
-            if self._files:  # a single block stays a table
-                self._write()
-            self._count()
+        last, self._last = self._last, None
+        if last is not None and last is self._second:
+            self._thread.submit(self._keep, last).result()
+        elif self._files:
+            self._keep(last)
+        elif last is not None:  # a single block stays a table
+            self._count(last.connection)
 
-    def _write(self) -> None:
+    def _keep(self, block: EventBlock | None) -> None:
+        if block is not None:
+            self._write(block.connection)
+            self._count(block.connection)
+
+    def _write(self, connection: duckdb.DuckDBPyConnection) -> None:
         kept = Path(self._directory.name) / f"{len(self._files):06}.parquet"
         statement = _KEPT.format(first=self.events + 1, path=string(str(kept)))
-        self._blocks[1].connection.execute(statement)
+        connection.execute(statement)
         self._files.append(kept)
 
-    def _count(self) -> None:
-        self._has_block = False
-        connection, first = self._blocks[1].connection, self.events + 1
+    def _count(self, connection: duckdb.DuckDBPyConnection) -> None:
+        first = self.events + 1
         self.threads.update(connection.execute(_THREADS).fetchall())
         for *group, events, first_ns, last_ns in connection.execute(_COUNTS).fetchall():
             ph, cat, kind, defect = group
@@ -162,9 +176,9 @@ class KeptEvents:
             connection.execute(f"CREATE OR REPLACE TEMP VIEW event AS {kept}")
 
     def _close_blocks(self) -> None:
-        self._decoder.shutdown()
+        self._thread.shutdown()
         if self._second is not None:
-            self._second.close()
+            self._second.connection.close()
         self._blocks.clear()
 
     def close(self) -> None:

@@ -334,6 +334,7 @@ ABOUT_TIME = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", one_in(4, ABOUT_TIME))
 def test_questions_about_time_where_there_are_only_counters(without_times: Path, name: str) -> None:
     line = refuse("query", name, "--db", without_times, code=3)
@@ -487,6 +488,7 @@ def test_databases_that_are_not_there(db: Path) -> None:
     assert "lonely.traces/v2 belongs beside it" in line
 
 
+@pytest.mark.slow
 def test_a_missing_directory_is_made() -> None:
     assert invoke("ingest", METRICS, "--db", "some/where/x.duckdb").code == 0
     assert duckdb.connect("some/where/x.duckdb", read_only=True).sql("FROM trace").fetchall()
@@ -528,6 +530,7 @@ def test_a_cache_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "set TBD_TRACE_CACHE" in refuse("info", METRICS, code=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["kernel.parquet", "trace.parquet", "no kernel.parquet"])
 def test_a_damaged_trace_in_the_database(db: Path, damage: str) -> None:
     shutil.copytree(db.parent, "copy")

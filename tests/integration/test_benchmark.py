@@ -49,6 +49,7 @@ def one(path: Path, statement: str) -> tuple[int, ...]:
     return tuple(row)
 
 
+@pytest.mark.slow
 def test_what_is_made_is_read_in_full(trace: Path, tmp_path: Path) -> None:
     database = tmp_path / "made.duckdb"
     Database(database).ingest([trace])

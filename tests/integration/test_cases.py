@@ -173,6 +173,7 @@ def test_a_kernel_name_that_is_missing() -> None:
     assert (unknown["instances"], unknown["total_ns"]) == (10, 3_000_000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["input.csv", "concat.csv"])
 def test_ids_of_two_processes(file: str) -> None:
     row = info(f"27-ncu-multi-process-ids/{file}")
@@ -192,6 +193,7 @@ def test_hostile_files_keep_their_kernels(name: str) -> None:
         assert all(row["theoretical_pct"] is None for row in occupancy)
 
 
+@pytest.mark.slow
 def test_a_duration_that_cannot_be() -> None:
     notes = info("hostile/duration_1e26.csv")["notes"]
     assert any("implausible times or sizes: 1" in note for note in notes)

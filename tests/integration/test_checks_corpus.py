@@ -48,6 +48,7 @@ def found(request: pytest.FixtureRequest, traces: Traces) -> tuple[pl.DataFrame,
     return evaluate(Opened(traces.database, list(names))), names
 
 
+@pytest.mark.slow
 def test_each_rule_has_one_verdict_on_each_trace(
     found: tuple[pl.DataFrame, dict[str, str]],
 ) -> None:

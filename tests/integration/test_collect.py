@@ -68,6 +68,7 @@ def document(capture: Path) -> dict[str, Any]:
     return content
 
 
+@pytest.mark.slow
 def test_a_command_with_marks_of_its_own(tmp_path: Path) -> None:
     capture = tmp_path / "capture"
     done = collect("-o", capture, "--", sys.executable, "-c", MARKED, "--api-key", "hush-hush")
@@ -78,6 +79,7 @@ def test_a_command_with_marks_of_its_own(tmp_path: Path) -> None:
     assert all(20e6 <= ns < 60e6 for ns in timing["host_ns"])
 
 
+@pytest.mark.slow
 def test_two_lines_mark_a_training_loop(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     script, capture = tmp_path / "train.py", tmp_path / "capture"
@@ -105,6 +107,7 @@ def test_two_lines_mark_a_training_loop(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_loop_is_marked_without_a_change(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     script, capture = ZERO_EDIT / "plain_loop.py", tmp_path / "capture"
@@ -121,6 +124,7 @@ def test_a_loop_is_marked_without_a_change(tmp_path: Path) -> None:
         assert {("features.0", "Linear", phase), ("head", "Linear", phase)} <= found
 
 
+@pytest.mark.slow
 def test_a_crash_passes_its_exit_code_on_and_leaves_its_traceback(tmp_path: Path) -> None:
     capture = tmp_path / "capture"
     script = "import sys, time; time.sleep(1); print('before', file=sys.stderr); sys.exit(7)"
@@ -136,6 +140,7 @@ def test_a_crash_passes_its_exit_code_on_and_leaves_its_traceback(tmp_path: Path
     assert "the run ended as failed" in asked.stderr
 
 
+@pytest.mark.slow
 def test_a_batch_that_does_not_fit_ends_a_sweep_as_a_result(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     done = collect(
@@ -149,6 +154,7 @@ def test_a_batch_that_does_not_fit_ends_a_sweep_as_a_result(tmp_path: Path) -> N
     assert [document(capture)["status"] for capture in captures] == ["out_of_memory", "ok"]
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_the_profiler_and_marks_the_capture(tmp_path: Path) -> None:
     capture = tmp_path / "capture"
     running = subprocess.Popen(
@@ -182,6 +188,7 @@ def _of_a_run(directory: Path) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_a_run_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     capture = tmp_path / "capture"
     done = collect("-o", capture, "--timeout", "2", "--", "sleep", "60")
@@ -190,6 +197,7 @@ def test_a_run_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     assert document(capture)["status"] == "failed"
 
 
+@pytest.mark.slow
 def test_a_capture_is_not_overwritten_unless_forced(tmp_path: Path) -> None:
     capture = tmp_path / "capture"
     command = ("-o", capture, "--", sys.executable, "-c", MARKED)
@@ -210,6 +218,7 @@ def test_a_directory_that_is_no_capture_is_never_replaced(tmp_path: Path) -> Non
     assert (tmp_path / "thesis" / "chapter.tex").is_file()
 
 
+@pytest.mark.slow
 def test_an_interpreter_without_the_framework(tmp_path: Path) -> None:
     """It has no site-packages, and so neither the framework nor anything of ours but the loop."""
     bare = tmp_path / "python"
@@ -221,6 +230,7 @@ def test_an_interpreter_without_the_framework(tmp_path: Path) -> None:
     assert not (tmp_path / "capture").exists()
 
 
+@pytest.mark.slow
 def test_a_range_that_never_begins_leaves_what_the_program_said(tmp_path: Path) -> None:
     capture = tmp_path / "capture"
     program = [sys.executable, "-c", MARKED + "print('done')\n"]

@@ -109,6 +109,7 @@ def test_a_gpu_that_nvprof_does_not_know(tmp_path: Path) -> None:
     assert "only those before 8.0: use nsys" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.needs("nsys")
 def test_nsys_takes_what_is_shown(perform: Perform, tmp_path: Path) -> None:
     made = {
@@ -138,6 +139,7 @@ def test_nvprof_takes_what_is_shown(run_name: str, perform: Perform, tmp_path: P
         perform([*argv, "--nonsense", *SHORT]).require_success("nvprof")
 
 
+@pytest.mark.slow
 @pytest.mark.needs("ncu")
 @pytest.mark.parametrize("capability", [key for key, tool in COUNTED_BY.items() if tool == "ncu"])
 def test_ncu_takes_what_is_shown(capability: str, perform: Perform, tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ def classes(capture: Path) -> dict[str, int]:
     return dict(zip(rows["class"], rows["requested_bytes"], strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("framework", "python"),
     [
@@ -60,6 +61,7 @@ def test_each_framework(tmp_path: Path, framework: str, python: str) -> None:
     assert layers["weight_bytes"].sum() == found["weight"]
 
 
+@pytest.mark.slow
 def test_a_command(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(TRAIN)
@@ -70,6 +72,7 @@ def test_a_command(tmp_path: Path) -> None:
     assert found["feature_map"] == 4 * 2 * 16  # the ReLU's output; the first layer reads the input
 
 
+@pytest.mark.slow
 def test_an_estimate_holds_memory_of_a_device(tmp_path: Path) -> None:
     capture = tmp_path / "capture"
     collect("resnet50", "--scale", "small", "--memory", "--estimate", "--output", capture)

@@ -117,6 +117,7 @@ def test_iterations_take_as_long_as_the_run_says(
     assert statistics.median(spans) == pytest.approx(statistics.median(own), rel=0.05, abs=5e6)
 
 
+@pytest.mark.slow
 def test_throughput_is_that_of_the_run_without_a_profiler(
     traces: tbd_trace.api.Traces, document: dict[str, Any]
 ) -> None:
@@ -154,6 +155,7 @@ def test_every_layer_and_phase_is_there_forward_and_backward(
     assert backward >= trained
 
 
+@pytest.mark.slow
 def test_dominant_layer_has_a_rank(traces: tbd_trace.api.Traces) -> None:
     table = traces.query("dominant_layer", by="type")
     assert table["rank"].drop_nulls().to_list() == list(range(1, table["rank"].count() + 1))

@@ -90,6 +90,7 @@ def marked_layers(traces: tbd_trace.Traces) -> set[tuple[Any, ...]]:
 # A workload.
 
 
+@pytest.mark.slow
 def test_the_capture_says_what_recorded_it(capture: Path) -> None:
     content = document(capture)
     (file,) = content["files"]
@@ -106,6 +107,7 @@ def test_the_capture_says_what_recorded_it(capture: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_iterations_are_as_the_program_timed_them(capture: Path, traces: tbd_trace.Traces) -> None:
     timing = traces.query("iteration_timing")
     assert timing["label"].to_list() == [f"iteration {WARMUP + n}" for n in range(ITERATIONS)]
@@ -114,6 +116,7 @@ def test_iterations_are_as_the_program_timed_them(capture: Path, traces: tbd_tra
     assert sum(timing["period_ns"][:-1]) == pytest.approx(sum(own), rel=0.05)
 
 
+@pytest.mark.slow
 def test_layers_are_those_of_the_model(traces: tbd_trace.Traces) -> None:
     """Neither modules nor operators appear as layers beside the marks."""
     names = {name or "ResNet" for name, _ in model().named_modules()}
@@ -128,6 +131,7 @@ def test_layers_are_those_of_the_model(traces: tbd_trace.Traces) -> None:
         assert convolutions <= {layer for layer, _, of in found if of == phase}
 
 
+@pytest.mark.slow
 def test_modules_and_operators_are_recorded_beside_the_marks(traces: tbd_trace.Traces) -> None:
     modules = traces.query("module_summary")
     called = Counter(type(module).__name__ for module in model().modules())
@@ -180,6 +184,7 @@ def labels(path: Path) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_a_command_is_asked_to_record_itself(script: Path, tmp_path: Path) -> None:
     capture = tmp_path / "capture"
     options = ("--profiler", "torch", "--warmup", "3", "--iterations", "4", "-o", capture)
@@ -200,6 +205,7 @@ def test_a_command_is_asked_to_record_itself(script: Path, tmp_path: Path) -> No
     ]
 
 
+@pytest.mark.slow
 def test_a_loop_records_itself_without_collect(script: Path, tmp_path: Path) -> None:
     window = "dict(profiler='torch', trace='mine.pt.trace.json.gz', warmup=2, iterations=3)"
     done = run(script, "9", window, cwd=tmp_path)
@@ -254,6 +260,7 @@ def shares(traces: tbd_trace.Traces) -> dict[tuple[str, str], float]:
     return {(layer, phase): share for layer, phase, share in rows}
 
 
+@pytest.mark.slow
 @pytest.mark.needs("nsys")
 def test_nsys_and_torch_give_the_same_iterations_and_layers(
     by_nsys: Path, traces: tbd_trace.Traces
@@ -286,6 +293,7 @@ def test_nsys_and_torch_give_layers_similar_shares(by_nsys: Path, traces: tbd_tr
     assert sum(abs(one[key] - wrong[key]) for key in one) / 2 > moved
 
 
+@pytest.mark.slow
 @pytest.mark.needs("nsys")
 def test_the_difference_names_the_profilers_alone(by_nsys: Path, capture: Path) -> None:
     done = run("-m", "tbd_trace", "diff", by_nsys, capture, "--format", "json")

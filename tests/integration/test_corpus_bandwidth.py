@@ -21,6 +21,7 @@ def rows(name: str) -> list[dict[str, str]]:
     return reference_rows(f"network/oracle/{name}")
 
 
+@pytest.mark.slow
 def test_bandwidths_of_nccl_kernels(traces: Traces) -> None:
     wanted: defaultdict[tuple[str, int, int], list[tuple[float, float]]] = defaultdict(list)
     for row in rows("kineto_collectives.csv"):
@@ -59,6 +60,7 @@ def test_transfers_of_two_ranks(traces: Traces) -> None:
     assert len(transfers) + frame["collectives"][1] // 2 == 33
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("folder", "table"),
     [("gloo_ddp_2rank", "gloo_2rank"), ("gloo_ddp_4rank_straggler", "gloo_4rank")],

@@ -51,6 +51,7 @@ def folder(name: str) -> Path:
     return corpus_folder(f"jobs/{FOLDERS[name]}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(FOLDERS))
 def test_skew_of_each_collective(tmp_path: Path, name: str) -> None:
     job = Job(folder(name), tmp_path / "job.duckdb")
@@ -70,6 +71,7 @@ def test_skew_of_each_collective(tmp_path: Path, name: str) -> None:
             assert row[column] == pytest.approx(1000 * float(one[reference]), abs=60)
 
 
+@pytest.mark.slow
 def test_the_delayed_rank_is_the_straggler(tmp_path: Path) -> None:
     truth = json.loads(reference_file("network/straggler/gloo_4rank_truth.json").read_text())
     job = Job(folder("gloo_4rank"), tmp_path / "job.duckdb")
@@ -81,11 +83,13 @@ def test_the_delayed_rank_is_the_straggler(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_nobody_is_blamed_without_a_straggler(tmp_path: Path) -> None:
     job = Job(folder("gloo_2rank"), tmp_path / "job.duckdb")
     assert set(job.query("straggler")["verdict"]) == {"rotating"}
 
 
+@pytest.mark.slow
 def test_shuffled_renamed_and_shifted_files_give_the_same_answer(tmp_path: Path) -> None:
     source = folder("gloo_4rank")
     moved = tmp_path / "moved"
@@ -102,6 +106,7 @@ def test_shuffled_renamed_and_shifted_files_give_the_same_answer(tmp_path: Path)
     assert {row["clock"] for row in rows} == {"reference", "collective ends"}
 
 
+@pytest.mark.slow
 def test_clocks_of_two_nsys_reports(tmp_path: Path) -> None:
     source = corpus_folder("jobs/nsys_gloo_2rank")
     job = Job(source, tmp_path / "job.duckdb")
@@ -119,6 +124,7 @@ def test_clocks_of_two_nsys_reports(tmp_path: Path) -> None:
     assert job.summary()["collectives_matched"] == 51
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("which", "waits", "transfer"),
     [("before", {0: 10_898_336, 1: 2_477_480}, 5_739_662)],
@@ -159,6 +165,7 @@ def damaged(name: str, tmp_path: Path, *options: str) -> Job:
     return Job(reference_file(f"network/bad/{name}"), tmp_path / "job.duckdb", *options)
 
 
+@pytest.mark.slow
 def test_missing_rank(tmp_path: Path) -> None:
     job = damaged("missing_rank", tmp_path)
     assert (job.result.exit_code, "3 of 4 ranks; missing 2" in job.result.output) == (0, True)
@@ -170,6 +177,7 @@ def test_missing_rank(tmp_path: Path) -> None:
     assert set(job.query("rank_skew")["missing_ranks"]) == {"2"}
 
 
+@pytest.mark.slow
 def test_fewer_iterations(tmp_path: Path) -> None:
     job = damaged("fewer_iterations", tmp_path)
     summary = job.summary()
@@ -179,6 +187,7 @@ def test_fewer_iterations(tmp_path: Path) -> None:
     assert reasons == {0: None, 1: None, 2: None, 3: "not on rank 1"}
 
 
+@pytest.mark.slow
 def test_mismatched_collective(tmp_path: Path) -> None:
     job = damaged("mismatched_collective", tmp_path)
     reasons = dict(job.sql("SELECT DISTINCT sequence, mismatch FROM matched_collective"))
@@ -186,6 +195,7 @@ def test_mismatched_collective(tmp_path: Path) -> None:
     assert reasons == {0: None, 1: why, 2: None, 3: None}
 
 
+@pytest.mark.slow
 def test_duplicate_rank(tmp_path: Path) -> None:
     job = damaged("duplicate_rank", tmp_path)
     assert job.result.exit_code == 2
@@ -195,12 +205,14 @@ def test_duplicate_rank(tmp_path: Path) -> None:
     assert (job.summary()["present"], job.summary()["complete"]) == ("0, 1, 2, 3", True)
 
 
+@pytest.mark.slow
 def test_no_distributed_info(tmp_path: Path) -> None:
     job = damaged("no_distributed_info", tmp_path)
     assert (job.summary()["present"], job.summary()["rank_evidence"]) == ("0, 1, 2, 3", "file name")
     assert job.query("straggler")["rank"][0] == 3
 
 
+@pytest.mark.slow
 def test_one_rank(tmp_path: Path) -> None:
     job = damaged("one_rank", tmp_path)
     assert (job.summary()["world_size"], job.summary()["complete"]) == (1, True)
@@ -209,6 +221,7 @@ def test_one_rank(tmp_path: Path) -> None:
             job.query(name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", range(4))
 def test_any_rank_can_be_missing(tmp_path: Path, rank: int) -> None:
     source = folder("gloo_4rank")
@@ -224,6 +237,7 @@ def test_any_rank_can_be_missing(tmp_path: Path, rank: int) -> None:
     assert (verdicts["rank"][0] == 3) == (rank != 3)
 
 
+@pytest.mark.slow
 def test_a_truncated_rank(tmp_path: Path) -> None:
     source = folder("gloo_4rank")
     cut = tmp_path / "cut"

@@ -78,11 +78,13 @@ def test_counts_and_durations(traces: Traces, path: Path) -> None:
     assert "dropped" not in notes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FILES)
 def test_columns_are_the_same_in_all_files(path: Path) -> None:
     assert fixed_columns(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FILES)
 def test_streams(traces: Traces, path: Path) -> None:
     found = traces.sql(

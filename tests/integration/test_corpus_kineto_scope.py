@@ -71,6 +71,7 @@ def test_launches_and_operators_of_kernels(traces: Traces, path: Path) -> None:
     assert (kernels, launched) == (int(row["kernels"]), int(row["with_launch"]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", files("top_ops"))
 def test_kernel_time_by_innermost_operator(traces: Traces, path: Path) -> None:
     """The reference counts kernels only; copies and fills are in ``op_summary``, too."""

@@ -266,6 +266,7 @@ def test_cuda_numbers_are_not_the_order_of_the_list(corpus: Path) -> None:
     assert [row[:2] for row in device_facts(path)] == [(0, 3), (1, 2), (2, 1), (3, 0)]
 
 
+@pytest.mark.slow
 def test_synchronizations_of_the_second_gpu(corpus: Path) -> None:
     path = corpus / "nsys" / "GindaChen_nsys-ai__tests__fixtures__h100_2gpu_1s.sqlite"
     with ingested(path) as (connection, notes):
@@ -286,6 +287,7 @@ def test_domains(corpus: Path) -> None:
     assert found == [(0, None, 696), (1, "DALI", 2027), (2, "NCCL", 696)]
 
 
+@pytest.mark.slow
 def test_open_range(corpus: Path) -> None:
     name = "gartangh_Master-s-Dissertation__report10.qdrep.exp2022.4.sqlite"
     with ingested(corpus / "odd" / name, "nvtx_range", "api_call") as (connection, _):

@@ -84,6 +84,7 @@ def test_overlap_vectors(tmp_path: Path) -> None:
         assert answers[key]["speedup"] == pytest.approx(float(row["speedup"]), abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["convfc", "embfirst"])
 def test_iterations(model: str) -> None:
     for key, rows in grouped(table(f"{model}_iter"), *TERMS).items():
@@ -98,6 +99,7 @@ def test_iterations(model: str) -> None:
             assert answer["speedup"] == pytest.approx(float(row["speedup"]), abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["convfc", pytest.param("embfirst", marks=nightly)])
 def test_smallest_bandwidths(model: str) -> None:
     for key, rows in grouped(table(f"{model}_min_bandwidth"), "workers", *TERMS).items():

@@ -41,6 +41,7 @@ def spans(file: File, category: str) -> Counter[tuple[int, int]]:
     return Counter((found.start, found.end) for found in file.of(category))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TRACES, ids=lambda name: re.sub(r"\W+", "_", name)[-40:])
 def test_every_event_is_there_with_its_times(elsewhere: Path, name: str) -> None:
     traces = tbd_trace.open(corpus_file(name))

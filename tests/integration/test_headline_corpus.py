@@ -139,6 +139,7 @@ def test_the_counted_periods_reach_from_the_first_start_to_the_last(
         assert rate["iterations_per_s"] == pytest.approx(len(counted) / elapsed * 1e9, rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FILES)
 def test_no_iteration_after_the_warm_up_is_left_out(answers: Answers, path: Path) -> None:
     """Warm-up is a prefix of at most half, and a faster rate has its stall share beside it."""

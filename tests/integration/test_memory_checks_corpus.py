@@ -76,6 +76,7 @@ def test_answers_about_real_snapshots(path: Path, rows: dict[str, dict[str, Any]
         assert row["reason"] and (row["verdict"] == P or row["advice"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "path", corpus_files("memory_snapshot/*_512_training_*", "memory_snapshot/cranb*")
 )

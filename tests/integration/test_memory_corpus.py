@@ -121,6 +121,7 @@ def test_both_ways_to_sum_agree_with_each_event(path: Path, found: Ingested) -> 
     assert max(sums) == found.ask("memory_peak")["peak_requested_bytes"].item()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FILES)
 def test_requested_allocated_and_held_bytes_are_in_order(path: Path, found: Ingested) -> None:
     for row in found.ask("fragmentation", by="pool").to_dicts():

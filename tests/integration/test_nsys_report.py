@@ -269,6 +269,7 @@ def test_real_report(tmp_path: Path, temporary: Path) -> None:
     assert list(temporary.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.needs("nsys")
 def test_real_stream(tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A user who sets no variable reads what Debian's nsys leaves, too."""

@@ -56,6 +56,7 @@ def assert_sound_one_is_as_before(database: Database, odd: list[Path]) -> None:
             assert found.filter(of_sound).equals(expected.filter(of_sound)), name
 
 
+@pytest.mark.slow
 @given(
     st.lists(changes(healthy_nsys()), min_size=8, max_size=8),
     st.lists(changes(healthy_nvprof()), min_size=4, max_size=4),
@@ -79,6 +80,7 @@ def test_no_odd_row_stops_an_answer(nsys: list[list[Change]], nvprof: list[list[
         assert_sound_one_is_as_before(database, odd)
 
 
+@pytest.mark.slow
 def test_hostile_files_beside_a_sound_one(tmp_path: Path) -> None:
     folder = case_file("hostile")
     hostile = [*sorted(folder.glob("*.sqlite")), *sorted(folder.glob("*.csv"))]
@@ -99,6 +101,7 @@ def notes(traces: tbd_trace.api.Traces) -> list[str]:
     return list(row["notes"])
 
 
+@pytest.mark.slow
 def test_two_clocks() -> None:
     traces = answered("02-clock-skew")
     assert any(note.startswith("GPU clock was 300.000 s ahead") for note in notes(traces))
@@ -108,17 +111,20 @@ def test_two_clocks() -> None:
     assert causes["host work"] > 95
 
 
+@pytest.mark.slow
 def test_kernels_without_time_are_told() -> None:
     traces = answered("10-negative-and-subus-kernels")
     assert any("end before they start: 3;" in note for note in notes(traces))
     assert traces.query("kernel_summary")["total_ns"].sum() == 50_000
 
 
+@pytest.mark.slow
 def test_a_kernel_over_its_successors() -> None:
     traces = answered("11-corrupt-huge-duration")
     assert any("overlap an earlier one" in note and ": 499," in note for note in notes(traces))
 
 
+@pytest.mark.slow
 def test_correlation_ids_used_again() -> None:
     traces = answered("22-correlation-id-reuse")
     shares = dict(traces.query("dominant_layer").select("layer", "share_pct").rows())
@@ -132,6 +138,7 @@ def test_ids_of_two_processes(name: str) -> None:
     assert (row["instances"], row["total_ns"]) == (6, 6_153_000)
 
 
+@pytest.mark.slow
 def test_what_was_right_stays_right() -> None:
     orphan = answered("03-pyprof98-orphan-corr", "input.nvprof")
     assert orphan.query("kernel_summary")["instances"].sum() == 20

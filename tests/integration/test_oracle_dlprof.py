@@ -39,6 +39,7 @@ def kernels(traces: Traces, export: str) -> dict[tuple[int, int], dict[str, Any]
     return found
 
 
+@pytest.mark.slow
 @each_export
 def test_layer_of_every_kernel(traces: Traces, export: str) -> None:
     ours = kernels(traces, export)
@@ -66,6 +67,7 @@ def union(intervals: list[tuple[int, int]]) -> int:
     return total
 
 
+@pytest.mark.slow
 @each_export
 def test_gpu_time_of_every_layer(traces: Traces, export: str) -> None:
     """DLProf's GPU time of an operation is the union of its kernels, copies and fills."""

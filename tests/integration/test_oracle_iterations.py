@@ -40,6 +40,7 @@ def marked(name: str, pattern: str) -> list[tuple[int, int]]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", RUNS)
 def test_marked_steps_are_the_iterations(traces: Traces, run: str) -> None:
     answer = traces.ask(NERSC.format(run), "iteration_timing")
@@ -52,6 +53,7 @@ def test_marked_steps_are_the_iterations(traces: Traces, run: str) -> None:
     assert set(answer["method"]) == {"nvtx range"}
 
 
+@pytest.mark.slow
 def test_every_kernel_of_a_training_run_has_an_iteration(traces: Traces) -> None:
     """29 steps of 470 kernels: 308 from the main thread, 162 from the autograd thread."""
     rows = traces.sql(BASELINE, SCOPE).rows(named=True)
@@ -75,6 +77,7 @@ def test_every_kernel_of_a_training_run_has_an_iteration(traces: Traces) -> None
     }
 
 
+@pytest.mark.slow
 def test_a_loader_s_kernels_are_data_whatever_the_program_does_meanwhile(traces: Traces) -> None:
     """DALI and NCCL annotate their own work; the kernels of their threads come in between."""
     run = NERSC.format("4gpu_baseline")
@@ -123,6 +126,7 @@ def test_a_loader_that_stalls_counts_with_its_stalls(traces: Traces) -> None:
     assert summary["stability"].startswith("bimodal") and "in turn" in summary["stability"]
 
 
+@pytest.mark.slow
 def test_a_stall_at_every_eighth_step_is_told(traces: Traces) -> None:
     """Eight loader workers that are late together."""
     run = NERSC.format("8workers")
@@ -131,6 +135,7 @@ def test_a_stall_at_every_eighth_step_is_told(traces: Traces) -> None:
     assert summary["mean_ns"] / summary["median_ns"] > 1.2  # the median alone hides them
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("trace", "iterations", "kernels"),
     [("result", 4, 692), ("result_2_7B", 4, 1832), ("result_2_7B_nvtx", 4, 1832)],
@@ -142,6 +147,7 @@ def test_unmarked_forward_passes(traces: Traces, trace: str, iterations: int, ke
     assert set(answer["confidence"]) == {1.0}
 
 
+@pytest.mark.slow
 def test_graphs_replayed_are_iterations(traces: Traces) -> None:
     """Ten replays of one graph and three kernels each; the host is done long before the GPU."""
     rows = traces.ask(MODEL.format("result_2_7B_compile_ro"), "iteration_timing").rows(named=True)
@@ -151,6 +157,7 @@ def test_graphs_replayed_are_iterations(traces: Traces) -> None:
         assert row["host_ns"] < 2e6
 
 
+@pytest.mark.slow
 def test_steps_that_name_a_span(traces: Traces) -> None:
     """`Step 0 to 10`, `Step 10 to 20`, …, in a range `Loop`."""
     trace = "nsys/brycelelbach_nsightful__tests__power_iteration__baseline.sqlite"
@@ -176,6 +183,7 @@ APERIODIC = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trace", one_in(12, APERIODIC), ids=lambda trace: trace.split("/")[1][:40])
 def test_one_pass_is_no_loop(traces: Traces, trace: str) -> None:
     """One pass through a network whose layers resemble each other, or a replayed metric run."""

@@ -61,6 +61,7 @@ def same(ours: Iterable[list[str]], theirs: Iterable[list[str]]) -> None:
     assert not list((left - right).items())[:3] + list((right - left).items())[:3]
 
 
+@pytest.mark.slow
 @per_trace
 def test_kernel_sums(traces: Traces, stem: str) -> None:
     theirs = oracle(stem, "gpukernsum")
@@ -250,6 +251,7 @@ TEXT_REPORTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("report", TEXT_REPORTS)
 def test_kernel_sums_of_a_newer_nsys(traces: Traces, report: str) -> None:
     """nsys 2024.6 printed the authors' own reports, by name alone, and cut long names."""

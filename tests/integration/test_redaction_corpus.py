@@ -100,6 +100,7 @@ def stored(connection: duckdb.DuckDBPyConnection, selects: dict[str, str]) -> st
     return "\n".join(lines)
 
 
+@pytest.mark.slow
 def test_nothing_about_the_user_is_left(traces: Traces) -> None:
     """Over the whole corpus."""
     secrets = {name: known_about_the_user(corpus_file(name)) for name in profiles()}
@@ -118,6 +119,7 @@ def test_nothing_about_the_user_is_left(traces: Traces) -> None:
     assert left == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WITH_PATHS)
 def test_answers_stay_the_same(traces: Traces, name: str, tmp_path: Path) -> None:
     """Attribution reads the very texts in which paths and arguments are."""
@@ -145,6 +147,7 @@ def test_what_leaks_is_listed(traces: Traces, name: str) -> None:
             ]
 
 
+@pytest.mark.slow
 def test_names_of_kernels_stay(traces: Traces) -> None:
     """None of the corpus is private, so redaction must change none of them."""
     names = 0

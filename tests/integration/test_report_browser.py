@@ -169,6 +169,7 @@ def test_nothing_is_complained_about(any_page: Path, show: Callable[..., Driver]
     assert driver.find_elements(By.CSS_SELECTOR, "table") != []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [NARROW, 800, WIDE])
 def test_only_tables_and_plots_scroll_sideways(
     any_page: Path, show: Callable[..., Driver], width: int
@@ -328,6 +329,7 @@ return [...document.querySelectorAll(arguments[0])].slice(0, 40).map((e) =>
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_texts_stand_out_from_their_ground(
     pages: Callable[[str], Path], show: Callable[..., Driver], scheme: str
@@ -416,6 +418,7 @@ def test_above_the_fold_are_the_verdict_a_step_and_the_gaps(
         assert place["y"] + place["height"] <= 900, selector
 
 
+@pytest.mark.slow
 def test_a_link_opens_its_section_and_a_button_all(
     sample: Path, show: Callable[..., Driver]
 ) -> None:

@@ -85,6 +85,7 @@ def nothing_planted_in(database: Path) -> None:
         assert secret not in shown
 
 
+@pytest.mark.slow
 def test_the_search_finds_what_is_there(tmp_path: Path) -> None:
     """A kernel's name is public: the tests below would find it, wherever it were."""
     database = ingested(tmp_path, TIMELINE)
@@ -92,6 +93,7 @@ def test_the_search_finds_what_is_there(tmp_path: Path) -> None:
     assert "timeline.sqlite" in told(database)
 
 
+@pytest.mark.slow
 def test_nsys_exports_with_secrets(tmp_path: Path) -> None:
     """Everywhere that Nsight Systems puts what it knows about processes."""
     path = Path(shutil.copyfile(TIMELINE, tmp_path / "run.sqlite"))
@@ -129,6 +131,7 @@ def test_nsys_exports_with_secrets(tmp_path: Path) -> None:
     nothing_planted_in(ingested(tmp_path, path))
 
 
+@pytest.mark.slow
 def test_everything_that_a_made_export_holds(tmp_path: Path) -> None:
     """The reader's own collection of places, with processes that were not profiled."""
     path = made_nsys.write(tmp_path / "all.sqlite", made_nsys.profile())
@@ -164,6 +167,7 @@ def test_nvprof_databases_with_secrets(tmp_path: Path) -> None:
     nothing_planted_in(database)
 
 
+@pytest.mark.slow
 def test_captures_with_secrets(tmp_path: Path) -> None:
     """Fields that nobody asked for, on the top and inside of those that are kept."""
     capture = Path(shutil.copytree(SAMPLE, tmp_path / "capture"))
@@ -211,6 +215,7 @@ def known_about_the_user(path: Path) -> set[str]:
 REAL = ("*GindaChen*mfu_2gpu_after*", "*Fuser__report1.sqlite", "*w_Relu__nsys_profile.sqlite")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", corpus_files(*(f"nsys/{name}" for name in REAL)))
 def test_real_exports(tmp_path: Path, path: Path) -> None:
     secrets = known_about_the_user(path)

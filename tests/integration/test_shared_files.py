@@ -96,6 +96,7 @@ def found(text: str) -> list[str]:
     return [marker for marker in MARKERS if marker in text]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "output"),
     [
@@ -117,6 +118,7 @@ def test_nothing_planted_is_left(
     assert "***" in written or "user1" in written
 
 
+@pytest.mark.slow
 def test_the_search_finds_what_is_kept(planted: Path, tmp_path: Path) -> None:
     for table, output in (("kernel", "kernel.csv"), ("annotation", "annotation.parquet")):
         invoke("export", "table", table, planted, "-o", tmp_path / output, "--keep", "all")
@@ -127,6 +129,7 @@ def test_the_search_finds_what_is_kept(planted: Path, tmp_path: Path) -> None:
     assert "castle99" not in left
 
 
+@pytest.mark.slow
 def test_a_report_says_whether_it_is_redacted(planted: Path, tmp_path: Path) -> None:
     own = invoke("report", planted, "-o", tmp_path / "own.html")
     assert "--share redacts private data" in own.err
@@ -138,6 +141,7 @@ def test_a_report_says_whether_it_is_redacted(planted: Path, tmp_path: Path) -> 
     assert not found(content(tmp_path / "shared.html"))
 
 
+@pytest.mark.slow
 def test_an_archive_is_redacted_once(planted: Path, tmp_path: Path) -> None:
     for keep in ("users", None):
         target = tmp_path / f"{keep}.zip"

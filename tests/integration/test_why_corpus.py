@@ -134,6 +134,7 @@ def test_workers_contain_the_measured_step() -> None:
     assert then.top_share_pct < 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "changes"),
     [
@@ -148,12 +149,14 @@ def test_pairs(number: str, changes: list[str]) -> None:
     assert found.step_ns == pytest.approx(float(about["after_mean_ms"]) * 1e6, rel=0.1)
 
 
+@pytest.mark.slow
 def test_amp_of_the_published_pair() -> None:
     found = predict("n21_dali", "amp")
     assert simulator("n21_dali").measured_ns / found.step_ns == pytest.approx(1.30, rel=0.05)
     assert shares("n21_dali_amp")["input_pipeline"] == pytest.approx(13.5, abs=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["n21_4gpu_base", "n21_4gpu_bucket"])
 def test_communication_that_is_hidden_gains_little(name: str) -> None:
     now = simulator(name).measured_ns
@@ -168,6 +171,7 @@ def test_without_waits_a_step_is_like_the_fastest_measured(name: str) -> None:
     assert found == pytest.approx(quantiles(steps, n=10)[0], rel=0.07)
 
 
+@pytest.mark.slow
 def test_advice_is_not_given_in_vain() -> None:
     def advised(name: str) -> set[str]:
         return {cause.cause for cause in judged(name).causes if cause.advice}
@@ -178,6 +182,7 @@ def test_advice_is_not_given_in_vain() -> None:
     assert "input_pipeline" not in advised("n21_dali")
 
 
+@pytest.mark.slow
 def test_steps_and_not_layers() -> None:
     for name in ("zx_27", "zx_27_nvtx"):
         assert judged(name).steps == 3  # complete ones

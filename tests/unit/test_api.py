@@ -64,6 +64,7 @@ def test_a_users_script_is_typed(tmp_path: Path) -> None:
     assert "Success" in done.stdout, done.stdout
 
 
+@pytest.mark.slow
 def test_traces_close_their_connections(elsewhere: Path) -> None:
     with tbd_trace.open(SAMPLE) as traces:
         assert isinstance(traces, Traces)
@@ -124,6 +125,7 @@ def test_a_report_has_its_title(elsewhere: Path) -> None:
 # old names of relations
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("old", RENAMED)
 def test_old_relations_answer_with_a_note(elsewhere: Path, old: str) -> None:
     traces = tbd_trace.open(SAMPLE)

@@ -44,6 +44,7 @@ def importer(home: Path) -> None:
     write(home / "host-linux-x64" / "QdstrmImporter", "")
 
 
+@pytest.mark.slow
 def test_bare_machine(programs: Path, proc: Path) -> None:
     findings = {finding.check: finding for finding in machine.examine()}
     for check in ("nsys", "nvprof", "ncu", "gpu", "hardware counters", "cpu sampling"):

@@ -43,6 +43,7 @@ def test_packages_of_another_interpreter(tmp_path: Path) -> None:
     assert pytorch.found == f"torch 2.4.1+cu121, nvtx 0.2.10 ({python})"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("framework", "package", "version"),
     [

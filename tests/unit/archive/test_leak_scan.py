@@ -168,6 +168,7 @@ def test_captures(tmp_path: Path) -> None:
     assert found["users", "timeline.sqlite: META_DATA_EXPORT.EXPORT_USER"][0] == 1
 
 
+@pytest.mark.slow
 def test_archives_leak_what_was_kept(tmp_path: Path) -> None:
     capture = Path(shutil.copytree(SAMPLE, tmp_path / "sample"))
     said = json.loads((capture / "capture.json").read_text())

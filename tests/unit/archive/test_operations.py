@@ -166,6 +166,7 @@ def contents(directory: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 def test_tables_are_sorted_and_packed_with_zstd(archived: Path) -> None:
     (kernel,) = (
         file
@@ -226,6 +227,7 @@ def test_one_flipped_bit_anywhere_is_found(
             file.write_bytes(whole)
 
 
+@pytest.mark.slow
 def test_every_bit_of_the_manifest_counts(archived: Path) -> None:
     content = (archived / "sample" / FILE).read_bytes()
     dice = random.Random(2)
@@ -516,6 +518,7 @@ def test_nothing_is_left_of_an_archive_that_failed(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     line = failing("archive", "create", SAMPLE, "-o", tmp_path / "file" / "archive")
@@ -683,6 +686,7 @@ def test_urls_that_cannot_be_read_are_told(
     assert "cannot be opened" in failing("query", "throughput", "gopher://x/y", code=2)
 
 
+@pytest.mark.slow
 def test_any_file_system_of_fsspec_will_do(archived: Path) -> None:
     fsspec = pytest.importorskip("fsspec")
     memory = fsspec.filesystem("memory")

@@ -170,6 +170,7 @@ def test_findings_come_first_the_worst_before_the_others(
     assert keys == sorted(keys)
 
 
+@pytest.mark.slow
 def test_rows_say_what_their_verdict_needs(
     evaluated: pl.DataFrame, rules: dict[str, Query]
 ) -> None:

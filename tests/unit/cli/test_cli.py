@@ -169,6 +169,7 @@ def test_only_the_command_that_is_given_is_built(monkeypatch: pytest.MonkeyPatch
     assert "Did you mean 'query'" in run("querry").output
 
 
+@pytest.mark.slow
 def test_only_the_derived_relations_that_a_question_builds_on_are_parsed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -511,6 +512,7 @@ def test_sql_over_a_large_trace_gives_the_rows_of_a_small_one(
     assert not Path(f"not.{form}").exists()
 
 
+@pytest.mark.slow
 def test_a_large_trace_without_rows_is_told_as_a_small_one(
     db: Path, own_query: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -636,6 +638,7 @@ def test_colour_on_a_terminal(db: Path) -> None:
     assert re.search(r"\x1b\[[0-9;]*m", screen)
 
 
+@pytest.mark.slow
 def test_parquet_is_kept_from_a_terminal(db: Path) -> None:
     code, screen = on_terminal("sql", "FROM range(2)", "--format", "parquet")
     assert code == 2

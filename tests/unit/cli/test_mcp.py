@@ -29,6 +29,7 @@ def tools(elsewhere: Path) -> Tools:
     return Tools(SAMPLES.resolve())
 
 
+@pytest.mark.slow
 def test_answers_are_those_of_python(tools: Tools) -> None:
     traces = tbd_trace.open(SAMPLES / CNN)
     assert [row["kernels"] for row in tools.open([CNN])["rows"]] == [25, 301]
@@ -76,6 +77,7 @@ def test_a_query_is_no_file(tools: Tools, elsewhere: Path) -> None:
         tools.query(str(elsewhere / "own.sql"), [CNN])
 
 
+@pytest.mark.slow
 def test_a_root_that_is_missing(elsewhere: Path) -> None:
     pytest.importorskip("mcp")
     done = CliRunner().invoke(app, ["mcp", "--root", "gone"])
@@ -83,6 +85,7 @@ def test_a_root_that_is_missing(elsewhere: Path) -> None:
     assert "gone: there is no such directory" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_server_answers_the_client_of_the_sdk(elsewhere: Path) -> None:
     pytest.importorskip("mcp.server.mcpserver")
     from mcp import Client, StdioServerParameters

@@ -31,6 +31,7 @@ def _needed(name: str) -> None:
         pytest.importorskip("transformers")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "variant"), one_in(4, CELLS), ids=[f"{name}-{v.name}" for name, v in CELLS]
 )
@@ -50,6 +51,7 @@ FVCORE = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "variant"), one_in(3, FVCORE))
 def test_fvcore_counts_what_is_declared(name: str, variant: str) -> None:
     """A counter that traces the forward pass, of networks whose operations it knows."""
@@ -80,6 +82,7 @@ def test_fvcore_counts_what_is_declared(name: str, variant: str) -> None:
     assert 2 * products == wanted.forward_flop
 
 
+@pytest.mark.slow
 def test_torch_counts_grouped_convolutions_too_high() -> None:
     """The known exception: without it, the training FLOP of EfficientDet would be compared."""
     torch = pytest.importorskip("torch")

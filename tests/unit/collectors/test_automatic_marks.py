@@ -93,6 +93,7 @@ def numbered(first: int) -> list[str]:
     return [f"iteration {n}" for n in range(first, LAST + 1)]
 
 
+@pytest.mark.slow
 def test_a_plain_loop_of_pytorch(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     found = ran(tmp_path, sys.executable, SCRIPTS / "plain_loop.py")

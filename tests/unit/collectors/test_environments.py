@@ -205,6 +205,7 @@ def test_an_environment_whose_python_is_gone_is_made_anew(place: Path, made: Pat
     assert listed()["pytorch"]["status"] == "ok"
 
 
+@pytest.mark.slow
 def test_what_env_did_not_make_is_not_touched(place: Path, wheels: Path, quick: None) -> None:
     place.mkdir(parents=True)
     (place / "setup.py").touch()  # a checkout of PyTorch, for one

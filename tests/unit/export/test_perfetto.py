@@ -26,6 +26,7 @@ def exported(source: Path, folder: Path, name: str = "made.pftrace") -> tuple[Fi
     return read(folder / name), written
 
 
+@pytest.mark.slow
 def test_everything_in_the_sample_is_in_the_file(elsewhere: Path) -> None:
     file, written = exported(SAMPLE, elsewhere)
     traces = tbd_trace.open(SAMPLE)
@@ -55,6 +56,7 @@ def test_flows_lead_from_the_call_to_what_it_caused(elsewhere: Path) -> None:
         assert call_.track[-1] == "CUDA"
 
 
+@pytest.mark.slow
 def test_kernels_carry_configuration_layer_and_iteration(elsewhere: Path) -> None:
     file, _ = exported(SAMPLE, elsewhere)
     first = min(file.of("kernel"), key=lambda found: found.start)
@@ -94,6 +96,7 @@ def made(folder: Path) -> Path:
     return write(folder / "made.sqlite", tables)
 
 
+@pytest.mark.slow
 def test_processes_overlap_and_marks(elsewhere: Path) -> None:
     file, written = exported(made(elsewhere), elsewhere)
     kernels = file.of("kernel")
@@ -119,6 +122,7 @@ def test_processes_overlap_and_marks(elsewhere: Path) -> None:
     assert written.instants == 1
 
 
+@pytest.mark.slow
 def test_compressed_is_the_same_and_the_same_twice(elsewhere: Path) -> None:
     traces = tbd_trace.open(SAMPLE)
     for name in ("a.pftrace", "b.pftrace", "a.pftrace.gz", "b.pftrace.gz"):
@@ -131,6 +135,7 @@ def test_compressed_is_the_same_and_the_same_twice(elsewhere: Path) -> None:
     assert packed == packed_again
 
 
+@pytest.mark.slow
 def test_sampled_metrics_become_counters(elsewhere: Path) -> None:
     source = profile()
     traces = tbd_trace.open(write(elsewhere / "made.sqlite", source))
@@ -141,6 +146,7 @@ def test_sampled_metrics_become_counters(elsewhere: Path) -> None:
     assert sorted((at, track[-1], value) for track, at, value in metrics) == samples
 
 
+@pytest.mark.slow
 def test_times_before_the_start_of_the_trace(elsewhere: Path) -> None:
     tables = profile()
     tables[KERNEL] = [kernel(start=-500, end=-400)]
@@ -150,6 +156,7 @@ def test_times_before_the_start_of_the_trace(elsewhere: Path) -> None:
     assert all(found.start >= 0 for found in file.slices)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_exported(elsewhere: Path) -> None:
     traces = tbd_trace.open(SAMPLE)
     with pytest.raises(UsageError, match=r"expected a name that ends in \.pftrace"):
@@ -164,6 +171,7 @@ def test_what_cannot_be_exported(elsewhere: Path) -> None:
     assert not list(elsewhere.glob("*sample.pftrace*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["sample", "made"])
 def test_the_trace_processor_reads_it(elsewhere: Path, source: str) -> None:
     path = elsewhere / "out.pftrace"

@@ -45,6 +45,7 @@ def exported(source: Path, folder: Path) -> File:
     return read(folder / "made.pftrace")
 
 
+@pytest.mark.slow
 def test_counters_are_the_live_bytes_of_each_class_at_each_event(elsewhere: Path) -> None:
     memory = Memory(LOG)
     assert memory.header["time_unit"] == "us"
@@ -56,6 +57,7 @@ def test_counters_are_the_live_bytes_of_each_class_at_each_event(elsewhere: Path
         assert sum(live.values()) == memory.running()[number]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", [LOG, SNAPSHOT])
 def test_counters_add_up_to_the_live_bytes(elsewhere: Path, source: Path) -> None:
     counters = Counters(exported(source, elsewhere))
@@ -70,6 +72,7 @@ def test_counters_add_up_to_the_live_bytes(elsewhere: Path, source: Path) -> Non
         assert sum(live.values()) == requested
 
 
+@pytest.mark.slow
 def test_devices_have_their_own_counters_and_begin_with_older_bytes(elsewhere: Path) -> None:
     first = [
         entry("free_completed", 4096, 700, 10),  # allocated before the recording
@@ -98,11 +101,13 @@ def test_memory_without_times_has_no_counters(elsewhere: Path) -> None:
     assert not (elsewhere / "made.pftrace").exists()
 
 
+@pytest.mark.slow
 def test_memory_of_two_clocks_is_not_mixed(elsewhere: Path) -> None:
     with pytest.raises(UsageError, match="several timelines with different clocks"):
         exported(SAMPLE, elsewhere)
 
 
+@pytest.mark.slow
 def test_a_timeline_with_memory_has_both(elsewhere: Path) -> None:
     path = write(elsewhere / "made.sqlite", profile())
     file = exported(path, elsewhere)
@@ -113,6 +118,7 @@ def test_a_timeline_with_memory_has_both(elsewhere: Path) -> None:
     assert {at for at, _ in memory} <= {time for (time,) in rows}
 
 
+@pytest.mark.slow
 def test_the_trace_processor_reads_the_counters(elsewhere: Path) -> None:
     file = exported(SNAPSHOT, elsewhere)
     problems, rows = ask(

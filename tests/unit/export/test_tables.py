@@ -24,6 +24,7 @@ def rows(path: Path) -> pl.DataFrame:
     return pl.read_parquet(path) if path.suffix == ".parquet" else pl.read_csv(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", one_in(2, ["kernel", "nvtx_range", "op_scope", "iteration", "trace"])
 )
@@ -76,6 +77,7 @@ def test_a_directory_that_is_a_file(elsewhere: Path) -> None:
         export(tbd_trace.open(SAMPLE), "kernel", elsewhere / "file" / "rows.csv")
 
 
+@pytest.mark.slow
 def test_commands(elsewhere: Path) -> None:
     def run(*words: str) -> tuple[int, str]:
         result = CliRunner().invoke(app, ["export", *words])

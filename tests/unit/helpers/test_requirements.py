@@ -30,6 +30,7 @@ def without_collection() -> Iterator[None]:
     gc.enable()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_collection")
 def test_no_module_asks_at_import_or_in_its_own_way() -> None:
     sources = {

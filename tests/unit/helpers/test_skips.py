@@ -87,6 +87,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_tests_and_modules_that_must_not_skip_fail(said: str) -> None:
     assert f"test_needs.py:3: {TOOLS} is set, but needs nsys: nsys not installed" in said
     assert f"test_package.py:2: {TOOLS} is set, but could not import 'of_no_package'" in said

@@ -106,6 +106,7 @@ def test_layers_and_files_are_no_kernels() -> None:
     assert not is_kernel_name("features.0.conv")
 
 
+@pytest.mark.slow
 @example({"<" * 60, "(" * 60, "_Z" + "9" * 5000}, 12)
 @given(
     st.sets(

@@ -29,6 +29,7 @@ def _batches(decoded: Decoded = DECODED["jpg"], **asked: Any) -> Any:
     return decoded_batches(decoded, Settings(**{"batch_size": 6, "input": "decode"} | asked))
 
 
+@pytest.mark.slow
 def test_workers_change_no_batch() -> None:
     alone, shared = _batches(), _batches(loader_workers=2)
     for number in range(3):
@@ -95,6 +96,7 @@ def test_crops_are_parts_of_the_image(tmp_path: Path) -> None:
     assert 0.7 < max(shares) < 1.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize("kind", DECODED)
 def test_files_that_vanish_are_an_error_of_one_line(kind: str, workers: int) -> None:
@@ -123,6 +125,7 @@ def test_a_damaged_file_is_an_error_of_one_line(kept: int, said: str) -> None:
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_is_an_error_of_one_line() -> None:
     before = set(multiprocessing.active_children())
     following = _batches(loader_workers=1)

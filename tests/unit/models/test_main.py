@@ -60,6 +60,7 @@ FOREIGN = ["tbd_trace", "tbd_collectors", "duckdb", "polars", "pyarrow", "sqlalc
            "rich", "matplotlib", "transformers", "cxxfilt"]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_run_needs_torch_numpy_and_nvtx_alone(tmp_path: Path) -> None:
     _torch()
     pytest.importorskip("nvtx")
@@ -121,6 +122,7 @@ def test_a_package_that_is_missing_is_named(
     assert sys.executable in reason
 
 
+@pytest.mark.slow
 def test_a_crash_leaves_a_traceback(tmp_path: Path) -> None:
     _torch()
     code = """

@@ -85,6 +85,7 @@ def database(tmp_path: Path) -> Path:
     return database.path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "asked",
     [
@@ -107,6 +108,7 @@ def test_commands_write_for_spreadsheets(database: Path, asked: list[str], tmp_p
         assert names == {f"{marks}{name}" for name in FORMULAS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["json", "parquet"])
 def test_other_formats_need_no_quotes(database: Path, form: str, tmp_path: Path) -> None:
     for asked in (["query", "kernel_summary"], ["export", "table", "kernel"]):

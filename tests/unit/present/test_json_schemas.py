@@ -43,6 +43,7 @@ def test_schemas_are_valid_and_versioned(path: Path) -> None:
     assert found["$id"] == f"urn:tbd-trace:{name}:{version}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "words"),
     [

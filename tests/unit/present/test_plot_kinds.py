@@ -39,6 +39,7 @@ def bars(axes: Any) -> list[tuple[float, float, float]]:
 RANKS = Plot("barh", ["job", "rank"], ["times_last"])
 
 
+@pytest.mark.slow
 def test_a_bar_per_rank_is_named_and_has_room(drawn: list[Figure]) -> None:
     rows = [{"job": "run", "rank": rank, "times_last": 1} for rank in range(20)]
     render(pl.DataFrame(rows), RANKS, {})
@@ -150,6 +151,7 @@ def test_a_bin_from_zero_has_a_place_on_a_logarithmic_axis(drawn: list[Figure]) 
     assert zero[0] + zero[1] == pytest.approx(one[0])
 
 
+@pytest.mark.slow
 def test_lists_of_columns_are_drawn_beside_each_other(drawn: list[Figure]) -> None:
     frame = pl.DataFrame(
         {"trace_id": ["a", "b"], "x": [1, 2], "kernels": [10, 40], "total_ns": [5e6, 7e6]}

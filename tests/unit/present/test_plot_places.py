@@ -71,6 +71,7 @@ def test_long_names_that_differ_at_their_ends_are_left_alone(drawn: list[Figure]
     assert place_names(drawn[0].axes[0]) == list(names.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["barh", "stacked_barh"])
 def test_of_very_many_bars_the_first_are_drawn(drawn: list[Figure], kind: str) -> None:
     frame = pl.DataFrame({"range_name": [f"r{n}" for n in range(5000)], "total_ns": range(5000)})
@@ -89,6 +90,7 @@ def test_panels_of_traces_have_whole_names(drawn: list[Figure]) -> None:
     assert [axes.get_title(loc="left") for axes in drawn[0].axes] == list(names.values())
 
 
+@pytest.mark.slow
 def test_titles_stay_inside_and_apart(drawn: list[Figure]) -> None:
     names = {key: key * 120 for key in "ab"}
     layers = [f"a layer whose name takes much room {number}" for number in range(30)]

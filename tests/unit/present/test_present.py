@@ -346,6 +346,7 @@ def test_percentages_are_not_in_powers_of_ten() -> None:
     assert columns(shares)[0].cells == ["<0.01", "<0.01", "-<0.01", "50.00"]
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.floats(-1e14, 1e14, allow_nan=False), min_size=1, max_size=6).filter(
         lambda numbers: any(number != int(number) for number in numbers)

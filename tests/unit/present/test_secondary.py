@@ -56,6 +56,7 @@ def test_a_line_over_stacked_bars(drawn: list[Figure]) -> None:
     assert b"with a line of samples per s" in svg
 
 
+@pytest.mark.slow
 def test_labels_do_not_overlap(drawn: list[Figure]) -> None:
     render(sweep("a", {1: 123_456.0, 2: 150_000.0}), PLOT, UNITS)
     bars, line = drawn[0].axes
@@ -66,6 +67,7 @@ def test_labels_do_not_overlap(drawn: list[Figure]) -> None:
     assert box.x1 <= drawn[0].bbox.x1
 
 
+@pytest.mark.slow
 def test_unknown_speeds(drawn: list[Figure]) -> None:
     frame = pl.concat([sweep("a", {1: None, 2: 7.0, 4: 9.0}), sweep("b", {1: None, 2: None})])
     render(frame, PLOT, UNITS)

@@ -43,6 +43,7 @@ def metric_rows(directory: Path, *rows: str) -> Database:
     return ingested(directory, METRIC_TRACE + "".join(lines))
 
 
+@pytest.mark.slow
 def test_the_highest_level_is_ten_not_zero(tmp_path: Path) -> None:
     """The text Max (10) was read as 0, as its number has two digits."""
     database = metric_rows(tmp_path, '"a(int)",1,"Max (10)",5', '"b(int)",2,"Idle (0)",0')
@@ -53,6 +54,7 @@ def test_the_highest_level_is_ten_not_zero(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_blank_metric_is_unknown_not_zero(tmp_path: Path) -> None:
     database = metric_rows(tmp_path, '"a(int)",1,"High (8)",', '"b(int)",2,,')
     rows = answer(database, "fp32_util", by="kernel")
@@ -61,6 +63,7 @@ def test_a_blank_metric_is_unknown_not_zero(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_levels_stay_levels() -> None:
     """Levels 0 to 10 were averaged as tenths of the peak, and mixed with percentages.
 
@@ -81,6 +84,7 @@ def test_levels_stay_levels() -> None:
     assert row["pipe_pct"] == 90.0
 
 
+@pytest.mark.slow
 def test_the_last_kernel_counts(tmp_path: Path) -> None:
     """It was dropped with the line behind it."""
     rows = [f'"V100 (0)","1","7","k{i}(int)",{i},"Low (1)",1' for i in range(5)]
@@ -89,6 +93,7 @@ def test_the_last_kernel_counts(tmp_path: Path) -> None:
     assert names == {f"k{i}(int)" for i in range(5)}
 
 
+@pytest.mark.slow
 def test_the_last_kernel_of_the_last_iteration_counts() -> None:
     made = MadeTrace()
     for number in range(5):  # the last one is of unknown length, and does not count
@@ -102,6 +107,7 @@ def test_the_last_kernel_of_the_last_iteration_counts() -> None:
     assert [row["iteration"] for row in rows] == [0, 1, 2, 3]
 
 
+@pytest.mark.slow
 def test_numbers_with_thousands_separators(tmp_path: Path) -> None:
     """int("1,234") failed: Nsight Compute prints its numbers so."""
     header = ["ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream"]
@@ -117,6 +123,7 @@ def test_numbers_with_thousands_separators(tmp_path: Path) -> None:
     assert row["flop"] == 1234 + 1_000_000 + 2 * 2000
 
 
+@pytest.mark.slow
 def test_throughput_is_total_over_total_not_the_mean_of_rates() -> None:
     """1, 1 and 4 ms after the warm-up: 500 iterations a second; the mean of the rates says 750."""
     made = MadeTrace()
@@ -133,6 +140,7 @@ def test_throughput_is_total_over_total_not_the_mean_of_rates() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("warm_up", [1, 2, 5])
 def test_warm_up_is_not_off_by_one(warm_up: int) -> None:
     made = MadeTrace()
@@ -159,6 +167,7 @@ def asynchronous(iterations: int, startup: int = 0) -> MadeTrace:
     return made
 
 
+@pytest.mark.slow
 def test_the_window_holds_the_work_that_the_host_did_not_wait_for() -> None:
     """Without a device synchronisation the host's window ended before its last work."""
     [row] = metric(asynchronous(6), "compute_util", window="iterations")
@@ -167,6 +176,7 @@ def test_the_window_holds_the_work_that_the_host_did_not_wait_for() -> None:
     assert [op["iteration"] for op in ops] == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.slow
 def test_the_process_s_start_is_not_profiled() -> None:
     """Compilation and autotuning before the first iteration counted as training."""
     [row] = metric(asynchronous(7, startup=1_000_000), "compute_util")
@@ -190,6 +200,7 @@ def test_a_class_is_a_matter_of_priority_not_of_the_first_match(name: str, expec
     assert row["class"] == expected
 
 
+@pytest.mark.slow
 def test_layer_names_may_hold_double_underscores() -> None:
     """`__` separated layer and parameters, so that such a layer lost half of its name."""
     made = MadeTrace()
@@ -206,6 +217,7 @@ def test_layer_names_may_hold_double_underscores() -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_database_whose_tables_are_all_empty(tmp_path: Path) -> None:
     """Such a file was shipped; it was summed up as zero."""
     path = tmp_path / "empty.nvvp"

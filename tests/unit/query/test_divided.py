@@ -188,6 +188,7 @@ def test_reduction_in_sql(traces: Database, tmp_path: Path) -> None:
         execute(traces, query, executor=ThisProcess())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("header", "problem"),
     [

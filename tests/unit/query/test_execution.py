@@ -274,6 +274,7 @@ def test_wrong_sql_is_one_clear_error(
         execute_reading(connection, statement)
 
 
+@pytest.mark.slow
 def test_sql_computes_the_derived_relations_that_it_names(
     database: Database, sample: list[str]
 ) -> None:
@@ -299,6 +300,7 @@ def own(tmp_path: Path, text: str) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_file_without_header(database: Database, sample: list[str], tmp_path: Path) -> None:
     path = own(tmp_path, "SELECT name, count(*) AS n FROM op_scope GROUP BY name ORDER BY name;\n")
     query = find_query(str(path))
@@ -392,6 +394,7 @@ def test_files_that_are_no_text_or_not_there(tmp_path: Path) -> None:
 # the Python interface
 
 
+@pytest.mark.slow
 def test_traces_answer_as_the_command_line_does(database: Database, sample: list[str]) -> None:
     traces = Traces(database, sample)
     assert traces.query("fp32_util", by="layer").height > traces.query("fp32_util").height

@@ -54,6 +54,7 @@ def test_some_metrics_read_a_file_in_part(partial: list[str]) -> None:
     assert "kernel_summary" in partial
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "path", one_in(4, REAL.changed(lambda found: [SAMPLE, *found])), ids=lambda path: path.name[:60]
 )
@@ -64,6 +65,7 @@ def test_a_file_read_in_part_gives_the_same_answers(path: Path, partial: list[st
         assert same(in_part[name], answer(path, name, whole=True)), name
 
 
+@pytest.mark.slow
 def test_other_tables_are_not_read(cache: Path) -> None:
     query = Catalogue().get("kernel_summary")
     opened = open_traces(SAMPLE, question=query)
@@ -77,6 +79,7 @@ def test_other_tables_are_not_read(cache: Path) -> None:
     assert opened.database.traces()["end_ns"].null_count() == 2
 
 
+@pytest.mark.slow
 def test_only_the_columns_that_a_question_names_are_written() -> None:
     query = Catalogue().get("nvtx_summary")
     assert isinstance(query.partial, list)
@@ -90,12 +93,14 @@ def test_only_the_columns_that_a_question_names_are_written() -> None:
             execute(opened.database, query, opened.trace_ids)
 
 
+@pytest.mark.slow
 def test_what_was_read_before_is_used() -> None:
     whole = open_traces(SAMPLE)
     again = open_traces(SAMPLE, question=Catalogue().get("kernel_summary"))
     assert (again.database.path, again.trace_ids) == (whole.database.path, whole.trace_ids)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("question", ["kernel_summary", None])
 def test_a_file_is_hashed_once(monkeypatch: pytest.MonkeyPatch, question: str | None) -> None:
     open_traces(SAMPLE / "timeline.sqlite")  # the cache holds another trace
@@ -110,6 +115,7 @@ def test_a_file_is_hashed_once(monkeypatch: pytest.MonkeyPatch, question: str | 
     assert sorted(hashed) == ["metrics.csv", "timeline.sqlite"]
 
 
+@pytest.mark.slow
 def test_large_files_are_told_apart_by_samples(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

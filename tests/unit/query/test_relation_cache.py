@@ -353,6 +353,7 @@ def test_relations_of_large_traces_are_computed_into_their_files(
     assert not list(database.derived_directory.glob(".*"))
 
 
+@pytest.mark.slow
 def test_memory_is_bounded_while_a_relation_is_computed(
     large: None, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -376,6 +377,7 @@ def test_memory_is_bounded_while_a_relation_is_computed(
     assert seen == ["512.0 MiB", "1.0 GiB"]
 
 
+@pytest.mark.slow
 def test_memory_grows_with_the_traces(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
     create = RelationCache._create

@@ -11,6 +11,7 @@ import tbd_trace
 from corpus import ROOT
 from tbd_trace.errors import SqlError
 from tbd_trace.query import renamed
+from tbd_trace.query.catalogue import derived_relation
 from tbd_trace.query.renamed import Renamed, column_hint, resolve_old_names
 
 
@@ -33,6 +34,7 @@ def test_a_note_has_both_names_and_both_versions() -> None:
 @pytest.fixture
 def made_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Names of several versions in place of the real ones."""
+    derived_relation("annotation_tree")  # read before the queries are another directory
     (tmp_path / "renamed.toml").write_text(
         '["0.9.0".relations]\nold_tree = "annotation_tree"\n'
         '["0.10.0".relations]\nnew_tree = "annotation_tree"\n'
@@ -49,15 +51,16 @@ def made_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
 def test_an_old_relation_has_the_columns_that_changed_with_it_or_later() -> None:
     found = resolve_old_names(["old_tree", "new_tree"])
     assert found.statements == [
-        "CREATE OR REPLACE TEMP VIEW new_tree AS "
+        "CREATE OR REPLACE VIEW new_tree AS "
         "SELECT * RENAME (parent_id AS above) FROM annotation_tree",
-        "CREATE OR REPLACE TEMP VIEW old_tree AS "
+        "CREATE OR REPLACE VIEW old_tree AS "
         "SELECT * RENAME (annotation_id AS mark, parent_id AS above) FROM annotation_tree",
     ]
     assert found.required == {"annotation_tree"}
     assert "since 0.10.0, and its column above is called parent_id; the" in found.notes[0]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("sample_cache")
 @pytest.mark.parametrize("column", ["nvtx_range_id", "s.nvtx_range_id"])
 def test_an_error_about_an_old_column_has_the_new_name(column: str) -> None:

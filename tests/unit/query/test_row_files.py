@@ -79,6 +79,7 @@ def test_without_a_file_the_traces_are_asked(tmp_path: Path) -> None:
     assert execute_on_file(own(tmp_path, LISTED), {"sizes": "1"}) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["comm_overhead", "dp_speedup", "min_bandwidth"])
 def test_the_script_of_a_file_runs_in_a_shell(tmp_path: Path, name: str) -> None:
     path = tmp_path / "layers.csv"

@@ -222,6 +222,7 @@ def test_what_changes_is_found_in_sql(text: str) -> None:
         assert found or not changes
 
 
+@pytest.mark.slow
 @given(TEXTS)
 def test_what_is_redacted_stays_so(text: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -299,6 +300,7 @@ def column(connection: duckdb.DuckDBPyConnection, select: str, name: str, order:
     return [row[0] for row in rows]
 
 
+@pytest.mark.slow
 def test_tables_hold_nothing_private(trace: duckdb.DuckDBPyConnection) -> None:
     redactor = TableRedactor(trace)
     kept = repr(tables(trace, redactor))

@@ -55,6 +55,7 @@ def _is_timeline() -> Any:
     return pl.col("kind") == "timeline"
 
 
+@pytest.mark.slow
 def test_same_answers(traces: Database, cluster: Any) -> None:
     executors: list[Executor] = [DaskCluster(cluster.scheduler_address), Processes(2)]
     for executor in executors:
@@ -68,6 +69,7 @@ def test_same_answers(traces: Database, cluster: Any) -> None:
                 assert not found.missing
 
 
+@pytest.mark.slow
 def test_same_bytes_from_the_command_line(traces: Database, cluster: Any) -> None:
     command = ["query", "memory_peak", "--db", str(traces.path), "--format", "csv"]
     expected = CliRunner().invoke(app, command)
@@ -76,6 +78,7 @@ def test_same_bytes_from_the_command_line(traces: Database, cluster: Any) -> Non
     assert found.stdout == expected.stdout
 
 
+@pytest.mark.slow
 def test_worker_that_ends(traces: Database, cluster: Any, deadly_file: Path) -> None:
     query = Catalogue().get("kernel_summary")
     with DaskCluster(cluster.scheduler_address) as executor:
@@ -128,6 +131,7 @@ def test_no_cluster(traces: Database, address: str, monkeypatch: pytest.MonkeyPa
     assert len(result.output.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_one_place_only(traces: Database) -> None:
     command = ["query", "kernel_summary", "--db", str(traces.path), "--dask", "x", "--workers", "2"]
     result = CliRunner().invoke(app, command)

@@ -47,6 +47,7 @@ def as_it_is(connection: duckdb.DuckDBPyConnection) -> list[tuple[object, ...]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limits", [{}, {THREADS: "1", MEMORY_LIMIT: "500MB"}])
 def test_after_an_ingest_a_question_gets_its_database_as_if_new(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, idle: list[object], limits: dict[str, str]
@@ -91,6 +92,7 @@ def test_what_goes_wrong_ahead_is_said_when_a_database_is_wanted(
     assert not idle
 
 
+@pytest.mark.slow
 def test_several_ingests_leave_one_database(tmp_path: Path, idle: list[object]) -> None:
     for name in ("a", "b"):
         Database(tmp_path / f"{name}.duckdb").ingest([SAMPLE])
@@ -198,6 +200,7 @@ with scratch_connection(Path(sys.argv[1])) as connection:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 def test_memory_of_earlier_queries_is_returned(tmp_path: Path) -> None:
     # In a process of its own: this one may hold free memory of earlier tests.

@@ -66,6 +66,7 @@ def test_errors_are_duckdbs(tmp_path: Path) -> None:
         frame(relation)
 
 
+@pytest.mark.slow
 def test_pyarrow_is_not_imported_and_the_process_ends_in_silence() -> None:
     program = (
         "import sys, duckdb\n"
@@ -79,6 +80,7 @@ def test_pyarrow_is_not_imported_and_the_process_ends_in_silence() -> None:
     assert done.stderr == ""  # DuckDB writes there what it believes to be leaks
 
 
+@pytest.mark.slow
 def test_frames_are_the_rows_of_the_whole() -> None:
     columns = ", ".join(f"if(i % 3 = 0, {value}, NULL) AS c{n}" for n, value in enumerate(VALUES))
     relation = duckdb.sql(

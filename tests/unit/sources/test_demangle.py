@@ -52,6 +52,7 @@ def test_base_name(name: str, base: str) -> None:
     assert short_name(name) == base
 
 
+@pytest.mark.slow
 @given(identifiers, st.lists(identifiers, max_size=3), arguments, arguments, st.booleans())
 def test_base_name_of_any_composed_signature(
     base: str, namespaces: list[str], template: str, parameters: str, returns: bool

@@ -173,6 +173,7 @@ def test_sources_keep_the_protocol(tmp_path: Path, name: str, place: str) -> Non
     check_source(place, name, example(tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", [made for made in EXAMPLES.values() if made])
 def test_a_report_counts_the_kernels_of_the_trace(
     tmp_path: Path, example: Callable[[Path], Path]

@@ -149,6 +149,7 @@ def test_every_page_size(tmp_path: Path, page_size: int, mode: str) -> None:
     assert table["a"].to_pylist() == [row[0] for row in events(3000)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", ["a", "b", "s", "x"])
 def test_rows_without_an_integer(tmp_path: Path, column: str) -> None:
     """NULL, text, blobs and fractions are none; records in overflow pages count like others."""

@@ -47,6 +47,7 @@ def test_blocks_of_a_snapshot(more: dict[str, Any], note: str, tmp_path: Path) -
     assert found["reserved_bytes"] == 3072
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["total_size", "allocated_size", "active_size", "requested_size"])
 @pytest.mark.parametrize("size", [LARGEST, -1])
 def test_segments_of_a_snapshot(name: str, size: int, tmp_path: Path) -> None:
@@ -58,6 +59,7 @@ def test_segments_of_a_snapshot(name: str, size: int, tmp_path: Path) -> None:
     assert (found["segment_id"], found["bytes"]) == (1, 1024)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bytes_before", [LARGEST, 1 << 50])
 def test_totals_of_a_memory_log(bytes_before: int, tmp_path: Path) -> None:
     path = write_log(tmp_path / "memory.jsonl", [alloc(1, 1, 512)], live_before_bytes=bytes_before)
@@ -67,6 +69,7 @@ def test_totals_of_a_memory_log(bytes_before: int, tmp_path: Path) -> None:
     assert found["peak_requested_bytes"] == 512
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("time", [2**62, -(2**63)])
 def test_times_of_a_memory_log_beyond_64_bits(time: int, tmp_path: Path) -> None:
     events = [alloc(1, 4096, 512), alloc(time, 8192, 512)]

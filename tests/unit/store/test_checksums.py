@@ -45,6 +45,7 @@ def flip(file: Path, bit: int) -> None:
     os.utime(file, ns=(state.st_atime_ns, state.st_mtime_ns))
 
 
+@pytest.mark.slow
 def test_no_flipped_bit_changes_an_answer(database: Database) -> None:
     expected = {name: tbd_trace.open(db=database.path).query(name) for name in QUESTIONS}
     chance = random.Random(7)
@@ -64,6 +65,7 @@ def test_no_flipped_bit_changes_an_answer(database: Database) -> None:
     assert refused > 5
 
 
+@pytest.mark.slow
 def test_a_cached_relation_is_computed_again(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -85,6 +87,7 @@ def test_a_missing_file_is_missed(database: Database) -> None:
         tbd_trace.open(db=database.path).query("kernel_summary")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"kernel.parquet": null}'])
 def test_checksums_that_cannot_be_read(database: Database, content: str) -> None:
     (listed,) = database.traces_directory.rglob("checksums.json")
@@ -93,6 +96,7 @@ def test_checksums_that_cannot_be_read(database: Database, content: str) -> None
         tbd_trace.open(db=database.path).query("kernel_summary")
 
 
+@pytest.mark.slow
 def test_traces_of_older_versions_have_none(database: Database) -> None:
     (listed,) = database.traces_directory.rglob("checksums.json")
     names = {f.name for f in files(database) if f.parent == listed.parent}
@@ -102,6 +106,7 @@ def test_traces_of_older_versions_have_none(database: Database) -> None:
     assert tbd_trace.open(db=database.path).query("kernel_summary").height
 
 
+@pytest.mark.slow
 def test_doctor_compares_every_file(database: Database) -> None:
     asked = ["doctor", "--db", str(database.path), "--format", "json"]
     sound = CliRunner().invoke(app, asked)

@@ -100,6 +100,7 @@ def shift(notes: list[str]) -> tuple[float, float]:
     return ahead, float(match[5].replace(",", "")) * UNITS[match[6]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "offset", one_in(2, [300 * 10**9, -300 * 10**9, 5 * 86_400 * 10**9, -2_000_000])
 )
@@ -117,6 +118,7 @@ def test_a_gpu_on_another_clock_is_put_on_the_host_s(offset: int, waits: bool) -
     assert shares.get("launch latency", 0) < 2
 
 
+@pytest.mark.slow
 @given(
     latencies=st.lists(st.integers(4_000, 25_000), min_size=3, max_size=40),
     ahead=st.integers(2_000_000, 5 * 86_400 * 10**9),
@@ -140,6 +142,7 @@ def test_what_was_on_one_clock_is_so_again(
         assert drift or found >= at - 100  # causal
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(4_000, 40_000_000), min_size=3, max_size=40), st.booleans())
 @settings(max_examples=examples(10), phases=[Phase.explicit, Phase.reuse, Phase.generate])
 def test_one_clock_is_left_alone(latencies: list[int], waits: bool) -> None:
@@ -149,6 +152,7 @@ def test_one_clock_is_left_alone(latencies: list[int], waits: bool) -> None:
     assert starts == [start for _, start, _ in run.kernels]
 
 
+@pytest.mark.slow
 def test_a_long_queue_is_no_other_clock() -> None:
     notes, starts, _ = ingested(run := queued(300))
     assert not [note for note in notes if "clock" in note]
@@ -171,6 +175,7 @@ def test_where_no_offset_fits_the_times_stay_and_causes_are_unknown() -> None:
     assert all("clocks do not agree" in reason for reason in causes["reason"])
 
 
+@pytest.mark.slow
 def test_a_few_kernels_before_their_launch_are_told_and_left() -> None:
     run = host_bound(400, [10_000], waits=True)
     at, start, end = run.kernels[7]

@@ -66,6 +66,7 @@ def database(tmp_path: Path) -> Database:
 # what an ingest does
 
 
+@pytest.mark.slow
 def test_the_trace_row_says_what_was_ingested(database: Database, tmp_path: Path) -> None:
     path = profile(tmp_path / "a.sqlite", kernels=3)
     [report] = database.ingest([path])
@@ -102,6 +103,7 @@ def columns(relation: str) -> list[tuple[str, str]]:
     return [row[:2] for row in duckdb.execute(f"DESCRIBE {relation}").fetchall()]
 
 
+@pytest.mark.slow
 def test_the_same_file_twice_is_one_trace(database: Database, tmp_path: Path) -> None:
     path = profile(tmp_path / "a.sqlite")
     first, second = database.ingest([path, path])
@@ -118,6 +120,7 @@ def test_the_same_file_twice_is_one_trace(database: Database, tmp_path: Path) ->
     assert times == {p: p.stat().st_mtime_ns for p in times}
 
 
+@pytest.mark.slow
 def test_the_same_content_by_another_name_is_the_same_trace(
     database: Database, tmp_path: Path
 ) -> None:
@@ -147,6 +150,7 @@ def test_ingesting_again_gives_the_same_rows(tmp_path: Path) -> None:
     assert found[0]["kernel"]
 
 
+@pytest.mark.slow
 def test_earlier_files_stay_when_a_later_one_is_bad(database: Database, tmp_path: Path) -> None:
     bad = tmp_path / "bad.txt"
     bad.write_text("no profile")
@@ -390,6 +394,7 @@ def test_names_of_databases(tmp_path: Path, name: str) -> None:
     assert made.resolve([f"{name}.sqlite"]) == [report.trace_id]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.sep == "\\", reason="there it separates names")
 def test_backslashes_are_for_files_not_for_databases(database: Database, tmp_path: Path) -> None:
     directory = tmp_path / "back\\slash"
@@ -464,6 +469,7 @@ def test_a_database_below_a_file(tmp_path: Path) -> None:
     assert everything(tmp_path) == {"a.sqlite"}
 
 
+@pytest.mark.slow
 def test_a_damaged_database_is_one_clear_error(database: Database, tmp_path: Path) -> None:
     [report] = database.ingest([profile(tmp_path / "a.sqlite")])
     (database.traces_directory / report.trace_id / "kernel.parquet").write_bytes(b"PAR1 damaged")

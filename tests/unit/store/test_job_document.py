@@ -58,6 +58,7 @@ def asked(tmp_path: Path, sql: str) -> list[tuple[Any, ...]]:
 NAMES = "SELECT name, job, rank FROM trace LEFT JOIN job_rank USING (trace_id) ORDER BY name"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [(), ("--job", "net")])
 def test_each_point_of_a_sweep_is_a_job(tmp_path: Path, words: tuple[str, ...]) -> None:
     """A single rank is not a job, and its repetition at the end only checks the machine."""
@@ -72,6 +73,7 @@ def test_each_point_of_a_sweep_is_a_job(tmp_path: Path, words: tuple[str, ...]) 
     ]
 
 
+@pytest.mark.slow
 def test_a_job_of_one_point_has_the_name_of_its_directory(tmp_path: Path) -> None:
     folder = make(tmp_path / "job", [{"directory": ".", "world_size": 2}])
     assert ingest(tmp_path, folder).exit_code == 0
@@ -79,6 +81,7 @@ def test_a_job_of_one_point_has_the_name_of_its_directory(tmp_path: Path) -> Non
     assert asked(tmp_path, "SELECT DISTINCT world_size, is_own FROM job_point") == [(2, True)]
 
 
+@pytest.mark.slow
 def test_each_trace_knows_all_points(tmp_path: Path) -> None:
     host = [{"bytes": 100, "algorithm_bytes_per_s": 8e8}]
     folder = make(tmp_path / "sweep", POINTS, host_link=host)
@@ -93,6 +96,7 @@ def test_each_trace_knows_all_points(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_another_job_json_makes_another_trace(tmp_path: Path) -> None:
     folder = make(tmp_path / "sweep", POINTS)
     rank = folder / "alone-first" / "rank=0"
@@ -104,6 +108,7 @@ def test_another_job_json_makes_another_trace(tmp_path: Path) -> None:
     assert "already there" not in ingest(tmp_path, rank).output
 
 
+@pytest.mark.slow
 def test_a_capture_beside_a_job_of_others_is_none_of_its_ranks(tmp_path: Path) -> None:
     folder = make(tmp_path / "job", [{"directory": "one", "world_size": 1}])
     (folder / "one").rename(folder / "two")

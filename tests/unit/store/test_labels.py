@@ -39,6 +39,7 @@ def ask(db: Path, query: str) -> pl.DataFrame:
     return tbd_trace.open(db=db).query(query)
 
 
+@pytest.mark.slow
 def test_a_directory_is_searched_and_its_labels_are_used(directory: Path, tmp_path: Path) -> None:
     db = tmp_path / "t.duckdb"
     done = run("ingest", directory, "--db", db)
@@ -68,6 +69,7 @@ def test_a_directory_is_searched_and_its_labels_are_used(directory: Path, tmp_pa
     assert run("query", "throughput", "my run", "--db", db).exit_code == 0
 
 
+@pytest.mark.slow
 def test_a_copy_shows_the_name_that_was_typed(directory: Path, tmp_path: Path) -> None:
     copy = tmp_path / "a copy.sqlite"
     shutil.copy(directory / "one.sqlite", copy)

@@ -70,6 +70,7 @@ def without(kind: str) -> Callable[[dict[str, Any]], None]:
     return change
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", range(4))
 def test_without_any_one_rank(tmp_path: Path, rank: int) -> None:
     folder = write_job(tmp_path / "run", 4, late=1)
@@ -86,6 +87,7 @@ def test_without_any_one_rank(tmp_path: Path, rank: int) -> None:
     assert "pass" not in job.verdicts()
 
 
+@pytest.mark.slow
 def test_a_rank_that_does_not_communicate(tmp_path: Path) -> None:
     folder = write_job(tmp_path / "run", 3, late=1)
     edited(folder / "rank2.json", without("gloo"))
@@ -98,6 +100,7 @@ def test_a_rank_that_does_not_communicate(tmp_path: Path) -> None:
     assert answers["comm_overlap"]["rank"].to_list() == [0, 1]
 
 
+@pytest.mark.slow
 def test_ranks_without_iterations(tmp_path: Path) -> None:
     folder = write_job(tmp_path / "run", 3, late=1)
     for path in folder.iterdir():
@@ -110,6 +113,7 @@ def test_ranks_without_iterations(tmp_path: Path) -> None:
     assert straggler["lateness_pct"][0] == pytest.approx(20)
 
 
+@pytest.mark.slow
 def test_no_rank_communicates(tmp_path: Path) -> None:
     folder = write_job(tmp_path / "run", 2)
     for path in folder.iterdir():
@@ -120,6 +124,7 @@ def test_no_rank_communicates(tmp_path: Path) -> None:
     assert job.verdicts() == {"not evaluable"}
 
 
+@pytest.mark.slow
 def test_world_sizes_that_differ(tmp_path: Path) -> None:
     folder = write_job(tmp_path / "run", 2, late=1)
     edited(folder / "rank1.json", lambda made: made["distributedInfo"].update(world_size=3))
@@ -140,6 +145,7 @@ def test_two_jobs_in_one_folder_are_refused(tmp_path: Path) -> None:
     assert not job.database.trace_ids()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
 def test_a_truncated_rank(tmp_path: Path, share: float) -> None:
     folder = write_job(tmp_path / "run", 4, late=1, iterations=8)
@@ -174,6 +180,7 @@ def moved(folder: Path, *, told: bool) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("told", [True, False])
 def test_shuffled_renamed_and_shifted_ranks(tmp_path: Path, told: bool) -> None:
     plain = Job(write_job(tmp_path / "run", 4, late=2)).answers()

@@ -39,6 +39,7 @@ def torch_trace(path: Path, **header: object) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_an_export_that_another_tool_has_indexed(tmp_path: Path) -> None:
     traces, original = database(tmp_path), export(tmp_path / "a.sqlite")
     indexed = Path(shutil.copy(original, tmp_path / "b.sqlite"))
@@ -57,6 +58,7 @@ def test_an_export_that_another_tool_has_indexed(tmp_path: Path) -> None:
     assert traces.trace_ids() == [first.trace_id]
 
 
+@pytest.mark.slow
 def test_a_compressed_copy_takes_the_name_that_the_user_gave(tmp_path: Path) -> None:
     traces, original = database(tmp_path), torch_trace(tmp_path / "a.json")
     packed = tmp_path / "b.json.gz"
@@ -68,6 +70,7 @@ def test_a_compressed_copy_takes_the_name_that_the_user_gave(tmp_path: Path) -> 
     assert traces.traces()["name"].to_list() == ["baseline"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changed", ["kernels", "streamId", "end"])
 def test_other_events_are_another_trace(tmp_path: Path, changed: str) -> None:
     """A kernel more, and a stream or an end in one row that no other column repeats."""
@@ -84,6 +87,7 @@ def test_other_events_are_another_trace(tmp_path: Path, changed: str) -> None:
     assert len(traces.trace_ids()) == 2
 
 
+@pytest.mark.slow
 def test_ranks_of_a_job_and_captures_stay_apart(tmp_path: Path) -> None:
     traces = database(tmp_path)
     files = [torch_trace(tmp_path / f"{name}.json", note=name) for name in "abcd"]

@@ -156,6 +156,7 @@ def test_index_lists_every_page() -> None:
     assert pages | {"reference/queries/README.md"} == listed
 
 
+@pytest.mark.slow
 def test_pages_that_the_code_names_exist() -> None:
     folders = ("pipeline", "collectors", "models", "queries", "tests", "tools", "benchmarks")
     files = [path for folder in folders for path in (ROOT / folder).rglob("*.*")]

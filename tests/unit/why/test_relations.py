@@ -39,6 +39,7 @@ def rows(database: MadeDatabase, metric: str, change: str = "") -> list[dict[str
     return database.select(query.sql)
 
 
+@pytest.mark.slow
 def test_why_is_the_command_as_rows(sample: Traces) -> None:
     one = sample.why().slowest
     frame = sample.query("why")
@@ -72,6 +73,7 @@ def test_a_wrong_change_is_an_error(sample: Traces) -> None:
         sample.query("whatif", change="faster")
 
 
+@pytest.mark.slow
 def test_changes_that_need_calls_say_so_where_there_are_none() -> None:
     made = Loop().run()
     made.rows["api_call"] = made.rows["api_call"][::9]
@@ -83,6 +85,7 @@ def test_changes_that_need_calls_say_so_where_there_are_none() -> None:
     assert found["amp"]["step_ns"] is not None
 
 
+@pytest.mark.slow
 def test_events_of_the_replay_are_those_of_the_changed_loop() -> None:
     kernels = [("void elementwise_kernel", 300_000)] * 4
     halved = Loop(kernels=[(name, ns // 2) for name, ns in kernels])
@@ -99,6 +102,7 @@ def test_events_of_the_replay_are_those_of_the_changed_loop() -> None:
     assert len(calls) == len(expected.rows["api_call"])
 
 
+@pytest.mark.slow
 def test_positions_of_the_replay_are_those_of_calls_and_operations() -> None:
     with Loop().run().connect() as database:
         database.connection.execute("SET VARIABLE change = 'scale=elementwise:0.5'")
@@ -109,6 +113,7 @@ def test_positions_of_the_replay_are_those_of_calls_and_operations() -> None:
             assert replayed == chain
 
 
+@pytest.mark.slow
 def test_intervals_of_causes_add_up_to_the_shares(sample: Traces) -> None:
     intervals = sample.sql(
         "SELECT cause, sum((end_ns - start_ns) * share) AS ns FROM cause_interval GROUP BY ALL"
@@ -123,6 +128,7 @@ def test_intervals_of_causes_add_up_to_the_shares(sample: Traces) -> None:
 # a typical step
 
 
+@pytest.mark.slow
 def test_a_step_of_a_loop_in_lanes() -> None:
     # Each step: 20 ms of loading, a copy of 4 ms, a kernel of 6 ms, and a wait for it.
     loop = Loop(
@@ -152,6 +158,7 @@ def test_a_step_of_a_loop_in_lanes() -> None:
             assert (at, took) == pytest.approx((begin, ns), abs=2 * part)
 
 
+@pytest.mark.slow
 def test_the_typical_step_is_neither_warm_up_nor_a_slow_one() -> None:
     loop = Loop(loading_ns={0: 30 * MS, 4: 50 * MS, 7: 90 * MS})
     with loop.run().connect() as database:
@@ -162,12 +169,14 @@ def test_the_typical_step_is_neither_warm_up_nor_a_slow_one() -> None:
     assert found[0]["step"] > 0
 
 
+@pytest.mark.slow
 def test_without_steps_there_is_no_typical_one() -> None:
     made = Loop(steps=1).run()
     with made.connect() as database:
         assert rows(database, "step_timeline") == []
 
 
+@pytest.mark.slow
 def test_why_draws_the_step(tmp_path: Path) -> None:
     path = tmp_path / "step.svg"
     result = CliRunner().invoke(app, ["why", str(SAMPLE), "--plot", str(path)])
@@ -179,6 +188,7 @@ def test_why_draws_the_step(tmp_path: Path) -> None:
     assert wrong.exit_code == 2
 
 
+@pytest.mark.slow
 def test_perfetto_shows_the_causes(tmp_path: Path) -> None:
     traces = tbd_trace.open(SAMPLE)
     export(traces, tmp_path / "t.pftrace")
@@ -196,6 +206,7 @@ def test_perfetto_shows_the_causes(tmp_path: Path) -> None:
 COMPUTED = [relation for relation in derive_relations() if relation.computed_by]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", COMPUTED, ids=lambda relation: relation.name)
 def test_functions_return_every_column(relation: Query) -> None:
     function = getattr(import_module(relation.computed_by), relation.name)
@@ -209,6 +220,7 @@ def test_a_script_says_that_it_cannot_contain_them() -> None:
         script(Catalogue().get("why"))
 
 
+@pytest.mark.slow
 def test_parameters_and_training() -> None:
     made = Loop(kernels=[("ncclDevKernel_AllReduce", 4 * MS)]).run()
     with made.connect() as database:
@@ -224,6 +236,7 @@ def test_parameters_and_training() -> None:
     assert assumed[0]["not_known"] == []
 
 
+@pytest.mark.slow
 def test_answers_do_not_depend_on_the_number_of_traces(
     sample: Traces, monkeypatch: pytest.MonkeyPatch
 ) -> None:

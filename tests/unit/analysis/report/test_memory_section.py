@@ -54,6 +54,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Page:
     return page_of(tmp_path_factory.mktemp("sample"), SAMPLE)
 
 
+@pytest.mark.slow
 def test_a_file_with_nothing_but_memory_has_no_chapters_about_time(sample: Page) -> None:
     assert [found.id for found in sample.sections] == ["headline", CHAPTER, "findings", "what-ran"]
     shown = [(type(b), b.query) for b in section(sample).blocks if isinstance(b, Plot | Table)]
@@ -87,6 +88,7 @@ def test_the_headline_tells_the_peak_and_its_largest_class(sample: Page) -> None
         assert shown.evidence.endswith(f"class: {largest['evidence']}")
 
 
+@pytest.mark.slow
 def test_a_trace_without_memory_has_no_chapter(tmp_path: Path) -> None:
     tables = made_nsys.profile()
     del tables["CUDA_GPU_MEMORY_USAGE_EVENTS"]
@@ -95,6 +97,7 @@ def test_a_trace_without_memory_has_no_chapter(tmp_path: Path) -> None:
     assert "kernels" in {found.id for found in page.sections}
 
 
+@pytest.mark.slow
 def test_a_log_says_what_a_snapshot_would_show(tmp_path: Path) -> None:
     events = [alloc(1, 1, 3000, "weight"), alloc(2, 2, 1000, "workspace"), free(3, 2, 1000)]
     page = page_of(tmp_path, write_log(tmp_path / "memory.jsonl", events))
@@ -105,6 +108,7 @@ def test_a_log_says_what_a_snapshot_would_show(tmp_path: Path) -> None:
     assert missing.startswith("each of `fragmentation` and `segment_map` needs a memory snapshot")
 
 
+@pytest.mark.slow
 def test_classes_that_are_mostly_unknown_are_not_told(tmp_path: Path) -> None:
     page = page_of(tmp_path, write_log(tmp_path / "memory.jsonl", [alloc(1, 1, 512)]))
     shown = figure(page)
@@ -114,6 +118,7 @@ def test_classes_that_are_mostly_unknown_are_not_told(tmp_path: Path) -> None:
     assert any("the class of 100 %" in text for text in notes(page, "missing"))
 
 
+@pytest.mark.slow
 def test_the_map_says_how_many_segments_it_leaves_out(tmp_path: Path) -> None:
     # 22 segments of 4 to 25 KiB: the 20 largest hold 6 to 25 KiB, 310 of 319.
     made = [segment(2**20 * size, [block(1024 * size, 1024 * size)]) for size in range(4, 26)]

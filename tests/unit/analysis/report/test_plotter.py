@@ -52,6 +52,7 @@ def same(plot: Plot | Note, asked: Answer, caption: str = "") -> bool:
     return isinstance(plot, Plot) and plot == expected and plot.frame is asked.frame
 
 
+@pytest.mark.slow
 def test_another_process_draws_the_same(drawn_here: list[str]) -> None:
     asked = [answer(), answer(3)]
     with Plotter() as plotter:
@@ -62,6 +63,7 @@ def test_another_process_draws_the_same(drawn_here: list[str]) -> None:
         assert same(plot, one, f"plot {one.frame.height}")
 
 
+@pytest.mark.slow
 def test_why_a_plot_is_not_drawn_comes_back(drawn_here: list[str]) -> None:
     with Plotter() as plotter:
         block = plotter.draw(answer(5000), NAMES, "")()
@@ -70,6 +72,7 @@ def test_why_a_plot_is_not_drawn_comes_back(drawn_here: list[str]) -> None:
     assert drawn_here == []
 
 
+@pytest.mark.slow
 def test_what_the_process_does_not_draw_is_drawn_here(drawn_here: list[str]) -> None:
     asked = answer()
     with Plotter() as plotter:
@@ -85,6 +88,7 @@ def cannot_start(*_: object, **__: object) -> None:
     raise OSError("no more processes")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "name", "value"),
     [

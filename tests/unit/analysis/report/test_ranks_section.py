@@ -41,6 +41,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Page:
     return page_of(folder, run=[write_job(folder / "run", late=1, world=4), log])
 
 
+@pytest.mark.slow
 def test_the_chapter_of_a_job(page: Page) -> None:
     section = ranks_of(page)
     assert section is not None
@@ -86,6 +87,7 @@ def test_the_headline_of_a_job(page: Page) -> None:
     }
 
 
+@pytest.mark.slow
 def test_each_job_has_a_row_of_the_headline(tmp_path: Path) -> None:
     jobs = {"a": [write_job(tmp_path / "a", late=2)], "b": [write_job(tmp_path / "b", 2)]}
     page = page_of(tmp_path, **jobs)
@@ -95,6 +97,7 @@ def test_each_job_has_a_row_of_the_headline(tmp_path: Path) -> None:
     assert figures(page, "Job b")["Ranks"][0] == "2"
 
 
+@pytest.mark.slow
 def test_one_rank_of_several_has_nobody_to_compare_with(tmp_path: Path) -> None:
     page = page_of(tmp_path, run=[write_job(tmp_path / "run", 1, world=2)])
     assert figures(page, "Job run")["Straggler"] == ("\N{EN DASH}", "no matched collectives")
@@ -104,6 +107,7 @@ def test_one_rank_of_several_has_nobody_to_compare_with(tmp_path: Path) -> None:
     assert any("needs collectives of at least two ranks" in text for text in missing)
 
 
+@pytest.mark.slow
 def test_a_single_process_has_no_chapter(tmp_path: Path) -> None:
     info = {"distributedInfo": {"backend": "gloo", "rank": 0, "world_size": 1}}
     events = [made_kineto.launch(1, 3), made_kineto.kernel(2, 1, 3)]

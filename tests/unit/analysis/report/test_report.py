@@ -114,6 +114,7 @@ def test_every_csv_of_the_file_is_such_an_answer(page: Page, reader: Reader) -> 
         assert carried[f"{name}.csv"].encode() == csv_form.render(frame)
 
 
+@pytest.mark.slow
 def test_the_sections_are_those_that_the_contents_name(reader: Reader) -> None:
     ids = [attributes.get("id") for attributes in reader.all("section")]
     links = [link["href"] for link in reader.all("a") if (link["href"] or "").startswith("#")]
@@ -220,6 +221,7 @@ def test_counters_alone_tell_what_they_can_and_why_not_the_rest(counters: Page) 
     assert "needs a timeline" in Reader(render_page(counters)).said()
 
 
+@pytest.mark.slow
 def test_what_several_queries_lack_is_said_once(counters: Page) -> None:
     missing = texts(section(counters, "iterations"), "missing")
     assert len(missing) == 1

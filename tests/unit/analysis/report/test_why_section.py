@@ -27,6 +27,7 @@ def section(sample: Traces) -> Section:
     return build_page(sample).sections[0]
 
 
+@pytest.mark.slow
 def test_the_section_says_what_the_command_says(sample: Traces, section: Section) -> None:
     assert section.id == "why"
     said = [block.text for block in section.blocks if isinstance(block, Note)]
@@ -36,6 +37,7 @@ def test_the_section_says_what_the_command_says(sample: Traces, section: Section
     assert [text.split(":")[0] for text in said[1:4]] == ["Change", "Gain", "Then"]
 
 
+@pytest.mark.slow
 def test_the_table_has_all_causes_but_the_smallest(sample: Traces, section: Section) -> None:
     gaps, table = (block for block in section.blocks if isinstance(block, Table))
     assert gaps.frame.equals(sample.query("idle_causes"))
@@ -45,6 +47,7 @@ def test_the_table_has_all_causes_but_the_smallest(sample: Traces, section: Sect
     assert 99 < sum(shown.values()) <= 100.2
 
 
+@pytest.mark.slow
 def test_a_typical_step_is_drawn(sample: Traces, section: Section) -> None:
     plot, activity = (block for block in section.blocks if isinstance(block, Plot))
     assert activity.frame is not None
@@ -54,11 +57,13 @@ def test_a_typical_step_is_drawn(sample: Traces, section: Section) -> None:
     assert b"cause of the step" in plot.svg
 
 
+@pytest.mark.slow
 def test_a_report_without_kernels_has_no_such_section(memory_sample: Database) -> None:
     page = build_page(Traces(memory_sample, memory_sample.trace_ids()))
     assert "why" not in {found.id for found in page.sections}
 
 
+@pytest.mark.slow
 def test_the_causes_are_open_and_most_sections_are_folded(sample: Traces) -> None:
     page = build_page(sample)
     assert [found.id for found in page.sections if not found.folded] == ["why", "headline"]

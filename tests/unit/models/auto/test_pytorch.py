@@ -59,6 +59,7 @@ def report(directory: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_two_models_with_two_optimizers(texts: Texts, tmp_path: Path) -> None:
     generator, critic = nn.Sequential(nn.Linear(2, 3)), nn.Sequential(nn.Linear(3, 1))
     first, second = (torch.optim.SGD(m.parameters(), lr=0.1) for m in (critic, generator))
@@ -104,6 +105,7 @@ def test_a_closure_runs_inside_the_step(texts: Texts) -> None:
     assert texts.of("phase:") == ["data", "forward", "loss", "backward", "optimizer", "data"]
 
 
+@pytest.mark.slow
 def test_a_compiled_model_has_iterations(texts: Texts) -> None:
     model = torch.compile(nn.Linear(2, 1), backend="eager")
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -201,6 +201,7 @@ def _train(model: Pieces, seed: int, accidents: list[bool]) -> list[Any]:
     return found
 
 
+@pytest.mark.slow
 @given(
     kinds=st.lists(st.sampled_from(KINDS), min_size=1, max_size=4),
     accidents=st.lists(st.booleans(), min_size=1, max_size=3),
@@ -237,6 +238,7 @@ class Witness:
     """Lives as long as the autograd node that holds it; nodes themselves take no weak reference."""
 
 
+@pytest.mark.slow
 def test_graphs_are_freed() -> None:
     model = nn.Sequential(Residual(), Residual())
     LayerMarks(model, Recorded())
@@ -258,6 +260,7 @@ def test_graphs_are_freed() -> None:
         gc.enable()
 
 
+@pytest.mark.slow
 def test_nothing_grows_over_iterations() -> None:
     model = Residual()
     marks = LayerMarks(model, Recorded())

@@ -74,6 +74,7 @@ def _matrices(d: Dimensions) -> int:
     return d.layers * (attention + 3 * d.width * d.inner_width) + d.width * d.vocabulary
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", MODEL.variants, ids=lambda variant: variant.name)
 def test_full_size_has_the_declared_parameters_and_operations(variant: Variant) -> None:
     d = variant.dimensions
@@ -88,6 +89,7 @@ def test_full_size_has_the_declared_parameters_and_operations(variant: Variant) 
     assert variant.training_flop == 3 * variant.forward_flop == per_token * d.length
 
 
+@pytest.mark.slow
 def test_llama_8b_has_the_published_work() -> None:
     """5.147e10 FLOP per token at 8192 tokens; by the 6 N rule 0.936 of it, 1.125 uncausal."""
     work, layers = _fake(LLAMA_8B, 1)
@@ -120,6 +122,7 @@ def test_operations_are_those_of_the_counter_of_torch() -> None:
     assert _flop(layers) == tuple(counts)
 
 
+@pytest.mark.slow
 def test_fake_tensors_count_as_a_cpu_does() -> None:
     work = workload(SMALL)
     batch = _batch(work, 2)
@@ -130,6 +133,7 @@ def test_fake_tensors_count_as_a_cpu_does() -> None:
     assert _flop([*fake.values()]) == _flop(real)
 
 
+@pytest.mark.slow
 def test_layers_are_described() -> None:
     layers = {layer.name: layer.entry(3) for layer in _fake(ODD, 3)[1]}
     attention = layers["model.layers.2.self_attn"]
@@ -247,6 +251,7 @@ def _other_maps(d: Dimensions, batch: int) -> int:
     return state + rotary + (4 * tokens + 2 * state) + loss
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimate", [False, True])
 def test_feature_maps_follow_the_formula(tmp_path: Path, estimate: bool) -> None:
     found = _recorded(tmp_path, ODD, estimate=estimate)
@@ -260,6 +265,7 @@ def test_feature_maps_follow_the_formula(tmp_path: Path, estimate: bool) -> None
     assert found.total(kind="optimizer_state") == 2 * weights + 4 * 29
 
 
+@pytest.mark.slow
 def test_checkpointing_computes_layers_again(tmp_path: Path) -> None:
     found = _recorded(tmp_path, ODD, activation_checkpointing=True)
     kept = found.total(kind="feature_map", iteration=1, phase="forward")
@@ -285,6 +291,7 @@ def test_checkpointing_changes_neither_losses_nor_layers() -> None:
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_accumulation_keeps_feature_maps_of_one_pass(tmp_path: Path) -> None:
     found = _recorded(tmp_path, ODD, batch_size=9, gradient_accumulation=3)
     one = _recorded(tmp_path, ODD, batch_size=3)

@@ -90,6 +90,7 @@ def test_no_board_comes_twice() -> None:
     assert len(set(seen)) == len(seen)
 
 
+@pytest.mark.slow
 def test_legal_moves_are_those_that_leave_a_new_board() -> None:
     """Beside a slower way to say it, over whole games."""
     for seed in range(3):

@@ -46,6 +46,7 @@ def test_overlap_of_all_pairs(first, second) -> None:
     torch.testing.assert_close(got, torch.tensor(expected), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(st.data(), some_boxes, st.sampled_from([0.11, 0.31, 0.53, 0.71]))
 def test_suppression_is_the_greedy_loop(data, found, threshold) -> None:

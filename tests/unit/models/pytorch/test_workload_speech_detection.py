@@ -71,6 +71,7 @@ def test_size_is_that_of_the_definition(name: str, variant: str) -> None:
     assert sum(layer.forward_flop for layer in layers) == definition.forward_flop
 
 
+@pytest.mark.slow
 @every_model
 def test_training_flop_are_those_of_the_definition(name: str, variant: str) -> None:
     layers, _ = full_size(name, variant)

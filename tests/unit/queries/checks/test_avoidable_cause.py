@@ -45,21 +45,25 @@ def test_a_loader(ns: int, verdict: str, severity: str | None) -> None:
         assert row["advice"].startswith("feed the GPU faster")
 
 
+@pytest.mark.slow
 def test_a_program_that_does_not_train_gets_a_note() -> None:
     assert told(loading(9 * MS).run(), trains=False)["severity"] == "note"
 
 
+@pytest.mark.slow
 def test_thresholds_are_parameters() -> None:
     made = loading(1_200_000).run()
     assert told(made, min_cause_pct=60, severe_cause_pct=90)["verdict"] == "pass"
 
 
+@pytest.mark.slow
 def test_warm_up_does_not_count() -> None:
     row = told(Loop(steps=6, long_launches={(3, 2): 40 * MS}).run())
     assert row["verdict"] == "pass"
     assert row["value"] < 20
 
 
+@pytest.mark.slow
 def test_where_why_abstains_the_rule_does() -> None:
     few = told(Loop(steps=3).run())
     assert few["verdict"] == "not evaluable"

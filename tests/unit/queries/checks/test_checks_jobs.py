@@ -78,6 +78,7 @@ def test_clocks_that_are_too_uncertain() -> None:
     assert row["value"] is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["NET02", "NET03"])
 def test_without_a_job_there_is_one_row(rule: str) -> None:
     made = MadeTrace()
@@ -88,6 +89,7 @@ def test_without_a_job_there_is_one_row(rule: str) -> None:
     assert row["advice"].startswith("traces of all ranks")
 
 
+@pytest.mark.slow
 def test_each_job_has_a_row() -> None:
     made = job(late(1, 2, 5), world=2, **ONE_HOST)
     for table, rows in job(rotating(2), world=2, **ONE_HOST).rows.items():
@@ -114,6 +116,7 @@ def transfers(delay: int) -> MadeTrace:
     return job(late(1, 2, 4, delay=delay), world=2, sizes=elements, **ONE_HOST)
 
 
+@pytest.mark.slow
 def test_share_of_the_link_of_transfers() -> None:
     # 16 MiB in 80 ms are 1.678 Gbit/s; between two ranks the bus sees as much.
     rate = 8 * BYTES / 80e6
@@ -127,6 +130,7 @@ def test_share_of_the_link_of_transfers() -> None:
         assert row["verdict"] == expected
 
 
+@pytest.mark.slow
 def test_durations_can_pass_but_blame_no_link() -> None:
     made = alone("allreduce", *[10 * MS] * 3, input_elements=BYTES // 4)
     rate = 8 * BYTES / 10e6 * 1.5
@@ -158,6 +162,7 @@ def test_what_the_share_of_the_link_needs(
 # COM01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("utc", [0, None])
 def test_exposed_communication_of_a_job_says_how_much_is_wait(utc: int | None) -> None:
     # Of each 10 ms rank 0 communicates from 5 to 9 ms, and rank 1 joins it at 8 ms.
@@ -176,6 +181,7 @@ def test_exposed_communication_of_a_job_says_how_much_is_wait(utc: int | None) -
         assert said in rows[trace]["reason"]
 
 
+@pytest.mark.slow
 def test_waits_within_the_uncertainty_of_the_clocks_are_not_said() -> None:
     made = MadeTrace()
     for rank, start in enumerate((500, 800)):
@@ -187,6 +193,7 @@ def test_waits_within_the_uncertainty_of_the_clocks_are_not_said() -> None:
     assert not any("wait for other ranks" in row["reason"] for row in rows)
 
 
+@pytest.mark.slow
 def test_shifted_ranks_are_judged_alike() -> None:
     calls = late(1, 3, 6)
     plain = judged(job(calls, world=3), "NET02")

@@ -208,12 +208,14 @@ def test_growth_with_ups_and_downs_is_not_steady() -> None:
     assert "not steadily: 73 % of the pairs rise" in row["reason"]
 
 
+@pytest.mark.slow
 def test_feature_maps_of_an_unfinished_iteration_are_no_leak() -> None:
     made = iterations(*[0] * 6)
     made.make("feature_map", 50, iteration=6)
     assert judged(made, "MEM02")["verdict"] == "pass"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_few_iterations_show_no_growth(count: int) -> None:
     row = judged(iterations(*[9000] * count), "MEM02")

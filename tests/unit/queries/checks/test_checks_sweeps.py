@@ -345,6 +345,7 @@ def measured(**said: Any) -> Row:
     return row
 
 
+@pytest.mark.slow
 def test_a_run_without_a_profiler_counts() -> None:
     throughput = {"samples_per_second": 500.0, "iterations": 64, "execution": "eager"}
     row = measured(throughput=throughput, peak_device_bytes=7)

@@ -40,6 +40,7 @@ def busy(took: int, **options: Any) -> MadeTrace:
 # what training rules judge
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", TRAINING_RULES)
 @pytest.mark.parametrize(
     ("options", "said"),
@@ -262,6 +263,7 @@ def test_graphs_traced_as_a_whole_hide_how_busy_the_gpu_is() -> None:
 # OBS05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kernels", "expected"),
     [
@@ -391,6 +393,7 @@ def sampled(threads: int) -> MadeTrace:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cores", "expected", "value"),
     [
@@ -622,6 +625,7 @@ def late(took: int) -> MadeTrace:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("took", "expected"), [(20, "pass"), (400, "finding")])
 def test_kernels_launched_before_the_window(took: int, expected: str) -> None:
     row = judged(late(took), "ROB02")

@@ -42,6 +42,7 @@ def by(rows: list[Row], key: str) -> dict[str, Row]:
     return {row[key]: row for row in rows}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_header_says_what_the_query_reads_and_returns(name: str) -> None:
     query = question(name)

@@ -93,6 +93,7 @@ def expected(a: list[int], b: list[int]) -> tuple[float, float | None, float | N
 PERIODS = st.lists(st.integers(500, 2000), min_size=2, max_size=14)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(25))
 @given(PERIODS, PERIODS)
 def test_change_and_interval_are_the_tests(a: list[int], b: list[int]) -> None:
@@ -137,6 +138,7 @@ def test_interval_is_that_of_the_exact_test_or_one_step_wider(n: int, m: int) ->
         assert any(row["low_pct"] == pytest.approx(end, abs=1e-9) for end in allowed)
 
 
+@pytest.mark.slow
 def test_verdicts() -> None:
     steady = [1000, 1010, 990, 1005, 995, 1002, 998, 1001]
     slower = [1100, 1111, 1089, 1106, 1094, 1102, 1098, 1101]
@@ -197,6 +199,7 @@ def test_a_process_of_one_iteration() -> None:
         assert row["reason"] == "too few iterations to tell a change from noise"
 
 
+@pytest.mark.slow
 def test_a_side_without_iterations() -> None:
     made = MadeTrace()
     add_iterations(made, "a", [1000] * 5)
@@ -214,6 +217,7 @@ def test_long_runs_are_thinned() -> None:
     assert row["verdict"] == "slower"
 
 
+@pytest.mark.slow
 def test_processes_are_matched_by_rank_and_taken_together() -> None:
     made = MadeTrace()
     for trace, factor in (("a", 1), ("b", 2)):
@@ -234,6 +238,7 @@ def test_processes_are_matched_by_rank_and_taken_together() -> None:
     assert {row["n_a"] for row in rows} == {6}
 
 
+@pytest.mark.slow
 def test_the_steady_state_counts_alone() -> None:
     made = MadeTrace()
     add_iterations(made, "a", [5000, 1000, 1001, 1000, 1001, 1000])
@@ -243,6 +248,7 @@ def test_the_steady_state_counts_alone() -> None:
     assert row["median_a_ns"] == 1000
 
 
+@pytest.mark.slow
 def test_a_trace_with_itself() -> None:
     made = MadeTrace()
     add_iterations(made, "a", [1000, 1200, 900, 1100, 1000, 950, 1050])

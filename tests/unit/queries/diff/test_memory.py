@@ -47,6 +47,7 @@ def logs(elsewhere: Path) -> tuple[Path, Path]:
     return write_log(elsewhere / "a.jsonl", a), write_log(elsewhere / "b.jsonl", b)
 
 
+@pytest.mark.slow
 def test_peaks_and_classes_at_the_peak(logs: tuple[Path, Path]) -> None:
     answer = compared(*logs)
     assert rows(answer) == {
@@ -63,6 +64,7 @@ def test_peaks_and_classes_at_the_peak(logs: tuple[Path, Path]) -> None:
     )
 
 
+@pytest.mark.slow
 def test_it_is_a_part_of_every_form(logs: tuple[Path, Path]) -> None:
     a, b = map(str, logs)
     text = CliRunner().invoke(app, ["diff", a, b]).stdout
@@ -76,6 +78,7 @@ def test_it_is_a_part_of_every_form(logs: tuple[Path, Path]) -> None:
     assert "Memory at the peak" in page
 
 
+@pytest.mark.slow
 def test_unknown_bytes_leave_absent_classes_unknown(elsewhere: Path) -> None:
     a = write_log(elsewhere / "a.jsonl", [alloc(1, 1, 800, "weight"), alloc(2, 2, 200)])
     b = write_log(elsewhere / "b.jsonl", [alloc(1, 1, 800, "weight"), alloc(2, 2, 100, "buffer")])
@@ -87,6 +90,7 @@ def test_unknown_bytes_leave_absent_classes_unknown(elsewhere: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_reserved_bytes_are_those_of_segments(elsewhere: Path) -> None:
     def made(name: str, *sizes: int) -> Path:
         segments = [segment(MIB * 64 * n, [block(size, size)]) for n, size in enumerate(sizes, 1)]
@@ -117,6 +121,7 @@ def test_classes_of_other_evidence_are_not_compared(elsewhere: Path) -> None:
     assert all(change is None for _, _, change, _ in shown.values())
 
 
+@pytest.mark.slow
 def test_an_estimate_is_not_compared_with_a_measurement(elsewhere: Path) -> None:
     events = [alloc(1, 1, 800, "weight")]
     measured = write_log(elsewhere / "a.jsonl", events)
@@ -127,6 +132,7 @@ def test_an_estimate_is_not_compared_with_a_measurement(elsewhere: Path) -> None
     assert answer["verdict"]["sentence"].endswith("is 800 byte in B and 800 byte in A.")
 
 
+@pytest.mark.slow
 def test_devices_are_compared_one_by_one(elsewhere: Path) -> None:
     def made(name: str, first: int, second: int) -> Path:
         histories = [[entry("alloc", 4096, size, 1)] for size in (first, second)]
@@ -143,6 +149,7 @@ def test_devices_are_compared_one_by_one(elsewhere: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_memory_of_one_side_is_not_compared(elsewhere: Path, logs: tuple[Path, Path]) -> None:
     tables = profile()
     del tables["CUDA_GPU_MEMORY_USAGE_EVENTS"]
@@ -154,6 +161,7 @@ def test_memory_of_one_side_is_not_compared(elsewhere: Path, logs: tuple[Path, P
     assert "Memory of two runs" not in text
 
 
+@pytest.mark.slow
 def test_a_log_with_itself_has_no_change(logs: tuple[Path, Path]) -> None:
     answer = compared(logs[0], logs[0])
     assert {row["change_bytes"] for row in answer["memory"] if row["change_bytes"] is not None} == {

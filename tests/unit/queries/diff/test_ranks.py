@@ -41,6 +41,7 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> str:
     return ingested(folder, before=a, after=b)
 
 
+@pytest.mark.slow
 def test_communication_and_waits_of_each_rank(jobs: str) -> None:
     answer = json.loads(compared(jobs, "before", "after", "--format", "json").stdout)
     found = {
@@ -70,6 +71,7 @@ def test_communication_and_waits_of_each_rank(jobs: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_waits_of_runs_without_iterations_are_those_of_the_trace(tmp_path: Path) -> None:
     runs = {}
     for name in ("a", "b"):
@@ -83,6 +85,7 @@ def test_waits_of_runs_without_iterations_are_those_of_the_trace(tmp_path: Path)
     assert found["wait caused", 1] == (4 * 40 * MS, 4 * 40 * MS)
 
 
+@pytest.mark.slow
 def test_collectives_of_equal_kind_and_size(tmp_path: Path) -> None:
     a = write_job(tmp_path / "a", 2, late=1)
     b = write_job(tmp_path / "b", 2, late=1, took=75_000, iterations=6)
@@ -96,6 +99,7 @@ def test_collectives_of_equal_kind_and_size(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_every_form_has_the_parts(jobs: str, elsewhere: Path) -> None:
     text = compared(jobs, "before", "after").stdout
     assert "Communication of two runs" in text
@@ -109,6 +113,7 @@ def test_every_form_has_the_parts(jobs: str, elsewhere: Path) -> None:
     assert "Bus bandwidth" in page
 
 
+@pytest.mark.slow
 def test_a_job_without_a_straggler(tmp_path: Path) -> None:
     a = write_job(tmp_path / "a", 2, late=1)
     b = write_job(tmp_path / "b", 2, late=1, delay=2000)  # 1 % of an iteration
@@ -118,6 +123,7 @@ def test_a_job_without_a_straggler(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_rank_alone_is_no_straggler(tmp_path: Path) -> None:
     a, b = write_job(tmp_path / "a", 2, late=1), write_job(tmp_path / "b", 1)
     for sides in (("a", "b"), ("b", "a")):
@@ -135,6 +141,7 @@ def test_runs_without_communication_have_no_such_parts(tmp_path: Path) -> None:
     assert "Collectives of two runs" not in result.stdout
 
 
+@pytest.mark.slow
 def test_a_log_of_nccl_tests_in_a_job_is_no_difference(tmp_path: Path) -> None:
     a = write_job(tmp_path / "a", 2, late=1)
     b = write_job(tmp_path / "b", 2, late=1, delay=30_000)
@@ -146,6 +153,7 @@ def test_a_log_of_nccl_tests_in_a_job_is_no_difference(tmp_path: Path) -> None:
     assert [row["field"] for row in answer["comparability"] if row["differs"]] == []
 
 
+@pytest.mark.slow
 def test_a_job_selects_its_traces(jobs: str) -> None:
     for arguments, ranks in ((["before"], 2), (["after"], 3), (["before", "after"], 5), ([], 5)):
         command = ["query", "straggler", *arguments, "--db", jobs, "--format", "csv"]

@@ -36,6 +36,7 @@ def test_durations_are_counted_in_bins_of_a_decade() -> None:
     assert rows[1]["time_pct"] == pytest.approx(100 * 10 / 100_119)
 
 
+@pytest.mark.slow
 @given(durations=st.lists(st.integers(0, 10**7), min_size=1, max_size=30), per=st.integers(1, 7))
 @settings(max_examples=30)
 def test_every_duration_lies_in_its_bin(durations: list[int], per: int) -> None:
@@ -87,6 +88,7 @@ def test_parts_of_a_bin_are_disjoint() -> None:
     assert [second[f"{part}_pct"] for part in ("busy", "kernel", "copy")] == [70, 10, 60]
 
 
+@pytest.mark.slow
 @given(
     kernels=st.lists(SPAN, max_size=8),
     copies=st.lists(SPAN, max_size=5),
@@ -229,6 +231,7 @@ def test_without_durations_kernels_are_counted() -> None:
     assert [r["share_pct"] for r in rows] == [25, 75] * 2
 
 
+@pytest.mark.slow
 @given(occupancies=st.lists(st.integers(0, 1000), min_size=1, max_size=20), bins=st.integers(1, 9))
 @settings(max_examples=25)
 def test_every_occupancy_lies_in_its_bin(occupancies: list[int], bins: int) -> None:

@@ -719,6 +719,7 @@ class TestNsightCompute:
         )
         assert [m["value"] for m in trace["kernel_metric"]] == [1691.0, 55_313_213.62, 0.47]
 
+    @pytest.mark.slow
     def test_torn_last_row(self, ncu: Callable[..., Trace]) -> None:
         text = DETAILS_HEADER + _details("Duration", "ns", "5") + _details("Cluster", "", "1234")
         for cut in range(3, 20):

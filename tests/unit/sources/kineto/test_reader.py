@@ -366,6 +366,7 @@ def test_amd_gpus_that_cannot_be_told_apart(
     assert "numbered differently" in found.notes
 
 
+@pytest.mark.slow
 def test_an_amd_gpu_without_a_name_is_told_by_its_warps(tmp_path: Path) -> None:
     found = rocm(tmp_path, [0], [{**ROCM, "name": ""}])
     assert found.rows("SELECT name, compute_capability FROM device") == [(None, None)]
@@ -588,6 +589,7 @@ def test_a_truncated_gzip_stream_keeps_its_whole_events(tmp_path: Path) -> None:
     assert "ends in the middle (the gzip stream ends early)" in found.notes
 
 
+@pytest.mark.slow
 def test_members_of_a_gzip_file_follow_each_other(tmp_path: Path) -> None:
     content = text_of([kernel(1), kernel(2)]).encode()
     path = tmp_path / "a.json.gz"

@@ -77,6 +77,7 @@ def ingested(path: Path, *, frames: bool) -> tbd_trace.Traces:
     return tbd_trace.open(db=database)
 
 
+@pytest.mark.slow
 def test_frames_are_annotations(framed: tbd_trace.Traces) -> None:
     frames = framed.sql(
         "SELECT text, kind, domain_id, start_ns, end_ns, process_id, thread_id FROM annotation "
@@ -96,6 +97,7 @@ def test_frames_are_annotations(framed: tbd_trace.Traces) -> None:
     assert (by_name[HOOK]["instances"], by_name[HOOK]["total_ns"]) == (4, 4 * 50_000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", (*ATTRIBUTED, *ASKED))
 def test_owners_of_gpu_work_stay(
     plain: tbd_trace.Traces, framed: tbd_trace.Traces, name: str
@@ -108,6 +110,7 @@ def test_owners_of_gpu_work_stay(
     assert found[0] == found[1] != []
 
 
+@pytest.mark.slow
 def test_frames_are_in_a_perfetto_timeline(framed: tbd_trace.Traces, tmp_path: Path) -> None:
     export(framed, tmp_path / "out.pftrace")
     frames = read(tmp_path / "out.pftrace").of("python")
@@ -117,6 +120,7 @@ def test_frames_are_in_a_perfetto_timeline(framed: tbd_trace.Traces, tmp_path: P
     assert {one.track[-1] for one in frames} == {"Python"}
 
 
+@pytest.mark.slow
 def test_the_same_file_with_frames_is_another_trace(trace: Path, tmp_path: Path) -> None:
     database = ["--db", str(tmp_path / "both.duckdb")]
     outputs = [
@@ -138,6 +142,7 @@ def test_other_formats_have_no_frames(tmp_path: Path) -> None:
         ingested(path, frames=True)
 
 
+@pytest.mark.slow
 def test_an_archive_hides_home_directories_in_frames(tmp_path: Path) -> None:
     events = [frame(1, 1, "/home/alice/net.py(9): forward", 1, None)]
     path = write(tmp_path / "frames.json", document(events))

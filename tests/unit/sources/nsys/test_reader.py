@@ -109,6 +109,7 @@ def test_unknown_schema_is_refused(tmp_path: Path) -> None:
 # --- operations ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_kernel(tmp_path: Path) -> None:
     found = only(rows(tmp_path, "kernel", {KERNEL: [kernel(graphId=3, graphNodeId=12)]}))
     assert found == {
@@ -337,6 +338,7 @@ def test_ranges_without_a_type_have_an_end(tmp_path: Path, has_column: bool) -> 
     assert first["end_thread_id"] == global_id(100, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("others", [0, 20_000])
 def test_texts_come_out_as_they_are_recorded(tmp_path: Path, others: int) -> None:
     # Few texts are handled as an enumeration, many as texts.
@@ -392,6 +394,7 @@ def test_domains_are_per_process(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_processes_and_threads_are_the_profiled_ones(tmp_path: Path) -> None:
     found, _ = read(write(tmp_path / "made.sqlite", profile()))
     assert sorted((row["pid"], row["name"]) for row in found["process"]) == [
@@ -620,6 +623,7 @@ def test_processes_that_share_a_gpu_share_a_row(tmp_path: Path) -> None:
     assert devices(tmp_path, tables) == [(None, 0, 0, "A100", 108), (None, 1, 1, "H100", 108)]
 
 
+@pytest.mark.slow
 def test_equal_gpus_with_one_number(tmp_path: Path) -> None:
     tables: Tables = {KERNEL: [kernel()], GPU: [gpu(number, 0) for number in range(4)]}
     assert devices(tmp_path, tables) == [(None, 0, None, "A100", 108)]
@@ -630,6 +634,7 @@ def test_equal_gpus_with_one_number(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_unequal_gpus_without_numbers(tmp_path: Path) -> None:
     listed = [gpu(0, None, "V100", smCount=80), gpu(1, None, "P100", smCount=56)]
     tables: Tables = {KERNEL: [kernel(deviceId=1)], GPU: listed}
@@ -638,6 +643,7 @@ def test_unequal_gpus_without_numbers(tmp_path: Path) -> None:
     assert any("one of several GPUs" in note for note in description.notes)
 
 
+@pytest.mark.slow
 def test_the_only_gpu_needs_no_number(tmp_path: Path) -> None:
     tables: Tables = {KERNEL: [kernel()], GPU: [gpu(5, None)]}
     assert devices(tmp_path, tables) == [(None, 0, 5, "A100", 108)]
@@ -646,6 +652,7 @@ def test_the_only_gpu_needs_no_number(tmp_path: Path) -> None:
     assert devices(tmp_path / "other", other)[1] == (None, 1, None, None, None)
 
 
+@pytest.mark.slow
 def test_devices_that_nothing_describes(tmp_path: Path) -> None:
     tables: Tables = {KERNEL: [kernel(100), kernel(200, deviceId=1), kernel(300, deviceId=1)]}
     assert devices(tmp_path, tables) == [
@@ -682,6 +689,7 @@ def test_zero_is_unknown(tmp_path: Path) -> None:
 # --- what the file says about itself ------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_description(tmp_path: Path) -> None:
     _, description = read(write(tmp_path / "made.sqlite", profile()))
     assert (description.tool, description.kind) == ("nsys", "timeline")
@@ -784,6 +792,7 @@ def test_routine_warnings_are_not_passed_on(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_no_environment_or_command_line_comes_out(tmp_path: Path) -> None:
     path = write(tmp_path / "made.sqlite", profile())
     assert SECRET.encode() in path.read_bytes()
@@ -871,6 +880,7 @@ def test_events_are_streamed_past_the_tables_that_explain_them(tmp_path: Path) -
             assert "Join Type: RIGHT" not in plan
 
 
+@pytest.mark.slow
 def test_many_batches_and_threads(tmp_path: Path) -> None:
     path = write(tmp_path / "made.sqlite", {"StringIds": strings(), KERNEL: [], NVTX: []})
     count = 150_000

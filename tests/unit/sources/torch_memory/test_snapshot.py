@@ -55,6 +55,7 @@ def test_the_sample_is_what_its_generator_writes(tmp_path: Path) -> None:
     assert sum(path.stat().st_size for path in SAMPLE.iterdir()) < 100_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
 @pytest.mark.parametrize("packed", [False, True])
 def test_protocols_and_gzip(tmp_path: Path, protocol: int, packed: bool) -> None:
@@ -68,6 +69,7 @@ def test_protocols_and_gzip(tmp_path: Path, protocol: int, packed: bool) -> None
     assert row["peak_reserved_bytes"] == row["end_reserved_bytes"] == 2 << 20
 
 
+@pytest.mark.slow
 def test_a_release_counts_when_it_is_complete(tmp_path: Path) -> None:
     document = plain()
     document["device_traces"][0].pop()
@@ -151,6 +153,7 @@ def test_a_snapshot_without_history(tmp_path: Path) -> None:
             found.ask(query)
 
 
+@pytest.mark.slow
 def test_without_times_the_order_of_the_file_counts(tmp_path: Path) -> None:
     document = plain()
     for event in document["device_traces"][0]:
@@ -172,6 +175,7 @@ def test_a_peak_above_the_segments_is_no_peak_of_the_segments(tmp_path: Path) ->
     assert "their events are missing" in row["reason"]
 
 
+@pytest.mark.slow
 def test_expandable_segments_hold_what_is_mapped(tmp_path: Path) -> None:
     size = 2 << 20
     history = [
@@ -187,6 +191,7 @@ def test_expandable_segments_hold_what_is_mapped(tmp_path: Path) -> None:
     assert (row["peak_reserved_bytes"], row["end_reserved_bytes"]) == (2 * size, size)
 
 
+@pytest.mark.slow
 def test_other_events_change_nothing(tmp_path: Path) -> None:
     document = plain()
     others = [entry("snapshot", 0, 0, 9), entry("oom", 1 << 33, 99, 10), entry("what", 1, 1, 11)]
@@ -247,6 +252,7 @@ def two_devices(devices: tuple[int, int], streams: tuple[int, int]) -> dict[str,
     return snapshot(segments, *histories)
 
 
+@pytest.mark.slow
 def test_devices_and_streams_are_never_summed(tmp_path: Path) -> None:
     found = Ingested(write_pickle(tmp_path / "a.pickle", two_devices((0, 1), (0, 7))))
     columns = ("device_id", "peak_requested_bytes", "end_requested_bytes", "peak_reserved_bytes")

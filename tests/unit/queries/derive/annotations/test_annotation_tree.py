@@ -50,6 +50,7 @@ def steps(shortest: int) -> st.SearchStrategy[list[tuple[bool, int]]]:
     return st.lists(st.tuples(st.booleans(), st.integers(shortest, 3)), max_size=25)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(threads=st.lists(steps(1), min_size=1, max_size=6), shuffled=st.randoms())
 def test_the_tree_is_the_stack_that_made_the_ranges(
@@ -69,6 +70,7 @@ def test_the_tree_is_the_stack_that_made_the_ranges(
     assert tree(made) == expected
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(
     threads=st.lists(
@@ -96,6 +98,7 @@ def test_ties_and_ranges_without_length(threads: list[Any]) -> None:
     assert tree(made) == expected
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(spans=st.lists(st.tuples(st.integers(0, 12), st.integers(0, 8)), min_size=1, max_size=15))
 def test_crossing_ranges_lose_nobody(spans: list[tuple[int, int]]) -> None:
@@ -109,6 +112,7 @@ def test_crossing_ranges_lose_nobody(spans: list[tuple[int, int]]) -> None:
         assert path.count(" > ") == depth
 
 
+@pytest.mark.slow
 def test_thousands_of_ranges_come_in_order() -> None:
     """They are more than DuckDB takes at a time, on several threads of its own."""
     random = Random(0)
@@ -125,6 +129,7 @@ def test_thousands_of_ranges_come_in_order() -> None:
     assert {r["annotation_id"]: (r["parent_id"], r["depth"]) for r in rows} == expected
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(
     threads=st.lists(

@@ -53,6 +53,7 @@ def innermost_from_slices(database: MadeDatabase) -> dict[int, int]:
     return {row["api_call_id"]: row["annotation_id"] for row in found}
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(20))
 @given(
     threads=st.dictionaries(
@@ -129,6 +130,7 @@ def test_containment_by_brute_force(
     assert from_slices == innermost
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(order=st.permutations(HOLDERS))
 def test_threads_have_the_same_numbers_every_time(order: list[tuple[str, int | None, int]]) -> None:
@@ -160,6 +162,7 @@ def test_both_ends_are_closed(start: int, end: int, held: bool) -> None:
     assert bool(relation(made, "_launch_range")) is held
 
 
+@pytest.mark.slow
 def test_correlation_ids_repeat_across_processes_and_traces() -> None:
     made = MadeTrace()
     for trace in ("t", "u"):
@@ -182,6 +185,7 @@ def test_correlation_ids_repeat_across_processes_and_traces() -> None:
     assert all(r["thread_id"] == 10 * r["process_id"] for r in rows)
 
 
+@pytest.mark.slow
 def test_operations_without_launch_record_stay() -> None:
     made = MadeTrace()
     made.add_kernel(0, 10, correlation_id=99)
@@ -204,6 +208,7 @@ def test_calls_without_operations_are_no_launches() -> None:
         assert [row["name"] for row in database.relation("launch")] == ["cudaLaunchKernel"]
 
 
+@pytest.mark.slow
 def test_graph_nodes_share_the_correlation_id_of_their_graph_s_launch() -> None:
     made = MadeTrace()
     call = made.add_call(10, 12, "cudaGraphLaunch", correlation_id=5)
@@ -236,6 +241,7 @@ def test_cudnn_and_cublas_calls_launch_nothing_themselves() -> None:
         assert set(launches(database)) == {call}
 
 
+@pytest.mark.slow
 def test_an_operation_without_process_joins_by_correlation_id_alone() -> None:
     """nvprof's tables of one process name none."""
     made = MadeTrace()
@@ -246,6 +252,7 @@ def test_an_operation_without_process_joins_by_correlation_id_alone() -> None:
     assert (row["api_call_id"], row["annotation_id"], row["thread_id"]) == (call, span, 3)
 
 
+@pytest.mark.slow
 def test_neither_operation_nor_call_has_a_process() -> None:
     made = MadeTrace()
     span = made.add_range(0, 50, process_id=None)
@@ -254,6 +261,7 @@ def test_neither_operation_nor_call_has_a_process() -> None:
     assert row["annotation_id"] == span
 
 
+@pytest.mark.slow
 def test_an_operation_without_process_is_never_counted_twice() -> None:
     """Two processes used its correlation id: which of them launched it, nobody knows."""
     made = MadeTrace()

@@ -219,6 +219,7 @@ def test_ranges_of_libraries_never_own_kernels(domain: str) -> None:
     assert (found["iteration"], found["evidence"]) == (None, None)
 
 
+@pytest.mark.slow
 def test_ranges_of_the_program_s_own_domain_do() -> None:
     made = MadeTrace()
     made.add_range(0, 100, "layer:conv", domain="tbd", domain_id=5)
@@ -378,6 +379,7 @@ def test_a_launch_of_another_thread_belongs_to_the_iteration_by_time() -> None:
         assert found[f"between{number}"]["iteration"] is None
 
 
+@pytest.mark.slow
 def test_the_data_loader_s_steps_are_not_the_iterations() -> None:
     """Several threads mark steps: the one that launches drives the training."""
     made = MadeTrace()
@@ -389,6 +391,7 @@ def test_the_data_loader_s_steps_are_not_the_iterations() -> None:
     assert [r["label"] for r in relation(made, "iteration")] == ["step 0", "step 1", "step 2"]
 
 
+@pytest.mark.slow
 def test_a_micro_batch_in_a_step_is_no_iteration() -> None:
     made = MadeTrace()
     for number in range(3):
@@ -399,6 +402,7 @@ def test_a_micro_batch_in_a_step_is_no_iteration() -> None:
     assert [r["label"] for r in relation(made, "iteration")] == ["step 0", "step 1", "step 2"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "backward",
     [
@@ -423,6 +427,7 @@ def test_backward_takes_the_layer_of_the_forward_with_its_sequence_number(
     assert (row["layer"], row["phase"], row["layer_evidence"]) == ("conv1", "backward", "sequence")
 
 
+@pytest.mark.slow
 def test_the_creator_of_an_autograd_node_is_the_last_operator_with_its_number() -> None:
     """Operators that create no node print the number that the next node will have."""
     made = MadeTrace()
@@ -435,6 +440,7 @@ def test_the_creator_of_an_autograd_node_is_the_last_operator_with_its_number() 
     assert scopes(made)["k"]["layer"] == "b"
 
 
+@pytest.mark.slow
 def test_sequence_numbers_are_a_process_s_own() -> None:
     made = MadeTrace()
     for process, name in ((1, "one"), (2, "two")):
@@ -446,6 +452,7 @@ def test_sequence_numbers_are_a_process_s_own() -> None:
     assert (found["k1"]["layer"], found["k2"]["layer"]) == ("one", "two")
 
 
+@pytest.mark.slow
 def test_a_layer_s_own_backward_range_needs_no_sequence_number() -> None:
     made = MadeTrace()
     made.add_range(0, 50, "layer_backward:block.0__conv", thread_id=2)
@@ -497,6 +504,7 @@ def test_marks_begin_iterations_where_there_are_no_ranges() -> None:
     assert {row["method"] for row in relation(made, "iteration")} == {"nvtx mark"}
 
 
+@pytest.mark.slow
 def test_ranges_say_more_than_marks() -> None:
     made = MadeTrace()
     for number in range(3):
@@ -509,6 +517,7 @@ def test_ranges_say_more_than_marks() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_nothing_known_is_null() -> None:
     made = MadeTrace()
     made.launch(20, 30, 40, "k")

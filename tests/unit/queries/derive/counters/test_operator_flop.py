@@ -110,6 +110,7 @@ WORKED = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "dims", "values", "expected"), WORKED)
 def test_worked_example(
     tmp_path: Path, name: str, dims: list[list[int]], values: dict[int, str], expected: int
@@ -117,6 +118,7 @@ def test_worked_example(
     assert flop(tmp_path, [call(name, 10, dims, values)]) == [expected]
 
 
+@pytest.mark.slow
 def test_unknown_values_give_no_number(tmp_path: Path) -> None:
     shapes = [[2, 6, 7, 7], [8, 6, 3, 3]]
     events = [
@@ -139,6 +141,7 @@ def test_unknown_values_give_no_number(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_nested_operators_count_once(tmp_path: Path) -> None:
     product = [[3, 4], [4, 5]]
     events = [
@@ -157,6 +160,7 @@ def test_nested_operators_count_once(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_repeated_work_is_no_work_of_the_model(tmp_path: Path) -> None:
     """A checkpointed product and its attention: forward, repeated, then backward."""
     product, heads = [[3, 4], [4, 5]], [[1, 1, 4, 2]] * 3
@@ -204,6 +208,7 @@ GEMM = "ampere_sgemm_128x64_nn"
 TENSOR = "sm80_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize128x128x16_stage4_tensor16x8x8"
 
 
+@pytest.mark.slow
 def test_utilization_of_each_precision(tmp_path: Path) -> None:
     events = [
         *work(0, 1, "float32", {GEMM: 400}),
@@ -229,6 +234,7 @@ def test_utilization_of_each_precision(tmp_path: Path) -> None:
     assert tensor["covered_pct"] == pytest.approx(100 * 90 / busy)
 
 
+@pytest.mark.slow
 def test_kernels_of_operators_with_one_kernel_have_their_own_rows(tmp_path: Path) -> None:
     events = [
         *work(0, 1, "bfloat16", {"gemm_a": 30}),
@@ -266,6 +272,7 @@ BYTES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [case for case in WORKED if case[0] in BYTES])
 def test_least_traffic(
     tmp_path: Path, case: tuple[str, list[list[int]], dict[int, str], int]
@@ -274,12 +281,14 @@ def test_least_traffic(
     assert flop(tmp_path, [call(name, 10, dims, values)], "least_bytes") == [BYTES[name]]
 
 
+@pytest.mark.slow
 def test_a_value_above_the_peak_is_withheld(tmp_path: Path) -> None:
     (row,) = utilization(tmp_path, work(0, 1, "float32", {GEMM: 1}), "fp32_util")
     assert row["busy_pct"] is None
     assert row["reason"].startswith("above the physical peak")
 
 
+@pytest.mark.slow
 def test_tensile_kernels_compute_in_fp32(tmp_path: Path) -> None:
     name = "Cijk_Ailk_Bljk_SB_MT128x128x16_MI32x32x2x1_SN_1LDSB0_APM1"
     device = {"id": 0, "name": "AMD Instinct MI300X", "computeMajor": 9, "computeMinor": 4}
@@ -297,6 +306,7 @@ def test_reader_keeps_each_operator_with_a_formula(tmp_path: Path) -> None:
     assert "operator_flop_formula" in {path.stem for path in resources.data().glob("*.csv")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "batch", "calls", "expected"),
     [

@@ -106,6 +106,7 @@ def test_libraries_operators_layers_and_epochs_are_no_families(
     assert iterations(made) == []
 
 
+@pytest.mark.slow
 def test_of_nested_families_the_coarsest_counts() -> None:
     made = MadeTrace()
     counted(made, "Level", 4, 12)

@@ -83,6 +83,7 @@ def counted(threads: list[list[tuple[int, int, str]]]) -> Counter[Key]:
 steps = st.lists(st.tuples(st.booleans(), st.integers(0, 8)), max_size=24)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(15))
 @given(
     traces=st.lists(st.lists(steps, min_size=1, max_size=3), min_size=1, max_size=12),
@@ -157,6 +158,7 @@ span = st.tuples(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(15))
 @given(traces=st.lists(st.lists(span, max_size=14), min_size=1, max_size=12))
 def test_ranges_that_cross_each_other(traces: list[list[Span]]) -> None:
@@ -172,6 +174,7 @@ def test_ranges_that_cross_each_other(traces: list[list[Span]]) -> None:
     assert owned_and_not(made) == {f"t{n}": owned(spans) for n, spans in enumerate(traces)}
 
 
+@pytest.mark.slow
 def test_children_of_children_are_taken_off_once() -> None:
     made = with_iterations()
     for start, _ in ITERATIONS:
@@ -185,6 +188,7 @@ def test_children_of_children_are_taken_off_once() -> None:
     assert found == {"outer": 3 * 7, "middle": 3 * 6, "inner": 3 * 5, None: 2 + 2 + 7}
 
 
+@pytest.mark.slow
 def test_what_a_framework_marks_inside_a_layer_is_the_layers() -> None:
     """Operators lie in another domain, and a layer's own range says more than they do."""
     made = with_iterations()
@@ -214,6 +218,7 @@ def test_backward_operators_belong_to_the_layer_of_the_forward_one() -> None:
     }
 
 
+@pytest.mark.slow
 def test_the_window_of_a_program_without_iterations_is_all_that_it_marks() -> None:
     made = MadeTrace()
     made.add_range(10, 20, "phase:data")
@@ -229,6 +234,7 @@ def test_the_window_of_a_program_without_iterations_is_all_that_it_marks() -> No
     assert {r["unattributed_pct"] for r in rows} == {30.0}
 
 
+@pytest.mark.slow
 def test_a_range_that_begins_and_ends_on_different_threads_counts() -> None:
     made = with_iterations()
     for start, _ in ITERATIONS:
@@ -238,6 +244,7 @@ def test_a_range_that_begins_and_ends_on_different_threads_counts() -> None:
     assert host_times(made)[0, "a", "backward", "nvtx backward"] == 8
 
 
+@pytest.mark.slow
 def test_layers_of_concurrent_threads_add_up() -> None:
     made = with_iterations()
     for start, _ in ITERATIONS:
@@ -249,6 +256,7 @@ def test_layers_of_concurrent_threads_add_up() -> None:
     assert rows[0]["unattributed_pct"] == pytest.approx(100 * 35 / 65)
 
 
+@pytest.mark.slow
 def test_an_idle_process_counts_for_nothing() -> None:
     made = with_iterations()
     made.add_range(0, 65, "layer:a")
@@ -272,6 +280,7 @@ def on_a_gpu() -> MadeTrace:
     return made
 
 
+@pytest.mark.slow
 def test_the_clock_decides_which_layers_are_told() -> None:
     told = [
         [
@@ -288,6 +297,7 @@ def test_the_clock_decides_which_layers_are_told() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_kernel_classes_own_no_host_time() -> None:
     made = on_a_gpu()
     chosen = {"window": "iterations", "attribution": "kernel class"}

@@ -153,18 +153,21 @@ def check(steps: list[Step]) -> None:
             assert shown == {part: size for part, size in classes.items() if size}
 
 
+@pytest.mark.slow
 @given(STEPS)
 @OURS
 def test_histories_with_holes(steps: list[Step]) -> None:
     check(steps)
 
 
+@pytest.mark.slow
 @given(STEPS)
 @OURS
 def test_histories_without_holes(steps: list[Step]) -> None:
     check(list(without_holes(steps)) or [("allocate", 0, 1, None, 0)])
 
 
+@pytest.mark.slow
 @given(STEPS, st.permutations([None, 0, 1]))
 @OURS
 def test_numbers_of_devices_mean_nothing(steps: list[Step], order: list[int | None]) -> None:

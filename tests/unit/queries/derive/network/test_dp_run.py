@@ -20,6 +20,7 @@ def varied(spread: float, count: int = 21) -> MadeTrace:
     return made
 
 
+@pytest.mark.slow
 def test_iterations_widen_the_band() -> None:
     """Percentiles of 91 and 109 ms; the all-reduce follows the computation."""
     (row,) = metric(varied(1), "dp_speedup", bandwidth_gbit="1", **ASKED)
@@ -32,6 +33,7 @@ def test_iterations_widen_the_band() -> None:
     assert row["band"] == "link and iterations"
 
 
+@pytest.mark.slow
 def test_band_of_the_smallest_bandwidth() -> None:
     """For a speed-up of 1.6, the all-reduce may take a fourth of the computation."""
     rows = metric(varied(1), "min_bandwidth", target_speedup="1.6,2.5", **ASKED)
@@ -42,6 +44,7 @@ def test_band_of_the_smallest_bandwidth() -> None:
     assert [rows[1][f"min{side}_gbit_s"] for side in ("", "_low", "_high")] == [None] * 3
 
 
+@pytest.mark.slow
 def test_the_smallest_bandwidth_of_short_iterations_can_be_none() -> None:
     """An all-reduce of at least 24 ms fits into the 25 ms of 100, and not into 22.75 of 91."""
     rows = metric(
@@ -52,6 +55,7 @@ def test_the_smallest_bandwidth_of_short_iterations_can_be_none() -> None:
     assert rows[0]["min_high_gbit_s"] is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["ddp", "serial", "ps", "p3"])
 def test_band_contains_the_prediction_and_grows_with_the_spread(scheme: str) -> None:
     widths: dict[str, list[float]] = {"iteration": [], "speedup": []}

@@ -43,6 +43,7 @@ def measured(made: MadeTrace, **parameters: float) -> dict[str, Found]:
     return {row["layer"]: row for row in rows}
 
 
+@pytest.mark.slow
 def test_an_all_reduce_is_divided_among_its_layers_by_bytes() -> None:
     made = MadeTrace()
     rank(made, "r", TWO, 0)
@@ -60,6 +61,7 @@ def test_an_all_reduce_is_divided_among_its_layers_by_bytes() -> None:
     assert [found["a"][name] for name in about] == [2, 1, "duration", "measured", None]
 
 
+@pytest.mark.slow
 def test_the_link_of_the_run_counts_before_the_given_one() -> None:
     made = MadeTrace()
     rank(made, "r", TWO, 0)
@@ -70,6 +72,7 @@ def test_the_link_of_the_run_counts_before_the_given_one() -> None:
     assert found["b"]["modelled_s"] == pytest.approx(0.012)
 
 
+@pytest.mark.slow
 def test_the_lowest_rank_stands_for_its_job() -> None:
     """The transfer lasts from the last start to the first end, here those of the faster rank."""
     made = MadeTrace()
@@ -107,6 +110,7 @@ def test_layers_of_a_trace_without_a_gpu_cost_their_time_on_the_host() -> None:
     assert row["backward_s"] == pytest.approx(0.007)
 
 
+@pytest.mark.slow
 def test_messages_of_a_parameter_server_count_from_the_start_of_their_iteration() -> None:
     """Each iteration begins with a pull of 4 ms, and pushes for 6 ms."""
     made = MadeTrace()
@@ -120,6 +124,7 @@ def test_messages_of_a_parameter_server_count_from_the_start_of_their_iteration(
     assert measured(made)["fc"]["communication_s"] == pytest.approx(0.010)
 
 
+@pytest.mark.slow
 def test_other_bytes_than_those_of_the_gradients_are_told() -> None:
     made = MadeTrace()
     rank(made, "r", ((1_000_000, 35),), 0)
@@ -128,6 +133,7 @@ def test_other_bytes_than_those_of_the_gradients_are_told() -> None:
         assert row["reason"].endswith("move 1.000 MB, the gradients have 4.000 MB")
 
 
+@pytest.mark.slow
 def test_all_reduces_beside_shards_are_not_those_of_the_layers() -> None:
     made = MadeTrace()
     rank(made, "r", TWO, 0)
@@ -137,6 +143,7 @@ def test_all_reduces_beside_shards_are_not_those_of_the_layers() -> None:
     }
 
 
+@pytest.mark.slow
 def test_pushes_and_pulls_name_their_layer() -> None:
     """In each of 8 iterations, b is pushed in two parts of 3 ms and pulled in 4 ms."""
     made = MadeTrace()
@@ -161,6 +168,7 @@ def test_pushes_and_pulls_name_their_layer() -> None:
     assert (found["b"]["workers"], found["b"]["basis"]) == (2, "push and pull")
 
 
+@pytest.mark.slow
 def test_nothing_is_measured_without_collectives() -> None:
     made = MadeTrace()
     rank(made, "r", (), 0)

@@ -45,6 +45,7 @@ def speedups(made: MadeTrace, **parameters: Any) -> list[tuple[float, ...]]:
     return [tuple(row[name] for name in names) for row in rows]
 
 
+@pytest.mark.slow
 def test_predictions_are_compared_where_they_were_measured() -> None:
     """An iteration of 100 ms and an all-reduce of 20 ms ÷ Gbit/s after the only backward pass."""
     assert speedups(sweep(), bandwidth_gbit="2") == [

@@ -89,6 +89,7 @@ def made_operations(
     return made, spans
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(10))
 @given(devices=st.dictionaries(device, st.lists(operation, min_size=1, max_size=9), min_size=1))
 def test_the_union_of_operations_is_a_sweep(
@@ -149,6 +150,7 @@ def check_metrics(database: MadeDatabase, spans: dict[Device, Any]) -> None:
         assert Counter(tuple(row[column] for column in columns) for row in rows) == expected
 
 
+@pytest.mark.slow
 def test_two_streams_are_a_union_not_a_sum() -> None:
     made = MadeTrace()
     made.add_kernel(0, 100, stream_id=7)
@@ -158,6 +160,7 @@ def test_two_streams_are_a_union_not_a_sum() -> None:
     assert (row["gpu_busy_ns"], row["elapsed_ns"], row["gpu_busy_pct"]) == (150, 200, 75.0)
 
 
+@pytest.mark.slow
 def test_communication_hidden_by_compute() -> None:
     made = MadeTrace()
     add(made, "compute", 0, 60)
@@ -181,6 +184,7 @@ def test_communication_hidden_by_compute() -> None:
     }
 
 
+@pytest.mark.slow
 def test_without_communication_there_is_no_overlap() -> None:
     made = MadeTrace()
     add(made, "compute", 0, 60)
@@ -202,6 +206,7 @@ def train(
         made.launch(at + 1, at + delay, at + delay + length, device_id=device_id)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("window", "expected"),
     [
@@ -230,6 +235,7 @@ def test_the_only_iteration_s_work_is_all_in_the_window(took: int, end: int) -> 
     assert (row["measured_over"], row["iterations"], row["end_ns"]) == ("all iterations", 1, end)
 
 
+@pytest.mark.slow
 def test_work_outside_iterations_does_not_stretch_the_window() -> None:
     made = MadeTrace()
     train(made, [(10, 20)] * 4)
@@ -244,6 +250,7 @@ def test_work_outside_iterations_does_not_stretch_the_window() -> None:
     assert (row["start_ns"], row["end_ns"]) == (10, 10 + 90)
 
 
+@pytest.mark.slow
 def test_iterations_by_gpu_time() -> None:
     """Work runs behind its launch; an iteration lasts until the next one's first operation."""
     made = MadeTrace()
@@ -263,6 +270,7 @@ def test_iterations_by_gpu_time() -> None:
     assert whole[0]["compute_ns"] == sum(r["compute_ns"] for r in rows)
 
 
+@pytest.mark.slow
 def test_devices_of_one_process_have_windows_of_their_own() -> None:
     made = MadeTrace()
     train(made, [(10, 20)] * 6)
@@ -276,6 +284,7 @@ def test_devices_of_one_process_have_windows_of_their_own() -> None:
     assert [(r["device_id"], r["gpu_busy_ns"]) for r in util] == [(0, 80), (1, 40)]
 
 
+@pytest.mark.slow
 def test_operations_of_other_iterations_leave_the_window_s_metrics_alone() -> None:
     made = MadeTrace()
     train(made, [(10, 90), (10, 20), (10, 20), (10, 20), (10, 20), (10, 90)])
@@ -284,6 +293,7 @@ def test_operations_of_other_iterations_leave_the_window_s_metrics_alone() -> No
     assert [(r["iteration"], r["duration_ns"]) for r in rows] == [(n, 20) for n in (1, 2, 3, 4)]
 
 
+@pytest.mark.slow
 def test_work_that_reaches_into_the_window_counts_while_it_is_in_it() -> None:
     """A copy that began before the window, and one that ends after it, are cut at its ends."""
     made = MadeTrace()
@@ -320,6 +330,7 @@ def idle_parts(
     return sum(idle), between
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(25))
 @given(
     iterations=st.lists(
@@ -373,6 +384,7 @@ def test_idle_time_between_iterations(
     assert told == {(len(iterations) - 2, "steady state")}
 
 
+@pytest.mark.slow
 def test_idle_time_between_iterations_worked_by_hand() -> None:
     """Of each 100 ns a kernel takes 20, 10 pass, another takes 30: 40 are idle until the next."""
     made = MadeTrace()
@@ -398,6 +410,7 @@ def test_idle_time_between_iterations_worked_by_hand() -> None:
     assert not any(r["is_between"] for r in relation(made, "device_timeline", window="trace"))
 
 
+@pytest.mark.slow
 def test_a_device_without_length_of_time_has_no_row() -> None:
     made = MadeTrace()
     made.add_kernel(5, 5)
@@ -405,6 +418,7 @@ def test_a_device_without_length_of_time_has_no_row() -> None:
     assert [row["device_id"] for row in metric(made, "compute_util")] == [1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("described_for", [None, 1])
 def test_the_device_s_name(described_for: int | None) -> None:
     made = MadeTrace()

@@ -86,6 +86,7 @@ def test_without_a_device_no_batch_is_the_largest(sweep: Database) -> None:
     assert {row["largest_batch"] for row in rows(sweep)} == {None}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mib", "largest", "evidence"),
     # The sweep has the batch sizes 1 (30 MiB), 2 (50 MiB) and 4 (90 MiB).
@@ -100,6 +101,7 @@ def test_neighbours_in_the_sweep_need_no_line(
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("described", "evidence"),
     [
@@ -115,6 +117,7 @@ def test_neighbours_of_recordings(
     assert (row["largest_batch"], row["largest_evidence"]) == (1, evidence)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("gpu", "gib"),
     [
@@ -134,6 +137,7 @@ def test_the_memory_of_a_product(sweep: Database, gpu: str, gib: int) -> None:
     )
 
 
+@pytest.mark.slow
 def test_an_unknown_product(sweep: Database) -> None:
     with pytest.raises(CannotAnswerError) as caught:
         rows(sweep, gpu="GeForce GTX 1080 Tie")

@@ -59,6 +59,7 @@ def test_unmatched_collectives_count_with_their_duration() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_transfer_within_the_uncertainty_of_the_clocks_is_not_used() -> None:
     # 8 ms between the last start and the first end, by clocks that the ends align to 10 ms.
     made = job(late(1, 2, 4, delay=92 * MS), world=2)
@@ -72,6 +73,7 @@ def test_a_broadcast_does_not_wait_for_others() -> None:
     assert bandwidth(made, "basis", "collectives", "median_ns") == [("duration", 8, 80 * MS)]
 
 
+@pytest.mark.slow
 def test_without_a_world_size_the_ranks_count() -> None:
     calls = late(1, 3, 4)
     made = job(calls, **ONE_HOST)
@@ -104,6 +106,7 @@ def test_unknown_bytes_have_no_bandwidth() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_groups_of_one_or_unknown_size_have_no_bus_bandwidth() -> None:
     for size in (None, 1):
         made = alone("allreduce", 1000, group_size=size)
@@ -138,6 +141,7 @@ def test_share_of_a_nominal_link() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_share_of_a_link_that_nccl_tests_measured() -> None:
     made = with_log(alone("allreduce", 1000), 24e9)
     assert bandwidth(made, *LINK[1:]) == [(pytest.approx(25.0), pytest.approx(24e9), "nccl-tests")]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from made_trace import MadeTrace, metric, relation
 
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
@@ -16,6 +18,7 @@ def overlap(made: MadeTrace, **parameters: Any) -> list[tuple[Any, ...]]:
     ]
 
 
+@pytest.mark.slow
 def test_overlap_of_two_streams() -> None:
     made = MadeTrace()
     made.launch(0, 100, 200, "gemm")
@@ -89,6 +92,7 @@ def test_kinds_by_name() -> None:
     assert {row["name"]: (row["kind"], row["is_synchronizing"]) for row in found} == names
 
 
+@pytest.mark.slow
 def test_ranges_of_nvtx() -> None:
     made = MadeTrace()
     made.add_range(0, 1000, "iteration 0")

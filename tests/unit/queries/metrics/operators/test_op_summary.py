@@ -59,6 +59,7 @@ def answers(tmp_path: Path) -> Any:
         yield traces.query
 
 
+@pytest.mark.slow
 def test_operators(answers: Any) -> None:
     frame = answers("op_summary")
     columns = (
@@ -87,6 +88,7 @@ def test_operators_by_name(answers: Any) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_work_outside_of_operators_has_a_row(tmp_path: Path) -> None:
     events = [operator("aten::mm", 40, 30), launch(200, 4), kernel(530, 5, 4)]
     with tbd_trace.open(write(tmp_path / "alone.json", document(events))) as traces:
@@ -94,6 +96,7 @@ def test_work_outside_of_operators_has_a_row(tmp_path: Path) -> None:
     assert rows == [(None, 0, 5_000, 1), ("aten::mm", 1, 0, 0)]
 
 
+@pytest.mark.slow
 def test_modules(answers: Any) -> None:
     columns = (
         "module", "class", "calls", "host_ns", "self_host_ns", "gpu_ns", "self_gpu_ns",
@@ -107,6 +110,7 @@ def test_modules(answers: Any) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_layers_are_modules_with_the_evidence_of_the_profiler(answers: Any) -> None:
     frame = answers("layer_time").filter(pl.col("layer") == "Net_0/Linear_0")
     assert sorted(frame.select("phase", "gpu_ns", "evidence").rows()) == [
@@ -116,6 +120,7 @@ def test_layers_are_modules_with_the_evidence_of_the_profiler(answers: Any) -> N
     assert answers("iteration_timing")["method"].unique().to_list() == ["torch range"]
 
 
+@pytest.mark.slow
 def test_marked_layers_win_over_the_calls_of_modules(answers: Any, tmp_path: Path) -> None:
     """Names and times are those of the marks; modules still sum up the work of their layers."""
     marks = [
@@ -145,6 +150,7 @@ def test_marked_layers_win_over_the_calls_of_modules(answers: Any, tmp_path: Pat
     )
 
 
+@pytest.mark.slow
 def test_a_layer_pattern_of_the_user_wins_over_both(tmp_path: Path) -> None:
     marks = [event("user_annotation", "layer:net", 12, 296)]
     trace = write(tmp_path / "marked.json", document([*STEP["traceEvents"], *marks]))
@@ -154,6 +160,7 @@ def test_a_layer_pattern_of_the_user_wins_over_both(tmp_path: Path) -> None:
     assert "net" not in layers
 
 
+@pytest.mark.slow
 def test_without_operators_the_queries_say_how_to_record_them(tmp_path: Path) -> None:
     path = write(tmp_path / "gpu.json", document([launch(1, 1), kernel(5, 5, 1)]))
     with tbd_trace.open(path) as traces:
@@ -184,6 +191,7 @@ def test_time_by_module_operator_and_class(
     assert nameless["evidence"].to_list() == [None] * nameless.height
 
 
+@pytest.mark.slow
 def test_kernels_of_a_graph_have_no_layer(tmp_path: Path) -> None:
     """The module around the launch of a graph shows nothing about the kernels inside."""
     events = [
@@ -204,6 +212,7 @@ def test_kernels_of_a_graph_have_no_layer(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_kernels_without_a_launch_are_counted(tmp_path: Path) -> None:
     events = [operator("aten::mm", 0, 9), launch(1, 1), kernel(20, 5, 1), kernel(30, 5, 99)]
     with tbd_trace.open(write(tmp_path / "cut.json", document(events))) as traces:
@@ -214,6 +223,7 @@ def test_kernels_without_a_launch_are_counted(tmp_path: Path) -> None:
 torch = pytest.importorskip("torch")
 
 
+@pytest.mark.slow
 def test_operators_equal_key_averages_of_a_live_run(tmp_path: Path) -> None:
     """Calls exactly, times within 1 us a call, which PyTorch rounds to."""
     model = torch.nn.Sequential(

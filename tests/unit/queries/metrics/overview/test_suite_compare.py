@@ -65,6 +65,7 @@ def compared(made: MadeTrace, **parameters: Any) -> dict[str, Row]:
     return {row["capture"]: row for row in metric(made, "suite_compare", **parameters)}
 
 
+@pytest.mark.slow
 def test_every_number_of_a_capture() -> None:
     made = MadeTrace()
     add(made, "one")
@@ -95,6 +96,7 @@ def test_every_number_of_a_capture() -> None:
     }
 
 
+@pytest.mark.slow
 def test_throughput_is_in_the_unit_in_which_it_is_published() -> None:
     made = MadeTrace()
     audio = {"samples_per_second": 4.0, "unit": "audio s/s", "units_per_sample": 12.5}
@@ -104,6 +106,7 @@ def test_throughput_is_in_the_unit_in_which_it_is_published() -> None:
     assert row["peak_device_bytes"] == 7
 
 
+@pytest.mark.slow
 def test_without_a_run_of_its_own_throughput_is_that_under_the_profiler() -> None:
     made = MadeTrace()
     add(made, "profiled", throughput=None)
@@ -112,6 +115,7 @@ def test_without_a_run_of_its_own_throughput_is_that_under_the_profiler() -> Non
     assert (row["throughput_unit"], row["throughput_run"]) == ("samples/s", "profiled")
 
 
+@pytest.mark.slow
 def test_models_frameworks_and_batch_sizes_are_what_is_compared() -> None:
     made = MadeTrace()
     for batch_size in (4, 16, 8):
@@ -133,6 +137,7 @@ def sentence(field: str, of_one: str, of_two: str, one: str = "one", two: str = 
     return f"{field} is {first[0]} in {first[1]}, but {second[0]} in {second[1]}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("field", "of_one", "of_two", "said"),
     one_in(
@@ -172,6 +177,7 @@ OF_A_MODEL = [
 ]
 
 
+@pytest.mark.slow
 def test_what_is_to_be_alike_in_the_captures_of_a_model() -> None:
     made = MadeTrace()
     for field, _, _, said in OF_A_MODEL:
@@ -188,6 +194,7 @@ def test_what_is_to_be_alike_in_the_captures_of_a_model() -> None:
             assert forced[name]["configuration"] == f"pytorch, {field} {value}"
 
 
+@pytest.mark.slow
 def test_clock_and_profiler_are_to_be_alike_too() -> None:
     made = MadeTrace()
     add(made, "one")
@@ -203,6 +210,7 @@ def test_clock_and_profiler_are_to_be_alike_too() -> None:
     assert compared(made, force=True)["two"]["gpu_busy_pct"] is None
 
 
+@pytest.mark.slow
 def test_many_captures_are_counted_and_the_most_are_named_first() -> None:
     made = MadeTrace()
     for number in range(5):
@@ -213,6 +221,7 @@ def test_many_captures_are_counted_and_the_most_are_named_first() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_of_many_values_three_are_named() -> None:
     made = MadeTrace()
     for number in range(5):
@@ -222,6 +231,7 @@ def test_of_many_values_three_are_named() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_captures_that_say_nothing_are_alike() -> None:
     made = MadeTrace()
     for name in ("one", "two"):
@@ -249,6 +259,7 @@ def copied(place: Path, name: str, **said: Any) -> str:
     return str(capture)
 
 
+@pytest.mark.slow
 def test_the_command_refuses_and_can_be_forced(elsewhere: Path) -> None:
     captures = [copied(elsewhere, "one"), copied(elsewhere, "two", precision="tf32", batch_size=8)]
     asked = ["query", "suite_compare", *captures, "--format", "json"]
@@ -284,6 +295,7 @@ def test_a_refusal_names_a_parameter_that_is_true_or_false(tmp_path: Path, heade
         parse_query(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("column", "code", "said"),
     [

@@ -142,6 +142,7 @@ def made_process(
     return threads, devices
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(12))
 @given(
     processes=st.lists(
@@ -176,6 +177,7 @@ def causes(made: MadeTrace) -> dict[str, int]:
     return {row["cause"]: row["idle_ns"] for row in metric(made, "idle_causes", window="trace")}
 
 
+@pytest.mark.slow
 def test_a_gap_of_many_causes() -> None:
     """Until the next kernel's launch is done, what its thread did; then launch latency."""
     made = MadeTrace()
@@ -194,6 +196,7 @@ def test_a_gap_of_many_causes() -> None:
     }
 
 
+@pytest.mark.slow
 def test_shares_and_evidence() -> None:
     made = MadeTrace()
     made.launch(0, 0, 10)
@@ -215,6 +218,7 @@ def test_the_next_kernel_s_thread_counts_not_the_busiest() -> None:
     assert causes(made) == {"host work": 25, "launch": 5}
 
 
+@pytest.mark.slow
 def test_a_gap_before_work_of_unknown_launch_is_unknown() -> None:
     made = MadeTrace()
     made.launch(0, 0, 10)
@@ -222,6 +226,7 @@ def test_a_gap_before_work_of_unknown_launch_is_unknown() -> None:
     assert causes(made) == {"unknown": 20}
 
 
+@pytest.mark.slow
 def test_idle_time_after_the_last_work_of_the_window() -> None:
     """The window ends after the only kernel: what did the thread do that launched it?"""
     made = MadeTrace()
@@ -236,6 +241,7 @@ def test_idle_time_after_the_last_work_of_the_window() -> None:
     }
 
 
+@pytest.mark.slow
 def test_idle_time_between_the_iterations_of_the_window() -> None:
     made = MadeTrace()
     for number in range(5):
@@ -256,12 +262,14 @@ def test_idle_time_between_the_iterations_of_the_window() -> None:
     assert {r["between_ns"] for r in metric(made, "idle_causes", window="trace")} == {None}
 
 
+@pytest.mark.slow
 def test_without_idle_time_there_is_nothing_to_explain() -> None:
     made = MadeTrace()
     made.launch(0, 0, 10)
     assert causes(made) == {}
 
 
+@pytest.mark.slow
 def test_cudnn_calls_and_the_operating_system_are_no_cuda_calls() -> None:
     made = MadeTrace()
     made.launch(0, 0, 10)

@@ -93,6 +93,7 @@ def test_qwen3_30b_a3b(tmp_path: Path) -> None:
 DENSE = 4 * (ATTENTION + GATED) + NORMS + HEAD
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "parameters"),
     [

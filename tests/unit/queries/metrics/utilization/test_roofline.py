@@ -42,6 +42,7 @@ def found(made: MadeTrace, **parameters: Any) -> dict[str, Row]:
     return {row["kernel_name"]: row for row in metric(made, "roofline", **parameters)}
 
 
+@pytest.mark.slow
 def test_kernels_under_the_roof() -> None:
     made = traced()
     launched(made, "multiply", 40_000, 500, 300)  # 40 FLOP/ns at 50 FLOP/byte
@@ -65,6 +66,7 @@ def test_kernels_under_the_roof() -> None:
     assert [row["covered_pct"] for row in rows.values()] == [100, 100]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flop", "read", "took", "reason"),
     [
@@ -89,6 +91,7 @@ def test_what_cannot_be_is_not_given(
         assert row[column] is None
 
 
+@pytest.mark.slow
 def test_part_of_the_executions_does_not_stand_for_all() -> None:
     made = traced()
     launched(made, "k", 1000, 100, 100, took=900)
@@ -99,6 +102,7 @@ def test_part_of_the_executions_does_not_stand_for_all() -> None:
     assert row["achieved_flops"] is None
 
 
+@pytest.mark.slow
 def test_without_peak_or_bandwidth_there_is_a_point_but_no_roof() -> None:
     for device, why in (
         ({"sm_count": None}, "peak of this device unknown: no roof"),
@@ -112,6 +116,7 @@ def test_without_peak_or_bandwidth_there_is_a_point_but_no_roof() -> None:
         assert row["reason"] == why
 
 
+@pytest.mark.slow
 def test_kernels_that_do_no_flop_use_bandwidth_alone() -> None:
     made = traced()
     launched(made, "copy", 0, 4_000, 4_000)
@@ -120,6 +125,7 @@ def test_kernels_that_do_no_flop_use_bandwidth_alone() -> None:
     assert (row["bandwidth_pct"], row["bound"]) == (pytest.approx(80), "memory")
 
 
+@pytest.mark.slow
 def test_pipes_without_flop_are_named() -> None:
     made = traced()
     kernel = launched(made, "gemm", 0, 400, 400)
@@ -129,6 +135,7 @@ def test_pipes_without_flop_are_named() -> None:
     assert row["reason"] == "FLOP unknown: only the use of the pipe was measured"
 
 
+@pytest.mark.slow
 def test_layers_have_a_row_per_kind_of_evidence() -> None:
     made = traced()
     made.add_trace(batch_size=2)

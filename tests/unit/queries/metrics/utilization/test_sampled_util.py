@@ -50,6 +50,7 @@ def asked(database: MadeDatabase, **parameters: str) -> list[dict[str, Any]]:
     return database.select(query.sql)
 
 
+@pytest.mark.slow
 def test_means_by_window_iteration_and_layer() -> None:
     with trained({"dram_read": 50, "tensor": 20}).connect() as database:
         whole = {row["quantity"]: row for row in asked(database)}
@@ -70,6 +71,7 @@ def test_means_by_window_iteration_and_layer() -> None:
     assert len({row["iteration"] for row in by_iteration}) >= 2
 
 
+@pytest.mark.slow
 def test_a_sample_above_the_peak_gives_no_mean() -> None:
     with trained({"dram_read": 120}).connect() as database:
         (row,) = asked(database)
@@ -87,6 +89,7 @@ def test_a_pause_of_the_sampling_counts_as_ten_intervals_at_most() -> None:
     assert {row["end_ns"] - row["start_ns"] for row in rows if row is not last} <= {10, 100}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("values", "expected"),
     [

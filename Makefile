@@ -6,6 +6,9 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python3
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo "$$python" && break; done)
 WORKERS ?= 2
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadscope
+# A folder of tests/unit, or the tests of one module in it.
+TESTS = $(if $(ONLY),$(wildcard tests/unit/$(ONLY) tests/unit/$(dir $(ONLY))test_$(notdir $(ONLY))*.py),tests)
 FRAMEWORKS ?= $(CURDIR)/.frameworks
 TRACE_PROCESSOR := $(CURDIR)/.trace-processor
 DEMO := demo-output
@@ -58,14 +61,15 @@ demo: $(VENV)/.installed ## Ingest the sample trace, say why it is slow, and run
 	@echo "The plot is in $(DEMO)/iteration_timing.svg, the database in $(TBD_TRACE_DB)."
 	@echo "Next: $(BIN)/tbd-trace query --list"
 
-test: $(VENV)/.installed-dev ## Run the tests except the slow ones (within 5 minutes on 2 cores)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope -m "not slow"
+test: $(VENV)/.installed-dev ## Run the fast tests (5 minutes on 2 cores); ONLY=store those of one package
+	@test -n "$(strip $(TESTS))" || { echo "error: no tests of $(ONLY) in tests/unit" >&2; exit 1; }
+	$(PYTEST) -m "not slow" $(TESTS)
 
 test-full: $(VENV)/.installed-dev ## Run the test suite except the nightly tests
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope -m "not nightly"
+	$(PYTEST) -m "not nightly"
 
 test-nightly: $(VENV)/.installed-dev ## Run the tests that take longest
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope -m nightly
+	$(PYTEST) -m nightly
 
 frameworks: $(VENV)/.installed ## Make environments with TensorFlow and MXNet, whose tests skip without
 	$(BIN)/tbd-trace env create tensorflow mxnet --cpu --into $(FRAMEWORKS)
@@ -85,8 +89,8 @@ audit: $(VENV)/.installed-dev ## Look for known vulnerabilities of the dependenc
 	$(BIN)/pip-audit --skip-editable $(AUDIT)
 
 # Rows that tie, and sums of floats, are ordered differently by versions of DuckDB: not with varied rows.
-test-lowest: $(LOWEST)/.installed ## Run fast tests with the lowest allowed dependencies (Python 3.11 or 3.12)
-	$(LOWEST)/bin/python -m pytest -n $(WORKERS) --dist loadscope -m "not slow" -k "not imports_no and not without_libraries and not varied" $(LOWEST_TESTS)
+test-lowest: $(LOWEST)/.installed ## Run tests with the lowest allowed dependencies (Python 3.11 or 3.12)
+	$(LOWEST)/bin/python -m pytest -n $(WORKERS) --dist loadscope -m "not nightly" --few-examples -k "not imports_no and not without_libraries and not varied" $(LOWEST_TESTS)
 
 $(LOWEST)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(LOWEST)
@@ -95,7 +99,7 @@ $(LOWEST)/.installed: pyproject.toml
 	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST) pytest pytest-xdist hypothesis
 	@touch $@
 
-mutants: $(VENV)/.installed-dev ## Change N=22 random operators; report which the fast tests miss (SEED=1)
+mutants: $(VENV)/.installed-dev ## Change N=22 random operators; report which the tests miss (SEED=1)
 	$(BIN)/python tools/mutants.py --count $(N) --seed $(SEED) --workers $(WORKERS) $(RECORD)
 
 fuzz: export PYTHONPATH := tests:tests/helpers

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+import all_answers
 from corpus import corpus_file
 from tbd_trace.api import Traces, open_archive, open_traces
 from tbd_trace.archive.operations import create
 from tbd_trace.archive.verify import problems
-from tbd_trace.errors import CannotAnswerError
 from tbd_trace.present import Format, render
-from tbd_trace.query import Catalogue
+from tbd_trace.query import Catalogue, Result
 from tbd_trace.redact.tables import KINDS, Redaction
 from tbd_trace.store import Database
 
@@ -27,13 +27,14 @@ NAMES = (
 
 def answers(traces: Traces) -> dict[str, bytes]:
     """Return what each query answers, as CSV, or why it does not."""
-    found = {}
-    for query in Catalogue().metrics():
-        try:
-            found[query.name] = render(traces.query(query.name), Format.CSV)
-        except CannotAnswerError as error:
-            found[query.name] = str(error).encode()
-    return found
+    names = [query.name for query in Catalogue().metrics()]
+    found = all_answers.answers(traces.database, names, traces.trace_ids)
+    return {
+        name: render(result.frame, Format.CSV)
+        if isinstance(result, Result)
+        else str(result).encode()
+        for name, result in found.items()
+    }
 
 
 @pytest.fixture(scope="module")

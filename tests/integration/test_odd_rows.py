@@ -11,12 +11,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+import all_answers
 import tbd_trace
 from corpus import case_file
 from odd_rows import Change, changes, healthy_nsys, healthy_nvprof, write_nsys, write_nvprof
 from tbd_trace.analysis.checks import evaluate
-from tbd_trace.errors import CannotAnswerError
-from tbd_trace.query import Catalogue
+from tbd_trace.query import Catalogue, Result
 from tbd_trace.store import Database
 
 # What these say about a trace depends on the others.
@@ -31,15 +31,12 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def answers(database: Database) -> dict[str, pl.DataFrame | None]:
     """Ask everything; None for what no trace can answer."""
-    traces = tbd_trace.open(db=database.path)
-    found: dict[str, pl.DataFrame | None] = {}
-    for query in Catalogue().metrics():
-        try:
-            found[query.name] = traces.query(query.name)
-        except CannotAnswerError:
-            found[query.name] = None
-    found["check"] = evaluate(traces)
-    return found
+    names = [query.name for query in Catalogue().metrics()]
+    found = {
+        name: result.frame if isinstance(result, Result) else None
+        for name, result in all_answers.answers(database, names).items()
+    }
+    return found | {"check": evaluate(tbd_trace.open(db=database.path))}
 
 
 def assert_sound_one_is_as_before(database: Database, odd: list[Path]) -> None:

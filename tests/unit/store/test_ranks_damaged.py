@@ -12,12 +12,14 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+import all_answers
 import tbd_trace
 from made_job import write_job
 from query_files import NETWORK
 from tbd_trace.analysis.checks import evaluate
 from tbd_trace.cli.main import app
 from tbd_trace.errors import CannotAnswerError
+from tbd_trace.query import Result
 from tbd_trace.store import Database
 
 HOUR = 3600 * 10**6  # microseconds
@@ -41,7 +43,10 @@ class Job:
             return None
 
     def answers(self) -> dict[str, pl.DataFrame | None]:
-        return {name: self.query(name) for name in sorted(NETWORK)}
+        return {
+            name: result.frame if isinstance(result, Result) else None
+            for name, result in all_answers.answers(self.database, sorted(NETWORK)).items()
+        }
 
     def summary(self) -> dict[str, Any]:
         frame = self.query("job_summary")

@@ -114,7 +114,6 @@ def test_iterations_take_as_long_as_the_run_says(
     for times, said in ((periods[:-1], own[:-1]), (spans, own)):  # the last one has no period
         off = [t for t, s in zip(times, said, strict=True) if abs(t - s) > max(0.05 * s, 1e7)]
         assert len(off) <= 1, (times, said)
-    assert statistics.median(spans) == pytest.approx(statistics.median(own), rel=0.05, abs=5e6)
 
 
 @pytest.mark.slow

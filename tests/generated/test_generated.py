@@ -14,6 +14,7 @@ RENEW = "run tests/generated/query_digests.py if the change is intended"
 pytestmark = pytest.mark.slow  # the traces take 20 s
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("question", questions(), ids=str)
 def test_columns_have_the_committed_digests(question: Question) -> None:
     found, expected = digests(question), committed().get(str(question), {})

@@ -1,7 +1,7 @@
 """Which repeats of a test the fast suite leaves out (``make test``).
 
 ``make test-full`` leaves out those marked ``nightly`` only, ``make test-nightly`` runs these. Tests
-marked ``slow`` repeat a cheaper test on more data, or take longer than 0.3 s. The functions below
+marked ``slow`` repeat a cheaper test on more data, or take longer than 0.2 s. The functions below
 mark some of the cases of one test; the others stay in the fast suite.
 """
 

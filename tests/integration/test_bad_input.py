@@ -676,6 +676,7 @@ def test_input_that_is_no_text(db: Path) -> None:
 # -- answers that cannot be delivered ------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_failing_query_leaves_the_old_answer(db: Path) -> None:
     Path("answer.csv").write_text("the old answer")
     for request, code in (

@@ -66,6 +66,7 @@ def test_a_model_without_pytorch_needs_no_framework_named(tmp_path: Path) -> Non
     assert "run minigo --framework tensorflow" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("capability", "counted_by"), COUNTED_BY.items())
 def test_every_run_is_shown(capability: str, counted_by: str, tmp_path: Path) -> None:
     lines, _ = shown(tmp_path / "c", capability)

@@ -247,6 +247,7 @@ def test_metrics_agree_with_their_database(
     assert compared > 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", corpus_files("nvprof_csv/*.metrics_summary.csv"))
 def test_metric_summary_agrees_with_the_metrics_of_kernels(
     path: Path, connection: duckdb.DuckDBPyConnection

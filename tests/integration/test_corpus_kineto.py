@@ -139,6 +139,7 @@ def test_busy_time(traces: Traces, path: Path) -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FILES)
 def test_steps(traces: Traces, path: Path) -> None:
     wanted = expected("steps", path)

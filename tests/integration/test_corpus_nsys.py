@@ -308,6 +308,7 @@ def test_ranges_that_the_profiler_ended_are_open(corpus: Path) -> None:
     assert found == [(False, 552, False), (True, 1404, True)]
 
 
+@pytest.mark.slow
 def test_graph_launches(corpus: Path) -> None:
     path = corpus / "nsys" / "zx3xyy_assignment2-systems__result_2_7B_compile_ro.sqlite"
     with ingested(path) as (connection, notes):

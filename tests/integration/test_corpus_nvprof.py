@@ -90,6 +90,7 @@ def test_recognised_by_content(path: Path) -> None:
     assert detected(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", one_in(9, corpus_files(*FULL, *EMPTY)))
 def test_counts_and_times_equal_plain_sql(path: Path) -> None:
     tables = read(path)

@@ -136,6 +136,7 @@ def test_kernels_by_nvtx_range(traces: Traces, stem: str) -> None:
     )
 
 
+@pytest.mark.slow
 @per_trace
 def test_projection_onto_the_gpu(traces: Traces, stem: str) -> None:
     answer = traces.ask(TRACES[stem], "nvtx_projection")

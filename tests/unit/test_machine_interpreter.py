@@ -29,6 +29,7 @@ def _package(directory: Path, name: str, version: str | None) -> Path:
     return directory
 
 
+@pytest.mark.slow
 def test_packages_of_another_interpreter(tmp_path: Path) -> None:
     place = _package(tmp_path / "a", "torch", "2.4.1+cu121")
     _package(place, "nvtx", "0.2.10")

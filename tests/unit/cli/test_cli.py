@@ -555,6 +555,7 @@ def test_wrong_sql_is_one_line_of_usage(db: Path, tmp_path: Path) -> None:
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.slow
 def test_trace_that_cannot_answer_exits_with_3(db: Path, tmp_path: Path) -> None:
     header = '/*\ntitle = "x"\nneeds = ["memory_event"]\n*/\n'
     (tmp_path / "x.sql").write_text(f"{header}SELECT * FROM memory_event")

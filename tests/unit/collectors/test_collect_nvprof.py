@@ -61,6 +61,7 @@ def listed(result: Result) -> list[tuple[Any, ...]]:
     return [tuple(entry.values()) for entry in document["files"]]
 
 
+@pytest.mark.slow
 def test_counters_are_kept_with_their_launch_configurations(
     tmp_path: Path, profiles: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -93,6 +93,7 @@ def test_a_growing_size_is_searched_in_few_steps(
     assert set(first).isdisjoint(asked)
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 10), min_size=40, max_size=40), st.integers(1, 30))
 def test_a_falling_size_still_gives_neighbours(noise: list[int], first: int) -> None:
     def held(batch: int) -> int:

@@ -39,6 +39,7 @@ def test_the_file_holds_the_table(elsewhere: Path, name: str) -> None:
     assert found.equals(table.sort(table.columns[:3], nulls_last=True))
 
 
+@pytest.mark.slow
 def test_csv_and_empty_tables(elsewhere: Path) -> None:
     traces = tbd_trace.open(SAMPLE)
     assert export(traces, "memcpy", elsewhere / "rows.csv") == 25

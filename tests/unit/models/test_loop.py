@@ -37,6 +37,7 @@ def _is_stable(times: list[float], memory: list[int], wanted: int) -> bool:
     return False
 
 
+@pytest.mark.slow
 @given(TIMES)
 def test_slope_is_the_median_of_all_pairs(times: list[float]) -> None:
     assert theil_sen_slope(times) == pytest.approx(_slope(times), rel=1e-12, abs=1e-12)

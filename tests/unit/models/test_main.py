@@ -42,6 +42,7 @@ def _torch() -> Any:
     return pytest.importorskip("torch")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_thread")
 def test_a_run_leaves_report_and_layers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     files = ["--report", str(tmp_path / "r.json"), "--layers", str(tmp_path / "layers.json")]

@@ -26,6 +26,7 @@ FORMULAS = ["=HYPERLINK(1)", "+1", "-1+2", "@SUM(A1)", "\t=1", "\r=1"]
 ESCAPE = "\x1b]0;title\x07\x9b2J"
 
 
+@pytest.mark.slow
 @given(st.lists(st.one_of(st.none(), st.sampled_from(FORMULAS), st.text())))
 def test_no_text_is_a_formula(texts: list[str | None]) -> None:
     frame = pl.DataFrame({"name": pl.Series(texts, dtype=pl.String), "ns": [-1] * len(texts)})

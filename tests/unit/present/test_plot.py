@@ -219,6 +219,7 @@ def test_too_many_traces_are_refused() -> None:
         render(frame, Plot("line", "iteration", ["period_ns"]))
 
 
+@pytest.mark.slow
 def test_panels_of_a_plot_have_scales_and_labels_of_their_own(drawn: list[Figure]) -> None:
     frame = pl.DataFrame(
         {

@@ -100,6 +100,7 @@ def test_cells_without_an_end_leave_the_plot_to_the_next(drawn: list[Figure]) ->
     assert drawn[0].axes[0].get_xlim() == (0, 2)
 
 
+@pytest.mark.slow
 def test_traces_keep_their_own_time_in_heatmaps(drawn: list[Figure]) -> None:
     frame = pl.DataFrame(
         {
@@ -272,6 +273,7 @@ PLOT = Plot(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_roofline_draws_points_under_the_roof_of_each_peak(drawn: list[Figure]) -> None:
     rows = [
         ("conv", "fp32", 100.0, 8e12, 1e13, 1e12),

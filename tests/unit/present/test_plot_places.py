@@ -107,6 +107,7 @@ def test_titles_stay_inside_and_apart(drawn: list[Figure]) -> None:
         assert not boxes[name].overlaps(boxes["All layers"])
 
 
+@pytest.mark.slow
 def test_the_first_way_to_draw_that_has_values_is_taken(drawn: list[Figure]) -> None:
     last = Plot("bar", "device", ["level"])
     middle = Plot("barh", "layer", ["used_pct"], otherwise=last)

@@ -32,6 +32,7 @@ def test_a_name_is_that_of_the_file_or_capture(names: list[str], shown: list[str
     assert list(run_names(dict(zip(ids, names, strict=True))).values()) == shown
 
 
+@pytest.mark.slow
 @example(["a.sqlite", "a.sqlite", "a aaaa.sqlite"])
 @given(st.lists(st.text("ab/._", min_size=1, max_size=9), max_size=6))
 def test_names_differ(names: list[str]) -> None:

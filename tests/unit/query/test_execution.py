@@ -154,6 +154,7 @@ def test_no_trace_at_all(tmp_path: Path) -> None:
         ask(Database(tmp_path / "none.duckdb"), "kernel_summary")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", one_in(3, METRIC_NAMES, then_one_in=2))
 def test_every_metric_answers_or_says_why_not(database: Database, little: str, name: str) -> None:
     """A file with a single kernel gives rows or a refusal that says what to collect."""

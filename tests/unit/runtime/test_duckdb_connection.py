@@ -144,6 +144,7 @@ def test_a_database_takes_the_limits_of_now(
         scratch_connection(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_database_that_has_spilled_is_not_used_again(tmp_path: Path, idle: list[object]) -> None:
     spilled = scratch_connection(tmp_path / "one")
     spilled.execute("SET threads = 1")

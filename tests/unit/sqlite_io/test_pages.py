@@ -365,6 +365,7 @@ def test_parts_of_a_table(
     assert pa.concat_tables(parts).combine_chunks().equals(whole)
 
 
+@pytest.mark.slow
 @given(pages=st.integers(0, 100_000), count=st.integers(1, 64))
 def test_later_parts_are_smaller(pages: int, count: int) -> None:
     leaves = np.arange(pages)

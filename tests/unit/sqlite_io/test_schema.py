@@ -47,6 +47,7 @@ def written(path: Path, statements: list[str]) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", ["pages", "sqlalchemy"])
 @pytest.mark.parametrize("read", READS)
 @pytest.mark.parametrize("kind", COMPUTED)

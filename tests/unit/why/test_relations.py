@@ -54,6 +54,7 @@ def test_why_is_the_command_as_rows(sample: Traces) -> None:
         assert set(frame[name]) == {getattr(one, name)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["amp", "overlap_copies; graph", "gpu=H100 SXM5"])
 def test_whatif_is_the_command_as_rows(sample: Traces, change: str) -> None:
     (row,) = sample.query("whatif", change=change).to_dicts()

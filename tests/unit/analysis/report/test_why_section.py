@@ -72,6 +72,7 @@ def test_the_causes_are_open_and_most_sections_are_folded(sample: Traces) -> Non
     assert findings.count.endswith(" note")
 
 
+@pytest.mark.slow
 def test_several_runs_are_compared_in_one_table(tmp_path: Path) -> None:
     database = Database(tmp_path / "t.duckdb")
     for name in ("first", "second"):

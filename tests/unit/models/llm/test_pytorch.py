@@ -178,6 +178,7 @@ def test_every_other_token_follows_from_the_one_before() -> None:
     assert torch.equal(first + second, torch.full((50, 16), 63 + FIRST_WORD))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["fp32", "mixed"])
 def test_loss_falls(precision: str) -> None:
     trainer = PyTorchTrainer(workload, SMALL, Settings(batch_size=4, precision=precision))

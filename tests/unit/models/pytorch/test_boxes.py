@@ -97,6 +97,7 @@ def test_clipping() -> None:
     assert got.tolist() == [[0.0, 2.0, 20.0, 40.0]]
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.data(), some_boxes, some_boxes, st.booleans())
 def test_assignment(data, anchors, objects, force) -> None:

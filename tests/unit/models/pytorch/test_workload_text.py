@@ -129,6 +129,7 @@ def test_parameters_by_hand() -> None:
     assert _definition("bert", "pretraining-128").parameters == bert + pooler + heads + padding
 
 
+@pytest.mark.slow
 @each_variant
 def test_a_cpu_counts_as_many_operations_as_meta_tensors(name: str, variant: str) -> None:
     small = _definition(name, variant).small

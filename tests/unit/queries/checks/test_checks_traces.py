@@ -412,6 +412,7 @@ def test_use_of_the_cpus(cores: int, expected: tuple[str, str | None], value: fl
         assert row["reason"].startswith("2.00 cores were busy on average")
 
 
+@pytest.mark.slow
 def test_without_iterations_the_cpus_are_judged_over_the_whole_trace() -> None:
     """Two threads run in the first half of 12 000 ns, so that one core is busy on average."""
     made = MadeTrace()

@@ -165,6 +165,7 @@ class TestDecimalComma:
         with pytest.raises(InputError, match=r"decimal commas; .* LC_ALL=C nvprof --csv"):
             nvprof(text)
 
+    @pytest.mark.slow
     def test_nsight_compute_separated_by_semicolons(self, ncu: Callable[..., Trace]) -> None:
         text = DETAILS_HEADER + _details("Duration", "usecond", "2,001.25")
         rows = list(csv.reader(io.StringIO(text)))

@@ -270,6 +270,7 @@ def test_calls_of_all_apis(tmp_path: Path) -> None:
 MARKS = {"OSRT_API": (31, 32), "CUDNN_EVENTS": (33, 34), "CUBLAS_EVENTS": (35, 36)}
 
 
+@pytest.mark.slow
 def test_rows_that_are_no_calls_are_left_out(tmp_path: Path) -> None:
     tables: Tables = {
         RUNTIME: [
@@ -288,6 +289,7 @@ def test_rows_that_are_no_calls_are_left_out(tmp_path: Path) -> None:
     assert [row["pid"] for row in found["process"]] == [100]
 
 
+@pytest.mark.slow
 def test_ranges(tmp_path: Path) -> None:
     tables: Tables = {
         KERNEL: [kernel(end=5000)],
@@ -320,6 +322,7 @@ def test_ranges(tmp_path: Path) -> None:
     assert [(row["timestamp_ns"], row["text"]) for row in found["nvtx_mark"]] == [(900, "a mark")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("has_column", [False, True])
 def test_ranges_without_a_type_have_an_end(tmp_path: Path, has_column: bool) -> None:
     events = [nvtx(0, text="a range"), nvtx(0, text="neither range nor mark", end=None)]
@@ -434,6 +437,7 @@ def test_the_deliberate_thread_name_wins(tmp_path: Path) -> None:
     assert only(rows(tmp_path, "thread", tables))["name"] == "worker"
 
 
+@pytest.mark.slow
 def test_ids_without_a_process(tmp_path: Path) -> None:
     # A hand-made export: no globalPid, and a globalTid that is a plain number.
     made = {name: value for name, value in kernel().items() if name != "globalPid"}
@@ -869,6 +873,7 @@ def test_values_of_another_type_are_null(tmp_path: Path) -> None:
 # --- memory -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_events_are_streamed_past_the_tables_that_explain_them(tmp_path: Path) -> None:
     """No join keeps the events in memory: they are on the probe side of every one."""
     path = write(tmp_path / "made.sqlite", profile())

@@ -286,6 +286,7 @@ def test_nested_ranges_are_push_pop(tmp_path: Path) -> None:
     assert [(m["text"], m["timestamp_ns"]) for m in tables["nvtx_mark"]] == [("b", START + 4)]
 
 
+@pytest.mark.slow
 def test_crossing_and_travelling_ranges_are_start_end(tmp_path: Path) -> None:
     crossing = [mark(2, 0, 1, 1), mark(2, 2, 2, 2), mark(4, 4, 1), mark(4, 6, 2)]
     found = ranges(tmp_path / "a.nvvp", crossing)

@@ -219,6 +219,7 @@ def test_equals_the_slow_model(actions) -> None:
     assert not allocator.segments
 
 
+@pytest.mark.slow
 @given(ACTIONS, st.integers(1, 100))
 def test_capacity_is_never_exceeded(actions, capacity_mib) -> None:
     allocator = CachingAllocator(capacity_bytes=capacity_mib * MIB)
@@ -235,6 +236,7 @@ def test_capacity_is_never_exceeded(actions, capacity_mib) -> None:
         assert allocator.peak_reserved_bytes <= capacity_mib * MIB
 
 
+@pytest.mark.slow
 @given(ACTIONS)
 def test_numbers_of_streams_do_not_matter(actions) -> None:
     totals = []

@@ -164,6 +164,7 @@ def test_without_times_the_order_of_the_file_counts(tmp_path: Path) -> None:
     assert any("no times" in note for note in found.notes)
 
 
+@pytest.mark.slow
 def test_a_peak_above_the_segments_is_no_peak_of_the_segments(tmp_path: Path) -> None:
     """As in files whose history lacks the events of segments that are gone."""
     history = [entry("alloc", 4096, 4 << 20, 1), entry("free_completed", 4096, 4 << 20, 2)]
@@ -224,6 +225,7 @@ def test_the_list_of_segments_of_old_releases(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_addresses_of_blocks_tile_the_segment(tmp_path: Path) -> None:
     document = plain()
     for part in document["segments"][0]["blocks"]:

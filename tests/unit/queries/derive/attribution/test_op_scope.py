@@ -181,6 +181,7 @@ def test_the_layer_pattern_names_layers_by_its_group() -> None:
     assert owner("layer:conv1", layer_pattern=r"^module=(\w+)")["layer"] is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("around", "layer"),
     [
@@ -465,6 +466,7 @@ def test_a_layer_s_own_backward_range_needs_no_sequence_number() -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_autograd_thread_is_backward_by_its_name() -> None:
     made = MadeTrace()
     made.add("thread", process_id=1, thread_id=2, name="pt_autograd_0")
@@ -472,6 +474,7 @@ def test_the_autograd_thread_is_backward_by_its_name() -> None:
     assert scopes(made)["k"]["phase"] == "backward"
 
 
+@pytest.mark.slow
 def test_another_thread_is_in_the_phase_that_the_driver_is_in() -> None:
     made = MadeTrace()
     made.add_range(0, 100, "step 0")

@@ -273,6 +273,7 @@ def test_grids_that_change_from_step_to_step() -> None:
     assert {row["confidence"] for row in rows} == {1.0}
 
 
+@pytest.mark.slow
 def test_graphs_traced_as_a_whole_count_as_kernels() -> None:
     made = MadeTrace()
     for step in range(10):
@@ -305,6 +306,7 @@ def test_layers_of_a_model_are_no_steps() -> None:
     assert [row["start_ns"] for row in periods(made)] == begins
 
 
+@pytest.mark.slow
 def test_steps_of_which_every_tenth_logs_stay_steps() -> None:
     made = MadeTrace()
     step = [*"abcdefghij", *(f"layer{i}" for i in range(10))] * 2 + ["sgd"]
@@ -313,6 +315,7 @@ def test_steps_of_which_every_tenth_logs_stay_steps() -> None:
     assert len(periods(made)) in (59, 60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("share", "found"), [(0.08, False), (0.4, False), (0.7, True)])
 def test_iterations_hold_at_least_half_of_the_kernel_time(share: float, found: bool) -> None:
     """1,000 small repeats in a program that spends its time elsewhere."""
@@ -344,6 +347,7 @@ def test_three_and_four_iterations_must_be_nearly_alike() -> None:
         assert len(periods(made)) == found
 
 
+@pytest.mark.slow
 def test_iterations_of_several_processes_may_differ() -> None:
     made = MadeTrace()
     for process, (length, repeats) in enumerate([(4, 40), (30, 6), (50, 1)]):
@@ -385,6 +389,7 @@ def test_iterations_begin_on_the_stream_that_runs_most() -> None:
     assert [row["start_ns"] for row in periods(made)] == begins
 
 
+@pytest.mark.slow
 def test_where_many_launches_are_unknown_iterations_are_in_gpu_time() -> None:
     made = MadeTrace()
     for step in range(6):

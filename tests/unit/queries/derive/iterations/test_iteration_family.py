@@ -115,6 +115,7 @@ def test_of_nested_families_the_coarsest_counts() -> None:
     assert len(iterations(made)) == 4
 
 
+@pytest.mark.slow
 def test_ranges_of_a_thread_that_hardly_launches_are_no_family() -> None:
     made = MadeTrace()
     work(made, 0, 60)
@@ -141,6 +142,7 @@ def test_work_that_other_threads_launch_meanwhile_is_in_the_family() -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_anchor_kernel_wins_where_it_explains_more() -> None:
     """Three ranges around fifteen steps each, which nothing marks, and some steps outside."""
     made = MadeTrace()
@@ -265,6 +267,7 @@ def test_steps_are_the_iterations_though_something_is_around_them(
 # ranges that overlap
 
 
+@pytest.mark.slow
 def test_overlapping_ranges_are_iterations_each_and_share_no_launch() -> None:
     """Pipelined: each begins before the one before ends, on another thread."""
     made = MadeTrace()

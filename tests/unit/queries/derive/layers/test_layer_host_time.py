@@ -205,6 +205,7 @@ def test_what_a_framework_marks_inside_a_layer_is_the_layers() -> None:
     }
 
 
+@pytest.mark.slow
 def test_backward_operators_belong_to_the_layer_of_the_forward_one() -> None:
     made = with_iterations()
     for number, (start, _) in enumerate(ITERATIONS):

@@ -56,11 +56,13 @@ def test_predictions_are_compared_where_they_were_measured() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_only_what_was_asked_for_is_compared() -> None:
     assert [row[2] for row in speedups(sweep(), scheme="serial", bandwidth_gbit="1")] == [None]
     assert [row[2] for row in speedups(sweep(), workers="4", bandwidth_gbit="1")] == [None]
 
 
+@pytest.mark.slow
 def test_the_measured_link_is_used() -> None:
     """At each rate 80 % of it arrive, an all-reduce takes 1 ms at least, the host 1 Gbit/s."""
     link = {"all_reduce_s": 0.001, "host_bytes_per_s": 1.25e8}
@@ -73,6 +75,7 @@ def test_the_measured_link_is_used() -> None:
     assert (row["measured_by"], row["inputs"]) == ("job.json", "gpu time, layers.json, job.json")
 
 
+@pytest.mark.slow
 def test_bracket_of_the_smallest_bandwidth() -> None:
     wanted = {"scheme": "ddp", "workers": "2,4", "target_speedup": "1,1.6,1.99", "latency_s": 0.0}
     rows = metric(sweep(), "min_bandwidth", **wanted)
@@ -86,6 +89,7 @@ def test_bracket_of_the_smallest_bandwidth() -> None:
     }
 
 
+@pytest.mark.slow
 def test_traces_of_a_job_of_the_same_workload_are_measurements() -> None:
     """Each iteration is the longest over the ranks; that of one worker takes 100 ms."""
     made = MadeTrace()
@@ -111,6 +115,7 @@ def test_traces_of_a_job_of_the_same_workload_are_measurements() -> None:
     assert speedups(made, bandwidth_gbit="1")[0][2] is None
 
 
+@pytest.mark.slow
 def test_ranks_are_no_worker_alone() -> None:
     made = MadeTrace()
     add_run(made, "r", [100] * 11)

@@ -136,6 +136,7 @@ def test_kernels_count_in_the_ranges_open_at_their_launch(
     assert len(rows) == len(expected(programs, by))
 
 
+@pytest.mark.slow
 def test_rows_come_in_the_order_in_which_their_paths_begin() -> None:
     made = MadeTrace()
     made.launch(5, 1000, 1001, "before")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pytest
 from matplotlib.patches import Rectangle
 from pytest import MonkeyPatch
 
@@ -22,6 +23,7 @@ def asked(folder: Path, *segments: dict[str, Any], **parameters: str) -> pl.Data
     return Ingested(path).ask("segment_map", **parameters)
 
 
+@pytest.mark.slow
 def test_neighbours_of_a_state_are_one_run_with_their_rounding_at_its_end(tmp_path: Path) -> None:
     small = segment(0x1000, [block(512, 512), block(512, 500), block(1024), block(512, 100)])
     large = segment(0x9000, [block(2048), block(1024, 1000) | PENDING, block(1024, 1024)])
@@ -47,6 +49,7 @@ def test_the_largest_segments_come_first_and_the_rest_is_counted(tmp_path: Path)
     assert set(found.select("segments", "reserved_bytes").rows()) == {(3, 3584)}
 
 
+@pytest.mark.slow
 def test_bytes_in_no_block_are_not_free(tmp_path: Path) -> None:
     apart = [block(512, 512, address=4096 + 256), block(512, address=4096 + 1024)]
     made = segment(4096, apart, total_size=2048)
@@ -59,6 +62,7 @@ def test_bytes_in_no_block_are_not_free(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_parts_add_up_to_each_segment_and_devices_are_apart(tmp_path: Path) -> None:
     made = [
         segment(4096 * at, [block(512, 512 - at), block(512), block(1024, 600)], device=at % 2)
@@ -73,6 +77,7 @@ def test_parts_add_up_to_each_segment_and_devices_are_apart(tmp_path: Path) -> N
     assert set(found.select("segments", "reserved_bytes").rows()) == {(3, 3 * 2048)}
 
 
+@pytest.mark.slow
 def test_bars_begin_at_their_offsets_in_the_order_of_segments(
     tmp_path: Path, monkeypatch: MonkeyPatch
 ) -> None:
@@ -89,6 +94,7 @@ def test_bars_begin_at_their_offsets_in_the_order_of_segments(
     assert lanes == [(0, 0, 4), (1, 0, 0.5), (1, 0.5, 1), (1, 1.5, 0.5)]  # KiB
 
 
+@pytest.mark.slow
 def test_without_requested_sizes_rounding_is_not_known(tmp_path: Path) -> None:
     blocks = [{"size": 512, "state": "active_allocated"}, {"size": 512, "state": "inactive"}]
     made = {"device": 0, "address": 4096, "total_size": 1024, "stream": 0, "blocks": blocks}

@@ -171,6 +171,7 @@ def test_a_rank_that_began_two_collectives_later() -> None:
     assert {row["start_skew_ns"] for row in rows} == {None, 40 * MS}
 
 
+@pytest.mark.slow
 def test_collectives_on_hosts_wait_on_no_gpu() -> None:
     made = job(late(1, 2, 8), **ONE_HOST)
     assert relation(made, "matched_collective")

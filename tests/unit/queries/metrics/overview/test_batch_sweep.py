@@ -36,6 +36,7 @@ def add(made: MadeTrace, batch_size: int, flop_per_sample: float = 500.0, **said
         made.launch(start + 20, start + 100, start + 100 + 20 * batch_size, "convolve", **trace)
 
 
+@pytest.mark.slow
 def test_numbers_grow_with_the_batch() -> None:
     made = MadeTrace()
     for batch_size in (32, 8, 16):
@@ -63,6 +64,7 @@ def test_without_a_run_of_its_own_samples_are_counted_under_the_profiler() -> No
     assert (rows["b16"]["samples_per_s"], rows["b16"]["evidence"]) == (5, "unprofiled")
 
 
+@pytest.mark.slow
 def test_counters_are_believed_before_a_model() -> None:
     made = MadeTrace()
     add(made, 8)
@@ -72,6 +74,7 @@ def test_counters_are_believed_before_a_model() -> None:
     assert (row["fp32_util_pct"], row["fp32_evidence"]) == (pytest.approx(10), "counter")
 
 
+@pytest.mark.slow
 def test_a_number_above_the_peak_is_none() -> None:
     made = MadeTrace()
     add(made, 8, flop_per_sample=5000)
@@ -79,6 +82,7 @@ def test_a_number_above_the_peak_is_none() -> None:
     assert (row["fp32_util_pct"], row["fp32_evidence"]) == (None, None)
 
 
+@pytest.mark.slow
 def test_what_was_not_measured_alike_is_shown_only_if_forced() -> None:
     made = MadeTrace()
     add(made, 8)

@@ -195,6 +195,7 @@ def test_conventions_by_parameters(tmp_path: Path) -> None:
     assert row["reason"] == "peak of this device unknown"  # an A100 has no FP8
 
 
+@pytest.mark.slow
 def test_more_than_the_peak_is_refused(tmp_path: Path) -> None:
     rows = answer(
         tmp_path, step(1, 0), config=config(tmp_path, LLAMA), sequence_length=8192, tokens_per_s=1e5

@@ -20,7 +20,7 @@ from tbd_trace.archive.manifest import (
 from tbd_trace.archive.storage_backends import StorageBackend, open_backend, read_manifest
 from tbd_trace.errors import StoreError
 from tbd_trace.model.canonical_tables import canonical_tables
-from tbd_trace.runtime.private_files import temporary_directory
+from tbd_trace.runtime.private_files import private_file, temporary_directory
 from tbd_trace.sqltext import glob_escaped, string
 from tbd_trace.store import layout_v1
 from tbd_trace.store.base import TraceStore
@@ -130,7 +130,7 @@ class Archive(TraceStore):
         try:
             copy.parent.mkdir(parents=True, exist_ok=True)
             # Renamed when complete, because other processes may look for the copy at any time.
-            partial = copy.with_name(f".{copy.name}.{os.getpid()}")
+            partial = private_file(copy)
             try:
                 with partial.open("wb") as file:
                     file.writelines(verified_chunks(self.backend, listed))

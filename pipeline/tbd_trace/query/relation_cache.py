@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import json
 import os
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -28,7 +27,7 @@ from tbd_trace.query.header import Query
 from tbd_trace.query.relation_slices import create_in_slices
 from tbd_trace.runtime.crc import crc_file, is_sound, replace_with_crc
 from tbd_trace.runtime.duckdb_connection import memory_limit
-from tbd_trace.runtime.private_files import private_prefix, remove_abandoned
+from tbd_trace.runtime.private_files import private_file, remove_abandoned
 from tbd_trace.runtime.settings_env import MEMORY_LIMIT
 from tbd_trace.sqltext import identifier, of_one_trace, parquet_relation, string
 from tbd_trace.store.tables import PARQUET
@@ -182,8 +181,7 @@ class RelationCache:
 
     def _write(self, connection: duckdb.DuckDBPyConnection, path: Path, rows: str) -> int | None:
         # Returns the size in bytes, None on a full or read-only disk.
-        # Of this thread: another one can cache the same relation.
-        beside = path.with_name(f"{private_prefix(path)}{threading.get_ident()}")
+        beside = private_file(path)
         try:
             self.directory.mkdir(exist_ok=True)
             connection.execute(

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tbd_trace.errors import TbdTraceError
-from tbd_trace.runtime.private_files import private_prefix, remove_abandoned
+from tbd_trace.runtime.private_files import private_file, remove_abandoned
 
 
 @contextmanager
@@ -19,7 +19,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
     Raises:
         TbdTraceError: the file cannot be written.
     """
-    beside = path.with_name(f"{private_prefix(path)}tmp")
+    beside = private_file(path)
     try:
         if path.is_dir():
             raise TbdTraceError(f"{path}: is a directory; name a file")

@@ -12,6 +12,7 @@ import re
 import shutil
 import socket
 import tempfile
+import threading
 import zlib
 from collections.abc import Iterator
 from functools import cache
@@ -23,6 +24,11 @@ _NAME = re.compile(r"\.(?P<target>.+)\.(?P<machine>[0-9a-f]{8})-(?P<pid>\d+)\..*
 def private_prefix(target: Path) -> str:
     """Return the beginning of a name for a private file or directory beside ``target``."""
     return f".{target.name}.{_machine()}-{os.getpid()}."
+
+
+def private_file(target: Path) -> Path:
+    """Return a name beside ``target`` for a private file of this thread."""
+    return target.with_name(f"{private_prefix(target)}{threading.get_ident()}")
 
 
 def temporary_directory() -> tempfile.TemporaryDirectory[str]:

@@ -8,9 +8,12 @@ import os
 import random
 import shutil
 import stat
+import threading
 import zipfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import polars as pl
@@ -23,6 +26,7 @@ from fast import one_in
 from query_files import METRIC_NAMES
 from tbd_trace.api import Traces, open_archive, open_traces
 from tbd_trace.archive import remote_files
+from tbd_trace.archive import store as archive_store
 from tbd_trace.archive.manifest import FILE, Manifest, is_safe
 from tbd_trace.archive.operations import create
 from tbd_trace.archive.verify import problems
@@ -237,6 +241,24 @@ def test_every_bit_of_the_manifest_counts(archived: Path) -> None:
         damaged[place] ^= 1 << dice.randrange(7)
         with pytest.raises(StoreError, match="archive"):
             Manifest.from_bytes(bytes(damaged), "archive")
+
+
+def test_two_threads_copy_a_table_at_once(
+    archived: Path, cache_of_its_own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = threading.Barrier(2, timeout=20)
+    chunks = archive_store.verified_chunks
+
+    def chunks_of_both(*given: Any) -> Iterator[bytes]:
+        yield from chunks(*given)
+        both.wait()
+
+    monkeypatch.setattr(archive_store, "verified_chunks", chunks_of_both)
+    archives = [open_archive(str(archived / "sample.tbd.zip")) for _ in range(2)]
+    with ThreadPoolExecutor(2) as executor:
+        first, second = executor.map(lambda one: one.files("kernel", one.trace_ids()), archives)
+    assert first == second
+    assert sorted(cache_of_its_own.rglob("*kernel.parquet*")) == sorted(first)
 
 
 def test_a_query_names_a_changed_table(copy: Path, tmp_path: Path, cache_of_its_own: Path) -> None:

@@ -95,6 +95,7 @@ def test_without_a_delay_no_rank_is_the_straggler(script: Path, tmp_path: Path) 
     pytest.fail(f"a straggler without a delay: {found}")
 
 
+@pytest.mark.slow
 def test_a_rank_that_dies_stops_the_others_and_is_named(script: Path, tmp_path: Path) -> None:
     capture, dying = tmp_path / "capture", random.randrange(2)
     window = ("--profiler", "torch", "--warmup", "2", "--iterations", "10", "-o", capture)
@@ -110,6 +111,7 @@ def test_a_rank_that_dies_stops_the_others_and_is_named(script: Path, tmp_path: 
     assert (content["status"], content["points"][0]["status"]) == ("failed", "failed")
 
 
+@pytest.mark.slow
 @pytest.mark.needs("nsys")
 def test_each_rank_has_a_report_of_nsys(tmp_path: Path) -> None:
     """The bytes of the buckets are those of the layers, in both kinds of report."""

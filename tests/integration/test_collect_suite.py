@@ -58,9 +58,10 @@ def cells() -> list[tuple[str, str]]:
 
 def marked(cell: tuple[str, str]) -> Any:
     """Leave most to the night: at least one cell of each framework stays."""
-    if cell in (("resnet50", "pytorch"), ("llm", "pytorch")):
+    if cell == ("resnet50", "pytorch"):
         return pytest.param(cell)
-    if cell in (("deepspeech2", "pytorch"), ("minigo", "tensorflow"), ("transformer", "mxnet")):
+    if cell in (("llm", "pytorch"), ("deepspeech2", "pytorch"), ("minigo", "tensorflow"),
+                ("transformer", "mxnet")):  # fmt: skip
         return pytest.param(cell, marks=slow)
     return pytest.param(cell, marks=nightly)
 

@@ -275,6 +275,7 @@ def test_nsys_and_torch_give_the_same_iterations_and_layers(
     assert document(by_nsys)["profiler"] == "nsys"
 
 
+@pytest.mark.slow
 @pytest.mark.needs("nsys")
 def test_nsys_and_torch_give_layers_similar_shares(by_nsys: Path, traces: tbd_trace.Traces) -> None:
     """Shares move by 25 % of the time at most; torch.profiler adds time to each layer."""

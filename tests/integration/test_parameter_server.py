@@ -53,6 +53,7 @@ def test_all_schemes_have_the_same_losses(tmp_path: Path) -> None:
             assert found == pytest.approx(wanted, rel=1e-4), scheme
 
 
+@pytest.mark.slow
 def test_clipped_gradients_are_refused(tmp_path: Path) -> None:
     words = ("seq2seq", "--scale", "small", "--ranks", "2", "--scheme", "ps", "-o", tmp_path / "c")
     done = collect(*words, "--no-throughput", "--warmup", "0", "--iterations", "1")

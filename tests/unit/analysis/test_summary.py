@@ -26,6 +26,7 @@ def sections(page: str) -> list[str]:
     return re.findall(r"^## (.*)$", page, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_the_page_has_the_answers_of_the_queries(elsewhere: Path, traces: tbd_trace.Traces) -> None:
     done = CliRunner().invoke(app, ["summary", str(SAMPLE), "--format", "markdown"])
     assert done.exit_code == 0, done.stderr

@@ -45,6 +45,7 @@ def test_what_was_asked_before_changes_no_answer(sample_database: Database) -> N
             assert same(conversation.run(query, parameters), alone), (name, parameters)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("few_rows", one_in(2, [0, 500_000]), ids=["views", "tables"])
 def test_every_query_after_all_others(
     sample_database: Database,

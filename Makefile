@@ -6,7 +6,7 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python3
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo "$$python" && break; done)
 WORKERS ?= 2
-PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadscope
+PYTEST := -m pytest -n $(WORKERS) --dist loadscope
 # A folder of tests/unit, or the tests of one module in it.
 TESTS = $(if $(ONLY),$(wildcard tests/unit/$(ONLY) tests/unit/$(dir $(ONLY))test_$(notdir $(ONLY))*.py),tests)
 FRAMEWORKS ?= $(CURDIR)/.frameworks
@@ -63,13 +63,13 @@ demo: $(VENV)/.installed ## Ingest the sample trace, say why it is slow, and run
 
 test: $(VENV)/.installed-dev ## Run the fast tests (5 minutes on 2 cores); ONLY=store those of one package
 	@test -n "$(strip $(TESTS))" || { echo "error: no tests of $(ONLY) in tests/unit" >&2; exit 1; }
-	$(PYTEST) -m "not slow" $(TESTS)
+	$(BIN)/python $(PYTEST) -m "not slow" $(TESTS)
 
 test-full: $(VENV)/.installed-dev ## Run the test suite except the nightly tests
-	$(PYTEST) -m "not nightly"
+	$(BIN)/python $(PYTEST) -m "not nightly"
 
 test-nightly: $(VENV)/.installed-dev ## Run the tests that take longest
-	$(PYTEST) -m nightly
+	$(BIN)/python $(PYTEST) -m nightly
 
 frameworks: $(VENV)/.installed ## Make environments with TensorFlow and MXNet, whose tests skip without
 	$(BIN)/tbd-trace env create tensorflow mxnet --cpu --into $(FRAMEWORKS)
@@ -90,7 +90,7 @@ audit: $(VENV)/.installed-dev ## Look for known vulnerabilities of the dependenc
 
 # Rows that tie, and sums of floats, are ordered differently by versions of DuckDB: not with varied rows.
 test-lowest: $(LOWEST)/.installed ## Run tests with the lowest allowed dependencies (Python 3.11 or 3.12)
-	$(LOWEST)/bin/python -m pytest -n $(WORKERS) --dist loadscope -m "not nightly" --few-examples -k "not imports_no and not without_libraries and not varied" $(LOWEST_TESTS)
+	$(LOWEST)/bin/python $(PYTEST) -m "not nightly" --few-examples -k "not imports_no and not without_libraries and not varied" $(LOWEST_TESTS)
 
 $(LOWEST)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(LOWEST)

@@ -64,7 +64,7 @@ def dated(text: str, version: str, date: str) -> str:
     """Date the section of a version, and begin that of the next one if there is none.
 
     Raises:
-        ValueError: there is no section of the version, or it has no changes.
+        ValueError: the version has no section, or its section has no changes.
     """
     introduction, sections = parse(text)
     places = [place for place, one in enumerate(sections) if one.version == version]

@@ -157,7 +157,7 @@ def install(wheel: Path, python: str, folder: Path) -> Path:
     """Install a wheel into an empty environment, and return the Python of the environment.
 
     Raises:
-        PackageError: there is no such Python, or the installation failed.
+        PackageError: the interpreter does not exist, or the installation failed.
     """
     found = shutil.which(python)
     if found is None:

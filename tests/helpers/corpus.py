@@ -73,7 +73,7 @@ def corpus_files(
     Args:
         patterns: relative to the corpus.
         where: returns True for files to take; default all.
-        key: what they are sorted by; default the path.
+        key: sort key of a file; default its path.
         name: returns the id of a file's test; default the first 60 letters of its name.
     """
 

@@ -75,7 +75,7 @@ def examples(count: int) -> int:
 def _changed(
     values: Iterable[Any], change: Callable[[list[Any]], list[Any]]
 ) -> list[Any] | Parameters:
-    # What is made at collection stays so.
+    # Lazy parameters stay lazy.
     return values.changed(change) if isinstance(values, Parameters) else change(list(values))
 
 

@@ -31,7 +31,7 @@ def judge(report: pytest.TestReport | pytest.CollectReport) -> None:
 
 
 def must_not(reason: str) -> str:
-    """Return what is wrong with a test that skips for this reason, or an empty text."""
+    """Return why a test must not skip for a reason; an empty text if it may."""
     variable = _variable(reason)
     return f"{variable} is set, but {reason}" if variable and variable in os.environ else ""
 

@@ -61,7 +61,7 @@ demo: $(VENV)/.installed ## Ingest the sample trace, say why it is slow, and run
 	@echo "The plot is in $(DEMO)/iteration_timing.svg, the database in $(TBD_TRACE_DB)."
 	@echo "Next: $(BIN)/tbd-trace query --list"
 
-test: $(VENV)/.installed-dev ## Run the fast tests (5 minutes on 2 cores); ONLY=store those of one package
+test: $(VENV)/.installed-dev ## Run the fast tests (about 5 minutes on 2 cores); ONLY=store those of one package
 	@test -n "$(strip $(TESTS))" || { echo "error: no tests of $(ONLY) in tests/unit" >&2; exit 1; }
 	$(BIN)/python $(PYTEST) -m "not slow" $(TESTS)
 

@@ -123,8 +123,7 @@ def _likeness(module: Path, path: Path) -> int:
     # How many of the file and its folders a module of tests and its folders are named after.
     folders = path.relative_to(ROOT).parts[:-1]
     words = {path.stem.strip("_"), *(folder.removesuffix("s") for folder in folders)}
-    name = module.relative_to(ROOT).as_posix()
-    return sum(word in name for word in words)
+    return sum(word in module.relative_to(ROOT).as_posix() for word in words)
 
 
 def _defaults(path: Path, line: int) -> Iterator[str]:

@@ -27,7 +27,8 @@ FILE = Path(__file__).resolve().parent / "corpus_digests.csv"
 _LARGEST = 1_500_000  # bytes; larger files take long
 _SUFFIXES = {".csv", ".gz", ".json", ".jsonl", ".log", ".nvvp", ".nvprof", ".pickle", ".sqlite",
     ".txt"}  # fmt: skip
-_LEFT_OUT = {"path", "name", "ingested_at"}  # columns that depend on where and when a file was read
+# Columns that depend on where, when and by which version a file was read.
+_LEFT_OUT = {"path", "name", "ingested_at", "ingested_by"}
 _LENGTH = 12  # of a digest
 
 Tables = dict[str, tuple[int, str]]

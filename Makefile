@@ -68,8 +68,8 @@ test: $(VENV)/.installed-dev ## Run the fast tests (about 5 minutes on 2 cores);
 test-full: $(VENV)/.installed-dev ## Run the test suite except the nightly tests
 	$(BIN)/python $(PYTEST) -m "not nightly"
 
-test-nightly: $(VENV)/.installed-dev ## Run the tests that take longest
-	$(BIN)/python $(PYTEST) -m nightly
+test-nightly: $(VENV)/.installed-dev ## Run the tests that take longest, and property tests with all examples
+	$(BIN)/python $(PYTEST) -m "nightly or property" --all-examples
 
 frameworks: $(VENV)/.installed ## Make environments with TensorFlow and MXNet, whose tests skip without
 	$(BIN)/tbd-trace env create tensorflow mxnet --cpu --into $(FRAMEWORKS)

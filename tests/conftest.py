@@ -8,7 +8,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from hypothesis import settings
+from hypothesis import is_hypothesis_test, settings
 
 import fast
 import passed
@@ -37,8 +37,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark nightly tests as slow, so that `make test` leaves them out, and those of tools."""
+    """Mark nightly tests as slow, so that `make test` leaves them out, and tests of other kinds."""
     for item in items:
+        if is_hypothesis_test(getattr(item, "obj", None)):
+            item.add_marker("property")
         if item.get_closest_marker("nightly") is not None:
             item.add_marker("slow")
         if any(REQUIREMENTS[name].is_tool for name in _needs(item)):

@@ -3,6 +3,9 @@
 ``make test-full`` leaves out those marked ``nightly`` only, ``make test-nightly`` runs these. Tests
 marked ``slow`` repeat a cheaper test on more data, or take longer than 0.2 s. The functions below
 mark some of the cases of one test; the others stay in the fast suite.
+
+A test that is nightly as a whole names one that runs more often and fails for the same faults:
+``@pytest.mark.nightly(covered_by="tests/unit/why/test_shares.py::test_shares_sum")``.
 """
 
 from __future__ import annotations
@@ -18,22 +21,32 @@ from parameters import Parameters
 
 slow = pytest.mark.slow
 nightly = pytest.mark.nightly
-_few_examples = False
+_share_of_examples = 2  # one in so many is made
 
 
 def add_options(parser: pytest.Parser) -> None:
-    """Add an option; conftest.py calls it."""
-    parser.getgroup("tbd-trace").addoption(
+    """Add the options; conftest.py calls it."""
+    group = parser.getgroup("tbd-trace")
+    group.addoption(
         "--few-examples",
         action="store_true",
-        help="few examples of property tests, as in make test",
+        help="a fifth of the examples of property tests, as in make test",
+    )
+    group.addoption(
+        "--all-examples",
+        action="store_true",
+        help="all examples of property tests, instead of half of them",
     )
 
 
 def configure(config: pytest.Config) -> None:
     """Note whether this run makes few examples; conftest.py calls it before collection."""
-    global _few_examples  # noqa: PLW0603 test modules ask at import, without a config
-    _few_examples = config.option.few_examples or config.option.markexpr == "not slow"
+    config.addinivalue_line("markers", "property: makes examples (Hypothesis); conftest.py adds it")
+    global _share_of_examples  # noqa: PLW0603 test modules ask at import, without a config
+    if config.option.few_examples or config.option.markexpr == "not slow":
+        _share_of_examples = 5
+    elif config.option.all_examples:
+        _share_of_examples = 1
 
 
 def one_in(size: int, values: Iterable[Any], *, then_one_in: int = 2) -> list[Any] | Parameters:
@@ -68,8 +81,11 @@ def first_of_each_format(files: Iterable[Any], *, then_one_in: int = 1) -> list[
 
 
 def examples(count: int) -> int:
-    """Return how many examples Hypothesis makes: ``count``, and a fifth in the fast suite."""
-    return max(count // 5, 2) if _few_examples else count
+    """Return how many examples Hypothesis makes.
+
+    A fifth of ``count`` in the fast suite, half in the full suite, all with ``--all-examples``.
+    """
+    return max(count // _share_of_examples, 2)
 
 
 def _changed(

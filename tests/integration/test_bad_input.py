@@ -308,16 +308,20 @@ def without_gpu(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "x.duckdb"
 
 
+@pytest.fixture(scope="module")
+def why_of_a_cpu(without_gpu: Path) -> Outcome:
+    return invoke("why", "--db", without_gpu)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", one_in(4, [*NEEDING_KERNELS, "kernel_summary"]))
 def test_questions_about_kernels_of_a_cpu_name_the_command_that_answers(
-    without_gpu: Path, name: str
+    without_gpu: Path, why_of_a_cpu: Outcome, name: str
 ) -> None:
     line = refuse("query", name, "--db", without_gpu, code=3)
     assert "; without a GPU, `tbd-trace why` answers" in line
-    answer = invoke("why", "--db", without_gpu)
-    assert answer.code == 0
-    assert "input pipeline" in answer.out
+    assert why_of_a_cpu.code == 0
+    assert "input pipeline" in why_of_a_cpu.out
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 import tbd_trace
+from fast import nightly
+from interpreters.run import MXNET
 from nsys_agent import collected
 from tbd_collectors.process import MARKER
 
@@ -141,10 +143,20 @@ def test_a_crash_passes_its_exit_code_on_and_leaves_its_traceback(tmp_path: Path
 
 
 @pytest.mark.slow
-def test_a_batch_that_does_not_fit_ends_a_sweep_as_a_result(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
+@pytest.mark.parametrize(
+    ("framework", "python"),
+    [
+        # MXNet starts in a third of the time.
+        pytest.param("mxnet", MXNET, marks=pytest.mark.needs("mxnet")),
+        pytest.param("pytorch", sys.executable, marks=nightly),
+    ],
+)
+def test_a_batch_that_does_not_fit_ends_a_sweep_as_a_result(
+    tmp_path: Path, framework: str, python: str
+) -> None:
     done = collect(
-        *("resnet50", "--scale", "small", "--batch-size", "2,1000000000000,2000000000000"),
+        *("resnet50", "--framework", framework, "--python", python, "--scale", "small"),
+        *("--batch-size", "2,1000000000000,2000000000000"),
         *("--iterations", "3", "--warmup", "0", "-o", tmp_path / "sweep", "--format", "csv"),
     )
     assert done.returncode == 0, done.stderr

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 import tbd_trace
+from fast import nightly
 from nsys_agent import collected
 from ranks import collect, job
 from tbd_trace.store import Database
@@ -18,11 +19,11 @@ from tbd_trace.store.ranks import job_files
 
 torch = pytest.importorskip("torch")
 
-RANKS = 3
+JOBS = [2, pytest.param(3, marks=nightly)]
 TRAINING = """
-import os, sys, time, torch, tbd_trace
+import sys, time, torch, tbd_trace
 import torch.distributed as dist
-late, delay, dies = int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
+late, delay = int(sys.argv[1]), float(sys.argv[2])
 dist.init_process_group("gloo")
 rank = dist.get_rank()
 torch.manual_seed(0)
@@ -31,13 +32,22 @@ model = torch.nn.parallel.DistributedDataParallel(
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 tbd_trace.instrument(model, optimizer, batch_size=4)
 for number in range(14):
-    if rank == dies and number == 4:
-        sys.exit("it breaks here")
     # Equal computation that no load of the machine stretches much.
     time.sleep(0.03 + (delay if rank == late else 0.0))
     model(torch.randn(4, 32)).square().mean().backward()
     optimizer.step()
     optimizer.zero_grad()
+dist.destroy_process_group()
+"""
+# What counts is how the others notice: their all-reduce ends with an error.
+DYING = """
+import sys, torch
+import torch.distributed as dist
+dist.init_process_group("gloo")
+for number in range(14):
+    if dist.get_rank() == int(sys.argv[1]) and number == 4:
+        sys.exit("it breaks here")
+    dist.all_reduce(torch.ones(4))
 dist.destroy_process_group()
 """
 PARAMETERS = 32 * 200 + 200 + 200 * 8 + 8
@@ -56,26 +66,27 @@ def ingested(directory: Path, capture: Path) -> tbd_trace.Traces:
     return tbd_trace.open(db=database.path)
 
 
-def straggler(script: Path, directory: Path, late: int, delay: float) -> pl.DataFrame:
+def straggler(script: Path, directory: Path, ranks: int, late: int, delay: float) -> pl.DataFrame:
     capture = directory / "capture"
     window = ("--profiler", "torch", "--warmup", "2", "--iterations", "10", "-o", capture)
-    words = (sys.executable, script, str(late), str(delay), "-1")
-    done = collect("--ranks", str(RANKS), *window, "--", *words)
+    words = (sys.executable, script, str(late), str(delay))
+    done = collect("--ranks", str(ranks), *window, "--", *words)
     assert done.returncode == 0, done.stderr
-    assert f"{RANKS} ranks" in done.stderr
+    assert f"{ranks} ranks" in done.stderr
     traces = ingested(directory, capture)
     buckets = traces.sql("SELECT * FROM collective_record WHERE source = 'bucket'")
     # Gradients of float32 in one bucket, one all-reduce an iteration on each rank.
     assert set(buckets["bytes"]) == {4 * PARAMETERS}
-    assert buckets.group_by("trace_id").len()["len"].to_list() == [10] * RANKS
+    assert buckets.group_by("trace_id").len()["len"].to_list() == [10] * ranks
     found: pl.DataFrame = traces.query("straggler")
     return found
 
 
 @pytest.mark.slow
-def test_a_delayed_rank_is_the_straggler(script: Path, tmp_path: Path) -> None:
-    late, delay = random.randrange(RANKS), random.uniform(0.06, 0.12)
-    found = straggler(script, tmp_path, late, delay)
+@pytest.mark.parametrize("ranks", JOBS)
+def test_a_delayed_rank_is_the_straggler(script: Path, tmp_path: Path, ranks: int) -> None:
+    late, delay = random.randrange(ranks), random.uniform(0.06, 0.12)
+    found = straggler(script, tmp_path, ranks, late, delay)
     assert found["verdict"].unique().to_list() == ["same rank"], found
     named = found.filter(pl.col("is_straggler"))
     assert named["rank"].to_list() == [late], (late, delay, found)
@@ -84,22 +95,27 @@ def test_a_delayed_rank_is_the_straggler(script: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly(
+    covered_by="tests/integration/test_collect_ranks.py::test_a_delayed_rank_is_the_straggler"
+)
 def test_without_a_delay_no_rank_is_the_straggler(script: Path, tmp_path: Path) -> None:
     # Other work on the machine may hit one rank for a while, so once may be chance.
     for attempt in ("first", "second", "third"):
         directory = tmp_path / attempt
         directory.mkdir()
-        found = straggler(script, directory, -1, 0.0)
+        found = straggler(script, directory, 3, -1, 0.0)
         if "same rank" not in found["verdict"]:
             return
     pytest.fail(f"a straggler without a delay: {found}")
 
 
 @pytest.mark.slow
-def test_a_rank_that_dies_stops_the_others_and_is_named(script: Path, tmp_path: Path) -> None:
+def test_a_rank_that_dies_stops_the_others_and_is_named(tmp_path: Path) -> None:
     capture, dying = tmp_path / "capture", random.randrange(2)
+    script = tmp_path / "train.py"
+    script.write_text(DYING, encoding="utf-8")
     window = ("--profiler", "torch", "--warmup", "2", "--iterations", "10", "-o", capture)
-    words = (sys.executable, script, "-1", "0", str(dying))
+    words = (sys.executable, script, str(dying))
     done = collect("--ranks", "2", *window, "--", *words)
     assert done.returncode == 1
     assert f"rank {dying} failed" in done.stderr.splitlines()[-1]
@@ -112,27 +128,28 @@ def test_a_rank_that_dies_stops_the_others_and_is_named(script: Path, tmp_path: 
 
 
 @pytest.mark.slow
-@pytest.mark.needs("nsys")
-def test_each_rank_has_a_report_of_nsys(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "profiler",
+    [pytest.param("nsys", marks=pytest.mark.needs("nsys")), pytest.param("torch", marks=nightly)],
+)
+def test_each_rank_has_a_report(tmp_path: Path, profiler: str) -> None:
     """The bytes of the buckets are those of the layers, in both kinds of report."""
     layers = [(f"layer{i}", 0.002, 0.004, 4 * random.randrange(1, 400_000)) for i in range(4)]
     path = tmp_path / "layers.csv"
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([("name", "fwd_s", "bwd_s", "grad_bytes"), *layers])
-    for profiler in ("nsys", "torch"):
-        capture = tmp_path / profiler
-        words = ("--ranks", "2", "--layers", path, "--no-throughput", "--profiler", profiler)
-        done = collected(
-            collect, *words, "--warmup", "2", "--iterations", "4", "--force", "-o", capture
-        )
-        assert done.returncode == 0, done.stderr
-        (tmp_path / f"{profiler}.db").mkdir()
-        traces = ingested(tmp_path / f"{profiler}.db", capture)
-        summary = traces.query("job_summary")
-        assert summary["ranks_present"].to_list() == [2]
-        buckets = traces.sql("SELECT * FROM collective_record WHERE source = 'bucket'")
-        sums = buckets.group_by("trace_id").agg(pl.col("bytes").sum())["bytes"].to_list()
-        assert sums == [4 * sum(size for *_, size in layers)] * 2
-        assert set(buckets["kind"]) == {"all_reduce"}
-        spans = (buckets["end_ns"] - buckets["start_ns"]).to_list()
-        assert min(spans) > 0
+    capture = tmp_path / "capture"
+    words = ("--ranks", "2", "--layers", path, "--no-throughput", "--profiler", profiler)
+    done = collected(
+        collect, *words, "--warmup", "2", "--iterations", "4", "--force", "-o", capture
+    )
+    assert done.returncode == 0, done.stderr
+    traces = ingested(tmp_path, capture)
+    summary = traces.query("job_summary")
+    assert summary["ranks_present"].to_list() == [2]
+    buckets = traces.sql("SELECT * FROM collective_record WHERE source = 'bucket'")
+    sums = buckets.group_by("trace_id").agg(pl.col("bytes").sum())["bytes"].to_list()
+    assert sums == [4 * sum(size for *_, size in layers)] * 2
+    assert set(buckets["kind"]) == {"all_reduce"}
+    spans = (buckets["end_ns"] - buckets["start_ns"]).to_list()
+    assert min(spans) > 0

@@ -11,13 +11,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
 import pytest
 
 from corpus import ROOT
-from fast import one_in, slow
+from fast import nightly, slow
 from program import (
     METRICS,
     TIMELINE,
@@ -124,7 +125,7 @@ ENDLESS = "SELECT count(*) FROM range(1000000000000) WHERE hash(range) % 7 = 0"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", one_in(2, [signal.SIGINT, signal.SIGTERM]))
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=nightly)])
 def test_a_query_stops_when_told(db: Path, number: signal.Signals) -> None:
     """DuckDB's threads work for as long as the statement takes, and do not look for signals."""
     process = start("sql", ENDLESS, "--db", db)
@@ -162,8 +163,17 @@ tbd_trace.__main__.main()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("module", ["tbd_trace.cli.main", "polars", "duckdb"])
-@pytest.mark.parametrize("error", ["KeyboardInterrupt", "ImportError"])
+@pytest.mark.parametrize(
+    ("module", "error"),
+    [
+        ("tbd_trace.cli.main", "KeyboardInterrupt"),
+        pytest.param("tbd_trace.cli.main", "ImportError", marks=nightly),
+        pytest.param("polars", "KeyboardInterrupt", marks=nightly),
+        ("polars", "ImportError"),
+        ("duckdb", "KeyboardInterrupt"),
+        pytest.param("duckdb", "ImportError", marks=nightly),
+    ],
+)
 def test_an_import_is_interrupted(db: Path, module: str, error: str) -> None:
     """A library in C may turn the interrupt into its own error."""
     code = INTERRUPTED_IMPORT.format(module=module, error=error)
@@ -177,6 +187,17 @@ def test_an_import_is_interrupted(db: Path, module: str, error: str) -> None:
 def limited(size: int) -> Callable[[], None]:
     """Return what lets a process write no file larger than some bytes, as a full disk would."""
     return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+@contextmanager
+def limited_here(size: int) -> Iterator[None]:
+    """Let this process write no file larger than some bytes for a while."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.fixture
@@ -218,7 +239,7 @@ def without_cache(found: dict[str, str]) -> dict[str, str]:
     [
         (("archive", "create"), "run"),
         (("archive", "create"), "run.zip"),
-        (("report",), "run.html"),
+        pytest.param(("report",), "run.html", marks=nightly),
         (("export", "table", "kernel", "--keep", "all"), "kernel.csv"),
         (("export", "table", "kernel", "--keep", "all"), "kernel.parquet"),
         (("query", "kernel_summary", "--plot"), "kernels.png"),
@@ -229,7 +250,8 @@ def test_no_room_for_a_file(db: Path, command: tuple[str, ...], target: str) -> 
     """The message names the file; the database, from which it is made, is sound."""
     before = without_cache(state(Path.cwd()))
     output = () if command[-1] == "--plot" else ("-o",)
-    outcome = run(*command, *output, target, "--db", db, preexec_fn=limited(1000))
+    with limited_here(1000):
+        outcome = invoke(*command, *output, target, "--db", db)
     assert outcome.code == 1
     assert outcome.err.endswith(f"{target}: cannot be written (File too large)\n")
     assert without_cache(state(Path.cwd())) == before
@@ -240,11 +262,11 @@ def test_no_room_for_a_file(db: Path, command: tuple[str, ...], target: str) -> 
 
 @slow
 def test_many_ingest_at_once_while_others_ask() -> None:
-    """Nine first ingests: one file that is no profile, eight profiles and one that all have."""
+    """Five first ingests: one file that is no profile, and four of a profile and a shared one."""
     Path("bad.csv").write_text("no profile")
     bad = start("ingest", "bad.csv", "--db", "x.duckdb")
     shared = own_profile(100)
-    profiles = [own_profile(number) for number in range(8)]
+    profiles = [own_profile(number) for number in range(4)]
     ingests = [start("ingest", shared, profile, "--db", "x.duckdb") for profile in profiles]
     asked = []
     while any(process.poll() is None for process in ingests):
@@ -252,7 +274,7 @@ def test_many_ingest_at_once_while_others_ask() -> None:
         time.sleep(0.5)
     outcomes = [end(process) for process in ingests]
     assert "unsupported file format" in complaint(end(bad), 1)
-    assert [(outcome.code, outcome.err) for outcome in outcomes] == [(0, "")] * 8
+    assert [(outcome.code, outcome.err) for outcome in outcomes] == [(0, "")] * 4
     statuses = [[line.split()[4] for line in outcome.out.splitlines()] for outcome in outcomes]
     assert [first for first, _ in statuses].count("ingested") == 1
     assert {second for _, second in statuses} == {"ingested"}
@@ -261,7 +283,7 @@ def test_many_ingest_at_once_while_others_ask() -> None:
             assert "there is no database" in complaint(outcome, 2)
     seen = [int(rows(outcome)[0]) for outcome in asked if outcome.code == 0]
     assert seen == sorted(seen)
-    total = 101 + sum(range(1, 9))
+    total = 101 + sum(range(1, 5))
     assert rows(invoke(*COUNT, "--db", "x.duckdb")) == [str(total)]
     with duckdb.connect("x.duckdb", read_only=True) as shell:
         assert shell.sql("SELECT count(*) FROM kernel").fetchall() == [(total,)]
@@ -276,7 +298,7 @@ def test_a_trace_that_is_removed_while_it_is_read(db: Path) -> None:
         "from pathlib import Path\n"
         "from tbd_trace.store import Database\n"
         "database = Database(Path('x.duckdb'))\n"
-        "for _ in range(5):\n"
+        "for _ in range(3):\n"
         f"    [report] = database.ingest([Path({profile.name!r})])\n"
         "    database.remove([report.trace_id])\n"
     )

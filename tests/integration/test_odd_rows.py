@@ -11,12 +11,14 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-import all_answers
 import tbd_trace
 from corpus import case_file
 from odd_rows import Change, changes, healthy_nsys, healthy_nvprof, write_nsys, write_nvprof
-from tbd_trace.analysis.checks import evaluate
-from tbd_trace.query import Catalogue, Result
+from tbd_trace.analysis.checks import evaluate_on, select
+from tbd_trace.analysis.checks.rules import values
+from tbd_trace.errors import CannotAnswerError
+from tbd_trace.query import Catalogue
+from tbd_trace.query.shared_session import SharedSession
 from tbd_trace.store import Database
 
 # What these say about a trace depends on the others.
@@ -31,12 +33,16 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def answers(database: Database) -> dict[str, pl.DataFrame | None]:
     """Ask everything; None for what no trace can answer."""
-    names = [query.name for query in Catalogue().metrics()]
-    found = {
-        name: result.frame if isinstance(result, Result) else None
-        for name, result in all_answers.answers(database, names).items()
-    }
-    return found | {"check": evaluate(tbd_trace.open(db=database.path))}
+    found: dict[str, pl.DataFrame | None] = {}
+    checks = select(None)
+    with SharedSession(database, database.trace_ids()) as session:
+        for query in Catalogue().metrics():
+            try:
+                found[query.name] = session.run(query).frame
+            except CannotAnswerError:
+                found[query.name] = None
+        # With the parameters of the metrics the checks find their relations derived.
+        return found | {"check": evaluate_on(session, checks, values(checks, {}))}
 
 
 def assert_sound_one_is_as_before(database: Database, odd: list[Path]) -> None:
@@ -78,6 +84,9 @@ def test_no_odd_row_stops_an_answer(nsys: list[list[Change]], nvprof: list[list[
 
 
 @pytest.mark.slow
+@pytest.mark.nightly(
+    covered_by="tests/integration/test_odd_rows.py::test_no_odd_row_stops_an_answer"
+)
 def test_hostile_files_beside_a_sound_one(tmp_path: Path) -> None:
     folder = case_file("hostile")
     hostile = [*sorted(folder.glob("*.sqlite")), *sorted(folder.glob("*.csv"))]
@@ -99,6 +108,9 @@ def notes(traces: tbd_trace.api.Traces) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly(
+    covered_by="tests/integration/test_cases.py::test_a_gpu_clock_ahead_of_the_host_s"
+)
 def test_two_clocks() -> None:
     traces = answered("02-clock-skew")
     assert any(note.startswith("GPU clock was 300.000 s ahead") for note in notes(traces))
@@ -109,6 +121,9 @@ def test_two_clocks() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly(
+    covered_by="tests/integration/test_cases.py::test_kernels_that_end_before_they_start"
+)
 def test_kernels_without_time_are_told() -> None:
     traces = answered("10-negative-and-subus-kernels")
     assert any("end before they start: 3;" in note for note in notes(traces))
@@ -116,12 +131,18 @@ def test_kernels_without_time_are_told() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly(
+    covered_by="tests/integration/test_cases.py::test_work_that_overlaps_on_one_stream"
+)
 def test_a_kernel_over_its_successors() -> None:
     traces = answered("11-corrupt-huge-duration")
     assert any("overlap an earlier one" in note and ": 499," in note for note in notes(traces))
 
 
 @pytest.mark.slow
+@pytest.mark.nightly(
+    covered_by="tests/integration/test_cases.py::test_a_correlation_id_that_is_used_again"
+)
 def test_correlation_ids_used_again() -> None:
     traces = answered("22-correlation-id-reuse")
     shares = dict(traces.query("dominant_layer").select("layer", "share_pct").rows())

@@ -122,7 +122,7 @@ def _source(name: str, folder: Path) -> Path:
     return corpus_file(REAL[name])
 
 
-@pytest.fixture(params=one_in(5, ["sample", "cpu", *REAL]))
+@pytest.fixture(params=one_in(5, ["sample", "cpu", *REAL], then_one_in=4))
 def any_page(request: pytest.FixtureRequest, pages: Callable[[str], Path]) -> Path:
     return pages(request.param)
 

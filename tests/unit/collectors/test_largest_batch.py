@@ -7,16 +7,18 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import tbd_trace
+from fast import nightly
 from tbd_collectors.largest_batch import memory_bytes, search
 from tbd_collectors.process import CollectionError
 from tbd_trace.errors import CannotAnswerError, UsageError
+from tbd_trace.query import Catalogue
+from tbd_trace.query.shared_session import SharedSession
 from tbd_trace.resources import data
 from tbd_trace.sources.torch_memory.caching_allocator import CachingAllocator
 
@@ -38,8 +40,15 @@ def test_no_memory(text: str) -> None:
 
 
 @pytest.mark.slow
-def test_products_as_by_the_query(tmp_path: Path) -> None:
-    """A recording whose bytes are the memory of the product fits with no byte to spare."""
+@pytest.mark.parametrize(
+    "first", [pytest.param(first, marks=[nightly] if first else []) for first in range(4)]
+)
+def test_products_as_by_the_query(tmp_path: Path, first: int) -> None:
+    """A recording whose bytes are the memory of the product fits with no byte to spare.
+
+    Args:
+        first: the first of every fourth name, each of which takes a question.
+    """
     with (data() / "gpu_products.csv").open(encoding="utf-8") as file:
         products = list(csv.DictReader(file))
     log = tmp_path / "bs1" / "memory.jsonl"
@@ -47,17 +56,20 @@ def test_products_as_by_the_query(tmp_path: Path) -> None:
         _write(tmp_path / f"bs{size}", size, size * MIB)
     assert log.is_file()
     sweep = tbd_trace.open(tmp_path / "bs1", tmp_path / "bs2")
+    query = Catalogue().get("memory_vs_batch")
     names = {row["example_name"] for row in products} | {"v100-pcie-32gb", "RTX 3060", "M40 24GB"}
-    for name in sorted(names):
-        asked: dict[str, Any] = {"gpu": name, "context_mb": 0.0}
-        try:
-            size = memory_bytes(name)
-        except UsageError:
-            with pytest.raises(CannotAnswerError, match="is unknown"):
-                sweep.query("memory_vs_batch", **asked)
-            continue
-        # One sample holds 1 MiB, so the largest batch is the memory in MiB.
-        assert set(sweep.query("memory_vs_batch", **asked)["largest_batch"]) == {size // MIB}, name
+    with SharedSession(sweep.database, sweep.trace_ids) as session:
+        for name in sorted(names)[first::4]:
+            asked = {"gpu": name, "context_mb": "0"}
+            try:
+                size = memory_bytes(name)
+            except UsageError:
+                with pytest.raises(CannotAnswerError, match="is unknown"):
+                    session.run(query, asked)
+                continue
+            # One sample holds 1 MiB, so the largest batch is the memory in MiB.
+            found = session.run(query, asked).frame["largest_batch"]
+            assert set(found) == {size // MIB}, name
 
 
 def _write(folder: Path, batch: int, size: int) -> None:
@@ -184,3 +196,8 @@ def test_a_gpu_too_small_for_one_sample(tmp_path: Path) -> None:
     )
     assert done.returncode == 12
     assert "largest batch 0 of 0.002 GB, simulated: 1 holds" in done.stderr.replace("\n", " ")
+    # What is simulated is a device's memory, as the captures hold it.
+    captures = sorted((tmp_path / "sweep").iterdir())
+    peaks = tbd_trace.open(*captures).query("memory_peak")
+    assert peaks["allocator"].to_list() == ["torch"] * 2
+    assert all(peaks["peak_reserved_bytes"] > peaks["peak_requested_bytes"])

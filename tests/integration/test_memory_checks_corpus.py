@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from corpus import corpus_file, corpus_files, reference_rows
+import real_traces
+from corpus import corpus_file, corpus_files, reference_rows, relative
 from made_memory import Ingested
 from tbd_trace.analysis.checks import evaluate
 from tbd_trace.api import Traces
@@ -46,15 +47,11 @@ _rows: dict[str, dict[str, dict[str, Any]]] = {}
 
 
 @pytest.fixture
-def rows(path: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """Return the answers about a file by rule; the link's folder can be written to."""
+def rows(traces: real_traces.Traces, path: Path) -> dict[str, dict[str, Any]]:
+    """Return the answers about a file by rule."""
     if path.name not in _rows:
-        link = tmp_path_factory.mktemp("snapshot") / path.name
-        link.symlink_to(path)
-        database = Ingested(link).database
-        frame = evaluate(
-            Traces(database, database.trace_ids()), RULES, parameters={"memory_gb": "80"}
-        )
+        opened = Traces(traces.database, [traces.id(relative(path))])
+        frame = evaluate(opened, RULES, parameters={"memory_gb": "80"})
         _rows[path.name] = {row["rule"]: row for row in frame.to_dicts()}
     return _rows[path.name]
 

@@ -12,7 +12,8 @@ import duckdb
 import pytest
 
 import tbd_trace
-from program import TIMELINE, complaint, invoke
+from fast import nightly
+from program import METRICS, TIMELINE, changed, complaint, invoke
 from tbd_trace.cli.redacted import redacted
 
 # Texts as programs write them, and the private parts of each.
@@ -129,12 +130,26 @@ def test_the_search_finds_what_is_kept(planted: Path, tmp_path: Path) -> None:
     assert "castle99" not in left
 
 
+@pytest.fixture(params=["counters", pytest.param("timeline", marks=nightly)])
+def reported(request: pytest.FixtureRequest, planted: Path, tmp_path: Path) -> Path:
+    """Return a file with planted texts: of counters, about which a report asks little, or all."""
+    if request.param == "timeline":
+        return planted
+    (text, *_) = (text for text in PLANTED if "walter77" in text)
+    name = "ampere_scudnn_128x64_relu_small_nn_v1"
+    return changed(tmp_path / "run.csv", lambda b: b.replace(name.encode(), text.encode()), METRICS)
+
+
 @pytest.mark.slow
-def test_a_report_says_whether_it_is_redacted(planted: Path, tmp_path: Path) -> None:
-    own = invoke("report", planted, "-o", tmp_path / "own.html")
+def test_a_report_says_that_it_is_not_redacted(reported: Path, tmp_path: Path) -> None:
+    own = invoke("report", reported, "-o", tmp_path / "own.html")
     assert "--share redacts private data" in own.err
     assert "tbd-trace report --share" in content(tmp_path / "own.html")
     assert found(content(tmp_path / "own.html"))
+
+
+@pytest.mark.slow
+def test_a_shared_report_is_redacted(planted: Path, tmp_path: Path) -> None:
     shared = invoke("report", "--share", planted, "-o", tmp_path / "shared.html")
     assert "--share" not in shared.err
     assert "Private data are redacted." in content(tmp_path / "shared.html")

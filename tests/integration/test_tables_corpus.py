@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 from rich.cells import cell_len
 
+import all_answers
 from fast import one_in
 from real_traces import Traces
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.present import Format, Style, render
 from tbd_trace.present.layout import cut, fit, is_name, measured
 from tbd_trace.present.values import columns
-from tbd_trace.query import Catalogue
+from tbd_trace.query import Catalogue, Result
 
 NAMES = (
     "nsys/MohanadOdema_DLProf__w_Relu__nsys_profile.sqlite",  # long names
@@ -30,12 +31,12 @@ STYLES = {
 @pytest.mark.parametrize("name", one_in(5, NAMES, then_one_in=4))
 def test_no_line_is_too_wide(traces: Traces, name: str) -> None:
     answered = 0
-    for query in Catalogue().metrics():
-        try:
-            frame = traces.ask(name, query.name).head(200)
-        except CannotAnswerError:
+    queries = [query.name for query in Catalogue().metrics()]
+    for result in all_answers.answers(traces.database, queries, [traces.id(name)]).values():
+        if not isinstance(result, Result):
             continue
         answered += 1
+        query, frame = result.query, result.frame.head(200)
         units = {column: doc.unit for column, doc in query.columns.items()}
         for where, style in STYLES.items():
             assert style.width is not None

@@ -18,7 +18,7 @@ def rows() -> list[tuple[str, int]]:
     return list(dict.fromkeys((row["file"], int(row["n"])) for row in table))
 
 
-@pytest.mark.parametrize(("name", "repeats"), one_in(6, Parameters(rows, arguments=2)))
+@pytest.mark.parametrize(("name", "repeats"), one_in(6, Parameters(rows, 2), then_one_in=10))
 def test_steps_are_those_of_the_table(name: str, repeats: int) -> None:
     path = corpus_file_named(name)
     found = tbd_trace.open(path).sql(

@@ -23,7 +23,7 @@ import duckdb
 
 from generated_traces import generated
 from made_checks import rows_on
-from made_pair import answers
+from made_pair import answers_on
 from made_trace import MadeDatabase, MadeTrace, Row
 from query_files import CHECKS, DERIVED, METRICS
 from tbd_trace import resources
@@ -134,8 +134,12 @@ def _with_other_settings() -> MadeDatabase:
 
 @cache
 def _differences(pair: int, is_varied: bool) -> Mapping[str, list[Row]]:
-    traces = _varied_traces() if is_varied else _traces()
-    return answers(traces, *PAIRS[pair], min_change_pct=1)
+    database = _varied_database() if is_varied else _database()
+    database.set(min_change_pct=1)  # no relation depends on it
+    try:
+        return answers_on(database, *PAIRS[pair])
+    finally:
+        database.connection.execute("RESET VARIABLE min_change_pct")
 
 
 def rows(question: Question) -> list[Row]:
@@ -181,7 +185,8 @@ def answer(database: MadeDatabase, question: Question) -> list[Row]:
     name = question.path.stem
     parameters = dict(set(question.parameters) - _CHOOSE_DATABASE)
     if question.folder == "checks":
-        return rows_on(database, name, **_limits(database, name, parameters))
+        limits = _limits(database, name, parameters)
+        return rows_on(database, name, **limits) if limits else _judged(database, name)
     if question.folder == "metrics":
         return database.metric(name, **parameters)
     prepare(database.connection, [name])
@@ -192,9 +197,14 @@ def _limits(database: MadeDatabase, check: str, parameters: dict[str, Any]) -> d
     # A comparison with the very value shows whether it includes the limit.
     if AT_VALUE not in parameters.values():
         return parameters
-    found = [row["value"] for row in rows_on(database, check) if row["value"] is not None]
+    found = [row["value"] for row in _judged(database, check) if row["value"] is not None]
     at = sorted(found)[len(found) // 2] if found else 0
     return {name: at if value == AT_VALUE else value for name, value in parameters.items()}
+
+
+@cache
+def _judged(database: MadeDatabase, check: str) -> list[Row]:
+    return rows_on(database, check)
 
 
 def digests(question: Question) -> dict[str, str]:

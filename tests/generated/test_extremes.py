@@ -16,6 +16,7 @@ from generated_traces import generated
 from made_trace import MadeDatabase, MadeTrace
 from query_digests import Question, answer
 from query_files import CHECKS, DERIVED, METRICS
+from shared_programs import programs_read_once
 from tbd_trace.model.canonical_tables import canonical_tables, timed_tables
 from tbd_trace.store.audit import audited_tables, rule
 
@@ -71,7 +72,7 @@ def audited(made: MadeTrace) -> MadeDatabase:
 
 @pytest.fixture(scope="module")
 def database() -> Iterator[MadeDatabase]:
-    with audited(extreme(1)) as found:
+    with programs_read_once(), audited(extreme(1)) as found:
         yield found
 
 

@@ -6,12 +6,21 @@ digests cover many more kinds of rows than can be worked out by hand.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from query_digests import Question, committed, digests, questions
+from shared_programs import programs_read_once
 
 RENEW = "run tests/generated/query_digests.py if the change is intended"
 pytestmark = pytest.mark.slow  # the traces take 20 s
+
+
+@pytest.fixture(scope="module", autouse=True)
+def programs() -> Iterator[None]:
+    with programs_read_once():
+        yield
 
 
 @pytest.mark.slow

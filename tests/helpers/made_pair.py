@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from made_trace import MadeTrace, Row
+from made_trace import MadeDatabase, MadeTrace, Row
 from tbd_trace.analysis.diff.comparison import QUESTIONS, question
 from tbd_trace.query import prepare
 
@@ -25,12 +25,20 @@ def answers(
     """Return what the queries say of traces on side A and traces on side B."""
     with made.connect() as database:
         database.set(**parameters)
-        database.connection.execute("CREATE TABLE diff_side (trace_id VARCHAR, side VARCHAR)")
-        rows = [*((name, "A") for name in a), *((name, "B") for name in b)]
-        database.connection.executemany("INSERT INTO diff_side VALUES (?, ?)", rows)
-        found = {}
-        for name in QUESTIONS:
-            query = question(name)
-            prepare(database.connection, query.relations)
-            found[name] = database.select(query.sql)
+        return answers_on(database, a, b)
+
+
+def answers_on(
+    database: MadeDatabase, a: Sequence[str], b: Sequence[str]
+) -> Mapping[str, list[Row]]:
+    """Return what the queries say of two sides of the traces of a database."""
+    connection = database.connection
+    connection.execute("CREATE OR REPLACE TABLE diff_side (trace_id VARCHAR, side VARCHAR)")
+    rows = [*((name, "A") for name in a), *((name, "B") for name in b)]
+    connection.executemany("INSERT INTO diff_side VALUES (?, ?)", rows)
+    found = {}
+    for name in QUESTIONS:
+        query = question(name)
+        prepare(connection, query.relations)
+        found[name] = database.select(query.sql)
     return found

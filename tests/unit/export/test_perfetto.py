@@ -10,6 +10,7 @@ import pytest
 
 import tbd_trace
 from corpus import ROOT
+from fast import nightly
 from made_nsys import KERNEL, MEMCPY, NVTX, RUNTIME, call, kernel, nvtx, operation, profile, write
 from perfetto_file import File, read
 from tbd_trace.errors import CannotAnswerError, TbdTraceError, UsageError
@@ -26,9 +27,21 @@ def exported(source: Path, folder: Path, name: str = "made.pftrace") -> tuple[Fi
     return read(folder / name), written
 
 
+@pytest.fixture(scope="module")
+def exports(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("exports")
+
+
+@pytest.fixture(scope="module")
+def sample_file(exports: Path) -> tuple[File, ExportSummary]:
+    return exported(SAMPLE, exports)
+
+
 @pytest.mark.slow
-def test_everything_in_the_sample_is_in_the_file(elsewhere: Path) -> None:
-    file, written = exported(SAMPLE, elsewhere)
+def test_everything_in_the_sample_is_in_the_file(
+    sample_file: tuple[File, ExportSummary],
+) -> None:
+    file, written = sample_file
     traces = tbd_trace.open(SAMPLE)
     assert Counter(found.category for found in file.slices) == written.slices
     for table, category in (("kernel", "kernel"), ("memcpy", "memcpy"), ("memset", "memset"),
@@ -43,8 +56,10 @@ def test_everything_in_the_sample_is_in_the_file(elsewhere: Path) -> None:
     assert set(file.threads) == {4242, 4250}
 
 
-def test_flows_lead_from_the_call_to_what_it_caused(elsewhere: Path) -> None:
-    file, _ = exported(SAMPLE, elsewhere)
+def test_flows_lead_from_the_call_to_what_it_caused(
+    sample_file: tuple[File, ExportSummary],
+) -> None:
+    file, _ = sample_file
     begins = {flow: found for found in file.slices for flow in found.starts}
     ends = {flow: found for found in file.slices for flow in found.ends}
     assert begins.keys() == ends.keys()
@@ -57,8 +72,10 @@ def test_flows_lead_from_the_call_to_what_it_caused(elsewhere: Path) -> None:
 
 
 @pytest.mark.slow
-def test_kernels_carry_configuration_layer_and_iteration(elsewhere: Path) -> None:
-    file, _ = exported(SAMPLE, elsewhere)
+def test_kernels_carry_configuration_layer_and_iteration(
+    sample_file: tuple[File, ExportSummary],
+) -> None:
+    file, _ = sample_file
     first = min(file.of("kernel"), key=lambda found: found.start)
     assert first.name == "ampere_scudnn_128x64_relu_small_nn_v1"
     assert first.track == ("GPU 0 NVIDIA A100-SXM4-40GB, process 4242", "Stream 7 (context 1)")
@@ -123,14 +140,14 @@ def test_processes_overlap_and_marks(elsewhere: Path) -> None:
 
 
 @pytest.mark.slow
-def test_compressed_is_the_same_and_the_same_twice(elsewhere: Path) -> None:
-    traces = tbd_trace.open(SAMPLE)
-    for name in ("a.pftrace", "b.pftrace", "a.pftrace.gz", "b.pftrace.gz"):
+def test_compressed_is_the_same_and_the_same_twice(
+    elsewhere: Path, exports: Path, sample_file: tuple[File, ExportSummary]
+) -> None:
+    traces, names = tbd_trace.open(SAMPLE), ("b.pftrace", "a.pftrace.gz", "b.pftrace.gz")
+    for name in names:
         export(traces, elsewhere / name)
-    plain, again, packed, packed_again = (
-        (elsewhere / name).read_bytes()
-        for name in ("a.pftrace", "b.pftrace", "a.pftrace.gz", "b.pftrace.gz")
-    )
+    plain = (exports / "made.pftrace").read_bytes()
+    again, packed, packed_again = ((elsewhere / name).read_bytes() for name in names)
     assert plain == again == gzip.decompress(packed)
     assert packed == packed_again
 
@@ -172,7 +189,7 @@ def test_what_cannot_be_exported(elsewhere: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("source", ["sample", "made"])
+@pytest.mark.parametrize("source", [pytest.param("sample", marks=nightly), "made"])
 def test_the_trace_processor_reads_it(elsewhere: Path, source: str) -> None:
     path = elsewhere / "out.pftrace"
     written = export(tbd_trace.open(SAMPLE if source == "sample" else made(elsewhere)), path)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
 
+import duckdb
 import polars as pl
 import pytest
 from typer.testing import CliRunner
@@ -11,6 +13,7 @@ from typer.testing import CliRunner
 import tbd_trace
 from corpus import ROOT
 from fast import one_in, slow
+from tbd_trace import Traces
 from tbd_trace.cli.main import app
 from tbd_trace.errors import TbdTraceError, UsageError
 from tbd_trace.export.tables import export, relations
@@ -50,12 +53,24 @@ def test_csv_and_empty_tables(elsewhere: Path) -> None:
     assert rows(elsewhere / "none.parquet").columns[0] == "trace_id"
 
 
+class OneConnection(Traces):
+    """Traces that derive a table once for all exports."""
+
+    @cached_property
+    def _shared(self) -> duckdb.DuckDBPyConnection:
+        return super().connect()
+
+    def connect(self, *_: str) -> duckdb.DuckDBPyConnection:
+        return self._shared.cursor()
+
+
 @slow
 def test_every_table_can_be_exported(elsewhere: Path) -> None:
-    traces = tbd_trace.open(SAMPLE)
-    for name in relations():
-        export(traces, name, elsewhere / "rows.parquet")
-        assert rows(elsewhere / "rows.parquet").width
+    opened = tbd_trace.open(SAMPLE)
+    with OneConnection(opened.database, opened.trace_ids) as traces:
+        for name in relations():
+            export(traces, name, elsewhere / "rows.parquet")
+            assert rows(elsewhere / "rows.parquet").width
 
 
 def test_what_cannot_be_written(elsewhere: Path) -> None:

@@ -13,8 +13,11 @@ from typer.testing import CliRunner
 
 from corpus import ROOT
 from deadly_store import TRACE, DeadlyDatabase, deadly
+from fast import nightly
 from tbd_trace.analysis.checks import evaluate
-from tbd_trace.analysis.report.page import Block, Note
+from tbd_trace.analysis.report import sections
+from tbd_trace.analysis.report.memory_section import ID as MEMORY
+from tbd_trace.analysis.report.page import Block, Note, Section
 from tbd_trace.analysis.report.report_query import Answer
 from tbd_trace.analysis.report.sections import build_page
 from tbd_trace.api import Traces
@@ -52,7 +55,15 @@ def test_parameters_of_rules(traces: Traces) -> None:
 
 
 @pytest.mark.slow
-def test_same_report(traces: Traces) -> None:
+@pytest.mark.parametrize("is_whole", [False, pytest.param(True, marks=nightly)])
+def test_same_report(traces: Traces, monkeypatch: pytest.MonkeyPatch, is_whole: bool) -> None:
+    if not is_whole:
+        few = [chapter for chapter in sections.CHAPTERS if chapter.id in {"kernels", MEMORY}]
+        assert len(few) == 2
+        monkeypatch.setattr(sections, "CHAPTERS", few)
+        monkeypatch.setattr(sections, "headline", lambda *_: [])
+        monkeypatch.setattr(sections, "findings", lambda *_: Section("findings", "Findings"))
+        monkeypatch.setattr(sections, "why_section", lambda *_: lambda: Section("why", "Why"))
     expected = build_page(traces, draw=undrawn)
     assert str(build_page(traces, draw=undrawn, executor=ThisProcess())) == str(expected)
 

@@ -326,7 +326,7 @@ IN_SHELL = [path for path in (*METRICS, *CHECKS) if path.stem not in NOT_IN_SAMP
 
 
 @pytest.mark.slow
-@each_file(one_in(9, IN_SHELL, then_one_in=3))
+@each_file(one_in(25, IN_SHELL, then_one_in=10))
 def test_the_script_gives_the_same_rows_in_a_shell(
     sample_database: Database, memory_sample: Database, torch_sample: Database, query: Query
 ) -> None:
@@ -351,7 +351,7 @@ def test_parameters_are_set_in_the_script(sample_database: Database) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sample", ["sample_database", "memory_sample", "torch_sample"])
+@pytest.mark.parametrize("sample", one_in(3, ["sample_database", "torch_sample", "memory_sample"]))
 def test_derived_relations_in_a_shell(request: pytest.FixtureRequest, sample: str) -> None:
     """All of them run, and none has two equal rows."""
     database: Database = request.getfixturevalue(sample)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fast import one_in
+from fast import nightly
 from made_nsys import KERNEL, NVTX, Tables, kernel, nvtx, strings, write
 from tbd_trace.errors import CannotAnswerError, UsageError
 from tbd_trace.query import Catalogue, execute
@@ -144,7 +144,7 @@ def test_ranges_that_name_no_layer_tell_nothing_of_layers(tmp_path: Path, name: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", one_in(2, LAYERS, then_one_in=2))
+@pytest.mark.parametrize("name", [LAYERS[0], pytest.param(LAYERS[1], marks=nightly)])
 def test_a_clock_that_a_trace_lacks(tmp_path: Path, name: str) -> None:
     (tmp_path / "cpu").mkdir()
     cpu = holding(tmp_path / "cpu", cpu={NVTX: [ITERATION, LAYER]})

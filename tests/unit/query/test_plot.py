@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -10,9 +13,10 @@ from fast import one_in
 from query_files import MEMORY_METRICS, METRICS, NOT_IN_SAMPLES, OF_JOBS, TORCH_METRICS, each_file
 from tbd_trace.errors import UsageError
 from tbd_trace.present import plot as plots
-from tbd_trace.query import Catalogue, execute
+from tbd_trace.query import Catalogue
 from tbd_trace.query.catalogue import required_relations
 from tbd_trace.query.header import parse_query
+from tbd_trace.query.shared_session import SharedSession
 from tbd_trace.store import Database
 
 READ = {
@@ -33,11 +37,28 @@ def test_every_query_is_drawn_or_has_a_reason_not_to_be() -> None:
 DRAWN = [path for path in METRICS if path.stem not in {*READ, *NOT_IN_SAMPLES}]
 
 
+@pytest.fixture(scope="module")
+def sessions(
+    sample_database: Database, memory_sample: Database, torch_sample: Database
+) -> Iterator[Callable[[str], SharedSession]]:
+    """Yield a function that returns the open session on the sample that answers a query."""
+    with ExitStack() as stack:
+
+        @cache
+        def opened(database: Database) -> SharedSession:
+            return stack.enter_context(SharedSession(database, database.trace_ids()))
+
+        def session(name: str) -> SharedSession:
+            if name in TORCH_METRICS:
+                return opened(torch_sample)
+            return opened(memory_sample if name in MEMORY_METRICS else sample_database)
+
+        yield session
+
+
 @pytest.mark.slow
-@each_file(one_in(4, DRAWN, then_one_in=2))
-def test_every_plot_draws_the_sample(
-    sample_database: Database, memory_sample: Database, torch_sample: Database, path: Path
-) -> None:
+@each_file(one_in(4, DRAWN, then_one_in=4))
+def test_every_plot_draws_the_sample(sessions: Callable[[str], SharedSession], path: Path) -> None:
     """Draw the rows of each grouping of a query."""
     query = parse_query(path)
     assert query.plot is not None
@@ -46,10 +67,7 @@ def test_every_plot_draws_the_sample(
     choices = [str(choice) for choice in (by.choices or [] if by else []) if choice != OF_JOBS]
     groupings = [{"by": choice} for choice in choices] or [{}]
     for parameters in groupings:
-        database = memory_sample if query.name in MEMORY_METRICS else sample_database
-        if query.name in TORCH_METRICS:
-            database = torch_sample
-        frame = execute(database, query, parameters=parameters).frame
+        frame = sessions(query.name).run(query, parameters).frame
         svg = plots.render(
             frame,
             query.plot,

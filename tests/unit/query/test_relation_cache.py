@@ -106,24 +106,30 @@ def test_who_wants_no_more_rows_gets_no_more_and_the_next_question_is_answered(
 
 
 @pytest.mark.slow
-def test_every_relation_is_the_same_from_its_file(database: Database) -> None:
-    names = [relation.name for relation in derive_relations() if not relation.view]
-    computed = all_rows(database, names)
-    assert len(kept_files(database)) == len(names)
-    read = all_rows(database, names)
-    for name in names:
-        assert computed[name] == read[name], name
-
-
-def all_rows(database: Database, names: list[str]) -> dict[str, tuple[Any, ...]]:
-    """Return columns, types and rows of derived relations: from their files where there are any."""
-    found = {}
+def test_every_relation_is_the_same_from_its_file(
+    database: Database, computed: dict[str, tuple[Any, ...]]
+) -> None:
     with connect(database) as connection:
-        prepare(connection, names, RelationCache(database, database.trace_ids()))
-        for name in names:
-            relation = connection.sql(f"FROM {name} ORDER BY ALL")
-            found[name] = (relation.columns, relation.types, relation.fetchall())
-    return found
+        prepare(connection, computed, RelationCache(database, database.trace_ids()))
+    assert len(kept_files(database)) == len(computed)
+    with connect(database) as connection:
+        prepare(connection, computed, RelationCache(database, database.trace_ids()))
+        for name, expected in computed.items():
+            assert rows_of(connection, name) == expected, name
+
+
+@pytest.fixture(scope="module")
+def computed(sample_database: Database) -> dict[str, tuple[Any, ...]]:
+    """Return columns, types and rows of the derived relations, computed without their files."""
+    names = [relation.name for relation in derive_relations() if not relation.view]
+    with connect(sample_database, few_rows=500_000) as connection:
+        prepare(connection, names)
+        return {name: rows_of(connection, name) for name in names}
+
+
+def rows_of(connection: duckdb.DuckDBPyConnection, name: str) -> tuple[Any, ...]:
+    relation = connection.sql(f"FROM {name} ORDER BY ALL")
+    return relation.columns, relation.types, relation.fetchall()
 
 
 @pytest.mark.slow
@@ -331,25 +337,20 @@ def memory_limit(connection: duckdb.DuckDBPyConnection) -> str:
 
 @pytest.mark.slow
 def test_relations_of_large_traces_are_computed_into_their_files(
-    database: Database, monkeypatch: pytest.MonkeyPatch
+    database: Database, computed: dict[str, tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names = [relation.name for relation in derive_relations() if not relation.view]
-    expected = all_rows(database, names)
-    shutil.rmtree(database.derived_directory)
     for bound in ("_LARGE", "_SMALL_BYTES"):
         monkeypatch.setattr(cache_module, bound, 0)
-    monkeypatch.setattr("tbd_trace.query.relation_slices._SLICE_ROWS", 5)
+    monkeypatch.setattr("tbd_trace.query.relation_slices._SLICE_ROWS", 40)  # of 288 ranges and more
     with connect(database) as connection:
         before = memory_limit(connection)
-        prepare(connection, names, RelationCache(database, database.trace_ids()))
+        prepare(connection, computed, RelationCache(database, database.trace_ids()))
         left = connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()
         assert left == [("trace",)]
         assert memory_limit(connection) == before
-        for name in names:
-            relation = connection.sql(f"FROM {name} ORDER BY ALL")
-            found = (relation.columns, relation.types, relation.fetchall())
-            assert found == expected[name], name
-    assert len(kept_files(database)) == len(names)
+        for name, expected in computed.items():
+            assert rows_of(connection, name) == expected, name
+    assert len(kept_files(database)) == len(computed)
     assert not list(database.derived_directory.glob(".*"))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fast import one_in
+from fast import nightly
 from query_files import MEMORY_METRICS, NOT_IN_SAMPLES, TORCH_METRICS
 from tbd_trace.analysis.checks import evaluate, evaluate_on, select
 from tbd_trace.api import Traces
@@ -46,7 +46,9 @@ def test_what_was_asked_before_changes_no_answer(sample_database: Database) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("few_rows", one_in(2, [0, 500_000]), ids=["views", "tables"])
+@pytest.mark.parametrize(
+    "few_rows", [pytest.param(0, marks=nightly), 500_000], ids=["views", "tables"]
+)
 def test_every_query_after_all_others(
     sample_database: Database,
     memory_sample: Database,

@@ -58,11 +58,12 @@ def _is_timeline() -> Any:
 @pytest.mark.slow
 def test_same_answers(traces: Database, cluster: Any) -> None:
     executors: list[Executor] = [DaskCluster(cluster.scheduler_address), Processes(2)]
+    names = ("kernel_summary", "memory_timeline", "nvtx_kernels")
+    queries = [Catalogue().get(name) for name in names]
+    wanted = [execute(traces, query, executor=ThisProcess()) for query in queries]
     for executor in executors:
         with executor:
-            for name in ("kernel_summary", "memory_timeline", "nvtx_kernels"):
-                query = Catalogue().get(name)
-                expected = execute(traces, query, executor=ThisProcess())
+            for query, expected in zip(queries, wanted, strict=True):
                 found = execute(traces, query, executor=executor)
                 assert found.frame.equals(expected.frame)
                 assert found.frame.schema == expected.frame.schema

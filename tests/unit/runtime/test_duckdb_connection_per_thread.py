@@ -183,7 +183,7 @@ def test_relations_of_large_traces(monkeypatch: pytest.MonkeyPatch) -> None:
         ["check", CNN],
         ["why", CNN],
         ["whatif", CNN, "--change", "overlap_copies"],
-        pytest.param(["report", CNN, "-o", "page.html"], marks=pytest.mark.slow),
+        pytest.param(["report", CNN, "-o", "page.html"], marks=pytest.mark.nightly),
         ["diff", CNN, CNN],
         ["export", "perfetto", CNN, "-o", "a.pftrace"],
         ["query", "kernel_summary", CNN, MLP, "--workers", "2", "--format", "csv"],

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import tbd_trace
+from fast import one_in
 from made_kineto import document, event, kernel, write
 from made_memory import Ingested, alloc, block, segment, snapshot, write_log, write_pickle
 from tbd_trace.store import Database
@@ -23,14 +24,21 @@ def blocks(**more: Any) -> list[dict[str, Any]]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "note"),
-    [
-        ({"size": LARGEST}, "blocks with an implausible size or address: 1; removed"),
-        ({"size": -1}, "blocks with an implausible size or address: 1; removed"),
-        ({"address": AT - 512}, "blocks with an implausible size or address: 1; removed"),
-        ({"address": 2**64 - 1}, "blocks with an implausible size or address: 1; removed"),
-        ({"requested_size": LARGEST}, "blocks with an implausible requested size: 1; it is NULL"),
-        ({"requested_size": -1}, "blocks with an implausible requested size: 1; it is NULL"),
-    ],
+    one_in(
+        6,
+        [
+            ({"size": LARGEST}, "blocks with an implausible size or address: 1; removed"),
+            ({"address": AT - 512}, "blocks with an implausible size or address: 1; removed"),
+            ({"size": -1}, "blocks with an implausible size or address: 1; removed"),
+            ({"address": 2**64 - 1}, "blocks with an implausible size or address: 1; removed"),
+            ({"requested_size": -1}, "blocks with an implausible requested size: 1; it is NULL"),
+            (
+                {"requested_size": LARGEST},
+                "blocks with an implausible requested size: 1; it is NULL",
+            ),
+        ],
+        then_one_in=3,
+    ),
 )
 def test_blocks_of_a_snapshot(more: dict[str, Any], note: str, tmp_path: Path) -> None:
     made = segment(AT, blocks(**more), total_size=2048, allocated_size=512, active_size=512,
@@ -48,7 +56,10 @@ def test_blocks_of_a_snapshot(more: dict[str, Any], note: str, tmp_path: Path) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["total_size", "allocated_size", "active_size", "requested_size"])
+@pytest.mark.parametrize(
+    "name",
+    one_in(4, ["total_size", "requested_size", "allocated_size", "active_size"], then_one_in=3),
+)
 @pytest.mark.parametrize("size", [LARGEST, -1])
 def test_segments_of_a_snapshot(name: str, size: int, tmp_path: Path) -> None:
     made = segment(AT, [block(2048, 2048)], **{name: size})
@@ -102,7 +113,7 @@ def collectives(path: Path, **arguments: Any) -> tuple[list[str], list[tuple[Any
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("elements", [LARGEST, -1, 10**15])
+@pytest.mark.parametrize("elements", one_in(3, [LARGEST, -1, 10**15], then_one_in=2))
 @pytest.mark.parametrize("name", ["In msg nelems", "Out msg nelems"])
 def test_elements_of_a_collective(name: str, elements: int, tmp_path: Path) -> None:
     notes, found = collectives(tmp_path, **{name: elements})

@@ -6,8 +6,9 @@ import re
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+import duckdb
+import polars as pl
 import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
@@ -81,15 +82,29 @@ def export(path: Path, run: Run, offset: int = 0, drift: float = 0.0) -> Path:
     return write(path, tables | ({SYNC: waits} if waits else {}))
 
 
-def ingested(run: Run, offset: int = 0, drift: float = 0.0) -> tuple[list[str], list[int], Any]:
-    """Return the notes, the starts of the kernels and the causes of idle time."""
+def ingested(run: Run, offset: int = 0, drift: float = 0.0) -> tuple[list[str], list[int]]:
+    """Return the notes and the starts of the kernels."""
     with tempfile.TemporaryDirectory() as folder:
-        path = export(Path(folder) / "made.sqlite", run, offset, drift)
-        database = Database(Path(folder) / "db.duckdb")
-        (report,) = database.ingest([path])
-        traces = tbd_trace.open(db=database.path)
-        starts = traces.sql("SELECT start_ns FROM kernel ORDER BY kernel_id").to_series().to_list()
-        return report.notes, starts, traces.query("idle_causes")
+        notes, starts, _ = stored(Path(folder), run, offset, drift)
+        return notes, starts
+
+
+def explained(run: Run, offset: int = 0) -> tuple[list[str], list[int], pl.DataFrame]:
+    """Return the causes of idle time, too, which take as long as the ingest."""
+    with tempfile.TemporaryDirectory() as folder:
+        notes, starts, database = stored(Path(folder), run, offset)
+        return notes, starts, tbd_trace.open(db=database.path).query("idle_causes")
+
+
+def stored(
+    folder: Path, run: Run, offset: int = 0, drift: float = 0.0
+) -> tuple[list[str], list[int], Database]:
+    path = export(folder / "made.sqlite", run, offset, drift)
+    database = Database(folder / "db.duckdb")
+    (report,) = database.ingest([path])
+    kernels = database.relation("kernel", [report.trace_id])
+    rows = duckdb.execute(f"SELECT start_ns FROM ({kernels}) ORDER BY kernel_id").fetchall()
+    return report.notes, [start for (start,) in rows], database
 
 
 def shift(notes: list[str]) -> tuple[float, float]:
@@ -102,12 +117,13 @@ def shift(notes: list[str]) -> tuple[float, float]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "offset", one_in(2, [300 * 10**9, -300 * 10**9, 5 * 86_400 * 10**9, -2_000_000])
+    "offset",
+    one_in(4, [300 * 10**9, -2_000_000, -300 * 10**9, 5 * 86_400 * 10**9], then_one_in=3),
 )
 @pytest.mark.parametrize("waits", [False, True])
 def test_a_gpu_on_another_clock_is_put_on_the_host_s(offset: int, waits: bool) -> None:
     run = host_bound(200, [10_000], waits=waits)
-    notes, starts, causes = ingested(run, offset)
+    notes, starts, causes = explained(run, offset)
     ahead, uncertainty = shift(notes)
     assert abs(ahead - offset) <= uncertainty + 500_000
     assert uncertainty <= 20_000
@@ -134,7 +150,7 @@ def test_what_was_on_one_clock_is_so_again(
     if not waits and not behind:
         ahead += 2 * 10**9  # without a synchronisation a smaller one could be a queue
     run = host_bound(150, latencies, waits=waits)
-    notes, starts, _ = ingested(run, -ahead if behind else ahead, drift)
+    notes, starts = ingested(run, -ahead if behind else ahead, drift)
     _, uncertainty = shift(notes)
     for found, (at, start, _) in zip(starts, run.kernels, strict=True):
         assert abs(found - start) <= uncertainty + 100
@@ -147,19 +163,19 @@ def test_what_was_on_one_clock_is_so_again(
 @settings(max_examples=examples(10), phases=[Phase.explicit, Phase.reuse, Phase.generate])
 def test_one_clock_is_left_alone(latencies: list[int], waits: bool) -> None:
     run = host_bound(60, [min(latency, 5_400_000) for latency in latencies], waits=waits)
-    notes, starts, _ = ingested(run)
+    notes, starts = ingested(run)
     assert not [note for note in notes if "clock" in note]
     assert starts == [start for _, start, _ in run.kernels]
 
 
 @pytest.mark.slow
 def test_a_long_queue_is_no_other_clock() -> None:
-    notes, starts, _ = ingested(run := queued(300))
+    notes, starts = ingested(run := queued(300))
     assert not [note for note in notes if "clock" in note]
     assert starts == [start for _, start, _ in run.kernels]
     # A recording that began while the queue was long: no launch is fast, but the GPU is never idle.
     late = Run(run.kernels[200:])
-    notes, starts, _ = ingested(late)
+    notes, starts = ingested(late)
     assert not [note for note in notes if "clock" in note]
     assert starts == [start for _, start, _ in late.kernels]
 
@@ -168,7 +184,7 @@ def test_where_no_offset_fits_the_times_stay_and_causes_are_unknown() -> None:
     run = host_bound(60, [10_000], waits=False)
     off = [(-1) ** i * (1 + i % 7) * 40 * 10**9 for i in range(60)]
     kernels = [(at, s + o, e + o) for (at, s, e), o in zip(run.kernels, off, strict=True)]
-    notes, starts, causes = ingested(Run(kernels))
+    notes, starts, causes = explained(Run(kernels))
     assert [note for note in notes if note.startswith("GPU and host clocks do not agree")]
     assert starts == [start for _, start, _ in kernels]
     assert set(causes["cause"]) == {"unknown"}
@@ -180,7 +196,7 @@ def test_a_few_kernels_before_their_launch_are_told_and_left() -> None:
     run = host_bound(400, [10_000], waits=True)
     at, start, end = run.kernels[7]
     run.kernels[7] = (at, start - 2_000_000, end)
-    notes, starts, causes = ingested(run)
+    notes, starts, causes = explained(run)
     assert [note for note in notes if "start before their launch" in note and ": 1 of 400" in note]
     assert starts == [start for _, start, _ in run.kernels]
     assert "host work" in set(causes["cause"])

@@ -11,8 +11,10 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 import tbd_trace
+from all_answers import answers
 from corpus import ROOT
 from tbd_trace.cli.main import app
+from tbd_trace.query import Result as QueryResult
 from tbd_trace.store import Database
 from tbd_trace.store.checksums import problems_of
 
@@ -35,8 +37,9 @@ def directory(tmp_path: Path) -> Path:
     return made
 
 
-def ask(db: Path, query: str) -> pl.DataFrame:
-    return tbd_trace.open(db=db).query(query)
+def ask_all(db: Path, *queries: str) -> list[pl.DataFrame]:
+    found = answers(Database(db), queries)
+    return [result.frame for result in found.values() if isinstance(result, QueryResult)]
 
 
 @pytest.mark.slow
@@ -46,14 +49,14 @@ def test_a_directory_is_searched_and_its_labels_are_used(directory: Path, tmp_pa
     assert done.exit_code == 0, done.output
     assert "skipped other files: notes/, readme.txt" in done.stderr
     assert [line.split()[-1] for line in done.stdout.splitlines()] == ["one.sqlite"]
-    before = ask(db, "throughput")
+    before, compared, swept = ask_all(db, "throughput", "suite_compare", "batch_sweep")
     assert before.select("batch_size", "evidence").rows() == [(64, "label")]
     rate = before["iterations_per_s"][0]
     assert before["samples_per_s"][0] == pytest.approx(64 * rate)
-    (found,) = ask(db, "suite_compare").to_dicts()
+    (found,) = compared.to_dicts()
     assert (found["model"], found["throughput"]) == ("resnet50", pytest.approx(64 * rate))
     assert found["throughput_run"] == "profiled; label: batch_size, model"
-    assert ask(db, "batch_sweep")["batch_size"].to_list() == [64]
+    assert swept["batch_size"].to_list() == [64]
     # Labels and name of a profile that is there can be changed; its id stays.
     again = run(
         *("ingest", directory / "one.sqlite", "--db", db, "--name", "my run"),
@@ -61,7 +64,8 @@ def test_a_directory_is_searched_and_its_labels_are_used(directory: Path, tmp_pa
     )
     assert again.stdout.split()[0] == done.stdout.split()[0]
     assert "labelled" in again.stdout
-    (found,) = ask(db, "suite_compare").to_dicts()
+    (again_compared,) = ask_all(db, "suite_compare")
+    (found,) = again_compared.to_dicts()
     assert (found["model"], found["batch_size"], found["precision"]) == ("resnet50", 128, "fp16")
     assert found["throughput"] == pytest.approx(128 * rate)
     assert found["capture"] == "my run"

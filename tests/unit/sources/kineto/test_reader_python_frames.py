@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import polars as pl
 import pytest
 from typer.testing import CliRunner
 
 import made_kineto as made
 import tbd_trace
+from all_answers import answers
 from made_kineto import Event, document, event, kernel, launch, operator, write
 from made_nsys import profile
 from made_nsys import write as write_nsys
 from perfetto_file import read
 from tbd_trace.archive.operations import create
 from tbd_trace.cli.main import app
-from tbd_trace.errors import InputError
+from tbd_trace.errors import CannotAnswerError, InputError
 from tbd_trace.export.perfetto import export
 from tbd_trace.redact.tables import Redaction
 from tbd_trace.store import Database
@@ -97,16 +99,28 @@ def test_frames_are_annotations(framed: tbd_trace.Traces) -> None:
     assert (by_name[HOOK]["instances"], by_name[HOOK]["total_ns"]) == (4, 4 * 50_000)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", (*ATTRIBUTED, *ASKED))
-def test_owners_of_gpu_work_stay(
-    plain: tbd_trace.Traces, framed: tbd_trace.Traces, name: str
-) -> None:
+@pytest.fixture(scope="module")
+def attributed(
+    plain: tbd_trace.Traces, framed: tbd_trace.Traces
+) -> list[dict[str, pl.DataFrame | CannotAnswerError]]:
+    """Return the relations and answers without frames and with them."""
     found = []
     for traces in (plain, framed):
-        asked = traces.sql(f"FROM {name}") if name in ATTRIBUTED else traces.query(name)
-        rows = asked.rows(named=True)
-        found.append(sorted(str({k: v for k, v in row.items() if k != "trace_id"}) for row in rows))
+        said = answers(traces.database, ASKED)
+        frames = {name: getattr(answer, "frame", answer) for name, answer in said.items()}
+        with traces.connect(*ATTRIBUTED) as connection:
+            frames |= {name: pl.DataFrame(connection.sql(f"FROM {name}")) for name in ATTRIBUTED}
+        found.append(frames)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", (*ATTRIBUTED, *ASKED))
+def test_owners_of_gpu_work_stay(attributed: list[dict[str, pl.DataFrame]], name: str) -> None:
+    found = []
+    for frames in attributed:
+        rows = frames[name].drop("trace_id", strict=False).rows(named=True)
+        found.append(sorted(map(str, rows)))
     assert found[0] == found[1] != []
 
 

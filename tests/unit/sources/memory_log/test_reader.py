@@ -12,7 +12,9 @@ import pytest
 import made_nsys
 from made_memory import Event, Ingested, alloc, free, write_log
 from tbd_trace.errors import CannotAnswerError, InputError
+from tbd_trace.query import Catalogue, execute
 from tbd_trace.query.connection import connect
+from tbd_trace.store import Database
 
 
 @dataclass(frozen=True)
@@ -158,9 +160,55 @@ def toys(tmp_path_factory: pytest.TempPathFactory) -> Ingested:
     return Ingested(*(write_log(folder / name, t.events, **t.header) for name, t in TOYS.items()))
 
 
-def classes(toys: Ingested, name: str, **parameters: str) -> dict[str, int]:
-    frame = toys.of(name, "memory_breakdown", allow_unknown="true", **parameters)
-    return dict(frame.select("class", "requested_bytes").rows())
+@pytest.fixture(scope="module")
+def moments(toys: Ingested) -> dict[str, pl.DataFrame]:
+    """Return the classes of all toys at each moment."""
+    return {at: toys.ask("memory_breakdown", at=at, allow_unknown="true") for at in MOMENTS}
+
+
+@pytest.fixture(scope="module")
+def without_each(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[list[Any]]]:
+    """Return what is said of each toy as a whole, then without each event that can be missing.
+
+    What is said are notes and answers; all logs are in one database, which is asked once.
+    """
+    folder = tmp_path_factory.mktemp("without")
+    database = Database(folder / "db.duckdb")
+    notes: dict[str, list[str]] = {}
+    ids: dict[str, list[str]] = {}
+    for name, toy in TOYS.items():
+        for i in (None, *range(len(toy.events))):
+            left = [event for number, event in enumerate(toy.events) if number != i]
+            path = write_log(folder / f"{name} without {i}", left, **toy.header)
+            try:
+                (report,) = database.ingest([path])
+            except InputError as error:
+                assert i is not None
+                assert "is allocated twice (a free is missing)" in str(error)
+            else:
+                notes.setdefault(report.trace_id, report.notes)
+                assert report.trace_id not in ids.setdefault(name, [])
+                ids[name].append(report.trace_id)
+    frames = [
+        execute(database, Catalogue().get(query), parameters=parameters).frame
+        for query, parameters in (
+            ("memory_peak", {}),
+            *(("memory_breakdown", {"at": at, "allow_unknown": "true"}) for at in MOMENTS),
+        )
+    ]
+    said = {
+        trace_id: [
+            notes[trace_id],
+            *(frame.filter(trace_id=trace_id).drop("trace_id").rows() for frame in frames),
+        ]
+        for trace_id in notes
+    }
+    return {name: [said[trace_id] for trace_id in of_toy] for name, of_toy in ids.items()}
+
+
+def classes(frame: pl.DataFrame, trace_id: str) -> dict[str, int]:
+    own = frame.filter(pl.col("trace_id") == trace_id)
+    return dict(own.select("class", "requested_bytes").rows())
 
 
 @pytest.mark.parametrize("name", TOYS)
@@ -177,11 +225,13 @@ def test_peak_and_end(toys: Ingested, name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TOYS)
-def test_classes_at_the_peak_and_in_all(toys: Ingested, name: str) -> None:
-    toy = TOYS[name]
-    assert classes(toys, name) == toy.at_peak
-    assert classes(toys, name, at="step") == toy.in_all
-    assert sum(classes(toys, name, at="end").values()) == toy.end_bytes
+def test_classes_at_the_peak_and_in_all(
+    toys: Ingested, moments: dict[str, pl.DataFrame], name: str
+) -> None:
+    toy, trace_id = TOYS[name], toys.ids[name]
+    assert classes(moments["peak"], trace_id) == toy.at_peak
+    assert classes(moments["step"], trace_id) == toy.in_all
+    assert sum(classes(moments["end"], trace_id).values()) == toy.end_bytes
 
 
 @pytest.mark.parametrize("name", TOYS)
@@ -195,29 +245,11 @@ def test_rounding_at_the_peak(toys: Ingested, name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TOYS)
-def test_each_event_counts(tmp_path: Path, name: str) -> None:
+def test_each_event_counts(without_each: dict[str, list[list[Any]]], name: str) -> None:
     """Without any one event the answer is another, or a note or an error tells."""
-    toy = TOYS[name]
-    paths = [write_log(tmp_path / "whole", toy.events, **toy.header)]
-    for i in range(len(toy.events)):
-        left = toy.events[:i] + toy.events[i + 1 :]
-        path = write_log(tmp_path / f"without_{i}", left, **toy.header)
-        try:
-            Ingested(path)
-        except InputError as error:
-            assert "is allocated twice (a free is missing)" in str(error)
-        else:
-            paths.append(path)
-    found = Ingested(*paths)
-    said: dict[str, list[Any]] = {report.trace_id: [report.notes] for report in found.reports}
-    frames = [found.ask("memory_breakdown", at=at, allow_unknown="true") for at in MOMENTS]
-    for frame in (found.ask("memory_peak"), *frames):
-        for trace_id, answers in said.items():
-            own = frame.filter(pl.col("trace_id") == trace_id)
-            answers.append(own.drop("trace_id").rows())
-    whole = said.pop(found.ids["whole"])
-    assert len(said) == len(paths) - 1
-    assert whole not in said.values()
+    whole, *others = without_each[name]
+    assert others
+    assert whole not in others
 
 
 def test_releases_of_older_memory_are_noted(toys: Ingested) -> None:

@@ -18,12 +18,14 @@ from hypothesis import strategies as st
 
 import tbd_trace
 from corpus import ROOT
-from fast import examples
+from fast import examples, one_in
 from made_memory import Ingested, block, entry, segment, snapshot, write_pickle
 from make_memory_sample import main as make_sample
 from tbd_trace.archive.operations import create
 from tbd_trace.errors import CannotAnswerError, InputError
 from tbd_trace.model.canonical_tables import canonical_tables
+from tbd_trace.query import Catalogue
+from tbd_trace.query.shared_session import SharedSession
 from tbd_trace.redact.tables import Redaction
 from tbd_trace.sources.torch_memory.reader import TORCH_SNAPSHOT
 from tbd_trace.store import Database
@@ -56,7 +58,7 @@ def test_the_sample_is_what_its_generator_writes(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+@pytest.mark.parametrize("protocol", one_in(4, [2, 5, 3, 4], then_one_in=3))
 @pytest.mark.parametrize("packed", [False, True])
 def test_protocols_and_gzip(tmp_path: Path, protocol: int, packed: bool) -> None:
     path = write_pickle(tmp_path / "a.pickle", plain(), protocol)
@@ -275,17 +277,19 @@ def test_ids_of_devices_and_streams_mean_nothing(
 ) -> None:
     def answers(name: str, d: tuple[int, int], s: tuple[int, int]) -> list[Any]:
         (tmp_path / name).mkdir()
-        found = Ingested(write_pickle(tmp_path / name / "a.pickle", two_devices(d, s)))
+        made = Ingested(write_pickle(tmp_path / name / "a.pickle", two_devices(d, s)))
         said = []
-        for query, parameters in (
-            ("memory_peak", {}),
-            ("memory_breakdown", {"allow_unknown": "true"}),
-            ("memory_timeline", {}),
-            ("memory_at_peak", {}),
-            ("fragmentation", {}),
-        ):
-            rows = found.ask(query, **parameters).drop("trace_id").to_dicts()
-            said += [(query, [r | {"device_id": d.index(r["device_id"])} for r in rows])]
+        with SharedSession(made.database, made.database.trace_ids()) as session:
+            for query, parameters in (
+                ("memory_peak", {}),
+                ("memory_breakdown", {"allow_unknown": "true"}),
+                ("memory_timeline", {}),
+                ("memory_at_peak", {}),
+                ("fragmentation", {}),
+            ):
+                frame = session.run(Catalogue().get(query), parameters).frame
+                rows = frame.drop("trace_id").to_dicts()
+                said += [(query, [r | {"device_id": d.index(r["device_id"])} for r in rows])]
         return [(query, sorted(map(str, rows))) for query, rows in said]
 
     assert answers("usual", (0, 1), (0, 7)) == answers("other", devices, streams)

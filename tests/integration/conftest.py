@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from real_traces import Traces
 
 
 @pytest.fixture(scope="session")
-def traces(session_directory: Path) -> Traces:
+def traces(session_directory: Path) -> Iterator[Traces]:
     """Return the real traces in a database of their own, which parallel workers share."""
-    return Traces(session_directory)
+    found = Traces(session_directory)
+    yield found
+    found.close()

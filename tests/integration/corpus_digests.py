@@ -1,6 +1,6 @@
 """Digests of the canonical tables of real traces.
 
-    PYTHONPATH=tests/helpers python tests/integration/corpus_digests.py
+    PYTHONPATH=tests/helpers:tests/integration python tests/integration/corpus_digests.py
 
 rewrites `corpus_digests.csv`, which has a line for each file and table, with the number of rows and
 a digest of them. Other tests compare counts and sums with the profilers' own answers. The digests
@@ -17,11 +17,11 @@ from pathlib import Path
 import duckdb
 
 from corpus import matching, relative
+from real_traces import Traces
 from tbd_trace.errors import TbdTraceError
 from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.query.connection import connect
 from tbd_trace.sqltext import identifier
-from tbd_trace.store import Database
 
 FILE = Path(__file__).resolve().parent / "corpus_digests.csv"
 _LARGEST = 1_500_000  # bytes; larger files take long
@@ -42,15 +42,15 @@ def is_digested(path: Path) -> bool:
     )  # fmt: skip
 
 
-def digests(path: Path, folder: Path) -> Tables:
+def digests(traces: Traces, path: Path) -> Tables:
     """Return row count and digest of each table of a file, or the error that the ingest raises."""
-    database = Database(folder / "one.duckdb")
     try:
-        database.ingest([path])
+        trace_id = traces.id(relative(path))
     except TbdTraceError as error:
         return {"error": (0, str(error).replace(str(path), "FILE"))}
-    with connect(database) as connection:
-        found = {name: _digest(connection, name) for name in sorted(canonical_tables())}
+    tables = sorted(canonical_tables())
+    with connect(traces.database, [trace_id], names=tables) as connection:
+        found = {name: _digest(connection, name) for name in tables}
     return {name: value for name, value in found.items() if value[0]}
 
 
@@ -79,11 +79,11 @@ def main() -> None:
     with FILE.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(("file", "table", "rows", "digest"))
-        for path in filter(is_digested, matching("**/*")):
-            with tempfile.TemporaryDirectory() as folder:
-                tables = digests(path, Path(folder))
-            name = relative(path)
-            writer.writerows((name, table, *value) for table, value in tables.items())
+        with tempfile.TemporaryDirectory() as folder:
+            traces = Traces(Path(folder))
+            for path in filter(is_digested, matching("**/*")):
+                tables = digests(traces, path)
+                writer.writerows((relative(path), table, *row) for table, row in tables.items())
 
 
 if __name__ == "__main__":

@@ -322,12 +322,17 @@ def test_what_nvprof_prints_of_a_database(
     assert abs(total - kernels[1]) <= step * count
 
 
-@pytest.fixture
-def pages(connection: duckdb.DuckDBPyConnection, corpus: Path) -> dict[str, dict[Any, Any]]:
+@pytest.fixture(scope="module")
+def pages() -> dict[str, dict[Any, Any]]:
     """Return the metrics of the same profile as every page prints it."""
+    with duckdb.connect() as connection:
+        return _metrics_of_pages(connection)
+
+
+def _metrics_of_pages(connection: duckdb.DuckDBPyConnection) -> dict[str, dict[Any, Any]]:
     found = {}
     for page in ("raw.csv", "raw_unitsbase_fp.csv", "details.csv", "details.console.txt"):
-        trace = Trace(NSIGHT_COMPUTE_CSV, corpus / f"{NCU}.{page}", connection)
+        trace = Trace(NSIGHT_COMPUTE_CSV, corpus_file(f"{NCU}.{page}"), connection)
         found[page] = {
             (kernel, metric): (value, unit, text)
             for kernel, metric, value, unit, text in trace.rows(

@@ -11,18 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from corpus import corpus_files, reference_rows
-from fast import one_in
+from corpus import reference_rows
 from fixed_columns import fixed_columns
-from real_traces import Traces
+from real_traces import KINETO, Traces
 from tbd_trace.errors import CannotAnswerError
 
-OTHERS = ("rocprof", "linear_et", "siwaarbn")  # look-alikes, which are refused
-FILES = one_in(
-    6,
-    corpus_files("kineto/*", where=lambda path: not any(word in path.name for word in OTHERS)),
-    then_one_in=2,
-)
+file_by_file = pytest.mark.parametrize("path", KINETO, scope="module")
 # Canonical rows of the reference's categories; calls of runtime and driver are one table.
 ROWS = {
     "kernel": "kernel",
@@ -56,7 +50,7 @@ def name_of(path: Path) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", FILES)
+@file_by_file
 def test_counts_and_durations(traces: Traces, path: Path) -> None:
     events: Counter[str] = Counter()
     durations: Counter[str] = Counter()
@@ -79,13 +73,13 @@ def test_counts_and_durations(traces: Traces, path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", FILES)
+@file_by_file
 def test_columns_are_the_same_in_all_files(path: Path) -> None:
     assert fixed_columns(path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", FILES)
+@file_by_file
 def test_streams(traces: Traces, path: Path) -> None:
     found = traces.sql(
         name_of(path),
@@ -103,7 +97,7 @@ def test_streams(traces: Traces, path: Path) -> None:
     assert sorted(tuple(map(str, row)) for row in found) == sorted(wanted)
 
 
-@pytest.mark.parametrize("path", FILES)
+@file_by_file
 def test_longest_kernels(traces: Traces, path: Path) -> None:
     wanted = expected("top_kernels", path)
     if not wanted:
@@ -121,7 +115,7 @@ def test_longest_kernels(traces: Traces, path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", FILES)
+@file_by_file
 def test_busy_time(traces: Traces, path: Path) -> None:
     wanted = expected("busy", path)
     if not wanted:
@@ -140,7 +134,7 @@ def test_busy_time(traces: Traces, path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", FILES)
+@file_by_file
 def test_steps(traces: Traces, path: Path) -> None:
     wanted = expected("steps", path)
     if not wanted:
@@ -174,7 +168,7 @@ def test_steps(traces: Traces, path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("path", FILES)
+@file_by_file
 def test_copies_and_fills(traces: Traces, path: Path) -> None:
     wanted: Counter[tuple[str, str]] = Counter()
     for row in expected("copies", path):
@@ -195,7 +189,7 @@ def test_copies_and_fills(traces: Traces, path: Path) -> None:
     assert found == wanted
 
 
-@pytest.mark.parametrize("path", FILES)
+@file_by_file
 def test_allocations(traces: Traces, path: Path) -> None:
     found = traces.sql(
         name_of(path),
@@ -224,7 +218,7 @@ def test_allocations(traces: Traces, path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("path", FILES)
+@file_by_file
 def test_start_of_the_clock(traces: Traces, path: Path) -> None:
     for row in expected("file", path):
         absolute = int(row["start_ns"]) > 10**18

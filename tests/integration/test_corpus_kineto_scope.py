@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from corpus import corpus_files, reference_rows
+from corpus import corpus_folder, reference_rows
 from parameters import Parameters
-from real_traces import Traces
+from real_traces import KINETO, Traces
 
 KERNELS = "kernel_scope AS s JOIN kernel AS k USING (trace_id, kernel_id)"
 LINEAR = "facebookresearch_param__et_replay__tests__inputs__resnet_kineto.json.gz"
@@ -27,9 +28,14 @@ def oracle(table: str) -> dict[str, list[dict[str, str]]]:
     return rows
 
 
-def files(table: str) -> Parameters:
-    """Return the corpus files with rows in a reference table."""
-    return corpus_files("kineto/*", where=lambda path: path.name in oracle(table))
+def files(table: str) -> pytest.MarkDecorator:
+    """Run a test with the traces that have rows in a reference table, file by file."""
+
+    def found() -> list[Any]:
+        corpus_folder()  # skips where it is missing
+        return [file for file in KINETO if file.values[0].name in oracle(table)]
+
+    return pytest.mark.parametrize("path", Parameters(found), scope="module")
 
 
 def name_of(path: Path) -> str:
@@ -37,7 +43,7 @@ def name_of(path: Path) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", files("modules"))
+@files("modules")
 def test_modules_own_kernels_forward_and_backward(traces: Traces, path: Path) -> None:
     found: Counter[tuple[str, str]] = Counter()
     lasting: Counter[tuple[str, str]] = Counter()
@@ -62,7 +68,7 @@ def test_modules_own_kernels_forward_and_backward(traces: Traces, path: Path) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", files("links"))
+@files("links")
 def test_launches_and_operators_of_kernels(traces: Traces, path: Path) -> None:
     (row,) = oracle("links")[path.name]
     kernels, launched = traces.sql(
@@ -72,7 +78,7 @@ def test_launches_and_operators_of_kernels(traces: Traces, path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", files("top_ops"))
+@files("top_ops")
 def test_kernel_time_by_innermost_operator(traces: Traces, path: Path) -> None:
     """The reference counts kernels only; copies and fills are in ``op_summary``, too."""
     found: dict[str, int] = Counter()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import statistics
 import tempfile
 from collections import defaultdict
+from collections.abc import Collection
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -96,21 +97,30 @@ def all_answers(traces: Traces) -> Answers:
 
 @pytest.fixture(scope="module")
 def some_answers(traces: Traces) -> Answers:
-    """Return the answers about the files whose tests are not marked nightly."""
-    return Answers(traces, [file.values[0] for file in FILES if nightly not in file.marks])
+    """Return the answers about the files whose tests are marked slow and not nightly."""
+    return Answers(traces, _files_with("some"))
 
 
 @pytest.fixture(scope="module")
 def few_answers(traces: Traces) -> Answers:
-    """Return the answers about the files whose tests are not marked slow."""
-    return Answers(traces, [file.values[0] for file in FILES if slow not in file.marks])
+    """Return the answers about the files whose tests are not marked."""
+    return Answers(traces, _files_with("few"))
+
+
+def _files_with(answers: str) -> list[Path]:
+    return [file.values[0] for file in FILES if _answers_with(file.marks) == answers]
+
+
+def _answers_with(marks: Collection[Any]) -> str:
+    return "all" if nightly in marks else "some" if slow in marks else "few"
 
 
 @pytest.fixture
 def answers(request: pytest.FixtureRequest) -> Answers:
     require("corpus")
-    marks = {mark.name for mark in request.node.iter_markers()}
-    name = "all" if "nightly" in marks else "some" if "slow" in marks else "few"
+    asked = getattr(request.node, "callspec", None)  # None: the test is about all files
+    path = asked.params["path"] if asked else None
+    name = next((_answers_with(file.marks) for file in FILES if file.values[0] == path), "all")
     found: Answers = request.getfixturevalue(f"{name}_answers")
     return found
 

@@ -61,7 +61,7 @@ def begins(kernels: pl.DataFrame, starts: list[int]) -> list[int]:
     return [launched.index(start) for start in starts]
 
 
-@pytest.mark.parametrize("path", one_in(24, corpus_files("nsys/*.sqlite"), then_one_in=3))
+@pytest.mark.parametrize("path", one_in(24, corpus_files("nsys/*.sqlite"), then_one_in=12))
 def test_without_nvtx_the_marked_steps_are_found(
     traces: Traces, tmp_path: Path, path: Path
 ) -> None:
@@ -146,7 +146,7 @@ def shuffled(ops: pl.DataFrame, window: int | None, seed: int) -> pl.DataFrame:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("window", [None, 200])
-@pytest.mark.parametrize("name", one_in(9, SHUFFLED, then_one_in=3), ids=lambda name: name[:40])
+@pytest.mark.parametrize("name", one_in(9, SHUFFLED, then_one_in=8), ids=lambda name: name[:40])
 def test_shuffled_kernels_are_no_iterations(traces: Traces, name: str, window: int | None) -> None:
     inputs = {table: traces.sql(f"nsys/{name}", text) for table, text in INPUTS.items()}
     statement = derived_relation("_iteration_anchor").sql

@@ -8,6 +8,7 @@ import math
 import random
 import sqlite3
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -117,6 +118,7 @@ def filled(path: Path, declared: str, rows: Sequence[Sequence[Any]], *pragmas: s
     return path
 
 
+@cache
 def events(count: int) -> list[tuple[Any, ...]]:
     """Return rows like those of profiles, of all widths of integers."""
     chance = random.Random(count)

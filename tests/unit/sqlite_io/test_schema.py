@@ -47,15 +47,28 @@ def written(path: Path, statements: list[str]) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def computed_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Return a file of each kind; SQLite computes a generated column when its row is written."""
+    return {
+        kind: written(tmp_path_factory.mktemp("computed") / "file.sqlite", statements)
+        for kind, statements in COMPUTED.items()
+    }
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("reader", ["pages", "sqlalchemy"])
 @pytest.mark.parametrize("read", READS)
 @pytest.mark.parametrize("kind", COMPUTED)
 def test_computed_tables_are_refused_by_name_and_others_read(
-    kind: str, read: str, reader: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str,
+    read: str,
+    reader: str,
+    computed_files: dict[str, Path],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TBD_TRACE_READER", reader)
-    with SqliteFile(written(tmp_path / "file.sqlite", COMPUTED[kind])) as file:
+    with SqliteFile(computed_files[kind]) as file:
         (batch,) = file.batches("good", {"a": pa.int64()})
         assert batch.column("a").to_pylist() == [7]
         with pytest.raises(InputError, match=r"file\.sqlite: (bad|inside) is not an ordinary"):

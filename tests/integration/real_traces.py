@@ -23,7 +23,7 @@ KINETO = one_in(
     corpus_files(
         "kineto/*", where=lambda path: not any(word in path.name for word in _LOOK_ALIKES)
     ),
-    then_one_in=4,
+    then_one_in=6,
 )
 
 

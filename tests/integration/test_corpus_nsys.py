@@ -82,7 +82,7 @@ def one(connection: duckdb.DuckDBPyConnection, statement: str) -> tuple[Any, ...
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "path", first_of_each_format(corpus_files("nsys/*.sqlite", "odd/*.sqlite"), then_one_in=4)
+    "path", first_of_each_format(corpus_files("nsys/*.sqlite", "odd/*.sqlite"), then_one_in=8)
 )
 def test_agrees_with_the_file(path: Path) -> None:
     if not is_nsys(path):

@@ -160,8 +160,7 @@ RELATIVE = dict.fromkeys(("suite_compare", "batch_sweep"), ("configuration", "di
 
 
 FEW_ROWS = 500_000  # of traces that are in memory while they are asked
-
-# A table of graphs instead of kernels, and two files of one run.
+# One with CUDA graphs, and two of the same run.
 AMONG_OTHERS = (
     "nsys/zx3xyy_assignment2-systems__result_2_7B_compile_ro.sqlite",
     "nvprof/josiahdavis_profiling-lm__net.sql",
@@ -215,7 +214,7 @@ def answers_needed_twice(traces: Traces, name: str) -> dict[str, Result]:
 
 
 @pytest.mark.slow
-@file_by_file(20)
+@file_by_file(40)
 def test_every_metric_answers_or_says_why_not(traces: Traces, path: Path) -> None:
     name = f"{path.parent.name}/{path.name}"
     if name in AMONG_OTHERS:

@@ -24,7 +24,9 @@ KERNELS = """
     FROM kernel k JOIN kernel_scope s USING (trace_id, kernel_id)
 """
 
-each_export = pytest.mark.parametrize("export", EXPORTS, ids=["exported 2022.1", "exported 2022.4"])
+each_export = pytest.mark.parametrize(
+    "export", EXPORTS, ids=["exported 2022.1", "exported 2022.4"], scope="module"
+)
 
 
 def report(name: str) -> list[dict[str, str]]:

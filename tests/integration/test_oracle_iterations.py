@@ -184,7 +184,9 @@ APERIODIC = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("trace", one_in(12, APERIODIC), ids=lambda trace: trace.split("/")[1][:40])
+@pytest.mark.parametrize(
+    "trace", one_in(12, APERIODIC, then_one_in=4), ids=lambda trace: trace.split("/")[1][:40]
+)
 def test_one_pass_is_no_loop(traces: Traces, trace: str) -> None:
     """One pass through a network whose layers resemble each other, or a replayed metric run."""
     assert traces.sql(trace, "SELECT * FROM iteration").is_empty()

@@ -28,7 +28,7 @@ STYLES = {"push_pop": "PushPop", "start_end": "StartEnd", None: "None"}
 TIMES = ["Total Time (ns)", "Avg (ns)", "Med (ns)", "Min (ns)", "Max (ns)", "StdDev (ns)"]
 
 Row = dict[str, Any]
-per_trace = pytest.mark.parametrize("stem", TRACES)
+per_trace = pytest.mark.parametrize("stem", TRACES, scope="module")
 
 
 def oracle(stem: str, report: str) -> list[dict[str, str]]:

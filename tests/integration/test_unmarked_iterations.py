@@ -86,7 +86,9 @@ def test_without_nvtx_the_marked_steps_are_found(
         assert max(map(abs, offsets)) <= 1
 
 
-@pytest.mark.slow
+@pytest.mark.nightly(
+    covered_by="tests/integration/test_unmarked_iterations.py::test_steps_of_changing_length"
+)
 def test_kernels_of_unmarked_steps(tmp_path: Path) -> None:
     """29 steps of 470 kernels each, backward passes by another thread included."""
     database, trace = stripped(corpus_file(f"nsys/{NERSC.format('baseline')}"), tmp_path)

@@ -36,7 +36,7 @@ def tables(file: SqliteFile, name: str) -> list[tuple[str, pa.Table | str]]:
 
 
 @pytest.mark.parametrize(
-    "path", first_of_each_format(corpus_files("nsys/*", "nvprof/*", "odd/*"), then_one_in=5)
+    "path", first_of_each_format(corpus_files("nsys/*", "nvprof/*", "odd/*"), then_one_in=8)
 )
 def test_same_tables(path: Path) -> None:
     with path.open("rb") as opened:

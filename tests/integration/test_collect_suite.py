@@ -57,11 +57,10 @@ def cells() -> list[tuple[str, str]]:
 
 
 def marked(cell: tuple[str, str]) -> Any:
-    """Leave most to the night: at least one cell of each framework stays."""
+    """Leave most to the night: one cell of each framework stays."""
     if cell == ("resnet50", "pytorch"):
         return pytest.param(cell)
-    if cell in (("llm", "pytorch"), ("deepspeech2", "pytorch"), ("minigo", "tensorflow"),
-                ("transformer", "mxnet")):  # fmt: skip
+    if cell in (("minigo", "tensorflow"), ("transformer", "mxnet")):
         return pytest.param(cell, marks=slow)
     return pytest.param(cell, marks=nightly)
 

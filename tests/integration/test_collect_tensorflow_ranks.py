@@ -66,6 +66,9 @@ def check_communication(layers: pl.DataFrame, reduced: pl.DataFrame) -> None:
     assert 0 < with_gradients["communication_s"].sum() <= longest / 1e9
 
 
+@pytest.mark.nightly(
+    covered_by="tests/integration/test_collect_ranks.py::test_a_rank_that_dies_stops_the_others_and_is_named"
+)
 def test_a_rank_that_dies_stops_the_others_and_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,9 +1,8 @@
 """Memory of Gluon models beside MXNet's own counter, in an interpreter that has MXNet.
 
-Usage: python mxnet_memory.py DIRECTORY. Writes MODEL.jsonl, and counted.json: for each model, by
-how many bytes the allocator's counter rises in a forward pass of the second iteration, and in the
-first
-update of the weights.
+Usage: python mxnet_memory.py DIRECTORY MODEL... Writes MODEL.jsonl and MODEL.counted.json: by how
+many bytes the allocator's counter rises in a forward pass of the second iteration, and in the first
+update of the weights. With estimated:MODEL it trains nothing, and writes the first file alone.
 """
 
 from __future__ import annotations
@@ -98,7 +97,9 @@ def rises(forward: Callable[[], Any], update: Callable[[], None]) -> dict[str, i
     return found
 
 
-def own(model: Any, shape: tuple[int, ...], path: Path) -> dict[str, int]:
+def own(
+    model: Any, shape: tuple[int, ...], path: Path, *, is_trained: bool
+) -> dict[str, int] | None:
     """Write the memory of a model whose loss is the mean of its output."""
     model.initialize()
     given = mx.nd.zeros(shape)
@@ -106,6 +107,8 @@ def own(model: Any, shape: tuple[int, ...], path: Path) -> dict[str, int]:
     momentum = {"learning_rate": 0.01, "momentum": 0.9}
     training = Training(model, ["x"], lambda out, _: out.mean(), mx.optimizer.SGD(**momentum))
     estimate(training, {"x": given}, shape[0]).write(path, iterations=2)
+    if not is_trained:
+        return None
     trainer = Trainer(model.collect_params(), mx.optimizer.SGD(**momentum), kvstore=None)
     return rises(lambda: model(given).mean(), lambda: trainer.step(1))
 
@@ -120,22 +123,29 @@ def of_suite(name: str, path: Path) -> dict[str, int]:
     return rises(lambda: work.loss(work.forward(batch), batch), lambda: trainer._trainer.step(1))
 
 
-def main(directory: Path) -> None:
+OWN: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
+    "mlp": (mlp, (8, 256)),
+    "cnn": (cnn, (4, 3, 32, 32)),
+    "transformer": (Transformer, (4, 32, 64)),
+    "resnet50": (model_zoo.vision.resnet50_v1, (2, 3, 224, 224)),
+}
+
+
+def main(directory: Path, names: list[str]) -> None:
     profiler.set_config(profile_memory=True, filename=str(PROFILE))
     profiler.set_state("run")
-    found = {}
-    for name, model, shape in (
-        ("mlp", mlp(), (8, 256)),
-        ("cnn", cnn(), (4, 3, 32, 32)),
-        ("transformer", Transformer(), (4, 32, 64)),
-        ("resnet50", model_zoo.vision.resnet50_v1(), (2, 3, 224, 224)),
-    ):
-        found[name] = own(model, shape, directory / f"{name}.jsonl")
-    for name in ("resnet50", "inception3", "transformer", "seq2seq", "deepspeech2"):
-        found[f"suite_{name}"] = of_suite(name, directory / f"suite_{name}.jsonl")
-    (directory / "counted.json").write_text(json.dumps(found))
+    for asked in names:
+        name = asked.removeprefix("estimated:")
+        path = directory / f"{name}.jsonl"
+        if name in OWN:
+            build, shape = OWN[name]
+            found = own(build(), shape, path, is_trained=name == asked)
+        else:
+            found = of_suite(name.removeprefix("suite_"), path)
+        if found is not None:
+            (directory / f"{name}.counted.json").write_text(json.dumps(found))
 
 
 if __name__ == "__main__":
     PROFILE = Path(sys.argv[1]) / "profile.json"
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2:])

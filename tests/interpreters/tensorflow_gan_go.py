@@ -1,6 +1,6 @@
 """What WGAN-GP or MiniGo does in TensorFlow, as JSON: run in an interpreter that has TensorFlow.
 
-Usage: python tensorflow_gan_go.py wgan|minigo
+Usage: python tensorflow_gan_go.py wgan|minigo PART [VARIANT]
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from tbd_models.tensorflow import prepare
 BATCH = 4
 
 
-def main(name: str) -> None:
-    """Train at small scale and count at full size."""
+def main(name: str, part: str, variant: str | None = None) -> None:
+    """Do a part at small scale, or count a variant at full size."""
     prepare(Settings(1))
     model = find(name)
     build = implementation(model, "tensorflow").workload
@@ -28,34 +28,38 @@ def main(name: str) -> None:
     def small(**settings: Any) -> Any:
         return TRAINER(build, model.variants[0].small, Settings(batch_size=BATCH, **settings))
 
-    result: dict[str, Any] = {"differences": {}, "ranges": {}}
-    graph = small(marked=True)  # first: TensorFlow's threads are chosen once
-    result["layers"] = graph.layers()
-    expected, _ = gradients(small(execution="eager"))
-    for execution, marked in (("graph", graph), ("eager", small(execution="eager"))):
-        recorder = Recorder()
-        marked.mark_layers(recorder)
-        found, filters = gradients(marked)
-        if execution == "graph":
-            result["weight_gradients"] = filters
-        result["differences"][execution] = [
-            difference(a, b) for a, b in zip(found, expected, strict=True)
-        ]
-        result["ranges"][execution] = nested(recorder.events)
-    plain = small()
-    result["losses"] = []
-    for _ in range(STEPS):
-        plain.step(_Silent())
-        result["losses"].append(plain.loss())
-    result["full"] = {
-        variant.name: full_size(TRAINER(build, variant.dimensions, Settings(batch_size=1)))
-        for variant in model.variants
-    }
-    if name == "minigo":
-        result["playing"] = playing(
-            TRAINER(build, model.variant("selfplay").small, Settings(BATCH))
-        )
-    json.dump(result, sys.stdout)
+    found: Any
+    match part:
+        case "layers":
+            found = small(marked=True).layers()
+        case "graph" | "eager":
+            # First, where it is marked: TensorFlow's threads are chosen once.
+            of_graph = {"marked": True} if part == "graph" else {"execution": "eager"}
+            marked = small(**of_graph)
+            marked.mark_layers(recorder := Recorder())
+            pairs = zip(gradients(marked), gradients(small(execution="eager")), strict=True)
+            found = {
+                "differences": [difference(a, b) for a, b in pairs],
+                "ranges": nested(recorder.events),
+            }
+        case "weight_gradients":
+            marked = small(marked=True)
+            marked.mark_layers(Recorder())
+            found = weight_gradients(marked)
+        case "losses":
+            plain, found = small(), []
+            for _ in range(STEPS):
+                plain.step(_Silent())
+                found.append(plain.loss())
+        case "full":
+            dimensions = model.variant(variant).dimensions
+            found = full_size(TRAINER(build, dimensions, Settings(batch_size=1)))
+        case "playing":
+            settings = Settings(BATCH, marked=True)
+            found = playing(TRAINER(build, model.variant("selfplay").small, settings))
+        case _:
+            raise ValueError(part)
+    json.dump(found, sys.stdout)
 
 
 def playing(trainer: Any) -> list[list[str]]:
@@ -66,29 +70,35 @@ def playing(trainer: Any) -> list[list[str]]:
     return nested(recorder.events)
 
 
-def gradients(trainer: Any) -> tuple[list[list[Any]], list[int]]:
-    """Return the gradients of every turn, weights staying what they are.
-
-    And of a graph how many gradients of a convolution's weights are computed in each turn.
-    """
+def steps(trainer: Any) -> list[Any]:
+    """Return a function of a batch for every turn, which returns its gradients."""
     import tensorflow as tf
 
     from tbd_models.instrument.tensorflow import GraphMarks
 
     marks = GraphMarks(trainer._marks)
-    batch = trainer._batches(0)
-    found, filters = [], []
-    for turn in trainer.workload.turns:
 
-        def run(batch: Any, turn: Any = turn) -> Any:
+    def step(turn: Any) -> Any:
+        def run(batch: Any) -> Any:
             return trainer._gradients(turn, batch, marks)[1]
 
-        step = tf.function(run) if trainer._execution == "graph" else run
-        found.append([gradient.numpy() for gradient in step(batch)])
-        if trainer._execution == "graph":
-            run_types = [op.type for op in executed(step.get_concrete_function(batch).graph)]
-            filters.append(run_types.count("Conv2DBackpropFilter"))
-    return found, filters
+        return tf.function(run) if trainer._execution == "graph" else run
+
+    return [step(turn) for turn in trainer.workload.turns]
+
+
+def gradients(trainer: Any) -> list[list[Any]]:
+    """Return the gradients of every turn, weights staying what they are."""
+    batch = trainer._batches(0)
+    return [[gradient.numpy() for gradient in step(batch)] for step in steps(trainer)]
+
+
+def weight_gradients(trainer: Any) -> list[int]:
+    """Return how many gradients of a convolution's weights each turn would compute."""
+    batch = trainer._batches(0)
+    graphs = [step.get_concrete_function(batch).graph for step in steps(trainer)]
+    types = [[op.type for op in executed(graph)] for graph in graphs]
+    return [each.count("Conv2DBackpropFilter") for each in types]
 
 
 def executed(graph: Any) -> set[Any]:

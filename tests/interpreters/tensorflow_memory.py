@@ -1,6 +1,6 @@
-"""Memory of a few Keras models, in an interpreter that has TensorFlow.
+"""Memory of a Keras model, in an interpreter that has TensorFlow.
 
-Usage: python tensorflow_memory.py DIRECTORY. Writes MODEL-BATCH.jsonl.
+Usage: python tensorflow_memory.py FILE MODEL BATCH. Writes the file.
 """
 
 from __future__ import annotations
@@ -59,27 +59,22 @@ def penalty(model: Any, x: Any) -> Any:
     return tf.reduce_sum(tf.square(tape.gradient(scores, x)))
 
 
-def main(directory: Path) -> None:
+def main(path: Path, name: str, size: int) -> None:
     entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    for build, sizes in (
-        *((cnn, (4, 8)), (transformer, (4, 8)), (resnet50, (2, 4))),
-        *((lstm, (3,)), (steep, (4,))),
-    ):
-        for size in sizes:
-            model: Any = build()
-            optimizer = keras.optimizers.SGD(0.01, momentum=0.9)
-            optimizer.build(model.trainable_variables)
-            batch = {"x": tf.zeros((size, *model.input_shape[1:])), "y": tf.zeros(size, tf.int32)}
+    builds = (cnn, transformer, resnet50, lstm, steep)
+    model: Any = next(build for build in builds if build.__name__ == name)()
+    optimizer = keras.optimizers.SGD(0.01, momentum=0.9)
+    optimizer.build(model.trainable_variables)
+    batch = {"x": tf.zeros((size, *model.input_shape[1:])), "y": tf.zeros(size, tf.int32)}
 
-            def loss(given: Any, model: Any = model) -> Any:
-                if model.output_shape[-1] == 1:
-                    return penalty(model, given["x"])
-                return entropy(given["y"], model(given["x"], training=True))
+    def loss(given: Any) -> Any:
+        if model.output_shape[-1] == 1:
+            return penalty(model, given["x"])
+        return entropy(given["y"], model(given["x"], training=True))
 
-            update = Update(loss, model.trainable_variables, optimizer)
-            found = estimate(model, [update], batch, size)
-            found.write(directory / f"{build.__name__}-{size}.jsonl", iterations=2)
+    update = Update(loss, model.trainable_variables, optimizer)
+    estimate(model, [update], batch, size).write(path, iterations=2)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))

@@ -108,10 +108,10 @@ def _plan(model: str, variant: str | None = None, **asked: Any) -> Plan:
     ("model", "variant", "size", "simulated"),
     [
         ("seq2seq", None, 16, _seq2seq),
-        ("transformer", None, 64, _transformer),
+        pytest.param("transformer", None, 64, _transformer, marks=pytest.mark.nightly),
         ("bert", "squad", 4, _bert),
         ("deepspeech2", None, 8, _deepspeech2),
-        ("maskrcnn", None, 2, _maskrcnn),
+        pytest.param("maskrcnn", None, 2, _maskrcnn, marks=pytest.mark.nightly),
         ("efficientdet", None, 8, _efficientdet),
     ],
 )

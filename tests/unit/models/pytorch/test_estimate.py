@@ -81,7 +81,7 @@ def _resnet_formula(d: Dimensions, batch: int) -> dict[str | None, int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("device", [pytest.param("cpu", marks=pytest.mark.nightly), "cuda"])
 def test_resnet50_layers_follow_their_shapes(tmp_path: Path, device: str) -> None:
     d = Dimensions(image_size=96, classes=37, version="v1.5")
     found = _estimate(tmp_path, resnet50.workload, d, 3, device)
@@ -202,6 +202,9 @@ def test_the_masks_of_an_estimate_end_with_it() -> None:
 
 # Estimates and measurements.
 
+EVERY_TIME = ("resnet50", "maskrcnn", "seq2seq", "bert")  # one of each kind of network
+AT_NIGHT = [pytest.param(name, marks=pytest.mark.nightly) for name in ("transformer", "llm")]
+
 
 def _events(found: Memory) -> list[tuple[Any, ...]]:
     fields = ("action", "address", "bytes", "class", "layer", "phase", "iteration", "operator",
@@ -215,7 +218,7 @@ def _events(found: Memory) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["resnet50", "bert", "transformer", "llm"])
+@pytest.mark.parametrize("name", ["resnet50", "bert", *AT_NIGHT])
 def test_estimates_for_a_cpu_equal_measurements(tmp_path: Path, name: str) -> None:
     model = find(name)
     if name in ("bert", "llm"):
@@ -232,14 +235,11 @@ def test_estimates_for_a_cpu_equal_measurements(tmp_path: Path, name: str) -> No
         assert _events(estimated) == _events(measured)
 
 
-SLOW = ("deepspeech2", "efficientdet", "inception3", "maskrcnn")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(model.name, marks=pytest.mark.slow if model.name in SLOW else ())
+        pytest.param(model.name, marks=() if model.name in EVERY_TIME else pytest.mark.nightly)
         for model in models()
         if is_implemented(model.name, "pytorch")
     ],

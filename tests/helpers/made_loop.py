@@ -6,6 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from made_trace import MadeTrace
+from tbd_trace.query import prepare
+from tbd_trace.why.processes import INPUTS, programs
+from tbd_trace.why.program import Program
+
+MS = 1_000_000
 
 CALL, PAUSE, LAUNCH, GAP, TAIL = 4_000, 6_000, 9_000, 1_500, 5_000
 
@@ -72,3 +77,19 @@ class Loop:
     def mean_ns(self) -> float:
         """Mean step, without the first, which counts as warm-up."""
         return (self.begins[-1] - self.begins[1]) / (len(self.begins) - 2)
+
+
+def programs_of(made: MadeTrace) -> list[Program]:
+    """Return the program of each process, by trace."""
+    with made.connect() as database:
+        prepare(database.connection, INPUTS)
+        return [found.program for found in programs(database.connection)]
+
+
+def together(*loops: Loop) -> list[Program]:
+    """Return the programs of loops; the relations of all cost little more than those of one."""
+    made = MadeTrace()
+    for number, loop in enumerate(loops):
+        loop.trace_id = f"{number:03}"
+        loop.run(made)
+    return programs_of(made)

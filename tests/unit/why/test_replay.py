@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from copy import deepcopy
+from dataclasses import replace
+from functools import cache
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from fast import examples
-from made_loop import Loop
+from made_loop import MS, Loop, programs_of, together
 from made_trace import MadeTrace, relation
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.query import prepare
@@ -18,21 +18,85 @@ from tbd_trace.why.effects import updates
 from tbd_trace.why.evidence import is_certain
 from tbd_trace.why.judgement import Judgement, judge, percentile
 from tbd_trace.why.predictions import predicted as predicted_step
-from tbd_trace.why.processes import INPUTS, judgements, programs
+from tbd_trace.why.processes import INPUTS, judgements
 from tbd_trace.why.program import Program
 from tbd_trace.why.result import Why
 from tbd_trace.why.shares import shares
 from tbd_trace.why.thinning import thinned
 from tbd_trace.why.whatif import Simulator
 
-MS = 1_000_000
-
 
 def program(made: MadeTrace) -> Program:
-    with made.connect() as database:
-        prepare(database.connection, INPUTS)
-        (found,) = programs(database.connection)
-    return found.program
+    (found,) = programs_of(made)
+    return found
+
+
+GEMM, GEMM_TF32 = "ampere_sgemm_128x64_tn", "sm80_xmma_gemm_tf32f32_tf32f32_f32_tn"
+HALF = "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16>"
+LOADER = Loop(loading_ns=dict.fromkeys(range(12), 20 * MS))
+STALLS = Loop(stalls={(5, 3): 30 * MS, (8, 2): 15 * MS})
+LATE = Loop(late_ns={(5, 3): 30 * MS})
+
+
+def elementwise(factor: float, waits_in: str) -> Loop:
+    kernels = [("void elementwise_kernel", round(30_000 * factor))] * 40
+    return Loop(kernels=kernels, copy_ns=9_000, waits_in=waits_in)
+
+
+def with_updates(first: int, others: int) -> Loop:
+    update, other = ("addcmul_cuda_kernel", 5_000), ("elementwise_kernel", 5_000)
+    step = [*[update] * first, *[other] * others, update, *[other] * 13]
+    return Loop(steps=3, kernels=step)
+
+
+def fused(time_ms: int) -> Loop:
+    """Return a loop in which the cause of the other kernels has no advice."""
+    kernels = [("elementwise_kernel", time_ms * MS), ("no such name", 90 * MS)]
+    return Loop(steps=3, kernels=kernels)
+
+
+def late_in_each_step(late_ns: int) -> Loop:
+    """Return a loop with steps of 2.8 ms, and the time before their last kernel."""
+    return Loop(late_ns={(step, 6): late_ns for step in range(12)})
+
+
+WAITS_IN = ["cudaDeviceSynchronize", "cudaFree"]
+UPDATES = [(7, 12), (7, 13), (6, 12)]
+SHORT = [(GEMM, 1_000)] * 6
+ASKED = [
+    *(Loop(), LOADER, STALLS, LATE, Loop(alone_in_sync_ns=4 * MS)),
+    *(Loop(steps=3), Loop(steps=4), Loop(copy_ns=3 * MS)),
+    *(Loop(kernels=SHORT, copy_ns=1_000),),
+    Loop(steps=1, kernels=SHORT, stalls={(0, 3): 5 * MS}),
+    Loop(long_launches={(4, 2): 24 * MS}),
+    Loop(loading_ns={3: 9 * MS}, stalls={(5, 3): 30 * MS}),
+    Loop(loading_ns=dict.fromkeys(range(12), 5 * MS)),
+    *(elementwise(1, waits_in) for waits_in in WAITS_IN),
+    *(with_updates(*each) for each in UPDATES),
+    *(fused(time_ms) for time_ms in (90, 1)),
+    *(late_in_each_step(late_ns) for late_ns in (MS // 4, MS)),
+    Loop(kernels=[(HALF, MS)] * 4),
+    Loop(kernels=[(GEMM, MS), (GEMM_TF32, MS), ("elementwise_kernel", MS)]),
+    Loop(kernels=[(GEMM_TF32, 4 * MS), (GEMM, 3 * MS)]),
+]
+
+
+def key(loop: Loop) -> str:
+    return repr(replace(loop, trace_id="", begins=[]))
+
+
+@cache
+def asked_for() -> dict[str, Program]:
+    return dict(zip(map(key, ASKED), together(*deepcopy(ASKED)), strict=True))
+
+
+def program_of(loop: Loop) -> Program:
+    """Return the program of one of the loops ASKED; nothing may be changed in it."""
+    return asked_for()[key(loop)]
+
+
+def judged_loop(loop: Loop) -> Judgement:
+    return judge(program_of(loop), "t", None)
 
 
 def judged(made: MadeTrace) -> Judgement:
@@ -54,8 +118,7 @@ def predicted(found: Program, *changes: str) -> float:
 @pytest.mark.slow
 def test_a_loader_is_named_with_its_time_and_gain() -> None:
     # 20 ms before each copy; the GPU has finished long before.
-    loop = Loop(loading_ns=dict.fromkeys(range(12), 20 * MS))
-    one = judged(loop.run())
+    one = judged_loop(LOADER)
     assert one.causes[0].cause == one.change == "input_pipeline"
     assert ns_per_step(one, "input_pipeline") == pytest.approx(20 * MS, rel=0.05)
     assert one.causes[0].evidence.startswith("the launching thread waits before the copy")
@@ -66,22 +129,20 @@ def test_a_loader_is_named_with_its_time_and_gain() -> None:
 
 @pytest.mark.slow
 def test_a_stall_is_named_where_the_host_pauses_longer_than_usual() -> None:
-    loop = Loop(stalls={(5, 3): 30 * MS, (8, 2): 15 * MS})
-    one = judged(loop.run())
+    one = judged_loop(STALLS)
     # Kernels of 0.4 ms hide the beginning of a pause.
     assert ns_per_step(one, "host_stalls") * one.steps == pytest.approx(45 * MS, rel=0.05)
     assert share(one, "input_pipeline") == 0
     usual = Loop()
     usual.run()
-    assert predicted(program(loop.run()), "host_stalls") == pytest.approx(usual.mean_ns, rel=0.01)
+    assert predicted(program_of(STALLS), "host_stalls") == pytest.approx(usual.mean_ns, rel=0.01)
 
 
 @pytest.mark.slow
 def test_a_graph_is_no_advice_for_a_program_without_steps() -> None:
-    kernels = [("ampere_sgemm_128x64_tn", 1_000)] * 6
-    repeated = judged(Loop(kernels=kernels, copy_ns=1_000).run())
+    repeated = judged_loop(Loop(kernels=SHORT, copy_ns=1_000))
     assert any(one.cause == "host" and one.advice for one in repeated.causes)
-    single = judged(Loop(steps=1, kernels=kernels, stalls={(0, 3): 5 * MS}).run())
+    single = judged_loop(Loop(steps=1, kernels=SHORT, stalls={(0, 3): 5 * MS}))
     assert single.steps == 0
     assert share(single, "host") > 90
     assert single.change is None
@@ -90,8 +151,7 @@ def test_a_graph_is_no_advice_for_a_program_without_steps() -> None:
 
 @pytest.mark.slow
 def test_time_inside_a_synchronization_counts_as_such() -> None:
-    loop = Loop(alone_in_sync_ns=4 * MS)
-    one = judged(loop.run())
+    one = judged_loop(Loop(alone_in_sync_ns=4 * MS))
     assert ns_per_step(one, "synchronization") == pytest.approx(4 * MS, rel=0.05)
     (evidence,) = [each.evidence for each in one.causes if each.cause == "synchronization"]
     assert "cudaDeviceSynchronize" in evidence
@@ -112,24 +172,19 @@ def test_steps_before_the_first_without_a_sign_are_warm_up(allocating: int, expe
 
 @pytest.mark.slow
 def test_a_long_launch_is_warm_up() -> None:
-    loop = Loop(long_launches={(4, 2): 24 * MS})
-    one = judged(loop.run())
+    one = judged_loop(Loop(long_launches={(4, 2): 24 * MS}))
     assert ns_per_step(one, "warm_up") * one.steps == pytest.approx(24 * MS, rel=0.05)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("waits_in", ["cudaDeviceSynchronize", "cudaFree"])
+@pytest.mark.parametrize("waits_in", WAITS_IN)
 def test_faster_kernels_gain_until_the_host_limits_the_step(waits_in: str) -> None:
-    def of(factor: float) -> Loop:
-        kernels = [("void elementwise_kernel", round(30_000 * factor))] * 40
-        return Loop(kernels=kernels, copy_ns=9_000, waits_in=waits_in)
-
     def ending(factor: float) -> float:
-        loop = of(factor)
+        loop = elementwise(factor, waits_in)
         loop.run()
         return loop.mean_ns
 
-    found = program(of(1).run())
+    found = program_of(elementwise(1, waits_in))
     for factor in (0.5, 0.1, 2):
         scaled = predicted(found, f"scale=elementwise:{factor}")
         point = Simulator(found).predict([parse_change(f"scale=elementwise:{factor}")]).step_ns
@@ -137,58 +192,10 @@ def test_faster_kernels_gain_until_the_host_limits_the_step(waits_in: str) -> No
         assert scaled <= point
 
 
-TIMES = st.integers(20_000, 3 * MS)
-LOOPS = st.builds(
-    Loop,
-    steps=st.integers(5, 9),
-    kernels=st.lists(
-        st.tuples(
-            st.sampled_from(["ampere_sgemm_128x64_tn", "elementwise_kernel", "ncclAllReduce"]),
-            TIMES,
-        ),
-        min_size=1,
-        max_size=8,
-    ),
-    copy_ns=TIMES,
-    loading_ns=st.dictionaries(st.integers(0, 8), st.integers(0, 9 * MS)),
-    stalls=st.dictionaries(st.tuples(st.integers(0, 8), st.integers(0, 8)), TIMES),
-    alone_in_sync_ns=st.integers(0, MS),
-)
-
-
-@pytest.mark.slow
-@settings(max_examples=examples(25))
-@given(LOOPS)
-def test_shares_sum_and_the_replay_repeats_the_trace(loop: Loop) -> None:
-    found = program(loop.run())
-    simulator = Simulator(found)
-    starts = [found.ops.start[op] for op, _ in found.steps]
-    assert starts == loop.begins[:-1]
-    spent = shares(found, simulator.stalls)
-    assert sum(spent.values()) == pytest.approx(loop.begins[-1] - loop.begins[0])
-    assert min(spent.values()) > 0
-    assert simulator.replayed_ns == pytest.approx(simulator.measured_ns, rel=0.01)
-    # The error that why prints is an upper bound: that of the replay without unexplained lags.
-    error_pct = 100 * abs(simulator.replayed_ns / simulator.measured_ns - 1)
-    assert error_pct <= abs(simulator.strict_error_pct) + 0.1
-
-
-@pytest.mark.slow
-@settings(max_examples=examples(15))
-@given(LOOPS)
-def test_changes_of_nothing_and_of_less(loop: Loop) -> None:
-    found = program(loop.run())
-    now = Simulator(found).measured_ns
-    for nothing in ("scale=.*:1", "comm=x1", "drop=no such kernel"):
-        assert predicted(found, nothing) == now
-    for less in ("drop=.*", "drop=gemm", "comm=free", "overlap_copies", "input", "graph"):
-        assert predicted(found, less) <= now * (1 + 1e-9)
-
-
 @pytest.mark.slow
 def test_the_order_of_rows_the_trace_id_and_threads_change_nothing() -> None:
     loop = Loop(loading_ns={3: 9 * MS}, stalls={(5, 3): 30 * MS})
-    expected = judged(loop.run())
+    expected = judged_loop(loop)
     made = Loop(**{**vars(loop), "trace_id": "another"}).run()
     for rows in made.rows.values():
         rows.reverse()
@@ -209,7 +216,7 @@ def test_the_slowest_of_several_traces_comes_first() -> None:
         prepare(database.connection, INPUTS)
         found = judgements(database.connection)
     assert [one.trace_id for one in found] == ["slow", "t"]
-    assert found[1].causes == judged(Loop().run()).causes
+    assert found[1].causes == judged_loop(Loop()).causes
 
 
 def ranks_of(*kernels: list[tuple[str, int]], several: bool) -> list[Judgement]:
@@ -249,7 +256,7 @@ def test_the_wait_for_a_slower_rank_is_apart_from_communication(several: bool) -
 
 @pytest.mark.slow
 def test_two_steps_give_shares_and_no_gain() -> None:
-    one = judged(Loop(steps=3).run())
+    one = judged_loop(Loop(steps=3))
     assert one.steps == 2
     assert sum(cause.share_pct for cause in one.causes) == pytest.approx(100)
     assert {cause.best_step_ns for cause in one.causes} == {None}
@@ -257,11 +264,9 @@ def test_two_steps_give_shares_and_no_gain() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("fused", "change"), [(90, "gpu_elementwise"), (1, None)])
-def test_without_a_gain_a_change_is_about_a_large_cause(fused: int, change: str | None) -> None:
-    # The cause of the other kernels has no advice.
-    kernels = [("elementwise_kernel", fused * MS), ("no such name", 90 * MS)]
-    assert judged(Loop(steps=3, kernels=kernels).run()).change == change
+@pytest.mark.parametrize(("time_ms", "change"), [(90, "gpu_elementwise"), (1, None)])
+def test_without_a_gain_a_change_is_about_a_large_cause(time_ms: int, change: str | None) -> None:
+    assert judged_loop(fused(time_ms)).change == change
 
 
 @pytest.mark.slow
@@ -279,7 +284,7 @@ def test_the_data_of_a_program_without_steps_are_not_a_batch(steps: int) -> None
 
 @pytest.mark.slow
 def test_time_that_no_call_or_operation_explains_is_unknown() -> None:
-    one = judged(Loop(late_ns={(5, 3): 30 * MS}).run())
+    one = judged_loop(LATE)
     assert ns_per_step(one, "unknown") * one.steps == pytest.approx(30 * MS, rel=0.05)
     unknown = next(cause for cause in one.causes if cause.cause == "unknown")
     assert unknown.evidence.startswith("operations that begin over 1 ms later")
@@ -288,7 +293,7 @@ def test_time_that_no_call_or_operation_explains_is_unknown() -> None:
 
 @pytest.mark.slow
 def test_an_operation_that_awaits_the_first_one_has_no_unexplained_delay() -> None:
-    made = program(Loop(late_ns={(5, 3): 30 * MS}).run())
+    made = deepcopy(program_of(LATE))
     (late,) = (op for op in range(len(made.ops.start)) if made.delay_ns(op) > 0)
     assert made.delay_ns(late) == pytest.approx(30 * MS, rel=0.05)
     made.ops.awaited[late] = 0
@@ -300,8 +305,7 @@ def test_an_operation_that_awaits_the_first_one_has_no_unexplained_delay() -> No
 def test_a_replay_that_does_not_explain_the_trace_gives_no_gain(
     late_ns: int, is_known: bool
 ) -> None:
-    # A step of 2.8 ms, and the time before its last kernel.
-    found = program(Loop(late_ns={(step, 6): late_ns for step in range(12)}).run())
+    found = program_of(late_in_each_step(late_ns))
     one = judge(found, "t", None)
     assert any(cause.best_step_ns for cause in one.causes) == is_known
     withheld = [text for text in one.not_known if text.startswith("gains: the replay")]
@@ -377,7 +381,7 @@ def test_a_strict_replay_drops_the_lags_of_launched_operations(is_launched: bool
 @pytest.mark.parametrize("steps", [3, 4, 12])
 def test_operations_after_the_last_step_are_in_none(steps: int) -> None:
     """The last iteration has no end, so that its operations belong to no step."""
-    found = program(Loop(steps=steps).run())
+    found = program_of(Loop(steps=steps))
     assert len(found.steps) == steps - 1
     said = {cause.cause: cause.evidence for cause in judge(found, "t", None).causes}
     assert said["gpu_matmul_no_tensor_core"].startswith("6 kernels per step")
@@ -386,27 +390,23 @@ def test_operations_after_the_last_step_are_in_none(steps: int) -> None:
 
 @pytest.mark.slow
 def test_copies_from_pinned_memory_are_no_faster_when_pinned() -> None:
-    assert (
-        predicted(program(Loop().run()), "pinned") == Simulator(program(Loop().run())).measured_ns
-    )
+    found = program_of(Loop())
+    assert predicted(found, "pinned") == Simulator(found).measured_ns
 
 
 @pytest.mark.slow
 def test_half_precision_has_nothing_to_gain_by_amp() -> None:
-    half = [("void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16>", MS)] * 4
-    found = program(Loop(kernels=half).run())
+    found = program_of(Loop(kernels=[(HALF, MS)] * 4))
     assert predicted(found, "amp") == Simulator(found).measured_ns
     assert all(not c.advice for c in judge(found, "t", None).causes if "matmul" in c.cause)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("updates_first", "others"), [(7, 12), (7, 13), (6, 12)])
+@pytest.mark.parametrize(("updates_first", "others"), UPDATES)
 def test_an_update_has_eight_kernels_and_breaks_of_at_most_twelve_others(
     updates_first: int, others: int
 ) -> None:
-    update, other = ("addcmul_cuda_kernel", 5_000), ("elementwise_kernel", 5_000)
-    step = [*[update] * updates_first, *[other] * others, update, *[other] * 13]
-    found = program(Loop(steps=3, kernels=step).run())
+    found = program_of(with_updates(updates_first, others))
     counts = Counter(found.ops.name[op] for op in updates(found))
     expected = {"addcmul_cuda_kernel": 3 * 8, "elementwise_kernel": 3 * 12}
     assert counts == (expected if (updates_first, others) == (7, 12) else {})
@@ -422,7 +422,7 @@ def test_percentiles(values: list[int], percent: int, expected: float | None) ->
 
 @pytest.mark.slow
 def test_other_processes_are_listed_with_their_largest_cause() -> None:
-    slow, fast = judged(Loop(copy_ns=3 * MS).run()), judged(Loop().run())
+    slow, fast = judged_loop(Loop(copy_ns=3 * MS)), judged_loop(Loop())
     (other,) = Why([slow, fast]).to_dict()["others"]
     assert other["cause"] == max(fast.causes, key=lambda one: one.share_pct).cause
     assert other["share_pct"] == max(one.share_pct for one in fast.causes)
@@ -430,11 +430,8 @@ def test_other_processes_are_listed_with_their_largest_cause() -> None:
 
 @pytest.mark.slow
 def test_the_likely_step_is_between_the_best_and_the_worst() -> None:
-    kernels = [
-        ("ampere_sgemm_128x64_tn", MS), ("sm80_xmma_gemm_tf32f32_tf32f32_f32_tn", MS),
-        ("elementwise_kernel", MS),
-    ]  # fmt: skip
-    found = Simulator(program(Loop(kernels=kernels).run())).predict([parse_change("amp")])
+    kernels = [(GEMM, MS), (GEMM_TF32, MS), ("elementwise_kernel", MS)]
+    found = Simulator(program_of(Loop(kernels=kernels))).predict([parse_change("amp")])
     assert found.likely_ns is not None
     assert found.best_ns < found.likely_ns == found.step_ns < found.worst_ns
 
@@ -450,16 +447,12 @@ def test_the_likely_step_is_between_the_best_and_the_worst() -> None:
 def test_causes_are_certain_where_the_replay_explains_them(
     cause: str, error: float | None, expected: bool
 ) -> None:
-    assert is_certain(program(Loop().run()), cause, error) is expected
+    assert is_certain(program_of(Loop()), cause, error) is expected
 
 
 @pytest.mark.slow
 def test_amp_follows_the_table_of_factors() -> None:
-    kernels = [
-        ("sm80_xmma_gemm_tf32f32_tf32f32_f32_tn", 4 * MS),
-        ("ampere_sgemm_128x64_tn", 3 * MS),
-    ]
-    found = Simulator(program(Loop(kernels=kernels).run()))
+    found = Simulator(program_of(Loop(kernels=[(GEMM_TF32, 4 * MS), (GEMM, 3 * MS)])))
     now, then = found.measured_ns, found.predict([parse_change("amp")]).step_ns
     assert now - then == pytest.approx(2 * MS + 2 * MS, rel=0.001)
 
@@ -495,7 +488,7 @@ def test_a_long_loop_is_replayed_in_stretches() -> None:
 def test_a_change_of_the_input_needs_a_wait_for_it(
     change: str, loading_ns: dict[int, int], is_noted: bool
 ) -> None:
-    sim = Simulator(program(Loop(loading_ns=loading_ns).run()))
+    sim = Simulator(program_of(Loop(loading_ns=loading_ns)))
     notes = predicted_step(sim, [parse_change(change)], 1).notes
     assert ("no wait for input was found" in notes) == is_noted
 

@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import tbd_trace
+from asked_once import ask_once
 from corpus import ROOT, reference_rows
 from query_files import CHECKS, each_file, valid_headers
 from tbd_trace.analysis.checks import evaluate, findings_from, select
@@ -56,8 +57,9 @@ def rules() -> dict[str, Query]:
 
 
 @pytest.fixture
-def sample(sample_cache: Path, rules: dict[str, Query]) -> str:
-    """Run in an empty directory and return the path of the sample."""
+def sample(sample_cache: Path, rules: dict[str, Query], monkeypatch: pytest.MonkeyPatch) -> str:
+    """Run in an empty directory and return the path of the sample, which is evaluated once."""
+    ask_once(monkeypatch, "tbd_trace.analysis.checks.evaluate")
     return str(SAMPLE)
 
 

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from asked_once import ask_once
 from corpus import ROOT
 from fast import one_in
 from made_nsys import GPU, KERNEL, NVTX, RUNTIME, call, gpu, kernel, nvtx, profile, write
@@ -22,6 +23,13 @@ from tbd_trace.errors import UsageError
 
 SAMPLE = ROOT / "data" / "samples" / "synthetic_cnn"
 PARTS = ("comparability", "iterations", "utilization", "memory", "layers", "kernels")
+
+
+@pytest.fixture(autouse=True)
+def compared_once(sample_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Run in an empty directory; runs of equal content are ingested and compared once."""
+    ask_once(monkeypatch, "tbd_trace.analysis.diff.compare")
+    return sample_cache
 
 
 def run_of(folder: Path, name: str, factor: float, iterations: int = 12) -> Path:
@@ -44,7 +52,6 @@ def invoke(*words: object) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("sample_cache")
 def test_a_trace_with_itself() -> None:
     result = invoke(SAMPLE, SAMPLE, "--format", "json", "--max-slowdown", "0%")
     assert result.exit_code == 0, result.output
@@ -131,7 +138,6 @@ def test_gate(elsewhere: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["x", "", "-5%", "5%%", "nan", "inf"])
-@pytest.mark.usefixtures("sample_cache")
 def test_wrong_percentages(text: str) -> None:
     result = invoke(SAMPLE, SAMPLE, f"--max-slowdown={text}")
     assert result.exit_code == 2
@@ -145,7 +151,6 @@ def test_percentages() -> None:
         percent("--x", "five")
 
 
-@pytest.mark.usefixtures("sample_cache")
 def test_wrong_names() -> None:
     assert invoke(SAMPLE, "nothing").exit_code == 2
     assert invoke(SAMPLE).exit_code == 2
@@ -198,7 +203,8 @@ def test_forms(elsewhere: Path) -> None:
 
 @pytest.mark.slow
 def test_page(elsewhere: Path) -> None:
-    a, b = run_of(elsewhere, "a.sqlite", 1), run_of(elsewhere, "<b>.sqlite", 2)
+    # No other test has this content, which would have the name of its first file.
+    a, b = run_of(elsewhere, "a.sqlite", 1), run_of(elsewhere, "<b>.sqlite", 3)
     result = invoke(a, b, "-o", "page.html", "--max-slowdown", "5%")
     assert result.exit_code == 1
     page = Path("page.html").read_text()

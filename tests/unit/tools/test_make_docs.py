@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 import make_docs
 from corpus import ROOT
-from fast import slow
+from fast import one_in, slow
 from tbd_trace.cli.main import app
 from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.query import Catalogue
@@ -184,17 +184,16 @@ def screen_of(command: str, columns: int) -> str:
 
 
 @pytest.fixture
-def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def checkout(sample_cache: Path) -> Path:
     """Run where the README's reader does, without leaving anything there."""
-    (tmp_path / "data").symlink_to(ROOT / "data")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TBD_TRACE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("TBD_TRACE_DB", raising=False)
-    return tmp_path
+    (sample_cache / "data").symlink_to(ROOT / "data")
+    return sample_cache
 
 
 @slow
-@pytest.mark.parametrize(("page", "columns"), SESSIONS.items())
+@pytest.mark.parametrize(
+    ("page", "columns"), one_in(len(SESSIONS), SESSIONS.items(), then_one_in=4)
+)
 def test_console_blocks_show_the_output_of_the_program(
     checkout: Path, page: str, columns: int
 ) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-import made_nsys
 from corpus import ROOT
+from drawing import undrawn
 from made_memory import alloc, block, entry, free, segment, snapshot, write_log, write_pickle
 from tbd_trace.analysis.report.page import Figure, Figures, Note, Page, Plot, Section, Table
 from tbd_trace.analysis.report.sections import build_page
@@ -24,7 +24,7 @@ CHAPTER = "memory-use"
 def page_of(folder: Path, *sources: Path) -> Page:
     database = Database(folder / "made.duckdb")
     database.ingest(sources)
-    return build_page(Traces(database, database.trace_ids()))
+    return build_page(Traces(database, database.trace_ids()), draw=undrawn)
 
 
 def section(page: Page, name: str = CHAPTER) -> Section:
@@ -86,15 +86,6 @@ def test_the_headline_tells_the_peak_and_its_largest_class(sample: Page) -> None
         assert f"largest class {largest['class']}, {part:.4g} MiB ({share:.3g} %)" in shown.detail
         assert f"held {int(row['peak_reserved_bytes']) / 2**20:.4g} MiB" in shown.detail
         assert shown.evidence.endswith(f"class: {largest['evidence']}")
-
-
-@pytest.mark.slow
-def test_a_trace_without_memory_has_no_chapter(tmp_path: Path) -> None:
-    tables = made_nsys.profile()
-    del tables["CUDA_GPU_MEMORY_USAGE_EVENTS"]
-    page = page_of(tmp_path, made_nsys.write(tmp_path / "made.sqlite", tables))
-    assert CHAPTER not in {found.id for found in page.sections}
-    assert "kernels" in {found.id for found in page.sections}
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import made_kineto
+from drawing import undrawn
 from made_job import write_job
 from made_nccl_tests import LOG
 from tbd_trace.analysis.report.page import Figures, Note, Page, Plot, Section, Table
@@ -20,7 +21,7 @@ def page_of(folder: Path, **jobs: list[Path]) -> Page:
     database = Database(folder / "made.duckdb")
     for name, paths in jobs.items():
         database.ingest_files(job_files(name, paths))
-    return build_page(Traces(database, database.trace_ids()))
+    return build_page(Traces(database, database.trace_ids()), draw=undrawn)
 
 
 def ranks_of(page: Page) -> Section | None:
@@ -111,10 +112,10 @@ def test_one_rank_of_several_has_nobody_to_compare_with(tmp_path: Path) -> None:
 def test_a_single_process_has_no_chapter(tmp_path: Path) -> None:
     info = {"distributedInfo": {"backend": "gloo", "rank": 0, "world_size": 1}}
     events = [made_kineto.launch(1, 3), made_kineto.kernel(2, 1, 3)]
+    database = Database(tmp_path / "made.duckdb")
     for number, header in enumerate(({}, info)):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        path = made_kineto.write(folder / "a.json", made_kineto.document(events, **header))
-        database = Database(folder / "made.duckdb")
-        database.ingest([path])
-        assert ranks_of(build_page(Traces(database, database.trace_ids()))) is None
+        path = tmp_path / f"{number}.json"
+        database.ingest([made_kineto.write(path, made_kineto.document(events, **header))])
+    page = build_page(Traces(database, database.trace_ids()), draw=undrawn)
+    assert len(page.trace_names) == 2
+    assert ranks_of(page) is None

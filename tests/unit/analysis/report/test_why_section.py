@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 from corpus import ROOT
-from tbd_trace.analysis.report.page import Note, Plot, Section, Table
+from drawing import undrawn
+from tbd_trace.analysis.report.page import Note, Page, Plot, Section, Table
+from tbd_trace.analysis.report.plotter import draw_later
+from tbd_trace.analysis.report.report_query import Answer
 from tbd_trace.analysis.report.sections import build_page
 from tbd_trace.api import Traces
 from tbd_trace.store import Database
+
+Drawn = Callable[[], Plot | Note]
 
 CAPTURE = ROOT / "data" / "samples" / "synthetic_cnn"
 
@@ -23,8 +29,17 @@ def sample(sample_database: Database) -> Traces:
 
 
 @pytest.fixture(scope="module")
-def section(sample: Traces) -> Section:
-    return build_page(sample).sections[0]
+def page(sample: Traces) -> Page:
+    def draw_the_step(answer: Answer, names: Mapping[str, str], caption: str) -> Drawn:
+        draw = draw_later if answer.query.name == "step_timeline" else undrawn
+        return draw(answer, names, caption)
+
+    return build_page(sample, draw=draw_the_step)
+
+
+@pytest.fixture(scope="module")
+def section(page: Page) -> Section:
+    return page.sections[0]
 
 
 @pytest.mark.slow
@@ -59,13 +74,12 @@ def test_a_typical_step_is_drawn(sample: Traces, section: Section) -> None:
 
 @pytest.mark.slow
 def test_a_report_without_kernels_has_no_such_section(memory_sample: Database) -> None:
-    page = build_page(Traces(memory_sample, memory_sample.trace_ids()))
+    page = build_page(Traces(memory_sample, memory_sample.trace_ids()), draw=undrawn)
     assert "why" not in {found.id for found in page.sections}
 
 
 @pytest.mark.slow
-def test_the_causes_are_open_and_most_sections_are_folded(sample: Traces) -> None:
-    page = build_page(sample)
+def test_the_causes_are_open_and_most_sections_are_folded(page: Page) -> None:
     assert [found.id for found in page.sections if not found.folded] == ["why", "headline"]
     assert page.title == "synthetic_cnn"
     findings = next(found for found in page.sections if found.id == "findings")
@@ -81,7 +95,7 @@ def test_several_runs_are_compared_in_one_table(tmp_path: Path) -> None:
         document |= {"capture_id": name, "files": document["files"][:1]}
         (tmp_path / name / "capture.json").write_text(json.dumps(document))
     database.ingest([tmp_path / "first", tmp_path / "second"])
-    page = build_page(Traces(database, database.trace_ids()), draw=lambda *_: lambda: Note("plot"))
+    page = build_page(Traces(database, database.trace_ids()), draw=undrawn)
     assert {found.id for found in page.sections if not found.folded} == {"why"}
     runs = page.sections[0].blocks[0]
     assert isinstance(runs, Table)

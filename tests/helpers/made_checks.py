@@ -8,7 +8,6 @@ from typing import Any
 
 from made_trace import MadeDatabase, MadeTrace, Row
 from tbd_trace.analysis.checks import select
-from tbd_trace.analysis.checks.evaluation import Evaluator
 
 PERIOD = 1000
 ITERATIONS = 12
@@ -62,7 +61,7 @@ def rows_on(database: MadeDatabase, rule: str, **parameters: Any) -> list[Row]:
     """Return what a rule says about the traces of a database."""
     database.set(**parameters)
     (query,) = select([rule])
-    return list(Evaluator(database.connection).rows(query))
+    return database.rows_of_check(query)
 
 
 def judged(made: MadeTrace, rule: str, **parameters: Any) -> Row:

@@ -7,7 +7,6 @@ from typing import Any
 
 from made_trace import MadeDatabase, MadeTrace, Row
 from tbd_trace.analysis.diff.comparison import QUESTIONS, question
-from tbd_trace.query import prepare
 
 
 def add_iterations(made: MadeTrace, trace: str, periods: Sequence[int], **row: Any) -> None:
@@ -32,13 +31,10 @@ def answers_on(
     database: MadeDatabase, a: Sequence[str], b: Sequence[str]
 ) -> Mapping[str, list[Row]]:
     """Return what the queries say of two sides of the traces of a database."""
+    queries = {name: question(name) for name in QUESTIONS}
+    database.derive({name for query in queries.values() for name in query.relations})
     connection = database.connection
     connection.execute("CREATE OR REPLACE TABLE diff_side (trace_id VARCHAR, side VARCHAR)")
     rows = [*((name, "A") for name in a), *((name, "B") for name in b)]
     connection.executemany("INSERT INTO diff_side VALUES (?, ?)", rows)
-    found = {}
-    for name in QUESTIONS:
-        query = question(name)
-        prepare(connection, query.relations)
-        found[name] = database.select(query.sql)
-    return found
+    return {name: database.select(query.sql) for name, query in queries.items()}

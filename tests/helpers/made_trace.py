@@ -5,13 +5,16 @@ from __future__ import annotations
 import atexit
 import itertools
 from collections import defaultdict
+from collections.abc import Iterable
 from functools import cache
 from typing import Any, Self
 
 import duckdb
 import polars as pl
 
+from made_relations import MadeRelations
 from tbd_trace import resources
+from tbd_trace.analysis.checks.evaluation import Evaluator
 from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.query import Catalogue, prepare
 from tbd_trace.query.header import Query
@@ -169,19 +172,27 @@ class MadeDatabase:
 
     The rows lie in a transaction that is never committed, so that the next database starts empty.
     Derived relations are in a schema of its own: two transactions cannot create the same table.
+    Their rows come from an earlier database where it had the same inputs.
     """
 
     _numbers = itertools.count()
 
     def __init__(self, rows: dict[str, list[Row]]) -> None:
-        self.connection = _empty_database().cursor()
-        self.connection.execute("SET asof_loop_join_threshold = 0")  # as for real traces
-        self.connection.execute("BEGIN TRANSACTION")
+        self._connection = _empty_database().cursor()
+        self._connection.execute("SET asof_loop_join_threshold = 0")  # as for real traces
+        self._connection.execute("BEGIN TRANSACTION")
         schema = f"made_{next(self._numbers)}"
-        self.connection.execute(f"CREATE SCHEMA {schema}")
-        self.connection.execute(f"SET search_path = '{schema},main'")
+        self._connection.execute(f"CREATE SCHEMA {schema}")
+        self._connection.execute(f"SET search_path = '{schema},main'")
         for table, made in rows.items():
             self._insert(table, made)
+        self.relations = MadeRelations(rows)
+
+    @property
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        """The connection; as it may change tables, all relations are computed from then on."""
+        self.relations.off()
+        return self._connection
 
     def _insert(self, table: str, rows: list[Row]) -> None:
         if rows:
@@ -189,31 +200,40 @@ class MadeDatabase:
                 key: [row.get(key) for row in rows] for key in {k for row in rows for k in row}
             }
             frame = pl.DataFrame(columns, strict=False)
-            self.connection.register("made_rows", frame)
-            self.connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM made_rows")
-            self.connection.unregister("made_rows")
+            self._connection.register("made_rows", frame)
+            self._connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM made_rows")
+            self._connection.unregister("made_rows")
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.connection.close()
+        self._connection.close()
 
     def set(self, **parameters: str | int | float | bool) -> Self:
         """Set query parameters; to be done before the first relation is computed."""
+        self.relations.set(parameters)
         for name, value in parameters.items():
-            self.connection.execute(f"SET VARIABLE {identifier(name)} = {literal(value)}")
+            self._connection.execute(f"SET VARIABLE {identifier(name)} = {literal(value)}")
         return self
 
     def select(self, sql: str) -> list[Row]:
         """Return the rows of a statement."""
-        found: list[Row] = self.connection.sql(sql).pl().to_dicts()
+        found: list[Row] = self._connection.sql(sql).pl().to_dicts()
         return found
 
     def relation(self, name: str, order: str = "ALL") -> list[Row]:
         """Return the rows of a derived relation, computing it and what it builds on."""
-        prepare(self.connection, [name])
+        self.derive([name])
         return self.select(f"SELECT * FROM {name} ORDER BY {order}")
+
+    def derive(self, names: Iterable[str]) -> None:
+        """Compute derived relations and what they build on."""
+        prepare(self._connection, names, self.relations)
+
+    def rows_of_check(self, query: Query) -> list[Row]:
+        """Return what a rule says, complete as ``evaluate`` gives it."""
+        return list(Evaluator(self._connection, self.relations).rows(query))
 
     def metric(self, name: str, **parameters: str | int | float | bool) -> list[Row]:
         """Return the rows of a metric."""
@@ -223,10 +243,10 @@ class MadeDatabase:
         """Compute what a metric reads, and return its query."""
         query = Catalogue().get(name)
         self.set(**parameters)
-        prepare(self.connection, query.relations)
+        self.derive(query.relations)
         for macros in query.macros:
             path = resources.queries() / "macros" / f"{macros}.sql"
-            self.connection.execute(path.read_text(encoding="utf-8"))
+            self._connection.execute(path.read_text(encoding="utf-8"))
         return query
 
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from made_trace import MadeDatabase, MadeTrace
-from tbd_trace.query import Catalogue, prepare
-from tbd_trace.sqltext import set_variable
+from tbd_trace.query import prepare
 
 NAMES = {
     "sm_active": "SM Active",
@@ -43,11 +42,7 @@ def trained(values: dict[str, float], samples: int = 40) -> MadeTrace:
 
 
 def asked(database: MadeDatabase, **parameters: str) -> list[dict[str, Any]]:
-    query = Catalogue().get("sampled_util")
-    for name, value in parameters.items():
-        database.connection.execute(set_variable(name, value))
-    prepare(database.connection, query.relations)
-    return database.select(query.sql)
+    return database.metric("sampled_util", **parameters)
 
 
 @pytest.mark.slow

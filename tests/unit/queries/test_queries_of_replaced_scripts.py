@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from all_answers import answers
 from made_trace import MadeTrace, Row, metric, relation
 from tbd_trace.errors import CannotAnswerError
-from tbd_trace.query import Catalogue, execute
+from tbd_trace.query import Catalogue, Result, execute
 from tbd_trace.store import Database
 
 LEVEL = "single_precision_fu_utilization"
@@ -36,6 +36,11 @@ def ingested(directory: Path, text: str, name: str = "nvprof.csv") -> Database:
 
 def answer(database: Database, name: str, **parameters: str) -> list[Row]:
     return execute(database, Catalogue().get(name), parameters=parameters).frame.to_dicts()
+
+
+def answered(found: Result | CannotAnswerError) -> Result:
+    assert isinstance(found, Result)
+    return found
 
 
 def metric_rows(directory: Path, *rows: str) -> Database:
@@ -234,16 +239,9 @@ def test_a_database_whose_tables_are_all_empty(tmp_path: Path) -> None:
     [report] = database.ingest([path])
     assert report.kernels == 0
     assert "recorded nothing" in report.notes[0]
-    unanswered: dict[str, Any] = {}
-    for query in Catalogue().metrics():
-        if query.name == "trace_info":
-            continue
-        try:
-            rows = answer(database, query.name)
-        except CannotAnswerError as error:
-            unanswered[query.name] = str(error)
-        else:
-            assert rows == []
-    assert {"fp32_util", "compute_util", "iteration_timing", "dominant_layer"} <= set(unanswered)
-    [row] = answer(database, "trace_info")
+    found = answers(database, [query.name for query in Catalogue().metrics()])
+    [row] = answered(found.pop("trace_info")).frame.to_dicts()
+    unanswered = {name for name, one in found.items() if isinstance(one, CannotAnswerError)}
+    assert all(answered(found[name]).frame.is_empty() for name in found.keys() - unanswered)
+    assert {"fp32_util", "compute_util", "iteration_timing", "dominant_layer"} <= unanswered
     assert (row["kernels"], row["kernel_ns"], row["holds"]) == (0, None, [])

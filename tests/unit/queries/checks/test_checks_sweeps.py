@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fast import one_in
+from fast import examples, one_in
 from made_checks import add_capture, kernel, rows_of, rows_on, train
 from made_trace import MadeDatabase, MadeTrace, Row, relation
 from tbd_trace.query import prepare
@@ -122,16 +122,27 @@ def test_a_drop_is_told_with_its_batches() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=25)
-@given(rates=st.lists(st.integers(50, 60), min_size=3, max_size=7))
-def test_rank_correlation_is_that_of_its_definition(rates: list[int]) -> None:
-    row = only("OBS01", sweep(*rates, off=1e-6))
-    has_drop = any(b < a for place, a in enumerate(rates) for b in rates[place:])
-    rho = statistics.correlation(range(len(rates)), ranks(rates)) if len(set(rates)) > 1 else 0
-    sure = has_drop or (rho >= 0.9 and rates[0] < rates[-1])
-    assert row["verdict"] == ("finding" if has_drop else "pass" if sure else "not evaluable")
-    if sure:
-        assert row["value"] == pytest.approx(rho, abs=1e-9)
+@settings(max_examples=examples(8))
+@given(
+    sweeps=st.lists(st.lists(st.integers(50, 60), min_size=3, max_size=7), min_size=3, max_size=8)
+)
+def test_rank_correlation_is_that_of_its_definition(sweeps: list[list[int]]) -> None:
+    named = {f"net {place}": rates for place, rates in enumerate(sweeps)}
+    runs = [
+        run
+        for name, rates in named.items()
+        for run in sweep(*rates, off=1e-6, workload=name, sweep=name)
+    ]
+    rows = {row["reason"].split(":")[0]: row for row in told("OBS01", runs)}
+    assert rows.keys() == named.keys()
+    for name, rates in named.items():
+        has_drop = any(b < a for place, a in enumerate(rates) for b in rates[place:])
+        rho = statistics.correlation(range(len(rates)), ranks(rates)) if len(set(rates)) > 1 else 0
+        sure = has_drop or (rho >= 0.9 and rates[0] < rates[-1])
+        verdict = "finding" if has_drop else "pass" if sure else "not evaluable"
+        assert rows[name]["verdict"] == verdict
+        if sure:
+            assert rows[name]["value"] == pytest.approx(rho, abs=1e-9)
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fast import one_in
+from fast import examples, one_in
 from made_pair import add_iterations, answers
 from made_trace import MadeDatabase, MadeTrace, Row
 from tbd_trace.analysis.diff.comparison import QUESTIONS, question
@@ -223,7 +223,7 @@ def test_slower_needs_three_standard_errors_and_the_smallest_change() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=3)
+@settings(max_examples=examples(3))
 @example([("a", "y", 1), ("a", "x", 1)] * 3 + [("b", "x", 2)])
 @given(
     st.lists(

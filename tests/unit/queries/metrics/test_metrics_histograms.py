@@ -38,7 +38,7 @@ def test_durations_are_counted_in_bins_of_a_decade() -> None:
 
 @pytest.mark.slow
 @given(durations=st.lists(st.integers(0, 10**7), min_size=1, max_size=30), per=st.integers(1, 7))
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_every_duration_lies_in_its_bin(durations: list[int], per: int) -> None:
     made = MadeTrace()
     for duration in durations:
@@ -233,7 +233,7 @@ def test_without_durations_kernels_are_counted() -> None:
 
 @pytest.mark.slow
 @given(occupancies=st.lists(st.integers(0, 1000), min_size=1, max_size=20), bins=st.integers(1, 9))
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_every_occupancy_lies_in_its_bin(occupancies: list[int], bins: int) -> None:
     made = MadeTrace()
     for permille in occupancies:

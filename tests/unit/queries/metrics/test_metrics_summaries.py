@@ -63,7 +63,7 @@ operations = st.lists(
 
 
 @pytest.mark.slow
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(kernels=operations)
 def test_kernel_summary_by_name(kernels: list[tuple[str, str, int | None, int]]) -> None:
     made = MadeTrace()
@@ -142,7 +142,7 @@ def test_kernel_summary_leaves_the_replayed_kernels_of_a_capture_out() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(copies=operations, fills=operations)
 def test_memory_operations(copies: list[Any], fills: list[Any]) -> None:
     made = MadeTrace()
@@ -196,7 +196,7 @@ def test_memory_operations_by_kind_of_memory() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     ranges=st.lists(
         st.tuples(

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fast import examples
 from made_trace import MadeTrace, nested
 
 Span = tuple[int, int, int]  # start, end, id
@@ -51,7 +52,7 @@ def steps(shortest: int) -> st.SearchStrategy[list[tuple[bool, int]]]:
 
 
 @pytest.mark.slow
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(threads=st.lists(steps(1), min_size=1, max_size=6), shuffled=st.randoms())
 def test_the_tree_is_the_stack_that_made_the_ranges(
     threads: list[list[tuple[bool, int]]], shuffled: Any
@@ -71,7 +72,7 @@ def test_the_tree_is_the_stack_that_made_the_ranges(
 
 
 @pytest.mark.slow
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     threads=st.lists(
         st.tuples(
@@ -99,7 +100,7 @@ def test_ties_and_ranges_without_length(threads: list[Any]) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(spans=st.lists(st.tuples(st.integers(0, 12), st.integers(0, 8)), min_size=1, max_size=15))
 def test_crossing_ranges_lose_nobody(spans: list[tuple[int, int]]) -> None:
     """Push/pop ranges cannot cross; if a file says so anyway, each still has one place."""
@@ -130,7 +131,7 @@ def test_thousands_of_ranges_come_in_order() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     threads=st.lists(
         st.tuples(

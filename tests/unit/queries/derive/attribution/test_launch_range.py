@@ -131,7 +131,7 @@ def test_containment_by_brute_force(
 
 
 @pytest.mark.slow
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(order=st.permutations(HOLDERS))
 def test_threads_have_the_same_numbers_every_time(order: list[tuple[str, int | None, int]]) -> None:
     """Runs that an earlier question left behind are read by these numbers."""

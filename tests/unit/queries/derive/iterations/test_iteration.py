@@ -127,8 +127,8 @@ runs_of_a_process = st.one_of(
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(25))
-@given(runs=st.lists(runs_of_a_process, min_size=1, max_size=12))
+@settings(max_examples=examples(12))
+@given(runs=st.lists(runs_of_a_process, min_size=5, max_size=12))
 def test_everything_after_the_warm_up_counts(runs: list[list[Work]]) -> None:
     made = MadeTrace()
     for process, run in enumerate(runs):

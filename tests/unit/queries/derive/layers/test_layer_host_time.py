@@ -84,9 +84,9 @@ steps = st.lists(st.tuples(st.booleans(), st.integers(0, 8)), max_size=24)
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(15))
+@settings(max_examples=examples(8))
 @given(
-    traces=st.lists(st.lists(steps, min_size=1, max_size=3), min_size=1, max_size=12),
+    traces=st.lists(st.lists(steps, min_size=1, max_size=3), min_size=4, max_size=12),
     data=st.data(),
 )
 def test_every_nanosecond_is_counted_once(traces: list[Any], data: st.DataObject) -> None:
@@ -159,8 +159,8 @@ span = st.tuples(
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(15))
-@given(traces=st.lists(st.lists(span, max_size=14), min_size=1, max_size=12))
+@settings(max_examples=examples(8))
+@given(traces=st.lists(st.lists(span, max_size=14), min_size=4, max_size=12))
 def test_ranges_that_cross_each_other(traces: list[list[Span]]) -> None:
     """Start/end ranges may, on several domains anything may; ties go by the order of the file."""
     made = MadeTrace()

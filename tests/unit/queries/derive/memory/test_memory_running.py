@@ -16,7 +16,7 @@ from made_trace import MadeTrace, Row, metric
 
 CLASSES = ("weight", "feature_map", "temporary", None)
 ADDRESSES = (0, 512, 1 << 40, 2**64 - 1)
-OURS = settings(max_examples=examples(40), suppress_health_check=[HealthCheck.too_slow])
+OURS = settings(max_examples=examples(10), suppress_health_check=[HealthCheck.too_slow])
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(["allocate", "free", "free_requested", "segment_allocate", "classify"]),
@@ -29,6 +29,7 @@ STEPS = st.lists(
     max_size=25,
 )
 Step = tuple[str, int, int, str | None, int | None]
+HISTORIES = st.lists(STEPS, min_size=3, max_size=8)  # a trace each
 
 
 @dataclass
@@ -94,12 +95,19 @@ def last_class(steps: list[Step], born: int) -> str:
     return stated or "unknown"
 
 
-def made(steps: list[Step]) -> MadeTrace:
+def made(*histories: list[Step]) -> MadeTrace:
     trace = MadeTrace()
+    for number, steps in enumerate(histories):
+        add(trace, f"t{number}", steps)
+    return trace
+
+
+def add(trace: MadeTrace, trace_id: str, steps: list[Step]) -> None:
     for position, (operation, address, size, kind, device) in enumerate(steps):
         states = operation in ("allocate", "classify")
         trace.add(
             "memory_event",
+            trace_id=trace_id,
             sequence=position,
             timestamp_ns=position * 10,
             operation=operation,
@@ -110,7 +118,6 @@ def made(steps: list[Step]) -> MadeTrace:
             requested_bytes=None if operation == "segment_allocate" else size,
             **{"class": kind if states else None},
         )
-    return trace
 
 
 def by_device(rows: list[Row]) -> dict[int | None, list[Row]]:
@@ -120,13 +127,27 @@ def by_device(rows: list[Row]) -> dict[int | None, list[Row]]:
     return found
 
 
-def check(steps: list[Step]) -> None:
+def check(histories: list[list[Step]]) -> None:
+    with made(*histories).connect() as database:
+        told = {
+            "running": database.relation("memory_running", "trace_id, space, sequence"),
+            "spaces": database.relation("memory_space"),
+            "peaks": database.metric("memory_peak"),
+            "instants": database.metric("memory_timeline", points=1000),
+        }
+    for number, steps in enumerate(histories):
+        mine = {
+            name: [row for row in rows if row["trace_id"] == f"t{number}"]
+            for name, rows in told.items()
+        }
+        check_history(steps, mine)
+
+
+def check_history(steps: list[Step], told: dict[str, list[Row]]) -> None:
     spaces = {device: space for device, space in replay(steps).items() if space.totals}
-    with made(steps).connect() as database:
-        running = database.relation("memory_running", "space, sequence")
-        device_of = {row["space"]: row["device_id"] for row in database.relation("memory_space")}
-        peaks = by_device(database.metric("memory_peak"))
-        instants = by_device(database.metric("memory_timeline", points=1000))
+    running = told["running"]
+    device_of = {row["space"]: row["device_id"] for row in told["spaces"]}
+    peaks, instants = by_device(told["peaks"]), by_device(told["instants"])
     assert peaks.keys() == spaces.keys()
     for device, space in spaces.items():
         totals = [(position, sum(classes.values())) for position, classes in space.totals]
@@ -154,33 +175,36 @@ def check(steps: list[Step]) -> None:
 
 
 @pytest.mark.slow
-@given(STEPS)
+@given(HISTORIES)
 @OURS
-def test_histories_with_holes(steps: list[Step]) -> None:
-    check(steps)
+def test_histories_with_holes(histories: list[list[Step]]) -> None:
+    check(histories)
 
 
 @pytest.mark.slow
-@given(STEPS)
+@given(HISTORIES)
 @OURS
-def test_histories_without_holes(steps: list[Step]) -> None:
-    check(list(without_holes(steps)) or [("allocate", 0, 1, None, 0)])
+def test_histories_without_holes(histories: list[list[Step]]) -> None:
+    none: list[Step] = [("allocate", 0, 1, None, 0)]
+    check([list(without_holes(steps)) or none for steps in histories])
 
 
 @pytest.mark.slow
-@given(STEPS, st.permutations([None, 0, 1]))
+@given(HISTORIES, st.permutations([None, 0, 1]))
 @OURS
-def test_numbers_of_devices_mean_nothing(steps: list[Step], order: list[int | None]) -> None:
+def test_numbers_of_devices_mean_nothing(
+    histories: list[list[Step]], order: list[int | None]
+) -> None:
     """Renumbered devices have the rows of the devices that they were."""
     new = dict(zip([None, 0, 1], order, strict=True))
-    renamed = [(*step[:4], new[step[4]]) for step in steps]
+    renamed = [[(*step[:4], new[step[4]]) for step in steps] for steps in histories]
 
-    def rows(events: list[Step], names: dict[int | None, int | None]) -> list[str]:
-        with made(events).connect() as database:
+    def rows(events: list[list[Step]], names: dict[int | None, int | None]) -> list[str]:
+        with made(*events).connect() as database:
             found = database.metric("memory_peak") + database.metric("memory_breakdown")
         return sorted(str(row | {"device_id": names[row["device_id"]]}) for row in found)
 
-    assert rows(steps, new) == rows(renamed, {n: n for n in (None, 0, 1)})
+    assert rows(histories, new) == rows(renamed, {n: n for n in (None, 0, 1)})
 
 
 # readings of a device

@@ -90,8 +90,8 @@ def made_operations(
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(10))
-@given(devices=st.dictionaries(device, st.lists(operation, min_size=1, max_size=9), min_size=1))
+@settings(max_examples=examples(6))
+@given(devices=st.dictionaries(device, st.lists(operation, min_size=1, max_size=9), min_size=3))
 def test_the_union_of_operations_is_a_sweep(
     devices: dict[Device, list[tuple[str, int, int]]],
 ) -> None:
@@ -330,44 +330,40 @@ def idle_parts(
     return sum(idle), between
 
 
-@pytest.mark.slow
-@settings(max_examples=examples(25))
-@given(
-    iterations=st.lists(
-        st.lists(st.tuples(st.integers(0, 12), st.integers(1, 9)), min_size=1, max_size=4),
-        min_size=3,
-        max_size=8,
-    ),
-    strays=st.lists(st.tuples(st.integers(0, 90), st.integers(1, 9)), max_size=3),
-)
-def test_idle_time_between_iterations(
-    iterations: list[list[tuple[int, int]]], strays: list[tuple[int, int]]
-) -> None:
-    """Work of an iteration is delayed and may overlap; strays belong to none."""
-    made = MadeTrace()
+Stretch = tuple[int, int]  # delay or start, and length
+
+
+def delayed(
+    made: MadeTrace, trace: str, iterations: list[list[Stretch]], strays: list[Stretch]
+) -> tuple[list[int], list[tuple[int, int]]]:
+    """Add a trace; return the first operation of each iteration, and (start, end) of all."""
     firsts, operations = [], []
     at = 0
     for number, work in enumerate(iterations):
-        made.add_range(100 * number, 100 * number + 90, f"step {number}")
+        made.add_range(100 * number, 100 * number + 90, f"step {number}", trace_id=trace)
         placed = []
         for place, (delay, took) in enumerate(work):
             start = at + delay
             placed.append((start, start + took))
-            made.launch(100 * number + place, start, start + took, stream_id=place)
+            row = {"trace_id": trace, "stream_id": place}
+            made.launch(100 * number + place, start, start + took, **row)
         firsts.append(min(start for start, _ in placed))
         operations += placed
         at = max(firsts[-1], max(end for _, end in placed) - 3) + 1
     for start, took in strays:
-        made.add_kernel(start, start + took, "stray", stream_id=9)
+        made.add_kernel(start, start + took, "stray", trace_id=trace, stream_id=9)
         operations.append((start, start + took))
+    return firsts, operations
+
+
+def check_idle_time(
+    told: dict[str, list[Row]], firsts: list[int], operations: list[tuple[int, int]]
+) -> None:
+    """Check what is told of one trace against a sweep."""
     begin, end = firsts[1], firsts[-1]
-    with made.connect() as database:
-        window = [r for r in database.relation("analysis_window") if r["iterations"]]
-        assert [(r["start_ns"], r["end_ns"]) for r in window] == [(begin, end)]
-        [row] = database.metric("step_breakdown")
-        causes = database.metric("idle_causes")
-        by_iteration = database.metric("step_breakdown", by="iteration")
-        [util] = database.metric("compute_util", by="trace")
+    assert [(r["start_ns"], r["end_ns"]) for r in told["window"]] == [(begin, end)]
+    [row], [util] = told["whole"], told["util"]
+    causes, by_iteration = told["causes"], told["by_iteration"]
     idle, between = idle_parts(operations, firsts[2:], begin, end)
     assert (row["elapsed_ns"], row["idle_ns"], row["idle_between_ns"]) == (
         end - begin, idle, between,
@@ -377,11 +373,46 @@ def test_idle_time_between_iterations(
     assert row["elapsed_ns"] - row["idle_ns"] == util["gpu_busy_ns"]
     assert sum(c["idle_ns"] for c in causes) == idle
     assert sum(c["between_ns"] for c in causes) == between
-    assert [r["iteration"] for r in by_iteration] == list(range(1, len(iterations) - 1))
+    assert [r["iteration"] for r in by_iteration] == list(range(1, len(firsts) - 1))
     assert [r["elapsed_ns"] for r in by_iteration] == [b - a for a, b in pairwise(firsts[1:])]
     assert sum(r["idle_between_ns"] for r in by_iteration) == between
-    told = {(r["iterations"], r["measured_over"]) for r in (row, util, *causes, *by_iteration)}
-    assert told == {(len(iterations) - 2, "steady state")}
+    over = {(r["iterations"], r["measured_over"]) for r in (row, util, *causes, *by_iteration)}
+    assert over == {(len(firsts) - 2, "steady state")}
+
+
+@pytest.mark.slow
+@settings(max_examples=examples(8))
+@given(
+    traces=st.lists(
+        st.tuples(
+            st.lists(
+                st.lists(st.tuples(st.integers(0, 12), st.integers(1, 9)), min_size=1, max_size=4),
+                min_size=3,
+                max_size=8,
+            ),
+            st.lists(st.tuples(st.integers(0, 90), st.integers(1, 9)), max_size=3),
+        ),
+        min_size=3,
+        max_size=8,
+    )
+)
+def test_idle_time_between_iterations(
+    traces: list[tuple[list[list[Stretch]], list[Stretch]]],
+) -> None:
+    """Work of an iteration is delayed and may overlap; strays belong to none."""
+    made = MadeTrace()
+    added = {f"t{n}": delayed(made, f"t{n}", *trace) for n, trace in enumerate(traces)}
+    with made.connect() as database:
+        answers = {
+            "window": [r for r in database.relation("analysis_window") if r["iterations"]],
+            "whole": database.metric("step_breakdown"),
+            "causes": database.metric("idle_causes"),
+            "by_iteration": database.metric("step_breakdown", by="iteration"),
+            "util": database.metric("compute_util", by="trace"),
+        }
+    for trace, (firsts, operations) in added.items():
+        mine = {n: [r for r in rows if r["trace_id"] == trace] for n, rows in answers.items()}
+        check_idle_time(mine, firsts, operations)
 
 
 @pytest.mark.slow

@@ -32,9 +32,9 @@ class Program:
             its number, its texts from the root on, its domain and its kind.
     """
 
-    def __init__(self, made: MadeTrace, thread: int) -> None:
+    def __init__(self, made: MadeTrace, trace: str, thread: int) -> None:
         self._made = made
-        self._thread = thread
+        self._row: dict[str, Any] = {"trace_id": trace, "thread_id": thread}
         self._now = 0
         self._stacks: dict[int, list[tuple[int, str, int]]] = {0: [], 1: []}
         self._free: list[tuple[int, str, int, int]] = []
@@ -71,7 +71,7 @@ class Program:
             kind=kind,
             domain_id=domain,
             domain=DOMAINS[domain],
-            thread_id=self._thread,
+            **self._row,
         )
 
     def _launch(self, name: str, took: int) -> None:
@@ -81,9 +81,8 @@ class Program:
             for place, (_, _, number) in enumerate(stack)
         ]
         around += [(number, [text], domain, "start_end") for domain, text, _, number in self._free]
-        self._made.launch(
-            self._now, 10_000 + self._now, 10_000 + self._now + took, name, thread_id=self._thread
-        )
+        start = 10_000 + self._now
+        self._made.launch(self._now, start, start + took, name, **self._row)
         self.launched.append((name, took, around))
 
 
@@ -114,26 +113,35 @@ def expected(programs: dict[int, Program], by: str) -> dict[Any, Any]:
     }
 
 
-@settings(max_examples=examples(40))
-@given(threads=st.lists(st.lists(step, max_size=40), min_size=1, max_size=2))
+@settings(max_examples=examples(10))
+@given(
+    traces=st.lists(
+        st.lists(st.lists(step, max_size=40), min_size=1, max_size=2), min_size=3, max_size=8
+    )
+)
 @pytest.mark.parametrize("by", ["path", "range"])
 def test_kernels_count_in_the_ranges_open_at_their_launch(
-    by: str, threads: list[list[Step]]
+    by: str, traces: list[list[list[Step]]]
 ) -> None:
     made = MadeTrace()
-    programs = {thread: Program(made, thread) for thread in range(1, len(threads) + 1)}
-    for thread, steps in enumerate(threads, 1):
-        made.add("thread", process_id=1, thread_id=thread, tid=thread)
-        programs[thread].run(steps)
+    programs: dict[str, dict[int, Program]] = {}
+    for number, threads in enumerate(traces):
+        trace = f"t{number}"
+        mine = programs[trace] = {}
+        for thread, steps in enumerate(threads, 1):
+            made.add("thread", trace_id=trace, process_id=1, thread_id=thread, tid=thread)
+            mine[thread] = Program(made, trace, thread)
+            mine[thread].run(steps)
     rows = metric(made, "nvtx_kernels", by=by)
-    assert {
-        (row["range_path"], row["style"], row["tid"], row["kernel_name"]): (
+    found: dict[str, dict[Any, Any]] = {trace: {} for trace in programs}
+    for row in rows:
+        key = tuple(row[name] for name in ("range_path", "style", "tid", "kernel_name"))
+        found[row["trace_id"]][key] = (
             *(row[name] for name in ("range_instances", "instances", "total_ns")),
             *(row[name] for name in ("median_ns", "min_ns", "max_ns", "stddev_ns")),
         )
-        for row in rows
-    } == expected(programs, by)
-    assert len(rows) == len(expected(programs, by))
+    assert found == {trace: expected(mine, by) for trace, mine in programs.items()}
+    assert len(rows) == sum(map(len, found.values()))
 
 
 @pytest.mark.slow

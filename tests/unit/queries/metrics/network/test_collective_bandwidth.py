@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpus import reference_rows
+from fast import examples
 from made_ranks import MS, ONE_HOST, alone, job, late
 from made_trace import MadeTrace, metric
 from tbd_trace.query.advice import how_to_collect
@@ -120,7 +121,7 @@ def test_an_instant_has_no_bandwidth() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.lists(st.integers(1, MS - 1), min_size=1, max_size=40))
 def test_percentiles(durations: list[int]) -> None:
     made = alone("allreduce", *durations)

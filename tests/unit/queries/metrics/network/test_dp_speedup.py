@@ -11,6 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from fast import examples
 from network_model import (
     TOY,
     Layer,
@@ -198,7 +199,7 @@ JUMP = [
 
 
 @pytest.mark.slow
-@settings(max_examples=6)
+@settings(max_examples=examples(6))
 @given(layers=LAYERS, latency_s=st.sampled_from([0, 5e-6, 1e-4]), workers=st.integers(2, 9))
 def test_properties_of_predictions(
     tmp_path_factory: pytest.TempPathFactory, layers: list[Layer], latency_s: float, workers: int
@@ -232,7 +233,7 @@ def test_properties_of_predictions(
 
 
 @pytest.mark.slow
-@settings(max_examples=5)
+@settings(max_examples=examples(5))
 @given(layers=LAYERS, latency_s=st.sampled_from([0, 5e-6]), workers=st.integers(2, 9))
 @example(layers=JUMP, latency_s=5e-6, workers=2)
 def test_smallest_bandwidth_inverts_the_speed_up(

@@ -143,11 +143,11 @@ def made_process(
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(12))
+@settings(max_examples=examples(8))
 @given(
     processes=st.lists(
         st.tuples(process, st.lists(st.tuples(st.integers(0, 40), st.integers(0, 3)), max_size=2)),
-        min_size=1,
+        min_size=3,
         max_size=6,
     )
 )

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fast import one_in
+from fast import examples, one_in
 from made_trace import MadeTrace, Row, metric, relation
 
 FLOP = "flop_count_sp"
@@ -545,7 +545,7 @@ def test_a_metric_run_without_durations_knows_no_percentage() -> None:
     assert "durations" in row["reason"]
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(
     line=st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from([1, 2, None])), max_size=12),
     runs=st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from([1, 2, None])), max_size=6),

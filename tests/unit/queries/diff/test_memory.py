@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from made_memory import alloc, block, entry, free, segment, snapshot, write_log, write_pickle
 from made_nsys import profile, write
+from one_comparison import compare_once
 from tbd_trace.cli.main import app
 
 MIB = 2**20
@@ -65,7 +66,10 @@ def test_peaks_and_classes_at_the_peak(logs: tuple[Path, Path]) -> None:
 
 
 @pytest.mark.slow
-def test_it_is_a_part_of_every_form(logs: tuple[Path, Path]) -> None:
+def test_it_is_a_part_of_every_form(
+    logs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compare_once(monkeypatch)
     a, b = map(str, logs)
     text = CliRunner().invoke(app, ["diff", a, b]).stdout
     assert "Memory of two runs" in text
@@ -150,7 +154,10 @@ def test_devices_are_compared_one_by_one(elsewhere: Path) -> None:
 
 
 @pytest.mark.slow
-def test_memory_of_one_side_is_not_compared(elsewhere: Path, logs: tuple[Path, Path]) -> None:
+def test_memory_of_one_side_is_not_compared(
+    elsewhere: Path, logs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compare_once(monkeypatch)
     tables = profile()
     del tables["CUDA_GPU_MEMORY_USAGE_EVENTS"]
     timeline = write(elsewhere / "made.sqlite", tables)

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from made_job import ELEMENTS, write_job
 from made_kineto import document, kernel, launch, write
 from made_nccl_tests import LOG
+from one_comparison import compare_once
 from tbd_trace.cli.main import app
 
 MS = 1_000_000
@@ -100,7 +101,10 @@ def test_collectives_of_equal_kind_and_size(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_every_form_has_the_parts(jobs: str, elsewhere: Path) -> None:
+def test_every_form_has_the_parts(
+    jobs: str, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compare_once(monkeypatch)
     text = compared(jobs, "before", "after").stdout
     assert "Communication of two runs" in text
     assert "Collectives of two runs" in text
@@ -126,8 +130,9 @@ def test_a_job_without_a_straggler(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_rank_alone_is_no_straggler(tmp_path: Path) -> None:
     a, b = write_job(tmp_path / "a", 2, late=1), write_job(tmp_path / "b", 1)
+    database = ingested(tmp_path, a=a, b=b)
     for sides in (("a", "b"), ("b", "a")):
-        answer = compared(ingested(tmp_path, a=a, b=b), *sides, "--format", "json")
+        answer = compared(database, *sides, "--format", "json")
         assert "last in" not in json.loads(answer.stdout)["verdict"]["sentence"]
 
 

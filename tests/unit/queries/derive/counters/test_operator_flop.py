@@ -110,12 +110,21 @@ WORKED = [
 ]  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def worked(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    """Return FLOP and bytes of the worked examples, in one trace."""
+    calls = [
+        call(name, 10 + 20 * place, dims, values)
+        for place, (name, dims, values, _) in enumerate(WORKED)
+    ]
+    return flop(tmp_path_factory.mktemp("worked"), calls, "flop, least_bytes")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "dims", "values", "expected"), WORKED)
-def test_worked_example(
-    tmp_path: Path, name: str, dims: list[list[int]], values: dict[int, str], expected: int
-) -> None:
-    assert flop(tmp_path, [call(name, 10, dims, values)]) == [expected]
+@pytest.mark.parametrize("place", range(len(WORKED)))
+def test_worked_example(worked: list[Any], place: int) -> None:
+    assert len(worked) == len(WORKED)
+    assert worked[place][0] == WORKED[place][-1]
 
 
 @pytest.mark.slow
@@ -273,12 +282,11 @@ BYTES = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", [case for case in WORKED if case[0] in BYTES])
-def test_least_traffic(
-    tmp_path: Path, case: tuple[str, list[list[int]], dict[int, str], int]
-) -> None:
-    name, dims, values, _ = case
-    assert flop(tmp_path, [call(name, 10, dims, values)], "least_bytes") == [BYTES[name]]
+@pytest.mark.parametrize(
+    "place", [place for place, (name, *_) in enumerate(WORKED) if name in BYTES]
+)
+def test_least_traffic(worked: list[Any], place: int) -> None:
+    assert worked[place][1] == BYTES[WORKED[place][0]]
 
 
 @pytest.mark.slow

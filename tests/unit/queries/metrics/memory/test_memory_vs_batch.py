@@ -76,9 +76,7 @@ def test_groups_and_their_growth(sweep: Database) -> None:
     ("mib", "largest", "evidence"),
     [(70, 3, "interpolated"), (69, 2, "interpolated"), (130, 6, "extrapolated"), (9, 0, None)],
 )
-def test_the_largest_batch(
-    sweep: Database, mib: int, largest: int, evidence: str | None
-) -> None:
+def test_the_largest_batch(sweep: Database, mib: int, largest: int, evidence: str | None) -> None:
     found = rows(sweep, memory_gb=str((mib + 100) * MIB / GIB), context_mb="100")
     assert {(row["largest_batch"], row["largest_evidence"]) for row in found} == {
         (largest, evidence)

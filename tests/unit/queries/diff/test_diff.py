@@ -15,7 +15,6 @@ from made_pair import add_iterations, answers
 from made_trace import MadeDatabase, MadeTrace, Row
 from tbd_trace.analysis.diff.comparison import QUESTIONS, question
 from tbd_trace.model.canonical_tables import canonical_tables
-from tbd_trace.query import prepare
 from tbd_trace.query.catalogue import derive_relations
 from tbd_trace.query.header import alternatives
 
@@ -54,8 +53,8 @@ def test_header_says_what_the_query_reads_and_returns(name: str) -> None:
     needed = {each for need in query.needs for each in alternatives(need)}
     assert "diff_side" in needed
     with MadeDatabase({}) as database:
+        database.derive(query.relations)
         database.connection.execute("CREATE TABLE diff_side (trace_id VARCHAR, side VARCHAR)")
-        prepare(database.connection, query.relations)
         columns = database.connection.execute(f"DESCRIBE {query.sql}").fetchall()
         assert [column[0] for column in columns] == list(query.columns)
         assert {column[1] for column in columns} <= {"VARCHAR", "BIGINT", "DOUBLE", "BOOLEAN"}

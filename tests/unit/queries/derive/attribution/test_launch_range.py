@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fast import examples
 from made_trace import MadeDatabase, MadeTrace, relation
 from tbd_trace.query import prepare
-from tbd_trace.query.catalogue import derive_relations
+from tbd_trace.query.catalogue import derive_relations, derived_relation
 
 HOLDERS = [("t", 1, 1), ("t", 1, 2), ("t", 2, 1), ("u", 1, 1), ("t", None, 1)]
 holder = st.sampled_from(HOLDERS)
@@ -41,6 +41,7 @@ def innermost_from_slices(database: MadeDatabase) -> dict[int, int]:
     """Return the innermost range of each launch where each slice of the ranges is one range."""
     relations = {relation.name: relation.sql for relation in derive_relations()}
     connection = database.connection
+    prepare(connection, ["_range_begin", *derived_relation("_innermost_range").relations])
     connection.execute("CREATE TEMP TABLE every_range AS FROM annotation")
     connection.execute("DELETE FROM _range_begin")
     for (number,) in connection.execute("SELECT annotation_id FROM every_range").fetchall():

@@ -21,7 +21,8 @@ from parameters import Parameters
 
 slow = pytest.mark.slow
 nightly = pytest.mark.nightly
-_share_of_examples = 2  # one in so many is made
+FEW, HALF, ALL = 5, 2, 1
+_share_of_examples = HALF  # one in so many is made
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -44,9 +45,9 @@ def configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "property: makes examples (Hypothesis); conftest.py adds it")
     global _share_of_examples  # noqa: PLW0603 test modules ask at import, without a config
     if config.option.few_examples or config.option.markexpr == "not slow":
-        _share_of_examples = 5
+        _share_of_examples = FEW
     elif config.option.all_examples:
-        _share_of_examples = 1
+        _share_of_examples = ALL
 
 
 def one_in(size: int, values: Iterable[Any], *, then_one_in: int = 2) -> list[Any] | Parameters:
@@ -83,9 +84,11 @@ def first_of_each_format(files: Iterable[Any], *, then_one_in: int = 1) -> list[
 def examples(count: int) -> int:
     """Return how many examples Hypothesis makes.
 
-    A fifth of ``count`` in the fast suite, half in the full suite, all with ``--all-examples``.
+    A fifth of ``count`` in the fast suite, half in the full suite, all with ``--all-examples``; of
+    few examples at least two and six.
     """
-    return max(count // _share_of_examples, 2)
+    fewest = 2 if _share_of_examples == FEW else 6
+    return max(count // _share_of_examples, min(count, fewest))
 
 
 def _changed(

@@ -23,7 +23,7 @@ JOBS = [2, pytest.param(3, marks=nightly)]
 TRAINING = """
 import sys, time, torch, tbd_trace
 import torch.distributed as dist
-late, delay = int(sys.argv[1]), float(sys.argv[2])
+late, delay, dies = int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
 dist.init_process_group("gloo")
 rank = dist.get_rank()
 torch.manual_seed(0)
@@ -32,22 +32,13 @@ model = torch.nn.parallel.DistributedDataParallel(
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 tbd_trace.instrument(model, optimizer, batch_size=4)
 for number in range(14):
+    if rank == dies and number == 4:
+        sys.exit("it breaks here")
     # Equal computation that no load of the machine stretches much.
     time.sleep(0.03 + (delay if rank == late else 0.0))
     model(torch.randn(4, 32)).square().mean().backward()
     optimizer.step()
     optimizer.zero_grad()
-dist.destroy_process_group()
-"""
-# What counts is how the others notice: their all-reduce ends with an error.
-DYING = """
-import sys, torch
-import torch.distributed as dist
-dist.init_process_group("gloo")
-for number in range(14):
-    if dist.get_rank() == int(sys.argv[1]) and number == 4:
-        sys.exit("it breaks here")
-    dist.all_reduce(torch.ones(4))
 dist.destroy_process_group()
 """
 PARAMETERS = 32 * 200 + 200 + 200 * 8 + 8
@@ -69,7 +60,7 @@ def ingested(directory: Path, capture: Path) -> tbd_trace.Traces:
 def straggler(script: Path, directory: Path, ranks: int, late: int, delay: float) -> pl.DataFrame:
     capture = directory / "capture"
     window = ("--profiler", "torch", "--warmup", "2", "--iterations", "10", "-o", capture)
-    words = (sys.executable, script, str(late), str(delay))
+    words = (sys.executable, script, str(late), str(delay), "-1")
     done = collect("--ranks", str(ranks), *window, "--", *words)
     assert done.returncode == 0, done.stderr
     assert f"{ranks} ranks" in done.stderr
@@ -95,8 +86,8 @@ def test_a_delayed_rank_is_the_straggler(script: Path, tmp_path: Path, ranks: in
 
 
 @pytest.mark.slow
-@pytest.mark.nightly(
-    covered_by="tests/integration/test_collect_ranks.py::test_a_delayed_rank_is_the_straggler"
+@pytest.mark.nightly(  # the ranks themselves run in the test above
+    covered_by="tests/unit/queries/metrics/network/test_network_ranks.py::test_changing_ranks_are_rotating"
 )
 def test_without_a_delay_no_rank_is_the_straggler(script: Path, tmp_path: Path) -> None:
     # Other work on the machine may hit one rank for a while, so once may be chance.
@@ -110,12 +101,10 @@ def test_without_a_delay_no_rank_is_the_straggler(script: Path, tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_a_rank_that_dies_stops_the_others_and_is_named(tmp_path: Path) -> None:
+def test_a_rank_that_dies_stops_the_others_and_is_named(script: Path, tmp_path: Path) -> None:
     capture, dying = tmp_path / "capture", random.randrange(2)
-    script = tmp_path / "train.py"
-    script.write_text(DYING, encoding="utf-8")
     window = ("--profiler", "torch", "--warmup", "2", "--iterations", "10", "-o", capture)
-    words = (sys.executable, script, str(dying))
+    words = (sys.executable, script, "-1", "0", str(dying))
     done = collect("--ranks", "2", *window, "--", *words)
     assert done.returncode == 1
     assert f"rank {dying} failed" in done.stderr.splitlines()[-1]

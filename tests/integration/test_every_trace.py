@@ -134,13 +134,13 @@ def counted(path: Path) -> Count:
 
 
 @pytest.mark.slow
-@file_by_file(4)
+@file_by_file(8)
 def test_holds_what_the_file_holds(traces: Traces, path: Path) -> None:
     (row,) = traces.ask(f"{path.parent.name}/{path.name}", "trace_info").rows(named=True)
     assert (row["kernels"], row["kernel_ns"]) == counted(path)
 
 
-@file_by_file(4)
+@file_by_file(8)
 def test_begins_and_ends_with_its_events(traces: Traces, path: Path) -> None:
     spans = " UNION ALL ".join(
         f"SELECT min({table.start}) AS s, max({table.end}) AS e FROM {table.name}"
@@ -526,7 +526,7 @@ def test_each_check_is_of_a_metric_or_of_several() -> None:
     assert set(METRIC_NAMES) - checked == UNCHECKED.keys()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly(covered_by="tests/unit/query/test_divided.py::test_answer_one_at_a_time")
 def test_a_trace_is_answered_alike_among_others(traces: Traces) -> None:
     """Answers about several traces at once are those about each of them."""
     ids = [traces.id(name) for name in AMONG_OTHERS]

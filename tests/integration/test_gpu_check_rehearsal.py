@@ -29,6 +29,7 @@ def _rehearse(directory: Path, *steps: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+@pytest.mark.nightly(covered_by="tests/integration/test_gpu_check_rehearsal.py::test_nsys_on_a_cpu")
 def test_steps_on_a_cpu(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     rows = _rehearse(tmp_path, "doctor", "cuda-graph", "slow-loader", "memory-sweep")

@@ -20,7 +20,7 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", one_in(8, corpus_files("odd/*"), then_one_in=3))
+@pytest.mark.parametrize("path", one_in(8, corpus_files("odd/*"), then_one_in=5))
 def test_odd_files(path: Path, db: Path) -> None:
     """A file that cannot be read is one line; one without kernels has a note that says so."""
     outcome = invoke("ingest", path, "--db", db)

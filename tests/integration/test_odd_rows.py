@@ -85,7 +85,7 @@ def test_no_odd_row_stops_an_answer(nsys: list[list[Change]], nvprof: list[list[
 
 @pytest.mark.slow
 @pytest.mark.nightly(
-    covered_by="tests/integration/test_odd_rows.py::test_no_odd_row_stops_an_answer"
+    covered_by="tests/integration/test_cases.py::test_hostile_files_keep_their_kernels"
 )
 def test_hostile_files_beside_a_sound_one(tmp_path: Path) -> None:
     folder = case_file("hostile")

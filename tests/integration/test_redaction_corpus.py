@@ -122,7 +122,7 @@ def test_nothing_about_the_user_is_left(traces: Traces, profiles: list[str]) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", one_in(4, WITH_PATHS, then_one_in=3))
+@pytest.mark.parametrize("name", one_in(4, WITH_PATHS, then_one_in=5))
 def test_answers_stay_the_same(traces: Traces, name: str, tmp_path: Path) -> None:
     """Attribution reads the very texts in which paths and arguments are."""
     trace_id = traces.id(name)

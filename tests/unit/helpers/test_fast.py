@@ -40,10 +40,13 @@ def test_what_a_nightly_test_names_runs_more_often() -> None:
             assert "nightly" not in marks, f"{path}: {name} is nightly, too"
 
 
-@pytest.mark.parametrize(("share", "made"), [(5, [20, 2, 2]), (2, [50, 5, 2]), (1, [100, 10, 2])])
+@pytest.mark.parametrize(
+    ("share", "made"),
+    [(fast.FEW, [20, 2, 2]), (fast.HALF, [50, 6, 3]), (fast.ALL, [100, 10, 3])],
+)
 def test_examples(share: int, made: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fast, "_share_of_examples", share)
-    assert [fast.examples(count) for count in (100, 10, 2)] == made
+    assert [fast.examples(count) for count in (100, 10, 3)] == made
 
 
 def test_all_but_the_first_of_each_group_are_slow_and_most_of_these_nightly() -> None:

@@ -99,7 +99,7 @@ def all_together(traces: Database) -> dict[str, Result | CannotAnswerError]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", one_in(25, DIVISIBLE, then_one_in=8))
+@pytest.mark.parametrize("name", one_in(25, DIVISIBLE, then_one_in=12))
 def test_answer_one_at_a_time(
     traces: Database, all_together: dict[str, Result | CannotAnswerError], name: str
 ) -> None:

@@ -326,7 +326,7 @@ IN_SHELL = [path for path in (*METRICS, *CHECKS) if path.stem not in NOT_IN_SAMP
 
 
 @pytest.mark.slow
-@each_file(one_in(25, IN_SHELL, then_one_in=10))
+@each_file(one_in(25, IN_SHELL, then_one_in=16))
 def test_the_script_gives_the_same_rows_in_a_shell(
     sample_database: Database, memory_sample: Database, torch_sample: Database, query: Query
 ) -> None:

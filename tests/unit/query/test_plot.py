@@ -57,7 +57,7 @@ def sessions(
 
 
 @pytest.mark.slow
-@each_file(one_in(4, DRAWN, then_one_in=4))
+@each_file(one_in(4, DRAWN, then_one_in=10))
 def test_every_plot_draws_the_sample(sessions: Callable[[str], SharedSession], path: Path) -> None:
     """Draw the rows of each grouping of a query."""
     query = parse_query(path)

@@ -294,7 +294,7 @@ CHANGES: dict[str, Callable[[Any], bytes]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("path", first_of_each_format(SMALL, then_one_in=2))
+@pytest.mark.parametrize("path", first_of_each_format(SMALL, then_one_in=4))
 def test_changes_of_form_change_no_number(
     tmp_path: Path, numbers_before: Callable[[Path], Numbers], path: Path, change: str
 ) -> None:
@@ -306,7 +306,7 @@ def test_changes_of_form_change_no_number(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", one_in(4, range(4), then_one_in=3))
-@pytest.mark.parametrize("path", first_of_each_format(SMALL, then_one_in=2))
+@pytest.mark.parametrize("path", first_of_each_format(SMALL, then_one_in=4))
 def test_damage_is_noted_or_refused(tmp_path: Path, path: Path, seed: int) -> None:
     rng = random.Random(f"{path.name} {seed}")
     content = unpacked(path)

@@ -615,7 +615,7 @@ WRONG_REQUESTS: list[tuple[list[str], str]] = [
     (["query", "trace_info", "--plot", "x.svg"], "trace_info has no plot"),
     (["info", "--limit", "-1"], "--limit"),
     (["info", "--nonsense"], "no such option: --nonsense"),
-    (["frobnicate"], "no such command 'frobnicate'"),
+    (["frobnicate"], "no such command or file 'frobnicate'"),
     (["ingest"], "missing argument"),
     (["sql", ""], "no SQL statement given"),
     (["sql", "DELETE FROM kernel"], "only statements that read"),

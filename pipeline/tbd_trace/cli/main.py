@@ -13,6 +13,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
@@ -57,6 +58,9 @@ class _LazyCommands(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         return _build(name)
 
+    def __contains__(self, name: object) -> bool:
+        return name in _COMMANDS or name in _GROUPS
+
     def __iter__(self) -> Iterator[str]:
         return iter((*_COMMANDS, *_GROUPS))
 
@@ -86,6 +90,12 @@ class _Commands(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(self.commands)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        # A file where a command is expected: the question about it that most people have.
+        if args[0] not in self.commands and Path(args[0]).exists():
+            args = [why.__name__, *args]
+        return super().resolve_command(ctx, args)
 
     def main(self, *args: Any, **options: Any) -> Any:
         try:
@@ -121,6 +131,7 @@ class _Commands(TyperGroup):
 def _usage(error: Any) -> str:
     # click's messages are sentences; ours begin in lower case and end with the action.
     message = error.format_message().rstrip(".")
+    message = message.replace("No such command", "No such command or file", 1)
     if message.startswith("No such option"):
         message += " (names that begin with - go after --)"
     command = error.ctx.command_path if error.ctx else "tbd-trace"
@@ -137,7 +148,7 @@ app = typer.Typer(
     cls=_Commands,
     help="Why is my DNN training slow, and what should I change? Ingests profiles of Nsight "
     "Systems, nvprof, Nsight Compute and torch.profiler, and memory profiles, and answers "
-    "questions about them with SQL.",
+    "questions about them with SQL. `tbd-trace FILE` is `tbd-trace why FILE`.",
     epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the trace cannot answer the question.",
     invoke_without_command=True,
     rich_markup_mode=None,  # plain help does not import rich, and is readable in a pipe

@@ -61,6 +61,13 @@ def test_json_is_one_object_with_ranked_causes() -> None:
 
 
 @pytest.mark.slow
+def test_a_file_in_place_of_a_command_asks_why() -> None:
+    asked = invoke("why", SAMPLE, "--all")
+    short = invoke(SAMPLE, "--all")
+    assert (short.exit_code, short.stdout) == (0, asked.stdout)
+
+
+@pytest.mark.slow
 def test_the_screen_fits_and_names_change_and_gain() -> None:
     result = invoke("why", SAMPLE)
     assert result.exit_code == 0

@@ -101,10 +101,11 @@ def _why(traces: Traces) -> str:
     except CannotAnswerError as error:
         return f"{printable(str(error))}\n"
     one = found.slowest
+    covers = "".join(f"\nCovers: {sentence}.\n" for sentence in one.covers)
     missing = [f"- {sentence}\n" for sentence in one.not_known[:_ROWS]]
     advised = f"\nLargest gain: `{one.change}`.\n" if one.change else ""
     unknown = f"\nNot known:\n\n{''.join(missing)}" if missing else ""
-    return markdown(found) + advised + unknown
+    return markdown(found) + covers + advised + unknown
 
 
 def _findings(traces: Traces) -> str:

@@ -25,7 +25,8 @@ from tbd_trace.why.host_only import INPUTS as HOST_INPUTS
 from tbd_trace.why.host_only import host_judgements
 from tbd_trace.why.judgement import FEWEST_STEPS, Judgement
 from tbd_trace.why.predictions import predicted
-from tbd_trace.why.processes import INPUTS, judgements, programs, simulator
+from tbd_trace.why.processes import INPUTS, Process, judgements, programs, simulator
+from tbd_trace.why.recording import action
 from tbd_trace.why.result import WhatIf, Why
 
 # States the needs for messages about missing data.
@@ -83,15 +84,19 @@ def _of_slowest(
     connection: duckdb.DuckDBPyConnection, changes: Sequence[Change]
 ) -> tuple[float, WhatIf]:
     # The mean step, and the prediction.
-    judged = (one for one in programs(connection) if len(one.program.steps) >= FEWEST_STEPS)
-    slowest = max(judged, key=lambda one: one.program.mean_step_ns, default=None)
-    if slowest is None:
+    slowest = max(programs(connection), key=_step_ns, default=None)
+    if slowest is None or not _step_ns(slowest):
+        tool = slowest.program.tool if slowest else "nsys"
         raise CannotAnswerError(
-            f"whatif needs at least {FEWEST_STEPS} complete steps; record more, or mark steps "
-            "with NVTX"
+            f"whatif needs at least {FEWEST_STEPS} complete steps; {action(tool, 'steps')}"
         )
     answer = predicted(simulator(connection, slowest.program), changes, slowest.pid)
     return slowest.program.mean_step_ns, answer
+
+
+def _step_ns(one: Process) -> float:
+    # 0 with too few steps
+    return one.program.mean_step_ns if len(one.program.steps) >= FEWEST_STEPS else 0.0
 
 
 def _of_parts(

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection
 
 from tbd_trace.why.program import Program
+from tbd_trace.why.recording import action
 
 # Errors of the strict replay above which all is uncertain, and above which no gain is predicted.
 _LARGEST_ERROR_PCT, _LARGEST_ERROR_OF_GAINS_PCT = 5.0, 20.0
@@ -152,44 +153,36 @@ def not_known(program: Program, input_share: float, error: float | None) -> list
         error: that of the strict replay, in percent.
     """
     found = []
-    steps = len(program.steps)
+    steps, tool = len(program.steps), program.tool
     if steps < 3:
         found.append(
-            f"gains: {steps or 'no'} complete steps found, at least 3 are needed; record more, or "
-            "mark steps with NVTX"
+            f"gains: {steps or 'no'} complete steps found, at least 3 are needed; "
+            + action(tool, "steps")
         )
     if error is not None and program.knows_launches and not explains(error):
         found.append(error_sentence(error))
     if late := _late(program):
-        found.append(
-            f"what delays operations ({late}): record all processes of the GPU, and CUDA graphs "
-            "with `nsys profile --cuda-graph-trace=node`"
-        )
+        found.append(f"what delays operations ({late}): {action(tool, 'delays')}")
     if not program.knows_launches:
         found.append(
-            "host causes: launches of more than 20 % of the operations are not recorded; profile "
-            "with `nsys profile -t cuda,nvtx`"
+            "host causes: launches of more than 20 % of the operations are not recorded; "
+            + action(tool, "launches")
         )
     elif early := _early(program):
         found.append(
             f"host causes: {early} operations start before their launch, so the clocks of GPU and "
-            "host disagree; record with a newer profiler"
+            f"host disagree; {action(tool, 'clocks')}"
         )
     if any(kind == "graph" for kind in program.ops.kind):
-        found.append(
-            "kernels inside CUDA graphs: record with `nsys profile --cuda-graph-trace=node`"
-        )
+        found.append(f"kernels inside CUDA graphs: {action(tool, 'graphs')}")
     if not program.trains:
         found.append(
-            "whether the program trains: it has no range or kernel of a backward pass; mark phases "
-            "with NVTX, or use --set assume_training=true for advice about training"
+            "whether the program trains: it has no range or kernel of a backward pass; "
+            f"{action(tool, 'phases')}, or use --set assume_training=true for advice about training"
         )
     waits = program.input_waits.values()
     if input_share >= _NOTEWORTHY and all(kind == "copy of the batch" for kind in waits):
-        found.append(
-            "which code waits for input: mark loading with an NVTX range `data`, or record with "
-            "`nsys profile -t cuda,nvtx,osrt`"
-        )
+        found.append(f"which code waits for input: {action(tool, 'input')}")
     return found
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import duckdb
 
+from tbd_trace.why.covers import file_covers
 from tbd_trace.why.judgement import (
     FEWEST_STEPS,
     Cause,
@@ -21,8 +22,8 @@ INPUTS = ("host_step", "process", "trace")
 """Relations behind the answers."""
 
 _STEPS = """
-SELECT h.trace_id, t.name, h.process_id, p.pid, h.step_ns, h.input_ns, h.ranges, h.evidence,
-    h.method, h.trains
+SELECT h.trace_id, t.name, t.notes, h.process_id, p.pid, h.step_ns, h.input_ns, h.ranges,
+    h.evidence, h.method, h.trains
 FROM host_step h
 JOIN trace t USING (trace_id)
 LEFT JOIN process p ON p.trace_id = h.trace_id AND p.process_id = h.process_id
@@ -38,6 +39,7 @@ _LEAST_ADVISED = 0.01  # share of a step below which no advice is given
 class _Step(NamedTuple):
     trace_id: str
     trace: str
+    notes: list[str] | None
     process_id: int
     pid: int | None
     step_ns: int
@@ -82,6 +84,7 @@ def _judged(steps: list[_Step]) -> Judgement:
         causes=causes,
         change=change.cause if change else None,
         not_known=[_GPU],
+        covers=file_covers(first.notes or ()),
     )
 
 

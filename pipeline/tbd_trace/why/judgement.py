@@ -13,6 +13,7 @@ from typing import Any
 from tbd_trace import resources
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.why.changes import Change, parse_change
+from tbd_trace.why.covers import file_covers, graph_covers
 from tbd_trace.why.evidence import evidence, explains, is_certain, not_known
 from tbd_trace.why.program import Program
 from tbd_trace.why.shares import shares
@@ -71,6 +72,7 @@ class Judgement:
     then: list[Cause] = field(default_factory=list)  # causes once that one has vanished
     sampled: str | None = None  # what limits the kernels, by periodic GPU metrics
     not_known: list[str] = field(default_factory=list)
+    covers: list[str] = field(default_factory=list)  # missing records, with their numbers
 
     def to_dict(self) -> dict[str, Any]:
         """Return the judgement as plain values; unknown ones are None."""
@@ -98,12 +100,13 @@ def title(cause: str) -> str:
     return _causes()[cause]["title"]
 
 
-def judge(program: Program, trace: str, pid: int | None) -> Judgement:
+def judge(program: Program, trace: str, pid: int | None, notes: Sequence[str] = ()) -> Judgement:
     """Judge a process.
 
     Args:
         trace: name of its trace.
         pid: its number in the operating system.
+        notes: those of its trace.
     """
     simulator = Simulator(thinned(program))
     durations = program.step_ns
@@ -141,6 +144,7 @@ def judge(program: Program, trace: str, pid: int | None) -> Judgement:
         then=_then(simulator, change),
         sampled=program.sampled,
         not_known=not_known(program, spent.get("input_pipeline", 0.0) / max(elapsed, 1), error),
+        covers=file_covers(notes) + graph_covers(program),
     )
 
 

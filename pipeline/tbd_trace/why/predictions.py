@@ -9,6 +9,7 @@ from tbd_trace.why.changes import Change, validated_by
 from tbd_trace.why.evidence import error_sentence, explains
 from tbd_trace.why.judgement import title
 from tbd_trace.why.program import Program
+from tbd_trace.why.recording import action
 from tbd_trace.why.result import WhatIf
 from tbd_trace.why.shares import shares
 from tbd_trace.why.whatif import Simulator
@@ -31,7 +32,7 @@ def predicted(sim: Simulator, changes: Sequence[Change], pid: int | None) -> Wha
     host = [change.text for change in changes if change.name in _HOST_CHANGES]
     if host and not program.knows_launches:
         raise CannotAnswerError(
-            f"whatif {host[0]} needs the launching calls; profile with `nsys profile -t cuda,nvtx`"
+            f"whatif {host[0]} needs the launching calls; {action(program.tool, 'launches')}"
         )
     if not explains(sim.strict_error_pct):
         raise CannotAnswerError(f"whatif has no answer; {error_sentence(sim.strict_error_pct)}")

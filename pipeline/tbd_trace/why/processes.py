@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import duckdb
@@ -17,7 +17,7 @@ INPUTS = (*RELATIONS, "device_peak", "gpu_products", "training_window", "process
 """Relations behind the answers."""
 
 _PROCESSES = """
-SELECT DISTINCT g.trace_id, g.process_id, t.name, p.pid, coalesce(w.trains, false)
+SELECT DISTINCT g.trace_id, g.process_id, t.name, p.pid, t.tool, t.notes, coalesce(w.trains, false)
 FROM gpu_chain g
 JOIN trace t USING (trace_id)
 LEFT JOIN process p ON p.trace_id = g.trace_id AND p.process_id = g.process_id
@@ -39,18 +39,20 @@ WHERE trace_id = $trace AND device_id = $device AND coalesce(process_id, $proces
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process with kernels: its program, the name of its trace and its pid."""
+    """A process with kernels: its program, the name and notes of its trace, and its pid."""
 
     program: Program
     trace: str
     pid: int | None
+    notes: Sequence[str] = ()
 
 
 def programs(connection: duckdb.DuckDBPyConnection) -> Iterator[Process]:
     """Yield each process with kernels; the relations of ``INPUTS`` exist."""
     found = connection.execute(_PROCESSES).fetchall()
-    for trace_id, process_id, name, pid, trains in found:
-        yield Process(load(connection, trace_id, process_id, trains=trains), name, pid)
+    for trace_id, process_id, name, pid, tool, notes, trains in found:
+        program = load(connection, trace_id, process_id, tool, trains=trains)
+        yield Process(program, name, pid, notes or ())
 
 
 def judgements(connection: duckdb.DuckDBPyConnection) -> list[Judgement]:
@@ -66,7 +68,7 @@ def judgements(connection: duckdb.DuckDBPyConnection) -> list[Judgement]:
 
 
 def _judged(one: Process) -> Judgement:
-    return judge(one.program, one.trace, one.pid)
+    return judge(one.program, one.trace, one.pid, one.notes)
 
 
 def gpus(

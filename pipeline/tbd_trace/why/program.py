@@ -118,6 +118,7 @@ class Program:
     method: str | None
     confidence: float | None
     trains: bool  # it is known or assumed to train
+    tool: str  # profiler that recorded it, as in trace.tool
     input_waits: dict[int, str] = field(default_factory=dict)  # evidence by call
     rank_waits: dict[int, tuple[int, int]] = field(default_factory=dict)  # ns and last rank by op
     sampled: str | None = None  # what limits the kernels, by periodic GPU metrics
@@ -173,7 +174,12 @@ class Program:
 
 
 def load(
-    connection: duckdb.DuckDBPyConnection, trace_id: str, process_id: int, *, trains: bool
+    connection: duckdb.DuckDBPyConnection,
+    trace_id: str,
+    process_id: int,
+    tool: str,
+    *,
+    trains: bool,
 ) -> Program:
     """Read the program of a process; the relations of ``RELATIONS`` exist."""
 
@@ -199,6 +205,7 @@ def load(
         steps["method"][0] if steps.height else None,
         steps["confidence"][0] if steps.height else None,
         trains,
+        tool,
         dict(rows(_INPUT).rows()),
         {op: (ns, rank) for op, ns, rank in rows(_RANKS).rows()},
         dict(rows(_SAMPLED).rows()).get(device_id),

@@ -40,6 +40,7 @@ def text(why: Why, top: int = 3, *, everything: bool = False) -> str:
     lines += labelled("Sampled", [one.sampled] if one.sampled else [])
     for label, sentence in change(one):
         lines += labelled(label, [sentence])
+    lines += labelled("Covers", one.covers)
     lines += labelled("Not known", one.not_known)
     lines += _others(why.judgements[1:])
     return "\n".join(lines) + "\n"

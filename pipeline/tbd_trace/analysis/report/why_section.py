@@ -67,6 +67,7 @@ def why_section(
     blocks: list[Block] = [_runs(found.judgements, names)] if others else []
     about = f"{names.get(slowest.trace_id, slowest.trace)}: " if others else ""
     blocks.append(Note(about + heading(slowest), "lead"))
+    blocks += [Note(text, "missing") for text in slowest.covers]
     blocks += [Note(f"Sampled: {slowest.sampled}")] if slowest.sampled else []
     blocks += [Note(f"{label}: {text}") for label, text in change(slowest)]
     plots += _drawn(_of_trace(runner.run("gpu_activity"), slowest), names, draw)

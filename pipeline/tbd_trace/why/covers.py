@@ -1,0 +1,41 @@
+"""What a verdict does not cover: records that the trace lacks, with their numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tbd_trace.why.program import Program
+
+# Beginnings of the readers' notes about content that a file lacks, and how a sentence leads there.
+_LACKING = {
+    "ends in the middle": "the file",
+    "damaged after its events": "the file is",
+    "invalid JSON": "the file has",
+}
+_LEAST_GRAPHS = 0.05  # share of graph launches; at the edges of a capture a few have no kernels
+
+
+def file_covers(notes: Iterable[str]) -> list[str]:
+    """Return sentences about content that a file lacks, from the notes of its trace."""
+    return [
+        f"{lead} {note}"
+        for note in notes
+        for beginning, lead in _LACKING.items()
+        if note.startswith(beginning)
+    ]
+
+
+def graph_covers(program: Program) -> list[str]:
+    """Return a sentence if the work of many graph launches was not recorded.
+
+    The GPU seems idle while such a graph runs.
+    """
+    launching = set(program.ops.call)
+    graphs = [call for call, name in enumerate(program.calls.name) if "GraphLaunch" in name]
+    without = sum(call not in launching for call in graphs)
+    if without <= _LEAST_GRAPHS * len(graphs):
+        return []
+    return [
+        f"{without:,} of {len(graphs):,} graph launches have no kernels in the trace: busy time "
+        "and shares are those of the recorded part"
+    ]

@@ -1,0 +1,66 @@
+"""What a verdict says about records that the trace lacks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from corpus import ROOT
+from made_loop import programs_of
+from made_trace import MadeTrace
+from tbd_trace.cli.main import app
+from tbd_trace.why.covers import file_covers, graph_covers
+
+TORCH_SAMPLE = ROOT / "data" / "samples" / "synthetic_mlp" / "timeline.pt.trace.json"
+
+
+def replays(recorded: int, of: int) -> MadeTrace:
+    """Return graph launches of which the first have kernels, each after a call inside the call."""
+    made = MadeTrace()
+    for number in range(of):
+        at, launch = 10_000 * number, made.next_id()
+        made.add_call(at, at + 40, "cudaGraphLaunch_v10000", correlation_id=launch)
+        made.add_call(at + 10, at + 30, "cuGraphLaunch", correlation_id=made.next_id())
+        if number < recorded:
+            made.add_kernel(at + 100, at + 900, correlation_id=launch)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("recorded", "of", "said"),
+    [(2, 32, "30 of 32 graph launches"), (18, 20, "2 of 20"), (19, 20, None), (3, 3, None)],
+)
+def test_graph_launches_without_kernels(recorded: int, of: int, said: str | None) -> None:
+    (program,) = programs_of(replays(recorded, of))
+    found = graph_covers(program)
+    assert [sentence.startswith(said or "") for sentence in found] == ([True] if said else [])
+
+
+@pytest.mark.parametrize(
+    ("note", "said"),
+    [
+        ("ends in the middle: 20 events read", ["the file ends in the middle: 20 events read"]),
+        (
+            "damaged after its events: the gzip stream ends early",
+            ["the file is damaged after its events: the gzip stream ends early"],
+        ),
+        ("invalid JSON: 3 events dropped", ["the file has invalid JSON: 3 events dropped"]),
+        ("rank 0 of 8 of a distributed job", []),
+    ],
+)
+def test_notes_about_what_a_file_lacks(note: str, said: list[str]) -> None:
+    assert file_covers([note]) == said
+
+
+@pytest.mark.slow
+def test_the_screen_says_that_a_file_ends_early(elsewhere: Path) -> None:
+    text = TORCH_SAMPLE.read_text(encoding="utf-8")
+    cut = elsewhere / "cut.pt.trace.json"
+    cut.write_text(text[: 2 * len(text) // 3], encoding="utf-8")
+    result = CliRunner().invoke(app, ["why", str(cut)])
+    assert result.exit_code == 0, result.output
+    assert "Covers     the file ends in the middle" in result.stdout
+    whole = CliRunner().invoke(app, ["why", str(TORCH_SAMPLE)])
+    assert "Covers" not in whole.stdout

@@ -1,4 +1,4 @@
-"""Work out each answer once, where tests are about what is made of it."""
+"""Compute each answer once, for tests of its output."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _answers: dict[str, Any] = {}
 
 
 def ask_once(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
-    """Let a function of traces return again what it did for equal traces and arguments.
+    """Cache the results of a function by its traces and arguments.
 
     Args:
-        monkeypatch: puts the function back.
-        place: module and name of the function; nothing may change its answers.
+        monkeypatch: restores the function after the test.
+        place: module and name of the function; tests may not change its results.
     """
     module, _, name = place.rpartition(".")
     function: Callable[..., Any] = getattr(import_module(module), name)

@@ -228,7 +228,7 @@ class MadeDatabase:
         return self.select(f"SELECT * FROM {name} ORDER BY {order}")
 
     def derive(self, names: Iterable[str]) -> None:
-        """Compute derived relations and what they build on."""
+        """Compute derived relations and the relations that they read."""
         prepare(self._connection, names, self.relations)
 
     def rows_of_check(self, query: Query) -> list[Row]:

@@ -1,4 +1,4 @@
-"""Comparisons of a test that computes the same one again and again, computed once."""
+"""Compute a comparison once in a test of several output formats."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tbd_trace.analysis import diff
 
 
 def compare_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make all calls of ``compare`` return what the first one does: a test of several forms."""
+    """Let all calls of ``compare`` in a test return the result of the first one."""
     compare = diff.compare
     found: list[diff.Comparison] = []
 

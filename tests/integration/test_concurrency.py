@@ -262,7 +262,7 @@ def test_no_room_for_a_file(db: Path, command: tuple[str, ...], target: str) -> 
 
 @slow
 def test_many_ingest_at_once_while_others_ask() -> None:
-    """Five first ingests: one file that is no profile, and four of a profile and a shared one."""
+    """Five processes create a database: one with an invalid file, four with two profiles each."""
     Path("bad.csv").write_text("no profile")
     bad = start("ingest", "bad.csv", "--db", "x.duckdb")
     shared = own_profile(100)

@@ -88,7 +88,7 @@ def steps(trainer: Any) -> list[Any]:
 
 
 def gradients(trainer: Any) -> list[list[Any]]:
-    """Return the gradients of every turn, weights staying what they are."""
+    """Return the gradients of every turn; the weights are not updated."""
     batch = trainer._batches(0)
     return [[gradient.numpy() for gradient in step(batch)] for step in steps(trainer)]
 

@@ -1,4 +1,4 @@
-"""What a verdict does not cover: records that the trace lacks, with their numbers."""
+"""Sentences about records that a trace lacks, with their numbers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from tbd_trace.why.program import Program
 
-# Beginnings of the readers' notes about content that a file lacks, and how a sentence leads there.
+# Beginnings of the readers' notes about missing content, and the words that precede the note.
 _LACKING = {
     "ends in the middle": "the file",
     "damaged after its events": "the file is",
@@ -15,7 +15,7 @@ _LACKING = {
 _LEAST_GRAPHS = 0.05  # share of graph launches; at the edges of a capture a few have no kernels
 
 
-def file_covers(notes: Iterable[str]) -> list[str]:
+def missing_content(notes: Iterable[str]) -> list[str]:
     """Return sentences about content that a file lacks, from the notes of its trace."""
     return [
         f"{lead} {note}"
@@ -25,7 +25,7 @@ def file_covers(notes: Iterable[str]) -> list[str]:
     ]
 
 
-def graph_covers(program: Program) -> list[str]:
+def unrecorded_graphs(program: Program) -> list[str]:
     """Return a sentence if the work of many graph launches was not recorded.
 
     The GPU seems idle while such a graph runs.

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import duckdb
 
-from tbd_trace.why.covers import file_covers
+from tbd_trace.why.covers import missing_content
 from tbd_trace.why.judgement import (
     FEWEST_STEPS,
     Cause,
@@ -84,7 +84,7 @@ def _judged(steps: list[_Step]) -> Judgement:
         causes=causes,
         change=change.cause if change else None,
         not_known=[_GPU],
-        covers=file_covers(first.notes or ()),
+        covers=missing_content(first.notes or ()),
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from tbd_trace import resources
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.why.changes import Change, parse_change
-from tbd_trace.why.covers import file_covers, graph_covers
+from tbd_trace.why.covers import missing_content, unrecorded_graphs
 from tbd_trace.why.evidence import evidence, explains, is_certain, not_known
 from tbd_trace.why.program import Program
 from tbd_trace.why.shares import shares
@@ -106,7 +106,7 @@ def judge(program: Program, trace: str, pid: int | None, notes: Sequence[str] = 
     Args:
         trace: name of its trace.
         pid: its number in the operating system.
-        notes: those of its trace.
+        notes: the notes of its trace.
     """
     simulator = Simulator(thinned(program))
     durations = program.step_ns
@@ -144,7 +144,7 @@ def judge(program: Program, trace: str, pid: int | None, notes: Sequence[str] = 
         then=_then(simulator, change),
         sampled=program.sampled,
         not_known=not_known(program, spent.get("input_pipeline", 0.0) / max(elapsed, 1), error),
-        covers=file_covers(notes) + graph_covers(program),
+        covers=missing_content(notes) + unrecorded_graphs(program),
     )
 
 

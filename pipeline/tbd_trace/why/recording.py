@@ -1,4 +1,4 @@
-"""What to do so that a trace shows more, in the words of the profiler that recorded it."""
+"""How to record what a trace lacks, with the profiler that recorded it."""
 
 from __future__ import annotations
 

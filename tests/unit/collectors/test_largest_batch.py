@@ -196,7 +196,7 @@ def test_a_gpu_too_small_for_one_sample(tmp_path: Path) -> None:
     )
     assert done.returncode == 12
     assert "largest batch 0 of 0.002 GB, simulated: 1 holds" in done.stderr.replace("\n", " ")
-    # What is simulated is a device's memory, as the captures hold it.
+    # The captures hold the simulated allocations of a device.
     captures = sorted((tmp_path / "sweep").iterdir())
     peaks = tbd_trace.open(*captures).query("memory_peak")
     assert peaks["allocator"].to_list() == ["torch"] * 2

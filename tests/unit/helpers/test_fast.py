@@ -36,7 +36,7 @@ def test_what_a_nightly_test_names_runs_more_often() -> None:
         for name in NAMED.findall(path.read_text(encoding="utf-8")):
             module, _, test = name.partition("::")
             marks = decorators(ROOT / module).get(test) if (ROOT / module).is_file() else None
-            assert marks is not None, f"{path}: there is no test {name}"
+            assert marks is not None, f"{path}: covered_by names {name}, which does not exist"
             assert "nightly" not in marks, f"{path}: {name} is nightly, too"
 
 

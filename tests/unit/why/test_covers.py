@@ -11,13 +11,13 @@ from corpus import ROOT
 from made_loop import programs_of
 from made_trace import MadeTrace
 from tbd_trace.cli.main import app
-from tbd_trace.why.covers import file_covers, graph_covers
+from tbd_trace.why.covers import missing_content, unrecorded_graphs
 
 TORCH_SAMPLE = ROOT / "data" / "samples" / "synthetic_mlp" / "timeline.pt.trace.json"
 
 
 def replays(recorded: int, of: int) -> MadeTrace:
-    """Return graph launches of which the first have kernels, each after a call inside the call."""
+    """Return graph launches with a driver call inside each; the first ``recorded`` have kernels."""
     made = MadeTrace()
     for number in range(of):
         at, launch = 10_000 * number, made.next_id()
@@ -34,7 +34,7 @@ def replays(recorded: int, of: int) -> MadeTrace:
 )
 def test_graph_launches_without_kernels(recorded: int, of: int, said: str | None) -> None:
     (program,) = programs_of(replays(recorded, of))
-    found = graph_covers(program)
+    found = unrecorded_graphs(program)
     assert [sentence.startswith(said or "") for sentence in found] == ([True] if said else [])
 
 
@@ -51,7 +51,7 @@ def test_graph_launches_without_kernels(recorded: int, of: int, said: str | None
     ],
 )
 def test_notes_about_what_a_file_lacks(note: str, said: list[str]) -> None:
-    assert file_covers([note]) == said
+    assert missing_content([note]) == said
 
 
 @pytest.mark.slow

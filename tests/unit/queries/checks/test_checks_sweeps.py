@@ -45,7 +45,7 @@ def run(samples_per_s: float = 100.0, off: float | None = 0.01, **row: Any) -> R
     return made | {"low_samples_per_s": ends[0], "high_samples_per_s": ends[1]}
 
 
-def told(rule: str, runs: Sequence[Row], **parameters: Any) -> list[Row]:
+def verdicts(rule: str, runs: Sequence[Row], **parameters: Any) -> list[Row]:
     """Return what a rule says about runs."""
     made = MadeTrace()
     made.add_trace()
@@ -55,7 +55,7 @@ def told(rule: str, runs: Sequence[Row], **parameters: Any) -> list[Row]:
 
 
 def only(rule: str, runs: Sequence[Row], **parameters: Any) -> Row:
-    (row,) = told(rule, runs, **parameters)
+    (row,) = verdicts(rule, runs, **parameters)
     assert row["trace_id"] is None
     assert (row["severity"] is None) == (row["verdict"] != "finding")
     return row
@@ -133,7 +133,7 @@ def test_rank_correlation_is_that_of_its_definition(sweeps: list[list[int]]) -> 
         for name, rates in named.items()
         for run in sweep(*rates, off=1e-6, workload=name, sweep=name)
     ]
-    rows = {row["reason"].split(":")[0]: row for row in told("OBS01", runs)}
+    rows = {row["reason"].split(":")[0]: row for row in verdicts("OBS01", runs)}
     assert rows.keys() == named.keys()
     for name, rates in named.items():
         has_drop = any(b < a for place, a in enumerate(rates) for b in rates[place:])
@@ -148,14 +148,14 @@ def test_rank_correlation_is_that_of_its_definition(sweeps: list[list[int]]) -> 
 @pytest.mark.slow
 def test_each_sweep_has_a_row_of_its_own() -> None:
     other = {"workload": "bert", "sweep": "bert, pytorch, fp32, A100"}
-    rows = told("OBS01", [*sweep(100, 150, 180), *sweep(100, 90, 80, **other)])
+    rows = verdicts("OBS01", [*sweep(100, 150, 180), *sweep(100, 90, 80, **other)])
     assert [row["verdict"] for row in rows] == ["finding", "pass"]
     assert [row["reason"].split(":")[0] for row in rows] == [other["sweep"], RUN["sweep"]]
     mixed = [
         run(rate, batch_size=8 * place, gpu=f"GPU {place}")
         for place, rate in enumerate((1, 2, 3), 1)
     ]
-    assert [row["verdict"] for row in told("OBS01", mixed)] == ["not evaluable"] * 3
+    assert [row["verdict"] for row in verdicts("OBS01", mixed)] == ["not evaluable"] * 3
 
 
 # OBS02 and OBS12
@@ -246,7 +246,7 @@ def pair(model: str, of_pytorch: float, of_mxnet: float, **row: Any) -> list[Row
     ],
 )
 def test_ranking_of_frameworks(runs: list[Row], expected: str) -> None:
-    rows = told("OBS03", runs)
+    rows = verdicts("OBS03", runs)
     assert {row["verdict"] for row in rows} == {expected}
     if expected == "finding":
         assert rows[0]["reason"] == (

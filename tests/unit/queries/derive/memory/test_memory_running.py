@@ -129,7 +129,7 @@ def by_device(rows: list[Row]) -> dict[int | None, list[Row]]:
 
 def check(histories: list[list[Step]]) -> None:
     with made(*histories).connect() as database:
-        told = {
+        answers = {
             "running": database.relation("memory_running", "trace_id, space, sequence"),
             "spaces": database.relation("memory_space"),
             "peaks": database.metric("memory_peak"),
@@ -138,16 +138,16 @@ def check(histories: list[list[Step]]) -> None:
     for number, steps in enumerate(histories):
         mine = {
             name: [row for row in rows if row["trace_id"] == f"t{number}"]
-            for name, rows in told.items()
+            for name, rows in answers.items()
         }
         check_history(steps, mine)
 
 
-def check_history(steps: list[Step], told: dict[str, list[Row]]) -> None:
+def check_history(steps: list[Step], answers: dict[str, list[Row]]) -> None:
     spaces = {device: space for device, space in replay(steps).items() if space.totals}
-    running = told["running"]
-    device_of = {row["space"]: row["device_id"] for row in told["spaces"]}
-    peaks, instants = by_device(told["peaks"]), by_device(told["instants"])
+    running = answers["running"]
+    device_of = {row["space"]: row["device_id"] for row in answers["spaces"]}
+    peaks, instants = by_device(answers["peaks"]), by_device(answers["instants"])
     assert peaks.keys() == spaces.keys()
     for device, space in spaces.items():
         totals = [(position, sum(classes.values())) for position, classes in space.totals]

@@ -37,11 +37,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark nightly tests as slow, for `make test`; mark property tests and those of tools."""
+    """Mark nightly tests and tests on real traces as slow, for `make test`.
+
+    Mark property tests, too, and those of tools.
+    """
     for item in items:
         if is_hypothesis_test(getattr(item, "obj", None)):
             item.add_marker("property")
-        if item.get_closest_marker("nightly") is not None:
+        # So that `make test` runs the same tests with and without real traces.
+        if item.get_closest_marker("nightly") is not None or "corpus" in _needs(item):
             item.add_marker("slow")
         if any(REQUIREMENTS[name].is_tool for name in _needs(item)):
             item.add_marker("tool")

@@ -35,6 +35,7 @@ from tbd_trace.present.description import division, meaning, parameters, refusal
 from tbd_trace.query import Catalogue, Param, Plot, Query
 from tbd_trace.query.catalogue import derive_relations
 from tbd_trace.query.header import Need, alternatives
+from tbd_trace.query.recording import in_words_of
 from tbd_trace.query.renamed import WORKING_VERSIONS, renamed
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -176,8 +177,8 @@ def check_section(query: Query) -> list[str]:
         ("Asks", query.question),
         ("About", query.grain),
         ("Source", query.source),
-        ("On a finding", check.advice),
-        ("To collect", check.collect),
+        ("On a finding", in_words_of(check.advice)),
+        ("To collect", in_words_of(check.collect)),
         ("SQL", f"[queries/checks/{query.path.name}](../../queries/checks/{query.path.name})"),
     ]
     lines = [f"### {check.rule}", "", f"{query.title} (`{query.name}`)", ""]

@@ -1,8 +1,8 @@
 /*
 title    = "Avoidable cause of slow steps"
 question = "Does a cause other than the GPU's kernels take a large share of the steps?"
-source   = """tbd-trace why: disjoint shares of all captured steps, and gains by replay; warm-up
-    does not count, because a long run does not repeat it"""
+source   = """tbd-trace why: disjoint shares of the steps of the analysis window, and gains by
+    replay; warm-up does not count, because a long run does not repeat it"""
 grain    = "trace: its process with the longest steps"
 needs    = ["kernel", "step_cause"]
 reduce   = "concat"
@@ -13,8 +13,7 @@ scope = "trace"
 thresholds = "proposed"
 advice = """tbd-trace why --all lists the causes with their evidence, and tbd-trace whatif predicts
     gains"""
-collect = """at least 3 complete steps with the launching calls (nsys profile -t cuda,nvtx); NVTX
-    ranges of iterations help"""
+collect = "at least 3 complete steps ({steps}), and the launching calls ({launches})"
 [params.min_cause_pct]
 doc = "minimum share of a cause, in percent of the elapsed time"
 default = 20.0

@@ -13,8 +13,7 @@ rule = "OBS09"
 scope = "trace"
 thresholds = "recalled"
 advice = "most cores are free; if the GPU waits for data, give the input pipeline more workers"
-collect = """CPU samples with nsys profile --sample=process-tree --cpuctxsw=process-tree, NVTX
-    ranges around the iterations, and the number of cores with --set cpu_cores=N"""
+collect = """{cpu_samples}, and the number of cores with --set cpu_cores=N"""
 [params.cpu_cores]
 doc = """CPU cores available to the program, in a container its quota; 0: unknown, because profiles
     do not record it"""

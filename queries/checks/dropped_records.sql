@@ -51,7 +51,8 @@ SELECT trace_id,
             || CASE WHEN warnings > 3 THEN format('; and {} more', warnings - 3) ELSE '' END
         ELSE 'the profiler reported no lost records'
     END AS reason,
-    CASE WHEN kind <> 'timeline' OR tool <> 'nsys'
+    CASE WHEN tool NOT IN ('nsys', 'ncu') THEN 'a shorter timeline, of which less can be lost'
+         WHEN kind <> 'timeline'
          THEN 'a timeline with nsys, which stores lost-record warnings in the file' END AS advice
 FROM judged CROSS JOIN setting
 ORDER BY trace_id

@@ -45,7 +45,7 @@ judged AS (
     SELECT w.trace_id, w.label, s.max_exposed_pct, c.exposed_pct, w.trains,
         CASE
             WHEN g.trace_id IS NOT NULL
-                THEN 'CUDA graphs were traced as a whole, so their kernels are unknown'
+                THEN 'graphs were traced as a whole, so their kernels are unknown'
             WHEN c.communication_pct = 0
                 THEN 'no communication kernel runs; the rule applies to work on several GPUs'
         END AS why_not,

@@ -3,17 +3,19 @@ title    = "GPU idle"
 question = """Do kernels keep the GPU busy, in the steady state of training or else over the whole
     trace?"""
 source   = """Zhu et al. 2018, observation 4 (paraphrased from memory): length of the union of
-    kernels ÷ elapsed time"""
+    kernels ÷ elapsed time; causes of the rest as in tbd-trace why"""
 grain    = "trace: its least busy device"
 needs    = ["gpu_op"]
-optional = ["training_window", "device_timeline", "window_op", "idle_interval_cause"]
+optional = [
+    "training_window", "device_timeline", "window_op", "idle_interval_cause", "step_causes",
+]
 reduce   = "concat"
 [check]
 rule = "OBS04"
 scope = "trace"
 thresholds = "proposed"
 advice = "enlarge the batch; tbd-trace query idle_causes shows the causes of idle time"
-collect = "a timeline with CUDA graphs traced by node (nsys --cuda-graph-trace=node)"
+collect = "a timeline with the kernels of graphs ({graphs})"
 [params.min_busy_pct]
 doc = "minimum share of time with a running kernel, in percent"
 default = 80.0
@@ -45,10 +47,12 @@ unused AS (
 ),
 explained AS (
     SELECT u.trace_id, u.process_id, u.device_id,
-        first(u.cause ORDER BY u.ns DESC, u.cause) AS cause,
-        array_to_string(list(format('{} {:.1f} %', u.cause, 100.0 * u.ns / b.elapsed_ns)
+        first(s.advice ORDER BY u.ns DESC, u.cause) AS advice,
+        array_to_string(list(format('{} {:.1f} %', s.title, 100.0 * u.ns / b.elapsed_ns)
             ORDER BY u.ns DESC, u.cause)[:3], ', ') AS causes
-    FROM unused u JOIN busy b USING (trace_id, process_id, device_id)
+    FROM unused u
+    JOIN busy b USING (trace_id, process_id, device_id)
+    JOIN step_causes s USING (cause)
     GROUP BY ALL
 ),
 graphed AS (
@@ -57,10 +61,10 @@ graphed AS (
     FROM window_op WHERE op_kind = 'graph'
 ),
 judged AS (
-    SELECT w.trace_id, w.label, b.busy_pct, x.cause,
+    SELECT w.trace_id, w.label, b.busy_pct, x.advice,
         CASE
             WHEN g.trace_id IS NOT NULL
-                THEN 'CUDA graphs were traced as a whole, so the busy time inside them is unknown'
+                THEN 'graphs were traced as a whole, so the busy time inside them is unknown'
             WHEN w.iterations IS NULL AND w.kernels < s.min_kernels
                 THEN format(
                     'no iterations were found, and only {} kernels ran; at least {} are needed',
@@ -88,27 +92,7 @@ SELECT trace_id,
     CASE WHEN why_not IS NULL THEN busy_pct END AS value,
     threshold, '%' AS unit, 'timeline' AS evidence,
     coalesce(why_not, reason) AS reason,
-    CASE
-        WHEN verdict <> 'finding' THEN NULL
-        WHEN cause = 'copies'
-            THEN 'kernels wait for copies; pin host memory, copy asynchronously and prefetch '
-                || 'the next batch'
-        WHEN cause = 'data wait'
-            THEN 'the GPU waits for data; use more loader workers, prefetch, or preprocess '
-                || 'on the GPU'
-        WHEN cause = 'synchronization'
-            THEN 'the host waits for the GPU before it launches more work; remove .item(), '
-                || 'blocking copies and synchronisation from the loop'
-        WHEN cause = 'memory allocation'
-            THEN 'iterations allocate device memory; reuse buffers or use a caching allocator'
-        WHEN cause = 'host work'
-            THEN 'the launching thread works outside CUDA (Python, framework, data loading); '
-                || 'prefetch data, enlarge the batch, fuse small kernels or replay them as a '
-                || 'CUDA graph'
-        WHEN cause IN ('launch', 'launch latency', 'other CUDA call')
-            THEN 'kernels are shorter than their launches; enlarge the batch, fuse small kernels '
-                || 'or replay them as a CUDA graph'
-    END AS advice
+    CASE WHEN verdict = 'finding' THEN advice END AS advice
 FROM judged
 QUALIFY row_number() OVER (
     PARTITION BY trace_id

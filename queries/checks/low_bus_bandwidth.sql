@@ -10,11 +10,11 @@ optional = ["collective_rate"]
 rule = "NET03"
 scope = "job"
 thresholds = "proposed"
-advice = """compare with nccl-tests on the same nodes (tbd-trace query link_summary); look at
+advice = """compare with the link alone ({link}; tbd-trace query link_summary); look at
     NCCL_DEBUG=INFO for the network and algorithm, and at compute kernels and copies that run at
     the same time"""
 collect = """traces of all ranks, with the bytes of collectives (record_shapes=True), and the link:
-    --set link_gbit=N, or a log of nccl-tests ingested with the job"""
+    --set link_gbit=N, or a log of its test ingested with the job"""
 [params.min_link_pct]
 doc = "minimum share of the bandwidth of the link, in percent"
 default = 70.0

@@ -12,7 +12,7 @@ rule = "ROB03"
 scope = "trace"
 thresholds = "proposed"
 advice = """take shares of time from this trace and throughput from the unprofiled run; trace less
-    to reduce the overhead (fewer APIs, no CPU samples, fewer NVTX ranges)"""
+    to reduce the overhead (fewer APIs, no CPU samples, fewer ranges)"""
 collect = """an unprofiled run in addition to the timeline, in a capture directory (tbd-trace
     collect writes both)"""
 [params.max_slowdown_pct]

@@ -9,7 +9,7 @@ optional = ["training_window", "peak_utilization", "rnn_time_share", "benchmark_
 rule = "OBS07"
 scope = "cross-run"
 thresholds = "recalled"
-advice = """use the fused recurrent layer of cuDNN, enlarge the batch of the recurrent model, or
+advice = """use the framework's fused recurrent layer, enlarge the batch of the recurrent model, or
     batch the matrix products of its time steps"""
 collect = """captures of a convolutional and a recurrent model on one GPU, with batch sizes within a
     factor of two and known FLOP (tbd-trace collect)"""

@@ -10,8 +10,8 @@ reduce   = "concat"
 rule = "OBS05"
 scope = "trace"
 thresholds = "proposed"
-advice = """use the fused recurrent layer of cuDNN instead of a cell per time step, enlarge the
-    batch, or replay the time steps as a CUDA graph"""
+advice = """use the framework's fused recurrent layer instead of a cell per time step, enlarge the
+    batch, or replay the time steps as one graph"""
 collect = """a timeline of training iterations of a recurrent model with marked layers (tbd-trace
     collect marks them)"""
 [params.min_busy_pct]
@@ -42,7 +42,7 @@ judged AS (
         w.advice AS to_collect,
         CASE
             WHEN w.why_not IS NOT NULL THEN w.why_not
-            WHEN o.has_graph THEN 'CUDA graphs were traced as a whole, so their kernels are unknown'
+            WHEN o.has_graph THEN 'graphs were traced as a whole, so their kernels are unknown'
             WHEN r.has_persistent
                 THEN 'persistent kernels run for many time steps, so the load of the SMs is unknown'
             WHEN r.recurrent_pct = 0

@@ -13,7 +13,7 @@ rule = "OCC02"
 scope = "trace"
 thresholds = "proposed"
 advice = """choose a batch or tile size whose blocks fill whole waves, split the work into more and
-    smaller blocks, or run small kernels concurrently (streams, CUDA graphs)"""
+    smaller blocks, or run small kernels concurrently (streams, graphs)"""
 collect = "a timeline on a GPU listed in data/gpu_architectures.csv"
 [params.min_wave_pct]
 doc = "minimum share of the block slots of its waves that a launch fills, in percent"

@@ -42,11 +42,11 @@ trained AS (
         min(advice) AS to_collect
     FROM training_window GROUP BY ALL
     UNION ALL
-    -- Without GPU work, the capture or NVTX phases show whether the program trains.
+    -- Without GPU work, the capture or marked phases show whether the program trains.
     SELECT DISTINCT i.trace_id, coalesce(i.process_id, -1),
         CASE WHEN t.capture ->> '$.optimizer' IS NULL AND m.trace_id IS NULL
                   AND NOT coalesce(getvariable('assume_training'), false)
-             THEN 'no evidence of training: no optimizer in capture.json, and no NVTX range of a '
+             THEN 'no evidence of training: no optimizer in capture.json, and no range of a '
                 || 'backward pass or an optimizer' END,
         NULL
     FROM iteration i
@@ -150,7 +150,7 @@ SELECT trace_id,
         WHEN verdict = 'not evaluable' THEN to_collect
         WHEN verdict = 'finding' AND found <> 'warm-up'
             THEN 'compare the slow iterations (tbd-trace query iteration_timing, idle_causes): '
-                || 'look for data waits, evaluation or logging in the loop, and clock changes; '
+                || 'look for waits for input, evaluation or logging in the loop, clock changes; '
                 || 'report the mean with its stall share instead of the median'
     END AS advice
 FROM judged

@@ -11,9 +11,9 @@ reduce   = "concat"
 rule = "MEM05"
 scope = "trace"
 thresholds = "proposed"
-advice = """look for other processes on the device (nvidia-smi), CUDA contexts of data-loader
-    workers, buffers of NCCL (NCCL_BUFFSIZE, fewer communicators) and workspaces of libraries; with
-    CUDA_MODULE_LOADING=LAZY, CUDA loads kernels at their first use"""
+advice = """look for other processes on the device, contexts of data-loader workers, buffers of
+    collectives (NCCL_BUFFSIZE, fewer communicators) and workspaces of libraries; with
+    CUDA_MODULE_LOADING=LAZY, kernels are loaded at their first use"""
 collect = "readings of the device's memory in use beside the events of the allocator"
 [params.max_untracked_pct]
 doc = "maximum share of the device's memory that is used outside the allocator, in percent"

@@ -11,9 +11,9 @@ reduce   = "concat"
 rule = "ROB02"
 scope = "trace"
 thresholds = "proposed"
-advice = """synchronise the device at the edges of the window (before cudaProfilerStart and
-    cudaProfilerStop, and at the end of an iteration)"""
-collect = "a timeline with the CUDA API calls that launch the kernels"
+advice = """synchronise the device at the edges of the window ({window}, and at the end of an
+    iteration)"""
+collect = "a timeline with the calls that launch the kernels ({launches})"
 [params.max_outside_pct]
 doc = "maximum share of the kernel time launched outside the window, in percent"
 default = 1.0

@@ -21,8 +21,10 @@ def programs_read_once() -> Iterator[None]:
     read = processes.programs
 
     @cache
-    def programs(connection: duckdb.DuckDBPyConnection) -> list[processes.Process]:
-        return list(read(connection))
+    def programs(
+        connection: duckdb.DuckDBPyConnection, *, without_kernels: bool = False
+    ) -> list[processes.Process]:
+        return list(read(connection, without_kernels=without_kernels))
 
     with pytest.MonkeyPatch.context() as patch:
         for module in (processes, relations):

@@ -80,4 +80,9 @@ def ranges() -> list[Marked]:
 
 
 def periods() -> list[int]:
-    return [b.start - a.start for a, b in pairwise(iterations())]
+    """Return the times from start to start; the last ends with its range.
+
+    The pause is 1 % of a period, so that the next iteration would begin there, but for the pause.
+    """
+    starts = [b.start - a.start for a, b in pairwise(iterations())]
+    return [*starts, iterations()[-1].end - iterations()[-1].start]

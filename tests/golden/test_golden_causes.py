@@ -8,19 +8,19 @@ import pytest
 
 from tbd_trace.api import Traces
 from tbd_trace.store import Database
-from worked_causes import cause_times, step_begins
+from worked_causes import cause_times, steps
 from worked_whatif import Steps, steps_after_changes
+from worked_window import steady
 
 
 def test_shares_of_causes(sample_database: Database) -> None:
     frame = Traces(sample_database, sample_database.trace_ids()).query("why")
     expected = cause_times()
     assert dict(frame.select("cause", "ns_per_step").rows()) == pytest.approx(expected)
-    begins = step_begins()
-    step_ns = (begins[-1] - begins[0]) / (len(begins) - 1)
+    step_ns = steady().elapsed / steps()
     shares = {cause: 100 * ns / step_ns for cause, ns in expected.items()}
     assert dict(frame.select("cause", "share_pct").rows()) == pytest.approx(shares)
-    assert set(frame["steps"]) == {len(begins) - 1}
+    assert set(frame["steps"]) == {steps()}
 
 
 CHANGES = {

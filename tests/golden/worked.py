@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sample_facts import Row
+from worked_causes import idle_causes
 from worked_host import (
     cpu_dominant_layer,
     cpu_iteration_summary,
@@ -57,7 +58,6 @@ from worked_step import step_timeline
 from worked_suite import batch_sweep, cpu_suite_compare, suite_compare
 from worked_time import (
     compute_util,
-    idle_causes,
     iteration_summary,
     iteration_timing,
     step_breakdown,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
-from itertools import pairwise
+from functools import cache
+from itertools import groupby, pairwise
 
-from sample_facts import Call, Operation, timeline
+from sample_facts import DEVICE, PID, Call, Operation, Row, row, timeline
+from worked_time import between, idle_gaps
+from worked_window import steady
 
 KERNELS = {
     "scudnn": "gpu_matmul_no_tensor_core",
@@ -27,21 +30,38 @@ LONG_CALL_NS = 1_000_000
 """Longer launches and calls about modules load or compile."""
 
 
-def step_begins() -> list[int]:
-    """Return the start of the first operation of each iteration."""
-    begins: dict[int, int] = {}
-    for one in timeline().operations:
-        begins[one.iteration] = min(one.start, begins.get(one.iteration, one.start))
-    return [begins[iteration] for iteration in sorted(begins)]
+@cache
+def edges() -> tuple[Operation, Operation]:
+    """Return the beginning and the end of the steps of the window, as operations of no length.
+
+    The host sets both: the thread of the iterations works from the beginning to its first call, and
+    from its last call to the end.
+    """
+    window = steady()
+    assert window.iterations is not None
+    tid = timeline().iterations[0].tid
+
+    def edge(name: str, at: int, iteration: int) -> Operation:
+        call = Call(name, at, at, tid)
+        return Operation("step", "", at, at, -1, call, (), iteration, {})
+
+    return (
+        edge("step begins", window.start, window.iterations[0]),
+        edge("step ends", window.end, window.iterations[-1]),
+    )
+
+
+def steps() -> int:
+    return len(steady().iterations or ())
 
 
 def cause_times() -> dict[str, float]:
     """Return the time of each cause per step, in ns."""
-    begins = step_begins()
+    window = steady()
     spent: dict[str, float] = defaultdict(float)
-    for begin, end, causes in cause_spans(begins[0], begins[-1]):
+    for begin, end, causes in cause_spans(window.start, window.end):
         for cause in causes:
-            spent[cause] += (end - begin) / len(causes) / (len(begins) - 1)
+            spent[cause] += (end - begin) / len(causes) / steps()
     return spent
 
 
@@ -50,17 +70,62 @@ def cause_spans(first: int, last: int) -> Iterator[tuple[int, int, list[str]]]:
 
     A cause appears once for each of its kernels.
     """
-    operations, calls = timeline().operations, launching_calls()
+    operations, calls = [*timeline().operations, edges()[1]], chain()
     times = {time for one in (*operations, *calls) for time in (one.start, one.end)}
     times |= {first, last}
     for begin, end in pairwise(sorted(time for time in times if first <= time <= last)):
         yield begin, end, _working(operations, begin) or [_idle(operations, calls, begin)]
 
 
+def idle_causes() -> list[Row]:
+    window = steady()
+    stretches: dict[str, list[int]] = defaultdict(list)
+    idle_between: Counter[str] = Counter()
+    gaps: Counter[str] = Counter()
+    for gap in idle_gaps(window):
+        is_between = between(window, [gap]) > 0
+        told = [(causes, end - begin) for begin, end, causes in cause_spans(*gap)]
+        found = [
+            (cause, sum(ns for _, ns in same))
+            for (cause,), same in groupby(told, key=lambda span: span[0])
+        ]
+        for cause, ns in found:
+            stretches[cause].append(ns)
+            idle_between[cause] += ns if is_between else 0
+        gaps.update({cause for cause, _ in found})
+    idle = sum(sum(found) for found in stretches.values())
+    return [
+        row(
+            pid=PID,
+            device_id=DEVICE,
+            cause=cause,
+            title=cause.replace("_", " "),
+            idle_ns=sum(found),
+            between_ns=idle_between[cause],
+            share_pct=100 * sum(found) / idle,
+            elapsed_pct=100 * sum(found) / window.elapsed,
+            gaps=gaps[cause],
+            longest_ns=max(found),
+            evidence="estimated",
+            measured_over=window.measured_over,
+            iterations=len(window.iterations or ()),
+            reason=None,
+        )
+        for cause, found in sorted(stretches.items(), key=lambda item: (-sum(item[1]), item[0]))
+    ]
+
+
 def launching_calls() -> list[Call]:
     """Return the calls of the threads that launch, in order of start."""
     threads = {one.launch.tid for one in timeline().operations}
     return [call for call in timeline().calls if call.tid in threads]
+
+
+@cache
+def chain() -> list[Call]:
+    """Return these calls with the beginning and the end of the steps, in order of start."""
+    marks = [edge.launch for edge in edges()]
+    return sorted([*launching_calls(), *marks], key=lambda call: call.start)
 
 
 def cause_of(one: Operation) -> str:
@@ -72,7 +137,7 @@ def cause_of(one: Operation) -> str:
 
 def input_wait(call: Call) -> tuple[int, int] | None:
     """Return the pause before a call if its thread loads data then."""
-    before = _followed(launching_calls(), call)
+    before = _followed(chain(), call)
     return (before.end, call.start) if _loads(before.end, call) else None
 
 
@@ -99,7 +164,8 @@ def _idle(operations: list[Operation], calls: list[Call], time: int) -> str:
 def _followed(calls: list[Call], call: Call) -> Call:
     own = [one for one in calls if one.tid == call.tid and one.start < call.start]
     previous = max(own, key=lambda one: one.start, default=None)
-    last = max((one for one in calls if one.end <= call.start), key=lambda one: one.end)
+    ended = [one for one in calls if one.end <= call.start and one is not call]
+    last = max(ended, key=lambda one: one.end)
     if previous is None or call.start - previous.end > SHORTEST_PAUSE_NS:
         return last
     return previous

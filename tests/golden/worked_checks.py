@@ -151,17 +151,19 @@ def _running_kernels() -> list[Operation]:
 
 
 def _loading_pct() -> float:
-    """The largest cause but kernels: nothing runs while the host loads the next batch."""
-    found = timeline()
-    firsts = [
-        min((o for o in found.operations if o.iteration == number), key=lambda o: o.start)
-        for number in range(len(found.iterations))
-    ]
-    loading = [
-        first.launch.start - max(c.end for c in found.calls if c.end <= first.launch.start)
-        for first in firsts[1:]
-    ]
-    return 100 * sum(loading) / (firsts[-1].start - firsts[0].start)
+    """The largest cause but kernels: nothing runs while the host loads the next batch.
+
+    It does so from the last call of a step to the first of the next one, and before the first call
+    of the window.
+    """
+    found, window = timeline(), steady()
+    assert window.iterations is not None
+    loading = []
+    for number in window.iterations:
+        first = min(o.launch.start for o in found.operations if o.iteration == number)
+        before = max(c.end for c in found.calls if c.end <= first)
+        loading.append(first - max(before, window.start))
+    return 100 * sum(loading) / window.elapsed
 
 
 def write() -> None:

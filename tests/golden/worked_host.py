@@ -15,12 +15,12 @@ import cpu_trace
 from cpu_trace import LAYERS, Marked
 from sample_facts import Row, timeline
 from worked_time import COUNTED, statistics_of
-from worked_window import is_slow_start, steady
+from worked_window import after_warm_up, is_slow_start, steady
 
 Key = tuple[str | None, str | None, str | None]  # layer, phase, evidence
 CPU = {"trace_id": "cpu_only"}
-# The first iteration alone is long, and the last has no period.
-STEADY = slice(1, len(cpu_trace.DELAYS_US) - 1)
+# The first iteration alone is long.
+STEADY = slice(1, len(cpu_trace.DELAYS_US))
 MARKED = {"method": "nvtx range", "confidence": 1.0}
 WAYS = {"layer:": "nvtx", "layer_backward:": "nvtx backward"}
 
@@ -153,8 +153,9 @@ def cpu_dominant_layer(by: str = "layer") -> list[Row]:
 
 def cpu_iteration_timing() -> list[Row]:
     times = cpu_trace.periods()
-    assert [is_slow_start(times, i, set()) for i in range(len(times))] == [True] + 5 * [False]
-    dropped = {0: "slow start", len(times): "next start not recorded"}
+    assert [is_slow_start(times, i, set()) for i in range(len(times))] == [True] + 6 * [False]
+    assert after_warm_up(times, {0}) == STEADY.start
+    dropped = {0: "slow start"}
     return [
         CPU
         | {
@@ -164,7 +165,7 @@ def cpu_iteration_timing() -> list[Row]:
             "start_ns": marked.start,
             "host_ns": marked.end - marked.start,
             "gpu_ns": None,
-            "period_ns": dict(enumerate(cpu_trace.periods())).get(number),
+            "period_ns": times[number],
             "clock": "host",
             "kernels": None,
             "kernel_ns": None,
@@ -188,7 +189,7 @@ def cpu_iteration_summary() -> list[Row]:
         | {"pid": cpu_trace.PID, "measure": measure}
         | (statistics_of(values) if values else unknown | {"stability": "not known"})
         | COUNTED
-        | {"dropped": "slow start: 0; next start not recorded: 6"}
+        | {"dropped": "slow start: 0"}
         | MARKED
         for measure, values in times.items()
     ]

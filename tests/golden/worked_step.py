@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from itertools import pairwise
 from math import ceil, floor
 from statistics import median
 
 from sample_facts import DEVICE, PID, Call, Row, row, timeline
-from worked_causes import cause_of, cause_spans, input_wait, launching_calls, step_begins
-from worked_window import signs
+from worked_causes import cause_of, cause_spans, input_wait, launching_calls
+from worked_window import bounds, steady
 
 PARTS = 500
 TITLES = {
@@ -74,11 +73,10 @@ def _runs(kinds: dict[int, str]) -> list[tuple[str, range]]:
 
 
 def _typical() -> tuple[int, int, int]:
-    # The step after the warm-up whose duration is closest to the median of all steps.
-    steps = [(n, begin, end) for n, (begin, end) in enumerate(pairwise(step_begins()))]
-    judged = steps[next(n for n, *_ in steps if n not in signs()) :]
+    # The step of the window whose duration is closest to the median.
+    steps = [(number, *bounds()[number]) for number in steady().iterations or ()]
     middle = median(end - begin for _, begin, end in steps)
-    return min(judged, key=lambda step: abs(step[2] - step[1] - middle))
+    return min(steps, key=lambda step: abs(step[2] - step[1] - middle))
 
 
 def _tids() -> list[int]:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import statistics
-from collections import defaultdict
 from collections.abc import Sequence
-from itertools import groupby, pairwise
+from itertools import combinations, groupby, pairwise
 
-from sample_facts import DEVICE, GPU, PID, Call, Operation, Range, Row, capture, row, timeline
+from sample_facts import DEVICE, GPU, PID, Row, capture, row, timeline
 from worked_window import (
     Span,
     Window,
+    bounds,
     first_steady,
     gpu_span,
-    last_counted,
     launched_in,
     length,
     periods,
@@ -25,16 +24,6 @@ from worked_window import (
 MARKED: Row = {"method": "nvtx range", "confidence": 1.0}
 # The host waits for the GPU at the end of every iteration.
 COUNTED: Row = {"clock": "host", "measured_over": "steady state"}
-CALLS = {
-    "cudaStreamSynchronize": "synchronization",
-    "cudaMemcpy": "synchronization",  # returns when the copy is done
-    "cudaMalloc": "memory allocation",
-    "cudaFree": "memory allocation",
-    "cudaLaunchKernel": "launch",
-    "cudaMemcpyAsync": "launch",
-    "cudaMemsetAsync": "launch",
-    "cuModuleLoadData": "other CUDA call",
-}
 
 
 def iteration_timing() -> list[Row]:
@@ -49,11 +38,11 @@ def iteration_timing() -> list[Row]:
                 start_ns=marked.start,
                 host_ns=marked.end - marked.start,
                 gpu_ns=length([gpu_span(i)]),
-                period_ns=periods()[i] if i < len(periods()) else None,
+                period_ns=periods()[i],
                 clock="host",
                 kernels=len(kernels),
                 kernel_ns=sum(op.duration for op in kernels),
-                in_window=first_steady() <= i <= last_counted(),
+                in_window=first_steady() <= i,
                 dropped=why_dropped(i),
                 **MARKED,
             )
@@ -62,7 +51,7 @@ def iteration_timing() -> list[Row]:
 
 
 def iteration_summary() -> list[Row]:
-    counted = range(first_steady(), last_counted() + 1)
+    counted = range(first_steady(), len(periods()))
     times = {
         "period_ns": [periods()[i] for i in counted],
         "host_ns": [timeline().iterations[i].end - timeline().iterations[i].start for i in counted],
@@ -87,12 +76,17 @@ def joined(iterations: Sequence[int]) -> str:
 
 
 def statistics_of(values: Sequence[int]) -> Row:
-    """Return what the times of a few iterations without stalls, trend or two groups are said to be.
+    """Return what the times of iterations without stalls, trend or two groups are said to be.
 
-    Fewer than ten are too few for a trend, and all are within 1.5 times of the median.
+    All are within 1.5 times of the shortest: there are no stalls and no two groups. Fewer than ten
+    are too few for a trend. A trend by the median of the slopes between any two would be clear if
+    it changed the time by more than one standard deviation.
     """
-    assert 3 <= len(values) < 10
+    assert len(values) >= 3
     assert max(values) <= 1.5 * min(values)
+    slopes = [(values[b] - values[a]) / (b - a) for a, b in combinations(range(len(values)), 2)]
+    few = len(values) < 10
+    assert few or abs(statistics.median(slopes)) * len(values) <= statistics.stdev(values)
     median = statistics.median(values)
     spread = 100 * statistics.stdev(values) / statistics.mean(values)
     assert spread <= 5
@@ -108,7 +102,7 @@ def statistics_of(values: Sequence[int]) -> Row:
         "p95_ns": percentile(values, 95),
         "cv_pct": spread,
         "trend_pct": None,
-        "stability": f"{len(values)} iterations, at least 10 are wanted",
+        "stability": f"{len(values)} iterations, at least 10 are wanted" if few else "steady",
     }
 
 
@@ -121,7 +115,7 @@ def percentile(values: Sequence[int], percent: int) -> float:
 
 
 def throughput(batch_size: int | None = None) -> list[Row]:
-    counted = periods()[first_steady() : last_counted() + 1]
+    counted = periods()[first_steady() :]
     seconds = sum(counted) / 1e9
     samples = batch_size or capture()["batch_size"]
     free = capture()["throughput"]["samples_per_second"] / capture()["world_size"]
@@ -204,76 +198,13 @@ def step_breakdown(windows: dict[int | None, Window]) -> list[Row]:
     return rows
 
 
-def idle_causes() -> list[Row]:
-    window = steady()
-    stretches: dict[str, list[int]] = defaultdict(list)
-    gaps: dict[str, set[Span]] = defaultdict(set)
-    for gap in idle_gaps(window):
-        for cause, ns in walk(gap):
-            stretches[cause].append(ns)
-            gaps[cause].add(gap)
-    idle = sum(sum(found) for found in stretches.values())
-    return [
-        row(
-            pid=PID,
-            device_id=DEVICE,
-            cause=cause,
-            idle_ns=sum(found),
-            between_ns=sum(
-                ns
-                for gap in gaps[cause]
-                if between(window, [gap])
-                for why, ns in walk(gap)
-                if why == cause
-            ),
-            share_pct=100 * sum(found) / idle,
-            elapsed_pct=100 * sum(found) / window.elapsed,
-            gaps=len(gaps[cause]),
-            longest_ns=max(found),
-            evidence="estimated",
-            measured_over=window.measured_over,
-            iterations=len(window.iterations or ()),
-            reason=None,
-        )
-        for cause, found in sorted(stretches.items(), key=lambda item: (-sum(item[1]), item[0]))
-    ]
-
-
 def idle_gaps(window: Window) -> list[Span]:
     busy = [(window.start, window.start), *union(window), (window.end, window.end)]
     return [(before[1], after[0]) for before, after in pairwise(busy) if before[1] < after[0]]
 
 
 def between(window: Window, gaps: Sequence[Span]) -> int:
-    """Return the length of the gaps that end where the next iteration's first operation begins."""
+    """Return the length of the gaps around the beginnings and ends of iterations."""
     assert window.iterations is not None
-    starts = {gpu_span(i + 1)[0] for i in window.iterations}
-    return length([gap for gap in gaps if gap[1] in starts])
-
-
-def walk(gap: Span) -> list[tuple[str, int]]:
-    """Follow the thread that launched the work after a gap through it: causes and lengths, ns."""
-    following = next((op for op in timeline().operations if op.start >= gap[1]), None)
-    launcher = following or timeline().operations[-1]
-    spans: list[Call | Range] = [*timeline().calls, *timeline().ranges]
-    moments = {*gap, launcher.launch.end}.union(*({span.start, span.end} for span in spans))
-    steps = pairwise(sorted(moment for moment in moments if gap[0] <= moment <= gap[1]))
-    told = [(cause_at(a, launcher, launched=following is not None), b - a) for a, b in steps]
-    return [
-        (cause, sum(ns for _, ns in same))
-        for cause, same in groupby(told, key=lambda step: step[0])
-    ]
-
-
-def cause_at(moment: int, launcher: Operation, *, launched: bool) -> str:
-    """Say what the launching thread did from a moment on."""
-    tid = launcher.launch.tid
-    if launched and moment >= launcher.launch.end:
-        return "launch latency"
-    for call in timeline().calls:
-        if call.tid == tid and call.start <= moment < call.end:
-            return CALLS[call.name.split("_")[0]]
-    for r in timeline().ranges:
-        if r.tid == tid and r.text == "phase:data" and r.start <= moment < r.end:
-            return "data wait"
-    return "host work"
+    edges = {moment for i in window.iterations for moment in bounds()[i]}
+    return length([gap for gap in gaps if any(gap[0] <= edge <= gap[1] for edge in edges)])

@@ -13,8 +13,7 @@ from itertools import pairwise
 from statistics import fmean, median
 
 from sample_facts import Call, Operation, timeline
-from worked_causes import cause_of, input_wait, launching_calls
-from worked_window import signs
+from worked_causes import cause_of, chain, edges, input_wait, launching_calls
 
 STREAM_SYNCHRONIZED = 7
 READY_BATCH_NS = 200_000
@@ -55,7 +54,7 @@ class Job:
 
 @dataclass
 class Program:
-    """The calls and operations of the sample, and the first operation of each iteration."""
+    """The calls and operations of the sample, with the beginning and the end of the steps."""
 
     calls: list[tuple[Call, Job]] = field(default_factory=list)
     operations: list[tuple[Operation, Job]] = field(default_factory=list)
@@ -66,20 +65,25 @@ class Program:
             pass
 
     def mean_step_ns(self) -> float:
+        # From the beginning to the first operation of the second step, from there to the first of
+        # the third one and so on, and from the first of the last step to the end.
+        begin, end = edges()
         firsts: dict[int, Job] = {}
         for one, job in self.operations:
-            firsts.setdefault(one.iteration, job)
-        steps = [b.start - a.start for a, b in pairwise(firsts.values())]
-        return fmean(steps[next(n for n in range(len(steps)) if n not in signs()) :])
+            if one is begin or begin.iteration < one.iteration:
+                firsts.setdefault(one.iteration, job)
+        last = next(job for one, job in self.operations if one is end)
+        return fmean(b.start - a.start for a, b in pairwise([*firsts.values(), last]))
 
 
 def program() -> Program:
     """Return the sample with the times of the file."""
     made = Program()
-    calls = {call: Job(call.start, call.end, call.end - call.start) for call in launching_calls()}
-    operations = {id(one): Job(one.start, one.end, one.duration) for one in timeline().operations}
+    calls = {call: Job(call.start, call.end, call.end - call.start) for call in chain()}
+    every = sorted([*timeline().operations, *edges()], key=lambda one: one.start)
+    operations = {id(one): Job(one.start, one.end, one.duration) for one in every}
     made.calls = list(calls.items())
-    made.operations = [(one, operations[id(one)]) for one in timeline().operations]
+    made.operations = [(one, operations[id(one)]) for one in every]
     for call, job in made.calls:
         if (before := _followed(call)) is not None:
             job.pause_ns = call.start - before.end
@@ -119,8 +123,8 @@ def _start(one: Operation, launch: Job, operations: dict[int, Job]) -> Callable[
 
 @cache
 def _followed(call: Call) -> Call | None:
-    own = [one for one in launching_calls() if one.tid == call.tid and one.start < call.start]
-    last = [one for one in launching_calls() if one.end <= call.start and one is not call]
+    own = [one for one in chain() if one.tid == call.tid and one.start < call.start]
+    last = [one for one in chain() if one.end <= call.start and one is not call]
     before = own[-1] if own else None
     if before is not None and call.start - before.end <= LONGEST_PAUSE_NS:
         return before
@@ -166,6 +170,11 @@ def _usual() -> tuple[int, int]:
 
 
 def _previous(one: Operation) -> Operation | None:
+    begin, end = edges()
+    if one is begin:
+        return None
+    if one is end:  # the steps do not end before their last operation
+        return max(timeline().operations, key=lambda o: o.end)
     stream = [o for o in timeline().operations if o.details["streamId"] == one.details["streamId"]]
     return next((o for o in reversed(stream) if o.start < one.start), None)
 

@@ -1,11 +1,16 @@
-"""The analysis window: the iterations after those that show a sign of warm-up."""
+"""The analysis window: the iterations after a slow beginning that shows signs of warm-up.
+
+The host waits for the GPU at the end of every iteration, so that its ranges tell when iterations
+begin. The last range ends where another iteration would begin: ranges follow each other closely.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
+from statistics import fmean, median
 
 from sample_facts import Operation, timeline
 
@@ -14,7 +19,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class Window:
-    """A stretch of GPU time, ns, and the iterations in it."""
+    """A stretch of time, ns, and the iterations in it."""
 
     start: int
     end: int
@@ -26,9 +31,32 @@ class Window:
         return self.end - self.start
 
 
+@cache
+def bounds() -> list[Span]:
+    """Return the period of each iteration: from its start to the next one's.
+
+    That of the last reaches to the end of its range, before which its work on the GPU has ended.
+    """
+    marked = timeline().iterations
+    starts = [one.start for one in marked]
+    gaps = [b.start - a.end for a, b in pairwise(marked)]
+    assert median(gaps) <= 0.05 * median(b - a for a, b in pairwise(starts))
+    assert has_usual_kernels(len(marked) - 1)
+    assert gpu_span(len(marked) - 1)[1] <= marked[-1].end
+    # Nothing was launched before the first iteration, and the host does not run ahead of the GPU.
+    assert gpu_span(0)[0] == min(op.start for op in timeline().operations)
+    assert all(gpu_span(i)[1] < start for i, start in enumerate(starts[1:]))
+    return [*pairwise(starts), (marked[-1].start, marked[-1].end)]
+
+
+def has_usual_kernels(iteration: int) -> bool:
+    """Tell whether an iteration has nine tenths of the kernels of each one before it."""
+    number = [sum(op.kind == "kernel" for op in launched_in(i)) for i in range(iteration + 1)]
+    return number[-1] >= 0.9 * min(number[:-1])
+
+
 def periods() -> list[int]:
-    """Return the time from each iteration's start to the next one's: one less than iterations."""
-    return [b.start - a.start for a, b in pairwise(timeline().iterations)]
+    return [end - start for start, end in bounds()]
 
 
 def launched_in(iteration: int) -> list[Operation]:
@@ -53,7 +81,7 @@ def signs() -> dict[int, str]:
             found[i] = "first use of a kernel"
         elif allocated > sum(c.name.startswith("cudaFree") for c in calls):
             found[i] = "allocator growth"
-        elif i < len(periods()) and is_slow_start(periods(), i, set(found)):
+        elif is_slow_start(periods(), i, set(found)):
             found[i] = "slow start"
         seen |= kernels
     return found
@@ -72,30 +100,29 @@ def is_slow_start(times: Sequence[int], i: int, seen: set[int]) -> bool:
 @cache
 def first_steady() -> int:
     """Return the first iteration without a sign: there is one in the first half."""
-    first = next(i for i in range(len(timeline().iterations)) if i not in signs())
-    assert 2 * first <= len(periods())
-    return first
+    return after_warm_up(periods(), signs())
 
 
-def last_counted() -> int:
-    """Return the last iteration whose period is known: the one before the last."""
-    return len(periods()) - 1
+def after_warm_up(times: Sequence[int], seen: Container[int]) -> int:
+    """Return the number of iterations at the beginning that all show a sign and are slower.
+
+    Iterations with a sign that are as fast as the others are none of the warm-up: their mean is to
+    be over 1.1 times that of the rest.
+    """
+    first = next(i for i in range(len(times)) if i not in seen)
+    assert 2 * first <= len(times)
+    is_slower = first > 0 and fmean(times[:first]) > 1.1 * fmean(times[first:])
+    return first if is_slower else 0
 
 
 def why_dropped(iteration: int) -> str | None:
-    if iteration > last_counted():
-        return "next start not recorded"
     return signs()[iteration] if iteration < first_steady() else None
 
 
 def of_iterations(first: int, measured_over: str) -> Window:
-    """Return the window from an iteration to the last one whose period is known.
-
-    It begins with the first iteration's first operation and ends where the first operation of the
-    iteration after it begins.
-    """
-    after = last_counted() + 1
-    return Window(gpu_span(first)[0], gpu_span(after)[0], measured_over, range(first, after))
+    """Return the window from the beginning of an iteration to the end of the last one."""
+    numbers = range(first, len(bounds()))
+    return Window(bounds()[first][0], bounds()[-1][1], measured_over, numbers)
 
 
 def steady() -> Window:
@@ -112,12 +139,10 @@ def whole_trace() -> Window:
 
 
 def parts(window: Window) -> dict[int | None, Window]:
-    """Cut a window into its iterations: each reaches to the next one's first operation."""
+    """Cut a window into the periods of its iterations."""
     assert window.iterations is not None
-    starts = [gpu_span(i)[0] for i in window.iterations]
     return {
-        i: Window(start, end, window.measured_over, range(i, i + 1))
-        for i, (start, end) in zip(window.iterations, pairwise([*starts, window.end]), strict=True)
+        i: Window(*bounds()[i], window.measured_over, range(i, i + 1)) for i in window.iterations
     }
 
 

@@ -11,7 +11,6 @@ from tbd_trace.analysis.checks import select
 
 PERIOD = 1000
 ITERATIONS = 12
-STEADY = ITERATIONS - 2  # the first uses its kernels for the first time, the last has no known end
 
 Kernel = tuple[int, int, str, dict[str, Any]]
 

@@ -34,6 +34,7 @@ class Loop:
     trace_id: str = "t"
     process: int = 1  # which has its own device
     begins: list[int] = field(default_factory=list)  # of the steps, on the GPU
+    marked: list[tuple[int, int]] = field(default_factory=list)  # ranges of the steps
 
     def run(self, made: MadeTrace | None = None) -> MadeTrace:
         """Return the trace of the loop."""
@@ -44,7 +45,7 @@ class Loop:
         host: dict[str, Any] = {"trace_id": self.trace_id, "process_id": self.process}
         gpu = host | {"device_id": self.process - 1}
         host |= {"thread_id": self.process}
-        self.begins = []
+        self.begins, self.marked = [], []
         for step in range(self.steps):
             begin = now
             now += self.loading_ns.get(step, 20_000)
@@ -70,6 +71,7 @@ class Loop:
             made.add_call(now, end, self.waits_in, **host)
             now = end
             made.add_range(begin, now, f"step {step}", **host)
+            self.marked.append((begin, now))
             now += PAUSE
         return made
 

@@ -10,7 +10,7 @@ from tbd_trace.analysis.diff.comparison import QUESTIONS, question
 
 
 def add_iterations(made: MadeTrace, trace: str, periods: Sequence[int], **row: Any) -> None:
-    """Add iterations of these lengths, each with a kernel of 100 ns; a last one ends the last."""
+    """Add iterations of these lengths, each with a kernel of 100 ns, and a last one of 990 ns."""
     start = 1000
     for number, period in enumerate([*periods, 1000]):
         made.add_range(start, start + period - 10, f"step {number}", trace_id=trace, **row)

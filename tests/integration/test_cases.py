@@ -43,9 +43,11 @@ def test_a_stall_at_every_fifth_iteration() -> None:
         if r["measure"] == "period_ns"
     )
     assert (row["measured_over"], row["stalls"], row["stall_spacing"]) == ("steady state", 200, 5)
-    assert row["mean_ns"] == pytest.approx(18e6, rel=0.002)
+    # 200 of 50 ms and 800 of 10 ms; the last one ends with its range, after 9.9 ms. The first one,
+    # of 10 ms, is the first to use each kernel, but no slower than the others.
+    assert row["mean_ns"] == pytest.approx((200 * 50e6 + 799 * 10e6 + 9.9e6) / 1000)
     assert row["cv_pct"] == pytest.approx(88.9, abs=0.1)
-    assert row["dropped"] == "first use of a kernel: 0; next start not recorded: 999"
+    assert (row["n"], row["dropped"]) == (1000, None)
 
 
 @pytest.mark.slow
@@ -54,8 +56,8 @@ def test_a_gpu_clock_ahead_of_the_host_s() -> None:
     assert info(name)["duration_ns"] == pytest.approx(1.2e9, rel=0.02)
     assert any("GPU clock was 300.000 s ahead" in note for note in info(name)["notes"])
     share = {row["cause"]: row["share_pct"] for row in ask(name, "idle_causes")}
-    assert share["host work"] > 80
-    assert share.get("launch latency", 0) < 5
+    assert share["host"] > 80
+    assert share.get("launch_latency", 0) < 5
 
 
 @pytest.mark.slow

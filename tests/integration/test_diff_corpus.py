@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from itertools import product
+import sqlite3
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import pytest
@@ -31,42 +30,38 @@ def compared(a: Path, b: Path) -> dict[str, Any]:
 def test_before_and_after() -> None:
     """Two slices of 0.3 s of a run on two GPUs, whose periods are blocks of a transformer.
 
-    The kernels take as long as before; the GPUs wait longer between them.
+    Blocks are no steps, so it is unknown if both slices did the same work. The kernels take as long
+    as before, but those of communication; the GPUs wait longer between them.
     """
     before, after = corpus_file(PAIR.format("before")), corpus_file(PAIR.format("after"))
     answer = compared(before, after)
-    assert answer["verdict"]["word"] == "slower"
-    assert "exposed communication" in answer["verdict"]["sentence"]
-    assert any("detected by a repeating kernel" in text for text in answer["verdict"]["caveats"])
+    for path in (before, after):  # no block runs twice on a GPU, as it would in another step
+        with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as database:
+            calls = database.execute(
+                """SELECT count(*) FROM (
+                       SELECT coalesce(text, value) AS call, globalTid
+                       FROM NVTX_EVENTS LEFT JOIN StringIds ON textId = id)
+                   WHERE call GLOB 'FSDP::pre_forward (blocks.[0-9]*, op_id = *'
+                   GROUP BY substr(call, 1, instr(call, ',')), globalTid"""
+            ).fetchall()
+        assert len(calls) > 20
+        assert set(calls) == {(1,)}
+    assert answer["iterations"] == []
+    verdict = answer["verdict"]
+    assert (verdict["word"], verdict["change_pct"]) == ("not comparable", None)
+    assert verdict["sentence"].startswith("without iterations on both sides, it is unknown")
+    assert "Exposed communication" in verdict["sentence"]
     assert not any(row["differs"] for row in answer["comparability"])
-    first = answer["iterations"][0]
-    assert (first["n_a"], first["n_b"]) == (14, 12)  # all but the first and the last
-    # the periods themselves, of each the mean of both processes
-    periods = [
-        tbd_trace.open(path)
-        .sql(
-            "SELECT avg(period_ns) AS ns FROM iteration WHERE in_window "
-            "GROUP BY iteration HAVING count(*) = 2"
-        )["ns"]
-        .to_list()
-        for path in (before, after)
-    ]
-    assert first["median_a_ns"] == median(periods[0])
-    ratio = median(b / a for a, b in product(*periods))
-    assert first["change_pct"] == pytest.approx(100 * (ratio - 1), abs=0.05)
-    assert first["low_pct"] < first["change_pct"] < first["high_pct"]
-    assert {row["verdict"] for row in answer["iterations"] if row["measure"] == "period_ns"} == {
-        "slower"
-    }
     idle = [row for row in answer["utilization"] if row["measure"] == "idle_pct"]
     assert [row["rank"] for row in idle] == [0, 1]
     assert all(row["change_points"] > 4 for row in idle)
-    kernel_change = sum(row["change_ns"] for row in answer["kernels"])
-    communication = next(row for row in answer["kernels"] if "SendRecv" in row["kernel_name"])
-    assert communication["change_ns"] > 0.8 * kernel_change
-    assert {(row["a_calls"], row["b_calls"]) for row in answer["kernels"]} <= {
-        (row["a_calls"], row["a_calls"]) for row in answer["kernels"]
-    }
+    kernels = answer["kernels"]
+    assert {row["per"] for row in kernels} == {"whole trace"}
+    # 15 blocks in the second slice, 17 in the first
+    assert all(0.88 < row["b_calls"] / row["a_calls"] < 0.95 for row in kernels)
+    longer = sum(row["duration_effect_ns"] for row in kernels)
+    communication = next(row for row in kernels if "SendRecv" in row["kernel_name"])
+    assert communication["duration_effect_ns"] > 0.8 * longer > 0
 
 
 def test_a_training_run_made_faster() -> None:
@@ -88,8 +83,8 @@ def test_a_training_run_made_faster() -> None:
     (counted,) = steps.sql(
         "SELECT sum(kernels)::BIGINT, count(*) FROM iteration WHERE in_window"
     ).rows()
-    assert counted[1] == 27
-    assert sum(row["b_calls"] for row in kernels) == pytest.approx(counted[0] / 27)
+    assert counted[1] == 28  # all but the last of 29: a quarter of the time lies between ranges
+    assert sum(row["b_calls"] for row in kernels) == pytest.approx(counted[0] / 28)
     for row in kernels:
         assert row["calls_effect_ns"] + row["duration_effect_ns"] == row["change_ns"]
 

@@ -117,7 +117,7 @@ def test_two_clocks() -> None:
     ((duration,),) = traces.query("trace_info").select("duration_ns").rows()
     assert abs(duration - 1_200_000_000) < 1_000_000
     causes = dict(traces.query("idle_causes").select("cause", "share_pct").rows())
-    assert causes["host work"] > 95
+    assert causes["host"] > 95
 
 
 @pytest.mark.slow
@@ -161,7 +161,7 @@ def test_what_was_right_stays_right() -> None:
     orphan = answered("03-pyprof98-orphan-corr", "input.nvprof")
     assert orphan.query("kernel_summary")["instances"].sum() == 20
     causes = {row["cause"]: row for row in orphan.query("idle_causes").to_dicts()}
-    assert causes["unknown"]["reason"] == "the trace has no record of the launch"
+    assert causes["unknown"]["reason"].startswith("the trace has no record of the launch")
     open_range = answered("05-nvtx-null-end").query("nvtx_summary")
     assert open_range["open_instances"].sum() == 1
     nested = answered("18-nvprof-cdp-kernels", "input.nvprof")

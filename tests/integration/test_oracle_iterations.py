@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from itertools import pairwise
+from statistics import median
 from typing import Any
 
 import pytest
@@ -104,23 +105,30 @@ def test_a_loader_s_kernels_are_data_whatever_the_program_does_meanwhile(traces:
 
 
 def test_steps_after_the_profiler_stopped_are_not_measured(traces: Traces) -> None:
-    """The recording of the GPU ends in step 12 of 29: fewer kernels in it, none in later steps."""
+    """The recording of the GPU ends in step 12 of 29: fewer kernels in it, none in later steps.
+
+    The first step counts: it is less than 10 % slower than the others.
+    """
     rows = traces.ask(NERSC.format("4gpu_bucketcap100mb"), "iteration_timing").rows(named=True)
     assert [row["kernels"] for row in rows] == [293] * 12 + [188] + [0] * 16
-    assert [row["iteration"] for row in rows if row["in_window"]] == list(range(1, 12))
+    assert [row["iteration"] for row in rows if row["in_window"]] == list(range(12))
     assert {row["dropped"] for row in rows[12:]} == {"GPU work not fully recorded"}
 
 
 def test_a_loader_that_stalls_counts_with_its_stalls(traces: Traces) -> None:
-    """0.09 s to 1.37 s in turn: the mean of all steps but the first, and not the best of them."""
+    """0.09 s to 1.37 s in turn: the mean of all whole steps, and not the best of them.
+
+    The first step is the first to use each kernel, but as fast as the fastest. The loader works
+    between the steps, most of the time: when the last one is over is unknown.
+    """
     steps = marked(BASELINE, "step [0-9]*")
-    periods = [b[0] - a[0] for a, b in pairwise(steps)][1:]
+    periods = [b[0] - a[0] for a, b in pairwise(steps)]
     rows = traces.ask(BASELINE, "iteration_timing").rows(named=True)
-    assert [row["iteration"] for row in rows if row["in_window"]] == list(range(1, 28))
+    assert [row["iteration"] for row in rows if row["in_window"]] == list(range(28))
     (summary,) = traces.ask(BASELINE, "iteration_summary").filter(measure="period_ns").to_dicts()
     assert summary["measured_over"] == "steady state"
-    assert summary["mean_ns"] == pytest.approx(sum(periods) / 27)
-    long = [period for period in periods if period > 1.5 * sorted(periods)[13]]
+    assert summary["mean_ns"] == pytest.approx(sum(periods) / 28)
+    long = [period for period in periods if period > 1.5 * median(periods)]
     assert (summary["stalls"], summary["stall_spacing"]) == (len(long), 2)
     assert summary["stall_share_pct"] == pytest.approx(100 * sum(long) / sum(periods))
     assert summary["stability"].startswith("bimodal") and "in turn" in summary["stability"]
@@ -128,11 +136,18 @@ def test_a_loader_that_stalls_counts_with_its_stalls(traces: Traces) -> None:
 
 @pytest.mark.slow
 def test_a_stall_at_every_eighth_step_is_told(traces: Traces) -> None:
-    """Eight loader workers that are late together."""
+    """Eight loader workers that are late together.
+
+    All 29 steps count: the first is fast, and steps follow each other without a gap. The window
+    ends with the GPU work of the last one, which the host does not wait for.
+    """
     run = NERSC.format("8workers")
     (summary,) = traces.ask(run, "iteration_summary").filter(measure="period_ns").to_dicts()
-    assert (summary["n"], summary["stalls"], summary["stall_spacing"]) == (27, 3, 8)
-    assert summary["mean_ns"] / summary["median_ns"] > 1.2  # the median alone hides them
+    assert (summary["n"], summary["stalls"], summary["stall_spacing"]) == (29, 3, 8)
+    (start, _), *_ = marked(run, "step [0-9]*")
+    (end,) = plain(run, "SELECT max(end) FROM CUPTI_ACTIVITY_KIND_KERNEL")[0]
+    assert summary["mean_ns"] == pytest.approx((end - start) / 29)
+    assert summary["mean_ns"] / summary["median_ns"] > 1.15  # the median alone hides them
 
 
 @pytest.mark.slow

@@ -124,7 +124,12 @@ INPUTS = {
     "gpu_op": "SELECT * FROM gpu_op WHERE op_kind = 'kernel' ORDER BY device_id, start_ns, op_id",
     "kernel": "SELECT * FROM kernel",
     "launch": "SELECT * FROM launch",
+    # Only kernels tell steps here: no marks, and no names of layers or of optimizers.
     "_iteration_mark": "SELECT * FROM _iteration_mark LIMIT 0",
+    "_model_call": "SELECT * FROM _model_call LIMIT 0",
+    "_model_part": "SELECT * FROM _model_part LIMIT 0",
+    "annotation_semantics": "SELECT * FROM annotation_semantics LIMIT 0",
+    "annotation_range": "SELECT * FROM annotation_range LIMIT 0",
 }
 
 

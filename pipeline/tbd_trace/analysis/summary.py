@@ -44,7 +44,7 @@ _TABLES = (
         "compute_util",
         ("device_id", "gpu_busy_pct", "kernel_busy_pct", "iterations", "measured_over"),
     ),
-    _Table("GPU idle time", "idle_causes", ("cause", "idle_ns", "share_pct", "gaps", "evidence")),
+    _Table("GPU idle time", "idle_causes", ("title", "idle_ns", "elapsed_pct", "gaps", "evidence")),
     _Table(
         "Layers",
         "dominant_layer",
@@ -100,12 +100,9 @@ def _why(traces: Traces) -> str:
         found = traces.why()
     except CannotAnswerError as error:
         return f"{printable(str(error))}\n"
-    one = found.slowest
-    covers = "".join(f"\nCovers: {sentence}.\n" for sentence in one.covers)
-    missing = [f"- {sentence}\n" for sentence in one.not_known[:_ROWS]]
-    advised = f"\nLargest gain: `{one.change}`.\n" if one.change else ""
+    missing = [f"- {sentence}\n" for sentence in found.slowest.not_known[:_ROWS]]
     unknown = f"\nNot known:\n\n{''.join(missing)}" if missing else ""
-    return markdown(found) + covers + advised + unknown
+    return markdown(found) + unknown
 
 
 def _findings(traces: Traces) -> str:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -79,8 +80,8 @@ def why(
 ) -> None:
     """Show why training is slow, what to change, and the gain.
 
-    Divides the time of all captured steps among disjoint causes. Gains are ranges: the trace is
-    replayed without a cause.
+    Divides the time of the steps among disjoint causes. Steps of the warm-up and steps that are not
+    fully recorded are left out, and said. Gains are ranges: the trace is replayed without a cause.
     """
     limit = None if fail_on is None else _limit(fail_on)
     parameters = assigned(assignments or [])
@@ -108,12 +109,21 @@ def why(
         case WhyFormat.TABLE:
             from tbd_trace.why.screen import text
 
-            shown = text(found, top, everything=everything)
+            shown = text(
+                found, top, everything=everything, width=_width(), files=[*map(str, traces or [])]
+            )
             emit_text(shown + _listed(findings or {}), output)
     if plot is not None:
         _draw(opened, found, parameters, plot)
     if limit is not None:
         _check(found, *limit)
+
+
+def _width() -> int:
+    # That of the terminal within limits; 80 if the output is redirected.
+    from tbd_trace.why.screen import MOST_WIDTH, WIDTH
+
+    return min(max(shutil.get_terminal_size((WIDTH, 24)).columns, WIDTH), MOST_WIDTH)
 
 
 def _draw(opened: Traces, found: Why, parameters: dict[str, str], path: Path) -> None:
@@ -143,7 +153,7 @@ def _listed(findings: dict[str, list[dict[str, Any]]]) -> str:
         for row in rows:
             causes.setdefault((row["rule"], row["reason"]), {})[name] = None
     lines = [f"{rule} ({', '.join(some)}): {reason}" for (rule, reason), some in causes.items()]
-    return "".join(f"{line}\n" for line in labelled("Rules", lines))
+    return "".join(f"{line}\n" for line in labelled("Rules", lines, width=_width()))
 
 
 def _limit(text: str) -> tuple[str, float]:

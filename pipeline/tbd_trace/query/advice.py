@@ -1,6 +1,7 @@
 """Say what to collect when a trace lacks what a query needs.
 
-The headers of tables and derived relations hold the advice, the tools their commands.
+The headers of tables and derived relations hold the advice, ``recording_actions.csv`` the actions
+that it names, the tools their commands.
 """
 
 from __future__ import annotations
@@ -10,32 +11,41 @@ from collections.abc import Collection, Sequence
 from tbd_trace.model.advice import Advice
 from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.query.catalogue import derived_names, derived_relation
+from tbd_trace.query.recording import in_words_of
 from tbd_trace.sources.registry import tool as registered
 
 _COUNTED = ("metrics", "summary")  # kinds of files that have no timeline
-_TIMELINE = "needs a timeline; collect one with `nsys profile -t cuda,nvtx,cudnn,cublas`"
+_TIMELINE = "needs a timeline; {timeline}"
 
 
 def how_to_collect(
-    relations: Sequence[str], tool: str, kind: str, holds: Collection[str] = ()
+    relations: Sequence[str],
+    tool: str,
+    kind: str,
+    holds: Collection[str] = (),
+    unread: str = "",
 ) -> str:
     """Return what a query lacks and how to collect it, as the end of a sentence.
 
     Args:
         relations: the table or derived relation without rows, or several of which one is enough.
-        tool: the profiler that made the trace, empty for several.
+        tool: the profiler that made the trace, empty for none.
         kind: timeline, metrics or summary, empty for several.
         holds: the canonical tables that the trace has, if known.
+        unread: the note of a trace with the work of a device that is not read; empty without one.
     """
     known = [_declared(name) for name in relations]
     if kind in _COUNTED and all(advice and advice.timeline_only for advice in known):
         text = _TIMELINE
     else:
         texts = [
-            _text(name, advice, tool, kind, holds)
+            f"needs {advice.gpu_work}, and {unread}"
+            if unread and advice and advice.gpu_work
+            else _text(name, advice, tool, kind, holds)
             for name, advice in zip(relations, known, strict=True)
         ]
         text = ", or ".join(dict.fromkeys(texts))
+    text = in_words_of(text, tool)
     return f"{text} (this is a {kind} file of {tool})" if tool and kind in _COUNTED else text
 
 
@@ -70,6 +80,6 @@ def _without_gpu_work(missing: str, profile_command: str, holds: Collection[str]
         return f"needs {missing}, {reasons[0]}"
     text = (
         f"needs {missing}, and the trace has none; profile the process and the part of the run "
-        f"that uses a GPU, with CUDA traced ({profile_command})"
+        f"that uses a GPU, with the GPU traced ({profile_command})"
     )
     return "; ".join([text, *(advice.without_gpu for advice in declared if advice.without_gpu)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from tbd_trace.model.canonical_tables import CATALOGUE, canonical_tables, event_
 from tbd_trace.query.advice import how_to_collect
 from tbd_trace.query.catalogue import derived_names
 from tbd_trace.query.header import Query, Scalar, alternatives
+from tbd_trace.query.recording import in_words_of_each
 from tbd_trace.query.renamed import old_names
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 _SHOWN = 3  # traces in a message
 _REASONS_SHOWN = 5
+UNREAD = "coalesce(list_filter(notes, lambda n: n LIKE 'work of % is not read: %')[1], '')"
+"""SQL of the note of a reader on a device whose work it does not read; empty without one."""
 
 
 def check_needs(connection: duckdb.DuckDBPyConnection, query: Query) -> list[str]:
@@ -42,10 +46,11 @@ def check_needs(connection: duckdb.DuckDBPyConnection, query: Query) -> list[str
     if not rows:
         raise CannotAnswerError(f"{query.name}: no trace to ask; ingest one first")
     lacking: dict[str, list[str]] = defaultdict(list)
-    for name, tool, kind, lacks in rows:
+    for name, tool, kind, lacks, unread in rows:
         missing = sorted(names for names in needed if lacks.issuperset(names))
         if missing:
-            advice = how_to_collect(missing[0], tool, kind, canonical_tables().keys() - lacks)
+            holds = canonical_tables().keys() - lacks
+            advice = how_to_collect(missing[0], tool, kind, holds, unread)
             lacking[f"{query.name} {advice}"].append(name)
     notes = [f"{named(names)}: {what}" for what, names in lacking.items()]
     if sum(map(len, lacking.values())) == len(rows):
@@ -72,20 +77,21 @@ def left_out(connection: duckdb.DuckDBPyConnection, query: Query) -> list[str]:
     return [f"{query.name} leaves out {named(names)}: {why}" for why, names in rows]
 
 
-def _asked(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str, str, set[str]]]:
-    # Name, tool, kind and missing tables of each trace. A metric run of a capture with a timeline
-    # only contributes counters to it.
+def _asked(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str, str, set[str], str]]:
+    # Name, tool, kind, missing tables and unread device of each trace. A metric run of a capture
+    # with a timeline only contributes counters to it.
     traces = connection.execute(
-        "SELECT name, tool, kind, capture_id, holds, lacks FROM trace ORDER BY name, trace_id"
+        f"SELECT name, tool, kind, capture_id, holds, lacks, {UNREAD} FROM trace "
+        "ORDER BY name, trace_id"
     ).fetchall()
     timed = {capture for _, _, kind, capture, *_ in traces if kind == "timeline"} - {None}
     lent: dict[str, set[str]] = defaultdict(set)
-    for _, _, kind, capture, holds, _ in traces:
+    for _, _, kind, capture, holds, *_ in traces:
         if kind == "metrics":
             lent[capture].update(holds)
     return [
-        (name, tool, kind, set(lacks) - (lent[capture] if capture else set()))
-        for name, tool, kind, capture, _, lacks in traces
+        (name, tool, kind, set(lacks) - (lent[capture] if capture else set()), unread)
+        for name, tool, kind, capture, _, lacks, unread in traces
         if kind != "metrics" or capture not in timed
     ]
 
@@ -103,11 +109,12 @@ def check_sources(connection: duckdb.DuckDBPyConnection, query: Query) -> None:
     """
     sources = [name for name in query.relations if name in canonical_tables() and name != CATALOGUE]
     rows = _asked(connection)
-    tool, kind, lacking = rows[0][1:]
+    tool, kind, lacking, unread = rows[0][1:]
     holds = canonical_tables().keys() - lacking
-    if sources and all(lacks.issuperset(sources) for *_, lacks in rows):
-        raise CannotAnswerError(f"{query.name} {how_to_collect(sources[:1], tool, kind, holds)}")
-    if sources and all(kind != "timeline" for _, _, kind, _ in rows):
+    if sources and all(lacks.issuperset(sources) for *_, lacks, _ in rows):
+        advice = how_to_collect(sources[:1], tool, kind, holds, unread)
+        raise CannotAnswerError(f"{query.name} {advice}")
+    if sources and all(kind != "timeline" for _, _, kind, *_ in rows):
         raise CannotAnswerError(f"{query.name} {how_to_collect(['gpu_op'], tool, kind, holds)}")
 
 
@@ -124,9 +131,16 @@ def check_derived(connection: duckdb.DuckDBPyConnection, query: Query) -> None:
             connection.execute(f"SELECT 1 FROM {name} LIMIT 1").fetchall() for name in names
         ):
             rows = _asked(connection)
-            tool, kind = rows[0][1:3] if len({row[1:3] for row in rows}) == 1 else ("", "")
-            holds = canonical_tables().keys() - set[str]().union(*(lacks for *_, lacks in rows))
-            raise CannotAnswerError(f"{query.name} {how_to_collect(names, tool, kind, holds)}")
+            kinds = {kind for _, _, kind, *_ in rows}
+            asked = partial(
+                how_to_collect,
+                names,
+                kind=kinds.pop() if len(kinds) == 1 else "",
+                holds=canonical_tables().keys() - set[str]().union(*(row[3] for row in rows)),
+                unread=rows[0][4] if len(rows) == 1 else "",
+            )
+            tools = dict.fromkeys(tool for _, tool, *_ in rows)
+            raise CannotAnswerError(f"{query.name} {in_words_of_each(tools, asked)}")
 
 
 def check_refusal(query: Query, frame: pl.DataFrame, values: Mapping[str, Scalar]) -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 from tbd_trace.sqlite_io import SqliteFile
 
 EXPORT_AGAIN = "`nsys export --type sqlite --force-overwrite true REPORT`"
-_COLLECT = "collect one that it reads with `nsys profile -t cuda,nvtx,cudnn,cublas`"
 _COLLECT_TORCH = "record one with `torch.profiler.profile(...)` and `export_chrome_trace(FILE)`"
 _UNPACKED_BYTES = 65_536  # enough to recognise the content
 _SQLITE_MAGIC_BYTES = 16
@@ -56,7 +55,7 @@ _TEXTS: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(r'"traceEvents"\s*:|^\s*\[\s*\{[^{}]*"ph"\s*:'),
         "a trace in Chrome's JSON format without events of torch.profiler, which tbd-trace "
-        f"cannot read; {_COLLECT}",
+        f"cannot read; {_COLLECT_TORCH}",
     ),
     (
         re.compile(r'^\s*\{.*"(?:deviceProperties|schemaVersion)"\s*:', re.DOTALL),

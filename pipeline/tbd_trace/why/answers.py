@@ -18,6 +18,7 @@ from tbd_trace.query.execution import checked_values
 from tbd_trace.query.header import Query, Scalar
 from tbd_trace.query.needs import check_derived, check_needs
 from tbd_trace.query.parts import divide
+from tbd_trace.query.recording import action
 from tbd_trace.sqltext import set_variable
 from tbd_trace.store.base import TraceStore
 from tbd_trace.why.changes import Change, parse_change
@@ -26,12 +27,12 @@ from tbd_trace.why.host_only import host_judgements
 from tbd_trace.why.judgement import FEWEST_STEPS, Judgement
 from tbd_trace.why.predictions import predicted
 from tbd_trace.why.processes import INPUTS, Process, judgements, programs, simulator
-from tbd_trace.why.recording import action
 from tbd_trace.why.result import WhatIf, Why
 
 # States the needs for messages about missing data.
 _NEEDS = Query("why", Path("why"), "", "Causes of slow training", needs=["kernel", "gpu_op"])
 _REASONS_SHOWN = 3
+_OF_ANY = "other"  # for actions that name no profiler
 _Answer = TypeVar("_Answer")
 
 
@@ -86,17 +87,15 @@ def _of_slowest(
     # The mean step, and the prediction.
     slowest = max(programs(connection), key=_step_ns, default=None)
     if slowest is None or not _step_ns(slowest):
-        tool = slowest.program.tool if slowest else "nsys"
-        raise CannotAnswerError(
-            f"whatif needs at least {FEWEST_STEPS} complete steps; {action(tool, 'steps')}"
-        )
+        tool = slowest.program.tool if slowest else _OF_ANY
+        raise CannotAnswerError(f"whatif needs a complete step; {action(tool, 'steps')}")
     answer = predicted(simulator(connection, slowest.program), changes, slowest.pid)
-    return slowest.program.mean_step_ns, answer
+    return _step_ns(slowest), answer
 
 
 def _step_ns(one: Process) -> float:
     # 0 with too few steps
-    return one.program.mean_step_ns if len(one.program.steps) >= FEWEST_STEPS else 0.0
+    return (one.program.base.mean_ns or 0.0) if len(one.program.steps) >= FEWEST_STEPS else 0.0
 
 
 def _of_parts(

@@ -17,7 +17,7 @@ CHANGES = {
     "host_stalls": "stalls of the host take as long as usual",
     "pinned": "copies from pinned instead of pageable memory",
     "overlap_copies": "copies run behind kernels",
-    "graph": "CUDA graphs: launches and the host work between them vanish",
+    "graph": "GPU graphs: launches and the host work between them vanish",
     "amp": "matrix work in FP16 or BF16 on tensor cores",
     "fused_optimizer": "one kernel updates many tensors",
     "channels_last": "kernels that convert layouts vanish",

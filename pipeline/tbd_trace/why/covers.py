@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tbd_trace.why.base import Base
 from tbd_trace.why.program import Program
 
 # Beginnings of the readers' notes about missing content, and the words that precede the note.
@@ -38,4 +39,13 @@ def unrecorded_graphs(program: Program) -> list[str]:
     return [
         f"{without:,} of {len(graphs):,} graph launches have no kernels in the trace: busy time "
         "and shares are those of the recorded part"
+    ]
+
+
+def unused_steps(base: Base) -> list[str]:
+    """Return sentences about steps that were not fully recorded, or were interrupted."""
+    return [
+        f"{steps} of {base.steps_marked} steps are left out: {reason}"
+        for reason, steps in base.left_out.items()
+        if reason in ("GPU work not fully recorded", "pause")
     ]

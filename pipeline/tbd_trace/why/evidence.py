@@ -6,8 +6,8 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection
 
+from tbd_trace.query.recording import action
 from tbd_trace.why.program import Program
-from tbd_trace.why.recording import action
 
 # Errors of the strict replay above which all is uncertain, and above which no gain is predicted.
 _LARGEST_ERROR_PCT, _LARGEST_ERROR_OF_GAINS_PCT = 5.0, 20.0
@@ -23,12 +23,9 @@ _FIXED = {
 
 def waiting_steps(program: Program) -> int:
     """Return the number of steps in which the GPU may wait for input."""
-    start = program.ops.start
-    calls = program.calls
-    ends = sorted(calls.start[call] for call in program.input_waits)
+    ends = sorted(program.calls.start[call] for call in program.input_waits)
     return sum(
-        bisect_right(ends, start[begin]) < bisect_right(ends, start[finish])
-        for begin, finish in program.steps
+        bisect_right(ends, start) < bisect_right(ends, end) for start, end in program.base.periods
     )
 
 
@@ -38,7 +35,7 @@ def is_certain(program: Program, cause: str, error: float | None) -> bool:
         return False
     if cause == "input_pipeline":
         is_marked = any(e != "copy of the batch" for e in program.input_waits.values())
-        return is_marked or waiting_steps(program) >= _WAITING_STEPS * len(program.steps)
+        return is_marked or waiting_steps(program) >= _WAITING_STEPS * len(program.base.periods)
     return True
 
 
@@ -71,7 +68,7 @@ def _input(program: Program) -> str:
     kinds = Counter(program.input_waits.values()).most_common(1)
     kind = kinds[0][0] if kinds else ""
     where = "before the copy of the batch" if kind == "copy of the batch" else f"in a {kind}"
-    steps = len(program.steps)
+    steps = len(program.base.periods)
     share = f", {waiting_steps(program)} of {steps} steps" if steps else ""
     return f"the launching thread waits {where}{share}"
 
@@ -86,6 +83,8 @@ def _straggler(program: Program) -> str:
 
 
 def _unknown(program: Program) -> str:
+    if reason := program.skewed.get(program.device_id):
+        return reason
     if late := _late(program):
         return f"operations that begin over 1 ms later than the trace explains: {late}"
     return "no launching call recorded"
@@ -153,12 +152,9 @@ def not_known(program: Program, input_share: float, error: float | None) -> list
         error: that of the strict replay, in percent.
     """
     found = []
-    steps, tool = len(program.steps), program.tool
-    if steps < 3:
-        found.append(
-            f"gains: {steps or 'no'} complete steps found, at least 3 are needed; "
-            + action(tool, "steps")
-        )
+    tool = program.tool
+    if not program.steps:
+        found.append(f"gains: no complete step found; {action(tool, 'steps')}")
     if error is not None and program.knows_launches and not explains(error):
         found.append(error_sentence(error))
     if late := _late(program):
@@ -173,8 +169,10 @@ def not_known(program: Program, input_share: float, error: float | None) -> list
             f"host causes: {early} operations start before their launch, so the clocks of GPU and "
             f"host disagree; {action(tool, 'clocks')}"
         )
+    elif reason := program.skewed.get(program.device_id):
+        found.append(f"host causes: {reason}; {action(tool, 'clocks')}")
     if any(kind == "graph" for kind in program.ops.kind):
-        found.append(f"kernels inside CUDA graphs: {action(tool, 'graphs')}")
+        found.append(f"kernels inside graphs: {action(tool, 'graphs')}")
     if not program.trains:
         found.append(
             "whether the program trains: it has no range or kernel of a backward pass; "

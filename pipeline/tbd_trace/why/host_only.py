@@ -8,17 +8,17 @@ from typing import NamedTuple
 
 import duckdb
 
-from tbd_trace.why.covers import missing_content
+from tbd_trace.why.base import Base, counted, load_base, percentile, summarized
+from tbd_trace.why.covers import missing_content, unused_steps
 from tbd_trace.why.judgement import (
     FEWEST_STEPS,
     Cause,
     Judgement,
-    percentile,
     recommended,
     title,
 )
 
-INPUTS = ("host_step", "process", "trace")
+INPUTS = ("host_step", "iteration", "host_window", "process", "trace")
 """Relations behind the answers."""
 
 _STEPS = """
@@ -54,10 +54,10 @@ def host_judgements(connection: duckdb.DuckDBPyConnection) -> list[Judgement]:
     """Judge every process without GPU operations; the relations of ``INPUTS`` exist."""
     steps = [_Step(*row) for row in connection.execute(_STEPS).fetchall()]
     processes = groupby(steps, key=lambda step: (step.trace_id, step.process_id))
-    return [_judged(list(found)) for _, found in processes]
+    return [_judged(list(found), load_base(connection, *key)) for key, found in processes]
 
 
-def _judged(steps: list[_Step]) -> Judgement:
+def _judged(steps: list[_Step], base: Base) -> Judgement:
     first, durations = steps[0], [step.step_ns for step in steps]
     elapsed, mean = sum(durations), fmean(durations)
     causes = sorted(_causes(steps, elapsed), key=lambda cause: -cause.share_pct)
@@ -77,14 +77,16 @@ def _judged(steps: list[_Step]) -> Judgement:
         elapsed_ns=elapsed,
         judged_steps=len(steps),
         judged_step_ns=mean,
-        measured_over=f"all {len(steps)} steps",
+        measured_over=counted(base),
         method=first.method,
         trains=first.trains,
         replay_error_pct=None,
         causes=causes,
         change=change.cause if change else None,
         not_known=[_GPU],
-        covers=missing_content(first.notes or ()),
+        covers=missing_content(first.notes or ()) + unused_steps(base),
+        base=summarized(base, None),
+        counted=counted(base),
     )
 
 

@@ -7,21 +7,22 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
-from statistics import fmean, median, quantiles
+from statistics import median
 from typing import Any
 
 from tbd_trace import resources
 from tbd_trace.errors import CannotAnswerError
+from tbd_trace.why.base import Base, BaseSummary, counted, percentile, summarized
 from tbd_trace.why.changes import Change, parse_change
-from tbd_trace.why.covers import missing_content, unrecorded_graphs
+from tbd_trace.why.covers import missing_content, unrecorded_graphs, unused_steps
 from tbd_trace.why.evidence import evidence, explains, is_certain, not_known
 from tbd_trace.why.program import Program
-from tbd_trace.why.shares import shares
+from tbd_trace.why.shares import shares, shares_and_warm_up
 from tbd_trace.why.stalls import stalls
 from tbd_trace.why.thinning import MOST_STEPS, thinned
 from tbd_trace.why.whatif import Prediction, Simulator
 
-FEWEST_STEPS = 3  # with fewer, no gain is predicted
+FEWEST_STEPS = 1  # with fewer, no gain is predicted
 _LEAST_SHARE_PCT = 0.5  # of a cause whose gain is computed
 _LEAST_GAIN = 1.01  # step now / step then, below which a change is not advised
 _LEAST_SHARE_WITHOUT_GAIN_PCT = 20.0  # of a cause with advice whose gain is unknown, as ADV01
@@ -73,6 +74,17 @@ class Judgement:
     sampled: str | None = None  # what limits the kernels, by periodic GPU metrics
     not_known: list[str] = field(default_factory=list)
     covers: list[str] = field(default_factory=list)  # missing records, with their numbers
+    base: BaseSummary | None = None
+    about: list[str] = field(default_factory=list)  # profiler, GPU, batch and precision
+    counted: str = ""  # the steps used, in words
+    warm_up: str | None = None  # what the steps left out as warm-up took
+
+    @property
+    def busy_pct(self) -> float | None:
+        """Share of the time in which the GPU works, as in compute_util; None without a GPU."""
+        if self.device_id < 0 and self.gpu_step_ns is None:
+            return None
+        return sum(cause.share_pct for cause in self.causes if is_gpu(cause.cause))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the judgement as plain values; unknown ones are None."""
@@ -100,26 +112,37 @@ def title(cause: str) -> str:
     return _causes()[cause]["title"]
 
 
-def judge(program: Program, trace: str, pid: int | None, notes: Sequence[str] = ()) -> Judgement:
+def judge(
+    program: Program,
+    trace: str,
+    pid: int | None,
+    notes: Sequence[str] = (),
+    about: Sequence[str] = (),
+) -> Judgement:
     """Judge a process.
 
     Args:
         trace: name of its trace.
         pid: its number in the operating system.
         notes: the notes of its trace.
+        about: profiler, GPU, batch and precision, in words.
     """
     simulator = Simulator(thinned(program))
-    durations = program.step_ns
+    base = program.base
+    durations = base.step_ns
     stalled = stalls(program)
-    spent = shares(program, stalled)
+    spent, warm_up = shares_and_warm_up(program, stalled)
     elapsed = round(sum(spent.values()))
     steps = len(durations)
-    gains = steps >= FEWEST_STEPS
+    # Steps of operations without a duration may have none, either.
+    gains = len(program.steps) >= FEWEST_STEPS and any(program.op_step_ns)
     error = simulator.strict_error_pct if gains else None
-    can_predict = error is not None and program.knows_launches and explains(error)
+    can_predict = error is not None and program.explains_idle and explains(error)
     causes = _ranked(program, stalled, spent, error, simulator if can_predict else None)
     change = recommended(causes)
-    busy = sum(ns for cause, ns in spent.items() if _is_gpu(cause))
+    # Kernels that repeat may be those of inference.
+    is_step = program.trains or base.method != "anchor kernel"
+    busy = sum(ns for cause, ns in spent.items() if is_gpu(cause))
     return Judgement(
         trace_id=program.trace_id,
         trace=trace,
@@ -127,16 +150,16 @@ def judge(program: Program, trace: str, pid: int | None, notes: Sequence[str] = 
         pid=pid,
         device_id=program.device_id,
         steps=steps,
-        step_ns=fmean(durations) if steps else None,
+        step_ns=base.mean_ns,
         median_step_ns=median(durations) if steps else None,
         p5_step_ns=percentile(durations, 5),
         p95_step_ns=percentile(durations, 95),
         gpu_step_ns=busy / steps if steps else None,
         elapsed_ns=elapsed,
-        judged_steps=steps - program.warm_ups,
-        judged_step_ns=simulator.measured_ns if steps else None,
+        judged_steps=steps,
+        judged_step_ns=base.mean_ns,
         measured_over=_measured_over(program),
-        method=program.method,
+        method=base.method,
         trains=program.trains,
         replay_error_pct=error,
         causes=causes,
@@ -144,33 +167,44 @@ def judge(program: Program, trace: str, pid: int | None, notes: Sequence[str] = 
         then=_then(simulator, change),
         sampled=program.sampled,
         not_known=not_known(program, spent.get("input_pipeline", 0.0) / max(elapsed, 1), error),
-        covers=missing_content(notes) + unrecorded_graphs(program),
+        covers=missing_content(notes) + unrecorded_graphs(program) + unused_steps(base),
+        about=list(about),
+        counted=counted(base, "steps" if is_step else "repeats"),
+        warm_up=_warm_up(base, warm_up, spent),
+        base=summarized(base, busy / steps if steps else None),
     )
 
 
-def _is_gpu(cause: str) -> bool:
+def is_gpu(cause: str) -> bool:
+    """Return True for a cause during which the GPU works."""
     return cause.startswith("gpu_") or cause in ("communication", "straggler", "copies")
 
 
-def percentile(values: list[int], percent: int) -> float | None:
-    """Return a percentile, None without values."""
-    if not values:
+def _warm_up(base: Base, warm_up: dict[str, float], spent: dict[str, float]) -> str | None:
+    # What the steps of the warm-up took more than usual, and the causes that grew most.
+    if not base.warm_up or base.mean_ns is None:
         return None
-    if len(values) == 1:
-        return float(values[0])
-    return quantiles(values, n=100, method="inclusive")[percent - 1]
+    steps, total = len(base.warm_up), sum(end - start for start, end in base.warm_up)
+    more = total - steps * base.mean_ns
+    if more <= 0:
+        return None
+    usual = {cause: steps * ns / len(base.periods) for cause, ns in spent.items()}
+    grown = {cause: ns - usual.get(cause, 0.0) for cause, ns in warm_up.items()}
+    largest = sorted(grown.items(), key=lambda item: -item[1])[:2]
+    parts = [f"{title(cause)} {ns / 1e6:.4g}" for cause, ns in largest if ns > 0.1 * more]
+    named = f": {', '.join(parts)}" if parts else ""
+    which = "the first step" if steps == 1 else f"{steps} steps"
+    return f"{which} took {total / 1e6:.4g} ms, {more / 1e6:.4g} ms more than usual{named}"
 
 
 def _measured_over(program: Program) -> str:
-    steps = len(program.steps)
+    steps = len(program.base.periods)
     if not steps:
         return "whole trace"
-    left = steps - program.warm_ups
-    if left > MOST_STEPS:
-        return f"shares: all {steps} steps; gains: {MOST_STEPS} steps, drawn evenly"
-    if not program.warm_ups:
-        return f"all {steps} steps"
-    return f"shares: all {steps} steps; gains: without the first {program.warm_ups}"
+    used = counted(program.base)
+    if len(program.steps) > MOST_STEPS:
+        return f"{used}; gains: {MOST_STEPS} steps, drawn evenly"
+    return used
 
 
 def _ranked(
@@ -199,6 +233,8 @@ def _ranked(
             advice = None
         if _causes()[cause]["training"] and not program.trains:
             advice = None
+        if simulator is not None and share < _LEAST_SHARE_PCT:
+            advice = None
         if change is not None and change.name == "graph" and not program.steps:
             advice = None  # a CUDA graph replays steps that repeat
         # Faster kernels do not help a step that waits for the host.
@@ -211,7 +247,7 @@ def _ranked(
                 cause,
                 title(cause),
                 share,
-                ns / len(program.steps) if program.steps else None,
+                ns / len(program.base.periods) if program.base.periods else None,
                 evidence(program, stalled, cause),
                 "high" if is_certain(program, cause, error) else "low",
                 *_range(gain),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tbd_trace.errors import CannotAnswerError
+from tbd_trace.query.recording import action
 from tbd_trace.why.changes import Change, validated_by
 from tbd_trace.why.evidence import error_sentence, explains
 from tbd_trace.why.judgement import title
 from tbd_trace.why.program import Program
-from tbd_trace.why.recording import action
 from tbd_trace.why.result import WhatIf
 from tbd_trace.why.shares import shares
 from tbd_trace.why.whatif import Simulator

@@ -13,21 +13,35 @@ from tbd_trace.why.program import RELATIONS, Program, load
 from tbd_trace.why.thinning import thinned
 from tbd_trace.why.whatif import Gpu, Simulator
 
-INPUTS = (*RELATIONS, "device_peak", "gpu_products", "training_window", "process", "trace")
+INPUTS = (
+    *RELATIONS,
+    "device_peak",
+    "gpu_products",
+    "training_window",
+    "process",
+    "trace",
+    "device",
+)
 """Relations behind the answers."""
 
 _PROCESSES = """
-SELECT DISTINCT g.trace_id, g.process_id, t.name, p.pid, t.tool, t.notes, coalesce(w.trains, false)
-FROM gpu_chain g
+SELECT g.trace_id, g.process_id, t.name, p.pid, t.tool, t.notes, coalesce(w.trains, false),
+    t.capture ->> '$.batch_size', t.capture ->> '$.precision'
+FROM (
+    SELECT trace_id, process_id FROM gpu_chain GROUP BY trace_id, process_id
+    -- Copies alone, and graphs traced as a whole, show no kernel that could be judged.
+    HAVING $all OR bool_or(op_kind = 'kernel')
+) g
 JOIN trace t USING (trace_id)
 LEFT JOIN process p ON p.trace_id = g.trace_id AND p.process_id = g.process_id
--- Copies alone, and graphs traced as a whole, show no kernel that could be judged.
-SEMI JOIN (SELECT DISTINCT trace_id, process_id FROM gpu_chain WHERE op_kind = 'kernel') k
-    ON k.trace_id = g.trace_id AND k.process_id = g.process_id
 LEFT JOIN (
     SELECT trace_id, process_id, bool_or(trains) AS trains FROM training_window GROUP BY ALL
 ) w ON w.trace_id = g.trace_id AND w.process_id = g.process_id
 ORDER BY ALL"""
+_GPU_NAME = """
+SELECT name FROM device
+WHERE trace_id = $trace AND device_id = $device AND coalesce(process_id, $process) = $process"""
+_TOOLS = {"torch": "torch.profiler", "nsys": "Nsight Systems"}
 _OTHER_GPU = """
 SELECT sm_count * boost_clock_mhz * 1e6, memory_bandwidth_gb_per_s * 1e9
 FROM gpu_products WHERE lower(product) = lower($name)"""
@@ -39,20 +53,32 @@ WHERE trace_id = $trace AND device_id = $device AND coalesce(process_id, $proces
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process with kernels: its program, the name and notes of its trace, and its pid."""
+    """A process with GPU work: its program, the name and notes of its trace, and its pid."""
 
     program: Program
     trace: str
     pid: int | None
     notes: Sequence[str] = ()
+    about: Sequence[str] = ()  # profiler, GPU, batch and precision, in words
 
 
-def programs(connection: duckdb.DuckDBPyConnection) -> Iterator[Process]:
-    """Yield each process with kernels; the relations of ``INPUTS`` exist."""
-    found = connection.execute(_PROCESSES).fetchall()
-    for trace_id, process_id, name, pid, tool, notes, trains in found:
+def programs(
+    connection: duckdb.DuckDBPyConnection, *, without_kernels: bool = False
+) -> Iterator[Process]:
+    """Yield each process with kernels; the relations of ``INPUTS`` exist.
+
+    Args:
+        without_kernels: also processes with other GPU operations only.
+    """
+    found = connection.execute(_PROCESSES, {"all": without_kernels}).fetchall()
+    for trace_id, process_id, name, pid, tool, notes, trains, batch, precision in found:
         program = load(connection, trace_id, process_id, tool, trains=trains)
-        yield Process(program, name, pid, notes or ())
+        asked = {"trace": trace_id, "device": program.device_id, "process": process_id}
+        gpu = next(iter(connection.execute(_GPU_NAME, asked).fetchall()), ())
+        about = [
+            _TOOLS.get(tool, tool), *gpu, f"batch {batch}" if batch else None, precision
+        ]  # fmt: skip
+        yield Process(program, name, pid, notes or (), [part for part in about if part])
 
 
 def judgements(connection: duckdb.DuckDBPyConnection) -> list[Judgement]:
@@ -68,7 +94,7 @@ def judgements(connection: duckdb.DuckDBPyConnection) -> list[Judgement]:
 
 
 def _judged(one: Process) -> Judgement:
-    return judge(one.program, one.trace, one.pid, one.notes)
+    return judge(one.program, one.trace, one.pid, one.notes, one.about)
 
 
 def gpus(

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from dataclasses import dataclass, field
-from statistics import fmean
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tbd_trace.runtime.duckdb_connection import return_memory
 from tbd_trace.runtime.result_frames import frame
+from tbd_trace.why.base import Base, load_base
+from tbd_trace.why.edges import EDGE, StepWindow, moved, with_edges
+from tbd_trace.why.events import Calls, Ops, integers
 
 if TYPE_CHECKING:
     import duckdb
-    import numpy.typing as npt
     import polars as pl
 
 RELATIONS = (
     "gpu_chain", "host_chain", "step_window", "input_wait", "rank_wait", "kernel_group",
-    "sampled_limit", "memcpy",
+    "sampled_limit", "memcpy", "iteration", "host_window", "clock_check",
 )  # fmt: skip
 
 _MOST_LAUNCHED = 0.8
@@ -50,8 +51,9 @@ _USUAL = """
 SELECT stream_gap_ns, launch_lag_ns
 FROM gpu_chain WHERE trace_id = $trace AND process_id = $process LIMIT 1"""
 _STEPS = """
-SELECT device_id, position - 1 AS op, next_position - 1 AS next_op, warm_up, method,
-    confidence
+SELECT device_id, position - 1 AS op, coalesce(next_position, 0) - 1 AS next_op,
+    coalesce(begin_position, 0) - 1 AS begin_call, coalesce(end_position, 0) - 1 AS end_call,
+    start_ns, end_ns
 FROM step_window WHERE trace_id = $trace AND process_id = $process ORDER BY step"""
 _INPUT = """
 SELECT position - 1 AS call, evidence
@@ -66,45 +68,19 @@ SELECT device_id, sentence
 FROM sampled_limit
 WHERE trace_id = $trace AND process_id = $process AND sentence IS NOT NULL"""
 
-
-@dataclass(slots=True)
-class Calls:
-    """CUDA calls in order of start; -1 stands for no call or operation."""
-
-    thread: array[int]
-    name: list[str]
-    kind: list[str]
-    start: array[int]
-    end: array[int]
-    waited: array[int]
-    think: array[int]
-    awaited: array[int]
-    tail: array[int]
-
-
-@dataclass(slots=True)
-class Ops:
-    """GPU operations in order of start; -1 stands for no call or operation."""
-
-    device: array[int]
-    kind: list[str]
-    name: list[str]
-    bytes: array[int]
-    start: array[int]
-    end: array[int]
-    previous: array[int]
-    call: array[int]
-    awaited: array[int]
-    lag: array[int]
-    cause: list[str]
-    precision: list[str]
-    is_update: list[bool]
-    is_pageable: list[bool]
+_CLOCKS = """
+SELECT coalesce(device_id, -1), reason
+FROM clock_check
+WHERE trace_id = $trace AND coalesce(process_id, -1) = $process AND NOT agrees"""
 
 
 @dataclass(slots=True)
 class Program:
-    """One process of a trace; ``steps`` are pairs: first operation of a step and of the next."""
+    """One process of a trace.
+
+    ``steps`` are the steps of ``base`` with GPU operations, as pairs: first operation of a step and
+    of the next one.
+    """
 
     trace_id: str
     process_id: int
@@ -114,31 +90,48 @@ class Program:
     stream_gap_ns: int  # usual time between operations of a stream
     launch_lag_ns: int  # usual time from a launch to its operation on an idle stream
     steps: list[tuple[int, int]]
-    warm_ups: int  # steps at the start that show signs of warm-up
-    method: str | None
-    confidence: float | None
+    base: Base
     trains: bool  # it is known or assumed to train
     tool: str  # profiler that recorded it, as in trace.tool
     input_waits: dict[int, str] = field(default_factory=dict)  # evidence by call
     rank_waits: dict[int, tuple[int, int]] = field(default_factory=dict)  # ns and last rank by op
     sampled: str | None = None  # what limits the kernels, by periodic GPU metrics
+    skewed: dict[int, str] = field(default_factory=dict)  # devices on another clock than the host
 
     @property
-    def step_ns(self) -> list[int]:
-        """Measured durations of the steps."""
+    def devices(self) -> list[int]:
+        """The devices of the process."""
+        return sorted(set(self.ops.device))
+
+    def on(self, device_id: int) -> Program:
+        """Return the program with another of its devices as the judged one."""
+        if device_id == self.device_id:
+            return self
+        ops = self.ops
+        # The steps end on this device, too.
+        device = array("q", ops.device)
+        for op, kind in enumerate(ops.kind):
+            if kind == EDGE:
+                device[op] = device_id
+        return replace(self, device_id=device_id, ops=replace(ops, device=device))
+
+    @property
+    def op_step_ns(self) -> list[int]:
+        """Measured durations of the steps of the replay."""
         start = self.ops.start
         return [start[end] - start[begin] for begin, end in self.steps]
 
     @property
-    def mean_step_ns(self) -> float:
-        """Mean of the measured steps, which exist."""
-        return fmean(self.step_ns)
+    def knows_launches(self) -> bool:
+        """True if the launching calls of most operations of the steps are recorded."""
+        ops = self.measured_ops
+        launched = sum(self.ops.call[op] >= 0 for op in ops)
+        return launched >= _MOST_LAUNCHED * len(ops)
 
     @property
-    def knows_launches(self) -> bool:
-        """True if the launching calls of most operations are recorded."""
-        launched = sum(call >= 0 for call in self.ops.call)
-        return launched >= _MOST_LAUNCHED * len(self.ops.call)
+    def explains_idle(self) -> bool:
+        """True if the trace shows what the host did while the judged device was idle."""
+        return self.device_id not in self.skewed and self.knows_launches
 
     def delay_ns(self, op: int) -> int:
         """Return the time before an operation that nothing in the trace explains, from 1 ms on.
@@ -167,11 +160,6 @@ class Program:
             return range(len(self.ops.start))
         return range(self.steps[0][0], self.steps[-1][1])
 
-    @property
-    def judged(self) -> list[tuple[int, int]]:
-        """The steps after the warm-up."""
-        return self.steps[self.warm_ups :]
-
 
 def load(
     connection: duckdb.DuckDBPyConnection,
@@ -189,34 +177,30 @@ def load(
             return_memory(connection)
         return found
 
-    ops, steps = rows(_OPS), rows(_STEPS)
+    found, windows = rows(_OPS), rows(_STEPS)
     ((stream_gap_ns, launch_lag_ns),) = rows(_USUAL).rows()
-    device_id = steps["device_id"][0] if steps.height else _busiest(ops)
+    device_id = windows["device_id"][0] if windows.height else _busiest(found)
+    calls, ops = Calls(*map(_values, rows(_CALLS))), Ops(*map(_values, found))
+    steps = [StepWindow(*row) for row in windows.drop("device_id").iter_rows()]
+    ops, pairs, places = with_edges(ops, steps, device_id)
+    calls.awaited = moved(calls.awaited, places)
     return Program(
         trace_id,
         process_id,
         device_id,
-        Calls(*map(_values, rows(_CALLS))),
-        Ops(*map(_values, ops)),
+        calls,
+        ops,
         stream_gap_ns,
         launch_lag_ns,
-        steps.select("op", "next_op").rows(),
-        _warm_ups(steps["warm_up"].to_list()),
-        steps["method"][0] if steps.height else None,
-        steps["confidence"][0] if steps.height else None,
+        pairs,
+        load_base(connection, trace_id, process_id),
         trains,
         tool,
         dict(rows(_INPUT).rows()),
-        {op: (ns, rank) for op, ns, rank in rows(_RANKS).rows()},
+        {places[op]: (ns, rank) for op, ns, rank in rows(_RANKS).rows()},
         dict(rows(_SAMPLED).rows()).get(device_id),
+        dict(rows(_CLOCKS).rows()),
     )
-
-
-def integers(values: npt.ArrayLike) -> array[int]:
-    """Return integers in 8 bytes each; their elements are fast to read, unlike NumPy's."""
-    import numpy as np  # noqa: PLC0415 - its import takes time
-
-    return array("q", np.asarray(values, dtype=np.int64).tobytes())
 
 
 def _values(column: pl.Series) -> Any:
@@ -232,9 +216,3 @@ def _busiest(ops: pl.DataFrame) -> int:
     spent = ops.select("device_id", ns=ops["end_ns"] - ops["start_ns"])
     total = spent.group_by("device_id").sum().sort("ns", "device_id", descending=[True, False])
     return int(total["device_id"][0])
-
-
-def _warm_ups(signs: list[str | None]) -> int:
-    # Two steps stay to be judged.
-    first = next((number for number, sign in enumerate(signs) if sign is None), len(signs))
-    return max(0, min(first, len(signs) - 2))

@@ -1,18 +1,20 @@
 """Rows of the derived relations that a replay computes: a function for each, of its name."""
 
-# polars is imported when a relation is computed, because its import takes time.
+# numpy and polars are imported when a relation is computed, because their imports take time.
 # ruff: noqa: PLC0415
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.why.changes import CHANGES, WITH_ARGUMENT, Change, parse_change
+from tbd_trace.why.edges import EDGE
 from tbd_trace.why.judgement import FEWEST_STEPS, Judgement
 from tbd_trace.why.predictions import predicted
 from tbd_trace.why.processes import Process, gpus, judgements, programs, simulator
-from tbd_trace.why.shares import Interval, intervals, merged
+from tbd_trace.why.program import Program
+from tbd_trace.why.shares import intervals, merged
 from tbd_trace.why.stalls import stalls
 from tbd_trace.why.whatif import Simulator
 
@@ -41,16 +43,29 @@ def _gain_pct(now_ns: float | None, then_ns: float | None) -> float | None:
 
 
 def cause_interval(connection: duckdb.DuckDBPyConnection) -> pl.DataFrame:
-    """Return the causes of each process over time."""
-    return _together(map(_intervals, programs(connection)))
+    """Return the causes of each device of a process over time."""
+    return _together(
+        _intervals(one, program, stalled)
+        for one in programs(connection, without_kernels=True)
+        for stalled in [stalls(one.program)]
+        for program in map(one.program.on, one.program.devices)
+    )
 
 
-def _intervals(one: Process) -> pl.DataFrame:
+def _intervals(one: Process, program: Program, stalled: Collection[int]) -> pl.DataFrame:
+    import numpy as np
     import polars as pl
 
-    found = merged(intervals(one.program, stalls(one.program)))
-    frame = pl.DataFrame(found, schema=Interval._fields, orient="row")
-    return frame.select(*_keys(one), pl.lit(one.program.device_id).alias("device_id"), pl.all())
+    found = merged(intervals(program, stalled))
+    names = pl.Series(found.names, dtype=pl.String)
+    return pl.DataFrame(
+        {
+            "start_ns": np.asarray(found.start_ns),
+            "end_ns": np.asarray(found.end_ns),
+            "cause": names.gather(np.asarray(found.cause)),
+            "share": np.asarray(found.share),
+        }
+    ).select(*_keys(one), pl.lit(program.device_id).alias("device_id"), pl.all())
 
 
 def replay_event(connection: duckdb.DuckDBPyConnection) -> pl.DataFrame:
@@ -70,6 +85,8 @@ def _events(one: Process, sim: Simulator, changes: list[Change]) -> Iterator[pl.
     calls, ops = (times.call_start, times.call_end), (times.op_start, times.op_end)
     for event, (starts, ends) in (("call", calls), ("operation", ops)):
         frame = pl.DataFrame({"start_ns": starts, "end_ns": ends})
+        if event == "operation":  # as in gpu_chain, which has no edges of steps
+            frame = frame.filter(pl.Series(one.program.ops.kind) != EDGE)
         yield frame.with_row_index("position", 1).select(
             *_keys(one), pl.lit(names).alias("change"), pl.lit(event).alias("event"), pl.all()
         )

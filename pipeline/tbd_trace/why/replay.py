@@ -15,7 +15,8 @@ from statistics import median
 
 import numpy as np
 
-from tbd_trace.why.program import Program, integers
+from tbd_trace.why.events import integers
+from tbd_trace.why.program import Program
 
 # Longer tails of synchronizations are dropped in the strict replay, as are unexplained lags.
 STRICT_TAIL_NS = 30_000

@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from tbd_trace.why.judgement import Judgement
 from tbd_trace.why.result import WhatIf, Why
 
-_WIDTH = 100
-_LABEL = 11
-_KERNELS_SHOWN = 3
-_LEAST_PCT = 0.1
+WIDTH = 80
+MOST_WIDTH = 120
+_LABEL = 12
+_PARTS_SHOWN = 3
+_LEAST_PCT = 1.0  # of a cause that is listed by itself
+_NOTEWORTHY_PCT = 20.0  # of a cause whose missing remedy is stated
 
 
 def ms(ns: float | None) -> str:
@@ -27,104 +29,179 @@ def times(before: float, after: float) -> str:
     return f"×{before / after:.2f}" if after > 0 else "×∞"
 
 
-def text(why: Why, top: int = 3, *, everything: bool = False) -> str:
+def text(
+    why: Why,
+    top: int = 3,
+    *,
+    everything: bool = False,
+    width: int = WIDTH,
+    files: Sequence[str] = (),
+) -> str:
     """Format the judgement of the slowest process, and a line about each other one.
 
     Args:
         top: number of causes; the GPU's kernels are one.
         everything: True lists all causes, kernels by kind.
+        width: characters of a line.
+        files: the arguments that name the traces, for the commands that show more.
     """
     one = why.slowest
-    lines = [heading(one), ""]
-    lines += _causes(one, top, everything=everything)
-    lines += labelled("Sampled", [one.sampled] if one.sampled else [])
-    for label, sentence in change(one):
-        lines += labelled(label, [sentence])
-    lines += labelled("Covers", one.covers)
-    lines += labelled("Not known", one.not_known)
-    lines += _others(why.judgements[1:])
+    lines = labelled("", [about(one), heading(one)], width=width, label_width=0)
+    lines += ["", "Where a step goes" if one.step_ns else "Where the time goes"]
+    lines += _causes(one, top, everything=everything, width=width)
+    lines.append("")
+    for label, sentence in sentences(one):
+        lines += labelled(label, [sentence], width=width)
+    lines += labelled("Not known", one.not_known, width=width)
+    lines += _others(why.judgements[1:], width)
+    asked = " ".join(files)
+    closer = [f"tbd-trace report {asked}", f"tbd-trace why {asked} --all"] if files else []
+    lines += labelled("Look closer", closer, width=width)
     return "\n".join(lines) + "\n"
 
 
+def about(one: Judgement) -> str:
+    """Name the trace, its profiler, its GPU, its batch size and its precision."""
+    return " · ".join([one.trace, *one.about])
+
+
 def heading(one: Judgement) -> str:
-    """Compare the mean step with the time in which the GPU works."""
+    """State the steps used, the mean step, and the share of it in which the GPU works."""
     if one.step_ns is None:
-        return f"{one.trace}: no steps found; shares of {ms(one.elapsed_ns)}"
-    spread = (
-        f"median {_plain(one.median_step_ns)}, {_plain(one.p5_step_ns)} … {_plain(one.p95_step_ns)}"
-    )
-    noun = "steps" if one.trains else "repeats"
-    steps = f"{one.steps} {noun} of {ms(one.step_ns)} (mean; {spread})"
-    if one.gpu_step_ns is None:
+        busy = one.busy_pct
+        works = f"; the GPU works {_pct(busy)} of it" if busy is not None else ""
+        return f"no steps found; shares of {ms(one.elapsed_ns)}{works}"
+    spread = f" ({_plain(one.p5_step_ns)} … {_plain(one.p95_step_ns)})" if one.steps > 1 else ""
+    steps = f"{one.counted}: {ms(one.step_ns)} a step{spread}"
+    if one.busy_pct is None:
         return f"{steps}; no GPU operations"
-    share = 100 * one.gpu_step_ns / one.step_ns
-    return f"{steps}; the GPU works {ms(one.gpu_step_ns)} of each ({share:.0f} %)"
+    return f"{steps}; the GPU works {_pct(one.busy_pct)} of it"
+
+
+def sentences(one: Judgement) -> list[tuple[str, str]]:
+    """Return what to try, what to expect and what to know, each with its label."""
+    found = [("Sampled", one.sampled)] if one.sampled else []
+    found += change(one)
+    if unsolved := _without_remedy(one):
+        found.append(("No remedy", unsolved))
+    if one.warm_up:
+        found.append(("Warm-up", one.warm_up))
+    return found + [("Covers", sentence) for sentence in one.covers]
+
+
+def _without_remedy(one: Judgement) -> str:
+    # Large causes for which no change is known.
+    large = [
+        f"{cause.title} {_pct(cause.share_pct)}"
+        for cause in one.causes
+        if cause.share_pct >= _NOTEWORTHY_PCT and not cause.advice and cause.cause != "unknown"
+    ]
+    return f"{', '.join(large)}: no change is known that shortens the step" if large else ""
 
 
 def _plain(ns: float | None) -> str:
     return ms(ns).removesuffix(" ms")
 
 
-def _causes(one: Judgement, top: int, *, everything: bool) -> list[str]:
-    rows = []
+def _short(ns: float) -> str:
+    # ms with about three digits, for columns
+    number = ns / 1e6
+    digits = 0 if number >= 100 else 1 if number >= 10 else 2 if number >= 1 else 3
+    return f"{number:.{digits}f}"
+
+
+def _pct(share: float) -> str:
+    return f"{share:.1f} %"
+
+
+def _causes(one: Judgement, top: int, *, everything: bool, width: int) -> list[str]:
+    # Rows of time, share, cause and evidence, the largest first; the last row is the rest.
     kernels = [cause for cause in one.causes if cause.cause.startswith("gpu_")]
-    for cause in one.causes:
-        if everything or not cause.cause.startswith("gpu_"):
-            rows.append((cause.share_pct, cause.title, cause.evidence))
+    rows = [
+        (cause.share_pct, cause.title, cause.evidence)
+        for cause in one.causes
+        if everything or not cause.cause.startswith("gpu_")
+    ]
+    unit = (one.step_ns or one.elapsed_ns) / 100  # ns of a percent
     if kernels and not everything:
-        parts = [f"{c.title.removeprefix('GPU ')} {c.share_pct:.1f}" for c in kernels]
-        more = " …" if len(parts) > _KERNELS_SHOWN else ""
         total = sum(cause.share_pct for cause in kernels)
-        rows.append((total, "GPU kernels", ", ".join(parts[:_KERNELS_SHOWN]) + more))
+        named = [(cause.title.removeprefix("GPU "), cause.share_pct) for cause in kernels]
+        rows.append((total, "GPU kernels", _parts(named, unit)))
     rows.sort(key=lambda row: -row[0])
-    shown = [row for row in rows if row[0] >= _LEAST_PCT][: None if everything else top]
-    width = max((len(title) for _, title, _ in shown), default=0)
-    columns = [(f"{share:5.1f} %  {title:{width}}  ", text) for share, title, text in shown]
-    indent = len(columns[0][0]) if columns else 0
-    return labelled("Why", [start + text for start, text in columns], indent)
+    shown = rows if everything else [row for row in rows[:top] if row[0] >= _LEAST_PCT]
+    rest = rows[len(shown) :]
+    if rest:
+        named = [(title, share) for share, title, _ in rest]
+        # The printed shares sum to 100.
+        left = 100 - sum(round(share, 1) for share, _, _ in shown)
+        shown = [*shown, (left, "rest", _parts(named, unit))]
+    column = max((len(title) for _, title, _ in shown), default=0)
+    lines: list[str] = []
+    for share, title, evidence in shown:
+        start = f"{_short(share * unit):>7} ms  {_pct(share):>7}  {title:{column}}  "
+        lines += textwrap.wrap(
+            start + evidence,
+            width,
+            subsequent_indent=" " * len(start),
+            break_on_hyphens=False,
+        )
+    return lines
+
+
+def _parts(named: Sequence[tuple[str, float]], unit: float) -> str:
+    # The largest of some causes, in ms.
+    parts = [f"{title} {_short(share * unit)}" for title, share in named if share > 0]
+    return ", ".join(parts[:_PARTS_SHOWN]) + (" …" if len(parts) > _PARTS_SHOWN else "")
 
 
 def change(one: Judgement) -> list[tuple[str, str]]:
     """Return the change that gains most, its gain and the causes after it, each with its label."""
     cause = next((cause for cause in one.causes if cause.cause == one.change), None)
     if cause is None:
-        return []
-    parts = [("Change", cause.advice or "")]
+        if one.step_ns is None or one.busy_pct is None:
+            return []
+        works = f"the GPU works {_pct(one.busy_pct)} of a step"
+        return [("Try first", f"no known change pays; {works}")]
+    parts = [("Try first", cause.advice or "")]
     now = one.judged_step_ns
     if cause.best_step_ns is None or now is None:
-        return [*parts, ("Gain", "not known")]
+        return [*parts, ("Expect", "the gain is not known")]
     gain = f"at most {times(now, cause.best_step_ns)} ({ms(cause.best_step_ns)})"
     if cause.likely_step_ns is not None:
         gain += f", likely {times(now, cause.likely_step_ns)} ({ms(cause.likely_step_ns)})"
     if cause.worst_step_ns is not None and cause.worst_step_ns > now * 1.001:
         gain += f", at worst {times(now, cause.worst_step_ns)}"
     error = one.replay_error_pct
-    parts.append(("Gain", gain + (f"; replay error {error:+.1f} %" if error is not None else "")))
+    parts.append(("Expect", gain + (f"; replay error {error:+.1f} %" if error is not None else "")))
     if one.then:
-        left = ", ".join(f"{c.title} {c.share_pct:.0f} %" for c in one.then[:_KERNELS_SHOWN])
-        parts.append(("Then", f"{left} (replayed)"))
+        left = ", ".join(f"{c.title} {_pct(c.share_pct)}" for c in one.then[:_PARTS_SHOWN])
+        parts.append(("After that", f"{left} (replayed)"))
     return parts
 
 
-def labelled(label: str, entries: Sequence[str], indent: int = 0) -> list[str]:
+def labelled(
+    label: str, entries: Sequence[str], width: int = WIDTH, label_width: int = _LABEL
+) -> list[str]:
     """Wrap entries into lines, the first of which begins with the label."""
     lines = []
     for entry in entries:
         lines += textwrap.wrap(
-            entry, _WIDTH - _LABEL, subsequent_indent=" " * indent, break_on_hyphens=False
+            entry, width - label_width, break_long_words=False, break_on_hyphens=False
         )
     names = [label] + [""] * len(lines)
-    return [f"{name:{_LABEL}}{line}" for name, line in zip(names, lines, strict=False)]
+    return [f"{name:{label_width}}{line}" for name, line in zip(names, lines, strict=False)]
 
 
-def _others(others: Sequence[Judgement]) -> list[str]:
+def _others(others: Sequence[Judgement], width: int) -> list[str]:
     return labelled(
         "Others",
         [
-            f"{one.trace} pid {one.pid}: {one.steps} steps of {ms(one.step_ns)}, "
-            f"{one.causes[0].title} {one.causes[0].share_pct:.1f} %"
+            f"{one.trace} pid {one.pid}: {one.counted}, {ms(one.step_ns or one.elapsed_ns)}"
+            f"{' a step' if one.step_ns else ' in all'}; {one.causes[0].title} "
+            f"{_pct(one.causes[0].share_pct)}"
             for one in others
         ],
+        width=width,
     )
 
 
@@ -132,7 +209,7 @@ def markdown(why: Why, *, everything: bool = False) -> str:
     """Format the causes of the slowest process as a Markdown table."""
     one = why.slowest
     now = one.judged_step_ns
-    lines = [f"{heading(one)}", "", "| cause | share | at most | evidence | advice |"]
+    lines = [about(one), "", heading(one), "", "| cause | share | at most | evidence | advice |"]
     lines.append("|---|---:|---:|---|---|")
     for cause in one.causes:
         if everything or cause.share_pct >= 1:
@@ -142,6 +219,7 @@ def markdown(why: Why, *, everything: bool = False) -> str:
                 f"| {cause.title} | {cause.share_pct:.1f} % | {gain} | {cause.evidence} "
                 f"| {cause.advice or ''} |"
             )
+    lines += ["", *(f"- {label}: {sentence}" for label, sentence in sentences(one))]
     return "\n".join(lines) + "\n"
 
 

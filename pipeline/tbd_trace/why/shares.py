@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
@@ -35,11 +36,24 @@ def shares(program: Program, stalls: Collection[int]) -> dict[str, float]:
     return dict(spent)
 
 
+def shares_and_warm_up(
+    program: Program, stalls: Collection[int]
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the time of each cause in ns, in the steps used and in those left out as warm-up."""
+    used: dict[str, float] = defaultdict(float)
+    warm_up: dict[str, float] = defaultdict(float)
+    warm = program.base.warm_up
+    begin = warm[-1][1] if warm else 0
+    for one in _intervals(program, stalls, [*warm, *_stretches(program)]):
+        (used if one.start_ns >= begin else warm_up)[one.cause] += one.ns
+    return dict(used), dict(warm_up)
+
+
 def intervals(program: Program, stalls: Collection[int]) -> Iterator[Interval]:
     """Return the causes of all moments of the steps, in order of time.
 
-    Without steps, they fill the time from the first to the last operation. Steps that were left
-    out of a program leave gaps.
+    Without steps, they fill the time from the first to the last operation of the judged device.
+    Steps that were left out of a program leave gaps.
 
     At each moment the GPU's kernels count first, divided equally among kernels that run together,
     then communication, waits of communication for other ranks, copies, and the reason for which
@@ -48,27 +62,23 @@ def intervals(program: Program, stalls: Collection[int]) -> Iterator[Interval]:
     Args:
         stalls: calls before which the host stalled.
     """
-    stretches = _stretches(program)
+    return _intervals(program, stalls, _stretches(program))
+
+
+def _intervals(
+    program: Program, stalls: Collection[int], stretches: Sequence[tuple[int, int]]
+) -> Iterator[Interval]:
     found = _causes(program, stalls, stretches[0][0], stretches[-1][1])
     return found if len(stretches) == 1 else _within(found, stretches)
 
 
 def _stretches(program: Program) -> list[tuple[int, int]]:
     # Times of steps that follow each other.
-    ops = program.ops
-    if not program.steps:
-        return [(min(ops.start), max(ops.end))]
-    found: list[tuple[int, int]] = []
-    last = -1
-    for first, following in program.steps:
-        if first == last:
-            found[-1] = found[-1][0], ops.start[following]
-        else:
-            # A slower change may push a stretch into the next one.
-            begin = max([ops.start[first], *(end for _, end in found)])
-            found.append((begin, max(begin, ops.start[following])))
-        last = following
-    return found
+    if stretches := program.base.stretches:
+        return stretches
+    own = np.equal(program.ops.device, program.device_id)
+    start, end = np.asarray(program.ops.start)[own], np.asarray(program.ops.end)[own]
+    return [(int(start.min()), int(end.max()))]
 
 
 def _within(found: Iterator[Interval], stretches: Sequence[tuple[int, int]]) -> Iterator[Interval]:
@@ -82,7 +92,7 @@ def _within(found: Iterator[Interval], stretches: Sequence[tuple[int, int]]) -> 
 def _causes(program: Program, stalls: Collection[int], begin: int, end: int) -> Iterator[Interval]:
     ops = program.ops
     running: dict[str, int] = {}
-    knows_launches = program.knows_launches
+    explains_idle = program.explains_idle
     at = begin
     for time, is_end, op, is_wait in _changes(program):
         cause = "straggler" if is_wait else ops.cause[op]
@@ -92,7 +102,7 @@ def _causes(program: Program, stalls: Collection[int], begin: int, end: int) -> 
                 total = sum(running[cause] for cause in active)
                 for each in active:
                     yield Interval(at, now, each, running[each] / total)
-            elif knows_launches:
+            elif explains_idle:
                 yield from idle_intervals(program, stalls, (at, now), op)
             else:
                 yield Interval(at, now, "unknown")
@@ -165,18 +175,33 @@ def idle_intervals(
     return found[::-1]
 
 
-def merged(parts: Iterator[Interval]) -> list[Interval]:
+class Columns(NamedTuple):
+    """Many intervals, in order of their starts; a million of them take 26 MB."""
+
+    start_ns: array[int]
+    end_ns: array[int]
+    cause: array[int]  # number of a name
+    share: array[float]
+    names: list[str]
+
+
+def merged(parts: Iterator[Interval]) -> Columns:
     """Join neighbours of the same cause and share."""
-    found: list[Interval] = []
-    last: dict[str, int] = {}  # number of the last interval of each cause
-    for one in parts:
-        number = last.get(one.cause, -1)
-        before = found[number] if number >= 0 else None
-        if before is not None and (before.end_ns, before.share) == (one.start_ns, one.share):
-            found[number] = before._replace(end_ns=one.end_ns)
-        else:
-            last[one.cause] = len(found)
-            found.append(one)
+    found = Columns(array("q"), array("q"), array("H"), array("d"), [])
+    starts, ends, causes, parts_of, names = found
+    last: dict[str, tuple[int, int]] = {}  # number of each cause, and its last interval
+    for start_ns, end_ns, cause, share in parts:
+        number, before = last.get(cause, (len(names), -1))
+        if before < 0:
+            names.append(cause)
+        elif ends[before] == start_ns and parts_of[before] == share:
+            ends[before] = end_ns
+            continue
+        last[cause] = number, len(starts)
+        starts.append(start_ns)
+        ends.append(end_ns)
+        causes.append(number)
+        parts_of.append(share)
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from tbd_trace.why.edges import EDGE
 from tbd_trace.why.program import Program
 
 _SHORTEST_NS = 1_000_000
@@ -19,14 +20,19 @@ def stalls(program: Program) -> dict[int, int]:
     """
     calls, ops = program.calls, program.ops
     firsts = [ops.call[op] for op, _ in program.steps]
-    firsts += [ops.call[op] for _, op in program.steps[-1:]]
     begins = [calls.start[call] for call in firsts if call >= 0]
-    if len(begins) != len(firsts) or begins != sorted(begins):
+    # The last step may end with an operation.
+    begins += [
+        calls.start[ops.call[op]] if ops.call[op] >= 0 else ops.start[op]
+        for _, op in program.steps[-1:]
+    ]
+    if len(begins) != len(firsts) + 1 or begins != sorted(begins):
         return {}
     names = {name: number for number, name in enumerate(dict.fromkeys(calls.name))}
     frame = pl.DataFrame(
         {
             "thread": np.asarray(calls.thread),
+            "kind": calls.kind,
             "name": [names[name] for name in calls.name],
             "step": np.searchsorted(begins, calls.start, side="right") - 1,
             "think": np.asarray(calls.think),
@@ -37,7 +43,7 @@ def stalls(program: Program) -> dict[int, int]:
     place = "thread", "rank", "name"
     usual = pl.col("think").median().over(place)
     found = (
-        frame.filter(is_in_step & ~is_wait)
+        frame.filter(is_in_step & ~is_wait & (pl.col("kind") != EDGE))
         .with_columns(rank=pl.int_range(pl.len()).over("thread", "step"))
         .with_columns(usual=usual, steps=pl.len().over(place))
         .filter(

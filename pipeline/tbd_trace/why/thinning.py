@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tbd_trace.why.program import Calls, Ops, Program, integers
+from tbd_trace.why.events import Calls, Ops, integers
+from tbd_trace.why.program import Program
 
 MOST_STEPS = 200
 _Rows = TypeVar("_Rows", Calls, Ops)
@@ -18,11 +19,11 @@ _STRETCH = 20
 
 
 def thinned(program: Program, most: int = MOST_STEPS) -> Program:
-    """Return a program with at most ``most`` steps after the warm-up, in evenly drawn stretches.
+    """Return a program with at most ``most`` steps, in evenly drawn stretches.
 
     Each stretch is preceded by one more step, whose times shape its beginning.
     """
-    steps = program.judged
+    steps = program.steps
     if len(steps) <= most:
         return program
     stretches = max(1, most // _STRETCH)
@@ -45,7 +46,6 @@ def thinned(program: Program, most: int = MOST_STEPS) -> Program:
         calls=_selected(program.calls, calls, {"waited": calls, "awaited": ops}),
         ops=_selected(program.ops, ops, {"previous": ops, "awaited": ops, "call": calls}),
         steps=[(ops[a], ops[b]) for some in kept for a, b in some],
-        warm_ups=0,
         input_waits={calls[c]: e for c, e in program.input_waits.items() if calls[c] >= 0},
         rank_waits={ops[o]: wait for o, wait in program.rank_waits.items() if ops[o] >= 0},
     )

@@ -46,19 +46,21 @@ class Simulator:
 
     @cached_property
     def measured_ns(self) -> float:
-        """Mean step after the warm-up, as measured."""
-        return fmean(self.program.step_ns[self.program.warm_ups :])
+        """Mean of the steps used, as measured."""
+        mean = self.program.base.mean_ns
+        assert mean is not None
+        return mean
 
     @cached_property
     def replayed_ns(self) -> float:
-        """Mean step after the warm-up, as replayed without a change."""
+        """Mean step, as replayed without a change."""
         return self._mean(self.schedule([]))
 
     @cached_property
     def strict_error_pct(self) -> float:
         """Error of the replay without unexplained lags and long tails, in percent."""
         strict = self.replay.run(self.replay.measured, is_strict=True)
-        return 100 * (self._mean(strict) / self.measured_ns - 1)
+        return 100 * (self._mean(strict) / fmean(self.program.op_step_ns) - 1)
 
     def predict(self, changes: Sequence[Change]) -> Prediction:
         """Predict the step after all of some changes together.
@@ -89,13 +91,13 @@ class Simulator:
         """Return the program as it would run after the best case of some changes."""
         durations = self.durations(changes)
         times = self.replay.run(durations)
-        calls, ops = self.program.calls, self.program.ops
+        calls, ops, steps = self.program.calls, self.program.ops, self.program.steps
+        at = times.op_start
         return replace(
             self.program,
             calls=replace(calls, start=times.call_start, end=times.call_end, think=durations.think),
             ops=replace(ops, start=times.op_start, end=times.op_end),
-            steps=self.program.judged,
-            warm_ups=0,
+            base=replace(self.program.base, periods=[(at[a], max(at[a], at[b])) for a, b in steps]),
         )
 
     def _case(self, changes: Sequence[Change], case: str) -> float:
@@ -129,9 +131,8 @@ class Simulator:
         return fmean(self._step_ns(schedule))
 
     def _step_ns(self, schedule: Schedule) -> list[int]:
-        # Steps after the warm-up.
         at = schedule.op_start
-        return [at[end] - at[begin] for begin, end in self.program.judged]
+        return [at[end] - at[begin] for begin, end in self.program.steps]
 
     def gpus(self, name: str) -> tuple[Gpu, Gpu]:
         assert self._gpus is not None

@@ -12,13 +12,9 @@ kind   = "fixed"
 domain = "text"
 text   = "text"
 [advice]
-missing = """
-needs NVTX ranges, and the trace has none; annotate the program and collect with
-`nsys profile -t cuda,nvtx,cudnn,cublas`"""
+missing = "needs operators or ranges, and the trace has none; {operators}"
 without_gpu = """
 without a GPU, `tbd-trace why` answers if ranges mark the steps and the loading of input"""
-torch = """
-needs operators or ranges; record them with `torch.profiler.profile(activities=[CPU, CUDA])`"""
 [timeline]
 row_kind  = "CASE kind WHEN 'start_end' THEN 'range' ELSE 'nvtx' END"
 thread_id = "CASE WHEN kind <> 'start_end' THEN thread_id END"

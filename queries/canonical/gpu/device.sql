@@ -8,7 +8,7 @@ name               = "fixed"
 compute_capability = "fixed"
 uuid               = "device"
 [advice]
-missing = "needs the GPU's description, which this export lacks; export it with a newer nsys"
+missing = "needs the GPU's description, which the file lacks; {description}"
 */
 CREATE TABLE device (
     trace_id                         VARCHAR NOT NULL, -- the trace

@@ -6,7 +6,7 @@ audit = "times"
 metric = "fixed"
 unit   = "fixed"
 [advice]
-missing = "needs periodic GPU metrics; collect with `nsys profile --gpu-metrics-device=all`"
+missing = "needs periodic GPU metrics; {gpu_metrics}"
 */
 CREATE TABLE gpu_sample (
     trace_id     VARCHAR NOT NULL, -- the trace

@@ -7,11 +7,8 @@ clock         = "gpu"
 aligns_clocks = true
 duplicates    = "drop"
 [advice]
-missing = """
-needs CUDA graphs traced as a whole, and the trace has none; collect with
-`nsys profile --cuda-graph-trace=graph`"""
-without_kernels = """
-and CUDA graphs were traced as a whole; profile with `nsys profile --cuda-graph-trace=node`"""
+missing = "needs graphs traced as a whole, and the trace has none; {whole_graphs}"
+without_kernels = "and graphs were traced as a whole; {graphs}"
 */
 CREATE TABLE graph_launch (
     trace_id        VARCHAR NOT NULL, -- the trace

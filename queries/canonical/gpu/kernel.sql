@@ -10,7 +10,7 @@ name         = "code"
 short_name   = "code"
 mangled_name = "code"
 [advice]
-missing  = "needs single kernels; collect a timeline with `nsys profile -t cuda,nvtx,cudnn,cublas`"
+missing  = "needs single kernels; {timeline}"
 gpu_work = "single kernels"
 */
 CREATE TABLE kernel (

@@ -9,9 +9,7 @@ unit        = "fixed"
 kernel_name = "code"
 text        = "text"
 [advice]
-missing = """
-needs hardware counters of the kernels; collect them with `ncu --csv --page raw` or, before
-compute capability 7.5, `nvprof --metrics`"""
+missing = "needs hardware counters of the kernels; {counters}"
 */
 CREATE TABLE kernel_metric (
     trace_id      VARCHAR NOT NULL, -- the trace

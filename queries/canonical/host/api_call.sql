@@ -12,11 +12,10 @@ audit         = "times"
 api  = "fixed"
 name = "fixed"
 [advice]
-missing = "needs the CUDA API calls; collect with `nsys profile -t cuda,nvtx,cudnn,cublas`"
+missing = "needs the calls that launch GPU work; {launches}"
 nvprof  = """
 needs the CUDA API calls, which this file lacks; ingest nvprof's database, or print them, too:
 `nvprof --csv --print-gpu-trace --print-api-trace`"""
-torch   = "needs the calls; record them with `torch.profiler.profile(activities=[CPU, CUDA])`"
 */
 CREATE TABLE api_call (
     trace_id       VARCHAR NOT NULL, -- the trace

@@ -16,10 +16,7 @@ layer       = "text"
 operator    = "text"
 name        = "text"
 [advice]
-missing = """needs memory events; record them with `torch.cuda.memory._record_memory_history()` and
-    `_dump_snapshot(FILE)`, `tbd-trace collect --memory`, or `nsys profile
-    --cuda-memory-usage=true`"""
-torch = "needs memory events; record them with `torch.profiler.profile(profile_memory=True)`"
+missing = "needs memory events; {memory}"
 */
 CREATE TABLE memory_event (
     trace_id        VARCHAR NOT NULL, -- the trace

@@ -8,8 +8,7 @@ dtype         = "text"
 operation     = "text"
 device_name   = "text"
 [advice]
-missing = """needs measurements of the link; run `all_reduce_perf -b 8 -e 8G -f 2` of nccl-tests and
-ingest its output"""
+missing = "needs measurements of the link; {link}"
 */
 CREATE TABLE link_sample (
     trace_id          VARCHAR NOT NULL, -- the trace

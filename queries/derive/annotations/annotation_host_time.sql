@@ -34,9 +34,7 @@ doc = "longest"
 unit = "ns"
 doc = "sample standard deviation; NULL for a single range"
 [advice]
-missing = """
-needs NVTX ranges, and the trace has none; annotate the program and collect with
-`nsys profile -t cuda,nvtx,cudnn,cublas`"""
+missing = "needs ranges of the program, and the trace has none; {ranges}"
 */
 WITH
 lasting AS NOT MATERIALIZED (

@@ -19,6 +19,8 @@ doc = "NVTX domain number; 0 is the default domain"
 doc = "NVTX domain name; NULL for the default domain"
 [columns.text]
 doc = "message"
+[advice]
+missing = "needs marks of the program, and the trace has none; {ranges}"
 */
 SELECT trace_id, start_ns AS timestamp_ns, process_id, thread_id, domain_id, domain, text
 FROM annotation

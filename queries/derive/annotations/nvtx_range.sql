@@ -33,10 +33,7 @@ doc = "message"
 [columns.payload]
 doc = "numeric payload; NULL without one"
 [advice]
-missing = """
-needs NVTX ranges, and the trace has none; annotate the program and collect with `nsys profile -t
-cuda,nvtx,cudnn,cublas`"""
-torch = "needs ranges of the program; mark them with `torch.profiler.record_function(NAME)`"
+missing = "needs ranges of the program, and the trace has none; {ranges}"
 */
 SELECT trace_id, annotation_id AS nvtx_range_id, start_ns, end_ns, is_open, kind, process_id,
     thread_id, end_thread_id, domain_id, domain, text, payload

@@ -35,7 +35,7 @@ doc = "kernel name, or [CUDA memcpy HtoD], [CUDA memset], [CUDA graph]"
 unit = "byte"
 doc = "bytes copied or filled; NULL for kernels and graphs"
 [advice]
-missing = "needs GPU operations; collect a timeline with `nsys profile -t cuda,nvtx,cudnn,cublas`"
+missing = "needs GPU operations; {timeline}"
 gpu_work = "GPU operations"
 */
 SELECT trace_id, 'kernel' AS op_kind, kernel_id AS op_id, start_ns, end_ns, duration_ns,

@@ -20,9 +20,7 @@ doc = "nvprof or ncu"
 [columns.counter_trace_id]
 doc = "trace of the measurement: that of the kernel, or a metric run of the same capture"
 [advice]
-missing = """
-needs hardware counters of the kernels; collect them with `ncu --csv --page raw` or, before
-compute capability 7.5, `nvprof --metrics`"""
+missing = "needs hardware counters of the kernels; {counters}"
 counters = "utilization of the kernels"
 */
 WITH

@@ -16,11 +16,7 @@ doc = """bytes read from and written to device memory, without accesses served b
 [columns.evidence]
 doc = "counter; modelled: each input of the operator is read, and each output written once"
 [advice]
-missing = """
-needs the device-memory traffic of kernels; collect dram__bytes_read.sum and
-dram__bytes_write.sum with `ncu --csv --page raw`, or, before compute capability 7.5,
-dram_read_bytes and dram_write_bytes with `nvprof --metrics`; or shapes of inputs with
-torch.profiler (`record_shapes=True`)"""
+missing = "needs the device-memory traffic of kernels; {traffic}"
 counters = "device-memory traffic of kernels"
 */
 WITH counted AS (

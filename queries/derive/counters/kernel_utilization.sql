@@ -28,9 +28,7 @@ doc = "total duration"
 [columns.instances]
 doc = "executions"
 [advice]
-missing = """
-needs hardware counters of the kernels; collect them with `ncu --csv --page raw` or, before
-compute capability 7.5, `nvprof --metrics`"""
+missing = "needs hardware counters of the kernels; {counters}"
 counters = "utilization of the kernels"
 */
 WITH

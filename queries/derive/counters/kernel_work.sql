@@ -54,10 +54,7 @@ doc = "level 0 to 10 of nvprof: not a percentage, and includes integer work"
 unit = "cycle"
 doc = "cycles of the kernel, which weight the pipe percentages"
 [advice]
-missing = """
-needs FLOP or pipe utilization of kernels; collect hardware counters with `ncu --csv --page raw`
-(before compute capability 7.5, `nvprof --metrics`), a capture directory whose layers.json contains
-the FLOP of layers, or shapes of inputs with torch.profiler (`record_shapes=True`)"""
+missing = "needs FLOP or pipe utilization of kernels; {work}"
 counters = "FLOP or pipe utilization of kernels"
 */
 WITH

@@ -22,7 +22,7 @@ doc = "time of the sample"
 unit = "%"
 doc = "mean since the previous sample"
 [advice]
-missing = "needs periodic GPU metrics; collect with `nsys profile --gpu-metrics-device=all`"
+missing = "needs periodic GPU metrics; {gpu_metrics}"
 */
 WITH
 named AS (

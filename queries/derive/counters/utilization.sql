@@ -65,10 +65,7 @@ doc = "steady state, all iterations or whole trace; NULL without a timeline"
 [columns.reason]
 doc = "why a percentage is NULL; NULL if all are known"
 [advice]
-missing = """
-needs FLOP or pipe utilization of kernels; collect hardware counters with `ncu --csv --page raw`
-(before compute capability 7.5, `nvprof --metrics`), a capture directory whose layers.json contains
-the FLOP of layers, or shapes of inputs with torch.profiler (`record_shapes=True`)"""
+missing = "needs FLOP or pipe utilization of kernels; {work}"
 counters = "FLOP or pipe utilization of kernels"
 */
 WITH

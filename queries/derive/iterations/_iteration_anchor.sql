@@ -5,7 +5,8 @@ source   = """a training loop repeats the same work: a kernel that runs once per
     anchor) cuts the sequence of kernels into periods with equal counts of each kernel"""
 grain    = "iteration of a process"
 needs    = ["gpu_op"]
-optional = ["kernel", "launch", "_iteration_mark"]
+optional = ["kernel", "launch", "_iteration_mark", "_model_call", "_model_part",
+    "annotation_semantics", "annotation_range"]
 [params.min_confidence]
 doc = "minimum score of an anchor"
 default = 0.8
@@ -30,6 +31,10 @@ doc = """the score: share of the work in iterations that repeats from one to the
     the process's work in iterations)^¼; 1 is perfect"""
 [columns.coverage]
 doc = "share of the kernels or of the kernel time in iterations, whichever is smaller"
+[columns.next_gpu_ns]
+unit = "ns"
+doc = """start on the GPU of the anchor kernel that follows the last iteration and begins one that
+    was not fully recorded; NULL for other iterations and without one"""
 [columns.is_gpu_time]
 doc = "true if start and end are GPU times, because the launches of many kernels are unknown"
 */
@@ -43,11 +48,18 @@ doc = "true if start and end are GPU times, because the launches of many kernels
 -- because counts alone repeat by chance: in kernels in random order, and in the layers of one pass
 -- through a network.
 --
+-- Contradiction: layers repeat, too. An anchor is none if half of its periods or more lie with the
+-- next one in a single call of a module, an operator or a phase (_model_call), or if the numbered
+-- parts of the model (_model_part) that run in its periods are mostly others in each: a step runs
+-- the same parts as the step before, a layer does not.
+--
 -- Choice: of the accepted anchors, those with the most periods (the finest cut); among cuts of
 -- similar count, the largest score × cover. A coarser cut (at most 0.55 times as many periods)
 -- replaces it if it is regular and at least 1.5 % more of the time or of the launches repeats in
--- it: layers of a model repeat, too, but work done once per step (embedding, loss, optimizer) is in
--- no layer.
+-- it: work done once per step (embedding, loss, optimizer) is in no layer. Updates of the weights
+-- overrule that: periods with an update each are steps already, even if other work repeats every
+-- n-th step; and if at most every second period has one, the periods are parts of a step
+-- (micro-batches), however small the update is.
 --
 -- Start: of the signatures that occur as often as the chosen one, the one after the longest median
 -- wait of the GPU, during which the host loads data, copies it or logs. If the GPU never waits, the
@@ -244,13 +256,94 @@ scored AS (
     FROM candidate c JOIN explained x USING (candidate) JOIN time_cover t USING (candidate)
 ),
 -- Fewer than five occurrences repeat by chance more often, so they need a score of 0.9.
-accepted AS (
-    SELECT *, max(occurrences) OVER (PARTITION BY sequence) AS finest
+sufficient AS MATERIALIZED (
     FROM scored
     WHERE covered >= 0.5
       AND score >= greatest(
           coalesce(getvariable('min_confidence'), 0.8),
           CASE WHEN occurrences < 5 THEN 0.9 ELSE 0 END)
+),
+-- Periods on the host, if one thread launched both ends.
+span AS MATERIALIZED (
+    SELECT p.candidate, b.trace_id, b.process_id, a.thread_id, a.launch_ns AS start_ns,
+        n.launch_ns AS end_ns
+    FROM period p
+    SEMI JOIN sufficient USING (candidate)
+    JOIN walk a ON a.position = p.position
+    JOIN walk n ON n.position = p.next_position
+    JOIN busiest b ON b.sequence = p.sequence
+    WHERE n.thread_id = a.thread_id AND n.launch_ns > a.launch_ns
+),
+inside_call AS (
+    SELECT s.candidate
+    FROM span s
+    ASOF LEFT JOIN (
+        SELECT trace_id, coalesce(process_id, -1) AS process_id, thread_id, start_ns, end_ns
+        FROM _model_call) c
+        ON  c.trace_id = s.trace_id AND c.process_id = s.process_id
+        AND c.thread_id = s.thread_id AND s.start_ns >= c.start_ns
+    GROUP BY s.candidate
+    HAVING count(*) FILTER (s.end_ns < c.end_ns) >= 0.5 * count(*)
+),
+-- How many periods run a part, and a part of its family.
+part AS (
+    SELECT s.candidate, m.part, m.family, s.start_ns
+    FROM (
+        SELECT c.candidate, m.*
+        FROM (SELECT DISTINCT candidate, trace_id, process_id, thread_id FROM span) c
+        JOIN (SELECT * REPLACE (coalesce(process_id, -1) AS process_id) FROM _model_part) m
+            USING (trace_id, process_id, thread_id)
+    ) m
+    ASOF JOIN span s
+        ON  s.candidate = m.candidate AND s.thread_id = m.thread_id
+        AND m.start_ns >= s.start_ns
+    WHERE m.start_ns < s.end_ns
+    GROUP BY ALL
+),
+other_parts AS (
+    SELECT p.candidate
+    FROM (SELECT candidate, family, part, count(*) AS periods FROM part GROUP BY ALL) p
+    JOIN (SELECT candidate, family, count(DISTINCT start_ns) AS periods FROM part GROUP BY ALL) f
+        USING (candidate, family)
+    JOIN (SELECT candidate, count(*) AS periods FROM span GROUP BY ALL) a USING (candidate)
+    WHERE f.periods >= 0.8 * a.periods
+    GROUP BY p.candidate
+    HAVING sum(p.periods) FILTER (p.periods <= 0.5 * a.periods) >= 0.5 * sum(p.periods)
+),
+-- Kernels that update the weights: by their names, or launched during a step of the optimizer.
+-- multi_tensor_apply runs the other parts of optimizers, but copies for FSDP, too.
+updating AS (
+    SELECT w.position
+    FROM walk w JOIN kernel_name n ON n.number = w.name
+    WHERE regexp_matches(n.name, '(?i)adam|sgd|lamb(?:_|stage|\b)|optimizer|adagrad|adadelta'
+            || '|rmsprop|gradientdescent|applymomentum')
+       OR (contains(n.name, 'multi_tensor_apply') AND NOT regexp_matches(n.name, '(?i)copy'))
+    UNION
+    SELECT w.position
+    FROM (SELECT w.*, b.trace_id, b.process_id FROM walk w JOIN busiest b USING (sequence)) w
+    ASOF JOIN (
+        SELECT m.trace_id, coalesce(m.process_id, -1) AS process_id, m.thread_id, m.start_ns,
+            m.end_ns
+        FROM annotation_semantics m JOIN annotation_range r USING (trace_id, annotation_id)
+        WHERE m.phase = 'optimizer' AND NOT regexp_matches(r.text, '(?i)zero')
+    ) o
+        ON  o.trace_id = w.trace_id AND o.process_id = w.process_id AND o.thread_id = w.thread_id
+        AND w.launch_ns >= o.start_ns
+    WHERE w.launch_ns < o.end_ns
+),
+updated AS (
+    SELECT p.candidate, count(*) FILTER (u.position < p.next_position) / count(*) AS updated
+    FROM period p
+    SEMI JOIN sufficient USING (candidate)
+    ASOF LEFT JOIN (
+        SELECT position FROM updating WHERE position - 1 NOT IN (FROM updating)
+    ) u ON p.position <= u.position
+    GROUP BY p.candidate
+),
+accepted AS (
+    SELECT *, max(occurrences) OVER (PARTITION BY sequence) AS finest
+    FROM sufficient JOIN updated USING (candidate)
+    WHERE candidate NOT IN (FROM inside_call) AND candidate NOT IN (FROM other_parts)
 ),
 fine AS (
     SELECT * FROM accepted
@@ -258,10 +351,15 @@ fine AS (
     QUALIFY row_number() OVER (
         PARTITION BY sequence ORDER BY score * covered DESC, occurrences DESC, candidate) = 1
 ),
+-- If optimizers update each layer during the backward pass, every layer has an update, but the
+-- forward pass, a quarter of the work or more, repeats in none.
 coarser AS (
-    SELECT a.*, greatest(a.launches - f.launches, a.busy - f.busy) AS gain
+    SELECT a.*,
+        a.updated >= 0.9 AND f.updated <= 0.55 AS completes,
+        if(completes, 1, greatest(a.launches - f.launches, a.busy - f.busy)) AS gain
     FROM accepted a JOIN fine f USING (sequence)
     WHERE a.occurrences <= 0.55 * f.occurrences AND a.regularity >= 0.9 AND gain >= 0.015
+      AND NOT (f.updated >= 0.9 AND least(f.launches, f.busy) >= 0.75)
 ),
 -- The finest cut with nearly the largest gain. If every tenth step logs, ten steps repeat as
 -- well as one, but the step is the iteration.
@@ -307,7 +405,7 @@ divided AS (
     FROM chosen c
     JOIN extent e USING (sequence)
     JOIN regular r
-        ON r.sequence = c.sequence AND r.occurrences BETWEEN c.occurrences - 1 AND c.occurrences
+        ON r.sequence = c.sequence AND r.occurrences BETWEEN c.occurrences - 1 AND c.occurrences + 1
     JOIN walk w ON w.position = r.first_position
     JOIN fullest f ON f.sequence = c.sequence AND f.stream_id IS NOT DISTINCT FROM w.stream_id
     WHERE abs(r.distance - c.distance) <= greatest(1, 0.1 * c.distance)
@@ -344,6 +442,7 @@ begun AS (
         e.last_position,
         CASE WHEN e.by_launch THEN a.first_launch_ns ELSE a.start_ns END AS at_ns,
         CASE WHEN e.by_launch THEN a.first_thread_id END AS thread_id,
+        a.start_ns AS gpu_at_ns,
         a.left_on_stream,
         -- Kernels of its stream until the next iteration.
         a.left_on_stream
@@ -372,9 +471,11 @@ begun AS (
 whole AS (
     SELECT *, count(*) OVER (PARTITION BY sequence) AS iterations
     FROM (
-        SELECT *, lead(at_ns) OVER (PARTITION BY sequence ORDER BY at_ns) AS next_ns,
+        SELECT *, lead(at_ns) OVER later AS next_ns,
+            lead(gpu_at_ns) OVER later AS next_gpu_at_ns,
             min(own) FILTER (own > 0) OVER (PARTITION BY sequence) AS shortest
         FROM begun WHERE at_ns IS NOT NULL
+        WINDOW later AS (PARTITION BY sequence ORDER BY at_ns)
     )
     WHERE next_position IS NOT NULL OR left_on_stream >= 0.9 * coalesce(shortest, 0)
 ),
@@ -392,6 +493,8 @@ SELECT b.trace_id, nullif(b.process_id, -1) AS process_id,
     coalesce(n.short_name, n.name) AS label, i.at_ns AS start_ns,
     coalesce(i.next_ns, e.end_ns) AS end_ns, i.thread_id,
     round(least(c.score, 1), 4) AS confidence, round(c.covered, 4) AS coverage,
+    CASE WHEN lead(i.at_ns) OVER (PARTITION BY i.sequence ORDER BY i.at_ns) IS NULL
+         THEN i.next_gpu_at_ns END AS next_gpu_ns,
     NOT i.by_launch AS is_gpu_time
 FROM whole i
 JOIN busiest b USING (sequence)

@@ -29,6 +29,10 @@ doc = "nvtx range, nvtx mark or anchor kernel"
 [columns.confidence]
 doc = """1 for ranges and marks with a name of iterations; else that of _iteration_family or
     _iteration_anchor"""
+[columns.next_gpu_ns]
+unit = "ns"
+doc = """of the last iteration of an anchor kernel, start on the GPU of one that follows and was not
+    fully recorded; NULL for other iterations and without one"""
 [columns.is_gpu_time]
 doc = "true if start and end are GPU times, because the launches of many kernels are unknown"
 */
@@ -52,19 +56,19 @@ rival AS (
 )
 SELECT m.trace_id, m.process_id, m.iteration, m.label, m.start_ns, m.end_ns, m.thread_id,
     m.annotation_id, if(t.tool = 'torch', replace(m.method, 'nvtx', 'torch'), m.method) AS method,
-    1.0 AS confidence, false AS is_gpu_time
+    1.0 AS confidence, NULL AS next_gpu_ns, false AS is_gpu_time
 FROM _iteration_mark m JOIN trace t USING (trace_id)
 UNION ALL
 SELECT f.trace_id, f.process_id, f.iteration, f.label, f.start_ns, f.end_ns, f.thread_id,
     f.annotation_id,
-    if(t.tool = 'torch', 'torch range', 'nvtx range'), f.confidence, false
+    if(t.tool = 'torch', 'torch range', 'nvtx range'), f.confidence, NULL, false
 FROM _iteration_family f
 JOIN trace t ON t.trace_id = f.trace_id
 JOIN rival r ON r.trace_id = f.trace_id AND r.process_id IS NOT DISTINCT FROM f.process_id
 WHERE r.is_family
 UNION ALL
 SELECT a.trace_id, a.process_id, a.iteration, a.label, a.start_ns, a.end_ns, a.thread_id, NULL,
-    'anchor kernel', a.confidence, a.is_gpu_time
+    'anchor kernel', a.confidence, a.next_gpu_ns, a.is_gpu_time
 FROM _iteration_anchor a
 LEFT JOIN rival r ON r.trace_id = a.trace_id AND r.process_id IS NOT DISTINCT FROM a.process_id
 WHERE r.is_family IS NOT TRUE

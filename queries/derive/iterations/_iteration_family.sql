@@ -4,7 +4,7 @@ question = """Which ranges with equal names, or equal but for a number, are iter
     marks them?"""
 grain    = "iteration of a process"
 needs    = ["_annotation_role", "launch", "gpu_op"]
-optional = ["annotation_range", "annotation_semantics", "_iteration_mark"]
+optional = ["annotation_range", "annotation_semantics", "_iteration_mark", "_model_call"]
 [columns.trace_id]
 doc = "the trace"
 [columns.process_id]
@@ -37,8 +37,9 @@ doc = "the coverage, at most 0.99; × 0.9 if the texts do not number the ranges"
 -- work, and all together half of the GPU time of the process, launched by any thread during them.
 -- Of families that cover at least 0.9 times as much as the best, the one with the fewest ranges
 -- wins, because layers and kernels repeat inside steps. Ranges of libraries, operators, parts of a
--- model and epochs do not form families. The thread must launch at least a quarter as often as the
--- busiest one.
+-- model and epochs do not form families, nor do ranges of which half or more lie with the next one
+-- in a single call of a module, an operator or a phase. The thread must launch at least a quarter
+-- as often as the busiest one.
 WITH
 role AS (
     SELECT trace_id, domain, text, regexp_replace(text, '\d+', '#', 'g') AS family
@@ -108,6 +109,20 @@ outermost AS (
             ORDER BY start_ns, end_ns DESC, annotation_id
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) IS NOT TRUE
 ),
+inside_call AS (
+    SELECT o.family_id
+    FROM (
+        SELECT *, count(*) OVER (PARTITION BY family_id) AS members,
+            lead(start_ns) OVER (
+                PARTITION BY family_id ORDER BY start_ns, end_ns, annotation_id) AS next_ns
+        FROM outermost
+    ) o
+    ASOF JOIN _model_call c
+        ON  c.trace_id = o.trace_id AND c.process_id IS NOT DISTINCT FROM o.process_id
+        AND c.thread_id IS NOT DISTINCT FROM o.thread_id AND o.start_ns > c.start_ns
+    GROUP BY o.family_id
+    HAVING count(*) FILTER (o.next_ns < c.end_ns) >= 0.5 * (any_value(o.members) - 1)
+),
 -- GPU time by time of launch.
 work AS (
     SELECT l.trace_id, l.process_id, l.thread_id, l.start_ns, sum(o.duration_ns) AS gpu_ns
@@ -152,6 +167,7 @@ covering AS (
         sum(h.gpu_ns) / any_value(t.gpu_ns) AS coverage,
         count(DISTINCT h.text) = count(*) OR any_value(h.kind) = 'phases' AS is_counted
     FROM held h
+    ANTI JOIN inside_call i USING (family_id)
     JOIN total t ON t.trace_id = h.trace_id AND t.process_id IS NOT DISTINCT FROM h.process_id
     WHERE h.kind = 'start_end' OR EXISTS (
         SELECT 1 FROM launching l

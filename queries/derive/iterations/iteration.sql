@@ -1,7 +1,8 @@
 /*
 title    = "Iterations"
 question = "How long did each iteration take, and which iterations are the steady state?"
-source   = "warm-up is a prefix; all iterations after it are the steady state, including stalls"
+source   = """warm-up is a prefix; all iterations after it are the steady state, including stalls,
+    without the pauses between iterations (evaluation, suspension)"""
 grain    = "iteration of a process"
 needs    = ["op_scope"]
 optional = ["_iteration_boundary", "api_call", "kernel"]
@@ -32,14 +33,22 @@ doc = "end of the last GPU operation launched in the iteration"
 unit = "ns"
 doc = """GPU-projected span: end of the last operation launched in the iteration − start of the
     first; NULL without operations"""
+[columns.period_start_ns]
+unit = "ns"
+doc = """start of its period, on the clock in column clock: on the host, start_ns; of the first
+    iteration, end of kernels launched before it, at most gpu_start_ns; on the GPU, gpu_start_ns"""
+[columns.period_end_ns]
+unit = "ns"
+doc = """end of its period: start of the next period; of the last iteration, and before a pause,
+    end of its range or of its GPU work, whichever is later; NULL if unknown"""
 [columns.period_ns]
 unit = "ns"
-doc = """start of the next iteration − start of this one, on the clock in column clock; NULL for the
-    last"""
+doc = "period_end_ns − period_start_ns; NULL if the end is unknown"
 [columns.clock]
 doc = """host: start to start on the host; gpu: first operation to first operation on the GPU, for
-    iterations found by an anchor kernel, and if the host ran ahead of the GPU (host periods sum to
-    over 5 % less than GPU periods). In that case host periods measure how fast work was queued"""
+    iterations found by an anchor kernel, and if the host ran ahead of the GPU: host periods sum to
+    over 5 % less than GPU periods, or GPU work begins after its iteration has ended on the host. In
+    that case host periods measure how fast work was queued"""
 [columns.kernels]
 doc = """kernels launched in the iteration, without graphs traced as a whole; NULL without GPU work
     in the trace"""
@@ -53,8 +62,8 @@ doc = "nvtx range, nvtx mark or anchor kernel"
 [columns.confidence]
 doc = "1 for NVTX marks of the program; for an anchor kernel, its score (_iteration_anchor)"
 [columns.is_whole]
-doc = """true if its GPU work and the start of the next iteration, which ends its period, were
-    recorded; the only iteration of a process counts as whole"""
+doc = """true if its GPU work and the end of its period were recorded. The last iteration is whole
+    if its range ends where the next one would begin, and it has the usual number of kernels"""
 [columns.warm_up]
 doc = """sign of warm-up, inside or after the warm-up: first use of a kernel, allocator growth, slow
     start (over 10 % longer than every iteration after the slow start); NULL without one"""
@@ -66,11 +75,12 @@ doc = """iterations of the process that metrics include: steady state, or all it
     than half show signs of warm-up"""
 [columns.dropped]
 doc = """reason for leaving it out: GPU work not fully recorded, next start not recorded (the last
-    iteration), or its sign of warm-up; NULL otherwise"""
+    iteration), pause (over 10 s and over 100 times as long as usual), or its sign of warm-up; NULL
+    otherwise"""
 [advice]
 missing = """
-needs iterations: no NVTX range or mark matches iteration_pattern and the kernels show no period;
-mark each iteration with NVTX, or use --set iteration_pattern=REGEX"""
+needs iterations: no range or mark of the program matches iteration_pattern and the kernels show no
+period; {steps}, or use --set iteration_pattern=REGEX"""
 timeline_only = true
 */
 WITH
@@ -85,8 +95,11 @@ work AS (
 timed AS (
     SELECT b.*, b.end_ns - b.start_ns AS host_ns, w.gpu_start_ns, w.gpu_end_ns,
         w.gpu_end_ns - w.gpu_start_ns AS gpu_ns,
-        lead(b.start_ns) OVER in_process - b.start_ns AS host_period_ns,
-        lead(w.gpu_start_ns) OVER in_process - w.gpu_start_ns AS gpu_period_ns,
+        -- The iteration that follows may not be fully recorded; its start ends the last period.
+        coalesce(lead(b.start_ns) OVER in_process,
+            CASE WHEN b.next_gpu_ns IS NOT NULL THEN b.end_ns END) AS next_start_ns,
+        coalesce(lead(w.gpu_start_ns) OVER in_process, b.next_gpu_ns) AS next_gpu_start_ns,
+        greatest(b.end_ns, w.gpu_end_ns) AS last_end_ns,
         CASE WHEN o.trace_id IS NOT NULL THEN coalesce(w.kernels, 0) END AS kernels,
         CASE WHEN o.trace_id IS NOT NULL THEN coalesce(w.kernel_ns, 0) END AS kernel_ns
     FROM _iteration_boundary b
@@ -96,36 +109,126 @@ timed AS (
     LEFT JOIN (SELECT DISTINCT trace_id FROM op_scope) o ON o.trace_id = b.trace_id
     WINDOW in_process AS (PARTITION BY b.trace_id, b.process_id ORDER BY b.iteration)
 ),
+-- GPU work that no iteration launched, by the iteration that began before it.
+outside AS (
+    SELECT o.trace_id, o.process_id, t.iteration, o.start_ns, o.end_ns,
+        o.start_ns >= t.last_end_ns AS is_after
+    FROM op_scope o
+    ASOF LEFT JOIN timed t
+        ON  t.trace_id = o.trace_id AND t.process_id IS NOT DISTINCT FROM o.process_id
+        AND o.start_ns >= t.start_ns
+    WHERE o.iteration IS NULL
+),
+between_work AS (
+    SELECT trace_id, process_id, iteration, sum(end_ns - start_ns) AS ns
+    FROM outside WHERE is_after GROUP BY ALL
+),
+-- Kernels launched before the first iteration that run after its start.
+left_over AS (
+    SELECT t.trace_id, t.process_id, max(o.end_ns) AS end_ns
+    FROM outside o
+    JOIN timed t ON t.trace_id = o.trace_id AND t.process_id IS NOT DISTINCT FROM o.process_id
+    WHERE t.iteration = 0 AND o.start_ns < t.gpu_start_ns
+    GROUP BY ALL
+),
 -- The profiler may record the GPU for only a part of the run: iterations before the first and after
--- the last with GPU work are not whole, nor is the last one, whose end is the start of the next.
-recorded AS (
-    SELECT *,
-        coalesce(min(iteration) FILTER (gpu_ns IS NOT NULL) OVER whole, min(iteration) OVER whole)
-            AS first_work,
-        coalesce(max(iteration) FILTER (gpu_ns IS NOT NULL) OVER whole, max(iteration) OVER whole)
-            AS last_work
+-- the last with GPU work are not whole, nor are those at the edges with less than half of the usual
+-- number of kernels.
+usual AS (
+    SELECT *, next_start_ns - end_ns AS gap_ns,
+        median(next_start_ns - start_ns) OVER whole AS usual_ns,
+        median(next_start_ns - end_ns) OVER whole AS usual_gap_ns,
+        median(kernels) FILTER (gpu_ns IS NOT NULL) OVER whole AS usual_kernels,
+        count(*) OVER whole AS iterations
     FROM timed
     WINDOW whole AS (PARTITION BY trace_id, process_id)
 ),
-clocked AS (
+recorded AS (
     SELECT *,
-        iteration BETWEEN first_work AND greatest(first_work, last_work - 1) AS is_whole,
-        -- GPU periods need a known, non-negative period of each whole iteration.
-        CASE WHEN coalesce(
-                bool_and(gpu_period_ns >= 0)
-                    FILTER (is_whole AND host_period_ns IS NOT NULL) OVER whole
-                AND count(gpu_period_ns) FILTER (is_whole) OVER whole
-                    = count(*) FILTER (is_whole) OVER whole
-                AND (method = 'anchor kernel'
-                     OR sum(gpu_period_ns) FILTER (is_whole) OVER whole
-                        > 1.05 * sum(host_period_ns) FILTER (is_whole) OVER whole), false)
-             THEN 'gpu' ELSE 'host' END AS clock
+        coalesce(min(iteration) FILTER (is_full) OVER whole, min(iteration) OVER whole)
+            AS first_work,
+        coalesce(max(iteration) FILTER (gpu_ns IS NOT NULL) OVER whole, max(iteration) OVER whole)
+            AS last_work,
+        coalesce(max(iteration) FILTER (is_full) OVER whole, max(iteration) OVER whole)
+            AS last_full
+    FROM (
+        SELECT *,
+            gpu_ns IS NOT NULL AND (iterations < 4 OR 2 * kernels >= usual_kernels) AS is_full
+        FROM usual
+    )
+    WINDOW whole AS (PARTITION BY trace_id, process_id)
+),
+-- The period of the last iteration ends with its range, if ranges follow each other closely. With
+-- more than 5 % of the time between ranges, a part of its period is missing. Ranges that overlap
+-- end after their periods.
+ended AS (
+    SELECT *,
+        next_start_ns IS NULL AND contains(method, 'range') AND end_ns IS NOT NULL
+            AND (iterations = 1 OR abs(usual_gap_ns) <= 0.05 * usual_ns) AS is_closed,
+        is_closed AND iteration = last_work
+            AND coalesce(kernels >= 0.9 * min(kernels) FILTER (
+                iteration >= first_work AND iteration < last_work) OVER whole, true)
+            AS ends_itself
     FROM recorded
     WINDOW whole AS (PARTITION BY trace_id, process_id)
 ),
+whole AS (
+    SELECT *,
+        iteration BETWEEN first_work AND least(last_full, greatest(first_work, last_work - 1))
+            OR (ends_itself OR next_gpu_ns IS NOT NULL) AND iteration = last_full AS is_recorded,
+        is_recorded AND next_start_ns IS NOT NULL AS is_compared
+    FROM ended
+),
+clocked AS (
+    SELECT *,
+        -- GPU periods need a known, non-negative period of each whole iteration.
+        CASE WHEN coalesce(
+                bool_and(next_gpu_start_ns >= gpu_start_ns) FILTER (is_compared) OVER process
+                AND count(next_gpu_start_ns - gpu_start_ns) FILTER (is_compared) OVER process
+                    = count(*) FILTER (is_compared) OVER process
+                AND (method = 'anchor kernel'
+                     OR sum(next_gpu_start_ns - gpu_start_ns) FILTER (is_compared) OVER process
+                        > 1.05 * sum(next_start_ns - start_ns) FILTER (is_compared) OVER process
+                     OR median(gpu_start_ns - end_ns) FILTER (is_compared) OVER process > 0),
+                false)
+             THEN 'gpu' ELSE 'host' END AS clock
+    FROM whole
+    WINDOW process AS (PARTITION BY trace_id, process_id)
+),
+-- Pauses between iterations, with GPU work of no iteration (evaluation) or far longer than an
+-- iteration (suspension), are no part of a period if they are rare.
+paused AS (
+    SELECT c.*,
+        coalesce(c.gap_ns > greatest(100 * c.usual_ns, 10_000_000_000), false) AS is_long,
+        coalesce(is_long OR 2 * c.gap_ns > c.usual_ns AND 10 * b.ns > c.gap_ns, false)
+            AND contains(c.method, 'range') AS is_break
+    FROM clocked c
+    LEFT JOIN between_work b
+        ON  b.trace_id = c.trace_id AND b.process_id IS NOT DISTINCT FROM c.process_id
+        AND b.iteration = c.iteration
+),
+bounded AS (
+    SELECT p.*,
+        is_break AND 10 * count(*) FILTER (is_break) OVER whole <= greatest(p.iterations, 10)
+            AS pauses,
+        CASE WHEN p.clock = 'gpu' THEN p.gpu_start_ns
+             WHEN p.iteration = 0 AND l.end_ns > p.start_ns
+             THEN least(p.gpu_start_ns, l.end_ns, p.end_ns)
+             ELSE p.start_ns END AS period_start_ns,
+        CASE WHEN pauses OR p.ends_itself THEN p.last_end_ns
+             WHEN p.clock = 'gpu' THEN p.next_gpu_start_ns
+             ELSE p.next_start_ns END AS period_end_ns
+    FROM paused p
+    LEFT JOIN left_over l
+        ON l.trace_id = p.trace_id AND l.process_id IS NOT DISTINCT FROM p.process_id
+    WINDOW whole AS (PARTITION BY p.trace_id, p.process_id)
+),
 paced AS (
-    SELECT *, CASE clock WHEN 'gpu' THEN gpu_period_ns ELSE host_period_ns END AS period_ns
-    FROM clocked
+    SELECT *, period_end_ns - period_start_ns AS period_ns,
+        coalesce(period_ns > greatest(100 * usual_ns, 10_000_000_000), false)
+            AND iteration > first_work AS is_pause,
+        is_recorded AND NOT is_pause AS is_whole
+    FROM bounded
 ),
 -- First use of each kernel name and launch configuration; new_kernel also marks first uses of a
 -- name.
@@ -214,24 +317,35 @@ led AS (
         coalesce(min(place) FILTER (is_whole AND sign IS NULL) OVER whole, number) AS prefix
     FROM signed WINDOW whole AS (PARTITION BY trace_id, process_id, by_name)
 ),
--- At most half of the iterations can be warm-up.
+-- At most half of the iterations can be warm-up. Iterations with a sign that are no slower than the
+-- others stay: each capture begins with the first recorded use of each kernel.
 settled AS (
-    SELECT *, CASE WHEN 2 * prefix <= number THEN prefix END AS warm_ups
-    FROM led
+    SELECT *,
+        CASE WHEN 2 * prefix <= number THEN if(is_slower, prefix, 0) END AS warm_ups
+    FROM (
+        SELECT *,
+            coalesce(avg(period_ns) FILTER (is_whole AND place < prefix) OVER whole
+                > 1.1 * avg(period_ns) FILTER (is_whole AND place >= prefix) OVER whole, true)
+            AS is_slower
+        FROM led WINDOW whole AS (PARTITION BY trace_id, process_id, by_name)
+    )
     QUALIFY by_name = coalesce(
         min(by_name) FILTER (warm_ups IS NOT NULL) OVER (PARTITION BY trace_id, process_id), false)
 )
 SELECT trace_id, process_id, iteration, label, start_ns, end_ns, host_ns, gpu_start_ns, gpu_end_ns,
-    gpu_ns, period_ns, clock, kernels, kernel_ns, thread_id, method, confidence, is_whole,
+    gpu_ns, period_start_ns, period_end_ns, period_ns, clock, kernels, kernel_ns, thread_id,
+    method, confidence, is_whole,
     sign AS warm_up,
     is_whole AND place >= coalesce(warm_ups, 0) AS in_window,
     CASE WHEN warm_ups IS NULL THEN 'all iterations' ELSE 'steady state' END AS measured_over,
     CASE
         WHEN in_window THEN NULL
         WHEN iteration < first_work OR iteration > last_work
-            OR (iteration = last_work AND host_period_ns IS NOT NULL)
+            OR iteration >= least(last_work, last_full + 1) AND next_start_ns IS NOT NULL
             THEN 'GPU work not fully recorded'
-        WHEN NOT is_whole THEN 'next start not recorded'
+        WHEN is_pause THEN 'pause'
+        WHEN NOT is_whole
+            THEN if(is_closed, 'GPU work not fully recorded', 'next start not recorded')
         ELSE sign
     END AS dropped
 FROM settled

@@ -24,9 +24,7 @@ doc = "iterations in the window, of the process with the most; NULL for the whol
 doc = "steady state, all iterations or whole trace; several joined by a comma if processes differ"
 [advice]
 missing = """
-needs kernels to time or layers: collect a timeline with `nsys profile -t cuda,nvtx,cudnn,cublas`,
-or, without a GPU, mark the layers with NVTX ranges layer:NAME
-(docs/reference/capture_directory.md) and collect with `nsys profile -t nvtx`"""
+needs kernels to time or layers: {timeline}, or, without a GPU, {layers}"""
 */
 WITH
 gpu AS (

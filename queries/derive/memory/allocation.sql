@@ -65,10 +65,7 @@ doc = "call stack of the allocation; NULL without one"
 doc = """collector (the framework states the class), stack (inferred from call stacks, lifetimes and
     sizes), none"""
 [advice]
-missing = """
-needs allocations; record them with `torch.cuda.memory._record_memory_history()` and
-`_dump_snapshot(FILE)`, `tbd-trace collect --memory`, or `nsys profile --cuda-memory-usage=true`"""
-torch = "needs allocations; record them with `torch.profiler.profile(profile_memory=True)`"
+missing = "needs allocations; {memory}"
 */
 WITH known AS (
     SELECT e.* REPLACE (coalesce(e.allocated_bytes, v.allocated_bytes) AS allocated_bytes,

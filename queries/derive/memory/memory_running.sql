@@ -21,10 +21,7 @@ doc = "live bytes after the event, as requested"
 unit = "byte"
 doc = "bytes that the allocator holds after the event; NULL when unknown"
 [advice]
-missing = """
-needs allocations; record them with `torch.cuda.memory._record_memory_history()` and
-`_dump_snapshot(FILE)`, `tbd-trace collect --memory`, or `nsys profile --cuda-memory-usage=true`"""
-torch = "needs allocations; record them with `torch.profiler.profile(profile_memory=True)`"
+missing = "needs allocations; {memory}"
 */
 WITH
 -- Bytes that the allocator holds, where a source or a model states them beside events.

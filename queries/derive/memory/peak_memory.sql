@@ -27,10 +27,7 @@ doc = "live bytes after the last event"
 unit = "byte"
 doc = "bytes that the allocator held after the last event; NULL when unknown"
 [advice]
-missing = """
-needs allocations; record them with `torch.cuda.memory._record_memory_history()` and
-`_dump_snapshot(FILE)`, `tbd-trace collect --memory`, or `nsys profile --cuda-memory-usage=true`"""
-torch = "needs allocations; record them with `torch.profiler.profile(profile_memory=True)`"
+missing = "needs allocations; {memory}"
 */
 WITH highest AS (
     SELECT trace_id, space, max(requested_bytes) AS requested_bytes,

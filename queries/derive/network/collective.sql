@@ -49,8 +49,7 @@ doc = "kernel, gloo or nvtx"
 [columns.bytes_evidence]
 doc = "kernel arguments, record_param_comms, input dimensions or range text; NULL without bytes"
 [advice]
-missing = """needs collectives; record the ranks of a distributed job with
-`torch.profiler.profile(record_shapes=True)` or `nsys profile -t cuda,nvtx`"""
+missing = "needs collectives; {collectives}"
 */
 WITH
 communication AS (

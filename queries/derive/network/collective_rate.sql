@@ -57,8 +57,7 @@ doc = "link_gbit or nccl-tests; NULL when unknown"
 unit = "ns"
 doc = "uncertainty of the clocks behind a transfer; NULL for durations"
 [advice]
-missing = """needs collectives; record the ranks of a distributed job with
-`torch.profiler.profile(record_shapes=True)` or `nsys profile -t cuda,nvtx`"""
+missing = "needs collectives; {collectives}"
 */
 WITH
 summary AS (

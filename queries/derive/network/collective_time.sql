@@ -34,8 +34,7 @@ doc = """bus bandwidth ÷ bytes per time, as nccl-tests defines it; NULL for oth
 unit = "ns"
 doc = "uncertainty of the clocks behind a transfer; NULL for a duration"
 [advice]
-missing = """needs collectives; record the ranks of a distributed job with
-`torch.profiler.profile(record_shapes=True)` or `nsys profile -t cuda,nvtx`"""
+missing = "needs collectives; {collectives}"
 */
 WITH
 factor AS (

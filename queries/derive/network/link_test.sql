@@ -49,8 +49,7 @@ doc = """true if the bus bandwidth of the largest size is within 5 % of that of 
 doc = """computed: from bytes, time and ranks; printed: by nccl-tests, where kind or ranks are
     unknown"""
 [advice]
-missing = """needs measurements of the link; run `all_reduce_perf -b 8 -e 8G -f 2` of nccl-tests and
-ingest its output"""
+missing = "needs measurements of the link; {link}"
 */
 WITH
 factor AS (

@@ -44,15 +44,14 @@ doc = "kernel name: communication kernels are recognised by name; host range: gl
 [columns.measured_over]
 doc = "steady state, all iterations or whole trace"
 [advice]
-missing = """needs collectives; record the ranks of a distributed job with
-`torch.profiler.profile(record_shapes=True)` or `nsys profile -t cuda,nvtx`"""
+missing = "needs collectives; {collectives}"
 */
 WITH
 setting AS (SELECT unnest([false, true]) AS by_iteration),
 timeline AS (
     SELECT s.by_iteration, d.trace_id, d.process_id, d.device_id,
         CASE WHEN s.by_iteration THEN d.iteration END AS iteration,
-        (max(d.end_ns) - min(d.start_ns))::BIGINT AS elapsed_ns,
+        sum(d.duration_ns)::BIGINT AS elapsed_ns,
         coalesce(sum(d.duration_ns) FILTER (d.communication_active), 0)::BIGINT
             AS communication_ns,
         coalesce(sum(d.duration_ns) FILTER (d.activity = 'communication'), 0)::BIGINT AS exposed_ns

@@ -1,12 +1,13 @@
 /*
 title    = "Causes over time"
-question = "What was the reason for the state of each GPU at each moment?"
+question = "What was the reason for the state of each GPU at each moment of the analysis window?"
 source   = """tbd-trace why: kernels count first, then communication, copies, and the reason
     for which the next operation has not begun"""
 grain    = "interval of one cause; causes that run together share it"
 needs    = [
     "gpu_chain", "host_chain", "step_window", "input_wait", "rank_wait", "kernel_group",
-    "sampled_limit", "training_window", "memcpy", "process", "trace",
+    "sampled_limit", "clock_check", "iteration", "host_window", "device", "training_window",
+    "memcpy", "process", "trace",
 ]
 computed_by = "tbd_trace.why.relations"
 [columns.trace_id]
@@ -14,7 +15,7 @@ doc = "the trace"
 [columns.process_id]
 doc = "key of the process; -1 when unknown"
 [columns.device_id]
-doc = "its device with the most GPU work; -1 when unknown"
+doc = "device used by the process; -1 when unknown"
 [columns.start_ns]
 unit = "ns"
 doc = "start"
@@ -26,8 +27,7 @@ doc = "the cause, as in step_causes"
 [columns.share]
 doc = "part of the interval that counts as the cause, above 0 and at most 1"
 [advice]
-missing = """needs operations of a GPU with a duration; collect a longer part with
-`nsys profile -t cuda,nvtx`"""
+missing = "needs operations of a GPU with a duration; {longer}"
 */
 -- The types of the columns; the rows are computed in Python.
 SELECT NULL::VARCHAR AS trace_id, NULL::BIGINT AS process_id, NULL::BIGINT AS device_id,

@@ -3,10 +3,11 @@ title    = "Steps after changes"
 question = "How long would a step of each process take after some changes?"
 source   = """replay of the trace under changed durations (tbd-trace whatif);
     models in whatif_models"""
-grain    = "process with at least three steps, and change"
+grain    = "process with steps, and change"
 needs    = [
     "gpu_chain", "host_chain", "step_window", "input_wait", "rank_wait", "kernel_group",
-    "sampled_limit", "training_window", "device_peak", "gpu_products", "memcpy", "process",
+    "sampled_limit", "clock_check", "iteration", "host_window", "device", "training_window",
+    "device_peak", "gpu_products", "memcpy", "process",
     "trace", "step_causes", "whatif_models",
 ]
 computed_by = "tbd_trace.why.relations"
@@ -54,7 +55,7 @@ doc = "limits of the prediction"
 [columns.reason]
 doc = "reason for a missing prediction; NULL otherwise"
 [advice]
-missing = """needs at least 3 complete steps; record more, or mark steps with NVTX"""
+missing = "needs at least 3 complete steps; {steps}"
 */
 -- The types of the columns; the rows are computed in Python.
 SELECT NULL::VARCHAR AS trace_id, NULL::BIGINT AS process_id, NULL::BIGINT AS pid,

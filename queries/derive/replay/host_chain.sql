@@ -3,9 +3,11 @@ title    = "Host calls in order of dependence"
 question = "What did each CUDA call wait for, and how long did the host work before it?"
 source   = """a call follows the previous call of its thread; after a gap above 20 µs, the last call
     of any launching thread that ended in the gap, because threads hand work to each other"""
-grain    = "CUDA call of a launching thread, without calls inside other calls"
+grain    = """CUDA call of a launching thread, without calls inside other calls; beginning or end of
+    successive steps in the analysis window, if the host sets it"""
 needs    = ["gpu_op", "launch"]
-optional = ["api_call", "synchronization", "gpu_chain"]
+optional = ["api_call", "synchronization", "gpu_chain", "host_window",
+    "_iteration_boundary"]
 [columns.trace_id]
 doc = "the trace"
 [columns.process_id]
@@ -15,11 +17,11 @@ doc = "key of the thread"
 [columns.position]
 doc = "order of the call in its process, by start, from 1"
 [columns.api_call_id]
-doc = "the call"
+doc = "the call; NULL for a step"
 [columns.name]
-doc = "function name"
+doc = "function name; step begins or step ends"
 [columns.kind]
-doc = "launch, copy, sync, alloc or other"
+doc = "launch, copy, sync, alloc, other or step"
 [columns.start_ns]
 unit = "ns"
 doc = "start"
@@ -50,6 +52,7 @@ process_number AS (SELECT DISTINCT trace_id, process_id, process FROM thread_num
 function AS MATERIALIZED (
     SELECT name, row_number() OVER (ORDER BY name) AS function,
         CASE
+            WHEN name IN ('step begins', 'step ends') THEN 'step'
             WHEN regexp_matches(name, 'Synchronize') THEN 'sync'
             WHEN regexp_matches(name, 'Malloc|Alloc|Free|HostRegister|MemPool') THEN 'alloc'
             WHEN regexp_matches(name, 'Launch') THEN 'launch'
@@ -60,7 +63,30 @@ function AS MATERIALIZED (
             AS is_blocking,
         -- The driver waits for the GPU before it frees memory.
         regexp_matches(name, '^(cudaFree|cuMemFree)(_v\d+)*$') AS frees
-    FROM (SELECT DISTINCT name FROM api_call WHERE api = 'cuda')
+    FROM (
+        SELECT DISTINCT name FROM api_call WHERE api = 'cuda'
+        UNION ALL SELECT unnest(['step begins', 'step ends'])
+    )
+),
+-- Where the steps of the analysis window begin and end on the host, at the edges of the window and
+-- of pauses. The host works before the first call of a step, and after the last one.
+step_edge AS (
+    SELECT trace_id, process_id, thread_id, unnest(['step begins', 'step ends']) AS name,
+        unnest([
+            CASE WHEN is_first AND period_start_ns = start_ns THEN start_ns END,
+            CASE WHEN is_last AND period_end_ns IN (end_ns, next_start_ns) THEN period_end_ns END
+        ]) AS at_ns
+    FROM (
+        SELECT w.*, m.start_ns AS next_start_ns,
+            w.period_start_ns IS DISTINCT FROM lag(w.period_end_ns) OVER steps AS is_first,
+            w.period_end_ns IS DISTINCT FROM lead(w.period_start_ns) OVER steps AS is_last
+        FROM host_window w
+        LEFT JOIN _iteration_boundary m
+            ON  m.trace_id = w.trace_id AND m.process_id IS NOT DISTINCT FROM w.process_id
+            AND m.iteration = w.iteration + 1
+        WHERE w.clock = 'host'
+        WINDOW steps AS (PARTITION BY w.trace_id, w.process_id ORDER BY w.iteration)
+    )
 ),
 -- Numbers stand for threads and functions, because texts would double the memory.
 call AS MATERIALIZED (
@@ -73,15 +99,23 @@ call AS MATERIALIZED (
             max(a.end_ns) OVER (
                 PARTITION BY t.thread ORDER BY a.start_ns, a.end_ns DESC, a.api_call_id
                 ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS earlier_end_ns
-        FROM api_call a
+        FROM (
+            SELECT trace_id, process_id, thread_id, name, api_call_id, correlation_id, start_ns,
+                end_ns
+            FROM api_call
+            WHERE api = 'cuda' AND end_ns >= start_ns
+            UNION ALL
+            SELECT trace_id, process_id, thread_id, name, NULL, NULL, at_ns, at_ns
+            FROM step_edge WHERE at_ns IS NOT NULL
+        ) a
         JOIN thread_number t
             ON  t.trace_id = a.trace_id AND t.process_id = coalesce(a.process_id, -1)
             AND t.thread_id IS NOT DISTINCT FROM a.thread_id
         JOIN function f USING (name)
-        WHERE a.api = 'cuda' AND a.end_ns >= a.start_ns
     )
-    -- Driver calls inside runtime calls are part of them.
+    -- Driver calls inside runtime calls are part of them. A step may begin or end with a call.
     WHERE earlier_end_ns IS NULL OR end_ns > earlier_end_ns
+       OR api_call_id IS NULL AND end_ns = earlier_end_ns
 ),
 sequence AS MATERIALIZED (
     SELECT c.* EXCLUDE (correlation_id, earlier_end_ns),

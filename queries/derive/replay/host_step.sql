@@ -3,8 +3,8 @@ title    = "Steps without a GPU"
 question = "How long does each step of a process without GPU operations wait for input?"
 source   = """from the start of an iteration to the start of the next; input is the time in ranges
     of the phase data, or without them of PyTorch's DataLoader, on the thread of the iteration"""
-grain    = "iteration whose end is known"
-needs    = ["iteration", "annotation_semantics"]
+grain    = "iteration in the analysis window"
+needs    = ["iteration", "host_window", "annotation_semantics"]
 optional = ["annotation_range", "gpu_op"]
 [columns.trace_id]
 doc = "the trace"
@@ -29,10 +29,12 @@ doc = "true if the process has ranges of the phase backward"
 */
 WITH
 step AS (
-    SELECT trace_id, process_id, thread_id, iteration, start_ns, period_ns, method
-    FROM iteration
-    ANTI JOIN gpu_op USING (trace_id, process_id)
-    WHERE period_ns IS NOT NULL AND clock = 'host'
+    SELECT i.trace_id, i.process_id, i.thread_id, i.iteration, i.start_ns, i.period_ns, i.method
+    FROM iteration i
+    SEMI JOIN host_window w
+        ON  w.trace_id = i.trace_id AND w.process_id = i.process_id AND w.iteration = i.iteration
+    ANTI JOIN gpu_op g ON g.trace_id = i.trace_id AND g.process_id = i.process_id
+    WHERE i.period_ns IS NOT NULL AND i.clock = 'host'
 ),
 loading AS (
     SELECT trace_id, process_id, thread_id, start_ns, end_ns, 'data range' AS evidence

@@ -5,7 +5,8 @@ source   = """replay of the trace under changed durations (tbd-trace whatif), in
 grain    = "call or GPU operation of a process"
 needs    = [
     "gpu_chain", "host_chain", "step_window", "input_wait", "rank_wait", "kernel_group",
-    "sampled_limit", "training_window", "device_peak", "gpu_products", "memcpy", "process",
+    "sampled_limit", "clock_check", "iteration", "host_window", "device", "training_window",
+    "device_peak", "gpu_products", "memcpy", "process",
     "trace", "whatif_models",
 ]
 computed_by = "tbd_trace.why.relations"
@@ -30,8 +31,7 @@ doc = "start"
 unit = "ns"
 doc = "end"
 [advice]
-missing = """needs operations of a GPU with a duration; collect a longer part with
-`nsys profile -t cuda,nvtx`"""
+missing = "needs operations of a GPU with a duration; {longer}"
 */
 -- The types of the columns; the rows are computed in Python.
 SELECT NULL::VARCHAR AS trace_id, NULL::BIGINT AS process_id,

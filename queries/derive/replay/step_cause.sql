@@ -1,12 +1,13 @@
 /*
 title    = "Causes of the duration of a step"
 question = "Why does a step of each process take so long?"
-source   = """tbd-trace why: the time of all captured steps is divided among disjoint causes; gains
-    are those of a replay of the trace without the cause"""
+source   = """tbd-trace why: the time of the steps of the analysis window is divided among disjoint
+    causes; gains are those of a replay of the trace without the cause"""
 grain    = "cause of a process"
 needs    = [
     "gpu_chain", "host_chain", "step_window", "input_wait", "rank_wait", "kernel_group",
-    "sampled_limit", "training_window", "memcpy", "process", "trace", "step_causes",
+    "sampled_limit", "clock_check", "iteration", "host_window", "device", "training_window",
+    "memcpy", "process", "trace", "step_causes",
 ]
 computed_by = "tbd_trace.why.relations"
 [columns.trace_id]
@@ -50,10 +51,10 @@ doc = "change to try; NULL if none is known, or it gains less than 1 %"
 [columns.is_change]
 doc = "true for the cause whose advice gains most"
 [columns.steps]
-doc = "complete steps; 0 if none were found"
+doc = "steps used, those of the analysis window; 0 if none were found"
 [columns.step_ns]
 unit = "ns"
-doc = "mean of all steps; NULL without steps"
+doc = "mean of the steps used; NULL without steps"
 [columns.gpu_step_ns]
 unit = "ns"
 doc = "time per step in which the GPU works; NULL without steps"
@@ -62,7 +63,7 @@ unit = "ns"
 doc = "time that the shares divide"
 [columns.judged_step_ns]
 unit = "ns"
-doc = "mean step without the warm-up, to which gains refer; NULL without steps"
+doc = "mean of the steps used, to which gains refer; NULL without steps"
 [columns.replay_error_pct]
 unit = "%"
 doc = "error of the mean step if the replay drops unexplained time; NULL without gains"
@@ -77,8 +78,7 @@ doc = "what limits the kernels, by periodic GPU metrics; NULL without samples"
 [columns.not_known]
 doc = "sentences: missing data, and how to record it"
 [advice]
-missing = """needs operations of a GPU with a duration; collect a longer part with
-`nsys profile -t cuda,nvtx`"""
+missing = "needs operations of a GPU with a duration; {longer}"
 */
 -- The types of the columns; the rows are computed in Python.
 SELECT NULL::VARCHAR AS trace_id, NULL::BIGINT AS process_id, NULL::BIGINT AS pid,

@@ -1,11 +1,11 @@
 /*
-title    = "Steps of the captured loop"
+title    = "Steps of the analysis window"
 question = "From which to which operation does each step last on the GPU?"
-source   = """all steps count, including slow ones: a window of typical steps hides stalls. A step
-    lasts from its first operation to that of the next step"""
-grain    = "step of a process, on its busiest device"
+source   = """the steps that metrics include (host_window); a step lasts from its first operation to
+    that of the next step, or from where the host begins it, to where the host ends it"""
+grain    = "step of a process in the analysis window, on its busiest device"
 needs    = ["gpu_chain"]
-optional = ["iteration", "op_scope"]
+optional = ["host_chain", "host_window", "op_scope", "iteration"]
 [columns.trace_id]
 doc = "the trace"
 [columns.process_id]
@@ -13,17 +13,22 @@ doc = "key of the process; -1 when unknown"
 [columns.device_id]
 doc = "device with the most time in kernels; -1 when unknown"
 [columns.step]
-doc = "number of the step, from 0"
+doc = "number of the step (iteration.iteration)"
 [columns.position]
 doc = "gpu_chain.position of the first operation of the step"
 [columns.next_position]
-doc = "gpu_chain.position of the first operation of the next step"
+doc = """gpu_chain.position of the first operation of the next step, even if that one is outside the
+    window; NULL for the last step"""
+[columns.begin_position]
+doc = "host_chain.position where the host begins the step; NULL inside successive steps"
+[columns.end_position]
+doc = "host_chain.position where the host ends the step; NULL inside successive steps"
 [columns.start_ns]
 unit = "ns"
-doc = "start of the step on the GPU"
+doc = "start of the step (iteration.period_start_ns)"
 [columns.end_ns]
 unit = "ns"
-doc = "start of the next step"
+doc = "end of the step (iteration.period_end_ns)"
 [columns.warm_up]
 doc = "sign of warm-up (iteration.warm_up); NULL without one"
 [columns.method]
@@ -31,7 +36,7 @@ doc = "iteration.method"
 [columns.confidence]
 doc = "iteration.confidence"
 [advice]
-missing = "needs complete steps; record more of them, or mark steps with NVTX"
+missing = "needs complete steps; {steps}"
 */
 WITH
 busiest AS (
@@ -53,7 +58,8 @@ first AS (
 ),
 -- Ranges of iterations that overlap on the GPU would give steps of negative length.
 ordered AS (
-    SELECT *
+    SELECT *, lead(position) OVER (PARTITION BY trace_id, process_id ORDER BY iteration)
+        AS next_position
     FROM (
         SELECT *, max(start_ns) OVER (
             PARTITION BY trace_id, process_id ORDER BY iteration
@@ -61,14 +67,26 @@ ordered AS (
         FROM first
     )
     WHERE earlier_ns IS NULL OR start_ns > earlier_ns
+),
+edge AS (
+    SELECT trace_id, process_id, name, start_ns, max(position) AS position
+    FROM host_chain WHERE kind = 'step' GROUP BY ALL
 )
 SELECT o.trace_id, o.process_id, o.device_id,
-    row_number() OVER process - 1 AS step,
-    o.position, lead(o.position) OVER process AS next_position, o.start_ns,
-    lead(o.start_ns) OVER process AS end_ns, i.warm_up, i.method, i.confidence
+    o.iteration AS step, o.position, o.next_position, b.position AS begin_position,
+    e.position AS end_position, w.period_start_ns AS start_ns, w.period_end_ns AS end_ns,
+    i.warm_up, i.method, i.confidence
 FROM ordered o
+JOIN host_window w
+    ON  w.trace_id = o.trace_id AND coalesce(w.process_id, -1) = o.process_id
+    AND w.iteration = o.iteration
 JOIN iteration i
     ON  i.trace_id = o.trace_id AND coalesce(i.process_id, -1) = o.process_id
     AND i.iteration = o.iteration
-WINDOW process AS (PARTITION BY o.trace_id, o.process_id ORDER BY o.iteration)
-QUALIFY next_position IS NOT NULL
+LEFT JOIN edge b
+    ON  b.trace_id = o.trace_id AND b.process_id = o.process_id AND b.name = 'step begins'
+    AND b.start_ns = w.period_start_ns
+LEFT JOIN edge e
+    ON  e.trace_id = o.trace_id AND e.process_id = o.process_id AND e.name = 'step ends'
+    AND e.start_ns = w.period_end_ns
+WHERE w.period_end_ns IS NOT NULL

@@ -3,7 +3,7 @@ title    = "Device timeline"
 question = "What did each device do at each moment of the analysis window?"
 source   = "a moment is compute if a kernel runs, else communication, else copy, else idle"
 grain    = "interval in which a device does one activity for one process"
-needs    = ["op_scope", "analysis_window", "kernel_class"]
+needs    = ["op_scope", "analysis_window", "host_window", "kernel_class"]
 [columns.trace_id]
 doc = "the trace"
 [columns.process_id]
@@ -11,8 +11,7 @@ doc = "key of the process; -1 when unknown"
 [columns.device_id]
 doc = "device; -1 when unknown"
 [columns.iteration]
-doc = """iteration by GPU time: from its first operation on the device to that of the next
-    iteration; NULL without iterations"""
+doc = "iteration whose period contains the interval; NULL without iterations"
 [columns.start_ns]
 unit = "ns"
 doc = "start"
@@ -34,13 +33,13 @@ doc = "true if a communication kernel runs, alone or with others"
 [columns.copy_active]
 doc = "true if a copy or fill runs, alone or with kernels"
 [advice]
-missing = "needs GPU operations; collect a timeline with `nsys profile -t cuda,nvtx,cudnn,cublas`"
+missing = "needs GPU operations; {timeline}"
 gpu_work = "GPU operations"
 */
 WITH
 bounds AS (
     SELECT trace_id, coalesce(process_id, -1) AS process_id, coalesce(device_id, -1) AS device_id,
-        start_ns, end_ns, first_iteration, last_iteration
+        start_ns, end_ns, first_iteration IS NOT NULL AS has_iterations
     FROM analysis_window
 ),
 operation AS (
@@ -61,13 +60,15 @@ clipped AS (
     FROM operation o JOIN bounds b USING (trace_id, process_id, device_id)
     WHERE o.start_ns < b.end_ns AND o.end_ns > b.start_ns
 ),
-iteration_start AS (
-    SELECT o.trace_id, o.process_id, o.device_id, o.iteration, min(o.start_ns) AS start_ns
-    FROM operation o JOIN bounds b USING (trace_id, process_id, device_id)
-    WHERE o.iteration BETWEEN b.first_iteration AND b.last_iteration
-    GROUP BY ALL
+period AS (
+    SELECT b.trace_id, b.process_id, b.device_id, h.iteration, h.period_start_ns AS start_ns,
+        h.period_end_ns AS end_ns
+    FROM bounds b
+    JOIN host_window h
+        ON h.trace_id = b.trace_id AND coalesce(h.process_id, -1) = b.process_id
+    WHERE b.has_iterations AND h.period_end_ns IS NOT NULL
 ),
--- Times at which the activity can change: start and end of operations, iterations and the window.
+-- Times at which the activity can change: start and end of operations, periods and the window.
 -- Running sums of the changes give the number of operations of each kind at a moment.
 change AS (
     SELECT trace_id, process_id, device_id, start_ns AS at_ns,
@@ -81,7 +82,7 @@ change AS (
         -(activity = 'copy')::INTEGER
     FROM clipped
     UNION ALL
-    SELECT trace_id, process_id, device_id, start_ns, 0, 0, 0 FROM iteration_start
+    SELECT trace_id, process_id, device_id, unnest([start_ns, end_ns]), 0, 0, 0 FROM period
     UNION ALL
     SELECT trace_id, process_id, device_id, unnest([start_ns, end_ns]), 0, 0, 0 FROM bounds
 ),
@@ -100,17 +101,22 @@ running AS (
         so_far AS (
             PARTITION BY trace_id, process_id, device_id ORDER BY at_ns ROWS UNBOUNDED PRECEDING)
 )
-SELECT r.trace_id, r.process_id, r.device_id, i.iteration, r.start_ns, r.end_ns,
+SELECT r.trace_id, r.process_id, r.device_id, p.iteration, r.start_ns, r.end_ns,
     r.end_ns - r.start_ns AS duration_ns,
     CASE WHEN r.compute > 0 THEN 'compute' WHEN r.communication > 0 THEN 'communication'
          WHEN r.copy > 0 THEN 'copy' ELSE 'idle' END AS activity,
-    activity = 'idle' AND i.iteration IS DISTINCT FROM lead(i.iteration) OVER (
-        PARTITION BY r.trace_id, r.process_id, r.device_id ORDER BY r.start_ns) AS is_between,
+    activity = 'idle' AND p.iteration IS NOT NULL
+        AND (p.iteration IS DISTINCT FROM lag(p.iteration) OVER device
+             OR p.iteration IS DISTINCT FROM lead(p.iteration) OVER device) AS is_between,
     r.compute > 0 OR r.communication > 0 AS kernel_active,
     r.communication > 0 AS communication_active,
     r.copy > 0 AS copy_active
 FROM running r
-ASOF LEFT JOIN iteration_start i
-    ON  i.trace_id = r.trace_id AND i.process_id = r.process_id AND i.device_id = r.device_id
-    AND r.start_ns >= i.start_ns
+JOIN bounds b USING (trace_id, process_id, device_id)
+ASOF LEFT JOIN period p
+    ON  p.trace_id = r.trace_id AND p.process_id = r.process_id AND p.device_id = r.device_id
+    AND r.start_ns >= p.start_ns
 WHERE r.end_ns > r.start_ns
+  -- Pauses between iterations are outside the window.
+  AND (NOT b.has_iterations OR r.start_ns < p.end_ns)
+WINDOW device AS (PARTITION BY r.trace_id, r.process_id, r.device_id ORDER BY r.start_ns)

@@ -27,20 +27,31 @@ doc = "start of the iteration; for the whole trace, start of the first NVTX rang
 [columns.end_ns]
 unit = "ns"
 doc = "end of the iteration; for the whole trace, end of the last NVTX range of the process"
+[columns.clock]
+doc = "as iteration.clock; NULL for the whole trace"
+[columns.period_start_ns]
+unit = "ns"
+doc = "as iteration.period_start_ns; NULL for the whole trace"
+[columns.period_end_ns]
+unit = "ns"
+doc = "as iteration.period_end_ns; NULL for the whole trace"
 */
 WITH
 chosen AS (
-    SELECT trace_id, process_id, iteration, thread_id, start_ns, end_ns,
+    SELECT trace_id, process_id, iteration, thread_id, start_ns, end_ns, clock,
+        period_start_ns, period_end_ns,
         CASE coalesce(getvariable('window'), 'steady')
             WHEN 'trace' THEN false WHEN 'iterations' THEN is_whole ELSE in_window END AS is_chosen,
         CASE coalesce(getvariable('window'), 'steady')
             WHEN 'iterations' THEN 'all iterations' ELSE measured_over END AS measured_over
     FROM iteration
 )
-SELECT trace_id, process_id, measured_over, iteration, thread_id, start_ns, end_ns
+SELECT trace_id, process_id, measured_over, iteration, thread_id, start_ns, end_ns, clock,
+    period_start_ns, period_end_ns
 FROM chosen WHERE is_chosen
 UNION ALL
-SELECT r.trace_id, r.process_id, 'whole trace', NULL, NULL, min(r.start_ns), max(r.end_ns)
+SELECT r.trace_id, r.process_id, 'whole trace', NULL, NULL, min(r.start_ns), max(r.end_ns),
+    NULL, NULL, NULL
 FROM annotation_range r
 -- Ranges of libraries do not show when the program ran.
 SEMI JOIN (SELECT DISTINCT trace_id, domain FROM _annotation_role WHERE NOT is_library) m

@@ -1,10 +1,10 @@
 /*
 title    = "Training on each device"
 question = "Did each device train in the analysis window, as some rules require?"
-source   = "training is recognized by the capture, by NVTX phases or by kernel names"
+source   = "training is recognized by the capture, by marked phases or by kernel names"
 grain    = """device used by a process, with at least a tenth of the kernel time of the busiest
     device"""
-needs    = ["trace", "analysis_window", "window_op"]
+needs    = ["trace", "analysis_window", "window_op", "recording_actions"]
 optional = ["iteration", "kernel_class", "process"]
 [params.assume_training]
 doc = "true: apply the rules to programs that are not known to train, too"
@@ -36,9 +36,9 @@ doc = "end of the window on the device"
 [columns.method]
 doc = "method that found the iterations (iteration); NULL without iterations"
 [columns.training_evidence]
-doc = """evidence of training: capture.json (it names an optimizer), nvtx (a backward or optimizer
-    phase), kernel name (a kernel of a backward pass; kernels of optimizers do not count, because
-    copies launch the same ones); NULL without evidence"""
+doc = """evidence of training: capture.json (it names an optimizer), nvtx or torch range (a
+    backward or optimizer phase), kernel name (a kernel of a backward pass; kernels of optimizers do
+    not count, because copies launch the same ones); NULL without evidence"""
 [columns.trains]
 doc = "true if the program is known or assumed to train"
 [columns.why_not]
@@ -71,9 +71,12 @@ named AS (
 told AS (
     SELECT t.trace_id,
         CASE WHEN t.capture ->> '$.optimizer' IS NOT NULL THEN 'capture.json'
-             WHEN p.trace_id IS NOT NULL THEN 'nvtx'
-             WHEN n.trace_id IS NOT NULL THEN 'kernel name' END AS training_evidence
+             WHEN p.trace_id IS NOT NULL
+                 THEN if(t.tool = 'torch', 'torch range', 'nvtx')
+             WHEN n.trace_id IS NOT NULL THEN 'kernel name' END AS training_evidence,
+        coalesce(a.action, 'mark the phases (phase:backward)') AS mark_phases
     FROM trace t
+    LEFT JOIN recording_actions a ON a.tool = t.tool AND a.what = 'phases'
     LEFT JOIN phased p USING (trace_id)
     LEFT JOIN named n USING (trace_id)
 ),
@@ -92,7 +95,7 @@ windowed AS (
         CASE w.measured_over WHEN 'whole trace' THEN 'the whole trace'
              WHEN 'steady state' THEN counted || ' of the steady state'
              ELSE counted END AS span,
-        u.kernels, w.start_ns, w.end_ns, f.method, t.training_evidence,
+        u.kernels, w.start_ns, w.end_ns, f.method, t.training_evidence, t.mark_phases,
         t.training_evidence IS NOT NULL OR coalesce(getvariable('assume_training'), false)
             AS trains,
         CASE WHEN NOT trains
@@ -111,7 +114,8 @@ SELECT trace_id, process_id, device_id, pid, label, measured_over, iterations, s
     start_ns,
     end_ns, method, training_evidence, trains, why_not,
     CASE WHEN NOT trains
-         THEN 'if the program trains, mark the phases with NVTX (phase:backward), or collect with '
-             || 'tbd-trace collect; use --set assume_training=true to apply the rules anyway'
+         THEN 'if the program trains, ' || mark_phases
+             || ', or collect with tbd-trace collect; use --set assume_training=true to apply '
+             || 'the rules anyway'
     END AS advice
 FROM windowed

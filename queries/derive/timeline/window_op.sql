@@ -2,7 +2,7 @@
 title    = "GPU operations in the analysis window"
 question = "Which GPU operations are included in metrics?"
 grain    = "GPU operation launched in the analysis window of its process"
-needs    = ["op_scope", "analysis_window"]
+needs    = ["op_scope", "analysis_window", "host_window"]
 [columns.trace_id]
 doc = "the trace"
 [columns.op_kind]
@@ -50,4 +50,7 @@ JOIN analysis_window w
     ON  w.trace_id = o.trace_id AND w.process_id IS NOT DISTINCT FROM o.process_id
     AND w.device_id IS NOT DISTINCT FROM o.device_id
 WHERE w.first_iteration IS NULL
-   OR o.iteration BETWEEN w.first_iteration AND w.last_iteration
+   OR EXISTS (
+       SELECT 1 FROM host_window h
+       WHERE h.trace_id = o.trace_id AND h.process_id IS NOT DISTINCT FROM o.process_id
+         AND h.iteration = o.iteration)

@@ -27,8 +27,8 @@ doc = """GPU-projected span: end of the last operation launched in the iteration
     first; NULL without operations"""
 [columns.period_ns]
 unit = "ns"
-doc = """start of the next iteration − start of this one, on the clock in column clock; NULL for the
-    last"""
+doc = """start of the next iteration − start of this one, on the clock in column clock; of the last
+    iteration, until its range or its GPU work ends; NULL if its end is unknown"""
 [columns.clock]
 doc = """host: start to start on the host; gpu: first operation to first operation on the GPU, for
     iterations found by an anchor kernel, and if the host ran ahead of the GPU (host periods sum to

@@ -82,7 +82,7 @@ keyed AS (
 ),
 summed AS (
     SELECT trace_id, process_id, device_id, row_iteration,
-        (max(end_ns) - min(start_ns))::BIGINT AS elapsed_ns,
+        sum(duration_ns)::BIGINT AS elapsed_ns,
         coalesce(sum(duration_ns) FILTER (activity = 'compute'), 0)::BIGINT AS compute_ns,
         coalesce(sum(duration_ns) FILTER (activity = 'communication'), 0)::BIGINT
             AS exposed_communication_ns,

@@ -1,11 +1,11 @@
 /*
 title    = "Causes of idle time"
-question = "While the GPU was idle, what was the thread doing that launched the next operation?"
-source   = """gaps in the union of GPU operations, split where the activity of the launching thread
-    changes; the disjoint parts sum to the idle time"""
+question = "While the GPU was idle, why had the next operation not begun?"
+source   = """idle time of step_breakdown, divided among the causes of tbd-trace why; the disjoint
+    parts sum to the idle time"""
 grain    = "cause, per device used by a process"
 needs    = ["gpu_op", "device_timeline"]
-optional = ["idle_interval_cause", "analysis_window", "process", "clock_check"]
+optional = ["idle_interval_cause", "analysis_window", "process", "clock_check", "step_causes"]
 reduce   = "concat"
 [columns.trace_id]
 doc = "the trace"
@@ -14,9 +14,12 @@ doc = "process; NULL when unknown"
 [columns.device_id]
 doc = "device; NULL when unknown"
 [columns.cause]
-doc = """synchronization, memory allocation, launch (in a launching or copying call), other CUDA
-    call, data wait (in a data range, outside CUDA), host work (outside CUDA: Python, framework,
-    data), launch latency (launched, but not running yet), unknown (see reason)"""
+doc = """input_pipeline (the launching thread waits for input), host_stalls (pauses far longer than
+    usual at their place), host (work between calls, and short calls), warm_up (a launch or other
+    call above 1 ms), synchronization or memory_allocation (inside such a call), launch_latency (a
+    launch has begun, its operation not yet), unknown (see reason)"""
+[columns.title]
+doc = "the cause in words (step_causes)"
 [columns.idle_ns]
 unit = "ns"
 doc = "idle time with this cause"
@@ -29,29 +32,29 @@ unit = "%"
 doc = "idle_ns ÷ idle time of the device"
 [columns.elapsed_pct]
 unit = "%"
-doc = "idle_ns ÷ length of the window"
+doc = "idle_ns ÷ length of the window; on the device that tbd-trace why judges, its share"
 [columns.gaps]
 doc = "idle gaps with this cause"
 [columns.longest_ns]
 unit = "ns"
 doc = "longest uninterrupted interval with this cause"
 [columns.evidence]
-doc = "estimated: the activity of the launching thread does not prove the cause"
+doc = "estimated: what the launching thread does not always prove the cause"
 [columns.measured_over]
 doc = "steady state, all iterations or whole trace"
 [columns.iterations]
 doc = "iterations in the window; NULL for the whole trace"
 [columns.reason]
-doc = """why a cause is unknown: the launch is missing from the trace, or GPU and host clocks do not
-    agree; NULL for other causes"""
+doc = """why a cause is unknown: the launch, or what delayed the operation, is missing from the
+    trace, or GPU and host clocks do not agree; NULL for other causes"""
 [plot]
 kind = "barh"
-x = "cause"
+x = "title"
 y = ["idle_ns"]
 series = ["device_id", "pid"]
 */
 SELECT c.trace_id, p.pid, nullif(c.device_id, -1) AS device_id, c.cause,
-    sum(c.duration_ns)::BIGINT AS idle_ns,
+    any_value(s.title) AS title, sum(c.duration_ns)::BIGINT AS idle_ns,
     -- Without iterations, there is no time between them: NULL instead of 0.
     CASE WHEN any_value(w.iterations) IS NOT NULL
          THEN coalesce(sum(c.duration_ns) FILTER (c.is_between), 0)::BIGINT END AS between_ns,
@@ -62,9 +65,13 @@ SELECT c.trace_id, p.pid, nullif(c.device_id, -1) AS device_id, c.cause,
     'estimated' AS evidence, any_value(w.measured_over) AS measured_over,
     any_value(w.iterations) AS iterations,
     CASE WHEN c.cause = 'unknown'
-        THEN coalesce(any_value(k.reason), 'the trace has no record of the launch')
+        THEN coalesce(any_value(k.reason),
+            CASE WHEN any_value(k.launches) > 0
+                 THEN 'the trace has no record of the launch, or of what delayed the operation'
+                 ELSE 'the trace has no record of the launch' END)
     END AS reason
 FROM idle_interval_cause c
+JOIN step_causes s USING (cause)
 -- idle_interval_cause stores -1 for an unknown process or device.
 JOIN analysis_window w
     ON  w.trace_id = c.trace_id AND coalesce(w.process_id, -1) = c.process_id

@@ -44,10 +44,6 @@ judged AS (
     SELECT *, end_ns - start_ns AS step_ns,
         median(end_ns - start_ns) OVER (PARTITION BY trace_id, process_id) AS median_ns
     FROM step_window
-    -- As why counts: signs of warm-up at the start, of which two steps stay.
-    QUALIFY bool_or(warm_up IS NULL) OVER (
-            PARTITION BY trace_id, process_id ORDER BY step)
-        OR step >= max(step) OVER (PARTITION BY trace_id, process_id) - 1
 ),
 typical AS (
     FROM judged
@@ -58,7 +54,7 @@ event AS (
     SELECT t.trace_id, t.process_id, 1 AS place, 0 AS number, 'cause of the step' AS lane,
         i.cause, NULL AS call, i.start_ns, i.end_ns
     FROM typical t
-    JOIN cause_interval i USING (trace_id, process_id)
+    JOIN cause_interval i USING (trace_id, process_id, device_id)
     WHERE i.start_ns < t.end_ns AND i.end_ns > t.start_ns
     UNION ALL
     SELECT t.trace_id, t.process_id, 2, h.thread_id,
@@ -69,7 +65,7 @@ event AS (
     FROM typical t
     JOIN host_chain h USING (trace_id, process_id)
     LEFT JOIN thread d ON d.trace_id = h.trace_id AND d.thread_id = h.thread_id
-    WHERE h.start_ns < t.end_ns AND h.end_ns > t.start_ns
+    WHERE h.start_ns < t.end_ns AND h.end_ns > t.start_ns AND h.kind <> 'step'
     UNION ALL
     SELECT t.trace_id, t.process_id, 2, h.thread_id,
         concat_ws(' ', coalesce(d.name, 'thread'), d.tid),

@@ -1,8 +1,8 @@
 /*
 title    = "Causes of slow training"
 question = "Why does a step take so long, and how much faster would it be without each cause?"
-source   = """disjoint shares of the time of all captured steps; gains by replay of the trace
-    (tbd-trace why, which answers the same in words)"""
+source   = """disjoint shares of the time of the steps of the analysis window; gains by replay of
+    the trace (tbd-trace why, which answers the same in words)"""
 grain    = "cause of a process, by share"
 needs    = ["kernel", "step_cause"]
 reduce   = "concat"
@@ -46,10 +46,10 @@ doc = "change to try; NULL if none is known, or it gains less than 1 %"
 [columns.is_change]
 doc = "true for the cause whose advice gains most"
 [columns.steps]
-doc = "complete steps; 0 if none were found"
+doc = "steps used, those of the analysis window; 0 if none were found"
 [columns.judged_step_ns]
 unit = "ns"
-doc = "mean step without the warm-up, to which gains refer; NULL without steps"
+doc = "mean of the steps used, to which gains refer; NULL without steps"
 [columns.replay_error_pct]
 unit = "%"
 doc = "error of the mean step if the replay drops unexplained time; NULL without gains"

@@ -38,7 +38,7 @@ def test_the_page_has_the_answers_of_the_queries(elsewhere: Path, traces: tbd_tr
     cause = traces.why().slowest.causes[0]
     assert f"| {cause.title} | {cause.share_pct:.1f} % |" in page
     for row in traces.query("idle_causes").to_dicts():
-        assert f"| {row['cause']} | {row['idle_ns']:,} |" in page
+        assert f"| {row['title']} | {row['idle_ns']:,} |" in page
     found = traces.check().frame.filter(verdict="finding")
     assert f"{found.height} findings" in page
     assert all(f"| {rule} |" in page for rule in found["rule"])

@@ -183,11 +183,15 @@ def test_the_window_holds_the_work_that_the_host_did_not_wait_for() -> None:
 
 @pytest.mark.slow
 def test_the_process_s_start_is_not_profiled() -> None:
-    """Compilation and autotuning before the first iteration counted as training."""
+    """Compilation and autotuning before the first iteration counted as training.
+
+    Of seven iterations of 100 ns the last does not count, as its end is unknown. The first is as
+    fast as the others.
+    """
     [row] = metric(asynchronous(7, startup=1_000_000), "compute_util")
-    assert (row["measured_over"], row["elapsed_ns"]) == ("steady state", 500)
+    assert (row["measured_over"], row["elapsed_ns"]) == ("steady state", 600)
     [kernel] = metric(asynchronous(7, startup=1_000_000), "dominant_layer")
-    assert (kernel["gpu_ns"], kernel["kernels"]) == (500, 5)
+    assert (kernel["gpu_ns"], kernel["kernels"]) == (600, 6)
 
 
 @pytest.mark.parametrize(

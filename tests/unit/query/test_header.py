@@ -322,7 +322,9 @@ def in_a_shell(path: Path, text: str) -> tuple[list[str], list[tuple[Any, ...]]]
         return [column[0] for column in result.description or []], result.fetchall()
 
 
-IN_SHELL = [path for path in (*METRICS, *CHECKS) if path.stem not in NOT_IN_SAMPLES | REPLAYED]
+# These read a relation that Python computes, such as the causes of a step or of idle time.
+NO_SCRIPT = REPLAYED | {"gpu_idle_small_batch", "idle_causes"}
+IN_SHELL = [path for path in (*METRICS, *CHECKS) if path.stem not in NOT_IN_SAMPLES | NO_SCRIPT]
 
 
 @pytest.mark.slow
@@ -338,6 +340,18 @@ def test_the_script_gives_the_same_rows_in_a_shell(
     columns, rows = in_a_shell(database.path, script(query))
     assert columns == list(query.columns) == expected.frame.columns
     assert rows == expected.frame.rows()  # to the last digit
+
+
+@each_file([path for path in (*METRICS, *CHECKS) if path.stem in NO_SCRIPT])
+def test_a_query_of_a_relation_that_python_computes_is_no_script(query: Query) -> None:
+    """Without the relation's rows a shell would give an empty answer."""
+    [computed] = [one.name for one in required_relations(query.relations) if one.computed_by]
+    with pytest.raises(UsageError) as error:
+        script(query)
+    assert str(error.value) == (
+        f"{query.name}: reads {computed}, which tbd-trace computes in Python; write it to a file "
+        f"with `tbd-trace export table {computed}`"
+    )
 
 
 @pytest.mark.slow

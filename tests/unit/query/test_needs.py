@@ -72,7 +72,7 @@ def test_none_of_several_relations_is_too_little(tmp_path: Path) -> None:
     database = holding(tmp_path, gpu={KERNEL: [kernel()]})
     line = refusal(database, own(tmp_path, '[["memcpy", "annotation"]]'))
     assert line.startswith("gpu.sqlite: own needs GPU memory copies")
-    assert ", or needs NVTX ranges, and the trace has none; annotate the program" in line
+    assert ", or needs operators or ranges, and the trace has none; annotate the program" in line
     derived = refusal(database, own(tmp_path, '[["iteration", "layer_host_time"]]'))
     assert derived.startswith("own needs iterations")
     found = execute(database, parse_query(own(tmp_path, '[["iteration", "gpu_op"]]')))
@@ -83,11 +83,11 @@ def test_none_of_several_relations_is_too_little(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("holds", "said"),
     [
-        ((), "with CUDA traced"),
+        ((), "with the GPU traced"),
         (("api_call", "nvtx_range"), "profile the process and the part of the run that uses a GPU"),
         (("memcpy",), "only copies or fills were recorded"),
         (("annotation",), "without a GPU, `tbd-trace why` answers"),
-        (("graph_launch", "memcpy"), "--cuda-graph-trace=node"),
+        (("graph_launch", "memcpy"), "and graphs were traced as a whole; record with"),
     ],
 )
 def test_a_timeline_is_not_told_to_collect_a_timeline(
@@ -114,14 +114,14 @@ def test_counters_that_do_not_tell_are_not_collected_again(relation: str) -> Non
 
 def test_calls_that_nvprof_did_not_print() -> None:
     assert "--print-api-trace" in how_to_collect(["api_call"], "nvprof", "timeline")
-    assert "nsys profile" in how_to_collect(["api_call"], "nvprof", "metrics")
+    assert "--profile-api-trace all" in how_to_collect(["api_call"], "nvprof", "metrics")
 
 
 def test_what_to_collect_where_none_of_several_is_there() -> None:
     one, both = (how_to_collect(names, "", "") for names in (["iteration"], ["iteration", "x"]))
     assert both == f"{one}, or needs x, which the trace lacks"
     counters = how_to_collect(["iteration", "memcpy"], "ncu", "metrics")
-    assert counters.startswith("needs a timeline; collect one with")
+    assert counters.startswith("needs a timeline; collect a timeline with")
     assert counters.count("(this is a metrics file of ncu)") == 1
 
 
@@ -131,7 +131,7 @@ def test_layers_need_kernels_or_ranges(tmp_path: Path, name: str) -> None:
     database = holding(tmp_path, idle={"OSRT_API": []})
     line = refusal(database, name)
     assert f"{name} needs single kernels, and the trace has none; profile the process" in line
-    assert "or needs NVTX ranges" in line
+    assert "or needs operators or ranges" in line
 
 
 @pytest.mark.slow

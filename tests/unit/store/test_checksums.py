@@ -58,8 +58,11 @@ def test_no_flipped_bit_changes_an_answer(database: Database) -> None:
     expected = {name: tbd_trace.open(db=database.path).query(name) for name in QUESTIONS}
     chance = random.Random(7)
     refused, flips = 0, examples(30)
-    for _ in range(flips):
-        file = chance.choice(files(database))
+    for number in range(flips):
+        # Every third time a table that all questions read. How many of the other files are read
+        # varies: on a slow machine more relations are cached.
+        candidates = [f for f in files(database) if number % 3 or f.name == "kernel.parquet"]
+        file = chance.choice(candidates)
         name = chance.choice(QUESTIONS)
         bit = chance.randrange(file.stat().st_size * 8)
         flip(file, bit)
@@ -70,7 +73,7 @@ def test_no_flipped_bit_changes_an_answer(database: Database) -> None:
             refused += 1
         if file.exists():
             flip(file, bit)
-    assert refused > flips // 6
+    assert refused >= len(range(0, flips, 3))
 
 
 @pytest.mark.slow

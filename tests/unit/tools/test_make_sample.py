@@ -246,8 +246,8 @@ def test_iterations(timeline: Timeline) -> None:
         assert number(row["kernel ns"]) == sum(e - s for s, e in kernels)
         assert number(row["busy ns"]) == union_ns(spans)
         assert number(row["sum ns"]) == sum(e - s for s, e in spans)
-        if i + 1 < len(timeline.starts):
-            assert number(row["period ns"]) == timeline.starts[i + 1] - start
+        following = [*timeline.starts[i + 1 :], end]
+        assert number(row["period ns"]) == following[0] - start
         base = sum(duration_ns(k.base_ns, i) for k in iteration_kernels(small_cnn()))
         extra = duration_ns(600_000, 0) if i == 0 else 0
         assert number(row["kernel ns"]) == base + extra

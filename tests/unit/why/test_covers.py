@@ -61,6 +61,6 @@ def test_the_screen_says_that_a_file_ends_early(elsewhere: Path) -> None:
     cut.write_text(text[: 2 * len(text) // 3], encoding="utf-8")
     result = CliRunner().invoke(app, ["why", str(cut)])
     assert result.exit_code == 0, result.output
-    assert "Covers     the file ends in the middle" in result.stdout
+    assert "Covers      the file ends in the middle" in result.stdout
     whole = CliRunner().invoke(app, ["why", str(TORCH_SAMPLE)])
     assert "Covers" not in whole.stdout

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +23,8 @@ from tbd_trace.query import (
 )
 from tbd_trace.query.advice import how_to_collect
 from tbd_trace.query.header import Scalar, alternatives
+from tbd_trace.query.needs import UNREAD
+from tbd_trace.query.recording import in_words_of, in_words_of_each
 from tbd_trace.query.shared_session import SharedSession
 from tbd_trace.runtime.executors import Executor, Lost
 from tbd_trace.sqltext import identifier, set_variable
@@ -50,8 +52,8 @@ _SCHEMA = {
     "query": pl.String,
 }
 # Metric runs of a capture with a timeline are left out: their counters are joined to the timeline.
-_CHECKED_TRACES = """
-    SELECT trace_id, name, tool, kind, coalesce(holds, []) FROM trace
+_CHECKED_TRACES = f"""
+    SELECT trace_id, name, tool, kind, coalesce(holds, []), {UNREAD} FROM trace
     WHERE trace_id NOT IN (SELECT trace_id FROM counter_donor_trace)
     ORDER BY name, trace_id
 """
@@ -67,6 +69,7 @@ class _CheckedTrace:
     tool: str
     kind: str
     holds: list[str]
+    unread: str  # note on a device whose work is not read
 
 
 def evaluate(
@@ -207,7 +210,8 @@ class Evaluator:
     def rows(self, query: Query) -> Iterator[Row]:
         """Yield the rows of a rule: one per trace, or those of the sweeps and runs."""
         if rule_of(query).scope != "trace":
-            yield from (_complete(query, row) for row in self._answers(query))
+            tools = dict.fromkeys(trace.tool for trace in self._traces)
+            yield from (_complete(query, row, tools) for row in self._answers(query))
             return
         # The query is skipped if no trace has the required data.
         missing = self._missing_data(query)
@@ -215,7 +219,7 @@ class Evaluator:
         by_trace = {row["trace_id"]: row for row in answers if row["trace_id"] not in missing}
         for trace in self._traces:
             row = by_trace.get(trace.trace_id) or _not_evaluable(trace, missing)
-            yield _complete(query, row)
+            yield _complete(query, row, [trace.tool])
 
     def _answers(self, query: Query) -> list[Row]:
         prepare(self._connection, query.relations, self._cache)
@@ -232,7 +236,7 @@ class Evaluator:
             for trace in left:
                 if trace.trace_id not in with_rows:
                     missing[trace.trace_id] = how_to_collect(
-                        names, trace.tool, trace.kind, trace.holds
+                        names, trace.tool, trace.kind, trace.holds, trace.unread
                     )
         return missing
 
@@ -254,10 +258,12 @@ def _not_evaluable(trace: _CheckedTrace, missing: Mapping[str, str]) -> Row:
     }
 
 
-def _complete(query: Query, row: Row) -> Row:
-    # The advice of the query's row is more specific than that of the rule's header.
+def _complete(query: Query, row: Row, tools: Collection[str]) -> Row:
+    # The advice of the query's row is more specific than that of the rule's header, which names
+    # actions of the profilers of the traces.
     check = rule_of(query)
-    advice = {"finding": check.advice, "not evaluable": check.collect}.get(row["verdict"])
+    text = {"finding": check.advice, "not evaluable": check.collect}.get(row["verdict"])
+    advice = text and in_words_of_each(tools, partial(in_words_of, text))
     empty: Row = dict.fromkeys(_SCHEMA)
     return (
         empty

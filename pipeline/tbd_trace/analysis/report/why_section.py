@@ -14,7 +14,7 @@ from tbd_trace.analysis.report.report_query import Answer, QueryRunner
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.why.judgement import Judgement
 from tbd_trace.why.result import of_process
-from tbd_trace.why.screen import change, heading
+from tbd_trace.why.screen import change, heading, sentences
 
 if TYPE_CHECKING:
     from tbd_trace.api import Traces
@@ -25,7 +25,7 @@ _GAPS = 5  # rows of the table of gaps
 _OF_GAPS = (
     "trace_id",
     "device_id",
-    "cause",
+    "title",
     "longest_ns",
     "idle_ns",
     "elapsed_pct",
@@ -34,7 +34,7 @@ _OF_GAPS = (
 )
 _UNITS = {"share_pct": "%", "ns_per_step": "ns", "best_step_ns": "ns", "step_ns": "ns"}
 _DOCS = {
-    "cause": "disjoint parts of the elapsed time of all captured steps; they sum to 100 %",
+    "cause": "disjoint parts of the time of the steps used; they sum to 100 %",
     "share_pct": "share of the elapsed time",
     "ns_per_step": "time of the cause in a mean step",
     "best_step_ns": "duration of a step without the cause, by replay of the trace",
@@ -67,9 +67,10 @@ def why_section(
     blocks: list[Block] = [_runs(found.judgements, names)] if others else []
     about = f"{names.get(slowest.trace_id, slowest.trace)}: " if others else ""
     blocks.append(Note(about + heading(slowest), "lead"))
-    blocks += [Note(text, "missing") for text in slowest.covers]
-    blocks += [Note(f"Sampled: {slowest.sampled}")] if slowest.sampled else []
-    blocks += [Note(f"{label}: {text}") for label, text in change(slowest)]
+    blocks += [
+        Note(f"{label}: {text}", "missing" if label == "Covers" else "note")
+        for label, text in sentences(slowest)
+    ]
     plots += _drawn(_of_trace(runner.run("gpu_activity"), slowest), names, draw)
     later = [*_gaps(runner, slowest), _causes(slowest)]
     later += [Note(text, "missing") for text in slowest.not_known]

@@ -59,6 +59,12 @@ def device_rows(
     return [{"device_id": device} for device in sorted(used)], notes
 
 
+def device_names(header: Mapping[str, Any]) -> list[str]:
+    """Return the product names in a header."""
+    names = (device.get("name") for device in _properties(header))
+    return [name for name in names if isinstance(name, str) and name.strip()]
+
+
 def _properties(header: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     found = header.get("deviceProperties")
     return (

@@ -37,8 +37,15 @@ _KIND_OF_CATEGORY = {
 _CATEGORIES = " ".join(
     f"WHEN '{category}' THEN '{kind}'" for category, kind in _KIND_OF_CATEGORY.items()
 )
+# Tasks of an Ascend NPU in a trace of torch_npu, whose events of the device have no category.
+_ASCEND_TASK = """
+    CASE
+        WHEN regexp_matches(args ->> '$."Task Type"', 'AI_?(CORE|CPU|VEC)|MIX_AI') THEN 'kernel'
+        WHEN regexp_matches(args ->> '$."Task Type"', 'MEMCPY|SDMA') THEN 'memcpy'
+    END"""
 _KIND = f"""
     CASE
+        WHEN ph = 'X' AND cat IS NULL THEN {_ASCEND_TASK}
         WHEN ph = 'X' THEN CASE lower(cat)
             WHEN 'python_function' THEN if(starts_with(name, 'nn.Module: '), 'module', 'frame')
             {_CATEGORIES}

@@ -47,6 +47,10 @@ _KINDS = {
 _MAPPED = (*_KINDS, "process", "thread")
 _column_types: dict[str, dict[str, str]] = {}  # by table, of all files of the process
 _GPU = "('kernel', 'memcpy', 'memset', 'synchronization')"
+_ASCEND = """
+    SELECT DISTINCT json_extract_string(args, '$.name') FROM event
+    WHERE kind = 'process_name' AND pid IN (
+        SELECT pid FROM event WHERE kind = 'kernel' AND args ->> '$."Task Type"' IS NOT NULL)"""
 _EPOCH_NS = 10**18  # times from here on count from 1970
 _MACROS = r"""
     CREATE OR REPLACE TEMP MACRO stream_number(tid) AS
@@ -89,6 +93,7 @@ class TorchTraceReader:
         names = {f"{table}_name" for table in ("process", "thread") if table in tables}
         if "device" in tables:
             kinds |= {"kernel", "memcpy", "memset", "synchronization"}
+            names.add("process_name")
         # Calls give the process of GPU operations.
         self._kept.kinds = [kind for kind in (*KINDS, FRAME) if kind in kinds | names | {"call"}]
 
@@ -143,6 +148,9 @@ class TorchTraceReader:
         used = _used_devices(connection) if is_rocm else set()
         rows, notes = device_rows(events.header, used, is_rocm)
         self._notes += notes
+        if not rows:  # torch_npu names the device in place of a process
+            named = connection.execute(_ASCEND).fetchall()
+            rows = [{"device_id": 0, "name": name} for (name,) in named]
         return self._rows(connection, "device", rows) if rows else None
 
     def _rows(

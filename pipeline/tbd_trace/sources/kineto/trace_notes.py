@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tbd_trace.sources.base import Ask
+from tbd_trace.sources.kineto.devices import device_names
 from tbd_trace.sources.kineto.event_block import FRAME
 from tbd_trace.sources.kineto.event_list import EventList
 from tbd_trace.sources.kineto.kept_events import KeptEvents
@@ -16,6 +17,7 @@ _RANK = re.compile(r"(?i)rank[-_]?(\d+)")
 # Derived from other events.
 _DERIVED = {"gpu_user_annotation", "ac2g", "async", "async_gpu", "async_cpu_to_gpu", "fwdbwd"}
 _DERIVED |= {"Trace"}
+_OF_DEVICES = re.compile(r"(?:mtia|privateuse1|hpu|tpu)_")  # categories of devices not read
 _LAUNCHED = """
     SELECT count(*), count(*) FILTER (c.correlation_id IS NULL),
         count(*) FILTER (c.is_graph), sum(k.duration_ns),
@@ -41,6 +43,7 @@ def trace_notes(name: str, events: EventList, kept: KeptEvents, damage: str | No
         *_dropped(kept),
         *_repeated(kept),
         *_left_out(kept),
+        *_unread_device(events.header, kept),
     ]
 
 
@@ -119,7 +122,8 @@ def _left_out(kept: KeptEvents) -> list[str]:
         if kind == FRAME and FRAME not in kept.kinds:
             frames += number
         elif kind is None and phase not in ("M", None) and category is not None:
-            (derived if category in _DERIVED else unknown)[category] += number
+            if not _OF_DEVICES.match(category):
+                (derived if category in _DERIVED else unknown)[category] += number
         elif kind is None and phase == "X":
             unknown["without a category"] += number
     notes = []
@@ -130,6 +134,19 @@ def _left_out(kept: KeptEvents) -> list[str]:
     if unknown:
         notes.append(f"events of unknown categories, not stored: {_listed(unknown.items())}")
     return notes
+
+
+def _unread_device(header: Mapping[str, Any], kept: KeptEvents) -> list[str]:
+    # Advice on missing kernels cites this note (query/needs.py).
+    counts: Counter[str] = Counter()
+    for (_, category, kind, _), number in kept.groups.items():
+        if kind is None and category is not None and _OF_DEVICES.match(category):
+            counts[category] += number
+    if not counts:
+        return []
+    names = list(dict.fromkeys(device_names(header)))
+    device = ", ".join(names) or "the device"
+    return [f"work of {device} is not read: {_listed(counts.items())}"]
 
 
 def _listed(counts: Iterable[tuple[str, int]]) -> str:

@@ -9,5 +9,5 @@ TOOL = Tool(
         "torch-memory-snapshot": "tbd_trace.sources.torch_memory.reader:TORCH_SNAPSHOT",
     },
     accepts="a PyTorch trace (.json, .json.gz) or memory snapshot (.pickle, .pickle.gz)",
-    profile_command="`torch.profiler.profile(activities=[CPU, CUDA])`",
+    profile_command="`torch.profiler.profile(activities=supported_activities())`",
 )

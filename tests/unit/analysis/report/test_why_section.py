@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from corpus import ROOT
 from drawing import undrawn
-from tbd_trace.analysis.report.page import Note, Page, Plot, Section, Table
+from tbd_trace.analysis.report.page import Figures, Note, Page, Plot, Section, Table
 from tbd_trace.analysis.report.plotter import draw_later
 from tbd_trace.analysis.report.report_query import Answer
 from tbd_trace.analysis.report.sections import build_page
@@ -49,7 +50,11 @@ def test_the_section_says_what_the_command_says(sample: Traces, section: Section
     screen = " ".join(str(sample.why()).split())
     for text in said:
         assert text.replace(": ", " ", 1) in screen or text in screen
-    assert [text.split(":")[0] for text in said[1:4]] == ["Change", "Gain", "Then"]
+    assert [text.split(":")[0] for text in said[1:4]] == [
+        "Try first",
+        "Expect",
+        "After that",
+    ]
 
 
 @pytest.mark.slow
@@ -102,3 +107,28 @@ def test_several_runs_are_compared_in_one_table(tmp_path: Path) -> None:
     assert sorted(runs.frame["run"]) == ["first", "second"]
     assert runs.frame["step_ns"].n_unique() == 1
     assert set(page.trace_names.values()) == {"first", "second"}
+
+
+@pytest.mark.slow
+def test_headline_and_check_have_the_numbers_of_why(sample: Traces, page: Page) -> None:
+    one = sample.why().slowest
+    (row,) = (
+        block
+        for part in page.sections
+        for block in part.blocks
+        if part.id == "headline" and isinstance(block, Figures)
+    )
+    said = {figure.label: figure for figure in row.figures}
+    assert one.step_ns is not None
+    assert one.gpu_step_ns is not None
+    time = said["Iteration time (mean)"]
+    assert (time.value, time.unit) == (f"{one.step_ns / 1e6:.3g}", "ms")
+    assert said["GPU busy"].value == f"{100 * one.gpu_step_ns / one.step_ns:.3g}"
+    shares = {cause.title: cause.share_pct for cause in one.causes}
+    (found,) = sample.check("OBS04").frame.to_dicts()
+    told = re.findall(r"([a-z ]+) (\d+\.\d) %", found["reason"].partition("without a kernel: ")[2])
+    assert len(told) == 3
+    for title, share in told:
+        assert share == f"{shares[title.strip()]:.1f}"
+    advice = {cause.title: cause.advice for cause in one.causes}
+    assert found["advice"] == advice[told[0][0].strip()]

@@ -321,11 +321,13 @@ def test_utilization_sets_like_against_like() -> None:
         "gpu_busy_pct", "kernel_busy_pct", "compute_pct", "exposed_communication_pct",
         "exposed_copy_pct", "idle_pct",
     }  # fmt: skip
-    elapsed = 4 * 10_000  # the first iteration is warm-up, the last one never counts
+    # All six count: the first is no slower than the others, and the last range ends 10 ns before
+    # the next one would begin. With it ends the last period.
+    elapsed = 6 * 10_000 - 10
     busy = rows["gpu_busy_pct"]
-    assert busy["a_pct"] == pytest.approx(100 * 4 * 600 / elapsed)
-    assert busy["b_pct"] == pytest.approx(100 * 4 * 900 / elapsed)
-    assert busy["change_points"] == pytest.approx(100 * 4 * 300 / elapsed)
+    assert busy["a_pct"] == pytest.approx(100 * 6 * 600 / elapsed)
+    assert busy["b_pct"] == pytest.approx(100 * 6 * 900 / elapsed)
+    assert busy["change_points"] == pytest.approx(100 * 6 * 300 / elapsed)
     assert (busy["a_ns"], busy["b_ns"]) == (600, 900)
     for absent in ("exposed_communication_pct", "exposed_copy_pct"):
         assert (rows[absent]["a_ns"], rows[absent]["b_ns"]) == (0, 0)

@@ -414,7 +414,7 @@ def test_what_is_not_stored_is_counted(tmp_path: Path) -> None:
     ]
     found = ingest(tmp_path, document(events, distributedInfo={"rank": 3, "world_size": 8}))
     assert "events derived from others, not stored: ac2g 1, gpu_user_annotation 1" in found.notes
-    assert "unknown categories, not stored: mtia_runtime 1" in found.notes
+    assert "is not read: mtia_runtime 1" in found.notes
     assert "rank 3 of 8 of a distributed job" in found.notes
     assert (
         "rank 5 of a distributed job, by the file name"
@@ -480,8 +480,8 @@ def without_devices(tmp_path_factory: pytest.TempPathFactory) -> Ingested:
     ("query", "argument"),
     [
         ("memory_peak", "profile(profile_memory=True)"),
-        ("nvtx_summary", "profile(activities=[CPU, CUDA])"),
-        ("compute_util", "profile(activities=[CPU, CUDA])"),
+        ("nvtx_summary", "profile(activities=supported_activities())"),
+        ("compute_util", "profile(activities=supported_activities())"),
     ],
 )
 def test_what_is_missing_is_an_argument_of_the_profiler(

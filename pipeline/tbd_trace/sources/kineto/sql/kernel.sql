@@ -1,11 +1,12 @@
--- Kernels. Shared memory is the sum of static and dynamic, stored as the latter.
+-- Kernels; of an Ascend NPU, the tasks of its cores. Shared memory is the sum of static and
+-- dynamic, stored as the latter.
 SELECT
     e.event_id AS kernel_id,
     e.start_ns,
     e.start_ns + e.duration_ns AS end_ns,
     e.duration_ns,
     gpu_process(e.a.correlation) AS process_id,
-    coalesce(e.a.device, TRY_CAST(e.pid AS BIGINT)) AS device_id,
+    coalesce(e.a.device, if(e.a."Task Type" IS NULL, TRY_CAST(e.pid AS BIGINT), 0)) AS device_id,
     e.a.context AS context_id,
     coalesce(e.a.stream, stream_number(e.tid)) AS stream_id,
     nullif(e.a.correlation, 0) AS correlation_id,
@@ -26,7 +27,8 @@ FROM (
     SELECT *, json_transform(args, '{
         "device": "BIGINT", "context": "BIGINT", "stream": "BIGINT", "correlation": "BIGINT",
         "grid": ["BIGINT"], "block": ["BIGINT"], "registers per thread": "BIGINT",
-        "shared memory": "BIGINT", "graph id": "BIGINT", "graph node id": "BIGINT"}') AS a
+        "shared memory": "BIGINT", "Task Type": "VARCHAR", "graph id": "BIGINT",
+        "graph node id": "BIGINT"}') AS a
     FROM event WHERE kind = 'kernel'
 ) AS e
 JOIN kernel_name AS n ON n.name = e.name

@@ -5,7 +5,7 @@ SELECT
     start_ns + duration_ns AS end_ns,
     duration_ns,
     gpu_process(a.correlation) AS process_id,
-    coalesce(a.device, TRY_CAST(pid AS BIGINT)) AS device_id,
+    coalesce(a.device, if(a."Task Type" IS NULL, TRY_CAST(pid AS BIGINT), 0)) AS device_id,
     a.context AS context_id,
     coalesce(a.stream, stream_number(tid)) AS stream_id,
     nullif(a.correlation, 0) AS correlation_id,
@@ -17,6 +17,6 @@ SELECT
 FROM (
     SELECT *, json_transform(args, '{
         "device": "BIGINT", "context": "BIGINT", "stream": "BIGINT", "correlation": "BIGINT",
-        "bytes": "BIGINT", "kind": "VARCHAR"}') AS a
+        "bytes": "BIGINT", "kind": "VARCHAR", "Task Type": "VARCHAR"}') AS a
     FROM event WHERE kind = 'memcpy'
 )

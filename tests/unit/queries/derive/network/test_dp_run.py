@@ -14,9 +14,12 @@ FROM_100 = (0, 4, -3, 9, -10, 1, -8, 7, -1, 5, -6, 10, 2, -5, 8, -2, -9, 3, -7, 
 
 
 def varied(spread: float, count: int = 21) -> MadeTrace:
-    """Make iterations of 100 ms and up to ± 10 × spread; an all-reduce takes 20 ms at 1 Gbit/s."""
+    """Make iterations of 100 ms and up to ± 10 × spread; an all-reduce takes 20 ms at 1 Gbit/s.
+
+    Before them, one of 150 ms is warm-up. After them, the end of the last one is not known.
+    """
     made = MadeTrace()
-    add_run(made, "t", [100, *(100 + round(spread * change) for change in FROM_100[:count])])
+    add_run(made, "t", [150, *(100 + round(spread * change) for change in FROM_100[:count])])
     return made
 
 

@@ -1,9 +1,9 @@
-"""idle_causes: every idle nanosecond classified by itself."""
+"""idle_causes: the idle time of step_breakdown, divided among the causes of ``tbd-trace why``."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
@@ -12,53 +12,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fast import examples
-from made_trace import MadeTrace, Row, metric
+from made_loop import MS, PAUSE, TAIL, Loop
+from made_trace import MadeDatabase, MadeTrace, Row, metric
+from tbd_trace.why.processes import INPUTS, judgements
 
-CAUSES = {
-    "cudaLaunchKernel": "launch",
-    "cudaMemcpyAsync": "launch",
-    "cuLaunchKernelEx": "launch",
-    "cudaGraphLaunch": "launch",
-    "cudaMemcpy": "synchronization",
-    "cudaDeviceSynchronize": "synchronization",
-    "cudaEventQuery": "synchronization",
-    "cudaMalloc": "memory allocation",
-    "cudaFree": "memory allocation",
-    "cudaHostAlloc": "memory allocation",
-    "cudaEventRecord": "other CUDA call",
-    "cudaGetDevice": "other CUDA call",
-}
+CALLS = ("cudaLaunchKernel", "cudaDeviceSynchronize", "cudaMalloc", "cudaEventRecord")
+WORKS = ("gpu_", "communication", "straggler", "copies")  # causes while the GPU works
 Span = tuple[int, int]
-
-
-@dataclass
-class Thread:
-    """What one thread did: calls that follow each other, and data ranges that may do anything."""
-
-    calls: list[tuple[int, int, str]] = field(default_factory=list)
-    data: list[Span] = field(default_factory=list)
-
-    def cause(self, at: int) -> str:
-        """Return what the thread is doing in the nanosecond that begins at ``at``."""
-        for start, end, name in self.calls:
-            if start <= at < end:
-                return CAUSES[name]
-        return "data wait" if any(s <= at < e for s, e in self.data) else "host work"
+Device = tuple[int, int]  # process and device
 
 
 @dataclass
 class Operation:
-    """One GPU operation: when, the thread that launched it (None: unknown), when the call ended."""
+    """One GPU operation."""
 
     start: int
     end: int
-    thread: int | None
-    launched: int | None
 
 
-def idle_stretches(operations: list[Operation]) -> list[Span]:
-    """Return the gaps of the union of the operations."""
-    first, last = min(o.start for o in operations), max(o.end for o in operations)
+def idle_stretches(operations: list[Operation], window: Span | None = None) -> list[Span]:
+    """Return the gaps of the union of the operations, moment by moment."""
+    first, last = window or (min(o.start for o in operations), max(o.end for o in operations))
     busy = {at for o in operations for at in range(o.start, o.end)}
     gaps = []
     for idle, times in groupby(range(first, last), lambda at: at not in busy):
@@ -68,109 +42,136 @@ def idle_stretches(operations: list[Operation]) -> list[Span]:
     return gaps
 
 
-def classified(operations: list[Operation], threads: dict[int, Thread]) -> dict[str, Any]:
-    """Return (idle time, gaps, longest stretch) by cause."""
-    found: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
-    for start, end in idle_stretches(operations):
-        later = [o for o in operations if o.start >= end]
-        soonest = min(o.start for o in later)
-        nxt = min(
-            (o for o in later if o.start == soonest),
-            key=lambda o: (o.launched is None, o.launched),
-        )
-
-        def cause(at: int, nxt: Operation = nxt) -> str:
-            if nxt.thread is None or nxt.launched is None:
-                return "unknown"
-            return "launch latency" if at >= nxt.launched else threads[nxt.thread].cause(at)
-
-        stretches = [(kind, len(list(ns))) for kind, ns in groupby(range(start, end), cause)]
-        for kind, length in stretches:
-            found[kind][0] += length
-            found[kind][2] = max(found[kind][2], length)
-        for kind in {kind for kind, _ in stretches}:
-            found[kind][1] += 1
-    return {kind: tuple(numbers) for kind, numbers in found.items()}
-
-
 calls = st.lists(
     st.tuples(
         st.integers(0, 4),  # after the call before
         st.integers(0, 5),  # lasts
-        st.sampled_from(sorted(CAUSES)),
+        st.sampled_from(CALLS),
         st.integers(0, 12),  # what it launches starts so long after it began
         st.integers(0, 4),  # and lasts
         st.sampled_from([0, 0, 1]),  # on this device
-        st.booleans(),  # a driver call of another name inside
+        st.sampled_from(["kernel", "ncclDevKernel_AllReduce", "copy"]),
+        st.booleans(),  # its launch is recorded
     ),
+    min_size=1,
     max_size=8,
 )
-spans = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 9)), max_size=4)
-process = st.dictionaries(st.sampled_from([1, 2]), st.tuples(calls, spans), min_size=1)
 
 
-def made_process(
-    made: MadeTrace, key: int, content: dict[int, Any], unknown: list[Span]
-) -> tuple[dict[int, Thread], dict[int, list[Operation]]]:
-    """Add one process's threads and operations; return them by thread and by device."""
-    threads: dict[int, Thread] = {}
-    devices: dict[int, list[Operation]] = defaultdict(list)
+def made_process(made: MadeTrace, key: int, steps: list[Any]) -> dict[Device, list[Operation]]:
+    """Add a process that does the calls of each step in a range; return its operations."""
+    devices: dict[Device, list[Operation]] = defaultdict(list)
+    row = {"process_id": key, "thread_id": key}
     made.add("process", process_id=key, pid=100 + key)
-    for number, (thread_calls, data) in content.items():
-        row = {"process_id": key, "thread_id": number}
-        thread = threads[number] = Thread(data=[(s, s + n) for s, n in data])
-        for start, end in thread.data:
-            made.add_range(start, end, "data", domain_id=made.next_id(), **row)
-        now = 0
-        for gap, length, name, delay, lasts, device, nested in thread_calls:
+    now = 0
+    for number, step in enumerate(steps):
+        begin = now
+        for gap, length, name, delay, lasts, device, kind, is_known in step:
             start = now + gap
             now = start + length
-            thread.calls.append((start, now, name))
             correlation = made.next_id()
-            made.add_call(start, now, name, correlation_id=correlation, **row)
-            if nested:
-                made.add_call(start + length // 3, now - length // 3, "cuCtxGetDevice", **row)
-            if CAUSES[name] == "launch":
-                made.add_kernel(
-                    start + delay, start + delay + lasts, process_id=key, device_id=device,
-                    correlation_id=correlation,
-                )  # fmt: skip
-                devices[device].append(Operation(start + delay, start + delay + lasts, number, now))
-    for start, length in unknown:
-        made.add_kernel(start, start + length, process_id=key)
-        devices[0].append(Operation(start, start + length, None, None))
-    return threads, devices
+            if is_known:
+                made.add_call(start, now, name, correlation_id=correlation, **row)
+            if name != "cudaLaunchKernel":
+                continue
+            span = start + delay, start + delay + lasts
+            work = {"process_id": key, "device_id": device, "correlation_id": correlation}
+            if kind == "copy":
+                made.add_memcpy(*span, **work)
+            else:
+                made.add_kernel(*span, kind, **work)
+            devices[key, device].append(Operation(*span))
+        now += 1
+        made.add_range(begin, now, f"step {number}", **row)
+    return devices
+
+
+def moments(rows: list[Row]) -> dict[Device, set[int]]:
+    """Return the nanoseconds of some intervals, by device."""
+    found: dict[Device, set[int]] = defaultdict(set)
+    for row in rows:
+        span = range(row["start_ns"], row["end_ns"])
+        assert found[row["process_id"], row["device_id"]].isdisjoint(span)
+        found[row["process_id"], row["device_id"]].update(span)
+    return {device: at for device, at in found.items() if at}
+
+
+def idle_of(database: MadeDatabase, relation: str) -> dict[Device, set[int]]:
+    """Return the nanoseconds in which each device is idle, by a relation."""
+    column = "activity" if relation == "device_timeline" else "cause"
+    rows = database.relation(relation)
+    return moments([row for row in rows if not str(row[column]).startswith((*WORKS, "co"))])
 
 
 @pytest.mark.slow
 @settings(max_examples=examples(8))
 @given(
-    processes=st.lists(
-        st.tuples(process, st.lists(st.tuples(st.integers(0, 40), st.integers(0, 3)), max_size=2)),
-        min_size=3,
-        max_size=6,
-    )
+    processes=st.lists(st.lists(calls, min_size=1, max_size=5), min_size=3, max_size=6),
+    window=st.sampled_from(["trace", "iterations", "steady"]),
 )
-def test_every_idle_nanosecond_has_one_cause(processes: list[Any]) -> None:
+def test_all_say_the_same_idle_moments(processes: list[Any], window: str) -> None:
     made = MadeTrace()
     made.add_trace()
-    expected = {}
-    idle: dict[tuple[int, int], int] = {}
-    for key, (content, unknown) in enumerate(processes):
-        threads, devices = made_process(made, key, content, unknown)
-        for device, operations in devices.items():
-            idle[100 + key, device] = sum(e - s for s, e in idle_stretches(operations))
-            for cause, numbers in classified(operations, threads).items():
-                expected[100 + key, device, cause] = numbers
-    rows = metric(made, "idle_causes", window="trace")
-    assert {
-        (r["pid"], r["device_id"], r["cause"]): (r["idle_ns"], r["gaps"], r["longest_ns"])
-        for r in rows
-    } == expected
-    for of, total in idle.items():
-        mine = [r for r in rows if (r["pid"], r["device_id"]) == of]
-        assert sum(r["idle_ns"] for r in mine) == total
-        assert sum(r["share_pct"] for r in mine) == pytest.approx(100 if total else 0)
+    devices: dict[Device, list[Operation]] = {}
+    for key, steps in enumerate(processes):
+        devices |= made_process(made, key, steps)
+    if not devices:
+        return
+    with made.connect() as database:
+        database.set(window=window)
+        timeline = idle_of(database, "device_timeline")
+        assert idle_of(database, "cause_interval") == timeline
+        if window == "trace":
+            expected = {of: idle_stretches(operations) for of, operations in devices.items()}
+            gaps = {of: {at for gap in some for at in range(*gap)} for of, some in expected.items()}
+            assert timeline == {of: at for of, at in gaps.items() if at}
+        rows = database.metric("idle_causes", window=window)
+        steps = database.metric("step_breakdown", window=window)
+        database.derive(INPUTS)
+        judged = judgements(database.connection)
+    total: dict[Device, int] = defaultdict(int)
+    for row in rows:
+        total[row["pid"] - 100, row["device_id"]] += row["idle_ns"]
+        assert 0 < row["longest_ns"] <= row["idle_ns"]
+    assert total == {of: len(at) for of, at in timeline.items()}
+    assert total == {
+        (row["pid"] - 100, row["device_id"]): row["idle_ns"] for row in steps if row["idle_ns"]
+    }
+    for one in judged:
+        idle = {c.cause: c.share_pct for c in one.causes if not c.cause.startswith(WORKS)}
+        mine = (one.pid, one.device_id)
+        assert idle == pytest.approx(
+            {r["cause"]: r["elapsed_pct"] for r in rows if (r["pid"], r["device_id"]) == mine}
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("window", "idle", "elapsed"),
+    [
+        # of each step the GPU is idle in the first and the last 10 ns
+        ("steady", 3 * 20, 3 * 100),  # the first step is warm-up
+        ("iterations", 4 * 20, 400 + 3 * 100),
+        # from the first kernel to the end of the last one
+        ("trace", 3 * 20, 700 - 2 * 10),
+    ],
+)
+def test_why_is_about_the_same_window(window: str, idle: int, elapsed: int) -> None:
+    made = MadeTrace()
+    made.add_trace()
+    for start, length in ((0, 400), (400, 100), (500, 100), (600, 100)):
+        made.add_range(start, start + length, f"step {start}")
+        made.launch(start, start + 10, start + length - 10, took=2)
+    with made.connect() as database:
+        database.set(window=window)
+        rows = database.metric("idle_causes", window=window)
+        database.derive(INPUTS)
+        (one,) = judgements(database.connection)
+    assert sum(row["idle_ns"] for row in rows) == idle
+    assert one.elapsed_ns == elapsed
+    shares = {c.cause: c.share_pct for c in one.causes if not c.cause.startswith(WORKS)}
+    assert shares == pytest.approx({row["cause"]: row["elapsed_pct"] for row in rows})
+    assert sum(shares.values()) == pytest.approx(100 * idle / elapsed)
 
 
 def causes(made: MadeTrace) -> dict[str, int]:
@@ -179,20 +180,19 @@ def causes(made: MadeTrace) -> dict[str, int]:
 
 @pytest.mark.slow
 def test_a_gap_of_many_causes() -> None:
-    """Until the next kernel's launch is done, what its thread did; then launch latency."""
+    """Back from the launch of the next kernel: what its thread did, call by call."""
     made = MadeTrace()
-    made.launch(0, 0, 10)
-    made.add_call(12, 20, "cudaStreamSynchronize")  # 10 to 12: nothing called, then 8 of waiting
-    made.add_range(20, 50, "data")
-    made.add_call(30, 33, "cudaMalloc")
-    made.launch(60, 70, 80, took=5)
+    made.launch(0, 0, 10_000)
+    made.add_call(12_000, 20_000, "cudaStreamSynchronize")
+    made.add_range(20_000, 50_000, "data")
+    made.add_call(30_000, 33_000, "cudaMalloc")
+    made.launch(60_000, 70_000, 80_000, took=5_000)
     assert causes(made) == {
-        "synchronization": 8,
-        "data wait": 27,
-        "memory allocation": 3,
-        "host work": 2 + 10,
-        "launch": 5,
-        "launch latency": 5,
+        "synchronization": 8_000,
+        "input_pipeline": 27_000,  # most of the pause from 33 to 60 µs is in the range
+        "memory_allocation": 3_000,
+        "host": 2_000 + 10_000,  # pauses below 20 µs are no waits for input
+        "launch_latency": 10_000,  # from the start of the launch
     }
 
 
@@ -202,10 +202,9 @@ def test_shares_and_evidence() -> None:
     made.launch(0, 0, 10)
     made.launch(14, 20, 50, took=2)
     rows: list[Row] = metric(made, "idle_causes", window="trace")
-    assert [(r["cause"], r["share_pct"], r["elapsed_pct"]) for r in rows] == [
-        ("host work", 40.0, 8.0),
-        ("launch latency", 40.0, 8.0),
-        ("launch", 20.0, 4.0),
+    assert [(r["cause"], r["title"], r["share_pct"], r["elapsed_pct"]) for r in rows] == [
+        ("launch_latency", "launch latency", 60.0, 12.0),
+        ("host", "host", 40.0, 8.0),
     ]
     assert {(r["evidence"], r["measured_over"]) for r in rows} == {("estimated", "whole trace")}
 
@@ -215,7 +214,7 @@ def test_the_next_kernel_s_thread_counts_not_the_busiest() -> None:
     made.launch(0, 0, 10, thread_id=1)
     made.add_call(10, 40, "cudaDeviceSynchronize", thread_id=1)
     made.launch(35, 40, 50, took=5, thread_id=2)
-    assert causes(made) == {"host work": 25, "launch": 5}
+    assert causes(made) == {"host": 25, "launch_latency": 5}
 
 
 @pytest.mark.slow
@@ -228,16 +227,17 @@ def test_a_gap_before_work_of_unknown_launch_is_unknown() -> None:
 
 @pytest.mark.slow
 def test_idle_time_after_the_last_work_of_the_window() -> None:
-    """The window ends after the only kernel: what did the thread do that launched it?"""
+    """The window ends after the only kernel, where the host ends the step."""
     made = MadeTrace()
     made.add_range(0, 100, "step 0")
     made.launch(0, 10, 60, took=2)
     made.add_call(70, 90, "cudaDeviceSynchronize")
     rows = metric(made, "idle_causes", window="iterations")
-    # from 60 until 110: the iteration lasts 100 ns from its first operation
+    # from 0 to 10, and from 60 to 100
     assert {r["cause"]: (r["idle_ns"], r["gaps"]) for r in rows} == {
+        "launch_latency": (10, 1),
         "synchronization": (20, 1),
-        "host work": (30, 1),
+        "host": (20, 1),
     }
 
 
@@ -251,14 +251,14 @@ def test_idle_time_between_the_iterations_of_the_window() -> None:
         made.launch(at + 41, at + 50, at + 60)
         made.add_call(at + 70, at + 90, "cudaDeviceSynchronize")
     rows = metric(made, "idle_causes", window="iterations")
-    # gaps 60-110, 160-210, 260-310 and 360-410 end where an iteration begins, 40-50 does not
+    # Gaps 0-10, 60-110, 160-210, 260-310, 360-410 and 460-500 are at an end of an iteration; 40-50
+    # and the like are not. The launch of a kernel begins 10 or 9 ns before it.
     assert {r["cause"]: (r["idle_ns"], r["between_ns"], r["gaps"]) for r in rows} == {
-        "synchronization": (80, 80, 4),
-        "host work": (4 * (20 + 1), 80, 8),
-        "launch": (4 * (2 + 1), 8, 8),
-        "launch latency": (4 * (8 + 8), 32, 8),
+        "synchronization": (100, 100, 5),
+        "host": (5 * (20 + 1), 100, 10),
+        "launch_latency": (5 * (10 + 9), 50, 10),
     }
-    assert {(r["iterations"], r["measured_over"]) for r in rows} == {(4, "all iterations")}
+    assert {(r["iterations"], r["measured_over"]) for r in rows} == {(5, "all iterations")}
     assert {r["between_ns"] for r in metric(made, "idle_causes", window="trace")} == {None}
 
 
@@ -276,4 +276,69 @@ def test_cudnn_calls_and_the_operating_system_are_no_cuda_calls() -> None:
     made.add_call(10, 20, "cudnnSynchronizeEverything", api="cudnn")
     made.add_call(10, 20, "pthread_cond_wait", api="osrt")
     made.launch(20, 25, 30, took=5)
-    assert causes(made) == {"host work": 10, "launch": 5}
+    assert causes(made) == {"host": 10, "launch_latency": 5}
+
+
+@pytest.mark.slow
+def test_each_device_of_a_process_has_its_own_gaps() -> None:
+    """Device 0 works more, so ``why`` judges it; device 1 waits for its own launches."""
+    made = MadeTrace()
+    made.add_range(0, 100, "step 0")
+    made.launch(0, 10, 90)
+    made.launch(20, 30, 50, device_id=1)
+    made.add_call(60, 95, "cudaDeviceSynchronize")
+    rows = metric(made, "idle_causes", window="iterations")
+    assert {(r["device_id"], r["cause"]): (r["idle_ns"], r["gaps"]) for r in rows} == {
+        (0, "launch_latency"): (10, 1),
+        (0, "synchronization"): (5, 1),  # 90 to 95
+        (0, "host"): (5, 1),  # until the step ends
+        (1, "launch_latency"): (10, 1),
+        (1, "host"): (20 + 10 + 5, 2),  # 0 to 20, 50 to 60 and 95 to 100
+        (1, "synchronization"): (35, 1),
+    }
+
+
+@pytest.mark.slow
+def test_stalls_and_loading_of_a_loop() -> None:
+    """Each step waits 5 ms for input, and one step stalls for 30 ms before its third launch."""
+    loop = Loop(loading_ns=dict.fromkeys(range(12), 5 * MS), stalls={(6, 2): 30 * MS})
+    made = loop.run()
+    rows = {r["cause"]: r for r in metric(made, "idle_causes")}
+    steps = rows["input_pipeline"]["iterations"]
+    assert rows["input_pipeline"]["idle_ns"] == pytest.approx(steps * 5 * MS, rel=0.02)
+    assert rows["input_pipeline"]["gaps"] == steps
+    stall = rows["host_stalls"]
+    assert (stall["gaps"], stall["title"]) == (1, "host stalls")
+    # Until the stall, the GPU works for at most a step.
+    assert 30 * MS - 3 * MS < stall["idle_ns"] <= 30 * MS + PAUSE
+    assert rows["synchronization"]["idle_ns"] == steps * TAIL
+
+
+@pytest.mark.slow
+def test_copies_alone_have_causes_too() -> None:
+    """Without a kernel, ``why`` judges nothing, but the gaps are there."""
+    made = MadeTrace()
+    for at in (0, 40):
+        made.add_call(at, at + 2, "cudaMemcpyAsync", correlation_id=at + 1)
+        made.add_memcpy(at + 5, at + 15, correlation_id=at + 1)
+    assert causes(made) == {"launch_latency": 5, "host": 25}
+
+
+@pytest.mark.slow
+def test_on_another_clock_causes_are_unknown() -> None:
+    """Both operations begin 60 µs before their launch: no call explains the gap."""
+    made = MadeTrace()
+    made.add_trace()
+    made.launch(100_000, 40_000, 40_010)
+    made.launch(110_000, 50_000, 50_010)
+    with made.connect() as database:
+        (row,) = database.metric("idle_causes", window="trace")
+        database.derive(INPUTS)
+        (one,) = judgements(database.connection)
+    assert (row["cause"], row["idle_ns"]) == ("unknown", 9_990)
+    assert "start before their launch" in row["reason"]
+    shares = {cause.cause: cause.share_pct for cause in one.causes}
+    assert shares["unknown"] == row["elapsed_pct"]
+    assert "start before their launch" in next(
+        c.evidence for c in one.causes if c.cause == "unknown"
+    )

@@ -84,10 +84,10 @@ def idle_causes() -> list[Row]:
     gaps: Counter[str] = Counter()
     for gap in idle_gaps(window):
         is_between = between(window, [gap]) > 0
-        told = [(causes, end - begin) for begin, end, causes in cause_spans(*gap)]
+        spans = [(causes, end - begin) for begin, end, causes in cause_spans(*gap)]
         found = [
             (cause, sum(ns for _, ns in same))
-            for (cause,), same in groupby(told, key=lambda span: span[0])
+            for (cause,), same in groupby(spans, key=lambda span: span[0])
         ]
         for cause, ns in found:
             stretches[cause].append(ns)

@@ -81,7 +81,8 @@ def why(
     """Show why training is slow, what to change, and the gain.
 
     Divides the time of the steps among disjoint causes. Steps of the warm-up and steps that are not
-    fully recorded are left out, and said. Gains are ranges: the trace is replayed without a cause.
+    fully recorded are left out and counted. Gains are ranges: the trace is replayed without a
+    cause.
     """
     limit = None if fail_on is None else _limit(fail_on)
     parameters = assigned(assignments or [])

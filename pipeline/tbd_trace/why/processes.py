@@ -29,7 +29,7 @@ SELECT g.trace_id, g.process_id, t.name, p.pid, t.tool, t.notes, coalesce(w.trai
     t.capture ->> '$.batch_size', t.capture ->> '$.precision'
 FROM (
     SELECT trace_id, process_id FROM gpu_chain GROUP BY trace_id, process_id
-    -- Copies alone, and graphs traced as a whole, show no kernel that could be judged.
+    -- Copies alone, and graphs traced as a whole, contain no kernels to classify.
     HAVING $all OR bool_or(op_kind = 'kernel')
 ) g
 JOIN trace t USING (trace_id)

@@ -104,7 +104,7 @@ class Program:
         return sorted(set(self.ops.device))
 
     def on(self, device_id: int) -> Program:
-        """Return the program with another of its devices as the judged one."""
+        """Return the program with another of its devices in ``device_id``."""
         if device_id == self.device_id:
             return self
         ops = self.ops
@@ -130,7 +130,7 @@ class Program:
 
     @property
     def explains_idle(self) -> bool:
-        """True if the trace shows what the host did while the judged device was idle."""
+        """True if the trace shows what the host did while the device was idle."""
         return self.device_id not in self.skewed and self.knows_launches
 
     def delay_ns(self, op: int) -> int:

@@ -52,7 +52,7 @@ def shares_and_warm_up(
 def intervals(program: Program, stalls: Collection[int]) -> Iterator[Interval]:
     """Return the causes of all moments of the steps, in order of time.
 
-    Without steps, they fill the time from the first to the last operation of the judged device.
+    Without steps, they fill the time from the first to the last operation of the device.
     Steps that were left out of a program leave gaps.
 
     At each moment the GPU's kernels count first, divided equally among kernels that run together,

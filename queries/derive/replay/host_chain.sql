@@ -68,8 +68,8 @@ function AS MATERIALIZED (
         UNION ALL SELECT unnest(['step begins', 'step ends'])
     )
 ),
--- Where the steps of the analysis window begin and end on the host, at the edges of the window and
--- of pauses. The host works before the first call of a step, and after the last one.
+-- Where the steps of the analysis window begin and end on the host: at the edges of the window and
+-- around pauses. The host works before the first call of a step, and after the last one.
 step_edge AS (
     SELECT trace_id, process_id, thread_id, unnest(['step begins', 'step ends']) AS name,
         unnest([

@@ -14,6 +14,7 @@ import fast
 import passed
 import skips
 from corpus import ROOT, corpus_folder
+from parameters import Parameters
 from requirements import REQUIREMENTS, first_reason
 from tbd_trace.store import Database
 
@@ -45,7 +46,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if is_hypothesis_test(getattr(item, "obj", None)):
             item.add_marker("property")
         # So that `make test` runs the same tests with and without real traces.
-        if item.get_closest_marker("nightly") is not None or "corpus" in _needs(item):
+        if item.get_closest_marker("nightly") is not None or _reads_real_traces(item):
             item.add_marker("slow")
         if any(REQUIREMENTS[name].is_tool for name in _needs(item)):
             item.add_marker("tool")
@@ -56,6 +57,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip a test before its fixtures are set up if something that it needs is missing."""
     if reason := first_reason(_needs(item)):
         item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def _reads_real_traces(item: pytest.Item) -> bool:
+    return "corpus" in _needs(item) or any(
+        isinstance(values, Parameters)  # made of the files of the corpus, or of reference tables
+        for mark in item.iter_markers("parametrize")
+        for values in mark.args[1:]
+    )
 
 
 def _needs(item: pytest.Item) -> tuple[str, ...]:

@@ -60,8 +60,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def _reads_real_traces(item: pytest.Item) -> bool:
+    # Parameters are made of the files of the corpus, or of reference tables.
     return "corpus" in _needs(item) or any(
-        isinstance(values, Parameters)  # made of the files of the corpus, or of reference tables
+        isinstance(values, Parameters)
         for mark in item.iter_markers("parametrize")
         for values in mark.args[1:]
     )

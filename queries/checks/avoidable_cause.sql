@@ -56,7 +56,8 @@ judged AS (
              THEN CASE WHEN NOT trains THEN 'note'
                        WHEN share_pct >= severe_cause_pct THEN 'severe'
                        ELSE 'warning' END END AS found,
-        format('{}: {:.1f} % of {} steps; {}', title, share_pct, steps, evidence)
+        format('{}: {:.1f} % of {} step{}; {}', title, share_pct, steps,
+               if(steps = 1, '', 's'), evidence)
             || coalesce(format('; the change that gains most is about {}: steps at most {:.2f} '
                 || 'times as fast', change_title, gain), '') AS sentence
     FROM top t CROSS JOIN setting s

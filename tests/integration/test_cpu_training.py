@@ -156,7 +156,8 @@ def test_layers(recorded: tuple[Database, dict[str, Any]]) -> None:
         assert found[key] == pytest.approx(time, **CLOSE), key
     assert {(row["clock"], row["gpu_ns"], row["kernels"]) for row in rows} == {("host", None, None)}
     spans = [row["host_ns"] for row in ask(database, "iteration_timing")]
-    assert sum(found.values()) == sum(spans[i] for i in counted)  # nothing counts twice, nothing is lost
+    # Nothing counts twice, nothing is lost.
+    assert sum(found.values()) == sum(spans[i] for i in counted)
 
 
 def test_dominant_layer(recorded: tuple[Database, dict[str, Any]]) -> None:

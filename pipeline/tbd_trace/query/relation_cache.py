@@ -44,7 +44,7 @@ _SMALL_BYTES = 2**20
 _LARGE = 4_000_000
 # DuckDB uses all of its limit and spills the rest. This limit keeps the process below 1 GB; for
 # smaller traces a higher one is not faster.
-_STREAM_MEMORY = 700_000_000
+_STREAM_MEMORY = 500_000_000
 _MEMORY_PER_ROW = 100
 _LEAST_MEMORY = 300_000_000
 _MOST_BYTES = 8 * 2**30

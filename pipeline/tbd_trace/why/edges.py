@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,10 +37,10 @@ class _Edge(NamedTuple):
     call: int
 
 
-def with_edges(
+def insert_edges(
     ops: Ops, steps: Sequence[StepWindow], device_id: int
-) -> tuple[Ops, list[tuple[int, int]], array[int]]:
-    """Return the operations with edges, the steps as pairs, and the places of the operations.
+) -> tuple[list[tuple[int, int]], array[int]]:
+    """Insert edges into operations; return the steps as pairs, and the places of the operations.
 
     A pair is the first operation of a step and of the next one. The last step is left out if
     nothing shows its end.
@@ -64,7 +64,7 @@ def with_edges(
         if end[0] >= 0:
             ends.append((begin, end))
     if not edges:
-        return ops, [(a, b) for (a, _), (b, _) in ends], array("q", range(len(ops.start)))
+        return [(a, b) for (a, _), (b, _) in ends], array("q", range(len(ops.start)))
     at = [edge.place for edge in edges]
     places = integers(
         np.arange(len(ops.start)) + np.searchsorted(at, np.arange(len(ops.start)), side="right")
@@ -74,7 +74,8 @@ def with_edges(
         return edges[number].place + number if is_edge else places[number]
 
     pairs = [(place(*begin), place(*end)) for begin, end in ends]
-    return _inserted(ops, edges, places, device_id), pairs, places
+    _insert(ops, edges, places, device_id)
+    return pairs, places
 
 
 def moved(numbers: array[int], places: array[int]) -> array[int]:
@@ -102,7 +103,8 @@ def _end(ops: Ops, step: StepWindow, device_id: int) -> _Edge | None:
     return None
 
 
-def _inserted(ops: Ops, edges: Sequence[_Edge], places: array[int], device_id: int) -> Ops:
+def _insert(ops: Ops, edges: Sequence[_Edge], places: array[int], device_id: int) -> None:
+    # One column after the other: a long trace has millions of operations.
     at = [edge.place for edge in edges]
     previous = [places[edge.previous] if edge.previous >= 0 else -1 for edge in edges]
     times, calls = [edge.at_ns for edge in edges], [edge.call for edge in edges]
@@ -111,16 +113,12 @@ def _inserted(ops: Ops, edges: Sequence[_Edge], places: array[int], device_id: i
         "previous": previous, "call": calls, "awaited": -1, "lag": 0, "cause": EDGE,
         "precision": "", "is_update": False, "is_pageable": False,
     }  # fmt: skip
-    changed: dict[str, Any] = {}
     for column in fields(ops):
         values, new = getattr(ops, column.name), given[column.name]
-        if column.name in ("previous", "awaited"):
-            values = moved(values, places)
         if isinstance(values, list):
-            values = values[:]
             for number, place in reversed(list(enumerate(at))):
                 values.insert(place, new[number] if isinstance(new, list) else new)
-            changed[column.name] = values
-        else:
-            changed[column.name] = integers(np.insert(np.asarray(values), at, new))
-    return replace(ops, **changed)
+            continue
+        if column.name in ("previous", "awaited"):
+            values = moved(values, places)
+        setattr(ops, column.name, integers(np.insert(np.asarray(values), at, new)))

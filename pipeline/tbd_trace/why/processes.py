@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import duckdb
 
@@ -71,14 +72,17 @@ def programs(
         without_kernels: also processes with other GPU operations only.
     """
     found = connection.execute(_PROCESSES, {"all": without_kernels}).fetchall()
-    for trace_id, process_id, name, pid, tool, notes, trains, batch, precision in found:
-        program = load(connection, trace_id, process_id, tool, trains=trains)
-        asked = {"trace": trace_id, "device": program.device_id, "process": process_id}
-        gpu = next(iter(connection.execute(_GPU_NAME, asked).fetchall()), ())
-        about = [
-            _TOOLS.get(tool, tool), *gpu, f"batch {batch}" if batch else None, precision
-        ]  # fmt: skip
-        yield Process(program, name, pid, notes or (), [part for part in about if part])
+    for row in found:
+        yield _process(connection, row)  # a variable would keep the program while the next is read
+
+
+def _process(connection: duckdb.DuckDBPyConnection, row: Sequence[Any]) -> Process:
+    trace_id, process_id, name, pid, tool, notes, trains, batch, precision = row
+    program = load(connection, trace_id, process_id, tool, trains=trains)
+    asked = {"trace": trace_id, "device": program.device_id, "process": process_id}
+    gpu = next(iter(connection.execute(_GPU_NAME, asked).fetchall()), ())
+    about = [_TOOLS.get(tool, tool), *gpu, f"batch {batch}" if batch else None, precision]
+    return Process(program, name, pid, notes or (), [part for part in about if part])
 
 
 def judgements(connection: duckdb.DuckDBPyConnection) -> list[Judgement]:

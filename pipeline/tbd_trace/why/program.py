@@ -5,12 +5,13 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from tbd_trace.runtime.duckdb_connection import return_memory
 from tbd_trace.runtime.result_frames import frame
 from tbd_trace.why.base import Base, load_base
-from tbd_trace.why.edges import EDGE, StepWindow, moved, with_edges
+from tbd_trace.why.edges import EDGE, StepWindow, insert_edges, moved
 from tbd_trace.why.events import Calls, Ops, integers
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ RELATIONS = (
 )  # fmt: skip
 
 _MOST_LAUNCHED = 0.8
-_MANY_ROWS = 100_000  # from here on, what DuckDB keeps of a query is worth returning
+_MOST_ROWS = 100_000  # read at once; memory of larger results is not returned to the system
 _SHORTEST_DELAY_NS = 1_000_000
 _LEAST_FULL = 0.05  # share of matrix work that is not in half precision
 
@@ -31,7 +32,9 @@ _CALLS = """
 SELECT coalesce(thread_id, -1) AS thread_id, name, kind, start_ns, end_ns,
     coalesce(waited_position, 0) - 1 AS waited, coalesce(think_ns, 0) AS think_ns,
     coalesce(awaited_op, 0) - 1 AS awaited, coalesce(tail_ns, 0) AS tail_ns
-FROM host_chain WHERE trace_id = $trace AND process_id = $process ORDER BY position"""
+FROM host_chain
+WHERE trace_id = $trace AND process_id = $process AND position BETWEEN $first AND $last
+ORDER BY position"""
 _OPS = """
 SELECT g.device_id, g.op_kind, g.name, coalesce(g.bytes, 0) AS bytes, g.start_ns,
     g.end_ns, coalesce(g.previous_position, 0) - 1 AS previous,
@@ -46,7 +49,8 @@ LEFT JOIN kernel_group c
     ON c.trace_id = g.trace_id AND c.name = g.name AND g.op_kind = 'kernel'
 LEFT JOIN memcpy m
     ON m.trace_id = g.trace_id AND m.memcpy_id = g.op_id AND g.op_kind = 'memcpy'
-WHERE g.trace_id = $trace AND g.process_id = $process ORDER BY g.position"""
+WHERE g.trace_id = $trace AND g.process_id = $process AND g.position BETWEEN $first AND $last
+ORDER BY g.position"""
 _USUAL = """
 SELECT stream_gap_ns, launch_lag_ns
 FROM gpu_chain WHERE trace_id = $trace AND process_id = $process LIMIT 1"""
@@ -171,18 +175,30 @@ def load(
 ) -> Program:
     """Read the program of a process; the relations of ``RELATIONS`` exist."""
 
-    def rows(sql: str) -> pl.DataFrame:
-        found = frame(connection.sql(sql, params={"trace": trace_id, "process": process_id}))
-        if found.height >= _MANY_ROWS:
-            return_memory(connection)
+    def rows(sql: str, **places: int) -> pl.DataFrame:
+        values = {"trace": trace_id, "process": process_id, **places}
+        return frame(connection.sql(sql, params=values))
+
+    def columns(sql: str) -> list[Any]:
+        found: list[Any] = []
+        for first in count(1, _MOST_ROWS):
+            part = rows(sql, first=first, last=first + _MOST_ROWS - 1)
+            if first == 1:
+                found = list(map(_values, part))
+            else:
+                for column, values in zip(found, part, strict=True):
+                    column.extend(_values(values))
+                return_memory(connection)
+            if part.height < _MOST_ROWS:
+                break
         return found
 
-    found, windows = rows(_OPS), rows(_STEPS)
+    windows = rows(_STEPS)
     ((stream_gap_ns, launch_lag_ns),) = rows(_USUAL).rows()
-    device_id = windows["device_id"][0] if windows.height else _busiest(found)
-    calls, ops = Calls(*map(_values, rows(_CALLS))), Ops(*map(_values, found))
+    calls, ops = Calls(*columns(_CALLS)), Ops(*columns(_OPS))
+    device_id = windows["device_id"][0] if windows.height else _busiest(ops)
     steps = [StepWindow(*row) for row in windows.drop("device_id").iter_rows()]
-    ops, pairs, places = with_edges(ops, steps, device_id)
+    pairs, places = insert_edges(ops, steps, device_id)
     calls.awaited = moved(calls.awaited, places)
     return Program(
         trace_id,
@@ -211,8 +227,9 @@ def _values(column: pl.Series) -> Any:
     return [texts.setdefault(value, value) for value in column]
 
 
-def _busiest(ops: pl.DataFrame) -> int:
+def _busiest(ops: Ops) -> int:
     # of a process without steps; step_window chooses it in the same way
-    spent = ops.select("device_id", ns=ops["end_ns"] - ops["start_ns"])
-    total = spent.group_by("device_id").sum().sort("ns", "device_id", descending=[True, False])
-    return int(total["device_id"][0])
+    spent = Counter[int]()
+    for device, start, end in zip(ops.device, ops.start, ops.end, strict=True):
+        spent[device] += end - start
+    return min(spent, key=lambda device: (-spent[device], device))

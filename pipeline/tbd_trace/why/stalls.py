@@ -32,7 +32,7 @@ def stalls(program: Program) -> dict[int, int]:
     frame = pl.DataFrame(
         {
             "thread": np.asarray(calls.thread),
-            "kind": calls.kind,
+            "is_edge": [kind == EDGE for kind in calls.kind],
             "name": [names[name] for name in calls.name],
             "step": np.searchsorted(begins, calls.start, side="right") - 1,
             "think": np.asarray(calls.think),
@@ -43,7 +43,7 @@ def stalls(program: Program) -> dict[int, int]:
     place = "thread", "rank", "name"
     usual = pl.col("think").median().over(place)
     found = (
-        frame.filter(is_in_step & ~is_wait & (pl.col("kind") != EDGE))
+        frame.filter(is_in_step & ~is_wait & ~pl.col("is_edge"))
         .with_columns(rank=pl.int_range(pl.len()).over("thread", "step"))
         .with_columns(usual=usual, steps=pl.len().over(place))
         .filter(

@@ -101,7 +101,9 @@ def _iteration_time(rows: Sequence[Row]) -> Figure:
     if not means:
         return Figure(label, NULL, query=query, detail=_UNANSWERED, link=link)
     divisor, unit = scale(max(means), "ns")
-    detail = f"{_spread(_known(periods, 'n'))} iterations; {_evidence(periods, 'stability')}"
+    numbers = _known(periods, "n")
+    iterations = "iteration" if set(numbers) == {1} else "iterations"
+    detail = f"{_spread(numbers)} {iterations}; {_evidence(periods, 'stability')}"
     lows, highs = _known(periods, "p5_ns"), _known(periods, "p95_ns")
     if lows and highs:
         detail += (

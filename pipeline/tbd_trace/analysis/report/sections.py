@@ -71,7 +71,8 @@ def build_page(
     with SharedSession(traces.database, traces.trace_ids, executor=executor) as session:
         runner = QueryRunner(session, only=frame["name"][0] if frame.height == 1 else "")
         summary = _summary(runner, names, frame)
-        verdict = [why_section(traces, runner, names, draw)] if _hold(frame, "kernel") else []
+        has_causes = _hold(frame, "kernel") or _hold(frame, "annotation")
+        verdict = [why_section(traces, runner, names, draw)] if has_causes else []
         # Chapters with plots come first, so that the plots are drawn while the others are queried.
         finish = [
             _section(runner, names, chapter, draw)

@@ -13,7 +13,7 @@ scope = "trace"
 thresholds = "proposed"
 advice = """tbd-trace why --all lists the causes with their evidence, and tbd-trace whatif predicts
     gains"""
-collect = "at least 3 complete steps ({steps}), and the launching calls ({launches})"
+collect = "a complete step ({steps}), and the launching calls ({launches})"
 [params.min_cause_pct]
 doc = "minimum share of a cause, in percent of the elapsed time"
 default = 20.0
@@ -44,7 +44,7 @@ top AS (
         coalesce(bool_or(cause = 'unknown' AND share_pct >= min_cause_pct), false) AS is_unknown,
         any_value(title) FILTER (is_change) AS change_title,
         any_value(advice) FILTER (is_change) AS change_advice,
-        any_value(judged_step_ns / best_step_ns) FILTER (is_change) AS gain
+        any_value(judged_step_ns / likely_step_ns) FILTER (is_change) AS gain
     FROM cause CROSS JOIN setting
     GROUP BY trace_id
 ),
@@ -58,7 +58,7 @@ judged AS (
                        ELSE 'warning' END END AS found,
         format('{}: {:.1f} % of {} step{}; {}', title, share_pct, steps,
                if(steps = 1, '', 's'), evidence)
-            || coalesce(format('; the change that gains most is about {}: steps at most {:.2f} '
+            || coalesce(format('; the change that gains most is about {}: steps likely {:.2f} '
                 || 'times as fast', change_title, gain), '') AS sentence
     FROM top t CROSS JOIN setting s
 )

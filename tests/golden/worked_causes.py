@@ -73,6 +73,7 @@ def cause_spans(first: int, last: int) -> Iterator[tuple[int, int, list[str]]]:
     operations, calls = [*timeline().operations, edges()[1]], chain()
     times = {time for one in (*operations, *calls) for time in (one.start, one.end)}
     times |= {first, last}
+    times |= {time for call in calls[1:] for wait in input_wait(call) for time in wait}
     for begin, end in pairwise(sorted(time for time in times if first <= time <= last)):
         yield begin, end, _working(operations, begin) or [_idle(operations, calls, begin)]
 
@@ -135,10 +136,15 @@ def cause_of(one: Operation) -> str:
     return next(KERNELS[text] for text in KERNELS if text in one.name)
 
 
-def input_wait(call: Call) -> tuple[int, int] | None:
-    """Return the pause before a call if its thread loads data then."""
-    before = _followed(chain(), call)
-    return (before.end, call.start) if _loads(before.end, call) else None
+def input_wait(call: Call) -> list[tuple[int, int]]:
+    """Return the times of the pause before a call in which its thread loads data."""
+    begin = _followed(chain(), call).end
+    inside = [
+        (max(r.start, begin), min(r.end, call.start))
+        for r in timeline().ranges
+        if r.text == "phase:data" and r.tid == call.tid and r.start < call.start and r.end > begin
+    ]
+    return inside if sum(b - a for a, b in inside) > SHORTEST_PAUSE_NS else []
 
 
 def _working(operations: list[Operation], time: int) -> list[str]:
@@ -155,7 +161,8 @@ def _idle(operations: list[Operation], calls: list[Call], time: int) -> str:
     while True:
         before = _followed(calls, call)
         if before.end <= time:
-            return "input_pipeline" if _loads(before.end, call) else "host"
+            loads = any(a <= time < b for a, b in input_wait(call))
+            return "input_pipeline" if loads else "host"
         if before.start <= time:
             return _kind(before)
         call = before
@@ -169,16 +176,6 @@ def _followed(calls: list[Call], call: Call) -> Call:
     if previous is None or call.start - previous.end > SHORTEST_PAUSE_NS:
         return last
     return previous
-
-
-def _loads(begin: int, call: Call) -> bool:
-    pause = call.start - begin
-    inside = sum(
-        max(0, min(r.end, call.start) - max(r.start, begin))
-        for r in timeline().ranges
-        if r.text == "phase:data" and r.tid == call.tid
-    )
-    return pause > SHORTEST_PAUSE_NS and inside > pause / 2
 
 
 def _is_long(call: Call) -> bool:

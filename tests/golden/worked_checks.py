@@ -153,8 +153,8 @@ def _running_kernels() -> list[Operation]:
 def _loading_pct() -> float:
     """The largest cause but kernels: nothing runs while the host loads the next batch.
 
-    It does so from the last call of a step to the first of the next one, and before the first call
-    of the window.
+    It does so in ranges between the last call of a step and the first of the next one, and before
+    the first call of the window.
     """
     found, window = timeline(), steady()
     assert window.iterations is not None
@@ -162,7 +162,12 @@ def _loading_pct() -> float:
     for number in window.iterations:
         first = min(o.launch.start for o in found.operations if o.iteration == number)
         before = max(c.end for c in found.calls if c.end <= first)
-        loading.append(first - max(before, window.start))
+        begin = max(before, window.start)
+        loading += [
+            min(one.end, first) - max(one.start, begin)
+            for one in found.ranges
+            if one.text == "phase:data" and one.start < first and one.end > begin
+        ]
     return 100 * sum(loading) / window.elapsed
 
 

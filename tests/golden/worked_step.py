@@ -103,7 +103,7 @@ def _host(tid: int, begin: int) -> Iterator[Span]:
     for call in launching_calls():
         if call.tid == tid and call.end > begin:
             yield call.start, call.end, _call_kind(call)
-            if (wait := input_wait(call)) is not None:
+            for wait in input_wait(call):
                 yield *wait, "input pipeline"
 
 

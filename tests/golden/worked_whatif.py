@@ -10,17 +10,46 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
-from statistics import fmean, median
+from statistics import fmean, median, stdev
 
 from sample_facts import Call, Operation, timeline
 from worked_causes import cause_of, chain, edges, input_wait, launching_calls
+from worked_time import idle_gaps
+from worked_window import bounds, steady
 
 STREAM_SYNCHRONIZED = 7
 READY_BATCH_NS = 200_000
-FAST_CALL_NS, FAST_PAUSE_NS = 1_000, 500  # of a CUDA graph
+FAST_CALL_NS, FAST_PAUSE_NS, GAP_NS = 700, 500, 1_200  # of a CUDA graph
 PINNED_BYTES_PER_NS = 20
-SHORTER_MATRIX_WORK = {"gpu_matmul_no_tensor_core": 0.333333}
-SLOWER_HOST = 1.5  # of autocast
+AMP = {
+    "gpu_matmul_no_tensor_core": (0.27, 0.38, 0.48),
+    "gpu_elementwise": (0.5, 0.68, 0.8),
+    "gpu_reduction": (0.5, 0.7, 1),
+    "gpu_normalization": (0.5, 0.85, 1),
+    "gpu_pooling": (0.5, 0.75, 1),
+}
+"""Times of kernels in half precision: best, likely and worst."""
+SLOWER_HOST = 1.3  # of autocast, at worst
+COMPILE = {
+    "gpu_elementwise": (0.5, 0.75, 1.1),
+    "gpu_reduction": (0.5, 0.8, 1),
+    "gpu_normalization": (0.5, 0.85, 1),
+}
+SAVED = {
+    "channels_last": (1, 0.7, 0.3),
+    "fused_optimizer": (1.1, 1, 0.7),
+    "graph": (1.1, 0.95, 0.55),
+    "host_stalls": (1.1, 1, 0.85),
+    "input": (1.15, 1, 0.75),
+    "no_alloc": (1.3, 1.1, 0.8),
+    "no_sync": (1.3, 1, 0.5),
+    "overlap_copies": (1.2, 1, 0.6),
+    "pinned": (1.2, 1, 0.6),
+    "straggler": (1.1, 0.97, 0.8),
+}
+"""Parts of the time that a change removes here, which programs have saved: best, likely, worst."""
+OF_HOST = {"graph", "host_stalls", "input", "no_alloc", "no_sync"}
+LEAST_WIDTH = 0.02  # of the likely step, on each side
 LONGEST_PAUSE_NS = 20_000  # until the next call of a thread that waits for no other thread
 UNEXPLAINED_NS = 8_000
 
@@ -33,6 +62,7 @@ class Job:
         ns: how long it takes, waiting apart.
         after: gives the earliest start from the times of other jobs; None for a fixed start.
         until: gives the earliest end of a call that waits for the GPU.
+        late_ns: time after the earliest start that nothing explains.
     """
 
     start: int
@@ -41,11 +71,12 @@ class Job:
     pause_ns: int = 0
     after: Callable[[], int] | None = None
     until: Callable[[], int] | None = None
+    late_ns: int = 0
 
     def move(self) -> bool:
         before = self.start, self.end
         if self.after is not None:
-            self.start = self.after()
+            self.start = self.after() + self.late_ns
         self.end = self.start + self.ns
         if self.until is not None:
             self.end = max(self.end, self.until())
@@ -58,6 +89,7 @@ class Program:
 
     calls: list[tuple[Call, Job]] = field(default_factory=list)
     operations: list[tuple[Operation, Job]] = field(default_factory=list)
+    gap_ns: int = field(default_factory=lambda: _usual()[0])
 
     def settle(self) -> None:
         jobs = [job for _, job in (*self.calls, *self.operations)]
@@ -94,7 +126,7 @@ def program() -> Program:
             tail = call.end - awaited.end if waits else _usual_tail()
             job.until = _after(operations[id(awaited)], tail)
     for one, job in made.operations:
-        job.after = _start(one, calls[one.launch], operations)
+        job.after = _start(made, one, calls[one.launch], operations)
     return made
 
 
@@ -102,21 +134,24 @@ def _after(before: Job, pause: Job | int) -> Callable[[], int]:
     return lambda: before.end + (pause if isinstance(pause, int) else pause.pause_ns)
 
 
-def _start(one: Operation, launch: Job, operations: dict[int, Job]) -> Callable[[], int]:
+def _start(
+    made: Program, one: Operation, launch: Job, operations: dict[int, Job]
+) -> Callable[[], int]:
     before = _previous(one)
     previous = operations[id(before)] if before is not None else None
-    gap, lag = _usual()
+    _, lag = _usual()
 
     def ready() -> int:
         launched = launch.start + lag
-        return launched if previous is None else max(launched, previous.end + gap)
+        return launched if previous is None else max(launched, previous.end + made.gap_ns)
 
     late = one.start - ready()
     if late <= UNEXPLAINED_NS:
         return ready
     other = _just_ended(one)
     if other is None or other.end <= ready():
-        return lambda: ready() + late
+        operations[id(one)].late_ns = late
+        return ready
     awaited, pause = operations[id(other)], one.start - other.end
     return lambda: max(ready(), awaited.end + pause)
 
@@ -162,9 +197,11 @@ def _usual() -> tuple[int, int]:
     gaps, lags = [], []
     for one in timeline().kernels:
         before = _previous(one)
-        if before is None or before.end < one.launch.start:
+        # Of all streams: an operation may wait for another stream.
+        last = max((o.end for o in timeline().operations if o.end <= one.start), default=0)
+        if max(last, 0 if before is None else before.end) < one.launch.start:
             lags.append(one.start - one.launch.start)
-        elif one.launch.start < before.end - 20_000:
+        elif before is not None and one.launch.start < before.end - 20_000 and last <= before.end:
             gaps.append(one.start - before.end)
     return round(median(gaps)), round(median(lags))
 
@@ -187,19 +224,23 @@ def _just_ended(one: Operation) -> Operation | None:
 
 def _input(made: Program) -> None:
     for call, job in made.calls:
-        if _waits_for_input(call):
-            job.pause_ns = min(job.pause_ns, READY_BATCH_NS)
+        job.pause_ns -= max(_loading_ns(call) - READY_BATCH_NS, 0)
 
 
-def _waits_for_input(call: Call) -> bool:
-    return call is not launching_calls()[0] and input_wait(call) is not None
+def _loading_ns(call: Call) -> int:
+    if call is launching_calls()[0]:
+        return 0
+    return sum(end - begin for begin, end in input_wait(call))
 
 
 def _graph(made: Program) -> None:
+    made.gap_ns = min(made.gap_ns, GAP_NS)
     for call, job in made.calls:
         job.ns = min(job.ns, FAST_CALL_NS)
-        if not _waits_for_input(call):
+        if not _loading_ns(call):
             job.pause_ns = min(job.pause_ns, FAST_PAUSE_NS)
+    for _, job in made.operations:
+        job.late_ns = 0
 
 
 def _no_sync(made: Program) -> None:
@@ -231,22 +272,22 @@ def _is_pageable(one: Operation) -> bool:
     return "Pageable" in kinds
 
 
-def _amp(made: Program) -> None:
+def _scaled(made: Program, factors: dict[str, tuple[float, ...]], case: int) -> None:
     for one, job in made.operations:
-        if one.kind == "kernel":
-            job.ns = round(job.ns * SHORTER_MATRIX_WORK.get(cause_of(one), 1))
+        if one.kind == "kernel" and (cause := cause_of(one)) in factors:
+            job.ns = round(job.ns * factors[cause][case])
 
 
-def _amp_at_worst(made: Program) -> None:
+def _slower_host(made: Program) -> None:
     for call, job in made.calls:
         job.ns = round(job.ns * SLOWER_HOST)
-        if not _waits_for_input(call):
+        if not _loading_ns(call):
             job.pause_ns = round(job.pause_ns * SLOWER_HOST)
 
 
 AT_BEST: dict[str, Callable[[Program], None] | None] = {
-    "amp": _amp,
     "channels_last": None,  # no kernel converts layouts
+    "compress": None,  # one rank
     "fused_optimizer": None,  # one kernel updates all tensors
     "graph": _graph,
     "host_stalls": None,
@@ -258,8 +299,6 @@ AT_BEST: dict[str, Callable[[Program], None] | None] = {
     "straggler": None,  # one rank
 }
 """Changes, each with what it does to the sample in the best case; None for nothing."""
-IS_LIKELY = {"amp", "fused_optimizer", "host_stalls", "pinned"}
-"""Changes whose best case in the sample is also the likely one; of the others none is known."""
 
 
 @dataclass(frozen=True)
@@ -267,22 +306,52 @@ class Steps:
     """Mean steps after the warm-up, in ns."""
 
     best: float
-    likely: float | None
+    likely: float
     worst: float
 
 
 def steps_after_changes() -> dict[str, Steps]:
     """Return the steps after each change by itself."""
-    found = {}
+    now = measured_ns()
+    found = {"amp": _of_kernels(AMP, is_autocast=True), "compile": _of_kernels(COMPILE)}
     for name, change in AT_BEST.items():
-        best = _step_ns(change) if change is not None else _measured_ns()
-        worst = _step_ns(_amp_at_worst) if name == "amp" else _measured_ns()
-        found[name] = Steps(best, best if name in IS_LIKELY else None, worst)
-    return found
+        saved = now - _step_ns(change) if change is not None else 0.0
+        least = _busy_ns() if name in OF_HOST else 0.0
+        after = (max(now - part * saved, least) for part in SAVED.get(name, (1, 1, 1)))
+        found[name] = _not_too_narrow(*after, least)
+    return {name: found[name] for name in sorted(found)}
+
+
+def _of_kernels(factors: dict[str, tuple[float, ...]], *, is_autocast: bool = False) -> Steps:
+    def changed(case: int) -> Callable[[Program], None]:
+        def change(made: Program) -> None:
+            _scaled(made, factors, case)
+            if is_autocast and case == 2:
+                _slower_host(made)
+
+        return change
+
+    return _not_too_narrow(*(_step_ns(changed(case)) for case in range(3)), 0.0)
+
+
+def _not_too_narrow(best: float, likely: float, worst: float, least: float) -> Steps:
+    steps = [end - start for start, end in (bounds()[i] for i in steady().iterations or ())]
+    of_mean = stdev(steps) / len(steps) ** 0.5 / fmean(steps)
+    of_replay = abs(_unchanged_ns() / measured_ns() - 1)
+    width = likely * max(LEAST_WIDTH, of_mean, of_replay)
+    best = max(min(best, likely - width), least)
+    return Steps(*(round(ns, 3) for ns in (best, likely, max(worst, likely + width))))
+
+
+def _busy_ns() -> float:
+    # Time of a step with an operation on the GPU.
+    window = steady()
+    idle = sum(end - begin for begin, end in idle_gaps(window))
+    return (window.elapsed - idle) / len(window.iterations or ())
 
 
 @cache
-def _measured_ns() -> float:
+def measured_ns() -> float:
     return program().mean_step_ns()
 
 
@@ -298,4 +367,4 @@ def _step_ns(change: Callable[[Program], None]) -> float:
     changed = program()
     change(changed)
     changed.settle()
-    return round(_measured_ns() * changed.mean_step_ns() / _unchanged_ns(), 3)
+    return measured_ns() * changed.mean_step_ns() / _unchanged_ns()

@@ -145,7 +145,7 @@ def _add(findings: dict[str, list[dict[str, Any]]], causes: list[dict[str, Any]]
 
 
 def _listed(findings: dict[str, list[dict[str, Any]]]) -> str:
-    from tbd_trace.why.judgement import title
+    from tbd_trace.why.cause_names import title
     from tbd_trace.why.screen import labelled
 
     causes: dict[tuple[str, str], dict[str, None]] = {}  # of each finding, without repetition
@@ -158,7 +158,7 @@ def _listed(findings: dict[str, list[dict[str, Any]]]) -> str:
 
 
 def _limit(text: str) -> tuple[str, float]:
-    from tbd_trace.why.judgement import cause_names
+    from tbd_trace.why.cause_names import cause_names
 
     cause, _, percent = text.partition(":")
     names = cause_names()

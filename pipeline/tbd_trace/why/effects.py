@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 _SHORTEST_RUN = 8  # kernels of an update that is not fused
 _LONGEST_BREAK = 12  # other kernels inside a run
-_MEMORY = ("gpu_layout", "gpu_normalization", "gpu_elementwise", "gpu_reduction", "gpu_pooling")
 
 Effect = Callable[["Simulator", Change, str, Durations], Durations]
 
@@ -28,14 +27,23 @@ def _integers(values: Iterable[int]) -> array[int]:
 
 def _input(sim: Simulator, change: Change, case: str, durations: Durations) -> Durations:
     # More workers shorten the wait if the loader follows, see _loader_ns.
-    if change.name == "input" and case == "worst":
-        return durations
     pause = int(factors("input", "best", "pause_ns")["input"])
-    return _paused(durations, dict.fromkeys(sim.program.input_waits, pause))
+    waits = sim.program.input_waits
+    measured = sim.program.calls.think
+    pauses = {call: measured[call] - max(wait.ns - pause, 0) for call, wait in waits.items()}
+    return replace(_paused(durations, pauses), arrivals={})
 
 
 def _host_stalls(sim: Simulator, _change: Change, case: str, durations: Durations) -> Durations:
-    return durations if case == "worst" else _paused(durations, sim.stalls)
+    # The wait for input inside a pause stays.
+    waits, think = sim.program.input_waits, sim.program.calls.think
+    pauses = {
+        call: usual + durations.think[call] - (think[call] - waits[call].ns)
+        if call in waits
+        else usual
+        for call, usual in sim.stalls.items()
+    }
+    return _paused(durations, pauses)
 
 
 def _paused(durations: Durations, pauses: dict[int, int]) -> Durations:
@@ -48,10 +56,8 @@ def _paused(durations: Durations, pauses: dict[int, int]) -> Durations:
 
 
 def _graph(sim: Simulator, change: Change, case: str, durations: Durations) -> Durations:
-    if case == "worst":
-        return durations
-    call_ns = int(factors("graph", case, "call_ns")["host"])
-    pause_ns = int(factors("graph", case, "pause_ns")["host"])
+    call_ns = int(factors("graph", "best", "call_ns")["host"])
+    pause_ns = int(factors("graph", "best", "pause_ns")["host"])
     waits = sim.program.input_waits
     return replace(
         durations,
@@ -59,20 +65,17 @@ def _graph(sim: Simulator, change: Change, case: str, durations: Durations) -> D
             ns if call in waits else min(ns, pause_ns) for call, ns in enumerate(durations.think)
         ),
         call=_integers(min(ns, call_ns) for ns in durations.call),
+        most_gap_ns=int(factors("graph", "best", "gap_ns")["nodes"]),
     )
 
 
 def _no_sync(sim: Simulator, _change: Change, case: str, durations: Durations) -> Durations:
-    if case == "worst":
-        return durations
     kinds = sim.program.calls.kind
     free = frozenset(call for call, kind in enumerate(kinds) if kind == "sync")
     return replace(durations, is_free=durations.is_free | free)
 
 
 def _no_alloc(sim: Simulator, _change: Change, case: str, durations: Durations) -> Durations:
-    if case == "worst":
-        return durations
     kinds = sim.program.calls.kind
     call = _integers(0 if k == "alloc" else ns for k, ns in zip(kinds, durations.call, strict=True))
     free = frozenset(call for call, kind in enumerate(kinds) if kind == "alloc")
@@ -88,15 +91,11 @@ def _scaled(durations: Durations, factor: Callable[[int], float]) -> Durations:
 
 
 def _copies(sim: Simulator, _change: Change, case: str, durations: Durations) -> Durations:
-    if case == "worst":
-        return durations
     kinds = sim.program.ops.kind
     return _scaled(durations, lambda op: 0.0 if kinds[op] == "memcpy" else 1.0)
 
 
 def _pinned(sim: Simulator, _change: Change, case: str, durations: Durations) -> Durations:
-    if case == "worst":
-        return durations
     ops = sim.program.ops
     rate = factors("pinned", "likely", "bytes_per_ns")["pageable"]
     op_ns = _integers(
@@ -107,25 +106,52 @@ def _pinned(sim: Simulator, _change: Change, case: str, durations: Durations) ->
 
 
 def _amp(sim: Simulator, _change: Change, case: str, durations: Durations) -> Durations:
-    ops, by_kind = sim.program.ops, factors("amp", case, "duration")
-    if "host" in by_kind:
-        waits = sim.program.input_waits
-        times = by_kind["host"]
-        think = _integers(
-            ns if call in waits or call in sim.stalls else round(ns * times)
-            for call, ns in enumerate(durations.think)
-        )
-        call_ns = _integers(round(ns * times) for ns in durations.call)
-        return replace(durations, think=think, call=call_ns)
-
-    def factor(op: int) -> float:
-        kind = ops.precision[op] or ("memory" if ops.cause[op] in _MEMORY else "")
-        return by_kind.get(kind, 1.0)
-
+    ops = sim.program.ops
     # Where no matrix work is left to speed up, memory-bound kernels are in FP16 or BF16, too.
     if not any(precision in ("tf32", "fp32") for precision in set(ops.precision)):
         return durations
-    return _scaled(durations, factor)
+    by_kind = factors("amp", case, "duration")
+
+    def factor(op: int) -> float:
+        kind = ops.precision[op] if ops.precision[op] in ("tf32", "fp32") else ops.cause[op]
+        if kind != ops.cause[op] and ops.cause[op] == "gpu_attention":
+            kind = "attention"
+        return by_kind.get(kind, 1.0)
+
+    scaled = _scaled(durations, factor)
+    if "host" not in by_kind:
+        return _with_shorter_waits(sim, durations, scaled)
+    # Autocast adds casts to launch.
+    waits, times = sim.program.input_waits, by_kind["host"]
+    think = _integers(
+        ns if call in waits or call in sim.stalls else round(ns * times)
+        for call, ns in enumerate(scaled.think)
+    )
+    return replace(scaled, think=think, call=_integers(round(ns * times) for ns in scaled.call))
+
+
+def _with_shorter_waits(sim: Simulator, before: Durations, after: Durations) -> Durations:
+    # A change of all ranks shortens the kernels of slower ranks, too: waits for them shrink alike.
+    waits = _rank_wait_ns(sim)
+    kernels = [op for op, cause in enumerate(sim.program.ops.cause) if cause.startswith("gpu_")]
+    total = sum(before.op[op] for op in kernels)
+    if not waits or not total:
+        return after
+    part = sum(after.op[op] for op in kernels) / total
+    op_ns = after.op[:]
+    for op, wait in waits.items():
+        op_ns[op] -= round((1 - part) * min(wait, op_ns[op]))
+    return replace(after, op=op_ns)
+
+
+def _compile(sim: Simulator, _change: Change, case: str, durations: Durations) -> Durations:
+    causes, by_cause = sim.program.ops.cause, factors("compile", case, "duration")
+    return _scaled(durations, lambda op: by_cause.get(causes[op], 1.0))
+
+
+def _compress(sim: Simulator, change: Change, case: str, durations: Durations) -> Durations:
+    factor = factors("compress", case, "duration")["communication"]
+    return _comm(sim, replace(change, factor=factor), case, durations)
 
 
 def updates(program: Program) -> list[int]:
@@ -145,8 +171,6 @@ def updates(program: Program) -> list[int]:
 
 
 def _fused_optimizer(sim: Simulator, _change: Change, case: str, durations: Durations) -> Durations:
-    if case == "worst":
-        return durations
     fused = updates(sim.program)
     times = factors("fused_optimizer", "likely", "duration")["update"]
     left = round(1 / factors("fused_optimizer", "likely", "launches")["update"])
@@ -161,8 +185,6 @@ def _fused_optimizer(sim: Simulator, _change: Change, case: str, durations: Dura
 
 
 def _channels_last(sim: Simulator, _change: Change, case: str, durations: Durations) -> Durations:
-    if case != "best":
-        return durations
     causes = sim.program.ops.cause
     return _scaled(durations, lambda op: 0.0 if causes[op] == "gpu_layout" else 1.0)
 
@@ -227,7 +249,9 @@ def _gpu(sim: Simulator, change: Change, case: str, durations: Durations) -> Dur
 
 
 # The user states the assumption, or the trace shows it.
-EXACT = {"comm", "drop", "scale", "host_stalls"}
+EXACT = {"comm", "drop", "scale", "gpu"}
+# The operations of the GPU stay as they are.
+HOST_CHANGES = {"input", "workers", "host_stalls", "graph", "no_sync", "no_alloc"}
 EFFECTS: dict[str, Effect] = {
     "input": _input,
     "workers": _input,
@@ -236,6 +260,8 @@ EFFECTS: dict[str, Effect] = {
     "overlap_copies": _copies,
     "graph": _graph,
     "amp": _amp,
+    "compile": _compile,
+    "compress": _compress,
     "fused_optimizer": _fused_optimizer,
     "channels_last": _channels_last,
     "no_sync": _no_sync,

@@ -34,7 +34,9 @@ def is_certain(program: Program, cause: str, error: float | None) -> bool:
     if error is None or abs(error) > _LARGEST_ERROR_PCT or cause == "unknown":
         return False
     if cause == "input_pipeline":
-        is_marked = any(e != "copy of the batch" for e in program.input_waits.values())
+        is_marked = any(
+            wait.evidence != "copy of the batch" for wait in program.input_waits.values()
+        )
         return is_marked or waiting_steps(program) >= _WAITING_STEPS * len(program.base.periods)
     return True
 
@@ -56,7 +58,7 @@ def evidence(program: Program, stalls: Collection[int], cause: str) -> str:
     """Describe in a few words how a cause is known."""
     match cause:
         case "host_stalls":
-            return f"{len(stalls)} pauses, 10 times as long as usual at their place"
+            return _stalls(program, stalls)
         case "synchronization" | "memory_allocation":
             return f"the GPU is idle inside {_call_names(program, cause)}"
     if (describe := _DESCRIBED.get(cause)) is not None:
@@ -64,8 +66,17 @@ def evidence(program: Program, stalls: Collection[int], cause: str) -> str:
     return _FIXED.get(cause) or _kernels(program, cause)
 
 
+def _stalls(program: Program, stalls: Collection[int]) -> str:
+    calls = program.calls
+    pauses = [calls.think[call] for call in stalls]
+    mean = sum(pauses) / max(len(pauses), 1) / 1e6
+    return (
+        f"{len(pauses)} pauses between calls, {mean:.3g} ms on average, 10 times as long as usual"
+    )
+
+
 def _input(program: Program) -> str:
-    kinds = Counter(program.input_waits.values()).most_common(1)
+    kinds = Counter(wait.evidence for wait in program.input_waits.values()).most_common(1)
     kind = kinds[0][0] if kinds else ""
     where = "before the copy of the batch" if kind == "copy of the batch" else f"in a {kind}"
     steps = len(program.base.periods)
@@ -179,7 +190,7 @@ def not_known(program: Program, input_share: float, error: float | None) -> list
             f"{action(tool, 'phases')}, or use --set assume_training=true for advice about training"
         )
     waits = program.input_waits.values()
-    if input_share >= _NOTEWORTHY and all(kind == "copy of the batch" for kind in waits):
+    if input_share >= _NOTEWORTHY and all(wait.evidence == "copy of the batch" for wait in waits):
         found.append(f"which code waits for input: {action(tool, 'input')}")
     return found
 

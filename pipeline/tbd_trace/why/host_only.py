@@ -9,14 +9,10 @@ from typing import NamedTuple
 import duckdb
 
 from tbd_trace.why.base import Base, counted, load_base, percentile, summarized
+from tbd_trace.why.cause_names import title
+from tbd_trace.why.changes import parts
 from tbd_trace.why.covers import missing_content, unused_steps
-from tbd_trace.why.judgement import (
-    FEWEST_STEPS,
-    Cause,
-    Judgement,
-    recommended,
-    title,
-)
+from tbd_trace.why.judgement import FEWEST_STEPS, Cause, Judgement, recommended
 
 INPUTS = ("host_step", "iteration", "host_window", "process", "trace")
 """Relations behind the answers."""
@@ -94,8 +90,11 @@ def _causes(steps: list[_Step], elapsed: int) -> list[Cause]:
     waited = sum(step.input_ns for step in steps)
     waiting = sum(step.ranges > 0 for step in steps)
     number = len(steps)
-    # Workers that load sooner compete for the cores, so the gain is a ceiling.
+    now, part = elapsed / number, parts()["input"]
+    # Workers that load sooner compete for the cores: no gain beyond the wait, and less at worst.
     best = (elapsed - waited) / number if number >= FEWEST_STEPS else None
+    likely = None if best is None else now - min(part.likely, 1) * (now - best)
+    worst = None if best is None else now - part.least * (now - best)
     is_advised = waited >= _LEAST_ADVISED * elapsed
     loading = Cause(
         "input_pipeline",
@@ -105,7 +104,8 @@ def _causes(steps: list[_Step], elapsed: int) -> list[Cause]:
         f"the thread of the steps is in a {steps[0].evidence}, {waiting} of {number} steps",
         "high",
         best_step_ns=best,
-        worst_step_ns=None if best is None else elapsed / number,
+        likely_step_ns=likely,
+        worst_step_ns=worst,
         advice=_ADVICE if is_advised else None,
     )
     rest = Cause(

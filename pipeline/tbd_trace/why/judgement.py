@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from functools import cache
 from statistics import median
 from typing import Any
 
-from tbd_trace import resources
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.why.base import Base, BaseSummary, counted, percentile, summarized
+from tbd_trace.why.cause_names import causes_by_name, title
 from tbd_trace.why.changes import Change, parse_change
 from tbd_trace.why.covers import missing_content, unrecorded_graphs, unused_steps
 from tbd_trace.why.evidence import evidence, explains, is_certain, not_known
@@ -24,9 +22,9 @@ from tbd_trace.why.whatif import Prediction, Simulator
 
 FEWEST_STEPS = 1  # with fewer, no gain is predicted
 _LEAST_SHARE_PCT = 0.5  # of a cause whose gain is computed
-_LEAST_GAIN = 1.01  # step now / step then, below which a change is not advised
+_LEAST_GAIN = 1.03  # step now / likely step then, below which a change is not advised
 _LEAST_SHARE_WITHOUT_GAIN_PCT = 20.0  # of a cause with advice whose gain is unknown, as ADV01
-_MATMUL = "gpu_matmul"
+_PRODUCTS = ("gpu_matmul", "gpu_attention")
 _HOST_BOUND_PCT = 40.0  # share of host and input above which faster kernels are no advice
 
 
@@ -44,6 +42,23 @@ class Cause:
     likely_step_ns: float | None = None
     worst_step_ns: float | None = None
     advice: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TryFirst:
+    """The change that likely gains most, and the step after it; unknown times are None.
+
+    In 8 of 10 cases the step lies between the best and the worst.
+    """
+
+    change: str  # as in whatif
+    cause: str
+    unit: str
+    now: float | None
+    best: float | None
+    likely: float | None
+    worst: float | None
+    advice: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +84,8 @@ class Judgement:
     trains: bool
     replay_error_pct: float | None
     causes: list[Cause] = field(default_factory=list)
-    change: str | None = None  # the cause whose advice gains most
+    change: str | None = None  # the cause whose change likely gains most
+    try_first: TryFirst | None = None
     then: list[Cause] = field(default_factory=list)  # causes once that one has vanished
     sampled: str | None = None  # what limits the kernels, by periodic GPU metrics
     not_known: list[str] = field(default_factory=list)
@@ -89,27 +105,6 @@ class Judgement:
     def to_dict(self) -> dict[str, Any]:
         """Return the judgement as plain values; unknown ones are None."""
         return asdict(self)
-
-
-@cache
-def _causes() -> dict[str, dict[str, str]]:
-    with (resources.data() / "step_causes.csv").open(encoding="utf-8", newline="") as file:
-        return {row["cause"]: row for row in csv.DictReader(file)}
-
-
-def cause_names() -> list[str]:
-    """Return the names of the causes."""
-    return list(_causes())
-
-
-def rules(cause: str) -> list[str]:
-    """Return the rules of ``tbd-trace check`` whose findings are evidence for a cause."""
-    return _causes()[cause]["rules"].split()
-
-
-def title(cause: str) -> str:
-    """Return a cause in words."""
-    return _causes()[cause]["title"]
 
 
 def judge(
@@ -164,6 +159,7 @@ def judge(
         replay_error_pct=error,
         causes=causes,
         change=change.cause if change else None,
+        try_first=_try_first(program, change),
         then=_then(simulator, change),
         sampled=program.sampled,
         not_known=not_known(program, spent.get("input_pipeline", 0.0) / max(elapsed, 1), error),
@@ -224,21 +220,16 @@ def _ranked(
         if simulator is not None and change is not None and share >= _LEAST_SHARE_PCT:
             with suppress(CannotAnswerError):  # then the gain is unknown
                 gain = simulator.predict([change])
-        advice = _causes()[cause]["advice"] or None
-        if (
-            gain is not None
-            and simulator is not None
-            and simulator.measured_ns < _LEAST_GAIN * gain.best_ns
-        ):
+        advice = causes_by_name()[cause]["advice"] or None
+        if gain and (program.base.mean_ns or 0.0) < _LEAST_GAIN * gain.likely_ns:
             advice = None
-        if _causes()[cause]["training"] and not program.trains:
-            advice = None
-        if simulator is not None and share < _LEAST_SHARE_PCT:
+        is_training = bool(causes_by_name()[cause]["training"])
+        if (is_training and not program.trains) or (simulator and share < _LEAST_SHARE_PCT):
             advice = None
         if change is not None and change.name == "graph" and not program.steps:
             advice = None  # a CUDA graph replays steps that repeat
         # Faster kernels do not help a step that waits for the host.
-        if cause.startswith(_MATMUL) and (
+        if cause.startswith(_PRODUCTS) and (
             change is None or 100 * host / elapsed >= _HOST_BOUND_PCT
         ):
             advice = None
@@ -263,19 +254,34 @@ def _range(gain: Prediction | None) -> tuple[float | None, float | None, float |
 
 def change_for(program: Program, cause: str) -> Change | None:
     """Return the change whose replay shows the gain of a cause, None if there is none."""
-    name = _causes()[cause]["change"]
-    if cause.startswith(_MATMUL) and not program.gains_by_amp:
+    name = causes_by_name()[cause]["change"]
+    if cause.startswith(_PRODUCTS) and not program.gains_by_amp:
         return None
     return parse_change(name) if name else None
 
 
 def recommended(causes: Sequence[Cause]) -> Cause | None:
-    """Return the cause with advice whose removal gains most, else the largest with advice."""
+    """Return the cause with advice whose change likely gains most, else the largest with advice."""
     advised = [cause for cause in causes if cause.advice and cause.cause != "warm_up"]
-    known = [cause for cause in advised if cause.best_step_ns is not None]
+    known = [cause for cause in advised if cause.likely_step_ns is not None]
     if known:
-        return min(known, key=lambda cause: cause.best_step_ns or 0.0)
+        return min(known, key=lambda cause: cause.likely_step_ns or 0.0)
     return advised[0] if advised and advised[0].share_pct >= _LEAST_SHARE_WITHOUT_GAIN_PCT else None
+
+
+def _try_first(program: Program, cause: Cause | None) -> TryFirst | None:
+    if cause is None or (change := change_for(program, cause.cause)) is None:
+        return None
+    return TryFirst(
+        change=change.text,
+        cause=cause.cause,
+        unit="ns",
+        now=program.base.mean_ns,
+        best=cause.best_step_ns,
+        likely=cause.likely_step_ns,
+        worst=cause.worst_step_ns,
+        advice=cause.advice or "",
+    )
 
 
 def _then(simulator: Simulator, cause: Cause | None) -> list[Cause]:

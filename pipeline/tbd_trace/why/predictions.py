@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.query.recording import action
+from tbd_trace.why.cause_names import title
 from tbd_trace.why.changes import Change, validated_by
+from tbd_trace.why.effects import HOST_CHANGES
 from tbd_trace.why.evidence import error_sentence, explains
-from tbd_trace.why.judgement import title
 from tbd_trace.why.program import Program
 from tbd_trace.why.result import WhatIf
 from tbd_trace.why.shares import shares
 from tbd_trace.why.whatif import Simulator
 
-_HOST_CHANGES = {"input", "workers", "host_stalls", "graph", "no_sync", "no_alloc"}
 _NO_PREDICTION = (
     "memory limits, accuracy, other algorithms of a library and work that a new loader adds are "
     "not modelled"
@@ -29,7 +29,7 @@ def predicted(sim: Simulator, changes: Sequence[Change], pid: int | None) -> Wha
             not explain the trace.
     """
     program = sim.program
-    host = [change.text for change in changes if change.name in _HOST_CHANGES]
+    host = [change.text for change in changes if change.name in HOST_CHANGES]
     if host and not program.knows_launches:
         raise CannotAnswerError(
             f"whatif {host[0]} needs the launching calls; {action(program.tool, 'launches')}"
@@ -40,7 +40,7 @@ def predicted(sim: Simulator, changes: Sequence[Change], pid: int | None) -> Wha
     after = sim.after(changes)
     left = shares(after, sim.stalls)
     # With more workers the loader may still limit the step, which the replay does not contain.
-    waits = found.step_ns * len(after.steps) - sum(left.values())
+    waits = found.likely_ns * len(after.steps) - sum(left.values())
     if waits > 0 and any(change.name == "workers" for change in changes):
         left["input_pipeline"] = left.get("input_pipeline", 0.0) + waits
     top = max(left, key=lambda cause: left[cause])
@@ -49,8 +49,8 @@ def predicted(sim: Simulator, changes: Sequence[Change], pid: int | None) -> Wha
         trace_id=program.trace_id,
         pid=pid,
         now_step_ns=sim.measured_ns,
-        step_ns=found.step_ns,
-        gain_pct=100 * (sim.measured_ns / found.step_ns - 1),
+        step_ns=found.likely_ns,
+        gain_pct=100 * (sim.measured_ns / found.likely_ns - 1),
         best_step_ns=found.best_ns,
         likely_step_ns=found.likely_ns,
         worst_step_ns=found.worst_ns,

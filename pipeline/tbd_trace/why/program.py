@@ -6,7 +6,7 @@ from array import array
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tbd_trace.runtime.duckdb_connection import return_memory
 from tbd_trace.runtime.result_frames import frame
@@ -26,6 +26,7 @@ RELATIONS = (
 _MOST_LAUNCHED = 0.8
 _MOST_ROWS = 100_000  # read at once; memory of larger results is not returned to the system
 _SHORTEST_DELAY_NS = 1_000_000
+_LONGER_THAN_TO_TAKE_NS = 1_000_000  # a batch that is ready is taken in less
 _LEAST_FULL = 0.05  # share of matrix work that is not in half precision
 
 _CALLS = """
@@ -60,7 +61,8 @@ SELECT device_id, position - 1 AS op, coalesce(next_position, 0) - 1 AS next_op,
     start_ns, end_ns
 FROM step_window WHERE trace_id = $trace AND process_id = $process ORDER BY step"""
 _INPUT = """
-SELECT position - 1 AS call, evidence
+SELECT position - 1 AS call, evidence, start_ns, end_ns, wait_ns,
+    coalesce(is_loaded_here, false) AS is_loaded_here
 FROM input_wait WHERE trace_id = $trace AND process_id = $process ORDER BY position"""
 
 _RANKS = """
@@ -76,6 +78,16 @@ _CLOCKS = """
 SELECT coalesce(device_id, -1), reason
 FROM clock_check
 WHERE trace_id = $trace AND coalesce(process_id, -1) = $process AND NOT agrees"""
+
+
+class InputWait(NamedTuple):
+    """A row of input_wait: a wait for the next batch in the pause before a call."""
+
+    evidence: str
+    start_ns: int
+    end_ns: int
+    ns: int
+    is_loaded_here: bool  # by the launching thread itself
 
 
 @dataclass(slots=True)
@@ -97,7 +109,7 @@ class Program:
     base: Base
     trains: bool  # it is known or assumed to train
     tool: str  # profiler that recorded it, as in trace.tool
-    input_waits: dict[int, str] = field(default_factory=dict)  # evidence by call
+    input_waits: dict[int, InputWait] = field(default_factory=dict)  # by the call after it
     rank_waits: dict[int, tuple[int, int]] = field(default_factory=dict)  # ns and last rank by op
     sampled: str | None = None  # what limits the kernels, by periodic GPU metrics
     skewed: dict[int, str] = field(default_factory=dict)  # devices on another clock than the host
@@ -137,6 +149,18 @@ class Program:
         """True if the trace shows what the host did while the device was idle."""
         return self.device_id not in self.skewed and self.knows_launches
 
+    @property
+    def arrivals(self) -> dict[int, int]:
+        """When the batches of loader workers arrived, by the call that waited for them.
+
+        Workers that limit the steps do not load faster if the GPU works faster.
+        """
+        return {
+            call: self.calls.start[call]
+            for call, wait in self.input_waits.items()
+            if not wait.is_loaded_here and wait.ns > _LONGER_THAN_TO_TAKE_NS
+        }
+
     def delay_ns(self, op: int) -> int:
         """Return the time before an operation that nothing in the trace explains, from 1 ms on.
 
@@ -150,11 +174,14 @@ class Program:
 
     @property
     def gains_by_amp(self) -> bool:
-        """True if matrix work is not in half precision already."""
-        spent = Counter[bool]()
-        for op, precision in enumerate(self.ops.precision):
+        """True if matrix work, or attention without any, is not in half precision already."""
+        ops = self.ops
+        spent, of_attention = Counter[bool](), Counter[bool]()
+        for op, precision in enumerate(ops.precision):
             if precision:
-                spent[precision == "half"] += self.ops.end[op] - self.ops.start[op]
+                counted = of_attention if ops.cause[op] == "gpu_attention" else spent
+                counted[precision == "half"] += ops.end[op] - ops.start[op]
+        spent = spent or of_attention
         return spent[False] > _LEAST_FULL * spent.total()
 
     @property
@@ -193,7 +220,7 @@ def load(
                 break
         return found
 
-    windows = rows(_STEPS)
+    windows, waits = rows(_STEPS), rows(_INPUT).rows()
     ((stream_gap_ns, launch_lag_ns),) = rows(_USUAL).rows()
     calls, ops = Calls(*columns(_CALLS)), Ops(*columns(_OPS))
     device_id = windows["device_id"][0] if windows.height else _busiest(ops)
@@ -212,7 +239,7 @@ def load(
         load_base(connection, trace_id, process_id),
         trains,
         tool,
-        dict(rows(_INPUT).rows()),
+        {call: InputWait(*wait) for call, *wait in waits},
         {places[op]: (ns, rank) for op, ns, rank in rows(_RANKS).rows()},
         dict(rows(_SAMPLED).rows()).get(device_id),
         dict(rows(_CLOCKS).rows()),

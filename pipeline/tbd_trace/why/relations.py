@@ -33,7 +33,7 @@ def step_cause(connection: duckdb.DuckDBPyConnection) -> pl.DataFrame:
 def _causes(one: Judgement) -> Iterator[Row]:
     about = one.to_dict()
     for rank, cause in enumerate(about["causes"], 1):
-        gain_pct = _gain_pct(one.judged_step_ns, cause["best_step_ns"])
+        gain_pct = _gain_pct(one.judged_step_ns, cause["likely_step_ns"])
         is_change = cause["cause"] == one.change
         yield about | cause | {"rank": rank, "gain_pct": gain_pct, "is_change": is_change}
 

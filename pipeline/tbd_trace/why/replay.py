@@ -2,14 +2,16 @@
 
 A call starts when the call it follows has returned and the host has worked. A synchronization
 returns after the operation it awaits. An operation starts after the previous one of its stream,
-after its launch, and after the operations of other streams that it awaited in the trace. Anchor:
+after its launch, and after the operations of other streams that it awaited in the trace. A batch of
+loader workers arrives when it did in the trace. Anchor:
 Zhu et al., Daydream (USENIX ATC 2020), whose graph this recurrence evaluates.
 """
 
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import median
 
@@ -20,6 +22,7 @@ from tbd_trace.why.program import Program
 
 # Longer tails of synchronizations are dropped in the strict replay, as are unexplained lags.
 STRICT_TAIL_NS = 30_000
+BATCH_NS = 200_000  # time to take a batch that is ready
 _CALL, _OP, _WAIT = range(3)
 
 
@@ -31,6 +34,8 @@ class Durations:
     call: array[int]  # duration of each call that does not wait
     op: array[int]  # duration of each operation
     is_free: frozenset[int] = frozenset()  # calls that no longer wait for the GPU
+    arrivals: Mapping[int, int] = field(default_factory=dict)  # when batches arrive, by call
+    most_gap_ns: int | None = None  # in a graph: between operations, without unexplained lags
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +71,14 @@ class Replay:
         """The durations of the trace."""
         calls, ops = self.program.calls, self.program.ops
         call = np.where(self._waits, 0, np.subtract(calls.end, calls.start))
-        return Durations(calls.think, integers(call), integers(np.subtract(ops.end, ops.start)))
+        think, arrivals = calls.think, self.program.arrivals
+        if arrivals:
+            think = think[:]
+            for call_number in arrivals:
+                wait = self.program.input_waits[call_number].ns
+                think[call_number] -= max(wait - BATCH_NS, 0)
+        durations = integers(np.subtract(ops.end, ops.start))
+        return Durations(think, integers(call), durations, arrivals=arrivals)
 
     @cached_property
     def _events(self) -> tuple[bytes, array[int]]:
@@ -107,6 +119,10 @@ class Replay:
         op_start, op_end = ops.start[:], ops.end[:]
         think, call_ns, op_ns = durations.think, durations.call, durations.op
         gap, launch = self.program.stream_gap_ns, self.program.launch_lag_ns
+        has_lags = not is_strict
+        if durations.most_gap_ns is not None:
+            gap, has_lags = min(gap, durations.most_gap_ns), False
+        arrivals = durations.arrivals
         for kind, i in zip(*self._events, strict=True):
             if kind == _OP:
                 previous, call, awaited = ops.previous[i], ops.call[i], ops.awaited[i]
@@ -117,7 +133,7 @@ class Replay:
                     ready = max(ready, call_start[call] + launch)
                 if awaited >= 0:
                     ready = max(ready, op_end[awaited] + ops.lag[i])
-                elif not is_strict or call < 0:
+                elif has_lags or call < 0:
                     ready += ops.lag[i]
                 if call >= 0 or previous >= 0:
                     op_start[i] = ready
@@ -126,6 +142,8 @@ class Replay:
                 waited = calls.waited[i]
                 if waited >= 0:
                     call_start[i] = call_end[waited] + think[i]
+                    if i in arrivals:
+                        call_start[i] = max(call_start[i], arrivals[i])
                 call_end[i] = call_start[i] + call_ns[i]
             elif i not in durations.is_free:
                 tail = min(self._tail[i], STRICT_TAIL_NS) if is_strict else self._tail[i]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from tbd_trace.why.judgement import Judgement
+from tbd_trace.why.judgement import Cause, Judgement
 from tbd_trace.why.result import WhatIf, Why
 
 WIDTH = 80
@@ -129,16 +129,15 @@ def _causes(one: Judgement, top: int, *, everything: bool, width: int) -> list[s
         rows.append((total, "GPU kernels", _parts(named, unit)))
     rows.sort(key=lambda row: -row[0])
     shown = rows if everything else [row for row in rows[:top] if row[0] >= _LEAST_PCT]
-    rest = rows[len(shown) :]
-    if rest:
+    printed = [round(share, 1) for share, _, _ in shown]
+    if rest := rows[len(shown) :]:
         named = [(title, share) for share, title, _ in rest]
-        # The printed shares sum to 100.
-        left = 100 - sum(round(share, 1) for share, _, _ in shown)
-        shown = [*shown, (left, "rest", _parts(named, unit))]
+        shown = [*shown, (sum(share for _, share in named), "rest", _parts(named, unit))]
+        printed.append(max(100 - sum(printed), 0.0))  # the printed shares sum to 100
     column = max((len(title) for _, title, _ in shown), default=0)
     lines: list[str] = []
-    for share, title, evidence in shown:
-        start = f"{_short(share * unit):>7} ms  {_pct(share):>7}  {title:{column}}  "
+    for pct, (share, title, evidence) in zip(printed, shown, strict=True):
+        start = f"{_short(share * unit):>7} ms  {_pct(pct):>7}  {title:{column}}  "
         lines += textwrap.wrap(
             start + evidence,
             width,
@@ -164,19 +163,19 @@ def change(one: Judgement) -> list[tuple[str, str]]:
         return [("Try first", f"no known change pays; {works}")]
     parts = [("Try first", cause.advice or "")]
     now = one.judged_step_ns
-    if cause.best_step_ns is None or now is None:
+    if cause.likely_step_ns is None or now is None:
         return [*parts, ("Expect", "the gain is not known")]
-    gain = f"at most {times(now, cause.best_step_ns)} ({ms(cause.best_step_ns)})"
-    if cause.likely_step_ns is not None:
-        gain += f", likely {times(now, cause.likely_step_ns)} ({ms(cause.likely_step_ns)})"
-    if cause.worst_step_ns is not None and cause.worst_step_ns > now * 1.001:
-        gain += f", at worst {times(now, cause.worst_step_ns)}"
-    error = one.replay_error_pct
-    parts.append(("Expect", gain + (f"; replay error {error:+.1f} %" if error is not None else "")))
+    parts.append(("Expect", _expected(now, cause)))
     if one.then:
         left = ", ".join(f"{c.title} {_pct(c.share_pct)}" for c in one.then[:_PARTS_SHOWN])
         parts.append(("After that", f"{left} (replayed)"))
     return parts
+
+
+def _expected(now: float, cause: Cause) -> str:
+    best, likely, worst = cause.best_step_ns, cause.likely_step_ns, cause.worst_step_ns
+    assert likely is not None
+    return f"{ms(likely)}, {times(now, likely)} ({_plain(best)} … {_plain(worst)} in 8 of 10 cases)"
 
 
 def labelled(
@@ -209,12 +208,12 @@ def markdown(why: Why, *, everything: bool = False) -> str:
     """Format the causes of the slowest process as a Markdown table."""
     one = why.slowest
     now = one.judged_step_ns
-    lines = [about(one), "", heading(one), "", "| cause | share | at most | evidence | advice |"]
+    lines = [about(one), "", heading(one), "", "| cause | share | likely | evidence | advice |"]
     lines.append("|---|---:|---:|---|---|")
     for cause in one.causes:
         if everything or cause.share_pct >= 1:
-            best = cause.best_step_ns
-            gain = times(now, best) if now is not None and best is not None else ""
+            then = cause.likely_step_ns
+            gain = times(now, then) if now is not None and then is not None else ""
             lines.append(
                 f"| {cause.title} | {cause.share_pct:.1f} % | {gain} | {cause.evidence} "
                 f"| {cause.advice or ''} |"
@@ -225,11 +224,10 @@ def markdown(why: Why, *, everything: bool = False) -> str:
 
 def prediction(found: WhatIf) -> str:
     """Format a prediction."""
-    likely = "at most" if found.likely_step_ns is None else "likely"
     lines = [
-        f"{found.change}: {likely} {times(found.now_step_ns, found.step_ns)}, from "
+        f"{found.change}: likely {times(found.now_step_ns, found.step_ns)}, from "
         f"{ms(found.now_step_ns)} to {ms(found.step_ns)} per step "
-        f"({ms(found.best_step_ns)} … {ms(found.worst_step_ns)})",
+        f"({_plain(found.best_step_ns)} … {ms(found.worst_step_ns)} in 8 of 10 cases)",
         f"then: {found.top_cause}, {found.top_share_pct:.0f} % of the step",
         f"{found.evidence}: {found.validated_by or 'no measured pair supports this prediction'}",
         *found.notes,

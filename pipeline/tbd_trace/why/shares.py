@@ -166,7 +166,11 @@ def idle_intervals(
         back_to(calls.start[call], "warm_up")
     back_to(calls.start[call], "launch_latency")
     while at > begin:
-        back_to(calls.start[call] - calls.think[call], _pause(program, stalls, call))
+        cause = "host_stalls" if call in stalls else "host"
+        if (wait := program.input_waits.get(call)) is not None:
+            back_to(wait.end_ns, cause)
+            back_to(wait.start_ns, "input_pipeline")
+        back_to(calls.start[call] - calls.think[call], cause)
         call = calls.waited[call]
         if call < 0:
             back_to(begin, "unknown")
@@ -203,12 +207,6 @@ def merged(parts: Iterator[Interval]) -> Columns:
         causes.append(number)
         parts_of.append(share)
     return found
-
-
-def _pause(program: Program, stalls: Collection[int], call: int) -> str:
-    if call in program.input_waits:
-        return "input_pipeline"
-    return "host_stalls" if call in stalls else "host"
 
 
 def _call(program: Program, call: int) -> str:

@@ -28,19 +28,19 @@ unit = "ns"
 doc = "mean step after the warm-up"
 [columns.step_ns]
 unit = "ns"
-doc = "predicted step: the likely one, else the best; NULL with a reason"
+doc = "predicted step: the likely one; NULL with a reason"
 [columns.gain_pct]
 unit = "%"
 doc = "now_step_ns ÷ step_ns - 1; NULL with a reason"
 [columns.best_step_ns]
 unit = "ns"
-doc = "step in the best case; NULL with a reason"
+doc = "step in the best of 8 in 10 cases; NULL with a reason"
 [columns.likely_step_ns]
 unit = "ns"
-doc = "step by a model that a measured pair supports; NULL without one"
+doc = "likely step; NULL with a reason"
 [columns.worst_step_ns]
 unit = "ns"
-doc = "step in the worst case; NULL with a reason"
+doc = "step in the worst of 8 in 10 cases; NULL with a reason"
 [columns.validated_by]
 doc = "measured pairs that support the models; NULL without one"
 [columns.evidence]
@@ -55,7 +55,7 @@ doc = "limits of the prediction"
 [columns.reason]
 doc = "reason for a missing prediction; NULL otherwise"
 [advice]
-missing = "needs at least 3 complete steps; {steps}"
+missing = "needs a complete step; {steps}"
 */
 -- The types of the columns; the rows are computed in Python.
 SELECT NULL::VARCHAR AS trace_id, NULL::BIGINT AS process_id, NULL::BIGINT AS pid,

@@ -77,20 +77,37 @@ streamed AS MATERIALIZED (
     FROM launched
     WINDOW stream AS (PARTITION BY trace_id, process_id, device_id, stream_id ORDER BY position)
 ),
+ended AS MATERIALIZED (
+    SELECT trace_id, process_id, device_id, end_ns, max(position) AS position
+    FROM launched GROUP BY ALL
+),
+-- With the operation of the device that ended last before.
+preceded AS MATERIALIZED (
+    SELECT s.*, e.position AS last_position, e.end_ns AS last_end_ns
+    FROM streamed s
+    ASOF LEFT JOIN ended e
+        ON  e.trace_id = s.trace_id AND e.process_id = s.process_id AND e.device_id = s.device_id
+        AND s.start_ns >= e.end_ns
+),
 usual AS (
     SELECT trace_id, process_id,
-        -- Operations that were launched long before the previous one ended waited for that one.
+        -- Operations that were launched long before the previous one ended waited for that one,
+        -- unless one of another stream ended later.
         median(greatest(start_ns - previous_end_ns, 0))
-            FILTER (is_kernel AND launch_start_ns < previous_end_ns - 20000) AS stream_gap_ns,
-        -- Copies often wait for events of other streams, so they count without kernels only.
-        coalesce(
+            FILTER (is_kernel AND launch_start_ns < previous_end_ns - 20000
+                AND last_end_ns <= previous_end_ns) AS stream_gap_ns,
+        -- Copies often wait for events of other streams, so they count without kernels only. No GPU
+        -- needs over 0.1 ms to start an operation.
+        least(coalesce(
             median(start_ns - launch_start_ns) FILTER (is_kernel AND is_idle),
-            median(start_ns - launch_start_ns) FILTER (is_idle)) AS launch_lag_ns
+            median(start_ns - launch_start_ns) FILTER (is_idle)), 100000) AS launch_lag_ns
     FROM (
         SELECT *, op_kind NOT IN ('memcpy', 'memset') AS is_kernel,
+            -- One that ended between launch and start may be of a stream that it waited for.
             start_ns >= launch_start_ns
-                AND (previous_end_ns IS NULL OR previous_end_ns < launch_start_ns) AS is_idle
-        FROM streamed
+                AND coalesce(greatest(previous_end_ns, last_end_ns) < launch_start_ns, true)
+                AS is_idle
+        FROM preceded
     )
     GROUP BY ALL
 ),
@@ -101,23 +118,16 @@ explained AS (
         greatest(
             s.previous_end_ns + coalesce(u.stream_gap_ns, 1000)::BIGINT,
             s.launch_start_ns + coalesce(u.launch_lag_ns, 5000)::BIGINT) AS ready_ns
-    FROM streamed s
+    FROM preceded s
     LEFT JOIN usual u USING (trace_id, process_id)
-),
-ended AS MATERIALIZED (
-    SELECT trace_id, process_id, device_id, end_ns, max(position) AS position
-    FROM launched GROUP BY ALL
 )
 SELECT x.trace_id, x.process_id, x.device_id, x.stream_id, x.position, x.op_kind, x.op_id, x.name,
     x.bytes, x.start_ns, x.end_ns, x.previous_position, x.api_call_id, x.launch_start_ns,
     x.stream_gap_ns, x.launch_lag_ns,
-    CASE WHEN x.start_ns - x.ready_ns > 8000 AND e.end_ns > x.ready_ns
-              AND x.start_ns - e.end_ns <= 20000 AND e.position < x.position
-         THEN e.position END AS awaited_position,
-    CASE WHEN awaited_position IS NOT NULL THEN x.start_ns - e.end_ns
+    CASE WHEN x.start_ns - x.ready_ns > 8000 AND x.last_end_ns > x.ready_ns
+              AND x.start_ns - x.last_end_ns <= 20000 AND x.last_position < x.position
+         THEN x.last_position END AS awaited_position,
+    CASE WHEN awaited_position IS NOT NULL THEN x.start_ns - x.last_end_ns
          WHEN x.start_ns - x.ready_ns > 8000 THEN x.start_ns - x.ready_ns
          ELSE 0 END AS lag_ns
 FROM explained x
-ASOF LEFT JOIN ended e
-    ON  e.trace_id = x.trace_id AND e.process_id = x.process_id AND e.device_id = x.device_id
-    AND x.start_ns >= e.end_ns

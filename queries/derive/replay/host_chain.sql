@@ -157,8 +157,15 @@ op_end AS MATERIALIZED (
     GROUP BY ALL
 ),
 awaiting AS (
-    SELECT f.*, o.position AS op, o.end_ns AS op_end_ns
+    SELECT f.*, o.position AS op, o.end_ns AS op_end_ns, g.position - o.position AS queued
     FROM followed f
+    LEFT JOIN (
+        SELECT api_call_id, min(position) AS position, process
+        FROM gpu_chain
+        JOIN process_number USING (trace_id, process_id)
+        WHERE api_call_id IS NOT NULL
+        GROUP BY ALL
+    ) g ON g.process = f.process AND g.api_call_id = f.api_call_id
     ASOF LEFT JOIN op_end o
         ON  o.process = f.process AND o.stream = coalesce(f.stream_id, -1)
         AND f.end_ns >= o.end_ns
@@ -179,9 +186,11 @@ FROM (
             OR op_end_ns > start_ns AND (
                 is_blocking
                 OR frees
-                -- A launch into a full queue returns when an operation ends.
-                OR kind IN ('launch', 'copy') AND end_ns - start_ns > 8 * launch_ns
-                   AND end_ns - op_end_ns <= 30000)
+                -- A launch into a full queue returns when an operation ends. If most launches do,
+                -- their number shows it: the queue holds about 1,000.
+                OR kind IN ('launch', 'copy') AND (
+                    end_ns - start_ns > 8 * launch_ns AND end_ns - op_end_ns <= 30000
+                    OR end_ns - start_ns > 20000 AND queued >= 500))
             AS waits
     FROM awaiting
     JOIN function USING (function)

@@ -1,9 +1,9 @@
 /*
 title    = "Waits for input"
 question = "Before which calls did the launching thread wait for the next batch?"
-source   = """the host works for most of a pause in a range of the phase data or of PyTorch's
-    DataLoader, or for more than 1 ms within 12 calls before the first large copy of a batch; copies
-    of programs without steps are no batches"""
+source   = """pauses of the host in a range of the phase data or of a loader; in processes without
+    ranges of a loader, pauses of more than 1 ms within 12 calls before the first large copy of a
+    batch; copies of programs without steps are no batches"""
 grain    = "CUDA call after a wait"
 needs    = ["host_chain", "gpu_chain"]
 optional = ["annotation_semantics", "annotation_range", "memcpy", "step_window"]
@@ -15,9 +15,18 @@ doc = "key of the process; -1 when unknown"
 doc = "host_chain.position of the call"
 [columns.evidence]
 doc = "data range, DataLoader range or copy of the batch"
+[columns.start_ns]
+unit = "ns"
+doc = "start of the wait: of the pause before the call, or of the range inside it"
+[columns.end_ns]
+unit = "ns"
+doc = "end of the wait"
 [columns.wait_ns]
 unit = "ns"
-doc = "host_chain.think_ns of the call"
+doc = "time of the pause inside the range; without a range, the whole pause (host_chain.think_ns)"
+[columns.is_loaded_here]
+doc = """true if the launching thread loads the batch itself, by the name of the range: a
+    DataLoader without workers; NULL when unknown"""
 */
 WITH
 copy AS MATERIALIZED (
@@ -69,34 +78,52 @@ before_copy AS (
     SEMI JOIN step_window w ON w.trace_id = n.trace_id AND w.process_id = n.process_id
     WHERE n.think_ns > 1000000
 ),
+-- Lightning and TensorFlow name their loaders, too.
 data_range AS MATERIALIZED (
     SELECT trace_id, coalesce(process_id, -1) AS process_id, thread_id, start_ns, end_ns,
-        'data range' AS evidence
+        'data range' AS evidence, NULL::BOOLEAN AS is_loaded_here
     FROM annotation_semantics WHERE phase = 'data'
     UNION ALL
-    SELECT trace_id, coalesce(process_id, -1), thread_id, start_ns, end_ns, 'DataLoader range'
+    SELECT trace_id, coalesce(process_id, -1), thread_id, start_ns, end_ns, 'DataLoader range',
+        CASE WHEN contains(text, 'DataLoaderIter') THEN contains(text, 'SingleProcess') END
     FROM annotation_range
-    WHERE regexp_matches(text, '^enumerate\(DataLoader\)|DataLoader.*__next__')
+    WHERE regexp_matches(
+        text, '^enumerate\(DataLoader\)|DataLoader.*__next__|dataloader_next|IteratorGetNext')
 ),
 in_range AS (
-    SELECT n.trace_id, n.process_id, n.position, d.evidence
+    SELECT n.trace_id, n.process_id, n.position, d.evidence, d.is_loaded_here,
+        greatest(n.start_ns - n.think_ns, d.start_ns) AS start_ns,
+        least(n.start_ns, d.end_ns) AS end_ns
     FROM data_range d
     JOIN numbered n
         ON  n.trace_id = d.trace_id AND n.process_id = d.process_id AND n.thread_id = d.thread_id
         AND n.start_ns > d.start_ns AND n.start_ns - n.think_ns < d.end_ns
-    -- Shorter pauses are the usual ones between calls.
-    WHERE n.think_ns > 20000
-      AND least(n.start_ns, d.end_ns) - greatest(n.start_ns - n.think_ns, d.start_ns)
-          > 0.5 * n.think_ns
+),
+wait AS (
+    SELECT * FROM in_range
+    UNION ALL
+    SELECT trace_id, process_id, position, 'copy of the batch', NULL, n.start_ns - n.think_ns,
+        n.start_ns
+    FROM before_copy
+    JOIN numbered n USING (trace_id, process_id, position)
+    -- A framework marks all of its loading. Ranges of users may hold the copy alone.
+    ANTI JOIN (FROM data_range WHERE evidence = 'DataLoader range')
+        USING (trace_id, process_id)
+),
+-- Ranges may contain each other.
+apart AS (
+    SELECT *, greatest(start_ns, max(end_ns) OVER (
+        PARTITION BY trace_id, process_id, position ORDER BY start_ns, end_ns
+        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) AS from_ns
+    FROM wait
 )
 SELECT trace_id, process_id, position,
     coalesce(min(evidence) FILTER (evidence <> 'copy of the batch'), 'copy of the batch')
         AS evidence,
-    any_value(n.think_ns) AS wait_ns
-FROM (
-    FROM in_range
-    UNION ALL
-    SELECT *, 'copy of the batch' FROM before_copy
-)
-JOIN numbered n USING (trace_id, process_id, position)
+    min(start_ns) AS start_ns, max(end_ns) AS end_ns,
+    sum(greatest(end_ns - from_ns, 0))::BIGINT AS wait_ns,
+    bool_or(is_loaded_here) AS is_loaded_here
+FROM apart
 GROUP BY ALL
+-- Shorter pauses are the usual ones between calls.
+HAVING sum(greatest(end_ns - from_ns, 0)) > 20000

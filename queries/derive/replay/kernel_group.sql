@@ -1,9 +1,10 @@
 /*
 title    = "Groups of kernels"
 question = "To which cause does the time of a kernel count?"
-source   = "kernel_class; precision and layout by naming conventions of cuBLAS, cuDNN and PyTorch"
+source   = """kernel_class; precision by data/kernel_precisions.csv, layout by naming conventions of
+    cuDNN and PyTorch"""
 grain    = "kernel name, per trace"
-needs    = ["kernel_class"]
+needs    = ["kernel_class", "kernel_precisions"]
 [columns.trace_id]
 doc = "the trace"
 [columns.name]
@@ -13,8 +14,8 @@ doc = """communication, or gpu_matmul_tensor_core, gpu_matmul_no_tensor_core, gp
     unknown precision), gpu_attention, gpu_normalization, gpu_layout, gpu_elementwise,
     gpu_optimizer, gpu_reduction, gpu_pooling, gpu_indexing, gpu_other"""
 [columns.precision]
-doc = """of matrix work: half (FP16, BF16, FP8), tf32 or fp32; half for kernels on tensor cores
-    whose name does not show it; NULL when unknown, and for other kernels"""
+doc = """of matrix work and attention: half (FP16, BF16, FP8), tf32 or fp32; half for kernels on
+    tensor cores whose name does not show it; NULL when unknown, and for other kernels"""
 [columns.is_update]
 doc = """true for the pointwise kernels of an optimizer that is not fused: addcmul, addcdiv"""
 */
@@ -42,13 +43,16 @@ FROM (
         regexp_matches(name, '(?i)addcmul|addcdiv') AS is_update,
         regexp_matches(name, '(?i)nchw|nhwc|transpos|permut|reformat|convertTensor') AS is_layout,
         CASE
-            WHEN class NOT IN ('CONV', 'GEMM', 'RNN', 'mixture of experts') THEN NULL
-            WHEN regexp_matches(name, '(?i)tf32') THEN 'tf32'
-            WHEN regexp_matches(
-                name, '(?i)half|bf16|bfloat|fp16|f16|hgemm|[^a-z]h(884|1688|16816)|e4m3|e5m2')
-                THEN 'half'
-            WHEN tensor_core THEN 'half'
-            WHEN NOT tensor_core THEN 'fp32'
+            WHEN class NOT IN ('CONV', 'GEMM', 'RNN', 'mixture of experts', 'attention') THEN NULL
+            WHEN named IS NOT NULL THEN named
+            WHEN class <> 'attention' AND tensor_core THEN 'half'
+            WHEN class <> 'attention' AND NOT tensor_core THEN 'fp32'
         END AS precision
     FROM kernel_class
+    LEFT JOIN (
+        SELECT k.name, max_by(p.precision, p.priority) AS named
+        FROM (SELECT DISTINCT name FROM kernel_class) k
+        JOIN kernel_precisions p ON regexp_matches(k.name, p.pattern)
+        GROUP BY k.name
+    ) USING (name)
 )

@@ -69,13 +69,13 @@ event AS (
     UNION ALL
     SELECT t.trace_id, t.process_id, 2, h.thread_id,
         concat_ws(' ', coalesce(d.name, 'thread'), d.tid),
-        'input_pipeline', NULL, h.start_ns - h.think_ns, h.start_ns
+        'input_pipeline', NULL, w.start_ns, w.end_ns
     FROM typical t
     JOIN input_wait w USING (trace_id, process_id)
     JOIN host_chain h
         ON  h.trace_id = t.trace_id AND h.process_id = t.process_id AND h.position = w.position
     LEFT JOIN thread d ON d.trace_id = h.trace_id AND d.thread_id = h.thread_id
-    WHERE h.start_ns - h.think_ns < t.end_ns AND h.start_ns > t.start_ns
+    WHERE w.start_ns < t.end_ns AND w.end_ns > t.start_ns
     UNION ALL
     SELECT t.trace_id, t.process_id, 3, g.stream_id,
         concat_ws(' ', 'GPU', g.device_id, 'stream', g.stream_id),

@@ -31,20 +31,20 @@ doc = "what in the trace shows the cause"
 doc = "high or low"
 [columns.best_step_ns]
 unit = "ns"
-doc = "step if the cause vanishes, a ceiling of the gain; NULL if no change is known"
+doc = "step after its change in the best of 8 in 10 cases; NULL if no change is known"
 [columns.likely_step_ns]
 unit = "ns"
-doc = "step by a model that a measured pair supports; NULL without one"
+doc = "step after its change, likely; NULL as best_step_ns"
 [columns.worst_step_ns]
 unit = "ns"
-doc = "step if the change gains nothing, or costs; NULL as best_step_ns"
+doc = "step after its change in the worst of 8 in 10 cases; NULL as best_step_ns"
 [columns.gain_pct]
 unit = "%"
-doc = "judged_step_ns ÷ best_step_ns - 1; NULL as best_step_ns"
+doc = "judged_step_ns ÷ likely_step_ns - 1; NULL as best_step_ns"
 [columns.advice]
-doc = "change to try; NULL if none is known, or it gains less than 1 %"
+doc = "change to try; NULL if none is known, or it likely gains less than 3 %"
 [columns.is_change]
-doc = "true for the cause whose advice gains most"
+doc = "true for the cause whose change likely gains most"
 [columns.steps]
 doc = "steps used, those of the analysis window; 0 if none were found"
 [columns.judged_step_ns]

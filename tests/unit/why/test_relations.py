@@ -49,8 +49,8 @@ def test_why_is_the_command_as_rows(sample: Traces) -> None:
         known = {name: getattr(cause, name) for name in cause.__slots__}
         assert row.items() >= known.items()
         assert row["is_change"] == (cause.cause == one.change)
-        best = cause.best_step_ns
-        assert row["gain_pct"] == (None if best is None else 100 * (one.judged_step_ns / best - 1))
+        then = cause.likely_step_ns
+        assert row["gain_pct"] == (None if then is None else 100 * (one.judged_step_ns / then - 1))
     for name in ("steps", "judged_step_ns", "replay_error_pct", "measured_over", "pid"):
         assert set(frame[name]) == {getattr(one, name)}
 

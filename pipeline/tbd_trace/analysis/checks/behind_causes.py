@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tbd_trace.analysis.checks.evaluation import Row, evaluate
-from tbd_trace.why.judgement import Judgement, rules
+from tbd_trace.why.cause_names import rules
+from tbd_trace.why.judgement import Judgement
 
 if TYPE_CHECKING:
     from tbd_trace.api import Traces

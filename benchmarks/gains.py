@@ -1,0 +1,188 @@
+"""Compare predictions of `tbd-trace whatif` with the steps that were measured after the change.
+
+Usage: python -m benchmarks.gains [--traces DIRECTORY ...] [--worlds DIRECTORY ...]
+
+Pairs are public profiles of one program before and after a change, or a profile and the times that
+its authors published. A prediction reads the profile before the change only. Pairs whose files are
+missing are left out. A directory of worlds holds simulated traces, and their true gains in
+truth.json. Prints Markdown: each pair, then how often the interval held, its width and the error of
+the likely step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import tbd_trace
+from tbd_trace.errors import CannotAnswerError
+from tbd_trace.why.screen import ms
+
+_PAIRS = Path(__file__).resolve().with_name("gains.csv")
+_TRACES = os.environ.get("TBD_TRACE_CORPUS", "../shared/traces")
+_PAYS = 1.05  # gain of a change, below which no one would try it
+# Changes of whatif, by their name in the worlds.
+_OF_WORLDS = {
+    "amp": "amp", "workers": "input", "prefetch": "overlap_copies", "graphs": "graph",
+    "nosync": "no_sync", "noalloc": "no_alloc", "fused_opt": "fused_optimizer",
+    "balance": "straggler", "bf16comm": "compress", "compile": "compile", "nogc": "host_stalls",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A program before and after a change.
+
+    ``after`` is a file, or empty; then ``before_ms`` and ``after_ms`` are the published times.
+    """
+
+    program: str
+    before: str
+    after: str
+    before_ms: str
+    after_ms: str
+    done: str  # in words
+    changes: str  # separated by ;
+    remark: str
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A prediction and the truth, in ns per step."""
+
+    program: str
+    change: str
+    now: float
+    best: float
+    likely: float
+    worst: float
+    true: float
+    remark: str = ""
+
+    @property
+    def is_inside(self) -> bool:
+        """True if the interval holds."""
+        return self.best <= self.true <= self.worst
+
+    @property
+    def error(self) -> float:
+        """Error of the likely step, as a part of the true one."""
+        return self.likely / self.true - 1
+
+
+def main() -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--traces", type=Path, nargs="+", default=[Path(_TRACES)], help="profiles, at any depth"
+    )
+    parser.add_argument("--worlds", type=Path, nargs="*", default=[], help="simulated traces")
+    options = parser.parse_args()
+    found = list(_pairs(options.traces))
+    print(
+        "| program | change | before | predicted (8 of 10) | measured | error | inside | remark |\n"
+        "|---|---|---:|---:|---:|---:|---|---|"
+    )
+    for one in found:
+        print(f"| {' | '.join(_cells(one))} |")
+    print()
+    print(
+        "| of | predictions | inside | median width | median error of likely |\n"
+        "|---|---:|---:|---:|---:|"
+    )
+    print(_summary("pairs", found))
+    for directory in options.worlds:
+        of_world = list(_worlds(directory))
+        for change in sorted({one.change for one in of_world}):
+            print(_summary(change, [one for one in of_world if one.change == change]))
+        print(_summary(f"worlds {directory.name}", of_world))
+
+
+def _pairs(directories: Sequence[Path]) -> Iterator[Compared]:
+    with _PAIRS.open(encoding="utf-8", newline="") as file:
+        pairs = [Pair(**row) for row in csv.DictReader(file)]
+    for pair in pairs:
+        before = _file(pair.before, directories)
+        after = _file(pair.after, directories) if pair.after else None
+        if before is None or (pair.after and after is None):
+            continue
+        program = f"{pair.program}: {pair.done}"
+        try:
+            answer = _predicted(program, before, pair.changes, 0.0, pair.remark)
+        except CannotAnswerError as error:
+            print(f"no answer about {program}: {error}")
+            continue
+        if after is not None:
+            true = tbd_trace.open(after).why().slowest.step_ns
+            assert true is not None
+        else:
+            true = answer.now * float(pair.after_ms) / float(pair.before_ms)
+        yield _with_truth(answer, true)
+
+
+def _worlds(directory: Path) -> Iterator[Compared]:
+    truth = json.loads((directory / "truth.json").read_text(encoding="utf-8"))
+    for name, world in truth.items():
+        for change, gain in world["gains"].items():
+            if change not in _OF_WORLDS or gain < _PAYS:
+                continue
+            try:
+                answer = _predicted(name, directory / world["path"], _OF_WORLDS[change], 0.0)
+            except CannotAnswerError:
+                continue
+            yield _with_truth(answer, answer.now / gain)
+
+
+def _predicted(program: str, path: Path, changes: str, true: float, remark: str = "") -> Compared:
+    found = tbd_trace.open(path).whatif(*changes.split(";"))
+    likely = found.likely_step_ns
+    assert likely is not None
+    return Compared(
+        program, changes, found.now_step_ns, found.best_step_ns, likely, found.worst_step_ns, true,
+        remark,
+    )  # fmt: skip
+
+
+def _with_truth(one: Compared, true: float) -> Compared:
+    return Compared(
+        one.program, one.change, one.now, one.best, one.likely, one.worst, true, one.remark
+    )
+
+
+def _file(name: str, directories: Sequence[Path]) -> Path | None:
+    return next((path for folder in directories for path in folder.rglob(name)), None)
+
+
+def _cells(one: Compared) -> list[str]:
+    return [
+        one.program,
+        f"`{one.change.replace(';', '`, `')}`",
+        ms(one.now),
+        f"{ms(one.likely)} ({ms(one.best)} … {ms(one.worst)})",
+        ms(one.true),
+        f"{100 * one.error:+.0f} %",
+        "yes" if one.is_inside else "no",
+        one.remark,
+    ]
+
+
+def _summary(name: str, found: Sequence[Compared]) -> str:
+    if not found:
+        return f"| {name} | 0 | | | |"
+    inside = sum(one.is_inside for one in found)
+    width = median((one.worst - one.best) / one.now for one in found)
+    error = median(abs(one.error) for one in found)
+    return (
+        f"| {name} | {len(found)} | {inside} ({100 * inside / len(found):.0f} %) "
+        f"| {100 * width:.0f} % of the step | {100 * error:.0f} % |"
+    )
+
+
+if __name__ == "__main__":
+    main()

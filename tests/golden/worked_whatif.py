@@ -23,7 +23,7 @@ FAST_CALL_NS, FAST_PAUSE_NS, GAP_NS = 700, 500, 1_200  # of a CUDA graph
 PINNED_BYTES_PER_NS = 20
 AMP = {
     "gpu_matmul_no_tensor_core": (0.27, 0.38, 0.48),
-    "gpu_elementwise": (0.5, 0.68, 0.8),
+    "gpu_elementwise": (0.58, 0.72, 0.88),
     "gpu_reduction": (0.5, 0.7, 1),
     "gpu_normalization": (0.5, 0.85, 1),
     "gpu_pooling": (0.5, 0.75, 1),

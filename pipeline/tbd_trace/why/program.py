@@ -6,7 +6,10 @@ from array import array
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from itertools import count
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from tbd_trace.runtime.duckdb_connection import return_memory
 from tbd_trace.runtime.result_frames import frame
@@ -23,6 +26,8 @@ RELATIONS = (
     "sampled_limit", "memcpy", "iteration", "host_window", "clock_check",
 )  # fmt: skip
 
+MOSTLY_BUSY = 0.9
+"""Part of a step in which the GPU works, from which on neither host nor loader limit it."""
 _MOST_LAUNCHED = 0.8
 _MOST_ROWS = 100_000  # read at once; memory of larger results is not returned to the system
 _SHORTEST_DELAY_NS = 1_000_000
@@ -153,13 +158,26 @@ class Program:
     def arrivals(self) -> dict[int, int]:
         """When the batches of loader workers arrived, by the call that waited for them.
 
-        Workers that limit the steps do not load faster if the GPU works faster.
+        Workers that limit the steps do not load faster if the GPU works faster. While the GPU works
+        all the time, they limit nothing.
         """
+        if not self.steps or self.busy_ns >= MOSTLY_BUSY * fmean(self.op_step_ns):
+            return {}
         return {
             call: self.calls.start[call]
             for call, wait in self.input_waits.items()
             if not wait.is_loaded_here and wait.ns > _LONGER_THAN_TO_TAKE_NS
         }
+
+    @property
+    def busy_ns(self) -> float:
+        """Mean time of a step in which the device works."""
+        own = np.equal(self.ops.device, self.device_id)
+        start, end = np.asarray(self.ops.start)[own], np.asarray(self.ops.end)[own]
+        begun = np.maximum(start, np.maximum.accumulate(np.concatenate([[0], end[:-1]])))
+        at = [(self.ops.start[a], self.ops.start[b]) for a, b in self.steps]
+        busy = [np.minimum(end, last) - np.maximum(begun, first) for first, last in at]
+        return fmean(float(ns.clip(min=0).sum()) for ns in busy)
 
     def delay_ns(self, op: int) -> int:
         """Return the time before an operation that nothing in the trace explains, from 1 ms on.

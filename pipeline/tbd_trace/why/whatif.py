@@ -13,11 +13,10 @@ from tbd_trace.errors import CannotAnswerError
 from tbd_trace.why.changes import Change, factors, parts
 from tbd_trace.why.effects import EFFECTS, EXACT, HOST_CHANGES
 from tbd_trace.why.events import integers
-from tbd_trace.why.program import Program
+from tbd_trace.why.program import MOSTLY_BUSY, Program
 from tbd_trace.why.replay import Durations, Replay, Schedule
 from tbd_trace.why.stalls import stalls
 
-_LEAST_BUSY = 0.9  # part of the step in which the GPU works, if the host does not limit it
 _LEAST_UNCERTAINTY, _MOST_UNCERTAINTY = 0.02, 0.1
 
 
@@ -115,14 +114,7 @@ class Simulator:
     @cached_property
     def busy_ns(self) -> float:
         """Mean time of a step in which the device works."""
-        program = self.program
-        own = np.equal(program.ops.device, program.device_id)
-        start, end = np.asarray(program.ops.start)[own], np.asarray(program.ops.end)[own]
-        ended = np.maximum.accumulate(np.concatenate([[0], end[:-1]])) if len(end) else end
-        begun = np.maximum(start, ended)
-        at = [(program.ops.start[a], program.ops.start[b]) for a, b in program.steps]
-        busy = [np.minimum(end, last) - np.maximum(begun, first) for first, last in at]
-        return fmean(float(ns.clip(min=0).sum()) for ns in busy)
+        return self.program.busy_ns
 
     def durations(self, changes: Sequence[Change], case: str = "best") -> Durations:
         """Return the durations of the program after some changes."""
@@ -166,7 +158,7 @@ class Simulator:
 
     @cached_property
     def _host_limits(self) -> bool:
-        return self.busy_ns < _LEAST_BUSY * self.measured_ns
+        return self.busy_ns < MOSTLY_BUSY * self.measured_ns
 
     def _mean_after(self, durations: Durations) -> float:
         mean = self.measured_ns

@@ -104,10 +104,10 @@ def test_commands(elsewhere: Path) -> None:
     code, said = run("perfetto", str(SAMPLE), "-o", "sample.pftrace")
     assert code == 0
     # The file has 379 calls, 338 operations, 288 ranges and 12 iterations: 1017. Ten of the
-    # iterations count (no warm-up). Each has 63 causes: 28 operations, 27 launches, 4 moments of
+    # iterations count (no warm-up). Each has 64 causes: 28 operations, 27 launches, 5 moments of
     # the host, 2 allocations, the synchronization, and the loader's wait that ends in the next
     # iteration. The first wait makes one more: the last iteration ends with the host instead.
-    assert said.startswith("note: wrote sample.pftrace: 1,648 slices, 0 marks and 28 values")
+    assert said.startswith("note: wrote sample.pftrace: 1,658 slices, 0 marks and 28 values")
     assert run("table", "kernel", str(SAMPLE))[0] == 2  # no -o
     assert run("perfetto", str(SAMPLE), "-o", "sample.json")[0] == 2
     assert run("perfetto", str(SAMPLE / "metrics.csv"), "-o", "sample.pftrace")[0] == 3

@@ -71,8 +71,7 @@ def build_page(
     with SharedSession(traces.database, traces.trace_ids, executor=executor) as session:
         runner = QueryRunner(session, only=frame["name"][0] if frame.height == 1 else "")
         summary = _summary(runner, names, frame)
-        has_causes = _hold(frame, "kernel") or _hold(frame, "annotation")
-        verdict = [why_section(traces, runner, names, draw)] if has_causes else []
+        verdict = why_section(traces, runner, names, draw, is_expected=_hold(frame, "kernel"))
         # Chapters with plots come first, so that the plots are drawn while the others are queried.
         finish = [
             _section(runner, names, chapter, draw)

@@ -54,11 +54,19 @@ _DOCS = {
 
 
 def why_section(
-    traces: Traces, runner: QueryRunner, names: Mapping[str, str], draw: Draw
-) -> Callable[[], Section]:
+    traces: Traces,
+    runner: QueryRunner,
+    names: Mapping[str, str],
+    draw: Draw,
+    *,
+    is_expected: bool = True,
+) -> list[Callable[[], Section]]:
     """Return the causes of the process with the longest steps, and the largest of each other.
 
     The returned function waits for the plot of a typical step.
+
+    Args:
+        is_expected: False leaves the section out if there is no answer; True states the reason.
     """
     title = "Why a step takes so long"
     intro = (
@@ -68,9 +76,11 @@ def why_section(
     try:
         found = traces.why()
     except CannotAnswerError as error:
+        if not is_expected:
+            return []
         reason = Note(str(error), "missing")
         drawn = _drawn(runner.run("gpu_activity"), names, draw)
-        return lambda: Section("why", title, intro, [reason, *(plot() for plot in drawn)])
+        return [lambda: Section("why", title, intro, [reason, *(plot() for plot in drawn)])]
     slowest, *others = found.judgements
     plots = _typical_step(runner, slowest, names, draw)
     blocks: list[Block] = [_runs(found.judgements, names)] if others else []
@@ -83,9 +93,11 @@ def why_section(
     plots += _drawn(_of_trace(runner.run("gpu_activity"), slowest), names, draw)
     later = [*_gaps(runner, slowest), _causes(slowest)]
     later += [Note(text, "missing") for text in slowest.not_known]
-    return lambda: Section(
-        "why", title, intro, [*blocks, *(plot() for plot in plots), *later], beside=True
-    )
+    return [
+        lambda: Section(
+            "why", title, intro, [*blocks, *(plot() for plot in plots), *later], beside=True
+        )
+    ]
 
 
 def _typical_step(

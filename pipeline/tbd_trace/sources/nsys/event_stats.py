@@ -42,6 +42,7 @@ _TIMES = ("start", "end")
 # Factors of a hash of up to three columns: odd constants of xxHash and splitmix64. NULL hashes like
 # a number that is not an id in any profile.
 _FACTORS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9], np.uint64)
+_MIX = np.uint64(0xBF58476D1CE4E5B9)
 _NULLS = _FACTORS * np.uint64(0xD1B54A32D192ED03)
 
 
@@ -111,7 +112,10 @@ def _row_hashes(columns: Sequence[pa.Array]) -> npt.NDArray[np.uint64]:
         part = numbers.view(np.uint64) * factor
         if nulls is not None:
             part[nulls] = null
-        hashes += part
+        # A plain sum would lose differences of 2^63 in two columns: they stay 2^63 in products.
+        hashes ^= part
+        hashes ^= hashes >> np.uint64(29)
+        hashes *= _MIX
     return hashes
 
 

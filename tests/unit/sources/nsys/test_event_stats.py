@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nsys_schema import NVTX_DOMAIN, NVTX_PUSH_POP, RUNTIME_CALL, Kernel, Nvtx, Runtime
@@ -72,6 +72,7 @@ def test_damage_is_an_input_error(path: Path) -> None:
 values = st.one_of(st.none(), st.integers(-2, 2), st.integers(-(2**63), 2**63 - 1))
 
 
+@example([[(-1, None, -(2**63)), (2**63 - 1, None, 0)]])  # they differ by 2^63 in both columns
 @given(st.lists(st.lists(st.tuples(values, values, values), max_size=30), max_size=4))
 def test_seen_are_the_distinct_keys_and_the_latest_time(
     batches: list[list[tuple[int | None, int | None, int | None]]],

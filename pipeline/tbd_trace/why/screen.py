@@ -13,6 +13,7 @@ MOST_WIDTH = 120
 _LABEL = 12
 _PARTS_SHOWN = 3
 _LEAST_PCT = 1.0  # of a cause that is listed by itself
+_SHORTER = 0.8  # part of the time of a cause that a change shortens
 _NOTEWORTHY_PCT = 20.0  # of a cause whose missing remedy is stated
 
 
@@ -90,11 +91,14 @@ def sentences(one: Judgement) -> list[tuple[str, str]]:
 
 
 def _without_remedy(one: Judgement) -> str:
-    # Large causes for which no change is known.
+    # Large causes for which no change is known, and that the change to try first does not shorten.
+    left = {cause.cause: cause.ns_per_step or 0.0 for cause in one.then}
     large = [
         f"{cause.title} {_pct(cause.share_pct)}"
         for cause in one.causes
-        if cause.share_pct >= _NOTEWORTHY_PCT and not cause.advice and cause.cause != "unknown"
+        if cause.share_pct >= _NOTEWORTHY_PCT
+        and not (cause.advice or cause.cause == "unknown")
+        and (not left or left.get(cause.cause, 0.0) > _SHORTER * (cause.ns_per_step or 0.0))
     ]
     return f"{', '.join(large)}: no change is known that shortens the step" if large else ""
 

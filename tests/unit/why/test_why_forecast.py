@@ -23,6 +23,7 @@ from tbd_trace.why.effects import HOST_CHANGES
 from tbd_trace.why.judgement import Cause, Judgement, recommended
 from tbd_trace.why.processes import INPUTS, judgements
 from tbd_trace.why.program import Program
+from tbd_trace.why.screen import sentences
 from tbd_trace.why.stalls import stalls
 from tbd_trace.why.whatif import Prediction, Simulator
 
@@ -517,3 +518,15 @@ def test_the_replay_knows_streams_that_wait_for_each_other() -> None:
     assert one.replay_error_pct is not None
     assert abs(one.replay_error_pct) < 5
     assert one.change == "communication"
+
+
+@pytest.mark.slow
+def test_a_cause_that_the_first_change_shortens_has_a_remedy() -> None:
+    # A launch-bound loop of short kernels: a graph removes most of the launch latency, too.
+    kernels = [(HALF, 3_000)] * 40
+    loop = Loop(kernels=kernels, copy_ns=1_000, late_ns={})
+    one = judged(loop.run())
+    assert one.try_first is not None
+    assert one.try_first.change == "graph"
+    assert one_cause(one, "launch_latency").share_pct > 20
+    assert "launch latency" not in dict(sentences(one)).get("No remedy", "")

@@ -16,12 +16,14 @@ import csv
 import json
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
 import tbd_trace
 from tbd_trace.errors import CannotAnswerError
+from tbd_trace.why.result import WhatIf
 from tbd_trace.why.screen import ms
 
 _PAIRS = Path(__file__).resolve().with_name("gains.csv")
@@ -114,7 +116,7 @@ def _pairs(directories: Sequence[Path]) -> Iterator[Compared]:
             continue
         program = f"{pair.program}: {pair.done}"
         try:
-            answer = _predicted(program, before, pair.changes, 0.0, pair.remark)
+            found = tbd_trace.open(before).whatif(*pair.changes.split(";"))
         except CannotAnswerError as error:
             print(f"no answer about {program}: {error}")
             continue
@@ -122,36 +124,34 @@ def _pairs(directories: Sequence[Path]) -> Iterator[Compared]:
             true = tbd_trace.open(after).why().slowest.step_ns
             assert true is not None
         else:
-            true = answer.now * float(pair.after_ms) / float(pair.before_ms)
-        yield _with_truth(answer, true)
+            true = found.now_step_ns * float(pair.after_ms) / float(pair.before_ms)
+        yield _compared(program, pair.changes, found, true, pair.remark)
 
 
 def _worlds(directory: Path) -> Iterator[Compared]:
     truth = json.loads((directory / "truth.json").read_text(encoding="utf-8"))
     for name, world in truth.items():
-        for change, gain in world["gains"].items():
-            if change not in _OF_WORLDS or gain < _PAYS:
+        traces = tbd_trace.open(directory / world["path"])
+        for simulated, gain in world["gains"].items():
+            if simulated not in _OF_WORLDS or gain < _PAYS:
                 continue
-            try:
-                answer = _predicted(name, directory / world["path"], _OF_WORLDS[change], 0.0)
-            except CannotAnswerError:
-                continue
-            yield _with_truth(answer, answer.now / gain)
+            change = _OF_WORLDS[simulated]
+            with suppress(CannotAnswerError):
+                found = traces.whatif(change)
+                yield _compared(name, change, found, found.now_step_ns / gain)
 
 
-def _predicted(program: str, path: Path, changes: str, true: float, remark: str = "") -> Compared:
-    found = tbd_trace.open(path).whatif(*changes.split(";"))
-    likely = found.likely_step_ns
-    assert likely is not None
+def _compared(program: str, changes: str, found: WhatIf, true: float, remark: str = "") -> Compared:
+    assert found.likely_step_ns is not None
     return Compared(
-        program, changes, found.now_step_ns, found.best_step_ns, likely, found.worst_step_ns, true,
+        program,
+        changes,
+        found.now_step_ns,
+        found.best_step_ns,
+        found.likely_step_ns,
+        found.worst_step_ns,
+        true,
         remark,
-    )  # fmt: skip
-
-
-def _with_truth(one: Compared, true: float) -> Compared:
-    return Compared(
-        one.program, one.change, one.now, one.best, one.likely, one.worst, true, one.remark
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from functools import cache
 from pathlib import Path
 
@@ -40,3 +41,9 @@ def _sql_files(directory: Path) -> dict[str, Path]:
 def data() -> Path:
     """Return the directory of the hardware and classification tables."""
     return _directory("data")
+
+
+def data_rows(name: str) -> list[dict[str, str]]:
+    """Return the rows of a CSV table in the directory ``data``, such as ``step_causes``."""
+    with (data() / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))

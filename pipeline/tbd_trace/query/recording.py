@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -20,8 +19,8 @@ _UNASKED = "nsys"  # speaks where no trace is asked, as in the reference
 
 @cache
 def _actions() -> dict[tuple[str, str], str]:
-    with (resources.data() / "recording_actions.csv").open(encoding="utf-8", newline="") as file:
-        return {(row["tool"], row["what"]): row["action"] for row in csv.DictReader(file)}
+    rows = resources.data_rows("recording_actions")
+    return {(row["tool"], row["what"]): row["action"] for row in rows}
 
 
 def action(tool: str, what: str) -> str:

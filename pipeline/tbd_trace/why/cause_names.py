@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from functools import cache
 
 from tbd_trace import resources
@@ -11,8 +10,7 @@ from tbd_trace import resources
 @cache
 def causes_by_name() -> dict[str, dict[str, str]]:
     """Return the rows of ``data/step_causes.csv`` by cause."""
-    with (resources.data() / "step_causes.csv").open(encoding="utf-8", newline="") as file:
-        return {row["cause"]: row for row in csv.DictReader(file)}
+    return {row["cause"]: row for row in resources.data_rows("step_causes")}
 
 
 def cause_names() -> list[str]:

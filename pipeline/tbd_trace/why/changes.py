@@ -5,7 +5,6 @@ Factors are in ``data/whatif_models.csv``, parts in ``data/gain_intervals.csv``.
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -82,23 +81,19 @@ class Parts:
 @cache
 def parts() -> dict[str, Parts]:
     """Return the parts by change."""
-    path = resources.data() / "gain_intervals.csv"
-    with path.open(encoding="utf-8", newline="") as file:
-        return {
-            row["change"]: Parts(float(row["least"]), float(row["likely"]), float(row["most"]))
-            for row in csv.DictReader(file)
-        }
+    return {
+        row["change"]: Parts(float(row["least"]), float(row["likely"]), float(row["most"]))
+        for row in resources.data_rows("gain_intervals")
+    }
 
 
 @cache
 def models() -> Sequence[Model]:
     """Return the models of the changes."""
-    path = resources.data() / "whatif_models.csv"
-    with path.open(encoding="utf-8", newline="") as file:
-        return [
-            Model(**{**row, "factor": float(row["factor"])})  # type: ignore[arg-type]
-            for row in csv.DictReader(file)
-        ]
+    return [
+        Model(**{**row, "factor": float(row["factor"])})  # type: ignore[arg-type]
+        for row in resources.data_rows("whatif_models")
+    ]
 
 
 def factors(change: str, case: str, quantity: str) -> dict[str, float]:

@@ -161,13 +161,15 @@ class Program:
         Workers that limit the steps do not load faster if the GPU works faster. While the GPU works
         all the time, they limit nothing.
         """
-        if not self.steps or self.busy_ns >= MOSTLY_BUSY * fmean(self.op_step_ns):
-            return {}
-        return {
+        waits = {
             call: self.calls.start[call]
             for call, wait in self.input_waits.items()
             if not wait.is_loaded_here and wait.ns > _LONGER_THAN_TO_TAKE_NS
         }
+        # Most programs have no such waits, and need no busy time here.
+        if not (waits and self.steps) or self.busy_ns >= MOSTLY_BUSY * fmean(self.op_step_ns):
+            return {}
+        return waits
 
     @property
     def busy_ns(self) -> float:

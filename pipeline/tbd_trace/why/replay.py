@@ -17,12 +17,12 @@ from statistics import median
 
 import numpy as np
 
+from tbd_trace.why.changes import factors
 from tbd_trace.why.events import integers
 from tbd_trace.why.program import Program
 
 # Longer tails of synchronizations are dropped in the strict replay, as are unexplained lags.
 STRICT_TAIL_NS = 30_000
-BATCH_NS = 200_000  # time to take a batch that is ready
 _CALL, _OP, _WAIT = range(3)
 
 
@@ -74,9 +74,10 @@ class Replay:
         think, arrivals = calls.think, self.program.arrivals
         if arrivals:
             think = think[:]
+            ready_ns = int(factors("input", "best", "pause_ns")["input"])
             for call_number in arrivals:
                 wait = self.program.input_waits[call_number].ns
-                think[call_number] -= max(wait - BATCH_NS, 0)
+                think[call_number] -= max(wait - ready_ns, 0)
         durations = integers(np.subtract(ops.end, ops.start))
         return Durations(think, integers(call), durations, arrivals=arrivals)
 

@@ -66,7 +66,7 @@ def why_section(
     The returned function waits for the plot of a typical step.
 
     Args:
-        is_expected: False leaves the section out if there is no answer; True states the reason.
+        is_expected: without an answer, True gives a section with the reason, False none.
     """
     title = "Why a step takes so long"
     intro = (

@@ -29,6 +29,10 @@ def decoded_batches(decoded: Decoded | None, settings: Settings) -> Callable[[in
     def following(_number: int) -> dict[str, Tensor]:
         try:
             return next(loaded)
+        except (ConnectionError, EOFError):
+            # A worker that ends while it hands over a batch only closes its socket.
+            ended = RuntimeError("a worker of the DataLoader exited unexpectedly")
+            raise failed(directory, ended) from None
         except (OSError, RuntimeError) as error:
             raise failed(directory, error) from None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -136,6 +137,16 @@ def test_a_worker_that_dies_is_an_error_of_one_line() -> None:
         for number in range(1, 10):
             following(number)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "error", [ConnectionResetError(104, "Connection reset by peer"), EOFError()]
+)
+def test_a_worker_that_dies_while_it_sends_a_batch_is_named(error: Exception) -> None:
+    samples = MagicMock(**{"__len__.return_value": 6, "__getitem__.side_effect": error})
+    following = _batches(lambda *_: samples)
+    with pytest.raises(UnsupportedError, match="a worker of the DataLoader exited unexpectedly"):
+        following(0)
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,8 @@ def test_same_report(traces: Traces, monkeypatch: pytest.MonkeyPatch, is_whole: 
         monkeypatch.setattr(sections, "CHAPTERS", few)
         monkeypatch.setattr(sections, "headline", lambda *_: [])
         monkeypatch.setattr(sections, "findings", lambda *_: Section("findings", "Findings"))
-        monkeypatch.setattr(sections, "why_section", lambda *_: lambda: Section("why", "Why"))
+        why = [lambda: Section("why", "Why")]
+        monkeypatch.setattr(sections, "why_section", lambda *_, **__: why)
     expected = build_page(traces, draw=undrawn)
     assert str(build_page(traces, draw=undrawn, executor=ThisProcess())) == str(expected)
 

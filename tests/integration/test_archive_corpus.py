@@ -18,6 +18,8 @@ from tbd_trace.query import Catalogue, Result
 from tbd_trace.redact.tables import KINDS, Redaction
 from tbd_trace.store import Database
 
+pytestmark = pytest.mark.slow
+
 # A training run, two processes that share correlation ids, counters, an nvprof timeline.
 NAMES = (
     "nsys/NERSC_sc22-dl-tutorial__sample_nsys_profiles__4gpu_bucketcap100mb.qdrep.exp2022.4.sqlite",

@@ -17,6 +17,8 @@ from tbd_trace.analysis.checks.rules import rule_of
 from tbd_trace.api import Traces as Opened
 from tbd_trace.errors import InputError
 
+pytestmark = pytest.mark.slow
+
 PATTERNS = ("nsys/*", "nvprof/*", "nvprof_csv/*", "ncu/*", "odd/*.sqlite")
 NERSC = "nsys/NERSC_sc22-dl-tutorial__sample_nsys_profiles__{}.qdrep.exp2022.4.sqlite"
 # How OBS04 judges the GPU's idle time in runs of NERSC.
@@ -48,7 +50,6 @@ def found(request: pytest.FixtureRequest, traces: Traces) -> tuple[pl.DataFrame,
     return evaluate(Opened(traces.database, list(names))), names
 
 
-@pytest.mark.slow
 def test_each_rule_has_one_verdict_on_each_trace(
     found: tuple[pl.DataFrame, dict[str, str]],
 ) -> None:

@@ -223,6 +223,7 @@ def check_document(content: dict[str, Any], rates: list[str]) -> None:
         assert point["median_s"] == statistics.median(point["iteration_s"])
 
 
+@pytest.mark.slow
 def test_nothing_is_left_after_an_interrupt(tmp_path: Path) -> None:
     path = write(tmp_path / "layers.csv", [("one", 0.2, 0.4, 4_000)])
     for number in (signal.SIGINT, signal.SIGTERM):

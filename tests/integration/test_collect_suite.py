@@ -20,7 +20,7 @@ from nsys_agent import collected
 from requirements import require
 from tbd_models.registry import NAMES, find, is_implemented
 
-pytestmark = pytest.mark.needs("nsys")
+pytestmark = [pytest.mark.needs("nsys"), pytest.mark.slow]
 
 ITERATIONS = 5
 # What runs a framework, and how its version begins.
@@ -101,7 +101,6 @@ def traces(capture: Path, tmp_path_factory: pytest.TempPathFactory) -> tbd_trace
     return tbd_trace.open(db=database.path)
 
 
-@pytest.mark.slow
 def test_iterations_take_as_long_as_the_run_says(
     traces: tbd_trace.api.Traces, document: dict[str, Any]
 ) -> None:
@@ -116,7 +115,6 @@ def test_iterations_take_as_long_as_the_run_says(
         assert len(off) <= 1, (times, said)
 
 
-@pytest.mark.slow
 def test_throughput_is_that_of_the_run_without_a_profiler(
     traces: tbd_trace.api.Traces, document: dict[str, Any]
 ) -> None:
@@ -137,7 +135,6 @@ def test_throughput_is_that_of_the_run_without_a_profiler(
     assert document["profiler_slowdown"] == pytest.approx(medians[0] / medians[1])
 
 
-@pytest.mark.slow
 def test_every_layer_and_phase_is_there_forward_and_backward(
     capture: Path, traces: tbd_trace.api.Traces
 ) -> None:
@@ -154,7 +151,6 @@ def test_every_layer_and_phase_is_there_forward_and_backward(
     assert backward >= trained
 
 
-@pytest.mark.slow
 def test_dominant_layer_has_a_rank(traces: tbd_trace.api.Traces) -> None:
     table = traces.query("dominant_layer", by="type")
     assert table["rank"].drop_nulls().to_list() == list(range(1, table["rank"].count() + 1))

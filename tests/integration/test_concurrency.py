@@ -33,7 +33,7 @@ from program import (
 )
 from tbd_trace.store import Database
 
-pytestmark = pytest.mark.usefixtures("elsewhere")
+pytestmark = [pytest.mark.usefixtures("elsewhere"), pytest.mark.slow]
 
 ITERATIONS = 2000
 KERNELS_PER_ITERATION = 25
@@ -88,7 +88,6 @@ def started_ingest(profile: Path, db: Path) -> subprocess.Popen[str]:
 # -- interruptions -------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_ingest_leaves_nothing(big: Path, db: Path, number: signal.Signals) -> None:
     before = state(Path.cwd())
@@ -124,7 +123,6 @@ def test_an_interrupted_first_ingest_makes_no_database(big: Path) -> None:
 ENDLESS = "SELECT count(*) FROM range(1000000000000) WHERE hash(range) % 7 = 0"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=nightly)])
 def test_a_query_stops_when_told(db: Path, number: signal.Signals) -> None:
     """DuckDB's threads work for as long as the statement takes, and do not look for signals."""
@@ -162,7 +160,6 @@ tbd_trace.__main__.main()
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "error"),
     [
@@ -206,7 +203,6 @@ def without_compiled_modules(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("without_compiled_modules")
 @pytest.mark.parametrize("size", [100, 10_000])  # of nothing; of the kernels
 def test_no_room_for_a_trace(big: Path, db: Path, size: int) -> None:
@@ -216,7 +212,6 @@ def test_no_room_for_a_trace(big: Path, db: Path, size: int) -> None:
     assert state(Path.cwd()) == before
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("without_compiled_modules")
 def test_no_room_for_an_answer(db: Path) -> None:
     Path("answer.csv").write_text("the old answer")
@@ -232,7 +227,6 @@ def without_cache(found: dict[str, str]) -> dict[str, str]:
     return {path: digest for path, digest in found.items() if "derived" not in path}
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("without_compiled_modules")
 @pytest.mark.parametrize(
     ("command", "target"),
@@ -290,7 +284,6 @@ def test_many_ingest_at_once_while_others_ask() -> None:
     assert staging(Path("x.duckdb")) == []
 
 
-@pytest.mark.slow
 def test_a_trace_that_is_removed_while_it_is_read(db: Path) -> None:
     """A reader sees all of a trace or is told that it went."""
     profile = own_profile(6)
@@ -316,7 +309,6 @@ def test_a_trace_that_is_removed_while_it_is_read(db: Path) -> None:
     assert rows(invoke(*COUNT, "--db", db)) == ["25"]
 
 
-@pytest.mark.slow
 def test_a_trace_that_is_removed_at_the_worst_time(
     db: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -346,7 +338,6 @@ def shell(db: Path) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-@pytest.mark.slow
 def test_a_database_that_another_duckdb_holds(db: Path, shell: subprocess.Popen[str]) -> None:
     assert invoke("ingest", own_profile(4), "--db", db).code == 0
     assert rows(run(*COUNT, "--db", db)) == ["30"]

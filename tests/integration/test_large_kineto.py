@@ -14,6 +14,7 @@ import tbd_trace
 MOST_BYTES = 400 << 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("megabytes", [30, pytest.param(1024, marks=pytest.mark.nightly)])
 def test_a_large_trace(tmp_path: Path, megabytes: int) -> None:
     path = tmp_path / "large.json.gz"

@@ -119,6 +119,7 @@ def stored(profile: Path) -> float:
     return float(value)
 
 
+@pytest.mark.slow
 def test_real_counters_of_one_kernel_in_two_configurations(tmp_path: Path) -> None:
     """Two layers run one kernel on different grids; each was counted in a run of its own."""
     names = [

@@ -83,6 +83,7 @@ def test_gpu_time_of_every_layer(traces: Traces, export: str) -> None:
     assert {layer: union(intervals) for layer, intervals in ours.items()} == +theirs
 
 
+@pytest.mark.slow
 @each_export
 def test_kernels_of_every_layer(traces: Traces, export: str) -> None:
     ours: dict[tuple[str, str], list[int]] = {}

@@ -110,6 +110,7 @@ def test_direction_of_every_kernel(pairs: list[Pair]) -> None:
             assert operation(theirs) in ("Tensor.norm", "Tensor.mul_", "Tensor.add_")
 
 
+@pytest.mark.slow
 def test_calls_that_raised_own_nothing(traces: Traces) -> None:
     """PyProf pushes a range per call and forgets to pop it when the call raises."""
     trace = "nsys/yyhtbs-yye_mmagic_vsr_v2__net.sqlite"

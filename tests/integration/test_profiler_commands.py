@@ -21,6 +21,8 @@ from tbd_trace.errors import InputError, UsageError
 ITERATIONS = """
 import time
 import nvtx
+
+pytestmark = pytest.mark.slow
 for number in range(5):
     with nvtx.annotate(f"iteration {number}", domain="tbd_trace"):
         with nvtx.annotate("phase:forward", domain="tbd_trace"):
@@ -151,7 +153,6 @@ def test_report_that_cannot_be_exported(tmp_path: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.slow
 @pytest.mark.needs("nsys")
 def test_stream_is_imported(perform: Perform, workload: list[str], tmp_path: Path) -> None:
     """Where nsys does not find its importer it leaves a stream."""

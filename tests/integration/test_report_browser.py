@@ -28,7 +28,7 @@ from selenium.webdriver.chrome.service import Service  # noqa: E402
 from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
 
-pytestmark = pytest.mark.needs("chromium")
+pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 
 SAMPLE = ROOT / "data" / "samples" / "synthetic_cnn"
 REAL = {
@@ -160,7 +160,6 @@ def numbers(texts: list[str]) -> list[float]:
     return [float(text.replace(",", "")) for text in texts]
 
 
-@pytest.mark.slow
 def test_nothing_is_complained_about(any_page: Path, show: Callable[..., Driver]) -> None:
     driver = show(any_page)
     assert complaints(driver) == []
@@ -169,7 +168,6 @@ def test_nothing_is_complained_about(any_page: Path, show: Callable[..., Driver]
     assert driver.find_elements(By.CSS_SELECTOR, "table") != []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("width", [NARROW, 800, WIDE])
 def test_only_tables_and_plots_scroll_sideways(
     any_page: Path, show: Callable[..., Driver], width: int
@@ -193,7 +191,6 @@ def test_the_structure_can_be_read_aloud(any_page: Path, show: Callable[..., Dri
     assert {target[1:] for target in targets} <= set(ids)
 
 
-@pytest.mark.slow
 def test_everything_has_a_name(any_page: Path, show: Callable[..., Driver]) -> None:
     driver = show(any_page)
     named = "table, a, button, input, summary, svg[role=img], section, [role=group]"
@@ -329,7 +326,6 @@ return [...document.querySelectorAll(arguments[0])].slice(0, 40).map((e) =>
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_texts_stand_out_from_their_ground(
     pages: Callable[[str], Path], show: Callable[..., Driver], scheme: str
@@ -418,7 +414,6 @@ def test_above_the_fold_are_the_verdict_a_step_and_the_gaps(
         assert place["y"] + place["height"] <= 900, selector
 
 
-@pytest.mark.slow
 def test_a_link_opens_its_section_and_a_button_all(
     sample: Path, show: Callable[..., Driver]
 ) -> None:
@@ -434,7 +429,6 @@ def test_a_link_opens_its_section_and_a_button_all(
     assert script(driver, f"{ALL}.every(fold => !fold.open)", ".fold")
 
 
-@pytest.mark.slow
 def test_folded_sections_are_not_printed(sample: Path, show: Callable[..., Driver]) -> None:
     driver = show(sample, width=718, media="print", unfold=False)
     assert not driver.find_element(By.CSS_SELECTOR, "#kernels").is_displayed()

@@ -13,6 +13,7 @@ FILE = "ncu/chia7_ece408_project__analysis_file.raw_unitsbase_fp.csv"
 _OPERATION = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum.per_cycle_elapsed"
 
 
+@pytest.mark.slow
 def test_counts_per_cycle_become_operations(corpus: Path, elsewhere: Path) -> None:
     with (corpus / FILE).open(newline="", encoding="utf-8") as file:
         _, *rows = csv.DictReader(file)

@@ -145,6 +145,7 @@ def test_everything_that_a_made_export_holds(tmp_path: Path) -> None:
     assert made_nsys.SECRET not in told(database)
 
 
+@pytest.mark.slow
 def test_nvprof_databases_with_secrets(tmp_path: Path) -> None:
     """Texts that no activity names, and files, functions and buffers of the program's own."""
     path = tmp_path / "run.nvvp"

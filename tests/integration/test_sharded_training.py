@@ -23,6 +23,8 @@ import copy, json, sys, torch
 import torch.distributed as dist
 from tbd_models.pytorch import distributed, sharded
 
+pytestmark = pytest.mark.slow
+
 class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()

@@ -28,6 +28,7 @@ STYLES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", one_in(5, NAMES, then_one_in=4))
 def test_no_line_is_too_wide(traces: Traces, name: str) -> None:
     answered = 0

@@ -39,6 +39,8 @@ from tbd_trace.redact.tables import Redaction, parse_keep
 from tbd_trace.store import Database
 from web import serving, silent
 
+pytestmark = pytest.mark.slow
+
 SAMPLE = ROOT / "data" / "samples" / "synthetic_cnn"
 EVERYTHING = parse_keep(["all"])
 BATCHES_PER_S = 10e9 / (38_289_500 - 12_727_000)
@@ -126,14 +128,12 @@ def all_three(
     return [answers(one, names) for one in (sample_database, *forms)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", one_in(9, METRIC_NAMES, then_one_in=3))
 def test_every_query_is_answered_as_by_the_database(all_three: list[Answers], name: str) -> None:
     expected, *archived = (as_bytes(found[name]) for found in all_three)
     assert archived == [expected] * 2
 
 
-@pytest.mark.slow
 def test_sql_and_connections_read_archives(sample_database: Database, archived: Path) -> None:
     statement = "SELECT count(*) AS n, sum(end_ns - start_ns) AS ns FROM kernel"
     (expected,) = Traces(sample_database, sample_database.trace_ids()).sql(statement).rows()
@@ -146,7 +146,6 @@ def test_sql_and_connections_read_archives(sample_database: Database, archived: 
     assert {"kernel", "gpu_sample"} <= set(tables)
 
 
-@pytest.mark.slow
 def test_the_command_line_reads_archives(archived: Path) -> None:
     for words in (
         ["query", "throughput", archived / "sample", "--format", "csv"],
@@ -160,7 +159,6 @@ def test_the_command_line_reads_archives(archived: Path) -> None:
         assert "12518.3" in done.stdout or "synthetic" in done.stdout
 
 
-@pytest.mark.slow
 def test_reading_writes_nothing(archived: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def state() -> list[tuple[str, int, int]]:
         files = sorted(path for path in archived.rglob("*"))
@@ -173,7 +171,6 @@ def test_reading_writes_nothing(archived: Path, monkeypatch: pytest.MonkeyPatch)
     assert state() == before
 
 
-@pytest.mark.slow
 def test_a_cache_that_cannot_be_written_is_done_without(
     archived: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,7 +179,6 @@ def test_a_cache_that_cannot_be_written_is_done_without(
     assert tbd_trace.open(archived / "sample.tbd.zip").query("throughput").height == 1
 
 
-@pytest.mark.slow
 def test_the_same_traces_give_the_same_files(
     sample_database: Database, archived: Path, tmp_path: Path
 ) -> None:
@@ -198,7 +194,6 @@ def contents(directory: Path) -> dict[str, str]:
     }
 
 
-@pytest.mark.slow
 def test_tables_are_sorted_and_packed_with_zstd(archived: Path) -> None:
     (kernel,) = (
         file
@@ -239,7 +234,6 @@ def wrong(location: Path) -> list[str]:
         return [str(error)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["small", "small.zip"])
 def test_one_flipped_bit_anywhere_is_found(
     sample_database: Database, tmp_path: Path, name: str
@@ -259,7 +253,6 @@ def test_one_flipped_bit_anywhere_is_found(
             file.write_bytes(whole)
 
 
-@pytest.mark.slow
 def test_every_bit_of_the_manifest_counts(archived: Path) -> None:
     content = (archived / "sample" / FILE).read_bytes()
     dice = random.Random(2)
@@ -343,7 +336,6 @@ def test_a_file_that_was_added_is_found(copy: Path) -> None:
     assert any("captures/extra.txt is not listed" in problem for problem in wrong(copy))
 
 
-@pytest.mark.slow
 def test_a_member_that_unpacks_to_more_than_listed_is_not_unpacked(
     archived: Path, tmp_path: Path
 ) -> None:
@@ -533,7 +525,6 @@ def test_paths_that_are_safe() -> None:
         assert not is_safe(path)
 
 
-@pytest.mark.slow
 def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "mine.txt").write_text("x")
@@ -543,7 +534,6 @@ def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "notes").iterdir()] == ["mine.txt"]
 
 
-@pytest.mark.slow
 def test_force_replaces_an_archive(copy: Path) -> None:
     assert "exists" in failing("archive", "create", SAMPLE, "-o", copy, code=2)
     if copy.is_dir():
@@ -554,7 +544,6 @@ def test_force_replaces_an_archive(copy: Path) -> None:
     assert [path.name for path in copy.parent.iterdir()] == [copy.name]
 
 
-@pytest.mark.slow
 def test_nothing_is_left_of_an_archive_that_failed(
     sample_database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -568,7 +557,6 @@ def test_nothing_is_left_of_an_archive_that_failed(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.slow
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     line = failing("archive", "create", SAMPLE, "-o", tmp_path / "file" / "archive")
@@ -583,7 +571,6 @@ def capture(directory: Path, **fields: object) -> Path:
     return directory
 
 
-@pytest.mark.slow
 def test_two_captures_of_one_id_are_told(tmp_path: Path, archived: Path) -> None:
     other = capture(tmp_path / "other", batch_size=64)
     line = failing("archive", "create", SAMPLE, other, "-o", tmp_path / "out", code=2)
@@ -595,7 +582,6 @@ def test_two_captures_of_one_id_are_told(tmp_path: Path, archived: Path) -> None
     assert not (tmp_path / "m").exists() and not (tmp_path / "out").exists()
 
 
-@pytest.mark.slow
 def test_private_names_are_nowhere_in_an_archive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -626,7 +612,6 @@ def test_private_names_are_nowhere_in_an_archive(
     assert "users" in listed.stdout and "gwendolyn" not in listed.stdout.replace(str(own), "")
 
 
-@pytest.mark.slow
 def test_archives_are_merged_and_read_together(tmp_path: Path, archived: Path) -> None:
     other = capture(tmp_path / "other", capture_id="other", batch_size=64)
     assert run("archive", "create", other, "-o", tmp_path / "o").exit_code == 0
@@ -642,7 +627,6 @@ def test_archives_are_merged_and_read_together(tmp_path: Path, archived: Path) -
     assert twice.query("throughput").height == 1
 
 
-@pytest.mark.slow
 def test_profiles_go_in_on_demand(tmp_path: Path) -> None:
     target = tmp_path / "with.tbd.zip"
     done = run("archive", "create", SAMPLE, "-o", target, "--profiles", "--keep", "all")
@@ -656,7 +640,6 @@ def test_profiles_go_in_on_demand(tmp_path: Path) -> None:
     assert rates[0].equals(rates[1])
 
 
-@pytest.mark.slow
 def test_a_profile_that_is_gone_or_changed_is_told(tmp_path: Path) -> None:
     own = Path(shutil.copy(SAMPLE / "timeline.sqlite", tmp_path / "own.sqlite"))
     assert run("ingest", own, "--db", tmp_path / "db.duckdb").exit_code == 0
@@ -702,7 +685,6 @@ def test_verify_tells_each_archive(archived: Path, tmp_path: Path) -> None:
     assert done.stderr.count("error: ") == 2
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("form", ["sample", "sample.tbd.zip"])
 @pytest.mark.parametrize("ranges", [True, False])
 def test_urls_are_read_as_far_as_needed(
@@ -738,7 +720,6 @@ def test_urls_that_cannot_be_read_are_told(
     assert "cannot be opened" in failing("query", "throughput", "gopher://x/y", code=2)
 
 
-@pytest.mark.slow
 def test_any_file_system_of_fsspec_will_do(archived: Path) -> None:
     fsspec = pytest.importorskip("fsspec")
     memory = fsspec.filesystem("memory")
@@ -754,7 +735,6 @@ def test_without_fsspec_a_url_says_what_to_install(monkeypatch: pytest.MonkeyPat
     assert "pip install 'tbd-trace[remote]'" in line
 
 
-@pytest.mark.slow
 def test_archives_are_readable_by_others(sample_database: Database, tmp_path: Path) -> None:
     before = os.umask(0o022)
     try:
@@ -767,7 +747,6 @@ def test_archives_are_readable_by_others(sample_database: Database, tmp_path: Pa
     assert (tmp_path / "a.zip").stat().st_mode & 0o777 == 0o644
 
 
-@pytest.mark.slow
 def test_a_run_is_compared_with_an_archived_one(archived: Path) -> None:
     for pair in ([archived / "sample.tbd.zip", SAMPLE], [SAMPLE, archived / "sample"]):
         done = run("diff", *pair)

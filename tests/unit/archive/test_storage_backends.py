@@ -16,6 +16,8 @@ from tbd_trace.archive import remote_target
 from tbd_trace.cli.main import app
 from tbd_trace.store import Database
 
+pytestmark = pytest.mark.slow
+
 server_module = pytest.importorskip("moto.server")
 pytest.importorskip("s3fs")
 

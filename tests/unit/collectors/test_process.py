@@ -125,6 +125,7 @@ def test_what_cannot_be_run(
     assert caught.value.exit_code == 1
 
 
+@pytest.mark.slow
 def test_time_up_leaves_nothing_behind(
     start: Callable[..., Completed], monkeypatch: pytest.MonkeyPatch
 ) -> None:

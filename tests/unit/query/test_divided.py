@@ -25,6 +25,8 @@ from tbd_trace.runtime.executors import Executor, Processes, ThisProcess
 from tbd_trace.store import Database
 from tbd_trace.store.ranks import job_files
 
+pytestmark = pytest.mark.slow
+
 RANKS = 3
 DIVISIBLE = [query.name for query in Catalogue().metrics() if query.reduce]
 # Kernels of a job, the counters of a capture, memory, ranges, rows in the order of ranks.
@@ -98,7 +100,6 @@ def all_together(traces: Database) -> dict[str, Result | CannotAnswerError]:
     return answers(traces, DIVISIBLE)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", one_in(25, DIVISIBLE, then_one_in=12))
 def test_answer_one_at_a_time(
     traces: Database, all_together: dict[str, Result | CannotAnswerError], name: str
@@ -125,7 +126,6 @@ def test_answer_of_several_processes(traces: Database, processes: Executor, name
     assert same(pl.concat([batch.rows for batch in batches]), expected.frame)
 
 
-@pytest.mark.slow
 def test_large_traces_are_divided(traces: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     ids = traces.trace_ids()
     assert divide(traces, ids) == [ids]
@@ -145,7 +145,6 @@ def test_large_traces_are_divided(traces: Database, monkeypatch: pytest.MonkeyPa
     assert same(pl.concat([batch.rows for batch in batches]), expected.frame)
 
 
-@pytest.mark.slow
 def test_limited_rows(traces: Database) -> None:
     query = Catalogue().get("kernel_summary")
     found = execute(traces, query, rows=3, executor=ThisProcess())
@@ -157,7 +156,6 @@ def test_limited_rows(traces: Database) -> None:
     assert same(exact.frame, everything.frame)
 
 
-@pytest.mark.slow
 def test_sum(traces: Database, tmp_path: Path, processes: Executor) -> None:
     path = tmp_path / "runs.sql"
     path.write_text(SUM)
@@ -173,7 +171,6 @@ def test_sum(traces: Database, tmp_path: Path, processes: Executor) -> None:
         assert found.frame.schema["instances"] == pl.Int64
 
 
-@pytest.mark.slow
 def test_reduction_in_sql(traces: Database, tmp_path: Path) -> None:
     path = tmp_path / "longest.sql"
     (tmp_path / "largest.sql").write_text(
@@ -195,7 +192,6 @@ def test_reduction_in_sql(traces: Database, tmp_path: Path) -> None:
         execute(traces, query, executor=ThisProcess())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("header", "problem"),
     [
@@ -216,7 +212,6 @@ def test_invalid_reductions(tmp_path: Path, header: str, problem: str) -> None:
         parse_query(path)
 
 
-@pytest.mark.slow
 def test_query_that_compares_ranks(traces: Database, processes: Executor) -> None:
     query = Catalogue().get("straggler")
     expected = together(traces, query)
@@ -228,7 +223,6 @@ def test_query_that_compares_ranks(traces: Database, processes: Executor) -> Non
     ]  # fmt: skip
 
 
-@pytest.mark.slow
 def test_process_that_ends_once(
     deadly_traces: tuple[DeadlyDatabase, str],
     traces: Database,
@@ -245,7 +239,6 @@ def test_process_that_ends_once(
     assert same(found.frame, execute(traces, query).frame)
 
 
-@pytest.mark.slow
 def test_process_that_always_ends(
     deadly_traces: tuple[DeadlyDatabase, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -270,7 +263,6 @@ def test_process_that_always_ends(
         )
 
 
-@pytest.mark.slow
 def test_error_in_another_process(traces: Database, processes: Executor, tmp_path: Path) -> None:
     path = tmp_path / "wrong.sql"
     path.write_text('/*\nreduce = "sum"\n[columns.n]\nunit = "ns"\ndoc = "x"\n*/\nSELECT nope')

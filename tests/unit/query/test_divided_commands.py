@@ -26,6 +26,8 @@ from tbd_trace.errors import StoreError
 from tbd_trace.runtime.executors import Processes, ThisProcess
 from tbd_trace.store import Database
 
+pytestmark = pytest.mark.slow
+
 SAMPLES = [ROOT / "data" / "samples" / name for name in ("synthetic_cnn", "synthetic_memory")]
 
 
@@ -54,7 +56,6 @@ def test_parameters_of_rules(traces: Traces) -> None:
     assert evaluate(traces, rules, parameters, executor=ThisProcess()).equals(expected)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("is_whole", [False, pytest.param(True, marks=nightly)])
 def test_same_report(traces: Traces, monkeypatch: pytest.MonkeyPatch, is_whole: bool) -> None:
     if not is_whole:

@@ -13,6 +13,8 @@ from tbd_trace.query import Catalogue, Result, execute
 from tbd_trace.query.shared_session import SharedSession
 from tbd_trace.store import Database
 
+pytestmark = pytest.mark.slow
+
 ASKED: list[tuple[str, dict[str, str]]] = [
     ("fp32_util", {}),
     ("fp32_util", {"by": "layer"}),
@@ -45,7 +47,6 @@ def test_what_was_asked_before_changes_no_answer(sample_database: Database) -> N
             assert same(conversation.run(query, parameters), alone), (name, parameters)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "few_rows", [pytest.param(0, marks=nightly), 500_000], ids=["views", "tables"]
 )

@@ -20,6 +20,8 @@ from tbd_trace.runtime.dask_cluster import DaskCluster
 from tbd_trace.runtime.executors import Executor, Processes, ThisProcess
 from tbd_trace.store import Database
 
+pytestmark = pytest.mark.slow
+
 distributed = pytest.importorskip("distributed")
 
 
@@ -55,7 +57,6 @@ def _is_timeline() -> Any:
     return pl.col("kind") == "timeline"
 
 
-@pytest.mark.slow
 def test_same_answers(traces: Database, cluster: Any) -> None:
     executors: list[Executor] = [DaskCluster(cluster.scheduler_address), Processes(2)]
     names = ("kernel_summary", "memory_timeline", "nvtx_kernels")
@@ -70,7 +71,6 @@ def test_same_answers(traces: Database, cluster: Any) -> None:
                 assert not found.missing
 
 
-@pytest.mark.slow
 def test_same_bytes_from_the_command_line(traces: Database, cluster: Any) -> None:
     command = ["query", "memory_peak", "--db", str(traces.path), "--format", "csv"]
     expected = CliRunner().invoke(app, command)
@@ -79,7 +79,6 @@ def test_same_bytes_from_the_command_line(traces: Database, cluster: Any) -> Non
     assert found.stdout == expected.stdout
 
 
-@pytest.mark.slow
 def test_worker_that_ends(traces: Database, cluster: Any, deadly_file: Path) -> None:
     query = Catalogue().get("kernel_summary")
     with DaskCluster(cluster.scheduler_address) as executor:
@@ -132,7 +131,6 @@ def test_no_cluster(traces: Database, address: str, monkeypatch: pytest.MonkeyPa
     assert len(result.output.splitlines()) == 1
 
 
-@pytest.mark.slow
 def test_one_place_only(traces: Database) -> None:
     command = ["query", "kernel_summary", "--db", str(traces.path), "--dask", "x", "--workers", "2"]
     result = CliRunner().invoke(app, command)

@@ -35,6 +35,8 @@ from tbd_trace.store import Database, parallel_ingest
 from tbd_trace.store import database as store_database
 from thread_connections import CheckedConnection, Idle, connector, use_in_two_threads
 
+pytestmark = pytest.mark.slow
+
 SAMPLES = ROOT / "data" / "samples"
 CNN, MLP = SAMPLES / "synthetic_cnn", SAMPLES / "synthetic_mlp"
 SNAPSHOT = SAMPLES / "synthetic_memory" / "snapshot.pickle"

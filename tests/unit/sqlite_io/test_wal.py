@@ -55,6 +55,7 @@ def rows_without_log(path: Path) -> int | None:
         reader.close()
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from(["insert", "checkpoint", "rollback"]), max_size=6))
 def test_a_log_holds_changes_if_rows_are_missing_without_it(
     tmp_path_factory: pytest.TempPathFactory, steps: list[str]

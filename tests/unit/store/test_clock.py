@@ -180,6 +180,7 @@ def test_a_long_queue_is_no_other_clock() -> None:
     assert starts == [start for _, start, _ in late.kernels]
 
 
+@pytest.mark.slow
 def test_where_no_offset_fits_the_times_stay_and_causes_are_unknown() -> None:
     run = host_bound(60, [10_000], waits=False)
     off = [(-1) ** i * (1 + i % 7) * 40 * 10**9 for i in range(60)]

@@ -37,6 +37,7 @@ def test_a_question_about_all_tables(tmp_path: Path) -> None:
         assert written.ask("SELECT count(*) FROM api_call, annotation") == [(0,)]
 
 
+@pytest.mark.slow
 def test_a_question_that_was_not_begun_opens_no_other_database(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

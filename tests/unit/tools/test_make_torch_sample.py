@@ -56,6 +56,7 @@ def shuffled(events: list[Any]) -> list[Any]:
     return events
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [shuffled, lambda events: events + events])
 def test_order_and_repeats_of_events_change_no_answer(
     torch_sample: Database, tmp_path: Path, change: Callable[[list[Any]], list[Any]]

@@ -33,7 +33,7 @@ one_model = pytest.mark.parametrize(
 META = torch.device("meta")
 
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.slow]
 
 
 def published(name: str, variant: str) -> Variant:
@@ -62,7 +62,6 @@ def golden(model: str) -> dict[str, str]:
     return next(row for row in reference_rows("flops_golden.csv") if row["model"] == model)
 
 
-@pytest.mark.slow
 @one_model
 def test_size_is_that_of_the_definition(name: str, variant: str) -> None:
     layers, _ = full_size(name, variant)
@@ -71,7 +70,6 @@ def test_size_is_that_of_the_definition(name: str, variant: str) -> None:
     assert sum(layer.forward_flop for layer in layers) == definition.forward_flop
 
 
-@pytest.mark.slow
 @every_model
 def test_training_flop_are_those_of_the_definition(name: str, variant: str) -> None:
     layers, _ = full_size(name, variant)
@@ -192,7 +190,6 @@ def test_batches_follow_from_the_seed(name: str, variant: str) -> None:
     assert not all(torch.equal(value, other[key]) for key, value in first.items())
 
 
-@pytest.mark.slow
 def test_shapes_of_batches() -> None:
     expected = {
         "inception3": {"image": (2, 3, 107, 107), "label": (2,)},
@@ -249,7 +246,6 @@ def test_masks_fill_their_boxes() -> None:
     assert kinds == {"none", "rectangle", "ellipse"}
 
 
-@pytest.mark.slow
 @one_model
 def test_loss_falls(name: str, variant: str) -> None:
     work = workload(name, published(name, variant).small)

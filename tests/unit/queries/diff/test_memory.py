@@ -110,6 +110,7 @@ def test_reserved_bytes_are_those_of_segments(elsewhere: Path) -> None:
     assert rows(answer)["unknown"] == (2 * MIB, 3 * MIB, MIB, 50.0)
 
 
+@pytest.mark.slow
 def test_classes_of_other_evidence_are_not_compared(elsewhere: Path) -> None:
     log = write_log(elsewhere / "a.jsonl", [alloc(1, 64, 512, "weight")], allocator="torch")
     frames = [{"filename": "loop.py", "line": 1, "name": "nccl:all_reduce"}]

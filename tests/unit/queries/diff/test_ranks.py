@@ -136,6 +136,7 @@ def test_a_rank_alone_is_no_straggler(tmp_path: Path) -> None:
         assert "last in" not in json.loads(answer.stdout)["verdict"]["sentence"]
 
 
+@pytest.mark.slow
 def test_runs_without_communication_have_no_such_parts(tmp_path: Path) -> None:
     for name, took in (("a", 5), ("b", 7)):
         events = [launch(1, 3), kernel(10, took, 3)]

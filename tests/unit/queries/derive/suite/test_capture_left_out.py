@@ -14,6 +14,8 @@ from tbd_trace.errors import CannotAnswerError
 from tbd_trace.query import Catalogue, execute
 from tbd_trace.store import Database
 
+pytestmark = pytest.mark.slow
+
 QUERIES = ("batch_sweep", "suite_compare")
 STEPS = 5
 

@@ -34,6 +34,7 @@ _OF_WORLDS = {
     "amp": "amp", "workers": "input", "prefetch": "overlap_copies", "graphs": "graph",
     "nosync": "no_sync", "noalloc": "no_alloc", "fused_opt": "fused_optimizer",
     "balance": "straggler", "bf16comm": "compress", "compile": "compile", "nogc": "host_stalls",
+    "overlap": "overlap_comm", "bucket": "bucket",
 }  # fmt: skip
 
 

@@ -26,6 +26,8 @@ CHANGES = {
     "channels_last": "kernels that convert layouts vanish",
     "no_sync": "the host does not wait for the GPU",
     "no_alloc": "allocations of device memory take no time",
+    "overlap_comm": "communication runs beside the backward pass",
+    "bucket": "larger gradient buckets: an eighth of the collectives",
     "compress": "gradients of half the bytes: communication in FP16 or BF16",
     "comm": "xK or free  communication is K times as fast, or free",
     "straggler": "all ranks begin each collective together: no wait for slower ranks",
@@ -34,6 +36,13 @@ CHANGES = {
     "scale": "REGEX:F  kernels whose name matches take F times as long",
 }
 """The changes, each with its argument and meaning."""
+
+ADVICE = {
+    "overlap_comm": "overlap gradients with the backward pass, as DistributedDataParallel does",
+    "bucket": "larger gradient buckets: DistributedDataParallel(bucket_cap_mb=25) or more",
+    "compress": "half the bytes of gradients: a communication hook such as bf16_compress_hook",
+}
+"""What to do, for changes of which one is chosen for a cause."""
 
 WITH_ARGUMENT = {"workers", "comm", "gpu", "drop", "scale"}
 

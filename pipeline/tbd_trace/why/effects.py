@@ -9,6 +9,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tbd_trace.why.changes import Change, factors
+from tbd_trace.why.effects_on_communication import (
+    bucket,
+    comm,
+    compress,
+    overlap_comm,
+    rank_wait_ns,
+    straggler,
+)
 from tbd_trace.why.program import Program
 from tbd_trace.why.replay import Durations
 
@@ -132,7 +140,7 @@ def _amp(sim: Simulator, _change: Change, case: str, durations: Durations) -> Du
 
 def _with_shorter_waits(sim: Simulator, before: Durations, after: Durations) -> Durations:
     # A change of all ranks shortens the kernels of slower ranks, too: waits for them shrink alike.
-    waits = _rank_wait_ns(sim)
+    waits = rank_wait_ns(sim)
     kernels = [op for op, cause in enumerate(sim.program.ops.cause) if cause.startswith("gpu_")]
     total = sum(before.op[op] for op in kernels)
     if not waits or not total:
@@ -147,11 +155,6 @@ def _with_shorter_waits(sim: Simulator, before: Durations, after: Durations) -> 
 def _compile(sim: Simulator, _change: Change, case: str, durations: Durations) -> Durations:
     causes, by_cause = sim.program.ops.cause, factors("compile", case, "duration")
     return _scaled(durations, lambda op: by_cause.get(causes[op], 1.0))
-
-
-def _compress(sim: Simulator, change: Change, case: str, durations: Durations) -> Durations:
-    factor = factors("compress", case, "duration")["communication"]
-    return _comm(sim, replace(change, factor=factor), case, durations)
 
 
 def updates(program: Program) -> list[int]:
@@ -187,30 +190,6 @@ def _fused_optimizer(sim: Simulator, _change: Change, case: str, durations: Dura
 def _channels_last(sim: Simulator, _change: Change, case: str, durations: Durations) -> Durations:
     causes = sim.program.ops.cause
     return _scaled(durations, lambda op: 0.0 if causes[op] == "gpu_layout" else 1.0)
-
-
-def _comm(sim: Simulator, change: Change, case: str, durations: Durations) -> Durations:
-    # Waits for other ranks remain.
-    causes, waits = sim.program.ops.cause, _rank_wait_ns(sim)
-    op_ns = _integers(
-        wait + round((ns - wait) * change.factor)
-        if causes[op] == "communication" and (wait := min(waits.get(op, 0), ns)) < ns
-        else ns
-        for op, ns in enumerate(durations.op)
-    )
-    return durations if op_ns == durations.op else replace(durations, op=op_ns)
-
-
-def _straggler(sim: Simulator, _change: Change, case: str, durations: Durations) -> Durations:
-    waits = _rank_wait_ns(sim)
-    if case == "worst" or not waits:
-        return durations
-    op_ns = _integers(max(ns - waits.get(op, 0), 0) for op, ns in enumerate(durations.op))
-    return replace(durations, op=op_ns)
-
-
-def _rank_wait_ns(sim: Simulator) -> dict[int, int]:
-    return {op: wait_ns for op, (wait_ns, _) in sim.program.rank_waits.items()}
 
 
 def _matching(sim: Simulator, pattern: str) -> set[int]:
@@ -261,13 +240,15 @@ EFFECTS: dict[str, Effect] = {
     "graph": _graph,
     "amp": _amp,
     "compile": _compile,
-    "compress": _compress,
+    "compress": compress,
+    "overlap_comm": overlap_comm,
+    "bucket": bucket,
     "fused_optimizer": _fused_optimizer,
     "channels_last": _channels_last,
     "no_sync": _no_sync,
     "no_alloc": _no_alloc,
-    "comm": _comm,
-    "straggler": _straggler,
+    "comm": comm,
+    "straggler": straggler,
     "drop": _drop,
     "scale": _scale,
     "gpu": _gpu,

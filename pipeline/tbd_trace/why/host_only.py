@@ -12,7 +12,8 @@ from tbd_trace.why.base import Base, counted, load_base, percentile, summarized
 from tbd_trace.why.cause_names import title
 from tbd_trace.why.changes import parts
 from tbd_trace.why.covers import missing_content, unused_steps
-from tbd_trace.why.judgement import FEWEST_STEPS, Cause, Judgement, recommended
+from tbd_trace.why.judgement import FEWEST_STEPS, Judgement
+from tbd_trace.why.ranking import Cause, recommended
 
 INPUTS = ("host_step", "iteration", "host_window", "process", "trace")
 """Relations behind the answers."""

@@ -2,46 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
 
-from tbd_trace.errors import CannotAnswerError
 from tbd_trace.why.base import Base, BaseSummary, counted, percentile, summarized
-from tbd_trace.why.cause_names import causes_by_name, title
-from tbd_trace.why.changes import Change, parse_change
+from tbd_trace.why.cause_names import title
+from tbd_trace.why.changes import parse_change
 from tbd_trace.why.covers import missing_content, unrecorded_graphs, unused_steps
-from tbd_trace.why.evidence import evidence, explains, is_certain, not_known
+from tbd_trace.why.evidence import explains, not_known
 from tbd_trace.why.program import Program
+from tbd_trace.why.ranking import Cause, ranked, recommended
 from tbd_trace.why.shares import shares, shares_and_warm_up
 from tbd_trace.why.stalls import stalls
 from tbd_trace.why.thinning import MOST_STEPS, thinned
-from tbd_trace.why.whatif import Prediction, Simulator
+from tbd_trace.why.whatif import Simulator
 
 FEWEST_STEPS = 1  # with fewer, no gain is predicted
-_LEAST_SHARE_PCT = 0.5  # of a cause whose gain is computed
-_LEAST_GAIN = 1.03  # step now / likely step then, below which a change is not advised
-_LEAST_SHARE_WITHOUT_GAIN_PCT = 20.0  # of a cause with advice whose gain is unknown, as ADV01
-_PRODUCTS = ("gpu_matmul", "gpu_attention")
-_HOST_BOUND_PCT = 40.0  # share of host and input above which faster kernels are no advice
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """A cause of the duration of a step; the time of a step without it is a range."""
-
-    cause: str
-    title: str
-    share_pct: float
-    ns_per_step: float | None
-    evidence: str
-    confidence: str
-    best_step_ns: float | None = None
-    likely_step_ns: float | None = None
-    worst_step_ns: float | None = None
-    advice: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +66,7 @@ class Judgement:
     try_first: TryFirst | None = None
     then: list[Cause] = field(default_factory=list)  # causes once that one has vanished
     sampled: str | None = None  # what limits the kernels, by periodic GPU metrics
+    overlap: str | None = None  # what communication adds to the kernels beside it
     not_known: list[str] = field(default_factory=list)
     covers: list[str] = field(default_factory=list)  # missing records, with their numbers
     base: BaseSummary | None = None
@@ -133,7 +112,7 @@ def judge(
     gains = len(program.steps) >= FEWEST_STEPS and any(program.op_step_ns)
     error = simulator.strict_error_pct if gains else None
     can_predict = error is not None and program.explains_idle and explains(error)
-    causes = _ranked(program, stalled, spent, error, simulator if can_predict else None)
+    causes = ranked(program, stalled, spent, error, simulator if can_predict else None)
     change = recommended(causes)
     # Kernels that repeat may be those of inference.
     is_step = program.trains or base.method != "anchor kernel"
@@ -162,6 +141,7 @@ def judge(
         try_first=_try_first(program, change),
         then=_then(simulator, change),
         sampled=program.sampled,
+        overlap=program.overlap_cost.sentence if program.overlap_cost else None,
         not_known=not_known(program, spent.get("input_pipeline", 0.0) / max(elapsed, 1), error),
         covers=missing_content(notes) + unrecorded_graphs(program) + unused_steps(base),
         about=list(about),
@@ -203,77 +183,11 @@ def _measured_over(program: Program) -> str:
     return used
 
 
-def _ranked(
-    program: Program,
-    stalled: Collection[int],
-    spent: dict[str, float],
-    error: float | None,
-    simulator: Simulator | None,
-) -> list[Cause]:
-    elapsed = sum(spent.values())
-    host = spent.get("host", 0.0) + spent.get("input_pipeline", 0.0)
-    causes = []
-    for cause, ns in sorted(spent.items(), key=lambda item: (-item[1], item[0])):
-        share = 100 * ns / elapsed
-        change = change_for(program, cause)
-        gain = None
-        if simulator is not None and change is not None and share >= _LEAST_SHARE_PCT:
-            with suppress(CannotAnswerError):  # then the gain is unknown
-                gain = simulator.predict([change])
-        advice = causes_by_name()[cause]["advice"] or None
-        if gain and (program.base.mean_ns or 0.0) < _LEAST_GAIN * gain.likely_ns:
-            advice = None
-        is_training = bool(causes_by_name()[cause]["training"])
-        if (is_training and not program.trains) or (simulator and share < _LEAST_SHARE_PCT):
-            advice = None
-        if change is not None and change.name == "graph" and not program.steps:
-            advice = None  # a CUDA graph replays steps that repeat
-        # Faster kernels do not help a step that waits for the host.
-        if cause.startswith(_PRODUCTS) and (
-            change is None or 100 * host / elapsed >= _HOST_BOUND_PCT
-        ):
-            advice = None
-        causes.append(
-            Cause(
-                cause,
-                title(cause),
-                share,
-                ns / len(program.base.periods) if program.base.periods else None,
-                evidence(program, stalled, cause),
-                "high" if is_certain(program, cause, error) else "low",
-                *_range(gain),
-                advice,
-            )
-        )
-    return causes
-
-
-def _range(gain: Prediction | None) -> tuple[float | None, float | None, float | None]:
-    return (None, None, None) if gain is None else (gain.best_ns, gain.likely_ns, gain.worst_ns)
-
-
-def change_for(program: Program, cause: str) -> Change | None:
-    """Return the change whose replay shows the gain of a cause, None if there is none."""
-    name = causes_by_name()[cause]["change"]
-    if cause.startswith(_PRODUCTS) and not program.gains_by_amp:
-        return None
-    return parse_change(name) if name else None
-
-
-def recommended(causes: Sequence[Cause]) -> Cause | None:
-    """Return the cause with advice whose change likely gains most, else the largest with advice."""
-    advised = [cause for cause in causes if cause.advice and cause.cause != "warm_up"]
-    known = [cause for cause in advised if cause.likely_step_ns is not None]
-    if known:
-        return min(known, key=lambda cause: cause.likely_step_ns or 0.0)
-    return advised[0] if advised and advised[0].share_pct >= _LEAST_SHARE_WITHOUT_GAIN_PCT else None
-
-
 def _try_first(program: Program, cause: Cause | None) -> TryFirst | None:
-    if cause is None or (change := change_for(program, cause.cause)) is None:
+    if cause is None or cause.remedy is None:
         return None
     return TryFirst(
-        change=change.text,
+        change=cause.remedy,
         cause=cause.cause,
         unit="ns",
         now=program.base.mean_ns,
@@ -286,10 +200,9 @@ def _try_first(program: Program, cause: Cause | None) -> TryFirst | None:
 
 def _then(simulator: Simulator, cause: Cause | None) -> list[Cause]:
     # The bottleneck after the first change, from the replayed times.
-    if cause is None or cause.best_step_ns is None:
+    if cause is None or cause.remedy is None or cause.best_step_ns is None:
         return []
-    change = change_for(simulator.program, cause.cause)
-    assert change is not None
+    change = parse_change(cause.remedy)
     changed = simulator.after([change])
     left = shares(changed, simulator.stalls if change.name != "host_stalls" else {})
     elapsed = sum(left.values())

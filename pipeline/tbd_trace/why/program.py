@@ -16,6 +16,7 @@ from tbd_trace.runtime.result_frames import frame
 from tbd_trace.why.base import Base, load_base
 from tbd_trace.why.edges import EDGE, StepWindow, insert_edges, moved
 from tbd_trace.why.events import Calls, Ops, integers
+from tbd_trace.why.overlap import OverlapCost
 
 if TYPE_CHECKING:
     import duckdb
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 RELATIONS = (
     "gpu_chain", "host_chain", "step_window", "input_wait", "rank_wait", "kernel_group",
-    "sampled_limit", "memcpy", "iteration", "host_window", "clock_check",
+    "sampled_limit", "memcpy", "iteration", "host_window", "clock_check", "overlap_cost",
 )  # fmt: skip
 
 MOSTLY_BUSY = 0.9
@@ -79,6 +80,10 @@ SELECT device_id, sentence
 FROM sampled_limit
 WHERE trace_id = $trace AND process_id = $process AND sentence IS NOT NULL"""
 
+_OVERLAP = """
+SELECT device_id, slowdown, cost_ns, places, matched_pct
+FROM overlap_cost WHERE trace_id = $trace AND process_id = $process AND slowdown > 1"""
+
 _CLOCKS = """
 SELECT coalesce(device_id, -1), reason
 FROM clock_check
@@ -118,6 +123,7 @@ class Program:
     rank_waits: dict[int, tuple[int, int]] = field(default_factory=dict)  # ns and last rank by op
     sampled: str | None = None  # what limits the kernels, by periodic GPU metrics
     skewed: dict[int, str] = field(default_factory=dict)  # devices on another clock than the host
+    overlap_costs: dict[int, OverlapCost] = field(default_factory=dict)  # by device
 
     @property
     def devices(self) -> list[int]:
@@ -141,6 +147,11 @@ class Program:
         """Measured durations of the steps of the replay."""
         start = self.ops.start
         return [start[end] - start[begin] for begin, end in self.steps]
+
+    @property
+    def overlap_cost(self) -> OverlapCost | None:
+        """What communication adds to the kernels that run beside it; None if it is not known."""
+        return self.overlap_costs.get(self.device_id)
 
     @property
     def knows_launches(self) -> bool:
@@ -263,6 +274,7 @@ def load(
         {places[op]: (ns, rank) for op, ns, rank in rows(_RANKS).rows()},
         dict(rows(_SAMPLED).rows()).get(device_id),
         dict(rows(_CLOCKS).rows()),
+        {device: OverlapCost(*cost) for device, *cost in rows(_OVERLAP).rows()},
     )
 
 

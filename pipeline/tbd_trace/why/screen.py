@@ -5,7 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from tbd_trace.why.judgement import Cause, Judgement
+from tbd_trace.why.judgement import Judgement
+from tbd_trace.why.ranking import Cause
 from tbd_trace.why.result import WhatIf, Why
 
 WIDTH = 80
@@ -81,7 +82,11 @@ def heading(one: Judgement) -> str:
 
 def sentences(one: Judgement) -> list[tuple[str, str]]:
     """Return what to try, what to expect and what to know, each with its label."""
-    found = [("Sampled", one.sampled)] if one.sampled else []
+    found = [
+        (label, said)
+        for label, said in (("Sampled", one.sampled), ("Overlap", one.overlap))
+        if said
+    ]
     found += change(one)
     if unsolved := _without_remedy(one):
         found.append(("No remedy", unsolved))

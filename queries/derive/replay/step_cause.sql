@@ -6,8 +6,8 @@ source   = """tbd-trace why: the time of the steps of the analysis window is div
 grain    = "cause of a process"
 needs    = [
     "gpu_chain", "host_chain", "step_window", "input_wait", "rank_wait", "kernel_group",
-    "sampled_limit", "clock_check", "iteration", "host_window", "device", "training_window",
-    "memcpy", "process", "trace", "step_causes",
+    "sampled_limit", "overlap_cost", "clock_check", "iteration", "host_window", "device",
+    "training_window", "memcpy", "process", "trace", "step_causes",
 ]
 computed_by = "tbd_trace.why.relations"
 [columns.trace_id]
@@ -48,6 +48,8 @@ unit = "%"
 doc = "judged_step_ns ÷ likely_step_ns - 1; NULL as best_step_ns"
 [columns.advice]
 doc = "change to try; NULL if none is known, or it likely gains less than 3 %"
+[columns.remedy]
+doc = "change of whatif that likely gains most; NULL if none is known"
 [columns.is_change]
 doc = "true for the cause whose advice gains most"
 [columns.steps]
@@ -86,9 +88,9 @@ SELECT NULL::VARCHAR AS trace_id, NULL::BIGINT AS process_id, NULL::BIGINT AS pi
     NULL::VARCHAR AS title, NULL::DOUBLE AS share_pct, NULL::DOUBLE AS ns_per_step,
     NULL::VARCHAR AS evidence, NULL::VARCHAR AS confidence, NULL::DOUBLE AS best_step_ns,
     NULL::DOUBLE AS likely_step_ns, NULL::DOUBLE AS worst_step_ns, NULL::DOUBLE AS gain_pct,
-    NULL::VARCHAR AS advice, NULL::BOOLEAN AS is_change, NULL::BIGINT AS steps,
-    NULL::DOUBLE AS step_ns, NULL::DOUBLE AS gpu_step_ns, NULL::BIGINT AS elapsed_ns,
-    NULL::DOUBLE AS judged_step_ns, NULL::DOUBLE AS replay_error_pct,
+    NULL::VARCHAR AS advice, NULL::VARCHAR AS remedy, NULL::BOOLEAN AS is_change,
+    NULL::BIGINT AS steps, NULL::DOUBLE AS step_ns, NULL::DOUBLE AS gpu_step_ns,
+    NULL::BIGINT AS elapsed_ns, NULL::DOUBLE AS judged_step_ns, NULL::DOUBLE AS replay_error_pct,
     NULL::VARCHAR AS measured_over, NULL::VARCHAR AS method, NULL::BOOLEAN AS trains,
     NULL::VARCHAR AS sampled, NULL::VARCHAR[] AS not_known
 WHERE false

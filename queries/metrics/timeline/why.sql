@@ -43,6 +43,8 @@ unit = "%"
 doc = "judged_step_ns ÷ likely_step_ns - 1; NULL as best_step_ns"
 [columns.advice]
 doc = "change to try; NULL if none is known, or it likely gains less than 3 %"
+[columns.remedy]
+doc = "change of whatif that likely gains most; NULL if none is known"
 [columns.is_change]
 doc = "true for the cause whose change likely gains most"
 [columns.steps]
@@ -62,7 +64,7 @@ y = ["share_pct"]
 panels = ["trace_id", "pid"]
 */
 SELECT trace_id, pid, device_id, rank, cause, title, share_pct, ns_per_step, evidence, confidence,
-    best_step_ns, likely_step_ns, worst_step_ns, gain_pct, advice, is_change, steps,
-    judged_step_ns, replay_error_pct, measured_over
+    best_step_ns, likely_step_ns, worst_step_ns, gain_pct, advice, remedy, is_change,
+    steps, judged_step_ns, replay_error_pct, measured_over
 FROM step_cause
 ORDER BY trace_id, process_id, rank

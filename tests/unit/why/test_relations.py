@@ -236,7 +236,7 @@ def test_parameters_and_training() -> None:
         assumed = database.select("FROM step_cause WHERE cause = 'communication'")
     assert told[0]["advice"] is None
     assert any(text.startswith("whether the program trains") for text in told[0]["not_known"])
-    assert assumed[0]["advice"].startswith("overlap gradients")
+    assert assumed[0]["advice"].startswith("half the bytes of gradients")
     assert assumed[0]["not_known"] == []
 
 

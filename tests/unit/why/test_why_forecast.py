@@ -20,9 +20,10 @@ from made_trace import MadeTrace
 from tbd_trace.query import prepare
 from tbd_trace.why.changes import CHANGES, WITH_ARGUMENT, factors, parse_change, parts
 from tbd_trace.why.effects import HOST_CHANGES
-from tbd_trace.why.judgement import Cause, Judgement, recommended
+from tbd_trace.why.judgement import Judgement
 from tbd_trace.why.processes import INPUTS, judgements
 from tbd_trace.why.program import Program
+from tbd_trace.why.ranking import Cause, recommended
 from tbd_trace.why.screen import sentences
 from tbd_trace.why.stalls import stalls
 from tbd_trace.why.whatif import Prediction, Simulator

@@ -1,0 +1,134 @@
+"""Rank the causes of the time of a program, with the change that likely gains most for each."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from tbd_trace.errors import CannotAnswerError
+from tbd_trace.why.cause_names import causes_by_name, title
+from tbd_trace.why.changes import ADVICE, Change, parse_change
+from tbd_trace.why.evidence import evidence, is_certain
+from tbd_trace.why.overlap import communication, is_communication
+from tbd_trace.why.program import Program
+from tbd_trace.why.whatif import Prediction, Simulator
+
+_LEAST_SHARE_PCT = 0.5  # of a cause whose gain is computed
+_LEAST_GAIN = 1.03  # step now / likely step then, below which a change is not advised
+_LEAST_SHARE_WITHOUT_GAIN_PCT = 20.0  # of a cause with advice whose gain is unknown, as ADV01
+_PRODUCTS = ("gpu_matmul", "gpu_attention")
+_HOST_BOUND_PCT = 40.0  # share of host and input above which faster kernels are no advice
+_HIDDEN = 0.1  # part of the communication; programs that hide more overlap it already
+_MANY, _SHORT_NS = 8, 200_000  # collectives of a step that larger buckets would save
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A cause of the duration of a step; the time of a step without it is a range."""
+
+    cause: str
+    title: str
+    share_pct: float
+    ns_per_step: float | None
+    evidence: str
+    confidence: str
+    best_step_ns: float | None = None
+    likely_step_ns: float | None = None
+    worst_step_ns: float | None = None
+    advice: str | None = None
+    remedy: str | None = None  # change of whatif that likely gains most
+
+
+def ranked(
+    program: Program,
+    stalled: Collection[int],
+    spent: dict[str, float],
+    error: float | None,
+    simulator: Simulator | None,
+) -> list[Cause]:
+    """Return the causes of the time of a program, the largest first.
+
+    Args:
+        stalled: calls before which the launching thread pauses longer than usual.
+        spent: time of each cause in ns.
+        error: error of the replay in percent; None without a replay.
+        simulator: None if no gain can be predicted.
+    """
+    elapsed = sum(spent.values())
+    host = spent.get("host", 0.0) + spent.get("input_pipeline", 0.0)
+    causes = []
+    for cause, ns in sorted(spent.items(), key=lambda item: (-item[1], item[0])):
+        share = 100 * ns / elapsed
+        sim = simulator if share >= _LEAST_SHARE_PCT else None
+        change, gain = _best_change(changes_for(program, cause), sim)
+        advice = ADVICE.get(change.name if change else "") or causes_by_name()[cause]["advice"]
+        advice = advice or None
+        if gain and (program.base.mean_ns or 0.0) < _LEAST_GAIN * gain.likely_ns:
+            advice = None
+        is_training = bool(causes_by_name()[cause]["training"])
+        if (is_training and not program.trains) or (simulator and share < _LEAST_SHARE_PCT):
+            advice = None
+        if change is not None and change.name == "graph" and not program.steps:
+            advice = None  # a CUDA graph replays steps that repeat
+        # Faster kernels do not help a step that waits for the host.
+        if cause.startswith(_PRODUCTS) and (
+            change is None or 100 * host / elapsed >= _HOST_BOUND_PCT
+        ):
+            advice = None
+        causes.append(
+            Cause(
+                cause,
+                title(cause),
+                share,
+                ns / len(program.base.periods) if program.base.periods else None,
+                evidence(program, stalled, cause),
+                "high" if is_certain(program, cause, error) else "low",
+                *_range(gain),
+                advice,
+                change.text if change else None,
+            )
+        )
+    return causes
+
+
+def _range(gain: Prediction | None) -> tuple[float | None, float | None, float | None]:
+    return (None, None, None) if gain is None else (gain.best_ns, gain.likely_ns, gain.worst_ns)
+
+
+def _best_change(
+    changes: Sequence[Change], simulator: Simulator | None
+) -> tuple[Change | None, Prediction | None]:
+    # The change that likely gains most, and its gain; both can be unknown.
+    if simulator is None:
+        return next(iter(changes), None), None
+    known = []
+    for change in changes:
+        with suppress(CannotAnswerError):  # then the gain is unknown
+            known.append((change, simulator.predict([change])))
+    if not known:
+        return next(iter(changes), None), None
+    return min(known, key=lambda pair: pair[1].likely_ns)
+
+
+def changes_for(program: Program, cause: str) -> list[Change]:
+    """Return the changes that may shorten a cause, empty if there is none."""
+    name = causes_by_name()[cause]["change"]
+    if not name or (cause.startswith(_PRODUCTS) and not program.gains_by_amp):
+        return []
+    found = communication(program) if is_communication(cause) else None
+    names = [name]
+    if found is not None and found.hidden_ns < _HIDDEN * found.total_ns:
+        names.append("overlap_comm")
+    if found is not None and found.kernels >= _MANY and found.median_ns < _SHORT_NS:
+        names.append("bucket")
+    return [parse_change(name) for name in names]
+
+
+def recommended(causes: Sequence[Cause]) -> Cause | None:
+    """Return the cause with advice whose change likely gains most, else the largest with advice."""
+    advised = [cause for cause in causes if cause.advice and cause.cause != "warm_up"]
+    known = [cause for cause in advised if cause.likely_step_ns is not None]
+    if known:
+        return min(known, key=lambda cause: cause.likely_step_ns or 0.0)
+    return advised[0] if advised and advised[0].share_pct >= _LEAST_SHARE_WITHOUT_GAIN_PCT else None

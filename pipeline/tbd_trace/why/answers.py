@@ -45,7 +45,7 @@ def why(
         parameters: those of the query ``why``.
 
     Raises:
-        CannotAnswerError: no trace contains kernels, or marked steps that load input on a CPU.
+        CannotAnswerError: no trace contains kernels, or marked steps or operators on a CPU.
         UsageError: a parameter is unknown, or its value invalid.
     """
     values = checked_values(Catalogue().get("why"), parameters)

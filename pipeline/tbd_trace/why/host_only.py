@@ -1,63 +1,95 @@
-"""Judge processes without GPU operations, by their ranges: waits for input, and the rest."""
+"""Judge processes without GPU operations: input, other ranks, phases and their operators."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import groupby
 from statistics import fmean, median
 from typing import NamedTuple
 
 import duckdb
 
+from tbd_trace.query.recording import action
 from tbd_trace.why.base import Base, counted, load_base, percentile, summarized
 from tbd_trace.why.cause_names import title
 from tbd_trace.why.changes import parts
 from tbd_trace.why.covers import missing_content, unused_steps
-from tbd_trace.why.judgement import FEWEST_STEPS, Judgement
+from tbd_trace.why.host_evidence import RELATIONS, Shown, load_shown
+from tbd_trace.why.judgement import FEWEST_STEPS, Judgement, try_first
 from tbd_trace.why.ranking import Cause, recommended
 
-INPUTS = ("host_step", "iteration", "host_window", "process", "trace")
+INPUTS = ("host_step", "host_cause_interval", *RELATIONS, "iteration", "host_window", "process",
+          "trace")  # fmt: skip
 """Relations behind the answers."""
 
 _STEPS = """
-SELECT h.trace_id, t.name, t.notes, h.process_id, p.pid, h.step_ns, h.input_ns, h.ranges,
-    h.evidence, h.method, h.trains
+SELECT h.trace_id, t.name, t.tool, t.notes, h.process_id, p.pid, h.iteration, h.step_ns,
+    h.input_ns, h.ranges, h.evidence, h.method, h.trains, h.operator_threads
 FROM host_step h
 JOIN trace t USING (trace_id)
 LEFT JOIN process p ON p.trace_id = h.trace_id AND p.process_id = h.process_id
--- Without ranges that load input, nothing is known about a step.
-WHERE h.evidence IS NOT NULL
 ORDER BY h.trace_id, h.process_id, h.iteration"""
+_SPENT = """
+SELECT cause, sum(end_ns - start_ns)::BIGINT
+FROM host_cause_interval
+WHERE trace_id = $trace AND process_id = $process
+GROUP BY cause"""
 
 _ADVICE = "load batches sooner: more loader workers, prefetching, smaller or decoded files"
+_ADVICE_GLOO = "all-reduce less often over gloo: accumulate gradients over several batches"
+_ADVICE_BUCKETS = "fewer, larger buckets of DDP (bucket_cap_mb), or accumulate gradients"
+_ADVICE_STRAGGLER = (
+    "give all ranks the same work: equal batches and lengths, no extra work on one rank"
+)
 _GPU = "causes on a GPU: the trace has no GPU operations"
-_LEAST_ADVISED = 0.01  # share of a step below which no advice is given
+_THREADS = "work of threads inside operators (OpenMP): torch.profiler does not record it"
+_RANKS = (
+    "whether gloo waits for a slower rank: read the traces of all ranks with "
+    "`tbd-trace ingest --job NAME DIRECTORY`"
+)
+_LEAST_ADVISED = 0.03  # share of a step below which no advice is given
+_LEAST_SHARE_PCT = 20.0  # of communication whose gain is unknown, as in recommended
+_FEW_BUCKETS = 4  # collectives a step that are not too many
+_PHASES = ("cpu_forward", "cpu_backward", "cpu_optimizer")
+_RANGES = "the thread of the steps is in such ranges"
 
 
 class _Step(NamedTuple):
     trace_id: str
     trace: str
+    tool: str
     notes: list[str] | None
     process_id: int
     pid: int | None
+    iteration: int | None
     step_ns: int
     input_ns: int
     ranges: int
-    evidence: str
-    method: str
+    evidence: str | None
+    method: str | None
     trains: bool
+    operator_threads: int | None
 
 
 def host_judgements(connection: duckdb.DuckDBPyConnection) -> list[Judgement]:
     """Judge every process without GPU operations; the relations of ``INPUTS`` exist."""
     steps = [_Step(*row) for row in connection.execute(_STEPS).fetchall()]
-    processes = groupby(steps, key=lambda step: (step.trace_id, step.process_id))
-    return [_judged(list(found), load_base(connection, *key)) for key, found in processes]
+    found = []
+    for (trace_id, process_id), own in groupby(steps, key=lambda s: (s.trace_id, s.process_id)):
+        each = list(own)
+        spent = connection.execute(_SPENT, {"trace": trace_id, "process": process_id}).fetchall()
+        elapsed = sum(step.step_ns for step in each)
+        number = sum(step.iteration is not None for step in each)
+        shown = load_shown(connection, trace_id, process_id, elapsed, number)
+        base = load_base(connection, trace_id, process_id)
+        found.append(_judged(each, dict(spent), shown, base))
+    return found
 
 
-def _judged(steps: list[_Step], base: Base) -> Judgement:
-    first, durations = steps[0], [step.step_ns for step in steps]
-    elapsed, mean = sum(durations), fmean(durations)
-    causes = sorted(_causes(steps, elapsed), key=lambda cause: -cause.share_pct)
+def _judged(steps: list[_Step], spent: Mapping[str, int], shown: Shown, base: Base) -> Judgement:
+    first, durations = steps[0], [step.step_ns for step in steps if step.iteration is not None]
+    mean = fmean(durations) if durations else None
+    causes = sorted(_causes(steps, spent, shown), key=lambda cause: -cause.share_pct)
     change = recommended(causes)
     return Judgement(
         trace_id=first.trace_id,
@@ -65,56 +97,121 @@ def _judged(steps: list[_Step], base: Base) -> Judgement:
         process_id=first.process_id,
         pid=first.pid,
         device_id=-1,
-        steps=len(steps),
+        steps=len(durations),
         step_ns=mean,
-        median_step_ns=median(durations),
+        median_step_ns=median(durations) if durations else None,
         p5_step_ns=percentile(durations, 5),
         p95_step_ns=percentile(durations, 95),
         gpu_step_ns=None,
-        elapsed_ns=elapsed,
-        judged_steps=len(steps),
+        elapsed_ns=shown.elapsed_ns,
+        judged_steps=len(durations),
         judged_step_ns=mean,
-        measured_over=counted(base),
+        measured_over=counted(base) if durations else "whole trace",
         method=first.method,
         trains=first.trains,
         replay_error_pct=None,
         causes=causes,
         change=change.cause if change else None,
-        not_known=[_GPU],
+        try_first=try_first(change, mean),
+        not_known=_not_known(first, causes, shown),
         covers=missing_content(first.notes or ()) + unused_steps(base),
         base=summarized(base, None),
         counted=counted(base),
     )
 
 
-def _causes(steps: list[_Step], elapsed: int) -> list[Cause]:
-    waited = sum(step.input_ns for step in steps)
+def _causes(steps: list[_Step], spent: Mapping[str, int], shown: Shown) -> list[Cause]:
+    found = []
+    largest = max((ns for cause, ns in spent.items() if cause.startswith("cpu_")), default=0)
+    for cause, ns in spent.items():
+        if cause == "input_pipeline":
+            continue
+        evidence = _evidence(cause, shown)
+        if cause.startswith("cpu_") and ns == largest and (threads := steps[0].operator_threads):
+            evidence += f"; operators ran on {threads} thread{'s' if threads > 1 else ''}"
+            largest = -1  # said once
+        found.append(
+            Cause(
+                cause,
+                # Without phases, there is no other work.
+                title(cause) if cause != "cpu_work" or _has_phases(spent) else "work on the CPU",
+                100 * ns / shown.elapsed_ns,
+                ns / shown.steps if shown.steps else None,
+                evidence,
+                "high",
+                advice=_advice(cause, 100 * ns / shown.elapsed_ns, shown, trains=steps[0].trains),
+            )
+        )
+    if steps[0].evidence is not None:
+        others = max((cause.share_pct for cause in found if cause.advice), default=0.0)
+        found.append(_loading(steps, spent.get("input_pipeline", 0), shown, others))
+    return found
+
+
+def _has_phases(spent: Mapping[str, int]) -> bool:
+    return any(phase in spent for phase in _PHASES)
+
+
+def _evidence(cause: str, shown: Shown) -> str:
+    if cause == "straggler":
+        return shown.straggler()
+    if cause == "communication":
+        return shown.communication()
+    work = shown.work(cause)
+    return work or ("the rest of the steps" if cause == "cpu_work" else _RANGES)
+
+
+def _advice(cause: str, share_pct: float, shown: Shown, *, trains: bool) -> str | None:
+    if not trains or share_pct < _LEAST_SHARE_PCT:
+        return None
+    if cause == "straggler":
+        return _ADVICE_STRAGGLER
+    if cause != "communication" or not (shown.steps and shown.collectives):
+        return None
+    many = len(shown.collectives) > _FEW_BUCKETS * shown.steps
+    return _ADVICE_BUCKETS if many else _ADVICE_GLOO
+
+
+def _loading(steps: list[_Step], waited: int, shown: Shown, others_pct: float) -> Cause:
+    number, elapsed = shown.steps, shown.elapsed_ns
     waiting = sum(step.ranges > 0 for step in steps)
-    number = len(steps)
-    now, part = elapsed / number, parts()["input"]
-    # Workers that load sooner compete for the cores: no gain beyond the wait, and less at worst.
-    best = (elapsed - waited) / number if number >= FEWEST_STEPS else None
-    likely = None if best is None else now - min(part.likely, 1) * (now - best)
-    worst = None if best is None else now - part.least * (now - best)
-    is_advised = waited >= _LEAST_ADVISED * elapsed
-    loading = Cause(
+    where = f", {waiting} of {number} steps" if number else ""
+    best = likely = worst = None
+    if number >= FEWEST_STEPS:
+        now, part = elapsed / number, parts()["input"]
+        # Workers that load sooner compete for the cores: no gain beyond the wait, less at worst.
+        best = (elapsed - waited) / number
+        likely = now - min(part.likely, 1) * (now - best)
+        worst = now - part.least * (now - best)
+    share_pct = 100 * waited / elapsed
+    # A change whose gain is known comes first, so that a small one must not hide a large cause.
+    is_advised = waited >= _LEAST_ADVISED * elapsed and share_pct >= others_pct
+    return Cause(
         "input_pipeline",
         title("input_pipeline"),
-        100 * waited / elapsed,
-        waited / number,
-        f"the thread of the steps is in a {steps[0].evidence}, {waiting} of {number} steps",
+        share_pct,
+        waited / number if number else None,
+        f"the thread of the steps is in a {steps[0].evidence}{where}",
         "high",
         best_step_ns=best,
         likely_step_ns=likely,
         worst_step_ns=worst,
         advice=_ADVICE if is_advised else None,
+        remedy="input",
     )
-    rest = Cause(
-        "cpu_work",
-        title("cpu_work"),
-        100 * (elapsed - waited) / elapsed,
-        (elapsed - waited) / number,
-        "the rest of the steps",
-        "high",
-    )
-    return [loading, rest]
+
+
+def _not_known(first: _Step, causes: list[Cause], shown: Shown) -> list[str]:
+    found = [_GPU]
+    if first.evidence is None:
+        found.append(f"waits for input: no range marks them; {action(first.tool, 'input')}")
+    if first.iteration is None:
+        found.append(f"times per step: no step is marked; {action(first.tool, 'steps')}")
+    if not any(cause.cause in _PHASES for cause in causes):
+        found.append(f"phases: no range marks them; {action(first.tool, 'phases')}")
+    if first.operator_threads is not None:
+        found.append(_THREADS)
+    is_alone = shown.collectives and not any(one.is_matched for one in shown.collectives)
+    if is_alone and any(cause.cause == "communication" for cause in causes):
+        found.append(_RANKS)
+    return found

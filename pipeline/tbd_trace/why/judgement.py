@@ -138,7 +138,7 @@ def judge(
         replay_error_pct=error,
         causes=causes,
         change=change.cause if change else None,
-        try_first=_try_first(program, change),
+        try_first=try_first(change, base.mean_ns),
         then=_then(simulator, change),
         sampled=program.sampled,
         overlap=program.overlap_cost.sentence if program.overlap_cost else None,
@@ -183,14 +183,15 @@ def _measured_over(program: Program) -> str:
     return used
 
 
-def _try_first(program: Program, cause: Cause | None) -> TryFirst | None:
+def try_first(cause: Cause | None, now_ns: float | None) -> TryFirst | None:
+    """Return the change of a cause with advice, None without a change of ``whatif``."""
     if cause is None or cause.remedy is None:
         return None
     return TryFirst(
         change=cause.remedy,
         cause=cause.cause,
         unit="ns",
-        now=program.base.mean_ns,
+        now=now_ns,
         best=cause.best_step_ns,
         likely=cause.likely_step_ns,
         worst=cause.worst_step_ns,

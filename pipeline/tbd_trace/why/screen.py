@@ -71,8 +71,8 @@ def heading(one: Judgement) -> str:
     """State the steps used, the mean step, and the share of it in which the GPU works."""
     if one.step_ns is None:
         busy = one.busy_pct
-        works = f"; the GPU works {_pct(busy)} of it" if busy is not None else ""
-        return f"no steps found; shares of {ms(one.elapsed_ns)}{works}"
+        works = f"the GPU works {_pct(busy)} of it" if busy is not None else "no GPU operations"
+        return f"no steps found; shares of {ms(one.elapsed_ns)}; {works}"
     spread = f" ({_plain(one.p5_step_ns)} … {_plain(one.p95_step_ns)})" if one.steps > 1 else ""
     steps = f"{one.counted}: {ms(one.step_ns)} a step{spread}"
     if one.busy_pct is None:
@@ -151,6 +151,7 @@ def _causes(one: Judgement, top: int, *, everything: bool, width: int) -> list[s
             start + evidence,
             width,
             subsequent_indent=" " * len(start),
+            break_long_words=False,
             break_on_hyphens=False,
         )
     return lines

@@ -14,7 +14,7 @@ text   = "text"
 [advice]
 missing = "needs operators or ranges, and the trace has none; {operators}"
 without_gpu = """
-without a GPU, `tbd-trace why` answers if ranges mark the steps and the loading of input"""
+without a GPU, `tbd-trace why` answers if ranges mark the steps, or PyTorch records operators"""
 [timeline]
 row_kind  = "CASE kind WHEN 'start_end' THEN 'range' ELSE 'nvtx' END"
 thread_id = "CASE WHEN kind <> 'start_end' THEN thread_id END"
